@@ -1,0 +1,409 @@
+//! What carries a GigaE frame from node to node (`PROTOCOL.md` §3): an Ethernet II frame with an
+//! EtherType of its own, or a UDP datagram for networks that carry no unknown EtherTypes.
+//!
+//! The outer headers towards one node never change but for lengths and checksums, so they are
+//! built once, as a [`Route`], and copied in front of each frame. Neighbour discovery is not done
+//! here: a route needs the next hop's MAC address.
+
+use crate::{Discard, MacAddr};
+use core::fmt;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+const ETHERNET_LEN: usize = 14;
+const IPV4_LEN: usize = 20;
+const IPV6_LEN: usize = 40;
+const UDP_LEN: usize = 8;
+const ETHERTYPE_IPV4: u16 = 0x0800;
+const ETHERTYPE_IPV6: u16 = 0x86dd;
+const PROTOCOL_UDP: u8 = 17;
+/// The Internet's customary initial hop limit (RFC 1700).
+const TTL: u8 = 64;
+
+/// Longest outer header in bytes: Ethernet, IPv6, UDP.
+pub const MAX_ENVELOPE: usize = ETHERNET_LEN + IPV6_LEN + UDP_LEN;
+
+/// How frames are told from all others on the same wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Envelope {
+    /// Directly in Ethernet II, by EtherType.
+    Ethernet {
+        /// The EtherType, 0x0600 or more.
+        ethertype: u16,
+    },
+    /// In UDP over IPv4 or IPv6, by destination port (the source port is the same).
+    Udp {
+        /// The UDP port.
+        port: u16,
+    },
+}
+
+impl Envelope {
+    /// Local Experimental EtherType 1 (IEEE Std 802, clause 9.2.4): for use inside one organisation.
+    pub const DEFAULT: Self = Self::Ethernet { ethertype: 0x88b5 };
+
+    /// Finds the GigaE frame in an Ethernet frame and says who sent it.
+    ///
+    /// UDP and IPv4 checksums are not verified: CRC32C covers every byte that is used, and a wrong
+    /// source address fails the epoch check. IPv4 fragments and IPv6 extension headers are refused,
+    /// since no sender of this protocol makes them.
+    #[inline]
+    pub fn open(self, frame: &[u8]) -> Result<(NodeAddr, &[u8]), Discard> {
+        let (outer, rest) = frame.split_first_chunk::<ETHERNET_LEN>().ok_or(Discard::Short)?;
+        let mac = MacAddr([outer[6], outer[7], outer[8], outer[9], outer[10], outer[11]]);
+        let ethertype = u16::from_be_bytes([outer[12], outer[13]]);
+        match self {
+            Self::Ethernet { ethertype: ours } if ours == ethertype => {
+                if mac.is_group() {
+                    return Err(Discard::Malformed);
+                }
+                Ok((NodeAddr::Ethernet(mac), rest))
+            }
+            Self::Udp { port } => {
+                let (ip, datagram) = match ethertype {
+                    ETHERTYPE_IPV4 => open_ipv4(rest)?,
+                    ETHERTYPE_IPV6 => open_ipv6(rest)?,
+                    _ => return Err(Discard::NotOurs),
+                };
+                Ok((NodeAddr::Ip { ip, next_hop: mac }, open_udp(datagram, port)?))
+            }
+            Self::Ethernet { .. } => Err(Discard::NotOurs),
+        }
+    }
+
+    /// Bytes of outer headers in front of a GigaE frame, Ethernet header included.
+    #[inline]
+    pub const fn len_for(self, to: NodeAddr) -> usize {
+        match to {
+            NodeAddr::Ethernet(_) => ETHERNET_LEN,
+            NodeAddr::Ip { ip: IpAddr::V4(_), .. } => ETHERNET_LEN + IPV4_LEN + UDP_LEN,
+            NodeAddr::Ip { ip: IpAddr::V6(_), .. } => MAX_ENVELOPE,
+        }
+    }
+
+    /// Longest outer header in bytes that this envelope may need.
+    pub const fn max_len(self) -> usize {
+        match self {
+            Self::Ethernet { .. } => ETHERNET_LEN,
+            Self::Udp { .. } => MAX_ENVELOPE,
+        }
+    }
+}
+
+fn open_ipv4(packet: &[u8]) -> Result<(IpAddr, &[u8]), Discard> {
+    let h: &[u8; IPV4_LEN] = packet.first_chunk().ok_or(Discard::Short)?;
+    let header = usize::from(h[0] & 0xf) * 4;
+    let total = usize::from(u16::from_be_bytes([h[2], h[3]]));
+    let fragment = u16::from_be_bytes([h[6], h[7]]) & 0x3fff != 0;
+    if h[0] >> 4 != 4 || header < IPV4_LEN || h[9] != PROTOCOL_UDP || fragment {
+        return Err(Discard::NotOurs);
+    }
+    let datagram = packet.get(header..total).ok_or(Discard::Short)?;
+    Ok((Ipv4Addr::new(h[12], h[13], h[14], h[15]).into(), datagram))
+}
+
+fn open_ipv6(packet: &[u8]) -> Result<(IpAddr, &[u8]), Discard> {
+    let h: &[u8; IPV6_LEN] = packet.first_chunk().ok_or(Discard::Short)?;
+    if h[0] >> 4 != 6 || h[6] != PROTOCOL_UDP {
+        return Err(Discard::NotOurs);
+    }
+    let length = usize::from(u16::from_be_bytes([h[4], h[5]]));
+    let datagram = packet.get(IPV6_LEN..IPV6_LEN + length).ok_or(Discard::Short)?;
+    let source: [u8; 16] = *h[8..].first_chunk().ok_or(Discard::Short)?;
+    Ok((Ipv6Addr::from(source).into(), datagram))
+}
+
+fn open_udp(datagram: &[u8], port: u16) -> Result<&[u8], Discard> {
+    let h: &[u8; UDP_LEN] = datagram.first_chunk().ok_or(Discard::Short)?;
+    if u16::from_be_bytes([h[2], h[3]]) != port {
+        return Err(Discard::NotOurs);
+    }
+    let length = usize::from(u16::from_be_bytes([h[4], h[5]]));
+    datagram.get(UDP_LEN..length).ok_or(Discard::Short)
+}
+
+/// Where a node is.
+#[derive(Clone, Copy, Debug)]
+pub enum NodeAddr {
+    /// On this Ethernet.
+    Ethernet(MacAddr),
+    /// At an IP address, by way of the next hop's MAC address.
+    Ip {
+        /// The node's address.
+        ip: IpAddr,
+        /// The neighbour that leads there: the node itself or a router. Not part of the identity.
+        next_hop: MacAddr,
+    },
+}
+
+impl PartialEq for NodeAddr {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Ethernet(a), Self::Ethernet(b)) => a == b,
+            (Self::Ip { ip: a, .. }, Self::Ip { ip: b, .. }) => a == b,
+            _ => false,
+        }
+    }
+}
+
+impl Eq for NodeAddr {}
+
+impl core::hash::Hash for NodeAddr {
+    fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
+        match self {
+            Self::Ethernet(mac) => mac.hash(state),
+            Self::Ip { ip, .. } => ip.hash(state),
+        }
+    }
+}
+
+impl fmt::Display for NodeAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ethernet(mac) => mac.fmt(f),
+            Self::Ip { ip, .. } => ip.fmt(f),
+        }
+    }
+}
+
+impl From<MacAddr> for NodeAddr {
+    fn from(mac: MacAddr) -> Self {
+        Self::Ethernet(mac)
+    }
+}
+
+/// The outer headers towards one node, ready to be copied in front of a frame.
+#[derive(Clone, Debug)]
+pub struct Route {
+    bytes: [u8; MAX_ENVELOPE],
+    len: u8,
+    kind: RouteKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RouteKind {
+    Ethernet,
+    /// Sum of the constant words of the IPv4 header.
+    Ipv4(u32),
+    /// Sum of the constant words of the pseudo header and the ports.
+    Ipv6(u32),
+}
+
+impl Route {
+    /// Builds the outer headers from this node's addresses to another's. `None` if the families
+    /// differ or the envelope does not fit the address.
+    pub fn new(envelope: Envelope, from: NodeAddr, to: NodeAddr) -> Option<Self> {
+        let mut bytes = [0; MAX_ENVELOPE];
+        let (kind, ethertype) = match (envelope, from, to) {
+            (
+                Envelope::Ethernet { ethertype },
+                NodeAddr::Ethernet(src),
+                NodeAddr::Ethernet(dst),
+            ) => {
+                bytes[..6].copy_from_slice(&dst.0);
+                bytes[6..12].copy_from_slice(&src.0);
+                (RouteKind::Ethernet, ethertype)
+            }
+            (
+                Envelope::Udp { port },
+                NodeAddr::Ip { ip: src, next_hop: mac },
+                NodeAddr::Ip { ip: dst, next_hop },
+            ) => {
+                bytes[..6].copy_from_slice(&next_hop.0);
+                bytes[6..12].copy_from_slice(&mac.0);
+                let inner = &mut bytes[ETHERNET_LEN..];
+                match (src, dst) {
+                    (IpAddr::V4(src), IpAddr::V4(dst)) => {
+                        (ipv4_template(inner, src, dst, port), ETHERTYPE_IPV4)
+                    }
+                    (IpAddr::V6(src), IpAddr::V6(dst)) => {
+                        (ipv6_template(inner, src, dst, port), ETHERTYPE_IPV6)
+                    }
+                    _ => return None,
+                }
+            }
+            _ => return None,
+        };
+        bytes[12..14].copy_from_slice(&ethertype.to_be_bytes());
+        let len = u8::try_from(envelope.len_for(to)).expect("at most 62");
+        Some(Self { bytes, len, kind })
+    }
+
+    /// Bytes in front of the GigaE frame.
+    #[inline]
+    #[expect(clippy::len_without_is_empty, reason = "a route is never empty")]
+    pub fn len(&self) -> usize {
+        usize::from(self.len)
+    }
+
+    /// Writes the outer headers into the first [`len`](Self::len) bytes of `frame`, whose remaining
+    /// bytes are a sealed GigaE frame. IPv6 reads those once more for the UDP checksum, which it
+    /// requires (RFC 8200 §8.1); over IPv4 the checksum is left out (RFC 768), as CRC32C covers it.
+    ///
+    /// # Panics
+    /// If `frame` is shorter than the headers or longer than an IP packet can be.
+    #[inline]
+    pub fn write(&self, frame: &mut [u8]) {
+        if self.kind == RouteKind::Ethernet {
+            frame[..ETHERNET_LEN].copy_from_slice(&self.bytes[..ETHERNET_LEN]);
+            return;
+        }
+        frame[..self.len()].copy_from_slice(&self.bytes[..self.len()]);
+        let packet = &mut frame[ETHERNET_LEN..];
+        let total = u16::try_from(packet.len()).expect("an IP packet over 65,535 bytes");
+        match self.kind {
+            RouteKind::Ethernet => {}
+            RouteKind::Ipv4(sum) => {
+                packet[2..4].copy_from_slice(&total.to_be_bytes());
+                packet[10..12].copy_from_slice(&fold(sum + u32::from(total)).to_be_bytes());
+                let udp = total - IPV4_LEN as u16;
+                packet[IPV4_LEN + 4..IPV4_LEN + 6].copy_from_slice(&udp.to_be_bytes());
+            }
+            RouteKind::Ipv6(sum) => {
+                let udp = total - IPV6_LEN as u16;
+                packet[4..6].copy_from_slice(&udp.to_be_bytes());
+                packet[IPV6_LEN + 4..IPV6_LEN + 6].copy_from_slice(&udp.to_be_bytes());
+                let payload = words(&packet[IPV6_LEN + UDP_LEN..]);
+                // The length counts twice: in the pseudo header and in the UDP header.
+                let check = match fold(sum + 2 * u32::from(udp) + payload) {
+                    0 => 0xffff,
+                    check => check,
+                };
+                packet[IPV6_LEN + 6..IPV6_LEN + 8].copy_from_slice(&check.to_be_bytes());
+            }
+        }
+    }
+}
+
+fn ipv4_template(packet: &mut [u8], src: Ipv4Addr, dst: Ipv4Addr, port: u16) -> RouteKind {
+    packet[0] = 0x45;
+    packet[6] = 0x40; // Do not fragment; the identification may then be zero (RFC 6864 §4.1).
+    packet[8] = TTL;
+    packet[9] = PROTOCOL_UDP;
+    packet[12..16].copy_from_slice(&src.octets());
+    packet[16..20].copy_from_slice(&dst.octets());
+    packet[20..22].copy_from_slice(&port.to_be_bytes());
+    packet[22..24].copy_from_slice(&port.to_be_bytes());
+    RouteKind::Ipv4(words(&packet[..IPV4_LEN]))
+}
+
+fn ipv6_template(packet: &mut [u8], src: Ipv6Addr, dst: Ipv6Addr, port: u16) -> RouteKind {
+    packet[0] = 0x60;
+    packet[6] = PROTOCOL_UDP;
+    packet[7] = TTL;
+    packet[8..24].copy_from_slice(&src.octets());
+    packet[24..40].copy_from_slice(&dst.octets());
+    packet[40..42].copy_from_slice(&port.to_be_bytes());
+    packet[42..44].copy_from_slice(&port.to_be_bytes());
+    RouteKind::Ipv6(words(&packet[8..44]) + u32::from(PROTOCOL_UDP))
+}
+
+/// Sum of big-endian 16-bit words, the last padded with zero (RFC 1071). At most 32,768 words are
+/// summed, so 32 bits do not overflow.
+fn words(bytes: &[u8]) -> u32 {
+    let (pairs, last) = bytes.as_chunks::<2>();
+    let sum: u32 = pairs.iter().map(|&pair| u32::from(u16::from_be_bytes(pair))).sum();
+    sum + last.first().map_or(0, |&b| u32::from(b) << 8)
+}
+
+/// Folds a sum into the Internet checksum.
+fn fold(sum: u32) -> u16 {
+    let sum = (sum & 0xffff) + (sum >> 16);
+    !((sum & 0xffff) + (sum >> 16)) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec;
+    use std::vec::Vec;
+
+    const A: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+    const B: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
+
+    fn ip(text: &str, next_hop: MacAddr) -> NodeAddr {
+        NodeAddr::Ip { ip: text.parse().unwrap(), next_hop }
+    }
+
+    fn wrapped(envelope: Envelope, from: NodeAddr, to: NodeAddr, inner: &[u8]) -> Vec<u8> {
+        let route = Route::new(envelope, from, to).unwrap();
+        let mut frame = vec![0; route.len() + inner.len()];
+        frame[route.len()..].copy_from_slice(inner);
+        route.write(&mut frame);
+        frame
+    }
+
+    #[test]
+    fn an_ethernet_envelope_is_fourteen_bytes_and_names_its_sender() {
+        let frame = wrapped(Envelope::DEFAULT, A.into(), B.into(), b"gigae");
+        assert_eq!(frame, [&B.0[..], &A.0, &[0x88, 0xb5], b"gigae"].concat());
+        assert_eq!(Envelope::DEFAULT.open(&frame), Ok((A.into(), &b"gigae"[..])));
+    }
+
+    #[test]
+    fn a_udp_envelope_over_ipv4_has_a_right_header_checksum() {
+        let udp = Envelope::Udp { port: 4791 };
+        let frame = wrapped(udp, ip("198.18.0.1", A), ip("198.18.0.2", B), b"gigae");
+        assert_eq!(fold(words(&frame[14..34])), 0, "RFC 1071: the sum over a valid header is zero");
+        assert_eq!(frame.len(), 14 + 20 + 8 + 5);
+        assert_eq!(udp.open(&frame), Ok((ip("198.18.0.1", A), &b"gigae"[..])));
+    }
+
+    #[test]
+    fn a_udp_envelope_over_ipv6_has_a_right_udp_checksum() {
+        let udp = Envelope::Udp { port: 4791 };
+        let frame = wrapped(udp, ip("fd00::1", A), ip("fd00::2", B), b"gigae");
+        let length = u32::from(u16::from_be_bytes([frame[18], frame[19]]));
+        assert_eq!(fold(words(&frame[22..]) + length + 17), 0, "pseudo header and datagram");
+        assert_eq!(udp.open(&frame), Ok((ip("fd00::1", A), &b"gigae"[..])));
+    }
+
+    #[test]
+    fn frames_of_others_are_not_ours() {
+        let ours = wrapped(Envelope::DEFAULT, A.into(), B.into(), b"gigae");
+        assert_eq!(Envelope::Ethernet { ethertype: 0x88b6 }.open(&ours), Err(Discard::NotOurs));
+        assert_eq!(Envelope::Udp { port: 1 }.open(&ours), Err(Discard::NotOurs));
+        let udp =
+            wrapped(Envelope::Udp { port: 7 }, ip("198.18.0.1", A), ip("198.18.0.2", B), b"x");
+        assert_eq!(Envelope::Udp { port: 8 }.open(&udp), Err(Discard::NotOurs));
+        assert_eq!(Envelope::DEFAULT.open(&udp), Err(Discard::NotOurs));
+    }
+
+    #[test]
+    fn a_fragment_is_not_ours() {
+        let envelope = Envelope::Udp { port: 7 };
+        let mut frame = wrapped(envelope, ip("198.18.0.1", A), ip("198.18.0.2", B), b"x");
+        frame[14 + 6] |= 0x20;
+        assert_eq!(envelope.open(&frame), Err(Discard::NotOurs));
+    }
+
+    #[test]
+    fn there_is_no_route_between_families() {
+        let udp = Envelope::Udp { port: 7 };
+        assert!(Route::new(udp, ip("198.18.0.1", A), ip("fd00::2", B)).is_none());
+        assert!(Route::new(udp, A.into(), B.into()).is_none());
+        assert!(Route::new(Envelope::DEFAULT, ip("fd00::1", A), ip("fd00::2", B)).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..120), kind in 0usize..3, port: u16) {
+            let mut bytes = bytes;
+            if bytes.len() > 14 {
+                bytes[12..14].copy_from_slice(&[[0x88, 0xb5], [8, 0], [0x86, 0xdd]][kind]);
+            }
+            let _ = Envelope::DEFAULT.open(&bytes);
+            let _ = Envelope::Udp { port }.open(&bytes);
+        }
+
+        #[test]
+        fn every_truncation_of_a_udp_frame_is_refused(cut in 1usize..60) {
+            let udp = Envelope::Udp { port: 9 };
+            for to in [("198.18.0.1", "198.18.0.2"), ("fd00::1", "fd00::2")] {
+                let frame = wrapped(udp, ip(to.0, A), ip(to.1, B), &[7; 32]);
+                prop_assert!(udp.open(&frame[..frame.len() - cut.min(frame.len())]).is_err());
+            }
+        }
+    }
+}

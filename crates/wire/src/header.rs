@@ -1,0 +1,381 @@
+//! The GigaE header and the payloads of control frames (`PROTOCOL.md` §1 and §2).
+
+use crate::{Epoch, SeqNo};
+use core::fmt;
+
+/// The version this crate speaks. Its place in the header (byte 4, high half) never changes.
+pub const VERSION: u8 = 1;
+
+/// Bytes in the GigaE header: with MTU 1500 this leaves 1,468 bytes, GigaE PM II's message size.
+pub const HEADER_LEN: usize = 32;
+
+/// What a frame is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// One message; takes a sequence number.
+    Data = 1,
+    /// Acknowledgement and credit alone; the payload is an [`AckReport`].
+    Ack = 2,
+    /// Proposes a session; the payload is a [`Hello`].
+    Hello = 3,
+    /// Accepts a proposed session; the payload is a [`Hello`].
+    HelloAck = 4,
+    /// Says that the session meant by `dst_epoch` does not exist (any more).
+    Reset = 5,
+}
+
+impl Kind {
+    const fn from_bits(bits: u8) -> Option<Self> {
+        Some(match bits {
+            1 => Self::Data,
+            2 => Self::Ack,
+            3 => Self::Hello,
+            4 => Self::HelloAck,
+            5 => Self::Reset,
+            _ => return None,
+        })
+    }
+}
+
+/// One-bit marks of a frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Flags(u16);
+
+impl Flags {
+    /// No mark.
+    pub const NONE: Self = Self(0);
+    /// The sender asks for an acknowledgement at once: its window or the peer's credit is used up,
+    /// or it probes whether a GO was lost.
+    pub const ASK: Self = Self(1);
+
+    /// Whether all marks of `other` are set.
+    #[inline]
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Both sets of marks.
+    #[inline]
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// The fields of a GigaE header. Lengths and the checksum are computed when it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// What the frame is for.
+    pub kind: Kind,
+    /// The virtual network on which both ends meet; frames of other channels are not seen.
+    pub channel: u8,
+    /// Port id of the sending endpoint on its node.
+    pub src_port: u16,
+    /// Port id of the receiving endpoint on its node.
+    pub dst_port: u16,
+    /// The sender's epoch of this session.
+    pub src_epoch: Epoch,
+    /// The receiver's epoch of this session as the sender knows it.
+    pub dst_epoch: Epoch,
+    /// Data: the frame's own number. Otherwise: the number that the next data frame will have.
+    pub seq: SeqNo,
+    /// All numbers before this one have arrived.
+    pub ack: SeqNo,
+    /// How many frames from `ack` on the sender of this header has room for. Zero is STOP,
+    /// anything else GO.
+    pub credit: u16,
+    /// Marks.
+    pub flags: Flags,
+}
+
+/// Why a frame was not accepted. Counted, never fatal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Discard {
+    /// Shorter than its headers, or than the length it states.
+    Short,
+    /// Carried in another envelope (EtherType, IP protocol, port).
+    NotOurs,
+    /// Another protocol version.
+    Version(u8),
+    /// The checksum does not fit the bytes.
+    Checksum,
+    /// Checksum right, but a field holds what no sender of this version writes.
+    Malformed,
+    /// For a port id that is not this endpoint's.
+    Port,
+    /// For a channel that this endpoint has not opened.
+    Channel,
+    /// From an unknown or former epoch.
+    Epoch,
+    /// Already received.
+    Duplicate,
+    /// Beyond the window or the credit that was granted.
+    Window,
+    /// Out of order, with no reorder window to keep it in (go-back-N).
+    OutOfOrder,
+    /// No room for another session.
+    Sessions,
+}
+
+impl fmt::Display for Discard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Short => "short frame",
+            Self::NotOurs => "another envelope",
+            Self::Version(_) => "another protocol version",
+            Self::Checksum => "bad checksum",
+            Self::Malformed => "malformed header",
+            Self::Port => "another port",
+            Self::Channel => "channel not open",
+            Self::Epoch => "unknown epoch",
+            Self::Duplicate => "duplicate",
+            Self::Window => "outside the window",
+            Self::OutOfOrder => "out of order",
+            Self::Sessions => "too many sessions",
+        })
+    }
+}
+
+impl core::error::Error for Discard {}
+
+impl Header {
+    /// Writes the header into the first [`HEADER_LEN`] bytes of `frame`, whose remaining bytes are
+    /// the payload, and seals both with CRC32C (Castagnoli polynomial, as in RFC 3720 §12.1).
+    ///
+    /// Reads the payload once for the checksum; copies nothing.
+    ///
+    /// # Panics
+    /// If `frame` is shorter than a header or longer than a header and 65,535 bytes.
+    #[inline]
+    pub fn seal(&self, frame: &mut [u8]) {
+        let length = u16::try_from(frame.len() - HEADER_LEN).expect("payload over 65,535 bytes");
+        let h: &mut [u8; HEADER_LEN] = frame.first_chunk_mut().expect("frame shorter than header");
+        h[4] = VERSION << 4 | self.kind as u8;
+        h[5] = self.channel;
+        h[6..8].copy_from_slice(&length.to_be_bytes());
+        h[8..10].copy_from_slice(&self.src_port.to_be_bytes());
+        h[10..12].copy_from_slice(&self.dst_port.to_be_bytes());
+        h[12..16].copy_from_slice(&self.src_epoch.0.to_be_bytes());
+        h[16..20].copy_from_slice(&self.dst_epoch.0.to_be_bytes());
+        h[20..24].copy_from_slice(&self.seq.0.to_be_bytes());
+        h[24..28].copy_from_slice(&self.ack.0.to_be_bytes());
+        h[28..30].copy_from_slice(&self.credit.to_be_bytes());
+        h[30..32].copy_from_slice(&self.flags.0.to_be_bytes());
+        let crc = crc32c::crc32c(&frame[4..]);
+        frame[..4].copy_from_slice(&crc.to_be_bytes());
+    }
+
+    /// Reads a sealed frame: the header and its payload, in place. Bytes after the stated length
+    /// (Ethernet pads frames to 60 bytes) are ignored.
+    #[inline]
+    pub fn parse(frame: &[u8]) -> Result<(Self, &[u8]), Discard> {
+        let h: &[u8; HEADER_LEN] = frame.first_chunk().ok_or(Discard::Short)?;
+        if h[4] >> 4 != VERSION {
+            return Err(Discard::Version(h[4] >> 4));
+        }
+        let u16_at = |i: usize| u16::from_be_bytes([h[i], h[i + 1]]);
+        let u32_at = |i: usize| u32::from_be_bytes([h[i], h[i + 1], h[i + 2], h[i + 3]]);
+        let end = HEADER_LEN + usize::from(u16_at(6));
+        let sealed = frame.get(4..end).ok_or(Discard::Short)?;
+        if crc32c::crc32c(sealed) != u32_at(0) {
+            return Err(Discard::Checksum);
+        }
+        let header = Self {
+            kind: Kind::from_bits(h[4] & 0xf).ok_or(Discard::Malformed)?,
+            channel: h[5],
+            src_port: u16_at(8),
+            dst_port: u16_at(10),
+            src_epoch: Epoch(u32_at(12)),
+            dst_epoch: Epoch(u32_at(16)),
+            seq: SeqNo(u32_at(20)),
+            ack: SeqNo(u32_at(24)),
+            credit: u16_at(28),
+            flags: Flags(u16_at(30)),
+        };
+        Ok((header, &frame[HEADER_LEN..end]))
+    }
+}
+
+/// Payload of [`Kind::Hello`] and [`Kind::HelloAck`]: what the sender can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// Longest message payload in bytes that the sender can receive in one frame.
+    pub max_payload: u16,
+    /// How many frames past a missing one the sender keeps; zero means that it drops them
+    /// (go-back-N).
+    pub reorder_window: u16,
+}
+
+impl Hello {
+    /// Bytes on the wire. A later version may append; the rest is ignored.
+    pub const LEN: usize = 4;
+
+    /// The bytes on the wire.
+    pub fn to_bytes(self) -> [u8; Self::LEN] {
+        let [a, b] = self.max_payload.to_be_bytes();
+        let [c, d] = self.reorder_window.to_be_bytes();
+        [a, b, c, d]
+    }
+
+    /// Reads the payload of a Hello or HelloAck.
+    pub fn parse(payload: &[u8]) -> Result<Self, Discard> {
+        let &[a, b, c, d] = payload.first_chunk().ok_or(Discard::Malformed)?;
+        Ok(Self {
+            max_payload: u16::from_be_bytes([a, b]),
+            reorder_window: u16::from_be_bytes([c, d]),
+        })
+    }
+}
+
+/// Payload of [`Kind::Ack`]: what the receiver holds beyond the cumulative acknowledgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AckReport<'a> {
+    /// The frame whose arrival led to this report. Whatever was sent before it (by more than the
+    /// reordering allowed for) and is not acknowledged is lost.
+    pub latest: SeqNo,
+    /// Bit `i` (from the least significant bit of the first byte) says that number `ack + 1 + i`
+    /// has arrived. `ack` itself is missing by definition.
+    pub bitmap: &'a [u8],
+}
+
+impl<'a> AckReport<'a> {
+    /// Longest bitmap in bytes: 1,024 frames, the largest reorder window.
+    pub const MAX_BITMAP: usize = 128;
+
+    /// Reads the payload of an Ack; an empty payload is no report.
+    pub fn parse(payload: &'a [u8]) -> Result<Option<Self>, Discard> {
+        if payload.is_empty() {
+            return Ok(None);
+        }
+        let (latest, bitmap) = payload.split_first_chunk().ok_or(Discard::Malformed)?;
+        if bitmap.len() > Self::MAX_BITMAP {
+            return Err(Discard::Malformed);
+        }
+        Ok(Some(Self { latest: SeqNo(u32::from_be_bytes(*latest)), bitmap }))
+    }
+
+    /// The offsets from `ack` of the frames that have arrived, ascending.
+    pub fn offsets(&self) -> impl Iterator<Item = u32> + use<'a> {
+        let bitmap = self.bitmap;
+        (0..bitmap.len() * 8)
+            .filter(move |&i| bitmap[i / 8] >> (i % 8) & 1 == 1)
+            .map(|i| u32::try_from(i).expect("at most 1,024") + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec;
+    use std::vec::Vec;
+
+    fn sample() -> Header {
+        Header {
+            kind: Kind::Data,
+            channel: 3,
+            src_port: 0x1122,
+            dst_port: 0x3344,
+            src_epoch: Epoch(0x0102_0304),
+            dst_epoch: Epoch(0x0506_0708),
+            seq: SeqNo(0x090a_0b0c),
+            ack: SeqNo(0x0d0e_0f10),
+            credit: 0x1112,
+            flags: Flags::ASK,
+        }
+    }
+
+    fn sealed(header: Header, payload: &[u8]) -> Vec<u8> {
+        let mut frame = vec![0; HEADER_LEN + payload.len()];
+        frame[HEADER_LEN..].copy_from_slice(payload);
+        header.seal(&mut frame);
+        frame
+    }
+
+    /// The layout in `PROTOCOL.md` §1, byte for byte.
+    #[test]
+    fn the_layout_is_the_documented_one() {
+        let frame = sealed(sample(), b"ab");
+        assert_eq!(
+            &frame[4..],
+            [
+                0x11, 3, 0, 2, 0x11, 0x22, 0x33, 0x44, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13,
+                14, 15, 16, 0x11, 0x12, 0, 1, b'a', b'b'
+            ]
+        );
+        assert_eq!(frame[..4], crc32c::crc32c(&frame[4..]).to_be_bytes());
+    }
+
+    /// RFC 3720 §B.4: CRC32C of 32 zero bytes.
+    #[test]
+    fn the_checksum_is_castagnolis() {
+        assert_eq!(crc32c::crc32c(&[0; 32]), 0x8a91_36aa);
+    }
+
+    #[test]
+    fn padding_after_the_stated_length_is_ignored() {
+        let mut frame = sealed(sample(), b"eight by");
+        frame.resize(60, 0xee);
+        assert_eq!(Header::parse(&frame), Ok((sample(), &b"eight by"[..])));
+    }
+
+    #[test]
+    fn another_version_is_told_apart_from_a_bad_checksum() {
+        let mut frame = sealed(sample(), b"");
+        frame[4] = 2 << 4 | 1;
+        assert_eq!(Header::parse(&frame), Err(Discard::Version(2)));
+    }
+
+    #[test]
+    fn a_kind_that_nobody_writes_is_malformed() {
+        let mut frame = sealed(sample(), b"");
+        frame[4] = VERSION << 4 | 9;
+        let crc = crc32c::crc32c(&frame[4..]).to_be_bytes();
+        frame[..4].copy_from_slice(&crc);
+        assert_eq!(Header::parse(&frame), Err(Discard::Malformed));
+    }
+
+    #[test]
+    fn an_ack_report_lists_the_offsets_in_its_bitmap() {
+        let report = AckReport::parse(&[0, 0, 0, 9, 0b101, 0x80]).unwrap().unwrap();
+        assert_eq!(report.latest, SeqNo(9));
+        assert_eq!(report.offsets().collect::<Vec<_>>(), [1, 3, 16]);
+        assert_eq!(AckReport::parse(&[]), Ok(None));
+        assert_eq!(AckReport::parse(&[1, 2]), Err(Discard::Malformed));
+        assert_eq!(AckReport::parse(&[0; 4 + 129]), Err(Discard::Malformed));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_sealed_is_parsed_back(
+            kind in 1u8..=5, channel: u8, ports: (u16, u16), epochs: (u32, u32),
+            seq: u32, ack: u32, credit: u16, flags: u16, payload in prop::collection::vec(any::<u8>(), 0..1500),
+        ) {
+            let header = Header {
+                kind: Kind::from_bits(kind).unwrap(), channel, src_port: ports.0, dst_port: ports.1,
+                src_epoch: Epoch(epochs.0), dst_epoch: Epoch(epochs.1), seq: SeqNo(seq), ack: SeqNo(ack),
+                credit, flags: Flags(flags),
+            };
+            let frame = sealed(header, &payload);
+            prop_assert_eq!(Header::parse(&frame), Ok((header, &payload[..])));
+        }
+
+        #[test]
+        fn one_flipped_bit_is_never_accepted(payload in prop::collection::vec(any::<u8>(), 0..200), at: prop::sample::Index, bit in 0u8..8) {
+            let mut frame = sealed(sample(), &payload);
+            let at = at.index(frame.len());
+            frame[at] ^= 1 << bit;
+            prop_assert!(Header::parse(&frame).is_err());
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Header::parse(&bytes);
+            let _ = Hello::parse(&bytes);
+            if let Ok(Some(report)) = AckReport::parse(&bytes) { report.offsets().count(); }
+        }
+    }
+}

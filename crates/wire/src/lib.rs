@@ -1,0 +1,27 @@
+//! The bytes on the wire: GigaE frames and the envelopes that carry them.
+//!
+//! Implements §1 to §3 of `PROTOCOL.md`: the 32-byte GigaE [`Header`] with its CRC32C, carried
+//! either directly in an Ethernet II frame or in UDP over IPv4 or IPv6 ([`Envelope`]).
+//!
+//! Everything that arrives is adversarial: parsing checks every length, never panics and ends in
+//! a typed value or a [`Discard`]. This crate knows no session, no clock and no socket; it
+//! allocates nothing, needs no `std` and contains no `unsafe`.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+mod envelope;
+mod header;
+mod mac;
+mod seq;
+
+pub use envelope::{Envelope, MAX_ENVELOPE, NodeAddr, Route};
+pub use header::{AckReport, Discard, Flags, HEADER_LEN, Header, Hello, Kind, VERSION};
+pub use mac::{MacAddr, ParseMacError};
+pub use seq::{Epoch, SeqNo};
+
+/// Payload bytes that a frame of the given MTU carries in an Ethernet envelope:
+/// 1,468 at MTU 1500, the message size of GigaE PM II.
+pub const fn payload_of_mtu(mtu: usize) -> usize {
+    mtu - HEADER_LEN
+}
