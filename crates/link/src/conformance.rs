@@ -1,0 +1,230 @@
+//! The suite that every backend is held to.
+//!
+//! A backend's test file writes a function that opens two links which can reach each other, and
+//! hands it to [`conformance_tests!`](crate::conformance_tests), which makes a list of named tests
+//! of it. Every test opens a pair of its own. A test fails by panicking.
+//!
+//! The suite works in real and in virtual time: it gets time to pass by calling
+//! [`Link::wait`], and bounds by how often it did. It asserts nothing about speed.
+
+mod frames;
+mod holds;
+mod kernel;
+mod waiting;
+
+pub use frames::*;
+pub use holds::*;
+pub use kernel::*;
+pub use waiting::*;
+
+use crate::{ChannelSet, Filter, Link, Posted, RxFrame};
+use gigae_wire::{Envelope, Route};
+use std::any::Any;
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// The channel that the links of a pair take.
+pub const CHANNEL: u8 = 7;
+
+/// A channel that they do not take.
+pub const OTHER_CHANNEL: u8 = 8;
+
+/// What a test wants of its links.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Which frames both links take.
+    pub filter: Filter,
+    /// Transmit frames of each link.
+    pub tx_frames: usize,
+    /// Receive frames of each link, at least.
+    pub rx_frames: usize,
+}
+
+impl Options {
+    /// Small enough that a test reaches the limits; the transmit frames are several times what a
+    /// kernel sends in one call (32).
+    pub fn new(envelope: Envelope) -> Self {
+        let channels = ChannelSet::EMPTY.with(CHANNEL);
+        Self { filter: Filter { envelope, channels }, tx_frames: 256, rx_frames: 512 }
+    }
+}
+
+/// Opens two links that can reach each other.
+pub type Maker = fn(&Options) -> Pair;
+
+/// Moves the calling thread to where the link's node is, until the returned guard is dropped.
+pub type Enter = Box<dyn Fn() -> Box<dyn Any> + Send + Sync>;
+
+/// Two links that can reach each other.
+pub struct Pair {
+    /// One end.
+    pub a: Box<dyn Link>,
+    /// The other end.
+    pub b: Box<dyn Link>,
+    /// Outer headers of frames from `a` to `b`.
+    pub to_b: Route,
+    /// Outer headers of frames from `b` to `a`.
+    pub to_a: Route,
+    /// The kernels beside the links, if there are any.
+    pub kernels: Option<Kernels>,
+    /// What must live as long as the links (dropped after them).
+    pub ground: Box<dyn Any>,
+}
+
+/// The kernels' own network stacks on the interfaces of a pair.
+pub struct Kernels {
+    /// The nodes' addresses, `a`'s first.
+    pub addresses: [IpAddr; 2],
+    /// How to get into the nodes, `a`'s first.
+    pub enter: [Enter; 2],
+}
+
+/// Makes the list of tests for a maker: `conformance_tests!("generic", open_pair)` is an array of
+/// names and functions, for a runner. The second form adds a suffix for another set of options.
+#[macro_export]
+macro_rules! conformance_tests {
+    ($prefix:literal, $envelope:expr, $maker:path) => {
+        $crate::conformance_tests!(@list $prefix, $envelope, $maker:
+            frames_of_every_length_arrive_unchanged,
+            frames_arrive_in_the_order_in_which_they_were_posted,
+            a_batch_larger_than_one_call_sends_arrives_whole,
+            a_thousand_frames_go_to_and_fro,
+            frames_of_another_channel_are_not_seen,
+            frames_of_another_envelope_are_not_seen,
+            frames_to_others_are_not_seen,
+            counters_agree_at_both_ends,
+            taking_the_last_frame_exhausts_the_link_and_giving_back_revives_it,
+            a_released_frame_is_not_handed_out_while_the_nic_has_it,
+            a_frame_is_reclaimed_only_when_it_has_left_and_can_be_sent_again,
+            frames_pass_without_end_as_long_as_they_are_recycled,
+            frames_may_be_recycled_in_any_order,
+            a_receiver_that_holds_every_frame_drops_and_recovers,
+            a_receiver_that_does_not_poll_drops_and_recovers,
+            a_token_of_another_link_is_refused,
+            waiting_ends_with_the_time_when_nothing_comes,
+            waiting_ends_when_a_frame_comes,
+            waiting_sleeps_although_a_frame_is_held,
+            the_descriptor_is_readable_only_while_a_frame_waits,
+            the_kernels_own_traffic_passes_beside_the_link,
+        )
+    };
+    (@list $prefix:literal, $envelope:expr, $maker:path: $($test:ident,)*) => {
+        [$((
+            concat!($prefix, "::", stringify!($test)),
+            (|| {
+                let options = $crate::conformance::Options::new($envelope);
+                $crate::conformance::$test(&options, $maker)
+            }) as fn(),
+        )),*]
+    };
+}
+
+/// How often a test lets time pass before it gives up: at a millisecond each.
+const PATIENCE: usize = 3000;
+
+/// A whole frame behind the headers of `route`: its channel, its number and bytes that depend on
+/// both. `length` counts everything.
+pub fn frame(route: &Route, channel: u8, number: u32, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    let start = route.len();
+    let mut state = u64::from(number) << 8 | u64::from(channel) | 1 << 63;
+    for byte in &mut bytes[start..] {
+        // A step of Marsaglia's xorshift: any bytes that differ will do.
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        *byte = state as u8;
+    }
+    bytes[start..start + 4].copy_from_slice(&number.to_be_bytes());
+    // Version 15 is no protocol's: whoever else might get this frame drops it.
+    bytes[start + 4] = 0xf0;
+    bytes[start + 5] = channel;
+    route.write(&mut bytes);
+    bytes
+}
+
+/// The number that [`frame`] put into a frame.
+pub fn number(route: &Route, frame: &[u8]) -> u32 {
+    let start = route.len();
+    u32::from_be_bytes(frame[start..start + 4].try_into().expect("four bytes"))
+}
+
+/// Shortest frame: what Ethernet asks for, or what the headers need.
+pub fn shortest(route: &Route) -> usize {
+    60.max(route.len() + 8)
+}
+
+/// Posts a frame with these bytes.
+pub fn post(link: &mut dyn Link, bytes: &[u8]) -> Posted {
+    let arena = link.arena().clone();
+    let mut taken = None;
+    for _ in 0..PATIENCE {
+        taken = link.take();
+        if taken.is_some() {
+            break;
+        }
+        link.flush().expect("flush");
+        link.wait(Some(Duration::from_millis(1))).expect("wait");
+    }
+    let mut frame = taken.expect("a free transmit frame");
+    // Not at the start of the frame, so that the offset counts.
+    let at = 16.min(link.info().frame_size - bytes.len());
+    arena.bytes_mut(&mut frame)[at..at + bytes.len()].copy_from_slice(bytes);
+    link.post(frame, at..at + bytes.len())
+}
+
+/// Posts, flushes and releases a frame with these bytes.
+pub fn send(link: &mut dyn Link, bytes: &[u8]) {
+    let posted = post(link, bytes);
+    link.flush().expect("flush");
+    link.release(posted);
+}
+
+/// Receives until there are `count` frames, without recycling.
+pub fn hold(link: &mut dyn Link, count: usize) -> Vec<RxFrame> {
+    let mut frames = Vec::new();
+    let mut idle = 0;
+    while frames.len() < count && idle < PATIENCE {
+        let left = count - frames.len();
+        if link.poll(&mut frames, left).expect("poll") == 0 {
+            idle += 1;
+            link.wait(Some(Duration::from_millis(1))).expect("wait");
+        }
+    }
+    assert_eq!(frames.len(), count, "frames received");
+    frames
+}
+
+/// Receives and recycles `count` frames; their bytes.
+pub fn receive(link: &mut dyn Link, count: usize) -> Vec<Vec<u8>> {
+    let arena = link.arena().clone();
+    let mut all = Vec::new();
+    while all.len() < count {
+        for frame in hold(link, 1) {
+            all.push(arena.bytes(&frame).to_vec());
+            link.recycle(frame);
+        }
+    }
+    all
+}
+
+/// Receives and recycles everything until nothing came for a while; how many frames.
+pub fn drain(link: &mut dyn Link) -> usize {
+    let (mut frames, mut count, mut idle) = (Vec::new(), 0, 0);
+    while idle < 20 {
+        if link.poll(&mut frames, 64).expect("poll") == 0 {
+            idle += 1;
+            link.wait(Some(Duration::from_millis(1))).expect("wait");
+            continue;
+        }
+        count += frames.len();
+        frames.drain(..).for_each(|frame| link.recycle(frame));
+    }
+    count
+}
+
+/// Asserts that one frame, and not any before it, arrives: the one with these bytes.
+pub fn only(link: &mut dyn Link, bytes: &[u8]) {
+    assert_eq!(receive(link, 1), [bytes]);
+    assert_eq!(drain(link), 0, "frames behind the expected one");
+}

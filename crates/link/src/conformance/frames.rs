@@ -1,0 +1,126 @@
+//! What arrives, and what does not.
+
+use super::{
+    CHANNEL, Maker, OTHER_CHANNEL, Options, drain, frame, hold, number, only, post, receive, send,
+    shortest,
+};
+use gigae_wire::Envelope;
+
+/// From the shortest to the longest, in both directions.
+pub fn frames_of_every_length_arrive_unchanged(options: &Options, maker: Maker) {
+    let mut pair = maker(options);
+    let longest = pair.a.info().max_frame.min(pair.b.info().max_frame);
+    assert!(longest <= pair.a.info().frame_size);
+    let shortest = shortest(&pair.to_b);
+    let lengths = (shortest..longest).step_by(61).chain([longest - 1, longest]);
+    for (i, length) in lengths.enumerate() {
+        let there = frame(&pair.to_b, CHANNEL, i as u32, length);
+        send(&mut *pair.a, &there);
+        assert_eq!(receive(&mut *pair.b, 1), [there]);
+        let back = frame(&pair.to_a, CHANNEL, i as u32, length);
+        send(&mut *pair.b, &back);
+        assert_eq!(receive(&mut *pair.a, 1), [back]);
+    }
+}
+
+/// In batches of many sizes.
+pub fn frames_arrive_in_the_order_in_which_they_were_posted(options: &Options, maker: Maker) {
+    let mut pair = maker(options);
+    let mut next = 0;
+    for batch in [1, 2, 3, 31, 32, 33, 64, 100, 128] {
+        for i in next..next + batch {
+            let posted = post(&mut *pair.a, &frame(&pair.to_b, CHANNEL, i, 200));
+            pair.a.release(posted);
+        }
+        pair.a.flush().expect("flush");
+        let received = receive(&mut *pair.b, batch as usize);
+        let numbers: Vec<u32> = received.iter().map(|f| number(&pair.to_b, f)).collect();
+        assert_eq!(numbers, (next..next + batch).collect::<Vec<_>>());
+        next += batch;
+    }
+}
+
+/// One flush for all transmit frames.
+pub fn a_batch_larger_than_one_call_sends_arrives_whole(options: &Options, maker: Maker) {
+    let mut pair = maker(options);
+    for i in 0..options.tx_frames {
+        let posted = post(&mut *pair.a, &frame(&pair.to_b, CHANNEL, i as u32, 300));
+        pair.a.release(posted);
+    }
+    pair.a.flush().expect("flush");
+    for (i, bytes) in receive(&mut *pair.b, options.tx_frames).iter().enumerate() {
+        assert_eq!(bytes, &frame(&pair.to_b, CHANNEL, i as u32, 300));
+    }
+}
+
+/// More round trips than any ring has entries.
+pub fn a_thousand_frames_go_to_and_fro(options: &Options, maker: Maker) {
+    let mut pair = maker(options);
+    for i in 0..1000 {
+        let there = frame(&pair.to_b, CHANNEL, i, 100);
+        send(&mut *pair.a, &there);
+        assert_eq!(receive(&mut *pair.b, 1), [there]);
+        let back = frame(&pair.to_a, CHANNEL, i, 100);
+        send(&mut *pair.b, &back);
+        assert_eq!(receive(&mut *pair.a, 1), [back]);
+    }
+}
+
+/// The filter's channels are the only ones.
+pub fn frames_of_another_channel_are_not_seen(options: &Options, maker: Maker) {
+    let mut pair = maker(options);
+    for channel in (0..=255).filter(|&channel| channel != CHANNEL) {
+        send(&mut *pair.a, &frame(&pair.to_b, channel, 0, 100));
+    }
+    let ours = frame(&pair.to_b, CHANNEL, 1, 100);
+    send(&mut *pair.a, &ours);
+    only(&mut *pair.b, &ours);
+}
+
+/// Another EtherType or UDP port.
+pub fn frames_of_another_envelope_are_not_seen(options: &Options, maker: Maker) {
+    let mut pair = maker(options);
+    let ours = frame(&pair.to_b, CHANNEL, 1, 100);
+    let mut other = ours.clone();
+    match options.filter.envelope {
+        Envelope::Ethernet { .. } => other[13] ^= 1,
+        Envelope::Udp { .. } => other[pair.to_b.len() - 5] ^= 1,
+    }
+    send(&mut *pair.a, &other);
+    send(&mut *pair.a, &ours);
+    only(&mut *pair.b, &ours);
+}
+
+/// Frames to a group, and to an address that is on no node (which a switch floods).
+pub fn frames_to_others_are_not_seen(options: &Options, maker: Maker) {
+    let mut pair = maker(options);
+    let ours = frame(&pair.to_b, CHANNEL, 1, 100);
+    for others in [[0xff; 6], [1, 0, 0x5e, 0, 0, 1], [2, 0xab, 0xcd, 0, 0, 9]] {
+        let mut other = ours.clone();
+        other[..6].copy_from_slice(&others);
+        send(&mut *pair.a, &other);
+    }
+    send(&mut *pair.a, &ours);
+    only(&mut *pair.b, &ours);
+}
+
+/// What one end posts the other polls, and nothing else is counted.
+pub fn counters_agree_at_both_ends(options: &Options, maker: Maker) {
+    let mut pair = maker(options);
+    let (start_a, start_b) = (pair.a.counters(), pair.b.counters());
+    assert_eq!((start_a.tx_frames, start_b.rx_frames), (0, 0), "what was posted and polled");
+    for i in 0..100 {
+        let channel = if i % 10 == 9 { OTHER_CHANNEL } else { CHANNEL };
+        send(&mut *pair.a, &frame(&pair.to_b, channel, i, 100));
+    }
+    let frames = hold(&mut *pair.b, 90);
+    frames.into_iter().for_each(|frame| pair.b.recycle(frame));
+    assert_eq!(drain(&mut *pair.b), 0);
+    let (a, b) = (pair.a.counters(), pair.b.counters());
+    assert_eq!((a.tx_frames, b.rx_frames), (100, 90));
+    assert_eq!((a.rx_frames, b.tx_frames), (0, 0));
+    assert_eq!((a.tx_invalid, b.rx_dropped), (0, 0));
+    if pair.a.fd().is_some() {
+        assert!((1..=100).contains(&a.doorbells), "{} doorbells", a.doorbells);
+    }
+}

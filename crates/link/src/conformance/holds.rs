@@ -1,0 +1,221 @@
+//! Who holds which frame when.
+
+use super::{CHANNEL, Maker, Options, PATIENCE, drain, frame, hold, only, post, receive, send};
+use crate::{Link, Posted, TxFrame};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+fn take_all(link: &mut dyn Link) -> Vec<TxFrame> {
+    std::iter::from_fn(|| link.take()).collect()
+}
+
+/// Reclaims a frame once it has left.
+fn reclaim(link: &mut dyn Link, mut posted: Posted) -> TxFrame {
+    for _ in 0..PATIENCE {
+        match link.reclaim(posted) {
+            Ok(frame) => return frame,
+            Err(still) => posted = still,
+        }
+        link.flush().expect("flush");
+        link.wait(Some(Duration::from_millis(1))).expect("wait");
+    }
+    panic!("a frame that was flushed never completed");
+}
+
+/// As many frames as stated, no more, and each of them again.
+pub fn taking_the_last_frame_exhausts_the_link_and_giving_back_revives_it(
+    options: &Options,
+    maker: Maker,
+) {
+    let mut pair = maker(options);
+    for _ in 0..3 {
+        let mut frames = take_all(&mut *pair.a);
+        assert_eq!(frames.len(), pair.a.info().tx_frames);
+        let mut slots: Vec<u32> = frames.iter().map(TxFrame::slot).collect();
+        slots.sort_unstable();
+        slots.dedup();
+        assert_eq!(slots.len(), frames.len(), "no frame twice");
+        pair.a.give_back(frames.pop().expect("a frame"));
+        frames.push(pair.a.take().expect("the frame that was given back"));
+        assert!(pair.a.take().is_none());
+        frames.into_iter().for_each(|frame| pair.a.give_back(frame));
+    }
+    let ours = frame(&pair.to_b, CHANNEL, 1, 100);
+    send(&mut *pair.a, &ours);
+    only(&mut *pair.b, &ours);
+}
+
+/// Released at once, sent later, and unchanged then.
+pub fn a_released_frame_is_not_handed_out_while_the_nic_has_it(options: &Options, maker: Maker) {
+    let mut pair = maker(options);
+    let mut posted = 0;
+    while let Some(mut taken) = pair.a.take() {
+        let bytes = frame(&pair.to_b, CHANNEL, posted, 100);
+        pair.a.arena().clone().bytes_mut(&mut taken)[..100].copy_from_slice(&bytes);
+        let token = pair.a.post(taken, 0..100);
+        pair.a.release(token);
+        posted += 1;
+    }
+    assert_eq!(posted as usize, pair.a.info().tx_frames);
+    pair.a.flush().expect("flush");
+    for (i, bytes) in receive(&mut *pair.b, posted as usize).iter().enumerate() {
+        assert_eq!(bytes, &frame(&pair.to_b, CHANNEL, i as u32, 100));
+    }
+    let mut free = Vec::new();
+    for _ in 0..PATIENCE {
+        free.extend(std::iter::from_fn(|| pair.a.take()));
+        if free.len() == pair.a.info().tx_frames {
+            break;
+        }
+        pair.a.wait(Some(Duration::from_millis(1))).expect("wait");
+    }
+    assert_eq!(free.len(), pair.a.info().tx_frames, "all completed");
+    free.into_iter().for_each(|frame| pair.a.give_back(frame));
+}
+
+/// A retransmission: the same frame, changed in between.
+pub fn a_frame_is_reclaimed_only_when_it_has_left_and_can_be_sent_again(
+    options: &Options,
+    maker: Maker,
+) {
+    let mut pair = maker(options);
+    let first = frame(&pair.to_b, CHANNEL, 1, 100);
+    let mut posted = post(&mut *pair.a, &first);
+    let simulated = pair.a.fd().is_none();
+    if !simulated {
+        posted = pair.a.reclaim(posted).expect_err("a frame that was not flushed is the NIC's");
+    }
+    assert_eq!(pair.a.arena().clone().posted_bytes(&posted)[16..116], first);
+    pair.a.flush().expect("flush");
+    let mut again = reclaim(&mut *pair.a, posted);
+    let second = frame(&pair.to_b, CHANNEL, 2, 300);
+    pair.a.arena().clone().bytes_mut(&mut again)[..300].copy_from_slice(&second);
+    let posted = pair.a.post(again, 0..300);
+    pair.a.flush().expect("flush");
+    assert_eq!(receive(&mut *pair.b, 2), [first, second]);
+    let free = reclaim(&mut *pair.a, posted);
+    pair.a.give_back(free);
+    assert_eq!(take_all(&mut *pair.a).len(), pair.a.info().tx_frames);
+}
+
+/// Many times the receive ring.
+pub fn frames_pass_without_end_as_long_as_they_are_recycled(options: &Options, maker: Maker) {
+    let mut pair = maker(options);
+    let batch = options.tx_frames.min(pair.b.info().rx_frames / 2);
+    let rounds = 5 * pair.b.info().rx_frames / batch;
+    for round in 0..rounds {
+        for i in 0..batch {
+            let number = (round * batch + i) as u32;
+            let posted = post(&mut *pair.a, &frame(&pair.to_b, CHANNEL, number, 100));
+            pair.a.release(posted);
+        }
+        pair.a.flush().expect("flush");
+        receive(&mut *pair.b, batch);
+    }
+    assert_eq!(pair.b.counters().rx_frames, (rounds * batch) as u64);
+}
+
+/// Every third frame is kept for long, the others go back in reverse.
+pub fn frames_may_be_recycled_in_any_order(options: &Options, maker: Maker) {
+    let mut pair = maker(options);
+    let ring = pair.b.info().rx_frames;
+    let arena = pair.b.arena().clone();
+    let mut kept = Vec::new();
+    let mut next = 0;
+    while kept.len() < ring / 4 {
+        for i in 0..30 {
+            send(&mut *pair.a, &frame(&pair.to_b, CHANNEL, next + i, 100));
+        }
+        let mut frames = hold(&mut *pair.b, 30);
+        for (i, rx) in frames.iter().enumerate() {
+            assert_eq!(arena.bytes(rx), frame(&pair.to_b, CHANNEL, next + i as u32, 100));
+        }
+        for i in (0..30).rev() {
+            if i % 3 == 0 {
+                kept.push((next + i as u32, frames.swap_remove(i)));
+            }
+        }
+        frames.into_iter().rev().for_each(|frame| pair.b.recycle(frame));
+        next += 30;
+        if next as usize >= ring / 2 {
+            break;
+        }
+    }
+    for (number, rx) in &kept {
+        assert_eq!(arena.bytes(rx), frame(&pair.to_b, CHANNEL, *number, 100), "kept unchanged");
+    }
+    kept.into_iter().for_each(|(_, frame)| pair.b.recycle(frame));
+    let ours = frame(&pair.to_b, CHANNEL, next, 100);
+    send(&mut *pair.a, &ours);
+    only(&mut *pair.b, &ours);
+}
+
+/// All frames lent: more are dropped; all given back: frames come again.
+pub fn a_receiver_that_holds_every_frame_drops_and_recovers(options: &Options, maker: Maker) {
+    let mut pair = maker(options);
+    let ring = pair.b.info().rx_frames;
+    let mut held = Vec::new();
+    for i in 0..ring {
+        send(&mut *pair.a, &frame(&pair.to_b, CHANNEL, i as u32, 100));
+        held.extend(hold(&mut *pair.b, 1));
+    }
+    for i in 0..50 {
+        send(&mut *pair.a, &frame(&pair.to_b, CHANNEL, i, 100));
+    }
+    pair.b.wait(Some(Duration::from_millis(10))).expect("wait");
+    let mut more = Vec::new();
+    assert_eq!(pair.b.poll(&mut more, 64).expect("poll"), 0, "there is no room");
+    assert!(pair.b.counters().rx_dropped > 0, "drops are counted");
+    let arena = pair.b.arena().clone();
+    for (i, rx) in held.into_iter().enumerate() {
+        assert_eq!(arena.bytes(&rx), frame(&pair.to_b, CHANNEL, i as u32, 100), "kept unchanged");
+        pair.b.recycle(rx);
+    }
+    recovers(options, &mut pair);
+}
+
+/// A full ring that nobody looks at.
+pub fn a_receiver_that_does_not_poll_drops_and_recovers(options: &Options, maker: Maker) {
+    let mut pair = maker(options);
+    let ring = pair.b.info().rx_frames;
+    for i in 0..2 * ring {
+        send(&mut *pair.a, &frame(&pair.to_b, CHANNEL, i as u32, 100));
+    }
+    pair.a.wait(Some(Duration::from_millis(10))).expect("wait");
+    let kept = drain(&mut *pair.b);
+    assert!(kept <= ring, "{kept} of {ring}");
+    assert!(kept > ring / 2, "the ring was filled: {kept} of {ring}");
+    recovers(options, &mut pair);
+}
+
+fn recovers(options: &Options, pair: &mut super::Pair) {
+    for round in 0..4 {
+        for i in 0..options.tx_frames as u32 {
+            send(&mut *pair.a, &frame(&pair.to_b, CHANNEL, round << 16 | i, 100));
+        }
+        for (i, bytes) in receive(&mut *pair.b, options.tx_frames).iter().enumerate() {
+            assert_eq!(bytes, &frame(&pair.to_b, CHANNEL, round << 16 | i as u32, 100));
+        }
+    }
+}
+
+/// In every call that takes one.
+pub fn a_token_of_another_link_is_refused(options: &Options, maker: Maker) {
+    let mut pair = maker(options);
+    if std::sync::Arc::ptr_eq(pair.a.arena(), pair.b.arena()) {
+        return;
+    }
+    let panics = |call: &mut dyn FnMut()| catch_unwind(AssertUnwindSafe(call)).is_err();
+    let (a, b) = (&mut pair.a, &mut pair.b);
+    let mut foreign = a.take();
+    assert!(panics(&mut || b.give_back(foreign.take().expect("a frame"))));
+    let mut foreign = a.take();
+    assert!(panics(&mut || drop(b.post(foreign.take().expect("a frame"), 0..100))));
+    let mut posted = Some(post(&mut **a, &frame(&pair.to_b, CHANNEL, 0, 100)));
+    assert!(panics(&mut || b.release(posted.take().expect("a frame"))));
+    let mut posted = Some(post(&mut **a, &frame(&pair.to_b, CHANNEL, 0, 100)));
+    assert!(panics(&mut || drop(b.reclaim(posted.take().expect("a frame")))));
+    send(&mut **b, &frame(&pair.to_a, CHANNEL, 0, 100));
+    let mut received = hold(&mut **a, 1).pop();
+    assert!(panics(&mut || b.recycle(received.take().expect("a frame"))));
+}

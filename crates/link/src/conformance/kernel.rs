@@ -1,0 +1,79 @@
+//! The kernel's own traffic on the same interface.
+
+use super::{CHANNEL, Enter, Maker, Options, frame, receive, send};
+use std::io::{Read, Write};
+use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// Bytes that go each way over TCP: some hundred segments.
+const STREAM: usize = 256 * 1024;
+
+/// Longest wait for the kernel's own traffic.
+const SOON: Duration = Duration::from_secs(10);
+
+/// A TCP connection and UDP datagrams while the link's frames go to and fro.
+pub fn the_kernels_own_traffic_passes_beside_the_link(options: &Options, maker: Maker) {
+    let mut pair = maker(options);
+    let Some(kernels) = pair.kernels.take() else { return };
+    let [_, server_at] = kernels.addresses;
+    let [at_a, at_b] = kernels.enter;
+    let (ready, port) = mpsc::channel();
+    let server = std::thread::spawn(move || serve(&at_b, server_at, &ready));
+    let (tcp, udp) = port.recv_timeout(SOON).expect("the server's ports");
+    let client = std::thread::spawn(move || ask(&at_a, server_at, tcp, udp));
+    let mut i = 0;
+    while i < 100 || !client.is_finished() {
+        let there = frame(&pair.to_b, CHANNEL, i, 1000);
+        send(&mut *pair.a, &there);
+        assert_eq!(receive(&mut *pair.b, 1), [there]);
+        let back = frame(&pair.to_a, CHANNEL, i, 1000);
+        send(&mut *pair.b, &back);
+        assert_eq!(receive(&mut *pair.a, 1), [back]);
+        i += 1;
+    }
+    client.join().expect("the client's side");
+    server.join().expect("the server's side");
+}
+
+fn serve(enter: &Enter, at: IpAddr, ready: &mpsc::Sender<(u16, u16)>) {
+    let _inside = enter();
+    let tcp = TcpListener::bind((at, 0)).expect("a TCP port");
+    let udp = UdpSocket::bind((at, 0)).expect("a UDP port");
+    udp.set_read_timeout(Some(SOON)).expect("a timeout");
+    let port = |address: std::io::Result<std::net::SocketAddr>| address.expect("a port").port();
+    ready.send((port(tcp.local_addr()), port(udp.local_addr()))).expect("a client");
+    let mut datagram = [0; 2000];
+    for _ in 0..10 {
+        let (length, from) = udp.recv_from(&mut datagram).expect("a datagram");
+        udp.send_to(&datagram[..length], from).expect("its answer");
+    }
+    let (mut stream, _) = tcp.accept().expect("a connection");
+    stream.set_read_timeout(Some(SOON)).expect("a timeout");
+    let mut bytes = vec![0; STREAM];
+    stream.read_exact(&mut bytes).expect("the client's bytes");
+    stream.write_all(&bytes).expect("the same back");
+}
+
+fn ask(enter: &Enter, server: IpAddr, tcp: u16, udp: u16) {
+    let _inside = enter();
+    let any: IpAddr = match server {
+        IpAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0)).expect("a UDP port");
+    socket.set_read_timeout(Some(SOON)).expect("a timeout");
+    for i in 0..10u8 {
+        let mut answer = [0; 2000];
+        socket.send_to(&[i; 1000], (server, udp)).expect("a datagram");
+        let (length, _) = socket.recv_from(&mut answer).expect("its answer");
+        assert_eq!(answer[..length], [i; 1000]);
+    }
+    let mut stream = TcpStream::connect_timeout(&(server, tcp).into(), SOON).expect("a connection");
+    stream.set_read_timeout(Some(SOON)).expect("a timeout");
+    let bytes: Vec<u8> = (0..STREAM).map(|i| (i % 251) as u8).collect();
+    stream.write_all(&bytes).expect("our bytes");
+    let mut back = vec![0; STREAM];
+    stream.read_exact(&mut back).expect("the same back");
+    assert!(bytes == back, "TCP changed bytes");
+}

@@ -1,0 +1,77 @@
+//! Sleeping until a frame comes.
+
+use super::{CHANNEL, Maker, Options, frame, hold, only, receive, send};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fd::BorrowedFd;
+use std::time::Duration;
+
+const SHORT: Duration = Duration::from_millis(20);
+const LONG: Duration = Duration::from_secs(10);
+
+/// Also with no time at all.
+pub fn waiting_ends_with_the_time_when_nothing_comes(options: &Options, maker: Maker) {
+    let mut pair = maker(options);
+    assert!(!pair.b.wait(Some(Duration::ZERO)).expect("wait"));
+    assert!(!pair.b.wait(Some(SHORT)).expect("wait"));
+}
+
+/// Whether it is there already or comes while the other end sleeps.
+pub fn waiting_ends_when_a_frame_comes(options: &Options, maker: Maker) {
+    let mut pair = maker(options);
+    let ours = frame(&pair.to_b, CHANNEL, 1, 100);
+    send(&mut *pair.a, &ours);
+    assert!(pair.b.wait(Some(LONG)).expect("wait"));
+    assert_eq!(receive(&mut *pair.b, 1), [&ours[..]]);
+    if pair.a.fd().is_none() {
+        return;
+    }
+    for timeout in [Some(LONG), None] {
+        let (a, b) = (&mut pair.a, &mut pair.b);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(SHORT);
+                send(&mut **a, &ours);
+            });
+            assert!(b.wait(timeout).expect("wait"));
+        });
+        only(&mut *pair.b, &ours);
+    }
+    assert!(pair.b.counters().waits > 0 && pair.b.counters().wakeups > 0);
+}
+
+/// A frame that the caller has polled and kept is no news.
+pub fn waiting_sleeps_although_a_frame_is_held(options: &Options, maker: Maker) {
+    let mut pair = maker(options);
+    send(&mut *pair.a, &frame(&pair.to_b, CHANNEL, 1, 100));
+    let held = hold(&mut *pair.b, 1);
+    assert!(!pair.b.wait(Some(SHORT)).expect("wait"));
+    let second = frame(&pair.to_b, CHANNEL, 2, 100);
+    send(&mut *pair.a, &second);
+    assert!(pair.b.wait(Some(LONG)).expect("wait"));
+    only(&mut *pair.b, &second);
+    held.into_iter().for_each(|frame| pair.b.recycle(frame));
+}
+
+/// For callers with an event loop of their own. Only links with a kernel have a descriptor.
+pub fn the_descriptor_is_readable_only_while_a_frame_waits(options: &Options, maker: Maker) {
+    let mut pair = maker(options);
+    if pair.b.fd().is_none() {
+        return;
+    }
+    for i in 0..3 {
+        assert!(!readable(pair.b.fd(), Duration::ZERO), "before frame {i}");
+        let ours = frame(&pair.to_b, CHANNEL, i, 100);
+        send(&mut *pair.a, &ours);
+        assert!(readable(pair.b.fd(), LONG), "with frame {i}");
+        only(&mut *pair.b, &ours);
+    }
+    assert!(!readable(pair.b.fd(), SHORT), "after all");
+}
+
+fn readable(fd: Option<BorrowedFd<'_>>, timeout: Duration) -> bool {
+    let fd = fd.expect("a descriptor");
+    let time =
+        Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
+    let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+    rustix::event::poll(&mut fds, Some(&time)).expect("poll") == 1
+}

@@ -1,0 +1,180 @@
+//! Looking up a network interface: what every kernel backend must know before it opens a socket,
+//! and how it tells an interface that is down from one that is gone.
+//!
+//! Uses the ioctls of netdevice(7) on a socket of its own, so that it keeps looking into the
+//! network namespace in which it was made, whichever thread asks. `/sys/class/net` would show the
+//! namespace in which it was mounted. Nothing here changes an interface.
+
+use crate::{LinkError, OpenError};
+use gigae_wire::MacAddr;
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use std::io;
+
+/// `ARPHRD_ETHER` and `ARPHRD_LOOPBACK` of linux/if_arp.h: the hardware types with Ethernet headers.
+const ETHERNET_TYPES: [u16; 2] = [libc::ARPHRD_ETHER, libc::ARPHRD_LOOPBACK];
+
+/// `ETHTOOL_GDRVINFO` of linux/ethtool.h.
+const GDRVINFO: u32 = 3;
+
+/// `struct ethtool_drvinfo` of linux/ethtool.h.
+#[repr(C)]
+struct DriverInfo {
+    command: u32,
+    driver: [u8; 32],
+    /// Versions, bus and numbers that are of no use here.
+    rest: [u8; 160],
+}
+
+/// One network interface of the namespace in which it was found.
+#[derive(Debug)]
+pub struct Interface {
+    /// Its name when it was found.
+    pub name: String,
+    /// Its index in its namespace.
+    pub index: u32,
+    /// Its own address.
+    pub mac: MacAddr,
+    /// Longest payload of a frame in bytes, Ethernet header and FCS not counted.
+    pub mtu: usize,
+    control: OwnedFd,
+}
+
+impl Interface {
+    /// Finds an interface that is up, by name, in the calling thread's network namespace.
+    ///
+    /// Five system calls; no privileges. Fails when there is no such interface, when it is down and
+    /// when it is no Ethernet.
+    pub fn find(name: &str) -> Result<Self, OpenError> {
+        let io = |what| move |e: Errno| OpenError::Io { what, source: e.into() };
+        let control = rustix::net::socket_with(
+            AddressFamily::INET,
+            SocketType::DGRAM,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .map_err(io("opening a socket to look at interfaces"))?;
+        let absent = || OpenError::NoInterface { name: name.to_owned(), existing: names() };
+        let index = rustix::net::netdevice::name_to_index(&control, name).map_err(|e| match e {
+            Errno::NODEV | Errno::INVAL | Errno::NAMETOOLONG => absent(),
+            other => io("looking up the interface")(other),
+        })?;
+        let mut interface =
+            Self { name: name.to_owned(), index, mac: MacAddr::default(), mtu: 0, control };
+        interface.read(name).map_err(|e| match e {
+            Errno::NODEV => absent(),
+            Errno::MEDIUMTYPE => io("using an interface that is no Ethernet")(e),
+            other => io("looking up the interface")(other),
+        })?;
+        interface.check().map_err(|e| match e {
+            LinkError::Down(name) => OpenError::InterfaceDown(name),
+            LinkError::Gone(_) => absent(),
+            LinkError::Io { what, source } => OpenError::Io { what, source },
+        })?;
+        Ok(interface)
+    }
+
+    /// Whether the interface still stands and is up. Two system calls.
+    pub fn check(&self) -> Result<(), LinkError> {
+        match self.flags() {
+            Ok(flags) if flags & libc::IFF_UP != 0 => Ok(()),
+            Ok(_) => Err(LinkError::Down(self.name.clone())),
+            Err(Errno::NODEV) => Err(LinkError::Gone(self.name.clone())),
+            Err(e) => Err(LinkError::Io { what: "looking at the interface", source: e.into() }),
+        }
+    }
+
+    /// Whether the interface has a carrier (`IFF_RUNNING`): a cable, or a peer that is up. Two
+    /// system calls.
+    pub fn has_carrier(&self) -> bool {
+        self.flags().is_ok_and(|flags| flags & libc::IFF_RUNNING != 0)
+    }
+
+    /// Name of the driver ("veth", "igb"), if it tells one (ethtool -i). Two system calls.
+    pub fn driver(&self) -> Option<String> {
+        let mut info = DriverInfo { command: GDRVINFO, driver: [0; 32], rest: [0; 160] };
+        let mut request = self.request().ok()?;
+        request.ifr_ifru.ifru_data = (&raw mut info).cast();
+        self.ioctl(libc::SIOCETHTOOL, &mut request).ok()?;
+        let bytes: Vec<u8> = info.driver.into_iter().take_while(|&c| c != 0).collect();
+        String::from_utf8(bytes).ok().filter(|name| !name.is_empty())
+    }
+
+    fn read(&mut self, name: &str) -> Result<(), Errno> {
+        let mut request = named(name);
+        self.ioctl(libc::SIOCGIFHWADDR, &mut request)?;
+        // SAFETY: this ioctl fills the hardware address.
+        let address = unsafe { request.ifr_ifru.ifru_hwaddr };
+        if !ETHERNET_TYPES.contains(&address.sa_family) {
+            return Err(Errno::MEDIUMTYPE);
+        }
+        self.mac = MacAddr(std::array::from_fn(|i| address.sa_data[i] as u8));
+        let mut request = named(name);
+        self.ioctl(libc::SIOCGIFMTU, &mut request)?;
+        // SAFETY: this ioctl fills the MTU.
+        let mtu = unsafe { request.ifr_ifru.ifru_mtu };
+        self.mtu = usize::try_from(mtu).unwrap_or(0);
+        Ok(())
+    }
+
+    fn flags(&self) -> Result<i32, Errno> {
+        let mut request = self.request()?;
+        self.ioctl(libc::SIOCGIFFLAGS, &mut request)?;
+        // SAFETY: this ioctl fills the flags.
+        Ok(i32::from(unsafe { request.ifr_ifru.ifru_flags }))
+    }
+
+    /// A request under the name that the interface has now: names change, indices do not.
+    fn request(&self) -> Result<libc::ifreq, Errno> {
+        let name = rustix::net::netdevice::index_to_name(&self.control, self.index)?;
+        Ok(named(&name))
+    }
+
+    fn ioctl(&self, code: libc::c_ulong, request: &mut libc::ifreq) -> Result<(), Errno> {
+        // SAFETY: every code used in this module reads and writes one `ifreq` (netdevice(7)); the
+        // one that follows `ifru_data` was given a structure of its own type.
+        let result = unsafe { libc::ioctl(self.control.as_raw_fd(), code as _, request) };
+        if result < 0 {
+            return Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO));
+        }
+        Ok(())
+    }
+}
+
+/// A request for the interface `name`, which is known to be short enough.
+fn named(name: &str) -> libc::ifreq {
+    // SAFETY: the structure is plain bytes, for which zeros are valid.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().take(libc::IFNAMSIZ - 1).zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request
+}
+
+/// Names of the interfaces of the calling thread's network namespace.
+fn names() -> Vec<String> {
+    let table = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
+    let name = |line: &str| line.split_once(':').map(|(name, _)| name.trim().to_owned());
+    table.lines().filter_map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_interface_is_reported_with_those_there_are() {
+        let error = Interface::find("no-such-nic").unwrap_err().to_string();
+        assert!(error.contains("no-such-nic") && error.contains("lo"), "{error}");
+        let error = Interface::find("a-name-far-too-long-for-linux").unwrap_err();
+        assert!(matches!(error, OpenError::NoInterface { .. }), "{error}");
+    }
+
+    #[test]
+    fn the_loopback_is_found_with_its_mtu() {
+        let lo = Interface::find("lo").unwrap();
+        assert!(lo.mtu > 1500 && lo.index > 0 && lo.has_carrier());
+        lo.check().unwrap();
+    }
+}

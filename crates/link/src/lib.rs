@@ -1,0 +1,34 @@
+//! The contract between the protocol's endpoint and whatever carries its frames.
+//!
+//! A [`Link`] is a small *unreliable* datagram service for whole Ethernet frames: it may lose,
+//! duplicate, reorder or corrupt them, and it says nothing about what arrived. It owns one
+//! [`Arena`] of frame memory, allocated once; frames move through it as tokens, so the type of a
+//! token says who may touch the bytes:
+//!
+//! | token | the bytes belong to | comes from | goes to |
+//! |---|---|---|---|
+//! | [`TxFrame`] | the caller, who may write | [`Link::take`], [`Link::reclaim`] | [`Link::post`], [`Link::give_back`] |
+//! | [`Posted`] | the NIC until it completes, then nobody | [`Link::post`] | [`Link::reclaim`] (send again), [`Link::release`] |
+//! | [`RxFrame`] | the caller, who may read | [`Link::poll`] | [`Link::recycle`] |
+//!
+//! A transmit frame thus has two holds: *with the NIC*, cleared by its completion, and *in the
+//! window*, which is the existence of its token. It is free when both are clear.
+//!
+//! This crate knows no protocol and no clock, and of the kernel only how to look up an
+//! [`Interface`]; backends live in crates of their own and never see each other. The module
+//! `conformance` (feature of the same name) is the suite that all of them pass.
+
+mod arena;
+mod book;
+mod error;
+mod interface;
+mod link;
+
+#[cfg(feature = "conformance")]
+pub mod conformance;
+
+pub use arena::{Arena, Posted, RxFrame, TxFrame};
+pub use book::TxBook;
+pub use error::{LinkError, OpenError};
+pub use interface::Interface;
+pub use link::{ChannelSet, Counters, Filter, Info, Link, Mode};

@@ -1,0 +1,77 @@
+//! What an endpoint's protocol can be told.
+
+use std::time::Duration;
+
+/// Parameters of a [`crate::Protocol`]. The default suits one Ethernet segment.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// This endpoint's port id; frames for other ports are discarded.
+    pub port: u16,
+    /// Longest message in bytes that can be received.
+    pub max_payload: u16,
+    /// Frames that may be unacknowledged per peer; a power of two up to 32,768. The default covers
+    /// the buffer of a small switch port (256 full frames are 387 kB).
+    pub send_window: u16,
+    /// Most frames for which one peer is given credit at a time.
+    pub receive_window: u16,
+    /// Frames past a missing one that are kept until it arrives: zero (go-back-N, as in GigaE PM)
+    /// or a power of two up to 1,024 (selective repeat).
+    pub reorder_window: u16,
+    /// Frames that the link can receive into; the credit given out in all is planned to fit.
+    pub receive_frames: u32,
+    /// Sessions that may exist; a Hello beyond is discarded.
+    pub max_peers: usize,
+    /// A peer that leaves something unanswered for this long is reported as lost.
+    pub peer_timeout: Duration,
+    /// Received frames that are acknowledged at the latest when so many have come.
+    pub ack_every: u16,
+    /// ... or when this much time has passed. An acknowledgement usually rides on a message.
+    pub ack_delay: Duration,
+    /// Bounds of the retransmission timeout. The lower one must exceed the peer's `ack_delay`.
+    pub min_rto: Duration,
+    /// See `min_rto`.
+    pub max_rto: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            port: 0,
+            max_payload: 1468,
+            send_window: 256,
+            receive_window: 512,
+            reorder_window: 256,
+            receive_frames: 4096,
+            max_peers: 16_384,
+            peer_timeout: Duration::from_secs(10),
+            ack_every: 16,
+            ack_delay: Duration::from_micros(50),
+            min_rto: Duration::from_micros(200),
+            max_rto: Duration::from_millis(200),
+        }
+    }
+}
+
+impl Config {
+    /// Selective repeat off: whatever follows a missing frame is sent again, as in the papers.
+    #[must_use]
+    pub fn go_back_n(mut self) -> Self {
+        self.reorder_window = 0;
+        self
+    }
+
+    /// Checks the stated ranges.
+    ///
+    /// # Panics
+    /// If a window is outside them: that is a mistake in the program and not in its input.
+    pub(crate) fn check(&self) {
+        let power = |n: u16, most: u16| n.is_power_of_two() && n <= most;
+        assert!(power(self.send_window, 32_768), "send_window must be a power of two up to 32,768");
+        assert!(
+            self.reorder_window == 0 || power(self.reorder_window, 1024),
+            "reorder_window must be zero or a power of two up to 1,024"
+        );
+        assert!(self.receive_window > 0 && self.ack_every > 0 && self.receive_frames > 0);
+        assert!(self.min_rto > self.ack_delay && self.max_rto >= self.min_rto);
+    }
+}

@@ -1,0 +1,31 @@
+//! The GigaE protocol without input, output or time: reliable, ordered messages between nodes that
+//! never connect (`PROTOCOL.md` §4 to §8).
+//!
+//! [`Protocol`] is a state machine. Frames that arrived go in by [`Protocol::handle`], messages to
+//! send by [`Protocol::send`], the passing of time by [`Protocol::handle_timeout`]; what comes out
+//! is asked for: frames to transmit ([`Protocol::poll_transmit`]), messages to deliver
+//! ([`Protocol::poll_delivery`]), buffers that are free again ([`Protocol::poll_acknowledged`]) and
+//! messages that failed ([`Protocol::poll_failure`]). Frame memory is opaque here: a transmit
+//! buffer is some `T`, a received one some `R`, and both are only kept and handed on.
+//!
+//! It reads no clock and no bytes of a message, opens no socket and allocates nothing per message:
+//! a peer's windows are allocated once, when the first message goes to or comes from it.
+
+#![forbid(unsafe_code)]
+
+mod config;
+mod counters;
+mod protocol;
+mod receive;
+mod rtt;
+mod send;
+mod session;
+mod time;
+
+pub use config::Config;
+pub use counters::Counters;
+pub use protocol::{
+    Body, Delivery, Destination, Failure, Handled, PeerId, PeerKey, Protocol, SendError, Transmit,
+};
+pub use session::Reason;
+pub use time::Instant;

@@ -1,0 +1,334 @@
+//! The receiving half of a session: order, duplicates, credit and acknowledgement
+//! (`PROTOCOL.md` §5 and §6).
+//!
+//! Credit is the paper's STOP and GO with a number: the sender may send up to `granted`, which
+//! counts buffers that are really there. Frames that were delivered and not yet released by the
+//! application still occupy buffers, so they hold the credit back.
+
+use crate::Config;
+use crate::time::Instant;
+use gigae_wire::{AckReport, Discard, SeqNo};
+
+/// Frames of credit at the beginning of a session; grows with each frame received, so that the
+/// credit given to many new peers at once stays small.
+const INITIAL_WINDOW: u32 = 64;
+
+/// See the module's description.
+#[derive(Debug)]
+pub(crate) struct ReceiveWindow<R> {
+    /// Number of the next frame in order.
+    next: SeqNo,
+    /// First number for which no credit was given.
+    granted: SeqNo,
+    /// Credit limit as last told to the peer.
+    told: SeqNo,
+    /// Frames delivered and not yet released by the application.
+    held: u32,
+    /// Frames for which credit may be given beyond what is held.
+    window: u32,
+    /// Frames kept out of order, by number; empty until the first one comes.
+    kept: Box<[Option<R>]>,
+    kept_count: u32,
+    /// One past the highest number received.
+    highest: SeqNo,
+    /// The frame that arrived last.
+    latest: SeqNo,
+    /// Frames received since the last acknowledgement went out.
+    unacknowledged: u16,
+    acknowledge_by: Instant,
+    /// An acknowledgement should go out at once, ...
+    urgent: bool,
+    /// ... with a report, because something is missing.
+    gap: bool,
+}
+
+/// Frames of credit that a new session begins with: told in Hello and HelloAck, and kept.
+pub(crate) fn initial_credit(config: &Config) -> u16 {
+    let most = config.receive_frames.min(config.receive_window.into());
+    u16::try_from(INITIAL_WINDOW.min(most)).expect("at most 64")
+}
+
+impl<R> ReceiveWindow<R> {
+    pub(crate) fn new(first: SeqNo, config: &Config) -> Self {
+        let window = u32::from(initial_credit(config));
+        Self {
+            next: first,
+            granted: first + window,
+            told: first + window,
+            held: 0,
+            window,
+            kept: Box::default(),
+            kept_count: 0,
+            highest: first,
+            latest: first,
+            unacknowledged: 0,
+            acknowledge_by: Instant::NEVER,
+            urgent: false,
+            gap: false,
+        }
+    }
+
+    /// Takes a data frame. In order, it is delivered with all that was kept behind it; out of
+    /// order, it is kept within the reorder window; else it is handed back with the reason.
+    #[inline]
+    pub(crate) fn take(
+        &mut self,
+        seq: SeqNo,
+        buffer: R,
+        reorder_window: u16,
+        deliver: impl FnMut(R),
+    ) -> Result<(), (Discard, R)> {
+        let ahead = seq.ahead_of(self.next);
+        if ahead < 0 {
+            self.urgent = true;
+            return Err((Discard::Duplicate, buffer));
+        }
+        if !seq.is_before(self.granted) {
+            self.urgent = true;
+            return Err((Discard::Window, buffer));
+        }
+        self.latest = seq;
+        if ahead == 0 {
+            self.in_order(buffer, deliver);
+            return Ok(());
+        }
+        self.out_of_order(seq, ahead.cast_unsigned(), buffer, reorder_window)
+    }
+
+    #[inline]
+    fn in_order(&mut self, buffer: R, mut deliver: impl FnMut(R)) {
+        deliver(buffer);
+        self.advance();
+        while self.kept_count > 0 {
+            let at = self.next.0 as usize & (self.kept.len() - 1);
+            let Some(buffer) = self.kept[at].take() else { break };
+            self.kept_count -= 1;
+            deliver(buffer);
+            self.advance();
+        }
+        if self.highest.is_before(self.next) {
+            self.highest = self.next;
+        }
+        self.gap = self.kept_count > 0;
+        self.urgent |= self.gap;
+    }
+
+    #[inline]
+    fn advance(&mut self) {
+        self.next += 1;
+        self.held += 1;
+        self.unacknowledged = self.unacknowledged.saturating_add(1);
+    }
+
+    #[cold]
+    fn out_of_order(
+        &mut self,
+        seq: SeqNo,
+        ahead: u32,
+        buffer: R,
+        reorder_window: u16,
+    ) -> Result<(), (Discard, R)> {
+        self.urgent = true;
+        self.gap = true;
+        if reorder_window == 0 {
+            return Err((Discard::OutOfOrder, buffer));
+        }
+        if ahead > u32::from(reorder_window) {
+            return Err((Discard::Window, buffer));
+        }
+        if self.kept.is_empty() {
+            // `ahead` reaches from 1 to the window itself: one slot more than the window would be
+            // needed if the frame in order were kept too, which it never is.
+            self.kept = std::iter::repeat_with(|| None).take(reorder_window.into()).collect();
+        }
+        let at = seq.0 as usize & (self.kept.len() - 1);
+        if self.kept[at].is_some() {
+            return Err((Discard::Duplicate, buffer));
+        }
+        self.kept[at] = Some(buffer);
+        self.kept_count += 1;
+        if !seq.is_before(self.highest) {
+            self.highest = seq + 1;
+        }
+        Ok(())
+    }
+
+    /// The application is done with one delivered frame. `most` is the largest window that the
+    /// endpoint's receive frames allow this peer now.
+    #[inline]
+    pub(crate) fn release(&mut self, most: u32) {
+        self.held = self.held.saturating_sub(1);
+        self.window = (self.window + 1).min(most);
+        let edge = SeqNo(self.next.0.wrapping_sub(self.held)) + self.window;
+        if self.granted.is_before(edge) {
+            self.granted = edge;
+        }
+        // GO: the peer is stopped, or would soon be, for want of knowing about this room.
+        let untold = self.granted.ahead_of(self.told).cast_unsigned();
+        let left = self.told.ahead_of(self.next);
+        if left <= 0 || (untold >= self.window / 2 && left.cast_unsigned() <= self.window / 4) {
+            self.urgent = true;
+        }
+    }
+
+    /// After a batch of frames: whether and when an acknowledgement is due.
+    #[inline]
+    pub(crate) fn schedule(&mut self, every: u16, by: Instant) {
+        if self.unacknowledged >= every {
+            self.urgent = true;
+        } else if self.unacknowledged > 0 && self.acknowledge_by == Instant::NEVER {
+            self.acknowledge_by = by;
+        }
+    }
+
+    /// The peer asked for an acknowledgement.
+    pub(crate) fn ask(&mut self) {
+        self.urgent = true;
+    }
+
+    /// Frames kept out of order.
+    #[inline]
+    pub(crate) fn kept(&self) -> u32 {
+        self.kept_count
+    }
+
+    /// When an acknowledgement must go out even if no message carries it.
+    #[inline]
+    pub(crate) fn acknowledge_by(&self) -> Instant {
+        self.acknowledge_by
+    }
+
+    /// Whether an acknowledgement should go out at once; `idle` says that nothing else will carry
+    /// it soon.
+    #[inline]
+    pub(crate) fn is_due(&self, idle: bool) -> bool {
+        self.urgent || (idle && self.unacknowledged > 0)
+    }
+
+    /// Whether the next acknowledgement must be an Ack frame, because data frames carry no report.
+    #[inline]
+    pub(crate) fn has_gap(&self) -> bool {
+        self.gap && self.urgent
+    }
+
+    /// Acknowledgement and credit for a header that goes out now. A header that is not an Ack
+    /// leaves a due report due.
+    #[inline]
+    pub(crate) fn fields(&mut self, is_ack: bool) -> (SeqNo, u16) {
+        self.told = self.granted;
+        self.unacknowledged = 0;
+        self.acknowledge_by = Instant::NEVER;
+        if is_ack || !self.gap {
+            self.urgent = false;
+        }
+        let credit = self.granted.ahead_of(self.next).max(0);
+        (self.next, u16::try_from(credit).unwrap_or(u16::MAX))
+    }
+
+    /// Writes the report that goes with an Ack frame and returns its length; zero if nothing is
+    /// missing.
+    pub(crate) fn write_report(&self, out: &mut [u8; 4 + AckReport::MAX_BITMAP]) -> usize {
+        if !self.gap {
+            return 0;
+        }
+        out[..4].copy_from_slice(&self.latest.0.to_be_bytes());
+        if self.kept_count == 0 {
+            return 4;
+        }
+        let beyond = self.highest.ahead_of(self.next + 1).max(0).cast_unsigned() as usize;
+        let bytes = beyond.div_ceil(8).min(AckReport::MAX_BITMAP);
+        out[4..4 + bytes].fill(0);
+        let mask = self.kept.len() - 1;
+        for i in 0..beyond.min(bytes * 8) {
+            let seq = self.next + 1 + u32::try_from(i).expect("at most 1,024");
+            if self.kept[seq.0 as usize & mask].is_some() {
+                out[4 + i / 8] |= 1 << (i % 8);
+            }
+        }
+        4 + bytes
+    }
+
+    /// Gives up the frames kept out of order: the session is over.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = R> + '_ {
+        self.kept_count = 0;
+        self.kept.iter_mut().filter_map(Option::take)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window() -> ReceiveWindow<u32> {
+        ReceiveWindow::new(SeqNo(u32::MAX - 2), &Config::default())
+    }
+
+    fn take(w: &mut ReceiveWindow<u32>, offset: u32, reorder: u16) -> (Vec<u32>, Option<Discard>) {
+        let mut out = Vec::new();
+        let seq = SeqNo(u32::MAX - 2) + offset;
+        let refused = w.take(seq, offset, reorder, |r| out.push(r)).err().map(|(why, _)| why);
+        (out, refused)
+    }
+
+    #[test]
+    fn frames_are_delivered_in_order_across_the_wrap() {
+        let mut w = window();
+        assert_eq!(take(&mut w, 1, 8), (vec![], None));
+        assert_eq!(take(&mut w, 4, 8), (vec![], None));
+        assert_eq!(take(&mut w, 0, 8), (vec![0, 1], None));
+        assert_eq!(take(&mut w, 3, 8), (vec![], None));
+        assert_eq!(take(&mut w, 2, 8), (vec![2, 3, 4], None));
+        assert_eq!(take(&mut w, 2, 8).1, Some(Discard::Duplicate));
+    }
+
+    #[test]
+    fn the_farthest_frame_of_the_reorder_window_does_not_hide_the_nearest() {
+        let mut w = window();
+        assert_eq!(take(&mut w, 8, 8), (vec![], None));
+        assert_eq!(take(&mut w, 9, 8).1, Some(Discard::Window));
+        for i in 1..8 {
+            assert_eq!(take(&mut w, i, 8), (vec![], None), "{i}");
+        }
+        assert_eq!(take(&mut w, 0, 8).0, (0..=8).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn without_a_reorder_window_nothing_out_of_order_is_kept() {
+        let mut w = window();
+        assert_eq!(take(&mut w, 1, 0), (vec![], Some(Discard::OutOfOrder)));
+        let mut report = [0; 4 + AckReport::MAX_BITMAP];
+        assert_eq!(w.write_report(&mut report), 4);
+        assert_eq!(report[..4], (u32::MAX - 1).to_be_bytes());
+        assert_eq!(take(&mut w, 0, 0), (vec![0], None));
+    }
+
+    #[test]
+    fn a_report_tells_what_is_held_beyond_the_gap() {
+        let mut w = window();
+        for i in [2, 5] {
+            assert_eq!(take(&mut w, i, 8), (vec![], None));
+        }
+        let mut report = [0; 4 + AckReport::MAX_BITMAP];
+        let len = w.write_report(&mut report);
+        let offsets: Vec<_> =
+            AckReport::parse(&report[..len]).unwrap().unwrap().offsets().collect();
+        assert_eq!(offsets, [2, 5]);
+        assert_eq!(w.fields(true).0, SeqNo(u32::MAX - 2));
+    }
+
+    #[test]
+    fn credit_runs_out_while_the_application_holds_and_comes_back_when_it_releases() {
+        let config = Config { receive_window: 4, ..Config::default() };
+        let mut w = ReceiveWindow::new(SeqNo(0), &config);
+        for i in 0..4 {
+            assert!(w.take(SeqNo(i), i, 8, |_| ()).is_ok());
+        }
+        assert_eq!(w.fields(true), (SeqNo(4), 0), "STOP");
+        assert_eq!(w.take(SeqNo(4), 4, 8, |_| ()).unwrap_err().0, Discard::Window);
+        w.fields(true);
+        assert!(!w.is_due(true));
+        w.release(4);
+        assert!(w.is_due(false), "GO goes out by itself");
+        assert_eq!(w.fields(true), (SeqNo(4), 1));
+    }
+}

@@ -1,0 +1,357 @@
+//! One peer: how a session comes up, what it should transmit next, and when it is given up
+//! (`PROTOCOL.md` §4 and §8).
+
+use crate::receive::{ReceiveWindow, initial_credit};
+use crate::rtt::Rtt;
+use crate::send::SendWindow;
+use crate::time::Instant;
+use crate::{Config, Counters, PeerKey};
+use gigae_wire::{AckReport, Epoch, Flags, Header, Hello, Kind, SeqNo};
+use std::fmt;
+use std::time::Duration;
+
+/// First wait for the answer to a Hello; doubled with each repetition.
+const HELLO_INTERVAL: Duration = Duration::from_millis(1);
+
+/// Longest wait between two Hellos or two probes.
+const LONGEST_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Why messages failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The peer left them unanswered for the peer timeout.
+    Timeout,
+    /// The peer restarted or closed its endpoint.
+    Reset,
+    /// The peer speaks another version of the protocol.
+    Version(u8),
+    /// A message is longer than the peer can receive, which is this many bytes.
+    TooLong(u16),
+    /// This endpoint was closed.
+    Closed,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Timeout => f.write_str(
+                "the peer does not answer; check that its endpoint is open and the link is up",
+            ),
+            Self::Reset => f.write_str(
+                "the peer restarted or closed its endpoint; send again if that makes sense",
+            ),
+            Self::Version(v) => write!(
+                f,
+                "the peer speaks protocol version {v}, this end {}; install the same release on both",
+                gigae_wire::VERSION
+            ),
+            Self::TooLong(max) => write!(
+                f,
+                "the peer receives at most {max} bytes; send shorter messages or raise its MTU"
+            ),
+            Self::Closed => f.write_str("this endpoint was closed before they were acknowledged"),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// No session; the next message proposes one.
+    Idle,
+    /// A Hello was or will be sent.
+    Proposing { due: bool, next_at: Instant, interval: Duration },
+    /// Both epochs are known.
+    Established,
+}
+
+/// A session that the peer proposed and has not confirmed by using it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pending {
+    pub(crate) local: Epoch,
+    pub(crate) remote: Epoch,
+    pub(crate) hello: Hello,
+    /// Frames that the peer has room for at first.
+    pub(crate) credit: u16,
+}
+
+/// What a session should transmit next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Plan {
+    HelloAck,
+    Hello,
+    Data,
+    Ack,
+    Probe,
+}
+
+/// See the module's description.
+#[derive(Debug)]
+pub(crate) struct Session<T, R> {
+    pub(crate) key: PeerKey,
+    pub(crate) state: State,
+    pub(crate) local: Epoch,
+    pub(crate) remote: Epoch,
+    pub(crate) pending: Option<Pending>,
+    /// Epochs (ours, the peer's) of a HelloAck that is due.
+    pub(crate) answer: Option<(Epoch, Epoch)>,
+    pub(crate) peer: Hello,
+    pub(crate) send: Option<Box<SendWindow<T>>>,
+    pub(crate) receive: Option<Box<ReceiveWindow<R>>>,
+    pub(crate) rtt: Rtt,
+    /// Since when the peer has owed us an answer.
+    pub(crate) waiting_since: Option<Instant>,
+    /// While stopped: when to ask whether a GO was lost, and the wait after that.
+    pub(crate) probe: Option<(Instant, Duration)>,
+    pub(crate) probe_due: bool,
+    /// Failed messages that the application has not taken yet.
+    pub(crate) failures: u32,
+    /// In the queue of sessions with something to transmit.
+    pub(crate) queued: bool,
+    /// In the list of sessions with a deadline.
+    pub(crate) timed: bool,
+}
+
+impl<T, R> Session<T, R> {
+    pub(crate) fn new(key: PeerKey) -> Self {
+        Self {
+            key,
+            state: State::Idle,
+            local: Epoch::UNKNOWN,
+            remote: Epoch::UNKNOWN,
+            pending: None,
+            answer: None,
+            peer: Hello { max_payload: u16::MAX, reorder_window: 0 },
+            send: None,
+            receive: None,
+            rtt: Rtt::default(),
+            waiting_since: None,
+            probe: None,
+            probe_due: false,
+            failures: 0,
+            queued: false,
+            timed: false,
+        }
+    }
+
+    /// Proposes a session with the given epoch (or the one already offered to the peer).
+    pub(crate) fn propose(&mut self, now: Instant, fresh: impl FnOnce() -> Epoch, window: u16) {
+        self.local = self.pending.map_or_else(fresh, |p| p.local);
+        self.remote = Epoch::UNKNOWN;
+        self.state = State::Proposing { due: true, next_at: now, interval: HELLO_INTERVAL };
+        self.waiting_since = Some(now);
+        self.open_send(window);
+    }
+
+    fn open_send(&mut self, window: u16) {
+        let first = self.local.first_seq();
+        match &mut self.send {
+            Some(send) => send.restart(first),
+            None => self.send = Some(Box::new(SendWindow::new(first, window))),
+        }
+    }
+
+    /// Both epochs are known now. Whoever had a session before this has ended it already.
+    pub(crate) fn establish(&mut self, with: Pending, config: &Config) {
+        self.local = with.local;
+        if !matches!(self.state, State::Proposing { .. }) {
+            self.open_send(config.send_window);
+        }
+        if let Some(send) = &mut self.send {
+            send.credit(self.local.first_seq(), with.credit);
+        }
+        self.remote = with.remote;
+        self.peer = with.hello;
+        self.pending = None;
+        self.state = State::Established;
+        self.rtt = Rtt::default();
+        self.waiting_since = None;
+        self.receive = Some(Box::new(ReceiveWindow::new(with.remote.first_seq(), config)));
+    }
+
+    /// Ends the session: what was kept out of order goes to `kept`. The messages of the send
+    /// window stay there for the caller to drain.
+    pub(crate) fn end(&mut self, mut kept: impl FnMut(R)) {
+        self.state = State::Idle;
+        self.remote = Epoch::UNKNOWN;
+        self.waiting_since = None;
+        self.probe = None;
+        self.probe_due = false;
+        self.rtt = Rtt::default();
+        if let Some(mut receive) = self.receive.take() {
+            receive.drain().for_each(&mut kept);
+        }
+    }
+
+    /// What should go out now, in order of urgency. Changes nothing.
+    #[inline]
+    pub(crate) fn plan(&self) -> Option<Plan> {
+        if self.answer.is_some() {
+            return Some(Plan::HelloAck);
+        }
+        match (self.state, &self.send, &self.receive) {
+            (State::Proposing { due: true, .. }, ..) => Some(Plan::Hello),
+            (State::Established, Some(send), Some(receive)) => {
+                if receive.has_gap() {
+                    Some(Plan::Ack)
+                } else if send.can_transmit() {
+                    Some(Plan::Data)
+                } else if self.probe_due {
+                    Some(Plan::Probe)
+                } else {
+                    receive.is_due(false).then_some(Plan::Ack)
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// Header of a frame of this session, with acknowledgement and credit as they are now.
+    #[inline]
+    pub(crate) fn header(&mut self, kind: Kind, port: u16, seq: SeqNo) -> Header {
+        let (ack, credit) = match &mut self.receive {
+            Some(receive) => receive.fields(kind == Kind::Ack),
+            None => (self.remote.first_seq(), 0),
+        };
+        Header {
+            kind,
+            channel: self.key.channel,
+            src_port: port,
+            dst_port: self.key.port,
+            src_epoch: self.local,
+            dst_epoch: self.remote,
+            seq,
+            ack,
+            credit,
+            flags: Flags::NONE,
+        }
+    }
+
+    /// Builds the Hello, or the answer to one, that `plan` asked for. Its credit is that of a new
+    /// session also when it is repeated: credit once given is never taken back.
+    pub(crate) fn hello(&mut self, now: Instant, plan: Plan, config: &Config) -> Header {
+        let (kind, local, remote) = match (plan, self.answer) {
+            (Plan::HelloAck, Some((local, remote))) => {
+                self.answer = None;
+                (Kind::HelloAck, local, remote)
+            }
+            _ => {
+                if let State::Proposing { due, next_at, interval } = &mut self.state {
+                    *due = false;
+                    *next_at = now + *interval;
+                    *interval = (*interval * 2).min(LONGEST_INTERVAL);
+                }
+                (Kind::Hello, self.local, Epoch::UNKNOWN)
+            }
+        };
+        Header {
+            kind,
+            channel: self.key.channel,
+            src_port: config.port,
+            dst_port: self.key.port,
+            src_epoch: local,
+            dst_epoch: remote,
+            seq: local.first_seq(),
+            ack: remote.first_seq(),
+            credit: initial_credit(config),
+            flags: Flags::NONE,
+        }
+    }
+
+    /// The report that goes with an Ack frame; returns its length.
+    pub(crate) fn write_report(&self, out: &mut [u8; 4 + AckReport::MAX_BITMAP]) -> usize {
+        self.receive.as_ref().map_or(0, |r| r.write_report(out))
+    }
+
+    /// After transmitting: an answer is owed from now on.
+    #[inline]
+    pub(crate) fn transmitted(&mut self, now: Instant) {
+        if self.send.as_ref().is_some_and(|s| s.awaits_answer()) {
+            self.waiting_since.get_or_insert(now);
+        }
+    }
+
+    /// A valid frame of this session came: the peer is there. `progress` says that it acknowledged
+    /// something.
+    #[inline]
+    pub(crate) fn heard(&mut self, now: Instant, progress: bool) {
+        if !self.send.as_ref().is_some_and(|s| s.awaits_answer()) {
+            self.waiting_since = None;
+        } else if progress {
+            self.waiting_since = Some(now);
+        }
+    }
+
+    /// Whether the peer's credit has just stopped us; if so, the first probe is scheduled, in case
+    /// its GO is lost.
+    #[inline]
+    pub(crate) fn has_stopped(&mut self, now: Instant, config: &Config) -> bool {
+        let stopped =
+            self.state == State::Established && self.send.as_ref().is_some_and(|s| s.is_stopped());
+        match (stopped, self.probe) {
+            (true, None) => {
+                let wait = self.rtt.timeout(config.min_rto, config.max_rto);
+                self.probe = Some((now + wait, wait));
+                true
+            }
+            (false, Some(_)) => {
+                self.probe = None;
+                self.probe_due = false;
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// The next moment at which something must happen by itself.
+    pub(crate) fn deadline(&self, config: &Config) -> Instant {
+        let lost = self.waiting_since.map_or(Instant::NEVER, |t| t + config.peer_timeout);
+        let own = match self.state {
+            State::Idle => return Instant::NEVER,
+            State::Proposing { next_at, .. } => next_at,
+            State::Established => {
+                let timeout = self.rtt.timeout(config.min_rto, config.max_rto);
+                let resend = self.send.as_ref().map_or(Instant::NEVER, |s| s.deadline(timeout));
+                let ack = self.receive.as_ref().map_or(Instant::NEVER, |r| r.acknowledge_by());
+                let probe = self.probe.map_or(Instant::NEVER, |(at, _)| at);
+                resend.min(ack).min(probe)
+            }
+        };
+        own.min(lost)
+    }
+
+    /// Does what is due at `now`. Returns true when the peer has to be given up.
+    pub(crate) fn expire(
+        &mut self,
+        now: Instant,
+        config: &Config,
+        counters: &mut Counters,
+    ) -> bool {
+        if self.waiting_since.is_some_and(|t| now >= t + config.peer_timeout) {
+            return true;
+        }
+        if let State::Proposing { due, next_at, .. } = &mut self.state {
+            *due |= now >= *next_at;
+            return false;
+        }
+        if let Some(receive) = self.receive.as_mut().filter(|r| now >= r.acknowledge_by()) {
+            receive.ask();
+        }
+        if let Some((at, wait)) = self.probe.as_mut().filter(|(at, _)| now >= *at) {
+            *wait = (*wait * 2).min(LONGEST_INTERVAL);
+            *at = now + *wait;
+            self.probe_due = true;
+            self.waiting_since.get_or_insert(now);
+        }
+        if let Some(send) = &mut self.send {
+            let timeout = self.rtt.timeout(config.min_rto, config.max_rto);
+            if now >= send.deadline(timeout) {
+                counters.timeouts += 1;
+                // The second in a row, or a peer that keeps nothing out of order: all goes again.
+                send.time_out(self.rtt.timeouts() > 0 || self.peer.reorder_window == 0);
+                self.rtt.back_off();
+            }
+        }
+        false
+    }
+}

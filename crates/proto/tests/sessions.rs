@@ -1,0 +1,219 @@
+//! How sessions come up, end and are told apart (`PROTOCOL.md` §4 and §8).
+#![allow(missing_docs)]
+
+mod world;
+
+use gigae_proto::{Config, Instant, Reason, SendError};
+use gigae_wire::Kind;
+use std::time::Duration;
+use world::{World, micros, quiet};
+
+#[test]
+fn the_first_message_brings_the_session_up_by_itself() {
+    let mut w = World::pair(quiet(), &Config::default());
+    w.send(0, 1, b"hello");
+    w.run(micros(100));
+    assert_eq!(w.received(1), [b"hello"]);
+    assert_eq!(w.nodes[0].count(Kind::Hello), 1);
+    assert_eq!(w.nodes[1].count(Kind::HelloAck), 1);
+    assert!(!w.nodes[0].proto.has_unacknowledged());
+}
+
+#[test]
+fn two_nodes_that_speak_first_at_once_share_one_session() {
+    let mut w = World::pair(quiet(), &Config::default());
+    w.send(0, 1, b"a");
+    w.send(1, 0, b"b");
+    w.run(micros(200));
+    assert_eq!((w.received(1), w.received(0)), (vec![&b"a"[..]], vec![&b"b"[..]]));
+    assert_eq!(w.nodes[0].proto.counters().sessions, 1);
+    assert_eq!(w.nodes[1].proto.counters().sessions, 1);
+}
+
+#[test]
+fn one_lost_hello_is_repeated() {
+    let mut w = World::pair(quiet(), &Config::default());
+    w.nodes[0].drop_sent = vec![0];
+    w.send(0, 1, b"hello");
+    w.run(Duration::from_millis(5));
+    assert_eq!(w.received(1), [b"hello"]);
+    assert_eq!(w.nodes[0].count(Kind::Hello), 2);
+}
+
+#[test]
+fn one_lost_answer_to_a_hello_is_repeated() {
+    let mut w = World::pair(quiet(), &Config::default());
+    w.nodes[1].drop_sent = vec![0];
+    w.send(0, 1, b"hello");
+    w.run(Duration::from_millis(5));
+    assert_eq!(w.received(1), [b"hello"]);
+    assert_eq!(w.nodes[1].count(Kind::HelloAck), 2);
+}
+
+#[test]
+fn a_peer_that_never_answers_is_lost_in_the_stated_time_and_every_message_comes_back() {
+    let mut w = World::pair(quiet(), &Config::default());
+    let port = w.nodes[1].port;
+    w.net.cut(port, true, true);
+    for i in 0..10 {
+        w.send(0, 1, &[i]);
+    }
+    w.run(Duration::from_millis(9_999));
+    assert!(w.nodes[0].failed.is_empty());
+    w.run(Duration::from_millis(2));
+    let failed: Vec<_> = w.nodes[0].failed.iter().map(|f| (f.reason, f.buffer[0])).collect();
+    assert_eq!(failed, (0..10).map(|i| (Reason::Timeout, i)).collect::<Vec<_>>());
+    assert_eq!(w.nodes[0].proto.next_deadline(), Instant::NEVER, "nothing goes on behind");
+}
+
+#[test]
+fn a_peer_that_vanishes_in_the_middle_is_lost_in_the_stated_time() {
+    let mut w = World::pair(quiet(), &Config::default());
+    w.send(0, 1, b"first");
+    w.run(micros(200));
+    let port = w.nodes[1].port;
+    w.net.cut(port, true, true);
+    w.send(0, 1, b"second");
+    w.run(Duration::from_millis(10_001));
+    assert_eq!(w.nodes[0].failed.len(), 1);
+    assert_eq!(w.nodes[0].failed[0].reason, Reason::Timeout);
+    w.net.cut(port, false, false);
+    w.send(0, 1, b"third");
+    w.run(Duration::from_millis(5));
+    assert_eq!(w.received(1), [&b"first"[..], b"third"], "the next message begins anew");
+}
+
+#[test]
+fn nothing_is_admitted_while_failures_wait_to_be_taken() {
+    let mut w = World::pair(quiet(), &Config::default());
+    let port = w.nodes[1].port;
+    w.net.cut(port, true, true);
+    w.send(0, 1, b"lost");
+    w.net.advance_to(10_000_000_001);
+    let now = w.now();
+    w.nodes[0].proto.handle_timeout(now);
+    assert!(matches!(w.try_send(0, 1, b"next"), Err(SendError::Failed(_))));
+    assert!(w.nodes[0].proto.poll_failure().is_some());
+    w.send(0, 1, b"next");
+}
+
+#[test]
+fn a_restarted_peer_is_detected_at_once_and_gets_only_new_messages() {
+    let mut w = World::pair(quiet(), &Config::default());
+    w.send(0, 1, b"old");
+    w.run(micros(200));
+    w.restart(1);
+    w.send(0, 1, b"lost");
+    w.run(micros(100));
+    let failed: Vec<_> = w.nodes[0].failed.drain(..).map(|f| (f.reason, f.buffer)).collect();
+    assert_eq!(failed, [(Reason::Reset, b"lost".to_vec())]);
+    w.send(0, 1, b"new");
+    w.run(micros(200));
+    assert_eq!(w.received(1), [&b"old"[..], b"new"]);
+    assert_eq!(w.nodes[1].proto.counters().epoch, 1, "the old frame was refused and counted");
+}
+
+#[test]
+fn a_restarted_peer_that_speaks_first_replaces_its_predecessor() {
+    let mut w = World::pair(quiet(), &Config::default());
+    w.send(1, 0, b"old");
+    w.run(micros(200));
+    w.restart(1);
+    w.send(1, 0, b"new");
+    w.run(micros(200));
+    assert_eq!(w.received(0), [&b"old"[..], b"new"]);
+    assert_eq!(w.nodes[0].proto.counters().sessions, 2);
+    w.send(0, 1, b"back");
+    w.run(micros(200));
+    assert_eq!(w.received(1), [b"back"]);
+}
+
+#[test]
+fn a_frame_of_a_former_epoch_that_was_long_on_the_way_is_refused() {
+    let mut w = World::pair(quiet(), &Config::default());
+    w.send(1, 0, b"first");
+    w.run(micros(200));
+    // The message stays on the wire for a second; meanwhile its sender restarts and speaks anew.
+    w.net.set_faults(gigae_sim::Faults { delay: Duration::from_secs(1), ..quiet() });
+    w.send(1, 0, b"late");
+    w.settle();
+    w.net.set_faults(quiet());
+    w.restart(1);
+    w.send(1, 0, b"new");
+    w.run(micros(300));
+    w.run(Duration::from_secs(2));
+    assert_eq!(w.received(0), [&b"first"[..], b"new"]);
+    assert!(w.nodes[0].proto.counters().epoch >= 1);
+    assert_eq!(w.nodes[0].proto.counters().sessions, 2, "the old frame revived nothing");
+}
+
+#[test]
+fn a_late_hello_of_a_former_incarnation_does_not_disturb_the_session() {
+    let mut w = World::pair(quiet(), &Config::default());
+    w.net.set_faults(gigae_sim::Faults { delay: Duration::from_secs(1), ..quiet() });
+    w.send(1, 0, b"never sent");
+    w.settle();
+    w.net.set_faults(quiet());
+    w.restart(1);
+    w.send(1, 0, b"one");
+    w.run(micros(300));
+    w.run(Duration::from_secs(2));
+    w.send(0, 1, b"two");
+    w.send(1, 0, b"three");
+    w.run(micros(300));
+    assert_eq!(w.received(0), [&b"one"[..], b"three"]);
+    assert_eq!(w.received(1), [b"two"]);
+    assert_eq!(w.nodes[0].proto.counters().sessions, 1);
+}
+
+#[test]
+fn a_peer_that_closes_tells_so() {
+    let mut w = World::pair(quiet(), &Config::default());
+    w.send(0, 1, b"first");
+    w.run(micros(200));
+    w.nodes[1].proto.close();
+    w.send(0, 1, b"second");
+    w.run(micros(100));
+    assert_eq!(w.nodes[0].failed[0].reason, Reason::Reset);
+}
+
+#[test]
+fn a_peer_of_another_version_is_named_without_waiting_for_the_timeout() {
+    let mut w = World::pair(quiet(), &Config::default());
+    w.send(0, 1, b"hello");
+    w.settle();
+    let from = w.nodes[1].mac.into();
+    w.nodes[0].proto.handle_foreign_version(from, world::CHANNEL, 2, Kind::Reset as u8);
+    w.nodes[0].deliver();
+    assert_eq!(w.nodes[0].failed[0].reason, Reason::Version(2));
+    assert_eq!(w.nodes[0].count(Kind::Reset), 0, "an answer is not answered");
+    w.nodes[0].proto.handle_foreign_version(from, world::CHANNEL, 2, Kind::Hello as u8);
+    w.settle();
+    assert_eq!(w.nodes[0].count(Kind::Reset), 1, "a question is");
+}
+
+#[test]
+fn a_message_longer_than_the_peer_receives_fails_and_later_ones_are_refused() {
+    let mut w = World::pair(quiet(), &Config::default());
+    let small = Config { max_payload: 100, ..Config::default() };
+    w.nodes[1].proto = gigae_proto::Protocol::new(small, 77);
+    w.send(0, 1, &[7; 200]);
+    w.run(micros(200));
+    assert_eq!(w.nodes[0].failed[0].reason, Reason::TooLong(100));
+    assert!(matches!(w.try_send(0, 1, &[7; 101]), Err(SendError::TooLong(_, 100))));
+    w.send(0, 1, &[7; 100]);
+    w.run(micros(200));
+    assert_eq!(w.received(1), [&[7; 100]]);
+}
+
+#[test]
+fn more_peers_than_the_table_holds_are_refused_and_counted() {
+    let config = Config { max_peers: 2, ..Config::default() };
+    let mut w = World::new(4, 1, quiet(), &config);
+    for from in 1..4 {
+        w.send(from, 0, &[from as u8]);
+    }
+    w.run(micros(300));
+    assert_eq!(w.received(0).len(), 2);
+    assert!(w.nodes[0].proto.counters().refused >= 1);
+}

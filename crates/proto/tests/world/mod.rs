@@ -1,0 +1,225 @@
+//! Any number of protocols on a simulated network, in virtual time.
+#![allow(dead_code, missing_docs, unreachable_pub, reason = "each test file uses a part of it")]
+
+use gigae_proto::{
+    Body, Config, Delivery, Destination, Failure, Handled, Instant, PeerId, PeerKey, Protocol,
+    SendError,
+};
+use gigae_sim::{Faults, Network, Port};
+use gigae_wire::{Discard, Envelope, HEADER_LEN, Header, Kind, MacAddr, Route};
+use std::time::Duration;
+
+pub const CHANNEL: u8 = 3;
+
+pub struct Node {
+    pub proto: Protocol<Vec<u8>, Vec<u8>>,
+    pub port: Port,
+    pub mac: MacAddr,
+    /// Messages delivered and released, in order.
+    pub received: Vec<(PeerId, Vec<u8>)>,
+    /// Messages delivered and not released yet.
+    pub holding: Vec<Delivery<Vec<u8>>>,
+    pub failed: Vec<Failure<Vec<u8>>>,
+    /// Reads messages as they come.
+    pub reads: bool,
+    /// Kinds of the frames sent, in order.
+    pub sent: Vec<Header>,
+    /// Drops the n-th frame that it would send (exact faults).
+    pub drop_sent: Vec<usize>,
+}
+
+pub struct World {
+    pub net: Network,
+    pub nodes: Vec<Node>,
+    seeds: u32,
+}
+
+impl World {
+    pub fn new(count: usize, seed: u64, faults: Faults, config: &Config) -> Self {
+        let net = Network::new(seed, faults);
+        let mut world = Self { net, nodes: Vec::new(), seeds: 0x1000_0000 ^ seed as u32 };
+        for _ in 0..count {
+            let (port, mac) = world.net.add_port();
+            let proto = world.protocol(config.clone());
+            world.nodes.push(Node {
+                proto,
+                port,
+                mac,
+                received: Vec::new(),
+                holding: Vec::new(),
+                failed: Vec::new(),
+                reads: true,
+                sent: Vec::new(),
+                drop_sent: Vec::new(),
+            });
+        }
+        world
+    }
+
+    pub fn pair(faults: Faults, config: &Config) -> Self {
+        Self::new(2, 1, faults, config)
+    }
+
+    fn protocol(&mut self, config: Config) -> Protocol<Vec<u8>, Vec<u8>> {
+        self.seeds = self.seeds.wrapping_mul(0x9e37_79b9).wrapping_add(0x1234_5678);
+        Protocol::new(config, self.seeds)
+    }
+
+    /// The node forgets everything and begins anew, as after a crash.
+    pub fn restart(&mut self, node: usize) {
+        let config = self.nodes[node].proto.config().clone();
+        let proto = self.protocol(config);
+        let node = &mut self.nodes[node];
+        node.proto = proto;
+        node.holding.clear();
+        node.failed.clear();
+    }
+
+    pub fn now(&self) -> Instant {
+        Instant(self.net.now())
+    }
+
+    pub fn peer(&mut self, from: usize, to: usize) -> PeerId {
+        let node = self.nodes[to].mac.into();
+        self.nodes[from].proto.peer(PeerKey { node, port: 0, channel: CHANNEL }).unwrap()
+    }
+
+    pub fn try_send(
+        &mut self,
+        from: usize,
+        to: usize,
+        body: &[u8],
+    ) -> Result<(), SendError<Vec<u8>>> {
+        let (peer, now) = (self.peer(from, to), self.now());
+        let len = u16::try_from(body.len()).unwrap();
+        self.nodes[from].proto.send(now, peer, len, body.to_vec())
+    }
+
+    pub fn send(&mut self, from: usize, to: usize, body: &[u8]) {
+        self.try_send(from, to, body).expect("the window has room");
+    }
+
+    pub fn received(&self, node: usize) -> Vec<&[u8]> {
+        self.nodes[node].received.iter().map(|(_, body)| &body[..]).collect()
+    }
+
+    /// Lets every node do what it can at this moment; true if any frame moved.
+    pub fn settle(&mut self) -> bool {
+        let now = self.now();
+        let mut moved = false;
+        for node in &mut self.nodes {
+            while let Some(frame) = self.net.receive(node.port) {
+                moved = true;
+                node.take(now, frame);
+            }
+            node.proto.handle_timeout(now);
+            node.deliver();
+            moved |= node.transmit(now, &self.net);
+        }
+        moved
+    }
+
+    /// Runs until nothing is left to do before `until`, or to that moment.
+    pub fn run_until(&mut self, until: Instant) {
+        loop {
+            while self.settle() {}
+            let timers = self.nodes.iter().map(|n| n.proto.next_deadline().0).min().unwrap();
+            let next = self.net.next_arrival().unwrap_or(u64::MAX).min(timers);
+            if next > until.0 {
+                self.net.advance_to(until.0);
+                return;
+            }
+            self.net.advance_to(next.max(self.net.now() + 1));
+        }
+    }
+
+    pub fn run(&mut self, time: Duration) {
+        self.run_until(self.now() + time);
+    }
+}
+
+impl Node {
+    fn take(&mut self, now: Instant, frame: Vec<u8>) {
+        let parsed = Envelope::DEFAULT.open(&frame).and_then(|(from, inner)| {
+            Header::parse(inner).map(|(header, payload)| (from, header, payload.to_vec()))
+        });
+        match parsed {
+            Ok((from, header, payload)) => {
+                let handled = self.proto.handle(now, from, (&header, &payload), payload.clone());
+                if let Handled::Kept = handled {
+                    assert_eq!(header.kind, Kind::Data, "only messages are kept");
+                }
+            }
+            Err(Discard::Version(v)) => {
+                let (from, inner) = Envelope::DEFAULT.open(&frame).unwrap();
+                self.proto.handle_foreign_version(from, inner[5], v, inner[4] & 0xf);
+            }
+            Err(why) => self.proto.counters_mut().discard(why),
+        }
+    }
+
+    pub fn deliver(&mut self) {
+        while let Some(delivery) = self.proto.poll_delivery() {
+            self.holding.push(delivery);
+        }
+        if self.reads {
+            self.release_all();
+        }
+        while self.proto.poll_acknowledged().is_some() {}
+        while self.proto.poll_discarded().is_some() {}
+        self.failed.extend(std::iter::from_fn(|| self.proto.poll_failure()));
+    }
+
+    pub fn release_all(&mut self) {
+        for delivery in self.holding.drain(..) {
+            self.proto.release(delivery.peer, delivery.epoch);
+            self.received.push((delivery.peer, delivery.buffer));
+        }
+    }
+
+    fn transmit(&mut self, now: Instant, net: &Network) -> bool {
+        let mut moved = false;
+        loop {
+            let (to, header, body) = match self.proto.poll_transmit(now) {
+                None => return moved,
+                Some(t) => (
+                    t.to,
+                    t.header,
+                    match t.body {
+                        Body::Message(m) => m.clone(),
+                        Body::Control(c) => c.to_vec(),
+                    },
+                ),
+            };
+            moved = true;
+            let key = match to {
+                Destination::Peer(id) => self.proto.key(id),
+                Destination::Stranger(key) => key,
+            };
+            let nth = self.sent.len();
+            self.sent.push(header);
+            if self.drop_sent.contains(&nth) {
+                continue;
+            }
+            let route = Route::new(Envelope::DEFAULT, self.mac.into(), key.node).unwrap();
+            let mut frame = vec![0; route.len() + HEADER_LEN];
+            frame.extend_from_slice(&body);
+            header.seal(&mut frame[route.len()..]);
+            route.write(&mut frame);
+            net.send(self.port, &frame);
+        }
+    }
+
+    pub fn count(&self, kind: Kind) -> usize {
+        self.sent.iter().filter(|h| h.kind == kind).count()
+    }
+}
+
+pub fn micros(n: u64) -> Duration {
+    Duration::from_micros(n)
+}
+
+/// A quiet network with a delay of 5 us.
+pub fn quiet() -> Faults {
+    Faults { delay: micros(5), ..Faults::default() }
+}

@@ -1,0 +1,190 @@
+//! A port of a simulated network as a link.
+
+use crate::network::{Network, Port};
+use gigae_link::{
+    Arena, Counters, Filter, Info, Link, LinkError, Mode, OpenError, Posted, RxFrame, TxFrame,
+};
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes per frame in the arena: a page's half, enough for MTU 1500.
+const FRAME_SIZE: usize = 2048;
+
+/// Longest frame: MTU 1500 and the Ethernet header.
+const MAX_FRAME: usize = 1514;
+
+/// A link over one port of a [`Network`]. Each frame is copied at both ends; the receive ring has
+/// a size, beyond which frames are dropped and counted, as a NIC does.
+#[derive(Debug)]
+pub struct SimLink {
+    network: Network,
+    port: Port,
+    filter: Filter,
+    info: Info,
+    arena: Arc<Arena>,
+    free_tx: Vec<TxFrame>,
+    free_rx: Vec<u32>,
+    /// Posted frames that were not flushed yet, as they will be sent.
+    posted: Vec<Vec<u8>>,
+    counters: Counters,
+}
+
+impl SimLink {
+    /// Adds a port to the network and opens it, with so many transmit and receive frames.
+    pub fn open(
+        network: &Network,
+        filter: Filter,
+        tx_frames: usize,
+        rx_frames: usize,
+    ) -> Result<Self, OpenError> {
+        let arena = Arena::anonymous((tx_frames + rx_frames) * FRAME_SIZE)
+            .map_err(|source| OpenError::Io { what: "mapping frame memory", source })?;
+        let (port, mac) = network.add_port();
+        let info = Info {
+            interface: mac.to_string(),
+            mac,
+            mode: Mode::Simulated,
+            max_frame: MAX_FRAME,
+            frame_size: FRAME_SIZE,
+            tx_frames,
+            rx_frames,
+            reason: "a simulated network was asked for".into(),
+        };
+        let frame = |i: usize| i * FRAME_SIZE..(i + 1) * FRAME_SIZE;
+        let free_tx = (0..tx_frames)
+            .map(|i| {
+                let slot = u32::try_from(i).expect("fewer than 2^32 frames");
+                // SAFETY: each range is used for one token; received frames lie behind them.
+                unsafe { TxFrame::new(&arena, frame(i), slot) }
+            })
+            .collect();
+        let free_rx =
+            (tx_frames..tx_frames + rx_frames).map(|i| i as u32).rev().collect::<Vec<_>>();
+        Ok(Self {
+            network: network.clone(),
+            port,
+            filter,
+            info,
+            arena: Arc::new(arena),
+            free_tx,
+            free_rx,
+            posted: Vec::new(),
+            counters: Counters::default(),
+        })
+    }
+
+    /// The port, for cutting it off.
+    pub fn port(&self) -> Port {
+        self.port
+    }
+
+    /// Whether the frame is for this node and passes the filter.
+    fn takes(&self, frame: &[u8]) -> bool {
+        let channel = match self.filter.envelope.open(frame) {
+            Ok((_, inner)) => inner.get(5).copied(),
+            Err(_) => None,
+        };
+        frame[..6] == self.info.mac.0 && channel.is_some_and(|c| self.filter.channels.contains(c))
+    }
+}
+
+impl Link for SimLink {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+
+    fn arena(&self) -> &Arc<Arena> {
+        &self.arena
+    }
+
+    fn take(&mut self) -> Option<TxFrame> {
+        self.free_tx.pop()
+    }
+
+    fn give_back(&mut self, frame: TxFrame) {
+        self.free_tx.push(frame);
+    }
+
+    fn post(&mut self, mut frame: TxFrame, bytes: Range<usize>) -> Posted {
+        assert!(bytes.len() <= MAX_FRAME, "a frame longer than the link carries");
+        self.posted.push(self.arena.bytes_mut(&mut frame)[bytes].to_vec());
+        self.counters.tx_frames += 1;
+        frame.into_posted()
+    }
+
+    fn reclaim(&mut self, frame: Posted) -> Result<TxFrame, Posted> {
+        // SAFETY: the frame was copied when it was posted.
+        Ok(unsafe { frame.into_frame() })
+    }
+
+    fn release(&mut self, frame: Posted) {
+        // SAFETY: as in `reclaim`.
+        self.free_tx.push(unsafe { frame.into_frame() });
+    }
+
+    fn flush(&mut self) -> Result<(), LinkError> {
+        self.counters.doorbells += u64::from(!self.posted.is_empty());
+        for frame in self.posted.drain(..) {
+            self.network.send(self.port, &frame);
+        }
+        Ok(())
+    }
+
+    fn poll(&mut self, batch: &mut Vec<RxFrame>, max: usize) -> Result<usize, LinkError> {
+        let before = batch.len();
+        while batch.len() - before < max {
+            let Some(frame) = self.network.receive(self.port) else { break };
+            if !self.takes(&frame) {
+                continue;
+            }
+            let Some(slot) = self.free_rx.pop() else {
+                self.counters.rx_dropped += 1;
+                continue;
+            };
+            let start = slot as usize * FRAME_SIZE;
+            // SAFETY: the slot came off the free list, so there is no token for its bytes.
+            let mut room = unsafe { TxFrame::new(&self.arena, start..start + frame.len(), slot) };
+            self.arena.bytes_mut(&mut room).copy_from_slice(&frame);
+            // SAFETY: `room` is not used any more.
+            batch.push(unsafe { RxFrame::new(&self.arena, start..start + frame.len(), slot) });
+        }
+        let count = batch.len() - before;
+        self.counters.rx_frames += count as u64;
+        Ok(count)
+    }
+
+    fn recycle(&mut self, frame: RxFrame) {
+        self.free_rx.push(frame.slot());
+    }
+
+    /// Moves the virtual time to the next arrival or to the end of the timeout.
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, LinkError> {
+        self.counters.waits += 1;
+        let until = timeout.map(|t| self.network.now() + t.as_nanos() as u64);
+        loop {
+            if self.network.has_arrived(self.port) {
+                self.counters.wakeups += 1;
+                return Ok(true);
+            }
+            match (self.network.next_arrival(), until) {
+                (Some(at), until) if until.is_none_or(|u| at <= u) => self.network.advance_to(at),
+                (_, Some(until)) => {
+                    self.network.advance_to(until);
+                    return Ok(false);
+                }
+                // For ever, and nothing will ever come: the caller's own timers must be nearer.
+                (_, None) => return Ok(false),
+            }
+        }
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+}

@@ -1,0 +1,382 @@
+//! The switch, its ports, its faults and its clock.
+
+use crate::capture::Capture;
+use gigae_wire::MacAddr;
+use oorandom::Rand64;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+/// Shortest Ethernet frame without FCS; the switch pads to it, as a NIC does.
+const SHORTEST_FRAME: usize = 60;
+
+/// Frames that wait at a port until the receiver takes them; more are dropped, as by a NIC whose
+/// ring is full. The receiver's own ring is what should overflow first.
+const PORT_BACKLOG: usize = 65_536;
+
+/// What may happen to each frame, independently. Probabilities are from 0 to 1.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Faults {
+    /// The frame vanishes.
+    pub loss: f64,
+    /// The frame arrives twice, the second time after a delay of its own.
+    pub duplication: f64,
+    /// One bit after the Ethernet addresses is flipped.
+    pub corruption: f64,
+    /// The frame is delayed by up to `disorder_by` more, so that later ones overtake it.
+    pub disorder: f64,
+    /// See `disorder`.
+    pub disorder_by: Duration,
+    /// Time on the way, the same for all frames.
+    pub delay: Duration,
+    /// Bytes per second that a port receives; zero is without limit.
+    pub rate: u64,
+    /// Longest wait for a busy port, in bytes of backlog at `rate`; a frame beyond is dropped.
+    /// Zero is without limit.
+    pub buffer: u64,
+}
+
+/// What happened on the network so far, in frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Handed in by senders.
+    pub sent: u64,
+    /// Handed out to receivers' ports.
+    pub delivered: u64,
+    /// Dropped at random, for want of buffer, or by a partition.
+    pub lost: u64,
+    /// Delivered twice.
+    pub duplicated: u64,
+    /// Changed on the way.
+    pub corrupted: u64,
+    /// Delayed so that others may overtake.
+    pub disordered: u64,
+}
+
+/// A simulated switch; clones are the same switch.
+#[derive(Clone, Debug)]
+pub struct Network {
+    state: Arc<Mutex<State>>,
+    clock: Arc<AtomicU64>,
+}
+
+/// A port's number on its network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Port(usize);
+
+#[derive(Debug)]
+struct State {
+    faults: Faults,
+    random: Rand64,
+    ports: Vec<PortState>,
+    /// Frames on the way: arrival time and a serial number, for a total order.
+    flying: BinaryHeap<Reverse<Flying>>,
+    serial: u64,
+    tally: Tally,
+    capture: Option<Capture>,
+}
+
+#[derive(Debug)]
+struct PortState {
+    mac: MacAddr,
+    arrived: VecDeque<Vec<u8>>,
+    /// Nothing enters from the node, nothing leaves towards it.
+    cut: (bool, bool),
+    busy_until: u64,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Flying {
+    at: u64,
+    serial: u64,
+    port: usize,
+    frame: Vec<u8>,
+}
+
+impl Network {
+    /// A network without ports whose faults follow from `seed`.
+    pub fn new(seed: u64, faults: Faults) -> Self {
+        let state = State {
+            faults,
+            random: Rand64::new(seed.into()),
+            ports: Vec::new(),
+            flying: BinaryHeap::new(),
+            serial: 0,
+            tally: Tally::default(),
+            capture: None,
+        };
+        Self { state: Arc::new(Mutex::new(state)), clock: Arc::new(AtomicU64::new(0)) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no panic while the network is locked")
+    }
+
+    /// Adds a port with the next address: 02:00:00:00:00:01 and so on.
+    pub fn add_port(&self) -> (Port, MacAddr) {
+        let mut state = self.state();
+        let n = u32::try_from(state.ports.len() + 1).expect("fewer than 2^32 ports");
+        let [a, b, c, d] = n.to_be_bytes();
+        let mac = MacAddr([2, 0, a, b, c, d]);
+        let (arrived, cut) = (VecDeque::new(), (false, false));
+        state.ports.push(PortState { mac, arrived, cut, busy_until: 0 });
+        (Port(state.ports.len() - 1), mac)
+    }
+
+    /// The virtual time in nanoseconds, shared with whoever needs a clock.
+    pub fn clock(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.clock)
+    }
+
+    /// The virtual time in nanoseconds.
+    pub fn now(&self) -> u64 {
+        self.clock.load(Ordering::Relaxed)
+    }
+
+    /// Replaces the faults from now on.
+    pub fn set_faults(&self, faults: Faults) {
+        self.state().faults = faults;
+    }
+
+    /// Cuts a port off or joins it again, separately for frames `from` its node and `to` it.
+    pub fn cut(&self, port: Port, from: bool, to: bool) {
+        self.state().ports[port.0].cut = (from, to);
+    }
+
+    /// What happened so far.
+    pub fn tally(&self) -> Tally {
+        self.state().tally
+    }
+
+    /// Writes every frame that is handed in from now on to a pcapng stream.
+    pub fn capture(&self, out: impl io::Write + Send + 'static) -> io::Result<()> {
+        self.state().capture = Some(Capture::new(Box::new(out))?);
+        Ok(())
+    }
+
+    /// Hands a frame in at a port. Where it goes is up to its destination address; to a group or
+    /// an unknown address, it goes to all other ports.
+    ///
+    /// # Panics
+    /// If the frame is shorter than an Ethernet header or the capture cannot be written.
+    pub fn send(&self, from: Port, frame: &[u8]) {
+        let now = self.now();
+        let mut state = self.state();
+        state.tally.sent += 1;
+        if let Some(capture) = &mut state.capture {
+            capture.frame(now, frame).expect("the capture can be written");
+        }
+        if state.ports[from.0].cut.0 {
+            state.tally.lost += 1;
+            return;
+        }
+        let to = MacAddr(*frame.first_chunk().expect("a frame has an Ethernet header"));
+        match state.ports.iter().position(|p| p.mac == to) {
+            Some(port) => state.carry(now, port, frame),
+            None => {
+                for port in (0..state.ports.len()).filter(|&p| p != from.0) {
+                    state.carry(now, port, frame);
+                }
+            }
+        }
+    }
+
+    /// The next frame that arrived at a port by now.
+    pub fn receive(&self, port: Port) -> Option<Vec<u8>> {
+        let now = self.now();
+        let mut state = self.state();
+        state.arrive(now);
+        state.ports[port.0].arrived.pop_front()
+    }
+
+    /// Whether a frame waits at a port now.
+    pub fn has_arrived(&self, port: Port) -> bool {
+        let now = self.now();
+        let mut state = self.state();
+        state.arrive(now);
+        !state.ports[port.0].arrived.is_empty()
+    }
+
+    /// When the next frame on the way arrives, in virtual nanoseconds.
+    pub fn next_arrival(&self) -> Option<u64> {
+        self.state().flying.peek().map(|Reverse(f)| f.at)
+    }
+
+    /// Moves the virtual time forward; it never goes back.
+    pub fn advance_to(&self, at: u64) {
+        self.clock.fetch_max(at, Ordering::Relaxed);
+    }
+}
+
+impl State {
+    fn chance(&mut self, probability: f64) -> bool {
+        probability > 0.0 && self.random.rand_float() < probability
+    }
+
+    fn carry(&mut self, now: u64, port: usize, frame: &[u8]) {
+        let faults = self.faults;
+        if self.ports[port].cut.1 || self.chance(faults.loss) {
+            self.tally.lost += 1;
+            return;
+        }
+        let mut frame = frame.to_vec();
+        frame.resize(frame.len().max(SHORTEST_FRAME), 0);
+        if self.chance(faults.corruption) {
+            let at = self.random.rand_range(12 * 8..frame.len() as u64 * 8);
+            frame[at as usize / 8] ^= 1 << (at % 8);
+            self.tally.corrupted += 1;
+        }
+        let Some(mut at) = self.queue(now, port, frame.len() as u64) else {
+            self.tally.lost += 1;
+            return;
+        };
+        if self.chance(faults.disorder) {
+            at += self.random.rand_range(0..faults.disorder_by.as_nanos().max(1) as u64);
+            self.tally.disordered += 1;
+        }
+        if self.chance(faults.duplication) {
+            let later = at + self.random.rand_range(0..faults.delay.as_nanos().max(1) as u64);
+            self.fly(later, port, frame.clone());
+            self.tally.duplicated += 1;
+        }
+        self.fly(at, port, frame);
+    }
+
+    /// When a frame that comes to the switch now has left it towards `port`.
+    fn queue(&mut self, now: u64, port: usize, bytes: u64) -> Option<u64> {
+        let Faults { rate, buffer, delay, .. } = self.faults;
+        let delay = u64::try_from(delay.as_nanos()).expect("delays are short");
+        if rate == 0 {
+            return Some(now + delay);
+        }
+        let port = &mut self.ports[port];
+        let start = port.busy_until.max(now);
+        let backlog = (start - now) as u128 * u128::from(rate) / 1_000_000_000;
+        if buffer > 0 && backlog + u128::from(bytes) > u128::from(buffer) {
+            return None;
+        }
+        port.busy_until = start + bytes * 1_000_000_000 / rate;
+        Some(port.busy_until + delay)
+    }
+
+    fn fly(&mut self, at: u64, port: usize, frame: Vec<u8>) {
+        self.serial += 1;
+        self.flying.push(Reverse(Flying { at, serial: self.serial, port, frame }));
+    }
+
+    fn arrive(&mut self, now: u64) {
+        while self.flying.peek().is_some_and(|Reverse(f)| f.at <= now) {
+            let Some(Reverse(flying)) = self.flying.pop() else { return };
+            let port = &mut self.ports[flying.port];
+            if port.arrived.len() < PORT_BACKLOG {
+                port.arrived.push_back(flying.frame);
+                self.tally.delivered += 1;
+            } else {
+                self.tally.lost += 1;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(to: MacAddr, n: u8) -> Vec<u8> {
+        let mut frame = vec![n; 100];
+        frame[..6].copy_from_slice(&to.0);
+        frame
+    }
+
+    fn run(seed: u64) -> (Vec<Vec<u8>>, Tally) {
+        let faults = Faults {
+            loss: 0.2,
+            duplication: 0.1,
+            corruption: 0.1,
+            disorder: 0.2,
+            disorder_by: Duration::from_micros(50),
+            delay: Duration::from_micros(5),
+            ..Faults::default()
+        };
+        let net = Network::new(seed, faults);
+        let (a, _) = net.add_port();
+        let (b, mac) = net.add_port();
+        for i in 0..200 {
+            net.send(a, &frame(mac, i));
+            net.advance_to(net.now() + 1000);
+        }
+        net.advance_to(1_000_000);
+        (std::iter::from_fn(|| net.receive(b)).collect(), net.tally())
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_frames_and_another_gives_others() {
+        let (frames, tally) = run(7);
+        assert_eq!((frames.clone(), tally), run(7));
+        assert_ne!(frames, run(8).0);
+        assert!(tally.lost > 0 && tally.duplicated > 0 && tally.corrupted > 0);
+        assert_eq!(tally.sent + tally.duplicated - tally.lost, tally.delivered);
+    }
+
+    #[test]
+    fn a_frame_is_there_after_its_delay_and_not_before() {
+        let delay = Duration::from_micros(5);
+        let net = Network::new(1, Faults { delay, ..Faults::default() });
+        let ((a, _), (b, mac)) = (net.add_port(), net.add_port());
+        net.send(a, &frame(mac, 1));
+        net.advance_to(4_999);
+        assert!(!net.has_arrived(b));
+        assert_eq!(net.next_arrival(), Some(5_000));
+        net.advance_to(5_000);
+        assert_eq!(net.receive(b), Some(frame(mac, 1)));
+    }
+
+    #[test]
+    fn a_cut_is_one_way_if_asked() {
+        let net = Network::new(1, Faults::default());
+        let ((a, mac_a), (b, mac_b)) = (net.add_port(), net.add_port());
+        net.cut(b, true, false);
+        net.send(a, &frame(mac_b, 1));
+        net.send(b, &frame(mac_a, 2));
+        assert!(net.has_arrived(b) && !net.has_arrived(a));
+    }
+
+    #[test]
+    fn a_full_buffer_drops_and_the_rate_spaces_frames_out() {
+        let faults = Faults { rate: 1_000_000_000, buffer: 250, ..Faults::default() };
+        let net = Network::new(1, faults);
+        let ((a, _), (b, mac)) = (net.add_port(), net.add_port());
+        for i in 0..3 {
+            net.send(a, &frame(mac, i));
+        }
+        assert_eq!(net.tally().lost, 1);
+        net.advance_to(100);
+        assert!(net.receive(b).is_some() && net.receive(b).is_none());
+        net.advance_to(200);
+        assert!(net.receive(b).is_some());
+    }
+
+    #[test]
+    fn a_capture_holds_every_frame_with_its_virtual_time() {
+        let path = std::env::temp_dir().join(format!("gigae-sim-{}.pcapng", std::process::id()));
+        let net = Network::new(1, Faults::default());
+        net.capture(std::fs::File::create(&path).unwrap()).unwrap();
+        let ((a, _), (_, mac)) = (net.add_port(), net.add_port());
+        net.advance_to(1_500_000_042);
+        net.send(a, &frame(mac, 9));
+        drop(net);
+        let file = std::fs::File::open(&path).unwrap();
+        let mut reader = pcap_file::pcapng::PcapNgReader::new(file).unwrap();
+        let mut packets = Vec::new();
+        while let Some(block) = reader.next_block() {
+            if let Some(packet) = block.unwrap().into_owned().into_enhanced_packet() {
+                packets.push((packet.timestamp.as_nanos(), packet.data.into_owned()));
+            }
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(packets, [(1_500_000_042, frame(mac, 9))]);
+    }
+}
