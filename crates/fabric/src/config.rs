@@ -1,0 +1,325 @@
+//! What a fabric is asked to be: nodes, link rate, MTU, buffers and impairments.
+//!
+//! Does not touch the system; [`FabricConfig::check`] refuses what cannot be built.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::FabricError;
+
+/// Bytes that every frame occupies on an Ethernet wire beyond what the kernel counts of it:
+/// preamble and start delimiter (8), frame check sequence (4), interframe gap (12); IEEE 802.3
+/// clauses 3.1.1 and 4.4.2.
+pub(crate) const WIRE_OVERHEAD: u32 = 24;
+
+/// Bytes of wire time that the shortest Ethernet frame takes: 60 bytes padded, plus
+/// [`WIRE_OVERHEAD`].
+pub(crate) const WIRE_MINIMUM: u32 = 84;
+
+/// The header in front of a payload that is not part of the MTU: two addresses and an EtherType.
+pub(crate) const ETHERNET_HEADER: u32 = 14;
+
+/// A link's rate in bits per second.
+///
+/// Written and read as `tc` does: `1gbit`, `100mbit`, `2500kbit`, `64000bit`; powers of ten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Rate(u64);
+
+impl Rate {
+    /// Gigabit Ethernet.
+    pub const GIGABIT: Rate = Rate(1_000_000_000);
+
+    /// A rate of `bits` per second. [`FabricConfig::check`] says which rates can be built.
+    pub const fn bits_per_second(bits: u64) -> Rate {
+        Rate(bits)
+    }
+
+    /// The rate in bits per second.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// The rate in bytes per second.
+    pub fn bytes(self) -> f64 {
+        self.0 as f64 / 8.0
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [(1_000_000_000, "gbit"), (1_000_000, "mbit"), (1_000, "kbit")];
+        for (size, unit) in units {
+            if self.0 >= size && self.0.is_multiple_of(size) {
+                return write!(f, "{}{unit}", self.0 / size);
+            }
+        }
+        write!(f, "{}bit", self.0)
+    }
+}
+
+impl FromStr for Rate {
+    type Err = FabricError;
+
+    fn from_str(text: &str) -> Result<Rate, FabricError> {
+        let refuse = || {
+            FabricError::config(format!(
+                "{text:?} is not a rate; write for example 1gbit, 100mbit, 2500kbit or 64000bit"
+            ))
+        };
+        let lower = text.trim().to_ascii_lowercase();
+        let digits = lower.find(|c: char| !c.is_ascii_digit()).ok_or_else(refuse)?;
+        let (number, unit) = lower.split_at(digits);
+        let scale: u64 = match unit.trim() {
+            "gbit" => 1_000_000_000,
+            "mbit" => 1_000_000,
+            "kbit" => 1_000,
+            "bit" => 1,
+            _ => return Err(refuse()),
+        };
+        let number: u64 = number.parse().map_err(|_| refuse())?;
+        number.checked_mul(scale).map(Rate).ok_or_else(refuse)
+    }
+}
+
+impl TryFrom<String> for Rate {
+    type Error = FabricError;
+
+    fn try_from(text: String) -> Result<Rate, FabricError> {
+        text.parse()
+    }
+}
+
+impl From<Rate> for String {
+    fn from(rate: Rate) -> String {
+        rate.to_string()
+    }
+}
+
+/// What the switch does to the unicast frames it sends, each a probability per frame from 0 to 1.
+///
+/// Every choice is a function of the seed, the port and the number of the frame on that port
+/// (counted from the moment at which the impairments were set), so the same traffic meets the same
+/// fate. Broadcast and multicast frames pass untouched and uncounted: the kernel's own background
+/// traffic must not shift the sequence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Impairments {
+    /// The frame is dropped.
+    pub loss: f64,
+    /// A frame that was not dropped is sent twice.
+    pub duplicate: f64,
+    /// One bit behind the two Ethernet addresses of a frame that was not dropped is flipped. Of a
+    /// duplicated frame the second copy is the corrupted one.
+    pub corrupt: f64,
+    /// Selects the sequence of choices.
+    pub seed: u64,
+}
+
+impl Impairments {
+    /// True when no frame would be touched.
+    pub fn is_none(&self) -> bool {
+        self.loss == 0.0 && self.duplicate == 0.0 && self.corrupt == 0.0
+    }
+
+    /// Refuses probabilities outside 0 to 1.
+    pub fn check(&self) -> Result<(), FabricError> {
+        for (name, value) in
+            [("loss", self.loss), ("duplicate", self.duplicate), ("corrupt", self.corrupt)]
+        {
+            if !(0.0..=1.0).contains(&value) {
+                return Err(FabricError::config(format!(
+                    "{name} {value} is not a probability; give a number from 0 to 1"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a fabric is to be.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FabricConfig {
+    /// First part of every namespace's name, so that several fabrics coexist: 1 to 32 of
+    /// `a-z A-Z 0-9 _ -`, beginning with a letter or digit.
+    pub prefix: String,
+    /// Number of nodes, 2 to 64.
+    pub nodes: u16,
+    /// Rate of the link from the switch to each node; `None` leaves it unshaped. 64 kbit/s to
+    /// 400 Gbit/s.
+    pub rate: Option<Rate>,
+    /// MTU of every link in bytes, 68 (1280 where IPv6 is to work) to 65,535.
+    pub mtu: u32,
+    /// Probability that a frame is lost, 0 to 1; see [`Impairments`].
+    pub loss: f64,
+    /// Probability that a frame is sent twice, 0 to 1.
+    pub duplicate: f64,
+    /// Probability that one bit of a frame is flipped, 0 to 1.
+    pub corrupt: f64,
+    /// Selects the sequence of losses, duplicates and corruptions.
+    pub seed: u64,
+    /// Bytes that a port of the switch queues before it drops, only when shaped.
+    pub buffer: u32,
+    /// Bytes that a port may send back to back, only when shaped; at least one frame.
+    pub burst: u32,
+}
+
+impl FabricConfig {
+    /// Default of [`FabricConfig::buffer`]. Small gigabit switches share 0.5 to 2 MB of packet
+    /// memory between all their ports, so half a megabyte is what one busy port of such a switch
+    /// gets; it is 4.2 ms at 1 Gbit/s.
+    pub const DEFAULT_BUFFER: u32 = 512 * 1024;
+
+    /// Default of [`FabricConfig::burst`]. 262 us at 1 Gbit/s: many times the lateness of a kernel
+    /// timer, so that the link never idles for lack of tokens, and below the smallest TCP buffer
+    /// in use. With 4 KB a bulk TCP stream reaches only 63 % of the link.
+    pub const DEFAULT_BURST: u32 = 32 * 1024;
+
+    /// The impairments among these settings.
+    pub fn impairments(&self) -> Impairments {
+        Impairments {
+            loss: self.loss,
+            duplicate: self.duplicate,
+            corrupt: self.corrupt,
+            seed: self.seed,
+        }
+    }
+
+    /// Sets the impairments among these settings.
+    pub fn set_impairments(&mut self, impairments: &Impairments) {
+        self.loss = impairments.loss;
+        self.duplicate = impairments.duplicate;
+        self.corrupt = impairments.corrupt;
+        self.seed = impairments.seed;
+    }
+
+    /// The most payload, in bytes per second, that a shaped link lets through in one direction:
+    /// frames of `payload` bytes behind (and in front of) `header` other bytes, Ethernet's 14
+    /// included, the frame check sequence not. `None` when the link is not shaped.
+    ///
+    /// Every frame is charged its length plus 24 bytes, and 84 bytes at least, as on the wire of a
+    /// real Ethernet.
+    pub fn payload_limit(&self, payload: u32, header: u32) -> Option<f64> {
+        let wire = (f64::from(payload) + f64::from(header) + f64::from(WIRE_OVERHEAD))
+            .max(f64::from(WIRE_MINIMUM));
+        self.rate.map(|rate| rate.bytes() * f64::from(payload) / wire)
+    }
+
+    /// Refuses, with one line that says what to change, what cannot be built.
+    pub fn check(&self) -> Result<(), FabricError> {
+        check_prefix(&self.prefix)?;
+        self.impairments().check()?;
+        within("nodes", u64::from(self.nodes), 2, 64)?;
+        within("mtu", u64::from(self.mtu), 68, 65_535)?;
+        if let Some(rate) = self.rate {
+            within("rate", rate.bits(), 64_000, 400_000_000_000)?;
+            let frame = u64::from(self.mtu + ETHERNET_HEADER + WIRE_OVERHEAD);
+            within("burst", u64::from(self.burst), frame, 16 << 20)?;
+            within("buffer", u64::from(self.buffer), frame, 1 << 30)?;
+        }
+        Ok(())
+    }
+}
+
+impl Default for FabricConfig {
+    fn default() -> FabricConfig {
+        FabricConfig {
+            prefix: "gigae".to_owned(),
+            nodes: 2,
+            rate: None,
+            mtu: 1500,
+            loss: 0.0,
+            duplicate: 0.0,
+            corrupt: 0.0,
+            seed: 0,
+            buffer: FabricConfig::DEFAULT_BUFFER,
+            burst: FabricConfig::DEFAULT_BURST,
+        }
+    }
+}
+
+/// A prefix becomes part of file names, so it may hold no separators.
+pub(crate) fn check_prefix(prefix: &str) -> Result<(), FabricError> {
+    let good = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let first = prefix.chars().next().is_some_and(|c| c.is_ascii_alphanumeric());
+    if first && prefix.len() <= 32 && prefix.chars().all(good) {
+        return Ok(());
+    }
+    Err(FabricError::config(format!(
+        "{prefix:?} cannot be a prefix; use 1 to 32 of a-z A-Z 0-9 _ - beginning with a letter or digit"
+    )))
+}
+
+fn within(name: &str, value: u64, low: u64, high: u64) -> Result<(), FabricError> {
+    if (low..=high).contains(&value) {
+        return Ok(());
+    }
+    Err(FabricError::config(format!("{name} {value} is out of range; give {low} to {high}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_reads_back_what_it_wrote() {
+        for text in ["1gbit", "100mbit", "2500kbit", "64001bit"] {
+            assert_eq!(text.parse::<Rate>().unwrap().to_string(), text);
+        }
+        assert_eq!("1000Mbit".parse::<Rate>().unwrap(), Rate::GIGABIT);
+    }
+
+    #[test]
+    fn what_is_not_a_rate_is_refused_in_one_line() {
+        for text in [
+            "",
+            "1",
+            "gbit",
+            "-1gbit",
+            "1.5gbit",
+            "1gib",
+            "99999999999999999999bit",
+            "99999999999gbit",
+        ] {
+            let message = text.parse::<Rate>().unwrap_err().to_string();
+            assert!(message.contains("not a rate") && !message.contains('\n'), "{message}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_built_is_refused_by_name() {
+        type Spoil = fn(&mut FabricConfig);
+        let cases: [(&str, Spoil); 9] = [
+            ("nodes", |c| c.nodes = 1),
+            ("nodes", |c| c.nodes = 65),
+            ("mtu", |c| c.mtu = 67),
+            ("loss", |c| c.loss = 1.1),
+            ("corrupt", |c| c.corrupt = f64::NAN),
+            ("rate", |c| c.rate = Some(Rate::bits_per_second(1))),
+            ("burst", |c| (c.rate, c.burst) = (Some(Rate::GIGABIT), 1500)),
+            ("prefix", |c| c.prefix = "a/b".into()),
+            ("prefix", |c| c.prefix = "..".into()),
+        ];
+        for (word, spoil) in cases {
+            let mut config = FabricConfig::default();
+            spoil(&mut config);
+            let message = config.check().unwrap_err().to_string();
+            assert!(message.contains(word), "{message} should name {word}");
+        }
+        FabricConfig::default().check().unwrap();
+    }
+
+    #[test]
+    fn the_payload_limit_is_that_of_a_real_gigabit_ethernet() {
+        let config = FabricConfig { rate: Some(Rate::GIGABIT), ..FabricConfig::default() };
+        // TCP over IPv4 with timestamps: 1448 bytes in a frame of 1514, 1538 on the wire.
+        let tcp = config.payload_limit(1448, 66).unwrap();
+        assert!((tcp - 125e6 * 1448.0 / 1538.0).abs() < 1.0);
+        // A short frame occupies 84 bytes.
+        assert!((config.payload_limit(8, 42).unwrap() - 125e6 * 8.0 / 84.0).abs() < 1.0);
+        assert_eq!(FabricConfig::default().payload_limit(8, 42), None);
+    }
+}

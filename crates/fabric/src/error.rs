@@ -1,0 +1,135 @@
+//! Why a fabric could not be built, changed, found or removed; one line each.
+
+use std::fmt;
+use std::io;
+
+/// Why an operation on a fabric failed. Every message is one line and says what to do next.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum FabricError {
+    /// A setting cannot be built.
+    Config(String),
+    /// The process may not make network namespaces.
+    Privileges,
+    /// A program that the set-up needs is not installed.
+    Program {
+        /// The program's name.
+        program: &'static str,
+        /// The Debian package that holds it.
+        package: &'static str,
+    },
+    /// A fabric of this prefix stands already.
+    InUse {
+        /// The prefix.
+        prefix: String,
+    },
+    /// A namespace of a name that the fabric needs exists and does not carry the fabric's mark.
+    Foreign {
+        /// The namespace's name.
+        name: String,
+    },
+    /// No fabric of this prefix stands.
+    Absent {
+        /// The prefix.
+        prefix: String,
+    },
+    /// `ip` or `tc` refused a line.
+    Tool {
+        /// The program.
+        program: &'static str,
+        /// The line that it was given.
+        line: String,
+        /// What it said.
+        message: String,
+    },
+    /// The kernel refused something.
+    System {
+        /// What was attempted.
+        what: String,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The impairment program could not be loaded, attached or read.
+    Bpf {
+        /// What was attempted.
+        what: &'static str,
+        /// What the loader said.
+        message: String,
+    },
+}
+
+impl FabricError {
+    pub(crate) fn config(message: impl Into<String>) -> FabricError {
+        FabricError::Config(message.into())
+    }
+
+    pub(crate) fn system(what: impl Into<String>, source: impl Into<io::Error>) -> FabricError {
+        FabricError::System { what: what.into(), source: source.into() }
+    }
+
+    /// What the kernel refused to do with namespaces and mounts: mostly for lack of privileges.
+    pub(crate) fn privileged(what: impl Into<String>, source: impl Into<io::Error>) -> FabricError {
+        match source.into() {
+            error if error.kind() == io::ErrorKind::PermissionDenied => FabricError::Privileges,
+            error => FabricError::system(what, error),
+        }
+    }
+
+    pub(crate) fn bpf(what: &'static str, error: impl std::error::Error) -> FabricError {
+        let mut message = error.to_string();
+        let mut cause = error.source();
+        while let Some(inner) = cause {
+            let text = inner.to_string();
+            if !message.contains(&text) {
+                message = format!("{message}: {text}");
+            }
+            cause = inner.source();
+        }
+        // A verifier log has many lines; the last ones hold the reason.
+        let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
+        FabricError::Bpf { what, message }
+    }
+}
+
+impl fmt::Display for FabricError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FabricError::Config(message) => f.write_str(message),
+            FabricError::Privileges => f.write_str(
+                "a fabric needs CAP_SYS_ADMIN and CAP_NET_ADMIN for its network namespaces; run as root, for example with sudo",
+            ),
+            FabricError::Program { program, package } => {
+                write!(f, "the program `{program}` was not found; install it: apt-get install {package}")
+            }
+            FabricError::InUse { prefix } => write!(
+                f,
+                "a fabric with the prefix {prefix} stands already; remove it with `gigae fabric down --prefix {prefix}` or choose another prefix"
+            ),
+            FabricError::Foreign { name } => write!(
+                f,
+                "the network namespace {name} exists and was not made by gigae; choose another prefix, or remove it yourself with `ip netns del {name}`"
+            ),
+            FabricError::Absent { prefix } => write!(
+                f,
+                "no fabric with the prefix {prefix} stands; lay one with `gigae fabric up --prefix {prefix}`"
+            ),
+            FabricError::Tool { program, line, message } => {
+                write!(f, "`{program} {line}` failed: {message}; the kernel may lack a part (veth, bridge, tbf)")
+            }
+            FabricError::System { what, source } => write!(f, "{what}: {source}"),
+            FabricError::Bpf { what, message } => write!(
+                f,
+                "{what} failed: {message}; impairments need CAP_BPF and a kernel with clsact and BPF classifiers (5.12 or later)"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for FabricError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            FabricError::System { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

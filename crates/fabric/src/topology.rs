@@ -1,0 +1,191 @@
+//! Names, addresses and the `ip` and `tc` scripts of a fabric; pure functions of its settings.
+
+use std::fmt::Write;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use crate::FabricConfig;
+use crate::config::{WIRE_MINIMUM, WIRE_OVERHEAD};
+
+/// A node's interface.
+pub(crate) const INTERFACE: &str = "eth0";
+
+/// The switch's bridge.
+pub(crate) const BRIDGE: &str = "switch";
+
+/// Interface index of the switch's port 0; port `n` has `PORT_INDEX + n`. Fixed so that the
+/// impairment program knows its port from the frame alone, and far above what a new namespace
+/// gives out by itself.
+pub(crate) const PORT_INDEX: u32 = 1000;
+
+/// Interface group of the ports, so that one command removes them all.
+const PORT_GROUP: u32 = 7;
+
+/// The alias by which the namespaces of a fabric are known.
+pub(crate) fn mark(prefix: &str) -> String {
+    format!("gigae-fabric:{prefix}")
+}
+
+/// Namespace of the switch.
+pub(crate) fn switch_name(prefix: &str) -> String {
+    format!("{prefix}-sw")
+}
+
+/// Namespace of node `number`, from 1.
+pub(crate) fn node_name(prefix: &str, number: u16) -> String {
+    format!("{prefix}-n{number}")
+}
+
+/// True when a fabric with this prefix could have a namespace of this name.
+pub(crate) fn is_name(prefix: &str, name: &str) -> bool {
+    let rest = name.strip_prefix(prefix);
+    match rest.and_then(|rest| rest.strip_prefix("-n")) {
+        Some(digits) => digits.parse().is_ok_and(|number| node_name(prefix, number) == name),
+        None => rest == Some("-sw"),
+    }
+}
+
+/// The switch's interface towards node `number`.
+pub(crate) fn port(number: u16) -> String {
+    format!("p{number}")
+}
+
+/// Locally administered (IEEE 802, 02:..), `gi` for the vendor, the node's number at the end.
+pub(crate) fn mac(number: u16) -> [u8; 6] {
+    let [high, low] = number.to_be_bytes();
+    [0x02, b'g', b'i', 0x00, high, low]
+}
+
+/// The switch's side of a link; distinct from every node's.
+fn port_mac(number: u16) -> [u8; 6] {
+    let [high, low] = number.to_be_bytes();
+    [0x02, b'g', b'i', 0x01, high, low]
+}
+
+/// RFC 2544 keeps 198.18.0.0/15 for benchmarks.
+pub(crate) fn ipv4(number: u16) -> Ipv4Addr {
+    let [_, low] = number.to_be_bytes();
+    Ipv4Addr::new(198, 18, 0, low)
+}
+
+/// RFC 4193's locally assigned range.
+pub(crate) fn ipv6(number: u16) -> Ipv6Addr {
+    Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, number)
+}
+
+fn written(mac: [u8; 6]) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
+}
+
+/// Kernel settings (files under `/proc/sys/net/`) that keep a namespace quiet, to be written before
+/// its interfaces are made: no router discovery, no address configuration, no duplicate address
+/// detection, no link-local address, one multicast report instead of several. The kernel's
+/// ip-sysctl document describes each.
+pub(crate) const QUIET_NODE: [(&str, &str); 7] = [
+    ("ipv6/conf/default/accept_ra", "0"),
+    ("ipv6/conf/default/autoconf", "0"),
+    ("ipv6/conf/default/accept_dad", "0"),
+    ("ipv6/conf/default/router_solicitations", "0"),
+    ("ipv6/conf/default/addr_gen_mode", "1"),
+    ("ipv6/conf/default/mldv2_unsolicited_report_interval", "1"),
+    ("ipv6/mld_qrv", "1"),
+];
+
+/// The switch forwards frames and speaks no IPv6 of its own.
+pub(crate) const QUIET_SWITCH: [(&str, &str); 1] = [("ipv6/conf/default/disable_ipv6", "1")];
+
+/// `ip` script for the switch's namespace: bridge, ports, and the nodes' ends of the links. The
+/// nodes' namespaces must have their names.
+///
+/// No spanning tree and no forward delay (a port forwards at once), no multicast snooping (no
+/// queries, and multicast reaches every port): ip-link(8), section "bridge".
+pub(crate) fn wire_up(config: &FabricConfig) -> String {
+    let mtu = config.mtu;
+    let mut script = format!(
+        "link add name {BRIDGE} address {} mtu {mtu} type bridge stp_state 0 forward_delay 0 mcast_snooping 0\n\
+         link set dev {BRIDGE} up\n",
+        written(port_mac(0)),
+    );
+    for number in 1..=config.nodes {
+        let (port, index) = (port(number), PORT_INDEX + u32::from(number));
+        let (own, peer) = (written(port_mac(number)), written(mac(number)));
+        let node = node_name(&config.prefix, number);
+        let _ = writeln!(
+            script,
+            "link add name {port} index {index} address {own} mtu {mtu} group {PORT_GROUP} \
+             type veth peer name {INTERFACE} address {peer} mtu {mtu} netns {node}\n\
+             link set dev {port} master {BRIDGE} up",
+        );
+    }
+    script
+}
+
+/// `tc` script for the switch's namespace: the token bucket of every port, tc-tbf(8). Empty when
+/// the fabric is not shaped.
+pub(crate) fn shape(config: &FabricConfig) -> String {
+    let mut script = String::new();
+    let Some(rate) = config.rate else { return script };
+    for number in 1..=config.nodes {
+        let _ = writeln!(
+            script,
+            "qdisc add dev {} root tbf rate {}bit burst {} limit {} overhead {WIRE_OVERHEAD} mpu {WIRE_MINIMUM}",
+            port(number),
+            rate.bits(),
+            config.burst,
+            config.buffer,
+        );
+    }
+    script
+}
+
+/// `ip` script for node `number`'s namespace: interface up, addresses, and its neighbours' MAC
+/// addresses, so that no ARP or neighbour discovery falls into a measurement (both still answer).
+pub(crate) fn address(config: &FabricConfig, number: u16, with_ipv6: bool) -> String {
+    let mut script = format!(
+        "link set dev {INTERFACE} up\naddress add {}/24 broadcast + dev {INTERFACE}\n",
+        ipv4(number)
+    );
+    if with_ipv6 {
+        let _ = writeln!(script, "address add {}/64 dev {INTERFACE} nodad", ipv6(number));
+    }
+    for other in (1..=config.nodes).filter(|&other| other != number) {
+        let tail = format!("lladdr {} nud permanent dev {INTERFACE}", written(mac(other)));
+        let _ = writeln!(script, "neighbour replace {} {tail}", ipv4(other));
+        if with_ipv6 {
+            let _ = writeln!(script, "neighbour replace {} {tail}", ipv6(other));
+        }
+    }
+    script
+}
+
+/// `ip` script for the switch's namespace that removes every link, both ends.
+pub(crate) fn tear_down() -> String {
+    format!("link delete group {PORT_GROUP}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_the_prefix_makes_are_its_own() {
+        for name in ["g-sw", "g-n1", "g-n64"] {
+            assert!(is_name("g", name), "{name}");
+        }
+        for name in ["g", "g-s", "g-sw2", "g-n", "g-n01", "g-nx", "gg-n1", "g-x-n1", "h-sw"] {
+            assert!(!is_name("g", name), "{name}");
+        }
+    }
+
+    #[test]
+    fn addresses_end_with_the_number_of_the_node() {
+        assert_eq!(written(mac(64)), "02:67:69:00:00:40");
+        assert_eq!(ipv4(64).to_string(), "198.18.0.64");
+        assert_eq!(ipv6(64).to_string(), "fd00::40");
+        assert_ne!(mac(1), port_mac(1));
+    }
+
+    #[test]
+    fn an_unshaped_fabric_has_no_token_bucket() {
+        assert_eq!(shape(&FabricConfig::default()), "");
+    }
+}
