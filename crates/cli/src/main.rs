@@ -1,0 +1,63 @@
+//! `gigae`: the command. It parses arguments, minds Ctrl-C and leaves the work to the crates.
+
+mod fabric;
+mod nic;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Messages on plain Ethernet, and the truth about what a network gives.
+#[derive(Parser, Debug)]
+#[command(name = "gigae", version, after_help = gigae_eval::cli::EXIT_CODES)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Eval(gigae_eval::cli::EvalArgs),
+    Serve(gigae_eval::cli::ServeArgs),
+    #[command(subcommand)]
+    Fabric(fabric::Fabric),
+    Nic(nic::NicArgs),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let interrupted = Arc::new(AtomicBool::new(false));
+    if let Err(error) = mind_signals(&interrupted) {
+        eprintln!("gigae: signals cannot be handled: {error}");
+        return ExitCode::FAILURE;
+    }
+    match arguments.command {
+        Command::Eval(args) => gigae_eval::cli::eval(&args, &interrupted),
+        Command::Serve(args) => gigae_eval::cli::serve(&args, &interrupted),
+        Command::Fabric(command) => fabric::run(command),
+        Command::Nic(args) => nic::run(&args),
+    }
+}
+
+/// Ctrl-C, a closed terminal and `kill` all ask for an orderly end; the second time they end the
+/// process at once.
+fn mind_signals(interrupted: &Arc<AtomicBool>) -> std::io::Result<()> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register_conditional_shutdown(
+            signal,
+            gigae_eval::cli::INTERRUPTED.into(),
+            Arc::clone(interrupted),
+        )?;
+        signal_hook::flag::register(signal, Arc::clone(interrupted))?;
+    }
+    debug_assert!(!interrupted.load(Ordering::Relaxed));
+    Ok(())
+}
+
+/// Says an error in one line; the exit code for it.
+fn complain(error: &dyn std::fmt::Display) -> ExitCode {
+    eprintln!("gigae: {}", error.to_string().replace('\n', " "));
+    ExitCode::FAILURE
+}

@@ -1,0 +1,57 @@
+//! Reliable, ordered messages on plain Ethernet frames.
+//!
+//! An [`Endpoint`] sends messages to other endpoints on the same Ethernet and receives theirs.
+//! There is no connection to make: name a peer by its MAC address and send. Every message arrives
+//! once and in order, or comes back as failed with the reason; nothing is lost silently.
+//! TCP/IP goes on over the same interface meanwhile.
+//!
+//! ```no_run
+//! use gigae::{Address, Endpoint};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let endpoint = Endpoint::open("eth1")?;
+//! let peer = endpoint.peer("02:00:00:00:00:02".parse::<Address>()?)?;
+//! endpoint.send(peer, b"hello")?;
+//! let answer = endpoint.recv()?;
+//! println!("{} bytes from {}", answer.len(), endpoint.address(answer.from()));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What it costs
+//!
+//! | call | copies | system calls |
+//! |---|---|---|
+//! | [`Endpoint::send`] | 1 | 1 doorbell |
+//! | [`SendBuffer::send`] | 0 | 1 doorbell |
+//! | [`Endpoint::queue`], [`SendBuffer::queue`] | as above | none; one doorbell for all at [`Endpoint::flush`] or the next receive |
+//! | [`Endpoint::try_recv`], [`Endpoint::recv`] while spinning | 0 | none, but doorbells for acknowledgements |
+//!
+//! (Besides the copy that the kernel makes each way in AF_XDP's copy mode and AF_PACKET.) None of
+//! these allocates or takes a lock. The kernel is asked for the time once per batch of frames.
+//!
+//! # Progress
+//!
+//! The library has no thread of its own. Acknowledgements and retransmissions happen inside calls
+//! on the endpoint, so call one ([`Endpoint::progress`] at least) more often than the peers'
+//! timeout ([`Options::peer_timeout`], 10 s by default), or they will take this end for lost.
+
+mod address;
+mod clock;
+mod engine;
+mod endpoint;
+mod error;
+mod message;
+mod options;
+mod resolve;
+mod wait;
+
+pub use address::{Address, ParseAddressError};
+pub use endpoint::{Counters, Endpoint, Peer};
+pub use error::{DrainError, PeerError, RecvError, SendError, TrySendError};
+pub use gigae_link::{Info, LinkError, Mode, OpenError};
+pub use gigae_proto::Reason;
+pub use gigae_wire::{Envelope, MacAddr, payload_of_mtu};
+pub use message::{Failed, Message, SendBuffer};
+pub use options::{Backend, Options};
+pub use wait::Wait;

@@ -1,0 +1,210 @@
+//! Messages in frames: to be sent, received, and failed.
+
+use crate::endpoint::{Endpoint, Peer};
+use crate::engine::{Inbound, Outbound, PAYLOAD};
+use crate::{SendError, TrySendError};
+use gigae_link::TxFrame;
+use gigae_proto::Reason;
+use gigae_wire::Epoch;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+/// A free transmit frame, to be filled in place: the message is sent without a copy.
+///
+/// It dereferences to the longest message that fits; how much of it is sent is said when sending.
+/// Its contents are those of a former message until they are overwritten. Dropped unsent, it is
+/// free again.
+pub struct SendBuffer<'a> {
+    endpoint: &'a Endpoint,
+    /// `None` only while the buffer is being consumed.
+    frame: Option<TxFrame>,
+}
+
+impl<'a> SendBuffer<'a> {
+    pub(crate) fn new(endpoint: &'a Endpoint, frame: TxFrame) -> Self {
+        Self { endpoint, frame: Some(frame) }
+    }
+
+    /// Sends the first `len` bytes and rings the doorbell; waits while the window is full.
+    ///
+    /// No copy, one system call.
+    pub fn send(self, to: Peer, len: usize) -> Result<(), SendError> {
+        let endpoint = self.endpoint;
+        self.queue(to, len)?;
+        endpoint.flush()
+    }
+
+    /// Like [`send`](Self::send) without the doorbell: the message goes with the next
+    /// [`Endpoint::flush`], `send` or receive. No copy, no system call unless it has to wait.
+    pub fn queue(self, to: Peer, len: usize) -> Result<(), SendError> {
+        let endpoint = self.endpoint;
+        let mut buffer = self;
+        loop {
+            match buffer.try_queue(to, len) {
+                Ok(()) => return Ok(()),
+                Err(TrySendError::Refused(e)) => return Err(e),
+                Err(TrySendError::WouldBlock(back)) => buffer = back,
+            }
+            endpoint.wait_for_room(to)?;
+        }
+    }
+
+    /// Like [`queue`](Self::queue), but gives the buffer back instead of waiting.
+    pub fn try_queue(mut self, to: Peer, len: usize) -> Result<(), TrySendError<Self>> {
+        self.endpoint.check_len(len)?;
+        let Some(frame) = self.frame.take() else { unreachable!("buffers are consumed once") };
+        let len = u16::try_from(len).expect("checked");
+        match self.endpoint.admit(to, Outbound::new(frame, len)) {
+            Ok(()) => Ok(()),
+            Err((message, refused)) => {
+                self.frame = Some(message.into_taken());
+                match refused {
+                    None => Err(TrySendError::WouldBlock(self)),
+                    Some(e) => Err(e.into()),
+                }
+            }
+        }
+    }
+}
+
+impl Deref for SendBuffer<'_> {
+    type Target = [u8];
+
+    /// # Panics
+    /// Never: the buffer is there until it is consumed. Reading needs no exclusive access, which
+    /// the arena only gives to whoever may write; hence the detour.
+    fn deref(&self) -> &[u8] {
+        let frame = self.frame.as_ref().expect("not consumed");
+        &self.endpoint.arena().unsent_bytes(frame)[PAYLOAD..][..self.endpoint.max_message()]
+    }
+}
+
+impl DerefMut for SendBuffer<'_> {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let frame = self.frame.as_mut().expect("not consumed");
+        &mut self.endpoint.arena().bytes_mut(frame)[PAYLOAD..][..self.endpoint.max_message()]
+    }
+}
+
+impl Drop for SendBuffer<'_> {
+    fn drop(&mut self) {
+        if let Some(frame) = self.frame.take() {
+            self.endpoint.engine().give_back(frame);
+        }
+    }
+}
+
+impl fmt::Debug for SendBuffer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendBuffer").field("capacity", &self.len()).finish()
+    }
+}
+
+/// A received message, borrowed from the endpoint: it dereferences to its bytes, which lie in the
+/// frame that the NIC or the kernel filled. Dropping it gives the frame back.
+///
+/// A message that is kept holds back the sender's credit, so that one who keeps too many stops the
+/// sender and not the link.
+pub struct Message<'a> {
+    endpoint: &'a Endpoint,
+    /// `None` only while the message is being dropped.
+    body: Option<Body>,
+    from: Peer,
+    epoch: Epoch,
+}
+
+/// Where a received message lies.
+enum Body {
+    Frame(Inbound),
+    /// More frames are lent than the link can spare: the message was copied, the frame went back.
+    Copy(Box<[u8]>),
+}
+
+impl<'a> Message<'a> {
+    pub(crate) fn lent(endpoint: &'a Endpoint, inbound: Inbound, from: Peer, epoch: Epoch) -> Self {
+        Self { endpoint, body: Some(Body::Frame(inbound)), from, epoch }
+    }
+
+    pub(crate) fn copied(endpoint: &'a Endpoint, copy: Box<[u8]>, from: Peer, epoch: Epoch) -> Self {
+        Self { endpoint, body: Some(Body::Copy(copy)), from, epoch }
+    }
+
+    /// Who sent it, on which channel: an answer goes there.
+    pub fn from(&self) -> Peer {
+        self.from
+    }
+}
+
+impl Deref for Message<'_> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self.body.as_ref().expect("not dropped") {
+            Body::Frame(inbound) => inbound.bytes(self.endpoint.arena()),
+            Body::Copy(bytes) => bytes,
+        }
+    }
+}
+
+impl Drop for Message<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let frame = match self.body.take() {
+            Some(Body::Frame(inbound)) => Some(inbound.frame),
+            _ => None,
+        };
+        self.endpoint.give_back(frame, self.from, self.epoch);
+    }
+}
+
+impl fmt::Debug for Message<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Message").field("from", &self.from).field("len", &self.len()).finish()
+    }
+}
+
+/// A message that was sent and not acknowledged, handed back: it dereferences to its bytes.
+pub struct Failed<'a> {
+    endpoint: &'a Endpoint,
+    copy: Box<[u8]>,
+    to: Peer,
+    reason: Reason,
+}
+
+impl<'a> Failed<'a> {
+    pub(crate) fn new(endpoint: &'a Endpoint, copy: Box<[u8]>, to: Peer, reason: Reason) -> Self {
+        Self { endpoint, copy, to, reason }
+    }
+
+    /// To whom it was sent.
+    pub fn to(&self) -> Peer {
+        self.to
+    }
+
+    /// Why it failed. It may have arrived all the same: only its acknowledgement did not.
+    pub fn reason(&self) -> Reason {
+        self.reason
+    }
+}
+
+impl Deref for Failed<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.copy
+    }
+}
+
+impl fmt::Display for Failed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let to = self.endpoint.address(self.to);
+        write!(f, "a message of {} bytes to {to} failed: {}", self.len(), self.reason)
+    }
+}
+
+impl fmt::Debug for Failed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Failed").field("to", &self.to).field("reason", &self.reason).finish()
+    }
+}

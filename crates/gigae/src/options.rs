@@ -1,0 +1,217 @@
+//! How an endpoint is opened.
+
+use crate::clock::Clock;
+use crate::engine::{Engine, PAYLOAD, Sources};
+use crate::resolve::reserve;
+use crate::{Endpoint, Wait};
+use gigae_link::{ChannelSet, Filter, Link, Mode, OpenError};
+use gigae_packet::{PacketConfig, PacketLink};
+use gigae_proto::{Config, Protocol};
+use gigae_sim::{Network, SimLink};
+use gigae_wire::{Envelope, HEADER_LEN};
+use gigae_xdp::{XdpConfig, XdpLink};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// Which kernel interface carries the frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Backend {
+    /// AF_XDP in the best mode that passes its self-test, else AF_PACKET;
+    /// [`gigae_link::Info::reason`] says why.
+    #[default]
+    Auto,
+    /// AF_XDP in the best mode that passes its self-test, or an error.
+    Xdp,
+    /// AF_XDP in exactly this mode, or an error.
+    XdpMode(Mode),
+    /// AF_PACKET.
+    Packet,
+}
+
+/// Least message in bytes that a usable interface must carry: what 003 calls a short message, with
+/// room to spare. Interfaces with a smaller MTU are refused.
+const LEAST_MESSAGE: usize = 128;
+
+/// Frames of a simulated link, each way.
+const SIMULATED_FRAMES: usize = 1024;
+
+/// Options for opening an [`Endpoint`].
+#[derive(Clone, Debug)]
+pub struct Options {
+    interface: String,
+    pub(crate) channels: ChannelSet,
+    pub(crate) envelope: Envelope,
+    backend: Backend,
+    queue: u32,
+    pub(crate) wait: Wait,
+    pub(crate) linger: Duration,
+    protocol: Config,
+}
+
+impl Options {
+    /// Everything at its default for an interface: port id 0, channel 0, EtherType 0x88B5, the best
+    /// backend, adaptive waiting, selective repeat, a peer timeout of 10 s, a linger of 1 s.
+    pub fn new(interface: &str) -> Self {
+        Self {
+            interface: interface.into(),
+            channels: ChannelSet::EMPTY.with(0),
+            envelope: Envelope::DEFAULT,
+            backend: Backend::default(),
+            queue: 0,
+            wait: Wait::default(),
+            linger: Duration::from_secs(1),
+            protocol: Config::default(),
+        }
+    }
+
+    /// This endpoint's port id, by which endpoints on one node differ.
+    #[must_use]
+    pub fn port(mut self, port: u16) -> Self {
+        self.protocol.port = port;
+        self
+    }
+
+    /// The channels to open instead of channel 0. Frames of others are left to other programs.
+    #[must_use]
+    pub fn channels(mut self, channels: impl IntoIterator<Item = u8>) -> Self {
+        self.channels = channels.into_iter().collect();
+        self
+    }
+
+    /// The envelope: another EtherType, or UDP for networks that carry no unknown EtherTypes.
+    #[must_use]
+    pub fn envelope(mut self, envelope: Envelope) -> Self {
+        self.envelope = envelope;
+        self
+    }
+
+    /// The kernel interface to use.
+    #[must_use]
+    pub fn backend(mut self, backend: Backend) -> Self {
+        self.backend = backend;
+        self
+    }
+
+    /// The receive queue of the NIC to which an AF_XDP socket is bound; frames of other queues are
+    /// not seen, so steer them there (`ethtool -N`) or give the NIC one queue (`ethtool -L`).
+    #[must_use]
+    pub fn queue(mut self, queue: u32) -> Self {
+        self.queue = queue;
+        self
+    }
+
+    /// How blocking calls wait.
+    #[must_use]
+    pub fn wait(mut self, wait: Wait) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// After this long without an answer, a peer is lost and its messages fail.
+    #[must_use]
+    pub fn peer_timeout(mut self, timeout: Duration) -> Self {
+        self.protocol.peer_timeout = timeout;
+        self
+    }
+
+    /// How long dropping the endpoint waits for the acknowledgement of what was sent.
+    #[must_use]
+    pub fn linger(mut self, linger: Duration) -> Self {
+        self.linger = linger;
+        self
+    }
+
+    /// Recovers from loss by go-back-N, as the papers do, instead of selective repeat.
+    #[must_use]
+    pub fn go_back_n(mut self) -> Self {
+        self.protocol = self.protocol.go_back_n();
+        self
+    }
+
+    /// Opens the endpoint.
+    pub fn open(self) -> Result<Endpoint, OpenError> {
+        let (link, refused) = self.open_link()?;
+        let reservation = match self.envelope {
+            Envelope::Udp { port } => Some(
+                reserve(port, &self.interface)
+                    .map_err(|source| OpenError::Io { what: "reserving the UDP port", source })?,
+            ),
+            Envelope::Ethernet { .. } => None,
+        };
+        let mut seed = [0; 4];
+        getrandom::fill(&mut seed).map_err(|e| OpenError::Io {
+            what: "asking the kernel for a random number",
+            source: std::io::Error::other(e.to_string()),
+        })?;
+        let seed = u32::from_ne_bytes(seed);
+        let engine = self.engine(link, Clock::Monotonic, seed)?;
+        Ok(Endpoint::new(engine, &self, reservation).instead_of(refused))
+    }
+
+    /// Opens the endpoint on a simulated network, in its virtual time. The interface's name and the
+    /// backend do not matter. The same seed makes the same run.
+    pub fn open_simulated(self, network: &Network, seed: u32) -> Result<Endpoint, OpenError> {
+        let link = SimLink::open(network, self.filter(), SIMULATED_FRAMES, SIMULATED_FRAMES)?;
+        let clock = Clock::Virtual(network.clock());
+        let engine = self.engine(Box::new(link), clock, seed)?;
+        Ok(Endpoint::new(engine, &self, None))
+    }
+
+    fn filter(&self) -> Filter {
+        Filter { envelope: self.envelope, channels: self.channels }
+    }
+
+    /// Opens the link, and says what refused a better one.
+    fn open_link(&self) -> Result<(Box<dyn Link>, Option<OpenError>), OpenError> {
+        Ok(match self.backend {
+            Backend::Packet => (self.open_packet()?, None),
+            Backend::Xdp => (self.open_xdp(None)?, None),
+            Backend::XdpMode(mode) => (self.open_xdp(Some(mode))?, None),
+            Backend::Auto => match self.open_xdp(None) {
+                Ok(link) => (link, None),
+                // The same would refuse AF_PACKET.
+                Err(
+                    e @ (OpenError::NoInterface { .. }
+                    | OpenError::InterfaceDown(_)
+                    | OpenError::MtuTooSmall { .. }),
+                ) => return Err(e),
+                Err(refused) => (self.open_packet()?, Some(refused)),
+            },
+        })
+    }
+
+    fn open_xdp(&self, mode: Option<Mode>) -> Result<Box<dyn Link>, OpenError> {
+        let config = XdpConfig {
+            queue: self.queue,
+            mode,
+            ..XdpConfig::new(&self.interface, self.filter())
+        };
+        Ok(Box::new(XdpLink::open(config)?))
+    }
+
+    fn open_packet(&self) -> Result<Box<dyn Link>, OpenError> {
+        let config = PacketConfig::new(&self.interface, self.filter());
+        Ok(Box::new(PacketLink::open(config)?))
+    }
+
+    fn engine(&self, link: Box<dyn Link>, clock: Clock, seed: u32) -> Result<Engine, OpenError> {
+        let info = link.info();
+        let headers = self.envelope.max_len() + HEADER_LEN;
+        let longest = info.max_frame.min(info.frame_size - PAYLOAD + headers);
+        if longest < headers + LEAST_MESSAGE {
+            let ethernet = 14;
+            return Err(OpenError::MtuTooSmall {
+                interface: info.interface.clone(),
+                mtu: info.max_frame - ethernet,
+                needed: headers - ethernet + LEAST_MESSAGE,
+            });
+        }
+        let config = Config {
+            max_payload: u16::try_from(longest - headers).unwrap_or(u16::MAX),
+            receive_frames: u32::try_from(info.rx_frames).unwrap_or(u32::MAX),
+            ..self.protocol.clone()
+        };
+        let sources = Sources { envelope: self.envelope, mac: info.mac, ip: HashMap::new() };
+        Ok(Engine::new(link, Protocol::new(config, seed), clock, sources, self.channels))
+    }
+}

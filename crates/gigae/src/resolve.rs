@@ -1,0 +1,621 @@
+//! How an IP node is reached by frames that this library builds itself (the UDP envelope,
+//! `PROTOCOL.md` §3).
+//!
+//! The kernel knows it already: its routing tables hold the source address and the gateway, its
+//! neighbour tables hold MAC addresses. Both are asked by rtnetlink(7), `RTM_GETROUTE` and
+//! `RTM_GETNEIGH`. When the neighbour is not known yet, an empty UDP datagram towards the node
+//! makes the kernel find it by ARP (RFC 826) or neighbour discovery (RFC 4861).
+//!
+//! A [`Reservation`] also keeps the UDP port: frames that reach the kernel's stack too, as
+//! AF_PACKET's do, would otherwise be answered with ICMP "port unreachable". Its sockets carry a
+//! filter that drops everything (socket(7), `SO_ATTACH_FILTER`), so nothing is ever queued; the
+//! kernel counts the dropped datagrams as UDP `InErrors`.
+//!
+//! What it does not do: it neither keeps a table nor follows changes (a neighbour that gets
+//! another MAC address must be looked up again), it speaks no ARP of its own, and it refuses
+//! multicast and broadcast.
+
+use gigae_wire::MacAddr;
+use netlink_packet_core::{NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
+use netlink_packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
+};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteType, RouteVia,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use rustix::fd::OwnedFd;
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::{RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
+use socket2::{Domain, Protocol, SockFilter, Socket, Type};
+use std::cell::Cell;
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::time::{Duration, Instant};
+
+/// How long a neighbour may take to answer. The kernel repeats its question after one second
+/// (`retrans_time_ms`, arp(7)), so this is its first question and any answer to it.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Between two looks at the neighbour table. An answer on a LAN takes less than a millisecond.
+const INTERVAL: Duration = Duration::from_millis(2);
+
+/// The kernel answers within the `send` of a request, so this only bounds the unforeseen.
+const KERNEL_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Answers to requests for one object are a few hundred bytes. 8 KiB is what netlink(7) advises.
+const ANSWER_LEN: usize = 8192;
+
+/// A UDP port that is kept on one interface, and the means to ask the kernel for ways over it.
+///
+/// All of it belongs to the network namespace in which it was made, whichever thread uses it.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    interface: String,
+    index: u32,
+    port: u16,
+    ipv4: UdpSocket,
+    /// `None` when the kernel has no IPv6.
+    ipv6: Option<UdpSocket>,
+    kernel: Kernel,
+}
+
+/// The way to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hop {
+    /// This node's address, as the kernel would choose it towards that node.
+    pub(crate) source: IpAddr,
+    /// The node itself or the router that leads there.
+    pub(crate) next_hop: MacAddr,
+}
+
+/// Keeps `port` on the interface, for IPv4 and (if the kernel has it) IPv6, until it is dropped.
+///
+/// The same port can be kept more than once, also by other processes that share it in this way
+/// (`SO_REUSEADDR`, socket(7)); a program that uses it exclusively makes this fail with
+/// [`io::ErrorKind::AddrInUse`]. Port 0 is refused. Every error's text says what to do.
+///
+/// 15 system calls. Ports below 1024 need `CAP_NET_BIND_SERVICE`, kernels before 5.7
+/// `CAP_NET_RAW` (`SO_BINDTODEVICE`, socket(7)).
+pub(crate) fn reserve(port: u16, interface: &str) -> io::Result<Reservation> {
+    let explain = |e| explain(e, port, interface);
+    if port == 0 {
+        let text = "UDP port 0 cannot be reserved; choose one from 1 to 65535";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    let ipv4 = keep(Domain::IPV4, (Ipv4Addr::UNSPECIFIED, port).into(), interface);
+    let ipv4 = ipv4.map_err(explain)?;
+    let ipv6 = match keep(Domain::IPV6, (Ipv6Addr::UNSPECIFIED, port).into(), interface) {
+        Ok(socket) => Some(socket),
+        Err(e) if e.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error()) => None,
+        Err(e) => return Err(explain(e)),
+    };
+    let index =
+        rustix::net::netdevice::name_to_index(&ipv4, interface).map_err(|e| explain(e.into()))?;
+    let kernel = Kernel::open().map_err(|e| explain(e.into()))?;
+    Ok(Reservation { interface: interface.to_owned(), index, port, ipv4, ipv6, kernel })
+}
+
+/// The filter comes before the address, so that nothing slips in between. Binding to the device
+/// leaves the port on other interfaces alone and sends by this one only.
+fn keep(domain: Domain, at: SocketAddr, interface: &str) -> io::Result<UdpSocket> {
+    let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
+    if domain == Domain::IPV6 {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.bind_device(Some(interface.as_bytes()))?;
+    socket.attach_filter(&[drop_everything()])?;
+    socket.bind(&at.into())?;
+    Ok(socket.into())
+}
+
+/// "Keep zero bytes" in classic BPF (the kernel's networking/filter document): `ret #0`.
+fn drop_everything() -> SockFilter {
+    const RETURN_CONSTANT: u16 = 0x06;
+    SockFilter::new(RETURN_CONSTANT, 0, 0, 0)
+}
+
+fn explain(e: io::Error, port: u16, interface: &str) -> io::Error {
+    let text = match e.kind() {
+        io::ErrorKind::AddrInUse => format!(
+            "UDP port {port} is in use by another program ('ss -ulnp' names it); stop it or choose another port"
+        ),
+        io::ErrorKind::PermissionDenied => format!(
+            "keeping UDP port {port} on '{interface}' is not permitted; run as root, or grant CAP_NET_BIND_SERVICE (ports below 1024) and CAP_NET_RAW"
+        ),
+        _ if e.raw_os_error() == Some(Errno::NODEV.raw_os_error()) => {
+            format!("no interface '{interface}' here; choose one that 'ip link' lists")
+        }
+        _ => format!("keeping UDP port {port} on '{interface}': {e}"),
+    };
+    io::Error::new(e.kind(), text)
+}
+
+impl Reservation {
+    /// Finds the way to the node `to` over this interface.
+    ///
+    /// Six system calls when the kernel knows the neighbour. Otherwise one more to ask for it, and
+    /// two for every look at the table; this *blocks* until the neighbour answers, one second at
+    /// most. No privileges.
+    ///
+    /// An entry that the kernel holds for stale is taken as it is: it was right when it was last
+    /// confirmed, and the kernel sees none of our traffic that could confirm it.
+    pub(crate) fn next_hop(&self, to: IpAddr) -> Result<Hop, ResolveError> {
+        if to.is_multicast() || to.is_unspecified() {
+            return Err(ResolveError::NoNode(to));
+        }
+        if to.is_loopback() {
+            return Err(ResolveError::Own(to)); // Without a route while `lo` is down.
+        }
+        let way = self.way(to)?;
+        if let Some(next_hop) = self.neighbour(way.neighbour)? {
+            return Ok(Hop { source: way.source, next_hop });
+        }
+        self.provoke(to)?;
+        let asked = Instant::now();
+        while asked.elapsed() < PATIENCE {
+            std::thread::sleep(INTERVAL);
+            if let Some(next_hop) = self.neighbour(way.neighbour)? {
+                return Ok(Hop { source: way.source, next_hop });
+            }
+        }
+        let interface = self.interface.clone();
+        Err(ResolveError::NoAnswer { to, neighbour: way.neighbour, interface })
+    }
+
+    /// Two lookups: restricted to an interface, the kernel does not see that an address is its own
+    /// but on another interface.
+    fn way(&self, to: IpAddr) -> Result<Way, ResolveError> {
+        let anywhere = self.kernel.ask(RouteNetlinkMessage::GetRoute(route_request(to, None)));
+        if let Ok(RouteNetlinkMessage::NewRoute(route)) = anywhere
+            && route.header.kind == RouteType::Local
+        {
+            return Err(ResolveError::Own(to));
+        }
+        let request = route_request(to, Some(self.index));
+        let answer = self.kernel.ask(RouteNetlinkMessage::GetRoute(request));
+        let dead_end = match answer {
+            Ok(RouteNetlinkMessage::NewRoute(route)) => match read_route(&route, to, self.index) {
+                Ok(way) => return Ok(way),
+                Err(dead_end) => dead_end,
+            },
+            Ok(_) => return Err(ResolveError::io("reading the route", Errno::PROTO.into())),
+            Err(e) if says_no_route(&e) => DeadEnd::NoRoute,
+            Err(e) => return Err(ResolveError::io("looking up the route", e)),
+        };
+        let interface = self.interface.clone();
+        Err(match dead_end {
+            DeadEnd::NoRoute => ResolveError::NoRoute { to, interface },
+            DeadEnd::NoSource => ResolveError::NoSource { to, interface },
+            DeadEnd::Own => ResolveError::Own(to),
+            DeadEnd::NoNode => ResolveError::NoNode(to),
+        })
+    }
+
+    /// The neighbour's MAC address, if the kernel has it. Since Linux 5.0.
+    fn neighbour(&self, ip: IpAddr) -> Result<Option<MacAddr>, ResolveError> {
+        let request = neighbour_request(ip, self.index);
+        match self.kernel.ask(RouteNetlinkMessage::GetNeighbour(request)) {
+            Ok(RouteNetlinkMessage::NewNeighbour(entry)) => Ok(usable_mac(&entry)),
+            Ok(_) => Err(ResolveError::io("reading the neighbour", Errno::PROTO.into())),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(ResolveError::io("looking up the neighbour", e)),
+        }
+    }
+
+    /// Makes the kernel ask for the neighbour. The node's endpoint keeps the same port and drops
+    /// the datagram; a node without one may answer with ICMP, which nobody hears.
+    fn provoke(&self, to: IpAddr) -> Result<(), ResolveError> {
+        let sent = match (to, &self.ipv6) {
+            (IpAddr::V4(ip), _) => self.ipv4.send_to(&[], (ip, self.port)),
+            // The scope matters to link-local addresses only.
+            (IpAddr::V6(ip), Some(ipv6)) => {
+                ipv6.send_to(&[], SocketAddrV6::new(ip, self.port, 0, self.index))
+            }
+            (IpAddr::V6(_), None) => Err(Errno::AFNOSUPPORT.into()),
+        };
+        sent.map(drop).map_err(|e| ResolveError::io("asking for the neighbour", e))
+    }
+}
+
+/// What a route says: whom frames go to, and from which address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Way {
+    source: IpAddr,
+    neighbour: IpAddr,
+}
+
+/// Why a route is of no use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DeadEnd {
+    NoRoute,
+    NoSource,
+    Own,
+    NoNode,
+}
+
+/// `LookupTable` makes the kernel name the table in which it found the route; see [`read_route`].
+fn route_request(to: IpAddr, interface: Option<u32>) -> RouteMessage {
+    let mut request = RouteMessage::default();
+    request.header.address_family = AddressFamily::from(to);
+    request.header.destination_prefix_length = if to.is_ipv4() { 32 } else { 128 };
+    request.header.flags = RouteFlags::LookupTable;
+    request.attributes.push(RouteAttribute::Destination(to.into()));
+    request.attributes.extend(interface.map(RouteAttribute::Oif));
+    request
+}
+
+fn read_route(route: &RouteMessage, to: IpAddr, index: u32) -> Result<Way, DeadEnd> {
+    match route.header.kind {
+        RouteType::Unicast => {}
+        RouteType::Local => return Err(DeadEnd::Own),
+        RouteType::BlackHole
+        | RouteType::Unreachable
+        | RouteType::Prohibit
+        | RouteType::Throw
+        | RouteType::Unspec => return Err(DeadEnd::NoRoute),
+        _ => return Err(DeadEnd::NoNode),
+    }
+    let mut way = (None, to);
+    let (mut interface, mut table) = (None, u32::from(route.header.table));
+    for attribute in &route.attributes {
+        match attribute {
+            RouteAttribute::PrefSource(RouteAddress::Inet(ip)) => way.0 = Some(IpAddr::V4(*ip)),
+            RouteAttribute::PrefSource(RouteAddress::Inet6(ip)) => way.0 = Some(IpAddr::V6(*ip)),
+            RouteAttribute::Gateway(RouteAddress::Inet(ip))
+            | RouteAttribute::Via(RouteVia::Inet(ip)) => way.1 = IpAddr::V4(*ip),
+            RouteAttribute::Gateway(RouteAddress::Inet6(ip))
+            | RouteAttribute::Via(RouteVia::Inet6(ip)) => way.1 = IpAddr::V6(*ip),
+            RouteAttribute::Oif(number) => interface = Some(*number),
+            RouteAttribute::Table(number) => table = *number,
+            _ => {}
+        }
+    }
+    // Given an interface, IPv4 takes every address for a neighbour on it if no table has a route.
+    let assumed = to.is_ipv4() && table == 0;
+    if assumed || interface != Some(index) {
+        return Err(DeadEnd::NoRoute);
+    }
+    let source = way.0.filter(|ip| !ip.is_unspecified()).ok_or(DeadEnd::NoSource)?;
+    Ok(Way { source, neighbour: way.1 })
+}
+
+/// The kernel's answers for a missing route and for routes of the types unreachable, prohibit
+/// and blackhole (ip-route(8)).
+fn says_no_route(e: &io::Error) -> bool {
+    let codes = [Errno::NETUNREACH, Errno::HOSTUNREACH, Errno::ACCESS, Errno::INVAL];
+    codes.iter().any(|code| e.raw_os_error() == Some(code.raw_os_error()))
+}
+
+fn neighbour_request(ip: IpAddr, index: u32) -> NeighbourMessage {
+    let mut request = NeighbourMessage::default();
+    request.header.family = AddressFamily::from(ip);
+    request.header.ifindex = index;
+    request.attributes.push(NeighbourAttribute::Destination(NeighbourAddress::from(ip)));
+    request
+}
+
+/// The MAC address in an entry with one that can be sent to: `NUD_VALID` of the kernel's
+/// net/neighbour.h.
+fn usable_mac(entry: &NeighbourMessage) -> Option<MacAddr> {
+    match entry.header.state {
+        NeighbourState::Reachable
+        | NeighbourState::Stale
+        | NeighbourState::Delay
+        | NeighbourState::Probe
+        | NeighbourState::Permanent
+        | NeighbourState::Noarp => {}
+        _ => return None,
+    }
+    entry.attributes.iter().find_map(|attribute| match attribute {
+        NeighbourAttribute::LinkLayerAddress(bytes) => {
+            bytes.as_slice().try_into().ok().map(MacAddr)
+        }
+        _ => None,
+    })
+}
+
+/// A socket to the kernel's routing (netlink(7), rtnetlink(7)).
+#[derive(Debug)]
+struct Kernel {
+    socket: OwnedFd,
+    /// Tells the answer to a request from a late one to an earlier.
+    sequence: Cell<u32>,
+}
+
+impl Kernel {
+    /// A connected socket hears the kernel only, no other process. Three system calls.
+    fn open() -> rustix::io::Result<Self> {
+        let socket = rustix::net::socket_with(
+            rustix::net::AddressFamily::NETLINK,
+            SocketType::RAW,
+            SocketFlags::CLOEXEC,
+            None, // NETLINK_ROUTE is protocol 0.
+        )?;
+        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(KERNEL_TIMEOUT))?;
+        rustix::net::connect(&socket, &SocketAddrNetlink::new(0, 0))?;
+        Ok(Self { socket, sequence: Cell::new(0) })
+    }
+
+    /// Asks for one object. Two system calls.
+    fn ask(&self, request: RouteNetlinkMessage) -> io::Result<RouteNetlinkMessage> {
+        let sequence = self.sequence.get().wrapping_add(1);
+        self.sequence.set(sequence);
+        let bytes = written(request, sequence);
+        retry_on_intr(|| rustix::net::send(&self.socket, &bytes, SendFlags::empty()))?;
+        let mut buffer = [0; ANSWER_LEN];
+        loop {
+            let (len, _) =
+                retry_on_intr(|| rustix::net::recv(&self.socket, &mut buffer, RecvFlags::empty()))?;
+            if let Some(answer) = read_answer(&buffer[..len], sequence) {
+                return answer;
+            }
+        }
+    }
+}
+
+fn written(request: RouteNetlinkMessage, sequence: u32) -> Vec<u8> {
+    let mut message = NetlinkMessage::from(request);
+    message.header.flags = NLM_F_REQUEST;
+    message.header.sequence_number = sequence;
+    message.finalize();
+    let mut bytes = vec![0; message.buffer_len()];
+    message.serialize(&mut bytes);
+    bytes
+}
+
+/// `None` if it answers another request.
+fn read_answer(bytes: &[u8], sequence: u32) -> Option<io::Result<RouteNetlinkMessage>> {
+    let invalid = |text: String| Some(Err(io::Error::new(io::ErrorKind::InvalidData, text)));
+    let message = match NetlinkMessage::<RouteNetlinkMessage>::deserialize(bytes) {
+        Ok(message) => message,
+        Err(e) => return invalid(format!("an unknown form of answer ({e})")),
+    };
+    if message.header.sequence_number != sequence {
+        return None;
+    }
+    match message.payload {
+        NetlinkPayload::InnerMessage(answer) => Some(Ok(answer)),
+        NetlinkPayload::Error(e) => Some(Err(e.to_io())),
+        other => invalid(format!("an answer of type {}", other.message_type())),
+    }
+}
+
+/// The way to a node was not found.
+#[derive(Debug)]
+pub(crate) enum ResolveError {
+    /// No route leads to the address over the interface.
+    NoRoute {
+        /// The node's address.
+        to: IpAddr,
+        /// The interface.
+        interface: String,
+    },
+    /// There is a route, but this node has no address to send from.
+    NoSource {
+        /// The node's address.
+        to: IpAddr,
+        /// The interface.
+        interface: String,
+    },
+    /// The address belongs to this host; its loopback addresses do too.
+    Own(IpAddr),
+    /// A multicast, broadcast, anycast or unspecified address.
+    NoNode(IpAddr),
+    /// The neighbour did not answer within a second.
+    NoAnswer {
+        /// The node's address.
+        to: IpAddr,
+        /// The node itself or the gateway.
+        neighbour: IpAddr,
+        /// The interface.
+        interface: String,
+    },
+    /// A system call failed.
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+impl ResolveError {
+    fn io(what: &'static str, source: io::Error) -> Self {
+        Self::Io { what, source }
+    }
+}
+
+impl fmt::Display for ResolveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoRoute { to, interface } => {
+                let family = if to.is_ipv4() { "-4" } else { "-6" };
+                write!(
+                    f,
+                    "no route to {to} over '{interface}'; choose another interface or add a route with 'ip {family} route add'"
+                )
+            }
+            Self::NoSource { to, interface } => write!(
+                f,
+                "no address to reach {to} from; give '{interface}' one with 'ip address add ADDRESS/LENGTH dev {interface}'"
+            ),
+            Self::Own(to) => write!(
+                f,
+                "{to} is an address of this host, which its own frames do not reach; give another node's"
+            ),
+            Self::NoNode(to) => {
+                write!(f, "{to} is not the address of one node; give a unicast address")
+            }
+            Self::NoAnswer { to, neighbour, interface } if to == neighbour => write!(
+                f,
+                "{to} does not answer on '{interface}'; check the address, the link and that the node is up"
+            ),
+            Self::NoAnswer { to, neighbour, interface } => write!(
+                f,
+                "the gateway {neighbour} towards {to} does not answer on '{interface}'; check the route and the link"
+            ),
+            Self::Io { what, source } => {
+                write!(f, "{what} failed: {source}; check that the interface is still there and up")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ResolveError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ETH: u32 = 7;
+    const MAC: [u8; 6] = [2, 0, 0, 0, 0, 9];
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn route(kind: RouteType, attributes: Vec<RouteAttribute>) -> RouteMessage {
+        let mut route = RouteMessage::default();
+        route.header.kind = kind;
+        route.header.table = 254;
+        route.attributes = attributes;
+        route
+    }
+
+    fn source(text: &str) -> RouteAttribute {
+        RouteAttribute::PrefSource(ip(text).into())
+    }
+
+    fn neighbour(state: NeighbourState, mac: &[u8]) -> NeighbourMessage {
+        let mut entry = NeighbourMessage::default();
+        entry.header.state = state;
+        entry.attributes.push(NeighbourAttribute::LinkLayerAddress(mac.to_vec()));
+        entry
+    }
+
+    #[test]
+    fn a_node_on_the_link_is_its_own_neighbour() {
+        let route = route(RouteType::Unicast, vec![RouteAttribute::Oif(ETH), source("198.18.0.1")]);
+        let way = Way { source: ip("198.18.0.1"), neighbour: ip("198.18.0.2") };
+        assert_eq!(read_route(&route, ip("198.18.0.2"), ETH), Ok(way));
+    }
+
+    #[test]
+    fn a_gateway_is_the_neighbour_also_when_it_speaks_ipv6() {
+        let gateways = [
+            (RouteAttribute::Gateway(ip("198.18.0.9").into()), "198.18.0.9"),
+            (RouteAttribute::Via(RouteVia::Inet6("fe80::9".parse().unwrap())), "fe80::9"),
+        ];
+        for (gateway, neighbour) in gateways {
+            let attributes = vec![gateway, source("198.18.0.1"), RouteAttribute::Oif(ETH)];
+            let way = read_route(&route(RouteType::Unicast, attributes), ip("198.19.0.2"), ETH);
+            assert_eq!(way.unwrap().neighbour, ip(neighbour));
+        }
+    }
+
+    #[test]
+    fn a_neighbour_that_is_only_assumed_is_no_route() {
+        let attributes =
+            vec![RouteAttribute::Table(0), source("198.18.0.1"), RouteAttribute::Oif(ETH)];
+        let route = route(RouteType::Unicast, attributes);
+        assert_eq!(read_route(&route, ip("192.0.2.1"), ETH), Err(DeadEnd::NoRoute));
+    }
+
+    #[test]
+    fn a_route_over_another_interface_is_no_route() {
+        let attributes = vec![RouteAttribute::Oif(ETH + 1), source("198.18.0.1")];
+        let route = route(RouteType::Unicast, attributes);
+        assert_eq!(read_route(&route, ip("198.18.0.2"), ETH), Err(DeadEnd::NoRoute));
+    }
+
+    #[test]
+    fn without_an_own_address_there_is_nothing_to_send_from() {
+        for attributes in
+            [vec![RouteAttribute::Oif(ETH)], vec![RouteAttribute::Oif(ETH), source("0.0.0.0")]]
+        {
+            let route = route(RouteType::Unicast, attributes);
+            assert_eq!(read_route(&route, ip("198.18.0.2"), ETH), Err(DeadEnd::NoSource));
+        }
+    }
+
+    #[test]
+    fn only_unicast_routes_lead_to_a_node() {
+        for (kind, dead_end) in [
+            (RouteType::Local, DeadEnd::Own),
+            (RouteType::Broadcast, DeadEnd::NoNode),
+            (RouteType::Multicast, DeadEnd::NoNode),
+            (RouteType::Anycast, DeadEnd::NoNode),
+            (RouteType::Prohibit, DeadEnd::NoRoute),
+        ] {
+            let route = route(kind, vec![RouteAttribute::Oif(ETH), source("198.18.0.1")]);
+            assert_eq!(read_route(&route, ip("198.18.0.2"), ETH), Err(dead_end));
+        }
+    }
+
+    #[test]
+    fn only_a_neighbour_with_a_confirmed_mac_address_is_used() {
+        use NeighbourState::*;
+        for state in [Reachable, Stale, Delay, Probe, Permanent, Noarp] {
+            assert_eq!(usable_mac(&neighbour(state, &MAC)), Some(MacAddr(MAC)), "{state:?}");
+        }
+        for state in [Incomplete, Failed, None, Other(0x300)] {
+            assert_eq!(usable_mac(&neighbour(state, &MAC)), Option::None, "{state:?}");
+        }
+        assert_eq!(usable_mac(&neighbour(Reachable, &MAC[..4])), Option::None, "no Ethernet");
+    }
+
+    #[test]
+    fn an_answer_to_an_earlier_request_is_passed_over() {
+        let answer = RouteNetlinkMessage::NewNeighbour(neighbour(NeighbourState::Stale, &MAC));
+        let bytes = written(answer.clone(), 4);
+        assert!(read_answer(&bytes, 5).is_none());
+        assert_eq!(read_answer(&bytes, 4).unwrap().unwrap(), answer);
+    }
+
+    #[test]
+    fn a_kernel_error_keeps_its_number() {
+        let request = route_request(ip("198.18.0.2"), Some(ETH));
+        let mut bytes = written(RouteNetlinkMessage::GetRoute(request), 4);
+        bytes[4..6].copy_from_slice(&2u16.to_ne_bytes()); // NLMSG_ERROR
+        bytes[16..20].copy_from_slice(&(-Errno::NETUNREACH.raw_os_error()).to_ne_bytes());
+        let error = read_answer(&bytes, 4).unwrap().unwrap_err();
+        assert!(says_no_route(&error), "{error}");
+    }
+
+    #[test]
+    fn a_cut_answer_is_an_error_and_no_panic() {
+        let answer = RouteNetlinkMessage::NewNeighbour(neighbour(NeighbourState::Stale, &MAC));
+        let bytes = written(answer, 4);
+        for len in 0..bytes.len() {
+            assert!(read_answer(&bytes[..len], 4).unwrap().is_err(), "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn every_error_is_one_line_that_names_the_address() {
+        let to = ip("198.18.0.2");
+        let interface = || "eth1".to_owned();
+        for error in [
+            ResolveError::NoRoute { to, interface: interface() },
+            ResolveError::NoSource { to, interface: interface() },
+            ResolveError::Own(to),
+            ResolveError::NoNode(to),
+            ResolveError::NoAnswer { to, neighbour: to, interface: interface() },
+            ResolveError::NoAnswer { to, neighbour: ip("198.18.0.9"), interface: interface() },
+        ] {
+            let text = error.to_string();
+            assert!(text.contains("198.18.0.2") && !text.contains('\n'), "{text}");
+        }
+    }
+}
