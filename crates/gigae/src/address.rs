@@ -73,7 +73,11 @@ pub struct ParseAddressError(String);
 
 impl fmt::Display for ParseAddressError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "'{}' is not an address; write it as 02:00:00:00:00:02 or 198.18.0.2, with /PORT and /CHANNEL if needed", self.0)
+        write!(
+            f,
+            "'{}' is not an address; write it as 02:00:00:00:00:02 or 198.18.0.2, with /PORT and /CHANNEL if needed",
+            self.0
+        )
     }
 }
 
@@ -105,14 +109,23 @@ mod tests {
 
     #[test]
     fn an_address_reads_back_as_it_is_written() {
-        for text in ["02:00:00:00:00:02", "02:00:00:00:00:02/7", "198.18.0.2/0/1", "fd00::2/65535/255"] {
+        for text in
+            ["02:00:00:00:00:02", "02:00:00:00:00:02/7", "198.18.0.2/0/1", "fd00::2/65535/255"]
+        {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }
     }
 
     #[test]
     fn what_is_no_address_is_named_in_the_error() {
-        for text in ["", "node7", "02:00:00:00:00:02/", "02:00:00:00:00:02/70000", "198.18.0.2/1/256", "198.18.0.2/1/2/3"] {
+        for text in [
+            "",
+            "node7",
+            "02:00:00:00:00:02/",
+            "02:00:00:00:00:02/70000",
+            "198.18.0.2/1/256",
+            "198.18.0.2/1/2/3",
+        ] {
             let error = text.parse::<Address>().unwrap_err().to_string();
             assert!(error.starts_with(&format!("'{text}' is not an address")), "{error}");
         }

@@ -62,11 +62,7 @@ impl Endpoint {
         Options::new(interface).open()
     }
 
-    pub(crate) fn new(
-        engine: Engine,
-        options: &Options,
-        reservation: Option<Reservation>,
-    ) -> Self {
+    pub(crate) fn new(engine: Engine, options: &Options, reservation: Option<Reservation>) -> Self {
         let info = engine.link.info().clone();
         Self {
             arena: Arc::clone(engine.link.arena()),
@@ -110,8 +106,8 @@ impl Endpoint {
         self.max_message
     }
 
-    /// Names another endpoint. Sends nothing; for an IP address, asks the kernel (once per node)
-    /// how to reach it, which may take up to a second when the neighbour is not known yet.
+    /// Names another endpoint. Nothing is sent to it; for an IP address, the kernel is asked how to
+    /// reach it, which may look for the neighbour on the wire and take up to a second then.
     pub fn peer(&self, address: impl Into<Address>) -> Result<Peer, PeerError> {
         let Address { host, port, channel } = address.into();
         if !self.channels.contains(channel) {
@@ -120,9 +116,8 @@ impl Endpoint {
         let node = match (host, &self.reservation) {
             (Host::Mac(mac), None) if !mac.is_group() => mac.into(),
             (Host::Ip(ip), Some(reservation)) => {
-                let hop = reservation
-                    .next_hop(ip)
-                    .map_err(|e| PeerError::Unreachable(e.to_string()))?;
+                let hop =
+                    reservation.next_hop(ip).map_err(|e| PeerError::Unreachable(e.to_string()))?;
                 self.engine().sources.ip.insert(ip, hop.source);
                 NodeAddr::Ip { ip, next_hop: hop.next_hop }
             }

@@ -99,9 +99,7 @@ impl Sources {
     fn route(&self, to: NodeAddr) -> Option<Route> {
         let from = match to {
             NodeAddr::Ethernet(_) => NodeAddr::Ethernet(self.mac),
-            NodeAddr::Ip { ip, .. } => {
-                NodeAddr::Ip { ip: *self.ip.get(&ip)?, next_hop: self.mac }
-            }
+            NodeAddr::Ip { ip, .. } => NodeAddr::Ip { ip: *self.ip.get(&ip)?, next_hop: self.mac },
         };
         Route::new(self.envelope, from, to)
     }
@@ -227,6 +225,9 @@ impl Engine {
                 &control[..bytes.len()]
             }
         };
+        if header.kind == Kind::Hello {
+            self.learn(from, &frame);
+        }
         let inbound = Inbound { frame, start, len };
         match self.proto.handle(self.now, from, (&header, control), inbound) {
             Handled::Kept => {}
@@ -240,7 +241,8 @@ impl Engine {
     fn discard(&mut self, why: Discard, frame: RxFrame) {
         if let Discard::Version(version) = why {
             let bytes = self.arena.bytes(&frame);
-            if let Ok((from, &[_, _, _, _, kind, channel, ..])) = self.sources.envelope.open(bytes) {
+            if let Ok((from, &[_, _, _, _, kind, channel, ..])) = self.sources.envelope.open(bytes)
+            {
                 self.proto.handle_foreign_version(from, channel, version, kind & 0xf);
             }
         } else {
@@ -314,6 +316,18 @@ impl Engine {
         let peer = self.proto.peer(key)?;
         self.complete_routes();
         Some(peer)
+    }
+
+    /// A node that speaks first is answered from the address to which it spoke. Nodes are only
+    /// learnt while there is room for their peers.
+    #[cold]
+    fn learn(&mut self, from: NodeAddr, frame: &RxFrame) {
+        if let (NodeAddr::Ip { ip, .. }, Some(own)) =
+            (from, self.sources.envelope.destination(self.arena.bytes(frame)))
+            && self.sources.ip.len() < self.proto.config().max_peers
+        {
+            self.sources.ip.entry(ip).or_insert(own);
+        }
     }
 
     /// Builds the outer headers of peers that the protocol has entered by itself.

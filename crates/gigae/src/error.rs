@@ -90,7 +90,9 @@ pub enum TrySendError<B> {
 impl<B> fmt::Display for TrySendError<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::WouldBlock(_) => f.write_str("no room now; receive or make progress, then try again"),
+            Self::WouldBlock(_) => {
+                f.write_str("no room now; receive or make progress, then try again")
+            }
             Self::Refused(e) => e.fmt(f),
         }
     }
@@ -162,7 +164,10 @@ pub enum DrainError {
 impl fmt::Display for DrainError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Timeout(t) => write!(f, "messages are not acknowledged after {t:?}; wait longer or check the peer"),
+            Self::Timeout(t) => write!(
+                f,
+                "messages are not acknowledged after {t:?}; wait longer or check the peer"
+            ),
             Self::Failed => f.write_str("messages failed; take them with take_failure"),
             Self::Link(e) => e.fmt(f),
         }

@@ -38,8 +38,8 @@
 
 mod address;
 mod clock;
-mod engine;
 mod endpoint;
+mod engine;
 mod error;
 mod message;
 mod options;

@@ -125,7 +125,12 @@ impl<'a> Message<'a> {
         Self { endpoint, body: Some(Body::Frame(inbound)), from, epoch }
     }
 
-    pub(crate) fn copied(endpoint: &'a Endpoint, copy: Box<[u8]>, from: Peer, epoch: Epoch) -> Self {
+    pub(crate) fn copied(
+        endpoint: &'a Endpoint,
+        copy: Box<[u8]>,
+        from: Peer,
+        epoch: Epoch,
+    ) -> Self {
         Self { endpoint, body: Some(Body::Copy(copy)), from, epoch }
     }
 

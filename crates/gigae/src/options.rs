@@ -181,11 +181,8 @@ impl Options {
     }
 
     fn open_xdp(&self, mode: Option<Mode>) -> Result<Box<dyn Link>, OpenError> {
-        let config = XdpConfig {
-            queue: self.queue,
-            mode,
-            ..XdpConfig::new(&self.interface, self.filter())
-        };
+        let config =
+            XdpConfig { queue: self.queue, mode, ..XdpConfig::new(&self.interface, self.filter()) };
         Ok(Box::new(XdpLink::open(config)?))
     }
 

@@ -1,1 +1,333 @@
-fn main(){}
+//! Endpoints on real interfaces, over every backend and both envelopes, in network namespaces that
+//! each test makes and removes. Needs root.
+#![allow(missing_docs)]
+
+use gigae::{
+    Address, Backend, Endpoint, Envelope, Mode, OpenError, Options, PeerError, Reason, Wait,
+};
+use gigae_fabric::{Fabric, FabricConfig, Node, testing};
+use std::io::{Read, Write};
+use std::net::{IpAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+/// Long enough for a loaded machine; nothing is concluded from how long it really takes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+const UDP: Envelope = Envelope::Udp { port: 4791 };
+
+fn on(node: &Node, options: Options) -> Result<Endpoint, OpenError> {
+    let _inside = node.enter().unwrap();
+    options.open()
+}
+
+fn options(backend: Backend) -> Options {
+    Options::new("eth0").backend(backend).wait(Wait::Sleep)
+}
+
+/// The same numbered messages of all sizes both ways at once; every byte is checked.
+fn exchange(fabric: &Fabric, options: &Options, by_ip: bool, count: u32) {
+    let address = |n: u16| match by_ip {
+        true => Address::from(IpAddr::from(fabric.node(n).ipv4)),
+        false => Address::from(gigae::MacAddr(fabric.node(n).mac)),
+    };
+    std::thread::scope(|scope| {
+        for (me, other) in [(1, 2), (2, 1)] {
+            let endpoint = on(&fabric.node(me), options.clone()).unwrap();
+            let other = address(other);
+            scope.spawn(move || converse(&endpoint, other, count));
+        }
+    });
+}
+
+fn body(n: u32, max: usize) -> Vec<u8> {
+    let len = 4 + (n as usize * 37) % (max - 3);
+    let mut body: Vec<u8> = (0..len).map(|i| (i as u32 * 7 + n) as u8).collect();
+    body[..4].copy_from_slice(&n.to_be_bytes());
+    body
+}
+
+fn converse(endpoint: &Endpoint, other: Address, count: u32) {
+    let peer = endpoint.peer(other).unwrap();
+    let max = endpoint.max_message();
+    let (mut sent, mut got) = (0, 0);
+    while got < count || sent < count {
+        // A batch, then what has come: neither end waits for the other to finish.
+        let end = count.min(sent + 16);
+        while sent < end {
+            match endpoint.try_send(peer, &body(sent, max)) {
+                Ok(()) => sent += 1,
+                Err(gigae::TrySendError::WouldBlock(())) => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        let patience = if sent < count { Duration::ZERO } else { PATIENCE };
+        while got < count {
+            let Some(message) = endpoint.recv_timeout(patience).unwrap() else { break };
+            assert_eq!(message[..], body(got, max), "message {got}");
+            got += 1;
+        }
+        assert!(sent < count || got == count, "{got} of {count} messages came in time");
+    }
+    endpoint.drain(PATIENCE).unwrap();
+}
+
+fn over(backend: Backend, by_ip: bool) {
+    let fabric = testing::fabric("over", |_| ());
+    let options = options(backend);
+    exchange(&fabric, &if by_ip { options.envelope(UDP) } else { options }, by_ip, 5_000);
+}
+
+fn messages_pass_over_xdp_generic() {
+    over(Backend::XdpMode(Mode::XdpGeneric), false);
+}
+
+fn messages_pass_over_xdp_native() {
+    over(Backend::XdpMode(Mode::XdpNative), false);
+}
+
+fn messages_pass_over_packet_sockets() {
+    over(Backend::Packet, false);
+}
+
+fn messages_pass_in_the_udp_envelope_over_xdp() {
+    over(Backend::Xdp, true);
+}
+
+fn messages_pass_in_the_udp_envelope_over_packet_sockets() {
+    over(Backend::Packet, true);
+}
+
+fn messages_pass_in_the_udp_envelope_over_ipv6() {
+    let fabric = testing::fabric("ipv6", |_| ());
+    let options = options(Backend::Xdp).envelope(UDP);
+    let a = on(&fabric.node(1), options.clone()).unwrap();
+    let b = on(&fabric.node(2), options).unwrap();
+    let to_b = a.peer(IpAddr::from(fabric.node(2).ipv6)).unwrap();
+    // The second end was never told of the first: it answers whoever speaks to it.
+    let answering = std::thread::spawn(move || {
+        let question = b.recv_timeout(PATIENCE).unwrap().expect("the question came");
+        b.send(question.from(), &question).unwrap();
+        drop(question);
+        b.drain(PATIENCE).unwrap();
+    });
+    a.send(to_b, b"question").unwrap();
+    assert_eq!(&a.recv_timeout(PATIENCE).unwrap().expect("the answer came")[..], b"question");
+    a.prepare_to_wait().unwrap();
+    answering.join().unwrap();
+}
+
+fn the_two_backends_understand_each_other() {
+    let fabric = testing::fabric("mixed", |_| ());
+    let a = on(&fabric.node(1), options(Backend::Packet)).unwrap();
+    let b = on(&fabric.node(2), options(Backend::Xdp)).unwrap();
+    let (ma, mb) = (a.link().mac, b.link().mac);
+    std::thread::scope(|scope| {
+        scope.spawn(move || converse(&a, mb.into(), 1000));
+        scope.spawn(move || converse(&b, ma.into(), 1000));
+    });
+}
+
+fn a_link_that_loses_doubles_and_corrupts_frames_loses_no_message() {
+    let fabric = testing::fabric("wild", |config: &mut FabricConfig| {
+        config.loss = 0.02;
+        config.duplicate = 0.01;
+        config.corrupt = 0.01;
+        config.seed = 7;
+    });
+    exchange(&fabric, &options(Backend::Xdp), false, 3_000);
+    exchange(&fabric, &options(Backend::Xdp).go_back_n(), false, 1_000);
+    let counters = fabric.impairment_counters().unwrap();
+    assert!(counters.iter().all(|c| c.dropped > 0 && c.duplicated > 0 && c.corrupted > 0));
+}
+
+fn a_gigabit_link_with_a_small_buffer_carries_all() {
+    let fabric = testing::fabric("shaped", |config: &mut FabricConfig| {
+        config.rate = Some(gigae_fabric::Rate::GIGABIT);
+        config.buffer = 128 * 1024;
+    });
+    exchange(&fabric, &options(Backend::Xdp), false, 10_000);
+}
+
+fn all_three_waiting_styles_end_a_conversation() {
+    let fabric = testing::fabric("waits", |_| ());
+    for wait in [Wait::Spin, Wait::Sleep, Wait::Adaptive] {
+        exchange(&fabric, &options(Backend::Xdp).wait(wait), false, 500);
+    }
+}
+
+fn a_tcp_connection_on_the_same_interface_goes_on() {
+    let fabric = testing::fabric("tcp", |_| ());
+    let (one, two) = (fabric.node(1), fabric.node(2));
+    let listener = {
+        let _inside = two.enter().unwrap();
+        TcpListener::bind((two.ipv4, 7000)).unwrap()
+    };
+    let mut client = {
+        let _inside = one.enter().unwrap();
+        TcpStream::connect((two.ipv4, 7000)).unwrap()
+    };
+    let echo = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut bytes = [0; 1000];
+        while stream.read_exact(&mut bytes).is_ok() {
+            stream.write_all(&bytes).unwrap();
+        }
+    });
+    let mut talk = |n: u8| {
+        client.write_all(&[n; 1000]).unwrap();
+        let mut back = [0; 1000];
+        client.read_exact(&mut back).unwrap();
+        assert_eq!(back, [n; 1000]);
+    };
+    talk(1);
+    for backend in
+        [Backend::XdpMode(Mode::XdpGeneric), Backend::XdpMode(Mode::XdpNative), Backend::Packet]
+    {
+        exchange(&fabric, &options(backend), false, 500);
+        talk(2);
+    }
+    drop(client);
+    echo.join().unwrap();
+}
+
+fn two_programs_on_one_interface_use_two_channels() {
+    let fabric = testing::fabric("channels", |_| ());
+    let options = |channel| options(Backend::Packet).channels([channel]);
+    let [a1, a2] = [1, 2].map(|channel| on(&fabric.node(1), options(channel)).unwrap());
+    let [b1, b2] = [1, 2].map(|channel| on(&fabric.node(2), options(channel)).unwrap());
+    for (a, b, channel) in [(&a1, &b1, 1), (&a2, &b2, 2)] {
+        let peer = a.peer(Address::from(b.link().mac).channel(channel)).unwrap();
+        a.queue(peer, &[channel]).unwrap();
+        a.flush().unwrap();
+        let got = receive(a, b);
+        assert_eq!(got, [channel]);
+    }
+    assert!(matches!(a1.peer(Address::from(b1.link().mac).channel(2)), Err(PeerError::Channel(2))));
+}
+
+/// The next message at `b`, while `a` does its part of the session.
+fn receive(a: &Endpoint, b: &Endpoint) -> Vec<u8> {
+    let end = std::time::Instant::now() + PATIENCE;
+    while std::time::Instant::now() < end {
+        a.progress().unwrap();
+        if let Some(message) = b.recv_timeout(Duration::from_millis(1)).unwrap() {
+            return message.to_vec();
+        }
+    }
+    panic!("no message came in time");
+}
+
+fn a_peer_that_is_not_there_is_reported_with_its_message() {
+    let fabric = testing::fabric("absent", |_| ());
+    let options = options(Backend::Xdp).peer_timeout(Duration::from_millis(100));
+    let a = on(&fabric.node(1), options).unwrap();
+    let peer = a.peer(gigae::MacAddr(fabric.node(2).mac)).unwrap();
+    a.send(peer, b"anybody?").unwrap();
+    assert!(matches!(a.recv_timeout(PATIENCE), Err(gigae::RecvError::Failed)));
+    let failed = a.take_failure().unwrap();
+    assert_eq!((&failed[..], failed.reason()), (&b"anybody?"[..], Reason::Timeout));
+    assert_eq!(failed.to_string().lines().count(), 1);
+}
+
+fn a_second_endpoint_on_the_same_queue_falls_back_and_says_why() {
+    let fabric = testing::fabric("second", |_| ());
+    let _first = on(&fabric.node(1), options(Backend::Auto)).unwrap();
+    let second = on(&fabric.node(1), options(Backend::Auto).channels([9])).unwrap();
+    assert_eq!(second.link().mode, Mode::Packet);
+    assert!(second.link().reason.contains("AF_XDP was refused"), "{}", second.link().reason);
+}
+
+fn what_cannot_be_opened_says_in_one_line_what_to_do() {
+    let fabric = testing::fabric("errors", |_| ());
+    let node = fabric.node(1);
+    let says = |options: Options, part: &str| {
+        let error = on(&node, options).unwrap_err().to_string();
+        assert!(error.contains(part) && error.lines().count() == 1, "{error}");
+    };
+    says(Options::new("nosuch"), "no interface 'nosuch' here; choose one of");
+    let ip = |arguments: &[&str]| {
+        assert!(node.command("ip").unwrap().args(arguments).status().unwrap().success());
+    };
+    ip(&["link", "set", "eth0", "mtu", "68"]);
+    says(Options::new("eth0"), "is too small");
+    ip(&["link", "set", "eth0", "mtu", "1500", "down"]);
+    says(Options::new("eth0"), "ip link set eth0 up");
+}
+
+fn epoll_wakes_up_for_a_message() {
+    use rustix::event::{PollFd, PollFlags, poll};
+    let fabric = testing::fabric("epoll", |_| ());
+    for backend in [Backend::Xdp, Backend::Packet] {
+        let a = on(&fabric.node(1), options(backend)).unwrap();
+        let b = on(&fabric.node(2), options(backend)).unwrap();
+        let peer = a.peer(b.link().mac).unwrap();
+        let waiting = std::thread::spawn(move || {
+            let end = std::time::Instant::now() + PATIENCE;
+            while std::time::Instant::now() < end {
+                let limit = b.prepare_to_wait().unwrap().unwrap_or(PATIENCE).min(PATIENCE);
+                let limit = rustix::time::Timespec::try_from(limit).unwrap();
+                let fd = b.fd().unwrap();
+                poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&limit)).unwrap();
+                if let Some(message) = b.try_recv().unwrap() {
+                    assert_eq!(message[..], *b"wake up");
+                    return;
+                }
+            }
+            panic!("no message came in time");
+        });
+        a.send(peer, b"wake up").unwrap();
+        a.drain(PATIENCE).unwrap();
+        waiting.join().unwrap();
+    }
+}
+
+fn main() {
+    testing::run(&[
+        ("messages_pass_over_xdp_generic", messages_pass_over_xdp_generic as fn()),
+        ("messages_pass_over_xdp_native", messages_pass_over_xdp_native),
+        ("messages_pass_over_packet_sockets", messages_pass_over_packet_sockets),
+        ("messages_pass_in_the_udp_envelope_over_xdp", messages_pass_in_the_udp_envelope_over_xdp),
+        (
+            "messages_pass_in_the_udp_envelope_over_packet_sockets",
+            messages_pass_in_the_udp_envelope_over_packet_sockets,
+        ),
+        (
+            "messages_pass_in_the_udp_envelope_over_ipv6",
+            messages_pass_in_the_udp_envelope_over_ipv6,
+        ),
+        ("the_two_backends_understand_each_other", the_two_backends_understand_each_other),
+        (
+            "a_link_that_loses_doubles_and_corrupts_frames_loses_no_message",
+            a_link_that_loses_doubles_and_corrupts_frames_loses_no_message,
+        ),
+        (
+            "a_gigabit_link_with_a_small_buffer_carries_all",
+            a_gigabit_link_with_a_small_buffer_carries_all,
+        ),
+        (
+            "all_three_waiting_styles_end_a_conversation",
+            all_three_waiting_styles_end_a_conversation,
+        ),
+        (
+            "a_tcp_connection_on_the_same_interface_goes_on",
+            a_tcp_connection_on_the_same_interface_goes_on,
+        ),
+        (
+            "two_programs_on_one_interface_use_two_channels",
+            two_programs_on_one_interface_use_two_channels,
+        ),
+        (
+            "a_peer_that_is_not_there_is_reported_with_its_message",
+            a_peer_that_is_not_there_is_reported_with_its_message,
+        ),
+        (
+            "a_second_endpoint_on_the_same_queue_falls_back_and_says_why",
+            a_second_endpoint_on_the_same_queue_falls_back_and_says_why,
+        ),
+        (
+            "what_cannot_be_opened_says_in_one_line_what_to_do",
+            what_cannot_be_opened_says_in_one_line_what_to_do,
+        ),
+        ("epoll_wakes_up_for_a_message", epoll_wakes_up_for_a_message),
+    ]);
+}

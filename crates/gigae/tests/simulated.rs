@@ -136,10 +136,10 @@ fn messages_to_a_lost_peer_come_back_and_nothing_is_silent() {
     assert!(matches!(a.send(to_b, b"three"), Err(SendError::Failed)));
     let failed: Vec<_> =
         std::iter::from_fn(|| a.take_failure()).map(|f| (f.to_vec(), f.to(), f.reason())).collect();
-    assert_eq!(failed, [
-        (b"one".to_vec(), to_b, Reason::Timeout),
-        (b"two".to_vec(), to_b, Reason::Timeout)
-    ]);
+    assert_eq!(
+        failed,
+        [(b"one".to_vec(), to_b, Reason::Timeout), (b"two".to_vec(), to_b, Reason::Timeout)]
+    );
     assert!(a.try_recv().unwrap().is_none());
 }
 

@@ -70,6 +70,23 @@ impl Envelope {
         }
     }
 
+    /// The IP address that a frame was sent to, if it carries one: the receiving node's own, from
+    /// which answers must come. For frames that [`open`](Self::open) accepted.
+    pub fn destination(self, frame: &[u8]) -> Option<IpAddr> {
+        let (outer, packet) = frame.split_first_chunk::<ETHERNET_LEN>()?;
+        match (self, u16::from_be_bytes([outer[12], outer[13]])) {
+            (Self::Udp { .. }, ETHERTYPE_IPV4) => {
+                let to: [u8; 4] = *packet.get(16..20)?.first_chunk()?;
+                Some(Ipv4Addr::from(to).into())
+            }
+            (Self::Udp { .. }, ETHERTYPE_IPV6) => {
+                let to: [u8; 16] = *packet.get(24..40)?.first_chunk()?;
+                Some(Ipv6Addr::from(to).into())
+            }
+            _ => None,
+        }
+    }
+
     /// Bytes of outer headers in front of a GigaE frame, Ethernet header included.
     #[inline]
     pub const fn len_for(self, to: NodeAddr) -> usize {
@@ -339,6 +356,7 @@ mod tests {
         let frame = wrapped(Envelope::DEFAULT, A.into(), B.into(), b"gigae");
         assert_eq!(frame, [&B.0[..], &A.0, &[0x88, 0xb5], b"gigae"].concat());
         assert_eq!(Envelope::DEFAULT.open(&frame), Ok((A.into(), &b"gigae"[..])));
+        assert_eq!(Envelope::DEFAULT.destination(&frame), None);
     }
 
     #[test]
@@ -348,6 +366,7 @@ mod tests {
         assert_eq!(fold(words(&frame[14..34])), 0, "RFC 1071: the sum over a valid header is zero");
         assert_eq!(frame.len(), 14 + 20 + 8 + 5);
         assert_eq!(udp.open(&frame), Ok((ip("198.18.0.1", A), &b"gigae"[..])));
+        assert_eq!(udp.destination(&frame), Some("198.18.0.2".parse().unwrap()));
     }
 
     #[test]
@@ -357,6 +376,7 @@ mod tests {
         let length = u32::from(u16::from_be_bytes([frame[18], frame[19]]));
         assert_eq!(fold(words(&frame[22..]) + length + 17), 0, "pseudo header and datagram");
         assert_eq!(udp.open(&frame), Ok((ip("fd00::1", A), &b"gigae"[..])));
+        assert_eq!(udp.destination(&frame), Some("fd00::2".parse().unwrap()));
     }
 
     #[test]
