@@ -12,7 +12,7 @@ use gigae_proto::{PeerId, PeerKey};
 use gigae_wire::{Epoch, NodeAddr};
 use std::cell::{Cell, RefCell, RefMut};
 use std::fmt;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -51,6 +51,8 @@ pub struct Endpoint {
     /// The UDP port, kept from the kernel's stack, and the way to ask the kernel for routes.
     /// `None` in an Ethernet envelope.
     reservation: Option<Reservation>,
+    /// The link's descriptor, a duplicate of its own, so that lending it borrows no engine.
+    fd: Option<OwnedFd>,
 }
 
 impl Endpoint {
@@ -76,7 +78,8 @@ impl Endpoint {
             engine: RefCell::new(engine),
             info,
             reservation,
-        }
+            fd,
+        })
     }
 
     /// Says why the link is not a better one.
@@ -300,10 +303,7 @@ impl Endpoint {
     /// `None` on a simulated link. Before sleeping on it, call
     /// [`prepare_to_wait`](Self::prepare_to_wait); afterwards, receive until there is nothing more.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
-        let engine = self.engine();
-        let raw = std::os::fd::AsRawFd::as_raw_fd(&engine.link.fd()?);
-        // SAFETY: the descriptor belongs to the link, which lives as long as the endpoint does.
-        Some(unsafe { BorrowedFd::borrow_raw(raw) })
+        self.fd.as_ref().map(AsFd::as_fd)
     }
 
     /// Sends the acknowledgements that wait for company, and says how long the program may sleep

@@ -36,6 +36,8 @@
 //! on the endpoint, so call one ([`Endpoint::progress`] at least) more often than the peers'
 //! timeout ([`Options::peer_timeout`], 10 s by default), or they will take this end for lost.
 
+#![forbid(unsafe_code)]
+
 mod address;
 mod clock;
 mod endpoint;

@@ -145,7 +145,7 @@ impl Options {
         })?;
         let seed = u32::from_ne_bytes(seed);
         let engine = self.engine(link, Clock::Monotonic, seed)?;
-        Ok(Endpoint::new(engine, &self, reservation).instead_of(refused))
+        Ok(Endpoint::new(engine, &self, reservation)?.instead_of(refused))
     }
 
     /// Opens the endpoint on a simulated network, in its virtual time. The interface's name and the
@@ -154,7 +154,7 @@ impl Options {
         let link = SimLink::open(network, self.filter(), SIMULATED_FRAMES, SIMULATED_FRAMES)?;
         let clock = Clock::Virtual(network.clock());
         let engine = self.engine(Box::new(link), clock, seed)?;
-        Ok(Endpoint::new(engine, &self, None))
+        Endpoint::new(engine, &self, None)
     }
 
     fn filter(&self) -> Filter {

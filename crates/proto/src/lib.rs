@@ -21,11 +21,13 @@ mod rtt;
 mod send;
 mod session;
 mod time;
+mod types;
 
 pub use config::Config;
 pub use counters::Counters;
-pub use protocol::{
-    Body, Delivery, Destination, Failure, Handled, PeerId, PeerKey, Protocol, SendError, Transmit,
-};
+pub use protocol::Protocol;
 pub use session::Reason;
 pub use time::Instant;
+pub use types::{
+    Body, Delivery, Destination, Failure, Handled, PeerId, PeerKey, SendError, Transmit,
+};

@@ -227,9 +227,9 @@ fn many_to_one_shares_the_receiver_and_loses_nothing() {
     let mut w = World::new(9, 5, faults, &config);
     let mut next = [0u32; 9];
     while next[1..].iter().any(|&n| n < 300) {
-        for from in 1..9 {
-            while next[from] < 300 && w.try_send(from, 0, &next[from].to_be_bytes()).is_ok() {
-                next[from] += 1;
+        for (from, next) in next.iter_mut().enumerate().skip(1) {
+            while *next < 300 && w.try_send(from, 0, &next.to_be_bytes()).is_ok() {
+                *next += 1;
             }
         }
         w.run(micros(100));

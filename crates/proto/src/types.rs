@@ -1,0 +1,94 @@
+//! What goes into a [`crate::Protocol`] and what comes out.
+
+use crate::Reason;
+use gigae_wire::{Discard, Epoch, Header, NodeAddr};
+
+/// Who a peer is: an endpoint on a node, on one channel. Each has a session of its own, so that
+/// channels do not wait for each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PeerKey {
+    /// The node.
+    pub node: NodeAddr,
+    /// Port id of the endpoint on that node.
+    pub port: u16,
+    /// The channel.
+    pub channel: u8,
+}
+
+/// Names a peer of this endpoint in short; never reused for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PeerId(pub u32);
+
+/// Where a frame goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// To a peer in the table.
+    Peer(PeerId),
+    /// To somebody who is not in the table (only resets).
+    Stranger(PeerKey),
+}
+
+/// A frame to put on the wire.
+#[derive(Debug)]
+pub struct Transmit<'a, T> {
+    /// Where to.
+    pub to: Destination,
+    /// Its header, not yet sealed.
+    pub header: Header,
+    /// Its payload.
+    pub body: Body<'a, T>,
+}
+
+/// The payload of a frame to transmit.
+#[derive(Debug)]
+pub enum Body<'a, T> {
+    /// A message; the buffer stays in the window until it is acknowledged or failed.
+    Message(&'a mut T),
+    /// A control frame with these bytes.
+    Control(&'a [u8]),
+}
+
+/// A message that arrived, in order.
+#[derive(Debug)]
+pub struct Delivery<R> {
+    /// From whom.
+    pub peer: PeerId,
+    /// The session that it came in; say so when it is released.
+    pub epoch: Epoch,
+    /// The buffer given to [`Protocol::handle`].
+    pub buffer: R,
+}
+
+/// A message that was not acknowledged and will not be.
+#[derive(Debug)]
+pub struct Failure<T> {
+    /// To whom it was.
+    pub peer: PeerId,
+    /// Why.
+    pub reason: Reason,
+    /// Its buffer.
+    pub buffer: T,
+}
+
+/// What became of a received frame's buffer.
+#[derive(Debug)]
+pub enum Handled<R> {
+    /// It is kept and comes out by [`Protocol::poll_delivery`] or [`Protocol::poll_discarded`].
+    Kept,
+    /// A control frame was taken in; the buffer is free.
+    Done(R),
+    /// The frame was not accepted (and counted); the buffer is free.
+    Discarded(Discard, R),
+}
+
+/// A message was not admitted; its buffer comes back.
+#[derive(Debug)]
+pub enum SendError<T> {
+    /// The window towards this peer is full.
+    WouldBlock(T),
+    /// Longer than this peer can receive, which is so many bytes.
+    TooLong(T, u16),
+    /// Earlier messages to this peer have failed and were not taken by
+    /// [`Protocol::poll_failure`] yet; so nothing is lost unnoticed.
+    Failed(T),
+}
