@@ -64,9 +64,17 @@ impl Endpoint {
         Options::new(interface).open()
     }
 
-    pub(crate) fn new(engine: Engine, options: &Options, reservation: Option<Reservation>) -> Self {
+    pub(crate) fn new(
+        engine: Engine,
+        options: &Options,
+        reservation: Option<Reservation>,
+    ) -> Result<Self, OpenError> {
         let info = engine.link.info().clone();
-        Self {
+        let fd =
+            engine.link.fd().map(|fd| fd.try_clone_to_owned()).transpose().map_err(|source| {
+                OpenError::Io { what: "duplicating the link's descriptor", source }
+            })?;
+        Ok(Self {
             arena: Arc::clone(engine.link.arena()),
             channels: options.channels,
             max_message: engine.proto.config().max_payload.into(),
