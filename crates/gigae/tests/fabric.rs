@@ -281,9 +281,33 @@ fn epoll_wakes_up_for_a_message() {
     }
 }
 
+fn the_first_program_says_hello() {
+    let fabric = testing::fabric("hello", |_| ());
+    // Examples are built before tests are run and lie beside their directory.
+    let hello = std::env::current_exe().unwrap();
+    let hello = hello.parent().unwrap().parent().unwrap().join("examples/hello");
+    let start = |node: u16, arguments: &[String]| {
+        let mut command = fabric.node(node).command(&hello).unwrap();
+        command.arg("eth0").args(arguments).stdout(std::process::Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let mut waiting = start(1, &[]);
+    let mut said = std::io::BufReader::new(waiting.stdout.take().unwrap());
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut said, &mut line).unwrap();
+    let mac = line.trim().strip_prefix("waiting on ").unwrap().to_owned();
+    let answered = start(2, &[mac]).wait_with_output().unwrap();
+    assert!(answered.status.success() && waiting.wait().unwrap().success());
+    assert!(String::from_utf8(answered.stdout).unwrap().ends_with("says hello to you\n"));
+    line.clear();
+    std::io::BufRead::read_line(&mut said, &mut line).unwrap();
+    assert!(line.ends_with("says hello\n"), "{line}");
+}
+
 fn main() {
     testing::run(&[
-        ("messages_pass_over_xdp_generic", messages_pass_over_xdp_generic as fn()),
+        ("the_first_program_says_hello", the_first_program_says_hello as fn()),
+        ("messages_pass_over_xdp_generic", messages_pass_over_xdp_generic),
         ("messages_pass_over_xdp_native", messages_pass_over_xdp_native),
         ("messages_pass_over_packet_sockets", messages_pass_over_packet_sockets),
         ("messages_pass_in_the_udp_envelope_over_xdp", messages_pass_in_the_udp_envelope_over_xdp),
