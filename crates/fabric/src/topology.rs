@@ -90,8 +90,15 @@ pub(crate) const QUIET_NODE: [(&str, &str); 7] = [
     ("ipv6/mld_qrv", "1"),
 ];
 
-/// The switch forwards frames and speaks no IPv6 of its own.
-pub(crate) const QUIET_SWITCH: [(&str, &str); 1] = [("ipv6/conf/default/disable_ipv6", "1")];
+/// The switch forwards frames, speaks no IPv6 of its own, and does not take IP packets through the
+/// firewall on the way, as kernels with bridge netfilter do unless told: a switch looks at Ethernet
+/// headers, and all frames are to cost it the same.
+pub(crate) const QUIET_SWITCH: [(&str, &str); 4] = [
+    ("ipv6/conf/default/disable_ipv6", "1"),
+    ("bridge/bridge-nf-call-iptables", "0"),
+    ("bridge/bridge-nf-call-ip6tables", "0"),
+    ("bridge/bridge-nf-call-arptables", "0"),
+];
 
 /// `ip` script for the switch's namespace: bridge, ports, and the nodes' ends of the links. The
 /// nodes' namespaces must have their names.

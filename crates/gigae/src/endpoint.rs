@@ -211,10 +211,15 @@ impl Endpoint {
         }
     }
 
-    /// Rings the doorbell for everything that was queued. One system call, none if nothing was.
+    /// Rings the doorbell for everything that was queued, and takes in what has arrived, so that
+    /// acknowledgements free buffers while they are still in the cache. One system call, none if
+    /// nothing was queued.
     #[inline]
     pub fn flush(&self) -> Result<(), SendError> {
-        Ok(self.engine().transmit()?)
+        let mut engine = self.engine();
+        engine.transmit()?;
+        engine.poll()?;
+        Ok(())
     }
 
     /// The next message, or `None` if there is none now. Takes frames in, sends acknowledgements

@@ -12,6 +12,7 @@ use gigae_wire::{
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Where payloads begin in a transmit frame: room for the longest headers, and a cache line's
 /// boundary, so that a message written in place is aligned.
@@ -25,6 +26,10 @@ const BATCH: usize = 64;
 /// Vain polls after which the clock is read all the same, for timers: a poll costs some 10 ns, so
 /// they are at most a microsecond late.
 const CLOCK_EVERY: u32 = 32;
+
+/// Longest sleep while the NIC has not taken everything that was posted: the time in which a Gigabit
+/// Ethernet sends some ten full frames.
+const BACKLOG_NAP: Duration = Duration::from_micros(100);
 
 /// Transmit frames that messages cannot have: they carry acknowledgements, without which the
 /// frames held by the window would never come back.
@@ -120,6 +125,8 @@ pub(crate) struct Engine {
     /// Polls in a row that found nothing, and how many of them may pass without the clock.
     vain: u32,
     clock_every: u32,
+    /// The NIC did not take everything at the last doorbell: it must be rung again.
+    backlog: bool,
     /// Transmit frames in messages' hands: the application's or the window's.
     lent_tx: usize,
     most_tx: usize,
@@ -148,6 +155,7 @@ impl Engine {
             batch: Vec::with_capacity(BATCH),
             vain: 0,
             clock_every,
+            backlog: false,
             lent_tx: 0,
             most_tx,
         }
@@ -184,7 +192,7 @@ impl Engine {
     #[inline]
     pub(crate) fn poll(&mut self) -> Result<usize, LinkError> {
         let count = self.link.poll(&mut self.batch, BATCH)?;
-        if count == 0 && !self.proto.wants_transmit() {
+        if count == 0 && !self.proto.wants_transmit() && !self.backlog {
             self.vain += 1;
             if self.vain < self.clock_every {
                 return Ok(0);
@@ -271,7 +279,10 @@ impl Engine {
 
     #[inline]
     fn transmit_pending(&mut self) -> Result<(), LinkError> {
-        if self.post_pending() { self.link.flush() } else { Ok(()) }
+        if self.post_pending() || self.backlog {
+            self.backlog = !self.link.flush()?;
+        }
+        Ok(())
     }
 
     /// Posts all that should go now; whether there was anything.
@@ -345,19 +356,17 @@ impl Engine {
     }
 
     /// Sleeps until a frame comes or something is due, at most for `limit`.
-    pub(crate) fn sleep(&mut self, limit: Option<std::time::Duration>) -> Result<(), LinkError> {
+    pub(crate) fn sleep(&mut self, limit: Option<Duration>) -> Result<(), LinkError> {
         self.acknowledge()?;
-        let timeout = match (self.time_left(), limit) {
-            (Some(due), Some(limit)) => Some(due.min(limit)),
-            (due, limit) => due.or(limit),
-        };
+        let retry = self.backlog.then_some(BACKLOG_NAP);
+        let timeout = [self.time_left(), limit, retry].into_iter().flatten().min();
         self.link.wait(timeout)?;
         self.vain = self.clock_every;
         Ok(())
     }
 
     /// Time until something is due by itself; `None` if nothing is.
-    pub(crate) fn time_left(&self) -> Option<std::time::Duration> {
+    pub(crate) fn time_left(&self) -> Option<Duration> {
         match self.proto.next_deadline() {
             Instant::NEVER => None,
             at => Some(at.since(self.now)),

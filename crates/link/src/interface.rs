@@ -44,7 +44,7 @@ pub struct Interface {
 impl Interface {
     /// Finds an interface that is up, by name, in the calling thread's network namespace.
     ///
-    /// Five system calls; no privileges. Fails when there is no such interface, when it is down and
+    /// Six system calls; no privileges. Fails when there is no such interface, when it is down and
     /// when it is no Ethernet.
     pub fn find(name: &str) -> Result<Self, OpenError> {
         let io = |what| move |e: Errno| OpenError::Io { what, source: e.into() };

@@ -42,8 +42,9 @@ pub trait Link: Send {
 
     /// Rings the doorbell for all that was posted: one system call per batch, none where the
     /// driver needs no wake-up. A NIC that is momentarily full is no error: the frames stay
-    /// posted and the next flush goes on with them.
-    fn flush(&mut self) -> Result<(), LinkError>;
+    /// posted and the next flush goes on with them. Returns whether it took everything; if not,
+    /// flush again soon, for nothing else will.
+    fn flush(&mut self) -> Result<bool, LinkError>;
 
     /// Appends up to `max` received frames to `batch` and returns how many. Never blocks.
     ///

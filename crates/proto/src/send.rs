@@ -28,8 +28,9 @@ const INITIAL_FLIGHT: u32 = 64;
 /// loss does not throttle a link that is not congested.
 const LEAST_FLIGHT: u32 = 32;
 
-/// Frames in flight after a timeout: almost nothing is known of the path then.
-const RESTART_FLIGHT: u32 = 4;
+/// Frames in flight after everything timed out: almost nothing is known of the path then. Ten full
+/// frames are what TCP begins with (RFC 6928).
+const RESTART_FLIGHT: u32 = 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {

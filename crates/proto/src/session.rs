@@ -16,6 +16,10 @@ const HELLO_INTERVAL: Duration = Duration::from_millis(1);
 /// Longest wait between two Hellos or two probes.
 const LONGEST_INTERVAL: Duration = Duration::from_millis(100);
 
+/// Timeouts in a row that repeat only the oldest frame, as a question what else is missing. A peer
+/// that was merely kept off its CPU for a millisecond then answers before everything goes again.
+const QUESTIONS: u32 = 2;
+
 /// Why messages failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -347,8 +351,7 @@ impl<T, R> Session<T, R> {
             let timeout = self.rtt.timeout(config.min_rto, config.max_rto);
             if now >= send.deadline(timeout) {
                 counters.timeouts += 1;
-                // The second in a row, or a peer that keeps nothing out of order: all goes again.
-                send.time_out(self.rtt.timeouts() > 0 || self.peer.reorder_window == 0);
+                send.time_out(self.rtt.timeouts() >= QUESTIONS);
                 self.rtt.back_off();
             }
         }

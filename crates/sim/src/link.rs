@@ -124,12 +124,12 @@ impl Link for SimLink {
         self.free_tx.push(unsafe { frame.into_frame() });
     }
 
-    fn flush(&mut self) -> Result<(), LinkError> {
+    fn flush(&mut self) -> Result<bool, LinkError> {
         self.counters.doorbells += u64::from(!self.posted.is_empty());
         for frame in self.posted.drain(..) {
             self.network.send(self.port, &frame);
         }
-        Ok(())
+        Ok(true)
     }
 
     fn poll(&mut self, batch: &mut Vec<RxFrame>, max: usize) -> Result<usize, LinkError> {

@@ -140,6 +140,12 @@ impl fmt::Display for Discard {
 
 impl core::error::Error for Discard {}
 
+/// CRC32C of some bytes, by the processor's carry-less multiplication where it has one.
+#[inline]
+fn crc32c(bytes: &[u8]) -> u32 {
+    crc_fast::crc32_iscsi(bytes)
+}
+
 impl Header {
     /// Writes the header into the first [`HEADER_LEN`] bytes of `frame`, whose remaining bytes are
     /// the payload, and seals both with CRC32C (Castagnoli polynomial, as in RFC 3720 §12.1).
@@ -163,7 +169,7 @@ impl Header {
         h[24..28].copy_from_slice(&self.ack.0.to_be_bytes());
         h[28..30].copy_from_slice(&self.credit.to_be_bytes());
         h[30..32].copy_from_slice(&self.flags.0.to_be_bytes());
-        let crc = crc32c::crc32c(&frame[4..]);
+        let crc = crc32c(&frame[4..]);
         frame[..4].copy_from_slice(&crc.to_be_bytes());
     }
 
@@ -179,7 +185,7 @@ impl Header {
         let u32_at = |i: usize| u32::from_be_bytes([h[i], h[i + 1], h[i + 2], h[i + 3]]);
         let end = HEADER_LEN + usize::from(u16_at(6));
         let sealed = frame.get(4..end).ok_or(Discard::Short)?;
-        if crc32c::crc32c(sealed) != u32_at(0) {
+        if crc32c(sealed) != u32_at(0) {
             return Err(Discard::Checksum);
         }
         let header = Self {
@@ -306,13 +312,13 @@ mod tests {
                 14, 15, 16, 0x11, 0x12, 0, 1, b'a', b'b'
             ]
         );
-        assert_eq!(frame[..4], crc32c::crc32c(&frame[4..]).to_be_bytes());
+        assert_eq!(frame[..4], crc32c(&frame[4..]).to_be_bytes());
     }
 
     /// RFC 3720 §B.4: CRC32C of 32 zero bytes.
     #[test]
     fn the_checksum_is_castagnolis() {
-        assert_eq!(crc32c::crc32c(&[0; 32]), 0x8a91_36aa);
+        assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);
     }
 
     #[test]
@@ -333,7 +339,7 @@ mod tests {
     fn a_kind_that_nobody_writes_is_malformed() {
         let mut frame = sealed(sample(), b"");
         frame[4] = VERSION << 4 | 9;
-        let crc = crc32c::crc32c(&frame[4..]).to_be_bytes();
+        let crc = crc32c(&frame[4..]).to_be_bytes();
         frame[..4].copy_from_slice(&crc);
         assert_eq!(Header::parse(&frame), Err(Discard::Malformed));
     }

@@ -1,6 +1,8 @@
 //! Who holds which frame when.
 
-use super::{CHANNEL, Maker, Options, PATIENCE, drain, frame, hold, only, post, receive, send};
+use super::{
+    CHANNEL, Maker, Options, PATIENCE, drain, frame, has_kernel, hold, only, post, receive, send,
+};
 use crate::{Link, Posted, TxFrame};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -49,14 +51,17 @@ pub fn taking_the_last_frame_exhausts_the_link_and_giving_back_revives_it(
 pub fn a_released_frame_is_not_handed_out_while_the_nic_has_it(options: &Options, maker: Maker) {
     let mut pair = maker(options);
     let mut posted = 0;
-    while let Some(mut taken) = pair.a.take() {
+    for _ in 0..pair.a.info().tx_frames {
+        let mut taken = pair.a.take().expect("a free frame");
         let bytes = frame(&pair.to_b, CHANNEL, posted, 100);
         pair.a.arena().clone().bytes_mut(&mut taken)[..100].copy_from_slice(&bytes);
         let token = pair.a.post(taken, 0..100);
         pair.a.release(token);
         posted += 1;
     }
-    assert_eq!(posted as usize, pair.a.info().tx_frames);
+    if has_kernel(&*pair.a) {
+        assert!(pair.a.take().is_none(), "all are with the NIC");
+    }
     pair.a.flush().expect("flush");
     for (i, bytes) in receive(&mut *pair.b, posted as usize).iter().enumerate() {
         assert_eq!(bytes, &frame(&pair.to_b, CHANNEL, i as u32, 100));
@@ -81,8 +86,7 @@ pub fn a_frame_is_reclaimed_only_when_it_has_left_and_can_be_sent_again(
     let mut pair = maker(options);
     let first = frame(&pair.to_b, CHANNEL, 1, 100);
     let mut posted = post(&mut *pair.a, &first);
-    let simulated = pair.a.fd().is_none();
-    if !simulated {
+    if has_kernel(&*pair.a) {
         posted = pair.a.reclaim(posted).expect_err("a frame that was not flushed is the NIC's");
     }
     assert_eq!(pair.a.arena().clone().posted_bytes(&posted)[16..116], first);
@@ -183,7 +187,9 @@ pub fn a_receiver_that_does_not_poll_drops_and_recovers(options: &Options, maker
     }
     pair.a.wait(Some(Duration::from_millis(10))).expect("wait");
     let kept = drain(&mut *pair.b);
-    assert!(kept <= ring, "{kept} of {ring}");
+    if has_kernel(&*pair.b) {
+        assert!(kept <= ring, "{kept} of {ring}");
+    }
     assert!(kept > ring / 2, "the ring was filled: {kept} of {ring}");
     recovers(options, &mut pair);
 }

@@ -1,0 +1,268 @@
+//! `gigae eval` and `gigae serve`: arguments, exit codes, and what is said to a person.
+//!
+//! Exit codes: 0 done; 1 an error, said in one line on standard error; 2 wrong arguments; 130
+//! interrupted (Ctrl-C), with nothing left behind.
+
+use crate::control::{Key, PORT};
+use crate::plan::{Plan, SHIPPED};
+use crate::report::{html, markdown};
+use crate::results::Results;
+use crate::run::{self, Config, Peer, RunError};
+use crate::site::{Site, allowed_cpus};
+use crate::terminal::{self, Bar};
+use crate::{files, serve, transport};
+use clap::Args;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::io::{BufRead, IsTerminal, Write};
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+
+/// Interrupted by SIGINT, as shells say it.
+pub const INTERRUPTED: u8 = 130;
+
+/// What the exit codes are, for `--help`.
+pub const EXIT_CODES: &str = "Exit codes: 0 done; 1 error, in one line on standard error; 2 wrong arguments; 130 interrupted.";
+
+/// Measure what a network really gives.
+///
+/// Without --peer this lays a virtual network of two nodes, measures on it and removes it again;
+/// that needs root. With --peer it measures the way to a machine on which `gigae serve` runs.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct EvalArgs {
+    /// Name of a shipped plan, or a TOML file
+    #[arg(long, default_value = "quick", value_name = "NAME|FILE")]
+    pub plan: String,
+    /// List the shipped plans and the transports, and end
+    #[arg(long)]
+    pub list: bool,
+    /// Measure the way to this machine, on which 'gigae serve' runs
+    #[arg(long, value_name = "HOST[:PORT]", requires = "nic", requires = "key")]
+    pub peer: Option<String>,
+    /// This machine's interface towards the peer
+    #[arg(long, value_name = "IFACE", requires = "peer")]
+    pub nic: Option<String>,
+    /// File with the key that both machines share
+    #[arg(long, value_name = "FILE", requires = "peer")]
+    pub key: Option<PathBuf>,
+    /// Directory for results.json, report.html and report.md
+    #[arg(long, default_value = "results", value_name = "DIR")]
+    pub out: PathBuf,
+    /// Print results.json on standard output instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// Measure nothing: write the reports of this results.json
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["peer", "list"])]
+    pub render: Option<PathBuf>,
+}
+
+/// Answer the measurements of another machine.
+///
+/// Listens for 'gigae eval --peer' and answers on the given interface. Needs a key file that both
+/// machines share, for example from: head -c 32 /dev/urandom | base64
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct ServeArgs {
+    /// The interface that carries the measured traffic
+    #[arg(long, value_name = "IFACE")]
+    pub nic: String,
+    /// File with the key that both machines share
+    #[arg(long, value_name = "FILE", required_unless_present = "fabric_child")]
+    pub key: Option<PathBuf>,
+    /// Address and port for the control connection [default: the interface's address, port 49988]
+    #[arg(long, value_name = "ADDR[:PORT]")]
+    pub listen: Option<String>,
+    /// Started by 'gigae eval' on its own virtual network: the key comes on standard input
+    #[arg(long, hide = true, conflicts_with = "key")]
+    pub fabric_child: bool,
+    /// CPU for the measuring thread [default: the last one]
+    #[arg(long, value_name = "N")]
+    pub cpu: Option<usize>,
+}
+
+/// Runs `gigae eval`. `interrupted` is set by the caller's signal handler.
+pub fn eval(args: &EvalArgs, interrupted: &AtomicBool) -> ExitCode {
+    // This very program answers on the virtual network, as `gigae serve`.
+    finish(try_eval(args, &["/proc/self/exe".into(), "serve".into()], interrupted))
+}
+
+/// Runs `gigae serve`. `interrupted` is set by the caller's signal handler.
+pub fn serve(args: &ServeArgs, interrupted: &AtomicBool) -> ExitCode {
+    finish(try_serve(args, interrupted).map_err(Trouble::Error))
+}
+
+enum Trouble {
+    Interrupted(String),
+    Error(String),
+}
+
+impl<E: std::error::Error> From<E> for Trouble {
+    fn from(error: E) -> Self {
+        Self::Error(error.to_string())
+    }
+}
+
+fn finish(outcome: Result<(), Trouble>) -> ExitCode {
+    let (text, code) = match outcome {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Trouble::Interrupted(text)) => (text, ExitCode::from(INTERRUPTED)),
+        Err(Trouble::Error(text)) => (text, ExitCode::FAILURE),
+    };
+    // One line, whatever a cause may have said.
+    remark(&text.replace('\n', " "));
+    code
+}
+
+/// Writes a line to standard error. Unlike `eprintln`, it does not panic when nobody reads it: a
+/// server must not end because its terminal did.
+fn remark(text: &str) {
+    let _ = writeln!(std::io::stderr(), "gigae: {text}");
+}
+
+fn try_eval(args: &EvalArgs, serve: &[OsString], interrupted: &AtomicBool) -> Result<(), Trouble> {
+    if args.list {
+        return say(&list());
+    }
+    let results = match &args.render {
+        Some(file) => {
+            let text = std::fs::read_to_string(file).map_err(|error| {
+                Trouble::Error(format!(
+                    "cannot read '{}': {error}; name a results.json",
+                    file.display()
+                ))
+            })?;
+            Results::parse(&text).map_err(|error| {
+                Trouble::Error(format!("'{}' is no results.json: {error}", file.display()))
+            })?
+        }
+        None => measure(args, serve, interrupted)?,
+    };
+    let json = results.to_json();
+    let files = [
+        ("results.json", json.as_str()),
+        ("report.html", &html::page(&results)),
+        ("report.md", &markdown::page(&results)),
+    ];
+    files::write_all(&args.out, &files)?;
+    if args.json {
+        return say(&json);
+    }
+    let bold = std::io::stdout().is_terminal()
+        && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let mut text = terminal::summary(&results, bold);
+    for (name, _) in files {
+        let _ = writeln!(text, "{}", args.out.join(name).display());
+    }
+    say(&text)
+}
+
+fn measure(
+    args: &EvalArgs,
+    serve: &[OsString],
+    interrupted: &AtomicBool,
+) -> Result<Results, Trouble> {
+    let plan = Plan::load(&args.plan)?;
+    let peer = match (&args.peer, &args.nic, &args.key) {
+        (Some(host), Some(nic), Some(key)) => {
+            Some(Peer { host: host.clone(), nic: nic.clone(), key: Key::read(key)? })
+        }
+        _ => None,
+    };
+    files::prepare(&args.out)?;
+    if peer.is_none() {
+        // Whatever a killed run left behind.
+        gigae_fabric::Fabric::preflight()?;
+        gigae_fabric::Fabric::down_abandoned()?;
+    }
+    let config = Config { plan, peer, serve: serve.to_vec(), command: command(args) };
+    let mut bar = Bar::new();
+    let outcome = run::run(&config, interrupted, &mut bar);
+    bar.clear();
+    outcome.map_err(|error| match error {
+        RunError::Interrupted => Trouble::Interrupted(error.to_string()),
+        error => Trouble::Error(error.to_string()),
+    })
+}
+
+/// The command line that repeats this run.
+fn command(args: &EvalArgs) -> String {
+    let mut text = format!("gigae eval --plan {}", args.plan);
+    if let (Some(peer), Some(nic)) = (&args.peer, &args.nic) {
+        let _ = write!(text, " --peer {peer} --nic {nic} --key FILE");
+    }
+    text
+}
+
+fn list() -> String {
+    let mut text = String::from("plans\n");
+    for (name, _) in SHIPPED {
+        if let Ok(plan) = Plan::load(name) {
+            let _ = writeln!(text, "  {name:10}  {}", plan.about);
+        }
+    }
+    text.push_str("transports\n");
+    for transport in transport::all() {
+        let _ = writeln!(text, "  {:10}  {}", transport.name(), transport.about());
+    }
+    text
+}
+
+/// Writes to standard output; a reader that went away early is no error.
+fn say(text: &str) -> Result<(), Trouble> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Trouble::Error(format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn try_serve(args: &ServeArgs, interrupted: &AtomicBool) -> Result<(), String> {
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    let key = match &args.key {
+        Some(file) => Key::read(file).map_err(|error| text(&error))?,
+        None => {
+            let mut line = String::new();
+            std::io::stdin()
+                .lock()
+                .read_line(&mut line)
+                .map_err(|error| format!("cannot read the key: {error}"))?;
+            Key::from_hex(line.trim()).map_err(|error| text(&error))?
+        }
+    };
+    let mut site = Site::find(&args.nic).map_err(|error| text(&error))?;
+    site.cpu = args.cpu.or_else(|| allowed_cpus().last().copied());
+    site.virtual_link = args.fabric_child;
+    let listen = listen_address(args.listen.as_deref(), &site);
+    let listener = TcpListener::bind(&listen).map_err(|error| {
+        format!("cannot listen on {listen}: {error}; choose another address with --listen")
+    })?;
+    let local = listener.local_addr().map_err(|error| text(&error))?;
+    if args.fabric_child {
+        writeln!(std::io::stdout(), "{}", local.port())
+            .map_err(|error| format!("nobody waits for the port: {error}"))?;
+    } else {
+        remark(&format!("serving on {local}, measuring on {}; end with Ctrl-C", site.interface));
+    }
+    let quiet = args.fabric_child;
+    let mut tell = |event: &str| {
+        if !quiet {
+            remark(event);
+        }
+    };
+    serve::serve(&listener, &key, &site, interrupted, &mut tell)
+        .map_err(|error| format!("cannot accept connections: {error}; start again"))
+}
+
+/// An address with or without a port; without any, the interface's own.
+fn listen_address(listen: Option<&str>, site: &Site) -> String {
+    let host = |ip: std::net::IpAddr| std::net::SocketAddr::new(ip, PORT).to_string();
+    match listen {
+        None => host(site.ip),
+        Some(text) => text.parse().map_or_else(|_| text.to_owned(), host),
+    }
+}

@@ -1,0 +1,125 @@
+//! Writing the results so that a reader finds all of a file or nothing.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// The results could not be written. The text is one line and says what to do.
+#[derive(Debug)]
+pub struct WriteError {
+    path: PathBuf,
+    source: io::Error,
+}
+
+impl fmt::Display for WriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let advice = match self.source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                "free some space or choose another place with --out"
+            }
+            _ => "choose a writable directory with --out",
+        };
+        write!(f, "cannot write '{}': {}; {advice}", self.path.display(), self.source)
+    }
+}
+
+impl std::error::Error for WriteError {}
+
+/// Removes files that were begun and not finished.
+struct Drafts(Vec<PathBuf>);
+
+impl Drop for Drafts {
+    fn drop(&mut self) {
+        for draft in &self.0 {
+            // What is gone already was renamed.
+            let _ = fs::remove_file(draft);
+        }
+    }
+}
+
+/// Makes the directory, and says now rather than after the run whether files can be written there.
+pub fn prepare(directory: &Path) -> Result<(), WriteError> {
+    let failed = |source| WriteError { path: directory.to_owned(), source };
+    let existed = directory.exists();
+    fs::create_dir_all(directory).map_err(failed)?;
+    let probe = directory.join(format!(".writable.{}", std::process::id()));
+    let written = File::create(&probe);
+    let _ = fs::remove_file(&probe);
+    if !existed {
+        // Only ours if empty: nothing is left behind by a run that fails.
+        let _ = fs::remove_dir(directory);
+    }
+    written.map(drop).map_err(failed)
+}
+
+/// Writes all files or none: each is written and synced beside its place, then all are renamed.
+pub fn write_all(directory: &Path, files: &[(&str, &str)]) -> Result<(), WriteError> {
+    let existed = directory.exists();
+    let outcome = write_drafts(directory, files);
+    if outcome.is_err() && !existed {
+        let _ = fs::remove_dir(directory);
+    }
+    outcome
+}
+
+fn write_drafts(directory: &Path, files: &[(&str, &str)]) -> Result<(), WriteError> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| WriteError { path, source }
+    };
+    fs::create_dir_all(directory).map_err(failed(directory))?;
+    let mut drafts = Drafts(Vec::new());
+    for (name, text) in files {
+        let draft = directory.join(format!(".{name}.{}", std::process::id()));
+        drafts.0.push(draft.clone());
+        let mut file = File::create(&draft).map_err(failed(&draft))?;
+        file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed(&draft))?;
+    }
+    for ((name, _), draft) in files.iter().zip(&drafts.0) {
+        let place = directory.join(name);
+        fs::rename(draft, &place).map_err(failed(&place))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_files_are_written_and_no_draft_is_left() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = place.path().join("a/b");
+        write_all(&directory, &[("one", "1"), ("two", "2")]).unwrap();
+        let mut names: Vec<_> =
+            fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["one", "two"]);
+        assert_eq!(fs::read_to_string(directory.join("two")).unwrap(), "2");
+    }
+
+    #[test]
+    fn a_place_that_is_no_directory_is_refused_in_one_line() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("file");
+        fs::write(&file, "").unwrap();
+        let error = prepare(&file).unwrap_err().to_string();
+        assert!(error.contains("--out") && error.lines().count() == 1, "{error}");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_leaves_the_others_unwritten() {
+        let place = tempfile::tempdir().unwrap();
+        assert!(write_all(place.path(), &[("good", "1"), ("no/such/place", "2")]).is_err());
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn preparing_leaves_nothing_behind() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = place.path().join("new");
+        prepare(&directory).unwrap();
+        assert!(!directory.exists());
+    }
+}

@@ -1,0 +1,313 @@
+//! From repetitions to figures: collects what the ends measured and says what to doubt about it.
+
+use crate::clock::TimerCost;
+use crate::cost::Cost;
+use crate::plan::{Cell, Experiment};
+use crate::probe::{Answered, Asked};
+use crate::results::{Series, Warmup};
+use crate::stats::{self, CONFIDENCE, Distribution, Interval};
+
+/// A figure's run has settled if its last quarter differs from its first by less.
+const SETTLED: f64 = 0.10;
+/// Steal above this share of the time is worth a doubt.
+const STEAL: f64 = 0.01;
+/// Other threads' share of a measuring CPU that is worth a doubt.
+const OTHERS: f64 = 0.05;
+/// Ticks of `/proc/stat` are 10 ms; this many seconds of other threads may be mere rounding.
+const ROUNDING: f64 = 0.05;
+/// Share of a figure that the clock's own cost may have.
+const TIMER: f64 = 0.01;
+/// Fewest samples for which a 99.9th percentile is more than the largest sample.
+const ENOUGH: u64 = 1000;
+
+/// Nanoseconds to microseconds; bytes per millisecond to 10^6 bytes per second: both a thousandth.
+const SCALE: f64 = 1e-3;
+
+/// All repetitions of one cell.
+#[derive(Debug)]
+pub struct Gathered {
+    /// What is measured.
+    pub cell: Cell,
+    /// Whether messages can be lost.
+    pub reliable: bool,
+    /// Goodput that the link allows, in the figure's unit.
+    pub limit: Option<f64>,
+    /// Repetitions that failed, with the last reason.
+    pub failures: u32,
+    values: Vec<f64>,
+    samples: Distribution,
+    warmup: Distribution,
+    drifts: Vec<f64>,
+    local: Cost,
+    remote: Cost,
+    sent: u64,
+    lost: u64,
+    note: Option<String>,
+}
+
+impl Gathered {
+    /// Nothing yet.
+    pub fn new(cell: Cell, reliable: bool, limit: Option<f64>) -> Self {
+        Self {
+            cell,
+            reliable,
+            limit,
+            failures: 0,
+            values: Vec::new(),
+            samples: Distribution::default(),
+            warmup: Distribution::default(),
+            drifts: Vec::new(),
+            local: Cost::default(),
+            remote: Cost::default(),
+            sent: 0,
+            lost: 0,
+            note: None,
+        }
+    }
+
+    /// Repetitions so far.
+    pub fn repetitions(&self) -> u32 {
+        u32::try_from(self.values.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Adds a repetition.
+    pub fn add(&mut self, asked: &Asked, answered: &Answered) {
+        let (samples, warmup) = match self.cell.experiment {
+            Experiment::Rtt => (&asked.samples, &asked.warmup),
+            Experiment::Stream => (&answered.slices, &answered.warmup),
+        };
+        samples.iter().for_each(|&value| self.samples.record(value.into()));
+        warmup.iter().for_each(|&value| self.warmup.record(value.into()));
+        self.drifts.extend(stats::drift(samples));
+        self.values.push(match self.cell.experiment {
+            Experiment::Rtt => stats::median_of_integers(samples).unwrap_or(0.0) * SCALE,
+            Experiment::Stream if answered.measured_seconds > 0.0 => {
+                answered.measured_bytes as f64 / answered.measured_seconds / 1e6
+            }
+            Experiment::Stream => 0.0,
+        });
+        self.local.add(&asked.cost);
+        self.remote.add(&answered.cost);
+        self.sent += asked.sent;
+        self.lost += match self.cell.experiment {
+            Experiment::Rtt => asked.lost,
+            Experiment::Stream if self.reliable => 0,
+            Experiment::Stream => asked.sent.saturating_sub(answered.messages),
+        };
+        self.note = asked.note.clone().or_else(|| self.note.take());
+    }
+
+    /// Whether another repetition would hardly change the figure.
+    pub fn precise(&self, precision: f64) -> bool {
+        match (stats::median(&self.values), stats::median_interval(&self.values)) {
+            (Some(median), Some(interval)) => {
+                interval.coverage >= CONFIDENCE && interval.relative_half_width(median) <= precision
+            }
+            _ => false,
+        }
+    }
+
+    /// The figures; `None` if no repetition gave any sample.
+    pub fn series(&self, link: &str, precision: f64, timer: &TimerCost) -> Option<Series> {
+        let median = stats::median(&self.values)?;
+        let interval = stats::median_interval(&self.values)?;
+        let summary = self.samples.summary(SCALE)?;
+        let warmup = self.warmup.summary(SCALE);
+        let mut series = Series {
+            experiment: self.cell.experiment,
+            transport: self.cell.transport.clone(),
+            variant: self.cell.variant.clone(),
+            link: link.to_owned(),
+            wait: self.cell.wait,
+            size: self.cell.size,
+            unit: self.cell.experiment.unit().to_owned(),
+            median,
+            ci95: [interval.low, interval.high],
+            coverage: interval.coverage,
+            repetitions: self.values.clone(),
+            p50: summary.p50,
+            p90: summary.p90,
+            p99: summary.p99,
+            p999: summary.p999,
+            min: summary.min,
+            max: summary.max,
+            mean: summary.mean,
+            n: summary.n,
+            warmup: Warmup {
+                n: warmup.map_or(0, |warmup| warmup.n),
+                p50: warmup.map(|warmup| warmup.p50),
+                drift: stats::median(&self.drifts),
+            },
+            cpu_local: self.local.cpu(),
+            cpu_remote: self.remote.cpu(),
+            frames: self.local.tx_frames,
+            syscalls: self.local.syscalls,
+            interrupts: self.local.interrupts,
+            sent: self.sent,
+            lost: self.lost,
+            limit: self.limit,
+            local: self.local,
+            remote: self.remote,
+            note: self.note.clone(),
+            doubts: Vec::new(),
+        };
+        series.doubts = self.doubts(&series, &interval, precision, timer);
+        Some(series)
+    }
+
+    fn doubts(
+        &self,
+        series: &Series,
+        interval: &Interval,
+        precision: f64,
+        timer: &TimerCost,
+    ) -> Vec<String> {
+        let mut doubts = Vec::new();
+        let width = interval.relative_half_width(series.median);
+        if interval.coverage < CONFIDENCE {
+            doubts.push(format!(
+                "few-repetitions: the interval covers only {:.0} %; plan at least 6 repetitions",
+                interval.coverage * 100.0
+            ));
+        } else if width > precision {
+            doubts.push(format!(
+                "wide-interval: +-{:.0} % after {} repetitions; repeat on a quieter machine or raise max_repetitions",
+                width * 100.0,
+                self.values.len()
+            ));
+        }
+        for (end, cost) in [("measuring", &self.local), ("answering", &self.remote)] {
+            self.cpu_doubts(end, cost, &mut doubts);
+        }
+        if series.lost > 0 {
+            doubts.push(format!(
+                "loss: {:.2} % of the messages did not arrive; the figure counts those that did",
+                series.loss() * 100.0
+            ));
+        }
+        if let Some(drift) = series.warmup.drift.filter(|drift| *drift > SETTLED) {
+            doubts.push(format!(
+                "unsettled: within a repetition the figure moved by {:.0} %; plan a longer warmup",
+                drift * 100.0
+            ));
+        }
+        if self.cell.experiment == Experiment::Rtt {
+            let share = timer.median_ns * SCALE / series.p50;
+            if share > TIMER {
+                doubts.push(format!(
+                    "timer: reading the clock is {:.1} % of this figure, not subtracted; compare with figures of this run only",
+                    share * 100.0
+                ));
+            }
+            if series.n < ENOUGH {
+                doubts.push(format!(
+                    "few-samples: p99.9 of {} samples is their largest; plan longer repetitions",
+                    series.n
+                ));
+            }
+        }
+        if self.failures > 0 {
+            doubts.push(format!(
+                "failed: {} repetitions failed and were left out; repeat the run",
+                self.failures
+            ));
+        }
+        doubts
+    }
+
+    fn cpu_doubts(&self, end: &str, cost: &Cost, doubts: &mut Vec<String>) {
+        if cost.seconds > 0.0 && cost.steal / cost.seconds > STEAL && cost.steal > ROUNDING {
+            doubts.push(format!(
+                "steal: a hypervisor withheld {:.1} % of the {end} CPU; repeat on a less loaded host",
+                cost.steal / cost.seconds * 100.0
+            ));
+        }
+        if cost.cpu_others > cost.seconds * OTHERS + ROUNDING {
+            doubts.push(format!(
+                "interference: other threads took {:.0} % of the {end} CPU; stop other work and repeat",
+                cost.cpu_others / cost.seconds.max(f64::MIN_POSITIVE) * 100.0
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{TcpOptions, Wait};
+    use std::time::Duration;
+
+    fn cell(experiment: Experiment) -> Cell {
+        Cell {
+            experiment,
+            transport: "udp".into(),
+            variant: None,
+            tcp: TcpOptions::default(),
+            wait: Wait::Spin,
+            size: 8,
+            measure: Duration::from_secs(1),
+            warmup: Duration::ZERO,
+        }
+    }
+
+    const TIMER: TimerCost = TimerCost { median_ns: 20.0, p99_ns: 30.0 };
+
+    #[test]
+    fn a_quiet_run_of_six_equal_repetitions_raises_no_doubt() {
+        let mut gathered = Gathered::new(cell(Experiment::Rtt), false, None);
+        for _ in 0..6 {
+            let asked = Asked { samples: vec![5000; 1000], sent: 1000, ..Asked::default() };
+            gathered.add(&asked, &Answered::default());
+        }
+        let series = gathered.series("here", 0.05, &TIMER).unwrap();
+        assert_eq!((series.median, series.p50, series.n), (5.0, 5.0, 6000));
+        assert_eq!(series.doubts, Vec::<String>::new());
+        assert!(gathered.precise(0.05));
+    }
+
+    #[test]
+    fn the_goodput_is_the_receivers_and_missing_messages_are_loss() {
+        let mut gathered = Gathered::new(cell(Experiment::Stream), false, None);
+        let asked = Asked { sent: 100, ..Asked::default() };
+        let answered = Answered {
+            messages: 90,
+            measured_bytes: 2_000_000,
+            measured_seconds: 0.5,
+            slices: vec![4000; 10],
+            ..Answered::default()
+        };
+        gathered.add(&asked, &answered);
+        let series = gathered.series("here", 0.05, &TIMER).unwrap();
+        assert_eq!((series.median, series.p50, series.lost), (4.0, 4.0, 10));
+        let codes: Vec<_> =
+            series.doubts.iter().map(|doubt| doubt.split(':').next().unwrap()).collect();
+        assert_eq!(codes, ["few-repetitions", "loss"]);
+    }
+
+    #[test]
+    fn every_disturbance_has_its_code() {
+        let mut gathered = Gathered::new(cell(Experiment::Rtt), false, None);
+        let disturbed = Cost { seconds: 1.0, steal: 0.3, cpu_others: 0.5, ..Cost::default() };
+        for value in [900, 900, 900, 1800, 1800, 1800] {
+            let samples = [vec![value; 8], vec![value * 2; 8]].concat();
+            let asked = Asked { samples, cost: disturbed, ..Asked::default() };
+            gathered.add(&asked, &Answered::default());
+        }
+        gathered.failures = 1;
+        let series = gathered.series("here", 0.05, &TIMER).unwrap();
+        let codes: Vec<_> =
+            series.doubts.iter().map(|doubt| doubt.split(':').next().unwrap()).collect();
+        assert_eq!(
+            codes,
+            [
+                "wide-interval",
+                "steal",
+                "interference",
+                "unsettled",
+                "timer",
+                "few-samples",
+                "failed"
+            ]
+        );
+    }
+}

@@ -1,0 +1,34 @@
+//! The evaluator: what a network really gives, and what it costs.
+//!
+//! A plan (TOML) names transports, message sizes and styles of waiting; [`run::run`] measures them on
+//! a virtual network of its own or between two machines, and gives [`results::Results`], from which
+//! the reports are made. [`cli`] is what the `gigae` program calls.
+//!
+//! One method for all: both ends run the loops of [`probe`] over the channels of [`transport`], with
+//! the clock of [`clock`], the costs of [`cost`] and the statistics of [`stats`]; [`gather`] says what
+//! to doubt. A figure that is not obtained this way does not get into the results.
+//!
+//! What this crate does not do: it changes no setting of a NIC or of the kernel, it generates no load
+//! beyond the bounds of a plan, and its control connection ([`control`]) is authenticated, not secret.
+
+pub mod cli;
+pub mod clock;
+pub mod control;
+pub mod cost;
+pub mod environment;
+pub mod files;
+pub mod gather;
+pub mod nic;
+pub mod plan;
+pub mod probe;
+pub mod report;
+pub mod results;
+pub mod run;
+pub mod serve;
+pub mod site;
+pub mod stage;
+pub mod stats;
+pub mod terminal;
+pub mod transport;
+
+pub use control::ControlError;

@@ -1,0 +1,338 @@
+//! What network interfaces this machine has: the inventory of the papers' Table 1, for today.
+//!
+//! Everything is read in the calling thread's network namespace, by the `SIOCETHTOOL` ioctl, so it
+//! works inside a fabric's node, where `/sys/class/net` shows another namespace. What belongs to the
+//! device and not to the namespace (PCIe lanes, interrupts, NUMA node) comes from
+//! `/sys/bus/pci/devices`. Nothing is changed, and no privilege is needed.
+//!
+//! It does not try XDP out: [`Xdp`] is what the driver announces, and which mode is really reached
+//! only an attempt can say ([`Nic::xdp_mode`], filled in by whoever makes the attempt).
+
+mod ethtool;
+mod pci;
+mod table;
+mod xdp;
+
+use std::fmt;
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+pub use pci::interrupts;
+pub use table::table;
+
+use ethtool::Ethtool;
+
+/// One network interface. What a driver does not tell is `None`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Nic {
+    /// Its name.
+    pub name: String,
+    /// The kernel driver.
+    pub driver: Option<String>,
+    /// The driver's version; the kernel's own version where the driver has none.
+    pub version: Option<String>,
+    /// The firmware's version.
+    pub firmware: Option<String>,
+    /// Where it is plugged in.
+    pub bus: Bus,
+    /// The lanes between it and the processor.
+    pub pcie: Option<Pcie>,
+    /// MAC address, `02:00:00:00:00:01`.
+    pub mac: Option<String>,
+    /// Largest packet in bytes, without the Ethernet header.
+    pub mtu: Option<u32>,
+    /// Link speed in Mbit/s. A virtual interface's is nominal.
+    pub speed_mbit: Option<u32>,
+    /// True for full duplex.
+    pub full_duplex: Option<bool>,
+    /// True when it is switched on and its link carries frames.
+    pub link_up: bool,
+    /// Receive and transmit queues.
+    pub queues: Option<Queues>,
+    /// Descriptors per ring.
+    pub rings: Option<Rings>,
+    /// How long it gathers events before it interrupts.
+    pub coalescing: Option<Coalescing>,
+    /// What it does in the kernel's place.
+    pub offloads: Option<Offloads>,
+    /// Interrupt numbers, as in `/proc/interrupts`; see [`interrupts`].
+    pub irqs: Vec<u32>,
+    /// The NUMA node whose memory it is near to.
+    pub numa_node: Option<u32>,
+    /// What the driver says of XDP (Linux 6.3).
+    pub xdp: Option<Xdp>,
+    /// The XDP mode that a self-test reached, in words; not filled in by [`inventory`].
+    pub xdp_mode: Option<String>,
+}
+
+/// Where an interface is plugged in.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", tag = "kind", content = "address")]
+pub enum Bus {
+    /// A PCI function, by its address.
+    Pci(String),
+    /// A virtio device, by its transport's address.
+    Virtio(String),
+    /// Another bus, by the address that the driver gives.
+    Other(String),
+    /// None: made by software.
+    #[default]
+    Virtual,
+}
+
+/// A PCI Express link, as `lspci -vv` shows in `LnkSta` and `LnkCap`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pcie {
+    /// Speed per lane now, for example `8.0 GT/s`.
+    pub speed: String,
+    /// Lanes in use now.
+    pub width: u32,
+    /// The device's highest speed per lane.
+    pub max_speed: String,
+    /// The device's lanes.
+    pub max_width: u32,
+}
+
+/// A setting and how far it goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Level {
+    /// As set.
+    pub current: u32,
+    /// At most; 0 where the driver has none of the kind.
+    pub max: u32,
+}
+
+/// Queues, `ethtool -l`. A combined queue receives and transmits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Queues {
+    /// Only receiving.
+    pub rx: Level,
+    /// Only transmitting.
+    pub tx: Level,
+    /// Both.
+    pub combined: Level,
+}
+
+/// Descriptors per ring, `ethtool -g`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rings {
+    /// Receive ring.
+    pub rx: Level,
+    /// Transmit ring.
+    pub tx: Level,
+}
+
+/// Interrupt coalescing, `ethtool -c`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Coalescing {
+    /// Microseconds from a received frame to its interrupt, at most.
+    pub rx_usecs: u32,
+    /// Received frames that cause an interrupt before that; 0: no such limit.
+    pub rx_frames: u32,
+    /// Microseconds from a transmitted frame to its interrupt, at most.
+    pub tx_usecs: u32,
+    /// Transmitted frames that cause an interrupt before that; 0: no such limit.
+    pub tx_frames: u32,
+    /// The driver moves the receive settings by load.
+    pub adaptive_rx: bool,
+    /// The driver moves the transmit settings by load.
+    pub adaptive_tx: bool,
+}
+
+/// Offloads that are on, `ethtool -k`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Offloads {
+    /// TCP segmentation by the device.
+    pub tso: bool,
+    /// Segmentation late in the kernel.
+    pub gso: bool,
+    /// Joining received frames early in the kernel.
+    pub gro: bool,
+    /// Joining received frames by the device.
+    pub lro: bool,
+    /// UDP segmentation by the device.
+    pub udp_segmentation: bool,
+    /// Checking received checksums.
+    pub rx_checksum: bool,
+    /// Computing checksums of what is sent.
+    pub tx_checksum: bool,
+    /// Gathering a frame from several pieces of memory.
+    pub scatter_gather: bool,
+    /// Hashing flows onto receive queues.
+    pub rx_hash: bool,
+    /// Steering flows by rules.
+    pub ntuple: bool,
+    /// VLAN tags are taken off on receive.
+    pub rx_vlan: bool,
+    /// VLAN tags are put in on transmit.
+    pub tx_vlan: bool,
+}
+
+/// What the driver announces of XDP: the `xdp-features` of the kernel's netdev netlink family.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Xdp {
+    /// Programs run in the driver (native mode).
+    pub native: bool,
+    /// They may redirect frames, as `AF_XDP` needs.
+    pub redirect: bool,
+    /// `AF_XDP` without a copy.
+    pub zero_copy: bool,
+    /// Frames of several buffers on receive.
+    pub rx_multi_buffer: bool,
+    /// Frames of several buffers on transmit of redirected frames.
+    pub tx_multi_buffer: bool,
+    /// Most buffers of a zero-copy frame.
+    pub zero_copy_segments: Option<u32>,
+}
+
+/// Why the inventory could not be taken; one line each.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum NicError {
+    /// There is no interface of this name.
+    Unknown {
+        /// The name asked for.
+        name: String,
+        /// Those that exist.
+        existing: Vec<String>,
+    },
+    /// The kernel refused something.
+    System {
+        /// What was attempted.
+        what: &'static str,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}
+
+impl fmt::Display for NicError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NicError::Unknown { name, existing } => {
+                write!(
+                    f,
+                    "there is no interface {name:?} here; choose one of: {}",
+                    existing.join(", ")
+                )
+            }
+            NicError::System { what, source } => write!(f, "{what}: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for NicError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            NicError::Unknown { .. } => None,
+            NicError::System { source, .. } => Some(source),
+        }
+    }
+}
+
+/// Describes the interface `iface`, or all Ethernet interfaces of the calling thread's network
+/// namespace, sorted by name (the loopback only when asked for).
+///
+/// Costs about fifteen system calls per interface and a look into `/sys/bus/pci`.
+pub fn inventory(iface: Option<&str>) -> Result<Vec<Nic>, NicError> {
+    let system = |what| move |source| NicError::System { what, source };
+    let mut existing = interfaces().map_err(system("listing the interfaces"))?;
+    existing.sort();
+    let socket = Ethtool::new().map_err(system("opening a socket for ethtool"))?;
+    match iface {
+        Some(name) if !existing.iter().any(|other| other == name) => {
+            Err(NicError::Unknown { name: name.to_owned(), existing })
+        }
+        Some(name) => Ok(vec![describe(&socket, name)]),
+        None => Ok(existing
+            .iter()
+            .filter(|name| socket.is_ethernet(name))
+            .map(|name| describe(&socket, name))
+            .collect()),
+    }
+}
+
+/// Names in `/proc/thread-self/net/dev` (proc(5)), which follows the thread's namespace.
+fn interfaces() -> io::Result<Vec<String>> {
+    Ok(names(&std::fs::read_to_string("/proc/thread-self/net/dev")?))
+}
+
+fn names(table: &str) -> Vec<String> {
+    // Two lines of headings; a name may itself hold colons (aliases), but never after the last.
+    let lines = table.lines().skip(2);
+    lines.filter_map(|line| Some(line.rsplit_once(':')?.0.trim().to_owned())).collect()
+}
+
+/// Every question that a driver does not answer leaves its part empty.
+fn describe(socket: &Ethtool, name: &str) -> Nic {
+    let info = socket.driver(name).unwrap_or_default();
+    let device = pci::find(&info.bus);
+    let link = socket.link(name).unwrap_or_default();
+    let virtio = info.driver.as_deref() == Some("virtio_net");
+    Nic {
+        name: name.to_owned(),
+        bus: match (&device, info.bus) {
+            (_, Some(address)) if virtio => Bus::Virtio(address),
+            (Some(_), Some(address)) => Bus::Pci(address),
+            (None, Some(address)) => Bus::Other(address),
+            (_, None) => Bus::Virtual,
+        },
+        driver: info.driver,
+        version: info.version,
+        firmware: info.firmware,
+        pcie: device.as_deref().and_then(pci::lanes),
+        mac: socket.mac(name),
+        mtu: socket.mtu(name),
+        speed_mbit: link.speed_mbit,
+        full_duplex: link.full_duplex,
+        link_up: socket.is_running(name),
+        queues: socket.queues(name),
+        rings: socket.rings(name),
+        coalescing: socket.coalescing(name),
+        offloads: socket.offloads(name),
+        irqs: device.as_deref().map(pci::irqs).unwrap_or_default(),
+        numa_node: device.as_deref().and_then(pci::numa_node),
+        xdp: socket.index(name).and_then(xdp::features),
+        xdp_mode: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_taken_from_the_table_of_interfaces() {
+        let table = "Inter-|   Receive\n face |bytes\n    lo: 1 2\nenp1s0f0np0: 3\n  eth0:1: 4\n";
+        assert_eq!(names(table), ["lo", "enp1s0f0np0", "eth0:1"]);
+    }
+
+    #[test]
+    fn an_unknown_interface_is_refused_with_the_list_of_those_that_exist() {
+        let message = inventory(Some("gigae-none")).unwrap_err().to_string();
+        assert!(message.contains("gigae-none") && message.contains("lo"), "{message}");
+        assert!(!message.contains('\n'), "{message}");
+    }
+
+    #[test]
+    fn the_loopback_is_described_when_asked_for() {
+        let nic = inventory(Some("lo")).unwrap().remove(0);
+        assert_eq!((nic.name.as_str(), &nic.bus, nic.pcie), ("lo", &Bus::Virtual, None));
+        assert!(nic.offloads.unwrap().tso);
+        assert!(nic.mtu.unwrap() >= 1500);
+        assert!(inventory(None).unwrap().iter().all(|nic| nic.name != "lo"));
+    }
+
+    #[test]
+    fn a_description_survives_json() {
+        let nic = Nic { bus: Bus::Pci("0000:01:00.0".into()), ..Nic::default() };
+        let text = serde_json::to_string(&nic).unwrap();
+        assert!(text.contains(r#""bus":{"kind":"pci","address":"0000:01:00.0"}"#), "{text}");
+        assert_eq!(serde_json::from_str::<Nic>(&text).unwrap(), nic);
+        let bus = serde_json::to_string(&Bus::Virtual).unwrap();
+        assert_eq!(serde_json::from_str::<Bus>(&bus).unwrap(), Bus::Virtual);
+    }
+}

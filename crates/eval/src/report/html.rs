@@ -1,0 +1,285 @@
+//! `report.html`: one self-contained file, without scripts and without anything from a network.
+
+use super::svg::{self, Chart, Line, Point, escape};
+use super::tables::{self, Table};
+use crate::plan::{Experiment, Wait};
+use crate::results::{Results, Series};
+use std::fmt::Write;
+
+const STYLE: &str = include_str!("style.css");
+
+/// Colours and markers by transport, so that a transport looks the same in every figure; those that
+/// are not named here share the last ones.
+const LOOKS: [&str; 4] = ["gigae", "xdp", "packet", "tcp"];
+
+/// The page.
+pub fn page(results: &Results) -> String {
+    let mut page =
+        String::from("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");
+    page.push_str("<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">");
+    // An icon of its own keeps browsers from asking the server of the page for one.
+    page.push_str("<link rel=\"icon\" href=\"data:,\">");
+    let _ = write!(
+        page,
+        "<title>gigae: {}</title><style>{STYLE}</style></head><body><main>",
+        escape(&results.plan.name)
+    );
+    head(results, &mut page);
+    ratios(results, &mut page);
+    for link in results.links() {
+        link_figures(results, link, &mut page);
+    }
+    for table in [tables::limit_table(results), tables::call_table(results)].into_iter().flatten() {
+        section(&table, &mut page);
+    }
+    section(&tables::cost_table(results), &mut page);
+    doubts(results, &mut page);
+    environment(results, &mut page);
+    method(results, &mut page);
+    page.push_str("</main></body></html>\n");
+    page
+}
+
+fn head(results: &Results, page: &mut String) {
+    let environment = &results.environment;
+    let _ = write!(
+        page,
+        "<h1>What this network gives</h1><p class=\"lead\">{}</p><p class=\"soft\">{} · {} · Linux {} · {} ({}), MTU {} · gigae {} ({}) · {:.0} s</p>",
+        escape(&results.plan.about),
+        escape(&environment.date),
+        escape(&environment.cpu),
+        escape(&environment.kernel),
+        escape(&environment.nic),
+        escape(&environment.driver),
+        environment.mtu,
+        escape(&environment.gigae),
+        escape(&environment.git),
+        environment.duration
+    );
+}
+
+fn ratios(results: &Results, page: &mut String) {
+    let ratios = tables::ratios(results);
+    if ratios.is_empty() {
+        return;
+    }
+    page.push_str("<h2>Ratios</h2><p class=\"soft\">Of figures of this one run; beside them those of GigaE PM II (1999), which asked the same question.</p>");
+    for link in results.links() {
+        let here: Vec<_> = ratios.iter().filter(|ratio| ratio.link == link).collect();
+        if here.is_empty() {
+            continue;
+        }
+        let _ = write!(page, "<h3>Link {}</h3><div class=\"cards\">", escape(link));
+        for ratio in here {
+            let _ = write!(
+                page,
+                "<div class=\"card\"><span>{}</span><b>{}</b><span class=\"soft\">{}; 1999: {} ({})</span></div>",
+                escape(&ratio.what),
+                escape(&ratio.say(ratio.ours)),
+                escape(&ratio.at),
+                escape(&ratio.say(ratio.paper)),
+                escape(ratio.source)
+            );
+        }
+        page.push_str("</div>");
+    }
+    table(&tables::ratio_table(results), "left", page);
+}
+
+fn link_figures(results: &Results, link: &str, page: &mut String) {
+    let rate = results
+        .environment
+        .link
+        .iter()
+        .find(|entry| entry.name == link)
+        .and_then(|entry| entry.rate);
+    let said = rate.map_or("as fast as it goes".into(), |rate| format!("{} Mbit/s", rate / 1e6));
+    let _ = write!(page, "<h2>Link {}, {said}</h2><div class=\"figures\">", escape(link));
+    for experiment in [Experiment::Stream, Experiment::Rtt] {
+        for wait in [Wait::Spin, Wait::Sleep, Wait::Adaptive] {
+            let series: Vec<&Series> = results.of(experiment, link, wait).collect();
+            if !series.is_empty() {
+                figure(results, &series, rate, page);
+            }
+        }
+    }
+    page.push_str("</div><details><summary>The figures as numbers</summary>");
+    for numbers in tables::figure_tables(results) {
+        if numbers.title.ends_with(&format!("({link})")) {
+            let _ = write!(
+                page,
+                "<h3>{}</h3><p class=\"soft\">{}</p>",
+                escape(&numbers.title),
+                escape(&numbers.note)
+            );
+            table(&numbers, "", page);
+        }
+    }
+    page.push_str("</details>");
+}
+
+fn figure(results: &Results, series: &[&Series], rate: Option<f64>, page: &mut String) {
+    let (experiment, wait) = (series[0].experiment, series[0].wait.name());
+    let (title, unit) = match experiment {
+        Experiment::Rtt => (format!("Round trip over message size, {wait}"), "microseconds"),
+        Experiment::Stream => {
+            (format!("Bandwidth over message size, {wait}"), "MB/s at the receiver")
+        }
+    };
+    let level = rate
+        .filter(|_| experiment == Experiment::Stream)
+        .map(|rate| (rate / 8e6, format!("link rate {} MB/s", tables::short(rate / 8e6))));
+    let lines: Vec<Line> = tables::labels(series.iter().copied())
+        .into_iter()
+        .map(|name| {
+            let mut points: Vec<Point> =
+                series.iter().filter(|one| one.label() == name).map(|one| point(one)).collect();
+            points.sort_by(|a, b| a.size.total_cmp(&b.size));
+            Line { style: look(results, &name), name, points }
+        })
+        .collect();
+    let _ =
+        write!(page, "<figure><figcaption>{}</figcaption><ul class=\"legend\">", escape(&title));
+    for line in &lines {
+        let _ = write!(page, "<li>{}{}</li>", svg::key(line.style), escape(&line.name));
+    }
+    page.push_str("</ul>");
+    // The papers' axis ends at the link's rate; without one, rates span three decades.
+    let log = experiment == Experiment::Rtt || rate.is_none();
+    let chart = Chart { title, unit: unit.into(), log, level, lines };
+    page.push_str(&chart.svg());
+    page.push_str("</figure>");
+}
+
+fn point(series: &Series) -> Point {
+    let tip = format!(
+        "{}, {} B: {} {} (95 % interval {} to {}; p99 {})",
+        series.label(),
+        series.size,
+        tables::short(series.median),
+        series.unit,
+        tables::short(series.ci95[0]),
+        tables::short(series.ci95[1]),
+        tables::short(series.p99)
+    );
+    Point {
+        size: series.size as f64,
+        value: series.median,
+        low: series.ci95[0],
+        high: series.ci95[1],
+        tip,
+    }
+}
+
+/// Number of a transport's colour and marker.
+fn look(results: &Results, label: &str) -> usize {
+    let all = tables::labels(results.series.iter());
+    let named = |label: &str| LOOKS.iter().position(|look| label.split(' ').next() == Some(look));
+    let is_reference =
+        tables::reference_tcp(results).is_some_and(|tcp| label == format!("tcp {tcp}"));
+    match named(label) {
+        Some(3) if !is_reference => 4,
+        Some(style) => style,
+        None => {
+            let others = all.iter().filter(|other| named(other).is_none());
+            5 + others.take_while(|other| *other != label).count() % 3
+        }
+    }
+}
+
+fn section(content: &Table, page: &mut String) {
+    if content.rows.is_empty() {
+        return;
+    }
+    let _ = write!(
+        page,
+        "<h2>{}</h2><p class=\"soft\">{}</p>",
+        escape(&content.title),
+        escape(&content.note)
+    );
+    table(content, "", page);
+}
+
+fn table(content: &Table, class: &str, page: &mut String) {
+    let _ =
+        write!(page, "<div class=\"scroll\" tabindex=\"0\"><table class=\"{class}\"><thead><tr>");
+    // Words are flush left, figures right.
+    let words = |column: usize| {
+        let mut cells = content.rows.iter().map(|row| &row[column]);
+        cells.any(|cell| cell.chars().next().is_some_and(char::is_alphabetic))
+    };
+    let side: Vec<&str> = (0..content.header.len())
+        .map(|column| if words(column) { " class=\"t\"" } else { "" })
+        .collect();
+    for (name, side) in content.header.iter().zip(&side) {
+        let _ = write!(page, "<th scope=\"col\"{side}>{}</th>", escape(name));
+    }
+    page.push_str("</tr></thead><tbody>");
+    for row in &content.rows {
+        page.push_str("<tr>");
+        for (cell, side) in row.iter().zip(&side) {
+            let _ = write!(page, "<td{side}>{}</td>", escape(cell));
+        }
+        page.push_str("</tr>");
+    }
+    page.push_str("</tbody></table></div>");
+}
+
+fn doubts(results: &Results, page: &mut String) {
+    page.push_str("<h2>Doubts</h2>");
+    let doubts = tables::doubts(results);
+    if doubts.is_empty() {
+        page.push_str("<p>None.</p>");
+        return;
+    }
+    page.push_str("<ul class=\"doubts\">");
+    for (doubt, figures) in doubts {
+        let _ = write!(page, "<li>{}", escape(&doubt));
+        if !figures.is_empty() {
+            let _ = write!(
+                page,
+                "<details><summary>{} figures</summary><ul class=\"soft\">",
+                figures.len()
+            );
+            for figure in figures {
+                let _ = write!(page, "<li>{}</li>", escape(&figure));
+            }
+            page.push_str("</ul></details>");
+        }
+        page.push_str("</li>");
+    }
+    page.push_str("</ul>");
+}
+
+fn environment(results: &Results, page: &mut String) {
+    page.push_str("<h2>Environment</h2><div class=\"scroll\"><table class=\"left wrap\"><tbody>");
+    for (name, value) in tables::environment_rows(results) {
+        let _ = write!(
+            page,
+            "<tr><th scope=\"row\">{}</th><td>{}</td></tr>",
+            escape(&name),
+            escape(&value)
+        );
+    }
+    page.push_str("</tbody></table></div>");
+}
+
+fn method(results: &Results, page: &mut String) {
+    page.push_str("<h2>Method</h2>");
+    for paragraph in METHOD {
+        let _ = write!(page, "<p>{}</p>", escape(paragraph));
+    }
+    let _ = write!(
+        page,
+        "<p>To repeat it:</p><pre><code>{}</code></pre>",
+        escape(&results.environment.command)
+    );
+}
+
+/// How the figures come about; the same sentences in every report.
+pub(super) const METHOD: &[&str] = &[
+    "All transports run through the same loops and the same clock (CLOCK_MONOTONIC). A round trip is a message of the given length and its echo of the same length, one at a time; it is never halved and called latency. A stream's figure is the receiver's: bytes that arrived after the warm-up, over the time until the last of them.",
+    "Repetitions of all figures are made in random order, round by round. The figure is the median over the repetitions, with a confidence interval from order statistics, which assumes no distribution; percentiles are of all samples together. The warm-up is discarded and kept in results.json.",
+    "Spin: both ends look again and again and never sleep. Sleep: both sleep in the kernel until something arrives. Both ends are pinned to one CPU each; on one machine to different ones.",
+    "CPU is the measuring thread's time plus the interrupt time of its CPU, at most one CPU. System calls are counted by the loops themselves, frames by the device, interrupts by the kernel. What producing and reading the data would cost the application is in no figure.",
+];

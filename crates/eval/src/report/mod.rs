@@ -1,0 +1,9 @@
+//! Reports: pure functions of the results.
+//!
+//! Nothing here measures, reads a file or knows a clock; the same `results.json` always gives the
+//! same report.
+
+pub mod html;
+pub mod markdown;
+mod svg;
+pub mod tables;

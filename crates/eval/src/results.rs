@@ -1,0 +1,180 @@
+//! The results of a run: plain data, written as `results.json` and read back by the reports.
+//!
+//! The form is fixed by `schema/gigae.eval.1.json`. Whatever a report shows comes from here.
+
+use crate::cost::Cost;
+use crate::environment::Environment;
+use crate::plan::{Experiment, Plan, Wait};
+use serde::{Deserialize, Serialize};
+
+/// Name and version of the form.
+pub const SCHEMA: &str = "gigae.eval/1";
+
+/// All of a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Results {
+    /// Always [`SCHEMA`].
+    pub schema: String,
+    /// The conditions.
+    pub environment: Environment,
+    /// The plan that was carried out.
+    pub plan: Plan,
+    /// One entry per point of a curve.
+    pub series: Vec<Series>,
+    /// What was planned and could not be measured.
+    pub skipped: Vec<Skipped>,
+    /// Doubts about the run as a whole, each a code, a colon and what to do.
+    pub doubts: Vec<String>,
+}
+
+/// One point: an experiment with one transport, one style of waiting and one size on one link.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Series {
+    /// What was measured.
+    pub experiment: Experiment,
+    /// The transport.
+    pub transport: String,
+    /// Which setting of it, where it has several.
+    pub variant: Option<String>,
+    /// Name of the link.
+    pub link: String,
+    /// How both ends waited.
+    pub wait: Wait,
+    /// Payload in bytes.
+    pub size: usize,
+    /// Unit of all figures: `us` (round trips) or `MB/s` (10^6 bytes per second).
+    pub unit: String,
+    /// The figure to quote: median over the repetitions (of a repetition's median round trip, or of its goodput).
+    pub median: f64,
+    /// Confidence interval of `median`, from order statistics: lower and upper end.
+    pub ci95: [f64; 2],
+    /// What `ci95` really covers; less than 0.95 for fewer than six repetitions.
+    pub coverage: f64,
+    /// The figure of each repetition, in the order in which they were made.
+    pub repetitions: Vec<f64>,
+    /// Median of all samples: round trips, or rates of a stream's 10 ms slices.
+    pub p50: f64,
+    /// 90th percentile of all samples.
+    pub p90: f64,
+    /// 99th percentile of all samples.
+    pub p99: f64,
+    /// 99.9th percentile of all samples.
+    pub p999: f64,
+    /// Smallest sample.
+    pub min: f64,
+    /// Largest sample.
+    pub max: f64,
+    /// Mean of all samples.
+    pub mean: f64,
+    /// Number of samples.
+    pub n: u64,
+    /// The discarded warm-up.
+    pub warmup: Warmup,
+    /// CPU seconds per second of the measuring (sending) end.
+    pub cpu_local: f64,
+    /// CPU seconds per second of the answering (receiving) end.
+    pub cpu_remote: f64,
+    /// Frames that the measuring end's device sent.
+    pub frames: u64,
+    /// System calls that the measuring end made.
+    pub syscalls: u64,
+    /// Interrupts of the measuring end's device (see the environment for what is counted).
+    pub interrupts: u64,
+    /// Messages that the measuring end sent in all, warm-up included.
+    pub sent: u64,
+    /// Of them, those that were lost (unreliable transports).
+    pub lost: u64,
+    /// Goodput that the shaped link allows for this payload and its headers, in `unit`.
+    pub limit: Option<f64>,
+    /// All costs of the measuring end, added up over the repetitions.
+    pub local: Cost,
+    /// All costs of the answering end.
+    pub remote: Cost,
+    /// What the transport says about itself: congestion control, socket buffers, XDP mode.
+    pub note: Option<String>,
+    /// Doubts about this figure, each a code, a colon and what to do.
+    pub doubts: Vec<String>,
+}
+
+/// What was discarded before the measured part of the repetitions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Warmup {
+    /// Samples.
+    pub n: u64,
+    /// Their median, in the figure's unit; absent without samples.
+    pub p50: Option<f64>,
+    /// By how much the last quarter of the measured part differs from the first (median over the repetitions).
+    pub drift: Option<f64>,
+}
+
+/// Something that was planned and not measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Skipped {
+    /// The link.
+    pub link: String,
+    /// The transport.
+    pub transport: String,
+    /// Which of its cells; all if absent.
+    pub what: Option<String>,
+    /// Why.
+    pub reason: String,
+}
+
+impl Results {
+    /// Reads `results.json`; the error is one line.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let results: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        if results.schema == SCHEMA {
+            Ok(results)
+        } else {
+            Err(format!("schema '{}' is not '{SCHEMA}'", results.schema))
+        }
+    }
+
+    /// The text of `results.json`.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("results are plain data");
+        text.push('\n');
+        text
+    }
+
+    /// Names of the links, in the order measured.
+    pub fn links(&self) -> Vec<&str> {
+        self.environment.link.iter().map(|link| link.name.as_str()).collect()
+    }
+
+    /// The series of one figure.
+    pub fn of<'a>(
+        &'a self,
+        experiment: Experiment,
+        link: &'a str,
+        wait: Wait,
+    ) -> impl Iterator<Item = &'a Series> + 'a {
+        self.series.iter().filter(move |series| {
+            series.experiment == experiment && series.link == link && series.wait == wait
+        })
+    }
+}
+
+impl Series {
+    /// The transport with its variant.
+    pub fn label(&self) -> String {
+        crate::plan::label(&self.transport, self.variant.as_deref())
+    }
+
+    /// Sending system calls per frame that the device sent (003, table 3, the other way round);
+    /// `None` without frames.
+    pub fn calls_per_frame(&self) -> Option<f64> {
+        (self.local.tx_frames > 0)
+            .then(|| self.local.send_calls as f64 / self.local.tx_frames as f64)
+    }
+
+    /// Share of the sent messages that were lost.
+    pub fn loss(&self) -> f64 {
+        if self.sent == 0 { 0.0 } else { self.lost as f64 / self.sent as f64 }
+    }
+}

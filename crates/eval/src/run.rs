@@ -1,0 +1,526 @@
+//! A run: all cells of a plan, in random order, on every link of it.
+//!
+//! The order is that of a randomised block design: in each round every cell has one repetition, in
+//! an order drawn anew from the plan's seed, so that whatever changes over time (temperature,
+//! neighbours) hits all cells alike. After the planned repetitions, only cells whose interval is
+//! still too wide go on. Nothing is written here; the caller has the results or one error.
+
+use crate::clock;
+use crate::control::{Key, Reply, Request};
+use crate::cost::{self, Baseline, Meter};
+use crate::environment::{self, EndEnvironment, Environment, LinkEnvironment};
+use crate::gather::Gathered;
+use crate::plan::{Cell, Experiment, LinkPlan, Plan};
+use crate::probe::{Answered, Asked, GRACE, ProbeError, Signals};
+use crate::results::{Results, SCHEMA, Series, Skipped};
+use crate::stage::{Stage, StageError};
+use crate::transport::{self, JOIN_TIMEOUT, Side, Task, TransportError};
+use crate::{ControlError, site};
+use std::ffi::OsString;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// A cell whose repetitions fail this often is given up: once may be an accident.
+const MOST_FAILURES: u32 = 2;
+
+/// How long the idle machine is watched on each link.
+const BASELINE: Duration = Duration::from_millis(300);
+
+/// Time for short answers over the control connection.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// The name of the link between two machines.
+const NETWORK: &str = "network";
+
+/// What to run and where.
+pub struct Config {
+    /// What to measure.
+    pub plan: Plan,
+    /// The other machine; `None` lays virtual networks.
+    pub peer: Option<Peer>,
+    /// Command line of the serving end on a virtual network.
+    pub serve: Vec<OsString>,
+    /// Command line of this run, for the record.
+    pub command: String,
+}
+
+/// Another machine.
+pub struct Peer {
+    /// Host or address of its control connection.
+    pub host: String,
+    /// This end's interface towards it.
+    pub nic: String,
+    /// The shared key.
+    pub key: Key,
+}
+
+/// Hears how far a run is.
+pub trait Progress {
+    /// There are `total` repetitions in all as far as is known, of which `done` are done; `next` is next.
+    fn step(&mut self, done: u64, total: u64, next: &str);
+}
+
+/// A run ended without results. The text is one line and says what to do.
+#[derive(Debug)]
+pub enum RunError {
+    /// No place to measure.
+    Stage(StageError),
+    /// The control connection failed.
+    Control(ControlError),
+    /// The serving end answered something unexpected.
+    Refused(String),
+    /// The counters of the kernel could not be read.
+    Counters(std::io::Error),
+    /// The plan holds nothing that can be measured here.
+    Nothing(String),
+    /// The user interrupted it.
+    Interrupted,
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stage(error) => error.fmt(f),
+            Self::Control(error) => error.fmt(f),
+            Self::Refused(reason) => write!(f, "the answering end refused: {reason}"),
+            Self::Counters(error) => {
+                write!(f, "cannot read the counters below /proc: {error}; mount /proc")
+            }
+            Self::Nothing(reason) => write!(f, "nothing was measured: {reason}"),
+            Self::Interrupted => {
+                f.write_str("interrupted; nothing was written and nothing is left behind")
+            }
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+impl From<StageError> for RunError {
+    fn from(error: StageError) -> Self {
+        Self::Stage(error)
+    }
+}
+
+impl From<ControlError> for RunError {
+    fn from(error: ControlError) -> Self {
+        Self::Control(error)
+    }
+}
+
+/// Carries out a plan. Takes as long as the plan says; `interrupted` ends it within milliseconds.
+pub fn run(
+    config: &Config,
+    interrupted: &AtomicBool,
+    progress: &mut dyn Progress,
+) -> Result<Results, RunError> {
+    let (date, begin) = (environment::now(), Instant::now());
+    let mut running = Running {
+        plan: &config.plan,
+        timer: clock::timer_cost(),
+        random: oorandom::Rand32::new(config.plan.seed),
+        interrupted,
+        progress,
+        done: 0,
+        total: 0,
+        links: Vec::new(),
+        series: Vec::new(),
+        skipped: Vec::new(),
+    };
+    let links = planned_links(config);
+    running.total =
+        links.iter().map(|(name, link)| running.planned(name.as_deref(), link.mtu as usize)).sum();
+    for (name, link) in &links {
+        let stage = match &config.peer {
+            None => Stage::fabric(link, &config.serve)?,
+            Some(peer) => Stage::network(&peer.host, &peer.nic, &peer.key)?,
+        };
+        running.link(stage, name.as_deref())?;
+    }
+    if running.series.is_empty() {
+        let reason =
+            running.skipped.first().map_or("the plan is empty here", |skipped| &skipped.reason);
+        return Err(RunError::Nothing(reason.to_owned()));
+    }
+    Ok(running.results(config, date, begin.elapsed()))
+}
+
+/// The links that experiments name; between machines the one there is, whose MTU is yet unknown.
+fn planned_links(config: &Config) -> Vec<(Option<String>, LinkPlan)> {
+    if config.peer.is_some() {
+        return vec![(None, LinkPlan { rate_mbit: None, mtu: 1500, buffer: None })];
+    }
+    let used = |name: &String| {
+        config.plan.experiment.iter().any(|experiment| experiment.links.contains(name))
+    };
+    let links = config.plan.link.iter().filter(|(name, _)| used(name));
+    links.map(|(name, link)| (Some(name.clone()), link.clone())).collect()
+}
+
+struct Running<'a> {
+    plan: &'a Plan,
+    timer: clock::TimerCost,
+    random: oorandom::Rand32,
+    interrupted: &'a AtomicBool,
+    progress: &'a mut dyn Progress,
+    done: u64,
+    total: u64,
+    links: Vec<LinkEnvironment>,
+    series: Vec<Series>,
+    skipped: Vec<Skipped>,
+}
+
+/// Why a repetition gave nothing.
+enum Failure {
+    /// The whole run ends.
+    Fatal(RunError),
+    /// This transport does not work on this link at all.
+    Unavailable(String),
+    /// This repetition did not work.
+    Repetition(String),
+}
+
+impl From<ControlError> for Failure {
+    fn from(error: ControlError) -> Self {
+        Self::Fatal(error.into())
+    }
+}
+
+impl From<ProbeError> for Failure {
+    fn from(error: ProbeError) -> Self {
+        match error {
+            ProbeError::Interrupted => Self::Fatal(RunError::Interrupted),
+            ProbeError::Counters(error) => Self::Fatal(RunError::Counters(error)),
+            ProbeError::Transport(error) => error.into(),
+            ProbeError::Silent(_) => Self::Repetition(error.to_string()),
+        }
+    }
+}
+
+impl From<TransportError> for Failure {
+    fn from(error: TransportError) -> Self {
+        match error {
+            TransportError::Unavailable(reason) => Self::Unavailable(reason),
+            other => Self::Repetition(other.to_string()),
+        }
+    }
+}
+
+impl Running<'_> {
+    fn planned(&self, link: Option<&str>, mtu: usize) -> u64 {
+        self.plan.cells(link, mtu).len() as u64 * u64::from(self.plan.repetitions)
+    }
+
+    /// Measures everything on one link.
+    fn link(&mut self, mut stage: Stage, planned: Option<&str>) -> Result<(), RunError> {
+        let name = planned.unwrap_or(NETWORK);
+        let before = allowed()?;
+        let environment = self.describe(&mut stage, name)?;
+        self.links.push(environment);
+        let cells = self.plan.cells(planned, stage.site.mtu);
+        let mut gathered: Vec<Gathered> = cells
+            .into_iter()
+            .map(|cell| {
+                let transport = transport::by_name(&cell.transport).expect("the plan was checked");
+                let limit = limit(&stage, transport, &cell);
+                Gathered::new(cell, transport.reliable(), limit)
+            })
+            .collect();
+        let outcome = self.rounds(&mut stage, name, &mut gathered);
+        unpin(&before);
+        outcome.map_err(|error| match (error, stage.last_words()) {
+            (RunError::Control(_), Some(words)) => RunError::Stage(StageError::Serve(words)),
+            (error, _) => error,
+        })?;
+        for cell in &gathered {
+            if let Some(series) = cell.series(name, self.plan.precision, &self.timer) {
+                self.series.push(series);
+            }
+        }
+        Ok(())
+    }
+
+    fn describe(&mut self, stage: &mut Stage, name: &str) -> Result<LinkEnvironment, RunError> {
+        let remote = match stage.session.ask(&Request::Describe, ANSWER)? {
+            Reply::Description(remote) => *remote,
+            other => return Err(unexpected(&other)),
+        };
+        stage.session.send(&Request::Baseline(u64::try_from(BASELINE.as_millis()).unwrap_or(0)))?;
+        let idle_local = cost::baseline(BASELINE).map_err(RunError::Counters)?;
+        let idle_remote: Baseline = match stage.session.receive(ANSWER)? {
+            Reply::Baseline(baseline) => baseline,
+            other => return Err(unexpected(&other)),
+        };
+        let local: EndEnvironment = environment::describe(&stage.site);
+        let fabric = stage.fabric.as_ref();
+        Ok(LinkEnvironment {
+            name: name.to_owned(),
+            kind: if fabric.is_some() { "fabric" } else { NETWORK }.to_owned(),
+            rate: fabric.and_then(|fabric| Some(fabric.rate()?.bits() as f64)),
+            mtu: stage.site.mtu,
+            switch_buffer: fabric.and_then(|fabric| fabric.rate().map(|_| fabric.config().buffer)),
+            local,
+            remote,
+            idle_local,
+            idle_remote,
+        })
+    }
+
+    /// Round after round over all cells that still need repetitions.
+    fn rounds(
+        &mut self,
+        stage: &mut Stage,
+        link: &str,
+        cells: &mut [Gathered],
+    ) -> Result<(), RunError> {
+        for round in 0..self.plan.max_repetitions {
+            let wanted = |cell: &Gathered| {
+                cell.failures < MOST_FAILURES
+                    && (round < self.plan.repetitions || !cell.precise(self.plan.precision))
+            };
+            let mut order: Vec<usize> =
+                (0..cells.len()).filter(|&index| wanted(&cells[index])).collect();
+            self.shuffle(&mut order);
+            if round >= self.plan.repetitions {
+                self.total += order.len() as u64;
+            }
+            for index in order {
+                // A transport may have turned out to be unavailable in this very round.
+                if cells[index].failures < MOST_FAILURES {
+                    self.progress.step(self.done, self.total, &title(link, &cells[index].cell));
+                    self.cell(stage, link, cells, index)?;
+                }
+                self.done += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Fisher and Yates.
+    fn shuffle(&mut self, order: &mut [usize]) {
+        for last in (1..order.len()).rev() {
+            let end = u32::try_from(last + 1).expect("plans have few cells");
+            order.swap(last, self.random.rand_range(0..end) as usize);
+        }
+    }
+
+    /// One repetition of one cell, and what to make of its failure.
+    fn cell(
+        &mut self,
+        stage: &mut Stage,
+        link: &str,
+        cells: &mut [Gathered],
+        index: usize,
+    ) -> Result<(), RunError> {
+        if self.interrupted.load(Ordering::Relaxed) {
+            return Err(RunError::Interrupted);
+        }
+        let outcome = repetition(stage, &cells[index].cell, self.interrupted);
+        // Whatever failed may have failed because of the interruption.
+        if outcome.is_err() && self.interrupted.load(Ordering::Relaxed) {
+            return Err(RunError::Interrupted);
+        }
+        let transport = cells[index].cell.transport.clone();
+        let skip = |what: Option<String>, reason: String| Skipped {
+            link: link.to_owned(),
+            transport: transport.clone(),
+            what,
+            reason,
+        };
+        match outcome {
+            Ok((asked, answered)) => cells[index].add(&asked, &answered),
+            Err(Failure::Fatal(error)) => return Err(error),
+            Err(Failure::Unavailable(reason)) => {
+                self.skipped.push(skip(None, reason));
+                for cell in cells.iter_mut().filter(|cell| cell.cell.transport == transport) {
+                    cell.failures = MOST_FAILURES;
+                }
+            }
+            Err(Failure::Repetition(reason)) => {
+                cells[index].failures += 1;
+                if cells[index].failures == MOST_FAILURES {
+                    let what = title(link, &cells[index].cell);
+                    self.skipped.push(skip(Some(what), reason));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn results(self, config: &Config, date: String, duration: Duration) -> Results {
+        let first = &self.links[0].local;
+        let tcp = self.series.iter().find(|series| series.transport == "tcp");
+        let congestion_control = tcp
+            .and_then(|series| series.note.as_deref())
+            .and_then(|note| note.split([' ', ',']).nth(2))
+            .unwrap_or("unknown");
+        let environment = Environment {
+            date,
+            duration: duration.as_secs_f64(),
+            command: config.command.clone(),
+            gigae: environment::VERSION.to_owned(),
+            git: environment::GIT.to_owned(),
+            kernel: first.kernel.clone(),
+            cpu: first.cpu.clone(),
+            nic: first.interface.clone(),
+            driver: first.driver.clone(),
+            offloads: first.offloads.clone(),
+            mtu: first.mtu,
+            coalescing: first.coalescing.clone(),
+            congestion_control: congestion_control.to_owned(),
+            timer: self.timer,
+            link: self.links.clone(),
+        };
+        let doubts = run_doubts(&environment);
+        Results {
+            schema: SCHEMA.to_owned(),
+            environment,
+            plan: config.plan.clone(),
+            series: self.series,
+            skipped: self.skipped,
+            doubts,
+        }
+    }
+}
+
+/// Doubts about the run as a whole.
+fn run_doubts(environment: &Environment) -> Vec<String> {
+    let mut doubts = Vec::new();
+    let same_machine = environment.link.iter().any(|link| link.kind == "fabric");
+    if same_machine && site::allowed_cpus().len() < 2 {
+        doubts.push(
+            "one-cpu: both ends share one CPU, so spinning ends starve each other; use two CPUs"
+                .into(),
+        );
+    }
+    if cfg!(debug_assertions) {
+        doubts.push("debug-build: built without optimisation; build with --release".into());
+    }
+    let governor = &environment.link[0].local.governor;
+    if !matches!(governor.as_str(), "none" | "performance") {
+        doubts.push(format!(
+            "governor: the CPU frequency follows '{governor}'; set 'performance' and repeat"
+        ));
+    }
+    if environment.link.iter().any(|link| link.idle_local.work > 0.10) {
+        doubts.push(
+            "busy: the machine was not idle before the run; stop other work and repeat".into(),
+        );
+    }
+    doubts
+}
+
+/// Goodput that a shaped link allows: for messages of one frame with their headers, for a byte
+/// stream with full segments.
+fn limit(stage: &Stage, transport: &dyn transport::Transport, cell: &Cell) -> Option<f64> {
+    let fabric = stage.fabric.as_ref()?;
+    let frame = transport.frame_payload(stage.site.mtu);
+    let header = stage.site.mtu + ETHERNET_HEADER - frame;
+    let whole = transport.boundaries() && cell.size <= frame;
+    let payload = if whole { cell.size } else { frame };
+    let limit = fabric.payload_limit(u32::try_from(payload).ok()?, u32::try_from(header).ok()?)?;
+    (cell.experiment == Experiment::Stream).then_some(limit / 1e6)
+}
+
+/// Two addresses and an EtherType, which the MTU does not count.
+const ETHERNET_HEADER: usize = 14;
+
+/// One repetition, both ends.
+fn repetition(
+    stage: &mut Stage,
+    cell: &Cell,
+    interrupted: &AtomicBool,
+) -> Result<(Asked, Answered), Failure> {
+    let task = Task {
+        experiment: cell.experiment,
+        transport: cell.transport.clone(),
+        tcp: cell.tcp,
+        wait: cell.wait,
+        size: cell.size,
+        warmup: cell.warmup.as_secs_f64(),
+        measure: cell.measure.as_secs_f64(),
+    };
+    let transport = transport::by_name(&task.transport).expect("the plan was checked");
+    stage
+        .site
+        .pin()
+        .map_err(|error| Failure::Repetition(format!("pinning to a CPU failed: {error}")))?;
+    let opening = transport.open(&stage.site, &task, Side::Client)?;
+    let run = Request::Run { task: task.clone(), address: opening.address() };
+    let peer = match stage.session.ask(&run, ANSWER)? {
+        Reply::Ready(address) => address,
+        other => return Err(reply_failure(&other)),
+    };
+    let measured = measure(stage, &task, || opening.join(&peer), interrupted);
+    let (asked, _open) = match measured {
+        Ok(measured) => measured,
+        Err(failure) => {
+            let reply = stage.session.ask(&Request::Cancel, JOIN_TIMEOUT + GRACE)?;
+            return Err(match (failure, reply) {
+                (Failure::Repetition(here), Reply::Failed { reason, .. }) => {
+                    Failure::Repetition(format!("{here}; at the answering end: {reason}"))
+                }
+                (failure, _) => failure,
+            });
+        }
+    };
+    match stage.session.ask(&Request::Finish { bytes: asked.bytes }, ANSWER + GRACE * 2)? {
+        Reply::Done(answered) => Ok((asked, *answered)),
+        other => Err(reply_failure(&other)),
+    }
+}
+
+type Probe = Box<dyn crate::probe::Probe>;
+
+/// The measuring end's part. The probe stays open until the serving end is done with it.
+fn measure(
+    stage: &Stage,
+    task: &Task,
+    join: impl FnOnce() -> Result<Probe, TransportError>,
+    interrupted: &AtomicBool,
+) -> Result<(Asked, Probe), Failure> {
+    let mut probe = join()?;
+    let meter = Meter::new(&stage.site);
+    let signals = Signals::new(interrupted);
+    let reliable = transport::by_name(&task.transport).is_some_and(transport::Transport::reliable);
+    let asked = match task.experiment {
+        Experiment::Rtt => probe.ask(task, &meter, &signals, reliable)?,
+        Experiment::Stream => probe.pour(task, &meter, &signals)?,
+    };
+    Ok((asked, probe))
+}
+
+fn reply_failure(reply: &Reply) -> Failure {
+    match reply {
+        Reply::Failed { reason, unavailable: true } => {
+            Failure::Unavailable(format!("at the answering end: {reason}"))
+        }
+        Reply::Failed { reason, .. } => {
+            Failure::Repetition(format!("at the answering end: {reason}"))
+        }
+        other => Failure::Fatal(unexpected(other)),
+    }
+}
+
+fn unexpected(reply: &Reply) -> RunError {
+    match reply {
+        Reply::Failed { reason, .. } => RunError::Refused(reason.clone()),
+        _ => RunError::Control(ControlError::Garbled("an answer to another question")),
+    }
+}
+
+fn title(link: &str, cell: &Cell) -> String {
+    let (name, wait) = (cell.experiment.name(), cell.wait.name());
+    format!("{link} {name} {} {wait} {} B", cell.label(), cell.size)
+}
+
+/// The calling thread's CPUs before it is pinned.
+fn allowed() -> Result<rustix::thread::CpuSet, RunError> {
+    rustix::thread::sched_getaffinity(None).map_err(|error| RunError::Counters(error.into()))
+}
+
+fn unpin(cpus: &rustix::thread::CpuSet) {
+    // If this fails the thread merely stays on its CPU.
+    let _ = rustix::thread::sched_setaffinity(None, cpus);
+}

@@ -1,0 +1,224 @@
+//! One end of a measurement: an interface, its addresses, and the CPU that its loop is pinned to.
+//!
+//! Everything is asked for from within the calling thread's network namespace; `/sys/class/net` is
+//! avoided, because a thread that entered a namespace still sees the former one there.
+
+use serde::{Deserialize, Serialize};
+use std::ffi::CStr;
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::AsRawFd;
+
+/// Where an end measures.
+#[derive(Clone, Debug)]
+pub struct Site {
+    /// The interface that carries the measured traffic.
+    pub interface: String,
+    /// Its Ethernet address.
+    pub mac: [u8; 6],
+    /// Its IP address: IPv4 if it has one.
+    pub ip: IpAddr,
+    /// Its MTU in bytes.
+    pub mtu: usize,
+    /// The CPU for the measuring thread; `None` leaves it to the scheduler.
+    pub cpu: Option<usize>,
+    /// Whether the interface is a virtual one of our own, which has no interrupt lines.
+    pub virtual_link: bool,
+}
+
+/// Where the peer of an end can be reached by the measured traffic.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Address {
+    /// IP address.
+    pub ip: IpAddr,
+    /// TCP or UDP port, zero where there is none.
+    pub port: u16,
+    /// Ethernet address.
+    pub mac: [u8; 6],
+}
+
+/// An interface could not be used. The text is one line and says what to do.
+#[derive(Debug)]
+pub enum SiteError {
+    /// There is no such interface.
+    NoInterface {
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        existing: Vec<String>,
+    },
+    /// It has no IP address, which TCP, UDP and ICMP need.
+    NoAddress(String),
+    /// The kernel refused to tell.
+    Io {
+        /// What was asked.
+        what: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+impl fmt::Display for SiteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoInterface { name, existing } => {
+                write!(f, "no interface '{name}' here; choose one of: {}", existing.join(", "))
+            }
+            Self::NoAddress(name) => {
+                write!(f, "interface '{name}' has no IP address; give it one with 'ip address add'")
+            }
+            Self::Io { what, source } => {
+                write!(f, "{what} failed: {source}; check the permissions")
+            }
+        }
+    }
+}
+
+impl std::error::Error for SiteError {}
+
+impl Site {
+    /// Looks an interface up in the calling thread's namespace (getifaddrs(3), netdevice(7)).
+    pub fn find(interface: &str) -> Result<Self, SiteError> {
+        let entries = interface_addresses()?;
+        if !entries.iter().any(|entry| entry.name == interface) {
+            let mut existing: Vec<_> = entries.into_iter().map(|entry| entry.name).collect();
+            existing.sort();
+            existing.dedup();
+            return Err(SiteError::NoInterface { name: interface.to_owned(), existing });
+        }
+        let mine = || entries.iter().filter(|entry| entry.name == interface);
+        let mac = mine().find_map(|entry| entry.mac).unwrap_or_default();
+        let ip = mine()
+            .filter_map(|entry| entry.ip)
+            // A link-local IPv6 address needs a scope, which the peer cannot know.
+            .filter(|ip| !matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local()))
+            .min_by_key(IpAddr::is_ipv6)
+            .ok_or_else(|| SiteError::NoAddress(interface.to_owned()))?;
+        let mtu = mtu(interface)?;
+        Ok(Self { interface: interface.to_owned(), mac, ip, mtu, cpu: None, virtual_link: false })
+    }
+
+    /// This end's address with a port.
+    pub fn address(&self, port: u16) -> Address {
+        Address { ip: self.ip, port, mac: self.mac }
+    }
+
+    /// Pins the calling thread to this end's CPU, if there is one (sched_setaffinity(2)).
+    pub fn pin(&self) -> io::Result<()> {
+        let Some(cpu) = self.cpu else { return Ok(()) };
+        let mut set = rustix::thread::CpuSet::new();
+        set.set(cpu);
+        Ok(rustix::thread::sched_setaffinity(None, &set)?)
+    }
+}
+
+/// The CPUs that this process may run on.
+pub fn allowed_cpus() -> Vec<usize> {
+    match rustix::thread::sched_getaffinity(None) {
+        Ok(set) => (0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect(),
+        Err(_) => vec![0],
+    }
+}
+
+struct Entry {
+    name: String,
+    mac: Option<[u8; 6]>,
+    ip: Option<IpAddr>,
+}
+
+fn interface_addresses() -> Result<Vec<Entry>, SiteError> {
+    let mut head = std::ptr::null_mut();
+    // SAFETY: getifaddrs writes one pointer to a list that is freed below.
+    if unsafe { libc::getifaddrs(&raw mut head) } != 0 {
+        return Err(SiteError::Io {
+            what: "listing the interfaces",
+            source: io::Error::last_os_error(),
+        });
+    }
+    let mut entries = Vec::new();
+    let mut next = head;
+    while !next.is_null() {
+        // SAFETY: a non-null element of the list, which is valid until freeifaddrs.
+        let entry = unsafe { &*next };
+        // SAFETY: the kernel's interface name, terminated by a zero byte.
+        let name = unsafe { CStr::from_ptr(entry.ifa_name) }.to_string_lossy().into_owned();
+        // SAFETY: ifa_addr is null or a socket address of the family that it names.
+        let (mac, ip) = unsafe { address_of(entry.ifa_addr) };
+        entries.push(Entry { name, mac, ip });
+        next = entry.ifa_next;
+    }
+    // SAFETY: the list came from getifaddrs and is not used any more.
+    unsafe { libc::freeifaddrs(head) };
+    Ok(entries)
+}
+
+/// # Safety
+/// `address` must be null or point to a socket address as long as its family demands.
+unsafe fn address_of(address: *const libc::sockaddr) -> (Option<[u8; 6]>, Option<IpAddr>) {
+    if address.is_null() {
+        return (None, None);
+    }
+    // SAFETY: not null, and by the caller's promise as long as the family that it names. Addresses
+    // may be unaligned for their type, hence the copies.
+    unsafe {
+        match i32::from((*address).sa_family) {
+            libc::AF_INET => {
+                let v4 = address.cast::<libc::sockaddr_in>().read_unaligned();
+                (None, Some(Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr)).into()))
+            }
+            libc::AF_INET6 => {
+                let v6 = address.cast::<libc::sockaddr_in6>().read_unaligned();
+                (None, Some(Ipv6Addr::from(v6.sin6_addr.s6_addr).into()))
+            }
+            libc::AF_PACKET => {
+                let link = address.cast::<libc::sockaddr_ll>().read_unaligned();
+                let mut mac = [0; 6];
+                mac.copy_from_slice(&link.sll_addr[..6]);
+                (Some(mac), None)
+            }
+            _ => (None, None),
+        }
+    }
+}
+
+fn mtu(interface: &str) -> Result<usize, SiteError> {
+    let failed = |source| SiteError::Io { what: "asking for the MTU", source };
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0")
+        .or_else(|_| std::net::UdpSocket::bind("[::]:0"))
+        .or_else(|_| std::net::UdpSocket::bind("0.0.0.0:0"))
+        .map_err(failed)?;
+    // SAFETY: ifreq is plain data for which zero is valid.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (slot, byte) in request.ifr_name.iter_mut().zip(interface.bytes().take(libc::IFNAMSIZ - 1))
+    {
+        *slot = byte.cast_signed();
+    }
+    // SAFETY: SIOCGIFMTU reads the name and writes ifru_mtu of the ifreq that it is given.
+    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU as _, &raw mut request) };
+    if done != 0 {
+        return Err(failed(io::Error::last_os_error()));
+    }
+    // SAFETY: the successful call above wrote this member.
+    Ok(usize::try_from(unsafe { request.ifr_ifru.ifru_mtu }).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loopback_interface_is_found_with_its_address() {
+        let site = Site::find("lo").unwrap();
+        assert_eq!(site.ip, IpAddr::V4(Ipv4Addr::LOCALHOST));
+        assert!(site.mtu >= 1500);
+    }
+
+    #[test]
+    fn an_unknown_interface_is_refused_with_the_names_there_are() {
+        let error = Site::find("nosuch0").unwrap_err().to_string();
+        assert!(error.contains("no interface 'nosuch0'") && error.contains("lo"), "{error}");
+        assert_eq!(error.lines().count(), 1);
+    }
+}

@@ -1,0 +1,237 @@
+//! Where a run takes place: a virtual network laid for it, or the way to another machine.
+//!
+//! A [`Stage`] is an authenticated session with a serving end, and this end's [`Site`]. On a virtual
+//! network it also owns the network and the serving process, and takes both away when it is dropped,
+//! on every way out. The calling thread is inside the measuring node as long as the stage lives.
+
+use crate::control::{self, ControlError, Key, Session};
+use crate::plan::LinkPlan;
+use crate::site::{Site, SiteError, allowed_cpus};
+use gigae_fabric::{Fabric, FabricConfig, FabricError, NetnsGuard, Node, Rate};
+use std::ffi::OsString;
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// Time for the serving process to say where it listens.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A process whose connection is closed ends within this time, if it is about to end.
+const LAST_WORDS: Duration = Duration::from_millis(300);
+
+/// A stage could not be set. The text is one line and says what to do.
+#[derive(Debug)]
+pub enum StageError {
+    /// The virtual network could not be laid.
+    Fabric(FabricError),
+    /// The interface cannot be used.
+    Site(SiteError),
+    /// The peer cannot be used.
+    Control(ControlError),
+    /// The serving process did not start.
+    Serve(String),
+}
+
+impl fmt::Display for StageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fabric(error) => error.fmt(f),
+            Self::Site(error) => error.fmt(f),
+            Self::Control(error) => error.fmt(f),
+            Self::Serve(reason) => write!(f, "the answering end ended: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for StageError {}
+
+impl From<FabricError> for StageError {
+    fn from(error: FabricError) -> Self {
+        Self::Fabric(error)
+    }
+}
+
+impl From<SiteError> for StageError {
+    fn from(error: SiteError) -> Self {
+        Self::Site(error)
+    }
+}
+
+impl From<ControlError> for StageError {
+    fn from(error: ControlError) -> Self {
+        Self::Control(error)
+    }
+}
+
+/// A place to measure. The fields are dropped in this order: first the session, then the serving
+/// process, then the thread leaves the node, then the network goes.
+pub struct Stage {
+    /// The control connection.
+    pub session: Session,
+    serving: Option<Serving>,
+    _inside: Option<NetnsGuard>,
+    /// The virtual network, if there is one.
+    pub fabric: Option<Fabric>,
+    /// This end.
+    pub site: Site,
+}
+
+impl Stage {
+    /// Lays a virtual network and starts the serving end in its second node: `serve` is the command
+    /// line of `gigae serve`, without options.
+    pub fn fabric(link: &LinkPlan, serve: &[OsString]) -> Result<Self, StageError> {
+        let mut config =
+            FabricConfig { prefix: prefix(), mtu: link.mtu, ..FabricConfig::default() };
+        config.rate = link.rate_mbit.map(|mbit| Rate::bits_per_second(mbit * 1_000_000));
+        if let Some(buffer) = link.buffer {
+            config.buffer = buffer;
+        }
+        let fabric = Fabric::up(config)?;
+        let cpus = allowed_cpus();
+        // Different CPUs for the two ends; the first one usually has the machine's other interrupts,
+        // which then hit the answering end.
+        let (local, remote) = (cpus[1 % cpus.len()], cpus[0]);
+        let key = Key::random()?;
+        let (serving, port) = Serving::start(&fabric.node(2), serve, &key, remote)?;
+        let inside = fabric.node(1).enter()?;
+        let mut site = Site::find(fabric.node(1).interface)?;
+        site.cpu = Some(local);
+        site.virtual_link = true;
+        let session = control::connect(&format!("{}:{port}", fabric.node(2).ipv4), &key)?;
+        Ok(Self {
+            session,
+            serving: Some(serving),
+            _inside: Some(inside),
+            fabric: Some(fabric),
+            site,
+        })
+    }
+
+    /// Connects to a serving end on another machine.
+    pub fn network(peer: &str, nic: &str, key: &Key) -> Result<Self, StageError> {
+        let mut site = Site::find(nic)?;
+        site.cpu = allowed_cpus().last().copied();
+        let session = control::connect(peer, key)?;
+        Ok(Self { session, serving: None, _inside: None, fabric: None, site })
+    }
+}
+
+impl Stage {
+    /// What the serving process of a virtual network said before it ended, if it has ended.
+    pub fn last_words(&mut self) -> Option<String> {
+        let serving = self.serving.as_mut()?;
+        let deadline = Instant::now() + LAST_WORDS;
+        while Instant::now() < deadline {
+            if serving.child.try_wait().ok()?.is_some() {
+                return Some(serving.last_words());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        None
+    }
+}
+
+/// Unique on this machine: the process and a running number.
+fn prefix() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("ge{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// The serving process in a node. Ends with this value, and with this process.
+struct Serving {
+    child: Child,
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // Already gone is as good.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Serving {
+    fn start(
+        node: &Node,
+        serve: &[OsString],
+        key: &Key,
+        cpu: usize,
+    ) -> Result<(Self, u16), StageError> {
+        let failed = |error: io::Error| StageError::Serve(error.to_string());
+        let (program, arguments) =
+            serve.split_first().ok_or_else(|| StageError::Serve("no command was given".into()))?;
+        let mut command = node.command(program)?;
+        command.args(arguments).args(["--fabric-child", "--nic", node.interface]);
+        command.args(["--listen", &format!("{}:0", node.ipv4), "--cpu", &cpu.to_string()]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A Ctrl-C at the terminal is for the parent, which ends its child in an orderly way.
+        command.process_group(0);
+        let parent = rustix::process::getpid();
+        // SAFETY: two system calls without allocation or locks between fork and exec.
+        unsafe {
+            command.pre_exec(move || {
+                rustix::process::set_parent_process_death_signal(Some(
+                    rustix::process::Signal::KILL,
+                ))?;
+                // The parent may have died before the line above took effect.
+                if rustix::process::getppid() == Some(parent) {
+                    Ok(())
+                } else {
+                    Err(io::ErrorKind::NotFound.into())
+                }
+            });
+        }
+        let mut serving = Self { child: command.spawn().map_err(failed)? };
+        let mut stdin =
+            serving.child.stdin.take().ok_or_else(|| StageError::Serve("it has no pipe".into()))?;
+        writeln!(stdin, "{}", key.to_hex()).map_err(failed)?;
+        drop(stdin);
+        let port = serving.port()?;
+        Ok((serving, port))
+    }
+
+    /// Reads the port from its standard output; on failure, the reason from its standard error.
+    fn port(&mut self) -> Result<u16, StageError> {
+        let failed = |error: io::Error| StageError::Serve(error.to_string());
+        let stdout =
+            self.child.stdout.as_mut().ok_or_else(|| StageError::Serve("it has no pipe".into()))?;
+        let deadline = Instant::now() + START_TIMEOUT;
+        let mut line = Vec::new();
+        while !line.ends_with(b"\n") {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let timeout = rustix::event::Timespec::try_from(left).ok();
+            let mut wanted = [rustix::event::PollFd::new(stdout, rustix::event::PollFlags::IN)];
+            if rustix::event::poll(&mut wanted, timeout.as_ref())
+                .map_err(|error| failed(error.into()))?
+                == 0
+            {
+                return Err(StageError::Serve("it said nothing in time".into()));
+            }
+            let mut byte = [0];
+            if stdout.read(&mut byte).map_err(failed)? == 0 {
+                return Err(StageError::Serve(self.last_words()));
+            }
+            line.push(byte[0]);
+        }
+        let text = String::from_utf8_lossy(&line);
+        text.trim().parse().map_err(|_| StageError::Serve(format!("it said '{}'", text.trim())))
+    }
+
+    fn last_words(&mut self) -> String {
+        let _ = self.child.wait();
+        let mut text = String::new();
+        if let Some(stderr) = self.child.stderr.as_mut() {
+            let _ = stderr.take(4096).read_to_string(&mut text);
+        }
+        // A panic says where and why in two lines and then goes on about backtraces.
+        let mut lines = text.lines().skip_while(|line| !line.contains(" panicked at "));
+        if let (Some(place), Some(reason)) = (lines.next(), lines.next()) {
+            return format!("{} {reason}", place.trim());
+        }
+        let last = text.lines().last().unwrap_or("it ended without a word");
+        last.trim_start_matches("gigae: ").to_owned()
+    }
+}

@@ -1,0 +1,157 @@
+//! What a person sees at the terminal: a progress bar while it runs, tables when it is done.
+
+use crate::report::tables::{self, Table};
+use crate::results::Results;
+use crate::run::Progress;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::fmt::Write;
+use std::io::IsTerminal;
+
+/// A table never gets wider; columns that do not fit go into a further block.
+const WIDTH: usize = 100;
+
+/// A doubt is listed with this many figures; the reports have them all.
+const EXAMPLES: usize = 3;
+
+/// A progress bar on standard error, if that is a terminal.
+pub struct Bar(ProgressBar);
+
+impl Bar {
+    /// A bar that shows nothing yet.
+    pub fn new() -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+        if std::io::stderr().is_terminal() {
+            // Drawn between repetitions only: a timer of its own would disturb the measurement.
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {eta} left  {wide_msg}");
+        if let Ok(style) = style {
+            bar.set_style(style);
+        }
+        Self(bar)
+    }
+
+    /// Takes the bar away.
+    pub fn clear(&self) {
+        self.0.finish_and_clear();
+    }
+}
+
+impl Default for Bar {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Progress for Bar {
+    fn step(&mut self, done: u64, total: u64, next: &str) {
+        self.0.set_length(total);
+        self.0.set_message(next.to_owned());
+        self.0.set_position(done);
+    }
+}
+
+/// The results as text of at most 100 columns.
+pub fn summary(results: &Results, bold: bool) -> String {
+    let mut text = String::new();
+    let mut all = tables::figure_tables(results);
+    all.extend(tables::limit_table(results));
+    all.push(tables::cost_table(results));
+    all.extend(tables::call_table(results));
+    all.push(tables::ratio_table(results));
+    for table in all.iter().filter(|table| !table.rows.is_empty()) {
+        text += &plain_table(table, bold);
+        text.push('\n');
+    }
+    let doubts = tables::doubts(results);
+    if !doubts.is_empty() {
+        text += &heading("Doubts", bold);
+        for (doubt, about) in doubts {
+            for line in wrapped(&doubt, WIDTH - 2) {
+                let _ = writeln!(text, "{line}");
+            }
+            for figure in about.iter().take(EXAMPLES) {
+                for line in wrapped(figure, WIDTH - 6) {
+                    let _ = writeln!(text, "    {line}");
+                }
+            }
+            if about.len() > EXAMPLES {
+                let _ = writeln!(text, "    and {} more", about.len() - EXAMPLES);
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn heading(title: &str, bold: bool) -> String {
+    if bold { format!("\x1b[1m{title}\x1b[0m\n") } else { format!("{title}\n") }
+}
+
+fn plain_table(table: &Table, bold: bool) -> String {
+    let mut text = heading(&table.title, bold);
+    for line in wrapped(&table.note, WIDTH - 2) {
+        let _ = writeln!(text, "  {line}");
+    }
+    let widths: Vec<usize> = (0..table.header.len())
+        .map(|column| {
+            let cells = table.rows.iter().map(|row| row[column].chars().count());
+            cells.chain([table.header[column].chars().count()]).max().unwrap_or(0)
+        })
+        .collect();
+    let mut first = 1;
+    while first < widths.len() {
+        // The first column is repeated in every block.
+        let mut width = 2 + widths[0];
+        let mut end = first;
+        while end < widths.len() && (end == first || width + 2 + widths[end] <= WIDTH) {
+            width += 2 + widths[end];
+            end += 1;
+        }
+        for row in std::iter::once(&table.header).chain(&table.rows) {
+            let mut line = format!("  {:>width$}", row[0], width = widths[0]);
+            for column in first..end {
+                let _ = write!(line, "  {:>width$}", row[column], width = widths[column]);
+            }
+            let _ = writeln!(text, "{}", line.trim_end());
+        }
+        first = end;
+        if first < widths.len() {
+            text.push('\n');
+        }
+    }
+    text
+}
+
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wide_table_is_cut_into_blocks_that_fit() {
+        let table = Table {
+            title: "wide".into(),
+            note: "word ".repeat(60),
+            header: (0..12).map(|column| format!("column-{column:05}")).collect(),
+            rows: vec![vec!["value".into(); 12]; 2],
+        };
+        let text = plain_table(&table, false);
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        assert!(text.contains("column-00011"));
+        assert_eq!(text.matches("column-00000").count(), 2);
+    }
+}

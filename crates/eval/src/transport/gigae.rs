@@ -1,0 +1,175 @@
+//! GigaE messages: the library's public interface, used as any program would use it.
+
+use super::raw::{payload, unavailable};
+use super::{
+    Arrival, Calls, Channel, NAP, Opening, Side, Task, Transport, TransportError, number_of,
+};
+use crate::plan::Wait;
+use crate::probe::Probe;
+use crate::site::{Address, Site};
+use ::gigae::{DrainError, Endpoint, MacAddr, Options, Peer, RecvError, SendError, TrySendError};
+use std::time::Duration;
+
+/// A peer that is silent for so long ends a repetition; the default is for programs that compute in
+/// between.
+const PEER_TIMEOUT: Duration = Duration::from_secs(2);
+
+pub(super) struct Gigae;
+
+impl Transport for Gigae {
+    fn name(&self) -> &'static str {
+        "gigae"
+    }
+
+    fn about(&self) -> &'static str {
+        "GigaE messages: reliable, in order, on the best link there is"
+    }
+
+    fn reliable(&self) -> bool {
+        true
+    }
+
+    fn waits(&self) -> &'static [Wait] {
+        &[Wait::Spin, Wait::Sleep, Wait::Adaptive]
+    }
+
+    fn frame_payload(&self, mtu: usize) -> usize {
+        payload(mtu)
+    }
+
+    fn open(
+        &self,
+        site: &Site,
+        task: &Task,
+        _side: Side,
+    ) -> Result<Box<dyn Opening>, TransportError> {
+        let wait = match task.wait {
+            Wait::Spin => ::gigae::Wait::Spin,
+            Wait::Sleep => ::gigae::Wait::Sleep,
+            Wait::Adaptive => ::gigae::Wait::Adaptive,
+        };
+        let endpoint = idle(Options::new(&site.interface).wait(wait))?;
+        Ok(Box::new(GigaeOpening {
+            endpoint,
+            address: site.address(0),
+            spin: task.wait == Wait::Spin,
+        }))
+    }
+}
+
+/// Opens an endpoint that waits for nothing when it is closed: at the end of a repetition everything
+/// that counts has been counted.
+fn idle(options: Options) -> Result<Endpoint, TransportError> {
+    options.peer_timeout(PEER_TIMEOUT).linger(Duration::ZERO).open().map_err(unavailable)
+}
+
+/// An endpoint that does nothing but be there.
+pub(super) fn bystander(site: &Site) -> Result<Endpoint, TransportError> {
+    idle(Options::new(&site.interface))
+}
+
+struct GigaeOpening {
+    endpoint: Endpoint,
+    address: Address,
+    spin: bool,
+}
+
+impl Opening for GigaeOpening {
+    fn address(&self) -> Address {
+        self.address.clone()
+    }
+
+    fn join(self: Box<Self>, peer: &Address) -> Result<Box<dyn Probe>, TransportError> {
+        let peer = self
+            .endpoint
+            .peer(::gigae::Address::from(MacAddr(peer.mac)))
+            .map_err(|error| TransportError::Unavailable(error.to_string()))?;
+        Ok(Box::new(GigaeChannel { endpoint: self.endpoint, peer, spin: self.spin }))
+    }
+}
+
+struct GigaeChannel {
+    endpoint: Endpoint,
+    peer: Peer,
+    spin: bool,
+}
+
+const LOST: TransportError = TransportError::PeerGone("acknowledged no more messages");
+
+fn not_sent(error: SendError) -> TransportError {
+    match error {
+        SendError::Failed => LOST,
+        other => TransportError::Io {
+            what: "sending by gigae",
+            source: std::io::Error::other(other.to_string()),
+        },
+    }
+}
+
+impl Channel for GigaeChannel {
+    #[inline]
+    fn send(&mut self, number: u32, size: usize) -> Result<bool, TransportError> {
+        let buffer = if self.spin {
+            self.endpoint.try_buffer()
+        } else {
+            Some(self.endpoint.buffer().map_err(not_sent)?)
+        };
+        let Some(mut buffer) = buffer else {
+            self.endpoint.progress().map_err(not_sent)?;
+            return Ok(false);
+        };
+        buffer[..4].copy_from_slice(&number.to_le_bytes());
+        if !self.spin {
+            // Waits in the endpoint's own style while the window is full; a peer that is gone ends it.
+            return buffer.queue(self.peer, size).map(|()| true).map_err(not_sent);
+        }
+        match buffer.try_queue(self.peer, size) {
+            Ok(()) => Ok(true),
+            Err(TrySendError::WouldBlock(buffer)) => {
+                drop(buffer);
+                self.endpoint.progress().map_err(not_sent)?;
+                Ok(false)
+            }
+            Err(TrySendError::Refused(error)) => Err(not_sent(error)),
+        }
+    }
+
+    #[inline]
+    fn flush(&mut self) -> Result<(), TransportError> {
+        self.endpoint.flush().map_err(not_sent)
+    }
+
+    #[inline]
+    fn receive(&mut self) -> Result<Option<Arrival>, TransportError> {
+        let message =
+            if self.spin { self.endpoint.try_recv() } else { self.endpoint.recv_timeout(NAP) };
+        match message {
+            Ok(message) => Ok(message.and_then(|message| {
+                Some(Arrival { number: number_of(&message)?, bytes: message.len() })
+            })),
+            Err(RecvError::Failed) => Err(LOST),
+            Err(error) => Err(TransportError::Io {
+                what: "receiving by gigae",
+                source: std::io::Error::other(error.to_string()),
+            }),
+        }
+    }
+
+    fn settled(&mut self) -> Result<bool, TransportError> {
+        match self.endpoint.drain(NAP) {
+            Ok(()) => Ok(true),
+            Err(DrainError::Timeout(_)) => Ok(false),
+            Err(_) => Err(LOST),
+        }
+    }
+
+    fn calls(&self) -> Calls {
+        let link = self.endpoint.counters().link;
+        Calls { all: link.doorbells + link.drives + link.waits, send: link.doorbells }
+    }
+
+    fn note(&self) -> Option<String> {
+        let info = self.endpoint.link();
+        Some(format!("{}: {}", info.mode, info.reason))
+    }
+}

@@ -1,0 +1,229 @@
+//! Raw frames on a [`Link`], without any protocol: what the road itself gives, and the yardstick for
+//! what a protocol on it costs. One code for AF_PACKET and AF_XDP.
+//!
+//! A frame has the size and the headers of a GigaE frame of the same payload, so that a filter lets
+//! it in and the same bytes travel; but its header is constant, its checksum is not computed, nobody
+//! acknowledges it and nobody sends it again. It goes on a channel of its own.
+
+use super::{
+    Arrival, Calls, Channel, NAP, Opening, Side, Task, Transport, TransportError, number_of,
+};
+use crate::plan::Wait;
+use crate::probe::Probe;
+use crate::site::{Address, Site};
+use gigae_link::{ChannelSet, Filter, Link, LinkError, OpenError, RxFrame};
+use gigae_packet::{PacketConfig, PacketLink};
+use gigae_wire::{Envelope, HEADER_LEN, MacAddr, NodeAddr, Route, VERSION};
+use gigae_xdp::{XdpConfig, XdpLink};
+
+/// Channel of raw frames: the last one, which nothing uses by default.
+const CHANNEL: u8 = 255;
+
+/// Frames taken at a time: few enough that the clock is read often, enough to make polling cheap.
+const BATCH: usize = 64;
+
+/// Places within the GigaE header (`PROTOCOL.md`, section 2): version and kind, channel, length.
+const VERSION_AT: usize = 4;
+const CHANNEL_AT: usize = 5;
+const LENGTH_AT: std::ops::Range<usize> = 6..8;
+
+/// Largest payload of a GigaE frame on a link of this MTU.
+pub(super) fn payload(mtu: usize) -> usize {
+    mtu.saturating_sub(HEADER_LEN)
+}
+
+fn filter() -> Filter {
+    Filter { envelope: Envelope::DEFAULT, channels: ChannelSet::EMPTY.with(CHANNEL) }
+}
+
+/// What an error while opening a link means for a run.
+pub(super) fn unavailable(error: OpenError) -> TransportError {
+    TransportError::Unavailable(error.to_string())
+}
+
+pub(super) struct Packet;
+
+impl Transport for Packet {
+    fn name(&self) -> &'static str {
+        "packet"
+    }
+
+    fn about(&self) -> &'static str {
+        "raw frames by AF_PACKET"
+    }
+
+    fn reliable(&self) -> bool {
+        false
+    }
+
+    fn frame_payload(&self, mtu: usize) -> usize {
+        payload(mtu)
+    }
+
+    fn open(
+        &self,
+        site: &Site,
+        task: &Task,
+        _side: Side,
+    ) -> Result<Box<dyn Opening>, TransportError> {
+        let link =
+            PacketLink::open(PacketConfig::new(&site.interface, filter())).map_err(unavailable)?;
+        Ok(Box::new(RawOpening {
+            link,
+            address: site.address(0),
+            wait: task.wait,
+            size: task.size,
+        }))
+    }
+}
+
+pub(super) struct Xdp;
+
+impl Transport for Xdp {
+    fn name(&self) -> &'static str {
+        "xdp"
+    }
+
+    fn about(&self) -> &'static str {
+        "raw frames by AF_XDP, in the best mode that the driver has"
+    }
+
+    fn reliable(&self) -> bool {
+        false
+    }
+
+    fn frame_payload(&self, mtu: usize) -> usize {
+        payload(mtu)
+    }
+
+    fn open(
+        &self,
+        site: &Site,
+        task: &Task,
+        _side: Side,
+    ) -> Result<Box<dyn Opening>, TransportError> {
+        let link = XdpLink::open(XdpConfig::new(&site.interface, filter())).map_err(unavailable)?;
+        Ok(Box::new(RawOpening {
+            link,
+            address: site.address(0),
+            wait: task.wait,
+            size: task.size,
+        }))
+    }
+}
+
+struct RawOpening<L> {
+    link: L,
+    address: Address,
+    wait: Wait,
+    size: usize,
+}
+
+impl<L: Link + 'static> Opening for RawOpening<L> {
+    fn address(&self) -> Address {
+        self.address.clone()
+    }
+
+    fn join(self: Box<Self>, peer: &Address) -> Result<Box<dyn Probe>, TransportError> {
+        let ends = [self.address.mac, peer.mac].map(|mac| NodeAddr::from(MacAddr(mac)));
+        let route = Route::new(Envelope::DEFAULT, ends[0], ends[1]).ok_or_else(|| {
+            TransportError::Unavailable("raw frames need an Ethernet interface".into())
+        })?;
+        let mut headers = vec![0; route.len() + HEADER_LEN];
+        route.write(&mut headers);
+        let header = &mut headers[route.len()..];
+        header[VERSION_AT] = VERSION << 4;
+        header[CHANNEL_AT] = CHANNEL;
+        header[LENGTH_AT].copy_from_slice(&(self.size as u16).to_be_bytes());
+        let outer = route.len();
+        Ok(Box::new(RawChannel {
+            link: self.link,
+            headers,
+            outer,
+            wait: self.wait,
+            arrived: Vec::with_capacity(BATCH),
+        }))
+    }
+}
+
+struct RawChannel<L> {
+    link: L,
+    /// What stands before the payload of every frame.
+    headers: Vec<u8>,
+    /// Bytes of it before the GigaE header.
+    outer: usize,
+    wait: Wait,
+    /// Polled frames that were not looked at yet, the first one last.
+    arrived: Vec<RxFrame>,
+}
+
+fn broken(error: LinkError) -> TransportError {
+    TransportError::Io { what: "the link", source: std::io::Error::other(error.to_string()) }
+}
+
+impl<L: Link> RawChannel<L> {
+    /// The number and length of a frame; `None` for one that is shorter than it says.
+    fn read(&self, frame: &RxFrame) -> Option<Arrival> {
+        let frame = self.link.arena().bytes(frame).get(self.outer..)?;
+        let header = frame.get(..HEADER_LEN)?;
+        let bytes =
+            usize::from(u16::from_be_bytes([header[LENGTH_AT.start], header[LENGTH_AT.start + 1]]));
+        let payload = frame.get(HEADER_LEN..HEADER_LEN + bytes)?;
+        Some(Arrival { number: number_of(payload)?, bytes })
+    }
+}
+
+impl<L: Link> Channel for RawChannel<L> {
+    #[inline]
+    fn send(&mut self, number: u32, size: usize) -> Result<bool, TransportError> {
+        let Some(mut frame) = self.link.take() else {
+            self.link.flush().map_err(broken)?;
+            return Ok(false);
+        };
+        let payload = self.headers.len();
+        let bytes = self.link.arena().bytes_mut(&mut frame);
+        bytes[..payload].copy_from_slice(&self.headers);
+        bytes[payload..payload + 4].copy_from_slice(&number.to_le_bytes());
+        let posted = self.link.post(frame, 0..payload + size);
+        self.link.release(posted);
+        Ok(true)
+    }
+
+    #[inline]
+    fn flush(&mut self) -> Result<(), TransportError> {
+        self.link.flush().map(drop).map_err(broken)
+    }
+
+    #[inline]
+    fn receive(&mut self) -> Result<Option<Arrival>, TransportError> {
+        if self.arrived.is_empty() {
+            let mut polled = self.link.poll(&mut self.arrived, BATCH).map_err(broken)?;
+            if polled == 0
+                && self.wait != Wait::Spin
+                && self.link.wait(Some(NAP)).map_err(broken)?
+            {
+                polled = self.link.poll(&mut self.arrived, BATCH).map_err(broken)?;
+            }
+            if polled > 1 {
+                self.arrived.reverse();
+            }
+        }
+        let Some(frame) = self.arrived.pop() else { return Ok(None) };
+        let arrival = self.read(&frame);
+        self.link.recycle(frame);
+        Ok(arrival)
+    }
+
+    fn calls(&self) -> Calls {
+        let counters = self.link.counters();
+        Calls {
+            all: counters.doorbells + counters.drives + counters.waits,
+            send: counters.doorbells,
+        }
+    }
+
+    fn note(&self) -> Option<String> {
+        let info = self.link.info();
+        Some(format!("{}: {}", info.mode, info.reason))
+    }
+}

@@ -1,0 +1,220 @@
+//! TCP: a byte stream through the kernel, cut into messages by their known length.
+
+use super::{
+    Arrival, Calls, Channel, JOIN_TIMEOUT, Opening, Side, Task, Transport, TransportError, message,
+    number_of, set_waiting, try_again,
+};
+use crate::plan::{Experiment, LARGEST_MESSAGE, TcpOptions};
+use crate::probe::Probe;
+use crate::site::{Address, Site};
+use ::gigae::Endpoint;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// IPv4 and TCP headers and the timestamp option that Linux sends by default (RFC 7323).
+const HEADERS: usize = 20 + 20 + 12;
+
+/// The reference for all comparisons: fair on a shaped link, where the default may be BBR with pacing.
+const CONGESTION_CONTROL: &[u8] = b"cubic";
+
+/// Bytes that the receiver of a stream takes at a time; as large as the socket buffer of the papers.
+const READ_SIZE: usize = 128 << 10;
+
+pub(super) struct Tcp;
+
+impl Transport for Tcp {
+    fn name(&self) -> &'static str {
+        "tcp"
+    }
+
+    fn about(&self) -> &'static str {
+        "TCP sockets"
+    }
+
+    fn reliable(&self) -> bool {
+        true
+    }
+
+    fn boundaries(&self) -> bool {
+        false
+    }
+
+    fn frame_payload(&self, mtu: usize) -> usize {
+        mtu.saturating_sub(HEADERS)
+    }
+
+    fn largest(&self, _mtu: usize) -> usize {
+        LARGEST_MESSAGE
+    }
+
+    fn open(
+        &self,
+        site: &Site,
+        task: &Task,
+        side: Side,
+    ) -> Result<Box<dyn Opening>, TransportError> {
+        let failed = TransportError::io;
+        let domain = Domain::for_address(SocketAddr::new(site.ip, 0));
+        let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))
+            .map_err(failed("opening a TCP socket"))?;
+        tune(&socket, task.tcp).map_err(failed("setting TCP options"))?;
+        socket.bind(&SocketAddr::new(site.ip, 0).into()).map_err(failed("binding a TCP socket"))?;
+        if side == Side::Server {
+            socket.listen(1).map_err(failed("listening for TCP"))?;
+        }
+        let port = socket
+            .local_addr()
+            .ok()
+            .and_then(|local| local.as_socket())
+            .map_or(0, |local| local.port());
+        let beside =
+            if task.tcp.beside_gigae { Some(super::gigae::bystander(site)?) } else { None };
+        Ok(Box::new(TcpOpening {
+            socket,
+            address: site.address(port),
+            task: task.clone(),
+            side,
+            beside,
+        }))
+    }
+}
+
+/// Buffers must be set before the connection is made, or they do not count for the window scale (tcp(7)).
+fn tune(socket: &Socket, options: TcpOptions) -> std::io::Result<()> {
+    if let Some(bytes) = options.buffer {
+        socket.set_send_buffer_size(bytes as usize)?;
+        socket.set_recv_buffer_size(bytes as usize)?;
+    }
+    socket.set_tcp_nodelay(options.nodelay)?;
+    // Absent or forbidden: the default stays, and the results say which one that is.
+    let _ = socket.set_tcp_congestion(CONGESTION_CONTROL);
+    Ok(())
+}
+
+struct TcpOpening {
+    socket: Socket,
+    address: Address,
+    task: Task,
+    side: Side,
+    /// An idle endpoint on the same interface.
+    beside: Option<Endpoint>,
+}
+
+impl Opening for TcpOpening {
+    fn address(&self) -> Address {
+        self.address.clone()
+    }
+
+    fn join(self: Box<Self>, peer: &Address) -> Result<Box<dyn Probe>, TransportError> {
+        let socket = match self.side {
+            Side::Client => {
+                let to = SocketAddr::new(peer.ip, peer.port);
+                self.socket
+                    .connect_timeout(&to.into(), JOIN_TIMEOUT)
+                    .map_err(TransportError::io("connecting by TCP"))?;
+                self.socket
+            }
+            Side::Server => accept(&self.socket, peer)?,
+        };
+        let failed = TransportError::io("setting TCP options");
+        socket.set_tcp_nodelay(self.task.tcp.nodelay).map_err(&failed)?;
+        set_waiting(&socket, self.task.wait).map_err(&failed)?;
+        let size = self.task.size;
+        // An answering end must find the ends of messages; a sink takes what is there.
+        let whole = self.task.experiment == Experiment::Rtt;
+        Ok(Box::new(TcpChannel {
+            socket,
+            outgoing: message(size),
+            sent: 0,
+            incoming: vec![0; if whole { size } else { READ_SIZE.max(size) }],
+            received: 0,
+            whole,
+            calls: Calls::default(),
+            _beside: self.beside,
+        }))
+    }
+}
+
+/// Accepts the announced peer, and nobody else.
+fn accept(listener: &Socket, peer: &Address) -> Result<Socket, TransportError> {
+    let failed = TransportError::io("accepting a TCP connection");
+    listener.set_nonblocking(true).map_err(&failed)?;
+    let deadline = Instant::now() + JOIN_TIMEOUT;
+    while Instant::now() < deadline {
+        match listener.accept() {
+            Ok((socket, from)) if from.as_socket().is_some_and(|from| from.ip() == peer.ip) => {
+                return Ok(socket);
+            }
+            Ok(_) => {}
+            Err(error) if try_again(&error) => std::thread::sleep(Duration::from_micros(200)),
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    Err(TransportError::PeerGone("did not connect by TCP in time"))
+}
+
+struct TcpChannel {
+    socket: Socket,
+    outgoing: Vec<u8>,
+    /// Bytes of the current message that are written.
+    sent: usize,
+    incoming: Vec<u8>,
+    /// Bytes of the current message that are read.
+    received: usize,
+    whole: bool,
+    calls: Calls,
+    _beside: Option<Endpoint>,
+}
+
+impl Channel for TcpChannel {
+    fn send(&mut self, number: u32, size: usize) -> Result<bool, TransportError> {
+        if self.sent == 0 {
+            self.outgoing[..4].copy_from_slice(&number.to_le_bytes());
+        }
+        while self.sent < size {
+            self.calls.all += 1;
+            self.calls.send += 1;
+            match self.socket.write(&self.outgoing[self.sent..size]) {
+                Ok(bytes) => self.sent += bytes,
+                Err(error) if try_again(&error) => return Ok(false),
+                Err(error) => return Err(TransportError::io("sending by TCP")(error)),
+            }
+        }
+        self.sent = 0;
+        Ok(true)
+    }
+
+    fn receive(&mut self) -> Result<Option<Arrival>, TransportError> {
+        self.calls.all += 1;
+        let bytes = match self.socket.read(&mut self.incoming[self.received..]) {
+            Ok(0) => return Err(TransportError::PeerGone("closed the TCP connection")),
+            Ok(bytes) => bytes,
+            Err(error) if try_again(&error) => return Ok(None),
+            Err(error) => return Err(TransportError::io("receiving by TCP")(error)),
+        };
+        if !self.whole {
+            return Ok(Some(Arrival { number: 0, bytes }));
+        }
+        self.received += bytes;
+        if self.received < self.incoming.len() {
+            return Ok(None);
+        }
+        self.received = 0;
+        let number = number_of(&self.incoming).unwrap_or(0);
+        Ok(Some(Arrival { number, bytes: self.incoming.len() }))
+    }
+
+    fn calls(&self) -> Calls {
+        self.calls
+    }
+
+    fn note(&self) -> Option<String> {
+        let name = self.socket.tcp_congestion().ok()?;
+        let name = String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned();
+        let send = self.socket.send_buffer_size().unwrap_or(0);
+        let receive = self.socket.recv_buffer_size().unwrap_or(0);
+        Some(format!("congestion control {name}, SO_SNDBUF {send}, SO_RCVBUF {receive}"))
+    }
+}

@@ -1,0 +1,403 @@
+//! Whole runs of the real program on virtual networks: this test binary plays `gigae` for itself.
+//!
+//! Called as `eval ...` or `serve ...` it is the program; called by `cargo test` it is the tests.
+
+use clap::Parser;
+use gigae_eval::cli::{EvalArgs, ServeArgs};
+use gigae_eval::results::Results;
+use gigae_fabric::{Fabric, testing};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+#[derive(Parser)]
+enum Program {
+    Eval(EvalArgs),
+    Serve(ServeArgs),
+}
+
+fn main() -> ExitCode {
+    if std::env::args().nth(1).is_some_and(|word| word == "eval" || word == "serve") {
+        return program();
+    }
+    testing::run(&[
+        (
+            "a_tiny_plan_gives_results_that_fit_the_schema",
+            a_tiny_plan_gives_results_that_fit_the_schema as fn(),
+        ),
+        ("ctrl_c_in_mid_run_leaves_nothing_behind", ctrl_c_in_mid_run_leaves_nothing_behind),
+        (
+            "a_killed_run_takes_its_serving_process_along_and_the_next_run_cleans_up",
+            a_killed_run_takes_its_serving_process_along_and_the_next_run_cleans_up,
+        ),
+        ("bad_input_is_one_line_and_a_failure", bad_input_is_one_line_and_a_failure),
+        (
+            "a_full_disk_is_one_line_and_leaves_no_half_written_file",
+            a_full_disk_is_one_line_and_leaves_no_half_written_file,
+        ),
+        (
+            "two_nodes_with_a_key_file_measure_each_other",
+            two_nodes_with_a_key_file_measure_each_other,
+        ),
+        (
+            "a_peer_that_vanishes_ends_the_run_in_bounded_time",
+            a_peer_that_vanishes_ends_the_run_in_bounded_time,
+        ),
+    ]);
+}
+
+fn program() -> ExitCode {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted)).unwrap();
+    }
+    match Program::parse() {
+        Program::Eval(args) => gigae_eval::cli::eval(&args, &interrupted),
+        Program::Serve(args) => gigae_eval::cli::serve(&args, &interrupted),
+    }
+}
+
+const TINY: &str = r#"
+name = "tiny"
+about = "a test: every transport once"
+repetitions = 2
+max_repetitions = 2
+[link.gigabit]
+rate_mbit = 1000
+[tcp.nodelay]
+nodelay = true
+buffer = 131072
+[[experiment]]
+kind = "rtt"
+links = ["gigabit"]
+transports = ["gigae", "packet", "udp", "tcp", "icmp"]
+sizes = [8]
+waits = ["sleep"]
+seconds = 0.03
+warmup = 0.01
+[[experiment]]
+kind = "stream"
+links = ["gigabit"]
+transports = ["gigae", "packet", "udp", "tcp"]
+sizes = [1400]
+waits = ["sleep"]
+seconds = 0.05
+warmup = 0.02
+"#;
+
+/// A place for one test's files, and a plan in it.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn plan(&self, text: &str) -> PathBuf {
+        let path = self.path("plan.toml");
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn key(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+fn eval() -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.arg("eval");
+    command
+}
+
+/// One line on standard error, a failure, and the words that must be in it.
+fn is_one_line_error(output: &Output, words: &[&str]) {
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "it succeeded: {text}");
+    assert_eq!(text.lines().count(), 1, "not one line: {text}");
+    for word in words {
+        assert!(text.contains(word), "'{word}' is not in: {text}");
+    }
+}
+
+/// Fabrics of the process with this id; their names carry it.
+fn left_by(pid: u32) -> Vec<String> {
+    let own = format!("ge{pid}-");
+    Fabric::list().into_iter().filter(|prefix| prefix.starts_with(&own)).collect()
+}
+
+fn a_tiny_plan_gives_results_that_fit_the_schema() {
+    let place = Place::new();
+    let out = place.path("out");
+    let child = eval()
+        .args(["--json", "--plan"])
+        .arg(place.plan(TINY))
+        .arg("--out")
+        .arg(&out)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = child.id();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = std::fs::read_to_string(out.join("results.json")).unwrap();
+    assert_eq!(text.as_bytes(), output.stdout, "--json prints the very file");
+    let schema: serde_json::Value =
+        serde_json::from_str(include_str!("../schema/gigae.eval.1.json")).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let value = serde_json::from_str(&text).unwrap();
+    let errors: Vec<String> =
+        validator.iter_errors(&value).map(|error| error.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:?}");
+
+    let results = Results::parse(&text).unwrap();
+    let point = |experiment: &str, transport: &str| {
+        let found = results
+            .series
+            .iter()
+            .find(|s| s.experiment.name() == experiment && s.transport == transport);
+        found.unwrap_or_else(|| {
+            panic!("no {experiment} of {transport}; skipped: {:?}", results.skipped)
+        })
+    };
+    for transport in ["gigae", "packet", "udp", "tcp", "icmp"] {
+        let series = point("rtt", transport);
+        assert!(
+            series.min > 0.0 && series.min <= series.p50 && series.p50 <= series.max,
+            "{series:?}"
+        );
+        assert_eq!(series.repetitions.len(), 2);
+        // A round trip is a frame out and at least one system call of some kind.
+        assert!(series.frames >= series.n && series.syscalls >= series.n, "{series:?}");
+    }
+    for transport in ["gigae", "packet", "udp", "tcp"] {
+        let series = point("stream", transport);
+        assert!(series.median > 0.0 && series.limit.is_some(), "{series:?}");
+        // Two buckets of tokens at most beyond the rate, over 50 ms at 125 MB/s: a few percent.
+        assert!(series.median < 1.2 * series.limit.unwrap(), "faster than the link: {series:?}");
+    }
+    assert_eq!(point("stream", "gigae").lost, 0);
+    assert!(out.join("report.html").exists() && out.join("report.md").exists());
+    assert_eq!(std::fs::read_dir(&out).unwrap().count(), 3, "drafts were left");
+    assert_eq!(left_by(pid), Vec::<String>::new());
+}
+
+/// A run that is certainly still measuring a second after its network stands.
+fn long_run(place: &Place) -> Child {
+    let plan = TINY.replace("seconds = 0.03", "seconds = 20.0");
+    let child = eval()
+        .arg("--plan")
+        .arg(place.plan(&plan))
+        .arg("--out")
+        .arg(place.path("out"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while left_by(child.id()).is_empty() {
+        assert!(Instant::now() < deadline, "its network never stood");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    child
+}
+
+fn signal(child: &Child, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_child(child);
+    rustix::process::kill_process(pid, signal).unwrap();
+}
+
+fn ctrl_c_in_mid_run_leaves_nothing_behind() {
+    let place = Place::new();
+    let child = long_run(&place);
+    let pid = child.id();
+    signal(&child, rustix::process::Signal::INT);
+    let begin = Instant::now();
+    let output = child.wait_with_output().unwrap();
+    assert!(begin.elapsed() < Duration::from_secs(15), "it did not stop");
+    is_one_line_error(&output, &["interrupted"]);
+    assert_eq!(output.status.code(), Some(130));
+    assert_eq!(left_by(pid), Vec::<String>::new());
+    assert!(!place.path("out").exists(), "results were begun");
+}
+
+fn a_killed_run_takes_its_serving_process_along_and_the_next_run_cleans_up() {
+    let place = Place::new();
+    let mut child = long_run(&place);
+    let pid = child.id();
+    let serving = children(pid);
+    assert_eq!(serving.len(), 1, "one serving process");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while alive(serving[0]) {
+        assert!(Instant::now() < deadline, "the serving process outlived its parent");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // Nothing can clean up after kill -9 but the next run.
+    assert_eq!(left_by(pid).len(), 1);
+    let next = eval()
+        .args(["--plan"])
+        .arg(place.plan(TINY))
+        .arg("--out")
+        .arg(place.path("out"))
+        .output()
+        .unwrap();
+    assert!(next.status.success(), "{}", String::from_utf8_lossy(&next.stderr));
+    assert_eq!(left_by(pid), Vec::<String>::new());
+}
+
+fn children(pid: u32) -> Vec<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    text.split_whitespace().map(|number| number.parse().unwrap()).collect()
+}
+
+/// Running, and not a zombie that only waits to be noticed.
+fn alive(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
+        stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with('Z'))
+    })
+}
+
+fn bad_input_is_one_line_and_a_failure() {
+    let place = Place::new();
+    let run =
+        |arguments: &[&str]| eval().args(arguments).current_dir(place.0.path()).output().unwrap();
+    is_one_line_error(&run(&["--plan", "nonsense"]), &["nonsense", "quick"]);
+    let plan = place.plan(&TINY.replace("rate_mbit", "rate"));
+    is_one_line_error(&run(&["--plan", plan.to_str().unwrap()]), &["rate", "line"]);
+    std::fs::write(place.path("file"), "").unwrap();
+    is_one_line_error(&run(&["--out", "file"]), &["file", "--out"]);
+    let key = place.key("key", "a key of enough bytes");
+    let key = key.to_str().unwrap();
+    let peer = ["--peer", "127.0.0.1:1", "--key", key];
+    is_one_line_error(&run(&[&peer[..], &["--nic", "nosuch0"]].concat()), &["nosuch0", "lo"]);
+    is_one_line_error(
+        &run(&[&peer[..], &["--nic", "lo"]].concat()),
+        &["127.0.0.1:1", "gigae serve"],
+    );
+    is_one_line_error(
+        &run(&["--peer", "127.0.0.1:1", "--key", "nokey", "--nic", "lo"]),
+        &["nokey", "/dev/urandom"],
+    );
+    place.key("short", "short");
+    is_one_line_error(
+        &run(&["--peer", "127.0.0.1:1", "--key", "short", "--nic", "lo"]),
+        &["5 bytes"],
+    );
+    is_one_line_error(&run(&["--render", "file"]), &["file"]);
+    let serve = Command::new(std::env::current_exe().unwrap())
+        .args(["serve", "--nic", "lo"])
+        .output()
+        .unwrap();
+    assert_eq!(serve.status.code(), Some(2), "serving without a key");
+    assert_eq!(
+        std::fs::read_dir(place.0.path()).unwrap().count(),
+        4,
+        "plan, file and two keys only"
+    );
+}
+
+fn a_full_disk_is_one_line_and_leaves_no_half_written_file() {
+    let place = Place::new();
+    let disk = place.path("disk");
+    std::fs::create_dir(&disk).unwrap();
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=16k", "tmpfs"])
+        .arg(&disk)
+        .status()
+        .unwrap();
+    assert!(mounted.success());
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/results.json");
+    let output = eval().arg("--render").arg(fixture).arg("--out").arg(&disk).output().unwrap();
+    let left = std::fs::read_dir(&disk).unwrap().count();
+    assert!(Command::new("umount").arg(&disk).status().unwrap().success());
+    is_one_line_error(&output, &["No space left", "--out"]);
+    assert_eq!(left, 0);
+}
+
+/// A fabric with `serve` in its second node, as if that were another machine.
+struct Machines {
+    fabric: Fabric,
+    serve: Child,
+    peer: String,
+}
+
+impl Machines {
+    fn new(test: &str, key: &Path) -> Self {
+        let fabric = testing::fabric(test, |_| {});
+        let node = fabric.node(2);
+        let mut command = node.command(std::env::current_exe().unwrap()).unwrap();
+        // Two machines do not share a processor, so neither do these; the other end takes the last one.
+        let cpu = gigae_eval::site::allowed_cpus()[0].to_string();
+        command.args(["serve", "--nic", "eth0", "--cpu", &cpu, "--key"]).arg(key);
+        command.stderr(Stdio::piped());
+        let mut serve = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(serve.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.contains("serving on"), "{line}");
+        Self { peer: node.ipv4.to_string(), fabric, serve }
+    }
+
+    fn eval(&self, key: &Path, place: &Place, plan: &Path) -> Command {
+        let mut command = self.fabric.node(1).command(std::env::current_exe().unwrap()).unwrap();
+        command.args(["eval", "--nic", "eth0", "--peer", &self.peer, "--key"]).arg(key);
+        command.arg("--plan").arg(plan).arg("--out").arg(place.path("out"));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+}
+
+impl Drop for Machines {
+    fn drop(&mut self) {
+        let _ = self.serve.kill();
+        let _ = self.serve.wait();
+    }
+}
+
+fn two_nodes_with_a_key_file_measure_each_other() {
+    let place = Place::new();
+    let key = place.key("key", "the key of both machines\n");
+    let plan = place.plan(TINY);
+    let machines = Machines::new("two_nodes", &key);
+    let wrong = place.key("wrong", "some other key altogether\n");
+    let refused = machines.eval(&wrong, &place, &plan).output().unwrap();
+    is_one_line_error(&refused, &["another key"]);
+    let output = machines.eval(&key, &place, &plan).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let results =
+        Results::parse(&std::fs::read_to_string(place.path("out/results.json")).unwrap()).unwrap();
+    assert_eq!(results.links(), ["network"]);
+    assert_eq!(results.series.len(), 9, "skipped: {:?}", results.skipped);
+    assert!(
+        results.environment.command.contains("--peer")
+            && !results.environment.command.contains("the key")
+    );
+}
+
+fn a_peer_that_vanishes_ends_the_run_in_bounded_time() {
+    let place = Place::new();
+    let key = place.key("key", "the key of both machines\n");
+    let plan = place.plan(&TINY.replace("seconds = 0.03", "seconds = 3.0"));
+    let mut machines = Machines::new("vanishing_peer", &key);
+    let child = machines.eval(&key, &place, &plan).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    machines.serve.kill().unwrap();
+    let begin = Instant::now();
+    let output = child.wait_with_output().unwrap();
+    // A repetition (3 s) may run to its end, and each step of giving up has its own limit.
+    assert!(begin.elapsed() < Duration::from_secs(40), "it did not give up");
+    is_one_line_error(&output, &["peer"]);
+    assert!(!place.path("out").exists());
+}

@@ -1,0 +1,268 @@
+//! The reports of a real run's results, and a look at the page in a real browser.
+
+use gigae_eval::report::{html, markdown, tables};
+use gigae_eval::results::Results;
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const FIXTURE: &str = include_str!("fixtures/results.json");
+
+/// Narrowest screen on which nothing may stick out.
+const PHONE: u32 = 360;
+
+fn results() -> Results {
+    Results::parse(FIXTURE).unwrap()
+}
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let plain: &[(&str, fn())] = &[
+        ("the_fixture_fits_the_schema", the_fixture_fits_the_schema),
+        ("results_read_back_are_what_was_written", results_read_back_are_what_was_written),
+        ("another_schema_is_refused", another_schema_is_refused),
+        (
+            "the_page_is_one_small_file_that_needs_no_network",
+            the_page_is_one_small_file_that_needs_no_network,
+        ),
+        ("the_page_is_a_pure_function_of_the_results", the_page_is_a_pure_function_of_the_results),
+        ("hostile_text_in_the_results_stays_text", hostile_text_in_the_results_stays_text),
+        ("the_papers_ratios_stand_beside_ours", the_papers_ratios_stand_beside_ours),
+        ("every_doubt_is_shown", every_doubt_is_shown),
+        (
+            "the_terminal_needs_no_more_than_a_hundred_columns",
+            the_terminal_needs_no_more_than_a_hundred_columns,
+        ),
+    ];
+    let mut trials: Vec<Trial> = plain
+        .iter()
+        .map(|&(name, test)| {
+            Trial::test(name, move || {
+                test();
+                Ok(())
+            })
+        })
+        .collect();
+    type Look = fn(&Path);
+    let looks: &[(&str, Look)] = &[
+        (
+            "a_browser_shows_figures_and_legends_without_an_error",
+            a_browser_shows_figures_and_legends_without_an_error,
+        ),
+        ("nothing_sticks_out_on_a_phone", nothing_sticks_out_on_a_phone),
+        ("a_browser_can_draw_the_page_light_and_dark", a_browser_can_draw_the_page_light_and_dark),
+    ];
+    for &(name, test) in looks {
+        trials.push(Trial::ignorable_test(name, move || match chromium() {
+            Some(browser) => {
+                test(&browser);
+                Ok(Completion::Completed)
+            }
+            None if std::env::var_os("CI").is_some_and(|value| !value.is_empty()) => {
+                Err(Failed::from("no chromium; install it or set CHROMIUM"))
+            }
+            None => Ok(Completion::ignored_with("no chromium; install it or set CHROMIUM")),
+        }));
+    }
+    libtest_mimic::run(&arguments, trials).exit()
+}
+
+fn the_fixture_fits_the_schema() {
+    let schema: serde_json::Value =
+        serde_json::from_str(include_str!("../schema/gigae.eval.1.json")).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let value: serde_json::Value = serde_json::from_str(FIXTURE).unwrap();
+    let errors: Vec<String> =
+        validator.iter_errors(&value).map(|error| error.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:?}");
+    // And the schema is no rubber stamp.
+    let mut spoiled = value.clone();
+    spoiled["series"][0]["wait"] = "doze".into();
+    assert!(!validator.is_valid(&spoiled));
+    let mut short = value;
+    short["series"][0].as_object_mut().unwrap().remove("ci95");
+    assert!(!validator.is_valid(&short));
+}
+
+fn results_read_back_are_what_was_written() {
+    assert_eq!(results().to_json(), FIXTURE);
+}
+
+fn another_schema_is_refused() {
+    let error = Results::parse(&FIXTURE.replace("gigae.eval/1", "gigae.eval/9")).unwrap_err();
+    assert!(error.contains("gigae.eval/9"), "{error}");
+    assert!(Results::parse("{}").is_err());
+}
+
+fn the_page_is_one_small_file_that_needs_no_network() {
+    let page = html::page(&results());
+    assert!(page.len() < 500_000, "{} bytes", page.len());
+    for word in ["http:", "https:", "url(", "@import", "<script", "src="] {
+        assert!(!page.contains(word), "the page has {word}");
+    }
+    for word in [
+        "viewport",
+        "prefers-color-scheme",
+        "<svg",
+        "GigaE PM II",
+        "87.2 %",
+        "109.6 %",
+        "1.65x",
+        "3.13x",
+        "20.4",
+    ] {
+        assert!(page.contains(word), "the page lacks {word}");
+    }
+}
+
+fn the_page_is_a_pure_function_of_the_results() {
+    assert_eq!(html::page(&results()), html::page(&results()));
+    assert_eq!(markdown::page(&results()), markdown::page(&results()));
+}
+
+fn hostile_text_in_the_results_stays_text() {
+    let evil = "</style><script>alert(1)</script>\"'|\u{1b}[31m";
+    let mut results = results();
+    results.plan.name = evil.into();
+    results.plan.about = evil.into();
+    results.environment.cpu = evil.into();
+    results.environment.command = evil.into();
+    results.environment.link[0].local.nic = serde_json::json!({ evil: evil });
+    results.environment.link[0].local.offloads = serde_json::json!({ evil: evil });
+    results.series[0].transport = evil.into();
+    results.series[0].note = Some(evil.into());
+    results.series[0].doubts = vec![evil.into()];
+    results.doubts = vec![evil.into()];
+    let page = html::page(&results);
+    assert!(!page.contains("<script") && !page.contains("\u{1b}"));
+    assert_eq!(page.matches("</style>").count(), 1);
+    let text = markdown::page(&results);
+    assert!(!text.contains("<script") && !text.contains('\u{1b}'));
+}
+
+fn the_papers_ratios_stand_beside_ours() {
+    let results = results();
+    let ratios = tables::ratios(&results);
+    let unshaped: Vec<_> = ratios.iter().filter(|ratio| ratio.link == "unshaped").collect();
+    let papers: Vec<String> = unshaped.iter().map(|ratio| ratio.say(ratio.paper)).collect();
+    assert_eq!(papers, ["109.6 %", "87.2 %", "3.13x", "1.65x"]);
+    let figure = |transport: &str, experiment: &str, size| {
+        let found = results.series.iter().find(|series| {
+            series.link == "unshaped"
+                && series.transport == transport
+                && series.experiment.name() == experiment
+                && series.wait.name() == "spin"
+                && series.size == size
+        });
+        found.unwrap().median
+    };
+    assert_eq!(unshaped[0].ours, figure("gigae", "rtt", 8) / figure("xdp", "rtt", 8));
+    assert_eq!(unshaped[1].ours, figure("gigae", "stream", 1400) / figure("xdp", "stream", 1400));
+}
+
+fn every_doubt_is_shown() {
+    let results = results();
+    let page = html::page(&results);
+    for series in &results.series {
+        for doubt in &series.doubts {
+            let code = doubt.split(':').next().unwrap();
+            assert!(page.contains(&format!("<li>{code}:")), "{doubt}");
+        }
+    }
+}
+
+fn the_terminal_needs_no_more_than_a_hundred_columns() {
+    let text = gigae_eval::terminal::summary(&results(), false);
+    let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
+    assert!(widest <= 100, "{widest} columns");
+    assert!(!text.contains('\u{1b}'), "colours without being asked for");
+}
+
+/// The browser: `CHROMIUM`, or what is in the path.
+fn chromium() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("CHROMIUM") {
+        return Some(named.into());
+    }
+    let path = std::env::var_os("PATH")?;
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    std::env::split_paths(&path)
+        .flat_map(|place| names.map(|name| place.join(name)))
+        .find(|file| file.exists())
+}
+
+/// Runs the browser on a page; gives its standard output and what it logged.
+fn browse(browser: &Path, page: &str, size: (u32, u32), arguments: &[&str]) -> (String, String) {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("report.html");
+    std::fs::write(&file, page).unwrap();
+    let output = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
+        .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
+        .args(["--enable-logging=stderr", "--hide-scrollbars"])
+        .arg(format!("--user-data-dir={}", place.path().join("profile").display()))
+        .arg(format!("--window-size={},{}", size.0, size.1))
+        .args(arguments)
+        .arg(format!("file://{}", file.display()))
+        .output()
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    (text(&output.stdout), text(&output.stderr))
+}
+
+fn a_browser_shows_figures_and_legends_without_an_error(browser: &Path) {
+    let results = results();
+    let (dom, log) = browse(browser, &html::page(&results), (1200, 900), &["--dump-dom"]);
+    let errors: Vec<&str> = log.lines().filter(|line| line.contains("CONSOLE")).collect();
+    assert!(errors.is_empty(), "{errors:?}");
+    assert_eq!(dom.matches("<figure>").count(), tables::figure_tables(&results).len());
+    assert_eq!(dom.matches("class=\"legend\"").count(), dom.matches("<figure>").count());
+    for series in &results.series {
+        assert!(
+            dom.contains(&format!("{}</li>", series.label())),
+            "no legend for {}",
+            series.label()
+        );
+    }
+    assert_eq!(
+        dom.matches("class=\"marker\"").count(),
+        results.series.len() + dom.matches("class=\"key\"").count()
+    );
+}
+
+fn nothing_sticks_out_on_a_phone(browser: &Path) {
+    // A frame is as narrow as it is told to be, whatever the least width of a window is.
+    let inner = html::page(&results()).replace('&', "&amp;").replace('"', "&quot;");
+    let page = format!(
+        "<!doctype html><body><iframe id=f width={PHONE} height=800 style=\"border:0\" srcdoc=\"{inner}\"></iframe><p id=w></p>\
+         <script>onload=()=>{{const d=f.contentDocument;d.querySelectorAll('details').forEach(e=>e.open=true);\
+         w.textContent=f.contentWindow.innerWidth+' '+d.documentElement.scrollWidth+' '+d.body.scrollWidth}}</script>"
+    );
+    let (dom, _) =
+        browse(browser, &page, (1200, 900), &["--dump-dom", "--virtual-time-budget=3000"]);
+    let said =
+        dom.rsplit("<p id=\"w\">").next().and_then(|rest| rest.split('<').next()).unwrap_or("");
+    let widths: Vec<u32> = said.split(' ').map(|width| width.parse().unwrap_or(0)).collect();
+    assert_eq!(widths.first(), Some(&PHONE), "the frame says '{said}'");
+    assert!(
+        widths[1..].iter().all(|width| (1..=PHONE).contains(width)),
+        "wider than the screen: {said}"
+    );
+}
+
+fn a_browser_can_draw_the_page_light_and_dark(browser: &Path) {
+    let page = html::page(&results());
+    let place = tempfile::tempdir().unwrap();
+    let mut pictures = Vec::new();
+    for scheme in ["1", "0"] {
+        let file = place.path().join(format!("{scheme}.png"));
+        let shot = format!("--screenshot={}", file.display());
+        let scheme = format!("--blink-settings=preferredColorScheme={scheme}");
+        browse(browser, &page, (390, 1600), &[&shot, &scheme]);
+        pictures.push(std::fs::read(file).unwrap());
+    }
+    assert!(
+        pictures.iter().all(|picture| picture.starts_with(b"\x89PNG") && picture.len() > 20_000)
+    );
+    assert_ne!(pictures[0], pictures[1], "dark mode looks like the light one");
+}

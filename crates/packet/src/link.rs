@@ -1,0 +1,304 @@
+//! [`PacketLink`]: the contract of `gigae_link::Link` over the socket, the ring and the queue.
+
+use crate::claim::PortClaim;
+use crate::filter;
+use crate::ring::{Layout, RxRing};
+use crate::socket::PacketSocket;
+use crate::transmit::{Entry, Queue};
+use gigae_link::{
+    Arena, Counters, Filter, Info, Interface, Link, LinkError, Mode, OpenError, Posted, RxFrame,
+    TxBook, TxFrame,
+};
+use gigae_wire::Envelope;
+use rustix::event::{Timespec, epoll};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Ethernet header: the shortest thing that the kernel sends.
+const ETHERNET: usize = 14;
+
+/// Empty polls between looks at the interface: some milliseconds of spinning, so that a spinning
+/// caller learns that the interface is down and pays two system calls in 65,536 polls for it.
+const POLLS_PER_CHECK: u32 = 1 << 16;
+
+/// How to open a [`PacketLink`].
+#[derive(Clone, Debug)]
+pub struct PacketConfig {
+    /// Name of the interface.
+    pub interface: String,
+    /// Which frames to take.
+    pub filter: Filter,
+    /// Transmit frames, 1 to 65,536. Default 1,024: a window of 1.5 MB, more than a Gigabit
+    /// Ethernet carries in 10 ms.
+    pub tx_frames: usize,
+    /// Frames that can be received before one must be recycled, 1 to 65,536; rounded up to whole
+    /// blocks of the kernel's ring. Default 4,096, as for AF_XDP.
+    pub rx_frames: usize,
+    /// Pass by the interface's queueing discipline (packet(7), `PACKET_QDISC_BYPASS`), as AF_XDP
+    /// does. Saves a lock and a queue per frame, but a frame that finds the device's own queue full
+    /// is dropped instead of queued. Default `false`.
+    pub qdisc_bypass: bool,
+}
+
+impl PacketConfig {
+    /// The defaults.
+    pub fn new(interface: impl Into<String>, filter: Filter) -> Self {
+        Self {
+            interface: interface.into(),
+            filter,
+            tx_frames: 1024,
+            rx_frames: 4096,
+            qdisc_bypass: false,
+        }
+    }
+}
+
+/// A link over a packet socket. See the crate's documentation for who owns a frame when.
+#[derive(Debug)]
+pub struct PacketLink {
+    info: Info,
+    interface: Interface,
+    layout: Layout,
+    book: TxBook,
+    queue: Queue,
+    ring: RxRing,
+    socket: PacketSocket,
+    /// Watches the socket for *new* frames (edge-triggered). The socket itself polls readable for
+    /// as long as its newest frame is lent, so sleeping on it would not be sleeping.
+    news: OwnedFd,
+    counters: Counters,
+    empty_polls: u32,
+    _claim: Option<PortClaim>,
+}
+
+impl PacketLink {
+    /// Opens a link on an interface of the calling thread's network namespace.
+    ///
+    /// Needs `CAP_NET_RAW`. Allocates and maps everything that the link will ever use.
+    pub fn open(config: PacketConfig) -> Result<Self, OpenError> {
+        let interface = Interface::find(&config.interface)?;
+        let needed = config.filter.least_mtu();
+        if interface.mtu < needed {
+            let (interface, mtu) = (interface.name, interface.mtu);
+            return Err(OpenError::MtuTooSmall { interface, mtu, needed });
+        }
+        let rx_frames = config.rx_frames.clamp(1, MAX_FRAMES);
+        let tx_frames = config.tx_frames.clamp(1, MAX_FRAMES);
+        let layout = Layout::new(interface.mtu, rx_frames, tx_frames);
+        let socket = PacketSocket::open()?;
+        socket.prepare(&filter::program(&config.filter), config.qdisc_bypass)?;
+        let ring = RxRing::map(&socket, &layout)?;
+        socket.allow_queued(2 * layout.tx_slots * layout.slot);
+        let news = watch(&socket)
+            .map_err(|e| OpenError::Io { what: "watching the packet socket", source: e.into() })?;
+        let claim = match config.filter.envelope {
+            Envelope::Udp { port } => Some(PortClaim::new(&interface, port)?),
+            Envelope::Ethernet { .. } => None,
+        };
+        socket.bind(&interface, &config.filter)?;
+        Ok(Self {
+            info: describe(&interface, &layout),
+            interface,
+            layout,
+            book: TxBook::new(layout.tx_slots as u32),
+            queue: Queue::new(layout.tx_slots),
+            ring,
+            socket,
+            news,
+            counters: Counters::default(),
+            empty_polls: 0,
+            _claim: claim,
+        })
+    }
+
+    /// Sleeps until something new happened on the socket. `Ok(false)`: a signal, or the time is up.
+    fn sleep(&mut self, timeout: Option<Duration>) -> Result<bool, LinkError> {
+        let timeout = timeout.map(|t| Timespec {
+            tv_sec: t.as_secs().try_into().unwrap_or(i64::MAX),
+            tv_nsec: t.subsec_nanos().into(),
+        });
+        let mut events = [epoll::Event { flags: epoll::EventFlags::empty(), data: DATA }; 1];
+        let result = epoll::wait(&self.news, &mut events[..], timeout.as_ref());
+        let flags = events[0].flags;
+        match result {
+            Ok(0) | Err(Errno::INTR) => self.interface.check().map(|()| false),
+            Ok(_) if flags.contains(epoll::EventFlags::ERR) => {
+                self.interface.check().map(|()| true)
+            }
+            Ok(_) => Ok(true),
+            Err(e) => Err(LinkError::Io { what: "waiting for frames", source: e.into() }),
+        }
+    }
+}
+
+/// Most frames of a kind: with jumbo slots of 16 KiB both kinds together stay below 4 GiB.
+const MAX_FRAMES: usize = 1 << 16;
+
+/// There is one descriptor, so its data says nothing.
+const DATA: epoll::EventData = epoll::EventData::new_u64(0);
+
+fn watch(socket: &PacketSocket) -> Result<OwnedFd, Errno> {
+    let news = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+    epoll::add(&news, socket, DATA, flags)?;
+    Ok(news)
+}
+
+fn describe(interface: &Interface, layout: &Layout) -> Info {
+    Info {
+        interface: interface.name.clone(),
+        mac: interface.mac,
+        mode: Mode::Packet,
+        max_frame: layout.max_frame,
+        frame_size: layout.slot,
+        tx_frames: layout.tx_slots,
+        rx_frames: layout.rx_slots,
+        reason: "AF_PACKET was asked for; it works on every interface".to_owned(),
+    }
+}
+
+impl Link for PacketLink {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+
+    fn arena(&self) -> &Arc<Arena> {
+        self.ring.arena()
+    }
+
+    #[inline]
+    fn take(&mut self) -> Option<TxFrame> {
+        let frame = self.book.take()?;
+        let bytes = self.layout.tx_frame(frame);
+        // SAFETY: the book hands a frame out once until both its holds are clear again, so no other
+        // token exists and the kernel does not read it; receive slots lie elsewhere.
+        Some(unsafe { TxFrame::new(self.ring.arena(), bytes, frame) })
+    }
+
+    fn give_back(&mut self, mut frame: TxFrame) {
+        let _ = self.ring.arena().bytes_mut(&mut frame);
+        self.book.release(frame.slot());
+    }
+
+    #[inline]
+    fn post(&mut self, frame: TxFrame, bytes: Range<usize>) -> Posted {
+        let length = bytes.len();
+        assert!(bytes.end <= self.layout.slot, "bytes outside the frame");
+        assert!((ETHERNET..=self.layout.max_frame).contains(&length), "{length} bytes to send");
+        let (slot, offset) = (frame.slot(), (frame.offset() + bytes.start) as u32);
+        let posted = frame.into_posted();
+        let _ = self.ring.arena().posted_bytes(&posted);
+        self.book.post(slot);
+        self.queue.push(Entry { frame: slot, offset, length: length as u32 });
+        self.counters.tx_frames += 1;
+        posted
+    }
+
+    #[inline]
+    fn reclaim(&mut self, frame: Posted) -> Result<TxFrame, Posted> {
+        let _ = self.ring.arena().posted_bytes(&frame);
+        if self.book.with_nic(frame.slot()) {
+            return Err(frame);
+        }
+        // SAFETY: the book says that the kernel has copied the frame.
+        Ok(unsafe { frame.into_frame() })
+    }
+
+    #[inline]
+    fn release(&mut self, frame: Posted) {
+        let _ = self.ring.arena().posted_bytes(&frame);
+        self.book.release(frame.slot());
+    }
+
+    fn flush(&mut self) -> Result<bool, LinkError> {
+        while !self.queue.is_empty() {
+            let (socket, arena) = (&self.socket, self.ring.arena());
+            self.counters.doorbells += 1;
+            let (taken, go_on) = match self.queue.with_batch(arena, |batch| socket.send(batch)) {
+                Ok(taken) => (taken, true),
+                // The socket's share of memory is used up; what is on its way will free it.
+                Err(Errno::AGAIN | Errno::INTR) => (0, false),
+                // The device or its queue had no room and dropped this one frame.
+                Err(Errno::NOBUFS | Errno::NOMEM) => (1, false),
+                // The MTU was lowered after the link was opened.
+                Err(Errno::MSGSIZE | Errno::INVAL) => {
+                    self.counters.tx_invalid += 1;
+                    (1, true)
+                }
+                // Also the belated news of an outage that is over: then go on.
+                Err(Errno::NETDOWN | Errno::NXIO | Errno::NODEV) => {
+                    self.interface.check()?;
+                    (0, false)
+                }
+                Err(e) => return Err(LinkError::Io { what: "sending frames", source: e.into() }),
+            };
+            for _ in 0..taken {
+                if let Some(entry) = self.queue.pop() {
+                    self.book.complete(entry.frame);
+                }
+            }
+            if !go_on {
+                break;
+            }
+        }
+        Ok(self.queue.is_empty())
+    }
+
+    #[inline]
+    fn poll(&mut self, batch: &mut Vec<RxFrame>, max: usize) -> Result<usize, LinkError> {
+        let mut count = 0;
+        while count < max
+            && let Some(frame) = self.ring.pop()
+        {
+            batch.push(frame);
+            count += 1;
+        }
+        self.counters.rx_frames += count as u64;
+        if count > 0 {
+            self.empty_polls = 0;
+        } else {
+            self.empty_polls += 1;
+            if self.empty_polls == POLLS_PER_CHECK {
+                self.empty_polls = 0;
+                self.interface.check()?;
+            }
+        }
+        Ok(count)
+    }
+
+    #[inline]
+    fn recycle(&mut self, frame: RxFrame) {
+        self.ring.recycle(frame);
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, LinkError> {
+        if self.ring.ready() {
+            return Ok(true);
+        }
+        self.counters.waits += 1;
+        let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let mut left = timeout;
+        // News may be of frames that were polled long ago: then sleep on.
+        while self.sleep(left)? {
+            if self.ring.ready() {
+                self.counters.wakeups += 1;
+                return Ok(true);
+            }
+            left = end.map(|end| end.saturating_duration_since(Instant::now()));
+        }
+        Ok(self.ring.ready())
+    }
+
+    /// The packet socket. It also polls readable while the newest frame that was received has not
+    /// been recycled (packet_mmap(7)); [`wait`](Link::wait) does not have this weakness.
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+
+    fn counters(&self) -> Counters {
+        Counters { rx_dropped: self.socket.dropped(), ..self.counters }
+    }
+}

@@ -1,0 +1,108 @@
+//! Asks the kernel which XDP program is attached to an interface (rtnetlink(7), `IFLA_XDP`).
+
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+
+/// linux/rtnetlink.h, linux/netlink.h and linux/if_link.h.
+const RTM_NEWLINK: u16 = 16;
+const RTM_GETLINK: u16 = 18;
+const NLM_F_REQUEST: u16 = 1;
+const IFLA_XDP: u16 = 43;
+/// `IFLA_XDP_PROG_ID`, or one of the ids per mode when several are attached.
+const PROGRAM_IDS: std::ops::RangeInclusive<u16> = 4..=7;
+/// Bytes of `nlmsghdr` and `ifinfomsg`.
+const HEADER: usize = 16;
+const LINK_HEADER: usize = 16;
+
+/// The id of the program attached to the interface, in whatever mode. `None` also when the kernel
+/// does not say.
+pub(crate) fn program(interface: u32) -> Option<u32> {
+    let socket = rustix::net::socket_with(
+        AddressFamily::NETLINK,
+        SocketType::RAW,
+        SocketFlags::CLOEXEC,
+        // NETLINK_ROUTE, number zero.
+        None,
+    )
+    .ok()?;
+    rustix::net::send(&socket, &request(interface), SendFlags::empty()).ok()?;
+    // The kernel sizes answers to a request for one link to fit 32 KiB.
+    let mut answer = vec![0; 32 * 1024];
+    let (length, _) = rustix::net::recv(&socket, &mut answer[..], RecvFlags::empty()).ok()?;
+    find(answer.get(..length)?)
+}
+
+fn request(interface: u32) -> [u8; HEADER + LINK_HEADER] {
+    let mut message = [0; HEADER + LINK_HEADER];
+    message[..4].copy_from_slice(&((HEADER + LINK_HEADER) as u32).to_ne_bytes());
+    message[4..6].copy_from_slice(&RTM_GETLINK.to_ne_bytes());
+    message[6..8].copy_from_slice(&NLM_F_REQUEST.to_ne_bytes());
+    message[HEADER + 4..HEADER + 8].copy_from_slice(&interface.to_ne_bytes());
+    message
+}
+
+fn find(message: &[u8]) -> Option<u32> {
+    if message.get(4..6)? != RTM_NEWLINK.to_ne_bytes() {
+        return None;
+    }
+    let (_, xdp) =
+        attributes(message.get(HEADER + LINK_HEADER..)?).find(|&(t, _)| t == IFLA_XDP)?;
+    let mut ids = attributes(xdp).filter(|(kind, _)| PROGRAM_IDS.contains(kind));
+    ids.find_map(|(_, value)| Some(u32::from_ne_bytes(*value.first_chunk()?)).filter(|&id| id != 0))
+}
+
+/// Walks a list of attributes: length, type, value, padding to four bytes.
+fn attributes(mut list: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    /// Flags in the high bits of the type (`NLA_F_NESTED`, `NLA_F_NET_BYTEORDER`).
+    const TYPE: u16 = 0x3fff;
+    std::iter::from_fn(move || {
+        let &[l0, l1, t0, t1] = list.first_chunk()?;
+        let length = usize::from(u16::from_ne_bytes([l0, l1]));
+        let value = list.get(4..length)?;
+        list = list.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some((u16::from_ne_bytes([t0, t1]) & TYPE, value))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        bytes.extend((4 + value.len() as u16).to_ne_bytes());
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(value);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    fn answer(attributes: &[u8]) -> Vec<u8> {
+        let mut message = vec![0; HEADER + LINK_HEADER];
+        message[4..6].copy_from_slice(&RTM_NEWLINK.to_ne_bytes());
+        message.extend(attributes);
+        message
+    }
+
+    #[test]
+    fn the_program_is_found_among_other_attributes() {
+        let xdp = [attribute(2, &[1]), attribute(4, &77u32.to_ne_bytes())].concat();
+        let list = [attribute(3, b"eth0\0"), attribute(IFLA_XDP | 0x8000, &xdp)].concat();
+        assert_eq!(find(&answer(&list)), Some(77));
+        assert_eq!(find(&answer(&attribute(IFLA_XDP, &attribute(2, &[0])))), None);
+    }
+
+    #[test]
+    fn cut_answers_never_panic() {
+        let xdp = attribute(4, &77u32.to_ne_bytes());
+        let whole = answer(&attribute(IFLA_XDP, &xdp));
+        for length in 0..whole.len() {
+            assert_eq!(find(&whole[..length]), None, "{length}");
+        }
+        assert_eq!(find(&answer(&[0; 64])), None);
+    }
+
+    #[test]
+    fn the_loopback_has_no_program() {
+        assert_eq!(program(1), None);
+    }
+}

@@ -1,0 +1,56 @@
+//! A [`Link`](gigae_link::Link) over AF_XDP: frames pass between a driver's queue and memory of
+//! this process, while everything that is not ours goes on to the kernel's own stack.
+//!
+//! # Who owns a frame when
+//!
+//! All frames lie in one arena, registered with the kernel once (UMEM) and cut into chunks of one
+//! page. Four rings of addresses pass chunks to and fro (Linux's `networking/af_xdp.rst`); this
+//! process produces two of them and consumes the other two:
+//!
+//! ```text
+//!              post + flush                     take, reclaim, flush
+//!   caller ──────── TX ring ───────▶ kernel ──── completion ring ────▶ free or in the window
+//!              recycle                          poll
+//!   caller ─────── fill ring ──────▶ kernel ──────── RX ring ────────▶ caller
+//! ```
+//!
+//! - A transmit chunk is **free**, **held** by a token, **with the kernel** from `post` until its
+//!   completion is read, or both of the last two: a posted frame whose token waits for an
+//!   acknowledgement. It is rewritten only when the kernel is done with it (`TxBook`).
+//! - A receive chunk is **in the fill ring or with the kernel**, or **lent** to the caller from
+//!   `poll` until `recycle`, which puts it into the fill ring at once. There is no third state, so
+//!   the fill ring runs empty only when the caller holds every received frame.
+//! - The rings have room for all chunks of their kind, those that the kernel consumes for twice as
+//!   many (`socket.rs` says why): no push can fail.
+//!
+//! # System calls
+//!
+//! `take`, `post`, `poll`, `recycle`, `reclaim` and `release` make none. `flush` rings the doorbell
+//! (`sendto`) when the kernel asks for it; in the copy modes it always does, and the kernel sends
+//! within the call. `wait` is a `ppoll`. With busy polling on, `poll` on an empty ring drives the
+//! driver by `recvfrom`, as GigaE PM II calls the interrupt handler (§4.4 of its paper). Once in
+//! 65,536 empty polls the interface is looked at, so that a spinning caller learns of its end.
+//!
+//! # Modes
+//!
+//! [`XdpLink::open`] tries the modes that the driver may have, best first, and tests each: the
+//! program loads, attaches and classifies, the socket binds, a frame is transmitted and completes.
+//! What was refused, and why, is in `Info::reason`. The program is attached by a BPF link, whose
+//! descriptor is this process's: it vanishes with the process, however that ends.
+//!
+//! # Limits
+//!
+//! One link per interface (the program steers one queue); another program is never replaced.
+//! Frames longer than one chunk allows (3,840 bytes) are not received; `Info::max_frame` says so.
+//! In generic mode a VLAN tag that the sending side kept beside the frame is not seen by the
+//! program, so a tagged frame of our EtherType and channel is taken. Kernel 5.9 or later.
+
+mod attached;
+mod link;
+mod probe;
+mod program;
+mod ring;
+mod socket;
+mod umem;
+
+pub use link::{BusyPoll, KernelStatistics, XdpConfig, XdpLink};

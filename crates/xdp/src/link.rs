@@ -1,0 +1,366 @@
+//! [`XdpLink`]: the contract of `gigae_link::Link` over the socket, its rings and its memory.
+
+use crate::probe;
+use crate::program::Program;
+use crate::socket::XskSocket;
+use crate::umem::Umem;
+use gigae_link::{
+    Arena, Counters, Filter, Info, Interface, Link, LinkError, Mode, OpenError, Posted, RxFrame,
+    TxFrame,
+};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::io::Errno;
+use rustix::net::xdp::{XdpDesc, XdpDescOptions};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Empty polls between looks at the interface: some milliseconds of spinning, so that a spinning
+/// caller learns that the interface is down and pays two system calls in 65,536 polls for it.
+const POLLS_PER_CHECK: u32 = 1 << 16;
+
+/// Longest sleep between looks at the interface: the kernel wakes no sleeper when it goes away.
+const LONGEST_SLEEP: Duration = Duration::from_millis(200);
+
+/// How to open an [`XdpLink`].
+#[derive(Clone, Debug)]
+pub struct XdpConfig {
+    /// Name of the interface.
+    pub interface: String,
+    /// The receive queue, 0 by default: where hardware puts frames that are not IP.
+    pub queue: u32,
+    /// Which frames to take.
+    pub filter: Filter,
+    /// The mode to use, or `None` (default) to let the self-test choose.
+    pub mode: Option<Mode>,
+    /// Transmit frames of 4,096 bytes, 1 to 65,536. Default 1,024: with full frames 1.5 MB, more
+    /// than a Gigabit Ethernet carries in 10 ms.
+    pub tx_frames: usize,
+    /// Receive frames of 4,096 bytes, 1 to 65,536. Default 4,096: with several senders, their
+    /// windows together; and at a million frames per second the 4 ms for which a thread may be
+    /// kept off its processor.
+    pub rx_frames: usize,
+    /// Whether `poll` drives the driver when the ring is empty.
+    pub busy_poll: BusyPoll,
+    /// Let the driver sleep and ring its doorbell only when it asks (`XDP_USE_NEED_WAKEUP`).
+    /// Default `true`; without it every flush is a system call, and a zero-copy driver that runs out
+    /// of fill entries spins in its own interrupt.
+    pub need_wakeup: bool,
+}
+
+impl XdpConfig {
+    /// The defaults.
+    pub fn new(interface: impl Into<String>, filter: Filter) -> Self {
+        Self {
+            interface: interface.into(),
+            queue: 0,
+            filter,
+            mode: None,
+            tx_frames: 1024,
+            rx_frames: 4096,
+            busy_poll: BusyPoll::Auto,
+            need_wakeup: true,
+        }
+    }
+}
+
+/// Busy polling: the caller drives the driver instead of waiting for its interrupt (Linux's
+/// `networking/napi.rst`, since 5.11). How long the driver's interrupt then stays off is set on the
+/// interface by its owner (`napi_defer_hard_irqs`, `gro_flush_timeout`); this library changes
+/// neither.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BusyPoll {
+    /// On in zero-copy and native mode on hardware, if the kernel permits it. Off in generic mode,
+    /// where the program runs after the driver and there is nothing to drive, and on a veth, where
+    /// the sender's own context runs the receiver's driver.
+    #[default]
+    Auto,
+    /// Never.
+    Off,
+    /// Always; opening fails if the kernel refuses.
+    On {
+        /// Longest busy poll in microseconds.
+        micros: u32,
+        /// Most frames per busy poll; above 64 needs `CAP_NET_ADMIN`.
+        budget: u16,
+    },
+}
+
+/// The kernel's own counts for the socket (`XDP_STATISTICS`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelStatistics {
+    /// Frames dropped because no chunk was in the fill ring, or too long for one.
+    pub rx_dropped: u64,
+    /// Frames dropped because the receive ring was full.
+    pub rx_ring_full: u64,
+    /// How often the fill ring was found empty.
+    pub fill_ring_empty: u64,
+    /// Descriptors in the fill ring that the kernel refused.
+    pub fill_invalid: u64,
+    /// Descriptors in the transmit ring that the kernel refused.
+    pub tx_invalid: u64,
+}
+
+/// A link over an AF_XDP socket. See the crate's documentation for who owns a frame when.
+pub struct XdpLink {
+    pub(crate) info: Info,
+    pub(crate) interface: Interface,
+    /// Before the socket, so that frames go to the stack as soon as nobody takes them.
+    pub(crate) program: Program,
+    pub(crate) socket: XskSocket,
+    pub(crate) umem: Umem,
+    pub(crate) counters: Counters,
+    /// Received descriptors that made no sense. Always zero unless there is a bug.
+    pub(crate) rx_invalid: u64,
+    pub(crate) busy: bool,
+    pub(crate) need_wakeup: bool,
+    pub(crate) empty_polls: u32,
+}
+
+impl XdpLink {
+    /// Opens a link on an interface of the calling thread's network namespace, in the best mode
+    /// that passes its self-test.
+    ///
+    /// Needs `CAP_NET_RAW`, `CAP_NET_ADMIN` and `CAP_BPF` (Linux 5.8; before, `CAP_SYS_ADMIN`).
+    /// Allocates everything that the link will ever use. Milliseconds on virtual interfaces; some
+    /// hardware drops its carrier for seconds when a program is attached. Sends one frame per mode
+    /// tried, from the interface's own address to itself, which a switch that learns keeps to
+    /// itself.
+    pub fn open(config: XdpConfig) -> Result<Self, OpenError> {
+        probe::open(&config)
+    }
+
+    /// What the kernel has counted for the socket. One system call; `None` once the interface is
+    /// gone.
+    pub fn kernel_statistics(&self) -> Option<KernelStatistics> {
+        let stats = self.socket.statistics().ok()?;
+        Some(KernelStatistics {
+            rx_dropped: stats.rx_dropped,
+            rx_ring_full: stats.rx_ring_full.unwrap_or(0),
+            fill_ring_empty: stats.rx_fill_ring_empty_descs.unwrap_or(0),
+            fill_invalid: stats.rx_invalid_descs,
+            tx_invalid: stats.tx_invalid_descs,
+        })
+    }
+
+    /// Whether `poll` on an empty ring drives the driver.
+    pub fn is_busy_polling(&self) -> bool {
+        self.busy
+    }
+
+    /// Reads completions; their frames are the caller's again, or free.
+    #[inline]
+    pub(crate) fn complete(&mut self) {
+        let ready = self.socket.completion.available();
+        for _ in 0..ready {
+            if let Some(address) = self.socket.completion.pop()
+                && !self.umem.complete(address)
+            {
+                self.counters.tx_invalid += 1;
+            }
+        }
+        if ready > 0 {
+            self.socket.completion.release();
+        }
+    }
+
+    /// Drives the driver; the errors that say that the interface is away are told apart.
+    #[cold]
+    fn drive(&mut self) -> Result<(), LinkError> {
+        self.counters.drives += 1;
+        match self.socket.drive() {
+            Ok(()) => Ok(()),
+            Err(Errno::NETDOWN | Errno::NXIO | Errno::NODEV) => self.interface.check(),
+            // Kernels before 5.11 cannot be driven this way; all others have passing reasons.
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// An empty poll: drives the driver where that helps, looks at the interface now and then.
+    fn poll_empty(&mut self) -> Result<u32, LinkError> {
+        self.empty_polls += 1;
+        if self.empty_polls == POLLS_PER_CHECK {
+            self.empty_polls = 0;
+            self.interface.check()?;
+        }
+        let starved = self.info.mode == Mode::XdpZeroCopy && self.socket.fill.needs_wakeup();
+        if !(self.busy || starved) {
+            return Ok(0);
+        }
+        self.drive()?;
+        Ok(self.socket.rx.available())
+    }
+
+    /// One sleep. Returns `None` to sleep on, or what `wait` returns.
+    fn sleep(&mut self, left: Option<Duration>) -> Result<Option<bool>, LinkError> {
+        let slice = left.unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP);
+        let time = Timespec {
+            tv_sec: slice.as_secs().try_into().unwrap_or(i64::MAX),
+            tv_nsec: slice.subsec_nanos().into(),
+        };
+        let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
+        match rustix::event::poll(&mut fds, Some(&time)) {
+            Ok(_) if self.socket.rx.available() > 0 => {
+                self.counters.wakeups += 1;
+                Ok(Some(true))
+            }
+            Ok(_) => self.interface.check().map(|()| None),
+            Err(Errno::INTR) => Ok(Some(false)),
+            Err(e) => Err(LinkError::Io { what: "waiting for frames", source: e.into() }),
+        }
+    }
+}
+
+impl Link for XdpLink {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+
+    fn arena(&self) -> &Arc<Arena> {
+        &self.umem.arena
+    }
+
+    #[inline]
+    fn take(&mut self) -> Option<TxFrame> {
+        if self.umem.book.free() == 0 {
+            self.complete();
+        }
+        self.umem.take()
+    }
+
+    fn give_back(&mut self, mut frame: TxFrame) {
+        let _ = self.umem.arena.bytes_mut(&mut frame);
+        self.umem.book.release(frame.slot());
+    }
+
+    #[inline]
+    fn post(&mut self, frame: TxFrame, bytes: Range<usize>) -> Posted {
+        Umem::sendable(&bytes, self.info.max_frame);
+        let (chunk, start) = (frame.slot(), frame.offset() + bytes.start);
+        let posted = frame.into_posted();
+        let _ = self.umem.arena.posted_bytes(&posted);
+        self.umem.book.post(chunk);
+        let pushed = self.socket.tx.push(XdpDesc {
+            addr: start as u64,
+            len: bytes.len() as u32,
+            options: XdpDescOptions::empty(),
+        });
+        assert!(pushed, "the transmit ring has room for every frame");
+        self.counters.tx_frames += 1;
+        posted
+    }
+
+    #[inline]
+    fn reclaim(&mut self, frame: Posted) -> Result<TxFrame, Posted> {
+        let _ = self.umem.arena.posted_bytes(&frame);
+        if self.umem.book.with_nic(frame.slot()) {
+            self.complete();
+            if self.umem.book.with_nic(frame.slot()) {
+                return Err(frame);
+            }
+        }
+        // SAFETY: the frame's completion was read.
+        Ok(unsafe { frame.into_frame() })
+    }
+
+    #[inline]
+    fn release(&mut self, frame: Posted) {
+        let _ = self.umem.arena.posted_bytes(&frame);
+        self.umem.book.release(frame.slot());
+    }
+
+    fn flush(&mut self) -> Result<bool, LinkError> {
+        self.socket.tx.publish();
+        let copies = self.info.mode != Mode::XdpZeroCopy;
+        // Without the flag the kernel cannot say whether it wants to be woken.
+        let always = copies || !self.need_wakeup;
+        let mut pending = self.socket.tx.pending();
+        while pending > 0 && (always || self.socket.tx.needs_wakeup()) {
+            self.counters.doorbells += 1;
+            match self.socket.doorbell() {
+                // The call's budget is used up, the driver or its queue is full, or the socket's
+                // share of memory is: what the ring still holds goes with the next call.
+                Ok(()) | Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS | Errno::INTR) => {}
+                Err(Errno::NETDOWN | Errno::NXIO | Errno::NODEV) => {
+                    self.interface.check()?;
+                    break;
+                }
+                Err(e) => {
+                    return Err(LinkError::Io { what: "ringing the doorbell", source: e.into() });
+                }
+            }
+            let left = self.socket.tx.pending();
+            if !copies || left >= pending {
+                break;
+            }
+            pending = left;
+        }
+        self.complete();
+        // A zero-copy driver that has been woken goes on by itself.
+        Ok(!copies || self.socket.tx.pending() == 0)
+    }
+
+    #[inline]
+    fn poll(&mut self, batch: &mut Vec<RxFrame>, max: usize) -> Result<usize, LinkError> {
+        let mut ready = self.socket.rx.available();
+        if ready == 0 {
+            ready = self.poll_empty()?;
+            if ready == 0 {
+                return Ok(0);
+            }
+        }
+        self.empty_polls = 0;
+        let before = batch.len();
+        for _ in 0..max.min(ready as usize) {
+            let Some(desc) = self.socket.rx.pop() else { break };
+            match self.umem.lend(desc.addr, desc.len) {
+                Some(frame) => batch.push(frame),
+                None => self.rx_invalid += 1,
+            }
+        }
+        self.socket.rx.release();
+        let count = batch.len() - before;
+        self.counters.rx_frames += count as u64;
+        Ok(count)
+    }
+
+    #[inline]
+    fn recycle(&mut self, frame: RxFrame) {
+        let address = self.umem.recycle(frame);
+        let pushed = self.socket.fill.push(address);
+        assert!(pushed, "the fill ring has room for every frame");
+        self.socket.fill.publish();
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, LinkError> {
+        if self.socket.rx.available() > 0 {
+            return Ok(true);
+        }
+        self.counters.waits += 1;
+        let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let mut left = timeout;
+        loop {
+            if let Some(result) = self.sleep(left)? {
+                return Ok(result);
+            }
+            left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+
+    fn counters(&self) -> Counters {
+        let kernel = self.kernel_statistics().unwrap_or_default();
+        Counters {
+            rx_dropped: kernel.rx_dropped + kernel.rx_ring_full + self.rx_invalid,
+            tx_invalid: self.counters.tx_invalid + kernel.tx_invalid,
+            ..self.counters
+        }
+    }
+}

@@ -1,0 +1,402 @@
+//! Chooses a mode: tries the candidates in order, tests each, and says what refused the better
+//! ones.
+//!
+//! The test shows that *this side* works: the program loads, attaches and tells frames apart, the
+//! socket binds and the kernel confirms the mode, a frame leaves and completes. Whether frames
+//! arrive unchanged takes a peer, and is not tested here.
+
+use crate::attached;
+use crate::link::{BusyPoll, XdpConfig, XdpLink};
+use crate::program::{self, Program, Verdict};
+use crate::socket::{RingSizes, XskSocket};
+use crate::umem::{CHUNK, LONGEST, Umem};
+use gigae_link::{Counters, Info, Interface, Link, Mode, OpenError};
+use gigae_wire::{Envelope, MacAddr};
+use rustix::io::Errno;
+use rustix::net::xdp::SocketAddrXdpFlags;
+use std::fmt::Display;
+use std::io;
+use std::time::{Duration, Instant};
+
+/// Most frames of a kind: both kinds together take 512 MiB.
+const MAX_FRAMES: usize = 1 << 16;
+
+/// A closed socket gives its queue up in a task of the kernel's that runs a little later.
+const QUEUE_FREE_WITHIN: Duration = Duration::from_millis(200);
+
+/// Completions come with the driver's coalescing, milliseconds at most; this long only if never.
+const COMPLETE_WITHIN: Duration = Duration::from_millis(500);
+
+/// igb and others restart when a program is attached, and then negotiate the link anew.
+const CARRIER_WITHIN: Duration = Duration::from_secs(5);
+
+/// Pause between looks at something that takes a while.
+const PAUSE: Duration = Duration::from_micros(100);
+
+/// Length of the frame that is sent as a test: the shortest of Ethernet's, without FCS.
+const TEST_FRAME: usize = 60;
+
+/// What is known of a driver, by the name that `ethtool -i` shows.
+struct Quirk {
+    driver: &'static str,
+    /// Modes to try, in order.
+    modes: &'static [Mode],
+    why: &'static str,
+    /// Whether there is hardware that busy polling could drive.
+    hardware: bool,
+}
+
+/// Drivers for which "zero-copy, native, generic" is not the right order.
+const QUIRKS: &[Quirk] = &[
+    Quirk {
+        driver: "veth",
+        modes: &[Mode::XdpGeneric, Mode::XdpNative],
+        why: "on a veth native mode is slower and takes segmentation offload from its peer's TCP",
+        hardware: false,
+    },
+    Quirk {
+        driver: "tun",
+        modes: &[Mode::XdpNative, Mode::XdpGeneric],
+        why: "a tap has no zero-copy",
+        hardware: false,
+    },
+    Quirk {
+        driver: "igc",
+        modes: &[Mode::XdpNative, Mode::XdpGeneric],
+        why: "igc's zero-copy starves the frames that pass to the kernel",
+        hardware: true,
+    },
+    Quirk {
+        driver: "ixgbe",
+        modes: &[Mode::XdpNative, Mode::XdpGeneric],
+        why: "ixgbe's zero-copy can stall transmission",
+        hardware: true,
+    },
+];
+
+/// For all other drivers.
+const BEST_FIRST: &[Mode] = &[Mode::XdpZeroCopy, Mode::XdpNative, Mode::XdpGeneric];
+
+/// Why a candidate was not taken.
+enum Refusal {
+    /// Try the next one. Says why on one line.
+    Mode(String),
+    /// No other mode would do better.
+    Final(OpenError),
+}
+
+impl From<OpenError> for Refusal {
+    fn from(error: OpenError) -> Self {
+        Self::Final(error)
+    }
+}
+
+fn refused(what: &str, why: impl Display) -> Refusal {
+    Refusal::Mode(format!("{what}: {why}"))
+}
+
+/// See [`XdpLink::open`].
+pub(crate) fn open(config: &XdpConfig) -> Result<XdpLink, OpenError> {
+    let found = Interface::find(&config.interface)?;
+    let needed = config.filter.least_mtu();
+    if found.mtu < needed {
+        let (interface, mtu) = (found.name, found.mtu);
+        return Err(OpenError::MtuTooSmall { interface, mtu, needed });
+    }
+    refuse_other_programs(&found, config.queue)?;
+    let driver = found.driver().unwrap_or_default();
+    let quirk = QUIRKS.iter().find(|quirk| quirk.driver == driver);
+    let asked = config.mode.map(|mode| [mode]);
+    let candidates = match &asked {
+        Some(mode) => &mode[..],
+        None => quirk.map_or(BEST_FIRST, |quirk| quirk.modes),
+    };
+    let mut reasons: Vec<String> = Vec::new();
+    match (quirk, asked) {
+        (_, Some(_)) => reasons.push("asked for".to_owned()),
+        (Some(quirk), None) => reasons.push(quirk.why.to_owned()),
+        (None, None) => {}
+    }
+    for &mode in candidates {
+        match attempt(config, mode, quirk.is_none_or(|quirk| quirk.hardware)) {
+            Ok(mut link) => {
+                if reasons.is_empty() {
+                    reasons.push("the best mode there is".to_owned());
+                }
+                if link.interface.mtu + ETHERNET > LONGEST {
+                    reasons.push(format!("frames are limited to {LONGEST} bytes"));
+                }
+                link.info.reason = reasons.join("; ");
+                return Ok(link);
+            }
+            Err(Refusal::Final(error)) => return Err(error),
+            Err(Refusal::Mode(why)) => reasons.push(format!("{mode} refused ({why})")),
+        }
+    }
+    let source = io::Error::other(format!("{}; use the packet backend", reasons.join("; ")));
+    Err(OpenError::Io { what: "opening an AF_XDP link", source })
+}
+
+/// Ethernet header.
+const ETHERNET: usize = 14;
+
+/// One mode, from loading the program to a frame that left.
+fn attempt(config: &XdpConfig, mode: Mode, hardware: bool) -> Result<XdpLink, Refusal> {
+    let flags = match mode {
+        Mode::XdpZeroCopy => SocketAddrXdpFlags::XDP_ZEROCOPY,
+        Mode::XdpNative | Mode::XdpGeneric => SocketAddrXdpFlags::XDP_COPY,
+        other => return Err(refused("choosing a mode", format!("{other} is none of AF_XDP's"))),
+    };
+    let interface = Interface::find(&config.interface)?;
+    let had_carrier = interface.has_carrier();
+    let mut link = assemble(config, mode, interface)?;
+    let native = mode != Mode::XdpGeneric;
+    link.program.attach(link.interface.index, native).map_err(|e| attaching(e, &link, config))?;
+    if had_carrier {
+        let _ = within(CARRIER_WITHIN, || link.interface.has_carrier());
+    }
+    let wakeup = SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
+    bind(&link, config, if config.need_wakeup { flags | wakeup } else { flags })?;
+    if mode == Mode::XdpZeroCopy && !link.socket.is_zero_copy() {
+        return Err(refused("zero-copy", "the kernel copies all the same"));
+    }
+    use std::os::fd::AsFd;
+    link.program
+        .steer(config.queue, link.socket.as_fd())
+        .map_err(|e| refused("steering frames to the socket", e))?;
+    classifies(&mut link, config)?;
+    link.busy = busy_poll(&link, config.busy_poll, hardware && native)?;
+    if link.interface.has_carrier() {
+        transmits(&mut link, config)?;
+    }
+    Ok(link)
+}
+
+/// Memory, socket and program, not yet attached to the interface.
+fn assemble(config: &XdpConfig, mode: Mode, interface: Interface) -> Result<XdpLink, Refusal> {
+    let tx = config.tx_frames.clamp(1, MAX_FRAMES) as u32;
+    let rx = config.rx_frames.clamp(1, MAX_FRAMES) as u32;
+    let umem = Umem::new(tx, rx)
+        .map_err(|source| OpenError::Io { what: "allocating frame memory", source })?;
+    let mut socket =
+        XskSocket::open(&umem.arena, CHUNK, RingSizes::new(tx, rx)).map_err(opening)?;
+    for address in umem.rx_addresses() {
+        socket.fill.push(address);
+    }
+    socket.fill.publish();
+    let program = Program::load(&config.filter, interface.mac, config.queue).map_err(loading)?;
+    let info = Info {
+        interface: interface.name.clone(),
+        mac: interface.mac,
+        mode,
+        max_frame: (interface.mtu + ETHERNET).min(LONGEST),
+        frame_size: CHUNK,
+        tx_frames: tx as usize,
+        rx_frames: rx as usize,
+        reason: String::new(),
+    };
+    Ok(XdpLink {
+        info,
+        interface,
+        program,
+        socket,
+        umem,
+        counters: Counters::default(),
+        rx_invalid: 0,
+        busy: false,
+        need_wakeup: config.need_wakeup,
+        empty_polls: 0,
+    })
+}
+
+fn opening((what, e): (&'static str, Errno)) -> OpenError {
+    match e {
+        Errno::PERM | Errno::ACCESS => {
+            OpenError::MissingCapability { what, capability: "CAP_NET_RAW" }
+        }
+        Errno::AFNOSUPPORT | Errno::PROTONOSUPPORT => OpenError::Unsupported {
+            what: "AF_XDP (CONFIG_XDP_SOCKETS)",
+            instead: "use the packet backend",
+        },
+        // How the kernel says that RLIMIT_MEMLOCK does not cover the memory to be registered.
+        Errno::NOBUFS => OpenError::MissingCapability {
+            what: "locking frame memory",
+            capability: "CAP_IPC_LOCK, or raise 'ulimit -l'",
+        },
+        other => OpenError::Io { what, source: other.into() },
+    }
+}
+
+fn loading(source: io::Error) -> OpenError {
+    match source.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => OpenError::MissingCapability {
+            what: "loading an XDP program",
+            capability: "CAP_BPF and CAP_NET_ADMIN",
+        },
+        Some(libc::ENOSYS) => {
+            OpenError::Unsupported { what: "bpf(2)", instead: "use the packet backend" }
+        }
+        _ => OpenError::Io { what: "loading the XDP program", source },
+    }
+}
+
+fn attaching(error: io::Error, link: &XdpLink, config: &XdpConfig) -> Refusal {
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => Refusal::Final(OpenError::MissingCapability {
+            what: "attaching an XDP program",
+            capability: "CAP_NET_ADMIN",
+        }),
+        Some(libc::EBUSY | libc::EEXIST) => {
+            match refuse_other_programs(&link.interface, config.queue) {
+                Err(foreign) => Refusal::Final(foreign),
+                Ok(()) => refused("attaching the program", error),
+            }
+        }
+        _ => refused("attaching the program", error),
+    }
+}
+
+/// Fails when a program is attached to the interface already, ours or another.
+fn refuse_other_programs(interface: &Interface, queue: u32) -> Result<(), OpenError> {
+    let name = || interface.name.clone();
+    match attached::program(interface.index) {
+        None => Ok(()),
+        Some(id) if program::is_ours(id) => Err(OpenError::QueueBusy { interface: name(), queue }),
+        Some(program) => Err(OpenError::ForeignProgram { interface: name(), program }),
+    }
+}
+
+fn bind(link: &XdpLink, config: &XdpConfig, flags: SocketAddrXdpFlags) -> Result<(), Refusal> {
+    let (index, queue) = (link.interface.index, config.queue);
+    let mut result = Ok(());
+    let _ = within(QUEUE_FREE_WITHIN, || {
+        result = link.socket.bind(index, queue, flags);
+        !matches!(result, Err((_, Errno::BUSY)))
+    });
+    result.map_err(|(what, e)| match e {
+        Errno::BUSY => {
+            let interface = link.info.interface.clone();
+            Refusal::Final(OpenError::QueueBusy { interface, queue })
+        }
+        Errno::NETDOWN => Refusal::Final(OpenError::InterfaceDown(link.info.interface.clone())),
+        // Also how a kernel before 5.4 refuses the wake-up flag.
+        Errno::INVAL if queue > 0 => refused(what, format!("{e} (is there a queue {queue}?)")),
+        other => refused(what, other),
+    })
+}
+
+/// The program in the kernel takes a matching frame and passes others.
+fn classifies(link: &mut XdpLink, config: &XdpConfig) -> Result<(), Refusal> {
+    let ours = matching_frame(config, link.info.mac);
+    let mut foreign = ours.clone();
+    foreign[..6].copy_from_slice(&[0xff; 6]);
+    // A test runs on queue 0, which has a socket only if that is the link's.
+    let expected = if config.queue == 0 && !config.filter.channels.is_empty() {
+        Verdict::Redirect
+    } else {
+        Verdict::Pass
+    };
+    for (frame, expected) in [(&ours, expected), (&foreign, Verdict::Pass)] {
+        match link.program.judge(frame) {
+            Ok(verdict) if verdict == expected => {}
+            Ok(other) => return Err(refused("testing the program", format!("it says {other:?}"))),
+            Err(e) => return Err(refused("testing the program", e)),
+        }
+    }
+    Ok(())
+}
+
+/// A frame that the link's filter takes.
+fn matching_frame(config: &XdpConfig, mac: MacAddr) -> Vec<u8> {
+    let mut frame = vec![0; 80];
+    frame[..6].copy_from_slice(&mac.0);
+    frame[6..12].copy_from_slice(&mac.0);
+    let channel = config.filter.channels.iter().next().unwrap_or(0);
+    match config.filter.envelope {
+        Envelope::Ethernet { ethertype } => {
+            frame[12..14].copy_from_slice(&ethertype.to_be_bytes());
+            frame[14 + 5] = channel;
+        }
+        Envelope::Udp { port } => {
+            frame[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);
+            frame[23] = 17;
+            frame[36..38].copy_from_slice(&port.to_be_bytes());
+            frame[42 + 5] = channel;
+        }
+    }
+    frame
+}
+
+fn busy_poll(link: &XdpLink, wanted: BusyPoll, useful: bool) -> Result<bool, OpenError> {
+    match wanted {
+        BusyPoll::Off => Ok(false),
+        BusyPoll::Auto if !useful => Ok(false),
+        BusyPoll::Auto => {
+            let (micros, budget) = BusyPoll::AUTOMATIC;
+            Ok(link.socket.prefer_busy_poll(micros, budget).is_ok())
+        }
+        BusyPoll::On { micros, budget } => match link.socket.prefer_busy_poll(micros, budget) {
+            Ok(()) => Ok(true),
+            Err(Errno::PERM) => Err(OpenError::MissingCapability {
+                what: "busy polling so long",
+                capability: "CAP_NET_ADMIN",
+            }),
+            Err(e) => Err(OpenError::Io { what: "turning busy polling on", source: e.into() }),
+        },
+    }
+}
+
+/// A frame leaves and completes.
+///
+/// It goes from the interface's own address to the same address: a switch learns nothing that it
+/// would not learn from any other frame of ours, and finds that the frame's destination is where it
+/// came from, so it goes nowhere else. Should it come back, its header of zeros is of no version of
+/// the protocol.
+fn transmits(link: &mut XdpLink, config: &XdpConfig) -> Result<(), Refusal> {
+    let Envelope::Ethernet { ethertype } = (match config.filter.envelope {
+        Envelope::Udp { .. } => Envelope::DEFAULT,
+        ethernet => ethernet,
+    }) else {
+        return Ok(());
+    };
+    let frame = link.take();
+    let Some(mut frame) = frame else { return Ok(()) };
+    let (arena, mac) = (link.umem.arena.clone(), link.info.mac.0);
+    let bytes = &mut arena.bytes_mut(&mut frame)[..TEST_FRAME];
+    bytes.fill(0);
+    bytes[..6].copy_from_slice(&mac);
+    bytes[6..12].copy_from_slice(&mac);
+    bytes[12..14].copy_from_slice(&ethertype.to_be_bytes());
+    let mut posted = Some(link.post(frame, 0..TEST_FRAME));
+    let mut result = Ok(());
+    let done = within(COMPLETE_WITHIN, || {
+        result = link.flush().map(drop);
+        let reclaimed = posted.take().map(|posted| link.reclaim(posted));
+        match reclaimed {
+            Some(Ok(frame)) => link.give_back(frame),
+            Some(Err(still)) => posted = Some(still),
+            None => {}
+        }
+        posted.is_none() || result.is_err()
+    });
+    result.map_err(|e| refused("transmitting", e))?;
+    if !done {
+        return Err(refused("transmitting", "a frame did not complete"));
+    }
+    link.counters = Counters::default();
+    Ok(())
+}
+
+/// Looks until `done` says so or the time is up; whether it did.
+fn within(time: Duration, mut done: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + time;
+    loop {
+        if done() {
+            return true;
+        }
+        if Instant::now() >= end {
+            return false;
+        }
+        std::thread::sleep(PAUSE);
+    }
+}

@@ -1,0 +1,32 @@
+//! The AF_XDP backend on a fabric, held to the suite for all links, in both copy modes.
+
+mod common;
+
+use common::{over_ipv4, over_ipv6};
+use gigae_fabric::testing;
+use gigae_link::conformance::{Options, Pair};
+use gigae_link::{Mode, conformance_tests};
+use gigae_wire::Envelope;
+
+const UDP: Envelope = Envelope::Udp { port: 4791 };
+
+fn main() {
+    let mut tests = Vec::new();
+    tests.extend(conformance_tests!("generic", Envelope::DEFAULT, generic));
+    tests.extend(conformance_tests!("native", Envelope::DEFAULT, native));
+    tests.extend(conformance_tests!("generic_udp_over_ipv4", UDP, generic));
+    tests.extend(conformance_tests!("generic_udp_over_ipv6", UDP, generic_over_ipv6));
+    testing::run(&tests);
+}
+
+fn generic(options: &Options) -> Pair {
+    common::pair(options, Mode::XdpGeneric, over_ipv4)
+}
+
+fn generic_over_ipv6(options: &Options) -> Pair {
+    common::pair(options, Mode::XdpGeneric, over_ipv6)
+}
+
+fn native(options: &Options) -> Pair {
+    common::pair(options, Mode::XdpNative, over_ipv4)
+}

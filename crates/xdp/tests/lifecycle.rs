@@ -1,0 +1,436 @@
+//! How AF_XDP links begin and end: what is chosen, what is refused, what is left behind.
+
+mod common;
+
+use common::{over_ipv4, route};
+use gigae_fabric::{Fabric, testing};
+use gigae_link::conformance::{CHANNEL, OTHER_CHANNEL, Options, frame, only, send};
+use gigae_link::{ChannelSet, Link, LinkError, Mode, OpenError};
+use gigae_packet::{PacketConfig, PacketLink};
+use gigae_wire::Envelope;
+use gigae_xdp::{BusyPoll, XdpConfig, XdpLink};
+use rustix::thread::CapabilitySet;
+use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// Set for a child that opens a link, says so and waits to be killed.
+const CHILD: &str = "GIGAE_XDP_TEST_CHILD";
+
+/// Far more than anything bounded here takes, on a busy machine.
+const BOUND: Duration = Duration::from_secs(10);
+
+fn main() {
+    if let Some(interface) = std::env::var_os(CHILD) {
+        let config = XdpConfig::new(interface.to_str().unwrap(), options().filter);
+        let _link = XdpLink::open(config).unwrap();
+        println!("open");
+        std::thread::sleep(BOUND);
+        return;
+    }
+    testing::run(&[
+        ("a_veth_gets_generic_mode_and_the_reason_is_told", veth_gets_generic as fn()),
+        ("a_bridge_falls_back_to_generic_mode", a_bridge_falls_back_to_generic_mode),
+        ("a_mode_that_is_asked_for_is_not_replaced", a_mode_that_is_asked_for_is_not_replaced),
+        ("jumbo_frames_are_cut_to_one_chunk", jumbo_frames_are_cut_to_one_chunk),
+        ("the_program_goes_when_the_link_is_dropped", the_program_goes_when_the_link_is_dropped),
+        ("the_program_goes_when_the_process_is_killed", the_program_goes_with_the_process),
+        ("a_link_can_be_opened_again_at_once", a_link_can_be_opened_again_at_once),
+        ("a_foreign_program_is_refused_and_left_alone", a_foreign_program_is_left_alone),
+        ("a_second_link_on_an_interface_is_refused", a_second_link_on_an_interface_is_refused),
+        ("what_cannot_be_opened_is_refused_in_one_line", what_cannot_be_opened_is_refused),
+        ("missing_capabilities_are_named", missing_capabilities_are_named),
+        ("an_interface_that_goes_down_is_reported_and_comes_back", going_down_is_reported),
+        ("an_interface_that_is_deleted_is_reported", deletion_is_reported),
+        ("frames_of_another_channel_reach_a_packet_link", other_channels_reach_a_packet_link),
+        ("datagrams_of_another_channel_reach_the_kernel", other_datagrams_reach_the_kernel),
+        ("frames_leave_without_the_wakeup_flag_too", frames_leave_without_the_wakeup_flag),
+        ("busy_polling_drives_the_driver_when_the_ring_is_empty", busy_polling_drives),
+    ]);
+}
+
+fn options() -> Options {
+    Options::new(Envelope::DEFAULT)
+}
+
+fn config(interface: &str) -> XdpConfig {
+    XdpConfig::new(interface, options().filter)
+}
+
+/// Opens a link on node 1.
+fn open(fabric: &Fabric, config: XdpConfig) -> Result<XdpLink, OpenError> {
+    let _inside = fabric.node(1).enter().unwrap();
+    XdpLink::open(config)
+}
+
+/// Runs `ip` in node 1; what it printed.
+fn ip(fabric: &Fabric, arguments: &str) -> String {
+    let mut command = fabric.node(1).command("ip").unwrap();
+    let output = command.args(arguments.split(' ')).output().unwrap();
+    assert!(output.status.success(), "ip {arguments}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn has_program(fabric: &Fabric) -> bool {
+    ip(fabric, "link show dev eth0").contains("prog/xdp")
+}
+
+fn veth_gets_generic() {
+    let fabric = testing::fabric("generic", |_| ());
+    let link = open(&fabric, config("eth0")).unwrap();
+    assert_eq!(link.info().mode, Mode::XdpGeneric);
+    assert!(link.info().reason.contains("veth"), "{}", link.info().reason);
+    assert!(!link.is_busy_polling());
+    assert_eq!(link.info().max_frame, 1514);
+}
+
+fn a_bridge_falls_back_to_generic_mode() {
+    let fabric = testing::fabric("fall-back", |_| ());
+    ip(&fabric, "link add br0 type bridge");
+    ip(&fabric, "link set br0 up");
+    let link = open(&fabric, config("br0")).unwrap();
+    assert_eq!(link.info().mode, Mode::XdpGeneric);
+    let reason = &link.info().reason;
+    for mode in ["xdp zero-copy refused", "xdp native refused"] {
+        assert!(reason.contains(mode) && !reason.contains('\n'), "{reason}");
+    }
+}
+
+fn a_mode_that_is_asked_for_is_not_replaced() {
+    let fabric = testing::fabric("asked", |_| ());
+    let ask = |mode| open(&fabric, XdpConfig { mode: Some(mode), ..config("eth0") });
+    assert_eq!(ask(Mode::XdpNative).unwrap().info().mode, Mode::XdpNative);
+    for mode in [Mode::XdpZeroCopy, Mode::Packet] {
+        let error = ask(mode).err().expect("no such mode here").to_string();
+        assert!(error.contains("packet backend") && !error.contains('\n'), "{error}");
+    }
+    assert!(!has_program(&fabric), "a refused attempt leaves nothing");
+}
+
+fn jumbo_frames_are_cut_to_one_chunk() {
+    let fabric = testing::fabric("jumbo", |config| config.mtu = 9000);
+    let link = open(&fabric, config("eth0")).unwrap();
+    assert_eq!(link.info().max_frame, 3840);
+    assert!(link.info().reason.contains("3840"), "{}", link.info().reason);
+}
+
+fn the_program_goes_when_the_link_is_dropped() {
+    let fabric = testing::fabric("drop", |_| ());
+    for mode in [Mode::XdpGeneric, Mode::XdpNative] {
+        let link = open(&fabric, XdpConfig { mode: Some(mode), ..config("eth0") }).unwrap();
+        assert!(has_program(&fabric));
+        drop(link);
+        assert!(!has_program(&fabric), "{mode}");
+    }
+}
+
+fn the_program_goes_with_the_process() {
+    let fabric = testing::fabric("kill", |_| ());
+    let this = std::env::current_exe().unwrap();
+    let mut command = fabric.node(1).command(this).unwrap();
+    let mut child = command.env(CHILD, "eth0").stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "open\n");
+    assert!(has_program(&fabric));
+    // SIGKILL: the child can do nothing about it.
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!has_program(&fabric));
+    open(&fabric, config("eth0")).unwrap();
+}
+
+fn a_link_can_be_opened_again_at_once() {
+    let fabric = testing::fabric("again", |_| ());
+    for mode in [Mode::XdpGeneric, Mode::XdpNative].repeat(5) {
+        open(&fabric, XdpConfig { mode: Some(mode), ..config("eth0") }).unwrap();
+    }
+}
+
+fn a_foreign_program_is_left_alone() {
+    let fabric = testing::fabric("foreign", |_| ());
+    for generic in [true, false] {
+        let node = fabric.node(1);
+        let inside = node.enter().unwrap();
+        let program = foreign::Program::attach("eth0", generic);
+        drop(inside);
+        let before = ip(&fabric, "link show dev eth0");
+        for mode in [None, Some(Mode::XdpGeneric), Some(Mode::XdpNative)] {
+            match open(&fabric, XdpConfig { mode, ..config("eth0") }) {
+                Err(OpenError::ForeignProgram { interface, program }) => {
+                    assert_eq!(interface, "eth0");
+                    assert!(before.contains(&format!("id {program} ")), "{before}");
+                }
+                Err(other) => panic!("{other}"),
+                Ok(_) => panic!("opened beside a foreign program"),
+            }
+        }
+        assert_eq!(ip(&fabric, "link show dev eth0"), before);
+        drop(program);
+    }
+    open(&fabric, config("eth0")).unwrap();
+}
+
+fn a_second_link_on_an_interface_is_refused() {
+    let fabric = testing::fabric("second", |_| ());
+    let _first = open(&fabric, config("eth0")).unwrap();
+    let error = open(&fabric, config("eth0")).err().expect("the queue is taken");
+    assert!(matches!(error, OpenError::QueueBusy { queue: 0, .. }), "{error}");
+    assert!(has_program(&fabric), "the first one's program stays");
+}
+
+fn what_cannot_be_opened_is_refused() {
+    let fabric = testing::fabric("refusals", |_| ());
+    let refused = |config| {
+        let error = open(&fabric, config).err().expect("this cannot be opened");
+        assert!(!error.to_string().contains('\n'), "{error}");
+        error
+    };
+    let error = refused(config("eth7"));
+    assert!(
+        matches!(&error, OpenError::NoInterface { existing, .. } if existing.contains(&"eth0".into()))
+    );
+    let error = refused(XdpConfig { queue: 9, ..config("eth0") });
+    assert!(error.to_string().contains("queue 9"), "{error}");
+    ip(&fabric, "link set eth0 mtu 100");
+    let error = refused(config("eth0"));
+    assert!(matches!(error, OpenError::MtuTooSmall { mtu: 100, needed: 164, .. }), "{error}");
+    ip(&fabric, "link set eth0 down");
+    let error = refused(config("eth0"));
+    assert!(matches!(&error, OpenError::InterfaceDown(name) if name == "eth0"), "{error}");
+}
+
+fn missing_capabilities_are_named() {
+    let fabric = testing::fabric("capabilities", |_| ());
+    for (kept, named) in [
+        (CapabilitySet::empty(), "CAP_NET_RAW"),
+        (CapabilitySet::NET_RAW | CapabilitySet::IPC_LOCK, "CAP_BPF"),
+    ] {
+        // Capabilities are a thread's own.
+        let error = std::thread::scope(|scope| {
+            let attempt = scope.spawn(|| {
+                let _inside = fabric.node(1).enter().unwrap();
+                let mut sets = rustix::thread::capabilities(None).unwrap();
+                sets.effective = kept;
+                rustix::thread::set_capabilities(None, sets).unwrap();
+                let error = XdpLink::open(config("eth0")).err();
+                sets.effective = sets.permitted;
+                rustix::thread::set_capabilities(None, sets).unwrap();
+                error
+            });
+            attempt.join().unwrap().expect("not permitted")
+        });
+        assert!(matches!(error, OpenError::MissingCapability { .. }), "{error}");
+        assert!(error.to_string().contains(named), "{error}");
+    }
+}
+
+/// Calls until an error comes, and asserts that it does.
+fn until_error(mut call: impl FnMut() -> Result<(), LinkError>) -> LinkError {
+    let end = Instant::now() + BOUND;
+    loop {
+        let result = call();
+        assert!(Instant::now() < end, "no error within {BOUND:?}");
+        if let Err(error) = result {
+            return error;
+        }
+    }
+}
+
+fn going_down_is_reported() {
+    for mode in [Mode::XdpGeneric, Mode::XdpNative] {
+        let fabric = testing::fabric("down", |_| ());
+        let mut link = open(&fabric, XdpConfig { mode: Some(mode), ..config("eth0") }).unwrap();
+        let to_b = route(Envelope::DEFAULT, [&fabric.node(1), &fabric.node(2)], over_ipv4);
+        ip(&fabric, "link set eth0 down");
+        let mut frames = Vec::new();
+        let error = until_error(|| link.poll(&mut frames, 1).map(drop));
+        assert!(matches!(&error, LinkError::Down(name) if name == "eth0"), "{error}");
+        let error = until_error(|| link.wait(None).map(drop));
+        assert!(matches!(error, LinkError::Down(_)), "{error}");
+        let posted = gigae_link::conformance::post(&mut link, &frame(&to_b, CHANNEL, 1, 100));
+        link.release(posted);
+        let error = until_error(|| link.flush());
+        assert!(matches!(error, LinkError::Down(_)), "{error}");
+
+        ip(&fabric, "link set eth0 up");
+        let mut peer = common::link(&fabric, 2, &options(), mode);
+        // What was posted meanwhile goes now, or the driver has dropped it.
+        link.flush().unwrap();
+        gigae_link::conformance::drain(&mut peer);
+        let ours = frame(&to_b, CHANNEL, 2, 100);
+        send(&mut link, &ours);
+        only(&mut peer, &ours);
+    }
+}
+
+fn deletion_is_reported() {
+    for (mode, timeout) in [(Mode::XdpGeneric, None), (Mode::XdpNative, Some(3 * BOUND))] {
+        let fabric = testing::fabric("gone", |_| ());
+        let mut link = open(&fabric, XdpConfig { mode: Some(mode), ..config("eth0") }).unwrap();
+        let to_b = route(Envelope::DEFAULT, [&fabric.node(1), &fabric.node(2)], over_ipv4);
+        std::thread::scope(|scope| {
+            // Asleep when it happens.
+            let sleeper = scope.spawn(|| until_error(|| link.wait(timeout).map(drop)));
+            std::thread::sleep(Duration::from_millis(20));
+            drop(fabric);
+            let error = sleeper.join().unwrap();
+            assert!(matches!(error, LinkError::Gone(_)), "{error}");
+        });
+        let mut frames = Vec::new();
+        let error = until_error(|| link.poll(&mut frames, 1).map(drop));
+        assert!(matches!(error, LinkError::Gone(_)), "{error}");
+        let posted = gigae_link::conformance::post(&mut link, &frame(&to_b, CHANNEL, 1, 100));
+        link.release(posted);
+        let error = until_error(|| link.flush());
+        assert!(matches!(error, LinkError::Gone(_)), "{error}");
+        let _ = link.counters();
+    }
+}
+
+fn other_channels_reach_a_packet_link() {
+    for mode in [Mode::XdpGeneric, Mode::XdpNative] {
+        let fabric = testing::fabric("two channels", |_| ());
+        let to_b = route(Envelope::DEFAULT, [&fabric.node(1), &fabric.node(2)], over_ipv4);
+        let mut a = common::link(&fabric, 1, &options(), mode);
+        let mut b = common::link(&fabric, 2, &options(), mode);
+        let mut filter = options().filter;
+        filter.channels = ChannelSet::EMPTY.with(OTHER_CHANNEL);
+        let mut beside = {
+            let _inside = fabric.node(2).enter().unwrap();
+            PacketLink::open(PacketConfig::new("eth0", filter)).unwrap()
+        };
+        let ours = frame(&to_b, CHANNEL, 1, 100);
+        let others = frame(&to_b, OTHER_CHANNEL, 2, 100);
+        send(&mut a, &ours);
+        send(&mut a, &others);
+        only(&mut b, &ours);
+        only(&mut beside, &others);
+    }
+}
+
+fn other_datagrams_reach_the_kernel() {
+    const PORT: u16 = 4791;
+    let envelope = Envelope::Udp { port: PORT };
+    let options = Options::new(envelope);
+    let fabric = testing::fabric("udp", |_| ());
+    let to_b = route(envelope, [&fabric.node(1), &fabric.node(2)], over_ipv4);
+    let mut a = common::link(&fabric, 1, &options, Mode::XdpGeneric);
+    let mut b = common::link(&fabric, 2, &options, Mode::XdpGeneric);
+    let kernels = {
+        let _inside = fabric.node(2).enter().unwrap();
+        UdpSocket::bind((fabric.node(2).ipv4, PORT)).unwrap()
+    };
+    kernels.set_read_timeout(Some(BOUND)).unwrap();
+    let ours = frame(&to_b, CHANNEL, 1, 100);
+    let others = frame(&to_b, OTHER_CHANNEL, 2, 100);
+    send(&mut a, &ours);
+    send(&mut a, &others);
+    only(&mut b, &ours);
+    let mut datagram = [0; 200];
+    let length = kernels.recv(&mut datagram).unwrap();
+    assert_eq!(datagram[..length], others[to_b.len()..]);
+}
+
+fn frames_leave_without_the_wakeup_flag() {
+    let fabric = testing::fabric("wakeup", |_| ());
+    let to_b = route(Envelope::DEFAULT, [&fabric.node(1), &fabric.node(2)], over_ipv4);
+    let mut a = open(&fabric, XdpConfig { need_wakeup: false, ..config("eth0") }).unwrap();
+    let mut b = common::link(&fabric, 2, &options(), Mode::XdpGeneric);
+    let ours = frame(&to_b, CHANNEL, 1, 100);
+    send(&mut a, &ours);
+    only(&mut b, &ours);
+}
+
+fn busy_polling_drives() {
+    let fabric = testing::fabric("busy", |_| ());
+    let busy_poll = BusyPoll::On { micros: 20, budget: 64 };
+    let native = XdpConfig { mode: Some(Mode::XdpNative), busy_poll, ..config("eth0") };
+    let mut link = open(&fabric, native).unwrap();
+    assert!(link.is_busy_polling());
+    let mut frames = Vec::new();
+    for _ in 0..10 {
+        assert_eq!(link.poll(&mut frames, 1).unwrap(), 0);
+    }
+    assert_eq!(link.counters().drives, 10);
+    let mut peer = common::link(&fabric, 2, &options(), Mode::XdpGeneric);
+    let to_a = route(Envelope::DEFAULT, [&fabric.node(2), &fabric.node(1)], over_ipv4);
+    let ours = frame(&to_a, CHANNEL, 1, 100);
+    send(&mut peer, &ours);
+    only(&mut link, &ours);
+}
+
+/// A program of somebody else's: passes everything. Loaded by bpf(2) itself.
+mod foreign {
+    use rustix::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+    /// linux/bpf.h: commands, program type, attachment, and the flags of linux/if_link.h.
+    const PROG_LOAD: libc::c_int = 5;
+    const LINK_CREATE: libc::c_int = 28;
+    const TYPE_XDP: u32 = 6;
+    const ATTACH_XDP: u32 = 37;
+    const SKB_MODE: u32 = 1 << 1;
+    const DRV_MODE: u32 = 1 << 2;
+
+    /// `r0 = XDP_PASS; exit`.
+    static CODE: [u64; 2] = [2 << 32 | 0xb7, 0x95];
+
+    #[repr(C)]
+    struct Load {
+        kind: u32,
+        instructions: u32,
+        code: u64,
+        license: u64,
+        rest: [u64; 12],
+    }
+
+    #[repr(C)]
+    struct Create {
+        program: u32,
+        interface: u32,
+        attach: u32,
+        flags: u32,
+        rest: [u64; 6],
+    }
+
+    pub(crate) struct Program {
+        _link: OwnedFd,
+        _program: OwnedFd,
+    }
+
+    impl Program {
+        pub(crate) fn attach(interface: &str, generic: bool) -> Self {
+            let load = Load {
+                kind: TYPE_XDP,
+                instructions: CODE.len() as u32,
+                code: CODE.as_ptr() as u64,
+                license: c"MIT".as_ptr() as u64,
+                rest: [0; 12],
+            };
+            let program = bpf(PROG_LOAD, &load);
+            let name = std::ffi::CString::new(interface).unwrap();
+            // SAFETY: a string that ends with zero and lives across the call.
+            let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+            let create = Create {
+                program: program.as_raw_fd() as u32,
+                interface: index,
+                attach: ATTACH_XDP,
+                flags: if generic { SKB_MODE } else { DRV_MODE },
+                rest: [0; 6],
+            };
+            Self { _link: bpf(LINK_CREATE, &create), _program: program }
+        }
+    }
+
+    fn bpf<T>(command: libc::c_int, attributes: &T) -> OwnedFd {
+        // SAFETY: both structures begin as the kernel's own and are zero beyond what they set; the
+        // pointers in them lead to what is static.
+        let fd = unsafe {
+            libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(attributes), size_of::<T>())
+        };
+        assert!(fd >= 0, "bpf({command}): {}", std::io::Error::last_os_error());
+        // SAFETY: a new descriptor that nobody else has.
+        unsafe { OwnedFd::from_raw_fd(fd as i32) }
+    }
+}
