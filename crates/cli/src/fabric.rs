@@ -40,6 +40,9 @@ pub(crate) struct Up {
     /// Number of nodes
     #[arg(long, default_value_t = 2)]
     nodes: u16,
+    /// Two nodes back to back, without a switch; not shaped
+    #[arg(long, conflicts_with_all = ["rate", "loss", "duplicate", "corrupt"])]
+    cable: bool,
     /// Link rate, as 1gbit or 100mbit; 'none' does not shape
     #[arg(long, default_value = "1gbit")]
     rate: String,
@@ -86,12 +89,14 @@ pub(crate) fn run(command: Fabric) -> ExitCode {
 
 fn up(args: Up) -> Result<(), FabricError> {
     let rate = match args.rate.as_str() {
+        _ if args.cable => None,
         "none" => None,
         text => Some(text.parse::<Rate>()?),
     };
     let config = FabricConfig {
         prefix: args.name.prefix,
         nodes: args.nodes,
+        cable: args.cable,
         rate,
         mtu: args.mtu,
         loss: args.loss,

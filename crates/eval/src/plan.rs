@@ -15,6 +15,7 @@ use std::time::Duration;
 pub const SHIPPED: &[(&str, &str)] = &[
     ("quick", include_str!("../plans/quick.toml")),
     ("gigabit", include_str!("../plans/gigabit.toml")),
+    ("ratios", include_str!("../plans/ratios.toml")),
 ];
 
 /// A repetition never measures longer than this many seconds, so that no load is unbounded.
@@ -53,6 +54,9 @@ pub struct Plan {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkPlan {
+    /// Both nodes back to back, without a switch, as in 003; cannot be shaped.
+    #[serde(default)]
+    pub cable: bool,
     /// Rate in Mbit/s that the switch's ports are shaped to; absent: as fast as the machine can.
     pub rate_mbit: Option<u64>,
     /// MTU in bytes.
@@ -72,8 +76,21 @@ pub struct TcpOptions {
     /// `SO_SNDBUF` and `SO_RCVBUF` in bytes; absent: the kernel tunes them (tcp(7) `tcp_moderate_rcvbuf`).
     pub buffer: Option<u32>,
     /// Keep an idle GigaE endpoint open on both interfaces, to see what it costs TCP.
-    #[serde(default)]
-    pub beside_gigae: bool,
+    pub beside: Option<Beside>,
+}
+
+/// Which kernel interface an idle endpoint uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Beside {
+    /// The one that the self-test chooses.
+    Chosen,
+    /// AF_XDP, program above the driver.
+    Generic,
+    /// AF_XDP, program in the driver.
+    Native,
+    /// AF_PACKET.
+    Packet,
 }
 
 /// One experiment of a plan: the product of its lists.

@@ -149,7 +149,7 @@ pub fn run(
 /// The links that experiments name; between machines the one there is, whose MTU is yet unknown.
 fn planned_links(config: &Config) -> Vec<(Option<String>, LinkPlan)> {
     if config.peer.is_some() {
-        return vec![(None, LinkPlan { rate_mbit: None, mtu: 1500, buffer: None })];
+        return vec![(None, LinkPlan { cable: false, rate_mbit: None, mtu: 1500, buffer: None })];
     }
     let used = |name: &String| {
         config.plan.experiment.iter().any(|experiment| experiment.links.contains(name))

@@ -84,7 +84,12 @@ impl Stage {
     /// line of `gigae serve`, without options.
     pub fn fabric(link: &LinkPlan, serve: &[OsString]) -> Result<Self, StageError> {
         let mut config =
-            FabricConfig { prefix: prefix(), mtu: link.mtu, ..FabricConfig::default() };
+            FabricConfig {
+            prefix: prefix(),
+            cable: link.cable,
+            mtu: link.mtu,
+            ..FabricConfig::default()
+        };
         config.rate = link.rate_mbit.map(|mbit| Rate::bits_per_second(mbit * 1_000_000));
         if let Some(buffer) = link.buffer {
             config.buffer = buffer;

@@ -56,6 +56,7 @@ pub fn summary(results: &Results, bold: bool) -> String {
     let mut text = String::new();
     let mut all = tables::figure_tables(results);
     all.extend(tables::limit_table(results));
+    all.extend(tables::beside_table(results));
     all.push(tables::cost_table(results));
     all.extend(tables::call_table(results));
     all.push(tables::ratio_table(results));

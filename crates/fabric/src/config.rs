@@ -148,6 +148,9 @@ pub struct FabricConfig {
     pub prefix: String,
     /// Number of nodes, 2 to 64.
     pub nodes: u16,
+    /// Two nodes back to back, as GigaE PM II was measured, without the switch and its cost: nothing
+    /// can be shaped or impaired then.
+    pub cable: bool,
     /// Rate of the link from the switch to each node; `None` leaves it unshaped. 64 kbit/s to
     /// 400 Gbit/s.
     pub rate: Option<Rate>,
@@ -214,6 +217,11 @@ impl FabricConfig {
         self.impairments().check()?;
         within("nodes", u64::from(self.nodes), 2, 64)?;
         within("mtu", u64::from(self.mtu), 68, 65_535)?;
+        if self.cable && (self.nodes != 2 || self.rate.is_some() || !self.impairments().is_none()) {
+            return Err(FabricError::config(
+                "a cable joins two nodes and is neither shaped nor impaired; leave out 'cable'",
+            ));
+        }
         if let Some(rate) = self.rate {
             within("rate", rate.bits(), 64_000, 400_000_000_000)?;
             let frame = u64::from(self.mtu + ETHERNET_HEADER + WIRE_OVERHEAD);
@@ -229,6 +237,7 @@ impl Default for FabricConfig {
         FabricConfig {
             prefix: "gigae".to_owned(),
             nodes: 2,
+            cable: false,
             rate: None,
             mtu: 1500,
             loss: 0.0,

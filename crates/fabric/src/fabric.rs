@@ -107,7 +107,9 @@ impl Fabric {
     ///
     /// While the change is under way frames pass untouched. Costs one process and 1 ms per port.
     pub fn impair(&mut self, impairments: &Impairments) -> Result<(), FabricError> {
-        impairments.check()?;
+        let mut config = self.config.clone();
+        config.set_impairments(impairments);
+        config.check()?;
         let _lock = Lock::take()?;
         let prefix = &self.config.prefix;
         let mut state =

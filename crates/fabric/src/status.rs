@@ -71,7 +71,7 @@ impl Fabric {
         })
     }
 
-    /// What the switch's ports sent, one entry per node. Costs two processes.
+    /// What the switch's ports sent, one entry per node; all zero for a cable. Costs two processes.
     pub fn port_counters(&self) -> Result<Vec<PortCounters>, FabricError> {
         let switch = topology::switch_name(&self.config.prefix);
         let (links, queues) = netns::inside(&switch, || {
@@ -117,7 +117,8 @@ fn port_counters(port: &str, links: &Value, queues: &Value) -> PortCounters {
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let config = &self.config;
-        let rate = config.rate.map_or("not shaped".to_owned(), |rate| {
+        let unshaped = if config.cable { "cable, not shaped" } else { "not shaped" };
+        let rate = config.rate.map_or(unshaped.to_owned(), |rate| {
             format!("{rate}, buffer {} B, burst {} B", config.buffer, config.burst)
         });
         writeln!(

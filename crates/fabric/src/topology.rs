@@ -107,6 +107,13 @@ pub(crate) const QUIET_SWITCH: [(&str, &str); 4] = [
 /// queries, and multicast reaches every port): ip-link(8), section "bridge".
 pub(crate) fn wire_up(config: &FabricConfig) -> String {
     let mtu = config.mtu;
+    if config.cable {
+        let end = |number| {
+            let node = node_name(&config.prefix, number);
+            format!("name {INTERFACE} address {} mtu {mtu} netns {node}", written(mac(number)))
+        };
+        return format!("link add {} type veth peer {}\n", end(1), end(2));
+    }
     let mut script = format!(
         "link add name {BRIDGE} address {} mtu {mtu} type bridge stp_state 0 forward_delay 0 mcast_snooping 0\n\
          link set dev {BRIDGE} up\n",

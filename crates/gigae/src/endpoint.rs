@@ -377,8 +377,12 @@ impl Endpoint {
     pub(crate) fn wait_for_room(&self, to: Peer) -> Result<(), SendError> {
         self.engine().transmit()?;
         let mut pause = Pause::default();
-        while self.engine().proto.is_full(to.0) {
+        loop {
             self.engine().poll()?;
+            // What was just taken in may be all that there was to wait for.
+            if !self.engine().proto.is_full(to.0) {
+                break;
+            }
             pause.pass(self, None)?;
         }
         pause.end(self);

@@ -192,19 +192,24 @@ impl Engine {
     #[inline]
     pub(crate) fn poll(&mut self) -> Result<usize, LinkError> {
         let count = self.link.poll(&mut self.batch, BATCH)?;
-        if count == 0 && !self.proto.wants_transmit() && !self.backlog {
-            self.vain += 1;
-            if self.vain < self.clock_every {
+        // The time is at most `clock_every` vain polls old, also when frames end them.
+        let due = self.vain.is_multiple_of(self.clock_every);
+        if due {
+            self.now = self.clock.now();
+        }
+        if count == 0 {
+            self.vain = self.vain.wrapping_add(1);
+            if !due && !self.proto.wants_transmit() && !self.backlog {
                 return Ok(0);
             }
+        } else {
+            self.vain = 0;
+            let mut batch = std::mem::take(&mut self.batch);
+            for frame in batch.drain(..) {
+                self.receive(frame);
+            }
+            self.batch = batch;
         }
-        self.vain = 0;
-        self.now = self.clock.now();
-        let mut batch = std::mem::take(&mut self.batch);
-        for frame in batch.drain(..) {
-            self.receive(frame);
-        }
-        self.batch = batch;
         self.complete_routes();
         self.proto.handle_timeout(self.now);
         self.reap();
@@ -361,7 +366,7 @@ impl Engine {
         let retry = self.backlog.then_some(BACKLOG_NAP);
         let timeout = [self.time_left(), limit, retry].into_iter().flatten().min();
         self.link.wait(timeout)?;
-        self.vain = self.clock_every;
+        self.vain = 0;
         Ok(())
     }
 

@@ -281,6 +281,40 @@ fn epoll_wakes_up_for_a_message() {
     }
 }
 
+/// Both ends on one CPU: the receiver runs only while the sender sleeps, so acknowledgements for the
+/// whole window come at once.
+fn a_sleeping_sender_wakes_up_when_its_window_opens() {
+    let fabric = testing::fabric("one_cpu", |_| ());
+    let a = on(&fabric.node(1), options(Backend::Xdp)).unwrap();
+    let b = on(&fabric.node(2), options(Backend::Xdp)).unwrap();
+    let peer = a.peer(b.link().mac).unwrap();
+    let pin = || {
+        let mut first = rustix::thread::CpuSet::new();
+        first.set(0);
+        rustix::thread::sched_setaffinity(None, &first).unwrap();
+    };
+    let receiving = std::thread::spawn(move || {
+        pin();
+        for n in 0..20_000u32 {
+            let message = b.recv_timeout(PATIENCE).unwrap().expect("the stream goes on");
+            assert_eq!(message[..4], n.to_be_bytes());
+        }
+        b.drain(PATIENCE).unwrap();
+    });
+    std::thread::spawn(move || {
+        pin();
+        for n in 0..20_000u32 {
+            let mut buffer = a.buffer().unwrap();
+            buffer[..4].copy_from_slice(&n.to_be_bytes());
+            buffer.queue(peer, 1400).unwrap();
+        }
+        a.drain(PATIENCE).unwrap();
+    })
+    .join()
+    .unwrap();
+    receiving.join().unwrap();
+}
+
 fn the_first_program_says_hello() {
     let fabric = testing::fabric("hello", |_| ());
     // Examples are built before tests are run and lie beside their directory.
@@ -307,6 +341,10 @@ fn the_first_program_says_hello() {
 fn main() {
     testing::run(&[
         ("the_first_program_says_hello", the_first_program_says_hello as fn()),
+        (
+            "a_sleeping_sender_wakes_up_when_its_window_opens",
+            a_sleeping_sender_wakes_up_when_its_window_opens,
+        ),
         ("messages_pass_over_xdp_generic", messages_pass_over_xdp_generic),
         ("messages_pass_over_xdp_native", messages_pass_over_xdp_native),
         ("messages_pass_over_packet_sockets", messages_pass_over_packet_sockets),

@@ -29,7 +29,11 @@ pub fn page(results: &Results) -> String {
     for link in results.links() {
         link_figures(results, link, &mut page);
     }
-    for table in [tables::limit_table(results), tables::call_table(results)].into_iter().flatten() {
+    for table in
+        [tables::limit_table(results), tables::beside_table(results), tables::call_table(results)]
+            .into_iter()
+            .flatten()
+    {
         section(&table, &mut page);
     }
     section(&tables::cost_table(results), &mut page);

@@ -22,6 +22,7 @@ pub fn page(results: &Results) -> String {
     let mut all = vec![tables::ratio_table(results)];
     all.extend(tables::figure_tables(results));
     all.extend(tables::limit_table(results));
+    all.extend(tables::beside_table(results));
     all.extend(tables::call_table(results));
     all.push(tables::cost_table(results));
     all.iter().filter(|table| !table.rows.is_empty()).for_each(|content| table(content, &mut page));

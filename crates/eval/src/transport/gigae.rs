@@ -4,10 +4,12 @@ use super::raw::{payload, unavailable};
 use super::{
     Arrival, Calls, Channel, NAP, Opening, Side, Task, Transport, TransportError, number_of,
 };
-use crate::plan::Wait;
+use crate::plan::{Beside, Wait};
 use crate::probe::Probe;
 use crate::site::{Address, Site};
-use ::gigae::{DrainError, Endpoint, MacAddr, Options, Peer, RecvError, SendError, TrySendError};
+use ::gigae::{
+    Backend, DrainError, Endpoint, MacAddr, Mode, Options, Peer, RecvError, SendError, TrySendError,
+};
 use std::time::Duration;
 
 /// A peer that is silent for so long ends a repetition; the default is for programs that compute in
@@ -64,8 +66,14 @@ fn idle(options: Options) -> Result<Endpoint, TransportError> {
 }
 
 /// An endpoint that does nothing but be there.
-pub(super) fn bystander(site: &Site) -> Result<Endpoint, TransportError> {
-    idle(Options::new(&site.interface))
+pub(super) fn bystander(site: &Site, mode: Beside) -> Result<Endpoint, TransportError> {
+    let backend = match mode {
+        Beside::Chosen => Backend::Auto,
+        Beside::Generic => Backend::XdpMode(Mode::XdpGeneric),
+        Beside::Native => Backend::XdpMode(Mode::XdpNative),
+        Beside::Packet => Backend::Packet,
+    };
+    idle(Options::new(&site.interface).backend(backend))
 }
 
 struct GigaeOpening {

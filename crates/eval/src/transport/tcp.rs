@@ -69,8 +69,7 @@ impl Transport for Tcp {
             .ok()
             .and_then(|local| local.as_socket())
             .map_or(0, |local| local.port());
-        let beside =
-            if task.tcp.beside_gigae { Some(super::gigae::bystander(site)?) } else { None };
+        let beside = task.tcp.beside.map(|mode| super::gigae::bystander(site, mode)).transpose()?;
         Ok(Box::new(TcpOpening {
             socket,
             address: site.address(port),
