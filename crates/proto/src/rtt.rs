@@ -1,22 +1,31 @@
-//! Round-trip time and the retransmission timeout (RFC 6298, in nanoseconds).
+//! Round-trip time and the retransmission timeout (RFC 6298). All times are nanoseconds.
 
-use std::time::Duration;
+use crate::Config;
+use crate::time::nanos;
 
 /// Smoothed round-trip time of one peer.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Rtt {
-    /// Nanoseconds; zero until the first sample.
+    /// Zero until the first sample.
     smoothed: u64,
     variation: u64,
+    /// Bounds of the timeout.
+    least: u64,
+    most: u64,
     /// Timeouts in a row; each doubles the next (RFC 6298 §5.5).
     backoff: u32,
 }
 
 impl Rtt {
+    pub(crate) fn new(config: &Config) -> Self {
+        let (least, most) = (nanos(config.min_rto), nanos(config.max_rto));
+        Self { smoothed: 0, variation: 0, least, most, backoff: 0 }
+    }
+
     /// Takes a sample from a frame that was sent once (Karn's rule).
     #[inline]
-    pub(crate) fn sample(&mut self, sample: Duration) {
-        let sample = u64::try_from(sample.as_nanos()).unwrap_or(u64::MAX / 8).max(1);
+    pub(crate) fn sample(&mut self, sample: u64) {
+        let sample = sample.clamp(1, u64::MAX / 8);
         if self.smoothed == 0 {
             self.smoothed = sample;
             self.variation = sample / 2;
@@ -42,21 +51,21 @@ impl Rtt {
         self.backoff
     }
 
-    /// Current timeout. Before the first sample it starts at eight times `min`.
+    /// Current timeout. Before the first sample it starts at eight times the least.
     #[inline]
-    pub(crate) fn timeout(&self, min: Duration, max: Duration) -> Duration {
+    pub(crate) fn timeout(&self) -> u64 {
         let base = match self.smoothed {
-            0 => min * 8,
-            s => Duration::from_nanos(s + 4 * self.variation).max(min),
+            0 => self.least * 8,
+            smoothed => (smoothed + 4 * self.variation).max(self.least),
         };
-        base.saturating_mul(1 << self.backoff).min(max)
+        base.saturating_mul(1 << self.backoff).min(self.most)
     }
 
     /// Half of the smoothed round-trip time: an answer that comes sooner cannot be to a frame sent
     /// just now.
     #[inline]
-    pub(crate) fn half(&self) -> Duration {
-        Duration::from_nanos(self.smoothed / 2)
+    pub(crate) fn half(&self) -> u64 {
+        self.smoothed / 2
     }
 }
 
@@ -64,29 +73,29 @@ impl Rtt {
 mod tests {
     use super::*;
 
-    const MIN: Duration = Duration::from_micros(200);
-    const MAX: Duration = Duration::from_millis(200);
+    const LEAST: u64 = 200_000;
+    const MOST: u64 = 200_000_000;
 
     #[test]
     fn a_steady_round_trip_settles_at_the_lower_bound() {
-        let mut rtt = Rtt::default();
-        assert_eq!(rtt.timeout(MIN, MAX), MIN * 8);
+        let mut rtt = Rtt::new(&Config::default());
+        assert_eq!(rtt.timeout(), LEAST * 8);
         for _ in 0..100 {
-            rtt.sample(Duration::from_micros(20));
+            rtt.sample(20_000);
         }
-        assert_eq!(rtt.timeout(MIN, MAX), MIN);
+        assert_eq!(rtt.timeout(), LEAST);
     }
 
     #[test]
     fn timeouts_in_a_row_double_up_to_the_upper_bound_and_progress_ends_that() {
-        let mut rtt = Rtt::default();
-        rtt.sample(Duration::from_micros(400));
-        let first = rtt.timeout(MIN, MAX);
+        let mut rtt = Rtt::new(&Config::default());
+        rtt.sample(400_000);
+        let first = rtt.timeout();
         rtt.back_off();
-        assert_eq!(rtt.timeout(MIN, MAX), first * 2);
+        assert_eq!(rtt.timeout(), first * 2);
         (0..50).for_each(|_| rtt.back_off());
-        assert_eq!(rtt.timeout(MIN, MAX), MAX);
+        assert_eq!(rtt.timeout(), MOST);
         rtt.progress();
-        assert_eq!(rtt.timeout(MIN, MAX), first);
+        assert_eq!(rtt.timeout(), first);
     }
 }

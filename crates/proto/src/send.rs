@@ -14,7 +14,6 @@ use crate::rtt::Rtt;
 use crate::time::Instant;
 use gigae_wire::{AckReport, Discard, SeqNo};
 use std::collections::VecDeque;
-use std::time::Duration;
 
 /// Transmissions by which a frame may be overtaken before it counts as lost, when the receiver
 /// keeps what comes out of order: the customary three of TCP (RFC 5681) and QUIC (RFC 9002 §6.1.1).
@@ -281,7 +280,7 @@ impl<T> SendWindow<T> {
             self.base += 1;
         }
         if let Some(sent_at) = sample {
-            rtt.sample(now.since(sent_at));
+            rtt.sample(now.nanos_since(sent_at));
         }
         rtt.progress();
         self.grow(count);
@@ -320,7 +319,7 @@ impl<T> SendWindow<T> {
     fn dropped(&mut self, now: Instant, latest: SeqNo, rtt: &Rtt) -> i32 {
         if !latest.is_before(self.base) && latest.is_before(self.sent) {
             let slot = self.slot(latest);
-            let stale = slot.repeated && now.since(slot.sent_at) < rtt.half();
+            let stale = slot.repeated && now.nanos_since(slot.sent_at) < rtt.half();
             let transmission = slot.transmission;
             if slot.state == State::Flying && !stale {
                 self.arrive(transmission);
@@ -423,7 +422,7 @@ impl<T> SendWindow<T> {
 
     /// Time until the oldest frame is overdue, counted from its transmission.
     #[inline]
-    pub(crate) fn deadline(&self, timeout: Duration) -> Instant {
-        if self.awaits_answer() { self.oldest_sent_at() + timeout } else { Instant::NEVER }
+    pub(crate) fn deadline(&self, timeout: u64) -> Instant {
+        if self.awaits_answer() { self.oldest_sent_at().after(timeout) } else { Instant::NEVER }
     }
 }

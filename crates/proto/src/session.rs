@@ -8,13 +8,12 @@ use crate::time::Instant;
 use crate::{Config, Counters, PeerKey};
 use gigae_wire::{AckReport, Epoch, Flags, Header, Hello, Kind, SeqNo};
 use std::fmt;
-use std::time::Duration;
 
-/// First wait for the answer to a Hello; doubled with each repetition.
-const HELLO_INTERVAL: Duration = Duration::from_millis(1);
+/// First wait in nanoseconds for the answer to a Hello; doubled with each repetition.
+const HELLO_INTERVAL: u64 = 1_000_000;
 
-/// Longest wait between two Hellos or two probes.
-const LONGEST_INTERVAL: Duration = Duration::from_millis(100);
+/// Longest wait in nanoseconds between two Hellos or two probes.
+const LONGEST_INTERVAL: u64 = 100_000_000;
 
 /// Timeouts in a row that repeat only the oldest frame, as a question what else is missing. A peer
 /// that was merely kept off its CPU for a millisecond then answers before everything goes again.
@@ -64,7 +63,7 @@ pub(crate) enum State {
     /// No session; the next message proposes one.
     Idle,
     /// A Hello was or will be sent.
-    Proposing { due: bool, next_at: Instant, interval: Duration },
+    Proposing { due: bool, next_at: Instant, interval: u64 },
     /// Both epochs are known.
     Established,
 }
@@ -106,7 +105,7 @@ pub(crate) struct Session<T, R> {
     /// Since when the peer has owed us an answer.
     pub(crate) waiting_since: Option<Instant>,
     /// While stopped: when to ask whether a GO was lost, and the wait after that.
-    pub(crate) probe: Option<(Instant, Duration)>,
+    pub(crate) probe: Option<(Instant, u64)>,
     pub(crate) probe_due: bool,
     /// Failed messages that the application has not taken yet.
     pub(crate) failures: u32,
@@ -117,7 +116,7 @@ pub(crate) struct Session<T, R> {
 }
 
 impl<T, R> Session<T, R> {
-    pub(crate) fn new(key: PeerKey) -> Self {
+    pub(crate) fn new(key: PeerKey, config: &Config) -> Self {
         Self {
             key,
             state: State::Idle,
@@ -128,7 +127,7 @@ impl<T, R> Session<T, R> {
             peer: Hello { max_payload: u16::MAX, reorder_window: 0 },
             send: None,
             receive: None,
-            rtt: Rtt::default(),
+            rtt: Rtt::new(config),
             waiting_since: None,
             probe: None,
             probe_due: false,
@@ -168,7 +167,7 @@ impl<T, R> Session<T, R> {
         self.peer = with.hello;
         self.pending = None;
         self.state = State::Established;
-        self.rtt = Rtt::default();
+        self.rtt = Rtt::new(config);
         self.waiting_since = None;
         self.receive = Some(Box::new(ReceiveWindow::new(with.remote.first_seq(), config)));
     }
@@ -181,7 +180,6 @@ impl<T, R> Session<T, R> {
         self.waiting_since = None;
         self.probe = None;
         self.probe_due = false;
-        self.rtt = Rtt::default();
         if let Some(mut receive) = self.receive.take() {
             receive.drain().for_each(&mut kept);
         }
@@ -242,7 +240,7 @@ impl<T, R> Session<T, R> {
             _ => {
                 if let State::Proposing { due, next_at, interval } = &mut self.state {
                     *due = false;
-                    *next_at = now + *interval;
+                    *next_at = now.after(*interval);
                     *interval = (*interval * 2).min(LONGEST_INTERVAL);
                 }
                 (Kind::Hello, self.local, Epoch::UNKNOWN)
@@ -289,13 +287,13 @@ impl<T, R> Session<T, R> {
     /// Whether the peer's credit has just stopped us; if so, the first probe is scheduled, in case
     /// its GO is lost.
     #[inline]
-    pub(crate) fn has_stopped(&mut self, now: Instant, config: &Config) -> bool {
+    pub(crate) fn has_stopped(&mut self, now: Instant) -> bool {
         let stopped =
             self.state == State::Established && self.send.as_ref().is_some_and(|s| s.is_stopped());
         match (stopped, self.probe) {
             (true, None) => {
-                let wait = self.rtt.timeout(config.min_rto, config.max_rto);
-                self.probe = Some((now + wait, wait));
+                let wait = self.rtt.timeout();
+                self.probe = Some((now.after(wait), wait));
                 true
             }
             (false, Some(_)) => {
@@ -314,7 +312,7 @@ impl<T, R> Session<T, R> {
             State::Idle => return Instant::NEVER,
             State::Proposing { next_at, .. } => next_at,
             State::Established => {
-                let timeout = self.rtt.timeout(config.min_rto, config.max_rto);
+                let timeout = self.rtt.timeout();
                 let resend = self.send.as_ref().map_or(Instant::NEVER, |s| s.deadline(timeout));
                 let ack = self.receive.as_ref().map_or(Instant::NEVER, |r| r.acknowledge_by());
                 let probe = self.probe.map_or(Instant::NEVER, |(at, _)| at);
@@ -343,12 +341,12 @@ impl<T, R> Session<T, R> {
         }
         if let Some((at, wait)) = self.probe.as_mut().filter(|(at, _)| now >= *at) {
             *wait = (*wait * 2).min(LONGEST_INTERVAL);
-            *at = now + *wait;
+            *at = now.after(*wait);
             self.probe_due = true;
             self.waiting_since.get_or_insert(now);
         }
         if let Some(send) = &mut self.send {
-            let timeout = self.rtt.timeout(config.min_rto, config.max_rto);
+            let timeout = self.rtt.timeout();
             if now >= send.deadline(timeout) {
                 counters.timeouts += 1;
                 send.time_out(self.rtt.timeouts() >= QUESTIONS);
