@@ -282,6 +282,7 @@ impl<C: Channel> Probe for C {
             }
             idle += 1;
             if task.wait == Wait::Spin && idle % LOOKS != 0 {
+                std::hint::spin_loop();
                 continue;
             }
             let now = expired(deadline, signals)?;
@@ -340,6 +341,7 @@ impl<C: Channel> Probe for C {
             }
             idle += 1;
             if task.wait == Wait::Spin && idle % LOOKS != 0 {
+                std::hint::spin_loop();
                 continue;
             }
             let now = expired(deadline, signals)?;
@@ -405,6 +407,7 @@ fn expired_look(
     // A napping receive takes milliseconds, a spinning one a fraction of a microsecond; the first few
     // looks are checked at once so that naps stay within the limit as well.
     if *looks > 20 && !looks.is_multiple_of(LOOKS) {
+        std::hint::spin_loop();
         return Ok(false);
     }
     if signals.abort.load(Ordering::Relaxed) {

@@ -206,3 +206,60 @@ fn a_run_under_faults_is_the_same_for_the_same_seed() {
     assert!(first.2.retransmissions > 0);
     assert_eq!(first, once());
 }
+
+/// What a stranger may put on the wire: each frame is counted under its reason and nothing happens.
+#[test]
+fn hostile_frames_are_counted_and_dropped() {
+    use gigae_wire::{Envelope, Epoch, Flags, HEADER_LEN, Header, Kind, Route, SeqNo};
+    let net = Network::new(1, faults());
+    let (a, b, to_b, _to_a) = pair(&net, &Options::new("sim"));
+    let (stranger, mac) = net.add_port();
+    let route = Route::new(Envelope::DEFAULT, mac.into(), b.link().mac.into()).unwrap();
+    let valid = |kind, payload: &[u8]| {
+        let header = Header {
+            kind,
+            channel: 0,
+            src_port: 0,
+            dst_port: 0,
+            src_epoch: Epoch(7),
+            dst_epoch: Epoch(9),
+            seq: SeqNo(7),
+            ack: SeqNo(9),
+            credit: 10,
+            flags: Flags::ASK,
+        };
+        let mut frame = vec![0; route.len() + HEADER_LEN];
+        frame.extend_from_slice(payload);
+        header.seal(&mut frame[route.len()..]);
+        route.write(&mut frame);
+        frame
+    };
+    let data = valid(Kind::Data, &[1; 40]);
+    let changed = |at: usize, to: u8| {
+        let mut frame = data.clone();
+        frame[at] = to;
+        frame
+    };
+    // The network pads to 60 bytes, so a frame is cut short by stating more than there is.
+    let frames = [
+        changed(route.len() + 6, 0xff),
+        changed(route.len() + 4, 0x21),
+        changed(route.len() + HEADER_LEN, 2),
+        data.clone(),
+        valid(Kind::Ack, &[]),
+        valid(Kind::Reset, &[]),
+        valid(Kind::HelloAck, &[0; 4]),
+        valid(Kind::Hello, &[0; 2]),
+    ];
+    for frame in &frames {
+        net.send(stranger, frame);
+        run(&net, [&a, &b], Duration::from_micros(20));
+    }
+    let counted = b.counters().protocol;
+    let by_reason = [counted.short, counted.version, counted.checksum, counted.epoch, counted.malformed];
+    assert_eq!(by_reason, [1, 1, 1, 4, 1], "{counted:?}");
+    assert_eq!((counted.messages_received, counted.sessions), (0, 0));
+    a.send(to_b, b"still there").unwrap();
+    run(&net, [&a, &b], Duration::from_micros(100));
+    assert_eq!(&b.try_recv().unwrap().unwrap()[..], b"still there");
+}

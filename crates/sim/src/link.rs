@@ -15,7 +15,8 @@ const FRAME_SIZE: usize = 2048;
 /// Longest frame: MTU 1500 and the Ethernet header.
 const MAX_FRAME: usize = 1514;
 
-/// A link over one port of a [`Network`]. Each frame is copied at both ends; the receive ring has
+/// A link over one port of a [`Network`]. Every token that comes back is first looked up in the
+/// arena, which panics if it is another link's. Each frame is copied at both ends; the receive ring has
 /// a size, beyond which frames are dropped and counted, as a NIC does.
 #[derive(Debug)]
 pub struct SimLink {
@@ -103,7 +104,8 @@ impl Link for SimLink {
         self.free_tx.pop()
     }
 
-    fn give_back(&mut self, frame: TxFrame) {
+    fn give_back(&mut self, mut frame: TxFrame) {
+        self.arena.bytes_mut(&mut frame);
         self.free_tx.push(frame);
     }
 
@@ -115,11 +117,13 @@ impl Link for SimLink {
     }
 
     fn reclaim(&mut self, frame: Posted) -> Result<TxFrame, Posted> {
+        self.arena.posted_bytes(&frame);
         // SAFETY: the frame was copied when it was posted.
         Ok(unsafe { frame.into_frame() })
     }
 
     fn release(&mut self, frame: Posted) {
+        self.arena.posted_bytes(&frame);
         // SAFETY: as in `reclaim`.
         self.free_tx.push(unsafe { frame.into_frame() });
     }
@@ -156,6 +160,7 @@ impl Link for SimLink {
     }
 
     fn recycle(&mut self, frame: RxFrame) {
+        self.arena.bytes(&frame);
         self.free_rx.push(frame.slot());
     }
 
