@@ -143,12 +143,12 @@ fn hostile_text_in_the_results_stays_text() {
 fn the_papers_ratios_stand_beside_ours() {
     let results = results();
     let ratios = tables::ratios(&results);
-    let unshaped: Vec<_> = ratios.iter().filter(|ratio| ratio.link == "unshaped").collect();
-    let papers: Vec<String> = unshaped.iter().map(|ratio| ratio.say(ratio.paper)).collect();
+    let cable: Vec<_> = ratios.iter().filter(|ratio| ratio.link == "cable").collect();
+    let papers: Vec<String> = cable.iter().map(|ratio| ratio.say(ratio.paper)).collect();
     assert_eq!(papers, ["109.6 %", "87.2 %", "3.13x", "1.65x"]);
     let figure = |transport: &str, experiment: &str, size| {
         let found = results.series.iter().find(|series| {
-            series.link == "unshaped"
+            series.link == "cable"
                 && series.transport == transport
                 && series.experiment.name() == experiment
                 && series.wait.name() == "spin"
@@ -156,8 +156,8 @@ fn the_papers_ratios_stand_beside_ours() {
         });
         found.unwrap().median
     };
-    assert_eq!(unshaped[0].ours, figure("gigae", "rtt", 8) / figure("xdp", "rtt", 8));
-    assert_eq!(unshaped[1].ours, figure("gigae", "stream", 1400) / figure("xdp", "stream", 1400));
+    assert_eq!(cable[0].ours, figure("gigae", "rtt", 8) / figure("xdp", "rtt", 8));
+    assert_eq!(cable[1].ours, figure("gigae", "stream", 1400) / figure("xdp", "stream", 1400));
 }
 
 fn every_doubt_is_shown() {
