@@ -83,8 +83,7 @@ impl Stage {
     /// Lays a virtual network and starts the serving end in its second node: `serve` is the command
     /// line of `gigae serve`, without options.
     pub fn fabric(link: &LinkPlan, serve: &[OsString]) -> Result<Self, StageError> {
-        let mut config =
-            FabricConfig {
+        let mut config = FabricConfig {
             prefix: prefix(),
             cable: link.cable,
             mtu: link.mtu,

@@ -256,7 +256,8 @@ fn hostile_frames_are_counted_and_dropped() {
         run(&net, [&a, &b], Duration::from_micros(20));
     }
     let counted = b.counters().protocol;
-    let by_reason = [counted.short, counted.version, counted.checksum, counted.epoch, counted.malformed];
+    let by_reason =
+        [counted.short, counted.version, counted.checksum, counted.epoch, counted.malformed];
     assert_eq!(by_reason, [1, 1, 1, 4, 1], "{counted:?}");
     assert_eq!((counted.messages_received, counted.sessions), (0, 0));
     a.send(to_b, b"still there").unwrap();
