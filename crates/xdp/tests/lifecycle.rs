@@ -251,7 +251,7 @@ fn going_down_is_reported() {
         assert!(matches!(error, LinkError::Down(_)), "{error}");
         let posted = gigae_link::conformance::post(&mut link, &frame(&to_b, CHANNEL, 1, 100));
         link.release(posted);
-        let error = until_error(|| link.flush());
+        let error = until_error(|| link.flush().map(drop));
         assert!(matches!(error, LinkError::Down(_)), "{error}");
 
         ip(&fabric, "link set eth0 up");
@@ -283,7 +283,7 @@ fn deletion_is_reported() {
         assert!(matches!(error, LinkError::Gone(_)), "{error}");
         let posted = gigae_link::conformance::post(&mut link, &frame(&to_b, CHANNEL, 1, 100));
         link.release(posted);
-        let error = until_error(|| link.flush());
+        let error = until_error(|| link.flush().map(drop));
         assert!(matches!(error, LinkError::Gone(_)), "{error}");
         let _ = link.counters();
     }
