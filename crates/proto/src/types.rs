@@ -55,7 +55,7 @@ pub struct Delivery<R> {
     pub peer: PeerId,
     /// The session that it came in; say so when it is released.
     pub epoch: Epoch,
-    /// The buffer given to [`Protocol::handle`].
+    /// The buffer given to [`Protocol::handle`](crate::Protocol::handle).
     pub buffer: R,
 }
 
@@ -73,7 +73,7 @@ pub struct Failure<T> {
 /// What became of a received frame's buffer.
 #[derive(Debug)]
 pub enum Handled<R> {
-    /// It is kept and comes out by [`Protocol::poll_delivery`] or [`Protocol::poll_discarded`].
+    /// It is kept and comes out by [`Protocol::poll_delivery`](crate::Protocol::poll_delivery) or [`Protocol::poll_discarded`](crate::Protocol::poll_discarded).
     Kept,
     /// A control frame was taken in; the buffer is free.
     Done(R),
@@ -89,6 +89,6 @@ pub enum SendError<T> {
     /// Longer than this peer can receive, which is so many bytes.
     TooLong(T, u16),
     /// Earlier messages to this peer have failed and were not taken by
-    /// [`Protocol::poll_failure`] yet; so nothing is lost unnoticed.
+    /// [`Protocol::poll_failure`](crate::Protocol::poll_failure) yet; so nothing is lost unnoticed.
     Failed(T),
 }
