@@ -21,8 +21,11 @@ use std::time::{Duration, Instant};
 /// Most frames of a kind: both kinds together take 512 MiB.
 const MAX_FRAMES: usize = 1 << 16;
 
-/// A closed socket gives its queue up in a task of the kernel's that runs a little later.
-const QUEUE_FREE_WITHIN: Duration = Duration::from_millis(200);
+/// A closed socket gives its queue up in a task of the kernel's that runs a little later and waits
+/// for the lock under which all interfaces are changed: milliseconds, but a second while many
+/// namespaces are being removed. A queue in use is refused without this wait, since its owner's
+/// program is seen before.
+const QUEUE_FREE_WITHIN: Duration = Duration::from_secs(5);
 
 /// Completions come with the driver's coalescing, milliseconds at most; this long only if never.
 const COMPLETE_WITHIN: Duration = Duration::from_millis(500);
