@@ -1,30 +1,55 @@
-# gigae: `make eval` measures, `make test` tests. Both install what is missing and build.
+# gigae: `make eval` and `make bench` measure, `make test` tests. All install what is missing and build.
 
 PLAN ?= quick
 OUT ?= results
 ARGS ?=
+RUNS ?= 3
+PREFIX ?= /usr/local
+DESTDIR ?=
+PROFILE ?= release
+# What `make install` builds first; nothing if empty.
+BUILD ?= -p gigae-cli -p gigae-capi
 
-.PHONY: eval test check build bpf fmt clean help
+.PHONY: eval bench test check build install uninstall bpf fmt clean help
 
 help:
 	@echo "make eval    lay a virtual Gigabit Ethernet, measure on it, write $(OUT)/report.html"
 	@echo "             (PLAN=$(PLAN) OUT=$(OUT) ARGS='...'; needs root)"
+	@echo "make bench   measure what is asked of the library, $(RUNS) times, and say what was reached"
+	@echo "             (about seven minutes each; RUNS=$(RUNS) OUT=$(OUT); needs root)"
 	@echo "make test    build and run all tests; those that need root are skipped without it"
 	@echo "make check   formatting, lints, documentation, layers, BPF objects: what CI asks for besides"
+	@echo "make install put the C library, its header and the command into PREFIX=$(PREFIX) (DESTDIR=$(DESTDIR));"
+	@echo "             make uninstall removes them"
 	@echo "make bpf     compile the BPF objects anew (needs clang)"
 
 eval: build
 	target/release/gigae eval --plan $(PLAN) --out $(OUT) $(ARGS)
+
+# A figure that is missed is a result and not an error: this fails only if it could not measure.
+bench: build
+	target/release/gigae eval --plan bench --runs $(RUNS) --out $(OUT) $(ARGS)
 
 build:
 	@tools/need cc=gcc ip=iproute2 tc=iproute2
 	@tools/need-rust
 	cargo build --release --locked -p gigae-cli
 
+# Under sudo there mostly is no cargo: then what was built before is installed.
+install:
+	@if [ -n "$(BUILD)" ] && command -v cargo >/dev/null 2>&1; then tools/need-rust && \
+		cargo build --locked --profile $(PROFILE:debug=dev) $(BUILD); fi
+	@crates/capi/install $(or $(CARGO_TARGET_DIR),target)/$(PROFILE) $(PREFIX) $(DESTDIR)
+
+uninstall:
+	@crates/capi/install --remove $(PREFIX) $(DESTDIR)
+
 test:
 	@tools/need cc=gcc ip=iproute2 tc=iproute2 chromium=chromium
+	@tools/need gcc=gcc g++=g++ nm=binutils pkg-config=pkg-config valgrind=valgrind
 	@tools/need-rust
-	cargo test --workspace --locked
+	cargo build --workspace --all-targets --locked
+	BUILD= cargo test --workspace --locked
 
 check:
 	@tools/need cc=gcc clang=clang llvm-strip=llvm

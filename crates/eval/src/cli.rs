@@ -10,18 +10,21 @@ use crate::results::Results;
 use crate::run::{self, Config, Peer, RunError};
 use crate::site::{Site, allowed_cpus};
 use crate::terminal::{self, Bar};
-use crate::{files, serve, transport};
+use crate::{figures, files, serve, transport};
 use clap::Args;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{BufRead, IsTerminal, Write};
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 /// Interrupted by SIGINT, as shells say it.
 pub const INTERRUPTED: u8 = 130;
+
+/// More would take days.
+const MOST_RUNS: i64 = 100;
 
 /// What the exit codes are, for `--help`.
 pub const EXIT_CODES: &str = "Exit codes: 0 done; 1 error, in one line on standard error; 2 wrong arguments; 130 interrupted.";
@@ -48,6 +51,10 @@ pub struct EvalArgs {
     /// File with the key that both machines share
     #[arg(long, value_name = "FILE", requires = "peer")]
     pub key: Option<PathBuf>,
+    /// Carry the plan out so many times, and take the medians of its figures over all of them; each
+    /// run's own results go to DIR/run-1 and so on
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_RUNS))]
+    pub runs: u32,
     /// Directory for results.json, report.html and report.md
     #[arg(long, default_value = "results", value_name = "DIR")]
     pub out: PathBuf,
@@ -126,6 +133,8 @@ fn try_eval(args: &EvalArgs, serve: &[OsString], interrupted: &AtomicBool) -> Re
     if args.list {
         return say(&list());
     }
+    let bold = std::io::stdout().is_terminal()
+        && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let results = match &args.render {
         Some(file) => {
             let text = std::fs::read_to_string(file).map_err(|error| {
@@ -138,31 +147,39 @@ fn try_eval(args: &EvalArgs, serve: &[OsString], interrupted: &AtomicBool) -> Re
                 Trouble::Error(format!("'{}' is no results.json: {error}", file.display()))
             })?
         }
-        None => measure(args, serve, interrupted)?,
+        None => measure(args, serve, interrupted, bold)?,
     };
-    let json = results.to_json();
-    let files = [
-        ("results.json", json.as_str()),
-        ("report.html", &html::page(&results)),
-        ("report.md", &markdown::page(&results)),
-    ];
-    files::write_all(&args.out, &files)?;
+    let written = write(&args.out, &results)?;
     if args.json {
-        return say(&json);
+        return say(&results.to_json());
     }
-    let bold = std::io::stdout().is_terminal()
-        && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let mut text = terminal::summary(&results, bold);
-    for (name, _) in files {
-        let _ = writeln!(text, "{}", args.out.join(name).display());
+    let mut text = if results.runs.len() > 1 {
+        terminal::figures(&results, bold) + &terminal::conditions(&results, bold)
+    } else {
+        terminal::summary(&results, bold)
+    };
+    for file in written {
+        let _ = writeln!(text, "{}", file.display());
     }
     say(&text)
 }
 
+/// Writes results and reports; gives the files' names.
+fn write(directory: &Path, results: &Results) -> Result<Vec<PathBuf>, Trouble> {
+    let (json, page) = (results.to_json(), html::page(results));
+    let text = markdown::page(results);
+    let files = [("results.json", &json[..]), ("report.html", &page), ("report.md", &text)];
+    files::write_all(directory, &files)?;
+    Ok(files.iter().map(|(name, _)| directory.join(name)).collect())
+}
+
+/// Carries the plan out as often as asked, and puts the runs together. Nothing is written before
+/// the last one is done.
 fn measure(
     args: &EvalArgs,
     serve: &[OsString],
     interrupted: &AtomicBool,
+    bold: bool,
 ) -> Result<Results, Trouble> {
     let plan = Plan::load(&args.plan)?;
     let peer = match (&args.peer, &args.nic, &args.key) {
@@ -177,9 +194,34 @@ fn measure(
         gigae_fabric::Fabric::preflight()?;
         gigae_fabric::Fabric::down_abandoned()?;
     }
-    let config = Config { plan, peer, serve: serve.to_vec(), command: command(args) };
+    let mut config = Config { plan, peer, serve: serve.to_vec(), command: command(args) };
+    let mut runs = Vec::new();
+    for number in 1..=args.runs {
+        let results = once(&config, interrupted)?;
+        if args.runs > 1 && !args.json {
+            let head = format!("Run {number} of {}, steal {:.2} %", args.runs, steal(&results));
+            say(&format!("{head}\n{}", terminal::figures(&results, bold)))?;
+        }
+        runs.push(results);
+        // Another order, and on lossy links other losses.
+        config.plan.seed = config.plan.seed.wrapping_add(1);
+    }
+    if args.runs > 1 {
+        for (number, results) in (1..).zip(&runs) {
+            write(&args.out.join(format!("run-{number}")), results)?;
+        }
+    }
+    figures::over_runs(runs).ok_or_else(|| Trouble::Error("no run was asked for".into()))
+}
+
+/// Percent.
+fn steal(results: &Results) -> f64 {
+    results.runs.iter().map(|run| run.steal * 100.0).sum()
+}
+
+fn once(config: &Config, interrupted: &AtomicBool) -> Result<Results, Trouble> {
     let mut bar = Bar::new();
-    let outcome = run::run(&config, interrupted, &mut bar);
+    let outcome = run::run(config, interrupted, &mut bar);
     bar.clear();
     outcome.map_err(|error| match error {
         RunError::Interrupted => Trouble::Interrupted(error.to_string()),
@@ -190,6 +232,9 @@ fn measure(
 /// The command line that repeats this run.
 fn command(args: &EvalArgs) -> String {
     let mut text = format!("gigae eval --plan {}", args.plan);
+    if args.runs > 1 {
+        let _ = write!(text, " --runs {}", args.runs);
+    }
     if let (Some(peer), Some(nic)) = (&args.peer, &args.nic) {
         let _ = write!(text, " --peer {peer} --nic {nic} --key FILE");
     }

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 /// Version of everything in this module and of what its messages mean. Ends of different versions
 /// refuse each other.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// TCP port that `serve` listens on unless told otherwise; in the range that IANA leaves free.
 pub const PORT: u16 = 49_988;

@@ -214,6 +214,14 @@ pub fn baseline(duration: std::time::Duration) -> io::Result<Baseline> {
     })
 }
 
+/// User and system time of the calling thread up to this moment, in seconds (clock_gettime(2)
+/// `CLOCK_THREAD_CPUTIME_ID`). For ends that do next to nothing: a [`Meter`] reads files, which would be
+/// most of it, and getrusage(2) is behind by up to a tick.
+pub fn thread_seconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
 fn thread_usage() -> (f64, u64, u64) {
     // SAFETY: rusage is plain data for which zero is valid, and getrusage fills it in.
     let usage = unsafe {

@@ -67,6 +67,9 @@ pub struct LinkEnvironment {
     pub kind: String,
     /// Rate in bits per second to which it is shaped or that the interface reports; absent: not shaped, unknown.
     pub rate: Option<f64>,
+    /// Probability that the virtual switch loses a frame, either way; 0 on real networks.
+    #[serde(default)]
+    pub loss: f64,
     /// MTU in bytes.
     pub mtu: usize,
     /// Bytes that a port of the virtual switch holds; absent on real networks and unshaped links.

@@ -20,7 +20,8 @@ const TIMER: f64 = 0.01;
 /// Fewest samples for which a 99.9th percentile is more than the largest sample.
 const ENOUGH: u64 = 1000;
 
-/// Nanoseconds to microseconds; bytes per millisecond to 10^6 bytes per second: both a thousandth.
+/// Samples are thousandths of a figure's unit: nanoseconds of microseconds, bytes per millisecond of
+/// 10^6 bytes per second, picoseconds of nanoseconds.
 const SCALE: f64 = 1e-3;
 
 /// All repetitions of one cell.
@@ -73,26 +74,26 @@ impl Gathered {
     /// Adds a repetition.
     pub fn add(&mut self, asked: &Asked, answered: &Answered) {
         let (samples, warmup) = match self.cell.experiment {
-            Experiment::Rtt => (&asked.samples, &asked.warmup),
             Experiment::Stream => (&answered.slices, &answered.warmup),
+            _ => (&asked.samples, &asked.warmup),
         };
         samples.iter().for_each(|&value| self.samples.record(value.into()));
         warmup.iter().for_each(|&value| self.warmup.record(value.into()));
         self.drifts.extend(stats::drift(samples));
         self.values.push(match self.cell.experiment {
-            Experiment::Rtt => stats::median_of_integers(samples).unwrap_or(0.0) * SCALE,
             Experiment::Stream if answered.measured_seconds > 0.0 => {
                 answered.measured_bytes as f64 / answered.measured_seconds / 1e6
             }
             Experiment::Stream => 0.0,
+            _ => stats::median_of_integers(samples).unwrap_or(0.0) * SCALE,
         });
         self.local.add(&asked.cost);
         self.remote.add(&answered.cost);
         self.sent += asked.sent;
         self.lost += match self.cell.experiment {
-            Experiment::Rtt => asked.lost,
             Experiment::Stream if self.reliable => 0,
             Experiment::Stream => asked.sent.saturating_sub(answered.messages),
+            _ => asked.lost,
         };
         self.note = asked.note.clone().or_else(|| self.note.take());
     }
@@ -234,7 +235,7 @@ impl Gathered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{TcpOptions, Wait};
+    use crate::plan::{Setting, Wait};
     use std::time::Duration;
 
     fn cell(experiment: Experiment) -> Cell {
@@ -242,7 +243,7 @@ mod tests {
             experiment,
             transport: "udp".into(),
             variant: None,
-            tcp: TcpOptions::default(),
+            setting: Setting::Default,
             wait: Wait::Spin,
             size: 8,
             measure: Duration::from_secs(1),

@@ -8,6 +8,8 @@
 //! the clock of [`clock`], the costs of [`cost`] and the statistics of [`stats`]; [`gather`] says what
 //! to doubt. A figure that is not obtained this way does not get into the results.
 //!
+//! [`figures`] then takes from the cells what the plan asked for, and says what was reached.
+//!
 //! What this crate does not do: it changes no setting of a NIC or of the kernel, it generates no load
 //! beyond the bounds of a plan, and its control connection ([`control`]) is authenticated, not secret.
 
@@ -16,8 +18,10 @@ pub mod clock;
 pub mod control;
 pub mod cost;
 pub mod environment;
+pub mod figures;
 pub mod files;
 pub mod gather;
+pub mod memory;
 pub mod nic;
 pub mod plan;
 pub mod probe;

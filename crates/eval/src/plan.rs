@@ -4,18 +4,30 @@
 //! error that names it. What a plan does not do: it holds no results and no addresses; the same plan
 //! runs on a virtual network and between two machines.
 
-use crate::transport;
+mod cell;
+mod figure;
+mod settings;
+
+pub use cell::{Cell, label};
+pub use figure::{FigurePlan, PaperRow, RowPlan, Spot, Target, Value};
+pub use settings::{
+    Backend, BusyPoll, BusyPollOn, DEFAULT, GigaeOptions, Recovery, Setting, TcpOptions, XdpMode,
+    XdpOptions,
+};
+
+use crate::transport::{self, Transport};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
-use std::time::Duration;
 
 /// The plans that come with the program, by name.
 pub const SHIPPED: &[(&str, &str)] = &[
     ("quick", include_str!("../plans/quick.toml")),
     ("gigabit", include_str!("../plans/gigabit.toml")),
-    ("ratios", include_str!("../plans/ratios.toml")),
+    ("bench", include_str!("../plans/bench.toml")),
+    ("ablation", include_str!("../plans/ablation.toml")),
+    ("link", include_str!("../plans/link.toml")),
 ];
 
 /// A repetition never measures longer than this many seconds, so that no load is unbounded.
@@ -23,6 +35,9 @@ pub const LONGEST_REPETITION: f64 = 60.0;
 
 /// Largest message in bytes; larger ones say nothing new about a network.
 pub const LARGEST_MESSAGE: usize = 1 << 20;
+
+/// Beyond this a link is not one: control connections would break, too.
+const MOST_LOSS: f64 = 0.2;
 
 /// What to measure, on which links, how often.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -45,9 +60,22 @@ pub struct Plan {
     /// The virtual links to lay, by name; unused between two machines.
     pub link: BTreeMap<String, LinkPlan>,
     /// TCP settings, by name; each is measured as a variant of its own.
+    #[serde(default)]
     pub tcp: BTreeMap<String, TcpOptions>,
+    /// Settings of GigaE endpoints, by name.
+    #[serde(default)]
+    pub gigae: BTreeMap<String, GigaeOptions>,
+    /// Settings of the raw AF_XDP link, by name.
+    #[serde(default)]
+    pub xdp: BTreeMap<String, XdpOptions>,
     /// What to measure.
     pub experiment: Vec<ExperimentPlan>,
+    /// What to say about it, and what is asked of it.
+    #[serde(default)]
+    pub figure: Vec<FigurePlan>,
+    /// Variants to set beside one another, and beside the paper.
+    #[serde(default)]
+    pub row: Vec<RowPlan>,
 }
 
 /// A virtual link.
@@ -64,50 +92,40 @@ pub struct LinkPlan {
     pub mtu: u32,
     /// Switch buffer per port in bytes; absent: the fabric's default.
     pub buffer: Option<u32>,
-}
-
-/// How TCP's sockets are set.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TcpOptions {
-    /// `TCP_NODELAY`: no waiting for more to send (tcp(7)).
+    /// Probability that the switch loses a frame, either way, drawn from the plan's seed.
     #[serde(default)]
-    pub nodelay: bool,
-    /// `SO_SNDBUF` and `SO_RCVBUF` in bytes; absent: the kernel tunes them (tcp(7) `tcp_moderate_rcvbuf`).
-    pub buffer: Option<u32>,
-    /// Keep an idle GigaE endpoint open on both interfaces, to see what it costs TCP.
-    pub beside: Option<Beside>,
+    pub loss: f64,
 }
 
-/// Which kernel interface an idle endpoint uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Beside {
-    /// The one that the self-test chooses.
-    Chosen,
-    /// AF_XDP, program above the driver.
-    Generic,
-    /// AF_XDP, program in the driver.
-    Native,
-    /// AF_PACKET.
-    Packet,
+impl Default for LinkPlan {
+    fn default() -> Self {
+        Self { cable: false, rate_mbit: None, mtu: ethernet_mtu(), buffer: None, loss: 0.0 }
+    }
 }
 
 /// One experiment of a plan: the product of its lists.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExperimentPlan {
-    /// Round trips or streams.
+    /// What to measure.
     pub kind: Experiment,
     /// Names of links of this plan. Between two machines every experiment runs once on the link there is.
+    #[serde(default)]
     pub links: Vec<String>,
     /// Names of transports.
+    #[serde(default)]
     pub transports: Vec<String>,
-    /// Names of TCP settings that this experiment uses; absent: all.
+    /// Names of TCP settings that this experiment uses, [`DEFAULT`] among them for none; absent: all
+    /// that the plan has.
     pub tcp: Option<Vec<String>>,
+    /// The same of GigaE endpoints.
+    pub gigae: Option<Vec<String>>,
+    /// The same of the raw AF_XDP link.
+    pub xdp: Option<Vec<String>>,
     /// Message sizes; those that a transport cannot carry are left out for it.
     pub sizes: Vec<Size>,
     /// Styles of waiting; those that a transport does not have are left out for it.
+    #[serde(default)]
     pub waits: Vec<Wait>,
     /// Seconds measured per repetition.
     pub seconds: f64,
@@ -123,6 +141,11 @@ pub enum Experiment {
     Rtt,
     /// Messages go one way as fast as they can: 10^6 bytes per second at the receiver.
     Stream,
+    /// Both ends wait for a message of this size and none comes: share of one CPU at the measuring end.
+    Idle,
+    /// No network: what a received message costs its reader in place, copied and mapped, in
+    /// nanoseconds (`memory.rs`).
+    Memory,
 }
 
 impl Experiment {
@@ -131,6 +154,8 @@ impl Experiment {
         match self {
             Self::Rtt => "us",
             Self::Stream => "MB/s",
+            Self::Idle => "%",
+            Self::Memory => "ns",
         }
     }
 
@@ -139,6 +164,8 @@ impl Experiment {
         match self {
             Self::Rtt => "rtt",
             Self::Stream => "stream",
+            Self::Idle => "idle",
+            Self::Memory => "memory",
         }
     }
 }
@@ -177,6 +204,16 @@ pub enum Size {
     Frame,
 }
 
+impl Size {
+    /// The size in bytes for this transport on a link of this MTU.
+    pub fn bytes(self, transport: &dyn Transport, mtu: usize) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Frame => transport.frame_payload(mtu),
+        }
+    }
+}
+
 fn frame_word<S: serde::Serializer>(serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str("frame")
 }
@@ -205,39 +242,6 @@ fn five_percent() -> f64 {
 }
 fn ethernet_mtu() -> u32 {
     1500
-}
-
-/// One thing to measure: a point of a curve.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Cell {
-    /// Round trips or streams.
-    pub experiment: Experiment,
-    /// Name of the transport.
-    pub transport: String,
-    /// Name of the TCP setting, for TCP.
-    pub variant: Option<String>,
-    /// The TCP setting itself; without meaning for others.
-    pub tcp: TcpOptions,
-    /// How both ends wait.
-    pub wait: Wait,
-    /// Payload in bytes.
-    pub size: usize,
-    /// Measured part of a repetition.
-    pub measure: Duration,
-    /// Discarded part before it.
-    pub warmup: Duration,
-}
-
-impl Cell {
-    /// The transport, and its variant where it has one, for people.
-    pub fn label(&self) -> String {
-        label(&self.transport, self.variant.as_deref())
-    }
-}
-
-/// A transport's name with its variant.
-pub fn label(transport: &str, variant: Option<&str>) -> String {
-    variant.map_or_else(|| transport.to_owned(), |variant| format!("{transport} {variant}"))
 }
 
 /// A plan could not be used. The text is one line and says what to do.
@@ -326,13 +330,29 @@ impl Plan {
             return Err("at least one [link.NAME] and one [[experiment]] are needed".into());
         }
         for (name, link) in &self.link {
-            if !(576..=9000).contains(&link.mtu) || link.rate_mbit == Some(0) {
-                return Err(format!(
-                    "link '{name}': mtu must be from 576 to 9000, rate_mbit above 0"
-                ));
+            link.check().map_err(|why| format!("link '{name}': {why}"))?;
+        }
+        self.check_settings()?;
+        self.experiment.iter().try_for_each(|experiment| self.check_experiment(experiment))?;
+        if self.experiment.iter().all(|experiment| experiment.kind == Experiment::Memory) {
+            return Err("at least one experiment must use a link".into());
+        }
+        figure::check(self)
+    }
+
+    fn check_settings(&self) -> Result<(), String> {
+        for transport in transport::all() {
+            let transport = transport.name();
+            for (name, setting) in self.settings(transport) {
+                if name == DEFAULT {
+                    return Err(format!(
+                        "[{transport}.{DEFAULT}]: that name means no setting; choose another"
+                    ));
+                }
+                setting.check().map_err(|why| format!("[{transport}.{name}]: {why}"))?;
             }
         }
-        self.experiment.iter().try_for_each(|experiment| self.check_experiment(experiment))
+        Ok(())
     }
 
     fn check_experiment(&self, experiment: &ExperimentPlan) -> Result<(), String> {
@@ -346,14 +366,15 @@ impl Plan {
                 return Err(format!("an experiment names the unknown link '{name}'"));
             }
         }
-        for name in experiment.tcp.iter().flatten() {
-            if !self.tcp.contains_key(name) {
-                return Err(format!("an experiment names the unknown TCP setting '{name}'"));
+        for transport in transport::all() {
+            let transport = transport.name();
+            for name in experiment.selected(transport).unwrap_or_default() {
+                if !cell::is_variant(self, transport, name) {
+                    return Err(format!(
+                        "an experiment names the unknown {transport} setting '{name}'"
+                    ));
+                }
             }
-        }
-        if experiment.links.is_empty() || experiment.sizes.is_empty() || experiment.waits.is_empty()
-        {
-            return Err("an experiment needs links, sizes and waits".into());
         }
         if !(0.01..=LONGEST_REPETITION).contains(&experiment.seconds)
             || !(0.0..=LONGEST_REPETITION).contains(&experiment.warmup)
@@ -362,7 +383,29 @@ impl Plan {
                 "seconds must be from 0.01 to {LONGEST_REPETITION}, warmup from 0"
             ));
         }
-        for size in &experiment.sizes {
+        experiment.check_lists()
+    }
+}
+
+impl LinkPlan {
+    fn check(&self) -> Result<(), String> {
+        if !(576..=9000).contains(&self.mtu) || self.rate_mbit == Some(0) {
+            return Err("mtu must be from 576 to 9000, rate_mbit above 0".into());
+        }
+        if !(0.0..=MOST_LOSS).contains(&self.loss) {
+            return Err(format!("loss must be from 0 to {MOST_LOSS}"));
+        }
+        if self.cable && (self.rate_mbit.is_some() || self.loss > 0.0) {
+            return Err("a cable has neither rate_mbit nor loss; leave out cable".into());
+        }
+        Ok(())
+    }
+}
+
+impl ExperimentPlan {
+    /// What must be there for its kind, and what makes no sense with it.
+    fn check_lists(&self) -> Result<(), String> {
+        for size in &self.sizes {
             // Every message carries a number of four bytes, by which an echo is recognised.
             if matches!(size, Size::Bytes(bytes) if !(4..=LARGEST_MESSAGE).contains(bytes)) {
                 return Err(format!(
@@ -370,75 +413,19 @@ impl Plan {
                 ));
             }
         }
-        Ok(())
-    }
-
-    /// All that is to be measured on a link of this MTU; `link` is `None` between two machines,
-    /// where every experiment of the plan runs on the link there is.
-    pub fn cells(&self, link: Option<&str>, mtu: usize) -> Vec<Cell> {
-        let mut cells = Vec::new();
-        for experiment in &self.experiment {
-            if link.is_none_or(|link| experiment.links.iter().any(|name| name == link)) {
-                for name in &experiment.transports {
-                    self.transport_cells(experiment, name, mtu, &mut cells);
-                }
+        let network =
+            !(self.links.is_empty() && self.transports.is_empty() && self.waits.is_empty());
+        match self.kind {
+            Experiment::Memory if network || self.sizes.contains(&Size::Frame) => {
+                Err("a memory experiment has sizes in bytes and no links, transports or waits"
+                    .into())
             }
-        }
-        cells
-    }
-
-    fn transport_cells(
-        &self,
-        plan: &ExperimentPlan,
-        name: &str,
-        mtu: usize,
-        cells: &mut Vec<Cell>,
-    ) {
-        let transport = transport::by_name(name).expect("checked when the plan was parsed");
-        if !transport.experiments().contains(&plan.kind) {
-            return;
-        }
-        let wanted =
-            |variant: &str| plan.tcp.as_ref().is_none_or(|tcp| tcp.iter().any(|t| t == variant));
-        let variants: Vec<(Option<String>, TcpOptions)> = if name == "tcp" {
-            let named = self.tcp.iter().filter(|(variant, _)| wanted(variant));
-            named.map(|(variant, options)| (Some(variant.clone()), *options)).collect()
-        } else {
-            vec![(None, TcpOptions::default())]
-        };
-        for (variant, tcp) in variants {
-            for &wait in plan.waits.iter().filter(|wait| transport.waits().contains(wait)) {
-                for &size in &plan.sizes {
-                    let size = match size {
-                        Size::Bytes(bytes) => bytes,
-                        Size::Frame => transport.frame_payload(mtu),
-                    };
-                    let cell = Cell {
-                        experiment: plan.kind,
-                        transport: name.to_owned(),
-                        variant: variant.clone(),
-                        tcp,
-                        wait,
-                        size,
-                        measure: Duration::from_secs_f64(plan.seconds),
-                        warmup: Duration::from_secs_f64(plan.warmup),
-                    };
-                    // A size may be named twice ("frame" and its number), an experiment twice between machines.
-                    let known = cells.iter().any(|other| {
-                        (other.experiment, &other.transport, &other.variant, other.wait, other.size)
-                            == (
-                                cell.experiment,
-                                &cell.transport,
-                                &cell.variant,
-                                cell.wait,
-                                cell.size,
-                            )
-                    });
-                    if size <= transport.largest(mtu) && !known {
-                        cells.push(cell);
-                    }
-                }
+            Experiment::Memory if self.sizes.is_empty() => Err("an experiment needs sizes".into()),
+            Experiment::Memory => Ok(()),
+            _ if self.links.is_empty() || self.sizes.is_empty() || self.waits.is_empty() => {
+                Err("an experiment needs links, sizes and waits".into())
             }
+            _ => Ok(()),
         }
     }
 }

@@ -8,10 +8,14 @@
 //! - `pour` (stream, client): sends for a stated time, as fast as there is room.
 //! - `drain` (stream, server): counts what arrives. The goodput is the receiver's: bytes that arrived
 //!   after the warm-up, over the time until the last of them.
+//! - `rest` (idle, client): waits for a message that never comes; the server's end is an `echo`.
 //!
 //! Every loop is bounded in time, whatever the peer does.
 
-use crate::cost::{Cost, Meter};
+mod tally;
+
+use self::tally::Tally;
+use crate::cost::{Cost, Meter, thread_seconds};
 use crate::plan::Wait;
 use crate::transport::{Arrival, Calls, Channel, Task, TransportError};
 use serde::{Deserialize, Serialize};
@@ -32,15 +36,19 @@ const QUIET: Duration = Duration::from_millis(25);
 /// How much longer than planned an end may take before it gives up.
 pub const GRACE: Duration = Duration::from_secs(4);
 
-/// Messages between two readings of the clock, and between two flushes.
+/// Messages between two readings of the clock.
 const BATCH: u32 = 32;
+
+/// A streaming program flushes when it would otherwise wait, and after so many bytes at the latest:
+/// 32 full frames. In between, whatever sends by itself when a batch is full (the library, the raw
+/// links, TCP) does so.
+const FLUSH_AFTER: usize = 48 << 10;
+
+/// A share of a CPU is recorded in thousandths of a percent.
+const PERCENT: f64 = 100.0 * 1e3;
 
 /// Empty looks between two readings of the clock while spinning.
 const LOOKS: u32 = 64;
-
-/// Length of the pieces for which a stream's rate is recorded. Longer than a scheduling hiccup,
-/// short enough that a repetition has several.
-const SLICE: Duration = Duration::from_millis(10);
 
 /// Round trips kept per repetition, 4 bytes each; what is beyond is still counted in the costs.
 const MOST_SAMPLES: usize = 1 << 22;
@@ -100,9 +108,10 @@ impl From<TransportError> for ProbeError {
 /// What the client measured.
 #[derive(Debug, Default)]
 pub struct Asked {
-    /// Round trips in nanoseconds; empty for a stream.
+    /// Samples in thousandths of the figure's unit: round trips in nanoseconds, the CPU share of an idle
+    /// end; empty for a stream.
     pub samples: Vec<u32>,
-    /// Round trips of the warm-up.
+    /// Those of the warm-up.
     pub warmup: Vec<u32>,
     /// Messages sent in all, warm-up included.
     pub sent: u64,
@@ -155,7 +164,14 @@ pub trait Probe: Send {
         meter: &Meter,
         signals: &Signals<'_>,
     ) -> Result<Asked, ProbeError>;
-    /// The server's loop of a round trip.
+    /// The client's loop of an idle end.
+    fn rest(
+        &mut self,
+        task: &Task,
+        meter: &Meter,
+        signals: &Signals<'_>,
+    ) -> Result<Asked, ProbeError>;
+    /// The server's loop of a round trip, and of an idle end.
     fn echo(
         &mut self,
         task: &Task,
@@ -225,18 +241,26 @@ impl<C: Channel> Probe for C {
         let calls = self.calls();
         let mut asked = Asked::default();
         let end = Instant::now() + Duration::from_secs_f64(task.warmup + task.measure);
+        let mut unflushed = 0;
         while Instant::now() < end {
             if signals.abort.load(Ordering::Relaxed) {
                 return Err(ProbeError::Interrupted);
             }
+            let mut room = true;
             for _ in 0..BATCH {
-                if !self.send(asked.sent as u32, task.size)? {
+                room = self.send(asked.sent as u32, task.size)?;
+                if !room {
                     break;
                 }
                 asked.sent += 1;
+                unflushed += task.size;
             }
-            self.flush()?;
+            if !room || unflushed >= FLUSH_AFTER {
+                self.flush()?;
+                unflushed = 0;
+            }
         }
+        self.flush()?;
         let deadline = end + GRACE;
         while !self.settled()? {
             if signals.abort.load(Ordering::Relaxed) {
@@ -250,6 +274,28 @@ impl<C: Channel> Probe for C {
         asked.cost = before.until(&meter.read().map_err(ProbeError::Counters)?);
         charge(&mut asked.cost, calls, made);
         asked.bytes = asked.sent * task.size as u64;
+        asked.note = self.note();
+        Ok(asked)
+    }
+
+    fn rest(
+        &mut self,
+        task: &Task,
+        meter: &Meter,
+        signals: &Signals<'_>,
+    ) -> Result<Asked, ProbeError> {
+        let mut asked = Asked::default();
+        wait_in_vain(self, task.warmup, signals)?;
+        let before = meter.read().map_err(ProbeError::Counters)?;
+        let calls = self.calls();
+        // The thread's own time only: interrupts of its CPU are counted in ticks and mostly not ours.
+        let (begin, spent) = (Instant::now(), thread_seconds());
+        wait_in_vain(self, task.measure, signals)?;
+        let share = (thread_seconds() - spent) / begin.elapsed().as_secs_f64();
+        asked.samples.push((share.clamp(0.0, 1.0) * PERCENT) as u32);
+        let made = self.calls();
+        asked.cost = before.until(&meter.read().map_err(ProbeError::Counters)?);
+        charge(&mut asked.cost, calls, made);
         asked.note = self.note();
         Ok(asked)
     }
@@ -396,6 +442,22 @@ fn round_trip<C: Channel>(
     }
 }
 
+/// Receives, where nothing is sent, for a while; what comes all the same is not looked at.
+fn wait_in_vain<C: Channel>(
+    channel: &mut C,
+    seconds: f64,
+    signals: &Signals<'_>,
+) -> Result<(), ProbeError> {
+    let end = Instant::now() + Duration::from_secs_f64(seconds);
+    while Instant::now() < end {
+        if signals.abort.load(Ordering::Relaxed) {
+            return Err(ProbeError::Interrupted);
+        }
+        channel.receive()?;
+    }
+    Ok(())
+}
+
 /// Counts an empty look; every so often, says whether the limit has passed.
 fn expired_look(
     looks: &mut u32,
@@ -452,104 +514,9 @@ fn charge(cost: &mut Cost, before: Calls, after: Calls) {
     cost.send_calls = after.send - before.send;
 }
 
-/// Counts arriving bytes by time.
-struct Tally {
-    warmup: Duration,
-    bytes: u64,
-    messages: u64,
-    first: Option<Instant>,
-    /// End of the warm-up and the bytes that had arrived by then.
-    mark: Option<(Instant, u64)>,
-    last: Option<Instant>,
-    slice: Option<(Instant, u64)>,
-    slices: Vec<u32>,
-    warm_slices: Vec<u32>,
-}
-
-impl Tally {
-    fn new(warmup: Duration) -> Self {
-        Self {
-            warmup,
-            bytes: 0,
-            messages: 0,
-            first: None,
-            mark: None,
-            last: None,
-            slice: None,
-            slices: Vec::new(),
-            warm_slices: Vec::new(),
-        }
-    }
-
-    #[inline]
-    fn add(&mut self, bytes: usize) {
-        self.bytes += bytes as u64;
-        self.messages += 1;
-    }
-
-    /// What was added since the last call had arrived by `now`.
-    fn tick(&mut self, now: Instant) {
-        let first = *self.first.get_or_insert(now);
-        self.last = Some(now);
-        if self.mark.is_none() && now >= first + self.warmup {
-            self.mark = Some((now, self.bytes));
-            self.slice = Some((now, self.bytes));
-            return;
-        }
-        let (begin, bytes) = *self.slice.get_or_insert((now, self.bytes));
-        let elapsed = now - begin;
-        if elapsed >= SLICE {
-            let rate = (self.bytes - bytes) as f64 / (elapsed.as_secs_f64() * 1e3);
-            let slices = if self.mark.is_some() { &mut self.slices } else { &mut self.warm_slices };
-            slices.push(rate as u32);
-            self.slice = Some((now, self.bytes));
-        }
-    }
-
-    fn answer(&self) -> Answered {
-        let (measured_bytes, measured_seconds) = match (self.mark, self.last) {
-            (Some((begin, bytes)), Some(last)) => {
-                (self.bytes - bytes, (last - begin).as_secs_f64())
-            }
-            _ => (0, 0.0),
-        };
-        Answered {
-            messages: self.messages,
-            bytes: self.bytes,
-            measured_bytes,
-            measured_seconds,
-            slices: self.slices.clone(),
-            warmup: self.warm_slices.clone(),
-            ..Answered::default()
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn bytes_of_the_warm_up_do_not_count_and_the_time_runs_to_the_last_arrival() {
-        let zero = Instant::now();
-        let at = |ms| zero + Duration::from_millis(ms);
-        let mut tally = Tally::new(Duration::from_millis(10));
-        for ms in 0..=30 {
-            tally.add(1000);
-            tally.tick(at(ms));
-        }
-        // Marked at 10 ms with 11 messages; 20 more arrive until 30 ms.
-        let answer = tally.answer();
-        assert_eq!((answer.measured_bytes, answer.messages), (20_000, 31));
-        assert!((answer.measured_seconds - 0.020).abs() < 1e-9);
-        assert_eq!(answer.slices, [1000, 1000]);
-    }
-
-    #[test]
-    fn a_stream_that_never_came_has_no_rate() {
-        let answer = Tally::new(Duration::ZERO).answer();
-        assert_eq!((answer.measured_bytes, answer.measured_seconds), (0, 0.0));
-    }
 
     /// A wire that loses every third message and answers the others.
     struct Lossy {
@@ -588,5 +555,51 @@ mod tests {
         let mut wire = Lossy { waiting: None, calls: 0 };
         let ended = round_trip(&mut wire, 0, 4, Duration::from_secs(60), &signals);
         assert!(matches!(ended, Err(ProbeError::Interrupted)));
+    }
+
+    /// A link with room for everything that counts its flushes and how many messages each one met.
+    #[derive(Default)]
+    struct Batching {
+        kept: u64,
+        flushed: Vec<u64>,
+    }
+
+    impl Channel for Batching {
+        fn send(&mut self, _number: u32, _size: usize) -> Result<bool, TransportError> {
+            self.kept += 1;
+            Ok(true)
+        }
+        fn flush(&mut self) -> Result<(), TransportError> {
+            self.flushed.push(std::mem::take(&mut self.kept));
+            Ok(())
+        }
+        fn receive(&mut self) -> Result<Option<Arrival>, TransportError> {
+            Ok(None)
+        }
+        fn calls(&self) -> Calls {
+            Calls::default()
+        }
+    }
+
+    #[test]
+    fn a_stream_is_flushed_by_bytes_whatever_its_messages_are() {
+        for (size, per_flush) in [(8, 6144), (1468, 64), (65_536, 32)] {
+            let abort = AtomicBool::new(false);
+            let task = Task {
+                experiment: crate::plan::Experiment::Stream,
+                transport: "test".into(),
+                setting: crate::plan::Setting::Default,
+                wait: Wait::Spin,
+                size,
+                warmup: 0.0,
+                measure: 0.02,
+            };
+            let mut link = Batching::default();
+            let meter = Meter::new(&crate::site::Site::find("lo").unwrap());
+            let asked = link.pour(&task, &meter, &Signals::new(&abort)).unwrap();
+            let (_, whole) = link.flushed.split_last().unwrap();
+            assert!(whole.iter().all(|&batch| batch == per_flush), "{size} B: {whole:?}");
+            assert_eq!(link.flushed.iter().sum::<u64>(), asked.sent, "the last ones stay behind");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The results of a run: plain data, written as `results.json` and read back by the reports.
 //!
-//! The form is fixed by `schema/gigae.eval.1.json`. Whatever a report shows comes from here.
+//! The form is fixed by `schema/gigae.eval.1.json`; what was added to it later may be absent in older
+//! files. Whatever a report shows comes from here.
 
 use crate::cost::Cost;
 use crate::environment::Environment;
@@ -20,12 +21,92 @@ pub struct Results {
     pub environment: Environment,
     /// The plan that was carried out.
     pub plan: Plan,
+    /// The runs of which `figures` are the medians; all else is of the last one.
+    #[serde(default)]
+    pub runs: Vec<Run>,
     /// One entry per point of a curve.
     pub series: Vec<Series>,
+    /// What the plan wanted to know, in its order.
+    #[serde(default)]
+    pub figures: Vec<Figure>,
     /// What was planned and could not be measured.
     pub skipped: Vec<Skipped>,
     /// Doubts about the run as a whole, each a code, a colon and what to do.
     pub doubts: Vec<String>,
+}
+
+/// When a run was made and how much of its time it did not get.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    /// When it began, in UTC (RFC 3339).
+    pub date: String,
+    /// How long it took, in seconds.
+    pub duration: f64,
+    /// Share of the measuring CPUs' time that a hypervisor withheld.
+    pub steal: f64,
+}
+
+/// A figure that the plan asked for, over one or more runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    /// As in the plan.
+    pub name: String,
+    /// Unit; empty for a ratio.
+    pub unit: String,
+    /// The bound, if the plan has one.
+    pub asked: Option<Bound>,
+    /// Its cells, size by size.
+    pub points: Vec<Point>,
+    /// The value of each run: that of the worst point; absent where a cell is missing.
+    pub runs: Vec<Option<f64>>,
+    /// Median over the runs; absent if any run lacks it.
+    pub measured: Option<f64>,
+    /// Whether the median keeps within the bound.
+    pub verdict: Verdict,
+    /// Why it could not be measured.
+    pub missing: Option<String>,
+    /// Codes of the doubts about its cells, in any run.
+    pub doubts: Vec<String>,
+}
+
+/// What is asked of a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    /// Not more.
+    AtMost(f64),
+    /// Not less.
+    AtLeast(f64),
+}
+
+/// What became of a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Within its bound.
+    Reached,
+    /// Measured, and not within its bound.
+    Missed,
+    /// Measured; nothing was asked.
+    Information,
+    /// A cell is missing: neither reached nor missed.
+    NotMeasured,
+}
+
+/// The cells of a figure at one size.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Point {
+    /// Payload in bytes of the upper cell.
+    pub size: usize,
+    /// The value of the cell, or of the upper one of a ratio, for each run.
+    pub of: Vec<Option<f64>>,
+    /// The value of the lower one, for each run; empty if it is no ratio.
+    pub over: Vec<Option<f64>>,
+    /// Unit of both.
+    pub unit: String,
 }
 
 /// One point: an experiment with one transport, one style of waiting and one size on one link.
@@ -38,13 +119,14 @@ pub struct Series {
     pub transport: String,
     /// Which setting of it, where it has several.
     pub variant: Option<String>,
-    /// Name of the link.
+    /// Name of the link; `memory` where there is none.
     pub link: String,
     /// How both ends waited.
     pub wait: Wait,
     /// Payload in bytes.
     pub size: usize,
-    /// Unit of all figures: `us` (round trips) or `MB/s` (10^6 bytes per second).
+    /// Unit of all figures: `us` (round trips), `MB/s` (streams, 10^6 bytes per second), `%` of one CPU
+    /// (idle) or `ns` (memory).
     pub unit: String,
     /// The figure to quote: median over the repetitions (of a repetition's median round trip, or of its goodput).
     pub median: f64,
@@ -171,6 +253,27 @@ impl Series {
     pub fn calls_per_frame(&self) -> Option<f64> {
         (self.local.tx_frames > 0)
             .then(|| self.local.send_calls as f64 / self.local.tx_frames as f64)
+    }
+
+    /// Codes of its doubts, but for the one that all fast round trips share: reading the clock.
+    pub fn doubt_codes(&self) -> impl Iterator<Item = &str> {
+        let codes = self.doubts.iter().map(|doubt| doubt.split(':').next().unwrap_or(doubt));
+        codes.filter(|code| *code != "timer")
+    }
+
+    /// Messages per second that arrived; `None` but for streams. On a byte stream, so many messages'
+    /// worth of bytes.
+    pub fn messages_per_second(&self) -> Option<f64> {
+        (self.experiment == Experiment::Stream && self.size > 0)
+            .then(|| self.median * 1e6 / self.size as f64)
+    }
+
+    /// CPU seconds of both ends per GB (10^9 bytes) of a stream, warm-up included; an end is charged
+    /// one CPU at most. `None` but for streams, and without bytes.
+    pub fn cpu_per_gigabyte(&self) -> Option<f64> {
+        let gigabytes = self.sent as f64 * self.size as f64 / 1e9;
+        let seconds = self.cpu_local * self.local.seconds + self.cpu_remote * self.remote.seconds;
+        (self.experiment == Experiment::Stream && gigabytes > 0.0).then(|| seconds / gigabytes)
     }
 
     /// Share of the sent messages that were lost.

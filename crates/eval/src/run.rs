@@ -9,13 +9,14 @@ use crate::clock;
 use crate::control::{Key, Reply, Request};
 use crate::cost::{self, Baseline, Meter};
 use crate::environment::{self, EndEnvironment, Environment, LinkEnvironment};
+use crate::figures::Measured;
 use crate::gather::Gathered;
 use crate::plan::{Cell, Experiment, LinkPlan, Plan};
 use crate::probe::{Answered, Asked, GRACE, ProbeError, Signals};
 use crate::results::{Results, SCHEMA, Series, Skipped};
 use crate::stage::{Stage, StageError};
 use crate::transport::{self, JOIN_TIMEOUT, Side, Task, TransportError};
-use crate::{ControlError, site};
+use crate::{ControlError, figures, memory, site};
 use std::ffi::OsString;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,8 +31,11 @@ const BASELINE: Duration = Duration::from_millis(300);
 /// Time for short answers over the control connection.
 const ANSWER: Duration = Duration::from_secs(10);
 
+/// The name under which cells of this machine's memory stand, for want of a link.
+const MEMORY: &str = "memory";
+
 /// The name of the link between two machines.
-const NETWORK: &str = "network";
+pub(crate) const NETWORK: &str = "network";
 
 /// What to run and where.
 pub struct Config {
@@ -129,16 +133,20 @@ pub fn run(
         skipped: Vec::new(),
     };
     let links = planned_links(config);
-    running.total =
-        links.iter().map(|(name, link)| running.planned(name.as_deref(), link.mtu as usize)).sum();
+    let cells = |(name, link): &(Option<String>, LinkPlan)| {
+        config.plan.cells(name.as_deref(), link.mtu as usize).len()
+    };
+    let cells = links.iter().map(cells).sum::<usize>() + config.plan.memory_cells().len();
+    running.total = cells as u64 * u64::from(config.plan.repetitions);
+    running.memory()?;
     for (name, link) in &links {
         let stage = match &config.peer {
-            None => Stage::fabric(link, &config.serve)?,
+            None => Stage::fabric(link, config.plan.seed, &config.serve)?,
             Some(peer) => Stage::network(&peer.host, &peer.nic, &peer.key)?,
         };
         running.link(stage, name.as_deref())?;
     }
-    if running.series.is_empty() {
+    if running.series.iter().all(|series| series.link == MEMORY) {
         let reason =
             running.skipped.first().map_or("the plan is empty here", |skipped| &skipped.reason);
         return Err(RunError::Nothing(reason.to_owned()));
@@ -149,7 +157,7 @@ pub fn run(
 /// The links that experiments name; between machines the one there is, whose MTU is yet unknown.
 fn planned_links(config: &Config) -> Vec<(Option<String>, LinkPlan)> {
     if config.peer.is_some() {
-        return vec![(None, LinkPlan { cable: false, rate_mbit: None, mtu: 1500, buffer: None })];
+        return vec![(None, LinkPlan::default())];
     }
     let used = |name: &String| {
         config.plan.experiment.iter().any(|experiment| experiment.links.contains(name))
@@ -170,6 +178,9 @@ struct Running<'a> {
     series: Vec<Series>,
     skipped: Vec<Skipped>,
 }
+
+/// Carries out one repetition of a cell.
+type Repetition<'a> = dyn FnMut(&Cell) -> Result<(Asked, Answered), Failure> + 'a;
 
 /// Why a repetition gave nothing.
 enum Failure {
@@ -208,8 +219,29 @@ impl From<TransportError> for Failure {
 }
 
 impl Running<'_> {
-    fn planned(&self, link: Option<&str>, mtu: usize) -> u64 {
-        self.plan.cells(link, mtu).len() as u64 * u64::from(self.plan.repetitions)
+    /// Measures what needs no link, pinned to the CPU to which the measuring end will be.
+    fn memory(&mut self) -> Result<(), RunError> {
+        let cells = self.plan.memory_cells();
+        if cells.is_empty() {
+            return Ok(());
+        }
+        let mut gathered: Vec<Gathered> =
+            cells.into_iter().map(|cell| Gathered::new(cell, true, None)).collect();
+        let before = allowed()?;
+        pin_measuring();
+        let interrupted = self.interrupted;
+        let outcome = self.rounds(MEMORY, &mut gathered, &mut |cell| in_memory(cell, interrupted));
+        unpin(&before);
+        outcome?;
+        self.keep(MEMORY, &gathered);
+        Ok(())
+    }
+
+    /// Takes the figures of a link into the results.
+    fn keep(&mut self, link: &str, gathered: &[Gathered]) {
+        for cell in gathered {
+            self.series.extend(cell.series(link, self.plan.precision, &self.timer));
+        }
     }
 
     /// Measures everything on one link.
@@ -227,17 +259,15 @@ impl Running<'_> {
                 Gathered::new(cell, transport.reliable(), limit)
             })
             .collect();
-        let outcome = self.rounds(&mut stage, name, &mut gathered);
+        let interrupted = self.interrupted;
+        let outcome =
+            self.rounds(name, &mut gathered, &mut |cell| repetition(&mut stage, cell, interrupted));
         unpin(&before);
         outcome.map_err(|error| match (error, stage.last_words()) {
             (RunError::Control(_), Some(words)) => RunError::Stage(StageError::Serve(words)),
             (error, _) => error,
         })?;
-        for cell in &gathered {
-            if let Some(series) = cell.series(name, self.plan.precision, &self.timer) {
-                self.series.push(series);
-            }
-        }
+        self.keep(name, &gathered);
         Ok(())
     }
 
@@ -257,6 +287,7 @@ impl Running<'_> {
         Ok(LinkEnvironment {
             name: name.to_owned(),
             kind: if fabric.is_some() { "fabric" } else { NETWORK }.to_owned(),
+            loss: fabric.map_or(0.0, |fabric| fabric.config().loss),
             rate: fabric.and_then(|fabric| Some(fabric.rate()?.bits() as f64)),
             mtu: stage.site.mtu,
             switch_buffer: fabric.and_then(|fabric| fabric.rate().map(|_| fabric.config().buffer)),
@@ -270,9 +301,9 @@ impl Running<'_> {
     /// Round after round over all cells that still need repetitions.
     fn rounds(
         &mut self,
-        stage: &mut Stage,
         link: &str,
         cells: &mut [Gathered],
+        measure: &mut Repetition<'_>,
     ) -> Result<(), RunError> {
         for round in 0..self.plan.max_repetitions {
             let wanted = |cell: &Gathered| {
@@ -289,7 +320,7 @@ impl Running<'_> {
                 // A transport may have turned out to be unavailable in this very round.
                 if cells[index].failures < MOST_FAILURES {
                     self.progress.step(self.done, self.total, &title(link, &cells[index].cell));
-                    self.cell(stage, link, cells, index)?;
+                    self.cell(link, cells, index, measure)?;
                 }
                 self.done += 1;
             }
@@ -308,20 +339,21 @@ impl Running<'_> {
     /// One repetition of one cell, and what to make of its failure.
     fn cell(
         &mut self,
-        stage: &mut Stage,
         link: &str,
         cells: &mut [Gathered],
         index: usize,
+        measure: &mut Repetition<'_>,
     ) -> Result<(), RunError> {
         if self.interrupted.load(Ordering::Relaxed) {
             return Err(RunError::Interrupted);
         }
-        let outcome = repetition(stage, &cells[index].cell, self.interrupted);
+        let outcome = measure(&cells[index].cell);
         // Whatever failed may have failed because of the interruption.
         if outcome.is_err() && self.interrupted.load(Ordering::Relaxed) {
             return Err(RunError::Interrupted);
         }
-        let transport = cells[index].cell.transport.clone();
+        // Another setting of the same transport may work all the same.
+        let transport = cells[index].cell.label();
         let skip = |what: Option<String>, reason: String| Skipped {
             link: link.to_owned(),
             transport: transport.clone(),
@@ -333,7 +365,7 @@ impl Running<'_> {
             Err(Failure::Fatal(error)) => return Err(error),
             Err(Failure::Unavailable(reason)) => {
                 self.skipped.push(skip(None, reason));
-                for cell in cells.iter_mut().filter(|cell| cell.cell.transport == transport) {
+                for cell in cells.iter_mut().filter(|cell| cell.cell.label() == transport) {
                     cell.failures = MOST_FAILURES;
                 }
             }
@@ -373,12 +405,17 @@ impl Running<'_> {
             link: self.links.clone(),
         };
         let doubts = run_doubts(&environment);
+        let (series, skipped) = (self.series, self.skipped);
+        let (plan, links) = (&config.plan, &environment.link);
+        let found = Measured { plan, links, series: &series, skipped: &skipped };
         Results {
             schema: SCHEMA.to_owned(),
+            figures: figures::of_run(found),
+            runs: vec![figures::run_of(&environment.date, environment.duration, &series)],
             environment,
             plan: config.plan.clone(),
-            series: self.series,
-            skipped: self.skipped,
+            series,
+            skipped,
             doubts,
         }
     }
@@ -396,6 +433,13 @@ fn run_doubts(environment: &Environment) -> Vec<String> {
     }
     if cfg!(debug_assertions) {
         doubts.push("debug-build: built without optimisation; build with --release".into());
+    }
+    let control = environment.congestion_control.as_str();
+    if control != "unknown" && control != transport::CONGESTION_CONTROL {
+        doubts.push(format!(
+            "congestion-control: TCP ran with '{control}', which may not be '{}'; permit that one and repeat",
+            transport::CONGESTION_CONTROL
+        ));
     }
     let governor = &environment.link[0].local.governor;
     if !matches!(governor.as_str(), "none" | "performance") {
@@ -435,7 +479,7 @@ fn repetition(
     let task = Task {
         experiment: cell.experiment,
         transport: cell.transport.clone(),
-        tcp: cell.tcp,
+        setting: cell.setting,
         wait: cell.wait,
         size: cell.size,
         warmup: cell.warmup.as_secs_f64(),
@@ -487,6 +531,7 @@ fn measure(
     let asked = match task.experiment {
         Experiment::Rtt => probe.ask(task, &meter, &signals, reliable)?,
         Experiment::Stream => probe.pour(task, &meter, &signals)?,
+        Experiment::Idle | Experiment::Memory => probe.rest(task, &meter, &signals)?,
     };
     Ok((asked, probe))
 }
@@ -515,9 +560,27 @@ fn title(link: &str, cell: &Cell) -> String {
     format!("{link} {name} {} {wait} {} B", cell.label(), cell.size)
 }
 
+/// One repetition in memory.
+fn in_memory(cell: &Cell, interrupted: &AtomicBool) -> Result<(Asked, Answered), Failure> {
+    let way = memory::Way::by_name(&cell.transport)
+        .ok_or_else(|| Failure::Unavailable("unknown way".into()))?;
+    match memory::measure(way, cell.size, cell.warmup, cell.measure, interrupted) {
+        Ok(Some(asked)) => Ok((asked, Answered::default())),
+        Ok(None) => Err(Failure::Fatal(RunError::Interrupted)),
+        Err(error) => Err(Failure::Unavailable(format!("memory could not be mapped: {error}"))),
+    }
+}
+
 /// The calling thread's CPUs before it is pinned.
 fn allowed() -> Result<rustix::thread::CpuSet, RunError> {
     rustix::thread::sched_getaffinity(None).map_err(|error| RunError::Counters(error.into()))
+}
+
+/// Pins the calling thread as the measuring end of a virtual network is.
+fn pin_measuring() {
+    let mut cpus = rustix::thread::CpuSet::new();
+    cpus.set(crate::stage::measuring_cpus().0);
+    unpin(&cpus);
 }
 
 fn unpin(cpus: &rustix::thread::CpuSet) {

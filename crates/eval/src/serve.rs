@@ -168,6 +168,7 @@ fn open(
     if !times.contains(&task.warmup) || !times.contains(&task.measure) {
         return Err(refused("a repetition may not take so long"));
     }
+    task.setting.check().map_err(|why| refused(&why))?;
     if !(4..=LARGEST_MESSAGE.min(transport.largest(site.mtu))).contains(&task.size) {
         return Err(refused(
             "the server's interface cannot carry messages of this size; set the same MTU on both ends",
@@ -194,8 +195,9 @@ fn answer(
     let mut probe = opening.join(peer)?;
     let meter = Meter::new(site);
     match task.experiment {
-        Experiment::Rtt => probe.echo(task, &meter, signals),
         Experiment::Stream => probe.drain(task, &meter, signals, transport.reliable()),
+        // An idle end would answer, too, if anything came.
+        _ => probe.echo(task, &meter, signals),
     }
 }
 

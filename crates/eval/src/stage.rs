@@ -81,12 +81,14 @@ pub struct Stage {
 
 impl Stage {
     /// Lays a virtual network and starts the serving end in its second node: `serve` is the command
-    /// line of `gigae serve`, without options.
-    pub fn fabric(link: &LinkPlan, serve: &[OsString]) -> Result<Self, StageError> {
+    /// line of `gigae serve`, without options; `seed` chooses the frames that a lossy link loses.
+    pub fn fabric(link: &LinkPlan, seed: u64, serve: &[OsString]) -> Result<Self, StageError> {
         let mut config = FabricConfig {
             prefix: prefix(),
             cable: link.cable,
             mtu: link.mtu,
+            loss: link.loss,
+            seed,
             ..FabricConfig::default()
         };
         config.rate = link.rate_mbit.map(|mbit| Rate::bits_per_second(mbit * 1_000_000));
@@ -94,10 +96,7 @@ impl Stage {
             config.buffer = buffer;
         }
         let fabric = Fabric::up(config)?;
-        let cpus = allowed_cpus();
-        // Different CPUs for the two ends; the first one usually has the machine's other interrupts,
-        // which then hit the answering end.
-        let (local, remote) = (cpus[1 % cpus.len()], cpus[0]);
+        let (local, remote) = measuring_cpus();
         let key = Key::random()?;
         let (serving, port) = Serving::start(&fabric.node(2), serve, &key, remote)?;
         let inside = fabric.node(1).enter()?;
@@ -136,6 +135,13 @@ impl Stage {
         }
         None
     }
+}
+
+/// The CPUs of the measuring and of the answering end on a virtual network: different ones; the first
+/// one usually has the machine's other interrupts, which then hit the answering end.
+pub fn measuring_cpus() -> (usize, usize) {
+    let cpus = allowed_cpus();
+    (cpus[1 % cpus.len()], cpus[0])
 }
 
 /// Unique on this machine: the process and a running number.

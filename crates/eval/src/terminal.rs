@@ -1,6 +1,7 @@
 //! What a person sees at the terminal: a progress bar while it runs, tables when it is done.
 
 use crate::report::tables::{self, Table};
+use crate::report::{asked, compare};
 use crate::results::Results;
 use crate::run::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -55,7 +56,12 @@ impl Progress for Bar {
 pub fn summary(results: &Results, bold: bool) -> String {
     let mut text = String::new();
     let mut all = tables::figure_tables(results);
+    all.extend(compare::row_table(results, false));
+    all.extend(compare::memory_table(results));
     all.extend(tables::limit_table(results));
+    all.extend(compare::loss_table(results));
+    all.extend(compare::cpu_table(results));
+    all.extend(compare::idle_table(results));
     all.extend(tables::beside_table(results));
     all.push(tables::cost_table(results));
     all.extend(tables::call_table(results));
@@ -64,6 +70,40 @@ pub fn summary(results: &Results, bold: bool) -> String {
         text += &plain_table(table, bold);
         text.push('\n');
     }
+    text += &doubts(results, bold);
+    text + &figures(results, bold)
+}
+
+/// The plan's figures with what belongs to them; empty if it asks for none.
+pub fn figures(results: &Results, bold: bool) -> String {
+    let Some(table) = asked::table(results, false) else { return String::new() };
+    let mut text = plain_table(&table, bold);
+    for remark in asked::remarks(results) {
+        hanging(&remark, &mut text);
+    }
+    text.push('\n');
+    text
+}
+
+/// The conditions under which the figures hold.
+pub fn conditions(results: &Results, bold: bool) -> String {
+    let mut text = heading("Conditions", bold);
+    for (name, value) in asked::conditions(results) {
+        hanging(&format!("{name}: {value}"), &mut text);
+    }
+    text.push('\n');
+    text
+}
+
+/// A paragraph whose further lines are set in.
+fn hanging(paragraph: &str, text: &mut String) {
+    for (number, line) in wrapped(paragraph, WIDTH - 4).iter().enumerate() {
+        let _ = writeln!(text, "{}{line}", if number == 0 { "  " } else { "    " });
+    }
+}
+
+fn doubts(results: &Results, bold: bool) -> String {
+    let mut text = String::new();
     let doubts = tables::doubts(results);
     if !doubts.is_empty() {
         text += &heading("Doubts", bold);

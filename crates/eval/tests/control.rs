@@ -150,8 +150,8 @@ fn another_version_is_named_by_both_ends() {
     let server = Server::start();
     let mut stream = server.raw();
     let greeting = String::from_utf8(message(&mut stream)).unwrap();
-    assert!(greeting.contains("\"gigae_eval\":1"), "{greeting}");
-    stream.write_all(&framed(greeting.replace(":1,", ":2,").as_bytes())).unwrap();
+    assert!(greeting.contains("\"gigae_eval\":2"), "{greeting}");
+    stream.write_all(&framed(greeting.replace(":2,", ":3,").as_bytes())).unwrap();
     assert_eq!(rest(&mut stream), 0, "no proof for a peer of another version");
 
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -159,7 +159,7 @@ fn another_version_is_named_by_both_ends() {
     let other = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let greeting = String::from_utf8(message(&mut stream)).unwrap();
-        stream.write_all(&framed(greeting.replace(":1,", ":7,").as_bytes())).unwrap();
+        stream.write_all(&framed(greeting.replace(":2,", ":7,").as_bytes())).unwrap();
         rest(&mut stream);
     });
     let error = control::connect(&address, &key()).unwrap_err();
@@ -259,13 +259,13 @@ fn a_server_that_never_answers_is_given_up_in_time() {
 
 #[test]
 fn a_client_that_vanishes_in_mid_run_leaves_a_server_that_serves_the_next() {
-    use gigae_eval::plan::{Experiment, TcpOptions, Wait};
+    use gigae_eval::plan::{Experiment, Setting, Wait};
     use gigae_eval::transport::Task;
     let server = Server::start();
     let task = Task {
         experiment: Experiment::Rtt,
         transport: "udp".into(),
-        tcp: TcpOptions::default(),
+        setting: Setting::Default,
         wait: Wait::Sleep,
         size: 8,
         warmup: 0.0,
@@ -281,7 +281,7 @@ fn a_client_that_vanishes_in_mid_run_leaves_a_server_that_serves_the_next() {
 
 #[test]
 fn a_client_that_asks_for_too_much_is_refused() {
-    use gigae_eval::plan::{Experiment, TcpOptions, Wait};
+    use gigae_eval::plan::{Experiment, Setting, Wait, XdpOptions};
     use gigae_eval::transport::Task;
     let server = Server::start();
     let mut session = control::connect(&server.address.to_string(), &key()).unwrap();
@@ -289,7 +289,7 @@ fn a_client_that_asks_for_too_much_is_refused() {
     let fair = Task {
         experiment: Experiment::Stream,
         transport: "udp".into(),
-        tcp: TcpOptions::default(),
+        setting: Setting::Default,
         wait: Wait::Spin,
         size: 8,
         warmup: 0.0,
@@ -302,7 +302,12 @@ fn a_client_that_asks_for_too_much_is_refused() {
         Task { size: 0, ..fair.clone() },
         Task { transport: "smoke".into(), ..fair.clone() },
         Task { wait: Wait::Adaptive, ..fair.clone() },
-        Task { transport: "icmp".into(), ..fair },
+        Task { transport: "icmp".into(), ..fair.clone() },
+        Task { experiment: Experiment::Memory, ..fair.clone() },
+        Task {
+            setting: Setting::Xdp(XdpOptions { batch: Some(0), ..XdpOptions::default() }),
+            ..fair
+        },
     ];
     for task in unfair {
         let reply = session

@@ -4,7 +4,7 @@
 
 use clap::Parser;
 use gigae_eval::cli::{EvalArgs, ServeArgs};
-use gigae_eval::results::Results;
+use gigae_eval::results::{Results, Verdict};
 use gigae_fabric::{Fabric, testing};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -27,6 +27,10 @@ fn main() -> ExitCode {
         (
             "a_tiny_plan_gives_results_that_fit_the_schema",
             a_tiny_plan_gives_results_that_fit_the_schema as fn(),
+        ),
+        (
+            "variants_loss_and_figures_come_out_of_every_run",
+            variants_loss_and_figures_come_out_of_every_run,
         ),
         ("ctrl_c_in_mid_run_leaves_nothing_behind", ctrl_c_in_mid_run_leaves_nothing_behind),
         (
@@ -190,6 +194,150 @@ fn a_tiny_plan_gives_results_that_fit_the_schema() {
     assert!(out.join("report.html").exists() && out.join("report.md").exists());
     assert_eq!(std::fs::read_dir(&out).unwrap().count(), 3, "drafts were left");
     assert_eq!(left_by(pid), Vec::<String>::new());
+}
+
+const ASKED: &str = r#"
+name = "asked"
+about = "a test: variants, loss, figures, an idle end, memory"
+repetitions = 2
+max_repetitions = 2
+[link.gigabit]
+rate_mbit = 1000
+[link.lossy]
+rate_mbit = 1000
+loss = 0.02
+[tcp.nodelay]
+nodelay = true
+[gigae.go-back-n]
+recovery = "go-back-n"
+backend = "packet"
+[gigae.copied]
+copy = true
+aggregate = false
+checksum = false
+backend = "generic"
+[xdp.small]
+mode = "generic"
+batch = 4
+rx_frames = 256
+[xdp.huge]
+mode = "generic"
+huge_pages = true
+[[experiment]]
+kind = "stream"
+links = ["gigabit", "lossy"]
+transports = ["gigae", "tcp"]
+gigae = ["default", "go-back-n"]
+sizes = ["frame"]
+waits = ["sleep"]
+seconds = 0.1
+warmup = 0.02
+[[experiment]]
+kind = "rtt"
+links = ["gigabit"]
+transports = ["gigae", "xdp"]
+gigae = ["copied"]
+sizes = [8, 64]
+waits = ["sleep"]
+seconds = 0.03
+warmup = 0.01
+[[experiment]]
+kind = "idle"
+links = ["gigabit"]
+transports = ["gigae"]
+gigae = ["default"]
+sizes = [8]
+waits = ["adaptive"]
+seconds = 0.3
+warmup = 0.05
+[[experiment]]
+kind = "memory"
+sizes = [8, 4096]
+seconds = 0.01
+warmup = 0.0
+[[figure]]
+name = "kept under loss"
+kind = "stream"
+wait = "sleep"
+sizes = ["frame"]
+of = { transport = "gigae", link = "lossy" }
+over = { transport = "gigae", link = "gigabit" }
+at_least = 1000
+[[figure]]
+name = "idle"
+kind = "idle"
+link = "gigabit"
+wait = "adaptive"
+sizes = [8]
+of = { transport = "gigae" }
+[[figure]]
+name = "goodput"
+kind = "stream"
+value = "share"
+link = "gigabit"
+wait = "sleep"
+sizes = ["frame"]
+of = { transport = "gigae" }
+at_most = 1000
+[[figure]]
+name = "refused"
+kind = "rtt"
+link = "gigabit"
+wait = "sleep"
+sizes = [8, 64]
+of = { transport = "xdp", variant = "huge" }
+over = { transport = "xdp", variant = "small" }
+at_most = 1000
+"#;
+
+fn variants_loss_and_figures_come_out_of_every_run() {
+    let place = Place::new();
+    let out = place.path("out");
+    let output = eval()
+        .args(["--runs", "2", "--plan"])
+        .arg(place.plan(ASKED))
+        .arg("--out")
+        .arg(&out)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let schema: serde_json::Value =
+        serde_json::from_str(include_str!("../schema/gigae.eval.1.json")).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    for run in ["run-1", "run-2", "."] {
+        let text = std::fs::read_to_string(out.join(run).join("results.json")).unwrap();
+        let errors: Vec<String> = validator
+            .iter_errors(&serde_json::from_str(&text).unwrap())
+            .map(|error| error.to_string())
+            .collect();
+        assert!(errors.is_empty(), "{run}: {errors:?}");
+    }
+    let results =
+        Results::parse(&std::fs::read_to_string(out.join("results.json")).unwrap()).unwrap();
+    let labels: std::collections::BTreeSet<String> =
+        results.series.iter().map(gigae_eval::results::Series::label).collect();
+    for label in ["gigae", "gigae go-back-n", "gigae copied", "xdp small", "tcp nodelay", "map"] {
+        assert!(labels.contains(label), "no {label} in {labels:?}; {:?}", results.skipped);
+    }
+    let verdicts: Vec<Verdict> = results.figures.iter().map(|figure| figure.verdict).collect();
+    // Where no huge pages are reserved, one cell is refused, and the reason comes through.
+    let reserved = std::fs::read_to_string("/proc/sys/vm/nr_hugepages").unwrap_or_default();
+    let refused = matches!(reserved.trim(), "" | "0");
+    let last = if refused { Verdict::NotMeasured } else { Verdict::Reached };
+    let expected = [Verdict::Missed, Verdict::Information, Verdict::Reached, last];
+    assert_eq!(verdicts, expected, "{:?}", results.figures);
+    let missing = results.figures[3].missing.as_ref();
+    assert_eq!(missing.is_some_and(|why| why.contains("xdp huge")), refused, "{missing:?}");
+    assert_eq!(results.skipped.iter().any(|skipped| skipped.transport == "xdp huge"), refused);
+    assert!(results.figures.iter().all(|figure| figure.runs.len() == 2));
+    assert_eq!(results.runs.len(), 2);
+    let lossy = results.environment.link.iter().find(|link| link.name == "lossy").unwrap();
+    assert_eq!(lossy.loss, 0.02);
+    assert!(results.environment.congestion_control == "cubic", "{:?}", results.environment);
+    for words in ["Run 1 of 2", "Run 2 of 2", "missed", "Conditions"] {
+        assert!(said.contains(words), "'{words}' was not said: {said}");
+    }
 }
 
 /// A run that is certainly still measuring a second after its network stands.

@@ -1,6 +1,6 @@
 //! Plans: the shipped ones are sound, the parser is strict, cells are what was planned.
 
-use gigae_eval::plan::{Experiment, Plan, SHIPPED, Wait};
+use gigae_eval::plan::{Backend, BusyPoll, BusyPollOn, Experiment, Plan, SHIPPED, Wait};
 
 const SMALL: &str = r#"
 name = "small"
@@ -95,4 +95,159 @@ fn sizes_that_a_transport_cannot_carry_are_left_out_and_equal_ones_are_measured_
     assert_eq!(sizes("icmp"), [8, 1472]);
     assert_eq!(sizes("udp"), [8, 1472]);
     assert_eq!(sizes("tcp"), [8, 1472, 1448, 65536, 8, 1472, 1448, 65536]);
+}
+
+/// The variants of a transport among the cells of a plan.
+fn variants(plan: &Plan, transport: &str) -> Vec<Option<String>> {
+    let mut found: Vec<_> = Vec::new();
+    for cell in plan.cells(Some("here"), 1500).into_iter().filter(|c| c.transport == transport) {
+        if !found.contains(&cell.variant) {
+            found.push(cell.variant);
+        }
+    }
+    found
+}
+
+const VARIANTS: &str = r#"
+[gigae.go-back-n]
+recovery = "go-back-n"
+[gigae.polled]
+backend = "native"
+busy_poll = { micros = 20, budget = 8 }
+[xdp.small]
+batch = 8
+rx_frames = 256
+"#;
+
+#[test]
+fn every_transport_with_settings_has_variants_in_the_same_way() {
+    let text = SMALL.replace("\"udp\", \"icmp\"", "\"gigae\", \"xdp\", \"udp\"");
+    let none = Plan::parse("test", &text).unwrap();
+    assert_eq!((variants(&none, "gigae"), variants(&none, "udp")), (vec![None], vec![None]));
+    let text = text.replace("[[experiment]]", &format!("{VARIANTS}[[experiment]]"));
+    let all = Plan::parse("test", &text).unwrap();
+    let names = |names: &[&str]| names.iter().map(|name| Some((*name).to_owned())).collect();
+    let expected: Vec<Option<String>> = names(&["go-back-n", "polled"]);
+    assert_eq!(variants(&all, "gigae"), expected);
+    assert_eq!(variants(&all, "xdp"), names(&["small"]));
+    let text =
+        text.replace("waits =", "gigae = [\"default\", \"polled\"]\nxdp = [\"default\"]\nwaits =");
+    let chosen = Plan::parse("test", &text).unwrap();
+    assert_eq!(variants(&chosen, "gigae"), [None, Some("polled".to_owned())]);
+    assert_eq!(variants(&chosen, "xdp"), [None]);
+    let cell = chosen
+        .cells(Some("here"), 1500)
+        .into_iter()
+        .find(|c| c.variant.as_deref() == Some("polled"));
+    let setting = cell.unwrap().setting.gigae();
+    assert_eq!((setting.backend, setting.aggregate, setting.copy), (Backend::Native, true, false));
+    assert_eq!(setting.busy_poll, BusyPoll::On(BusyPollOn { micros: 20, budget: 8 }));
+}
+
+#[test]
+fn settings_that_make_no_sense_are_named() {
+    let text = SMALL.replace("[[experiment]]", &format!("{VARIANTS}[[experiment]]"));
+    Plan::parse("test", &text).unwrap();
+    let cases = [
+        ("batch = 8", "batch = 0", "batch"),
+        ("rx_frames = 256", "rx_frames = 100000", "rx_frames"),
+        ("rx_frames = 256", "rx_frame = 256", "rx_frame"),
+        ("budget = 8", "budget = 0", "busy_poll"),
+        ("busy_poll = {", "busy_poll = \"on\" # {", "busy_poll"),
+        ("[xdp.small]", "[xdp.default]", "default"),
+        ("\"go-back-n\"", "\"go-back\"", "go-back"),
+        ("[link.here]", "[link.here]\nloss = 0.5", "loss"),
+        ("[link.here]", "[link.here]\ncable = true\nloss = 0.1", "cable"),
+        ("waits =", "gigae = [\"slow\"]\nwaits =", "gigae setting 'slow'"),
+    ];
+    for (from, to, named) in cases {
+        let spoiled = text.replacen(from, to, 1);
+        assert_ne!(spoiled, text, "the case replaces nothing: {from}");
+        let error = refused(&spoiled);
+        assert!(error.contains(named), "{error} does not name {named}");
+    }
+}
+
+const FIGURE: &str = r#"
+[[figure]]
+name = "one"
+kind = "rtt"
+link = "here"
+wait = "spin"
+sizes = [8]
+of = { transport = "tcp", variant = "quick" }
+over = { transport = "udp" }
+at_most = 2
+[[row]]
+name = "a row"
+means = "the raw thing"
+link = "here"
+transport = "udp"
+wait = "spin"
+paper = "driver"
+"#;
+
+#[test]
+fn a_figure_names_cells_that_the_plan_measures_and_a_row_does_too() {
+    let text = format!("{SMALL}{FIGURE}");
+    let plan = Plan::parse("test", &text).unwrap();
+    let targets = plan.figure[0].targets().unwrap();
+    assert_eq!(targets[0].0.variant, Some("quick"));
+    assert_eq!(targets[0].1.unwrap().transport, "udp");
+    let cases = [
+        (
+            "link = \"here\"\nwait = \"spin\"\nsizes",
+            "link = \"there\"\nwait = \"spin\"\nsizes",
+            "there",
+        ),
+        ("wait = \"spin\"\nsizes", "sizes", "wait"),
+        ("sizes = [8]\nof", "sizes = [9]\nof", "9 B"),
+        ("variant = \"quick\"", "variant = \"slow\"", "slow"),
+        ("{ transport = \"udp\" }", "{ transport = \"smoke\" }", "smoke"),
+        ("{ transport = \"udp\" }", "{ transport = \"gigae\" }", "gigae"),
+        ("at_most = 2", "at_most = 2\nat_least = 1", "at_most"),
+        ("at_most = 2", "at_most = -1", "bound"),
+        ("at_most = 2", "value = \"share\"", "value"),
+        ("at_most = 2", "value = \"best\"", "best"),
+        ("sizes = [8]\nof", "sizes = [8, \"frame\"]\nof", ""),
+        ("means = \"the raw thing\"\nlink = \"here\"", "means = \"\"\nlink = \"there\"", "there"),
+        ("transport = \"udp\"\nwait", "transport = \"xdp\"\nwait", "a row"),
+        ("\"driver\"", "\"engine\"", "engine"),
+    ];
+    for (from, to, named) in cases {
+        let spoiled = text.replacen(from, to, 1);
+        assert_ne!(spoiled, text, "the case replaces nothing: {from}");
+        if named.is_empty() {
+            Plan::parse("test", &spoiled).unwrap();
+            refused(&spoiled.replace("at_most = 2", ""));
+            continue;
+        }
+        let error = refused(&spoiled);
+        assert!(error.contains(named), "{error} does not name {named}");
+    }
+}
+
+#[test]
+fn a_memory_experiment_needs_no_link_and_a_plan_needs_one() {
+    let memory =
+        "[[experiment]]\nkind = \"memory\"\nsizes = [8, 64]\nseconds = 0.01\nwarmup = 0.0\n";
+    let plan = Plan::parse("test", &format!("{SMALL}{memory}")).unwrap();
+    assert_eq!(plan.memory_cells().len(), 4 * 2);
+    assert_eq!(
+        plan.cells(None, 1500).len(),
+        Plan::parse("test", SMALL).unwrap().cells(None, 1500).len()
+    );
+    let head = SMALL.split("[[experiment]]").next().unwrap();
+    assert!(refused(&format!("{head}{memory}")).contains("link"));
+    let mixed = memory.replace("sizes", "links = [\"here\"]\nsizes");
+    assert!(refused(&format!("{SMALL}{mixed}")).contains("memory"));
+}
+
+#[test]
+fn an_idle_experiment_gives_a_cell_per_style_of_waiting() {
+    let text = SMALL.replace("\"rtt\"", "\"idle\"").replace("[8, \"frame\"]", "[8]");
+    let plan = Plan::parse("test", &text).unwrap();
+    let kinds: Vec<_> = plan.cells(Some("here"), 1500).iter().map(|cell| cell.experiment).collect();
+    // TCP twice and UDP; ICMP is answered by the kernel and has nothing to wait for.
+    assert_eq!(kinds, [Experiment::Idle; 3]);
 }

@@ -1,16 +1,16 @@
 //! The endpoint: what a program holds.
 
 use crate::address::{Address, Host};
-use crate::engine::{Engine, Outbound};
+use crate::engine::{Engine, NotQueued};
 use crate::message::{Failed, Message, SendBuffer};
 use crate::options::Options;
 use crate::resolve::Reservation;
-use crate::wait::{Wait, Waiter};
+use crate::wait::{Ended, For, Vain, Wait, Waiter};
 use crate::{DrainError, PeerError, RecvError, SendError, TrySendError};
-use gigae_link::{Arena, ChannelSet, Info, LinkError, OpenError, RxFrame};
+use gigae_link::{Arena, ChannelSet, Info, Link, LinkError, OpenError};
 use gigae_proto::{PeerId, PeerKey};
-use gigae_wire::{Epoch, NodeAddr};
-use std::cell::{Cell, RefCell, RefMut};
+use gigae_wire::NodeAddr;
+use std::cell::{RefCell, RefMut};
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -28,8 +28,10 @@ pub struct Counters {
     pub protocol: gigae_proto::Counters,
     /// Frames, doorbell system calls, wake-ups and all else that the link counts.
     pub link: gigae_link::Counters,
-    /// Received messages that had to be copied because too many frames were lent.
+    /// Received frames that had to be copied because too many were lent.
     pub copied: u64,
+    /// How often the clock was read (some 25 ns each time).
+    pub clock_reads: u64,
 }
 
 /// Sends and receives messages over one interface. See the crate's description.
@@ -44,10 +46,6 @@ pub struct Endpoint {
     max_message: usize,
     waiter: RefCell<Waiter>,
     linger: Duration,
-    /// Received frames in messages' hands.
-    lent: Cell<usize>,
-    most_lent: usize,
-    copied: Cell<u64>,
     /// The UDP port, kept from the kernel's stack, and the way to ask the kernel for routes.
     /// `None` in an Ethernet envelope.
     reservation: Option<Reservation>,
@@ -80,9 +78,6 @@ impl Endpoint {
             max_message: engine.proto.config().max_payload.into(),
             waiter: RefCell::new(Waiter::new(options.wait)),
             linger: options.linger,
-            lent: Cell::new(0),
-            most_lent: info.rx_frames / 2,
-            copied: Cell::new(0),
             engine: RefCell::new(engine),
             info,
             reservation,
@@ -151,18 +146,11 @@ impl Endpoint {
 
     /// A transmit buffer to fill in place; waits while all are in use.
     pub fn buffer(&self) -> Result<SendBuffer<'_>, SendError> {
-        if let Some(buffer) = self.try_buffer() {
-            return Ok(buffer);
-        }
-        self.engine().transmit()?;
-        let mut pause = Pause::default();
         loop {
-            self.engine().poll()?;
             if let Some(buffer) = self.try_buffer() {
-                pause.end(self);
                 return Ok(buffer);
             }
-            pause.pass(self, None)?;
+            self.wait_for_buffer()?;
         }
     }
 
@@ -179,33 +167,38 @@ impl Endpoint {
     ///
     /// Accepted is not delivered: a message that is not acknowledged comes back by
     /// [`take_failure`](Self::take_failure). [`drain`](Self::drain) waits for all.
+    #[inline]
     pub fn send(&self, to: Peer, message: &[u8]) -> Result<(), SendError> {
         self.queue(to, message)?;
         self.flush()
     }
 
     /// Like [`send`](Self::send) without the doorbell: the message goes with the next
-    /// [`flush`](Self::flush), `send` or receive. For streams: one doorbell for many messages.
+    /// [`flush`](Self::flush), `send` or receive, or when 32 frames wait. For streams: one doorbell
+    /// for many messages, and one frame for as many small ones as fit.
+    #[inline]
     pub fn queue(&self, to: Peer, message: &[u8]) -> Result<(), SendError> {
         self.check_len(message.len())?;
-        let mut buffer = self.buffer()?;
-        buffer[..message.len()].copy_from_slice(message);
-        buffer.queue(to, message.len())
+        loop {
+            let queued = self.engine().queue(to.0, message);
+            match queued {
+                Ok(()) => return Ok(()),
+                Err(NotQueued::NoFrame) => self.wait_for_buffer()?,
+                Err(NotQueued::WindowFull) => self.wait_for_room(to)?,
+                Err(NotQueued::Refused(e)) => return Err(e),
+            }
+        }
     }
 
     /// Like [`send`](Self::send), but never waits.
     pub fn try_send(&self, to: Peer, message: &[u8]) -> Result<(), TrySendError<()>> {
         self.check_len(message.len())?;
-        let Some(mut buffer) = self.try_buffer() else {
-            self.progress()?;
-            return Err(TrySendError::WouldBlock(()));
-        };
-        buffer[..message.len()].copy_from_slice(message);
-        match buffer.try_queue(to, message.len()) {
-            Ok(()) => Ok(self.flush()?),
-            Err(TrySendError::Refused(e)) => Err(TrySendError::Refused(e)),
-            Err(TrySendError::WouldBlock(_)) => {
-                self.progress()?;
+        let mut engine = self.engine();
+        match engine.queue(to.0, message) {
+            Ok(()) => Ok(engine.exchange()?),
+            Err(NotQueued::Refused(e)) => Err(TrySendError::Refused(e)),
+            Err(NotQueued::NoFrame | NotQueued::WindowFull) => {
+                engine.exchange()?;
                 Err(TrySendError::WouldBlock(()))
             }
         }
@@ -216,10 +209,7 @@ impl Endpoint {
     /// nothing was queued.
     #[inline]
     pub fn flush(&self) -> Result<(), SendError> {
-        let mut engine = self.engine();
-        engine.transmit()?;
-        engine.poll()?;
-        Ok(())
+        Ok(self.engine().exchange()?)
     }
 
     /// The next message, or `None` if there is none now. Takes frames in, sends acknowledgements
@@ -227,23 +217,18 @@ impl Endpoint {
     #[inline]
     pub fn try_recv(&self) -> Result<Option<Message<'_>>, RecvError> {
         let mut engine = self.engine();
-        let mut delivery = engine.proto.poll_delivery();
-        if delivery.is_none() {
-            engine.poll()?;
-            delivery = engine.proto.poll_delivery();
+        if engine.is_idle() {
+            return Ok(None);
         }
-        let Some(delivery) = delivery else {
-            return if engine.proto.has_failures() { Err(RecvError::Failed) } else { Ok(None) };
-        };
-        let (from, epoch) = (Peer(delivery.peer), delivery.epoch);
-        if self.lent.get() < self.most_lent {
-            self.lent.set(self.lent.get() + 1);
-            return Ok(Some(Message::lent(self, delivery.buffer, from, epoch)));
+        let mut received = engine.next_message();
+        if received.is_none() && engine.poll()? > 0 {
+            received = engine.next_message();
         }
-        let copy = delivery.buffer.bytes(&self.arena).into();
-        engine.link.recycle(delivery.buffer.frame);
-        self.copied.set(self.copied.get() + 1);
-        Ok(Some(Message::copied(self, copy, from, epoch)))
+        match received {
+            Some(received) => Ok(Some(Message::new(self, received))),
+            None if engine.has_failures() => Err(RecvError::Failed),
+            None => Ok(None),
+        }
     }
 
     /// The next message; waits for it as the endpoint's waiting style says.
@@ -257,7 +242,11 @@ impl Endpoint {
 
     /// The next message, or `None` after `timeout`.
     pub fn recv_timeout(&self, timeout: Duration) -> Result<Option<Message<'_>>, RecvError> {
-        self.recv_until(Some(Instant::now() + timeout))
+        // The clock is read only if there is something to wait for.
+        match self.try_recv()? {
+            Some(message) => Ok(Some(message)),
+            None => self.recv_until(Some(Instant::now() + timeout)),
+        }
     }
 
     #[inline]
@@ -288,7 +277,7 @@ impl Endpoint {
         self.engine().acknowledge()?;
         let mut pause = Pause::default();
         loop {
-            if self.engine().proto.has_failures() {
+            if self.engine().has_failures() {
                 return Err(DrainError::Failed);
             }
             if !self.engine().proto.has_unacknowledged() {
@@ -305,11 +294,8 @@ impl Endpoint {
     /// The next message that was not acknowledged and will not be, with the reason. Until all of a
     /// peer's are taken, nothing more can be sent to it.
     pub fn take_failure(&self) -> Option<Failed<'_>> {
-        let mut engine = self.engine();
-        let mut failure = engine.proto.poll_failure()?;
-        let copy = failure.buffer.bytes(&self.arena).into();
-        engine.release(failure.buffer);
-        Some(Failed::new(self, copy, Peer(failure.peer), failure.reason))
+        let (message, to, reason) = self.engine().take_failure()?;
+        Some(Failed::new(self, message, Peer(to), reason))
     }
 
     /// A descriptor that polls readable when a frame may have arrived, for epoll and the like;
@@ -326,7 +312,7 @@ impl Endpoint {
         let mut engine = self.engine();
         engine.poll()?;
         engine.acknowledge()?;
-        Ok(if engine.proto.has_deliveries() || engine.proto.has_failures() {
+        Ok(if engine.has_messages() || engine.has_failures() {
             Some(Duration::ZERO)
         } else {
             engine.time_left()
@@ -339,7 +325,8 @@ impl Endpoint {
         Counters {
             protocol: *engine.proto.counters(),
             link: engine.link.counters(),
-            copied: self.copied.get(),
+            copied: engine.inbox.copied(),
+            clock_reads: engine.clock_reads,
         }
     }
 
@@ -354,29 +341,28 @@ impl Endpoint {
         if len > max { Err(SendError::TooLong { len, max }) } else { Ok(()) }
     }
 
-    /// Admits a message. If it is not, it comes back, with an error unless it need only wait.
-    #[inline]
-    pub(crate) fn admit(
-        &self,
-        to: Peer,
-        message: Outbound,
-    ) -> Result<(), (Outbound, Option<SendError>)> {
-        use gigae_proto::SendError as Refused;
-        let len = message.len.into();
-        self.engine().send(to.0, message).map_err(|refused| match refused {
-            Refused::WouldBlock(message) => (message, None),
-            Refused::Failed(message) => (message, Some(SendError::Failed)),
-            Refused::TooLong(message, max) => {
-                (message, Some(SendError::TooLong { len, max: max.into() }))
+    /// Waits until there may be a transmit frame.
+    #[cold]
+    fn wait_for_buffer(&self) -> Result<(), SendError> {
+        self.engine().transmit()?;
+        let mut pause = Pause::for_room();
+        loop {
+            self.engine().poll()?;
+            let frame = self.engine().take();
+            if let Some(frame) = frame {
+                self.engine().give_back_unsent(frame);
+                pause.end(self);
+                return Ok(());
             }
-        })
+            pause.pass(self, None)?;
+        }
     }
 
     /// Waits until the window towards a peer may have room.
     #[cold]
     pub(crate) fn wait_for_room(&self, to: Peer) -> Result<(), SendError> {
         self.engine().transmit()?;
-        let mut pause = Pause::default();
+        let mut pause = Pause::for_room();
         loop {
             self.engine().poll()?;
             // What was just taken in may be all that there was to wait for.
@@ -387,17 +373,6 @@ impl Endpoint {
         }
         pause.end(self);
         Ok(())
-    }
-
-    /// The application is done with a message; `frame` is `None` if it had been copied.
-    #[inline]
-    pub(crate) fn give_back(&self, frame: Option<RxFrame>, from: Peer, epoch: Epoch) {
-        let mut engine = self.engine();
-        if let Some(frame) = frame {
-            self.lent.set(self.lent.get() - 1);
-            engine.link.recycle(frame);
-        }
-        engine.proto.release(from.0, epoch);
     }
 
     /// Before closing: waits a while for the acknowledgement of what was sent.
@@ -427,21 +402,29 @@ impl fmt::Debug for Endpoint {
 /// One wait: polls in vain, and what they cost.
 #[derive(Default)]
 struct Pause {
+    wanted: For,
     since: Option<Instant>,
     polls: u32,
     slept: bool,
+    napped: bool,
 }
 
 /// Vain polls between two looks at the clock.
 const LOOK_EVERY: u32 = 32;
 
 impl Pause {
+    /// A wait for room to send.
+    fn for_room() -> Self {
+        Self { wanted: For::Room, ..Self::default() }
+    }
+
     /// Passes the time until the next poll. False when the end has come.
     #[inline]
     fn pass(&mut self, endpoint: &Endpoint, end: Option<Instant>) -> Result<bool, LinkError> {
-        self.polls += 1;
+        self.polls = self.polls.wrapping_add(1);
         let style = endpoint.waiter.borrow().style;
-        if style != Wait::Sleep && !self.polls.is_multiple_of(LOOK_EVERY) {
+        let timeless = style == Wait::Spin && end.is_none();
+        if timeless || (style != Wait::Sleep && !self.polls.is_multiple_of(LOOK_EVERY)) {
             std::hint::spin_loop();
             return Ok(true);
         }
@@ -454,11 +437,19 @@ impl Pause {
             return Ok(false);
         }
         let waited = now - *self.since.get_or_insert(now);
-        if endpoint.waiter.borrow().keeps_spinning(waited) {
-            return Ok(true);
+        let left = end.map(|end| end - now);
+        let vain = endpoint.waiter.borrow().vain(waited, self.wanted, self.napped);
+        match vain {
+            Vain::Spin => {}
+            Vain::Nap(nap) => {
+                self.napped = true;
+                endpoint.engine().nap(left.map_or(nap, |left| left.min(nap)))?;
+            }
+            Vain::Sleep => {
+                self.slept = true;
+                endpoint.engine().sleep(left)?;
+            }
         }
-        self.slept = true;
-        endpoint.engine().sleep(end.map(|end| end - now))?;
         Ok(true)
     }
 
@@ -466,8 +457,17 @@ impl Pause {
     #[inline]
     fn end(&self, endpoint: &Endpoint) {
         if self.since.is_some() {
-            let mut waiter = endpoint.waiter.borrow_mut();
-            if self.slept { waiter.slept() } else { waiter.spun() }
+            let ended = {
+                let engine = endpoint.engine();
+                let counters = engine.proto.counters();
+                Ended {
+                    slept: self.slept,
+                    napped: self.napped,
+                    messages_sent: counters.messages_sent,
+                    frames_received: engine.frames_received,
+                }
+            };
+            endpoint.waiter.borrow_mut().ended(ended);
         }
     }
 }

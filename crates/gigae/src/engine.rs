@@ -1,31 +1,38 @@
-//! Between the link and the protocol: frames in, frames out, one clock read per batch.
+//! Between the link and the protocol: frames in, frames out, now and then a look at the clock.
 //!
 //! This is where a message's bytes meet its header. It waits for nothing and decides nothing about
 //! the protocol; blocking is the endpoint's business.
 
 use crate::clock::Clock;
-use gigae_link::{Arena, ChannelSet, Link, LinkError, Posted, RxFrame, TxFrame};
-use gigae_proto::{Body, Destination, Handled, Instant, PeerId, PeerKey, Protocol};
-use gigae_wire::{
-    AckReport, Discard, Envelope, HEADER_LEN, Header, Kind, MAX_ENVELOPE, NodeAddr, Route,
-};
-use std::collections::HashMap;
+use crate::inbox::{Done, Inbound, Inbox, Received};
+use crate::link::AnyLink;
+use crate::outbound::{Outbound, PAYLOAD, post_control};
+use crate::{Options, SendError};
+use gigae_link::{Arena, ChannelSet, Link, LinkError, RxFrame, TxFrame};
+use gigae_proto::{Body, Destination, Instant, PeerId, PeerKey, Protocol, Reason};
+use gigae_wire::{AckReport, Discard, Envelope, HEADER_LEN, Header, Kind, NodeAddr, Route, batch};
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where payloads begin in a transmit frame: room for the longest headers, and a cache line's
-/// boundary, so that a message written in place is aligned.
-pub(crate) const PAYLOAD: usize = 128;
-const _: () = assert!(PAYLOAD >= MAX_ENVELOPE + HEADER_LEN);
-
-/// Frames taken from the link at a time: enough to amortise the clock and the acknowledgements,
-/// few enough to stay in the cache.
+/// Frames taken from the link at a time: enough to amortise what is done per batch, few enough to
+/// stay in the cache.
 const BATCH: usize = 64;
 
-/// Vain polls after which the clock is read all the same, for timers: a poll costs some 10 ns, so
-/// they are at most a microsecond late.
-const CLOCK_EVERY: u32 = 32;
+/// Frames and vain polls after which the clock is read. A vain poll costs some 10 ns and a frame a
+/// microsecond, so timers are late by some tens of microseconds at most while the endpoint is used.
+const CLOCK_EVERY: usize = 64;
+
+/// Frames queued without a doorbell after which it is rung all the same: a system call is shared by
+/// enough then, and the frames are still in the cache when the kernel copies them.
+const DOORBELL_EVERY: usize = 32;
+
+/// Acknowledged messages whose frames wait to be freed; usually that is done while nothing arrives.
+const REAP_AT: usize = 64;
+
+/// Frames kept ready for what comes without credit: acknowledgements, proposals.
+const READY_BESIDES: usize = 128;
 
 /// Longest sleep while the NIC has not taken everything that was posted: the time in which a Gigabit
 /// Ethernet sends some ten full frames.
@@ -35,61 +42,8 @@ const BACKLOG_NAP: Duration = Duration::from_micros(100);
 /// frames held by the window would never come back.
 const CONTROL_FRAMES: usize = 64;
 
-/// Shortest Ethernet frame without FCS (IEEE Std 802.3, clause 3.2.8).
-const SHORTEST_FRAME: usize = 60;
-
 /// Longest payload of a control frame in bytes.
 const LONGEST_CONTROL: usize = 4 + AckReport::MAX_BITMAP;
-
-/// A message's transmit frame in the protocol's window.
-#[derive(Debug)]
-pub(crate) struct Outbound {
-    held: Option<Held>,
-    pub(crate) len: u16,
-}
-
-#[derive(Debug)]
-enum Held {
-    Taken(TxFrame),
-    Posted(Posted),
-}
-
-impl Outbound {
-    pub(crate) fn new(frame: TxFrame, len: u16) -> Self {
-        Self { held: Some(Held::Taken(frame)), len }
-    }
-
-    /// The message's bytes.
-    pub(crate) fn bytes<'a>(&'a mut self, arena: &'a Arena) -> &'a [u8] {
-        let bytes = match self.held.as_mut().expect("a message keeps its frame") {
-            Held::Taken(frame) => &*arena.bytes_mut(frame),
-            Held::Posted(frame) => arena.posted_bytes(frame),
-        };
-        &bytes[PAYLOAD..PAYLOAD + usize::from(self.len)]
-    }
-
-    /// The frame of a message that was never posted, given back with a refusal.
-    pub(crate) fn into_taken(self) -> TxFrame {
-        match self.held {
-            Some(Held::Taken(frame)) => frame,
-            _ => unreachable!("only a message that was not admitted is taken apart"),
-        }
-    }
-}
-
-/// A received message in its frame.
-#[derive(Debug)]
-pub(crate) struct Inbound {
-    pub(crate) frame: RxFrame,
-    start: u16,
-    len: u16,
-}
-
-impl Inbound {
-    pub(crate) fn bytes<'a>(&'a self, arena: &'a Arena) -> &'a [u8] {
-        &arena.bytes(&self.frame)[usize::from(self.start)..][..usize::from(self.len)]
-    }
-}
 
 /// This node's own addresses towards the nodes that it was told of or heard from.
 #[derive(Debug)]
@@ -110,62 +64,99 @@ impl Sources {
     }
 }
 
+/// Why a message was not queued now.
+pub(crate) enum NotQueued {
+    /// All transmit frames are in use.
+    NoFrame,
+    /// The window towards the peer is full.
+    WindowFull,
+    Refused(SendError),
+}
+
 /// See the module's description.
 pub(crate) struct Engine {
-    pub(crate) link: Box<dyn Link>,
+    pub(crate) link: AnyLink,
     pub(crate) proto: Protocol<Outbound, Inbound>,
-    pub(crate) clock: Clock,
+    pub(crate) inbox: Inbox,
     pub(crate) sources: Sources,
+    clock: Clock,
+    /// How often the clock was read.
+    pub(crate) clock_reads: u64,
+    pub(crate) frames_received: u64,
     channels: ChannelSet,
     arena: Arc<Arena>,
     /// Outer headers by peer.
     routes: Vec<Option<Route>>,
     batch: Vec<RxFrame>,
     now: Instant,
-    /// Polls in a row that found nothing, and how many of them may pass without the clock.
-    vain: u32,
-    clock_every: u32,
+    /// Frames and vain polls since the clock was read, and how many of them may pass.
+    events: usize,
+    clock_every: usize,
+    /// Nothing waits to be handed out, freed or sent, as far as is known: only a frame or the time
+    /// can change that.
+    quiet: bool,
+    /// Frames queued since the last doorbell.
+    unposted: usize,
     /// The NIC did not take everything at the last doorbell: it must be rung again.
     backlog: bool,
+    /// Frames that the link was asked to have ready.
+    ready: usize,
     /// Transmit frames in messages' hands: the application's or the window's.
     lent_tx: usize,
     most_tx: usize,
+    aggregate: bool,
+    /// The messages of a failed frame that were not taken yet.
+    failed: VecDeque<(Box<[u8]>, PeerId, Reason)>,
 }
 
 impl Engine {
     pub(crate) fn new(
-        link: Box<dyn Link>,
+        link: AnyLink,
         proto: Protocol<Outbound, Inbound>,
         clock: Clock,
         sources: Sources,
-        channels: ChannelSet,
+        options: &Options,
     ) -> Self {
         // Virtual time costs nothing to read and moves only between polls.
         let clock_every = if matches!(clock, Clock::Virtual(_)) { 1 } else { CLOCK_EVERY };
         let most_tx = link.info().tx_frames.saturating_sub(CONTROL_FRAMES).max(1);
-        Self {
+        let mut engine = Self {
             arena: Arc::clone(link.arena()),
+            inbox: Inbox::new(&link),
             now: clock.now(),
             link,
             proto,
             clock,
+            clock_reads: 1,
+            frames_received: 0,
             sources,
-            channels,
+            channels: options.channels,
             routes: Vec::new(),
             batch: Vec::with_capacity(BATCH),
-            vain: 0,
+            events: 0,
             clock_every,
+            quiet: false,
+            unposted: 0,
             backlog: false,
+            ready: 0,
             lent_tx: 0,
             most_tx,
-        }
+            aggregate: options.aggregate,
+            failed: VecDeque::new(),
+        };
+        engine.proto.advance(engine.now);
+        engine.provide();
+        engine
     }
 
     /// A transmit frame for a message.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<TxFrame> {
         if self.lent_tx >= self.most_tx {
-            return None;
+            self.reap();
+            if self.lent_tx >= self.most_tx {
+                return None;
+            }
         }
         let frame = self.link.take()?;
         self.lent_tx += 1;
@@ -173,48 +164,203 @@ impl Engine {
     }
 
     /// A message's frame that was never admitted.
-    pub(crate) fn give_back(&mut self, frame: TxFrame) {
+    #[inline]
+    pub(crate) fn give_back_unsent(&mut self, frame: TxFrame) {
         self.lent_tx -= 1;
         self.link.give_back(frame);
     }
 
-    /// A message's frame whose window hold has ended.
     #[inline]
-    pub(crate) fn release(&mut self, message: Outbound) {
+    fn release(&mut self, message: Outbound) {
         self.lent_tx -= 1;
-        match message.held.expect("a message keeps its frame") {
-            Held::Taken(frame) => self.link.give_back(frame),
-            Held::Posted(frame) => self.link.release(frame),
+        message.release(&mut self.link);
+    }
+
+    /// Queues a message, to go out with the next [`transmit`](Self::transmit): into the last frame
+    /// for the peer if that still waits and has room, else into a frame of its own. One copy.
+    #[inline]
+    pub(crate) fn queue(&mut self, peer: PeerId, message: &[u8]) -> Result<(), NotQueued> {
+        if self.aggregates() && append(&mut self.proto, &self.arena, peer, message) {
+            return Ok(());
+        }
+        let mut frame = self.take().ok_or(NotQueued::NoFrame)?;
+        self.arena.bytes_mut(&mut frame)[PAYLOAD..][..message.len()].copy_from_slice(message);
+        match self.queue_alone(peer, frame, message.len()) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(frame)) => {
+                self.give_back_unsent(frame);
+                Err(NotQueued::WindowFull)
+            }
+            Err(error) => Err(NotQueued::Refused(error)),
         }
     }
 
-    /// Takes in what has arrived and sends what that calls for. Returns the number of frames.
+    /// Queues a message that was written into a frame in place. The frame comes back if the window
+    /// is full.
+    #[inline]
+    pub(crate) fn queue_frame(
+        &mut self,
+        peer: PeerId,
+        frame: TxFrame,
+        len: usize,
+    ) -> Result<Result<(), TxFrame>, SendError> {
+        let message = &self.arena.unsent_bytes(&frame)[PAYLOAD..][..len];
+        if self.aggregates() && append(&mut self.proto, &self.arena, peer, message) {
+            self.give_back_unsent(frame);
+            return Ok(Ok(()));
+        }
+        self.queue_alone(peer, frame, len)
+    }
+
+    #[inline]
+    fn aggregates(&self) -> bool {
+        self.aggregate && self.failed.is_empty()
+    }
+
+    #[inline]
+    fn queue_alone(
+        &mut self,
+        peer: PeerId,
+        frame: TxFrame,
+        len: usize,
+    ) -> Result<Result<(), TxFrame>, SendError> {
+        use gigae_proto::SendError as Refused;
+        if self.failed.front().is_some_and(|failed| failed.1 == peer) {
+            self.give_back_unsent(frame);
+            return Err(SendError::Failed);
+        }
+        self.quiet = false;
+        let short = u16::try_from(len).expect("no longer than a frame");
+        let (message, error) = match self.proto.send(peer, short, Outbound::new(frame, short)) {
+            Ok(()) => {
+                self.unposted += 1;
+                if self.unposted >= DOORBELL_EVERY {
+                    self.exchange()?;
+                }
+                return Ok(Ok(()));
+            }
+            Err(Refused::WouldBlock(message)) => return Ok(Err(message.into_taken())),
+            Err(Refused::Failed(message)) => (message, SendError::Failed),
+            Err(Refused::TooLong(message, max)) => {
+                (message, SendError::TooLong { len, max: max.into() })
+            }
+        };
+        self.give_back_unsent(message.into_taken());
+        Err(error)
+    }
+
+    /// Rings the doorbell for all that was queued, takes in what has arrived and frees what it
+    /// acknowledged, while that is in the cache.
+    #[inline]
+    pub(crate) fn exchange(&mut self) -> Result<(), LinkError> {
+        self.transmit()?;
+        self.poll()?;
+        self.reap();
+        Ok(())
+    }
+
+    /// Whether there is nothing to do: a vain look of a caller that spins, in some nanoseconds.
+    #[inline]
+    pub(crate) fn is_idle(&mut self) -> bool {
+        self.events += 1;
+        self.quiet && self.events < self.clock_every && !self.link.has_arrived()
+    }
+
+    /// Takes in what has arrived, and sends the acknowledgements and repetitions that are due.
+    /// Returns the number of frames.
     #[inline]
     pub(crate) fn poll(&mut self) -> Result<usize, LinkError> {
         let count = self.link.poll(&mut self.batch, BATCH)?;
-        // The time is at most `clock_every` vain polls old, also when frames end them.
-        let due = self.vain.is_multiple_of(self.clock_every);
-        if due {
-            self.now = self.clock.now();
+        self.events += 1 + count;
+        self.frames_received += count as u64;
+        if count > 1 {
+            self.batch.reverse();
         }
-        if count == 0 {
-            self.vain = self.vain.wrapping_add(1);
-            if !due && !self.proto.wants_transmit() && !self.backlog {
-                return Ok(0);
-            }
-        } else {
-            self.vain = 0;
-            let mut batch = std::mem::take(&mut self.batch);
-            for frame in batch.drain(..) {
-                self.receive(frame);
-            }
-            self.batch = batch;
+        while let Some(frame) = self.batch.pop() {
+            self.receive(frame);
         }
-        self.complete_routes();
-        self.proto.handle_timeout(self.now);
-        self.reap();
-        self.transmit_pending()?;
+        // A message that has just arrived is waited for: what it acknowledged is freed after it.
+        let reap_at = if count == 0 { 1 } else { REAP_AT };
+        if self.proto.acknowledged() >= reap_at {
+            self.reap();
+        }
+        if self.events >= self.clock_every {
+            self.tell_time();
+        }
+        self.transmit()?;
+        self.quiet = count == 0 && !self.backlog && !self.has_messages() && !self.has_failures();
         Ok(count)
+    }
+
+    /// Reads the clock, and lets the protocol do what is due.
+    pub(crate) fn tell_time(&mut self) {
+        self.events = 0;
+        self.quiet = false;
+        self.clock_reads += 1;
+        self.now = self.clock.now();
+        self.proto.advance(self.now);
+    }
+
+    /// The next message that has arrived, if any.
+    #[inline(always)]
+    pub(crate) fn next_message(&mut self) -> Option<Received> {
+        let Self { inbox, proto, link, arena, .. } = self;
+        let mut received = None;
+        if !inbox.has_open() {
+            received = inbox.take(proto.poll_delivery()?, link, arena);
+        }
+        let received = match received {
+            Some(received) => received,
+            None => inbox.next(arena)?,
+        };
+        proto.counters_mut().messages_received += 1;
+        Some(received)
+    }
+
+    /// Whether [`next_message`](Self::next_message) would return one.
+    pub(crate) fn has_messages(&self) -> bool {
+        self.inbox.has_open() || self.proto.has_deliveries()
+    }
+
+    /// The program is done with a message.
+    #[inline]
+    pub(crate) fn give_back(&mut self, message: Received) {
+        if let Some(Done { frame, from, epoch }) = self.inbox.give_back(message) {
+            if let Some(frame) = frame {
+                self.link.recycle(frame);
+            }
+            self.proto.release(from, epoch);
+            self.quiet = false;
+            if self.proto.credit() as usize + READY_BESIDES > self.ready {
+                self.provide();
+            }
+        }
+    }
+
+    /// Has as many frames ready for reception as the peers have credit for.
+    #[cold]
+    fn provide(&mut self) {
+        // In steps, since credit grows frame by frame.
+        self.ready = (self.proto.credit() as usize + READY_BESIDES).next_multiple_of(64);
+        self.link.provide(self.ready);
+    }
+
+    /// The next message that failed.
+    pub(crate) fn take_failure(&mut self) -> Option<(Box<[u8]>, PeerId, Reason)> {
+        if self.failed.is_empty() {
+            let mut failure = self.proto.poll_failure()?;
+            let (peer, reason) = (failure.peer, failure.reason);
+            let messages = failure.buffer.messages(&self.arena);
+            self.release(failure.buffer);
+            self.failed.extend(messages.into_iter().map(|message| (message, peer, reason)));
+        }
+        self.failed.pop_front()
+    }
+
+    /// Whether [`take_failure`](Self::take_failure) would return one.
+    #[inline]
+    pub(crate) fn has_failures(&self) -> bool {
+        !self.failed.is_empty() || self.proto.has_failures()
     }
 
     #[inline]
@@ -227,27 +373,47 @@ impl Engine {
         if !self.channels.contains(header.channel) {
             return self.discard(Discard::Channel, frame);
         }
-        // The protocol reads the payload of control frames only, and keeps none of those.
-        let mut control = [0; LONGEST_CONTROL];
-        let control = match header.kind {
-            Kind::Data => &control[..0],
-            _ => {
-                let bytes = &self.arena.bytes(&frame)[start.into()..][..len.into()];
-                let bytes = &bytes[..bytes.len().min(LONGEST_CONTROL)];
-                control[..bytes.len()].copy_from_slice(bytes);
-                &control[..bytes.len()]
-            }
+        let mut inbound = Some(Inbound { frame, start, len, batch: header.kind == Kind::Batch });
+        // The protocol counts what it refuses.
+        let _ = if header.kind.is_data() {
+            self.proto.handle(&from, (&header, &[]), &mut inbound)
+        } else {
+            self.receive_control(&from, &header, &mut inbound)
         };
-        if header.kind == Kind::Hello {
-            self.learn(from, &frame);
+        if let Some(inbound) = inbound {
+            self.link.recycle(inbound.frame);
         }
-        let inbound = Inbound { frame, start, len };
-        match self.proto.handle(self.now, from, (&header, control), inbound) {
-            Handled::Kept => {}
-            Handled::Done(inbound) | Handled::Discarded(_, inbound) => {
-                self.link.recycle(inbound.frame);
+    }
+
+    /// Control frames are few: one in sixteen of a stream.
+    fn receive_control(
+        &mut self,
+        from: &NodeAddr,
+        header: &Header,
+        buffer: &mut Option<Inbound>,
+    ) -> Result<(), Discard> {
+        let inbound = buffer.as_ref().expect("just put in");
+        // The protocol reads the payload of control frames and keeps none of those.
+        let mut copy = [0; LONGEST_CONTROL];
+        let bytes = &self.arena.bytes(&inbound.frame)[inbound.payload()];
+        let bytes = &bytes[..bytes.len().min(LONGEST_CONTROL)];
+        copy[..bytes.len()].copy_from_slice(bytes);
+        let payload = &copy[..bytes.len()];
+        match header.kind {
+            Kind::Hello => {
+                let own = self.sources.envelope.destination(self.arena.bytes(&inbound.frame));
+                self.learn(*from, own);
             }
+            // A report: what is lost is told from what is late by the time.
+            Kind::Ack if !payload.is_empty() => self.tell_time(),
+            _ => {}
         }
+        let handled = self.proto.handle(from, (header, payload), buffer);
+        self.complete_routes();
+        if self.proto.credit() as usize + READY_BESIDES > self.ready {
+            self.provide();
+        }
+        handled
     }
 
     #[cold]
@@ -265,8 +431,7 @@ impl Engine {
     }
 
     /// Frees what the protocol is done with.
-    #[inline]
-    fn reap(&mut self) {
+    pub(crate) fn reap(&mut self) {
         while let Some(message) = self.proto.poll_acknowledged() {
             self.release(message);
         }
@@ -275,15 +440,14 @@ impl Engine {
         }
     }
 
-    /// Reads the clock and puts on the wire whatever should go now: one doorbell for all.
+    /// Puts on the wire whatever should go now: one doorbell for all, none if there is nothing.
     #[inline]
     pub(crate) fn transmit(&mut self) -> Result<(), LinkError> {
-        self.now = self.clock.now();
-        self.transmit_pending()
+        if self.proto.wants_transmit() || self.backlog { self.transmit_pending() } else { Ok(()) }
     }
 
-    #[inline]
     fn transmit_pending(&mut self) -> Result<(), LinkError> {
+        self.unposted = 0;
         if self.post_pending() || self.backlog {
             self.backlog = !self.link.flush()?;
         }
@@ -293,9 +457,9 @@ impl Engine {
     /// Posts all that should go now; whether there was anything.
     #[inline]
     fn post_pending(&mut self) -> bool {
-        let mut posted = false;
-        let Self { link, proto, sources, arena, routes, now, .. } = self;
-        while let Some(transmit) = proto.poll_transmit(*now) {
+        let mut posted = 0;
+        let Self { link, proto, sources, arena, routes, .. } = self;
+        while let Some(transmit) = proto.poll_transmit() {
             let stranger;
             let route = match transmit.to {
                 Destination::Peer(peer) => routes.get(peer.0 as usize).and_then(Option::as_ref),
@@ -308,23 +472,14 @@ impl Engine {
                 debug_assert!(false, "a session with a peer to which there is no route");
                 continue;
             };
-            let header = transmit.header;
-            posted |= match transmit.body {
-                Body::Message(message) => post_message(&mut **link, arena, route, &header, message),
-                Body::Control(payload) => post_control(&mut **link, arena, route, &header, payload),
-            };
+            let header = &transmit.header;
+            posted += usize::from(match transmit.body {
+                Body::Message(message) => message.post(link, arena, route, header),
+                Body::Control(payload) => post_control(link, arena, route, header, payload),
+            });
         }
-        posted
-    }
-
-    /// Admits a message; it goes out with the next [`transmit`](Self::transmit).
-    #[inline]
-    pub(crate) fn send(
-        &mut self,
-        peer: PeerId,
-        message: Outbound,
-    ) -> Result<(), gigae_proto::SendError<Outbound>> {
-        self.proto.send(self.now, peer, message.len, message)
+        self.events += posted;
+        posted > 0
     }
 
     /// The peer of a key, with its outer headers built.
@@ -337,9 +492,8 @@ impl Engine {
     /// A node that speaks first is answered from the address to which it spoke. Nodes are only
     /// learnt while there is room for their peers.
     #[cold]
-    fn learn(&mut self, from: NodeAddr, frame: &RxFrame) {
-        if let (NodeAddr::Ip { ip, .. }, Some(own)) =
-            (from, self.sources.envelope.destination(self.arena.bytes(frame)))
+    fn learn(&mut self, from: NodeAddr, own: Option<IpAddr>) {
+        if let (NodeAddr::Ip { ip, .. }, Some(own)) = (from, own)
             && self.sources.ip.len() < self.proto.config().max_peers
         {
             self.sources.ip.entry(ip).or_insert(own);
@@ -356,8 +510,26 @@ impl Engine {
 
     /// Sends all acknowledgements that wait for company: the caller is about to sleep.
     pub(crate) fn acknowledge(&mut self) -> Result<(), LinkError> {
+        self.tell_time();
         self.proto.acknowledge_all();
-        self.transmit()
+        self.transmit()?;
+        // What has just been sent is waited for from now on.
+        self.tell_time();
+        Ok(())
+    }
+
+    /// Sleeps for so long, or until something is due, whatever arrives.
+    pub(crate) fn nap(&mut self, nap: Duration) -> Result<(), LinkError> {
+        self.acknowledge()?;
+        let nap = self.time_left().map_or(nap, |left| left.min(nap));
+        match self.clock {
+            Clock::Monotonic => std::thread::sleep(nap),
+            Clock::Virtual(_) => {
+                self.link.wait(Some(nap))?;
+            }
+        }
+        self.events = self.clock_every;
+        Ok(())
     }
 
     /// Sleeps until a frame comes or something is due, at most for `limit`.
@@ -366,7 +538,8 @@ impl Engine {
         let retry = self.backlog.then_some(BACKLOG_NAP);
         let timeout = [self.time_left(), limit, retry].into_iter().flatten().min();
         self.link.wait(timeout)?;
-        self.vain = 0;
+        // Time has passed.
+        self.events = self.clock_every;
         Ok(())
     }
 
@@ -385,6 +558,17 @@ impl Engine {
     }
 }
 
+/// Adds a message to the last frame for a peer, if that still waits and has room.
+#[inline]
+fn append(
+    proto: &mut Protocol<Outbound, Inbound>,
+    arena: &Arena,
+    peer: PeerId,
+    message: &[u8],
+) -> bool {
+    proto.append(peer, |waiting, longest| waiting.append(arena, message, longest))
+}
+
 /// What a received frame says, without its bytes.
 struct Parsed {
     from: NodeAddr,
@@ -397,64 +581,11 @@ struct Parsed {
 fn parse(envelope: Envelope, frame: &[u8]) -> Result<Parsed, Discard> {
     let (from, inner) = envelope.open(frame)?;
     let (header, payload) = Header::parse(inner)?;
+    if header.kind == Kind::Batch {
+        batch::check(payload)?;
+    }
     // IPv6 and the like may be followed by padding, so the start is counted from the front.
     let start = inner.as_ptr().addr() - frame.as_ptr().addr() + HEADER_LEN;
     let place = |n: usize| u16::try_from(n).map_err(|_| Discard::Malformed);
     Ok(Parsed { from, header, start: place(start)?, len: place(payload.len())? })
-}
-
-/// Writes the header in front of a message and posts it; false if the NIC still holds the frame
-/// from its last sending, which then need not be repeated.
-#[inline]
-fn post_message(
-    link: &mut dyn Link,
-    arena: &Arena,
-    route: &Route,
-    header: &Header,
-    message: &mut Outbound,
-) -> bool {
-    let mut frame = match message.held.take().expect("a message keeps its frame") {
-        Held::Taken(frame) => frame,
-        Held::Posted(posted) => match link.reclaim(posted) {
-            Ok(frame) => frame,
-            Err(posted) => {
-                message.held = Some(Held::Posted(posted));
-                return false;
-            }
-        },
-    };
-    let end = PAYLOAD + usize::from(message.len);
-    let range = seal(arena.bytes_mut(&mut frame), end, route, header);
-    message.held = Some(Held::Posted(link.post(frame, range)));
-    true
-}
-
-/// Posts a control frame, whose loss the protocol copes with: also when there is no frame for it.
-fn post_control(
-    link: &mut dyn Link,
-    arena: &Arena,
-    route: &Route,
-    header: &Header,
-    payload: &[u8],
-) -> bool {
-    let Some(mut frame) = link.take() else { return false };
-    let bytes = arena.bytes_mut(&mut frame);
-    let end = PAYLOAD + payload.len();
-    bytes[PAYLOAD..end].copy_from_slice(payload);
-    let range = seal(bytes, end, route, header);
-    let posted = link.post(frame, range);
-    link.release(posted);
-    true
-}
-
-/// Writes all headers in front of the payload that ends at `end`, pads to the shortest frame, and
-/// returns where the frame lies.
-#[inline]
-fn seal(bytes: &mut [u8], end: usize, route: &Route, header: &Header) -> std::ops::Range<usize> {
-    let start = PAYLOAD - HEADER_LEN - route.len();
-    header.seal(&mut bytes[PAYLOAD - HEADER_LEN..end]);
-    route.write(&mut bytes[start..end]);
-    let padded = end.max(start + SHORTEST_FRAME);
-    bytes[end..padded].fill(0);
-    start..padded
 }

@@ -24,11 +24,11 @@
 //! |---|---|---|
 //! | [`Endpoint::send`] | 1 | 1 doorbell |
 //! | [`SendBuffer::send`] | 0 | 1 doorbell |
-//! | [`Endpoint::queue`], [`SendBuffer::queue`] | as above | none; one doorbell for all at [`Endpoint::flush`] or the next receive |
+//! | [`Endpoint::queue`], [`SendBuffer::queue`] | as above; 1 into a frame that waits already | none; one doorbell for all at [`Endpoint::flush`] or the next receive, or for 32 frames |
 //! | [`Endpoint::try_recv`], [`Endpoint::recv`] while spinning | 0 | none, but doorbells for acknowledgements |
 //!
 //! (Besides the copy that the kernel makes each way in AF_XDP's copy mode and AF_PACKET.) None of
-//! these allocates or takes a lock. The kernel is asked for the time once per batch of frames.
+//! these allocates or takes a lock. The clock is read once per 64 frames or vain polls.
 //!
 //! # Progress
 //!
@@ -43,8 +43,11 @@ mod clock;
 mod endpoint;
 mod engine;
 mod error;
+mod inbox;
+mod link;
 mod message;
 mod options;
+mod outbound;
 mod resolve;
 mod wait;
 
@@ -54,6 +57,7 @@ pub use error::{DrainError, PeerError, RecvError, SendError, TrySendError};
 pub use gigae_link::{Info, LinkError, Mode, OpenError};
 pub use gigae_proto::Reason;
 pub use gigae_wire::{Envelope, MacAddr, payload_of_mtu};
+pub use gigae_xdp::BusyPoll;
 pub use message::{Failed, Message, SendBuffer};
 pub use options::{Backend, Options};
 pub use wait::Wait;

@@ -1,11 +1,11 @@
 //! Messages in frames: to be sent, received, and failed.
 
 use crate::endpoint::{Endpoint, Peer};
-use crate::engine::{Inbound, Outbound, PAYLOAD};
+use crate::inbox::Received;
+use crate::outbound::PAYLOAD;
 use crate::{SendError, TrySendError};
 use gigae_link::TxFrame;
 use gigae_proto::Reason;
-use gigae_wire::Epoch;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
@@ -35,7 +35,9 @@ impl<'a> SendBuffer<'a> {
     }
 
     /// Like [`send`](Self::send) without the doorbell: the message goes with the next
-    /// [`Endpoint::flush`], `send` or receive. No copy, no system call unless it has to wait.
+    /// [`Endpoint::flush`], `send` or receive, or when enough frames wait. A small message is copied
+    /// into the frame of one that waits already, which is cheaper than a frame of its own;
+    /// otherwise no copy. No system call unless it has to wait or enough frames do.
     pub fn queue(self, to: Peer, len: usize) -> Result<(), SendError> {
         let endpoint = self.endpoint;
         let mut buffer = self;
@@ -53,17 +55,11 @@ impl<'a> SendBuffer<'a> {
     pub fn try_queue(mut self, to: Peer, len: usize) -> Result<(), TrySendError<Self>> {
         self.endpoint.check_len(len)?;
         let Some(frame) = self.frame.take() else { unreachable!("buffers are consumed once") };
-        let len = u16::try_from(len).expect("checked");
-        match self.endpoint.admit(to, Outbound::new(frame, len)) {
-            Ok(()) => Ok(()),
-            Err((message, refused)) => {
-                self.frame = Some(message.into_taken());
-                match refused {
-                    None => Err(TrySendError::WouldBlock(self)),
-                    Some(e) => Err(e.into()),
-                }
-            }
-        }
+        let queued = self.endpoint.engine().queue_frame(to.0, frame, len)?;
+        queued.map_err(|frame| {
+            self.frame = Some(frame);
+            TrySendError::WouldBlock(self)
+        })
     }
 }
 
@@ -89,7 +85,7 @@ impl DerefMut for SendBuffer<'_> {
 impl Drop for SendBuffer<'_> {
     fn drop(&mut self) {
         if let Some(frame) = self.frame.take() {
-            self.endpoint.engine().give_back(frame);
+            self.endpoint.engine().give_back_unsent(frame);
         }
     }
 }
@@ -108,35 +104,24 @@ impl fmt::Debug for SendBuffer<'_> {
 pub struct Message<'a> {
     endpoint: &'a Endpoint,
     /// `None` only while the message is being dropped.
-    body: Option<Body>,
-    from: Peer,
-    epoch: Epoch,
-}
-
-/// Where a received message lies.
-enum Body {
-    Frame(Inbound),
-    /// More frames are lent than the link can spare: the message was copied, the frame went back.
-    Copy(Box<[u8]>),
+    received: Option<Received>,
 }
 
 impl<'a> Message<'a> {
-    pub(crate) fn lent(endpoint: &'a Endpoint, inbound: Inbound, from: Peer, epoch: Epoch) -> Self {
-        Self { endpoint, body: Some(Body::Frame(inbound)), from, epoch }
+    #[inline]
+    pub(crate) fn new(endpoint: &'a Endpoint, received: Received) -> Self {
+        Self { endpoint, received: Some(received) }
     }
 
-    pub(crate) fn copied(
-        endpoint: &'a Endpoint,
-        copy: Box<[u8]>,
-        from: Peer,
-        epoch: Epoch,
-    ) -> Self {
-        Self { endpoint, body: Some(Body::Copy(copy)), from, epoch }
+    #[inline]
+    fn received(&self) -> &Received {
+        self.received.as_ref().expect("not dropped")
     }
 
     /// Who sent it, on which channel: an answer goes there.
+    #[inline]
     pub fn from(&self) -> Peer {
-        self.from
+        Peer(self.received().from)
     }
 }
 
@@ -145,27 +130,22 @@ impl Deref for Message<'_> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        match self.body.as_ref().expect("not dropped") {
-            Body::Frame(inbound) => inbound.bytes(self.endpoint.arena()),
-            Body::Copy(bytes) => bytes,
-        }
+        self.received().body.bytes(self.endpoint.arena())
     }
 }
 
 impl Drop for Message<'_> {
     #[inline]
     fn drop(&mut self) {
-        let frame = match self.body.take() {
-            Some(Body::Frame(inbound)) => Some(inbound.frame),
-            _ => None,
-        };
-        self.endpoint.give_back(frame, self.from, self.epoch);
+        if let Some(received) = self.received.take() {
+            self.endpoint.engine().give_back(received);
+        }
     }
 }
 
 impl fmt::Debug for Message<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Message").field("from", &self.from).field("len", &self.len()).finish()
+        f.debug_struct("Message").field("from", &self.from()).field("len", &self.len()).finish()
     }
 }
 

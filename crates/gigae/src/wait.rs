@@ -10,6 +10,9 @@ pub enum Wait {
     /// Sleeps in the kernel at once: no CPU while idle, a wake-up (tens of microseconds) per wait.
     Sleep,
     /// Polls for as long as that has lately paid, at most about the cost of a wake-up, then sleeps.
+    /// An endpoint that only receives, again and again, is taken for the end of a stream: it naps
+    /// up to 100 us while frames gather, as a NIC that coalesces its interrupts; so does one that
+    /// waits for room to send.
     #[default]
     Adaptive,
 }
@@ -21,37 +24,101 @@ const LONGEST_SPIN: Duration = Duration::from_micros(100);
 /// Shortest spin: a few round trips on a fast link.
 const SHORTEST_SPIN: Duration = Duration::from_micros(6);
 
-/// Decides between spinning and sleeping during one endpoint's life.
+/// Longest nap: eight full frames of a Gigabit Ethernet, half of what is acknowledged at once; less
+/// than the least retransmission timeout.
+const LONGEST_NAP: Duration = Duration::from_micros(100);
+
+/// Frames that may gather during a nap, lest the sender run out of window: a quarter of it.
+const MOST_GATHERED: u64 = 64;
+
+/// Waits in a row between which nothing was sent, after which an endpoint is the end of a stream.
+/// More than a program waits for when it has asked a few others something.
+const STREAM: u32 = 32;
+
+/// What to do while a wait is vain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Vain {
+    Spin,
+    /// Sleep for so long, whatever arrives.
+    Nap(Duration),
+    /// Sleep until something arrives.
+    Sleep,
+}
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum For {
+    /// A message or an acknowledgement that somebody wants now.
+    #[default]
+    Arrival,
+    /// Room in a window that is full: nobody is in a hurry.
+    Room,
+}
+
+/// How a wait ended, and what the endpoint has counted by then.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ended {
+    pub(crate) slept: bool,
+    pub(crate) napped: bool,
+    pub(crate) messages_sent: u64,
+    pub(crate) frames_received: u64,
+}
+
+/// Decides between spinning, napping and sleeping during one endpoint's life.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     pub(crate) style: Wait,
     spin: Duration,
+    nap: Duration,
+    /// Waits in a row between which nothing was sent.
+    one_way: u32,
+    /// Counts at the end of the last wait.
+    sent: u64,
+    received: u64,
 }
 
 impl Waiter {
     pub(crate) fn new(style: Wait) -> Self {
-        Self { style, spin: LONGEST_SPIN }
+        let (spin, nap) = (LONGEST_SPIN, LONGEST_NAP);
+        Self { style, spin, nap, one_way: 0, sent: 0, received: 0 }
     }
 
-    /// Whether to go on polling, having polled in vain for so long.
+    /// What to do, having waited in vain for so long, and perhaps napped in vain already.
     #[inline]
-    pub(crate) fn keeps_spinning(&self, waited: Duration) -> bool {
+    pub(crate) fn vain(&self, waited: Duration, wanted: For, napped: bool) -> Vain {
         match self.style {
-            Wait::Spin => true,
-            Wait::Sleep => false,
-            Wait::Adaptive => waited < self.spin,
+            Wait::Spin => Vain::Spin,
+            Wait::Sleep => Vain::Sleep,
+            Wait::Adaptive if napped => Vain::Sleep,
+            Wait::Adaptive if wanted == For::Room && waited >= SHORTEST_SPIN => Vain::Nap(self.nap),
+            Wait::Adaptive if self.one_way >= STREAM => Vain::Nap(self.nap),
+            Wait::Adaptive if waited < self.spin => Vain::Spin,
+            Wait::Adaptive => Vain::Sleep,
         }
     }
 
-    /// A wait ended while spinning: that paid.
+    /// A wait that was not quite short is over.
     #[inline]
-    pub(crate) fn spun(&mut self) {
-        self.spin = LONGEST_SPIN;
-    }
-
-    /// A wait ended in sleep after a vain spin: the next one spins half as long.
-    pub(crate) fn slept(&mut self) {
-        self.spin = (self.spin / 2).max(SHORTEST_SPIN);
+    pub(crate) fn ended(&mut self, how: Ended) {
+        let gathered = how.frames_received - self.received;
+        self.received = how.frames_received;
+        if how.messages_sent == self.sent {
+            self.one_way = self.one_way.saturating_add(1);
+        } else {
+            self.one_way = 0;
+            self.sent = how.messages_sent;
+        }
+        if how.slept {
+            // In vain did it spin before: next time it does so half as long.
+            self.spin = (self.spin / 2).max(SHORTEST_SPIN);
+        } else if how.napped {
+            self.nap = match gathered > MOST_GATHERED {
+                true => self.nap / 2,
+                false => (self.nap * 2).clamp(Duration::from_micros(1), LONGEST_NAP),
+            };
+        } else {
+            self.spin = LONGEST_SPIN;
+        }
     }
 }
 
@@ -59,20 +126,54 @@ impl Waiter {
 mod tests {
     use super::*;
 
+    fn ended(slept: bool, napped: bool) -> Ended {
+        Ended { slept, napped, messages_sent: 0, frames_received: 0 }
+    }
+
     #[test]
     fn an_idle_adaptive_waiter_soon_hardly_spins_and_one_quick_answer_restores_it() {
         let mut waiter = Waiter::new(Wait::Adaptive);
-        assert!(waiter.keeps_spinning(LONGEST_SPIN / 2));
-        (0..10).for_each(|_| waiter.slept());
-        assert!(!waiter.keeps_spinning(SHORTEST_SPIN));
-        assert!(waiter.keeps_spinning(SHORTEST_SPIN / 2), "or it would never find out");
-        waiter.spun();
-        assert!(waiter.keeps_spinning(LONGEST_SPIN / 2));
+        let vain = |w: &Waiter, waited| w.vain(waited, For::Arrival, false);
+        assert_eq!(vain(&waiter, LONGEST_SPIN / 2), Vain::Spin);
+        (0..10).for_each(|_| waiter.ended(ended(true, false)));
+        assert_eq!(vain(&waiter, SHORTEST_SPIN), Vain::Sleep);
+        assert_eq!(vain(&waiter, SHORTEST_SPIN / 2), Vain::Spin, "or it would never find out");
+        waiter.ended(ended(false, false));
+        assert_eq!(vain(&waiter, LONGEST_SPIN / 2), Vain::Spin);
+    }
+
+    #[test]
+    fn an_endpoint_that_only_receives_naps_until_it_sends() {
+        let mut waiter = Waiter::new(Wait::Adaptive);
+        (0..STREAM).for_each(|_| waiter.ended(ended(false, false)));
+        let vain = |w: &Waiter, napped| w.vain(Duration::ZERO, For::Arrival, napped);
+        assert_eq!(vain(&waiter, false), Vain::Nap(LONGEST_NAP));
+        assert_eq!(vain(&waiter, true), Vain::Sleep, "the stream has stopped");
+        waiter.ended(Ended { messages_sent: 1, ..ended(false, false) });
+        assert_eq!(vain(&waiter, false), Vain::Spin);
+    }
+
+    #[test]
+    fn naps_become_short_when_much_gathers_and_long_again() {
+        let mut waiter = Waiter::new(Wait::Adaptive);
+        let room = |w: &Waiter| w.vain(SHORTEST_SPIN, For::Room, false);
+        assert_eq!(waiter.vain(Duration::ZERO, For::Room, false), Vain::Spin);
+        for round in 1..30 {
+            waiter.ended(Ended { frames_received: round * 100, ..ended(false, true) });
+        }
+        assert_eq!(room(&waiter), Vain::Nap(Duration::ZERO));
+        for _ in 0..10 {
+            waiter.ended(Ended { frames_received: 2900, ..ended(false, true) });
+        }
+        assert_eq!(room(&waiter), Vain::Nap(LONGEST_NAP));
     }
 
     #[test]
     fn the_other_styles_do_only_one_thing() {
-        assert!(Waiter::new(Wait::Spin).keeps_spinning(Duration::from_secs(3600)));
-        assert!(!Waiter::new(Wait::Sleep).keeps_spinning(Duration::ZERO));
+        for wanted in [For::Arrival, For::Room] {
+            let hour = Duration::from_secs(3600);
+            assert_eq!(Waiter::new(Wait::Spin).vain(hour, wanted, false), Vain::Spin);
+            assert_eq!(Waiter::new(Wait::Sleep).vain(Duration::ZERO, wanted, false), Vain::Sleep);
+        }
     }
 }

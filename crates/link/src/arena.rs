@@ -26,21 +26,28 @@ unsafe impl Sync for Arena {}
 /// path (mmap(2) `MAP_POPULATE`, mlock(2)).
 const POPULATED: MapFlags = MapFlags::PRIVATE.union(MapFlags::POPULATE);
 
+/// Huge pages are a multiple or a divisor of this on the processors that this runs on.
+const HUGE_PAGE: usize = 2 << 20;
+
 impl Arena {
     /// Maps `len` bytes of zeroed, populated memory and locks it where the limits allow
     /// (`RLIMIT_MEMLOCK`, `CAP_IPC_LOCK`); memory that cannot be locked is used as it is.
     ///
     /// One `mmap` and one `mlock`. `len` must not be zero.
     pub fn anonymous(len: usize) -> std::io::Result<Self> {
+        Self::map(len, POPULATED)
+    }
+
+    /// The same in huge pages of the system's default size, of which enough must be free
+    /// (`/proc/sys/vm/nr_hugepages`); `len` is rounded up to them.
+    pub fn huge(len: usize) -> std::io::Result<Self> {
+        Self::map(len.next_multiple_of(HUGE_PAGE), POPULATED.union(MapFlags::HUGETLB))
+    }
+
+    fn map(len: usize, flags: MapFlags) -> std::io::Result<Self> {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a fresh anonymous mapping aliases nothing.
-        let base = unsafe {
-            rustix::mm::mmap_anonymous(
-                std::ptr::null_mut(),
-                len,
-                ProtFlags::READ | ProtFlags::WRITE,
-                POPULATED,
-            )?
-        };
+        let base = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), len, access, flags)? };
         // SAFETY: the range was mapped just above. Failure only means that pages may be swapped.
         let _ = unsafe { rustix::mm::mlock(base, len) };
         Ok(Self { base: NonNull::new(base.cast()).expect("mmap returns no null"), len })
@@ -76,6 +83,18 @@ impl Arena {
         // SAFETY: `within` checked the bounds at creation and the arena now; the token is the only
         // one for this piece, and the kernel does not write it until the token is recycled.
         unsafe { std::slice::from_raw_parts(piece.as_ptr(), frame.piece.len as usize) }
+    }
+
+    /// The bytes of a part of a received frame.
+    ///
+    /// # Panics
+    /// If the part belongs to another arena.
+    #[inline]
+    pub fn part<'a>(&'a self, part: &'a RxPart) -> &'a [u8] {
+        let piece = part.piece.within(self);
+        // SAFETY: `RxFrame::part` checked the bounds; a `SharedFrame` gives its frame back, so that
+        // the kernel may write it, only when it has got all parts back.
+        unsafe { std::slice::from_raw_parts(piece.as_ptr(), part.piece.len as usize) }
     }
 
     /// All bytes of a transmit frame, writable. What of them is sent is said to [`crate::Link::post`].
@@ -187,6 +206,11 @@ token! {
     /// A received frame, borrowed from the link until it is recycled.
     RxFrame
 }
+token! {
+    /// Some bytes of a received frame, lent by [`SharedFrame`](crate::SharedFrame), which keeps the frame
+    /// meanwhile.
+    RxPart
+}
 
 impl TxFrame {
     /// Makes the token for the `bytes` of an arena. For backends.
@@ -226,6 +250,37 @@ impl RxFrame {
     #[inline]
     pub unsafe fn new(arena: &Arena, bytes: Range<usize>, slot: u32) -> Self {
         Self { piece: Piece::new(arena, bytes, slot) }
+    }
+}
+
+impl RxFrame {
+    /// Some bytes of the frame. The caller, [`SharedFrame`](crate::SharedFrame), keeps the frame until it has the part
+    /// back.
+    #[inline]
+    pub(crate) fn part(&self, bytes: Range<usize>) -> RxPart {
+        let piece = &self.piece;
+        assert!(
+            bytes.start <= bytes.end && bytes.end <= piece.len as usize,
+            "a part outside its frame"
+        );
+        // Within a frame, whose own offset and length fit 32 bits.
+        let (start, len) = (bytes.start as u32, (bytes.end - bytes.start) as u32);
+        RxPart {
+            piece: Piece {
+                arena: piece.arena,
+                offset: piece.offset + start,
+                len,
+                slot: piece.slot,
+            },
+        }
+    }
+}
+
+impl RxPart {
+    /// Whether the part is of this frame: no other token of the same slot is in use then.
+    #[inline]
+    pub(crate) fn is_of(&self, frame: &RxFrame) -> bool {
+        self.piece.arena == frame.piece.arena && self.piece.slot == frame.piece.slot
     }
 }
 

@@ -11,6 +11,8 @@
 //! | [`Posted`] | the NIC until it completes, then nobody | [`Link::post`] | [`Link::reclaim`] (send again), [`Link::release`] |
 //! | [`RxFrame`] | the caller, who may read | [`Link::poll`] | [`Link::recycle`] |
 //!
+//! A received frame can be lent on in parts ([`SharedFrame`]).
+//!
 //! A transmit frame thus has two holds: *with the NIC*, cleared by its completion, and *in the
 //! window*, which is the existence of its token. It is free when both are clear.
 //!
@@ -23,12 +25,14 @@ mod book;
 mod error;
 mod interface;
 mod link;
+mod shared;
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
 
-pub use arena::{Arena, Posted, RxFrame, TxFrame};
+pub use arena::{Arena, Posted, RxFrame, RxPart, TxFrame};
 pub use book::TxBook;
 pub use error::{LinkError, OpenError};
 pub use interface::Interface;
 pub use link::{ChannelSet, Counters, Filter, Info, Link, Mode};
+pub use shared::SharedFrame;

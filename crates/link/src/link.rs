@@ -53,8 +53,21 @@ pub trait Link: Send {
     /// case with a system call.
     fn poll(&mut self, batch: &mut Vec<RxFrame>, max: usize) -> Result<usize, LinkError>;
 
-    /// Returns a received frame so that the NIC can fill it anew.
+    /// Whether [`poll`](Self::poll) may find something or has something to do: the shortest look that
+    /// there is, for callers that spin. They must poll now and then all the same.
+    fn has_arrived(&mut self) -> bool {
+        true
+    }
+
+    /// Returns a received frame so that the NIC can fill it anew: at once if it has few, else after
+    /// some more or with the next vain [`poll`](Self::poll) or [`wait`](Self::wait).
     fn recycle(&mut self, frame: RxFrame);
+
+    /// Has so many frames ready for the NIC to fill at any time, if there are as many
+    /// ([`Info::rx_frames`]) and the caller does not hold them. The fewer, the less memory the
+    /// received frames wander through; but what comes between two polls must find room. Links whose
+    /// kernel interface has a fixed ring ignore it.
+    fn provide(&mut self, _frames: usize) {}
 
     /// Sleeps until a frame may have arrived, or `timeout` has passed (`None`: for ever), or a
     /// signal came. Returns whether there is something to poll.

@@ -21,6 +21,8 @@ pub struct Config {
     pub receive_frames: u32,
     /// Sessions that may exist; a Hello beyond is discarded.
     pub max_peers: usize,
+    /// Whether the CRC of data frames covers their payload, or only the header.
+    pub payload_checksum: bool,
     /// A peer that leaves something unanswered for this long is reported as lost.
     pub peer_timeout: Duration,
     /// Received frames that are acknowledged at the latest when so many have come.
@@ -39,10 +41,11 @@ impl Default for Config {
             port: 0,
             max_payload: 1468,
             send_window: 256,
-            receive_window: 512,
+            receive_window: 256,
             reorder_window: 256,
             receive_frames: 4096,
             max_peers: 16_384,
+            payload_checksum: true,
             peer_timeout: Duration::from_secs(10),
             ack_every: 16,
             ack_delay: Duration::from_micros(50),

@@ -7,8 +7,10 @@ use gigae_wire::Discard;
 pub struct Counters {
     /// Messages accepted for sending.
     pub messages_sent: u64,
-    /// Messages delivered in order.
+    /// Messages that the application received.
     pub messages_received: u64,
+    /// Data frames delivered in order; several messages may share one.
+    pub frames_delivered: u64,
     /// Messages handed back as failed.
     pub messages_failed: u64,
     /// Data frames transmitted again.

@@ -2,7 +2,7 @@
 //! never connect (`PROTOCOL.md` §4 to §8).
 //!
 //! [`Protocol`] is a state machine. Frames that arrived go in by [`Protocol::handle`], messages to
-//! send by [`Protocol::send`], the passing of time by [`Protocol::handle_timeout`]; what comes out
+//! send by [`Protocol::send`], the passing of time by [`Protocol::advance`]; what comes out
 //! is asked for: frames to transmit ([`Protocol::poll_transmit`]), messages to deliver
 //! ([`Protocol::poll_delivery`]), buffers that are free again ([`Protocol::poll_acknowledged`]) and
 //! messages that failed ([`Protocol::poll_failure`]). Frame memory is opaque here: a transmit
@@ -28,6 +28,4 @@ pub use counters::Counters;
 pub use protocol::Protocol;
 pub use session::Reason;
 pub use time::Instant;
-pub use types::{
-    Body, Delivery, Destination, Failure, Handled, PeerId, PeerKey, SendError, Transmit,
-};
+pub use types::{Body, Delivery, Destination, Failure, PeerId, PeerKey, SendError, Transmit};

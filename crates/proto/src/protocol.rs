@@ -21,7 +21,15 @@ pub struct Protocol<T, R> {
     last: PeerId,
     epochs: Epoch,
     established: u32,
+    /// The largest credit window that the receive frames allow each established session.
+    share: u32,
+    /// Credit windows of all sessions together.
+    credit: u32,
+    /// The clock's last reading.
+    now: Instant,
     transmit: VecDeque<PeerId>,
+    /// Sessions in which something began after that.
+    undated: Vec<PeerId>,
     timed: Vec<PeerId>,
     next_deadline: Instant,
     resets: VecDeque<(PeerKey, Epoch, Epoch)>,
@@ -50,7 +58,11 @@ impl<T, R> Protocol<T, R> {
             last: PeerId(0),
             epochs: Epoch(seed),
             established: 0,
+            share: 0,
+            credit: 0,
+            now: Instant(0),
             transmit: VecDeque::with_capacity(64),
+            undated: Vec::with_capacity(64),
             timed: Vec::with_capacity(64),
             next_deadline: Instant::NEVER,
             resets: VecDeque::with_capacity(MAX_RESETS),
@@ -135,13 +147,7 @@ impl<T, R> Protocol<T, R> {
     /// and its buffer comes back by [`poll_acknowledged`](Self::poll_acknowledged) or
     /// [`poll_failure`](Self::poll_failure). The first message proposes a session by itself.
     #[inline]
-    pub fn send(
-        &mut self,
-        now: Instant,
-        peer: PeerId,
-        len: u16,
-        buffer: T,
-    ) -> Result<(), SendError<T>> {
+    pub fn send(&mut self, peer: PeerId, len: u16, buffer: T) -> Result<(), SendError<T>> {
         let window = self.config.send_window;
         let session = &mut self.sessions[peer.0 as usize];
         if session.failures > 0 {
@@ -156,26 +162,49 @@ impl<T, R> Protocol<T, R> {
                 *epochs = epochs.next();
                 *epochs
             };
-            session.propose(now, fresh, window);
-            self.arm(peer, now);
+            session.propose(self.now, fresh, window);
+            self.touch(peer);
         }
         let session = &mut self.sessions[peer.0 as usize];
         let send = session.send.as_mut().expect("proposing or established: the window is there");
         send.push(buffer, len).map_err(SendError::WouldBlock)?;
         self.counters.messages_sent += 1;
-        self.watch_credit(now, peer);
-        self.enqueue(peer);
+        if !session.queued {
+            session.queued = true;
+            self.transmit.push_back(peer);
+        }
+        self.watch_credit(peer);
         Ok(())
+    }
+
+    /// Adds a message to the last frame for a peer, if that still waits to be transmitted: neither
+    /// a frame nor a place in the window is needed then. `extend` is given its buffer and the
+    /// longest payload in bytes that the peer can receive; it returns the new length of the payload
+    /// as a Batch, or `None` if the message does not fit. Returns whether the message was added.
+    #[inline]
+    pub fn append(
+        &mut self,
+        peer: PeerId,
+        extend: impl FnOnce(&mut T, u16) -> Option<u16>,
+    ) -> bool {
+        let session = &mut self.sessions[peer.0 as usize];
+        // Only once the session is up is it known what the peer can receive.
+        if session.state != State::Established || session.failures > 0 {
+            return false;
+        }
+        let longest = session.peer.max_payload;
+        let Some(send) = &mut session.send else { return false };
+        let added = send.append(|buffer| extend(buffer, longest));
+        self.counters.messages_sent += u64::from(added);
+        added
     }
 
     /// Notes a STOP when the credit is used up, and its end.
     #[inline]
-    fn watch_credit(&mut self, now: Instant, peer: PeerId) {
-        let session = &mut self.sessions[peer.0 as usize];
-        if session.has_stopped(now) {
+    fn watch_credit(&mut self, peer: PeerId) {
+        if self.sessions[peer.0 as usize].has_stopped() {
             self.counters.stops += 1;
-            let at = session.deadline(&self.config);
-            self.arm(peer, at);
+            self.touch(peer);
         }
     }
 
@@ -198,8 +227,21 @@ impl<T, R> Protocol<T, R> {
         }
     }
 
+    /// Something began in a session that the next reading of the clock has to date.
     #[inline]
+    fn touch(&mut self, peer: PeerId) {
+        let session = self.session_mut(peer);
+        if !session.undated {
+            session.undated = true;
+            self.undated.push(peer);
+        }
+    }
+
+    /// A session has a deadline.
     fn arm(&mut self, peer: PeerId, at: Instant) {
+        if at == Instant::NEVER {
+            return;
+        }
         self.next_deadline = self.next_deadline.min(at);
         let session = self.session_mut(peer);
         if !session.timed {
@@ -208,12 +250,20 @@ impl<T, R> Protocol<T, R> {
         }
     }
 
+    /// A session came or went: the largest window of each is its part of the receive frames.
+    fn divide_credit(&mut self) {
+        let share = self.config.receive_frames / self.established.max(1);
+        self.share = share.clamp(1, self.config.receive_window.into());
+    }
+
     /// Ends a peer's session; its unacknowledged messages fail, in order.
     fn fail(&mut self, peer: PeerId, reason: Reason) {
-        let session = &mut self.sessions[peer.0 as usize];
-        if session.state == State::Established {
+        if self.session(peer).state == State::Established {
+            self.credit -= self.session(peer).receive.as_ref().map_or(0, |r| r.window());
             self.established -= 1;
+            self.divide_credit();
         }
+        let session = &mut self.sessions[peer.0 as usize];
         let discarded = &mut self.discarded;
         let before = discarded.len();
         session.end(|kept| discarded.push(kept));
@@ -245,7 +295,7 @@ impl<T, R> Protocol<T, R> {
 
     /// The next message to deliver. When the application is done with it, [`release`](Self::release)
     /// must be called, or the peer will be stopped for good.
-    #[inline]
+    #[inline(always)]
     pub fn poll_delivery(&mut self) -> Option<Delivery<R>> {
         pop(&mut self.deliveries)
     }
@@ -253,18 +303,29 @@ impl<T, R> Protocol<T, R> {
     /// The application is done with a delivered message: its buffer counts as credit again.
     #[inline]
     pub fn release(&mut self, peer: PeerId, epoch: Epoch) {
-        let share = self.config.receive_frames / self.established.max(1);
-        let most = share.clamp(1, self.config.receive_window.into());
         let session = &mut self.sessions[peer.0 as usize];
         if session.local != epoch {
             return;
         }
         if let Some(receive) = &mut session.receive {
-            receive.release(most);
+            self.credit = self.credit.wrapping_add_signed(receive.release(self.share));
             if receive.is_due(false) {
                 self.enqueue(peer);
             }
         }
+    }
+
+    /// Frames for which the peers hold or may be given credit: so many may arrive at once, and
+    /// control frames besides.
+    #[inline]
+    pub fn credit(&self) -> u32 {
+        self.credit
+    }
+
+    /// Transmit buffers that [`poll_acknowledged`](Self::poll_acknowledged) would return.
+    #[inline]
+    pub fn acknowledged(&self) -> usize {
+        self.acknowledged.len()
     }
 
     /// The next transmit buffer that is free because its message was acknowledged.
@@ -293,7 +354,8 @@ impl<T, R> Protocol<T, R> {
         self.discarded.pop()
     }
 
-    /// Makes every acknowledgement that waits for company due at once: the caller is about to sleep.
+    /// Makes every acknowledgement that waits for company due at once: the caller is about to sleep
+    /// and has just [told the time](Self::advance).
     pub fn acknowledge_all(&mut self) {
         for i in 0..self.timed.len() {
             let peer = self.timed[i];
@@ -305,15 +367,27 @@ impl<T, R> Protocol<T, R> {
         }
     }
 
-    /// No later than this, [`handle_timeout`](Self::handle_timeout) should be called.
+    /// No later than this, [`advance`](Self::advance) should be called again; what began after its
+    /// last call is not in this.
     #[inline]
     pub fn next_deadline(&self) -> Instant {
         self.next_deadline
     }
 
-    /// Does what the passing of time calls for. Cheap when nothing is due.
+    /// Tells the time and does what its passing calls for. Whatever began since the last call
+    /// began now, so timers are never early, and late by at most the time between two calls.
+    /// Cheap when nothing is due. Reading a clock costs more than most of what is done per frame: once
+    /// per some tens of frames or vain polls is enough, and before sleeping.
     #[inline]
-    pub fn handle_timeout(&mut self, now: Instant) {
+    pub fn advance(&mut self, now: Instant) {
+        self.now = now;
+        while let Some(peer) = self.undated.pop() {
+            let session = &mut self.sessions[peer.0 as usize];
+            session.undated = false;
+            session.date(now);
+            let at = session.deadline(&self.config);
+            self.arm(peer, at);
+        }
         if now >= self.next_deadline {
             self.expire(now);
         }
@@ -349,7 +423,7 @@ impl<T, R> Protocol<T, R> {
 
 /// Takes the first entry of a queue. An emptied queue begins at its front again: a short one then
 /// stays within a few cache lines instead of wandering through all of its memory.
-#[inline]
+#[inline(always)]
 fn pop<E>(queue: &mut VecDeque<E>) -> Option<E> {
     let entry = queue.pop_front()?;
     if queue.is_empty() {

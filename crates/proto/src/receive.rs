@@ -6,7 +6,7 @@
 //! application still occupy buffers, so they hold the credit back.
 
 use crate::Config;
-use crate::time::Instant;
+use crate::time::{Instant, Since};
 use gigae_wire::{AckReport, Discard, SeqNo};
 
 /// Frames of credit at the beginning of a session; grows with each frame received, so that the
@@ -35,7 +35,8 @@ pub(crate) struct ReceiveWindow<R> {
     latest: SeqNo,
     /// Frames received since the last acknowledgement went out.
     unacknowledged: u16,
-    acknowledge_by: Instant,
+    /// Since when.
+    waiting: Since,
     /// An acknowledgement should go out at once, ...
     urgent: bool,
     /// ... with a report, because something is missing.
@@ -62,37 +63,37 @@ impl<R> ReceiveWindow<R> {
             highest: first,
             latest: first,
             unacknowledged: 0,
-            acknowledge_by: Instant::NEVER,
+            waiting: Since::Never,
             urgent: false,
             gap: false,
         }
     }
 
-    /// Takes a data frame. In order, it is delivered with all that was kept behind it; out of
-    /// order, it is kept within the reorder window; else it is handed back with the reason.
+    /// Takes a data frame out of `buffer`. In order, it is delivered with all that was kept behind
+    /// it; out of order, it is kept within the reorder window; else it is left there.
     #[inline]
     pub(crate) fn take(
         &mut self,
         seq: SeqNo,
-        buffer: R,
+        buffer: &mut Option<R>,
         reorder_window: u16,
         deliver: impl FnMut(R),
-    ) -> Result<(), (Discard, R)> {
+    ) -> Result<(), Discard> {
         let ahead = seq.ahead_of(self.next);
         if ahead < 0 {
             self.urgent = true;
-            return Err((Discard::Duplicate, buffer));
+            return Err(Discard::Duplicate);
         }
         if !seq.is_before(self.granted) {
             self.urgent = true;
-            return Err((Discard::Window, buffer));
+            return Err(Discard::Window);
         }
         self.latest = seq;
-        if ahead == 0 {
-            self.in_order(buffer, deliver);
-            return Ok(());
+        if ahead > 0 {
+            return self.out_of_order(seq, ahead.cast_unsigned(), buffer, reorder_window);
         }
-        self.out_of_order(seq, ahead.cast_unsigned(), buffer, reorder_window)
+        self.in_order(buffer.take().expect("a data frame comes with its buffer"), deliver);
+        Ok(())
     }
 
     #[inline]
@@ -125,16 +126,16 @@ impl<R> ReceiveWindow<R> {
         &mut self,
         seq: SeqNo,
         ahead: u32,
-        buffer: R,
+        buffer: &mut Option<R>,
         reorder_window: u16,
-    ) -> Result<(), (Discard, R)> {
+    ) -> Result<(), Discard> {
         self.urgent = true;
         self.gap = true;
         if reorder_window == 0 {
-            return Err((Discard::OutOfOrder, buffer));
+            return Err(Discard::OutOfOrder);
         }
         if ahead > u32::from(reorder_window) {
-            return Err((Discard::Window, buffer));
+            return Err(Discard::Window);
         }
         if self.kept.is_empty() {
             // `ahead` reaches from 1 to the window itself: one slot more than the window would be
@@ -143,9 +144,9 @@ impl<R> ReceiveWindow<R> {
         }
         let at = seq.0 as usize & (self.kept.len() - 1);
         if self.kept[at].is_some() {
-            return Err((Discard::Duplicate, buffer));
+            return Err(Discard::Duplicate);
         }
-        self.kept[at] = Some(buffer);
+        self.kept[at] = buffer.take();
         self.kept_count += 1;
         if !seq.is_before(self.highest) {
             self.highest = seq + 1;
@@ -155,10 +156,13 @@ impl<R> ReceiveWindow<R> {
 
     /// The application is done with one delivered frame. `most` is the largest window that the
     /// endpoint's receive frames allow this peer now.
+    ///
+    /// Returns by how much the window has changed.
     #[inline]
-    pub(crate) fn release(&mut self, most: u32) {
+    pub(crate) fn release(&mut self, most: u32) -> i32 {
         self.held = self.held.saturating_sub(1);
-        self.window = (self.window + 1).min(most);
+        let before = self.window;
+        self.window = (before + 1).min(most);
         let edge = SeqNo(self.next.0.wrapping_sub(self.held)) + self.window;
         if self.granted.is_before(edge) {
             self.granted = edge;
@@ -169,16 +173,29 @@ impl<R> ReceiveWindow<R> {
         if left <= 0 || (untold >= self.window / 2 && left.cast_unsigned() <= self.window / 4) {
             self.urgent = true;
         }
+        self.window.cast_signed() - before.cast_signed()
     }
 
-    /// After a batch of frames: whether and when an acknowledgement is due.
+    /// Frames for which credit may be given beyond what is held.
     #[inline]
-    pub(crate) fn schedule(&mut self, every: u16, by: Instant) {
+    pub(crate) fn window(&self) -> u32 {
+        self.window
+    }
+
+    /// After a frame: whether an acknowledgement is due now or later.
+    #[inline]
+    pub(crate) fn schedule(&mut self, every: u16) {
         if self.unacknowledged >= every {
             self.urgent = true;
-        } else if self.unacknowledged > 0 && self.acknowledge_by == Instant::NEVER {
-            self.acknowledge_by = by;
+        } else if self.unacknowledged > 0 {
+            self.waiting.start();
         }
+    }
+
+    /// The clock was read.
+    #[inline]
+    pub(crate) fn date(&mut self, now: Instant) {
+        self.waiting.date(now);
     }
 
     /// The peer asked for an acknowledgement.
@@ -194,8 +211,8 @@ impl<R> ReceiveWindow<R> {
 
     /// When an acknowledgement must go out even if no message carries it.
     #[inline]
-    pub(crate) fn acknowledge_by(&self) -> Instant {
-        self.acknowledge_by
+    pub(crate) fn acknowledge_by(&self, delay: u64) -> Instant {
+        self.waiting.after(delay)
     }
 
     /// Whether an acknowledgement should go out at once; `idle` says that nothing else will carry
@@ -217,7 +234,7 @@ impl<R> ReceiveWindow<R> {
     pub(crate) fn fields(&mut self, is_ack: bool) -> (SeqNo, u16) {
         self.told = self.granted;
         self.unacknowledged = 0;
-        self.acknowledge_by = Instant::NEVER;
+        self.waiting = Since::Never;
         if is_ack || !self.gap {
             self.urgent = false;
         }
@@ -266,7 +283,7 @@ mod tests {
     fn take(w: &mut ReceiveWindow<u32>, offset: u32, reorder: u16) -> (Vec<u32>, Option<Discard>) {
         let mut out = Vec::new();
         let seq = SeqNo(u32::MAX - 2) + offset;
-        let refused = w.take(seq, offset, reorder, |r| out.push(r)).err().map(|(why, _)| why);
+        let refused = w.take(seq, &mut Some(offset), reorder, |r| out.push(r)).err();
         (out, refused)
     }
 
@@ -321,10 +338,10 @@ mod tests {
         let config = Config { receive_window: 4, ..Config::default() };
         let mut w = ReceiveWindow::new(SeqNo(0), &config);
         for i in 0..4 {
-            assert!(w.take(SeqNo(i), i, 8, |_| ()).is_ok());
+            assert!(w.take(SeqNo(i), &mut Some(i), 8, |_| ()).is_ok());
         }
         assert_eq!(w.fields(true), (SeqNo(4), 0), "STOP");
-        assert_eq!(w.take(SeqNo(4), 4, 8, |_| ()).unwrap_err().0, Discard::Window);
+        assert_eq!(w.take(SeqNo(4), &mut Some(4), 8, |_| ()), Err(Discard::Window));
         w.fields(true);
         assert!(!w.is_due(true));
         w.release(4);

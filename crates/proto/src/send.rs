@@ -11,7 +11,7 @@
 //! and repeats, selective repeat and go-back-N alike. It knows nothing of peers or headers.
 
 use crate::rtt::Rtt;
-use crate::time::Instant;
+use crate::time::{Instant, Since};
 use gigae_wire::{AckReport, Discard, SeqNo};
 use std::collections::VecDeque;
 
@@ -47,10 +47,23 @@ struct Slot<T> {
     state: State,
     /// Sent more than once: its acknowledgement says nothing about the round-trip time.
     repeated: bool,
+    /// Carries several messages.
+    batch: bool,
     len: u16,
     /// Number of its latest transmission.
     transmission: u32,
+    /// The clock's last reading before that.
     sent_at: Instant,
+}
+
+/// The round trip that is being timed: one at a time, as in RFC 6298.
+#[derive(Clone, Copy, Debug)]
+enum Sample {
+    None,
+    /// Of this frame, sent once.
+    Running(SeqNo, Since),
+    /// Begun at this moment; it ends with the next reading of the clock.
+    Ended(Instant),
 }
 
 /// See the module's description.
@@ -74,14 +87,17 @@ pub(crate) struct SendWindow<T> {
     next_transmission: u32,
     /// Latest transmission known to have arrived.
     arrived: u32,
+    /// Since when the oldest frame has been unacknowledged: since its transmission or since the one
+    /// before it was acknowledged (RFC 6298 §5.3).
+    waiting: Since,
+    sample: Sample,
 }
 
 /// What [`SendWindow::transmit`] chose.
 pub(crate) struct Outgoing {
     pub(crate) seq: SeqNo,
     pub(crate) repeated: bool,
-    /// No older frame is unacknowledged: its deadline is the session's.
-    pub(crate) oldest: bool,
+    pub(crate) batch: bool,
 }
 
 impl<T> SendWindow<T> {
@@ -90,6 +106,7 @@ impl<T> SendWindow<T> {
             token: None,
             state: State::Queued,
             repeated: false,
+            batch: false,
             len: 0,
             transmission: 0,
             sent_at: Instant(0),
@@ -108,6 +125,8 @@ impl<T> SendWindow<T> {
             recovery: first,
             next_transmission: 1,
             arrived: 0,
+            waiting: Since::Never,
+            sample: Sample::None,
         };
         window.restart(first);
         window
@@ -128,6 +147,8 @@ impl<T> SendWindow<T> {
         self.recovery = first;
         self.next_transmission = 1;
         self.arrived = 0;
+        self.waiting = Since::Never;
+        self.sample = Sample::None;
     }
 
     fn capacity(&self) -> u32 {
@@ -173,11 +194,6 @@ impl<T> SendWindow<T> {
         self.slots.iter().filter(|s| s.token.is_some()).map(|s| s.len).max().unwrap_or(0)
     }
 
-    /// When the oldest frame in flight was sent.
-    pub(crate) fn oldest_sent_at(&self) -> Instant {
-        self.slots[self.base.0 as usize & (self.slots.len() - 1)].sent_at
-    }
-
     /// Admits a message, or hands it back when the window is full.
     #[inline]
     pub(crate) fn push(&mut self, token: T, len: u16) -> Result<(), T> {
@@ -189,9 +205,25 @@ impl<T> SendWindow<T> {
         slot.token = Some(token);
         slot.state = State::Queued;
         slot.repeated = false;
+        slot.batch = false;
         slot.len = len;
         self.next += 1;
         Ok(())
+    }
+
+    /// Lets `extend` add a message to the last frame, if that was never transmitted. It is given the
+    /// buffer and returns the frame's new length, or `None` if the message does not fit.
+    #[inline]
+    pub(crate) fn append(&mut self, extend: impl FnOnce(&mut T) -> Option<u16>) -> bool {
+        if self.sent == self.next {
+            return false;
+        }
+        let last = SeqNo(self.next.0.wrapping_sub(1));
+        let slot = self.slot(last);
+        let Some(len) = slot.token.as_mut().and_then(extend) else { return false };
+        slot.len = len;
+        slot.batch = true;
+        true
     }
 
     /// Raises the limit of the credit; it never goes back.
@@ -210,8 +242,8 @@ impl<T> SendWindow<T> {
             && (self.lost > 0 || (self.sent != self.next && self.sent.is_before(self.limit)))
     }
 
-    /// The frame to transmit when [`can_transmit`](Self::can_transmit), marked as in flight from
-    /// `now` on: first what is lost, then what is new.
+    /// The frame to transmit when [`can_transmit`](Self::can_transmit), marked as in flight: first
+    /// what is lost, then what is new. `now` is the clock's last reading.
     #[inline]
     pub(crate) fn transmit(&mut self, now: Instant) -> Outgoing {
         let seq = if self.lost > 0 {
@@ -230,7 +262,44 @@ impl<T> SendWindow<T> {
         slot.repeated |= repeated;
         slot.transmission = transmission;
         slot.sent_at = now;
-        Outgoing { seq, repeated, oldest: seq == self.base }
+        let batch = slot.batch;
+        if seq == self.base {
+            self.waiting = Since::Next;
+        }
+        match self.sample {
+            Sample::None if !repeated => self.sample = Sample::Running(seq, Since::Next),
+            Sample::Running(timed, _) if timed == seq => self.sample = Sample::None,
+            _ => {}
+        }
+        Outgoing { seq, repeated, batch }
+    }
+
+    /// The clock was read.
+    #[inline]
+    pub(crate) fn date(&mut self, now: Instant, rtt: &mut Rtt) {
+        self.waiting.date(now);
+        match &mut self.sample {
+            Sample::None => {}
+            Sample::Running(_, since) => since.date(now),
+            Sample::Ended(began) => {
+                rtt.sample(now.nanos_since(*began));
+                self.sample = Sample::None;
+            }
+        }
+    }
+
+    /// A frame has arrived, perhaps the one that is being timed. One that came back before the clock
+    /// was read even once says nothing.
+    #[inline]
+    fn end_sample(&mut self, arrived: impl Fn(SeqNo) -> bool) {
+        if let Sample::Running(seq, since) = self.sample
+            && arrived(seq)
+        {
+            self.sample = match since {
+                Since::At(began) => Sample::Ended(began),
+                Since::Never | Since::Next => Sample::None,
+            };
+        }
     }
 
     /// The buffer of a message within the window.
@@ -253,7 +322,6 @@ impl<T> SendWindow<T> {
     #[inline]
     pub(crate) fn acknowledge(
         &mut self,
-        now: Instant,
         ack: SeqNo,
         rtt: &mut Rtt,
         done: &mut VecDeque<T>,
@@ -265,23 +333,18 @@ impl<T> SendWindow<T> {
             return Ok(0);
         }
         let count = ack.ahead_of(self.base).cast_unsigned();
-        let mut sample = None;
         while self.base != ack {
             let base = self.base;
             let slot = self.slot(base);
             let token = slot.token.take().expect("a slot within the window holds its message");
             let (state, transmission) = (slot.state, slot.transmission);
-            if !slot.repeated && state == State::Flying {
-                sample = Some(slot.sent_at);
-            }
             done.push_back(token);
             self.leave(state);
             self.arrive(transmission);
             self.base += 1;
         }
-        if let Some(sent_at) = sample {
-            rtt.sample(now.nanos_since(sent_at));
-        }
+        self.end_sample(|timed| timed.is_before(ack));
+        self.waiting = if self.awaits_answer() { Since::Next } else { Since::Never };
         rtt.progress();
         self.grow(count);
         Ok(count)
@@ -308,6 +371,7 @@ impl<T> SendWindow<T> {
             if state != State::Held {
                 self.leave(state);
                 self.arrive(transmission);
+                self.end_sample(|timed| timed == seq);
             }
         }
         let reordering = if keeps { REORDERING } else { self.dropped(now, report.latest, rtt) };
@@ -353,7 +417,8 @@ impl<T> SendWindow<T> {
 
     /// The retransmission timeout fired: the oldest frame goes again, as a question to the receiver
     /// what else is missing; if that is not answered either, or `all`, everything goes again.
-    pub(crate) fn time_out(&mut self, all: bool) {
+    pub(crate) fn time_out(&mut self, now: Instant, all: bool) {
+        self.waiting = Since::At(now);
         let end = if all { self.sent } else { self.base + 1 };
         let mut seq = self.base;
         while seq != end {
@@ -382,6 +447,8 @@ impl<T> SendWindow<T> {
         self.sent = self.next;
         self.flying = 0;
         self.lost = 0;
+        self.waiting = Since::Never;
+        self.sample = Sample::None;
         let mask = self.slots.len() - 1;
         let slots = &mut self.slots;
         (0..count).filter_map(move |i| slots[(base + i).0 as usize & mask].token.take())
@@ -420,9 +487,9 @@ impl<T> SendWindow<T> {
         }
     }
 
-    /// Time until the oldest frame is overdue, counted from its transmission.
+    /// When the oldest frame is overdue.
     #[inline]
     pub(crate) fn deadline(&self, timeout: u64) -> Instant {
-        if self.awaits_answer() { self.oldest_sent_at().after(timeout) } else { Instant::NEVER }
+        self.waiting.after(timeout)
     }
 }

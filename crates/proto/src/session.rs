@@ -4,7 +4,7 @@
 use crate::receive::{ReceiveWindow, initial_credit};
 use crate::rtt::Rtt;
 use crate::send::SendWindow;
-use crate::time::Instant;
+use crate::time::{Instant, Since, nanos};
 use crate::{Config, Counters, PeerKey};
 use gigae_wire::{AckReport, Epoch, Flags, Header, Hello, Kind, SeqNo};
 use std::fmt;
@@ -103,9 +103,10 @@ pub(crate) struct Session<T, R> {
     pub(crate) receive: Option<Box<ReceiveWindow<R>>>,
     pub(crate) rtt: Rtt,
     /// Since when the peer has owed us an answer.
-    pub(crate) waiting_since: Option<Instant>,
-    /// While stopped: when to ask whether a GO was lost, and the wait after that.
-    pub(crate) probe: Option<(Instant, u64)>,
+    pub(crate) waiting: Since,
+    /// While stopped: since when, or since the last probe, and the wait until the next one, which
+    /// asks whether a GO was lost.
+    pub(crate) probe: Option<(Since, u64)>,
     pub(crate) probe_due: bool,
     /// Failed messages that the application has not taken yet.
     pub(crate) failures: u32,
@@ -113,6 +114,8 @@ pub(crate) struct Session<T, R> {
     pub(crate) queued: bool,
     /// In the list of sessions with a deadline.
     pub(crate) timed: bool,
+    /// In the list of sessions where something began since the last reading of the clock.
+    pub(crate) undated: bool,
 }
 
 impl<T, R> Session<T, R> {
@@ -128,12 +131,13 @@ impl<T, R> Session<T, R> {
             send: None,
             receive: None,
             rtt: Rtt::new(config),
-            waiting_since: None,
+            waiting: Since::Never,
             probe: None,
             probe_due: false,
             failures: 0,
             queued: false,
             timed: false,
+            undated: false,
         }
     }
 
@@ -142,7 +146,7 @@ impl<T, R> Session<T, R> {
         self.local = self.pending.map_or_else(fresh, |p| p.local);
         self.remote = Epoch::UNKNOWN;
         self.state = State::Proposing { due: true, next_at: now, interval: HELLO_INTERVAL };
-        self.waiting_since = Some(now);
+        self.waiting = Since::Next;
         self.open_send(window);
     }
 
@@ -168,7 +172,7 @@ impl<T, R> Session<T, R> {
         self.pending = None;
         self.state = State::Established;
         self.rtt = Rtt::new(config);
-        self.waiting_since = None;
+        self.waiting = Since::Never;
         self.receive = Some(Box::new(ReceiveWindow::new(with.remote.first_seq(), config)));
     }
 
@@ -177,7 +181,7 @@ impl<T, R> Session<T, R> {
     pub(crate) fn end(&mut self, mut kept: impl FnMut(R)) {
         self.state = State::Idle;
         self.remote = Epoch::UNKNOWN;
-        self.waiting_since = None;
+        self.waiting = Since::Never;
         self.probe = None;
         self.probe_due = false;
         if let Some(mut receive) = self.receive.take() {
@@ -267,33 +271,46 @@ impl<T, R> Session<T, R> {
 
     /// After transmitting: an answer is owed from now on.
     #[inline]
-    pub(crate) fn transmitted(&mut self, now: Instant) {
+    pub(crate) fn transmitted(&mut self) {
         if self.send.as_ref().is_some_and(|s| s.awaits_answer()) {
-            self.waiting_since.get_or_insert(now);
+            self.waiting.start();
         }
     }
 
     /// A valid frame of this session came: the peer is there. `progress` says that it acknowledged
     /// something.
     #[inline]
-    pub(crate) fn heard(&mut self, now: Instant, progress: bool) {
+    pub(crate) fn heard(&mut self, progress: bool) {
         if !self.send.as_ref().is_some_and(|s| s.awaits_answer()) {
-            self.waiting_since = None;
+            self.waiting = Since::Never;
         } else if progress {
-            self.waiting_since = Some(now);
+            self.waiting = Since::Next;
+        }
+    }
+
+    /// The clock was read: whatever began since the last reading began now.
+    pub(crate) fn date(&mut self, now: Instant) {
+        self.waiting.date(now);
+        if let Some((since, _)) = &mut self.probe {
+            since.date(now);
+        }
+        if let Some(send) = &mut self.send {
+            send.date(now, &mut self.rtt);
+        }
+        if let Some(receive) = &mut self.receive {
+            receive.date(now);
         }
     }
 
     /// Whether the peer's credit has just stopped us; if so, the first probe is scheduled, in case
     /// its GO is lost.
     #[inline]
-    pub(crate) fn has_stopped(&mut self, now: Instant) -> bool {
+    pub(crate) fn has_stopped(&mut self) -> bool {
         let stopped =
             self.state == State::Established && self.send.as_ref().is_some_and(|s| s.is_stopped());
         match (stopped, self.probe) {
             (true, None) => {
-                let wait = self.rtt.timeout();
-                self.probe = Some((now.after(wait), wait));
+                self.probe = Some((Since::Next, self.rtt.timeout()));
                 true
             }
             (false, Some(_)) => {
@@ -307,15 +324,18 @@ impl<T, R> Session<T, R> {
 
     /// The next moment at which something must happen by itself.
     pub(crate) fn deadline(&self, config: &Config) -> Instant {
-        let lost = self.waiting_since.map_or(Instant::NEVER, |t| t + config.peer_timeout);
+        let lost = self.waiting.after(nanos(config.peer_timeout));
         let own = match self.state {
             State::Idle => return Instant::NEVER,
             State::Proposing { next_at, .. } => next_at,
             State::Established => {
                 let timeout = self.rtt.timeout();
                 let resend = self.send.as_ref().map_or(Instant::NEVER, |s| s.deadline(timeout));
-                let ack = self.receive.as_ref().map_or(Instant::NEVER, |r| r.acknowledge_by());
-                let probe = self.probe.map_or(Instant::NEVER, |(at, _)| at);
+                let ack = self
+                    .receive
+                    .as_ref()
+                    .map_or(Instant::NEVER, |r| r.acknowledge_by(nanos(config.ack_delay)));
+                let probe = self.probe.map_or(Instant::NEVER, |(since, wait)| since.after(wait));
                 resend.min(ack).min(probe)
             }
         };
@@ -329,27 +349,30 @@ impl<T, R> Session<T, R> {
         config: &Config,
         counters: &mut Counters,
     ) -> bool {
-        if self.waiting_since.is_some_and(|t| now >= t + config.peer_timeout) {
+        if now >= self.waiting.after(nanos(config.peer_timeout)) {
             return true;
         }
         if let State::Proposing { due, next_at, .. } = &mut self.state {
             *due |= now >= *next_at;
             return false;
         }
-        if let Some(receive) = self.receive.as_mut().filter(|r| now >= r.acknowledge_by()) {
+        let delay = nanos(config.ack_delay);
+        if let Some(receive) = self.receive.as_mut().filter(|r| now >= r.acknowledge_by(delay)) {
             receive.ask();
         }
-        if let Some((at, wait)) = self.probe.as_mut().filter(|(at, _)| now >= *at) {
+        if let Some((since, wait)) = self.probe.as_mut().filter(|p| now >= p.0.after(p.1)) {
             *wait = (*wait * 2).min(LONGEST_INTERVAL);
-            *at = now.after(*wait);
+            *since = Since::At(now);
             self.probe_due = true;
-            self.waiting_since.get_or_insert(now);
+            if self.waiting == Since::Never {
+                self.waiting = Since::At(now);
+            }
         }
         if let Some(send) = &mut self.send {
             let timeout = self.rtt.timeout();
             if now >= send.deadline(timeout) {
                 counters.timeouts += 1;
-                send.time_out(self.rtt.timeouts() >= QUESTIONS);
+                send.time_out(now, self.rtt.timeouts() >= QUESTIONS);
                 self.rtt.back_off();
             }
         }

@@ -30,6 +30,48 @@ impl Instant {
     }
 }
 
+/// When something began that must not take for ever.
+///
+/// The clock is read now and then and not for every frame, so what begins between two readings is
+/// dated by the later one. A timer is therefore never early, and late by no more than the time
+/// between two readings; a program that computed for a second before it sent is not late already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Since {
+    /// Nothing is going on.
+    Never,
+    /// From the next reading of the clock on.
+    Next,
+    /// From this moment on.
+    At(Instant),
+}
+
+impl Since {
+    /// Begins, unless it has begun.
+    #[inline]
+    pub(crate) fn start(&mut self) {
+        if *self == Self::Never {
+            *self = Self::Next;
+        }
+    }
+
+    /// The clock was read.
+    #[inline]
+    pub(crate) fn date(&mut self, now: Instant) {
+        if *self == Self::Next {
+            *self = Self::At(now);
+        }
+    }
+
+    /// So many nanoseconds after the beginning; [`Instant::NEVER`] while that has no date.
+    #[inline]
+    pub(crate) fn after(self, nanos: u64) -> Instant {
+        match self {
+            Self::At(at) => at.after(nanos),
+            Self::Never | Self::Next => Instant::NEVER,
+        }
+    }
+}
+
 /// A duration in nanoseconds; more than 584 years are as many.
 #[inline]
 pub(crate) fn nanos(duration: Duration) -> u64 {

@@ -1,7 +1,7 @@
 //! What goes into a [`crate::Protocol`] and what comes out.
 
 use crate::Reason;
-use gigae_wire::{Discard, Epoch, Header, NodeAddr};
+use gigae_wire::{Epoch, Header, NodeAddr};
 
 /// Who a peer is: an endpoint on a node, on one channel. Each has a session of its own, so that
 /// channels do not wait for each other.
@@ -68,17 +68,6 @@ pub struct Failure<T> {
     pub reason: Reason,
     /// Its buffer.
     pub buffer: T,
-}
-
-/// What became of a received frame's buffer.
-#[derive(Debug)]
-pub enum Handled<R> {
-    /// It is kept and comes out by [`Protocol::poll_delivery`](crate::Protocol::poll_delivery) or [`Protocol::poll_discarded`](crate::Protocol::poll_discarded).
-    Kept,
-    /// A control frame was taken in; the buffer is free.
-    Done(R),
-    /// The frame was not accepted (and counted); the buffer is free.
-    Discarded(Discard, R),
 }
 
 /// A message was not admitted; its buffer comes back.

@@ -172,10 +172,10 @@ fn channels_do_not_wait_for_each_other() {
         w.send(0, 1, &[i]);
     }
     w.run(Duration::from_millis(10));
-    let (node, now) = (w.nodes[1].mac.into(), w.now());
+    let node = w.nodes[1].mac.into();
     let other = gigae_proto::PeerKey { node, port: 0, channel: 200 };
     let peer = w.nodes[0].proto.peer(other).unwrap();
-    w.nodes[0].proto.send(now, peer, 5, b"other".to_vec()).unwrap();
+    w.nodes[0].proto.send(peer, 5, b"other".to_vec()).unwrap();
     w.run(Duration::from_millis(10));
     assert_eq!(w.nodes[1].holding.len(), 65);
 }
@@ -243,4 +243,25 @@ fn many_to_one_shares_the_receiver_and_loses_nothing() {
             got.eq((0..300u32).map(u32::to_be_bytes).collect::<Vec<_>>().iter().map(|b| &b[..]))
         );
     }
+}
+
+#[test]
+fn a_peer_gets_the_credit_of_one_that_has_left() {
+    let config = Config { receive_frames: 64, receive_window: 64, ..Config::default() };
+    let mut w = World::new(3, 1, quiet(), &config);
+    for from in [1, 2] {
+        w.send(from, 0, b"here");
+    }
+    w.run(Duration::from_millis(1));
+    let exchange = |w: &mut World| {
+        for i in 0..100 {
+            w.send(1, 0, &[i]);
+            w.run(micros(100));
+        }
+        w.nodes[0].sent.last().expect("acknowledgements").credit
+    };
+    assert_eq!(exchange(&mut w), 32, "two share what there is");
+    w.nodes[2].proto.close();
+    w.run(Duration::from_millis(1));
+    assert_eq!(exchange(&mut w), 64);
 }

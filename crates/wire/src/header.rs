@@ -1,5 +1,6 @@
 //! The GigaE header and the payloads of control frames (`PROTOCOL.md` §1 and §2).
 
+use crate::crc::{self, crc32c};
 use crate::{Epoch, SeqNo};
 use core::fmt;
 
@@ -23,9 +24,17 @@ pub enum Kind {
     HelloAck = 4,
     /// Says that the session meant by `dst_epoch` does not exist (any more).
     Reset = 5,
+    /// Several messages, see [`crate::batch`]; takes one sequence number.
+    Batch = 6,
 }
 
 impl Kind {
+    /// Whether the frame carries messages and so has a place in the order.
+    #[inline]
+    pub const fn is_data(self) -> bool {
+        matches!(self, Self::Data | Self::Batch)
+    }
+
     const fn from_bits(bits: u8) -> Option<Self> {
         Some(match bits {
             1 => Self::Data,
@@ -33,6 +42,7 @@ impl Kind {
             3 => Self::Hello,
             4 => Self::HelloAck,
             5 => Self::Reset,
+            6 => Self::Batch,
             _ => return None,
         })
     }
@@ -48,11 +58,19 @@ impl Flags {
     /// The sender asks for an acknowledgement at once: its window or the peer's credit is used up,
     /// or it probes whether a GO was lost.
     pub const ASK: Self = Self(1);
+    /// The CRC covers the header alone.
+    pub const HEADER_ONLY: Self = Self(2);
 
     /// Whether all marks of `other` are set.
     #[inline]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
+    }
+
+    /// How many of a frame's bytes the CRC covers, its own place included.
+    #[inline]
+    const fn covered(self, frame: usize) -> usize {
+        if self.has(Self::HEADER_ONLY) { HEADER_LEN } else { frame }
     }
 
     /// Both sets of marks.
@@ -140,15 +158,10 @@ impl fmt::Display for Discard {
 
 impl core::error::Error for Discard {}
 
-/// CRC32C of some bytes, by the processor's carry-less multiplication where it has one.
-#[inline]
-fn crc32c(bytes: &[u8]) -> u32 {
-    crc_fast::crc32_iscsi(bytes)
-}
-
 impl Header {
     /// Writes the header into the first [`HEADER_LEN`] bytes of `frame`, whose remaining bytes are
-    /// the payload, and seals both with CRC32C (Castagnoli polynomial, as in RFC 3720 §12.1).
+    /// the payload, and seals both with CRC32C (Castagnoli polynomial, as in RFC 3720 §12.1), or the
+    /// header alone where the flags say so.
     ///
     /// Reads the payload once for the checksum; copies nothing.
     ///
@@ -157,20 +170,27 @@ impl Header {
     #[inline]
     pub fn seal(&self, frame: &mut [u8]) {
         let length = u16::try_from(frame.len() - HEADER_LEN).expect("payload over 65,535 bytes");
-        let h: &mut [u8; HEADER_LEN] = frame.first_chunk_mut().expect("frame shorter than header");
-        h[4] = VERSION << 4 | self.kind as u8;
-        h[5] = self.channel;
-        h[6..8].copy_from_slice(&length.to_be_bytes());
-        h[8..10].copy_from_slice(&self.src_port.to_be_bytes());
-        h[10..12].copy_from_slice(&self.dst_port.to_be_bytes());
-        h[12..16].copy_from_slice(&self.src_epoch.0.to_be_bytes());
-        h[16..20].copy_from_slice(&self.dst_epoch.0.to_be_bytes());
-        h[20..24].copy_from_slice(&self.seq.0.to_be_bytes());
-        h[24..28].copy_from_slice(&self.ack.0.to_be_bytes());
-        h[28..30].copy_from_slice(&self.credit.to_be_bytes());
-        h[30..32].copy_from_slice(&self.flags.0.to_be_bytes());
-        let crc = crc32c(&frame[4..]);
+        let words = self.words(length);
+        let (places, _) = frame.as_chunks_mut();
+        for (place, word) in places.iter_mut().zip(words) {
+            *place = word.to_be_bytes();
+        }
+        let crc = crc::of_new_frame(&words, &frame[..self.flags.covered(frame.len())]);
         frame[..4].copy_from_slice(&crc.to_be_bytes());
+    }
+
+    /// The 32 bytes of the header as four words, the place of the CRC zero.
+    #[inline]
+    const fn words(&self, length: u16) -> [u64; HEADER_LEN / 8] {
+        let kind = VERSION << 4 | self.kind as u8;
+        let ports = (self.src_port as u32) << 16 | self.dst_port as u32;
+        let last = (self.credit as u32) << 16 | self.flags.0 as u32;
+        [
+            (kind as u64) << 24 | (self.channel as u64) << 16 | length as u64,
+            (ports as u64) << 32 | self.src_epoch.0 as u64,
+            (self.dst_epoch.0 as u64) << 32 | self.seq.0 as u64,
+            (self.ack.0 as u64) << 32 | last as u64,
+        ]
     }
 
     /// Reads a sealed frame: the header and its payload, in place. Bytes after the stated length
@@ -183,9 +203,9 @@ impl Header {
         }
         let u16_at = |i: usize| u16::from_be_bytes([h[i], h[i + 1]]);
         let u32_at = |i: usize| u32::from_be_bytes([h[i], h[i + 1], h[i + 2], h[i + 3]]);
-        let end = HEADER_LEN + usize::from(u16_at(6));
-        let sealed = frame.get(4..end).ok_or(Discard::Short)?;
-        if crc32c(sealed) != u32_at(0) {
+        let frame = frame.get(..HEADER_LEN + usize::from(u16_at(6))).ok_or(Discard::Short)?;
+        let flags = Flags(u16_at(30));
+        if crc32c(&frame[4..flags.covered(frame.len())]) != u32_at(0) {
             return Err(Discard::Checksum);
         }
         let header = Self {
@@ -198,9 +218,9 @@ impl Header {
             seq: SeqNo(u32_at(20)),
             ack: SeqNo(u32_at(24)),
             credit: u16_at(28),
-            flags: Flags(u16_at(30)),
+            flags,
         };
-        Ok((header, &frame[HEADER_LEN..end]))
+        Ok((header, &frame[HEADER_LEN..]))
     }
 }
 
@@ -273,7 +293,6 @@ impl<'a> AckReport<'a> {
 
 #[cfg(test)]
 mod tests {
-    extern crate std;
     use super::*;
     use proptest::prelude::*;
     use std::vec;
@@ -315,12 +334,6 @@ mod tests {
         assert_eq!(frame[..4], crc32c(&frame[4..]).to_be_bytes());
     }
 
-    /// RFC 3720 §B.4: CRC32C of 32 zero bytes.
-    #[test]
-    fn the_checksum_is_castagnolis() {
-        assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);
-    }
-
     #[test]
     fn padding_after_the_stated_length_is_ignored() {
         let mut frame = sealed(sample(), b"eight by");
@@ -333,6 +346,19 @@ mod tests {
         let mut frame = sealed(sample(), b"");
         frame[4] = 2 << 4 | 1;
         assert_eq!(Header::parse(&frame), Err(Discard::Version(2)));
+    }
+
+    #[test]
+    fn a_crc_of_the_header_alone_leaves_the_payload_open_and_no_field() {
+        let header = Header { flags: Flags::HEADER_ONLY, ..sample() };
+        let mut frame = sealed(header, b"payload");
+        frame[HEADER_LEN] ^= 1;
+        assert_eq!(Header::parse(&frame), Ok((header, &b"qayload"[..])));
+        for bit in 0..HEADER_LEN * 8 {
+            let mut frame = sealed(header, b"payload");
+            frame[bit / 8] ^= 1 << (bit % 8);
+            assert!(Header::parse(&frame).is_err(), "bit {bit}");
+        }
     }
 
     #[test]
@@ -357,13 +383,13 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_sealed_is_parsed_back(
-            kind in 1u8..=5, channel: u8, ports: (u16, u16), epochs: (u32, u32),
+            kind in 1u8..=6, channel: u8, ports: (u16, u16), epochs: (u32, u32),
             seq: u32, ack: u32, credit: u16, flags: u16, payload in prop::collection::vec(any::<u8>(), 0..1500),
         ) {
             let header = Header {
                 kind: Kind::from_bits(kind).unwrap(), channel, src_port: ports.0, dst_port: ports.1,
                 src_epoch: Epoch(epochs.0), dst_epoch: Epoch(epochs.1), seq: SeqNo(seq), ack: SeqNo(ack),
-                credit, flags: Flags(flags),
+                credit, flags: Flags(flags & !2),
             };
             let frame = sealed(header, &payload);
             prop_assert_eq!(Header::parse(&frame), Ok((header, &payload[..])));

@@ -25,7 +25,11 @@ const MAX_FRAMES: usize = 1 << 16;
 /// for the lock under which all interfaces are changed: milliseconds, but a second while many
 /// namespaces are being removed. A queue in use is refused without this wait, since its owner's
 /// program is seen before.
-const QUEUE_FREE_WITHIN: Duration = Duration::from_secs(5);
+const QUEUE_FREE_WITHIN: Duration = Duration::from_secs(10);
+
+/// A program goes with the last copy of its link's descriptor, and a process that another thread has
+/// just forked has copies until it begins its own program: milliseconds on a busy machine.
+const PROGRAM_GONE_WITHIN: Duration = Duration::from_millis(300);
 
 /// Completions come with the driver's coalescing, milliseconds at most; this long only if never.
 const COMPLETE_WITHIN: Duration = Duration::from_millis(500);
@@ -169,6 +173,7 @@ fn attempt(config: &XdpConfig, mode: Mode, hardware: bool) -> Result<XdpLink, Re
         .map_err(|e| refused("steering frames to the socket", e))?;
     classifies(&mut link, config)?;
     link.busy = busy_poll(&link, config.busy_poll, hardware && native)?;
+    link.must_poll |= link.busy;
     if link.interface.has_carrier() {
         transmits(&mut link, config)?;
     }
@@ -179,11 +184,16 @@ fn attempt(config: &XdpConfig, mode: Mode, hardware: bool) -> Result<XdpLink, Re
 fn assemble(config: &XdpConfig, mode: Mode, interface: Interface) -> Result<XdpLink, Refusal> {
     let tx = config.tx_frames.clamp(1, MAX_FRAMES) as u32;
     let rx = config.rx_frames.clamp(1, MAX_FRAMES) as u32;
-    let umem = Umem::new(tx, rx)
-        .map_err(|source| OpenError::Io { what: "allocating frame memory", source })?;
+    let what = match config.huge_pages {
+        true => "allocating frame memory in huge pages (see /proc/sys/vm/nr_hugepages)",
+        false => "allocating frame memory",
+    };
+    let mut umem =
+        Umem::new(tx, rx, config.huge_pages).map_err(|source| OpenError::Io { what, source })?;
+    umem.provide(config.rx_ready);
     let mut socket =
         XskSocket::open(&umem.arena, CHUNK, RingSizes::new(tx, rx)).map_err(opening)?;
-    for address in umem.rx_addresses() {
+    while let Some(address) = umem.missing() {
         socket.fill.push(address);
     }
     socket.fill.publish();
@@ -207,6 +217,7 @@ fn assemble(config: &XdpConfig, mode: Mode, interface: Interface) -> Result<XdpL
         counters: Counters::default(),
         rx_invalid: 0,
         busy: false,
+        must_poll: mode == Mode::XdpZeroCopy,
         need_wakeup: config.need_wakeup,
         empty_polls: 0,
     })
@@ -262,6 +273,7 @@ fn attaching(error: io::Error, link: &XdpLink, config: &XdpConfig) -> Refusal {
 /// Fails when a program is attached to the interface already, ours or another.
 fn refuse_other_programs(interface: &Interface, queue: u32) -> Result<(), OpenError> {
     let name = || interface.name.clone();
+    let _ = within(PROGRAM_GONE_WITHIN, || attached::program(interface.index).is_none());
     match attached::program(interface.index) {
         None => Ok(()),
         Some(id) if program::is_ours(id) => Err(OpenError::QueueBusy { interface: name(), queue }),

@@ -6,6 +6,9 @@
 //!
 //! The halves never mix, so a flood of received frames cannot take the memory to send with, nor
 //! the other way round. Addresses from the kernel are checked before a token is made of them.
+//!
+//! Of the receive chunks only as many are with the kernel as are asked for; the rest lie on a
+//! stack, so that the chunk used last, which a cache may still hold, is the next to be used.
 
 use gigae_link::{Arena, RxFrame, TxBook, TxFrame};
 use std::io;
@@ -23,32 +26,75 @@ const HEADROOM: usize = 256;
 /// Longest frame in bytes that fits one chunk when it is received.
 pub(crate) const LONGEST: usize = CHUNK - HEADROOM;
 
+/// Who has a receive chunk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Holder {
+    Nobody,
+    Kernel,
+    /// Whoever has its token.
+    Lent,
+}
+
 /// Memory and bookkeeping of all frames of a link.
 pub(crate) struct Umem {
     pub(crate) arena: Arc<Arena>,
     /// Holds on the transmit chunks.
     pub(crate) book: TxBook,
     tx_chunks: usize,
-    /// Which receive chunks are lent out; the others are the kernel's.
-    lent: Box<[bool]>,
+    /// Who has each receive chunk.
+    holders: Box<[Holder]>,
+    /// Addresses of the receive chunks that nobody has.
+    spare: Vec<u64>,
+    /// Chunks that the kernel has, and should have.
+    ready: usize,
+    wanted: usize,
 }
 
 impl Umem {
     /// Maps the memory: populated, and locked where the limits allow.
-    pub(crate) fn new(tx_chunks: u32, rx_chunks: u32) -> io::Result<Self> {
+    pub(crate) fn new(tx_chunks: u32, rx_chunks: u32, huge_pages: bool) -> io::Result<Self> {
         let (tx, rx) = (tx_chunks as usize, rx_chunks as usize);
+        let len = (tx + rx) * CHUNK;
+        let arena = if huge_pages { Arena::huge(len)? } else { Arena::anonymous(len)? };
         Ok(Self {
-            arena: Arc::new(Arena::anonymous((tx + rx) * CHUNK)?),
+            arena: Arc::new(arena),
             book: TxBook::new(tx_chunks),
             tx_chunks: tx,
-            lent: vec![false; rx].into_boxed_slice(),
+            holders: vec![Holder::Nobody; rx].into_boxed_slice(),
+            spare: (tx..tx + rx).rev().map(|chunk| (chunk * CHUNK) as u64).collect(),
+            ready: 0,
+            wanted: 0,
         })
     }
 
-    /// Addresses of all receive chunks, for the fill ring.
-    pub(crate) fn rx_addresses(&self) -> impl Iterator<Item = u64> + use<> {
-        let (first, count) = (self.tx_chunks, self.lent.len());
-        (first..first + count).map(|chunk| (chunk * CHUNK) as u64)
+    /// From now on the kernel is to have so many receive chunks, or all.
+    pub(crate) fn provide(&mut self, frames: usize) {
+        self.wanted = frames.clamp(1, self.holders.len());
+    }
+
+    /// Receive chunks that the kernel has.
+    #[inline]
+    pub(crate) fn ready(&self) -> usize {
+        self.ready
+    }
+
+    /// Receive chunks that the kernel should have besides.
+    #[inline]
+    pub(crate) fn lacking(&self) -> usize {
+        self.wanted.saturating_sub(self.ready)
+    }
+
+    /// A receive chunk that the kernel lacks and has from now on: its address must go to the fill
+    /// ring.
+    #[inline]
+    pub(crate) fn missing(&mut self) -> Option<u64> {
+        if self.ready >= self.wanted {
+            return None;
+        }
+        let address = self.spare.pop()?;
+        self.holders[address as usize / CHUNK - self.tx_chunks] = Holder::Kernel;
+        self.ready += 1;
+        Some(address)
     }
 
     /// A free transmit frame.
@@ -74,26 +120,27 @@ impl Umem {
         let start = usize::try_from(address).ok()?;
         let chunk = start / CHUNK;
         let end = start.checked_add(length as usize)?;
-        let lent = self.lent.get_mut(chunk.checked_sub(self.tx_chunks)?)?;
-        if *lent || end > (chunk + 1) * CHUNK {
+        let holder = self.holders.get_mut(chunk.checked_sub(self.tx_chunks)?)?;
+        if *holder != Holder::Kernel || end > (chunk + 1) * CHUNK {
             return None;
         }
-        *lent = true;
+        *holder = Holder::Lent;
+        self.ready -= 1;
         // SAFETY: the chunk was the kernel's, which gave it up with this descriptor and may write
         // it again only after `recycle`; it was not lent, so there is no other token.
         Some(unsafe { RxFrame::new(&self.arena, start..end, chunk as u32) })
     }
 
-    /// Takes a received frame back; its chunk's address goes to the fill ring.
+    /// Takes a received frame back.
     ///
     /// # Panics
     /// If the frame is another link's.
     #[inline]
-    pub(crate) fn recycle(&mut self, frame: RxFrame) -> u64 {
+    pub(crate) fn recycle(&mut self, frame: RxFrame) {
         let _ = self.arena.bytes(&frame);
         let chunk = frame.slot() as usize;
-        self.lent[chunk - self.tx_chunks] = false;
-        (chunk * CHUNK) as u64
+        self.holders[chunk - self.tx_chunks] = Holder::Nobody;
+        self.spare.push((chunk * CHUNK) as u64);
     }
 
     /// Checks the range that is to be sent; the frame must be this link's.
@@ -111,20 +158,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_received_frame_is_lent_once_until_it_is_recycled() {
-        let mut umem = Umem::new(2, 2).unwrap();
+    fn a_received_frame_is_lent_once_until_the_kernel_has_it_again() {
+        let mut umem = Umem::new(2, 2, false).unwrap();
+        umem.provide(1);
+        assert_eq!((umem.missing(), umem.missing()), (Some(2 * CHUNK as u64), None));
         let start = 2 * CHUNK as u64 + 256;
         let frame = umem.lend(start, 60).unwrap();
         assert_eq!((frame.offset() as u64, umem.arena.bytes(&frame).len()), (start, 60));
         assert!(umem.lend(start, 60).is_none());
-        assert_eq!(umem.recycle(frame), 2 * CHUNK as u64);
+        umem.recycle(frame);
+        assert!(umem.lend(start, 60).is_none(), "the kernel does not have it yet");
+        assert_eq!(umem.missing(), Some(2 * CHUNK as u64), "the one used last");
         let again = umem.lend(start, 60).unwrap();
         umem.recycle(again);
     }
 
     #[test]
+    fn the_kernel_never_has_more_chunks_than_there_are() {
+        let mut umem = Umem::new(1, 3, false).unwrap();
+        umem.provide(10);
+        let all: Vec<_> = std::iter::from_fn(|| umem.missing()).collect();
+        assert_eq!(all, [1, 2, 3].map(|chunk| chunk * CHUNK as u64));
+    }
+
+    #[test]
     fn descriptors_that_no_kernel_writes_make_no_frame() {
-        let mut umem = Umem::new(2, 2).unwrap();
+        let mut umem = Umem::new(2, 2, false).unwrap();
+        umem.provide(2);
+        while umem.missing().is_some() {}
         let chunk = CHUNK as u64;
         for (address, length) in [
             (0, 60),
@@ -137,12 +198,11 @@ mod tests {
         ] {
             assert!(umem.lend(address, length).is_none(), "{address} {length}");
         }
-        assert!(umem.rx_addresses().eq([2 * chunk, 3 * chunk]));
     }
 
     #[test]
     fn only_frames_with_the_nic_complete() {
-        let mut umem = Umem::new(1, 1).unwrap();
+        let mut umem = Umem::new(1, 1, false).unwrap();
         assert!(!umem.complete(0) && !umem.complete(CHUNK as u64) && !umem.complete(u64::MAX));
         let frame = umem.take().unwrap();
         umem.book.post(frame.slot());

@@ -46,6 +46,7 @@ fn main() {
         ("frames_of_another_channel_reach_a_packet_link", other_channels_reach_a_packet_link),
         ("datagrams_of_another_channel_reach_the_kernel", other_datagrams_reach_the_kernel),
         ("frames_leave_without_the_wakeup_flag_too", frames_leave_without_the_wakeup_flag),
+        ("as_many_frames_are_ready_as_are_asked_for", as_many_frames_are_ready),
         ("busy_polling_drives_the_driver_when_the_ring_is_empty", busy_polling_drives),
     ]);
 }
@@ -341,6 +342,42 @@ fn frames_leave_without_the_wakeup_flag() {
     let ours = frame(&to_b, CHANNEL, 1, 100);
     send(&mut a, &ours);
     only(&mut b, &ours);
+}
+
+/// The rest waits on a stack: what is received one by one stays within a few chunks.
+fn as_many_frames_are_ready() {
+    let fabric = testing::fabric("ready", |_| {});
+    let mut a = open(&fabric, config("eth0")).unwrap();
+    let mut b = {
+        let _inside = fabric.node(2).enter().unwrap();
+        XdpLink::open(XdpConfig { rx_ready: 8, ..config("eth0") }).unwrap()
+    };
+    let route = route(Envelope::DEFAULT, [&fabric.node(1), &fabric.node(2)], over_ipv4);
+    let mut drain = |b: &mut XdpLink, count: u32| {
+        for n in 0..count {
+            send(&mut a, &frame(&route, CHANNEL, n, 100));
+        }
+        let mut batch = Vec::new();
+        while b.wait(Some(Duration::from_millis(20))).unwrap() {
+            let before = batch.len();
+            // At most what is there now: chunks that a poll makes ready come too late for this count.
+            b.poll(&mut batch, 1000).unwrap();
+            if batch.len() == before {
+                break;
+            }
+        }
+        let places: Vec<_> = batch.iter().map(|frame| frame.offset()).collect();
+        batch.into_iter().for_each(|frame| b.recycle(frame));
+        places
+    };
+    assert_eq!(drain(&mut b, 50).len(), 8);
+    b.provide(50);
+    assert_eq!(drain(&mut b, 50).len(), 50);
+    let mut places: Vec<_> = (0..500).flat_map(|_| drain(&mut b, 1)).collect();
+    assert_eq!(places.len(), 500);
+    places.sort_unstable();
+    places.dedup();
+    assert!(places.len() <= 51, "{} of 4,096 chunks", places.len());
 }
 
 fn busy_polling_drives() {

@@ -2,6 +2,7 @@
 
 use super::svg::{self, Chart, Line, Point, escape};
 use super::tables::{self, Table};
+use super::{asked, compare};
 use crate::plan::{Experiment, Wait};
 use crate::results::{Results, Series};
 use std::fmt::Write;
@@ -9,7 +10,7 @@ use std::fmt::Write;
 const STYLE: &str = include_str!("style.css");
 
 /// Colours and markers by transport, so that a transport looks the same in every figure; those that
-/// are not named here share the last ones.
+/// are not named here and variants share the last ones.
 const LOOKS: [&str; 4] = ["gigae", "xdp", "packet", "tcp"];
 
 /// The page.
@@ -25,17 +26,23 @@ pub fn page(results: &Results) -> String {
         escape(&results.plan.name)
     );
     head(results, &mut page);
+    asked_for(results, &mut page);
     ratios(results, &mut page);
+    for content in [compare::row_table(results, true), compare::memory_table(results)] {
+        content.iter().for_each(|content| section(content, &mut page));
+    }
     for link in results.links() {
         link_figures(results, link, &mut page);
     }
-    for table in
-        [tables::limit_table(results), tables::beside_table(results), tables::call_table(results)]
-            .into_iter()
-            .flatten()
-    {
-        section(&table, &mut page);
-    }
+    let further = [
+        tables::limit_table(results),
+        compare::loss_table(results),
+        compare::cpu_table(results),
+        compare::idle_table(results),
+        tables::beside_table(results),
+        tables::call_table(results),
+    ];
+    further.iter().flatten().for_each(|content| section(content, &mut page));
     section(&tables::cost_table(results), &mut page);
     doubts(results, &mut page);
     environment(results, &mut page);
@@ -60,6 +67,15 @@ fn head(results: &Results, page: &mut String) {
         escape(&environment.git),
         environment.duration
     );
+}
+
+/// The plan's figures and the conditions under which they hold.
+fn asked_for(results: &Results, page: &mut String) {
+    let Some(figures) = asked::table(results, true) else { return };
+    section(&figures, page);
+    page.push_str("<details><summary>Conditions</summary>");
+    names_and_values(asked::conditions(results), page);
+    page.push_str("</details>");
 }
 
 fn ratios(results: &Results, page: &mut String) {
@@ -99,15 +115,18 @@ fn link_figures(results: &Results, link: &str, page: &mut String) {
         .and_then(|entry| entry.rate);
     let said = rate.map_or("as fast as it goes".into(), |rate| format!("{} Mbit/s", rate / 1e6));
     let _ = write!(page, "<h2>Link {}, {said}</h2><div class=\"figures\">", escape(link));
+    let mut drawn = false;
     for experiment in [Experiment::Stream, Experiment::Rtt] {
         for wait in [Wait::Spin, Wait::Sleep, Wait::Adaptive] {
             let series: Vec<&Series> = results.of(experiment, link, wait).collect();
-            if !series.is_empty() {
+            if has_curve(&series) {
                 figure(results, &series, rate, page);
+                drawn = true;
             }
         }
     }
-    page.push_str("</div><details><summary>The figures as numbers</summary>");
+    let open = if drawn { "" } else { " open" };
+    let _ = write!(page, "</div><details{open}><summary>The figures as numbers</summary>");
     for numbers in tables::figure_tables(results) {
         if numbers.title.ends_with(&format!("({link})")) {
             let _ = write!(
@@ -122,13 +141,17 @@ fn link_figures(results: &Results, link: &str, page: &mut String) {
     page.push_str("</details>");
 }
 
+/// Single points are better read as numbers.
+fn has_curve(series: &[&Series]) -> bool {
+    let mut labels = series.iter().map(|one| one.label());
+    labels.any(|label| series.iter().filter(|one| one.label() == label).count() > 1)
+}
+
 fn figure(results: &Results, series: &[&Series], rate: Option<f64>, page: &mut String) {
     let (experiment, wait) = (series[0].experiment, series[0].wait.name());
     let (title, unit) = match experiment {
         Experiment::Rtt => (format!("Round trip over message size, {wait}"), "microseconds"),
-        Experiment::Stream => {
-            (format!("Bandwidth over message size, {wait}"), "MB/s at the receiver")
-        }
+        _ => (format!("Bandwidth over message size, {wait}"), "MB/s at the receiver"),
     };
     let level = rate
         .filter(|_| experiment == Experiment::Stream)
@@ -178,11 +201,14 @@ fn point(series: &Series) -> Point {
 /// Number of a transport's colour and marker.
 fn look(results: &Results, label: &str) -> usize {
     let all = tables::labels(results.series.iter());
-    let named = |label: &str| LOOKS.iter().position(|look| label.split(' ').next() == Some(look));
-    let is_reference =
-        tables::reference_tcp(results).is_some_and(|tcp| label == format!("tcp {tcp}"));
+    let reference = tables::reference_tcp(results);
+    let named = |label: &str| match label.split_once(' ') {
+        None => LOOKS.iter().position(|look| *look == label),
+        Some(("tcp", variant)) if reference.as_deref() == Some(variant) => Some(3),
+        Some(("tcp", _)) => Some(4),
+        Some(_) => None,
+    };
     match named(label) {
-        Some(3) if !is_reference => 4,
         Some(style) => style,
         None => {
             let others = all.iter().filter(|other| named(other).is_none());
@@ -201,7 +227,9 @@ fn section(content: &Table, page: &mut String) {
         escape(&content.title),
         escape(&content.note)
     );
-    table(content, "", page);
+    let sentences = [asked::FROM, compare::MEANS];
+    let wrap = content.header.last().is_some_and(|last| sentences.contains(&last.as_str()));
+    table(content, if wrap { "wrap" } else { "" }, page);
 }
 
 fn table(content: &Table, class: &str, page: &mut String) {
@@ -256,8 +284,13 @@ fn doubts(results: &Results, page: &mut String) {
 }
 
 fn environment(results: &Results, page: &mut String) {
-    page.push_str("<h2>Environment</h2><div class=\"scroll\"><table class=\"left wrap\"><tbody>");
-    for (name, value) in tables::environment_rows(results) {
+    page.push_str("<h2>Environment</h2>");
+    names_and_values(tables::environment_rows(results), page);
+}
+
+fn names_and_values(rows: Vec<(String, String)>, page: &mut String) {
+    page.push_str("<div class=\"scroll\"><table class=\"left wrap\"><tbody>");
+    for (name, value) in rows {
         let _ = write!(
             page,
             "<tr><th scope=\"row\">{}</th><td>{}</td></tr>",

@@ -2,6 +2,7 @@
 
 use super::html::METHOD;
 use super::tables::{self, Table};
+use super::{asked, compare};
 use crate::results::Results;
 use std::fmt::Write;
 
@@ -19,20 +20,24 @@ pub fn page(results: &Results) -> String {
         escape(&environment.driver),
         environment.mtu
     );
+    if let Some(figures) = asked::table(results, true) {
+        table(&figures, &mut page);
+        names_and_values("Conditions", asked::conditions(results), &mut page);
+    }
     let mut all = vec![tables::ratio_table(results)];
+    all.extend(compare::row_table(results, true));
+    all.extend(compare::memory_table(results));
     all.extend(tables::figure_tables(results));
     all.extend(tables::limit_table(results));
+    all.extend(compare::loss_table(results));
+    all.extend(compare::cpu_table(results));
+    all.extend(compare::idle_table(results));
     all.extend(tables::beside_table(results));
     all.extend(tables::call_table(results));
     all.push(tables::cost_table(results));
     all.iter().filter(|table| !table.rows.is_empty()).for_each(|content| table(content, &mut page));
     doubts(results, &mut page);
-    let rows = tables::environment_rows(results)
-        .into_iter()
-        .map(|(name, value)| vec![name, value])
-        .collect();
-    let header = vec!["what".into(), "value".into()];
-    table(&Table { title: "Environment".into(), note: String::new(), header, rows }, &mut page);
+    names_and_values("Environment", tables::environment_rows(results), &mut page);
     page.push_str("## Method\n\n");
     for paragraph in METHOD {
         let _ = writeln!(page, "{}\n", escape(paragraph));
@@ -41,6 +46,12 @@ pub fn page(results: &Results) -> String {
     let command = environment.command.replace(char::is_control, " ").replace('<', "&lt;");
     let _ = writeln!(page, "To repeat it:\n\n    {command}");
     page
+}
+
+fn names_and_values(title: &str, rows: Vec<(String, String)>, page: &mut String) {
+    let rows = rows.into_iter().map(|(name, value)| vec![name, value]).collect();
+    let header = vec!["what".into(), "value".into()];
+    table(&Table { title: title.into(), note: String::new(), header, rows }, page);
 }
 
 fn table(content: &Table, page: &mut String) {

@@ -3,6 +3,8 @@
 //! Nothing here measures, reads a file or knows a clock; the same `results.json` always gives the
 //! same report.
 
+pub mod asked;
+pub mod compare;
 pub mod html;
 pub mod markdown;
 mod svg;

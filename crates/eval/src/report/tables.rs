@@ -1,5 +1,6 @@
 //! The tables of all reports, as text in cells; how a cell looks is the report's business.
 
+use super::{asked, compare};
 use crate::plan::{Experiment, TcpOptions, Wait};
 use crate::results::{Results, Series};
 use std::collections::BTreeMap;
@@ -77,7 +78,7 @@ pub fn ratios(results: &Results) -> Vec<Ratio> {
             results.of(experiment, link, Wait::Spin).find(|series| {
                 series.transport == transport
                     && series.size == size
-                    && (transport != "tcp" || series.variant.as_deref() == tcp.as_deref())
+                    && series.variant.as_deref() == tcp.as_deref().filter(|_| transport == "tcp")
             })
         };
         let raw = if results.series.iter().any(|series| series.transport == "xdp") {
@@ -128,14 +129,15 @@ pub fn reference_tcp(results: &Results) -> Option<String> {
 pub fn beside_table(results: &Results) -> Option<Table> {
     let settings = &results.plan.tcp;
     let mut rows = Vec::new();
-    for series in results.series.iter().filter(|s| s.experiment == Experiment::Stream) {
+    let streams =
+        |series: &&Series| series.experiment == Experiment::Stream && series.transport == "tcp";
+    for series in results.series.iter().filter(streams) {
         let Some(options) = series.variant.as_ref().and_then(|name| settings.get(name)) else {
             continue;
         };
         let plain = TcpOptions { beside: None, ..*options };
-        let alone = results.series.iter().find(|other| {
-            (other.experiment, &other.link, other.wait, other.size)
-                == (series.experiment, &series.link, series.wait, series.size)
+        let alone = results.series.iter().filter(streams).find(|other| {
+            (&other.link, other.wait, other.size) == (&series.link, series.wait, series.size)
                 && other.variant.as_ref().and_then(|name| settings.get(name)) == Some(&plain)
         });
         let (Some(alone), Some(mode)) = (alone, options.beside) else { continue };
@@ -207,11 +209,13 @@ fn figure_table(series: &[&Series], link: &str, experiment: Experiment, wait: Wa
     }
     let (what, unit) = match experiment {
         Experiment::Rtt => ("Round trip", "microseconds"),
-        Experiment::Stream => ("Stream, goodput at the receiver", "MB/s (10^6 bytes)"),
+        _ => ("Stream, goodput at the receiver", "MB/s (10^6 bytes)"),
     };
+    let small = series.iter().any(|one| compare::per_second(one).is_some());
+    let also = if small { ", of small messages also their number per second" } else { "" };
     Table {
         title: format!("{what}, {} ({link})", wait.name()),
-        note: format!("{unit}; median +- half width of its 95 % interval; ! marks a doubt"),
+        note: format!("{unit}{also}; median +- half width of its 95 % interval; ! marks a doubt"),
         header: std::iter::once("bytes".to_owned()).chain(labels).collect(),
         rows: by_size
             .into_iter()
@@ -224,9 +228,10 @@ fn figure_table(series: &[&Series], link: &str, experiment: Experiment, wait: Wa
 pub fn figure(series: &Series) -> String {
     let half = (series.ci95[1] - series.ci95[0]) / 2.0;
     let percent = if series.median > 0.0 { half / series.median * 100.0 } else { 0.0 };
-    // That reading the clock costs something concerns all fast round trips alike.
-    let doubtful = series.doubts.iter().any(|doubt| !doubt.starts_with("timer:"));
-    format!("{} +-{percent:.0}%{}", short(series.median), if doubtful { " !" } else { "" })
+    let doubtful = series.doubt_codes().next().is_some();
+    let rate = compare::per_second(series).map_or(String::new(), |rate| format!(" ({rate})"));
+    let mark = if doubtful { " !" } else { "" };
+    format!("{}{rate} +-{percent:.0}%{mark}", short(series.median))
 }
 
 /// Three significant digits, as far as there are decimals.
@@ -277,12 +282,13 @@ pub fn cost_table(results: &Results) -> Table {
     let interesting = |series: &&Series| match series.experiment {
         Experiment::Rtt => series.size == ROUND_TRIP_SIZE,
         Experiment::Stream => series.size == STREAM_SIZE,
+        Experiment::Idle | Experiment::Memory => false,
     };
     let rows = results.series.iter().filter(interesting).map(|series| {
         // For round trips the costs are those of the measured part, as the samples are.
         let messages = match series.experiment {
             Experiment::Rtt => series.n as f64,
-            Experiment::Stream => series.sent as f64,
+            _ => series.sent as f64,
         };
         let per = |count: u64| {
             if messages > 0.0 { short(count as f64 / messages) } else { String::new() }
@@ -355,10 +361,16 @@ pub fn environment_rows(results: &Results) -> Vec<(String, String)> {
     .into();
     for link in &environment.link {
         let rate = link.rate.map_or("not shaped".into(), |rate| format!("{} Mbit/s", rate / 1e6));
+        let loss = match link.loss {
+            0.0 => String::new(),
+            loss => format!(", {} % of the frames lost", loss * 100.0),
+        };
         let buffer =
             link.switch_buffer.map_or(String::new(), |bytes| format!(", switch buffer {bytes} B"));
-        let mut text =
-            format!("{} ({}), {rate}, MTU {}{buffer}", link.kind, link.local.driver, link.mtu);
+        let mut text = format!(
+            "{} ({}), {rate}{loss}, MTU {}{buffer}",
+            link.kind, link.local.driver, link.mtu
+        );
         for (end, site, idle) in
             [("local", &link.local, &link.idle_local), ("remote", &link.remote, &link.idle_remote)]
         {
@@ -382,14 +394,13 @@ pub fn environment_rows(results: &Results) -> Vec<(String, String)> {
             format!("rmem {}, wmem {}", link.local.tcp_rmem, link.local.tcp_wmem),
         ));
     }
-    for (name, note) in notes(results) {
-        rows.push((name, note));
-    }
+    rows.extend(asked::settings(results));
+    rows.extend(notes(results));
     rows
 }
 
 /// What each transport said about itself, once.
-fn notes(results: &Results) -> Vec<(String, String)> {
+pub(super) fn notes(results: &Results) -> Vec<(String, String)> {
     let mut notes: Vec<(String, String)> = Vec::new();
     for series in &results.series {
         if let Some(note) = &series.note {
@@ -460,6 +471,6 @@ pub fn labels<'a>(series: impl Iterator<Item = &'a Series>) -> Vec<String> {
     labels
 }
 
-fn words(words: &[&str]) -> Vec<String> {
+pub(super) fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }

@@ -2,9 +2,9 @@
 
 use super::raw::{payload, unavailable};
 use super::{
-    Arrival, Calls, Channel, NAP, Opening, Side, Task, Transport, TransportError, number_of,
+    Arrival, Calls, Channel, NAP, Opening, Side, Task, Transport, TransportError, message, read,
 };
-use crate::plan::{Beside, Wait};
+use crate::plan::{self, GigaeOptions, Recovery, Wait};
 use crate::probe::Probe;
 use crate::site::{Address, Site};
 use ::gigae::{
@@ -45,17 +45,35 @@ impl Transport for Gigae {
         task: &Task,
         _side: Side,
     ) -> Result<Box<dyn Opening>, TransportError> {
-        let wait = match task.wait {
-            Wait::Spin => ::gigae::Wait::Spin,
-            Wait::Sleep => ::gigae::Wait::Sleep,
-            Wait::Adaptive => ::gigae::Wait::Adaptive,
-        };
-        let endpoint = idle(Options::new(&site.interface).wait(wait))?;
-        Ok(Box::new(GigaeOpening {
-            endpoint,
-            address: site.address(0),
-            spin: task.wait == Wait::Spin,
-        }))
+        let endpoint = idle(options(site, task.wait, &task.setting.gigae()))?;
+        Ok(Box::new(GigaeOpening { endpoint, address: site.address(0), task: task.clone() }))
+    }
+}
+
+fn options(site: &Site, wait: Wait, own: &GigaeOptions) -> Options {
+    let wait = match wait {
+        Wait::Spin => ::gigae::Wait::Spin,
+        Wait::Sleep => ::gigae::Wait::Sleep,
+        Wait::Adaptive => ::gigae::Wait::Adaptive,
+    };
+    let options = Options::new(&site.interface)
+        .wait(wait)
+        .backend(backend(own.backend))
+        .aggregate(own.aggregate)
+        .payload_checksum(own.checksum)
+        .busy_poll(own.busy_poll.into());
+    match own.recovery {
+        Recovery::Selective => options,
+        Recovery::GoBackN => options.go_back_n(),
+    }
+}
+
+fn backend(backend: plan::Backend) -> Backend {
+    match backend {
+        plan::Backend::Auto => Backend::Auto,
+        plan::Backend::Generic => Backend::XdpMode(Mode::XdpGeneric),
+        plan::Backend::Native => Backend::XdpMode(Mode::XdpNative),
+        plan::Backend::Packet => Backend::Packet,
     }
 }
 
@@ -66,20 +84,14 @@ fn idle(options: Options) -> Result<Endpoint, TransportError> {
 }
 
 /// An endpoint that does nothing but be there.
-pub(super) fn bystander(site: &Site, mode: Beside) -> Result<Endpoint, TransportError> {
-    let backend = match mode {
-        Beside::Chosen => Backend::Auto,
-        Beside::Generic => Backend::XdpMode(Mode::XdpGeneric),
-        Beside::Native => Backend::XdpMode(Mode::XdpNative),
-        Beside::Packet => Backend::Packet,
-    };
-    idle(Options::new(&site.interface).backend(backend))
+pub(super) fn bystander(site: &Site, mode: plan::Backend) -> Result<Endpoint, TransportError> {
+    idle(Options::new(&site.interface).backend(backend(mode)))
 }
 
 struct GigaeOpening {
     endpoint: Endpoint,
     address: Address,
-    spin: bool,
+    task: Task,
 }
 
 impl Opening for GigaeOpening {
@@ -92,7 +104,16 @@ impl Opening for GigaeOpening {
             .endpoint
             .peer(::gigae::Address::from(MacAddr(peer.mac)))
             .map_err(|error| TransportError::Unavailable(error.to_string()))?;
-        Ok(Box::new(GigaeChannel { endpoint: self.endpoint, peer, spin: self.spin }))
+        Ok(Box::new(GigaeChannel {
+            endpoint: self.endpoint,
+            peer,
+            spin: self.task.wait == Wait::Spin,
+            nap: self.task.nap(),
+            copies: self.task.setting.gigae().copy.then(|| {
+                let size = self.task.size;
+                Box::new(Copies { outgoing: message(size), incoming: message(size) })
+            }),
+        }))
     }
 }
 
@@ -100,6 +121,15 @@ struct GigaeChannel {
     endpoint: Endpoint,
     peer: Peer,
     spin: bool,
+    nap: Duration,
+    /// Messages are made and read here instead of in place.
+    copies: Option<Box<Copies>>,
+}
+
+/// A program's own buffers.
+struct Copies {
+    outgoing: Vec<u8>,
+    incoming: Vec<u8>,
 }
 
 const LOST: TransportError = TransportError::PeerGone("acknowledged no more messages");
@@ -126,6 +156,9 @@ impl Channel for GigaeChannel {
             self.endpoint.progress().map_err(not_sent)?;
             return Ok(false);
         };
+        if let Some(copies) = &self.copies {
+            buffer[..size].copy_from_slice(&copies.outgoing[..size]);
+        }
         buffer[..4].copy_from_slice(&number.to_le_bytes());
         if !self.spin {
             // Waits in the endpoint's own style while the window is full; a peer that is gone ends it.
@@ -150,10 +183,19 @@ impl Channel for GigaeChannel {
     #[inline]
     fn receive(&mut self) -> Result<Option<Arrival>, TransportError> {
         let message =
-            if self.spin { self.endpoint.try_recv() } else { self.endpoint.recv_timeout(NAP) };
+            if self.spin { self.endpoint.try_recv() } else { self.endpoint.recv_timeout(self.nap) };
         match message {
             Ok(message) => Ok(message.and_then(|message| {
-                Some(Arrival { number: number_of(&message)?, bytes: message.len() })
+                let bytes = message.len();
+                let number = match &mut self.copies {
+                    None => read(&message),
+                    Some(copies) => {
+                        let incoming = copies.incoming.get_mut(..bytes)?;
+                        incoming.copy_from_slice(&message);
+                        read(incoming)
+                    }
+                };
+                Some(Arrival { number: number?, bytes })
             })),
             Err(RecvError::Failed) => Err(LOST),
             Err(error) => Err(TransportError::Io {

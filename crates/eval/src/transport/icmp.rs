@@ -3,8 +3,8 @@
 //! Round trips only, IPv4 only (RFC 792). The size is that of the echo's data.
 
 use super::{
-    Arrival, Calls, Channel, NAP, Opening, Side, Task, Transport, TransportError, message,
-    number_of, set_waiting, try_again,
+    Arrival, Calls, Channel, NAP, Opening, Side, Task, Transport, TransportError, message, read,
+    set_waiting, try_again,
 };
 use crate::plan::Experiment;
 use crate::probe::Probe;
@@ -101,7 +101,7 @@ impl Opening for IcmpOpening {
         socket
             .connect(&SocketAddr::new(peer.ip, 0).into())
             .map_err(TransportError::io("connecting a raw ICMP socket"))?;
-        set_waiting(&socket, self.task.wait).map_err(TransportError::io("setting ICMP options"))?;
+        set_waiting(&socket, &self.task).map_err(TransportError::io("setting ICMP options"))?;
         let mut random = [0; 2];
         getrandom::fill(&mut random).map_err(|_| {
             TransportError::Unavailable("the kernel gives no random numbers".into())
@@ -187,7 +187,7 @@ fn reply(packet: &[u8], identifier: &[u8]) -> Option<Arrival> {
     if icmp[0] != ECHO_REPLY || &icmp[4..6] != identifier {
         return None;
     }
-    Some(Arrival { number: number_of(data)?, bytes: data.len() })
+    Some(Arrival { number: read(data)?, bytes: data.len() })
 }
 
 /// One's-complement sum of big-endian words (RFC 1071), not yet folded to 16 bits.

@@ -5,8 +5,9 @@
 //! [`crate::probe`] know channels only, so that all transports are measured by the same code and the
 //! same clock. To add a transport: write one file here and name it in [`all`].
 //!
-//! Messages have a number and a length. The rest of their bytes is never looked at: what producing
-//! and reading data costs is the application's and the same for all.
+//! Messages have a number and a length. The sender writes the number; the receiver reads one byte of
+//! every cache line, by the same rule for all. What else producing and using data costs is the
+//! application's.
 
 mod gigae;
 mod icmp;
@@ -14,7 +15,9 @@ mod raw;
 mod tcp;
 mod udp;
 
-use crate::plan::{Experiment, TcpOptions, Wait};
+pub(crate) use tcp::CONGESTION_CONTROL;
+
+use crate::plan::{Experiment, Setting, Wait};
 use crate::probe::Probe;
 use crate::site::{Address, Site};
 use serde::{Deserialize, Serialize};
@@ -25,6 +28,10 @@ use std::time::Duration;
 /// How long a blocking call sleeps before the loop looks at its flags and its time again. Short
 /// enough that the end of a repetition is noticed soon, long enough to cost nothing.
 pub const NAP: Duration = Duration::from_millis(5);
+
+/// The same where nothing is expected: so long that waking up does not count, short enough that an
+/// interruption is not noticed late.
+const IDLE_NAP: Duration = Duration::from_millis(250);
 
 /// How long an end waits for its peer to join.
 pub const JOIN_TIMEOUT: Duration = Duration::from_secs(2);
@@ -49,8 +56,8 @@ pub struct Task {
     pub experiment: Experiment,
     /// Name of the transport.
     pub transport: String,
-    /// TCP's setting.
-    pub tcp: TcpOptions,
+    /// The transport's setting.
+    pub setting: Setting,
     /// How to wait.
     pub wait: Wait,
     /// Payload in bytes.
@@ -59,6 +66,13 @@ pub struct Task {
     pub warmup: f64,
     /// Measured seconds.
     pub measure: f64,
+}
+
+impl Task {
+    /// How long a sleeping receive sleeps before it returns empty-handed.
+    pub fn nap(&self) -> Duration {
+        if self.experiment == Experiment::Idle { IDLE_NAP } else { NAP }
+    }
 }
 
 /// A kind of transport.
@@ -79,7 +93,7 @@ pub trait Transport: Sync {
 
     /// What can be measured with it.
     fn experiments(&self) -> &'static [Experiment] {
-        &[Experiment::Rtt, Experiment::Stream]
+        &[Experiment::Rtt, Experiment::Stream, Experiment::Idle]
     }
 
     /// How it can wait.
@@ -134,9 +148,10 @@ pub struct Calls {
 /// One end of an open connection, seen by the measuring loops.
 ///
 /// In the style [`Wait::Spin`] no method ever sleeps; in the others `send` and `receive` sleep for
-/// [`NAP`] at most before they return empty-handed.
+/// [`Task::nap`] at most before they return empty-handed.
 pub trait Channel: Send {
-    /// Sends message `number` of `size` bytes; `false` if there is no room now.
+    /// Sends message `number` of `size` bytes; `false` if there is no room now. May keep it back until
+    /// [`flush`](Self::flush), or send what is kept back by itself when that is enough for a batch.
     fn send(&mut self, number: u32, size: usize) -> Result<bool, TransportError>;
 
     /// Pushes out what was sent and is still held back for a batch.
@@ -231,11 +246,11 @@ fn try_again(error: &io::Error) -> bool {
 }
 
 /// Sets a socket to spin or to nap.
-fn set_waiting(socket: &socket2::Socket, wait: Wait) -> io::Result<()> {
-    socket.set_nonblocking(wait == Wait::Spin)?;
-    if wait != Wait::Spin {
-        socket.set_read_timeout(Some(NAP))?;
-        socket.set_write_timeout(Some(NAP))?;
+fn set_waiting(socket: &socket2::Socket, task: &Task) -> io::Result<()> {
+    socket.set_nonblocking(task.wait == Wait::Spin)?;
+    if task.wait != Wait::Spin {
+        socket.set_read_timeout(Some(task.nap()))?;
+        socket.set_write_timeout(Some(task.nap()))?;
     }
     Ok(())
 }
@@ -245,7 +260,15 @@ fn message(size: usize) -> Vec<u8> {
     (0..size.max(4)).map(|index| index as u8).collect()
 }
 
-/// The number in a message's first four bytes.
-fn number_of(message: &[u8]) -> Option<u32> {
+/// Reads a message as a program that wants its data does, a byte of every cache line, and returns the
+/// number in its first four bytes.
+///
+/// Without this a link that leaves the data where another CPU wrote them would seem quicker than one
+/// that brings them, and what the program pays later would be nobody's cost.
+#[inline]
+fn read(message: &[u8]) -> Option<u32> {
+    const CACHE_LINE: usize = 64;
+    let lines = message.iter().step_by(CACHE_LINE).chain(message.last());
+    std::hint::black_box(lines.fold(0, |sum, byte| sum ^ byte));
     message.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
 }

@@ -5,22 +5,25 @@
 //! it in and the same bytes travel; but its header is constant, its checksum is not computed, nobody
 //! acknowledges it and nobody sends it again. It goes on a channel of its own.
 
-use super::{
-    Arrival, Calls, Channel, NAP, Opening, Side, Task, Transport, TransportError, number_of,
-};
-use crate::plan::Wait;
+use super::{Arrival, Calls, Channel, Opening, Side, Task, Transport, TransportError, read};
+use crate::plan::{Wait, XdpMode, XdpOptions};
 use crate::probe::Probe;
 use crate::site::{Address, Site};
-use gigae_link::{ChannelSet, Filter, Link, LinkError, OpenError, RxFrame};
+use gigae_link::{ChannelSet, Filter, Link, LinkError, Mode, OpenError, RxFrame};
 use gigae_packet::{PacketConfig, PacketLink};
 use gigae_wire::{Envelope, HEADER_LEN, MacAddr, NodeAddr, Route, VERSION};
 use gigae_xdp::{XdpConfig, XdpLink};
+use std::time::Duration;
 
 /// Channel of raw frames: the last one, which nothing uses by default.
 const CHANNEL: u8 = 255;
 
 /// Frames taken at a time: few enough that the clock is read often, enough to make polling cheap.
-const BATCH: usize = 64;
+const POLL_BATCH: usize = 64;
+
+/// Frames of a stream per doorbell: enough to make the system call cheap, few enough that the
+/// receiver has something to do meanwhile.
+const DOORBELL_BATCH: usize = 32;
 
 /// Places within the GigaE header (`PROTOCOL.md`, section 2): version and kind, channel, length.
 const VERSION_AT: usize = 4;
@@ -68,12 +71,7 @@ impl Transport for Packet {
     ) -> Result<Box<dyn Opening>, TransportError> {
         let link =
             PacketLink::open(PacketConfig::new(&site.interface, filter())).map_err(unavailable)?;
-        Ok(Box::new(RawOpening {
-            link,
-            address: site.address(0),
-            wait: task.wait,
-            size: task.size,
-        }))
+        Ok(Box::new(RawOpening::new(link, site, task, None)))
     }
 }
 
@@ -102,21 +100,47 @@ impl Transport for Xdp {
         task: &Task,
         _side: Side,
     ) -> Result<Box<dyn Opening>, TransportError> {
-        let link = XdpLink::open(XdpConfig::new(&site.interface, filter())).map_err(unavailable)?;
-        Ok(Box::new(RawOpening {
-            link,
-            address: site.address(0),
-            wait: task.wait,
-            size: task.size,
-        }))
+        let options = task.setting.xdp();
+        let link = XdpLink::open(xdp_config(site, &options)).map_err(unavailable)?;
+        Ok(Box::new(RawOpening::new(link, site, task, options.batch)))
+    }
+}
+
+fn xdp_config(site: &Site, options: &XdpOptions) -> XdpConfig {
+    let defaults = XdpConfig::new(&site.interface, filter());
+    let frames = |asked: Option<u32>, default| asked.map_or(default, |frames| frames as usize);
+    XdpConfig {
+        mode: match options.mode {
+            XdpMode::Auto => None,
+            XdpMode::Generic => Some(Mode::XdpGeneric),
+            XdpMode::Native => Some(Mode::XdpNative),
+        },
+        busy_poll: options.busy_poll.into(),
+        rx_frames: frames(options.rx_frames, defaults.rx_frames),
+        // Named, they are all with the kernel.
+        rx_ready: frames(options.rx_frames, defaults.rx_ready),
+        tx_frames: frames(options.tx_frames, defaults.tx_frames),
+        huge_pages: options.huge_pages.unwrap_or(defaults.huge_pages),
+        need_wakeup: options.need_wakeup.unwrap_or(defaults.need_wakeup),
+        ..defaults
     }
 }
 
 struct RawOpening<L> {
     link: L,
     address: Address,
-    wait: Wait,
-    size: usize,
+    task: Task,
+    doorbell_batch: usize,
+    poll_batch: usize,
+}
+
+impl<L: Link> RawOpening<L> {
+    /// `batch` is for both directions; each has its own default.
+    fn new(link: L, site: &Site, task: &Task, batch: Option<u32>) -> Self {
+        let batch = |default| batch.map_or(default, |frames| frames as usize);
+        let (doorbell_batch, poll_batch) = (batch(DOORBELL_BATCH), batch(POLL_BATCH));
+        Self { link, address: site.address(0), task: task.clone(), doorbell_batch, poll_batch }
+    }
 }
 
 impl<L: Link + 'static> Opening for RawOpening<L> {
@@ -134,14 +158,18 @@ impl<L: Link + 'static> Opening for RawOpening<L> {
         let header = &mut headers[route.len()..];
         header[VERSION_AT] = VERSION << 4;
         header[CHANNEL_AT] = CHANNEL;
-        header[LENGTH_AT].copy_from_slice(&(self.size as u16).to_be_bytes());
+        header[LENGTH_AT].copy_from_slice(&(self.task.size as u16).to_be_bytes());
         let outer = route.len();
         Ok(Box::new(RawChannel {
             link: self.link,
             headers,
             outer,
-            wait: self.wait,
-            arrived: Vec::with_capacity(BATCH),
+            spin: self.task.wait == Wait::Spin,
+            nap: self.task.nap(),
+            arrived: Vec::with_capacity(self.poll_batch),
+            doorbell_batch: self.doorbell_batch,
+            poll_batch: self.poll_batch,
+            posted: 0,
         }))
     }
 }
@@ -152,9 +180,14 @@ struct RawChannel<L> {
     headers: Vec<u8>,
     /// Bytes of it before the GigaE header.
     outer: usize,
-    wait: Wait,
+    spin: bool,
+    nap: Duration,
     /// Polled frames that were not looked at yet, the first one last.
     arrived: Vec<RxFrame>,
+    doorbell_batch: usize,
+    poll_batch: usize,
+    /// Frames posted since the last doorbell.
+    posted: usize,
 }
 
 fn broken(error: LinkError) -> TransportError {
@@ -169,7 +202,7 @@ impl<L: Link> RawChannel<L> {
         let bytes =
             usize::from(u16::from_be_bytes([header[LENGTH_AT.start], header[LENGTH_AT.start + 1]]));
         let payload = frame.get(HEADER_LEN..HEADER_LEN + bytes)?;
-        Some(Arrival { number: number_of(payload)?, bytes })
+        Some(Arrival { number: read(payload)?, bytes })
     }
 }
 
@@ -177,7 +210,7 @@ impl<L: Link> Channel for RawChannel<L> {
     #[inline]
     fn send(&mut self, number: u32, size: usize) -> Result<bool, TransportError> {
         let Some(mut frame) = self.link.take() else {
-            self.link.flush().map_err(broken)?;
+            self.flush()?;
             return Ok(false);
         };
         let payload = self.headers.len();
@@ -186,23 +219,26 @@ impl<L: Link> Channel for RawChannel<L> {
         bytes[payload..payload + 4].copy_from_slice(&number.to_le_bytes());
         let posted = self.link.post(frame, 0..payload + size);
         self.link.release(posted);
+        self.posted += 1;
+        if self.posted == self.doorbell_batch {
+            self.flush()?;
+        }
         Ok(true)
     }
 
     #[inline]
     fn flush(&mut self) -> Result<(), TransportError> {
+        self.posted = 0;
         self.link.flush().map(drop).map_err(broken)
     }
 
     #[inline]
     fn receive(&mut self) -> Result<Option<Arrival>, TransportError> {
         if self.arrived.is_empty() {
-            let mut polled = self.link.poll(&mut self.arrived, BATCH).map_err(broken)?;
-            if polled == 0
-                && self.wait != Wait::Spin
-                && self.link.wait(Some(NAP)).map_err(broken)?
-            {
-                polled = self.link.poll(&mut self.arrived, BATCH).map_err(broken)?;
+            let most = self.poll_batch;
+            let mut polled = self.link.poll(&mut self.arrived, most).map_err(broken)?;
+            if polled == 0 && !self.spin && self.link.wait(Some(self.nap)).map_err(broken)? {
+                polled = self.link.poll(&mut self.arrived, most).map_err(broken)?;
             }
             if polled > 1 {
                 self.arrived.reverse();

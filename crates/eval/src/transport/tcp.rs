@@ -2,7 +2,7 @@
 
 use super::{
     Arrival, Calls, Channel, JOIN_TIMEOUT, Opening, Side, Task, Transport, TransportError, message,
-    number_of, set_waiting, try_again,
+    read, set_waiting, try_again,
 };
 use crate::plan::{Experiment, LARGEST_MESSAGE, TcpOptions};
 use crate::probe::Probe;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const HEADERS: usize = 20 + 20 + 12;
 
 /// The reference for all comparisons: fair on a shaped link, where the default may be BBR with pacing.
-const CONGESTION_CONTROL: &[u8] = b"cubic";
+pub(crate) const CONGESTION_CONTROL: &str = "cubic";
 
 /// Bytes that the receiver of a stream takes at a time; as large as the socket buffer of the papers.
 const READ_SIZE: usize = 128 << 10;
@@ -59,7 +59,7 @@ impl Transport for Tcp {
         let domain = Domain::for_address(SocketAddr::new(site.ip, 0));
         let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))
             .map_err(failed("opening a TCP socket"))?;
-        tune(&socket, task.tcp).map_err(failed("setting TCP options"))?;
+        tune(&socket, task.setting.tcp()).map_err(failed("setting TCP options"))?;
         socket.bind(&SocketAddr::new(site.ip, 0).into()).map_err(failed("binding a TCP socket"))?;
         if side == Side::Server {
             socket.listen(1).map_err(failed("listening for TCP"))?;
@@ -69,7 +69,12 @@ impl Transport for Tcp {
             .ok()
             .and_then(|local| local.as_socket())
             .map_or(0, |local| local.port());
-        let beside = task.tcp.beside.map(|mode| super::gigae::bystander(site, mode)).transpose()?;
+        let beside = task
+            .setting
+            .tcp()
+            .beside
+            .map(|mode| super::gigae::bystander(site, mode))
+            .transpose()?;
         Ok(Box::new(TcpOpening {
             socket,
             address: site.address(port),
@@ -88,7 +93,7 @@ fn tune(socket: &Socket, options: TcpOptions) -> std::io::Result<()> {
     }
     socket.set_tcp_nodelay(options.nodelay)?;
     // Absent or forbidden: the default stays, and the results say which one that is.
-    let _ = socket.set_tcp_congestion(CONGESTION_CONTROL);
+    let _ = socket.set_tcp_congestion(CONGESTION_CONTROL.as_bytes());
     Ok(())
 }
 
@@ -118,8 +123,8 @@ impl Opening for TcpOpening {
             Side::Server => accept(&self.socket, peer)?,
         };
         let failed = TransportError::io("setting TCP options");
-        socket.set_tcp_nodelay(self.task.tcp.nodelay).map_err(&failed)?;
-        set_waiting(&socket, self.task.wait).map_err(&failed)?;
+        socket.set_tcp_nodelay(self.task.setting.tcp().nodelay).map_err(&failed)?;
+        set_waiting(&socket, &self.task).map_err(&failed)?;
         let size = self.task.size;
         // An answering end must find the ends of messages; a sink takes what is there.
         let whole = self.task.experiment == Experiment::Rtt;
@@ -194,6 +199,7 @@ impl Channel for TcpChannel {
             Err(error) => return Err(TransportError::io("receiving by TCP")(error)),
         };
         if !self.whole {
+            read(&self.incoming[self.received..self.received + bytes]);
             return Ok(Some(Arrival { number: 0, bytes }));
         }
         self.received += bytes;
@@ -201,7 +207,7 @@ impl Channel for TcpChannel {
             return Ok(None);
         }
         self.received = 0;
-        let number = number_of(&self.incoming).unwrap_or(0);
+        let number = read(&self.incoming).unwrap_or(0);
         Ok(Some(Arrival { number, bytes: self.incoming.len() }))
     }
 

@@ -2,7 +2,7 @@
 
 use super::{
     Arrival, Calls, Channel, Opening, SOCKET_BUFFER, Side, Task, Transport, TransportError,
-    message, number_of, set_waiting, try_again,
+    message, read, set_waiting, try_again,
 };
 use crate::probe::Probe;
 use crate::site::{Address, Site};
@@ -75,8 +75,7 @@ impl Opening for UdpOpening {
     fn join(self: Box<Self>, peer: &Address) -> Result<Box<dyn Probe>, TransportError> {
         let to = SocketAddr::new(peer.ip, peer.port);
         self.socket.connect(&to.into()).map_err(TransportError::io("connecting a UDP socket"))?;
-        set_waiting(&self.socket, self.task.wait)
-            .map_err(TransportError::io("setting UDP options"))?;
+        set_waiting(&self.socket, &self.task).map_err(TransportError::io("setting UDP options"))?;
         Ok(Box::new(UdpChannel {
             socket: self.socket,
             outgoing: message(self.task.size),
@@ -112,7 +111,7 @@ impl Channel for UdpChannel {
         self.calls.all += 1;
         match self.socket.read(&mut self.incoming) {
             Ok(bytes) => {
-                let number = number_of(&self.incoming[..bytes]).unwrap_or(0);
+                let number = read(&self.incoming[..bytes]).unwrap_or(0);
                 Ok(Some(Arrival { number, bytes }))
             }
             Err(error) if try_again(&error) => Ok(None),

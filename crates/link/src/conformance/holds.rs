@@ -175,6 +175,7 @@ pub fn a_receiver_that_holds_every_frame_drops_and_recovers(options: &Options, m
         assert_eq!(arena.bytes(&rx), frame(&pair.to_b, CHANNEL, i as u32, 100), "kept unchanged");
         pair.b.recycle(rx);
     }
+    assert_eq!(pair.b.poll(&mut more, 64).expect("poll"), 0, "nothing came meanwhile");
     recovers(options, &mut pair);
 }
 
@@ -182,6 +183,7 @@ pub fn a_receiver_that_holds_every_frame_drops_and_recovers(options: &Options, m
 pub fn a_receiver_that_does_not_poll_drops_and_recovers(options: &Options, maker: Maker) {
     let mut pair = maker(options);
     let ring = pair.b.info().rx_frames;
+    pair.b.provide(ring);
     for i in 0..2 * ring {
         send(&mut *pair.a, &frame(&pair.to_b, CHANNEL, i as u32, 100));
     }

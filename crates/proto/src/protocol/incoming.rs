@@ -3,63 +3,48 @@
 
 use super::{MAX_RESETS, Protocol};
 use crate::session::{Pending, State};
-use crate::{Delivery, Handled, Instant, PeerId, PeerKey, Reason};
+use crate::{Delivery, PeerId, PeerKey, Reason};
 use gigae_wire::{AckReport, Discard, Epoch, Flags, Header, Hello, Kind, NodeAddr};
 
 impl<T, R> Protocol<T, R> {
     /// Takes in a received frame: who sent it, its parsed header and payload, and the buffer in
-    /// which it lies. `now` may be read once for a whole batch.
+    /// which it lies. The buffer is taken out if it is kept; it comes out by
+    /// [`poll_delivery`](Self::poll_delivery) or [`poll_discarded`](Self::poll_discarded). A frame that is
+    /// not accepted is counted.
     #[inline]
     pub fn handle(
         &mut self,
-        now: Instant,
-        from: NodeAddr,
+        from: &NodeAddr,
         (header, payload): (&Header, &[u8]),
-        buffer: R,
-    ) -> Handled<R> {
-        match self.accept(now, from, header, payload, buffer) {
-            Ok(handled) => handled,
-            Err((why, buffer)) => {
-                self.counters.discard(why);
-                Handled::Discarded(why, buffer)
-            }
+        buffer: &mut Option<R>,
+    ) -> Result<(), Discard> {
+        let result = self.accept(from, header, payload, buffer);
+        if let Err(why) = result {
+            self.counters.discard(why);
         }
+        result
     }
 
     #[inline]
     fn accept(
         &mut self,
-        now: Instant,
-        node: NodeAddr,
+        node: &NodeAddr,
         header: &Header,
         payload: &[u8],
-        buffer: R,
-    ) -> Result<Handled<R>, (Discard, R)> {
+        buffer: &mut Option<R>,
+    ) -> Result<(), Discard> {
         if header.dst_port != self.config.port {
-            return Err((Discard::Port, buffer));
+            return Err(Discard::Port);
         }
-        let key = PeerKey { node, port: header.src_port, channel: header.channel };
-        let control = match header.kind {
+        if header.kind.is_data() || header.kind == Kind::Ack {
+            let peer = self.confirm(node, header)?;
+            return self.on_established(peer, header, payload, buffer);
+        }
+        let key = PeerKey { node: *node, port: header.src_port, channel: header.channel };
+        match header.kind {
             Kind::Hello => self.on_hello(key, header, payload),
             Kind::HelloAck => self.on_hello_ack(&key, header, payload),
-            Kind::Reset => self.on_reset(&key, header),
-            Kind::Data | Kind::Ack => {
-                let peer = match self.confirm(&key, header) {
-                    Ok(peer) => peer,
-                    Err(why) => return Err((why, buffer)),
-                };
-                if let Err(why) = self.on_acknowledgement(now, peer, header, payload) {
-                    return Err((why, buffer));
-                }
-                if header.kind == Kind::Data {
-                    return self.on_data(now, peer, header, buffer);
-                }
-                Ok(())
-            }
-        };
-        match control {
-            Ok(()) => Ok(Handled::Done(buffer)),
-            Err(why) => Err((why, buffer)),
+            _ => self.on_reset(&key, header),
         }
     }
 
@@ -115,6 +100,8 @@ impl<T, R> Protocol<T, R> {
     fn establish(&mut self, peer: PeerId, with: Pending) {
         self.sessions[peer.0 as usize].establish(with, &self.config);
         self.established += 1;
+        self.divide_credit();
+        self.credit += self.session(peer).receive.as_ref().map_or(0, |r| r.window());
         self.counters.sessions += 1;
         let longest = self.session(peer).send.as_ref().map_or(0, |s| s.longest());
         if longest > with.hello.max_payload {
@@ -125,8 +112,25 @@ impl<T, R> Protocol<T, R> {
     /// The session that a frame belongs to by its epochs; a pending one is established by its
     /// first use. Anything else is answered with a reset (rule 4.5).
     #[inline]
-    fn confirm(&mut self, key: &PeerKey, header: &Header) -> Result<PeerId, Discard> {
-        if let Some(peer) = self.find(key) {
+    fn confirm(&mut self, node: &NodeAddr, header: &Header) -> Result<PeerId, Discard> {
+        let last = self.last;
+        if let Some(s) = self.sessions.get(last.0 as usize)
+            && s.state == State::Established
+            && (header.dst_epoch, header.src_epoch) == (s.local, s.remote)
+            && (header.src_port, header.channel) == (s.key.port, s.key.channel)
+            && *node == s.key.node
+        {
+            return Ok(last);
+        }
+        self.confirm_other(
+            PeerKey { node: *node, port: header.src_port, channel: header.channel },
+            header,
+        )
+    }
+
+    /// Not of the session of the last frame.
+    fn confirm_other(&mut self, key: PeerKey, header: &Header) -> Result<PeerId, Discard> {
+        if let Some(peer) = self.find(&key) {
             let s = self.session(peer);
             let of = |local, remote| header.dst_epoch == local && header.src_epoch == remote;
             if s.state == State::Established && of(s.local, s.remote) {
@@ -138,7 +142,7 @@ impl<T, R> Protocol<T, R> {
             }
         }
         if self.resets.len() < MAX_RESETS && header.dst_epoch != Epoch::UNKNOWN {
-            self.resets.push_back((*key, header.dst_epoch, header.src_epoch));
+            self.resets.push_back((key, header.dst_epoch, header.src_epoch));
         }
         Err(Discard::Epoch)
     }
@@ -165,34 +169,51 @@ impl<T, R> Protocol<T, R> {
         Ok(())
     }
 
+    /// A frame of a session that is up: what it acknowledges, and what it carries.
+    #[inline]
+    fn on_established(
+        &mut self,
+        peer: PeerId,
+        header: &Header,
+        payload: &[u8],
+        buffer: &mut Option<R>,
+    ) -> Result<(), Discard> {
+        self.on_acknowledgement(peer, header, payload)?;
+        let handled =
+            if header.kind.is_data() { self.on_data(peer, header, buffer) } else { Ok(()) };
+        self.watch_credit(peer);
+        let session = &mut self.sessions[peer.0 as usize];
+        if !session.undated {
+            session.undated = true;
+            self.undated.push(peer);
+        }
+        if !session.queued && session.plan().is_some() {
+            session.queued = true;
+            self.transmit.push_back(peer);
+        }
+        handled
+    }
+
     #[inline]
     fn on_acknowledgement(
         &mut self,
-        now: Instant,
         peer: PeerId,
         header: &Header,
         payload: &[u8],
     ) -> Result<(), Discard> {
-        let report = match header.kind {
-            Kind::Ack => AckReport::parse(payload)?,
-            _ => None,
-        };
         let session = &mut self.sessions[peer.0 as usize];
         let send = session.send.as_mut().expect("established");
-        let progress =
-            send.acknowledge(now, header.ack, &mut session.rtt, &mut self.acknowledged)? > 0;
+        let progress = send.acknowledge(header.ack, &mut session.rtt, &mut self.acknowledged)? > 0;
         send.credit(header.ack, header.credit);
-        if let Some(report) = report {
+        if header.kind == Kind::Ack
+            && let Some(report) = AckReport::parse(payload)?
+        {
             let keeps = session.peer.reorder_window > 0;
-            send.report(now, header.ack, &report, &session.rtt, keeps);
+            send.report(self.now, header.ack, &report, &session.rtt, keeps);
         }
-        session.heard(now, progress);
+        session.heard(progress);
         if header.flags.has(Flags::ASK) {
             session.receive.as_mut().expect("established").ask();
-        }
-        self.watch_credit(now, peer);
-        if self.session(peer).plan().is_some() {
-            self.enqueue(peer);
         }
         Ok(())
     }
@@ -200,11 +221,10 @@ impl<T, R> Protocol<T, R> {
     #[inline]
     fn on_data(
         &mut self,
-        now: Instant,
         peer: PeerId,
         header: &Header,
-        buffer: R,
-    ) -> Result<Handled<R>, (Discard, R)> {
+        buffer: &mut Option<R>,
+    ) -> Result<(), Discard> {
         let session = &mut self.sessions[peer.0 as usize];
         let epoch = session.local;
         let receive = session.receive.as_mut().expect("established");
@@ -215,18 +235,12 @@ impl<T, R> Protocol<T, R> {
         let reorder_window = if crowded { 0 } else { self.config.reorder_window };
         let kept_before = receive.kept();
         let taken = receive.take(header.seq, buffer, reorder_window, |buffer| {
-            counters.messages_received += 1;
+            counters.frames_delivered += 1;
             deliveries.push_back(Delivery { peer, epoch, buffer });
         });
         self.kept = self.kept + receive.kept() - kept_before;
-        let by = now + self.config.ack_delay;
-        receive.schedule(self.config.ack_every, by);
-        if receive.is_due(false) {
-            self.enqueue(peer);
-        } else {
-            self.arm(peer, by);
-        }
-        taken.map(|()| Handled::Kept)
+        receive.schedule(self.config.ack_every);
+        taken
     }
 
     /// A frame of another protocol version came from a node: sessions being proposed to it fail,

@@ -2,7 +2,7 @@
 
 use super::Protocol;
 use crate::session::Plan;
-use crate::{Body, Destination, Instant, PeerId, Transmit};
+use crate::{Body, Destination, PeerId, Transmit};
 use gigae_wire::{Flags, Header, Hello, Kind};
 
 impl<T, R> Protocol<T, R> {
@@ -14,7 +14,7 @@ impl<T, R> Protocol<T, R> {
 
     /// The next frame to transmit now, if any.
     #[inline]
-    pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit<'_, T>> {
+    pub fn poll_transmit(&mut self) -> Option<Transmit<'_, T>> {
         if !self.resets.is_empty() {
             return self.transmit_reset();
         }
@@ -22,7 +22,7 @@ impl<T, R> Protocol<T, R> {
             let &peer = self.transmit.front()?;
             let session = self.session_mut(peer);
             if let Some(plan) = session.plan() {
-                return Some(self.build(now, peer, plan));
+                return Some(self.build(peer, plan));
             }
             session.queued = false;
             self.transmit.pop_front();
@@ -49,38 +49,36 @@ impl<T, R> Protocol<T, R> {
     }
 
     #[inline]
-    fn build(&mut self, now: Instant, peer: PeerId, plan: Plan) -> Transmit<'_, T> {
+    fn build(&mut self, peer: PeerId, plan: Plan) -> Transmit<'_, T> {
         let to = Destination::Peer(peer);
         match plan {
-            Plan::Data => self.build_data(now, peer, to),
-            Plan::Ack | Plan::Probe => self.build_ack(now, peer, plan, to),
-            Plan::Hello | Plan::HelloAck => self.build_hello(now, peer, plan, to),
+            Plan::Data => self.build_data(peer, to),
+            Plan::Ack | Plan::Probe => self.build_ack(peer, plan, to),
+            Plan::Hello | Plan::HelloAck => self.build_hello(peer, plan, to),
         }
     }
 
     #[inline]
-    fn build_data(&mut self, now: Instant, peer: PeerId, to: Destination) -> Transmit<'_, T> {
+    fn build_data(&mut self, peer: PeerId, to: Destination) -> Transmit<'_, T> {
         let session = &mut self.sessions[peer.0 as usize];
-        let send = session.send.as_mut().expect("established");
-        let sent = send.transmit(now);
-        let header = session.header(Kind::Data, self.config.port, sent.seq);
-        session.transmitted(now);
-        self.counters.retransmissions += u64::from(sent.repeated);
-        if sent.oldest {
-            let at = session.deadline(&self.config);
-            self.arm(peer, at);
+        if !session.undated {
+            session.undated = true;
+            self.undated.push(peer);
         }
-        let send = self.sessions[peer.0 as usize].send.as_mut().expect("established");
+        let send = session.send.as_mut().expect("established");
+        let sent = send.transmit(self.now);
+        let kind = if sent.batch { Kind::Batch } else { Kind::Data };
+        let mut header = session.header(kind, self.config.port, sent.seq);
+        if !self.config.payload_checksum {
+            header.flags = Flags::HEADER_ONLY;
+        }
+        session.transmitted();
+        self.counters.retransmissions += u64::from(sent.repeated);
+        let send = session.send.as_mut().expect("established");
         Transmit { to, header, body: Body::Message(send.message(sent.seq)) }
     }
 
-    fn build_ack(
-        &mut self,
-        now: Instant,
-        peer: PeerId,
-        plan: Plan,
-        to: Destination,
-    ) -> Transmit<'_, T> {
+    fn build_ack(&mut self, peer: PeerId, plan: Plan, to: Destination) -> Transmit<'_, T> {
         let session = &mut self.sessions[peer.0 as usize];
         let next = session.send.as_ref().expect("established").sent();
         let len = session.write_report(&mut self.report);
@@ -91,27 +89,21 @@ impl<T, R> Protocol<T, R> {
             session.probe_due = false;
             self.counters.probes += 1;
         }
-        session.transmitted(now);
+        session.transmitted();
+        self.touch(peer);
         Transmit { to, header, body: Body::Control(&self.report[..len]) }
     }
 
     #[cold]
-    fn build_hello(
-        &mut self,
-        now: Instant,
-        peer: PeerId,
-        plan: Plan,
-        to: Destination,
-    ) -> Transmit<'_, T> {
+    fn build_hello(&mut self, peer: PeerId, plan: Plan, to: Destination) -> Transmit<'_, T> {
         let session = &mut self.sessions[peer.0 as usize];
-        let header = session.hello(now, plan, &self.config);
-        let at = session.deadline(&self.config);
-        self.arm(peer, at);
+        let header = session.hello(self.now, plan, &self.config);
         let hello = Hello {
             max_payload: self.config.max_payload,
             reorder_window: self.config.reorder_window,
         };
         self.report[..Hello::LEN].copy_from_slice(&hello.to_bytes());
+        self.touch(peer);
         Transmit { to, header, body: Body::Control(&self.report[..Hello::LEN]) }
     }
 }

@@ -1,0 +1,168 @@
+//! The types and numbers of `gigae.h`, as Rust sees them. `abi_tests.rs` has a C compiler compare
+//! both.
+
+use std::ffi::{c_char, c_int, c_void};
+
+/// `gigae_endpoint`: never a real object, see [`crate::handle`].
+#[repr(C)]
+pub struct EndpointHandle {
+    _opaque: [u8; 0],
+}
+
+/// `gigae_options`: likewise.
+#[repr(C)]
+pub struct OptionsHandle {
+    _opaque: [u8; 0],
+}
+
+/// Words of `gigae_buffer` and `gigae_message` for our use: two are used, two are for later.
+pub(crate) const OPAQUE: usize = 4;
+
+/// `gigae_buffer`. All zero when it holds nothing.
+#[repr(C)]
+pub struct Buffer {
+    pub(crate) data: *mut c_void,
+    pub(crate) capacity: usize,
+    /// The endpoint's handle and the ticket.
+    pub(crate) opaque: [u64; OPAQUE],
+}
+
+/// `gigae_message`. All zero when it holds nothing.
+#[repr(C)]
+pub struct Message {
+    pub(crate) data: *const c_void,
+    pub(crate) len: usize,
+    pub(crate) from: u32,
+    pub(crate) reserved: u32,
+    /// The endpoint's handle and the ticket.
+    pub(crate) opaque: [u64; OPAQUE],
+}
+
+impl Buffer {
+    pub(crate) const EMPTY: Self =
+        Self { data: std::ptr::null_mut(), capacity: 0, opaque: [0; OPAQUE] };
+}
+
+impl Message {
+    pub(crate) const EMPTY: Self =
+        Self { data: std::ptr::null(), len: 0, from: 0, reserved: 0, opaque: [0; OPAQUE] };
+}
+
+/// Bytes of [`Failure::why`]: the longest reason, with an IPv6 address, and room to spare.
+pub(crate) const WHY: usize = 240;
+
+/// `gigae_failure`.
+#[repr(C)]
+pub struct Failure {
+    pub(crate) to: u32,
+    pub(crate) reason: c_int,
+    pub(crate) len: usize,
+    pub(crate) why: [c_char; WHY],
+}
+
+/// Declares `gigae_counts`, its names for the comparison with the header, and how it is filled.
+macro_rules! counts {
+    ($($field:ident <- $($from:ident).+,)*) => {
+        /// `gigae_counts`. New fields go to the end.
+        #[repr(C)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Counts { $(pub(crate) $field: u64,)* }
+
+        impl Counts {
+            /// The fields in order.
+            #[cfg(test)]
+            pub(crate) const FIELDS: &[&str] = &[$(stringify!($field),)*];
+        }
+
+        impl From<gigae::Counters> for Counts {
+            fn from(counters: gigae::Counters) -> Self {
+                Self { $($field: counters.$($from).+,)* }
+            }
+        }
+    };
+}
+
+counts! {
+    messages_sent <- protocol.messages_sent,
+    messages_received <- protocol.messages_received,
+    messages_failed <- protocol.messages_failed,
+    frames_copied <- copied,
+    data_frames_received <- protocol.frames_delivered,
+    retransmissions <- protocol.retransmissions,
+    timeouts <- protocol.timeouts,
+    stops <- protocol.stops,
+    acks_sent <- protocol.acks_sent,
+    probes <- protocol.probes,
+    sessions <- protocol.sessions,
+    resets <- protocol.resets,
+    discarded_short <- protocol.short,
+    discarded_not_ours <- protocol.not_ours,
+    discarded_version <- protocol.version,
+    discarded_checksum <- protocol.checksum,
+    discarded_malformed <- protocol.malformed,
+    discarded_port <- protocol.port,
+    discarded_epoch <- protocol.epoch,
+    discarded_duplicate <- protocol.duplicates,
+    discarded_window <- protocol.window,
+    discarded_out_of_order <- protocol.out_of_order,
+    discarded_refused <- protocol.refused,
+    frames_sent <- link.tx_frames,
+    frames_received <- link.rx_frames,
+    frames_dropped <- link.rx_dropped,
+    frames_invalid <- link.tx_invalid,
+    doorbells <- link.doorbells,
+    drives <- link.drives,
+    waits <- link.waits,
+    wakeups <- link.wakeups,
+    clock_reads <- clock_reads,
+}
+
+/// Declares numbers of the header, and a list of them for the comparison with it.
+macro_rules! numbers {
+    ($($(#[doc = $doc:literal])* $name:ident = $value:literal,)*) => {
+        $($(#[doc = $doc])* pub(crate) const $name: c_int = $value;)*
+
+        /// All of them with their names.
+        #[cfg(test)]
+        pub(crate) const NUMBERS: &[(&str, c_int)] = &[$((stringify!($name), $name),)*];
+    };
+}
+
+numbers! {
+    /// `Wait::Adaptive`
+    GIGAE_WAIT_ADAPTIVE = 0,
+    /// `Wait::Spin`
+    GIGAE_WAIT_SPIN = 1,
+    /// `Wait::Sleep`
+    GIGAE_WAIT_SLEEP = 2,
+    /// `Backend::Auto`
+    GIGAE_BACKEND_AUTO = 0,
+    /// `Backend::Xdp`
+    GIGAE_BACKEND_XDP = 1,
+    /// `Backend::XdpMode(Mode::XdpZeroCopy)`
+    GIGAE_BACKEND_XDP_ZERO_COPY = 2,
+    /// `Backend::XdpMode(Mode::XdpNative)`
+    GIGAE_BACKEND_XDP_NATIVE = 3,
+    /// `Backend::XdpMode(Mode::XdpGeneric)`
+    GIGAE_BACKEND_XDP_GENERIC = 4,
+    /// `Backend::Packet`
+    GIGAE_BACKEND_PACKET = 5,
+    /// `BusyPoll::Auto`
+    GIGAE_BUSY_POLL_AUTO = 0,
+    /// `BusyPoll::Off`
+    GIGAE_BUSY_POLL_OFF = 1,
+    /// `BusyPoll::On`
+    GIGAE_BUSY_POLL_ON = 2,
+    /// A reason that is newer than the header
+    GIGAE_REASON_OTHER = 0,
+    /// `Reason::Timeout`
+    GIGAE_REASON_TIMEOUT = 1,
+    /// `Reason::Reset`
+    GIGAE_REASON_RESET = 2,
+    /// `Reason::Version`
+    GIGAE_REASON_VERSION = 3,
+    /// `Reason::TooLong`
+    GIGAE_REASON_TOO_LONG = 4,
+    /// `Reason::Closed`
+    GIGAE_REASON_CLOSED = 5,
+}

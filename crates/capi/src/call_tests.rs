@@ -1,0 +1,486 @@
+//! The entries, called as C calls them, with endpoints on a simulated network.
+
+use crate::abi::*;
+use crate::endpoint::*;
+use crate::error::*;
+use crate::info::*;
+use crate::options::*;
+use crate::peer::*;
+use crate::receive::*;
+use crate::send::*;
+use crate::wait::*;
+use gigae::Options;
+use gigae_sim::{Faults, Network};
+use std::ffi::{CStr, c_int};
+use std::ptr::{self, null, null_mut};
+use std::time::Duration;
+
+type Handle = *mut EndpointHandle;
+
+fn open(net: &Network, seed: u32) -> Handle {
+    let options = Options::new("sim").peer_timeout(Duration::from_millis(10));
+    let endpoint = options.open_simulated(net, seed).unwrap();
+    ptr::without_provenance_mut(ENDPOINTS.insert(Box::new(State::new(endpoint))).unwrap())
+}
+
+/// Two endpoints that know each other, on a network of their own.
+struct Pair {
+    net: Network,
+    a: Handle,
+    b: Handle,
+    to_b: u32,
+    to_a: u32,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let net = Network::new(1, Faults { delay: Duration::from_micros(5), ..Faults::default() });
+        let (a, b) = (open(&net, 1), open(&net, 2));
+        let (to_b, to_a) = (peer(a, &mac(b)), peer(b, &mac(a)));
+        Self { net, a, b, to_b, to_a }
+    }
+
+    /// Lets time pass while both ends make progress.
+    fn run(&self, time: Duration) {
+        let end = self.net.now() + time.as_nanos() as u64;
+        while self.net.now() < end {
+            assert_eq!((gigae_progress(self.a), gigae_progress(self.b)), (0, 0));
+            self.net.advance_to(self.net.now() + 1_000);
+        }
+    }
+
+    fn pass(&self) {
+        self.run(Duration::from_micros(100));
+    }
+
+    fn close(self) {
+        assert_eq!((gigae_close(self.a), gigae_close(self.b)), (0, 0));
+    }
+}
+
+/// Text from an entry that answers as `snprintf` does.
+fn text(entry: impl Fn(*mut std::ffi::c_char, usize) -> c_int) -> String {
+    let len = entry(null_mut(), 0);
+    let mut buffer = vec![0; len as usize + 1];
+    assert_eq!(entry(buffer.as_mut_ptr().cast(), buffer.len()), len);
+    CStr::from_bytes_with_nul(&buffer).unwrap().to_str().unwrap().to_owned()
+}
+
+fn mac(endpoint: Handle) -> String {
+    // SAFETY: text() gives a buffer of the stated size.
+    text(|to, size| unsafe { gigae_mac(endpoint, to, size) })
+}
+
+fn peer(endpoint: Handle, address: &str) -> u32 {
+    let address = std::ffi::CString::new(address).unwrap();
+    let mut peer = 0;
+    // SAFETY: text with a NUL, and a number to write to.
+    assert_eq!(unsafe { gigae_peer(endpoint, address.as_ptr(), &mut peer) }, 0);
+    peer
+}
+
+fn send(endpoint: Handle, to: u32, message: &[u8]) -> c_int {
+    // SAFETY: the slice's own length.
+    unsafe { gigae_send(endpoint, to, message.as_ptr().cast(), message.len()) }
+}
+
+fn receive(endpoint: Handle) -> Result<Message, c_int> {
+    let mut message = Message::EMPTY;
+    // SAFETY: memory for a message.
+    match unsafe { gigae_try_recv(endpoint, &mut message) } {
+        0 => Ok(message),
+        code => Err(code),
+    }
+}
+
+fn bytes(message: &Message) -> &[u8] {
+    // SAFETY: tests look at messages that they have not dropped.
+    unsafe { std::slice::from_raw_parts(message.data.cast(), message.len) }
+}
+
+fn drop_message(message: &mut Message) -> c_int {
+    // SAFETY: a message, whatever is in it.
+    unsafe { gigae_message_drop(message) }
+}
+
+fn take(endpoint: Handle) -> Buffer {
+    let mut buffer = Buffer::EMPTY;
+    // SAFETY: memory for a buffer.
+    assert_eq!(unsafe { gigae_buffer_take(endpoint, &mut buffer) }, 0);
+    buffer
+}
+
+fn drop_buffer(buffer: &mut Buffer) -> c_int {
+    // SAFETY: a buffer, whatever is in it.
+    unsafe { gigae_buffer_drop(buffer) }
+}
+
+/// A copy, as C makes it by assignment.
+fn copy<T>(of: &T) -> T {
+    // SAFETY: `Buffer` and `Message` are plain numbers and addresses.
+    unsafe { ptr::read(of) }
+}
+
+const BAD_HANDLE: c_int = Code::BadHandle as c_int;
+const INVALID: c_int = Code::Invalid as c_int;
+const AGAIN: c_int = Code::Again as c_int;
+
+fn last_error() -> String {
+    // SAFETY: a text of the library's.
+    unsafe { CStr::from_ptr(gigae_last_error()) }.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_message_arrives_and_its_answer_goes_back_to_its_sender() {
+    let pair = Pair::new();
+    assert_eq!(send(pair.a, pair.to_b, b"question"), 0);
+    pair.pass();
+    let mut question = receive(pair.b).unwrap();
+    assert_eq!((bytes(&question), question.from), (&b"question"[..], pair.to_a));
+    assert_eq!(send(pair.b, question.from, bytes(&question)), 0, "from the frame itself");
+    assert_eq!(drop_message(&mut question), 0);
+    assert_eq!((question.data, question.len, question.opaque), (null(), 0, [0; OPAQUE]));
+    pair.pass();
+    let mut answer = receive(pair.a).unwrap();
+    assert_eq!(bytes(&answer), b"question");
+    assert_eq!((drop_message(&mut answer), gigae_drain(pair.a, 0)), (0, 0));
+    assert_eq!(receive(pair.a).err(), Some(AGAIN));
+    pair.close();
+}
+
+#[test]
+fn held_messages_stay_as_they_are_while_more_are_received() {
+    /// Fewer than a peer has credit for.
+    const HELD: u8 = 50;
+    let pair = Pair::new();
+    let mut held = Vec::new();
+    for n in 0..HELD {
+        assert_eq!(send(pair.a, pair.to_b, &[n; 40]), 0);
+        pair.pass();
+        held.push(receive(pair.b).unwrap());
+    }
+    for (n, message) in (0..HELD).zip(&held) {
+        assert_eq!(bytes(message), [n; 40]);
+    }
+    held.iter_mut().for_each(|message| assert_eq!(drop_message(message), 0));
+    pair.close();
+}
+
+#[test]
+fn a_buffer_filled_in_place_is_what_arrives() {
+    let pair = Pair::new();
+    for way in [gigae_buffer_send, gigae_buffer_queue, gigae_buffer_try_queue] {
+        let mut buffer = take(pair.a);
+        // SAFETY: the buffer's own memory, within its capacity; then the buffer.
+        unsafe {
+            buffer.data.cast::<u8>().copy_from(b"gigae".as_ptr(), 5);
+            assert_eq!(way(&mut buffer, pair.to_b, 5), 0);
+            assert_eq!((buffer.data, buffer.opaque), (null_mut(), [0; OPAQUE]));
+            assert_eq!(way(&mut buffer, pair.to_b, 5), BAD_HANDLE, "it is used up");
+        }
+        assert_eq!(gigae_flush(pair.a), 0);
+        pair.pass();
+        let mut message = receive(pair.b).unwrap();
+        assert_eq!(bytes(&message), b"gigae");
+        assert_eq!(drop_message(&mut message), 0);
+    }
+    pair.close();
+}
+
+#[test]
+fn a_buffer_outlives_refused_arguments_and_a_full_window() {
+    let pair = Pair::new();
+    let mut buffer = take(pair.a);
+    let too_long = buffer.capacity + 1;
+    // SAFETY: a buffer that is held.
+    let mut queue = |to, len| unsafe { gigae_buffer_try_queue(&mut buffer, to, len) };
+    assert_eq!(queue(0, 1), INVALID);
+    assert!(last_error().contains("peer 0 is not known"), "{}", last_error());
+    assert_eq!(queue(77, 1), INVALID);
+    assert_eq!(queue(pair.to_b, too_long), Code::TooLong as c_int);
+    assert_eq!(queue(pair.to_b, usize::MAX), Code::TooLong as c_int);
+    assert_eq!(queue(pair.to_b, 1), 0);
+    // Nobody takes anything in at the other end, so the window fills and stays full.
+    let mut code = 0;
+    for _ in 0..100_000 {
+        // SAFETY: the pointer is not read for no bytes.
+        code = unsafe { gigae_try_send(pair.a, pair.to_b, null(), 0) };
+        if code != 0 {
+            break;
+        }
+    }
+    assert_eq!(code, AGAIN);
+    let mut buffer = Buffer::EMPTY;
+    // SAFETY: memory for a buffer, then a buffer that is held.
+    unsafe {
+        assert_eq!(gigae_buffer_try_take(pair.a, &mut buffer), 0);
+        assert_eq!(gigae_buffer_try_queue(&mut buffer, pair.to_b, 1), AGAIN);
+        assert!(!buffer.data.is_null(), "it was kept");
+        assert_eq!(gigae_buffer_drop(&mut buffer), 0);
+    }
+    pair.run(Duration::from_millis(1));
+    while let Ok(mut message) = receive(pair.b) {
+        assert_eq!(drop_message(&mut message), 0);
+    }
+    pair.close();
+}
+
+#[test]
+fn what_was_dropped_or_copied_or_made_up_is_refused() {
+    let pair = Pair::new();
+    assert_eq!(send(pair.a, pair.to_b, b"one"), 0);
+    pair.pass();
+    let mut message = receive(pair.b).unwrap();
+    let mut copied = copy(&message);
+    assert_eq!(drop_message(&mut message), 0);
+    assert_eq!(drop_message(&mut message), BAD_HANDLE, "dropped");
+    assert_eq!(drop_message(&mut copied), BAD_HANDLE, "a copy of what was dropped");
+    let mut buffer = take(pair.a);
+    let mut copied = copy(&buffer);
+    assert_eq!(drop_buffer(&mut buffer), 0);
+    assert_eq!(drop_buffer(&mut buffer), BAD_HANDLE);
+    assert_eq!(drop_buffer(&mut copied), BAD_HANDLE);
+    let handle = pair.a.addr() as u64;
+    for opaque in [[0, 0, 0, 0], [handle, 0, 0, 0], [handle, 1 << 32 | 9, 0, 0], [7; 4], [!0; 4]] {
+        assert_eq!(drop_buffer(&mut Buffer { opaque, ..Buffer::EMPTY }), BAD_HANDLE);
+        assert_eq!(drop_message(&mut Message { opaque, ..Message::EMPTY }), BAD_HANDLE);
+    }
+    pair.close();
+}
+
+#[test]
+fn an_endpoint_is_not_closed_while_something_of_it_is_held_and_refuses_all_afterwards() {
+    let pair = Pair::new();
+    assert_eq!(send(pair.a, pair.to_b, b"one"), 0);
+    pair.pass();
+    let (mut message, mut buffer) = (receive(pair.b).unwrap(), take(pair.b));
+    assert_eq!(gigae_close(pair.b), Code::Busy as c_int);
+    assert!(last_error().starts_with("1 buffers and 1 messages are held"), "{}", last_error());
+    assert_eq!(bytes(&message), b"one", "nothing was changed");
+    let mut stale = copy(&message);
+    assert_eq!((drop_message(&mut message), drop_buffer(&mut buffer)), (0, 0));
+    assert_eq!(gigae_close(pair.b), 0);
+    assert_eq!(gigae_close(pair.b), BAD_HANDLE);
+    assert_eq!(drop_message(&mut stale), BAD_HANDLE);
+    assert_eq!(receive(pair.b).err(), Some(BAD_HANDLE));
+    assert_eq!(send(pair.b, 1, b"late"), BAD_HANDLE);
+    assert_eq!((gigae_progress(pair.b), gigae_fd(pair.b)), (BAD_HANDLE, BAD_HANDLE));
+    assert_eq!(gigae_close(pair.a), 0);
+}
+
+#[test]
+fn a_panic_breaks_the_endpoint_and_what_is_held_does_not_keep_it_from_being_closed() {
+    let pair = Pair::new();
+    let mut buffer = take(pair.a);
+    let panicked = Code::Panicked as c_int;
+    assert_eq!(call(pair.a, |_| panic!("a mistake")), panicked);
+    assert!(last_error().contains("a mistake"), "{}", last_error());
+    assert_eq!(send(pair.a, pair.to_b, b"no more"), panicked);
+    assert_eq!(drop_buffer(&mut buffer), panicked);
+    pair.close();
+    assert_eq!(drop_buffer(&mut buffer), BAD_HANDLE);
+}
+
+#[test]
+fn null_is_refused_and_nothing_is_lost_by_it() {
+    let pair = Pair::new();
+    assert_eq!(send(pair.a, pair.to_b, b"kept"), 0);
+    pair.pass();
+    let (a, b) = (pair.a, pair.b);
+    // SAFETY: NULL is what is tested.
+    let codes = unsafe {
+        [
+            gigae_recv(b, null_mut()),
+            gigae_try_recv(b, null_mut()),
+            gigae_recv_timeout(b, null_mut(), 0),
+            gigae_message_drop(null_mut()),
+            gigae_buffer_take(a, null_mut()),
+            gigae_buffer_drop(null_mut()),
+            gigae_buffer_send(null_mut(), pair.to_b, 0),
+            gigae_send(a, pair.to_b, null(), 1),
+            gigae_take_failure(a, null_mut(), null_mut(), 0),
+            gigae_prepare_to_wait(a, null_mut()),
+            gigae_max_message(a, null_mut()),
+            gigae_counters(a, null_mut(), 8),
+            gigae_mac(a, null_mut(), 18),
+            gigae_peer(a, null(), &mut 0),
+            gigae_peer(a, c"02:00:00:00:00:01".as_ptr(), null_mut()),
+            gigae_peer_by_mac(a, null(), 0, 0, &mut 0),
+            gigae_peer_by_ip(a, null(), 4, 0, 0, &mut 0),
+            gigae_open(null(), &mut null_mut()),
+            gigae_open(c"lo".as_ptr(), null_mut()),
+            gigae_open_with(null(), &mut null_mut()),
+            gigae_options_new(null(), &mut null_mut()),
+            gigae_options_new(c"lo".as_ptr(), null_mut()),
+            gigae_options_free(null_mut()),
+            gigae_options_port(null_mut(), 1),
+            gigae_send(null_mut(), 1, null(), 0),
+            gigae_progress(null_mut()),
+            gigae_close(null_mut()),
+        ]
+    };
+    assert_eq!(codes, [INVALID; 27]);
+    let mut message = receive(b).unwrap();
+    assert_eq!(bytes(&message), b"kept");
+    assert_eq!(drop_message(&mut message), 0);
+    pair.close();
+}
+
+#[test]
+fn peers_have_stable_numbers_and_their_addresses_read_back() {
+    let pair = Pair::new();
+    let mac = mac(pair.b);
+    let with_port = format!("{mac}/7");
+    let other = peer(pair.a, &with_port);
+    assert_ne!((other, pair.to_b), (pair.to_b, 0));
+    assert_eq!((peer(pair.a, &mac), peer(pair.a, &with_port)), (pair.to_b, other));
+    let bytes: Vec<u8> = mac.split(':').map(|b| u8::from_str_radix(b, 16).unwrap()).collect();
+    let mut by_mac = 0;
+    // SAFETY: six bytes, and a number to write to.
+    assert_eq!(unsafe { gigae_peer_by_mac(pair.a, bytes.as_ptr(), 7, 0, &mut by_mac) }, 0);
+    assert_eq!(by_mac, other);
+    // SAFETY: text() gives a buffer of the stated size.
+    let address = text(|to, size| unsafe { gigae_peer_address(pair.a, other, to, size) });
+    assert_eq!(address, with_port);
+    pair.close();
+}
+
+#[test]
+fn what_is_no_address_here_is_told_apart() {
+    let pair = Pair::new();
+    let mut peer = 9;
+    let mut name = |address: &CStr| {
+        // SAFETY: text with a NUL, and a number to write to.
+        let code = unsafe { gigae_peer(pair.a, address.as_ptr(), &mut peer) };
+        (code, peer)
+    };
+    assert_eq!(name(c"node7"), (Code::Address as c_int, 0));
+    assert_eq!(name(c"198.18.0.1"), (Code::Address as c_int, 0));
+    assert_eq!(name(c"02:00:00:00:00:09/0/3"), (Code::Channel as c_int, 0));
+    assert_eq!(name(c"\xff"), (INVALID, 0));
+    // SAFETY: four bytes, of which none is read for a length that no address has.
+    let code = unsafe { gigae_peer_by_ip(pair.a, [1u8; 4].as_ptr().cast(), 5, 0, 0, &mut peer) };
+    assert_eq!(code, INVALID);
+    pair.close();
+}
+
+#[test]
+fn an_unanswered_message_comes_back_with_its_reason() {
+    let pair = Pair::new();
+    let nobody = peer(pair.a, "02:00:00:00:00:99");
+    assert_eq!(send(pair.a, nobody, b"anybody?"), 0);
+    pair.run(Duration::from_millis(30));
+    assert_eq!(receive(pair.a).err(), Some(Code::Failed as c_int));
+    assert_eq!(send(pair.a, nobody, b"more"), Code::Failed as c_int);
+    let mut failure = Failure { to: 0, reason: 9, len: 0, why: [1; WHY] };
+    let mut data = [b'#'; 4];
+    // SAFETY: memory for a failure, and the array's own size.
+    let mut take =
+        || unsafe { gigae_take_failure(pair.a, &mut failure, data.as_mut_ptr().cast(), 3) };
+    assert_eq!((take(), data), (0, *b"any#"));
+    assert_eq!((failure.to, failure.reason, failure.len), (nobody, GIGAE_REASON_TIMEOUT, 8));
+    // SAFETY: the library ends it with NUL.
+    let why = unsafe { CStr::from_ptr(failure.why.as_ptr()) }.to_str().unwrap();
+    assert!(why.starts_with("a message of 8 bytes to 02:00:00:00:00:99 failed"), "{why}");
+    // SAFETY: memory for a failure, and no data.
+    assert_eq!(unsafe { gigae_take_failure(pair.a, &mut failure, null_mut(), 0) }, AGAIN);
+    pair.close();
+}
+
+#[test]
+fn counts_fit_programs_with_an_older_and_a_newer_header() {
+    let pair = Pair::new();
+    assert_eq!(send(pair.a, pair.to_b, b"one"), 0);
+    pair.pass();
+    let mut longer = (Counts::default(), [7u64; 2]);
+    // SAFETY: the sizes are those of what is there, or less.
+    unsafe {
+        let counts = &raw mut longer;
+        assert_eq!(gigae_counters(pair.a, counts.cast(), size_of_val(&longer)), 0);
+    }
+    assert_eq!((longer.0.messages_sent, longer.0.sessions, longer.1), (1, 1, [0; 2]));
+    let mut shorter = [0u64, 7];
+    // SAFETY: as above.
+    assert_eq!(unsafe { gigae_counters(pair.a, shorter.as_mut_ptr().cast(), 8) }, 0);
+    assert_eq!(shorter, [1, 7]);
+    pair.close();
+}
+
+#[test]
+fn an_endpoint_tells_what_it_is_and_when_to_come_back() {
+    let pair = Pair::new();
+    let (mut max, mut time) = (0, 7);
+    // SAFETY: numbers to write to.
+    unsafe {
+        assert_eq!(gigae_max_message(pair.a, &mut max), 0);
+        assert_eq!((gigae_prepare_to_wait(pair.a, &mut time), time), (0, -1), "nothing to do");
+        assert_eq!(send(pair.a, pair.to_b, b"one"), 0);
+        assert_eq!(gigae_prepare_to_wait(pair.a, &mut time), 0);
+        assert!(time > 0, "there is a retransmission to mind");
+        pair.pass();
+        assert_eq!((gigae_prepare_to_wait(pair.b, &mut time), time), (0, 0), "a message waits");
+    }
+    assert_eq!(max, take_and_drop(pair.a));
+    // SAFETY: text() gives a buffer of the stated size.
+    let link = text(|to, size| unsafe { gigae_link_info(pair.a, to, size) });
+    assert!(link.contains(&mac(pair.a)) && link.contains("simulated"), "{link}");
+    assert_eq!(gigae_fd(pair.a), Code::Unsupported as c_int, "a simulated link has none");
+    assert_eq!(gigae_set_wait(pair.a, GIGAE_WAIT_SPIN), 0);
+    assert_eq!(gigae_set_wait(pair.a, 9), INVALID);
+    pair.close();
+}
+
+fn take_and_drop(endpoint: Handle) -> usize {
+    let mut buffer = take(endpoint);
+    let capacity = buffer.capacity;
+    assert_eq!(drop_buffer(&mut buffer), 0);
+    capacity
+}
+
+#[test]
+fn options_are_checked_one_by_one() {
+    let mut options = null_mut();
+    // SAFETY: text with a NUL, and a pointer to write to.
+    assert_eq!(unsafe { gigae_options_new(c"nosuch".as_ptr(), &mut options) }, 0);
+    let o = options;
+    // SAFETY: the array's own size, or one that is refused.
+    let channels = |count| unsafe { gigae_options_channels(o, [1, 2].as_ptr(), count) };
+    let good = [
+        gigae_options_port(o, 7),
+        channels(2),
+        gigae_options_ethertype(o, 0x88b6),
+        gigae_options_udp(o, 4791),
+        gigae_options_queue(o, 1),
+        gigae_options_wait(o, GIGAE_WAIT_SLEEP),
+        gigae_options_busy_poll(o, GIGAE_BUSY_POLL_ON, 20, 8),
+        gigae_options_busy_poll(o, GIGAE_BUSY_POLL_OFF, 0, 0),
+        gigae_options_busy_poll(o, GIGAE_BUSY_POLL_AUTO, 0, 0),
+        gigae_options_peer_timeout(o, 1),
+        gigae_options_linger(o, 0),
+        gigae_options_go_back_n(o),
+        gigae_options_aggregate(o, 0),
+        gigae_options_payload_checksum(o, 0),
+    ];
+    assert_eq!(good, [0; 14]);
+    for backend in GIGAE_BACKEND_AUTO..=GIGAE_BACKEND_PACKET {
+        assert_eq!(gigae_options_backend(o, backend), 0);
+    }
+    let bad = [
+        channels(0),
+        channels(257),
+        gigae_options_ethertype(o, 0x05ff),
+        gigae_options_udp(o, 0),
+        gigae_options_wait(o, 3),
+        gigae_options_busy_poll(o, -1, 0, 0),
+        gigae_options_peer_timeout(o, 0),
+        gigae_options_backend(o, 6),
+    ];
+    assert_eq!(bad, [INVALID; 8]);
+    let mut endpoint = ptr::without_provenance_mut(1);
+    // SAFETY: a pointer to write to.
+    let code = unsafe { gigae_open_with(options, &mut endpoint) };
+    assert_eq!((code, endpoint), (Code::NoInterface as c_int, null_mut()));
+    assert!(last_error().starts_with("no interface 'nosuch' here"), "{}", last_error());
+    assert_eq!((gigae_options_free(o), gigae_options_free(o)), (0, BAD_HANDLE));
+    assert_eq!(gigae_options_port(o, 7), BAD_HANDLE);
+}

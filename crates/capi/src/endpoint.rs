@@ -1,0 +1,146 @@
+//! An open endpoint and what C code holds of it.
+
+use crate::abi::{EndpointHandle, OptionsHandle};
+use crate::error::{Code, Error, Outcome, answer};
+use crate::handle::{Table, contain};
+use crate::peer::Book;
+use crate::slab::Slab;
+use crate::{options, text};
+use gigae::{Endpoint, Message, Options, Peer, SendBuffer};
+use std::ffi::{c_char, c_int};
+use std::ptr::{self, NonNull};
+
+/// Everything behind one `gigae_endpoint`.
+pub(crate) struct State {
+    /// Buffers and messages that C code holds; they borrow from the endpoint.
+    pub(crate) buffers: Slab<SendBuffer<'static>>,
+    pub(crate) messages: Slab<Message<'static>>,
+    pub(crate) peers: Book,
+    /// From a box. Not a box, since that would claim to be the only way to the endpoint.
+    endpoint: NonNull<Endpoint>,
+}
+
+// SAFETY: an endpoint may move between threads, and everything that borrows from it is here with
+// it (or, between two statements of one entry, on the stack of the thread that has it).
+unsafe impl Send for State where Endpoint: Send {}
+
+impl State {
+    pub(crate) fn new(endpoint: Endpoint) -> Self {
+        Self {
+            buffers: Slab::new(),
+            messages: Slab::new(),
+            peers: Book::default(),
+            endpoint: NonNull::from(Box::leak(Box::new(endpoint))),
+        }
+    }
+
+    /// The endpoint. The lifetime is a licence to keep what borrows from it in this very `State`,
+    /// and for nothing else.
+    #[inline]
+    pub(crate) fn endpoint(&self) -> &'static Endpoint {
+        // SAFETY: it lives until this state is dropped, which drops what borrows from it first;
+        // and it is never borrowed mutably.
+        unsafe { self.endpoint.as_ref() }
+    }
+
+    /// The peer with this number.
+    #[inline]
+    pub(crate) fn peer(&self, number: u32) -> Outcome<Peer> {
+        self.peers.peer(number).ok_or_else(|| {
+            Error::invalid(format!("peer {number} is not known; get one from gigae_peer"))
+        })
+    }
+
+    /// Whether nothing is held that closing would pull away from under its holder.
+    fn may_close(&mut self) -> Outcome<()> {
+        match (self.buffers.len(), self.messages.len()) {
+            (0, 0) => Ok(()),
+            (buffers, messages) => Err(Error::new(
+                Code::Busy,
+                format!(
+                    "{buffers} buffers and {messages} messages are held; drop them, then close"
+                ),
+            )),
+        }
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        self.buffers.clear();
+        self.messages.clear();
+        // SAFETY: it came from a box, and nothing borrows from it any more.
+        drop(unsafe { Box::from_raw(self.endpoint.as_ptr()) });
+    }
+}
+
+/// All open endpoints of the process.
+pub(crate) static ENDPOINTS: Table<State> = Table::new(1);
+
+/// Makes one call on an endpoint and answers.
+#[inline]
+pub(crate) fn call(
+    endpoint: *const EndpointHandle,
+    work: impl FnOnce(&mut State) -> Outcome<c_int>,
+) -> c_int {
+    answer(ENDPOINTS.with(endpoint.addr(), work))
+}
+
+/// Opens with every option at its default. See the header.
+///
+/// # Safety
+/// Pointers are NULL or as the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gigae_open(
+    interface: *const c_char,
+    endpoint: *mut *mut EndpointHandle,
+) -> c_int {
+    answer(contain(|| {
+        let options = || {
+            // SAFETY: the caller's promise.
+            let interface = unsafe { text::take(interface, "the interface's name")? };
+            Ok(Options::new(interface))
+        };
+        // SAFETY: the caller's promise.
+        unsafe { open(options, endpoint) }
+    }))
+}
+
+/// Opens as the options say. See the header.
+///
+/// # Safety
+/// Pointers are NULL or as the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gigae_open_with(
+    options: *const OptionsHandle,
+    endpoint: *mut *mut EndpointHandle,
+) -> c_int {
+    answer(contain(|| {
+        let options = || options::OPTIONS.with(options.addr(), |options| Ok(options.clone()));
+        // SAFETY: the caller's promise.
+        unsafe { open(options, endpoint) }
+    }))
+}
+
+/// # Safety
+/// `to` is NULL or points to a writable pointer.
+unsafe fn open(
+    options: impl FnOnce() -> Outcome<Options>,
+    to: *mut *mut EndpointHandle,
+) -> Outcome<c_int> {
+    // SAFETY: the caller's promise. NULL is noticed before anything is opened.
+    unsafe { text::put(to, ptr::null_mut(), "where to put the endpoint")? };
+    let handle = ENDPOINTS.insert(Box::new(State::new(options()?.open()?)))?;
+    // SAFETY: the caller's promise.
+    unsafe { text::put(to, ptr::without_provenance_mut(handle), "where to put the endpoint")? };
+    Ok(0)
+}
+
+/// Closes an endpoint. See the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn gigae_close(endpoint: *mut EndpointHandle) -> c_int {
+    answer(contain(|| {
+        drop(ENDPOINTS.remove(endpoint.addr(), State::may_close)?);
+        Ok(0)
+    }))
+}

@@ -1,0 +1,275 @@
+//! Handles: numbers that C code holds in the guise of pointers, and the guard of every entry.
+//!
+//! A handle names a place in a table and how often that place was used, so a closed handle is
+//! refused for good, also when its place is used again. Each place has one word of state. A call
+//! swaps it from idle to busy, which refuses a second thread (and a signal handler in the midst of
+//! a call) and is the only atomic operation of a call, and back when it ends. A panic marks the
+//! place as broken instead: it can only be closed then.
+
+use crate::error::{Code, Error, Outcome};
+use std::any::Any;
+use std::cell::UnsafeCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Objects of one kind that may be open at once in a process. An endpoint locks megabytes of memory
+/// and occupies a queue of a NIC, so this is far more than there can be.
+const PLACES: usize = 1 << PLACE_BITS;
+const PLACE_BITS: u32 = 10;
+
+/// Bits that tell the kinds of handles apart; never zero, so that no handle is NULL.
+const KIND_BITS: u32 = 2;
+
+/// Bits of a place's state beside the number of its uses.
+const PHASE_BITS: u32 = 2;
+const FREE: usize = 0;
+const IDLE: usize = 1;
+const BUSY: usize = 2;
+const BROKEN: usize = 3;
+
+/// The uses of a place are counted in so many bits, so that a handle has room for them.
+const USES_MASK: usize = usize::MAX >> (PLACE_BITS + KIND_BITS);
+
+/// All open objects of one kind.
+pub(crate) struct Table<T> {
+    kind: usize,
+    places: [Place<T>; PLACES],
+}
+
+struct Place<T> {
+    /// Uses so far, and the phase.
+    state: AtomicUsize,
+    object: UnsafeCell<Option<Box<T>>>,
+}
+
+// SAFETY: an object is touched only by the thread that set its place's state to busy, and what it
+// wrote is released with the state; so it moves between threads and is never shared.
+unsafe impl<T: Send> Sync for Table<T> {}
+
+impl<T> Table<T> {
+    /// An empty table; `kind` is from 1 to 3 and differs from table to table.
+    pub(crate) const fn new(kind: usize) -> Self {
+        assert!(kind > 0 && kind >> KIND_BITS == 0);
+        Self { kind, places: [const { Place::empty() }; PLACES] }
+    }
+
+    /// Keeps an object and gives it a handle.
+    pub(crate) fn insert(&self, object: Box<T>) -> Result<usize, Error> {
+        for (at, place) in self.places.iter().enumerate() {
+            if let Some(uses) = place.occupy() {
+                // SAFETY: this thread has just set the place from free to busy.
+                unsafe { *place.object.get() = Some(object) };
+                place.leave(uses, IDLE);
+                return Ok(uses << (PLACE_BITS + KIND_BITS) | at << KIND_BITS | self.kind);
+            }
+        }
+        Err(Error::new(Code::TooMany, format!("{PLACES} are open in this process; close one")))
+    }
+
+    /// Runs one call on an object. A panic in it breaks the handle.
+    #[inline]
+    pub(crate) fn with<R>(
+        &self,
+        handle: usize,
+        call: impl FnOnce(&mut T) -> Outcome<R>,
+    ) -> Outcome<R> {
+        let (place, uses) = self.find(handle)?;
+        place.enter(uses, IDLE)?;
+        // SAFETY: this thread has just set the place from idle to busy.
+        let object = unsafe { (*place.object.get()).as_deref_mut() };
+        let result = contain(|| object.map_or(Err(Code::BadHandle.into()), call));
+        let broken = matches!(&result, Err(e) if e.code == Code::Panicked);
+        place.leave(uses, if broken { BROKEN } else { IDLE });
+        result
+    }
+
+    /// Takes an object out and ends its handle, if `may` agrees; a broken one is not asked.
+    pub(crate) fn remove(
+        &self,
+        handle: usize,
+        may: impl FnOnce(&mut T) -> Outcome<()>,
+    ) -> Outcome<Box<T>> {
+        let (place, uses) = self.find(handle)?;
+        let broken = match place.enter(uses, IDLE) {
+            Err(e) if e.code == Code::Panicked => place.enter(uses, BROKEN).map(|()| true)?,
+            entered => entered.map(|()| false)?,
+        };
+        // SAFETY: this thread has just set the place from idle or broken to busy.
+        let object = unsafe { &mut *place.object.get() };
+        if let (false, Some(object)) = (broken, object.as_deref_mut())
+            && let Err(refused) = contain(|| may(object))
+        {
+            place.leave(uses, if refused.code == Code::Panicked { BROKEN } else { IDLE });
+            return Err(refused);
+        }
+        let object = object.take().ok_or(Code::BadHandle);
+        place.leave(uses, FREE);
+        Ok(object?)
+    }
+
+    #[inline]
+    fn find(&self, handle: usize) -> Result<(&Place<T>, usize), Error> {
+        if handle == 0 {
+            return Err(Error::null("the handle"));
+        }
+        if handle & ((1 << KIND_BITS) - 1) != self.kind {
+            return Err(Code::BadHandle.into());
+        }
+        let place = &self.places[handle >> KIND_BITS & (PLACES - 1)];
+        Ok((place, handle >> (PLACE_BITS + KIND_BITS)))
+    }
+}
+
+impl<T> Place<T> {
+    const fn empty() -> Self {
+        Self { state: AtomicUsize::new(FREE), object: UnsafeCell::new(None) }
+    }
+
+    /// From free to busy; the number of this use.
+    fn occupy(&self) -> Option<usize> {
+        let seen = self.state.load(Ordering::Relaxed);
+        let uses = ((seen >> PHASE_BITS) + 1) & USES_MASK;
+        let taken = uses << PHASE_BITS | BUSY;
+        let free = seen & BROKEN == FREE
+            && self
+                .state
+                .compare_exchange(seen, taken, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok();
+        free.then_some(uses)
+    }
+
+    /// From `phase` to busy.
+    #[inline]
+    fn enter(&self, uses: usize, phase: usize) -> Result<(), Error> {
+        let (from, to) = (uses << PHASE_BITS | phase, uses << PHASE_BITS | BUSY);
+        match self.state.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => Ok(()),
+            Err(seen) => Err(refusal(seen, uses).into()),
+        }
+    }
+
+    /// From busy to `phase`.
+    #[inline]
+    fn leave(&self, uses: usize, phase: usize) {
+        self.state.store(uses << PHASE_BITS | phase, Ordering::Release);
+    }
+}
+
+/// Why a place in this state cannot be entered.
+#[cold]
+fn refusal(seen: usize, uses: usize) -> Code {
+    match seen & BROKEN {
+        BUSY if seen >> PHASE_BITS == uses => Code::InCall,
+        BROKEN if seen >> PHASE_BITS == uses => Code::Panicked,
+        _ => Code::BadHandle,
+    }
+}
+
+/// Runs `call` and turns a panic into an error: nothing unwinds into C.
+#[inline]
+pub(crate) fn contain<R>(call: impl FnOnce() -> Outcome<R>) -> Outcome<R> {
+    // What a panic may have left half done is never looked at again: the handle is broken.
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(panicked(panic)))
+}
+
+#[cold]
+fn panicked(panic: Box<dyn Any + Send>) -> Error {
+    let said = match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(text), _) => (*text).to_owned(),
+        (_, Some(text)) => text.clone(),
+        _ => "it said nothing".to_owned(),
+    };
+    // Dropping a payload of unknown kind could panic in turn; this leaks a few bytes once.
+    std::mem::forget(panic);
+    Error::new(Code::Panicked, format!("{} ({said})", Code::Panicked.text()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    fn code<R>(outcome: Outcome<R>) -> Code {
+        outcome.err().expect("it is refused").code
+    }
+
+    fn count(table: &Table<u32>, handle: usize) -> Outcome<u32> {
+        table.with(handle, |n| {
+            *n += 1;
+            Ok(*n)
+        })
+    }
+
+    #[test]
+    fn a_closed_handle_is_refused_also_when_its_place_is_used_again() {
+        static TABLE: Table<u32> = Table::new(1);
+        let first = TABLE.insert(Box::new(0)).unwrap();
+        assert_eq!(count(&TABLE, first).unwrap(), 1);
+        assert_eq!(*TABLE.remove(first, |_| Ok(())).unwrap(), 1);
+        let second = TABLE.insert(Box::new(10)).unwrap();
+        assert_eq!(code(count(&TABLE, first)), Code::BadHandle);
+        assert_eq!(code(TABLE.remove(first, |_| Ok(()))), Code::BadHandle);
+        assert_eq!(count(&TABLE, second).unwrap(), 11);
+    }
+
+    #[test]
+    fn what_was_never_a_handle_is_refused() {
+        static TABLE: Table<u32> = Table::new(1);
+        static OTHER: Table<u32> = Table::new(2);
+        let other = OTHER.insert(Box::new(0)).unwrap();
+        assert_eq!(code(count(&TABLE, 0)), Code::Invalid);
+        for handle in [1, 2, 3, 5, 0x1001, other, usize::MAX, usize::MAX - 2] {
+            assert_eq!(code(count(&TABLE, handle)), Code::BadHandle, "{handle:x}");
+        }
+    }
+
+    #[test]
+    fn a_panic_breaks_the_handle_and_it_can_still_be_closed() {
+        static TABLE: Table<u32> = Table::new(1);
+        let handle = TABLE.insert(Box::new(0)).unwrap();
+        let error = TABLE.with::<()>(handle, |_| panic!("of {}", "a test")).unwrap_err();
+        assert_eq!(error.code, Code::Panicked);
+        assert!(error.to_string().contains("(of a test)"), "{error}");
+        assert_eq!(code(count(&TABLE, handle)), Code::Panicked);
+        assert!(TABLE.remove(handle, |_| panic!("nobody asks a broken one")).is_ok());
+        assert_eq!(code(count(&TABLE, handle)), Code::BadHandle);
+    }
+
+    #[test]
+    fn a_second_thread_is_refused_while_a_call_goes_on() {
+        static TABLE: Table<u32> = Table::new(1);
+        let handle = TABLE.insert(Box::new(0)).unwrap();
+        let (inside, is_inside) = mpsc::channel();
+        let (go_on, may_go_on) = mpsc::channel::<()>();
+        let first = std::thread::spawn(move || {
+            TABLE.with(handle, |_| {
+                inside.send(()).unwrap();
+                may_go_on.recv().unwrap();
+                Ok(())
+            })
+        });
+        is_inside.recv().unwrap();
+        assert_eq!(code(count(&TABLE, handle)), Code::InCall);
+        assert_eq!(code(TABLE.remove(handle, |_| Ok(()))), Code::InCall);
+        go_on.send(()).unwrap();
+        first.join().unwrap().unwrap();
+        assert_eq!(count(&TABLE, handle).unwrap(), 1, "it was only refused meanwhile");
+    }
+
+    #[test]
+    fn an_object_that_may_not_be_removed_stays() {
+        static TABLE: Table<u32> = Table::new(1);
+        let handle = TABLE.insert(Box::new(0)).unwrap();
+        assert_eq!(code(TABLE.remove(handle, |_| Err(Code::Busy.into()))), Code::Busy);
+        assert_eq!(count(&TABLE, handle).unwrap(), 1);
+    }
+
+    #[test]
+    fn a_full_table_says_so_and_takes_more_when_one_is_closed() {
+        static TABLE: Table<u32> = Table::new(1);
+        let all: Vec<_> = (0..PLACES).map(|_| TABLE.insert(Box::new(0)).unwrap()).collect();
+        assert_eq!(code(TABLE.insert(Box::new(0))), Code::TooMany);
+        TABLE.remove(all[500], |_| Ok(())).unwrap();
+        assert!(TABLE.insert(Box::new(0)).is_ok());
+    }
+}

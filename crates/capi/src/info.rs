@@ -1,0 +1,98 @@
+//! What can be asked.
+
+use crate::abi::{Counts, EndpointHandle};
+use crate::endpoint::call;
+use crate::error::Error;
+use crate::text;
+use std::ffi::{CStr, c_char, c_int};
+
+/// The release as text. See the header, as for all that follow.
+#[unsafe(no_mangle)]
+pub extern "C" fn gigae_version() -> *const c_char {
+    const VERSION: &CStr = {
+        match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+            Ok(version) => version,
+            Err(_) => panic!("a version has no NUL in it"),
+        }
+    };
+    VERSION.as_ptr()
+}
+
+/// Longest message.
+///
+/// # Safety
+/// Pointers are NULL or as the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gigae_max_message(
+    endpoint: *mut EndpointHandle,
+    bytes: *mut usize,
+) -> c_int {
+    call(endpoint, |state| {
+        // SAFETY: the caller's promise.
+        unsafe { text::put(bytes, state.endpoint().max_message(), "where to put the length")? };
+        Ok(0)
+    })
+}
+
+/// The interface's own MAC address as text.
+///
+/// # Safety
+/// Pointers are NULL or as the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gigae_mac(
+    endpoint: *mut EndpointHandle,
+    text: *mut c_char,
+    size: usize,
+) -> c_int {
+    call(endpoint, |state| {
+        // SAFETY: the caller's promise.
+        unsafe { text::give(&state.endpoint().link().mac.to_string(), text, size) }
+    })
+}
+
+/// The link underneath, in one line.
+///
+/// # Safety
+/// Pointers are NULL or as the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gigae_link_info(
+    endpoint: *mut EndpointHandle,
+    text: *mut c_char,
+    size: usize,
+) -> c_int {
+    call(endpoint, |state| {
+        let link = state.endpoint().link();
+        let line = format!(
+            "{} {}, {}, {} transmit and {} receive frames: {}",
+            link.interface, link.mac, link.mode, link.tx_frames, link.rx_frames, link.reason
+        );
+        // SAFETY: the caller's promise.
+        unsafe { text::give(&line.replace('\n', " "), text, size) }
+    })
+}
+
+/// The counters.
+///
+/// # Safety
+/// Pointers are NULL or as the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gigae_counters(
+    endpoint: *mut EndpointHandle,
+    counts: *mut Counts,
+    size: usize,
+) -> c_int {
+    call(endpoint, |state| {
+        if counts.is_null() {
+            return Err(Error::null("where to put the counts"));
+        }
+        let all = Counts::from(state.endpoint().counters());
+        let (known, bytes) = (size.min(size_of::<Counts>()), counts.cast::<u8>());
+        // SAFETY: the caller's promise: `size` writable bytes. A program built with an older header
+        // has a shorter structure, one with a newer header a longer one.
+        unsafe {
+            bytes.copy_from_nonoverlapping((&raw const all).cast(), known);
+            bytes.add(known).write_bytes(0, size - known);
+        }
+        Ok(0)
+    })
+}

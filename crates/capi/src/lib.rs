@@ -1,0 +1,30 @@
+//! The library for C programs: `libgigae.so`, `libgigae.a`, declared and explained in
+//! `include/gigae.h`.
+//!
+//! It only translates. Every entry does the same four things: it looks the handle up
+//! ([`handle`], which also refuses closed handles and second threads and stops panics), checks its
+//! arguments, makes one call of the library underneath, and turns the result into a code
+//! ([`error`]).
+//!
+//! Nothing that C code holds is a Rust object. Handles are numbers in the guise of pointers;
+//! `gigae_buffer` and `gigae_message` hold the address of bytes and a ticket ([`slab`]) for the
+//! object, which stays here. So whatever C code does to them, it gets an error and not a crash, as
+//! long as the pointers that it passes point to memory of the right size.
+
+pub mod abi;
+pub mod endpoint;
+pub mod error;
+mod handle;
+pub mod info;
+pub mod options;
+pub mod peer;
+pub mod receive;
+pub mod send;
+mod slab;
+mod text;
+pub mod wait;
+
+#[cfg(test)]
+mod abi_tests;
+#[cfg(test)]
+mod call_tests;

@@ -1,0 +1,134 @@
+//! Objects that C code holds by ticket.
+//!
+//! A ticket is a place and how often that place was used: a ticket that was given back, or a copy
+//! of one, finds nothing. Taking and giving back are a few loads and stores; memory is allocated
+//! only when more objects are out at once than ever before.
+
+/// Holds objects by ticket.
+pub(crate) struct Slab<T> {
+    places: Vec<Place<T>>,
+    /// Places without an object, the last used on top since it is still in the cache.
+    free: Vec<u32>,
+}
+
+struct Place<T> {
+    /// Uses so far. Starts at 1, so that a zeroed ticket names nothing.
+    uses: u32,
+    /// `None` also while the object is [lifted](Slab::lift).
+    object: Option<T>,
+}
+
+impl<T> Slab<T> {
+    pub(crate) fn new() -> Self {
+        Self { places: Vec::new(), free: Vec::new() }
+    }
+
+    /// Objects that are out, lifted ones included.
+    pub(crate) fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    /// Keeps an object. `None` if there are as many as a ticket can tell apart.
+    #[inline]
+    pub(crate) fn insert(&mut self, object: T) -> Option<u64> {
+        let at = match self.free.pop() {
+            Some(at) => at,
+            None => self.grow()?,
+        };
+        let place = &mut self.places[at as usize];
+        place.object = Some(object);
+        Some(u64::from(place.uses) << 32 | u64::from(at))
+    }
+
+    #[cold]
+    fn grow(&mut self) -> Option<u32> {
+        let at = u32::try_from(self.places.len()).ok()?;
+        self.places.push(Place { uses: 1, object: None });
+        // So that giving back never allocates.
+        self.free.reserve(self.places.len());
+        Some(at)
+    }
+
+    /// The object, if the ticket is good.
+    #[inline]
+    pub(crate) fn find(&mut self, ticket: u64) -> Option<&mut T> {
+        self.place(ticket)?.object.as_mut()
+    }
+
+    /// Takes the object out and leaves the ticket good, for [`put`](Self::put) or
+    /// [`free`](Self::free).
+    #[inline]
+    pub(crate) fn lift(&mut self, ticket: u64) -> Option<T> {
+        self.place(ticket)?.object.take()
+    }
+
+    /// Puts a lifted object back.
+    pub(crate) fn put(&mut self, ticket: u64, object: T) {
+        if let Some(place) = self.place(ticket) {
+            place.object = Some(object);
+        }
+    }
+
+    /// Ends a ticket whose object was lifted.
+    #[inline]
+    pub(crate) fn free(&mut self, ticket: u64) {
+        if let Some(place) = self.place(ticket) {
+            place.uses = place.uses.wrapping_add(1).max(1);
+            self.free.push(ticket as u32);
+        }
+    }
+
+    /// Drops all objects and ends all tickets.
+    pub(crate) fn clear(&mut self) {
+        self.places.clear();
+        self.free.clear();
+    }
+
+    #[inline]
+    fn place(&mut self, ticket: u64) -> Option<&mut Place<T>> {
+        // The low half is the place, the high half its uses.
+        let place = self.places.get_mut(ticket as u32 as usize)?;
+        (place.uses == (ticket >> 32) as u32).then_some(place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ticket_is_good_until_it_is_freed_and_a_copy_of_it_finds_nothing_afterwards() {
+        let mut slab = Slab::new();
+        let first = slab.insert("first").unwrap();
+        let second = slab.insert("second").unwrap();
+        assert_eq!((slab.lift(first), slab.len()), (Some("first"), 2));
+        slab.free(first);
+        assert_eq!((slab.lift(first), slab.len()), (None, 1));
+        assert_eq!(slab.find(first), None);
+        let third = slab.insert("third").unwrap();
+        assert_eq!(third as u32, first as u32, "the place is used again");
+        assert_eq!(slab.find(first), None);
+        assert_eq!(slab.find(third), Some(&mut "third"));
+        slab.free(first);
+        assert_eq!(slab.find(second), Some(&mut "second"));
+        assert_eq!(slab.len(), 2, "freeing twice frees once");
+    }
+
+    #[test]
+    fn what_is_lifted_can_be_put_back() {
+        let mut slab = Slab::new();
+        let ticket = slab.insert(7).unwrap();
+        assert_eq!((slab.lift(ticket), slab.lift(ticket)), (Some(7), None));
+        slab.put(ticket, 8);
+        assert_eq!(slab.find(ticket), Some(&mut 8));
+    }
+
+    #[test]
+    fn a_zeroed_or_made_up_ticket_names_nothing() {
+        let mut slab = Slab::new();
+        slab.insert(()).unwrap();
+        for ticket in [0, 1, 1 << 32 | 1, 2 << 32, u64::MAX] {
+            assert_eq!(slab.find(ticket), None, "{ticket:x}");
+        }
+    }
+}

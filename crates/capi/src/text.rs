@@ -1,0 +1,117 @@
+//! Text and bytes on their way between C and Rust.
+
+use crate::error::{Error, Outcome};
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+/// Copies text into a buffer of C's: cut between characters if it is too long, always ended by NUL
+/// (if there is any room), with a NUL in the text itself made visible.
+pub(crate) fn copy(text: &str, into: &mut [u8]) {
+    let Some(room) = into.len().checked_sub(1) else { return };
+    let mut len = text.len().min(room);
+    while !text.is_char_boundary(len) {
+        len -= 1;
+    }
+    for (to, &from) in into.iter_mut().zip(&text.as_bytes()[..len]) {
+        *to = if from == 0 { b'?' } else { from };
+    }
+    into[len] = 0;
+}
+
+/// Answers with text as `snprintf` does: as much as fits, and the length of all of it in bytes.
+///
+/// # Safety
+/// `into` is NULL or points to `size` writable bytes.
+pub(crate) unsafe fn give(text: &str, into: *mut c_char, size: usize) -> Outcome<c_int> {
+    if size > isize::MAX as usize {
+        return Err(Error::invalid("the size is more than there is memory"));
+    }
+    if !into.is_null() {
+        // SAFETY: the caller's promise, and the size is one that a slice can have. What is there
+        // may be uninitialised in C's eyes; bytes are only written here.
+        copy(text, unsafe { std::slice::from_raw_parts_mut(into.cast(), size) });
+    } else if size > 0 {
+        return Err(Error::null("the text's buffer"));
+    }
+    Ok(c_int::try_from(text.len()).unwrap_or(c_int::MAX))
+}
+
+/// Text from C.
+///
+/// # Safety
+/// `text` is NULL or points to bytes that end in NUL and stay as they are for `'a`.
+pub(crate) unsafe fn take<'a>(text: *const c_char, what: &str) -> Outcome<&'a str> {
+    if text.is_null() {
+        return Err(Error::null(what));
+    }
+    // SAFETY: the caller's promise.
+    unsafe { CStr::from_ptr(text) }
+        .to_str()
+        .map_err(|_| Error::invalid(format!("{what} is not UTF-8")))
+}
+
+/// Bytes from C, at most `most` of them, which is checked before anything is read. NULL is good
+/// for none.
+///
+/// # Safety
+/// `data` is NULL or points to `len` bytes that stay as they are for `'a`.
+pub(crate) unsafe fn bytes<'a>(data: *const c_void, len: usize) -> Outcome<&'a [u8]> {
+    if len == 0 {
+        return Ok(&[]);
+    }
+    if data.is_null() {
+        return Err(Error::null("the data"));
+    }
+    if len > isize::MAX as usize {
+        return Err(Error::invalid("the length is more than there is memory"));
+    }
+    // SAFETY: the caller's promise, and the length is one that a slice can have.
+    Ok(unsafe { std::slice::from_raw_parts(data.cast(), len) })
+}
+
+/// Writes an out-parameter.
+///
+/// # Safety
+/// `to` is NULL or points to writable, aligned memory for a `T`.
+pub(crate) unsafe fn put<T>(to: *mut T, value: T, what: &str) -> Outcome<()> {
+    if to.is_null() {
+        return Err(Error::null(what));
+    }
+    // SAFETY: the caller's promise. What was there has no destructor of Rust's.
+    unsafe { to.write(value) };
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(text: &str, size: usize) -> Vec<u8> {
+        let mut buffer = vec![b'#'; size];
+        copy(text, &mut buffer);
+        buffer
+    }
+
+    #[test]
+    fn text_is_cut_to_fit_and_ended() {
+        assert_eq!(cut("four", 6), b"four\0#");
+        assert_eq!(cut("four", 5), b"four\0");
+        assert_eq!(cut("four", 4), b"fou\0");
+        assert_eq!(cut("four", 1), b"\0");
+        assert_eq!(cut("four", 0), b"");
+        assert_eq!(cut("f\u{fc}r", 3), b"f\0#");
+        assert_eq!(cut("a\0b", 4), b"a?b\0");
+    }
+
+    #[test]
+    fn the_whole_length_is_answered_whatever_fits() {
+        let mut buffer = [b'#'; 3];
+        // SAFETY: the size is the array's, or NULL goes with none.
+        unsafe {
+            assert_eq!(give("four", buffer.as_mut_ptr().cast(), 3).unwrap(), 4);
+            assert_eq!(give("four", std::ptr::null_mut(), 0).unwrap(), 4);
+            assert!(give("four", std::ptr::null_mut(), 1).is_err());
+            assert!(give("four", buffer.as_mut_ptr().cast(), usize::MAX).is_err());
+        }
+        assert_eq!(buffer, *b"fo\0");
+    }
+}

@@ -1,0 +1,101 @@
+/* What a program may get wrong: every mistake is answered with a code, and nothing else happens. */
+#include <gigae.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define IS(call, code) is(call, code, #call, __LINE__)
+
+static void is(int result, int code, const char *call, int line)
+{
+    if (result != code) {
+        fprintf(stderr, "line %d: %s is %d (%s), not %d\n", line, call, result, gigae_last_error(), code);
+        exit(1);
+    }
+}
+
+static int refused;
+
+/* Uses the endpoint until the other thread was refused because of it. */
+static void *receive(void *endpoint)
+{
+    gigae_message message;
+    while (!__atomic_load_n(&refused, __ATOMIC_RELAXED)) {
+        int code = gigae_recv_timeout(endpoint, &message, 100000);
+        if (code != GIGAE_IN_CALL) IS(code, GIGAE_TIMEOUT);
+    }
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    gigae_options *options;
+    gigae_endpoint *endpoint = (gigae_endpoint *)&endpoint, *other;
+    gigae_buffer buffer, copy;
+    gigae_message message;
+    gigae_counts counts;
+    pthread_t thread;
+    uint32_t peer;
+    int code;
+    if (argc < 3) return 2;
+
+    IS(gigae_open(NULL, &endpoint), GIGAE_INVALID);
+    IS(endpoint != NULL, 0);
+    IS(gigae_open(argv[1], NULL), GIGAE_INVALID);
+    IS(gigae_open("nosuch", &endpoint), GIGAE_NO_INTERFACE);
+    IS(gigae_close(NULL), GIGAE_INVALID);
+    IS(gigae_close((gigae_endpoint *)&options), GIGAE_BAD_HANDLE);
+    IS(gigae_options_new(argv[1], &options), 0);
+    IS(gigae_options_wait(options, 77), GIGAE_INVALID);
+    IS(gigae_options_wait(options, GIGAE_WAIT_SLEEP), 0);
+    IS(gigae_close((gigae_endpoint *)options), GIGAE_BAD_HANDLE);
+    IS(gigae_open_with(options, &endpoint), 0);
+    IS(gigae_options_free(options), 0);
+    IS(gigae_options_free(options), GIGAE_BAD_HANDLE);
+    IS(gigae_open_with(options, &other), GIGAE_BAD_HANDLE);
+
+    IS(gigae_peer(endpoint, "nonsense", &peer), GIGAE_ADDRESS);
+    IS(gigae_send(endpoint, peer, "x", 1), GIGAE_INVALID);
+    IS(gigae_peer(endpoint, argv[2], &peer), 0);
+    IS(gigae_send(endpoint, peer, NULL, 1), GIGAE_INVALID);
+    IS(gigae_send(endpoint, peer, "x", (size_t)-1), GIGAE_TOO_LONG);
+
+    memset(&buffer, 0, sizeof buffer);
+    IS(gigae_buffer_drop(&buffer), GIGAE_BAD_HANDLE);
+    IS(gigae_buffer_take(endpoint, &buffer), 0);
+    copy = buffer;
+    IS(gigae_close(endpoint), GIGAE_BUSY);
+    IS(gigae_buffer_send(&buffer, peer, buffer.capacity + 1), GIGAE_TOO_LONG);
+    IS(gigae_buffer_drop(&buffer), 0);
+    IS(gigae_buffer_drop(&buffer), GIGAE_BAD_HANDLE);
+    IS(gigae_buffer_send(&copy, peer, 1), GIGAE_BAD_HANDLE);
+
+    memset(&message, 0, sizeof message);
+    IS(gigae_message_drop(&message), GIGAE_BAD_HANDLE);
+    IS(gigae_message_drop(NULL), GIGAE_INVALID);
+    IS(gigae_try_recv(endpoint, &message), GIGAE_AGAIN);
+    IS(gigae_message_drop(&message), GIGAE_BAD_HANDLE);
+
+    /* A second thread is refused while the first one's call goes on. */
+    IS(pthread_create(&thread, NULL, receive, endpoint), 0);
+    do
+        code = gigae_counters(endpoint, &counts, sizeof counts);
+    while (code == 0);
+    IS(code, GIGAE_IN_CALL);
+    __atomic_store_n(&refused, 1, __ATOMIC_RELAXED);
+    IS(pthread_join(thread, NULL), 0);
+    IS(gigae_counters(endpoint, &counts, sizeof counts), 0);
+
+    IS(gigae_buffer_take(endpoint, &buffer), 0);
+    copy = buffer;
+    IS(gigae_buffer_drop(&buffer), 0);
+    IS(gigae_close(endpoint), 0);
+    IS(gigae_close(endpoint), GIGAE_BAD_HANDLE);
+    IS(gigae_buffer_drop(&copy), GIGAE_BAD_HANDLE);
+    IS(gigae_send(endpoint, peer, "x", 1), GIGAE_BAD_HANDLE);
+    IS(gigae_recv(endpoint, &message), GIGAE_BAD_HANDLE);
+    IS(gigae_fd(endpoint), GIGAE_BAD_HANDLE);
+    IS(strlen(gigae_last_error()) == strlen(gigae_error_text(GIGAE_BAD_HANDLE)), 1);
+    return 0;
+}

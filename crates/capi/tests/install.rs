@@ -1,0 +1,133 @@
+//! What `make install` puts where, and whether compilers take it. Needs no privileges.
+#![allow(missing_docs)]
+
+#[allow(dead_code, reason = "the other file of tests uses the rest")]
+mod common;
+
+use common::{Installed, Linking, PREFIX, run, text};
+use std::path::Path;
+use std::process::Command;
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The interface's version: part of the name for the dynamic linker.
+const MAJOR: &str = env!("CARGO_PKG_VERSION_MAJOR");
+
+/// All files and links below a directory, in order.
+fn files(below: &Path) -> Vec<String> {
+    let found = run(Command::new("find").arg(below).args(["!", "-type", "d", "-printf", "%P\n"]));
+    let mut names: Vec<_> = text(&found.stdout).lines().map(str::to_owned).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn everything_is_installed_and_removed_again() {
+    let shared = [format!("lib/libgigae.so.{MAJOR}"), format!("lib/libgigae.so.{VERSION}")];
+    let all = [
+        "bin/gigae",
+        "include/gigae.h",
+        "lib/libgigae.a",
+        "lib/libgigae.so",
+        &shared[0],
+        &shared[1],
+        "lib/pkgconfig/gigae.pc",
+        "share/doc/gigae/LICENSE-APACHE",
+        "share/doc/gigae/LICENSE-MIT",
+    ];
+    let installed = Installed::anew("removed");
+    assert_eq!(files(&installed.path("")), all);
+    let version = text(&run(Command::new(installed.path("bin/gigae")).arg("--version")).stdout);
+    assert_eq!(version.trim(), format!("gigae {VERSION}"));
+    installed.make("uninstall");
+    assert_eq!(files(&installed.path("")), [""; 0]);
+}
+
+#[test]
+fn pkg_config_names_the_release_and_what_the_archive_needs() {
+    let installed = Installed::once();
+    assert_eq!(installed.pkg_config(&["--modversion"]), [VERSION]);
+    let file = std::fs::read_to_string(installed.path("lib/pkgconfig/gigae.pc")).unwrap();
+    assert_eq!(file.lines().next(), Some(format!("prefix={PREFIX}").as_str()), "without DESTDIR");
+    let shared = installed.pkg_config(&["--libs"]);
+    assert_eq!(shared.iter().filter(|flag| flag.starts_with("-l")).count(), 1, "{shared:?}");
+    let all = installed.pkg_config(&["--libs", "--static"]);
+    assert!(all.contains(&"-lpthread".to_owned()), "{all:?}");
+}
+
+#[test]
+fn the_shared_library_exports_its_own_functions_and_nothing_else() {
+    let installed = Installed::once();
+    let library = installed.path("lib/libgigae.so");
+    let symbols = run(Command::new("nm").args(["-D", "--defined-only"]).arg(&library)).stdout;
+    let symbols = text(&symbols);
+    let mut exported: Vec<_> =
+        symbols.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
+    exported.sort_unstable();
+    let header = std::fs::read_to_string(installed.path("include/gigae.h")).unwrap();
+    let mut declared: Vec<_> = header
+        .lines()
+        .filter(|line| line.starts_with("int gigae_") || line.starts_with("const char *gigae_"))
+        .map(|line| &line[line.find("gigae_").unwrap()..line.find('(').unwrap()])
+        .collect();
+    declared.sort_unstable();
+    assert_eq!(exported, declared);
+    let dynamic = text(&run(Command::new("readelf").arg("-d").arg(&library)).stdout);
+    assert!(dynamic.contains(&format!("[libgigae.so.{MAJOR}]")), "{dynamic}");
+}
+
+#[test]
+fn c99_and_cxx_take_the_header_without_a_warning() {
+    let installed = Installed::once();
+    let header = installed.path("include/gigae.h");
+    let strict = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-fsyntax-only"];
+    for (compiler, standard, language) in
+        [("gcc", "-std=c99", "c"), ("gcc", "-std=c17", "c"), ("g++", "-std=c++11", "c++")]
+    {
+        run(Command::new(compiler).args(strict).args([standard, "-x", language]).arg(&header));
+    }
+}
+
+#[test]
+fn a_cxx_program_links_with_the_library() {
+    let installed = Installed::once();
+    let directory = tempfile::tempdir().unwrap();
+    let [source, program] = ["version.cc", "version"].map(|name| directory.path().join(name));
+    let code =
+        "#include <gigae.h>\n#include <iostream>\nint main() { std::cout << gigae_version(); }";
+    std::fs::write(&source, code).unwrap();
+    let flags = installed.pkg_config(&["--cflags", "--libs"]);
+    run(Command::new("g++")
+        .args(["-Wall", "-Werror"])
+        .arg(source)
+        .arg("-o")
+        .arg(&program)
+        .args(flags));
+    let mut version = Command::new(program);
+    version.env("LD_LIBRARY_PATH", installed.path("lib"));
+    assert_eq!(text(&run(&mut version).stdout), VERSION);
+}
+
+#[test]
+fn every_program_compiles_with_the_shared_library_and_with_the_archive() {
+    for program in
+        ["examples/hello.c", "examples/epoll.c", "examples/inplace.c", "tests/c/misuse.c"]
+    {
+        for linking in [Linking::Shared, Linking::Static] {
+            let built = Installed::once().compile(program, linking);
+            let needed = text(&run(Command::new("readelf").arg("-d").arg(built)).stdout);
+            let shared = needed.contains(&format!("[libgigae.so.{MAJOR}]"));
+            assert_eq!(shared, matches!(linking, Linking::Shared), "{program} {linking:?}");
+        }
+    }
+}
+
+#[test]
+fn examples_are_short() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    for file in std::fs::read_dir(examples).unwrap() {
+        let file = file.unwrap().path();
+        let lines = std::fs::read_to_string(&file).unwrap().lines().count();
+        assert!(lines < 40, "{} has {lines} lines", file.display());
+    }
+}

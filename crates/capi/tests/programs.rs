@@ -1,0 +1,126 @@
+//! C programs on real interfaces, in network namespaces that each test makes and removes, under
+//! valgrind where they are linked with the shared library. Needs root.
+#![allow(missing_docs)]
+
+#[allow(dead_code, reason = "the other file of tests uses the rest")]
+mod common;
+
+use common::{Installed, Linking, run, text};
+use gigae_fabric::{Fabric, testing};
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+/// Valgrind's own exit code for errors and leaks, which no program here uses.
+const VALGRIND: &[&str] = &[
+    "--quiet",
+    "--error-exitcode=9",
+    "--leak-check=full",
+    "--errors-for-leak-kinds=definite,indirect,possible",
+];
+
+/// A program that will run inside a node, under valgrind or not.
+fn inside(fabric: &Fabric, node: u16, program: &Path, valgrind: bool) -> Command {
+    let node = fabric.node(node);
+    let mut command = if valgrind {
+        let suppressed = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/c/valgrind.supp");
+        let mut command = node.command("valgrind").unwrap();
+        command.args(VALGRIND).arg(format!("--suppressions={suppressed}")).arg(program);
+        command
+    } else {
+        node.command(program).unwrap()
+    };
+    command.arg(node.interface).env("LD_LIBRARY_PATH", Installed::once().path("lib"));
+    command
+}
+
+/// A program that waits for another, and its MAC address, which it prints first.
+struct Waiting {
+    child: Child,
+    said: BufReader<ChildStdout>,
+    mac: String,
+}
+
+impl Waiting {
+    fn start(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        let mac = line.trim().strip_prefix("waiting on ").unwrap_or_else(|| {
+            panic!("it printed '{line}' and ended: {:?}", child.wait());
+        });
+        Self { mac: mac.to_owned(), said, child }
+    }
+
+    /// What else it says until it ends well.
+    fn end(mut self) -> String {
+        let mut rest = String::new();
+        self.said.read_to_string(&mut rest).unwrap();
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "{status}: {rest}");
+        rest
+    }
+}
+
+fn hello(linking: Linking, valgrind: bool) {
+    let fabric = testing::fabric("hello", |_| ());
+    let program = Installed::once().compile("examples/hello.c", linking);
+    let waiting = Waiting::start(inside(&fabric, 1, &program, valgrind));
+    let mut greeting = inside(&fabric, 2, &program, valgrind);
+    let mac = waiting.mac.clone();
+    let answer = text(&run(greeting.arg(&mac)).stdout);
+    assert_eq!(answer, format!("{mac} says hello to you\n"));
+    let other = gigae::MacAddr(fabric.node(2).mac);
+    assert_eq!(waiting.end(), format!("{other} says hello\n"));
+}
+
+fn two_programs_say_hello() {
+    hello(Linking::Shared, true);
+}
+
+fn two_static_programs_say_hello() {
+    hello(Linking::Static, false);
+}
+
+fn a_ping_pong_in_place_with_an_event_loop_is_clean_under_valgrind() {
+    let fabric = testing::fabric("pingpong", |_| ());
+    let compile = |source| Installed::once().compile(source, Linking::Shared);
+    let waiting = Waiting::start(inside(&fabric, 1, &compile("examples/epoll.c"), true));
+    let mut pinging = inside(&fabric, 2, &compile("examples/inplace.c"), true);
+    let said = text(&run(pinging.arg(&waiting.mac)).stdout);
+    assert_eq!(said, "1000 pings came back\n");
+    assert_eq!(waiting.end(), "");
+}
+
+fn misuse_is_answered_with_codes_and_clean_under_valgrind() {
+    let fabric = testing::fabric("misuse", |_| ());
+    let program = Installed::once().compile("tests/c/misuse.c", Linking::Shared);
+    run(inside(&fabric, 1, &program, true).arg("02:00:00:00:00:99"));
+}
+
+fn valgrind_is_asked_in_a_way_that_notices_a_leak() {
+    let fabric = testing::fabric("leak", |_| ());
+    let program = Installed::once().compile("tests/c/leak.c", Linking::Shared);
+    let output = inside(&fabric, 1, &program, true).output().unwrap();
+    assert_eq!(output.status.code(), Some(9), "{}", text(&output.stderr));
+}
+
+fn main() {
+    testing::run(&[
+        ("two_programs_say_hello", two_programs_say_hello as fn()),
+        ("two_static_programs_say_hello", two_static_programs_say_hello),
+        (
+            "a_ping_pong_in_place_with_an_event_loop_is_clean_under_valgrind",
+            a_ping_pong_in_place_with_an_event_loop_is_clean_under_valgrind,
+        ),
+        (
+            "misuse_is_answered_with_codes_and_clean_under_valgrind",
+            misuse_is_answered_with_codes_and_clean_under_valgrind,
+        ),
+        (
+            "valgrind_is_asked_in_a_way_that_notices_a_leak",
+            valgrind_is_asked_in_a_way_that_notices_a_leak,
+        ),
+    ]);
+}

@@ -1,0 +1,256 @@
+//! `[[figure]]` and `[[row]]`: what a plan wants to know of its cells.
+//!
+//! A figure is a value of one cell, or the ratio of the values of two, and may have a bound; with
+//! several sizes the worst one counts. A row sets one transport beside others, and beside the paper.
+//! Both name cells that an experiment of the plan measures; anything else is refused by name.
+
+use super::cell::is_variant;
+use super::{Experiment, Plan, Size, Wait};
+use crate::transport;
+use serde::{Deserialize, Serialize};
+
+/// A figure that a plan asks for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FigurePlan {
+    /// What it is called in tables.
+    pub name: String,
+    /// The experiment that its cells belong to.
+    pub kind: Experiment,
+    /// What of a cell counts.
+    #[serde(default)]
+    pub value: Value,
+    /// The link, for cells that do not name one.
+    pub link: Option<String>,
+    /// The style of waiting, for cells that do not name one.
+    pub wait: Option<Wait>,
+    /// The sizes, one after the other, for cells that do not name one.
+    #[serde(default)]
+    pub sizes: Vec<Size>,
+    /// The cell, or the upper one of a ratio.
+    pub of: Spot,
+    /// The lower cell of a ratio.
+    pub over: Option<Spot>,
+    /// Reached if at most this.
+    pub at_most: Option<f64>,
+    /// Reached if at least this.
+    pub at_least: Option<f64>,
+}
+
+/// What of a cell a figure takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Value {
+    /// The median, in the experiment's unit.
+    #[default]
+    Median,
+    /// 99th percentile of all round trips, in microseconds.
+    P99,
+    /// Messages per second of a stream.
+    Messages,
+    /// Goodput of a stream as a share of what the shaped link allows.
+    Share,
+    /// CPU seconds of both ends per GB (10^9 bytes) of a stream.
+    Cpu,
+}
+
+/// A cell, as far as the figure does not say it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spot {
+    /// The transport.
+    pub transport: String,
+    /// Its variant; absent: the one without a name.
+    pub variant: Option<String>,
+    /// The link.
+    pub link: Option<String>,
+    /// The style of waiting.
+    pub wait: Option<Wait>,
+    /// The size.
+    pub size: Option<Size>,
+}
+
+/// A row of the table that sets variants beside one another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RowPlan {
+    /// What it is called.
+    pub name: String,
+    /// What it means, in a sentence.
+    pub means: String,
+    /// The link.
+    pub link: String,
+    /// The transport.
+    pub transport: String,
+    /// Its variant; absent: the one without a name.
+    pub variant: Option<String>,
+    /// The style of waiting.
+    pub wait: Wait,
+    /// The row of 003, table 4 that it corresponds to.
+    pub paper: Option<PaperRow>,
+}
+
+/// The rows of 003, table 4.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PaperRow {
+    /// The device driver itself.
+    Driver,
+    /// Interrupts avoided: the driver's handler is called when no message is there.
+    InterruptsAvoided,
+    /// All receiving by interrupt.
+    Interrupts,
+    /// Interrupts avoided, and the receive copy left out.
+    NoCopy,
+}
+
+/// A cell that a figure or a row names, with nothing left out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Target<'a> {
+    /// The experiment.
+    pub kind: Experiment,
+    /// Name of the link.
+    pub link: &'a str,
+    /// Name of the transport.
+    pub transport: &'a str,
+    /// Name of the variant.
+    pub variant: Option<&'a str>,
+    /// Style of waiting.
+    pub wait: Wait,
+    /// Size, perhaps still "frame".
+    pub size: Size,
+}
+
+impl Target<'_> {
+    /// The cell in words.
+    pub fn say(&self) -> String {
+        let size = match self.size {
+            Size::Bytes(bytes) => format!("{bytes} B"),
+            Size::Frame => "full frames".to_owned(),
+        };
+        format!(
+            "{} {} {} {} {size}",
+            self.link,
+            self.kind.name(),
+            super::label(self.transport, self.variant),
+            self.wait.name()
+        )
+    }
+}
+
+impl FigurePlan {
+    /// Its cells, size by size: the upper one and, for a ratio, the lower one. The error names what
+    /// is left out.
+    pub fn targets(&self) -> Result<Vec<(Target<'_>, Option<Target<'_>>)>, String> {
+        let whole: &[Option<Size>] = &[None];
+        let sizes: Vec<Option<Size>> = self.sizes.iter().copied().map(Some).collect();
+        let sizes = if sizes.is_empty() { whole } else { &sizes };
+        let pair = |size: &Option<Size>| {
+            let over = self.over.as_ref().map(|over| self.target(over, *size)).transpose()?;
+            Ok((self.target(&self.of, *size)?, over))
+        };
+        sizes.iter().map(pair).collect()
+    }
+
+    fn target<'a>(&'a self, spot: &'a Spot, size: Option<Size>) -> Result<Target<'a>, String> {
+        let lacks = |what: &str| format!("{} has no {what}", spot.transport);
+        Ok(Target {
+            kind: self.kind,
+            link: spot.link.as_ref().or(self.link.as_ref()).ok_or_else(|| lacks("link"))?,
+            transport: &spot.transport,
+            variant: spot.variant.as_deref(),
+            wait: spot.wait.or(self.wait).ok_or_else(|| lacks("wait"))?,
+            size: spot.size.or(size).ok_or_else(|| lacks("size"))?,
+        })
+    }
+
+    fn check(&self, plan: &Plan) -> Result<(), String> {
+        let fits = match self.value {
+            Value::Median => self.kind != Experiment::Memory,
+            Value::P99 => self.kind == Experiment::Rtt,
+            Value::Messages | Value::Share | Value::Cpu => self.kind == Experiment::Stream,
+        };
+        if !fits {
+            return Err("its value does not go with its kind".into());
+        }
+        let bounds = [self.at_most, self.at_least];
+        if bounds.iter().flatten().any(|bound| !bound.is_finite() || *bound <= 0.0) {
+            return Err("a bound must be above 0".into());
+        }
+        match bounds.iter().flatten().count() {
+            2 => return Err("give at_most or at_least, not both".into()),
+            0 if self.sizes.len() > 1 => {
+                return Err("with several sizes it needs at_most or at_least".into());
+            }
+            _ => {}
+        }
+        for (of, over) in self.targets()? {
+            check_target(plan, &of)?;
+            over.map_or(Ok(()), |over| check_target(plan, &over))?;
+        }
+        Ok(())
+    }
+}
+
+impl RowPlan {
+    /// The cell of this row for an experiment and a size.
+    pub fn target(&self, kind: Experiment, size: Size) -> Target<'_> {
+        Target {
+            kind,
+            link: &self.link,
+            transport: &self.transport,
+            variant: self.variant.as_deref(),
+            wait: self.wait,
+            size,
+        }
+    }
+
+    /// Some experiment must measure something of it.
+    fn check(&self, plan: &Plan) -> Result<(), String> {
+        let target = self.target(Experiment::Stream, Size::Frame);
+        let mtu = known(plan, &target)?;
+        let cells = plan.cells(Some(&self.link), mtu);
+        let mine = |cell: &super::Cell| {
+            (cell.transport.as_str(), cell.variant.as_deref(), cell.wait)
+                == (target.transport, target.variant, target.wait)
+        };
+        if cells.iter().any(mine) { Ok(()) } else { Err("no experiment measures it".into()) }
+    }
+}
+
+/// The MTU of the target's link; refuses unknown names.
+fn known(plan: &Plan, target: &Target<'_>) -> Result<usize, String> {
+    if transport::by_name(target.transport).is_none() {
+        return Err(format!("unknown transport '{}'", target.transport));
+    }
+    if let Some(name) = target.variant.filter(|name| !is_variant(plan, target.transport, name)) {
+        return Err(format!("unknown {} setting '{name}'", target.transport));
+    }
+    match plan.link.get(target.link) {
+        Some(link) => Ok(link.mtu as usize),
+        None => Err(format!("unknown link '{}'", target.link)),
+    }
+}
+
+fn check_target(plan: &Plan, target: &Target<'_>) -> Result<(), String> {
+    let mtu = known(plan, target)?;
+    let carrier = transport::by_name(target.transport).expect("known");
+    let size = target.size.bytes(carrier, mtu);
+    let cells = plan.cells(Some(target.link), mtu);
+    let found = cells.iter().any(|cell| {
+        (cell.experiment, cell.transport.as_str(), cell.variant.as_deref(), cell.wait, cell.size)
+            == (target.kind, target.transport, target.variant, target.wait, size)
+    });
+    if found { Ok(()) } else { Err(format!("no experiment measures '{}'", target.say())) }
+}
+
+/// Checks all figures and rows of a plan; the error names the one that is wrong.
+pub(super) fn check(plan: &Plan) -> Result<(), String> {
+    for figure in &plan.figure {
+        figure.check(plan).map_err(|why| format!("figure '{}': {why}", figure.name))?;
+    }
+    for row in &plan.row {
+        row.check(plan).map_err(|why| format!("row '{}': {why}", row.name))?;
+    }
+    Ok(())
+}

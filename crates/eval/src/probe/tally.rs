@@ -1,0 +1,108 @@
+//! Bytes that arrive, by time: what the receiver's goodput is made of.
+
+use super::Answered;
+use std::time::{Duration, Instant};
+
+/// Length of the pieces for which a stream's rate is recorded. Longer than a scheduling hiccup,
+/// short enough that a repetition has several.
+const SLICE: Duration = Duration::from_millis(10);
+
+/// Counts arriving bytes by time.
+pub(super) struct Tally {
+    warmup: Duration,
+    pub(super) bytes: u64,
+    messages: u64,
+    first: Option<Instant>,
+    /// End of the warm-up and the bytes that had arrived by then.
+    mark: Option<(Instant, u64)>,
+    pub(super) last: Option<Instant>,
+    slice: Option<(Instant, u64)>,
+    slices: Vec<u32>,
+    warm_slices: Vec<u32>,
+}
+
+impl Tally {
+    pub(super) fn new(warmup: Duration) -> Self {
+        Self {
+            warmup,
+            bytes: 0,
+            messages: 0,
+            first: None,
+            mark: None,
+            last: None,
+            slice: None,
+            slices: Vec::new(),
+            warm_slices: Vec::new(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn add(&mut self, bytes: usize) {
+        self.bytes += bytes as u64;
+        self.messages += 1;
+    }
+
+    /// What was added since the last call had arrived by `now`.
+    pub(super) fn tick(&mut self, now: Instant) {
+        let first = *self.first.get_or_insert(now);
+        self.last = Some(now);
+        if self.mark.is_none() && now >= first + self.warmup {
+            self.mark = Some((now, self.bytes));
+            self.slice = Some((now, self.bytes));
+            return;
+        }
+        let (begin, bytes) = *self.slice.get_or_insert((now, self.bytes));
+        let elapsed = now - begin;
+        if elapsed >= SLICE {
+            let rate = (self.bytes - bytes) as f64 / (elapsed.as_secs_f64() * 1e3);
+            let slices = if self.mark.is_some() { &mut self.slices } else { &mut self.warm_slices };
+            slices.push(rate as u32);
+            self.slice = Some((now, self.bytes));
+        }
+    }
+
+    pub(super) fn answer(&self) -> Answered {
+        let (measured_bytes, measured_seconds) = match (self.mark, self.last) {
+            (Some((begin, bytes)), Some(last)) => {
+                (self.bytes - bytes, (last - begin).as_secs_f64())
+            }
+            _ => (0, 0.0),
+        };
+        Answered {
+            messages: self.messages,
+            bytes: self.bytes,
+            measured_bytes,
+            measured_seconds,
+            slices: self.slices.clone(),
+            warmup: self.warm_slices.clone(),
+            ..Answered::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_the_warm_up_do_not_count_and_the_time_runs_to_the_last_arrival() {
+        let zero = Instant::now();
+        let at = |ms| zero + Duration::from_millis(ms);
+        let mut tally = Tally::new(Duration::from_millis(10));
+        for ms in 0..=30 {
+            tally.add(1000);
+            tally.tick(at(ms));
+        }
+        // Marked at 10 ms with 11 messages; 20 more arrive until 30 ms.
+        let answer = tally.answer();
+        assert_eq!((answer.measured_bytes, answer.messages), (20_000, 31));
+        assert!((answer.measured_seconds - 0.020).abs() < 1e-9);
+        assert_eq!(answer.slices, [1000, 1000]);
+    }
+
+    #[test]
+    fn a_stream_that_never_came_has_no_rate() {
+        let answer = Tally::new(Duration::ZERO).answer();
+        assert_eq!((answer.measured_bytes, answer.measured_seconds), (0, 0.0));
+    }
+}

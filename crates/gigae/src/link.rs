@@ -1,0 +1,100 @@
+//! The links that an endpoint can have, as one type.
+//!
+//! A choice among three known types instead of a trait object: on the way of a small message six
+//! calls cross this border, and calls that the compiler knows can become part of their callers.
+
+use gigae_link::{Arena, Counters, Info, Link, LinkError, Posted, RxFrame, TxFrame};
+use gigae_packet::PacketLink;
+use gigae_sim::SimLink;
+use gigae_xdp::XdpLink;
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// See the module's description.
+pub(crate) enum AnyLink {
+    Xdp(Box<XdpLink>),
+    Packet(Box<PacketLink>),
+    Simulated(Box<SimLink>),
+}
+
+macro_rules! each {
+    ($self:ident, $link:ident => $call:expr) => {
+        match $self {
+            AnyLink::Xdp($link) => $call,
+            AnyLink::Packet($link) => $call,
+            AnyLink::Simulated($link) => $call,
+        }
+    };
+}
+
+impl Link for AnyLink {
+    fn info(&self) -> &Info {
+        each!(self, link => link.info())
+    }
+
+    fn arena(&self) -> &Arc<Arena> {
+        each!(self, link => link.arena())
+    }
+
+    #[inline(always)]
+    fn take(&mut self) -> Option<TxFrame> {
+        each!(self, link => link.take())
+    }
+
+    fn give_back(&mut self, frame: TxFrame) {
+        each!(self, link => link.give_back(frame));
+    }
+
+    #[inline(always)]
+    fn post(&mut self, frame: TxFrame, bytes: Range<usize>) -> Posted {
+        each!(self, link => link.post(frame, bytes))
+    }
+
+    #[inline(always)]
+    fn reclaim(&mut self, frame: Posted) -> Result<TxFrame, Posted> {
+        each!(self, link => link.reclaim(frame))
+    }
+
+    #[inline(always)]
+    fn release(&mut self, frame: Posted) {
+        each!(self, link => link.release(frame));
+    }
+
+    #[inline]
+    fn flush(&mut self) -> Result<bool, LinkError> {
+        each!(self, link => link.flush())
+    }
+
+    #[inline]
+    fn poll(&mut self, batch: &mut Vec<RxFrame>, max: usize) -> Result<usize, LinkError> {
+        each!(self, link => link.poll(batch, max))
+    }
+
+    #[inline(always)]
+    fn has_arrived(&mut self) -> bool {
+        each!(self, link => link.has_arrived())
+    }
+
+    #[inline(always)]
+    fn recycle(&mut self, frame: RxFrame) {
+        each!(self, link => link.recycle(frame));
+    }
+
+    fn provide(&mut self, frames: usize) {
+        each!(self, link => link.provide(frames));
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, LinkError> {
+        each!(self, link => link.wait(timeout))
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        each!(self, link => link.fd())
+    }
+
+    fn counters(&self) -> Counters {
+        each!(self, link => link.counters())
+    }
+}

@@ -1,0 +1,166 @@
+//! Messages on their way out: in the transmit frame that carries them, alone or several together.
+
+use gigae_link::{Arena, Link, Posted, TxFrame};
+use gigae_wire::{HEADER_LEN, Header, MAX_ENVELOPE, Route, batch};
+use std::ops::Range;
+
+/// Where payloads begin in a transmit frame: room for the longest headers and a length in front of
+/// the first message, and a cache line's boundary, so that a message written in place is aligned.
+pub(crate) const PAYLOAD: usize = 128;
+const _: () = assert!(PAYLOAD >= MAX_ENVELOPE + HEADER_LEN + batch::PREFIX_LEN);
+
+/// Where the payload of a Batch begins: the first message stays where it was written.
+const BATCH: usize = PAYLOAD - batch::PREFIX_LEN;
+
+/// Shortest Ethernet frame without FCS (IEEE Std 802.3, clause 3.2.8).
+const SHORTEST_FRAME: usize = 60;
+
+/// Bytes of padding at most: 14 behind an empty payload, rounded up.
+const MOST_PADDING: usize = 16;
+
+/// A transmit frame in the protocol's window, with one message or several.
+#[derive(Debug)]
+pub(crate) struct Outbound {
+    held: Option<Held>,
+    /// Bytes of payload: the message, or the messages with their lengths.
+    len: u16,
+    batch: bool,
+}
+
+#[derive(Debug)]
+enum Held {
+    Taken(TxFrame),
+    Posted(Posted),
+}
+
+impl Outbound {
+    /// A frame with one message of `len` bytes, which was written at [`PAYLOAD`].
+    #[inline]
+    pub(crate) fn new(frame: TxFrame, len: u16) -> Self {
+        Self { held: Some(Held::Taken(frame)), len, batch: false }
+    }
+
+    /// Adds a message to those of a frame that was never posted. Returns the new length of the
+    /// payload, or `None` if it would exceed `longest`. One copy.
+    #[inline]
+    pub(crate) fn append(&mut self, arena: &Arena, message: &[u8], longest: u16) -> Option<u16> {
+        let Some(Held::Taken(frame)) = &mut self.held else { return None };
+        let prefix = batch::PREFIX_LEN;
+        let first = if self.batch { 0 } else { prefix };
+        let total = usize::from(self.len) + first + prefix + message.len();
+        let total = u16::try_from(total).ok().filter(|&total| total <= longest)?;
+        let bytes = arena.bytes_mut(frame);
+        if !self.batch {
+            bytes[BATCH..PAYLOAD].copy_from_slice(&batch::prefix(self.len));
+            self.len += batch::PREFIX_LEN as u16;
+            self.batch = true;
+        }
+        let end = BATCH + usize::from(self.len);
+        let (head, body) = bytes[end..BATCH + usize::from(total)].split_at_mut(prefix);
+        head.copy_from_slice(&batch::prefix(message.len() as u16));
+        body.copy_from_slice(message);
+        self.len = total;
+        Some(total)
+    }
+
+    /// All messages in the frame, in order, copied.
+    pub(crate) fn messages(&mut self, arena: &Arena) -> Vec<Box<[u8]>> {
+        let payload = self.payload();
+        let bytes = match self.held.as_mut().expect("a message keeps its frame") {
+            Held::Taken(frame) => &*arena.bytes_mut(frame),
+            Held::Posted(frame) => arena.posted_bytes(frame),
+        };
+        let payload = &bytes[payload];
+        if !self.batch {
+            return vec![payload.into()];
+        }
+        let mut at = 0;
+        let next = || {
+            let message = batch::message_at(payload, at)?;
+            at = message.end;
+            Some(payload[message].into())
+        };
+        std::iter::from_fn(next).collect()
+    }
+
+    fn payload(&self) -> Range<usize> {
+        let start = if self.batch { BATCH } else { PAYLOAD };
+        start..start + usize::from(self.len)
+    }
+
+    /// The frame of a message that was never posted, given back with a refusal.
+    pub(crate) fn into_taken(self) -> TxFrame {
+        match self.held {
+            Some(Held::Taken(frame)) => frame,
+            _ => unreachable!("only a message that was not admitted is taken apart"),
+        }
+    }
+
+    /// The frame's window hold has ended.
+    #[inline]
+    pub(crate) fn release(self, link: &mut impl Link) {
+        match self.held.expect("a message keeps its frame") {
+            Held::Taken(frame) => link.give_back(frame),
+            Held::Posted(frame) => link.release(frame),
+        }
+    }
+
+    /// Writes the header in front of the payload and posts the frame; false if the NIC still holds
+    /// it from its last sending, which then need not be repeated.
+    #[inline]
+    pub(crate) fn post(
+        &mut self,
+        link: &mut impl Link,
+        arena: &Arena,
+        to: &Route,
+        header: &Header,
+    ) -> bool {
+        let mut frame = match self.held.take().expect("a message keeps its frame") {
+            Held::Taken(frame) => frame,
+            Held::Posted(posted) => match link.reclaim(posted) {
+                Ok(frame) => frame,
+                Err(posted) => {
+                    self.held = Some(Held::Posted(posted));
+                    return false;
+                }
+            },
+        };
+        let range = seal(arena.bytes_mut(&mut frame), self.payload(), to, header);
+        self.held = Some(Held::Posted(link.post(frame, range)));
+        true
+    }
+}
+
+/// Posts a control frame, whose loss the protocol copes with: also when there is no frame for it.
+pub(crate) fn post_control(
+    link: &mut impl Link,
+    arena: &Arena,
+    to: &Route,
+    header: &Header,
+    payload: &[u8],
+) -> bool {
+    let Some(mut frame) = link.take() else { return false };
+    let bytes = arena.bytes_mut(&mut frame);
+    let place = PAYLOAD..PAYLOAD + payload.len();
+    bytes[place.clone()].copy_from_slice(payload);
+    let range = seal(bytes, place, to, header);
+    let posted = link.post(frame, range);
+    link.release(posted);
+    true
+}
+
+/// Writes all headers in front of a payload, pads to the shortest frame, and returns where the
+/// frame lies.
+#[inline]
+fn seal(bytes: &mut [u8], payload: Range<usize>, to: &Route, header: &Header) -> Range<usize> {
+    let (inner, end) = (payload.start - HEADER_LEN, payload.end);
+    let start = inner - to.len();
+    header.seal(&mut bytes[inner..end]);
+    to.write(&mut bytes[start..end]);
+    let shortest = start + SHORTEST_FRAME;
+    if end < shortest {
+        // Always as many, which needs no loop; nothing lies behind the payload.
+        bytes[end..end + MOST_PADDING].fill(0);
+    }
+    start..end.max(shortest)
+}

@@ -1,0 +1,426 @@
+//! What a message may cost between the program and the kernel: no allocation, no lock, no clock read
+//! of its own, and in streams only a share of a doorbell. Needs root.
+//!
+//! Two endpoints on the ends of a cable, over AF_XDP in generic mode and over AF_PACKET, in one
+//! thread: a veth delivers within the sender's system call, so a message is there right after it
+//! was sent, and what happens is nearly the same on every run. Nothing is concluded from how long
+//! it takes.
+//!
+//! - **Allocations** are counted by the allocator, of this thread, in the functions `measured_...`.
+//! - **Clock reads and doorbells** are counted by the library itself (`Counters`).
+//! - **Locks**, and clock reads or system calls that the library does not count, are looked for with
+//!   valgrind's callgrind: this program runs itself under it, and it counts for the same functions,
+//!   down to the C library, the instructions that lock the bus (taking a lock that is free is one,
+//!   and so is changing the count of an `Arc`) and the system calls (waiting for a lock that is
+//!   taken is one, and a clock read too, since valgrind hides the vDSO).
+//!
+//! It cannot see what the kernel does in its calls, nor what other processors make of a lock: the
+//! bus-locked instruction is forbidden, whatever it would cost. Acquire and release without one, as
+//! in the rings, are plain loads and stores on x86-64, the only processor for which this is said.
+//! The code is that of the test's profile, not of a release. Messages lost, copied for want of
+//! frames or failed are not among those that are sent here; nor are blocking receives.
+#![allow(missing_docs)]
+
+#[path = "../../proto/tests/callgrind/mod.rs"]
+mod callgrind;
+
+use gigae::{Backend, Endpoint, Mode, Options, Peer, Wait};
+use gigae_fabric::{Fabric, testing};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::hint::black_box;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Messages per case.
+const MESSAGES: u64 = 10_000;
+
+/// The same under valgrind, which is some fifty times slower.
+const COUNTED_MESSAGES: u64 = 1_000;
+
+/// Messages and vain polls for each clock read, at least: the library reads it once per 64 frames
+/// and polls, at each of two ends, and once per report of a loss.
+const PER_CLOCK_READ: u64 = 8;
+
+/// Messages of a stream for each doorbell, at least. The sender rings once per 32 frames; one in 16
+/// frames is acknowledged with a doorbell of its own.
+const PER_DOORBELL: u64 = 8;
+
+/// Frames that a stream sends before the receiver drains: no more than the credit of a new session.
+const BURST: u64 = 32;
+
+/// Polls in vain after which a message counts as lost: more than any timer of the protocol takes.
+const MOST_VAIN_POLLS: u64 = 100_000_000;
+
+/// Callgrind's names for instructions that lock the bus, and for system calls.
+const BUS_LOCKS: &str = "Ge";
+const CALLS: &str = "sysCount";
+
+/// In a program with several threads glibc marks the thread around each system call at which it may
+/// be cancelled, with such an instruction: `sendmmsg`, which AF_PACKET's doorbell is. Part of the
+/// price of the call.
+const CANCELLATION: [&str; 2] = ["__pthread_enable_asynccancel", "__pthread_disable_asynccancel"];
+
+/// Tells this program, when it runs under valgrind, over which backend.
+const COUNTED: &str = "GIGAE_BUDGET_COUNTED";
+
+// ---------------------------------------------------------------------------------------------
+// Allocations
+
+struct Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+fn count_one() {
+    // While a thread ends there is nothing left to count in.
+    let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+}
+
+// SAFETY: the system's allocator does it; counting neither allocates nor unwinds.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count_one();
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count_one();
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, old: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count_one();
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.realloc(old, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, old: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.dealloc(old, layout) }
+    }
+}
+
+/// How often this thread allocated while `work` was done.
+fn allocations(work: impl FnOnce()) -> u64 {
+    let before = ALLOCATIONS.get();
+    work();
+    ALLOCATIONS.get() - before
+}
+
+// ---------------------------------------------------------------------------------------------
+// What is done
+
+struct Pair {
+    // Before the fabric, so that they are closed while it is there.
+    a: Endpoint,
+    b: Endpoint,
+    to_b: Peer,
+    _fabric: Fabric,
+}
+
+impl Pair {
+    fn new(backend: Backend) -> Self {
+        let fabric = testing::fabric("budget", |config| config.cable = true);
+        let open = |n: u16| {
+            let _inside = fabric.node(n).enter().unwrap();
+            let options = Options::new("eth0").backend(backend).wait(Wait::Spin);
+            options.linger(Duration::from_millis(100)).open().unwrap()
+        };
+        let (a, b) = (open(1), open(2));
+        let to_b = a.peer(b.link().mac).unwrap();
+        Self { a, b, to_b, _fabric: fabric }
+    }
+
+    fn counts(&self) -> Counts {
+        let ends = [self.a.counters(), self.b.counters()];
+        let sum = |of: fn(&gigae::Counters) -> u64| ends.iter().map(of).sum();
+        Counts {
+            clock_reads: sum(|c| c.clock_reads),
+            doorbells: sum(|c| c.link.doorbells),
+            other_calls: sum(|c| c.link.drives + c.link.waits),
+            recovery: sum(|c| {
+                c.protocol.retransmissions + c.protocol.probes + c.protocol.duplicates
+            }),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Counts {
+    clock_reads: u64,
+    doorbells: u64,
+    other_calls: u64,
+    /// Frames sent or received again, and questions: on a loaded machine the receiver's kernel may
+    /// get to a frame after the sender has given it up. Each may cost a doorbell.
+    recovery: u64,
+}
+
+/// Receives one message at `at`, while the other end does its part. Returns its first byte, and
+/// counts the polls in vain.
+#[inline]
+fn receive(at: &Endpoint, other: &Endpoint, vain: &mut u64, answer: bool) -> u8 {
+    let mut left = MOST_VAIN_POLLS;
+    loop {
+        if let Some(message) = at.try_recv().unwrap() {
+            if answer {
+                at.send(message.from(), &message).unwrap();
+            }
+            return message[0];
+        }
+        other.progress().unwrap();
+        *vain += 2;
+        left -= 1;
+        assert!(left > 0, "a message did not come");
+    }
+}
+
+/// What is done with some messages; returns the polls in vain.
+type Work = fn(&Pair, u64) -> u64;
+
+/// There and back, each by one call.
+fn ping_pong(pair: &Pair, messages: u64) -> u64 {
+    let (a, b) = (&pair.a, &pair.b);
+    let mut vain = 0;
+    for n in 0..messages / 2 {
+        a.send(pair.to_b, &[n as u8; 8]).unwrap();
+        receive(b, a, &mut vain, true);
+        assert_eq!(receive(a, b, &mut vain, false), n as u8);
+    }
+    vain
+}
+
+/// Written in place and sent alone.
+fn in_place(pair: &Pair, messages: u64) -> u64 {
+    let mut vain = 0;
+    for n in 0..messages {
+        let mut buffer = pair.a.buffer().unwrap();
+        buffer[..1000].fill(n as u8);
+        buffer.send(pair.to_b, 1000).unwrap();
+        assert_eq!(receive(&pair.b, &pair.a, &mut vain, false), n as u8);
+    }
+    vain
+}
+
+/// Small messages that share frames: 146 fit each.
+fn small_stream(pair: &Pair, messages: u64) -> u64 {
+    let burst = BURST * 100;
+    stream(pair, messages, burst, |n| pair.a.queue(pair.to_b, &[n as u8; 8]).unwrap())
+}
+
+/// Full frames, written in place.
+fn full_stream(pair: &Pair, messages: u64) -> u64 {
+    stream(pair, messages, BURST, |n| {
+        let mut buffer = pair.a.buffer().unwrap();
+        buffer[0] = n as u8;
+        let len = buffer.len();
+        buffer.queue(pair.to_b, len).unwrap();
+    })
+}
+
+/// Queues bursts, and drains the receiver after each.
+#[inline(always)]
+fn stream(pair: &Pair, messages: u64, burst: u64, queue: impl Fn(u64)) -> u64 {
+    let (mut sent, mut vain) = (0, 0);
+    while sent < messages {
+        let end = messages.min(sent + burst);
+        for n in sent..end {
+            queue(n);
+        }
+        pair.a.flush().unwrap();
+        for n in sent..end {
+            assert_eq!(receive(&pair.b, &pair.a, &mut vain, false), n as u8);
+        }
+        sent = end;
+    }
+    vain
+}
+
+#[inline(never)]
+fn measured_ping_pong(pair: &Pair, messages: u64) -> u64 {
+    ping_pong(pair, messages)
+}
+
+#[inline(never)]
+fn measured_in_place(pair: &Pair, messages: u64) -> u64 {
+    in_place(pair, messages)
+}
+
+#[inline(never)]
+fn measured_small_stream(pair: &Pair, messages: u64) -> u64 {
+    small_stream(pair, messages)
+}
+
+#[inline(never)]
+fn measured_full_stream(pair: &Pair, messages: u64) -> u64 {
+    full_stream(pair, messages)
+}
+
+/// Name, work, whether it is a stream.
+const CASES: [(&str, Work, bool); 4] = [
+    ("measured_ping_pong", measured_ping_pong, false),
+    ("measured_in_place", measured_in_place, false),
+    ("measured_small_stream", measured_small_stream, true),
+    ("measured_full_stream", measured_full_stream, true),
+];
+
+/// Until the session is up, the credit has grown and every frame was used.
+fn warm_up(pair: &Pair, messages: u64) {
+    for work in [ping_pong, in_place, small_stream, full_stream] {
+        work(pair, messages);
+    }
+}
+
+// ---------------------------------------------------------------------------------------------
+// Tests
+
+fn within_the_budget(backend: Backend) {
+    let pair = Pair::new(backend);
+    warm_up(&pair, MESSAGES);
+    for (case, work, streams) in CASES {
+        let before = pair.counts();
+        let mut vain = 0;
+        let allocated = allocations(|| vain = work(&pair, MESSAGES));
+        let after = pair.counts();
+        let clock_reads = after.clock_reads - before.clock_reads;
+        let doorbells = after.doorbells - before.doorbells;
+        let said = format!(
+            "{case} over {backend:?}: {MESSAGES} messages, {vain} vain polls: {allocated} \
+             allocations, {clock_reads} clock reads, {doorbells} doorbells"
+        );
+        println!("{said}");
+        assert_eq!(allocated, 0, "{said}");
+        assert!(clock_reads * PER_CLOCK_READ < MESSAGES + vain, "{said}");
+        if streams {
+            let recovery = after.recovery - before.recovery;
+            assert!(doorbells < MESSAGES / PER_DOORBELL + recovery, "{recovery} again; {said}");
+        }
+        // Had nothing been sent, nothing would have been measured.
+        assert!(doorbells > 0, "{said}");
+    }
+}
+
+fn no_message_allocates_or_reads_the_clock_over_xdp() {
+    within_the_budget(Backend::XdpMode(Mode::XdpGeneric));
+}
+
+fn no_message_allocates_or_reads_the_clock_over_packet_sockets() {
+    within_the_budget(Backend::Packet);
+}
+
+fn an_allocation_is_counted() {
+    assert_eq!(allocations(|| ()), 0);
+    assert_eq!(allocations(|| drop(black_box(vec![1u8]))), 1);
+    let mut grown = Vec::with_capacity(1);
+    assert_eq!(allocations(|| grown.extend(black_box([1u8]))), 0);
+    assert_eq!(allocations(|| grown.extend(black_box([1u8]))), 1);
+}
+
+/// What the search for locks must find.
+#[inline(never)]
+fn measured_lock(lock: &Mutex<u64>) {
+    *lock.lock().unwrap() += 1;
+}
+
+/// The same for hidden clock reads.
+#[inline(never)]
+fn measured_clock() {
+    black_box(Instant::now());
+}
+
+/// What this program does under valgrind: the same with fewer messages. Says for each case how
+/// many system calls the library has counted.
+fn counted(backend: &str) {
+    let pair = Pair::new(match backend {
+        "xdp" => Backend::XdpMode(Mode::XdpGeneric),
+        _ => Backend::Packet,
+    });
+    warm_up(&pair, COUNTED_MESSAGES);
+    for (case, work, _) in CASES {
+        let before = pair.counts();
+        work(&pair, COUNTED_MESSAGES);
+        let after = pair.counts();
+        let calls = |c: Counts| c.clock_reads + c.doorbells + c.other_calls;
+        println!("{case} {}", calls(after) - calls(before));
+    }
+    let lock = black_box(Mutex::new(0));
+    for _ in 0..COUNTED_MESSAGES {
+        measured_lock(&lock);
+        measured_clock();
+    }
+}
+
+fn no_lock_is_taken(backend: &str) {
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("budget-{backend}.callgrind"));
+    let exe = std::env::current_exe().unwrap();
+    let flags = ["--collect-bus=yes", "--collect-systime=yes"];
+    let (profile, output) = callgrind::run(&exe, &flags, &[(COUNTED, backend)], &out);
+    // Giving a lock back may be a plain store.
+    let known_locks = profile.inclusive("measured_lock", BUS_LOCKS);
+    assert!(known_locks >= COUNTED_MESSAGES, "a lock is not seen");
+    assert_eq!(profile.inclusive("measured_clock", CALLS), COUNTED_MESSAGES, "a clock read is not");
+    let mut locks = profile.where_is(BUS_LOCKS);
+    locks.retain(|(function, _)| !CANCELLATION.contains(function));
+    let all = locks.iter().map(|(_, count)| count).sum::<u64>();
+    assert_eq!(all, known_locks, "{locks:?}");
+    let said = String::from_utf8(output.stdout).unwrap();
+    let cases = said.lines().filter_map(|line| line.split_once(' ')).collect::<Vec<_>>();
+    assert_eq!(cases.len(), CASES.len(), "{said}");
+    for (case, known) in cases {
+        let calls = profile.inclusive(case, CALLS);
+        let said = format!(
+            "{case} over {backend}: {COUNTED_MESSAGES} messages, {calls} system calls, of which \
+             the library counted {known}"
+        );
+        println!("{said}");
+        assert!(calls > 0 && calls <= known.parse().unwrap(), "{said}");
+    }
+}
+
+fn no_message_takes_a_lock_over_xdp() {
+    no_lock_is_taken("xdp");
+}
+
+fn no_message_takes_a_lock_over_packet_sockets() {
+    no_lock_is_taken("packet");
+}
+
+fn main() {
+    if let Ok(backend) = std::env::var(COUNTED) {
+        return counted(&backend);
+    }
+    // Fabrics that killed tests left are removed.
+    let fabrics = Fabric::preflight().and_then(|()| Fabric::down_abandoned());
+    let no_fabric = fabrics.err().map(|error| error.to_string());
+    let no_callgrind = no_fabric.clone().or_else(callgrind::obstacle);
+    let trial = |name: &str, obstacle: &Option<String>, test: fn()| {
+        callgrind::trial(name, obstacle.clone(), test)
+    };
+    let trials = vec![
+        trial("an_allocation_is_counted", &None, an_allocation_is_counted),
+        trial(
+            "no_message_allocates_or_reads_the_clock_over_xdp",
+            &no_fabric,
+            no_message_allocates_or_reads_the_clock_over_xdp,
+        ),
+        trial(
+            "no_message_allocates_or_reads_the_clock_over_packet_sockets",
+            &no_fabric,
+            no_message_allocates_or_reads_the_clock_over_packet_sockets,
+        ),
+        trial("no_message_takes_a_lock_over_xdp", &no_callgrind, no_message_takes_a_lock_over_xdp),
+        trial(
+            "no_message_takes_a_lock_over_packet_sockets",
+            &no_callgrind,
+            no_message_takes_a_lock_over_packet_sockets,
+        ),
+    ];
+    libtest_mimic::run(&libtest_mimic::Arguments::from_args(), trials).exit();
+}
