@@ -236,10 +236,10 @@ int gigae_open(const char *interface, gigae_endpoint **endpoint);
 int gigae_open_with(const gigae_options *options, gigae_endpoint **endpoint);
 
 /*
- * Closes an endpoint: waits at most for the linger for the acknowledgement of what was sent, tells
- * all peers and frees everything. Refused with GIGAE_BUSY while buffers or messages of it are held,
- * and nothing is changed then. (An endpoint that answers GIGAE_PANICKED is closed in any case; what
- * was held of it must not be touched any more.)
+ * Closes an endpoint: waits at most for the linger for the acknowledgement of what was sent and
+ * until all peers know, and frees everything. Refused with GIGAE_BUSY while buffers or messages of
+ * it are held, and nothing is changed then. (An endpoint that answers GIGAE_PANICKED is closed in
+ * any case; what was held of it must not be touched any more.)
  * Errors: GIGAE_BUSY, GIGAE_BAD_HANDLE, GIGAE_INVALID, GIGAE_IN_CALL.
  */
 int gigae_close(gigae_endpoint *endpoint);

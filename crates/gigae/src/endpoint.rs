@@ -271,7 +271,8 @@ impl Endpoint {
     }
 
     /// Waits until everything that was sent is acknowledged, at most for `timeout`. Messages that
-    /// arrive meanwhile are kept for the next receive.
+    /// arrive meanwhile are kept for the next receive. What is acknowledged lies with the peer's
+    /// endpoint; that its program has read it, only an answer of the program says.
     pub fn drain(&self, timeout: Duration) -> Result<(), DrainError> {
         let end = Instant::now() + timeout;
         self.engine().acknowledge()?;
@@ -375,21 +376,29 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Before closing: waits a while for the acknowledgement of what was sent.
-    fn linger(&self) -> Result<(), LinkError> {
+    /// Waits a while for the acknowledgement of what was sent, then ends all sessions and waits
+    /// until the peers know; all that within [`Options::linger`].
+    fn close(&self) -> Result<(), LinkError> {
+        let end = Instant::now() + self.linger;
         match self.drain(self.linger) {
-            Err(DrainError::Link(e)) => Err(e),
-            Ok(()) | Err(DrainError::Failed | DrainError::Timeout(_)) => self.engine().close(),
+            Err(DrainError::Link(e)) => return Err(e),
+            Ok(()) | Err(DrainError::Failed | DrainError::Timeout(_)) => self.engine().close()?,
         }
+        let mut pause = Pause::default();
+        while self.engine().proto.is_closing() && pause.pass(self, Some(end))? {
+            self.engine().poll()?;
+        }
+        Ok(())
     }
 }
 
 impl Drop for Endpoint {
     /// Waits at most for [`Options::linger`] for the acknowledgement of what was sent, then tells
-    /// all peers that this endpoint is gone.
+    /// all peers that this endpoint is gone and what has arrived here. A peer that is there answers
+    /// at once; others are waited for 127 ms at most, within the same linger.
     fn drop(&mut self) {
         // A link that stopped working has nobody left to tell.
-        let _ = self.linger();
+        let _ = self.close();
     }
 }
 

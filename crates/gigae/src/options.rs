@@ -120,7 +120,9 @@ impl Options {
         self
     }
 
-    /// How long dropping the endpoint waits for the acknowledgement of what was sent.
+    /// How long dropping the endpoint waits at most: for the acknowledgement of what was sent, then
+    /// for the peers to know that it is gone and what has arrived here. Without that, zero, the last
+    /// acknowledgement is lost as easily as any frame, and its sender told that a message failed.
     #[must_use]
     pub fn linger(mut self, linger: Duration) -> Self {
         self.linger = linger;

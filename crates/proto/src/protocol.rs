@@ -25,6 +25,8 @@ pub struct Protocol<T, R> {
     share: u32,
     /// Credit windows of all sessions together.
     credit: u32,
+    /// This endpoint is closing: no session comes up any more.
+    closed: bool,
     /// The clock's last reading.
     now: Instant,
     transmit: VecDeque<PeerId>,
@@ -60,6 +62,7 @@ impl<T, R> Protocol<T, R> {
             established: 0,
             share: 0,
             credit: 0,
+            closed: false,
             now: Instant(0),
             transmit: VecDeque::with_capacity(64),
             undated: Vec::with_capacity(64),
@@ -276,15 +279,26 @@ impl<T, R> Protocol<T, R> {
         }
     }
 
-    /// Ends all sessions and tells the peers, which need not wait for their timeout then.
+    /// Ends all sessions and tells the peers, which learn so what has arrived here and need not wait
+    /// for their timeout. Nothing is sent or received afterwards; [`is_closing`](Self::is_closing)
+    /// says when all peers have answered.
     pub fn close(&mut self) {
+        self.closed = true;
         for i in 0..self.sessions.len() {
-            let session = &self.sessions[i];
-            if session.state == State::Established {
-                self.resets.push_back((session.key, session.local, session.remote));
+            let peer = PeerId(u32::try_from(i).expect("bounded by max_peers"));
+            let farewell = self.session(peer).farewell();
+            self.fail(peer, Reason::Closed);
+            self.session_mut(peer).pending = None;
+            if let Some(farewell) = farewell {
+                self.session_mut(peer).state = State::Closing(farewell);
+                self.enqueue(peer);
             }
-            self.fail(PeerId(u32::try_from(i).expect("bounded by max_peers")), Reason::Closed);
         }
+    }
+
+    /// Whether a peer has yet to answer that it knows of the end; it is asked for 127 ms at most.
+    pub fn is_closing(&self) -> bool {
+        self.sessions.iter().any(|s| matches!(s.state, State::Closing(_)))
     }
 
     /// Whether [`poll_delivery`](Self::poll_delivery) would return something.

@@ -198,6 +198,11 @@ impl<R> ReceiveWindow<R> {
         self.waiting.date(now);
     }
 
+    /// Number of the next frame in order: all before it have arrived.
+    pub(crate) fn next(&self) -> SeqNo {
+        self.next
+    }
+
     /// The peer asked for an acknowledgement.
     pub(crate) fn ask(&mut self) {
         self.urgent = true;

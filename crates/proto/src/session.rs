@@ -19,6 +19,14 @@ const LONGEST_INTERVAL: u64 = 100_000_000;
 /// that was merely kept off its CPU for a millisecond then answers before everything goes again.
 const QUESTIONS: u32 = 2;
 
+/// First wait in nanoseconds for the answer to a farewell; doubled with each repetition.
+const FAREWELL_INTERVAL: u64 = 1_000_000;
+
+/// Repetitions of a farewell at most; the last is given up 127 ms after the first. A peer that is
+/// there and too busy to answer needs only one of the seven, which are all lost once in 78,000 times
+/// where every fifth frame is.
+const REPETITIONS: u8 = 6;
+
 /// Why messages failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -66,6 +74,21 @@ pub(crate) enum State {
     Proposing { due: bool, next_at: Instant, interval: u64 },
     /// Both epochs are known.
     Established,
+    /// This end is closing; the peer does not know yet what has arrived here, as far as is known.
+    Closing(Farewell),
+}
+
+/// A Reset that tells what has arrived and is repeated until it is answered (rule 8.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Farewell {
+    pub(crate) remote: Epoch,
+    ack: SeqNo,
+    pub(crate) due: bool,
+    /// Since when its last sending has waited for an answer, and how long that may take.
+    since: Since,
+    wait: u64,
+    /// How often it may still be repeated.
+    left: u8,
 }
 
 /// A session that the peer proposed and has not confirmed by using it.
@@ -86,6 +109,7 @@ pub(crate) enum Plan {
     Data,
     Ack,
     Probe,
+    Farewell,
 }
 
 /// See the module's description.
@@ -189,6 +213,19 @@ impl<T, R> Session<T, R> {
         }
     }
 
+    /// What is to be said to the peer once the session has ended because this end closes.
+    pub(crate) fn farewell(&self) -> Option<Farewell> {
+        let receive = self.receive.as_ref().filter(|_| self.state == State::Established)?;
+        Some(Farewell {
+            remote: self.remote,
+            ack: receive.next(),
+            due: true,
+            since: Since::Never,
+            wait: FAREWELL_INTERVAL,
+            left: REPETITIONS,
+        })
+    }
+
     /// What should go out now, in order of urgency. Changes nothing.
     #[inline]
     pub(crate) fn plan(&self) -> Option<Plan> {
@@ -197,6 +234,7 @@ impl<T, R> Session<T, R> {
         }
         match (self.state, &self.send, &self.receive) {
             (State::Proposing { due: true, .. }, ..) => Some(Plan::Hello),
+            (State::Closing(Farewell { due: true, .. }), ..) => Some(Plan::Farewell),
             (State::Established, Some(send), Some(receive)) => {
                 if receive.has_gap() {
                     Some(Plan::Ack)
@@ -264,6 +302,28 @@ impl<T, R> Session<T, R> {
         }
     }
 
+    /// Builds the Reset that `plan` asked for: its ASK says that its acknowledgement counts and that
+    /// an answer is wanted.
+    pub(crate) fn reset(&mut self, config: &Config) -> Header {
+        let State::Closing(farewell) = &mut self.state else {
+            unreachable!("only a closing session says farewell")
+        };
+        farewell.due = false;
+        farewell.since.start();
+        Header {
+            kind: Kind::Reset,
+            channel: self.key.channel,
+            src_port: config.port,
+            dst_port: self.key.port,
+            src_epoch: self.local,
+            dst_epoch: farewell.remote,
+            seq: self.local.first_seq(),
+            ack: farewell.ack,
+            credit: 0,
+            flags: Flags::ASK,
+        }
+    }
+
     /// The report that goes with an Ack frame; returns its length.
     pub(crate) fn write_report(&self, out: &mut [u8; 4 + AckReport::MAX_BITMAP]) -> usize {
         self.receive.as_ref().map_or(0, |r| r.write_report(out))
@@ -291,6 +351,9 @@ impl<T, R> Session<T, R> {
     /// The clock was read: whatever began since the last reading began now.
     pub(crate) fn date(&mut self, now: Instant) {
         self.waiting.date(now);
+        if let State::Closing(farewell) = &mut self.state {
+            farewell.since.date(now);
+        }
         if let Some((since, _)) = &mut self.probe {
             since.date(now);
         }
@@ -328,6 +391,7 @@ impl<T, R> Session<T, R> {
         let own = match self.state {
             State::Idle => return Instant::NEVER,
             State::Proposing { next_at, .. } => next_at,
+            State::Closing(farewell) => farewell.since.after(farewell.wait),
             State::Established => {
                 let timeout = self.rtt.timeout();
                 let resend = self.send.as_ref().map_or(Instant::NEVER, |s| s.deadline(timeout));
@@ -354,6 +418,20 @@ impl<T, R> Session<T, R> {
         }
         if let State::Proposing { due, next_at, .. } = &mut self.state {
             *due |= now >= *next_at;
+            return false;
+        }
+        if let State::Closing(farewell) = &mut self.state {
+            if now < farewell.since.after(farewell.wait) {
+                return false;
+            }
+            if farewell.left == 0 {
+                self.state = State::Idle;
+                return false;
+            }
+            farewell.left -= 1;
+            farewell.wait *= 2;
+            farewell.since = Since::Never;
+            farewell.due = true;
             return false;
         }
         let delay = nanos(config.ack_delay);

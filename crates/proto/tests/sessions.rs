@@ -176,6 +176,85 @@ fn a_peer_that_closes_tells_so() {
     assert_eq!(w.nodes[0].failed[0].reason, Reason::Reset);
 }
 
+/// Node 1 has received a message, and its acknowledgement was lost.
+fn with_a_lost_acknowledgement() -> World {
+    let mut w = World::pair(quiet(), &Config::default());
+    w.send(0, 1, b"first");
+    w.run(micros(200));
+    w.nodes[1].drop_sent = vec![w.nodes[1].sent.len()];
+    w.send(0, 1, b"last");
+    w.run(micros(100));
+    assert_eq!(w.received(1), [&b"first"[..], b"last"]);
+    assert!(w.nodes[0].proto.has_unacknowledged());
+    w
+}
+
+#[test]
+fn the_farewell_of_a_closing_end_acknowledges_what_has_arrived() {
+    let mut w = with_a_lost_acknowledgement();
+    w.nodes[1].proto.close();
+    assert!(w.nodes[1].proto.is_closing());
+    w.run(micros(50));
+    assert!(w.nodes[0].failed.is_empty() && !w.nodes[0].proto.has_unacknowledged());
+    assert!(!w.nodes[1].proto.is_closing(), "the answer came");
+}
+
+#[test]
+fn a_lost_farewell_is_repeated() {
+    for lost in 1..6 {
+        let mut w = with_a_lost_acknowledgement();
+        let next = w.nodes[1].sent.len();
+        w.nodes[1].drop_sent = (next..next + lost).collect();
+        w.nodes[1].proto.close();
+        w.run(Duration::from_millis(100));
+        assert!(w.nodes[0].failed.is_empty(), "{lost} lost");
+        assert!(!w.nodes[0].proto.has_unacknowledged() && !w.nodes[1].proto.is_closing());
+    }
+}
+
+#[test]
+fn a_lost_answer_to_a_farewell_is_repeated() {
+    let mut w = with_a_lost_acknowledgement();
+    w.nodes[0].drop_sent = vec![w.nodes[0].sent.len()];
+    w.nodes[1].proto.close();
+    w.run(micros(100));
+    assert!(w.nodes[1].proto.is_closing());
+    w.run(Duration::from_millis(2));
+    assert!(!w.nodes[1].proto.is_closing());
+    assert_eq!(w.nodes[0].count(Kind::Reset), 2);
+}
+
+#[test]
+fn two_ends_that_close_at_once_are_done_at_once() {
+    let mut w = with_a_lost_acknowledgement();
+    w.nodes.iter_mut().for_each(|node| node.proto.close());
+    w.run(micros(50));
+    assert!(w.nodes.iter().all(|node| !node.proto.is_closing()));
+}
+
+#[test]
+fn a_closing_end_waits_not_long_for_a_peer_that_is_gone() {
+    let mut w = with_a_lost_acknowledgement();
+    let port = w.nodes[0].port;
+    w.net.cut(port, true, true);
+    w.nodes[1].proto.close();
+    w.run(Duration::from_millis(128));
+    assert!(!w.nodes[1].proto.is_closing());
+    assert_eq!(w.nodes[1].count(Kind::Reset), 7);
+    assert_eq!(w.nodes[1].proto.next_deadline(), Instant::NEVER, "nothing goes on behind");
+}
+
+#[test]
+fn a_closing_end_takes_no_part_in_new_sessions() {
+    let mut w = with_a_lost_acknowledgement();
+    w.nodes[1].proto.close();
+    w.run(micros(50));
+    w.send(0, 1, b"nobody reads this");
+    w.run(Duration::from_millis(5));
+    assert_eq!(w.nodes[1].count(Kind::HelloAck), 1, "that of the first session");
+    assert!(w.nodes[0].proto.has_unacknowledged());
+}
+
 #[test]
 fn a_peer_of_another_version_is_named_without_waiting_for_the_timeout() {
     let mut w = World::pair(quiet(), &Config::default());

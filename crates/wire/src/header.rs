@@ -56,7 +56,8 @@ impl Flags {
     /// No mark.
     pub const NONE: Self = Self(0);
     /// The sender asks for an acknowledgement at once: its window or the peer's credit is used up,
-    /// or it probes whether a GO was lost.
+    /// or it probes whether a GO was lost. On a Reset: it is a farewell, whose acknowledgement
+    /// counts, and it wants an answer.
     pub const ASK: Self = Self(1);
     /// The CRC covers the header alone.
     pub const HEADER_ONLY: Self = Self(2);

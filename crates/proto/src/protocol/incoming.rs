@@ -51,6 +51,9 @@ impl<T, R> Protocol<T, R> {
     /// Rule 4.2: a proposal is answered and otherwise changes nothing until the proposer uses it.
     fn on_hello(&mut self, key: PeerKey, header: &Header, payload: &[u8]) -> Result<(), Discard> {
         let hello = Hello::parse(payload)?;
+        if self.closed {
+            return Err(Discard::Port);
+        }
         if header.src_epoch == Epoch::UNKNOWN {
             return Err(Discard::Malformed);
         }
@@ -140,6 +143,12 @@ impl<T, R> Protocol<T, R> {
                 self.switch(peer, pending);
                 return Ok(peer);
             }
+            // It has not heard the farewell, and a reset of another kind would deny what arrived.
+            if let State::Closing(farewell) = &mut self.session_mut(peer).state {
+                farewell.due = true;
+                self.enqueue(peer);
+                return Err(Discard::Epoch);
+            }
         }
         if self.resets.len() < MAX_RESETS && header.dst_epoch != Epoch::UNKNOWN {
             self.resets.push_back((key, header.dst_epoch, header.src_epoch));
@@ -156,17 +165,29 @@ impl<T, R> Protocol<T, R> {
         self.establish(peer, pending);
     }
 
+    /// Rules 4.5 and 8.4: the session is over; a farewell says what had arrived until then.
     fn on_reset(&mut self, key: &PeerKey, header: &Header) -> Result<(), Discard> {
-        let peer = self.find(key).ok_or(Discard::Epoch)?;
-        let s = self.session(peer);
-        if s.state != State::Established
-            || header.dst_epoch != s.local
-            || header.src_epoch != s.remote
-        {
-            return Err(Discard::Epoch);
+        let is_farewell = header.flags.has(Flags::ASK);
+        if is_farewell && self.resets.len() < MAX_RESETS {
+            self.resets.push_back((*key, header.dst_epoch, header.src_epoch));
         }
-        self.fail(peer, Reason::Reset);
-        Ok(())
+        let peer = self.find(key).ok_or(Discard::Epoch)?;
+        let session = &mut self.sessions[peer.0 as usize];
+        let of = |local, remote| header.dst_epoch == local && header.src_epoch == remote;
+        match session.state {
+            State::Established if of(session.local, session.remote) => {
+                if is_farewell && let Some(send) = &mut session.send {
+                    send.acknowledge(header.ack, &mut session.rtt, &mut self.acknowledged)?;
+                }
+                self.fail(peer, Reason::Reset);
+                Ok(())
+            }
+            State::Closing(farewell) if of(session.local, farewell.remote) => {
+                session.state = State::Idle;
+                Ok(())
+            }
+            _ => Err(Discard::Epoch),
+        }
     }
 
     /// A frame of a session that is up: what it acknowledges, and what it carries.

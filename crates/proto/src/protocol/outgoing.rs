@@ -55,6 +55,7 @@ impl<T, R> Protocol<T, R> {
             Plan::Data => self.build_data(peer, to),
             Plan::Ack | Plan::Probe => self.build_ack(peer, plan, to),
             Plan::Hello | Plan::HelloAck => self.build_hello(peer, plan, to),
+            Plan::Farewell => self.build_farewell(peer, to),
         }
     }
 
@@ -105,5 +106,13 @@ impl<T, R> Protocol<T, R> {
         self.report[..Hello::LEN].copy_from_slice(&hello.to_bytes());
         self.touch(peer);
         Transmit { to, header, body: Body::Control(&self.report[..Hello::LEN]) }
+    }
+
+    #[cold]
+    fn build_farewell(&mut self, peer: PeerId, to: Destination) -> Transmit<'_, T> {
+        self.counters.resets += 1;
+        let header = self.sessions[peer.0 as usize].reset(&self.config);
+        self.touch(peer);
+        Transmit { to, header, body: Body::Control(&[]) }
     }
 }
