@@ -4,16 +4,31 @@
 //! live token per piece of memory (its obligation, stated at the `unsafe` constructors), because
 //! tokens are neither `Clone` nor `Copy`, and because every access checks that the token belongs
 //! to this arena, whose memory lives as long as the arena does.
+//!
+//! Tokens move with every message, so they are small: two registers hold one, or none.
 
 use rustix::mm::{MapFlags, ProtFlags};
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Memory that holds all frames of one link. Mapped once, never moved, unmapped on drop.
 #[derive(Debug)]
 pub struct Arena {
     base: NonNull<u8>,
     len: usize,
+    /// Tells arenas apart: no two of a process ever have the same, also when one is gone. In the upper
+    /// half; the lower is for a slot's number.
+    id: NonZeroU64,
+}
+
+/// A new arena's own number.
+fn fresh_id() -> NonZeroU64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let next = |last: u64| last.checked_add(1 << 32);
+    let last = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+    last.ok().and_then(next).and_then(NonZeroU64::new).expect("fewer than 4 billion arenas")
 }
 
 // SAFETY: the arena is a plain mapping that any thread may access; exclusive access to a piece of
@@ -50,7 +65,8 @@ impl Arena {
         let base = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), len, access, flags)? };
         // SAFETY: the range was mapped just above. Failure only means that pages may be swapped.
         let _ = unsafe { rustix::mm::mlock(base, len) };
-        Ok(Self { base: NonNull::new(base.cast()).expect("mmap returns no null"), len })
+        let base = NonNull::new(base.cast()).expect("mmap returns no null");
+        Ok(Self { base, len, id: fresh_id() })
     }
 
     /// Takes over a mapping that a backend made itself (kernel rings beside anonymous memory).
@@ -59,7 +75,7 @@ impl Arena {
     /// `base..base + len` must be one readable and writable mapping that nothing else unmaps and
     /// that no Rust reference points into, for as long as the arena lives.
     pub unsafe fn from_mapping(base: NonNull<u8>, len: usize) -> Self {
-        Self { base, len }
+        Self { base, len, id: fresh_id() }
     }
 
     /// First byte of the mapping, for registering it with the kernel.
@@ -82,7 +98,7 @@ impl Arena {
         let piece = frame.piece.within(self);
         // SAFETY: `within` checked the bounds at creation and the arena now; the token is the only
         // one for this piece, and the kernel does not write it until the token is recycled.
-        unsafe { std::slice::from_raw_parts(piece.as_ptr(), frame.piece.len as usize) }
+        unsafe { std::slice::from_raw_parts(piece.as_ptr(), frame.piece.len()) }
     }
 
     /// The bytes of a part of a received frame.
@@ -94,7 +110,7 @@ impl Arena {
         let piece = part.piece.within(self);
         // SAFETY: `RxFrame::part` checked the bounds; a `SharedFrame` gives its frame back, so that
         // the kernel may write it, only when it has got all parts back.
-        unsafe { std::slice::from_raw_parts(piece.as_ptr(), part.piece.len as usize) }
+        unsafe { std::slice::from_raw_parts(piece.as_ptr(), part.piece.len()) }
     }
 
     /// All bytes of a transmit frame, writable. What of them is sent is said to [`crate::Link::post`].
@@ -106,7 +122,7 @@ impl Arena {
         let piece = frame.piece.within(self);
         // SAFETY: as in `bytes`; exclusive because the token is borrowed exclusively, it is the only
         // one for this piece, and a frame with the NIC has no `TxFrame`.
-        unsafe { std::slice::from_raw_parts_mut(piece.as_ptr(), frame.piece.len as usize) }
+        unsafe { std::slice::from_raw_parts_mut(piece.as_ptr(), frame.piece.len()) }
     }
 
     /// All bytes of a transmit frame, for reading.
@@ -117,7 +133,7 @@ impl Arena {
     pub fn unsent_bytes<'a>(&'a self, frame: &'a TxFrame) -> &'a [u8] {
         let piece = frame.piece.within(self);
         // SAFETY: as in `bytes`; writing needs the token exclusively.
-        unsafe { std::slice::from_raw_parts(piece.as_ptr(), frame.piece.len as usize) }
+        unsafe { std::slice::from_raw_parts(piece.as_ptr(), frame.piece.len()) }
     }
 
     /// The bytes of a posted frame: readable, for the NIC only reads them too.
@@ -128,7 +144,7 @@ impl Arena {
     pub fn posted_bytes<'a>(&'a self, frame: &'a Posted) -> &'a [u8] {
         let piece = frame.piece.within(self);
         // SAFETY: as in `bytes`; nobody writes a posted frame.
-        unsafe { std::slice::from_raw_parts(piece.as_ptr(), frame.piece.len as usize) }
+        unsafe { std::slice::from_raw_parts(piece.as_ptr(), frame.piece.len()) }
     }
 }
 
@@ -139,34 +155,63 @@ impl Drop for Arena {
     }
 }
 
-/// Where a token's bytes lie.
+/// Where a token's bytes lie. Two words and not four halves, for so it is in two registers when it
+/// moves: what is put together in memory and read again at once makes the processor wait.
 #[derive(Debug)]
 struct Piece {
-    /// Base address of the arena: tells arenas apart, never dereferenced.
-    arena: usize,
-    offset: u32,
-    len: u32,
-    /// The backend's own number for the frame or ring slot.
-    slot: u32,
+    /// The arena, and the backend's own number for the frame or ring slot.
+    whose: NonZeroU64,
+    /// Offset in the arena, and length.
+    place: u64,
 }
 
 impl Piece {
+    #[inline]
     fn new(arena: &Arena, bytes: Range<usize>, slot: u32) -> Self {
         assert!(bytes.start <= bytes.end && bytes.end <= arena.len, "a frame outside its arena");
+        let short = |n: usize| u32::try_from(n).expect("arenas are below 4 GiB");
         Self {
-            arena: arena.base.as_ptr() as usize,
-            offset: u32::try_from(bytes.start).expect("arenas are below 4 GiB"),
-            len: u32::try_from(bytes.end - bytes.start).expect("arenas are below 4 GiB"),
-            slot,
+            whose: arena.id | u64::from(slot),
+            place: both(short(bytes.start), short(bytes.end - bytes.start)),
         }
+    }
+
+    /// A piece of this piece.
+    #[inline]
+    fn part(&self, bytes: Range<usize>) -> Self {
+        let within = bytes.start <= bytes.end && bytes.end <= self.len();
+        assert!(within, "a part outside its frame");
+        // No longer than a frame, whose own offset and length fit 32 bits.
+        let (start, len) = (bytes.start as u32, (bytes.end - bytes.start) as u32);
+        Self { whose: self.whose, place: both(self.offset() + start, len) }
     }
 
     #[inline]
     fn within(&self, arena: &Arena) -> NonNull<u8> {
-        assert!(self.arena == arena.base.as_ptr() as usize, "a frame of another arena");
+        assert!(self.whose.get() >> 32 == arena.id.get() >> 32, "a frame of another arena");
         // SAFETY: `new` checked offset + len against the length of this very arena.
-        unsafe { arena.base.add(self.offset as usize) }
+        unsafe { arena.base.add(self.offset() as usize) }
     }
+
+    #[inline]
+    fn slot(&self) -> u32 {
+        self.whose.get() as u32
+    }
+
+    #[inline]
+    fn offset(&self) -> u32 {
+        (self.place >> 32) as u32
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        self.place as u32 as usize
+    }
+}
+
+#[inline]
+fn both(high: u32, low: u32) -> u64 {
+    u64::from(high) << 32 | u64::from(low)
 }
 
 macro_rules! token {
@@ -182,13 +227,13 @@ macro_rules! token {
             /// The backend's own number for this frame.
             #[inline]
             pub fn slot(&self) -> u32 {
-                self.piece.slot
+                self.piece.slot()
             }
 
             /// Offset of the first byte in the arena.
             #[inline]
             pub fn offset(&self) -> usize {
-                self.piece.offset as usize
+                self.piece.offset() as usize
             }
         }
     };
@@ -258,21 +303,7 @@ impl RxFrame {
     /// back.
     #[inline]
     pub(crate) fn part(&self, bytes: Range<usize>) -> RxPart {
-        let piece = &self.piece;
-        assert!(
-            bytes.start <= bytes.end && bytes.end <= piece.len as usize,
-            "a part outside its frame"
-        );
-        // Within a frame, whose own offset and length fit 32 bits.
-        let (start, len) = (bytes.start as u32, (bytes.end - bytes.start) as u32);
-        RxPart {
-            piece: Piece {
-                arena: piece.arena,
-                offset: piece.offset + start,
-                len,
-                slot: piece.slot,
-            },
-        }
+        RxPart { piece: self.piece.part(bytes) }
     }
 }
 
@@ -280,7 +311,7 @@ impl RxPart {
     /// Whether the part is of this frame: no other token of the same slot is in use then.
     #[inline]
     pub(crate) fn is_of(&self, frame: &RxFrame) -> bool {
-        self.piece.arena == frame.piece.arena && self.piece.slot == frame.piece.slot
+        self.piece.whose == frame.piece.whose
     }
 }
 
