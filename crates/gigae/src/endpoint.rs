@@ -2,6 +2,7 @@
 
 use crate::address::{Address, Host};
 use crate::engine::{Engine, NotQueued};
+use crate::inbox::Received;
 use crate::message::{Failed, Message, SendBuffer};
 use crate::options::Options;
 use crate::resolve::Reservation;
@@ -214,20 +215,22 @@ impl Endpoint {
 
     /// The next message, or `None` if there is none now. Takes frames in, sends acknowledgements
     /// and repeats what is due.
-    #[inline]
+    #[inline(always)]
     pub fn try_recv(&self) -> Result<Option<Message<'_>>, RecvError> {
         let mut engine = self.engine();
         if engine.is_idle() {
             return Ok(None);
         }
-        let mut received = engine.next_message();
-        if received.is_none() && engine.poll()? > 0 {
-            received = engine.next_message();
+        let mut part = engine.next_part();
+        if part.is_none() && engine.poll()? > 0 {
+            part = engine.next_part();
         }
-        match received {
-            Some(received) => Ok(Some(Message::new(self, received))),
-            None if engine.has_failures() => Err(RecvError::Failed),
-            None => Ok(None),
+        match part {
+            Some(part) => Ok(Some(Message::new(self, Received::Part(part)))),
+            None => {
+                let copied = engine.next_copy()?;
+                Ok(copied.map(|copied| Message::new(self, Received::Copy(copied))))
+            }
         }
     }
 

@@ -4,11 +4,11 @@
 //! the protocol; blocking is the endpoint's business.
 
 use crate::clock::Clock;
-use crate::inbox::{Done, Inbound, Inbox, Received};
+use crate::inbox::{Copied, Done, Inbound, Inbox, Received};
 use crate::link::AnyLink;
 use crate::outbound::{Outbound, PAYLOAD, post_control};
-use crate::{Options, SendError};
-use gigae_link::{Arena, ChannelSet, Link, LinkError, RxFrame, TxFrame};
+use crate::{Options, RecvError, SendError};
+use gigae_link::{Arena, ChannelSet, Link, LinkError, RxFrame, RxPart, TxFrame};
 use gigae_proto::{Body, Destination, Instant, PeerId, PeerKey, Protocol, Reason};
 use gigae_wire::{AckReport, Discard, Envelope, HEADER_LEN, Header, Kind, NodeAddr, Route, batch};
 use std::collections::{HashMap, VecDeque};
@@ -301,23 +301,34 @@ impl Engine {
         self.proto.advance(self.now);
     }
 
-    /// The next message that has arrived, if any.
-    #[inline(always)]
-    pub(crate) fn next_message(&mut self) -> Option<Received> {
+    /// The next message that has arrived, if any and if it lies in its frame.
+    #[inline]
+    pub(crate) fn next_part(&mut self) -> Option<RxPart> {
         let Self { inbox, proto, link, arena, .. } = self;
-        let mut received = None;
+        let mut part = None;
         if !inbox.has_open() {
-            received = inbox.take(proto.poll_delivery()?, link, arena);
+            part = inbox.open(proto.poll_delivery()?, link, arena);
         }
-        let received = match received {
-            Some(received) => received,
-            None => inbox.next(arena)?,
-        };
-        proto.counters_mut().messages_received += 1;
-        Some(received)
+        if part.is_none() {
+            part = inbox.next(arena);
+        }
+        proto.counters_mut().messages_received += u64::from(part.is_some());
+        part
     }
 
-    /// Whether [`next_message`](Self::next_message) would return one.
+    /// The next message that has arrived, if any and if it had to be copied; or the news that some
+    /// have failed.
+    #[cold]
+    pub(crate) fn next_copy(&mut self) -> Result<Option<Box<Copied>>, RecvError> {
+        let copied = self.inbox.next_copy();
+        if copied.is_none() && self.has_failures() {
+            return Err(RecvError::Failed);
+        }
+        self.proto.counters_mut().messages_received += u64::from(copied.is_some());
+        Ok(copied)
+    }
+
+    /// Whether there is a next message.
     pub(crate) fn has_messages(&self) -> bool {
         self.inbox.has_open() || self.proto.has_deliveries()
     }
@@ -325,7 +336,11 @@ impl Engine {
     /// The program is done with a message.
     #[inline]
     pub(crate) fn give_back(&mut self, message: Received) {
-        if let Some(Done { frame, from, epoch }) = self.inbox.give_back(message) {
+        let done = match message {
+            Received::Part(part) => self.inbox.give_back(part),
+            Received::Copy(copied) => self.inbox.give_back_copy(*copied),
+        };
+        if let Some(Done { frame, from, epoch }) = done {
             if let Some(frame) = frame {
                 self.link.recycle(frame);
             }
@@ -373,15 +388,14 @@ impl Engine {
         if !self.channels.contains(header.channel) {
             return self.discard(Discard::Channel, frame);
         }
-        let mut inbound = Some(Inbound { frame, start, len, batch: header.kind == Kind::Batch });
+        if !header.kind.is_data() {
+            return self.receive_control(&from, &header, (start, len), frame);
+        }
+        let mut inbound = Some(self.inbox.enter(frame, (start, len), header.kind == Kind::Batch));
         // The protocol counts what it refuses.
-        let _ = if header.kind.is_data() {
-            self.proto.handle(&from, (&header, &[]), &mut inbound)
-        } else {
-            self.receive_control(&from, &header, &mut inbound)
-        };
-        if let Some(inbound) = inbound {
-            self.link.recycle(inbound.frame);
+        let _ = self.proto.handle(&from, (&header, &[]), &mut inbound);
+        if let Some(refused) = inbound {
+            self.link.recycle(self.inbox.leave(refused));
         }
     }
 
@@ -390,30 +404,28 @@ impl Engine {
         &mut self,
         from: &NodeAddr,
         header: &Header,
-        buffer: &mut Option<Inbound>,
-    ) -> Result<(), Discard> {
-        let inbound = buffer.as_ref().expect("just put in");
+        (start, len): (u16, u16),
+        frame: RxFrame,
+    ) {
         // The protocol reads the payload of control frames and keeps none of those.
         let mut copy = [0; LONGEST_CONTROL];
-        let bytes = &self.arena.bytes(&inbound.frame)[inbound.payload()];
-        let bytes = &bytes[..bytes.len().min(LONGEST_CONTROL)];
-        copy[..bytes.len()].copy_from_slice(bytes);
-        let payload = &copy[..bytes.len()];
+        let bytes = self.arena.bytes(&frame);
+        let len = usize::from(len).min(LONGEST_CONTROL);
+        copy[..len].copy_from_slice(&bytes[start.into()..][..len]);
+        let payload = &copy[..len];
         match header.kind {
-            Kind::Hello => {
-                let own = self.sources.envelope.destination(self.arena.bytes(&inbound.frame));
-                self.learn(*from, own);
-            }
+            Kind::Hello => self.learn(*from, self.sources.envelope.destination(bytes)),
             // A report: what is lost is told from what is late by the time.
             Kind::Ack if !payload.is_empty() => self.tell_time(),
             _ => {}
         }
-        let handled = self.proto.handle(from, (header, payload), buffer);
+        self.link.recycle(frame);
+        // The protocol counts what it refuses.
+        let _ = self.proto.handle(from, (header, payload), &mut None);
         self.complete_routes();
         if self.proto.credit() as usize + READY_BESIDES > self.ready {
             self.provide();
         }
-        handled
     }
 
     #[cold]
@@ -436,7 +448,7 @@ impl Engine {
             self.release(message);
         }
         while let Some(inbound) = self.proto.poll_discarded() {
-            self.link.recycle(inbound.frame);
+            self.link.recycle(self.inbox.leave(inbound));
         }
     }
 

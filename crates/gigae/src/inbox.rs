@@ -1,4 +1,7 @@
-//! Received messages: frames whose messages are being handed out, and those in the program's hands.
+//! Received frames: those that the protocol has, whose messages are being handed out, or which the
+//! program has messages of.
+//!
+//! A frame stays in one place here, by its slot; what moves is a number or a part of it.
 
 use gigae_link::{Arena, Link, RxFrame, RxPart, SharedFrame};
 use gigae_proto::{Delivery, PeerId};
@@ -6,72 +9,69 @@ use gigae_wire::{Epoch, batch};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A received frame with one message or several.
+/// A received frame in the inbox, by its slot.
 #[derive(Debug)]
-pub(crate) struct Inbound {
-    pub(crate) frame: RxFrame,
-    pub(crate) start: u16,
-    pub(crate) len: u16,
-    /// Several messages, [checked](batch::check).
-    pub(crate) batch: bool,
-}
+pub(crate) struct Inbound(u32);
 
-impl Inbound {
-    #[inline]
-    pub(crate) fn payload(&self) -> Range<usize> {
-        usize::from(self.start)..usize::from(self.start) + usize::from(self.len)
-    }
-}
-
-/// A message as it is handed out.
-pub(crate) struct Received {
-    pub(crate) body: Body,
-    pub(crate) from: PeerId,
-    pub(crate) epoch: Epoch,
-}
-
-/// Where a received message lies.
-pub(crate) enum Body {
-    /// In a frame of its own.
-    Frame(Inbound),
-    /// In a frame together with others.
+/// A message in the program's hands.
+pub(crate) enum Received {
+    /// In its frame, alone or with others.
     Part(RxPart),
-    /// In a copy of the frame's payload: more frames are lent than the link can spare.
-    Copy(Arc<[u8]>, Range<usize>),
+    /// In a copy of its frame's payload: more frames are lent than the link can spare.
+    Copy(Box<Copied>),
 }
 
-impl Body {
+impl Received {
     #[inline]
     pub(crate) fn bytes<'a>(&'a self, arena: &'a Arena) -> &'a [u8] {
         match self {
-            Self::Frame(inbound) => &arena.bytes(&inbound.frame)[inbound.payload()],
             Self::Part(part) => arena.part(part),
-            Self::Copy(payload, message) => &payload[message.clone()],
+            Self::Copy(copied) => &copied.payload[copied.message.clone()],
         }
     }
 }
 
-/// A frame with several messages, some of which may be in the program's hands.
-struct Shared {
-    frame: SharedFrame,
+/// See [`Received::Copy`].
+#[derive(Clone)]
+pub(crate) struct Copied {
+    payload: Arc<[u8]>,
+    message: Range<usize>,
     from: PeerId,
     epoch: Epoch,
-    /// All its messages were handed out.
-    emptied: bool,
+}
+
+/// A frame with one message or several, some of which may be in the program's hands.
+struct Shared {
+    frame: SharedFrame,
+    /// Where in the frame the payload lies.
+    start: u16,
+    len: u16,
+    /// Several messages, [checked](batch::check), of which not all were handed out yet.
+    open: bool,
+    /// From whom and in which session, once it is delivered.
+    from: PeerId,
+    epoch: Epoch,
+}
+
+impl Shared {
+    #[inline]
+    fn payload(&self) -> Range<usize> {
+        usize::from(self.start)..usize::from(self.start) + usize::from(self.len)
+    }
 }
 
 /// The frame whose messages are being handed out.
 struct Open {
     source: Source,
-    payload: Range<usize>,
     /// Where in the payload the next one begins.
     at: usize,
 }
 
 enum Source {
-    /// The shared frame in this slot.
-    Slot(usize),
-    Copy(Arc<[u8]>, PeerId, Epoch),
+    /// The frame in this slot, with several messages.
+    Slot(u32),
+    /// A copy, and whether it is of several.
+    Copy(Copied, bool),
 }
 
 /// What a peer has credit for again: a frame that is out of the program's hands. The frame itself
@@ -86,7 +86,7 @@ pub(crate) struct Done {
 pub(crate) struct Inbox {
     open: Option<Open>,
     /// By the frames' slots.
-    shared: Vec<Option<Shared>>,
+    frames: Vec<Option<Shared>>,
     /// Frames in the program's hands, the open one included, and the most that may be.
     lent: usize,
     most_lent: usize,
@@ -100,7 +100,7 @@ impl Inbox {
         Self {
             open: None,
             // Backends number their frames from zero; should one not, the table grows.
-            shared: std::iter::repeat_with(|| None).take(info.tx_frames + info.rx_frames).collect(),
+            frames: std::iter::repeat_with(|| None).take(info.tx_frames + info.rx_frames).collect(),
             lent: 0,
             most_lent: info.rx_frames / 2,
             copied: 0,
@@ -118,107 +118,148 @@ impl Inbox {
         self.open.is_some()
     }
 
-    /// Takes a delivered frame: its only message, or `None` if it holds several, the first of which
-    /// [`next`](Self::next) returns.
-    #[inline(always)]
-    pub(crate) fn take(
-        &mut self,
-        delivery: Delivery<Inbound>,
-        link: &mut impl Link,
-        arena: &Arena,
-    ) -> Option<Received> {
-        let Delivery { peer: from, epoch, buffer } = delivery;
-        if self.lent >= self.most_lent {
-            return self.copy(Delivery { peer: from, epoch, buffer }, link, arena);
-        }
-        self.lent += 1;
-        if !buffer.batch {
-            return Some(Received { body: Body::Frame(buffer), from, epoch });
-        }
-        let (payload, slot) = (buffer.payload(), buffer.frame.slot() as usize);
-        if slot >= self.shared.len() {
-            self.shared.resize_with(slot + 1, || None);
-        }
-        let frame = SharedFrame::new(buffer.frame);
-        self.shared[slot] = Some(Shared { frame, from, epoch, emptied: false });
-        self.open = Some(Open { source: Source::Slot(slot), at: 0, payload });
-        None
-    }
-
-    /// The same with a copy of the payload; the frame goes back at once.
-    #[cold]
-    fn copy(
-        &mut self,
-        delivery: Delivery<Inbound>,
-        link: &mut impl Link,
-        arena: &Arena,
-    ) -> Option<Received> {
-        let Delivery { peer: from, epoch, buffer } = delivery;
-        self.copied += 1;
-        let copy: Arc<[u8]> = arena.bytes(&buffer.frame)[buffer.payload()].into();
-        let payload = 0..copy.len();
-        link.recycle(buffer.frame);
-        if !buffer.batch {
-            return Some(Received { body: Body::Copy(copy, payload), from, epoch });
-        }
-        self.open = Some(Open { source: Source::Copy(copy, from, epoch), at: 0, payload });
-        None
-    }
-
-    /// The next message of the open frame.
+    /// Takes in a data frame with this payload, one message or several.
     #[inline]
-    pub(crate) fn next(&mut self, arena: &Arena) -> Option<Received> {
-        let open = self.open.as_mut()?;
-        let (received, end) = match &open.source {
-            Source::Slot(slot) => {
-                let shared = self.shared[*slot].as_mut().expect("the open frame is there");
-                let start = open.payload.start;
-                let payload = &arena.bytes(shared.frame.frame())[open.payload.clone()];
-                let message = batch::message_at(payload, open.at)?;
-                let part = shared.frame.lend(start + message.start..start + message.end);
-                shared.emptied = message.end >= open.payload.len();
-                let body = Body::Part(part);
-                (Received { body, from: shared.from, epoch: shared.epoch }, message.end)
-            }
-            Source::Copy(copy, from, epoch) => {
-                let message = batch::message_at(copy, open.at)?;
-                let end = message.end;
-                let body = Body::Copy(Arc::clone(copy), message);
-                (Received { body, from: *from, epoch: *epoch }, end)
-            }
-        };
-        open.at = end;
-        if end >= open.payload.len() {
+    pub(crate) fn enter(
+        &mut self,
+        frame: RxFrame,
+        (start, len): (u16, u16),
+        several: bool,
+    ) -> Inbound {
+        let slot = frame.slot();
+        if slot as usize >= self.frames.len() {
+            self.frames.resize_with(slot as usize + 1, || None);
+        }
+        let frame = SharedFrame::new(frame);
+        let (from, epoch) = (PeerId(0), Epoch::UNKNOWN);
+        self.frames[slot as usize] = Some(Shared { frame, start, len, open: several, from, epoch });
+        Inbound(slot)
+    }
+
+    /// A frame that is not delivered.
+    #[inline]
+    pub(crate) fn leave(&mut self, inbound: Inbound) -> RxFrame {
+        self.take(inbound.0).frame.into_frame()
+    }
+
+    #[inline]
+    fn take(&mut self, slot: u32) -> Shared {
+        self.frames[slot as usize].take().expect("the frame is there")
+    }
+
+    #[inline]
+    fn shared(&mut self, slot: u32) -> &mut Shared {
+        self.frames[slot as usize].as_mut().expect("the frame is there")
+    }
+
+    /// Opens a delivered frame: its only message, or `None` if it holds several, which
+    /// [`next`](Self::next) returns, or was copied, see [`next_copy`](Self::next_copy).
+    #[inline(always)]
+    pub(crate) fn open(
+        &mut self,
+        delivery: Delivery<Inbound>,
+        link: &mut impl Link,
+        arena: &Arena,
+    ) -> Option<RxPart> {
+        let Delivery { peer, epoch, buffer: Inbound(slot) } = delivery;
+        let crowded = self.lent >= self.most_lent;
+        let shared = self.shared(slot);
+        shared.from = peer;
+        shared.epoch = epoch;
+        if crowded {
+            self.copy(slot, link, arena);
+            return None;
+        }
+        if shared.open {
+            self.lent += 1;
+            self.open = Some(Open { source: Source::Slot(slot), at: 0 });
+            return None;
+        }
+        let payload = shared.payload();
+        let part = shared.frame.lend(payload);
+        self.lent += 1;
+        Some(part)
+    }
+
+    /// Opens a copy of a frame's payload instead; the frame goes back at once.
+    #[cold]
+    fn copy(&mut self, slot: u32, link: &mut impl Link, arena: &Arena) {
+        self.copied += 1;
+        let shared = self.take(slot);
+        let (payload, several) = (shared.payload(), shared.open);
+        let Shared { frame, from, epoch, .. } = shared;
+        let frame = frame.into_frame();
+        let payload: Arc<[u8]> = arena.bytes(&frame)[payload].into();
+        link.recycle(frame);
+        let copied = Copied { message: 0..payload.len(), payload, from, epoch };
+        self.open = Some(Open { source: Source::Copy(copied, several), at: 0 });
+    }
+
+    /// The next message of the open frame, unless that was copied.
+    #[inline]
+    pub(crate) fn next(&mut self, arena: &Arena) -> Option<RxPart> {
+        let Open { source: Source::Slot(slot), at } = self.open.as_mut()? else { return None };
+        let shared = self.frames[*slot as usize].as_mut().expect("the frame is there");
+        let place = shared.payload();
+        let payload = &arena.bytes(shared.frame.frame())[place.clone()];
+        let message = batch::message_at(payload, *at)?;
+        *at = message.end;
+        shared.open = *at < payload.len();
+        let part = shared.frame.lend(place.start + message.start..place.start + message.end);
+        if !shared.open {
             self.open = None;
         }
-        Some(received)
+        Some(part)
+    }
+
+    /// The next message of the open frame, if that was copied.
+    #[cold]
+    pub(crate) fn next_copy(&mut self) -> Option<Box<Copied>> {
+        let Open { source: Source::Copy(copied, several), at } = self.open.as_mut()? else {
+            return None;
+        };
+        let all = copied.message.clone();
+        let message = if *several { batch::message_at(&copied.payload, *at)? } else { all.clone() };
+        *at = message.end;
+        let next = Copied { message, ..copied.clone() };
+        if next.message.end >= all.end {
+            self.open = None;
+        }
+        Some(Box::new(next))
+    }
+
+    /// Who sent a message that is in the program's hands.
+    #[inline]
+    pub(crate) fn sender(&self, received: &Received) -> PeerId {
+        match received {
+            Received::Part(part) => {
+                let shared = self.frames[part.slot() as usize].as_ref();
+                shared.expect("a frame stays while a part is lent").from
+            }
+            Received::Copy(copied) => copied.from,
+        }
     }
 
     /// A message has come back from the program: what is done with it, if that was the last of its
     /// frame.
     #[inline]
-    pub(crate) fn give_back(&mut self, received: Received) -> Option<Done> {
-        let Received { body, from, epoch } = received;
-        match body {
-            Body::Frame(inbound) => {
-                self.lent -= 1;
-                Some(Done { frame: Some(inbound.frame), from, epoch })
-            }
-            Body::Part(part) => {
-                let place = &mut self.shared[part.slot() as usize];
-                let shared = place.as_mut().expect("a frame stays while a part is lent");
-                shared.frame.give_back(part);
-                if !shared.emptied || shared.frame.lent() > 0 {
-                    return None;
-                }
-                let Shared { frame, .. } = place.take()?;
-                self.lent -= 1;
-                Some(Done { frame: Some(frame.into_frame()), from, epoch })
-            }
-            // The open frame holds the copy too until it is emptied.
-            Body::Copy(copy, _) => {
-                (Arc::strong_count(&copy) == 1).then_some(Done { frame: None, from, epoch })
-            }
+    pub(crate) fn give_back(&mut self, part: RxPart) -> Option<Done> {
+        let slot = part.slot();
+        let shared = self.shared(slot);
+        shared.frame.give_back(part);
+        if shared.open || shared.frame.lent() > 0 {
+            return None;
         }
+        self.lent -= 1;
+        let Shared { frame, from, epoch, .. } = self.take(slot);
+        Some(Done { frame: Some(frame.into_frame()), from, epoch })
+    }
+
+    /// The same for a copy.
+    #[cold]
+    pub(crate) fn give_back_copy(&mut self, copied: Copied) -> Option<Done> {
+        let Copied { payload, from, epoch, .. } = copied;
+        // The open frame holds the copy too until it is emptied.
+        (Arc::strong_count(&payload) == 1).then_some(Done { frame: None, from, epoch })
     }
 }

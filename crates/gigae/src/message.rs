@@ -121,7 +121,7 @@ impl<'a> Message<'a> {
     /// Who sent it, on which channel: an answer goes there.
     #[inline]
     pub fn from(&self) -> Peer {
-        Peer(self.received().from)
+        Peer(self.endpoint.engine().inbox.sender(self.received()))
     }
 }
 
@@ -130,12 +130,12 @@ impl Deref for Message<'_> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        self.received().body.bytes(self.endpoint.arena())
+        self.received().bytes(self.endpoint.arena())
     }
 }
 
 impl Drop for Message<'_> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
         if let Some(received) = self.received.take() {
             self.endpoint.engine().give_back(received);
