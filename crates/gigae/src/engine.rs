@@ -9,7 +9,9 @@ use crate::link::AnyLink;
 use crate::outbound::{Outbound, PAYLOAD, post_control};
 use crate::{Options, RecvError, SendError};
 use gigae_link::{Arena, ChannelSet, Link, LinkError, RxFrame, RxPart, TxFrame};
-use gigae_proto::{Body, Destination, Instant, PeerId, PeerKey, Protocol, Reason};
+use gigae_proto::{
+    Body, DataFrame, Destination, Instant, PeerId, PeerKey, Protocol, Reason, Transmit,
+};
 use gigae_wire::{AckReport, Discard, Envelope, HEADER_LEN, Header, Kind, NodeAddr, Route, batch};
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -471,23 +473,29 @@ impl Engine {
     fn post_pending(&mut self) -> bool {
         let mut posted = 0;
         let Self { link, proto, sources, arena, routes, .. } = self;
-        while let Some(transmit) = proto.poll_transmit() {
+        let route_to = |peer: PeerId| {
+            let route = routes.get(peer.0 as usize).and_then(Option::as_ref);
+            debug_assert!(route.is_some(), "a session with a peer to which there is no route");
+            route
+        };
+        loop {
+            while let Some(DataFrame { to, header, buffer }) = proto.poll_data() {
+                let Some(route) = route_to(to) else { continue };
+                posted += usize::from(buffer.post(link, arena, route, &header));
+            }
+            let Some(Transmit { to, header, body }) = proto.poll_transmit() else { break };
             let stranger;
-            let route = match transmit.to {
-                Destination::Peer(peer) => routes.get(peer.0 as usize).and_then(Option::as_ref),
+            let route = match to {
+                Destination::Peer(peer) => route_to(peer),
                 Destination::Stranger(key) => {
                     stranger = sources.route(key.node);
                     stranger.as_ref()
                 }
             };
-            let Some(route) = route else {
-                debug_assert!(false, "a session with a peer to which there is no route");
-                continue;
-            };
-            let header = &transmit.header;
-            posted += usize::from(match transmit.body {
-                Body::Message(message) => message.post(link, arena, route, header),
-                Body::Control(payload) => post_control(link, arena, route, header, payload),
+            let Some(route) = route else { continue };
+            posted += usize::from(match body {
+                Body::Message(_) => unreachable!("data frames were polled before"),
+                Body::Control(payload) => post_control(link, arena, route, &header, payload),
             });
         }
         self.events += posted;

@@ -150,8 +150,8 @@ pub(crate) fn post_control(
 }
 
 /// Writes all headers in front of a payload, pads to the shortest frame, and returns where the
-/// frame lies.
-#[inline]
+/// frame lies. Inlined, as the header that was just built is in registers then.
+#[inline(always)]
 fn seal(bytes: &mut [u8], payload: Range<usize>, to: &Route, header: &Header) -> Range<usize> {
     let (inner, end) = (payload.start - HEADER_LEN, payload.end);
     let start = inner - to.len();

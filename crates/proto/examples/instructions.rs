@@ -285,7 +285,11 @@ fn measured_proto_send(near: &mut Proto, to: PeerId, buffer: Buffer) -> Header {
 #[inline]
 fn transmitted(proto: &mut Proto) -> Header {
     let mut last = None;
-    while let Some(transmit) = proto.poll_transmit() {
+    loop {
+        while let Some(data) = proto.poll_data() {
+            last = Some(data.header);
+        }
+        let Some(transmit) = proto.poll_transmit() else { break };
         last = Some(transmit.header);
     }
     last.expect("there was a frame to transmit")

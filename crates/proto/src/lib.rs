@@ -28,4 +28,6 @@ pub use counters::Counters;
 pub use protocol::Protocol;
 pub use session::Reason;
 pub use time::Instant;
-pub use types::{Body, Delivery, Destination, Failure, PeerId, PeerKey, SendError, Transmit};
+pub use types::{
+    Body, DataFrame, Delivery, Destination, Failure, PeerId, PeerKey, SendError, Transmit,
+};

@@ -39,6 +39,17 @@ pub struct Transmit<'a, T> {
     pub body: Body<'a, T>,
 }
 
+/// A data frame to put on the wire.
+#[derive(Debug)]
+pub struct DataFrame<'a, T> {
+    /// Where to.
+    pub to: PeerId,
+    /// Its header, not yet sealed.
+    pub header: Header,
+    /// Its buffer, which stays in the window until it is acknowledged or failed.
+    pub buffer: &'a mut T,
+}
+
 /// The payload of a frame to transmit.
 #[derive(Debug)]
 pub enum Body<'a, T> {
