@@ -49,14 +49,14 @@ impl Envelope {
     #[inline]
     pub fn open(self, frame: &[u8]) -> Result<(NodeAddr, &[u8]), Discard> {
         let (outer, rest) = frame.split_first_chunk::<ETHERNET_LEN>().ok_or(Discard::Short)?;
-        let mac = MacAddr([outer[6], outer[7], outer[8], outer[9], outer[10], outer[11]]);
-        let ethertype = u16::from_be_bytes([outer[12], outer[13]]);
+        let &[_, _, _, _, _, _, ref mac @ .., high, low] = outer;
+        let ethertype = u16::from_be_bytes([high, low]);
         match self {
             Self::Ethernet { ethertype: ours } if ours == ethertype => {
-                if mac.is_group() {
+                if MacAddr(*mac).is_group() {
                     return Err(Discard::Malformed);
                 }
-                Ok((NodeAddr::Ethernet(mac), rest))
+                Ok((NodeAddr::Ethernet(MacAddr(*mac)), rest))
             }
             Self::Udp { port } => {
                 let (ip, datagram) = match ethertype {
@@ -64,7 +64,7 @@ impl Envelope {
                     ETHERTYPE_IPV6 => open_ipv6(rest)?,
                     _ => return Err(Discard::NotOurs),
                 };
-                Ok((NodeAddr::Ip { ip, next_hop: mac }, open_udp(datagram, port)?))
+                Ok((NodeAddr::Ip { ip, next_hop: MacAddr(*mac) }, open_udp(datagram, port)?))
             }
             Self::Ethernet { .. } => Err(Discard::NotOurs),
         }
