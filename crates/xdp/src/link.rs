@@ -307,6 +307,7 @@ impl Link for XdpLink {
         self.umem.book.release(frame.slot());
     }
 
+    #[inline]
     fn flush(&mut self) -> Result<bool, LinkError> {
         self.socket.tx.publish();
         let copies = self.info.mode != Mode::XdpZeroCopy;
