@@ -39,8 +39,12 @@ fn raw(nodes: &[Node; 2]) -> Result<(), Box<dyn Error>> {
         Ok(XdpLink::open(XdpConfig::new("eth0", filter.clone()))?)
     };
     let (mut near, mut far) = (open(&nodes[0])?, open(&nodes[1])?);
+    let (mut near, mut far) = (&mut near, &mut far);
     let ends = [&nodes[0], &nodes[1]].map(|node| NodeAddr::from(MacAddr(node.mac)));
-    let route = Route::new(Envelope::DEFAULT, ends[0], ends[1]).ok_or("no Ethernet")?;
+    let route = |from: usize| {
+        Route::new(Envelope::DEFAULT, ends[from], ends[1 - from]).ok_or("no Ethernet")
+    };
+    let (mut there, mut back) = (route(0)?, route(1)?);
     let mut steps = Steps::new(["raw: prepare", "raw: doorbell", "raw: receive", "raw: vain look"]);
     let mut batch = Vec::with_capacity(1);
     for _ in 0..MESSAGES {
@@ -48,8 +52,8 @@ fn raw(nodes: &[Node; 2]) -> Result<(), Box<dyn Error>> {
         let mut frame = near.take().ok_or("no frame")?;
         // A header of zeros: no version of the protocol, on channel 0.
         let bytes = &mut near.arena().bytes_mut(&mut frame)[..60];
-        bytes[route.len()..][..HEADER_LEN].fill(0);
-        route.write(bytes);
+        bytes[there.len()..][..HEADER_LEN].fill(0);
+        there.write(bytes);
         let posted = near.post(frame, 0..60);
         near.release(posted);
         steps.end(0);
@@ -63,6 +67,9 @@ fn raw(nodes: &[Node; 2]) -> Result<(), Box<dyn Error>> {
         black_box(far.has_arrived());
         steps.end(3);
         far.poll(&mut batch, 1)?;
+        // To and fro, as messages below.
+        std::mem::swap(&mut near, &mut far);
+        std::mem::swap(&mut there, &mut back);
     }
     steps.print();
     Ok(())
