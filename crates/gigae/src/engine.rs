@@ -34,7 +34,7 @@ const DOORBELL_EVERY: usize = 32;
 const REAP_AT: usize = 64;
 
 /// Frames kept ready for what comes without credit: acknowledgements, proposals.
-const READY_BESIDES: usize = 128;
+const READY_BESIDES: usize = 64;
 
 /// Longest sleep while the NIC has not taken everything that was posted: the time in which a Gigabit
 /// Ethernet sends some ten full frames.
@@ -482,6 +482,9 @@ impl Engine {
             while let Some(DataFrame { to, header, buffer }) = proto.poll_data() {
                 let Some(route) = route_to(to) else { continue };
                 posted += usize::from(buffer.post(link, arena, route, &header));
+            }
+            if !proto.wants_transmit() {
+                break;
             }
             let Some(Transmit { to, header, body }) = proto.poll_transmit() else { break };
             let stranger;

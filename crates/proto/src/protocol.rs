@@ -289,8 +289,8 @@ impl<T, R> Protocol<T, R> {
             let farewell = self.session(peer).farewell();
             self.fail(peer, Reason::Closed);
             self.session_mut(peer).pending = None;
-            if let Some(farewell) = farewell {
-                self.session_mut(peer).state = State::Closing(farewell);
+            if farewell.is_some() {
+                self.session_mut(peer).take_leave(farewell);
                 self.enqueue(peer);
             }
         }
@@ -298,7 +298,7 @@ impl<T, R> Protocol<T, R> {
 
     /// Whether a peer has yet to answer that it knows of the end; it is asked for 127 ms at most.
     pub fn is_closing(&self) -> bool {
-        self.sessions.iter().any(|s| matches!(s.state, State::Closing(_)))
+        self.sessions.iter().any(|s| s.state == State::Closing)
     }
 
     /// Whether [`poll_delivery`](Self::poll_delivery) would return something.

@@ -155,14 +155,17 @@ impl<R> ReceiveWindow<R> {
     }
 
     /// The application is done with one delivered frame. `most` is the largest window that the
-    /// endpoint's receive frames allow this peer now.
+    /// endpoint's receive frames allow this peer now. The window grows only while the sender uses more
+    /// than half of it: one that asks and waits for the answer then needs few frames, and those stay
+    /// in the cache.
     ///
     /// Returns by how much the window has changed.
     #[inline]
     pub(crate) fn release(&mut self, most: u32) -> i32 {
         self.held = self.held.saturating_sub(1);
         let before = self.window;
-        self.window = (before + 1).min(most);
+        let used = self.told.ahead_of(self.next).cast_unsigned() < before / 2;
+        self.window = (before + u32::from(used)).min(most);
         let edge = SeqNo(self.next.0.wrapping_sub(self.held)) + self.window;
         if self.granted.is_before(edge) {
             self.granted = edge;

@@ -75,11 +75,11 @@ pub(crate) enum State {
     /// Both epochs are known.
     Established,
     /// This end is closing; the peer does not know yet what has arrived here, as far as is known.
-    Closing(Farewell),
+    Closing,
 }
 
 /// A Reset that tells what has arrived and is repeated until it is answered (rule 8.4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Farewell {
     pub(crate) remote: Epoch,
     ack: SeqNo,
@@ -117,6 +117,8 @@ pub(crate) enum Plan {
 pub(crate) struct Session<T, R> {
     pub(crate) key: PeerKey,
     pub(crate) state: State,
+    /// While closing.
+    pub(crate) farewell: Option<Box<Farewell>>,
     pub(crate) local: Epoch,
     pub(crate) remote: Epoch,
     pub(crate) pending: Option<Pending>,
@@ -147,6 +149,7 @@ impl<T, R> Session<T, R> {
         Self {
             key,
             state: State::Idle,
+            farewell: None,
             local: Epoch::UNKNOWN,
             remote: Epoch::UNKNOWN,
             pending: None,
@@ -226,16 +229,21 @@ impl<T, R> Session<T, R> {
         })
     }
 
+    /// Begins to say farewell, or ends it.
+    pub(crate) fn take_leave(&mut self, farewell: Option<Farewell>) {
+        self.state = if farewell.is_some() { State::Closing } else { State::Idle };
+        self.farewell = farewell.map(Box::new);
+    }
+
     /// What should go out now, in order of urgency. Changes nothing.
     #[inline]
     pub(crate) fn plan(&self) -> Option<Plan> {
         if self.answer.is_some() {
             return Some(Plan::HelloAck);
         }
-        match (self.state, &self.send, &self.receive) {
-            (State::Proposing { due: true, .. }, ..) => Some(Plan::Hello),
-            (State::Closing(Farewell { due: true, .. }), ..) => Some(Plan::Farewell),
-            (State::Established, Some(send), Some(receive)) => {
+        match &self.state {
+            State::Established => {
+                let (Some(send), Some(receive)) = (&self.send, &self.receive) else { return None };
                 if receive.has_gap() {
                     Some(Plan::Ack)
                 } else if send.can_transmit() {
@@ -246,7 +254,9 @@ impl<T, R> Session<T, R> {
                     receive.is_due(false).then_some(Plan::Ack)
                 }
             }
-            _ => None,
+            State::Proposing { due: true, .. } => Some(Plan::Hello),
+            State::Closing => self.farewell.as_ref()?.due.then_some(Plan::Farewell),
+            State::Proposing { .. } | State::Idle => None,
         }
     }
 
@@ -305,9 +315,7 @@ impl<T, R> Session<T, R> {
     /// Builds the Reset that `plan` asked for: its ASK says that its acknowledgement counts and that
     /// an answer is wanted.
     pub(crate) fn reset(&mut self, config: &Config) -> Header {
-        let State::Closing(farewell) = &mut self.state else {
-            unreachable!("only a closing session says farewell")
-        };
+        let farewell = self.farewell.as_mut().expect("only a closing session says farewell");
         farewell.due = false;
         farewell.since.start();
         Header {
@@ -351,7 +359,7 @@ impl<T, R> Session<T, R> {
     /// The clock was read: whatever began since the last reading began now.
     pub(crate) fn date(&mut self, now: Instant) {
         self.waiting.date(now);
-        if let State::Closing(farewell) = &mut self.state {
+        if let Some(farewell) = &mut self.farewell {
             farewell.since.date(now);
         }
         if let Some((since, _)) = &mut self.probe {
@@ -391,7 +399,9 @@ impl<T, R> Session<T, R> {
         let own = match self.state {
             State::Idle => return Instant::NEVER,
             State::Proposing { next_at, .. } => next_at,
-            State::Closing(farewell) => farewell.since.after(farewell.wait),
+            State::Closing => {
+                self.farewell.as_ref().map_or(Instant::NEVER, |f| f.since.after(f.wait))
+            }
             State::Established => {
                 let timeout = self.rtt.timeout();
                 let resend = self.send.as_ref().map_or(Instant::NEVER, |s| s.deadline(timeout));
@@ -420,12 +430,12 @@ impl<T, R> Session<T, R> {
             *due |= now >= *next_at;
             return false;
         }
-        if let State::Closing(farewell) = &mut self.state {
+        if let Some(farewell) = &mut self.farewell {
             if now < farewell.since.after(farewell.wait) {
                 return false;
             }
             if farewell.left == 0 {
-                self.state = State::Idle;
+                self.take_leave(None);
                 return false;
             }
             farewell.left -= 1;

@@ -246,6 +246,21 @@ fn many_to_one_shares_the_receiver_and_loses_nothing() {
 }
 
 #[test]
+fn the_window_grows_only_for_a_sender_that_uses_it() {
+    let mut w = World::pair(quiet(), &Config::default());
+    for i in 0..200 {
+        w.send(0, 1, &[i]);
+        w.run(micros(100));
+    }
+    assert_eq!(w.nodes[1].sent.last().expect("acknowledgements").credit, 64);
+    for _ in 0..20 {
+        (0..200).for_each(|i| w.send(0, 1, &[i]));
+        w.run(micros(500));
+    }
+    assert_eq!(w.nodes[1].sent.last().expect("acknowledgements").credit, 256);
+}
+
+#[test]
 fn a_peer_gets_the_credit_of_one_that_has_left() {
     let config = Config { receive_frames: 64, receive_window: 64, ..Config::default() };
     let mut w = World::new(3, 1, quiet(), &config);
@@ -254,9 +269,9 @@ fn a_peer_gets_the_credit_of_one_that_has_left() {
     }
     w.run(Duration::from_millis(1));
     let exchange = |w: &mut World| {
-        for i in 0..100 {
-            w.send(1, 0, &[i]);
-            w.run(micros(100));
+        for _ in 0..5 {
+            (0..40).for_each(|i| w.send(1, 0, &[i]));
+            w.run(micros(500));
         }
         w.nodes[0].sent.last().expect("acknowledgements").credit
     };

@@ -144,7 +144,7 @@ impl<T, R> Protocol<T, R> {
                 return Ok(peer);
             }
             // It has not heard the farewell, and a reset of another kind would deny what arrived.
-            if let State::Closing(farewell) = &mut self.session_mut(peer).state {
+            if let Some(farewell) = &mut self.session_mut(peer).farewell {
                 farewell.due = true;
                 self.enqueue(peer);
                 return Err(Discard::Epoch);
@@ -182,8 +182,10 @@ impl<T, R> Protocol<T, R> {
                 self.fail(peer, Reason::Reset);
                 Ok(())
             }
-            State::Closing(farewell) if of(session.local, farewell.remote) => {
-                session.state = State::Idle;
+            State::Closing
+                if session.farewell.as_ref().is_some_and(|f| of(session.local, f.remote)) =>
+            {
+                session.take_leave(None);
                 Ok(())
             }
             _ => Err(Discard::Epoch),
