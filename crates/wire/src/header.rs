@@ -26,13 +26,15 @@ pub enum Kind {
     Reset = 5,
     /// Several messages, see [`crate::batch`]; takes one sequence number.
     Batch = 6,
+    /// Operations, see [`crate::op`]; takes one sequence number.
+    Op = 7,
 }
 
 impl Kind {
-    /// Whether the frame carries messages and so has a place in the order.
+    /// Whether the frame carries messages or operations and so has a place in the order.
     #[inline]
     pub const fn is_data(self) -> bool {
-        matches!(self, Self::Data | Self::Batch)
+        matches!(self, Self::Data | Self::Batch | Self::Op)
     }
 
     const fn from_bits(bits: u8) -> Option<Self> {
@@ -43,6 +45,7 @@ impl Kind {
             4 => Self::HelloAck,
             5 => Self::Reset,
             6 => Self::Batch,
+            7 => Self::Op,
             _ => return None,
         })
     }

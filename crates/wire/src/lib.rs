@@ -14,6 +14,7 @@ mod crc;
 mod envelope;
 mod header;
 mod mac;
+pub mod op;
 mod seq;
 
 pub use envelope::{Envelope, MAX_ENVELOPE, NodeAddr, Route};

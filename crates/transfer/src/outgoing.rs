@@ -1,0 +1,294 @@
+//! What goes into the next frame for a peer.
+
+use crate::memory::{Memory, RegionKey, Rights};
+use crate::operation::{Operation, Send, Sending};
+use crate::peer::{Serving, Source, cost};
+use crate::transfer::Transfer;
+use gigae_proto::PeerId;
+use gigae_wire::Epoch;
+use gigae_wire::op::{MAX_OP_HEADER, Op, Status};
+
+/// Messages offered to a peer and not pulled, at most: what they cost the peer is bounded so, and
+/// later messages wait here.
+pub(crate) const MOST_OFFERED: u32 = 16_384;
+
+/// Reads, writes and atomic changes at a peer whose answer is awaited, at most.
+pub(crate) const MOST_ASKED: u32 = 1024;
+
+/// A part of something longer is not worth its header when there is less room than this.
+const LEAST_PART: usize = 64;
+
+/// What became of the attempt to go on with something.
+enum Step {
+    /// So many bytes were written; there may be more for this frame.
+    Wrote(usize),
+    /// It needs more room than is left; the next frame has it.
+    Full,
+    /// There is nothing, or it has to wait for the peer.
+    Nothing,
+}
+
+impl<M: Memory> Transfer<M> {
+    /// The next peer for which there may be something to send. It is not named again until it is
+    /// [filled](Self::fill) for or something new begins; [`postpone`](Self::postpone) it if it cannot be
+    /// sent to now.
+    pub fn poll_ready(&mut self) -> Option<PeerId> {
+        let peer = self.ready.pop_front()?;
+        self.peer(peer).ready = false;
+        Some(peer)
+    }
+
+    /// Whether and for how many peers there may be something to send.
+    pub fn ready(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// The peer cannot be sent to now: it is named again later.
+    pub fn postpone(&mut self, peer: PeerId) {
+        self.wake(peer);
+    }
+
+    /// Writes into a frame what goes next to a peer, in a session of this epoch, and returns how many
+    /// bytes that is; zero if there is nothing now. One copy of the data. The frame must be sent.
+    ///
+    /// `out` is what the peer can receive in a frame, at least 128 bytes.
+    pub fn fill(&mut self, peer: PeerId, epoch: Epoch, out: &mut [u8]) -> usize {
+        self.peer(peer).epoch = Some(epoch);
+        let mut at = 0;
+        loop {
+            let room = &mut out[at..];
+            let step = match self.fill_answer(peer, room) {
+                Step::Nothing => self.fill_turn(peer, room, at == 0),
+                step => step,
+            };
+            match step {
+                Step::Wrote(len) => at += len,
+                Step::Full => {
+                    self.wake(peer);
+                    break;
+                }
+                Step::Nothing => break,
+            }
+        }
+        if at > 0 {
+            self.peer(peer).filled += 1;
+        }
+        at
+    }
+
+    /// A frame for a peer was acknowledged; frames are, in the order in which they were filled.
+    pub fn acknowledged(&mut self, peer: PeerId) {
+        let state = self.peer(peer);
+        state.acknowledged += 1;
+        while let Some(&(frame, id)) = self.peer(peer).going.front() {
+            let state = self.peer(peer);
+            // A frame is counted as filled once it is: what ends with the first has number zero.
+            if frame >= state.acknowledged {
+                break;
+            }
+            state.going.pop_front();
+            self.complete(id, Ok(()));
+        }
+    }
+
+    fn fill_answer(&mut self, peer: PeerId, room: &mut [u8]) -> Step {
+        let state = self.peer(peer);
+        let Some(answer) = state.answers.front() else { return Step::Nothing };
+        if answer.header_len() > room.len() {
+            return Step::Full;
+        }
+        let len = answer.write(0, room);
+        state.answers.pop_front();
+        Step::Wrote(len)
+    }
+
+    /// What is owed and what was started here take turns, part by part.
+    fn fill_turn(&mut self, peer: PeerId, room: &mut [u8], whole: bool) -> Step {
+        let state = self.peer(peer);
+        state.serve = !state.serve;
+        let serve = state.serve;
+        let first = if serve { self.serve(peer, room) } else { self.start(peer, room, whole) };
+        match first {
+            Step::Nothing if serve => self.start(peer, room, whole),
+            Step::Nothing => self.serve(peer, room),
+            step => step,
+        }
+    }
+
+    /// The next part of what a peer has asked for first.
+    fn serve(&mut self, peer: PeerId, room: &mut [u8]) -> Step {
+        let Some(&Serving { id, source, len, at }) = self.peer(peer).serving.front() else {
+            return Step::Nothing;
+        };
+        let reply = Op::Reply { id, at };
+        let header = reply.header_len();
+        let left = (len - at) as usize;
+        if room.len() < header + left.min(LEAST_PART) {
+            return Step::Full;
+        }
+        let part = left.min(room.len() - header).min(u16::MAX.into());
+        let (head, body) = room.split_at_mut(header);
+        let body = &mut body[..part];
+        let there = match source {
+            Source::Send(send) => match self.operations.get(send) {
+                Some(Operation::Send(Send { memory, .. })) => {
+                    memory.read(at as usize, body);
+                    true
+                }
+                _ => false,
+            },
+            // It may have been deregistered since.
+            Source::Region(key, offset) => {
+                match self.regions.check(key, offset, len.into(), Rights::READ) {
+                    Ok(memory) => {
+                        memory.read(offset as usize + at as usize, body);
+                        true
+                    }
+                    Err(_) => false,
+                }
+            }
+        };
+        let state = self.peer(peer);
+        if !there {
+            state.serving.pop_front();
+            state.answers.push_back(Op::Done { id, status: Status::Key, value: 0 });
+            return Step::Wrote(0);
+        }
+        reply.write(part as u16, head);
+        let serving = state.serving.front_mut().expect("seen above");
+        serving.at += part as u32;
+        if serving.at == len {
+            state.serving.pop_front();
+            if let Source::Send(send) = source {
+                state.going.push_back((state.filled, send));
+            }
+        }
+        Step::Wrote(header + part)
+    }
+
+    /// The next part of the oldest operation that was started here and not yet sent. `whole` says
+    /// that the frame is still empty.
+    fn start(&mut self, peer: PeerId, room: &mut [u8], whole: bool) -> Step {
+        let Some(&id) = self.peer(peer).starting.front() else { return Step::Nothing };
+        match self.operations.get(id) {
+            Some(Operation::Send(_)) => self.start_send(peer, id, room, whole),
+            Some(_) => self.start_remote(peer, id, room),
+            None => {
+                self.peer(peer).starting.pop_front();
+                Step::Wrote(0)
+            }
+        }
+    }
+
+    fn start_send(&mut self, peer: PeerId, id: u32, room: &mut [u8], whole: bool) -> Step {
+        let offer_above = self.config.offer_above;
+        let state = self.peers[peer.0 as usize].as_mut().expect("it has something to start");
+        let Some(Operation::Send(send)) = self.operations.get_mut(id) else {
+            return Step::Nothing;
+        };
+        let total = send.memory.len();
+        let (op, from) = match send.state {
+            Sending::Queued if total <= offer_above && state.allows(total) => {
+                (Op::Eager { tag: send.tag }, 0)
+            }
+            Sending::Queued => {
+                let offer = Op::Offer { id, tag: send.tag, total: total as u32 };
+                if state.offered >= MOST_OFFERED {
+                    return Step::Nothing;
+                }
+                if room.len() < offer.header_len() {
+                    return Step::Full;
+                }
+                send.state = Sending::Offered;
+                state.offered += 1;
+                state.starting.pop_front();
+                self.counters.offered += 1;
+                return Step::Wrote(offer.write(0, room));
+            }
+            Sending::Parts(at) => (Op::More, at as usize),
+            Sending::Offered | Sending::Going(_) => unreachable!("not among what starts"),
+        };
+        let left = total - from;
+        let fits = op.header_len() + left <= room.len();
+        let op = match op {
+            Op::Eager { tag } if !fits => Op::First { tag, total: total as u32 },
+            op => op,
+        };
+        // One that has room in a frame of its own gets that, instead of a part in each of two.
+        if !fits && (!whole && from == 0 || room.len() < op.header_len() + LEAST_PART) {
+            return Step::Full;
+        }
+        let header = op.header_len();
+        let part = left.min(room.len() - header);
+        let (head, body) = room.split_at_mut(header);
+        op.write(part as u16, head);
+        send.memory.read(from, &mut body[..part]);
+        if from == 0 {
+            state.sent = state.sent.wrapping_add(cost(total));
+            self.counters.unasked += 1;
+        }
+        let end = from + part;
+        if end == total {
+            send.state = Sending::Going(total as u32);
+            state.starting.pop_front();
+            state.going.push_back((state.filled, id));
+        } else {
+            send.state = Sending::Parts(end as u32);
+        }
+        Step::Wrote(header + part)
+    }
+
+    fn start_remote(&mut self, peer: PeerId, id: u32, room: &mut [u8]) -> Step {
+        let state = self.peers[peer.0 as usize].as_mut().expect("it has something to start");
+        if room.len() < MAX_OP_HEADER + LEAST_PART {
+            return Step::Full;
+        }
+        let Some(operation) = self.operations.get_mut(id) else { return Step::Nothing };
+        let begun = matches!(operation, Operation::Write { at, .. } if *at > 0);
+        if !begun {
+            if state.asked >= MOST_ASKED {
+                return Step::Nothing;
+            }
+            state.asked += 1;
+        }
+        let (written, ends) = match operation {
+            Operation::Write { memory, key, offset, at, notice, .. } => {
+                let total = memory.len();
+                let from = *at as usize;
+                let op = Op::Write {
+                    id,
+                    key: *key,
+                    offset: *offset,
+                    total: total as u32,
+                    at: *at,
+                    notice: *notice,
+                };
+                let header = op.header_len();
+                let part = (total - from).min(room.len() - header).min(u16::MAX.into());
+                let (head, body) = room.split_at_mut(header);
+                op.write(part as u16, head);
+                memory.read(from, &mut body[..part]);
+                *at += part as u32;
+                (header + part, from + part == total)
+            }
+            Operation::Read { memory, key, offset, .. } => {
+                let len = memory.len() as u32;
+                (Op::Read { id, key: *key, offset: *offset, len }.write(0, room), true)
+            }
+            Operation::Atomic { key, offset, change, .. } => {
+                let op = Op::Atomic { id, key: *key, offset: *offset, change: *change };
+                (op.write(0, room), true)
+            }
+            Operation::Send(_) | Operation::Receive(_) => unreachable!("not remote memory"),
+        };
+        if ends {
+            state.starting.pop_front();
+        }
+        Step::Wrote(written)
+    }
+
+    /// What the owner of a region is asked for, if that is allowed.
+    pub(crate) fn may_read(&mut self, key: RegionKey, offset: u64, len: u32) -> Result<(), Status> {
+        self.regions.check(key, offset, len.into(), Rights::READ).map(drop)
+    }
+}

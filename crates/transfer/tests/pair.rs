@@ -1,0 +1,511 @@
+//! Two and three ends joined by ordered frames without loss: what the protocol below provides.
+#![allow(missing_docs)]
+
+use gigae_proto::{PeerId, Reason};
+use gigae_transfer::{
+    Completion, Config, Notice, OpError, OpId, RegionKey, Rights, Selector, Transfer,
+};
+use gigae_wire::Epoch;
+use gigae_wire::op::{Change, MAX_OP_HEADER, Op, Status};
+use std::collections::VecDeque;
+
+const FRAME: usize = 1468;
+
+/// Ends that know each other by their places, every end numbering its peers as here.
+struct World {
+    ends: Vec<Transfer<Vec<u8>>>,
+    /// Frames on the way, by (from, to), and how many may be.
+    wires: Vec<Vec<VecDeque<Vec<u8>>>>,
+    window: usize,
+    epoch: Vec<Vec<Epoch>>,
+}
+
+impl World {
+    fn new(ends: usize) -> Self {
+        Self::with(ends, &Config::default())
+    }
+
+    fn with(ends: usize, config: &Config) -> Self {
+        Self {
+            ends: (0..ends).map(|n| Transfer::new(config.clone(), n as u64 + 1)).collect(),
+            wires: vec![vec![VecDeque::new(); ends]; ends],
+            window: 16,
+            epoch: vec![vec![Epoch(7); ends]; ends],
+        }
+    }
+
+    /// Fills what the windows allow and takes in what is there, once for each end.
+    fn step(&mut self) -> bool {
+        let mut moved = false;
+        for from in 0..self.ends.len() {
+            for _ in 0..self.ends[from].ready() {
+                let Some(peer) = self.ends[from].poll_ready() else { break };
+                let to = peer.0 as usize;
+                if self.wires[from][to].len() >= self.window {
+                    self.ends[from].postpone(peer);
+                    continue;
+                }
+                let mut frame = vec![0; FRAME];
+                let len = self.ends[from].fill(peer, self.epoch[from][to], &mut frame);
+                frame.truncate(len);
+                if len > 0 {
+                    gigae_wire::op::check(&frame).unwrap();
+                    self.wires[from][to].push_back(frame);
+                    moved = true;
+                }
+            }
+        }
+        for from in 0..self.ends.len() {
+            for to in 0..self.ends.len() {
+                if let Some(frame) = self.wires[from][to].pop_front() {
+                    let epoch = self.epoch[to][from];
+                    self.ends[to].handle(PeerId(from as u32), epoch, &frame);
+                    self.ends[from].acknowledged(PeerId(to as u32));
+                    moved = true;
+                }
+            }
+        }
+        moved
+    }
+
+    fn run(&mut self) {
+        while self.step() {}
+    }
+
+    fn completions(&mut self, end: usize) -> Vec<Completion<Vec<u8>>> {
+        std::iter::from_fn(|| self.ends[end].poll_completion()).collect()
+    }
+
+    fn only(&mut self, end: usize) -> Completion<Vec<u8>> {
+        let mut all = self.completions(end);
+        assert_eq!(all.len(), 1, "{all:?}");
+        all.remove(0)
+    }
+}
+
+fn from(peer: u32, tag: u64) -> Selector {
+    Selector { source: Some(PeerId(peer)), tag, ignore: 0 }
+}
+
+fn anything() -> Selector {
+    Selector { source: None, tag: 0, ignore: u64::MAX }
+}
+
+fn body(len: usize, seed: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 31 + seed * 7 + (i >> 8)) as u8).collect()
+}
+
+/// Sizes around every limit there is: empty, one frame, parts, offered.
+const SIZES: [usize; 13] =
+    [0, 1, 8, 1000, 1452, 1453, 1468, 1469, 5000, 32_768, 32_769, 100_000, 3_000_000];
+
+#[test]
+fn a_message_of_any_size_arrives_whether_it_is_expected_or_not() {
+    for expected in [true, false] {
+        for len in SIZES {
+            let mut w = World::new(2);
+            if expected {
+                w.ends[1].receive(from(0, 5), vec![0; len]).unwrap();
+            }
+            let sent = w.ends[0].send(PeerId(1), 5, body(len, 1)).unwrap();
+            w.run();
+            if !expected {
+                assert_eq!(w.ends[1].peek(&anything()), Some((PeerId(0), 5, len)));
+                w.ends[1].receive(anything(), vec![0; len]).unwrap();
+                w.run();
+            }
+            let got = w.only(1);
+            assert_eq!((got.peer, got.tag, got.len, got.total), (Some(PeerId(0)), 5, len, len));
+            assert!(got.result.is_ok() && got.memory.unwrap() == body(len, 1), "{len}");
+            let done = w.only(0);
+            assert_eq!((done.id, done.len, done.result), (sent, len, Ok(())));
+            assert_eq!(w.ends[0].outstanding() + w.ends[1].outstanding(), 0);
+            assert_eq!(w.ends[0].counters().invalid + w.ends[1].counters().invalid, 0);
+        }
+    }
+}
+
+#[test]
+fn a_receive_posted_while_a_message_arrives_gets_all_of_it() {
+    let mut w = World::new(2);
+    w.ends[0].send(PeerId(1), 1, body(20_000, 3)).unwrap();
+    for _ in 0..3 {
+        w.step();
+    }
+    assert_eq!(w.ends[1].unexpected(), 1);
+    w.ends[1].receive(from(0, 1), vec![0; 20_000]).unwrap();
+    w.run();
+    assert_eq!(w.only(1).memory.unwrap(), body(20_000, 3));
+}
+
+#[test]
+fn a_message_longer_than_the_memory_is_cut_and_said_to_be() {
+    for len in [100, 5000, 100_000] {
+        for room in [0, 50, 99] {
+            let mut w = World::new(2);
+            w.ends[1].receive(anything(), vec![0; room]).unwrap();
+            w.ends[0].send(PeerId(1), 1, body(len, 2)).unwrap();
+            w.run();
+            let got = w.only(1);
+            assert_eq!(got.result, Err(OpError::Truncated));
+            assert_eq!((got.len, got.total), (room, len));
+            assert_eq!(got.memory.unwrap(), body(len, 2)[..room]);
+            assert!(w.only(0).result.is_ok());
+        }
+    }
+}
+
+#[test]
+fn messages_of_one_sender_never_overtake_each_other_and_nothing_unexpected_is_dropped() {
+    for seed in 0..40 {
+        let mut random = oorandom::Rand32::new(seed);
+        let mut w = World::new(3);
+        w.window = 1 + random.rand_range(0..20) as usize;
+        let count = 120;
+        for n in 0..count {
+            for end in [0, 1] {
+                let len = SIZES[random.rand_range(0..12) as usize];
+                let mut message = body(len.max(8), n);
+                message[..8].copy_from_slice(&(n as u64).to_le_bytes());
+                w.ends[end].send(PeerId(2), (n % 3) as u64, message).unwrap();
+            }
+            if random.rand_range(0..4) == 0 {
+                w.step();
+            }
+        }
+        // What came first of a tag is what the first receive of that tag gets.
+        let mut next = [[0_u64, 1, 2]; 2];
+        let mut got = 0;
+        while got < 2 * count {
+            for _ in 0..random.rand_range(0..5) {
+                let (source, tag) = (random.rand_range(0..2), random.rand_range(0..3));
+                w.ends[2].receive(from(source, tag.into()), vec![0; 100_000]).unwrap();
+            }
+            w.step();
+            for c in w.completions(2) {
+                let source = c.peer.unwrap().0 as usize;
+                let n = u64::from_le_bytes(c.memory.as_ref().unwrap()[..8].try_into().unwrap());
+                assert!(c.result.is_ok());
+                let mut expected = body(c.total, n as usize);
+                expected[..8].copy_from_slice(&n.to_le_bytes());
+                assert_eq!(c.memory.unwrap()[..c.len], expected);
+                // Those that are pulled may end in another order than they were matched in.
+                assert_eq!(n % 3, c.tag);
+                next[source][c.tag as usize] += 3;
+                got += 1;
+            }
+        }
+        w.run();
+        for end in [0, 1] {
+            assert_eq!(w.completions(end).len(), count);
+            assert_eq!(next[end], [0, 1, 2].map(|tag| tag + count as u64));
+        }
+        assert_eq!(w.ends.iter().map(|e| e.counters().invalid).sum::<u64>(), 0);
+    }
+}
+
+#[test]
+fn the_order_of_matching_is_the_order_of_sending_also_between_small_and_large() {
+    let mut w = World::new(2);
+    let lens = [100_000, 10, 50_000, 2000];
+    for (n, len) in lens.into_iter().enumerate() {
+        w.ends[0].send(PeerId(1), 9, body(len, n)).unwrap();
+    }
+    let ids: Vec<OpId> =
+        lens.map(|_| w.ends[1].receive(anything(), vec![0; 100_000]).unwrap()).to_vec();
+    w.run();
+    let mut all = w.completions(1);
+    all.sort_by_key(|c| ids.iter().position(|id| *id == c.id));
+    assert_eq!(all.iter().map(|c| c.total).collect::<Vec<_>>(), lens);
+}
+
+#[test]
+fn what_nobody_waits_for_is_bounded_and_the_rest_waits_at_the_sender() {
+    let mut w = World::new(2);
+    for n in 0..2000 {
+        w.ends[0].send(PeerId(1), n, body(1000, n as usize)).unwrap();
+    }
+    w.run();
+    let counters = *w.ends[0].counters();
+    assert_eq!(counters.unasked, (64 << 10) / 1064);
+    assert_eq!(counters.unasked + counters.offered, 2000);
+    for n in (0..2000).rev() {
+        w.ends[1].receive(from(0, n), vec![0; 1000]).unwrap();
+        w.run();
+        assert_eq!(w.only(1).memory.unwrap(), body(1000, n as usize));
+    }
+    assert_eq!(w.completions(0).len(), 2000);
+    // What was taken is allowed again.
+    w.ends[0].send(PeerId(1), 1, body(1000, 0)).unwrap();
+    w.run();
+    assert_eq!(w.ends[0].counters().unasked, counters.unasked + 1);
+}
+
+#[test]
+fn small_messages_share_frames() {
+    let mut w = World::new(2);
+    for _ in 0..50 {
+        w.ends[0].send(PeerId(1), 1, body(8, 0)).unwrap();
+    }
+    let peer = w.ends[0].poll_ready().unwrap();
+    let mut frame = vec![0; FRAME];
+    assert_eq!(w.ends[0].fill(peer, Epoch(7), &mut frame), 50 * 24);
+}
+
+#[test]
+fn a_receive_is_cancelled_until_it_is_matched() {
+    let mut w = World::new(2);
+    let (first, second) = (
+        w.ends[1].receive(anything(), vec![0; 4]).unwrap(),
+        w.ends[1].receive(anything(), vec![0; 4]).unwrap(),
+    );
+    assert!(w.ends[1].cancel(first));
+    assert!(!w.ends[1].cancel(first), "it is over");
+    let cancelled = w.only(1);
+    assert_eq!((cancelled.id, cancelled.result), (first, Err(OpError::Cancelled)));
+    assert_eq!(cancelled.memory.unwrap().len(), 4);
+    w.ends[0].send(PeerId(1), 0, body(4, 0)).unwrap();
+    w.run();
+    assert_eq!(w.only(1).id, second);
+}
+
+#[test]
+fn a_message_is_cancelled_until_something_of_it_has_gone_out() {
+    let mut w = World::new(2);
+    let ids: Vec<_> = (0..3).map(|n| w.ends[0].send(PeerId(1), n, body(10, 0)).unwrap()).collect();
+    assert!(w.ends[0].cancel(ids[1]));
+    assert_eq!(w.only(0).result, Err(OpError::Cancelled));
+    w.run();
+    assert!(!w.ends[0].cancel(ids[0]));
+    assert_eq!(w.ends[1].peek(&from(0, 1)), None);
+    assert_eq!(w.ends[1].unexpected(), 2);
+}
+
+/// An end with registered memory of 10,000 bytes, told to the other.
+fn with_memory(rights: Rights) -> (World, RegionKey) {
+    let mut w = World::new(2);
+    let key = w.ends[1].register(body(10_000, 9), rights).unwrap();
+    (w, key)
+}
+
+#[test]
+fn memory_is_written_and_read_where_it_was_asked_for() {
+    for (offset, len) in [(0, 0), (0, 10_000), (1, 1), (9_999, 1), (10_000, 0), (123, 4_567)] {
+        let (mut w, key) = with_memory(Rights::READ.with(Rights::WRITE));
+        w.ends[0].write(PeerId(1), key, offset, body(len, 5), None).unwrap();
+        w.ends[0].read(PeerId(1), key, 0, vec![0; 10_000]).unwrap();
+        w.run();
+        let mut expected = body(10_000, 9);
+        expected[offset as usize..][..len].copy_from_slice(&body(len, 5));
+        assert_eq!(w.ends[1].region(key), Some(&expected));
+        assert_eq!(w.ends[1].writes(key), Some(1));
+        let all = w.completions(0);
+        assert!(all.iter().all(|c| c.result.is_ok()));
+        // In the order in which they were started: what is read is what was written.
+        assert_eq!(all[1].memory.as_ref(), Some(&expected));
+    }
+}
+
+#[test]
+fn what_is_not_allowed_is_refused_by_name_and_harms_nothing() {
+    let (mut w, key) = with_memory(Rights::ALL);
+    let none = w.ends[1].register(body(100, 9), Rights::NONE).unwrap();
+    let over = w.ends[1].register(body(100, 9), Rights::ALL).unwrap();
+    w.ends[1].deregister(over).unwrap();
+    let guessed = RegionKey(key.0 ^ 1 << 40);
+    for (key, offset, len, status) in [
+        (over, 0, 10, Status::Key),
+        (guessed, 0, 10, Status::Key),
+        (none, 0, 10, Status::Rights),
+        (key, 9_999, 2, Status::Bounds),
+        (key, 0, 10_001, Status::Bounds),
+        (key, u64::MAX, 5_000, Status::Bounds),
+    ] {
+        w.ends[0].write(PeerId(1), key, offset, body(len, 1), Some(1)).unwrap();
+        w.ends[0].read(PeerId(1), key, offset, vec![0; len]).unwrap();
+        w.ends[0].atomic(PeerId(1), key, offset.max(9_993), Change::Add(1)).unwrap();
+        w.run();
+        let all = w.completions(0);
+        assert_eq!(all.len(), 3);
+        for c in &all[..2] {
+            assert_eq!((c.result, c.len), (Err(OpError::Refused(status)), 0));
+        }
+        assert!(matches!(all[2].result, Err(OpError::Refused(_))));
+    }
+    assert_eq!(w.ends[1].region(key), Some(&body(10_000, 9)));
+    assert_eq!((w.ends[1].poll_notice(), w.ends[1].writes(key)), (None, Some(0)));
+    assert_eq!(w.ends[1].counters().refused, 18);
+    assert_eq!(w.ends[0].outstanding(), 0);
+}
+
+#[test]
+fn rights_are_each_for_themselves() {
+    for (rights, expected) in [
+        (Rights::READ, [false, true, false]),
+        (Rights::WRITE, [true, false, false]),
+        (Rights::ATOMIC, [false, false, true]),
+    ] {
+        let (mut w, key) = with_memory(rights);
+        w.ends[0].write(PeerId(1), key, 0, vec![1], None).unwrap();
+        w.ends[0].read(PeerId(1), key, 0, vec![0]).unwrap();
+        w.ends[0].atomic(PeerId(1), key, 8, Change::Add(1)).unwrap();
+        w.run();
+        let mut all = w.completions(0);
+        all.sort_by_key(|c| c.total == 0);
+        let ok: Vec<_> = all.iter().map(|c| c.result.is_ok()).collect();
+        assert_eq!(ok.iter().filter(|ok| **ok).count(), 1);
+        assert_eq!(ok[2], expected[2]);
+    }
+}
+
+#[test]
+fn a_notice_comes_when_all_is_there_and_too_many_are_refused() {
+    let mut w = World::with(2, &Config { most_notices: 2, ..Config::default() });
+    let key = w.ends[1].register(vec![0; 10_000], Rights::WRITE).unwrap();
+    for n in 0..3 {
+        w.ends[0].write(PeerId(1), key, 100 * n, vec![n as u8 + 1; 5_000], Some(n)).unwrap();
+    }
+    w.run();
+    let results: Vec<_> = w.completions(0).into_iter().map(|c| c.result).collect();
+    assert_eq!(results, [Ok(()), Ok(()), Err(OpError::Refused(Status::Busy))]);
+    for n in 0..2 {
+        let notice = Notice { peer: PeerId(0), key, offset: 100 * n, len: 5_000, value: n };
+        assert_eq!(w.ends[1].poll_notice(), Some(notice));
+    }
+    assert_eq!(w.ends[1].poll_notice(), None);
+    assert!(w.ends[1].region(key).unwrap().iter().all(|&byte| byte < 3), "nothing of the third");
+}
+
+#[test]
+fn atomic_changes_of_several_ends_lose_nothing() {
+    let mut w = World::new(3);
+    let key = w.ends[2].register(vec![0; 16], Rights::ATOMIC).unwrap();
+    for _ in 0..500 {
+        for end in [0, 1] {
+            w.ends[end].atomic(PeerId(2), key, 8, Change::Add(3)).unwrap();
+        }
+        w.step();
+    }
+    w.run();
+    let mut before: Vec<_> =
+        [0, 1].into_iter().flat_map(|end| w.completions(end)).map(|c| c.value).collect();
+    before.sort_unstable();
+    assert_eq!(before, (0..1000).map(|n| n * 3).collect::<Vec<_>>());
+    let swap = |expected, new| Change::Swap { expected, new };
+    w.ends[0].atomic(PeerId(2), key, 8, swap(1, 7)).unwrap();
+    w.ends[0].atomic(PeerId(2), key, 8, swap(3000, 8)).unwrap();
+    w.run();
+    assert_eq!(w.completions(0).iter().map(|c| c.value).collect::<Vec<_>>(), [3000, 3000]);
+    assert_eq!(w.ends[2].region(key).unwrap()[8..], 8_u64.to_le_bytes());
+}
+
+#[test]
+fn a_memory_taken_back_in_the_middle_ends_what_was_going_on() {
+    for write in [true, false] {
+        let (mut w, key) = with_memory(Rights::ALL);
+        w.window = 1;
+        match write {
+            true => w.ends[0].write(PeerId(1), key, 0, body(10_000, 1), None).unwrap(),
+            false => w.ends[0].read(PeerId(1), key, 0, vec![0; 10_000]).unwrap(),
+        };
+        for _ in 0..4 {
+            w.step();
+        }
+        let memory = w.ends[1].deregister(key).unwrap();
+        w.run();
+        let done = w.only(0);
+        assert_eq!(done.result, Err(OpError::Refused(Status::Key)));
+        assert_eq!(memory.len(), 10_000);
+        assert_eq!(w.ends[0].outstanding(), 0);
+    }
+}
+
+#[test]
+fn when_a_peer_is_lost_everything_with_it_ends_and_a_new_session_begins_clean() {
+    let mut w = World::new(2);
+    w.window = 1;
+    let key = w.ends[1].register(vec![0; 100_000], Rights::ALL).unwrap();
+    w.ends[0].send(PeerId(1), 1, body(10, 0)).unwrap();
+    w.run();
+    w.completions(0);
+    // In parts, offered, pulled, written, read: each in the middle or not begun.
+    w.ends[1].receive(from(0, 3), vec![0; 100_000]).unwrap();
+    w.ends[0].send(PeerId(1), 2, body(100_000, 0)).unwrap();
+    w.ends[0].send(PeerId(1), 3, body(100_000, 0)).unwrap();
+    for _ in 0..6 {
+        w.step();
+    }
+    w.ends[0].send(PeerId(1), 4, body(20_000, 0)).unwrap();
+    w.ends[0].read(PeerId(1), key, 0, vec![0; 100_000]).unwrap();
+    w.ends[0].write(PeerId(1), key, 0, vec![1; 100_000], None).unwrap();
+    for _ in 0..6 {
+        w.step();
+    }
+    w.ends[0].ended(PeerId(1), Epoch(6), Reason::Timeout);
+    assert!(!w.ends[0].has_completions(), "another session");
+    w.ends[0].ended(PeerId(1), Epoch(7), Reason::Timeout);
+    let lost = w.completions(0);
+    assert_eq!(lost.len(), 5);
+    assert!(lost.iter().all(|c| c.result == Err(OpError::Lost(Reason::Timeout))));
+    assert!(lost.iter().all(|c| c.memory.is_some()));
+    // The other end learns it by the new session's first frame.
+    w.wires = vec![vec![VecDeque::new(); 2]; 2];
+    w.epoch = vec![vec![Epoch(8); 2]; 2];
+    w.ends[0].send(PeerId(1), 5, body(30_000, 5)).unwrap();
+    w.run();
+    let lost = w.only(1);
+    assert_eq!((lost.tag, lost.result), (3, Err(OpError::Lost(Reason::Reset))));
+    assert_eq!(w.ends[1].unexpected(), 2, "what had arrived whole, and the new one");
+    for tag in [5, 1] {
+        w.ends[1].receive(from(0, tag), vec![0; 30_000]).unwrap();
+        assert!(w.only(1).result.is_ok());
+    }
+    assert!(w.only(0).result.is_ok());
+}
+
+#[test]
+fn hostile_operations_are_counted_and_write_nowhere() {
+    let mut random = oorandom::Rand32::new(5);
+    let mut w = World::new(2);
+    let key = w.ends[1].register(body(1000, 9), Rights::READ).unwrap();
+    w.ends[1].receive(from(3, 7), vec![7; 100]).unwrap();
+    w.ends[1].send(PeerId(0), 1, body(100_000, 0)).unwrap();
+    w.ends[1].read(PeerId(0), key, 0, vec![0; 100]).unwrap();
+    w.run();
+    for _ in 0..200_000 {
+        let mut r = || random.rand_u32();
+        let small = |r: u32| r % 5 * (1 << (r % 20));
+        let id = small(r()) | (r() % 3) << 20;
+        let key = if r() % 2 == 0 { key.0 } else { u64::from(r()) };
+        let op = match r() % 11 {
+            0 => Op::Eager { tag: u64::from(r() % 3) },
+            1 => Op::First {
+                tag: u64::from(r() % 3),
+                total: if r() % 9 == 0 { r() } else { small(r()) },
+            },
+            2 => Op::More,
+            3 => Op::Offer { id, tag: u64::from(r() % 3), total: r() },
+            4 => Op::Pull { id, offer: small(r()), len: small(r()) },
+            5 => Op::Read { id, key, offset: small(r()).into(), len: small(r()) },
+            6 => Op::Reply { id, at: small(r()) },
+            7 => Op::Write {
+                id,
+                key,
+                offset: small(r()).into(),
+                total: small(r()),
+                at: small(r()),
+                notice: (r() % 2 == 0).then_some(1),
+            },
+            8 => Op::Atomic { id, key, offset: small(r()).into(), change: Change::Add(1) },
+            9 => Op::Done { id, status: Status::Ok, value: 0 },
+            _ => Op::Limit { until: r() },
+        };
+        let len = (r() % 200) as u16;
+        let mut frame = [0; MAX_OP_HEADER + 200];
+        let header = op.write(len, &mut frame);
+        w.ends[1].handle(PeerId(0), Epoch(7), &frame[..header + usize::from(len)]);
+    }
+    assert_eq!(w.ends[1].region(key), Some(&body(1000, 9)));
+    assert!(w.ends[1].counters().invalid > 10_000);
+    assert!(w.ends[1].unexpected() < 20_000, "what came unasked and was offered is bounded");
+}

@@ -1,0 +1,471 @@
+//! Operations on tagged messages and on remote memory (`PROTOCOL.md` §9): the payload of an Op frame
+//! is one operation after the other, each with a header of its own in front of its data.
+//!
+//! ```text
+//!   code (1)  flags (1)  bytes of data (2)  id (4)  fields of the code  data
+//! ```
+//!
+//! Whether an operation makes sense is not decided here; only that its bytes are all there.
+
+use crate::Discard;
+use core::ops::Range;
+
+/// Bytes in front of the fields.
+const FIXED: usize = 8;
+
+/// Longest header of an operation in bytes.
+pub const MAX_OP_HEADER: usize = FIXED + 32;
+
+/// One operation without its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// A whole tagged message.
+    Eager {
+        /// What it is matched by.
+        tag: u64,
+    },
+    /// The first part of a tagged message; the others follow, with no other message of the same
+    /// sender between them.
+    First {
+        /// What it is matched by.
+        tag: u64,
+        /// Bytes in the whole message.
+        total: u32,
+    },
+    /// The next part of the message that is being sent in parts.
+    More,
+    /// A tagged message that waits at its sender until the receiver pulls it.
+    Offer {
+        /// The sender's number for it.
+        id: u32,
+        /// What it is matched by.
+        tag: u64,
+        /// Bytes in the whole message.
+        total: u32,
+    },
+    /// Asks for the first bytes of an offered message.
+    Pull {
+        /// The receiver's number, which the answer bears.
+        id: u32,
+        /// The sender's number.
+        offer: u32,
+        /// How many bytes.
+        len: u32,
+    },
+    /// Asks for bytes of a registered memory.
+    Read {
+        /// The asker's number, which the answer bears.
+        id: u32,
+        /// The memory.
+        key: u64,
+        /// First byte.
+        offset: u64,
+        /// How many.
+        len: u32,
+    },
+    /// Some of the bytes that a Pull or Read asked for, in order.
+    Reply {
+        /// The asker's number.
+        id: u32,
+        /// Place of the first one among all that were asked for.
+        at: u32,
+    },
+    /// Puts bytes into a registered memory.
+    Write {
+        /// The writer's number, which the answer bears.
+        id: u32,
+        /// The memory.
+        key: u64,
+        /// Where the whole write begins.
+        offset: u64,
+        /// Bytes in the whole write.
+        total: u32,
+        /// Place of the first byte of these among all.
+        at: u32,
+        /// Told to the owner of the memory when all are there.
+        notice: Option<u64>,
+    },
+    /// Changes eight bytes of a registered memory at once.
+    Atomic {
+        /// The asker's number, which the answer bears.
+        id: u32,
+        /// The memory.
+        key: u64,
+        /// First byte, a multiple of eight.
+        offset: u64,
+        /// What is done to them.
+        change: Change,
+    },
+    /// Answers a Write or Atomic, or refuses a Read.
+    Done {
+        /// The asker's number.
+        id: u32,
+        /// How it went.
+        status: Status,
+        /// Atomic: what was there before.
+        value: u64,
+    },
+    /// How much may be sent unasked from the beginning of the session on, in the units of
+    /// `PROTOCOL.md` 9.3, modulo 2^32.
+    Limit {
+        /// So much.
+        until: u32,
+    },
+}
+
+/// What an Atomic does to a number of 64 bits, little-endian in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Adds, modulo 2^64.
+    Add(u64),
+    /// Replaces it if it is `expected`.
+    Swap {
+        /// What must be there.
+        expected: u64,
+        /// What is put there then.
+        new: u64,
+    },
+}
+
+/// How an operation on remote memory went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Status {
+    /// Done.
+    Ok = 0,
+    /// No memory is registered under this key (any more).
+    Key = 1,
+    /// Some of the bytes are outside the memory, or an Atomic's are not aligned.
+    Bounds = 2,
+    /// The memory was not registered for this.
+    Rights = 3,
+    /// The owner has too many notices that were not taken.
+    Busy = 4,
+}
+
+impl Status {
+    const fn from_bits(bits: u8) -> Option<Self> {
+        Some(match bits {
+            0 => Self::Ok,
+            1 => Self::Key,
+            2 => Self::Bounds,
+            3 => Self::Rights,
+            4 => Self::Busy,
+            _ => return None,
+        })
+    }
+}
+
+const EAGER: u8 = 1;
+const FIRST: u8 = 2;
+const MORE: u8 = 3;
+const OFFER: u8 = 4;
+const PULL: u8 = 5;
+const READ: u8 = 6;
+const REPLY: u8 = 7;
+const WRITE: u8 = 8;
+const WRITE_NOTICE: u8 = 9;
+const ADD: u8 = 10;
+const SWAP: u8 = 11;
+const DONE: u8 = 12;
+const LIMIT: u8 = 13;
+
+impl Op {
+    /// Bytes of the header in front of the data.
+    pub const fn header_len(&self) -> usize {
+        FIXED
+            + match self {
+                Self::More => 0,
+                Self::Reply { .. } | Self::Limit { .. } => 4,
+                Self::Eager { .. } | Self::Pull { .. } | Self::Done { .. } => 8,
+                Self::First { .. } | Self::Offer { .. } => 12,
+                Self::Read { .. } => 20,
+                Self::Write { notice: None, .. } | Self::Atomic { change: Change::Add(_), .. } => {
+                    24
+                }
+                Self::Write { .. } | Self::Atomic { .. } => 32,
+            }
+    }
+
+    /// Writes the header of an operation with `len` bytes of data behind it and returns its length.
+    ///
+    /// # Panics
+    /// If `out` is shorter than [`header_len`](Self::header_len).
+    pub fn write(&self, len: u16, out: &mut [u8]) -> usize {
+        let mut writer = Writer { out: &mut out[..self.header_len()], at: 4 };
+        let (code, flags) = match *self {
+            Self::Eager { tag } => {
+                writer.u32(0);
+                writer.u64(tag);
+                (EAGER, 0)
+            }
+            Self::First { tag, total } => {
+                writer.u32(0);
+                writer.u64(tag);
+                writer.u32(total);
+                (FIRST, 0)
+            }
+            Self::More => {
+                writer.u32(0);
+                (MORE, 0)
+            }
+            Self::Offer { id, tag, total } => {
+                writer.u32(id);
+                writer.u64(tag);
+                writer.u32(total);
+                (OFFER, 0)
+            }
+            Self::Pull { id, offer, len } => {
+                writer.u32(id);
+                writer.u32(offer);
+                writer.u32(len);
+                (PULL, 0)
+            }
+            Self::Read { id, key, offset, len } => {
+                writer.u32(id);
+                writer.u64(key);
+                writer.u64(offset);
+                writer.u32(len);
+                (READ, 0)
+            }
+            Self::Reply { id, at } => {
+                writer.u32(id);
+                writer.u32(at);
+                (REPLY, 0)
+            }
+            Self::Write { id, key, offset, total, at, notice } => {
+                writer.u32(id);
+                writer.u64(key);
+                writer.u64(offset);
+                writer.u32(total);
+                writer.u32(at);
+                match notice {
+                    None => (WRITE, 0),
+                    Some(notice) => {
+                        writer.u64(notice);
+                        (WRITE_NOTICE, 0)
+                    }
+                }
+            }
+            Self::Atomic { id, key, offset, change } => {
+                writer.u32(id);
+                writer.u64(key);
+                writer.u64(offset);
+                match change {
+                    Change::Add(operand) => {
+                        writer.u64(operand);
+                        (ADD, 0)
+                    }
+                    Change::Swap { expected, new } => {
+                        writer.u64(expected);
+                        writer.u64(new);
+                        (SWAP, 0)
+                    }
+                }
+            }
+            Self::Done { id, status, value } => {
+                writer.u32(id);
+                writer.u64(value);
+                (DONE, status as u8)
+            }
+            Self::Limit { until } => {
+                writer.u32(0);
+                writer.u32(until);
+                (LIMIT, 0)
+            }
+        };
+        let end = writer.at;
+        out[0] = code;
+        out[1] = flags;
+        out[2..4].copy_from_slice(&len.to_be_bytes());
+        end
+    }
+
+    /// Reads the operation at `at` of a payload, and says where its data lie; the next operation
+    /// follows those. `None` at the end of the payload.
+    #[inline]
+    pub fn read(payload: &[u8], at: usize) -> Result<Option<(Self, Range<usize>)>, Discard> {
+        if at == payload.len() {
+            return Ok(None);
+        }
+        let mut reader = Reader { bytes: payload, at };
+        let [code, flags, high, low] = reader.take::<4>()?;
+        let len = usize::from(u16::from_be_bytes([high, low]));
+        let id = reader.u32()?;
+        let op = match code {
+            EAGER => Self::Eager { tag: reader.u64()? },
+            FIRST => Self::First { tag: reader.u64()?, total: reader.u32()? },
+            MORE => Self::More,
+            OFFER => Self::Offer { id, tag: reader.u64()?, total: reader.u32()? },
+            PULL => Self::Pull { id, offer: reader.u32()?, len: reader.u32()? },
+            READ => {
+                Self::Read { id, key: reader.u64()?, offset: reader.u64()?, len: reader.u32()? }
+            }
+            REPLY => Self::Reply { id, at: reader.u32()? },
+            WRITE | WRITE_NOTICE => Self::Write {
+                id,
+                key: reader.u64()?,
+                offset: reader.u64()?,
+                total: reader.u32()?,
+                at: reader.u32()?,
+                notice: if code == WRITE { None } else { Some(reader.u64()?) },
+            },
+            ADD | SWAP => Self::Atomic {
+                id,
+                key: reader.u64()?,
+                offset: reader.u64()?,
+                change: if code == ADD {
+                    Change::Add(reader.u64()?)
+                } else {
+                    Change::Swap { expected: reader.u64()?, new: reader.u64()? }
+                },
+            },
+            DONE => Self::Done {
+                id,
+                status: Status::from_bits(flags).ok_or(Discard::Malformed)?,
+                value: reader.u64()?,
+            },
+            LIMIT => Self::Limit { until: reader.u32()? },
+            _ => return Err(Discard::Malformed),
+        };
+        let data = reader.at..reader.at + len;
+        if data.end > payload.len() {
+            return Err(Discard::Malformed);
+        }
+        Ok(Some((op, data)))
+    }
+}
+
+/// Checks the payload of an Op frame: one operation at least, nothing behind the last.
+pub fn check(payload: &[u8]) -> Result<(), Discard> {
+    let mut at = 0;
+    while let Some((_, data)) = Op::read(payload, at)? {
+        at = data.end;
+    }
+    if payload.is_empty() { Err(Discard::Malformed) } else { Ok(()) }
+}
+
+struct Writer<'a> {
+    out: &'a mut [u8],
+    at: usize,
+}
+
+impl Writer<'_> {
+    fn put(&mut self, bytes: &[u8]) {
+        self.out[self.at..][..bytes.len()].copy_from_slice(bytes);
+        self.at += bytes.len();
+    }
+
+    fn u32(&mut self, value: u32) {
+        self.put(&value.to_be_bytes());
+    }
+
+    fn u64(&mut self, value: u64) {
+        self.put(&value.to_be_bytes());
+    }
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Reader<'_> {
+    #[inline]
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], Discard> {
+        let bytes = self.bytes.get(self.at..).and_then(|b| b.first_chunk::<N>());
+        self.at += N;
+        bytes.copied().ok_or(Discard::Malformed)
+    }
+
+    #[inline]
+    fn u32(&mut self) -> Result<u32, Discard> {
+        Ok(u32::from_be_bytes(self.take()?))
+    }
+
+    #[inline]
+    fn u64(&mut self) -> Result<u64, Discard> {
+        Ok(u64::from_be_bytes(self.take()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    fn ops() -> impl Strategy<Value = Op> {
+        let change = prop_oneof![
+            any::<u64>().prop_map(Change::Add),
+            any::<(u64, u64)>().prop_map(|(expected, new)| Change::Swap { expected, new }),
+        ];
+        let status = (0_u8..5).prop_map(|bits| Status::from_bits(bits).unwrap());
+        prop_oneof![
+            any::<u64>().prop_map(|tag| Op::Eager { tag }),
+            any::<(u64, u32)>().prop_map(|(tag, total)| Op::First { tag, total }),
+            Just(Op::More),
+            any::<(u32, u64, u32)>().prop_map(|(id, tag, total)| Op::Offer { id, tag, total }),
+            any::<(u32, u32, u32)>().prop_map(|(id, offer, len)| Op::Pull { id, offer, len }),
+            any::<(u32, u64, u64, u32)>().prop_map(|(id, key, offset, len)| Op::Read {
+                id,
+                key,
+                offset,
+                len
+            }),
+            any::<(u32, u32)>().prop_map(|(id, at)| Op::Reply { id, at }),
+            any::<(u32, u64, u64, u32, u32, Option<u64>)>().prop_map(
+                |(id, key, offset, total, at, notice)| Op::Write {
+                    id,
+                    key,
+                    offset,
+                    total,
+                    at,
+                    notice
+                }
+            ),
+            (any::<(u32, u64, u64)>(), change).prop_map(|((id, key, offset), change)| Op::Atomic {
+                id,
+                key,
+                offset,
+                change
+            }),
+            (any::<(u32, u64)>(), status).prop_map(|((id, value), status)| Op::Done {
+                id,
+                status,
+                value
+            }),
+            any::<u32>().prop_map(|until| Op::Limit { until }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(
+            all in prop::collection::vec((ops(), prop::collection::vec(any::<u8>(), 0..40)), 1..20)
+        ) {
+            let mut payload = Vec::new();
+            for (op, data) in &all {
+                let mut header = [0; MAX_OP_HEADER];
+                let len = op.write(data.len() as u16, &mut header);
+                prop_assert_eq!(len, op.header_len());
+                payload.extend_from_slice(&header[..len]);
+                payload.extend_from_slice(data);
+            }
+            prop_assert_eq!(check(&payload), Ok(()));
+            let mut at = 0;
+            for (op, data) in &all {
+                let (read, place) = Op::read(&payload, at).unwrap().unwrap();
+                prop_assert_eq!((&read, &payload[place.clone()]), (op, &data[..]));
+                at = place.end;
+            }
+            prop_assert_eq!(Op::read(&payload, at), Ok(None));
+            prop_assert_eq!(check(&payload[..payload.len() - 1]), Err(Discard::Malformed));
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = check(&bytes);
+        }
+    }
+}
