@@ -29,5 +29,5 @@ pub use protocol::Protocol;
 pub use session::Reason;
 pub use time::Instant;
 pub use types::{
-    Body, DataFrame, Delivery, Destination, Failure, PeerId, PeerKey, SendError, Transmit,
+    Body, DataFrame, Delivery, Destination, Ended, Failure, PeerId, PeerKey, SendError, Transmit,
 };

@@ -4,8 +4,10 @@ mod incoming;
 mod outgoing;
 
 use crate::session::{Session, State};
-use crate::{Config, Counters, Delivery, Failure, Instant, PeerId, PeerKey, Reason, SendError};
-use gigae_wire::{AckReport, Epoch};
+use crate::{
+    Config, Counters, Delivery, Ended, Failure, Instant, PeerId, PeerKey, Reason, SendError,
+};
+use gigae_wire::{AckReport, Epoch, Kind};
 use std::collections::{HashMap, VecDeque};
 
 /// Resets waiting to be sent; more are dropped, since each is only a courtesy.
@@ -36,9 +38,12 @@ pub struct Protocol<T, R> {
     next_deadline: Instant,
     resets: VecDeque<(PeerKey, Epoch, Epoch)>,
     deliveries: VecDeque<Delivery<R>>,
+    operations: VecDeque<Delivery<R>>,
+    ended: VecDeque<Ended>,
     acknowledged: VecDeque<T>,
     failures: VecDeque<Failure<T>>,
     discarded: Vec<R>,
+    spent: Vec<T>,
     /// Frames kept out of order, over all sessions.
     kept: u32,
     report: [u8; 4 + AckReport::MAX_BITMAP],
@@ -70,9 +75,12 @@ impl<T, R> Protocol<T, R> {
             next_deadline: Instant::NEVER,
             resets: VecDeque::with_capacity(MAX_RESETS),
             deliveries: VecDeque::with_capacity(receive_frames),
+            operations: VecDeque::new(),
+            ended: VecDeque::new(),
             acknowledged: VecDeque::with_capacity(config.send_window.into()),
             failures: VecDeque::new(),
             discarded: Vec::new(),
+            spent: Vec::new(),
             kept: 0,
             report: [0; 4 + AckReport::MAX_BITMAP],
             counters: Counters::default(),
@@ -151,7 +159,24 @@ impl<T, R> Protocol<T, R> {
     /// [`poll_failure`](Self::poll_failure). The first message proposes a session by itself.
     #[inline]
     pub fn send(&mut self, peer: PeerId, len: u16, buffer: T) -> Result<(), SendError<T>> {
-        let window = self.config.send_window;
+        self.admit(peer, Kind::Data, len, buffer)?;
+        self.counters.messages_sent += 1;
+        Ok(())
+    }
+
+    /// Admits a frame with operations, which is never put together with messages. Otherwise as
+    /// [`send`](Self::send).
+    pub fn send_operations(
+        &mut self,
+        peer: PeerId,
+        len: u16,
+        buffer: T,
+    ) -> Result<(), SendError<T>> {
+        self.admit(peer, Kind::Op, len, buffer)
+    }
+
+    #[inline]
+    fn admit(&mut self, peer: PeerId, kind: Kind, len: u16, buffer: T) -> Result<(), SendError<T>> {
         let session = &mut self.sessions[peer.0 as usize];
         if session.failures > 0 {
             return Err(SendError::Failed(buffer));
@@ -160,24 +185,44 @@ impl<T, R> Protocol<T, R> {
             return Err(SendError::TooLong(buffer, session.peer.max_payload));
         }
         if session.state == State::Idle {
-            let epochs = &mut self.epochs;
-            let fresh = || {
-                *epochs = epochs.next();
-                *epochs
-            };
-            session.propose(self.now, fresh, window);
-            self.touch(peer);
+            self.propose(peer);
         }
         let session = &mut self.sessions[peer.0 as usize];
         let send = session.send.as_mut().expect("proposing or established: the window is there");
-        send.push(buffer, len).map_err(SendError::WouldBlock)?;
-        self.counters.messages_sent += 1;
+        send.push(buffer, kind, len).map_err(SendError::WouldBlock)?;
         if !session.queued {
             session.queued = true;
             self.transmit.push_back(peer);
         }
         self.watch_credit(peer);
         Ok(())
+    }
+
+    /// Proposes a session to a peer with which there is none, before there is anything to send: what
+    /// can be sent depends on what the peer can receive.
+    pub fn propose(&mut self, peer: PeerId) {
+        let window = self.config.send_window;
+        let session = &mut self.sessions[peer.0 as usize];
+        if session.state != State::Idle {
+            return;
+        }
+        let epochs = &mut self.epochs;
+        let fresh = || {
+            *epochs = epochs.next();
+            *epochs
+        };
+        session.propose(self.now, fresh, window);
+        self.touch(peer);
+        self.enqueue(peer);
+    }
+
+    /// The session with a peer, if it is up: its epoch, and the longest payload in bytes that the
+    /// peer can receive.
+    #[inline]
+    pub fn established(&self, peer: PeerId) -> Option<(Epoch, u16)> {
+        let session = self.session(peer);
+        let up = session.state == State::Established && session.failures == 0;
+        up.then_some((session.local, session.peer.max_payload))
     }
 
     /// Adds a message to the last frame for a peer, if that still waits to be transmitted: neither
@@ -261,6 +306,10 @@ impl<T, R> Protocol<T, R> {
 
     /// Ends a peer's session; its unacknowledged messages fail, in order.
     fn fail(&mut self, peer: PeerId, reason: Reason) {
+        if self.session(peer).state != State::Idle {
+            let epoch = self.session(peer).local;
+            self.ended.push_back(Ended { peer, epoch, reason });
+        }
         if self.session(peer).state == State::Established {
             self.credit -= self.session(peer).receive.as_ref().map_or(0, |r| r.window());
             self.established -= 1;
@@ -272,7 +321,11 @@ impl<T, R> Protocol<T, R> {
         session.end(|kept| discarded.push(kept));
         self.kept -= u32::try_from(discarded.len() - before).expect("at most 1,024");
         let Some(send) = &mut session.send else { return };
-        for buffer in send.drain() {
+        for (kind, buffer) in send.drain() {
+            if kind == Kind::Op {
+                self.spent.push(buffer);
+                continue;
+            }
             session.failures += 1;
             self.counters.messages_failed += 1;
             self.failures.push_back(Failure { peer, reason, buffer });
@@ -312,6 +365,26 @@ impl<T, R> Protocol<T, R> {
     #[inline(always)]
     pub fn poll_delivery(&mut self) -> Option<Delivery<R>> {
         pop(&mut self.deliveries)
+    }
+
+    /// The next frame with operations, in the order of its session; [`release`](Self::release) it as
+    /// a message.
+    #[inline]
+    pub fn poll_operations(&mut self) -> Option<Delivery<R>> {
+        pop(&mut self.operations)
+    }
+
+    /// The next session that has ended, or that did not come up. What it delivered is told before,
+    /// what its successor delivers may be too.
+    pub fn poll_ended(&mut self) -> Option<Ended> {
+        self.ended.pop_front()
+    }
+
+    /// Whether [`poll_operations`](Self::poll_operations) or [`poll_ended`](Self::poll_ended) would
+    /// return something.
+    #[inline]
+    pub fn has_operations(&self) -> bool {
+        !self.operations.is_empty() || !self.ended.is_empty()
     }
 
     /// The application is done with a delivered message: its buffer counts as credit again.
@@ -366,6 +439,13 @@ impl<T, R> Protocol<T, R> {
     #[inline]
     pub fn poll_discarded(&mut self) -> Option<R> {
         self.discarded.pop()
+    }
+
+    /// The next transmit buffer that is free because its session ended: one with operations, whose
+    /// failure [`poll_ended`](Self::poll_ended) tells.
+    #[inline]
+    pub fn poll_spent(&mut self) -> Option<T> {
+        self.spent.pop()
     }
 
     /// Makes every acknowledgement that waits for company due at once: the caller is about to sleep

@@ -13,6 +13,13 @@ use gigae_wire::{AckReport, Discard, SeqNo};
 /// credit given to many new peers at once stays small.
 const INITIAL_WINDOW: u32 = 64;
 
+/// What a frame in the order carries, and so where it goes once it is its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sort {
+    Messages,
+    Operations,
+}
+
 /// See the module's description.
 #[derive(Debug)]
 pub(crate) struct ReceiveWindow<R> {
@@ -27,7 +34,7 @@ pub(crate) struct ReceiveWindow<R> {
     /// Frames for which credit may be given beyond what is held.
     window: u32,
     /// Frames kept out of order, by number; empty until the first one comes.
-    kept: Box<[Option<R>]>,
+    kept: Box<[Option<(R, Sort)>]>,
     kept_count: u32,
     /// One past the highest number received.
     highest: SeqNo,
@@ -75,9 +82,9 @@ impl<R> ReceiveWindow<R> {
     pub(crate) fn take(
         &mut self,
         seq: SeqNo,
-        buffer: &mut Option<R>,
+        (buffer, sort): (&mut Option<R>, Sort),
         reorder_window: u16,
-        deliver: impl FnMut(R),
+        deliver: impl FnMut(R, Sort),
     ) -> Result<(), Discard> {
         let ahead = seq.ahead_of(self.next);
         if ahead < 0 {
@@ -90,21 +97,22 @@ impl<R> ReceiveWindow<R> {
         }
         self.latest = seq;
         if ahead > 0 {
-            return self.out_of_order(seq, ahead.cast_unsigned(), buffer, reorder_window);
+            let ahead = ahead.cast_unsigned();
+            return self.out_of_order(seq, ahead, (buffer, sort), reorder_window);
         }
-        self.in_order(buffer.take().expect("a data frame comes with its buffer"), deliver);
+        self.in_order(buffer.take().expect("a data frame comes with its buffer"), sort, deliver);
         Ok(())
     }
 
     #[inline]
-    fn in_order(&mut self, buffer: R, mut deliver: impl FnMut(R)) {
-        deliver(buffer);
+    fn in_order(&mut self, buffer: R, sort: Sort, mut deliver: impl FnMut(R, Sort)) {
+        deliver(buffer, sort);
         self.advance();
         while self.kept_count > 0 {
             let at = self.next.0 as usize & (self.kept.len() - 1);
-            let Some(buffer) = self.kept[at].take() else { break };
+            let Some((buffer, sort)) = self.kept[at].take() else { break };
             self.kept_count -= 1;
-            deliver(buffer);
+            deliver(buffer, sort);
             self.advance();
         }
         if self.highest.is_before(self.next) {
@@ -126,7 +134,7 @@ impl<R> ReceiveWindow<R> {
         &mut self,
         seq: SeqNo,
         ahead: u32,
-        buffer: &mut Option<R>,
+        (buffer, sort): (&mut Option<R>, Sort),
         reorder_window: u16,
     ) -> Result<(), Discard> {
         self.urgent = true;
@@ -146,7 +154,7 @@ impl<R> ReceiveWindow<R> {
         if self.kept[at].is_some() {
             return Err(Discard::Duplicate);
         }
-        self.kept[at] = buffer.take();
+        self.kept[at] = buffer.take().map(|buffer| (buffer, sort));
         self.kept_count += 1;
         if !seq.is_before(self.highest) {
             self.highest = seq + 1;
@@ -276,7 +284,7 @@ impl<R> ReceiveWindow<R> {
     /// Gives up the frames kept out of order: the session is over.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = R> + '_ {
         self.kept_count = 0;
-        self.kept.iter_mut().filter_map(Option::take)
+        self.kept.iter_mut().filter_map(Option::take).map(|(buffer, _)| buffer)
     }
 }
 
@@ -291,7 +299,8 @@ mod tests {
     fn take(w: &mut ReceiveWindow<u32>, offset: u32, reorder: u16) -> (Vec<u32>, Option<Discard>) {
         let mut out = Vec::new();
         let seq = SeqNo(u32::MAX - 2) + offset;
-        let refused = w.take(seq, &mut Some(offset), reorder, |r| out.push(r)).err();
+        let taken = w.take(seq, (&mut Some(offset), Sort::Messages), reorder, |r, _| out.push(r));
+        let refused = taken.err();
         (out, refused)
     }
 
@@ -346,10 +355,11 @@ mod tests {
         let config = Config { receive_window: 4, ..Config::default() };
         let mut w = ReceiveWindow::new(SeqNo(0), &config);
         for i in 0..4 {
-            assert!(w.take(SeqNo(i), &mut Some(i), 8, |_| ()).is_ok());
+            assert!(w.take(SeqNo(i), (&mut Some(i), Sort::Messages), 8, |_, _| ()).is_ok());
         }
         assert_eq!(w.fields(true), (SeqNo(4), 0), "STOP");
-        assert_eq!(w.take(SeqNo(4), &mut Some(4), 8, |_| ()), Err(Discard::Window));
+        let fifth = w.take(SeqNo(4), (&mut Some(4), Sort::Messages), 8, |_, _| ());
+        assert_eq!(fifth, Err(Discard::Window));
         w.fields(true);
         assert!(!w.is_due(true));
         w.release(4);

@@ -12,7 +12,7 @@
 
 use crate::rtt::Rtt;
 use crate::time::{Instant, Since};
-use gigae_wire::{AckReport, Discard, SeqNo};
+use gigae_wire::{AckReport, Discard, Kind, SeqNo};
 use std::collections::VecDeque;
 
 /// Transmissions by which a frame may be overtaken before it counts as lost, when the receiver
@@ -47,8 +47,8 @@ struct Slot<T> {
     state: State,
     /// Sent more than once: its acknowledgement says nothing about the round-trip time.
     repeated: bool,
-    /// Carries several messages.
-    batch: bool,
+    /// What it carries: Data, Batch or Op.
+    kind: Kind,
     len: u16,
     /// Number of its latest transmission.
     transmission: u32,
@@ -97,7 +97,7 @@ pub(crate) struct SendWindow<T> {
 pub(crate) struct Outgoing {
     pub(crate) seq: SeqNo,
     pub(crate) repeated: bool,
-    pub(crate) batch: bool,
+    pub(crate) kind: Kind,
 }
 
 impl<T> SendWindow<T> {
@@ -106,7 +106,7 @@ impl<T> SendWindow<T> {
             token: None,
             state: State::Queued,
             repeated: false,
-            batch: false,
+            kind: Kind::Data,
             len: 0,
             transmission: 0,
             sent_at: Instant(0),
@@ -194,9 +194,9 @@ impl<T> SendWindow<T> {
         self.slots.iter().filter(|s| s.token.is_some()).map(|s| s.len).max().unwrap_or(0)
     }
 
-    /// Admits a message, or hands it back when the window is full.
+    /// Admits a frame, or hands it back when the window is full.
     #[inline]
-    pub(crate) fn push(&mut self, token: T, len: u16) -> Result<(), T> {
+    pub(crate) fn push(&mut self, token: T, kind: Kind, len: u16) -> Result<(), T> {
         if self.is_full() {
             return Err(token);
         }
@@ -205,7 +205,7 @@ impl<T> SendWindow<T> {
         slot.token = Some(token);
         slot.state = State::Queued;
         slot.repeated = false;
-        slot.batch = false;
+        slot.kind = kind;
         slot.len = len;
         self.next += 1;
         Ok(())
@@ -220,9 +220,12 @@ impl<T> SendWindow<T> {
         }
         let last = SeqNo(self.next.0.wrapping_sub(1));
         let slot = self.slot(last);
+        if slot.kind == Kind::Op {
+            return false;
+        }
         let Some(len) = slot.token.as_mut().and_then(extend) else { return false };
         slot.len = len;
-        slot.batch = true;
+        slot.kind = Kind::Batch;
         true
     }
 
@@ -262,7 +265,7 @@ impl<T> SendWindow<T> {
         slot.repeated |= repeated;
         slot.transmission = transmission;
         slot.sent_at = now;
-        let batch = slot.batch;
+        let kind = slot.kind;
         if seq == self.base {
             self.waiting = Since::Next;
         }
@@ -271,7 +274,7 @@ impl<T> SendWindow<T> {
             Sample::Running(timed, _) if timed == seq => self.sample = Sample::None,
             _ => {}
         }
-        Outgoing { seq, repeated, batch }
+        Outgoing { seq, repeated, kind }
     }
 
     /// The clock was read.
@@ -440,8 +443,8 @@ impl<T> SendWindow<T> {
         }
     }
 
-    /// Empties the window: every message in order.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = T> + '_ {
+    /// Empties the window: every frame in order, with what it carries.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = (Kind, T)> + '_ {
         let (base, count) = (self.base, self.next.ahead_of(self.base).cast_unsigned());
         self.base = self.next;
         self.sent = self.next;
@@ -451,7 +454,10 @@ impl<T> SendWindow<T> {
         self.sample = Sample::None;
         let mask = self.slots.len() - 1;
         let slots = &mut self.slots;
-        (0..count).filter_map(move |i| slots[(base + i).0 as usize & mask].token.take())
+        (0..count).filter_map(move |i| {
+            let slot = &mut slots[(base + i).0 as usize & mask];
+            Some((slot.kind, slot.token.take()?))
+        })
     }
 
     #[inline]

@@ -70,6 +70,17 @@ pub struct Delivery<R> {
     pub buffer: R,
 }
 
+/// A session that is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// With whom it was.
+    pub peer: PeerId,
+    /// This end's epoch of it.
+    pub epoch: Epoch,
+    /// Why.
+    pub reason: Reason,
+}
+
 /// A message that was not acknowledged and will not be.
 #[derive(Debug)]
 pub struct Failure<T> {

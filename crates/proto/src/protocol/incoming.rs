@@ -2,6 +2,7 @@
 //! (`PROTOCOL.md` §4 to §6).
 
 use super::{MAX_RESETS, Protocol};
+use crate::receive::Sort;
 use crate::session::{Pending, State};
 use crate::{Delivery, PeerId, PeerKey, Reason};
 use gigae_wire::{AckReport, Discard, Epoch, Flags, Header, Hello, Kind, NodeAddr};
@@ -251,15 +252,20 @@ impl<T, R> Protocol<T, R> {
         let session = &mut self.sessions[peer.0 as usize];
         let epoch = session.local;
         let receive = session.receive.as_mut().expect("established");
-        let (deliveries, counters) = (&mut self.deliveries, &mut self.counters);
+        let Self { deliveries, operations, counters, .. } = self;
         // Half of the link's frames always remain for what is in order, however many peers there
         // are: kept frames could otherwise occupy all and lock out those that would release them.
         let crowded = self.kept >= self.config.receive_frames / 2;
         let reorder_window = if crowded { 0 } else { self.config.reorder_window };
         let kept_before = receive.kept();
-        let taken = receive.take(header.seq, buffer, reorder_window, |buffer| {
+        let sort = if header.kind == Kind::Op { Sort::Operations } else { Sort::Messages };
+        let taken = receive.take(header.seq, (buffer, sort), reorder_window, |buffer, sort| {
             counters.frames_delivered += 1;
-            deliveries.push_back(Delivery { peer, epoch, buffer });
+            let queue = match sort {
+                Sort::Messages => &mut *deliveries,
+                Sort::Operations => &mut *operations,
+            };
+            queue.push_back(Delivery { peer, epoch, buffer });
         });
         self.kept = self.kept + receive.kept() - kept_before;
         receive.schedule(self.config.ack_every);

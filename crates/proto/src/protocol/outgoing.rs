@@ -87,8 +87,7 @@ impl<T, R> Protocol<T, R> {
         }
         let send = session.send.as_mut().expect("established");
         let sent = send.transmit(self.now);
-        let kind = if sent.batch { Kind::Batch } else { Kind::Data };
-        let mut header = session.header(kind, self.config.port, sent.seq);
+        let mut header = session.header(sent.kind, self.config.port, sent.seq);
         if !self.config.payload_checksum {
             header.flags = Flags::HEADER_ONLY;
         }
