@@ -273,7 +273,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Waits until everything that was sent is acknowledged, at most for `timeout`. Messages that
+    /// Waits until everything that was sent is acknowledged, and every operation but receives
+    /// completed, at most for `timeout`. Messages that
     /// arrive meanwhile are kept for the next receive. What is acknowledged lies with the peer's
     /// endpoint; that its program has read it, only an answer of the program says.
     pub fn drain(&self, timeout: Duration) -> Result<(), DrainError> {
@@ -284,7 +285,7 @@ impl Endpoint {
             if self.engine().has_failures() {
                 return Err(DrainError::Failed);
             }
-            if !self.engine().proto.has_unacknowledged() {
+            if !self.engine().is_owed() {
                 pause.end(self);
                 return Ok(());
             }
@@ -316,7 +317,7 @@ impl Endpoint {
         let mut engine = self.engine();
         engine.poll()?;
         engine.acknowledge()?;
-        Ok(if engine.has_messages() || engine.has_failures() {
+        Ok(if engine.has_messages() || engine.has_failures() || engine.has_completions() {
             Some(Duration::ZERO)
         } else {
             engine.time_left()
@@ -413,7 +414,7 @@ impl fmt::Debug for Endpoint {
 
 /// One wait: polls in vain, and what they cost.
 #[derive(Default)]
-struct Pause {
+pub(crate) struct Pause {
     wanted: For,
     since: Option<Instant>,
     polls: u32,
@@ -432,7 +433,11 @@ impl Pause {
 
     /// Passes the time until the next poll. False when the end has come.
     #[inline]
-    fn pass(&mut self, endpoint: &Endpoint, end: Option<Instant>) -> Result<bool, LinkError> {
+    pub(crate) fn pass(
+        &mut self,
+        endpoint: &Endpoint,
+        end: Option<Instant>,
+    ) -> Result<bool, LinkError> {
         self.polls = self.polls.wrapping_add(1);
         let style = endpoint.waiter.borrow().style;
         let timeless = style == Wait::Spin && end.is_none();
@@ -467,7 +472,7 @@ impl Pause {
 
     /// The wait is over.
     #[inline]
-    fn end(&self, endpoint: &Endpoint) {
+    pub(crate) fn end(&self, endpoint: &Endpoint) {
         if self.since.is_some() {
             let ended = {
                 let engine = endpoint.engine();

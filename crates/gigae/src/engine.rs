@@ -6,13 +6,18 @@
 use crate::clock::Clock;
 use crate::inbox::{Copied, Done, Inbound, Inbox, Received};
 use crate::link::AnyLink;
+use crate::operations::Memory;
 use crate::outbound::{Outbound, PAYLOAD, post_control};
 use crate::{Options, RecvError, SendError};
 use gigae_link::{Arena, ChannelSet, Link, LinkError, RxFrame, RxPart, TxFrame};
 use gigae_proto::{
-    Body, DataFrame, Destination, Instant, PeerId, PeerKey, Protocol, Reason, Transmit,
+    Body, DataFrame, Delivery, Destination, Ended, Instant, PeerId, PeerKey, Protocol, Reason,
+    Transmit,
 };
-use gigae_wire::{AckReport, Discard, Envelope, HEADER_LEN, Header, Kind, NodeAddr, Route, batch};
+use gigae_transfer::Transfer;
+use gigae_wire::{
+    AckReport, Discard, Envelope, HEADER_LEN, Header, Kind, NodeAddr, Route, batch, op,
+};
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -79,6 +84,7 @@ pub(crate) enum NotQueued {
 pub(crate) struct Engine {
     pub(crate) link: AnyLink,
     pub(crate) proto: Protocol<Outbound, Inbound>,
+    pub(crate) transfer: Transfer<Memory>,
     pub(crate) inbox: Inbox,
     pub(crate) sources: Sources,
     clock: Clock,
@@ -114,7 +120,7 @@ pub(crate) struct Engine {
 impl Engine {
     pub(crate) fn new(
         link: AnyLink,
-        proto: Protocol<Outbound, Inbound>,
+        (proto, transfer): (Protocol<Outbound, Inbound>, Transfer<Memory>),
         clock: Clock,
         sources: Sources,
         options: &Options,
@@ -128,6 +134,7 @@ impl Engine {
             now: clock.now(),
             link,
             proto,
+            transfer,
             clock,
             clock_reads: 1,
             frames_received: 0,
@@ -255,6 +262,9 @@ impl Engine {
     /// acknowledged, while that is in the cache.
     #[inline]
     pub(crate) fn exchange(&mut self) -> Result<(), LinkError> {
+        if self.transfer.ready() > 0 {
+            self.fill()?;
+        }
         self.transmit()?;
         self.poll()?;
         self.reap();
@@ -286,12 +296,105 @@ impl Engine {
         if self.proto.acknowledged() >= reap_at {
             self.reap();
         }
+        if self.proto.has_operations() {
+            self.operate();
+        }
         if self.events >= self.clock_every {
             self.tell_time();
+        }
+        if self.transfer.ready() > 0 {
+            self.fill()?;
         }
         self.transmit()?;
         self.quiet = count == 0 && !self.backlog && !self.has_messages() && !self.has_failures();
         Ok(count)
+    }
+
+    /// The program's operations, to start or cancel some: the next poll looks at them.
+    #[inline]
+    pub(crate) fn operations(&mut self) -> &mut Transfer<Memory> {
+        self.quiet = false;
+        &mut self.transfer
+    }
+
+    /// Whether operations have ended or notices wait.
+    pub(crate) fn has_completions(&self) -> bool {
+        self.transfer.has_completions()
+    }
+
+    /// Whether anything that was sent or started is not acknowledged or answered.
+    pub(crate) fn is_owed(&self) -> bool {
+        self.proto.has_unacknowledged() || self.transfer.is_owed()
+    }
+
+    /// Carries out the operations that have arrived. One copy of their data; the frames go back at
+    /// once.
+    #[inline(never)]
+    fn operate(&mut self) {
+        // What was acknowledged belongs to sessions that may be among those that have ended.
+        self.reap();
+        let Self { proto, transfer, inbox, link, arena, .. } = self;
+        while let Some(Delivery { peer, epoch, buffer }) = proto.poll_operations() {
+            let (frame, payload) = inbox.read(buffer);
+            transfer.handle(peer, epoch, &arena.bytes(&frame)[payload]);
+            link.recycle(frame);
+            proto.release(peer, epoch);
+        }
+        while let Some(Ended { peer, epoch, reason }) = proto.poll_ended() {
+            transfer.ended(peer, epoch, reason);
+        }
+        if self.proto.credit() as usize + READY_BESIDES > self.ready {
+            self.provide();
+        }
+    }
+
+    /// Fills frames with operations, as many as windows and frames allow, the peers taking turns.
+    #[inline(never)]
+    fn fill(&mut self) -> Result<(), LinkError> {
+        let mut waiting = 0;
+        while waiting < self.transfer.ready() {
+            let Some(peer) = self.transfer.poll_ready() else { break };
+            match self.fill_frame(peer) {
+                Some(true) => {
+                    waiting = 0;
+                    self.unposted += 1;
+                    if self.unposted >= DOORBELL_EVERY {
+                        self.transmit()?;
+                    }
+                }
+                Some(false) => {}
+                None => {
+                    self.transfer.postpone(peer);
+                    waiting += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills one frame with operations for a peer. False if there are none; `None` if it has to wait.
+    fn fill_frame(&mut self, peer: PeerId) -> Option<bool> {
+        let Some((epoch, longest)) = self.proto.established(peer) else {
+            self.proto.propose(peer);
+            return None;
+        };
+        if self.proto.is_full(peer) {
+            return None;
+        }
+        let mut frame = self.take()?;
+        let longest = usize::from(longest.min(self.proto.config().max_payload));
+        let bytes = &mut self.arena.bytes_mut(&mut frame)[PAYLOAD..][..longest];
+        let len = self.transfer.fill(peer, epoch, bytes);
+        if len == 0 {
+            self.give_back_unsent(frame);
+            return Some(false);
+        }
+        let len = u16::try_from(len).expect("no longer than a frame");
+        let frame = Outbound::operations(frame, len, peer);
+        if self.proto.send_operations(peer, len, frame).is_err() {
+            unreachable!("the session is up and its window has room");
+        }
+        Some(true)
     }
 
     /// Reads the clock, and lets the protocol do what is due.
@@ -447,7 +550,13 @@ impl Engine {
     /// Frees what the protocol is done with.
     pub(crate) fn reap(&mut self) {
         while let Some(message) = self.proto.poll_acknowledged() {
+            if let Some(peer) = message.carries_operations() {
+                self.transfer.acknowledged(peer);
+            }
             self.release(message);
+        }
+        while let Some(spent) = self.proto.poll_spent() {
+            self.release(spent);
         }
         while let Some(inbound) = self.proto.poll_discarded() {
             self.link.recycle(self.inbox.leave(inbound));
@@ -604,8 +713,10 @@ struct Parsed {
 fn parse(envelope: Envelope, frame: &[u8]) -> Result<Parsed, Discard> {
     let (from, inner) = envelope.open(frame)?;
     let (header, payload) = Header::parse(inner)?;
-    if header.kind == Kind::Batch {
-        batch::check(payload)?;
+    match header.kind {
+        Kind::Batch => batch::check(payload)?,
+        Kind::Op => op::check(payload)?,
+        _ => {}
     }
     // IPv6 and the like may be followed by padding, so the start is counted from the front.
     let start = inner.as_ptr().addr() - frame.as_ptr().addr() + HEADER_LEN;

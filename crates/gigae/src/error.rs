@@ -188,3 +188,19 @@ impl From<LinkError> for DrainError {
         Self::Link(e)
     }
 }
+
+/// An operation was not started: it is longer than 1 GiB, or 1,048,576 are going on. Its memory comes
+/// back.
+#[derive(Debug)]
+pub struct OperationError(pub Option<crate::Memory>);
+
+impl fmt::Display for OperationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "one operation takes at most 1 GiB, and an endpoint 1,048,576 operations and as many \
+             registered memories; divide it, or wait for others to complete",
+        )
+    }
+}
+
+impl std::error::Error for OperationError {}

@@ -142,6 +142,14 @@ impl Inbox {
         self.take(inbound.0).frame.into_frame()
     }
 
+    /// A frame whose payload is read and not handed out, and where that lies.
+    #[inline]
+    pub(crate) fn read(&mut self, inbound: Inbound) -> (RxFrame, Range<usize>) {
+        let shared = self.take(inbound.0);
+        let payload = shared.payload();
+        (shared.frame.into_frame(), payload)
+    }
+
     #[inline]
     fn take(&mut self, slot: u32) -> Shared {
         self.frames[slot as usize].take().expect("the frame is there")

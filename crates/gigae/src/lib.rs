@@ -46,6 +46,7 @@ mod error;
 mod inbox;
 mod link;
 mod message;
+mod operations;
 mod options;
 mod outbound;
 mod resolve;
@@ -53,11 +54,14 @@ mod wait;
 
 pub use address::{Address, ParseAddressError};
 pub use endpoint::{Counters, Endpoint, Peer};
-pub use error::{DrainError, PeerError, RecvError, SendError, TrySendError};
+pub use error::{DrainError, OperationError, PeerError, RecvError, SendError, TrySendError};
 pub use gigae_link::{Info, LinkError, Mode, OpenError};
 pub use gigae_proto::Reason;
 pub use gigae_wire::{Envelope, MacAddr, payload_of_mtu};
 pub use gigae_xdp::BusyPoll;
 pub use message::{Failed, Message, SendBuffer};
+pub use operations::{
+    Bytes, Completion, Memory, Notice, OpError, OpId, RegionKey, Rights, Started, Wanted,
+};
 pub use options::{Backend, Options};
 pub use wait::Wait;

@@ -10,6 +10,7 @@ use gigae_link::{ChannelSet, Filter, Link, Mode, OpenError};
 use gigae_packet::{PacketConfig, PacketLink};
 use gigae_proto::{Config, Protocol};
 use gigae_sim::{Network, SimLink};
+use gigae_transfer::{Config as TransferConfig, Transfer};
 use gigae_wire::{Envelope, HEADER_LEN};
 use gigae_xdp::{BusyPoll, XdpConfig, XdpLink};
 use std::collections::HashMap;
@@ -170,12 +171,12 @@ impl Options {
             ),
             Envelope::Ethernet { .. } => None,
         };
-        let mut seed = [0; 4];
+        let mut seed = [0; 8];
         getrandom::fill(&mut seed).map_err(|e| OpenError::Io {
             what: "asking the kernel for a random number",
             source: std::io::Error::other(e.to_string()),
         })?;
-        let seed = u32::from_ne_bytes(seed);
+        let seed = u64::from_ne_bytes(seed);
         let engine = self.engine(link, Clock::Monotonic, seed)?;
         Ok(Endpoint::new(engine, &self, reservation)?.instead_of(refused))
     }
@@ -185,7 +186,7 @@ impl Options {
     pub fn open_simulated(self, network: &Network, seed: u32) -> Result<Endpoint, OpenError> {
         let link = SimLink::open(network, self.filter(), SIMULATED_FRAMES, SIMULATED_FRAMES)?;
         let clock = Clock::Virtual(network.clock());
-        let engine = self.engine(AnyLink::Simulated(Box::new(link)), clock, seed)?;
+        let engine = self.engine(AnyLink::Simulated(Box::new(link)), clock, seed.into())?;
         Endpoint::new(engine, &self, None)
     }
 
@@ -227,7 +228,7 @@ impl Options {
         Ok(AnyLink::Packet(Box::new(PacketLink::open(config)?)))
     }
 
-    fn engine(&self, link: AnyLink, clock: Clock, seed: u32) -> Result<Engine, OpenError> {
+    fn engine(&self, link: AnyLink, clock: Clock, seed: u64) -> Result<Engine, OpenError> {
         let info = link.info();
         let headers = self.envelope.max_len() + HEADER_LEN;
         let longest = info.max_frame.min(info.frame_size - PAYLOAD + headers);
@@ -245,6 +246,10 @@ impl Options {
             ..self.protocol.clone()
         };
         let sources = Sources { envelope: self.envelope, mac: info.mac, ip: HashMap::new() };
-        Ok(Engine::new(link, Protocol::new(config, seed), clock, sources, self))
+        // The half of the number that the epochs show is none of the keys' secret.
+        let protocol = Protocol::new(config, (seed >> 32) as u32);
+        let transfer = Transfer::new(TransferConfig::default(), seed);
+        let layers = (protocol, transfer);
+        Ok(Engine::new(link, layers, clock, sources, self))
     }
 }

@@ -1,6 +1,7 @@
 //! Messages on their way out: in the transmit frame that carries them, alone or several together.
 
 use gigae_link::{Arena, Link, Posted, TxFrame};
+use gigae_proto::PeerId;
 use gigae_wire::{HEADER_LEN, Header, MAX_ENVELOPE, Route, batch};
 use std::ops::Range;
 
@@ -18,13 +19,15 @@ const SHORTEST_FRAME: usize = 60;
 /// Bytes of padding at most: 14 behind an empty payload, rounded up.
 const MOST_PADDING: usize = 16;
 
-/// A transmit frame in the protocol's window, with one message or several.
+/// A transmit frame in the protocol's window, with one message or several, or with operations.
 #[derive(Debug)]
 pub(crate) struct Outbound {
     held: Option<Held>,
     /// Bytes of payload: the message, or the messages with their lengths.
     len: u16,
     batch: bool,
+    /// To whom, if it carries operations.
+    operations: Option<PeerId>,
 }
 
 #[derive(Debug)]
@@ -37,7 +40,19 @@ impl Outbound {
     /// A frame with one message of `len` bytes, which was written at [`PAYLOAD`].
     #[inline]
     pub(crate) fn new(frame: TxFrame, len: u16) -> Self {
-        Self { held: Some(Held::Taken(frame)), len, batch: false }
+        Self { held: Some(Held::Taken(frame)), len, batch: false, operations: None }
+    }
+
+    /// A frame with `len` bytes of operations for a peer, which were written at [`PAYLOAD`].
+    #[inline]
+    pub(crate) fn operations(frame: TxFrame, len: u16, to: PeerId) -> Self {
+        Self { operations: Some(to), ..Self::new(frame, len) }
+    }
+
+    /// To whom it carries operations, if it does.
+    #[inline]
+    pub(crate) fn carries_operations(&self) -> Option<PeerId> {
+        self.operations
     }
 
     /// Adds a message to those of a frame that was never posted. Returns the new length of the

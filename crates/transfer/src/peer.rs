@@ -107,6 +107,15 @@ impl Peer {
         }
     }
 
+    /// Whether there is something to send or something waits for the peer.
+    pub(crate) fn is_owed(&self) -> bool {
+        let nothing = self.starting.is_empty()
+            && self.answers.is_empty()
+            && self.serving.is_empty()
+            && self.going.is_empty();
+        !nothing || self.offered > 0 || self.asked > 0
+    }
+
     /// Whether a message may be sent unasked.
     pub(crate) fn allows(&self, len: usize) -> bool {
         let left = self.until.wrapping_sub(self.sent);

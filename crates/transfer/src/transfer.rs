@@ -110,6 +110,12 @@ impl<M: Memory> Transfer<M> {
         self.operations.len()
     }
 
+    /// Whether anything is owed on either side: something is to be sent or waits for an answer. Receives
+    /// are not, nor what nobody has received.
+    pub fn is_owed(&self) -> bool {
+        self.peers.iter().flatten().any(|peer| peer.is_owed())
+    }
+
     /// Messages that arrived or were offered and that no receive has wanted yet.
     pub fn unexpected(&self) -> usize {
         self.matching.unexpected()
@@ -281,9 +287,10 @@ impl<M: Memory> Transfer<M> {
         self.completions.pop_front()
     }
 
-    /// Whether [`poll_completion`](Self::poll_completion) would return one.
+    /// Whether [`poll_completion`](Self::poll_completion) or [`poll_notice`](Self::poll_notice) would
+    /// return one.
     pub fn has_completions(&self) -> bool {
-        !self.completions.is_empty()
+        !self.completions.is_empty() || !self.notices.is_empty()
     }
 
     /// The next notice of a write.

@@ -1,0 +1,353 @@
+//! Tagged messages of any size and remote memory: what is started here and completed later.
+//!
+//! Nothing of this waits for the peer by itself; [`Endpoint::completion`] does, and every call that
+//! makes progress carries operations on. The frames are those that messages use too, in one order
+//! with them: messages that nobody receives hold operations of the same peer back (STOP), so that
+//! a program which uses both gives them channels of their own.
+
+use crate::endpoint::{Endpoint, Pause, Peer};
+use crate::error::{OperationError, RecvError};
+use gigae_transfer::{Completion as Ended, Selector, TooLong};
+use gigae_wire::op::Change;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+pub use gigae_transfer::{Memory as Bytes, OpError, OpId, RegionKey, Rights};
+
+/// Memory that an operation copies from or to, handed over to the endpoint until the operation is
+/// completed.
+pub enum Memory {
+    /// The program's own bytes.
+    Vec(Vec<u8>),
+    /// Anything else that can be copied from and to, such as memory of a C program.
+    Other(Box<dyn Bytes + Send>),
+}
+
+impl Memory {
+    /// The bytes, if they were given as such.
+    pub fn into_vec(self) -> Option<Vec<u8>> {
+        match self {
+            Self::Vec(bytes) => Some(bytes),
+            Self::Other(_) => None,
+        }
+    }
+}
+
+impl From<Vec<u8>> for Memory {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Vec(bytes)
+    }
+}
+
+impl Bytes for Memory {
+    fn len(&self) -> usize {
+        match self {
+            Self::Vec(bytes) => bytes.len(),
+            Self::Other(other) => other.len(),
+        }
+    }
+
+    fn read(&self, at: usize, out: &mut [u8]) {
+        match self {
+            Self::Vec(bytes) => bytes.read(at, out),
+            Self::Other(other) => other.read(at, out),
+        }
+    }
+
+    fn write(&mut self, at: usize, bytes: &[u8]) {
+        match self {
+            Self::Vec(own) => own.write(at, bytes),
+            Self::Other(other) => other.write(at, bytes),
+        }
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Memory({} bytes)", Bytes::len(self))
+    }
+}
+
+/// Which tagged messages a receive wants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// From whom; `None`: from anybody.
+    pub from: Option<Peer>,
+    /// The tag.
+    pub tag: u64,
+    /// Bits of the tag that do not matter.
+    pub ignore: u64,
+}
+
+impl Wanted {
+    /// Any message at all.
+    pub const ANY: Self = Self { from: None, tag: 0, ignore: u64::MAX };
+
+    /// Messages with this tag, from anybody.
+    pub const fn tag(tag: u64) -> Self {
+        Self { from: None, tag, ignore: 0 }
+    }
+
+    /// Only those of one peer.
+    #[must_use]
+    pub const fn from(self, peer: Peer) -> Self {
+        Self { from: Some(peer), ..self }
+    }
+
+    fn selector(self) -> Selector {
+        Selector { source: self.from.map(|peer| peer.0), tag: self.tag, ignore: self.ignore }
+    }
+}
+
+/// The end of an operation.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Completion {
+    /// Which.
+    pub id: OpId,
+    /// With whom; `None` for a receive that was cancelled.
+    pub peer: Option<Peer>,
+    /// Tagged messages: the tag.
+    pub tag: u64,
+    /// Bytes that were transferred.
+    pub len: usize,
+    /// Receives: bytes of the message as it was sent.
+    pub total: usize,
+    /// Atomic changes: what was there before.
+    pub value: u64,
+    /// The memory that the operation was given.
+    pub memory: Option<Memory>,
+    /// How it ended.
+    pub result: Result<(), OpError>,
+}
+
+impl From<Ended<Memory>> for Completion {
+    fn from(ended: Ended<Memory>) -> Self {
+        let Ended { id, peer, tag, len, total, value, memory, result } = ended;
+        Self { id, peer: peer.map(Peer), tag, len, total, value, memory, result }
+    }
+}
+
+/// Somebody has written into a registered memory and wants it known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Notice {
+    /// Who.
+    pub peer: Peer,
+    /// Into which memory.
+    pub key: RegionKey,
+    /// First byte that was written.
+    pub offset: u64,
+    /// How many bytes.
+    pub len: u32,
+    /// The writer's word.
+    pub value: u64,
+}
+
+/// What an operation begins with: its number, or the memory back.
+pub type Started = Result<OpId, OperationError>;
+
+/// # Tagged messages and remote memory
+///
+/// An operation is started by one call and ends with a [`Completion`], which brings its memory back. It goes out with the next
+/// [`flush`](Endpoint::flush) or any call that makes progress.
+///
+/// Each byte is copied once at each end, between the operation's memory and frames (besides what the
+/// kernel copies).
+impl Endpoint {
+    /// Starts sending a tagged message of up to 1 GiB. It is completed when all of it has arrived at
+    /// the peer's endpoint; above 32 KiB, or when the peer keeps too many that nobody has received,
+    /// when a receive has taken it.
+    pub fn start_send(&self, to: Peer, tag: u64, memory: impl Into<Memory>) -> Started {
+        Ok(self.engine().operations().send(to.0, tag, memory.into())?)
+    }
+
+    /// Starts receiving the first tagged message that is wanted. One that is longer than the memory
+    /// fills it and completes with [`OpError::Truncated`].
+    pub fn start_recv(&self, wanted: Wanted, memory: impl Into<Memory>) -> Started {
+        Ok(self.engine().operations().receive(wanted.selector(), memory.into())?)
+    }
+
+    /// The first message that a receive would get at once: its sender, its tag and its bytes.
+    pub fn peek(&self, wanted: Wanted) -> Option<(Peer, u64, usize)> {
+        let (peer, tag, len) = self.engine().transfer.peek(&wanted.selector())?;
+        Some((Peer(peer), tag, len))
+    }
+
+    /// Cancels a receive that no message was matched with, or a message of which nothing was sent.
+    /// False if it is too late or over. A completion comes in any case, if none has.
+    pub fn cancel(&self, id: OpId) -> bool {
+        self.engine().operations().cancel(id)
+    }
+
+    /// Starts writing into a memory that the peer has registered, beginning at `offset` there. It is
+    /// completed when the bytes are there; if `notice` is given, the peer then gets a [`Notice`]
+    /// with it.
+    pub fn start_write(
+        &self,
+        to: Peer,
+        key: RegionKey,
+        offset: u64,
+        memory: impl Into<Memory>,
+        notice: Option<u64>,
+    ) -> Started {
+        Ok(self.engine().operations().write(to.0, key, offset, memory.into(), notice)?)
+    }
+
+    /// Starts filling the memory from one that the peer has registered, beginning at `offset` there.
+    pub fn start_read(
+        &self,
+        from: Peer,
+        key: RegionKey,
+        offset: u64,
+        memory: impl Into<Memory>,
+    ) -> Started {
+        Ok(self.engine().operations().read(from.0, key, offset, memory.into())?)
+    }
+
+    /// Starts adding to eight bytes at `offset`, a multiple of eight, of a memory that the peer has registered:
+    /// a little-endian number. The completion has what was there before.
+    pub fn start_fetch_add(&self, at: Peer, key: RegionKey, offset: u64, operand: u64) -> Started {
+        let change = Change::Add(operand);
+        self.engine().operations().atomic(at.0, key, offset, change).ok_or(OperationError(None))
+    }
+
+    /// Starts replacing such a number by `new`, if it is `expected`. The completion has what was
+    /// there before.
+    pub fn start_compare_swap(
+        &self,
+        at: Peer,
+        key: RegionKey,
+        offset: u64,
+        expected: u64,
+        new: u64,
+    ) -> Started {
+        let change = Change::Swap { expected, new };
+        self.engine().operations().atomic(at.0, key, offset, change).ok_or(OperationError(None))
+    }
+
+    /// Lets peers use a memory who are told its key. They do so while this program uses the
+    /// endpoint, in calls that make progress.
+    pub fn register(
+        &self,
+        memory: impl Into<Memory>,
+        rights: Rights,
+    ) -> Result<RegionKey, OperationError> {
+        Ok(self.engine().operations().register(memory.into(), rights)?)
+    }
+
+    /// Takes a registered memory back at once: what peers do with it from now on is refused. `None` if
+    /// the key is none of a registered memory.
+    pub fn deregister(&self, key: RegionKey) -> Option<Memory> {
+        self.engine().transfer.deregister(key)
+    }
+
+    /// Copies bytes out of a registered memory; false if the key is none or the bytes are not all in
+    /// it.
+    pub fn read_region(&self, key: RegionKey, offset: usize, out: &mut [u8]) -> bool {
+        let engine = self.engine();
+        match engine.transfer.region(key) {
+            Some(memory) if within(memory, offset, out.len()) => {
+                memory.read(offset, out);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Copies bytes into a registered memory; false if the key is none or they do not all fit.
+    pub fn write_region(&self, key: RegionKey, offset: usize, bytes: &[u8]) -> bool {
+        let mut engine = self.engine();
+        match engine.transfer.region_mut(key) {
+            Some(memory) if within(memory, offset, bytes.len()) => {
+                memory.write(offset, bytes);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// How many writes and atomic changes of peers in a registered memory were completed.
+    pub fn region_writes(&self, key: RegionKey) -> Option<u64> {
+        self.engine().transfer.writes(key)
+    }
+
+    /// Operations that are not completed.
+    pub fn outstanding(&self) -> usize {
+        self.engine().transfer.outstanding()
+    }
+
+    /// The next operation that has ended, or `None` if none has. Makes progress.
+    pub fn try_completion(&self) -> Result<Option<Completion>, RecvError> {
+        let mut engine = self.engine();
+        let mut ended = engine.transfer.poll_completion();
+        if ended.is_none() && !engine.is_idle() {
+            engine.exchange()?;
+            ended = engine.transfer.poll_completion();
+        }
+        Ok(ended.map(Completion::from))
+    }
+
+    /// The next operation that has ended; waits for it as the endpoint's waiting style says. `None` if
+    /// there is none to wait for.
+    pub fn completion(&self) -> Result<Option<Completion>, RecvError> {
+        self.completion_until(None)
+    }
+
+    /// The next operation that has ended, or `None` after `timeout` or if there is none to wait for.
+    pub fn completion_timeout(&self, timeout: Duration) -> Result<Option<Completion>, RecvError> {
+        self.completion_until(Some(Instant::now() + timeout))
+    }
+
+    fn completion_until(&self, end: Option<Instant>) -> Result<Option<Completion>, RecvError> {
+        let mut pause = Pause::default();
+        loop {
+            if let Some(completion) = self.try_completion()? {
+                pause.end(self);
+                return Ok(Some(completion));
+            }
+            if self.outstanding() == 0 || !pause.pass(self, end)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The next notice of a write into a registered memory, or `None` if there is none. Makes progress.
+    pub fn try_notice(&self) -> Result<Option<Notice>, RecvError> {
+        let mut engine = self.engine();
+        let mut notice = engine.transfer.poll_notice();
+        if notice.is_none() && !engine.is_idle() {
+            engine.exchange()?;
+            notice = engine.transfer.poll_notice();
+        }
+        Ok(notice.map(|notice| {
+            let gigae_transfer::Notice { peer, key, offset, len, value } = notice;
+            Notice { peer: Peer(peer), key, offset, len, value }
+        }))
+    }
+
+    /// The next notice, or `None` after `timeout`.
+    pub fn notice_timeout(&self, timeout: Duration) -> Result<Option<Notice>, RecvError> {
+        let end = Instant::now() + timeout;
+        let mut pause = Pause::default();
+        loop {
+            if let Some(notice) = self.try_notice()? {
+                pause.end(self);
+                return Ok(Some(notice));
+            }
+            if !pause.pass(self, Some(end))? {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+fn within(memory: &Memory, offset: usize, len: usize) -> bool {
+    offset.checked_add(len).is_some_and(|end| end <= Bytes::len(memory))
+}
+
+impl From<TooLong<Memory>> for OperationError {
+    fn from(TooLong(memory): TooLong<Memory>) -> Self {
+        Self(Some(memory))
+    }
+}

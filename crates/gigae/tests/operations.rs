@@ -1,0 +1,201 @@
+//! Tagged messages and remote memory on a simulated network, with seeded faults, in virtual time.
+#![allow(missing_docs)]
+
+use gigae::{Address, Completion, Endpoint, OpError, Options, Peer, Reason, Rights, Wanted};
+use gigae_sim::{Faults, Network};
+use std::time::Duration;
+
+fn quiet() -> Faults {
+    Faults { delay: Duration::from_micros(5), ..Faults::default() }
+}
+
+fn wild() -> Faults {
+    Faults {
+        loss: 0.03,
+        duplication: 0.02,
+        corruption: 0.02,
+        disorder: 0.05,
+        disorder_by: Duration::from_micros(40),
+        delay: Duration::from_micros(5),
+        ..Faults::default()
+    }
+}
+
+/// Ends on one network, and how each knows the others.
+fn ends(net: &Network, count: u32) -> (Vec<Endpoint>, Vec<Vec<Peer>>) {
+    let options = Options::new("sim");
+    let ends: Vec<_> =
+        (1..=count).map(|n| options.clone().open_simulated(net, n).unwrap()).collect();
+    let peers = ends
+        .iter()
+        .map(|end| ends.iter().map(|o| end.peer(Address::from(o.link().mac)).unwrap()).collect())
+        .collect();
+    (ends, peers)
+}
+
+/// Lets time pass in steps while all ends make progress, until `done` or for a second; the
+/// completions by end.
+fn run(
+    net: &Network,
+    ends: &[Endpoint],
+    mut done: impl FnMut(&[Vec<Completion>]) -> bool,
+) -> Vec<Vec<Completion>> {
+    let mut all: Vec<Vec<Completion>> = ends.iter().map(|_| Vec::new()).collect();
+    for _ in 0..100_000 {
+        for (end, all) in ends.iter().zip(&mut all) {
+            end.flush().unwrap();
+            while let Some(completion) = end.try_completion().unwrap() {
+                all.push(completion);
+            }
+        }
+        if done(&all) {
+            return all;
+        }
+        net.advance_to(net.now() + 10_000);
+    }
+    panic!("not done after a second: {:?}", all.iter().map(Vec::len).collect::<Vec<_>>());
+}
+
+fn body(len: usize, seed: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 31 + seed * 7 + (i >> 8)) as u8).collect()
+}
+
+#[test]
+fn messages_of_all_sizes_arrive_whole_and_in_order_through_faults() {
+    for (seed, go_back_n) in [(1, false), (2, false), (3, true)] {
+        let net = Network::new(seed, wild());
+        let mut options = Options::new("sim");
+        if go_back_n {
+            options = options.go_back_n();
+        }
+        let ends: Vec<_> =
+            (1..=2).map(|n| options.clone().open_simulated(&net, n).unwrap()).collect();
+        let to = ends[0].peer(Address::from(ends[1].link().mac)).unwrap();
+        let sizes = [0, 9, 1468, 1500, 20_000, 40_000, 300_000];
+        let size = |n: u64| sizes[n as usize % sizes.len()];
+        let post = |n: u64| ends[1].start_recv(Wanted::tag(n), vec![0; 300_000]).unwrap();
+        for n in 0..42 {
+            ends[0].start_send(to, n, body(size(n), n as usize)).unwrap();
+            // Every other receive is posted late.
+            if n % 2 == 0 {
+                post(n);
+            }
+        }
+        let mut all = run(&net, &ends, |all| all[1].len() == 21);
+        (0..21).for_each(|n| drop(post(2 * n + 1)));
+        all.extend(run(&net, &ends, |all| all[1].len() == 21));
+        for Completion { tag, len, result, memory, .. } in all.into_iter().flatten() {
+            let expected = body(size(tag), tag as usize);
+            assert_eq!((result, len), (Ok(()), expected.len()));
+            let memory = memory.unwrap().into_vec().unwrap();
+            assert!(memory[..len] == expected, "{tag}");
+        }
+        ends[0].drain(Duration::from_secs(1)).unwrap();
+        assert_eq!(ends[0].outstanding() + ends[1].outstanding(), 0);
+        assert!(ends[0].counters().protocol.retransmissions > 0);
+    }
+}
+
+#[test]
+fn bytes_are_right_whatever_the_network_does() {
+    for seed in 1..5 {
+        let net = Network::new(seed, wild());
+        let (ends, peers) = ends(&net, 3);
+        let key = ends[2].register(vec![0; 500_000], Rights::ALL).unwrap();
+        for n in 0..2 {
+            let half = 250_000 * n as u64;
+            ends[n].start_write(peers[n][2], key, half, body(250_000, n), Some(half)).unwrap();
+            for _ in 0..20 {
+                ends[n].start_fetch_add(peers[n][2], key, 0, 0).unwrap();
+            }
+            ends[n].start_read(peers[n][2], key, half, vec![0; 250_000]).unwrap();
+        }
+        let all = run(&net, &ends, |all| all[0].len() == 22 && all[1].len() == 22);
+        for n in 0..2 {
+            assert!(all[n].iter().all(|c| c.result.is_ok()));
+            let mut there = vec![0; 250_000];
+            assert!(ends[2].read_region(key, 250_000 * n, &mut there));
+            assert_eq!(there, body(250_000, n));
+            let notice = ends[2].try_notice().unwrap().unwrap();
+            assert_eq!((notice.len, notice.value), (250_000, notice.offset));
+        }
+        assert_eq!(ends[2].region_writes(key), Some(42));
+    }
+}
+
+#[test]
+fn a_read_brings_what_a_write_before_it_put_there() {
+    let net = Network::new(9, wild());
+    let (ends, peers) = ends(&net, 2);
+    let key = ends[1].register(vec![0; 100_000], Rights::ALL).unwrap();
+    ends[0].start_write(peers[0][1], key, 0, body(100_000, 3), None).unwrap();
+    ends[0].start_read(peers[0][1], key, 0, vec![0; 100_000]).unwrap();
+    let mut all = run(&net, &ends, |all| all[0].len() == 2);
+    let read = all[0].pop().unwrap();
+    assert_eq!(read.memory.unwrap().into_vec().unwrap(), body(100_000, 3));
+}
+
+#[test]
+fn messages_and_operations_go_side_by_side() {
+    let net = Network::new(4, wild());
+    let (ends, peers) = ends(&net, 2);
+    for n in 0..200_u32 {
+        ends[0].queue(peers[0][1], &n.to_be_bytes()).unwrap();
+        ends[0].start_send(peers[0][1], n.into(), body(50, n as usize)).unwrap();
+        ends[1].start_recv(Wanted::tag(n.into()).from(peers[1][0]), vec![0; 50]).unwrap();
+    }
+    let mut next = 0_u32;
+    let all = run(&net, &ends, |all| {
+        while let Some(message) = ends[1].try_recv().unwrap() {
+            assert_eq!(message[..], next.to_be_bytes());
+            next += 1;
+        }
+        all[0].len() == 200 && all[1].len() == 200 && next == 200
+    });
+    for completion in all.into_iter().nth(1).unwrap() {
+        let tag = completion.tag as usize;
+        assert_eq!(completion.memory.unwrap().into_vec().unwrap(), body(50, tag));
+    }
+}
+
+#[test]
+fn a_lost_peer_ends_every_operation_and_a_new_session_begins_clean() {
+    let net = Network::new(1, quiet());
+    let options = Options::new("sim").peer_timeout(Duration::from_millis(50));
+    let ends: Vec<_> = (1..=2).map(|n| options.clone().open_simulated(&net, n).unwrap()).collect();
+    let to = ends[0].peer(Address::from(ends[1].link().mac)).unwrap();
+    ends[1].start_recv(Wanted::ANY, vec![0; 1_000_000]).unwrap();
+    ends[0].start_send(to, 1, body(1_000_000, 0)).unwrap();
+    run(&net, &ends, |_| ends[1].counters().protocol.frames_delivered > 50);
+    net.set_faults(Faults { loss: 1.0, ..quiet() });
+    ends[0].start_fetch_add(to, gigae::RegionKey(7), 0, 1).unwrap();
+    let all = run(&net, &ends, |all| all[0].len() == 2);
+    assert!(all[0].iter().all(|c| c.result == Err(OpError::Lost(Reason::Timeout))));
+    net.set_faults(quiet());
+    ends[0].start_send(to, 2, body(100, 2)).unwrap();
+    ends[1].start_recv(Wanted::tag(2), vec![0; 100]).unwrap();
+    let all = run(&net, &ends, |all| all[0].len() == 1 && all[1].len() == 2);
+    assert_eq!(all[1][0].result, Err(OpError::Lost(Reason::Reset)));
+    assert_eq!((all[1][1].len, all[1][1].result), (100, Ok(())));
+}
+
+#[test]
+fn closing_waits_for_what_was_started() {
+    let net = Network::new(3, wild());
+    let (mut ends, peers) = ends(&net, 2);
+    ends[1].start_recv(Wanted::ANY, vec![0; 20_000]).unwrap();
+    ends[0].start_send(peers[0][1], 1, body(20_000, 1)).unwrap();
+    run(&net, &ends, |_| ends[0].counters().protocol.sessions == 1);
+    let first = ends.remove(0);
+    let other = std::thread::scope(|_| {
+        // One thread, one time: the closing end sleeps, and time passes.
+        for _ in 0..200 {
+            first.flush().unwrap();
+            net.advance_to(net.now() + 10_000);
+            ends[0].flush().unwrap();
+        }
+        drop(first);
+        ends[0].completion_timeout(Duration::from_millis(100)).unwrap().unwrap()
+    });
+    assert_eq!((other.len, other.result), (20_000, Ok(())));
+}
