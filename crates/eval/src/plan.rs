@@ -34,7 +34,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
 pub const LONGEST_REPETITION: f64 = 60.0;
 
 /// Largest message in bytes; larger ones say nothing new about a network.
-pub const LARGEST_MESSAGE: usize = 1 << 20;
+pub const LARGEST_MESSAGE: usize = 4 << 20;
 
 /// Beyond this a link is not one: control connections would break, too.
 const MOST_LOSS: f64 = 0.2;

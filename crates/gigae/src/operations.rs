@@ -255,6 +255,18 @@ impl Endpoint {
         }
     }
 
+    /// Looks at a registered memory where it is; `None` if the key is none or the memory is not the
+    /// program's own bytes ([`Memory::Vec`]).
+    ///
+    /// # Panics
+    /// If `look` uses this endpoint: others might write there then.
+    pub fn with_region<R>(&self, key: RegionKey, look: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        match self.engine().transfer.region(key)? {
+            Memory::Vec(bytes) => Some(look(bytes)),
+            Memory::Other(_) => None,
+        }
+    }
+
     /// Copies bytes into a registered memory; false if the key is none or they do not all fit.
     pub fn write_region(&self, key: RegionKey, offset: usize, bytes: &[u8]) -> bool {
         let mut engine = self.engine();

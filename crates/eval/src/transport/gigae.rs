@@ -2,9 +2,10 @@
 
 use super::raw::{payload, unavailable};
 use super::{
+    bulk,
     Arrival, Calls, Channel, NAP, Opening, Side, Task, Transport, TransportError, message, read,
 };
-use crate::plan::{self, GigaeOptions, Recovery, Wait};
+use crate::plan::{self, GigaeOptions, LARGEST_MESSAGE, Recovery, Wait};
 use crate::probe::Probe;
 use crate::site::{Address, Site};
 use ::gigae::{
@@ -39,6 +40,10 @@ impl Transport for Gigae {
         payload(mtu)
     }
 
+    fn largest(&self, _mtu: usize) -> usize {
+        LARGEST_MESSAGE
+    }
+
     fn open(
         &self,
         site: &Site,
@@ -50,7 +55,7 @@ impl Transport for Gigae {
     }
 }
 
-fn options(site: &Site, wait: Wait, own: &GigaeOptions) -> Options {
+pub(super) fn options(site: &Site, wait: Wait, own: &GigaeOptions) -> Options {
     let wait = match wait {
         Wait::Spin => ::gigae::Wait::Spin,
         Wait::Sleep => ::gigae::Wait::Sleep,
@@ -79,7 +84,7 @@ fn backend(backend: plan::Backend) -> Backend {
 
 /// Opens an endpoint that waits for nothing when it is closed: at the end of a repetition everything
 /// that counts has been counted.
-fn idle(options: Options) -> Result<Endpoint, TransportError> {
+pub(super) fn idle(options: Options) -> Result<Endpoint, TransportError> {
     options.peer_timeout(PEER_TIMEOUT).linger(Duration::ZERO).open().map_err(unavailable)
 }
 
@@ -104,6 +109,9 @@ impl Opening for GigaeOpening {
             .endpoint
             .peer(::gigae::Address::from(MacAddr(peer.mac)))
             .map_err(|error| TransportError::Unavailable(error.to_string()))?;
+        if self.task.size > self.endpoint.max_message() {
+            return Ok(Box::new(bulk::Tagged::new(self.endpoint, peer, &self.task)?));
+        }
         Ok(Box::new(GigaeChannel {
             endpoint: self.endpoint,
             peer,
@@ -134,13 +142,15 @@ struct Copies {
 
 const LOST: TransportError = TransportError::PeerGone("acknowledged no more messages");
 
+/// Something of the library's has failed.
+pub(super) fn failed<E: std::fmt::Display>(what: &'static str) -> impl Fn(E) -> TransportError {
+    move |error| TransportError::Io { what, source: std::io::Error::other(error.to_string()) }
+}
+
 fn not_sent(error: SendError) -> TransportError {
     match error {
         SendError::Failed => LOST,
-        other => TransportError::Io {
-            what: "sending by gigae",
-            source: std::io::Error::other(other.to_string()),
-        },
+        other => failed("sending by gigae")(other),
     }
 }
 
@@ -198,10 +208,7 @@ impl Channel for GigaeChannel {
                 Some(Arrival { number: number?, bytes })
             })),
             Err(RecvError::Failed) => Err(LOST),
-            Err(error) => Err(TransportError::Io {
-                what: "receiving by gigae",
-                source: std::io::Error::other(error.to_string()),
-            }),
+            Err(error) => Err(failed("receiving by gigae")(error)),
         }
     }
 

@@ -9,6 +9,7 @@
 //! every cache line, by the same rule for all. What else producing and using data costs is the
 //! application's.
 
+mod bulk;
 mod gigae;
 mod icmp;
 mod raw;
@@ -224,7 +225,7 @@ impl std::error::Error for TransportError {}
 
 /// All transports.
 pub fn all() -> &'static [&'static dyn Transport] {
-    &[&gigae::Gigae, &raw::Xdp, &raw::Packet, &udp::Udp, &tcp::Tcp, &icmp::Icmp]
+    &[&gigae::Gigae, &bulk::Write, &raw::Xdp, &raw::Packet, &udp::Udp, &tcp::Tcp, &icmp::Icmp]
 }
 
 /// Finds a transport.
