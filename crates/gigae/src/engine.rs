@@ -289,7 +289,11 @@ impl Engine {
             self.batch.reverse();
         }
         while let Some(frame) = self.batch.pop() {
-            self.receive(frame);
+            if frame.continues() {
+                self.discard_segments(frame);
+            } else {
+                self.receive(frame);
+            }
         }
         // A message that has just arrived is waited for: what it acknowledged is freed after it.
         let reap_at = if count == 0 { 1 } else { REAP_AT };
@@ -530,6 +534,17 @@ impl Engine {
         self.complete_routes();
         if self.proto.credit() as usize + READY_BESIDES > self.ready {
             self.provide();
+        }
+    }
+
+    /// A frame in segments: no peer was told that such would be understood.
+    #[cold]
+    fn discard_segments(&mut self, first: RxFrame) {
+        self.proto.counters_mut().discard(Discard::Malformed);
+        let mut segment = Some(first);
+        while let Some(frame) = segment {
+            segment = if frame.continues() { self.batch.pop() } else { None };
+            self.link.recycle(frame);
         }
     }
 

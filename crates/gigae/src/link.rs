@@ -52,6 +52,10 @@ impl Link for AnyLink {
         each!(self, link => link.post(frame, bytes))
     }
 
+    fn post_segment(&mut self, frame: TxFrame, bytes: Range<usize>) -> Posted {
+        each!(self, link => link.post_segment(frame, bytes))
+    }
+
     #[inline(always)]
     fn reclaim(&mut self, frame: Posted) -> Result<TxFrame, Posted> {
         each!(self, link => link.reclaim(frame))

@@ -231,7 +231,8 @@ impl Options {
     fn engine(&self, link: AnyLink, clock: Clock, seed: u64) -> Result<Engine, OpenError> {
         let info = link.info();
         let headers = self.envelope.max_len() + HEADER_LEN;
-        let longest = info.max_frame.min(info.frame_size - PAYLOAD + headers);
+        // A message's frame is one token, so far.
+        let longest = info.segment_size.min(info.frame_size - PAYLOAD + headers);
         if longest < headers + LEAST_MESSAGE {
             let ethernet = 14;
             return Err(OpenError::MtuTooSmall {

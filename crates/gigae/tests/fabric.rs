@@ -89,6 +89,21 @@ fn messages_pass_over_packet_sockets() {
     over(Backend::Packet, false);
 }
 
+/// A message is no longer than what one buffer of the link holds.
+fn messages_pass_on_a_jumbo_network() {
+    let fabric = testing::fabric("jumbo", |config| config.mtu = 9000);
+    for (backend, most) in [
+        (Backend::XdpMode(Mode::XdpGeneric), 3840 - 14 - 32),
+        (Backend::XdpMode(Mode::XdpNative), 3840 - 14 - 32),
+        (Backend::Packet, 9000 - 32),
+    ] {
+        let endpoint = on(&fabric.node(1), options(backend)).unwrap();
+        assert_eq!(endpoint.max_message(), most, "{:?}", endpoint.link());
+        drop(endpoint);
+        exchange(&fabric, &options(backend), false, 2_000);
+    }
+}
+
 fn messages_pass_in_the_udp_envelope_over_xdp() {
     over(Backend::Xdp, true);
 }
@@ -348,6 +363,7 @@ fn main() {
         ("messages_pass_over_xdp_generic", messages_pass_over_xdp_generic),
         ("messages_pass_over_xdp_native", messages_pass_over_xdp_native),
         ("messages_pass_over_packet_sockets", messages_pass_over_packet_sockets),
+        ("messages_pass_on_a_jumbo_network", messages_pass_on_a_jumbo_network),
         ("messages_pass_in_the_udp_envelope_over_xdp", messages_pass_in_the_udp_envelope_over_xdp),
         (
             "messages_pass_in_the_udp_envelope_over_packet_sockets",

@@ -501,3 +501,26 @@ fn a_mix_of_sizes_arrives_in_order_through_loss_with_and_without_a_payload_check
         }
     }
 }
+
+#[test]
+fn on_a_jumbo_network_a_message_fills_one_buffer_and_longer_frames_are_malformed() {
+    let net = Network::new(1, faults());
+    net.set_mtu(9000);
+    let (a, b, to_b, _to_a) = pair(&net, &Options::new("sim"));
+    assert_eq!(a.max_message(), 3840 - 14 - 32);
+    let (stranger, _) = net.add_port();
+    for i in 0..2000_u32 {
+        if i.is_multiple_of(10) {
+            let mut long = vec![0; 9014];
+            long[..6].copy_from_slice(&b.link().mac.0);
+            long[6] = 2;
+            long[12..14].copy_from_slice(&[0x88, 0xb5]);
+            net.send(stranger, &long);
+        }
+        a.send(to_b, &vec![i as u8; a.max_message()]).unwrap();
+        run(&net, [&a, &b], Duration::from_micros(20));
+        assert_eq!(&b.try_recv().unwrap().expect("it has arrived")[..], vec![i as u8; 3794]);
+    }
+    let counted = b.counters();
+    assert_eq!((counted.protocol.malformed, counted.link.rx_dropped), (200, 0));
+}

@@ -159,16 +159,20 @@ impl Drop for Arena {
 /// moves: what is put together in memory and read again at once makes the processor wait.
 #[derive(Debug)]
 struct Piece {
-    /// The arena, and the backend's own number for the frame or ring slot.
+    /// The arena, and the backend's own number for the frame or ring slot with [`CONTINUES`].
     whose: NonZeroU64,
     /// Offset in the arena, and length.
     place: u64,
 }
 
+/// Beside a slot: the frame goes on in the next token. No backend has so many slots.
+const CONTINUES: u64 = 1 << 31;
+
 impl Piece {
     #[inline]
     fn new(arena: &Arena, bytes: Range<usize>, slot: u32) -> Self {
         assert!(bytes.start <= bytes.end && bytes.end <= arena.len, "a frame outside its arena");
+        assert!(u64::from(slot) < CONTINUES, "a slot beyond 2^31");
         let short = |n: usize| u32::try_from(n).expect("arenas are below 4 GiB");
         Self {
             whose: arena.id | u64::from(slot),
@@ -195,7 +199,7 @@ impl Piece {
 
     #[inline]
     fn slot(&self) -> u32 {
-        self.whose.get() as u32
+        (self.whose.get() & (CONTINUES - 1)) as u32
     }
 
     #[inline]
@@ -296,6 +300,20 @@ impl RxFrame {
     pub unsafe fn new(arena: &Arena, bytes: Range<usize>, slot: u32) -> Self {
         Self { piece: Piece::new(arena, bytes, slot) }
     }
+
+    /// Says that the frame goes on in the next token. For backends.
+    #[inline]
+    pub fn continued(mut self) -> Self {
+        self.piece.whose |= CONTINUES;
+        self
+    }
+
+    /// Whether the frame goes on in the next token: it is longer than a segment
+    /// ([`Info::segment_size`](crate::Info::segment_size)), and this is not its last one.
+    #[inline]
+    pub fn continues(&self) -> bool {
+        self.piece.whose.get() & CONTINUES != 0
+    }
 }
 
 impl RxFrame {
@@ -328,6 +346,18 @@ mod tests {
         let posted = frame.into_posted();
         assert_eq!(&arena.posted_bytes(&posted)[..5], b"gigae");
         assert_eq!((posted.slot(), posted.offset()), (1, 4096));
+    }
+
+    #[test]
+    fn a_token_says_whether_its_frame_goes_on_and_keeps_its_slot() {
+        let arena = Arena::anonymous(4096).unwrap();
+        // SAFETY: the only token of this arena.
+        let frame = unsafe { RxFrame::new(&arena, 0..64, 7) };
+        assert!(!frame.continues());
+        let frame = frame.continued();
+        assert_eq!((frame.continues(), frame.slot()), (true, 7));
+        let part = frame.part(0..10);
+        assert_eq!((part.slot(), part.is_of(&frame)), (7, true));
     }
 
     #[test]

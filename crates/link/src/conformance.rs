@@ -10,17 +10,20 @@
 mod frames;
 mod holds;
 mod kernel;
+mod long;
 mod waiting;
 
 pub use frames::*;
 pub use holds::*;
 pub use kernel::*;
+pub use long::*;
 pub use waiting::*;
 
-use crate::{ChannelSet, Filter, Link, Posted, RxFrame};
+use crate::{ChannelSet, Filter, Link, Posted, RxFrame, TxFrame};
 use gigae_wire::{Envelope, Route};
 use std::any::Any;
 use std::net::IpAddr;
+use std::ops::Range;
 use std::time::Duration;
 
 /// The channel that the links of a pair take.
@@ -38,14 +41,16 @@ pub struct Options {
     pub tx_frames: usize,
     /// Receive frames of each link, at least.
     pub rx_frames: usize,
+    /// MTU of both interfaces in bytes.
+    pub mtu: usize,
 }
 
 impl Options {
     /// Small enough that a test reaches the limits; the transmit frames are several times what a
-    /// kernel sends in one call (32).
+    /// kernel sends in one call (32). MTU 1500.
     pub fn new(envelope: Envelope) -> Self {
         let channels = ChannelSet::EMPTY.with(CHANNEL);
-        Self { filter: Filter { envelope, channels }, tx_frames: 256, rx_frames: 512 }
+        Self { filter: Filter { envelope, channels }, tx_frames: 256, rx_frames: 512, mtu: 1500 }
     }
 }
 
@@ -80,11 +85,14 @@ pub struct Kernels {
 }
 
 /// Makes the list of tests for a maker: `conformance_tests!("generic", open_pair)` is an array of
-/// names and functions, for a runner. The second form adds a suffix for another set of options.
+/// names and functions, for a runner. A number behind it is the MTU, 1500 without.
 #[macro_export]
 macro_rules! conformance_tests {
     ($prefix:literal, $envelope:expr, $maker:path) => {
-        $crate::conformance_tests!(@list $prefix, $envelope, $maker:
+        $crate::conformance_tests!($prefix, $envelope, $maker, 1500)
+    };
+    ($prefix:literal, $envelope:expr, $maker:path, $mtu:expr) => {
+        $crate::conformance_tests!(@list $prefix, $envelope, $maker, $mtu;
             frames_of_every_length_arrive_unchanged,
             frames_arrive_in_the_order_in_which_they_were_posted,
             a_batch_larger_than_one_call_sends_arrives_whole,
@@ -102,6 +110,13 @@ macro_rules! conformance_tests {
             a_receiver_that_holds_every_frame_drops_and_recovers,
             a_receiver_that_does_not_poll_drops_and_recovers,
             a_token_of_another_link_is_refused,
+            the_longest_frames_arrive_whole_and_in_order_among_short_ones,
+            a_flush_of_nothing_but_the_longest_frames_arrives_whole,
+            two_threads_echo_the_longest_frames,
+            segments_of_any_length_make_one_frame,
+            a_segment_is_reclaimed_and_sent_again_in_another_frame,
+            a_long_frame_for_which_there_is_no_room_is_dropped_whole,
+            what_is_longer_than_the_link_carries_is_refused,
             waiting_ends_with_the_time_when_nothing_comes,
             waiting_ends_when_a_frame_comes,
             waiting_sleeps_although_a_frame_is_held,
@@ -109,11 +124,12 @@ macro_rules! conformance_tests {
             the_kernels_own_traffic_passes_beside_the_link,
         )
     };
-    (@list $prefix:literal, $envelope:expr, $maker:path: $($test:ident,)*) => {
+    (@list $prefix:literal, $envelope:expr, $maker:path, $mtu:expr; $($test:ident,)*) => {
         [$((
             concat!($prefix, "::", stringify!($test)),
             (|| {
-                let options = $crate::conformance::Options::new($envelope);
+                let mut options = $crate::conformance::Options::new($envelope);
+                options.mtu = $mtu;
                 $crate::conformance::$test(&options, $maker)
             }) as fn(),
         )),*]
@@ -161,40 +177,77 @@ pub fn shortest(route: &Route) -> usize {
     60.max(route.len() + 8)
 }
 
-/// Posts a frame with these bytes.
-pub fn post(link: &mut dyn Link, bytes: &[u8]) -> Posted {
-    let arena = link.arena().clone();
-    let mut taken = None;
+/// A free transmit frame; waits for one.
+fn take(link: &mut dyn Link) -> TxFrame {
     for _ in 0..PATIENCE {
-        taken = link.take();
-        if taken.is_some() {
-            break;
+        if let Some(frame) = link.take() {
+            return frame;
         }
         link.flush().expect("flush");
         link.wait(Some(Duration::from_millis(1))).expect("wait");
     }
-    let mut frame = taken.expect("a free transmit frame");
-    // Not at the start of the frame, so that the offset counts.
+    panic!("no transmit frame gets free");
+}
+
+/// Posts a frame with these bytes, which fit one segment.
+pub fn post(link: &mut dyn Link, bytes: &[u8]) -> Posted {
+    let mut frame = take(link);
+    let place = write(link, &mut frame, bytes);
+    link.post(frame, place)
+}
+
+/// Puts bytes into a transmit frame: not at its start, if there is room, so that the offset counts.
+fn write(link: &dyn Link, frame: &mut TxFrame, bytes: &[u8]) -> Range<usize> {
     let at = 16.min(link.info().frame_size - bytes.len());
-    arena.bytes_mut(&mut frame)[at..at + bytes.len()].copy_from_slice(bytes);
-    link.post(frame, at..at + bytes.len())
+    let place = at..at + bytes.len();
+    link.arena().bytes_mut(frame)[place.clone()].copy_from_slice(bytes);
+    place
 }
 
-/// Posts, flushes and releases a frame with these bytes.
+/// Posts a frame that consists of these segments. All transmit frames are taken first, since a link
+/// cannot be flushed in the middle of a frame.
+pub fn post_segments(link: &mut dyn Link, segments: &[&[u8]]) -> Vec<Posted> {
+    let taken: Vec<TxFrame> = segments.iter().map(|_| take(link)).collect();
+    let last = segments.len() - 1;
+    let mut posted = Vec::new();
+    for (i, (mut frame, bytes)) in taken.into_iter().zip(segments).enumerate() {
+        let place = write(link, &mut frame, bytes);
+        posted.push(if i < last {
+            link.post_segment(frame, place)
+        } else {
+            link.post(frame, place)
+        });
+    }
+    posted
+}
+
+/// Posts a frame with these bytes in as few segments as it needs, and releases it.
+pub fn queue(link: &mut dyn Link, bytes: &[u8]) {
+    let size = link.info().frame_size;
+    let segments: Vec<&[u8]> = bytes.chunks(size).collect();
+    post_segments(link, &segments).into_iter().for_each(|posted| link.release(posted));
+}
+
+/// Posts, flushes and releases a frame with these bytes, in segments if it must be.
 pub fn send(link: &mut dyn Link, bytes: &[u8]) {
-    let posted = post(link, bytes);
+    queue(link, bytes);
     link.flush().expect("flush");
-    link.release(posted);
 }
 
-/// Receives until there are `count` frames, without recycling. Spins for a while, then sleeps.
+/// Receives until there are `count` frames or more, without recycling; their tokens. Spins for a
+/// while, then sleeps.
 pub fn hold(link: &mut dyn Link, count: usize) -> Vec<RxFrame> {
     const SPINS: usize = 1000;
-    let mut frames = Vec::new();
+    let mut tokens: Vec<RxFrame> = Vec::new();
     let mut idle = 0;
-    while frames.len() < count && idle < SPINS + PATIENCE {
-        let left = count - frames.len();
-        if link.poll(&mut frames, left).expect("poll") > 0 {
+    let frames = |tokens: &[RxFrame]| tokens.iter().filter(|token| !token.continues()).count();
+    while frames(&tokens) < count && idle < SPINS + PATIENCE {
+        let left = count - frames(&tokens);
+        let polled = link.poll(&mut tokens, left).expect("poll");
+        if polled > 0 {
+            let most = left + link.info().max_segments - 1;
+            assert!(polled <= most, "{polled} tokens where {left} were asked for");
+            assert!(!tokens[tokens.len() - 1].continues(), "a frame was not handed over whole");
             continue;
         }
         idle += 1;
@@ -202,8 +255,8 @@ pub fn hold(link: &mut dyn Link, count: usize) -> Vec<RxFrame> {
             link.wait(Some(Duration::from_millis(1))).expect("wait");
         }
     }
-    assert_eq!(frames.len(), count, "frames received");
-    frames
+    assert_eq!(frames(&tokens), count, "frames received");
+    tokens
 }
 
 /// Receives and recycles `count` frames; their bytes.
@@ -211,10 +264,12 @@ pub fn receive(link: &mut dyn Link, count: usize) -> Vec<Vec<u8>> {
     let arena = link.arena().clone();
     let mut all = Vec::new();
     while all.len() < count {
-        for frame in hold(link, 1) {
-            all.push(arena.bytes(&frame).to_vec());
-            link.recycle(frame);
+        let mut bytes = Vec::new();
+        for token in hold(link, 1) {
+            bytes.extend_from_slice(arena.bytes(&token));
+            link.recycle(token);
         }
+        all.push(bytes);
     }
     all
 }
@@ -228,7 +283,7 @@ pub fn drain(link: &mut dyn Link) -> usize {
             link.wait(Some(Duration::from_millis(1))).expect("wait");
             continue;
         }
-        count += frames.len();
+        count += frames.iter().filter(|token| !token.continues()).count();
         frames.drain(..).for_each(|frame| link.recycle(frame));
     }
     count

@@ -11,7 +11,8 @@
 //! | [`Posted`] | the NIC until it completes, then nobody | [`Link::post`] | [`Link::reclaim`] (send again), [`Link::release`] |
 //! | [`RxFrame`] | the caller, who may read | [`Link::poll`] | [`Link::recycle`] |
 //!
-//! A received frame can be lent on in parts ([`SharedFrame`]).
+//! A received frame can be lent on in parts ([`SharedFrame`]). A frame too long for the link's unit of
+//! memory is several tokens in a row, its *segments*: [`Info`] says from what length on.
 //!
 //! A transmit frame thus has two holds: *with the NIC*, cleared by its completion, and *in the
 //! window*, which is the existence of its token. It is free when both are clear.
@@ -25,6 +26,7 @@ mod book;
 mod error;
 mod interface;
 mod link;
+mod posting;
 mod shared;
 
 #[cfg(feature = "conformance")]
@@ -35,4 +37,5 @@ pub use book::TxBook;
 pub use error::{LinkError, OpenError};
 pub use interface::Interface;
 pub use link::{ChannelSet, Counters, Filter, Info, Link, Mode};
+pub use posting::Posting;
 pub use shared::SharedFrame;

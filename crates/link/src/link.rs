@@ -30,8 +30,18 @@ pub trait Link: Send {
     ///
     /// # Panics
     /// If `bytes` is not within the frame, longer than [`Info::max_frame`] or shorter than an
-    /// Ethernet header.
+    /// Ethernet header; with segments in front of it, if all together are longer or more than the
+    /// link takes.
     fn post(&mut self, frame: TxFrame, bytes: Range<usize>) -> Posted;
+
+    /// Like [`post`](Self::post) for all segments but the last of a frame that is too long for one
+    /// transmit frame's memory: what is posted next goes on with the same frame on the wire. Each
+    /// segment is reclaimed or released by itself.
+    ///
+    /// # Panics
+    /// If `bytes` is empty or not within the frame, or if the frame gets longer than
+    /// [`Info::max_frame`] or has [`Info::max_segments`] without its last one.
+    fn post_segment(&mut self, frame: TxFrame, bytes: Range<usize>) -> Posted;
 
     /// Takes a posted frame back in order to change and send it again; refused, with the token
     /// returned, while the NIC still holds it (it need not be sent again then: it is still queued).
@@ -44,9 +54,17 @@ pub trait Link: Send {
     /// driver needs no wake-up. A NIC that is momentarily full is no error: the frames stay
     /// posted and the next flush goes on with them. Returns whether it took everything; if not,
     /// flush again soon, for nothing else will.
+    ///
+    /// # Panics
+    /// If the last segment of a frame was not posted yet.
     fn flush(&mut self) -> Result<bool, LinkError>;
 
-    /// Appends up to `max` received frames to `batch` and returns how many. Never blocks.
+    /// Appends up to `max` tokens of received frames to `batch` and returns how many. Never blocks.
+    ///
+    /// A frame longer than [`Info::segment_size`] is several tokens in a row, of which all but the
+    /// last say [`RxFrame::continues`]. It is always handed over whole, so with such a frame at the
+    /// end there may be up to [`Info::max_segments`] - 1 tokens more. One of which a segment is
+    /// missing is dropped and counted ([`Counters::rx_dropped`]).
     ///
     /// With busy polling on (an option of the backend), an empty ring makes the link drive the
     /// driver from the caller's own context and look again, as in GigaE PM II §4.4; that is the only
@@ -63,8 +81,8 @@ pub trait Link: Send {
     /// some more or with the next vain [`poll`](Self::poll) or [`wait`](Self::wait).
     fn recycle(&mut self, frame: RxFrame);
 
-    /// Has so many frames ready for the NIC to fill at any time, if there are as many
-    /// ([`Info::rx_frames`]) and the caller does not hold them. The fewer, the less memory the
+    /// Has so many frames (segments counted as frames) ready for the NIC to fill at any time, if there
+    /// are as many ([`Info::rx_frames`]) and the caller does not hold them. The fewer, the less memory the
     /// received frames wander through; but what comes between two polls must find room. Links whose
     /// kernel interface has a fixed ring ignore it.
     fn provide(&mut self, _frames: usize) {}
@@ -89,13 +107,20 @@ pub struct Info {
     pub mac: MacAddr,
     /// How frames reach the wire.
     pub mode: Mode,
-    /// Longest frame that can be posted: Ethernet header and payload, without FCS.
+    /// Longest frame that can be posted and received, in bytes: Ethernet header and payload,
+    /// without FCS.
     pub max_frame: usize,
-    /// Bytes in a transmit frame's memory; at least `max_frame`.
+    /// Longest frame in bytes that is received in one token; a longer one has segments of this size,
+    /// or of less where the driver says so. At least as much fits a transmit frame's memory.
+    pub segment_size: usize,
+    /// Most segments that a frame may be posted in, and most that it is received in. 1: every frame
+    /// is one token.
+    pub max_segments: usize,
+    /// Bytes in a transmit frame's memory.
     pub frame_size: usize,
-    /// Transmit frames in all.
+    /// Transmit frames in all; a frame in segments takes as many as it has segments.
     pub tx_frames: usize,
-    /// Frames that can be received before one must be recycled.
+    /// Frames that can be received before one must be recycled, segments counted as frames.
     pub rx_frames: usize,
     /// Why this mode, in one line: which better ones were tried and what refused them.
     pub reason: String,
@@ -194,9 +219,9 @@ impl FromIterator<u8> for ChannelSet {
 /// What a link counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Frames posted.
+    /// Frames posted, each counted once, however many segments it has.
     pub tx_frames: u64,
-    /// Frames polled.
+    /// Frames polled, counted likewise.
     pub rx_frames: u64,
     /// System calls made in order to transmit (`sendto`).
     pub doorbells: u64,
@@ -206,7 +231,8 @@ pub struct Counters {
     pub waits: u64,
     /// Sleeps that ended because of a frame.
     pub wakeups: u64,
-    /// Frames for us that the kernel had no room for (statistics of the socket).
+    /// Frames for us that the kernel had no room for (statistics of the socket), or of which a
+    /// segment was missing.
     pub rx_dropped: u64,
     /// Transmit descriptors that the kernel refused as invalid. Always zero unless there is a bug.
     pub tx_invalid: u64,

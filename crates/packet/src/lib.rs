@@ -31,6 +31,10 @@
 //! `poll`, `recycle`, `take` and `post` make none. `flush` makes one `sendmmsg` per 64 frames,
 //! `wait` one `epoll_pwait2`.
 //!
+//! # Jumbo frames
+//!
+//! Slots are powers of two that hold the interface's MTU, up to 16 KiB, so that every frame is one token.
+//!
 //! This crate knows no protocol beyond the place of the channel byte. It does not join multicast
 //! groups and does not set promiscuous mode.
 

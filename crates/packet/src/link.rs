@@ -6,8 +6,8 @@ use crate::ring::{Layout, RxRing};
 use crate::socket::PacketSocket;
 use crate::transmit::{Entry, Queue};
 use gigae_link::{
-    Arena, Counters, Filter, Info, Interface, Link, LinkError, Mode, OpenError, Posted, RxFrame,
-    TxBook, TxFrame,
+    Arena, Counters, Filter, Info, Interface, Link, LinkError, Mode, OpenError, Posted, Posting,
+    RxFrame, TxBook, TxFrame,
 };
 use gigae_wire::Envelope;
 use rustix::event::{Timespec, epoll};
@@ -16,9 +16,6 @@ use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// Ethernet header: the shortest thing that the kernel sends.
-const ETHERNET: usize = 14;
 
 /// Empty polls between looks at the interface: some milliseconds of spinning, so that a spinning
 /// caller learns that the interface is down and pays two system calls in 65,536 polls for it.
@@ -63,6 +60,7 @@ pub struct PacketLink {
     interface: Interface,
     layout: Layout,
     book: TxBook,
+    posting: Posting,
     queue: Queue,
     ring: RxRing,
     socket: PacketSocket,
@@ -99,8 +97,10 @@ impl PacketLink {
             Envelope::Ethernet { .. } => None,
         };
         socket.bind(&interface, &config.filter)?;
+        let info = describe(&interface, &layout);
         Ok(Self {
-            info: describe(&interface, &layout),
+            posting: Posting::new(&info),
+            info,
             interface,
             layout,
             book: TxBook::new(layout.tx_slots as u32),
@@ -153,6 +153,8 @@ fn describe(interface: &Interface, layout: &Layout) -> Info {
         mac: interface.mac,
         mode: Mode::Packet,
         max_frame: layout.max_frame,
+        segment_size: layout.max_frame,
+        max_segments: 1,
         frame_size: layout.slot,
         tx_frames: layout.tx_slots,
         rx_frames: layout.rx_slots,
@@ -187,7 +189,7 @@ impl Link for PacketLink {
     fn post(&mut self, frame: TxFrame, bytes: Range<usize>) -> Posted {
         let length = bytes.len();
         assert!(bytes.end <= self.layout.slot, "bytes outside the frame");
-        assert!((ETHERNET..=self.layout.max_frame).contains(&length), "{length} bytes to send");
+        self.posting.last(length);
         let (slot, offset) = (frame.slot(), (frame.offset() + bytes.start) as u32);
         let posted = frame.into_posted();
         let _ = self.ring.arena().posted_bytes(&posted);
@@ -195,6 +197,12 @@ impl Link for PacketLink {
         self.queue.push(Entry { frame: slot, offset, length: length as u32 });
         self.counters.tx_frames += 1;
         posted
+    }
+
+    /// Panics: a slot has room for the longest frame.
+    fn post_segment(&mut self, _frame: TxFrame, bytes: Range<usize>) -> Posted {
+        self.posting.segment(bytes.len());
+        unreachable!("a link of one segment takes no others")
     }
 
     #[inline]

@@ -12,6 +12,9 @@ const UDP: Envelope = Envelope::Udp { port: 4791 };
 fn main() {
     let mut tests = Vec::new();
     tests.extend(conformance_tests!("ethernet", Envelope::DEFAULT, over_ipv4));
+    tests.extend(conformance_tests!("ethernet, MTU 3400", Envelope::DEFAULT, over_ipv4, 3400));
+    tests.extend(conformance_tests!("ethernet, MTU 9000", Envelope::DEFAULT, over_ipv4, 9000));
+    tests.extend(conformance_tests!("udp_over_ipv6, MTU 9000", UDP, over_ipv6, 9000));
     tests.extend(conformance_tests!("udp_over_ipv4", UDP, over_ipv4));
     tests.extend(conformance_tests!("udp_over_ipv6", UDP, over_ipv6));
     testing::run(&tests);
@@ -26,7 +29,8 @@ fn over_ipv6(options: &Options) -> Pair {
 }
 
 fn pair(options: &Options, ip: fn(&Node) -> IpAddr) -> Pair {
-    let fabric = testing::fabric("a pair of packet links", |_| ());
+    let fabric =
+        testing::fabric("a pair of packet links", |config| config.mtu = options.mtu as u32);
     let nodes = [fabric.node(1), fabric.node(2)];
     let [a, b] = [0, 1].map(|i: usize| {
         let _inside = nodes[i].enter().unwrap();

@@ -2,22 +2,31 @@
 
 use crate::network::{Network, Port};
 use gigae_link::{
-    Arena, Counters, Filter, Info, Link, LinkError, Mode, OpenError, Posted, RxFrame, TxFrame,
+    Arena, Counters, Filter, Info, Link, LinkError, Mode, OpenError, Posted, Posting, RxFrame,
+    TxFrame,
 };
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes per frame in the arena: a page's half, enough for MTU 1500.
-const FRAME_SIZE: usize = 2048;
+/// Ethernet header.
+const ETHERNET: usize = 14;
 
-/// Longest frame: MTU 1500 and the Ethernet header.
-const MAX_FRAME: usize = 1514;
+/// Bytes of memory per frame: half a page for MTU 1500, else a page.
+const SIZES: [usize; 2] = [2048, 4096];
+
+/// What of a page a received frame may take: as AF_XDP, which keeps the rest for programs, so that
+/// jumbo frames come in segments here too.
+const SEGMENT: usize = 3840;
+
+/// Most segments of a frame: as with AF_XDP.
+const MAX_SEGMENTS: usize = 8;
 
 /// A link over one port of a [`Network`]. Every token that comes back is first looked up in the
 /// arena, which panics if it is another link's. Each frame is copied at both ends; the receive ring has
-/// a size, beyond which frames are dropped and counted, as a NIC does.
+/// a size, beyond which frames are dropped and counted, as a NIC does. Frames longer than 3,840 bytes
+/// come in segments.
 #[derive(Debug)]
 pub struct SimLink {
     network: Network,
@@ -29,31 +38,39 @@ pub struct SimLink {
     free_rx: Vec<u32>,
     /// Posted frames that were not flushed yet, as they will be sent.
     posted: Vec<Vec<u8>>,
+    /// Segments of a frame whose last one is to come.
+    begun: Vec<u8>,
+    posting: Posting,
     counters: Counters,
 }
 
 impl SimLink {
-    /// Adds a port to the network and opens it, with so many transmit and receive frames.
+    /// Adds a port to the network and opens it, with so many transmit and receive frames and the
+    /// [MTU](Network::set_mtu) that the network gives its ports now.
     pub fn open(
         network: &Network,
         filter: Filter,
         tx_frames: usize,
         rx_frames: usize,
     ) -> Result<Self, OpenError> {
-        let arena = Arena::anonymous((tx_frames + rx_frames) * FRAME_SIZE)
-            .map_err(|source| OpenError::Io { what: "mapping frame memory", source })?;
         let (port, mac) = network.add_port();
+        let max_frame = network.mtu(port) + ETHERNET;
+        let frame_size = SIZES[usize::from(max_frame > SIZES[0])];
+        let arena = Arena::anonymous((tx_frames + rx_frames) * frame_size)
+            .map_err(|source| OpenError::Io { what: "mapping frame memory", source })?;
         let info = Info {
             interface: mac.to_string(),
             mac,
             mode: Mode::Simulated,
-            max_frame: MAX_FRAME,
-            frame_size: FRAME_SIZE,
+            max_frame,
+            segment_size: max_frame.min(SEGMENT),
+            max_segments: if max_frame > SEGMENT { MAX_SEGMENTS } else { 1 },
+            frame_size,
             tx_frames,
             rx_frames,
             reason: "a simulated network was asked for".into(),
         };
-        let frame = |i: usize| i * FRAME_SIZE..(i + 1) * FRAME_SIZE;
+        let frame = |i: usize| i * frame_size..(i + 1) * frame_size;
         let free_tx = (0..tx_frames)
             .map(|i| {
                 let slot = u32::try_from(i).expect("fewer than 2^32 frames");
@@ -67,11 +84,13 @@ impl SimLink {
             network: network.clone(),
             port,
             filter,
+            posting: Posting::new(&info),
             info,
             arena: Arc::new(arena),
             free_tx,
             free_rx,
             posted: Vec::new(),
+            begun: Vec::new(),
             counters: Counters::default(),
         })
     }
@@ -88,6 +107,23 @@ impl SimLink {
             Err(_) => None,
         };
         frame[..6] == self.info.mac.0 && channel.is_some_and(|c| self.filter.channels.contains(c))
+    }
+
+    /// Puts a frame into receive slots, of which there are enough, and appends its tokens.
+    fn lend(&mut self, frame: &[u8], batch: &mut Vec<RxFrame>) {
+        let segments = frame.chunks(self.info.segment_size);
+        let last = segments.len() - 1;
+        for (i, segment) in segments.enumerate() {
+            let slot = self.free_rx.pop().expect("enough slots");
+            let start = slot as usize * self.info.frame_size;
+            let place = start..start + segment.len();
+            // SAFETY: the slot came off the free list, so there is no token for its bytes.
+            let mut room = unsafe { TxFrame::new(&self.arena, place.clone(), slot) };
+            self.arena.bytes_mut(&mut room).copy_from_slice(segment);
+            // SAFETY: `room` is not used any more.
+            let token = unsafe { RxFrame::new(&self.arena, place, slot) };
+            batch.push(if i < last { token.continued() } else { token });
+        }
     }
 }
 
@@ -110,9 +146,16 @@ impl Link for SimLink {
     }
 
     fn post(&mut self, mut frame: TxFrame, bytes: Range<usize>) -> Posted {
-        assert!(bytes.len() <= MAX_FRAME, "a frame longer than the link carries");
-        self.posted.push(self.arena.bytes_mut(&mut frame)[bytes].to_vec());
+        self.posting.last(bytes.len());
+        self.begun.extend_from_slice(&self.arena.bytes_mut(&mut frame)[bytes]);
+        self.posted.push(std::mem::take(&mut self.begun));
         self.counters.tx_frames += 1;
+        frame.into_posted()
+    }
+
+    fn post_segment(&mut self, mut frame: TxFrame, bytes: Range<usize>) -> Posted {
+        self.posting.segment(bytes.len());
+        self.begun.extend_from_slice(&self.arena.bytes_mut(&mut frame)[bytes]);
         frame.into_posted()
     }
 
@@ -129,6 +172,7 @@ impl Link for SimLink {
     }
 
     fn flush(&mut self) -> Result<bool, LinkError> {
+        self.posting.flush();
         self.counters.doorbells += u64::from(!self.posted.is_empty());
         for frame in self.posted.drain(..) {
             self.network.send(self.port, &frame);
@@ -143,20 +187,14 @@ impl Link for SimLink {
             if !self.takes(&frame) {
                 continue;
             }
-            let Some(slot) = self.free_rx.pop() else {
+            if self.free_rx.len() < frame.len().div_ceil(self.info.segment_size) {
                 self.counters.rx_dropped += 1;
                 continue;
-            };
-            let start = slot as usize * FRAME_SIZE;
-            // SAFETY: the slot came off the free list, so there is no token for its bytes.
-            let mut room = unsafe { TxFrame::new(&self.arena, start..start + frame.len(), slot) };
-            self.arena.bytes_mut(&mut room).copy_from_slice(&frame);
-            // SAFETY: `room` is not used any more.
-            batch.push(unsafe { RxFrame::new(&self.arena, start..start + frame.len(), slot) });
+            }
+            self.lend(&frame, batch);
+            self.counters.rx_frames += 1;
         }
-        let count = batch.len() - before;
-        self.counters.rx_frames += count as u64;
-        Ok(count)
+        Ok(batch.len() - before)
     }
 
     fn recycle(&mut self, frame: RxFrame) {

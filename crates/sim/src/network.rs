@@ -13,6 +13,9 @@ use std::time::Duration;
 /// Shortest Ethernet frame without FCS; the switch pads to it, as a NIC does.
 const SHORTEST_FRAME: usize = 60;
 
+/// Ethernet header, which an MTU does not count.
+const ETHERNET: usize = 14;
+
 /// Frames that wait at a port until the receiver takes them; more are dropped, as by a NIC whose
 /// ring is full. The receiver's own ring is what should overflow first.
 const PORT_BACKLOG: usize = 65_536;
@@ -37,6 +40,9 @@ pub struct Faults {
     /// Longest wait for a busy port, in bytes of backlog at `rate`; a frame beyond is dropped.
     /// Zero is without limit.
     pub buffer: u64,
+    /// Longest frame that passes, in bytes from the Ethernet header on; longer ones vanish without a
+    /// word, whatever the ports' MTUs promise. Zero is without limit.
+    pub black_hole: usize,
 }
 
 /// What happened on the network so far, in frames.
@@ -48,6 +54,9 @@ pub struct Tally {
     pub delivered: u64,
     /// Dropped at random, for want of buffer, or by a partition.
     pub lost: u64,
+    /// Dropped because they were longer than the MTU of a port on their way, or than a black hole
+    /// lets pass.
+    pub too_long: u64,
     /// Delivered twice.
     pub duplicated: u64,
     /// Changed on the way.
@@ -70,6 +79,8 @@ pub struct Port(usize);
 #[derive(Debug)]
 struct State {
     faults: Faults,
+    /// Of the ports that are added from now on.
+    mtu: usize,
     random: Rand64,
     ports: Vec<PortState>,
     /// Frames on the way: arrival time and a serial number, for a total order.
@@ -82,6 +93,7 @@ struct State {
 #[derive(Debug)]
 struct PortState {
     mac: MacAddr,
+    mtu: usize,
     arrived: VecDeque<Vec<u8>>,
     /// Nothing enters from the node, nothing leaves towards it.
     cut: (bool, bool),
@@ -101,6 +113,7 @@ impl Network {
     pub fn new(seed: u64, faults: Faults) -> Self {
         let state = State {
             faults,
+            mtu: 1500,
             random: Rand64::new(seed.into()),
             ports: Vec::new(),
             flying: BinaryHeap::new(),
@@ -115,6 +128,21 @@ impl Network {
         self.state.lock().expect("no panic while the network is locked")
     }
 
+    /// The MTU in bytes of the ports that are added from now on: 68 (the least that IPv4 asks for) to
+    /// 9,000; 1,500 at first. A port neither sends nor takes a longer packet.
+    ///
+    /// # Panics
+    /// If it is another.
+    pub fn set_mtu(&self, mtu: usize) {
+        assert!((68..=9000).contains(&mtu), "MTU {mtu} is not within 68 to 9000");
+        self.state().mtu = mtu;
+    }
+
+    /// A port's MTU in bytes.
+    pub fn mtu(&self, port: Port) -> usize {
+        self.state().ports[port.0].mtu
+    }
+
     /// Adds a port with the next address: 02:00:00:00:00:01 and so on.
     pub fn add_port(&self) -> (Port, MacAddr) {
         let mut state = self.state();
@@ -122,7 +150,8 @@ impl Network {
         let [a, b, c, d] = n.to_be_bytes();
         let mac = MacAddr([2, 0, a, b, c, d]);
         let (arrived, cut) = (VecDeque::new(), (false, false));
-        state.ports.push(PortState { mac, arrived, cut, busy_until: 0 });
+        let mtu = state.mtu;
+        state.ports.push(PortState { mac, mtu, arrived, cut, busy_until: 0 });
         (Port(state.ports.len() - 1), mac)
     }
 
@@ -173,6 +202,10 @@ impl Network {
             state.tally.lost += 1;
             return;
         }
+        if frame.len() > state.ports[from.0].mtu + ETHERNET {
+            state.tally.too_long += 1;
+            return;
+        }
         let to = MacAddr(*frame.first_chunk().expect("a frame has an Ethernet header"));
         match state.ports.iter().position(|p| p.mac == to) {
             Some(port) => state.carry(now, port, frame),
@@ -218,6 +251,11 @@ impl State {
 
     fn carry(&mut self, now: u64, port: usize, frame: &[u8]) {
         let faults = self.faults;
+        let hole = if faults.black_hole == 0 { usize::MAX } else { faults.black_hole };
+        if frame.len() > hole.min(self.ports[port].mtu + ETHERNET) {
+            self.tally.too_long += 1;
+            return;
+        }
         if self.ports[port].cut.1 || self.chance(faults.loss) {
             self.tally.lost += 1;
             return;
@@ -342,6 +380,44 @@ mod tests {
         net.send(a, &frame(mac_b, 1));
         net.send(b, &frame(mac_a, 2));
         assert!(net.has_arrived(b) && !net.has_arrived(a));
+    }
+
+    #[test]
+    fn a_frame_passes_only_where_every_mtu_on_its_way_allows_it() {
+        let net = Network::new(1, Faults::default());
+        let (a, mac_a) = net.add_port();
+        net.set_mtu(9000);
+        let ((b, mac_b), (c, mac_c)) = (net.add_port(), net.add_port());
+        assert_eq!([a, b, c].map(|port| net.mtu(port)), [1500, 9000, 9000]);
+        for (from, to, length) in [(a, mac_b, 1515), (b, mac_a, 1515), (b, mac_c, 9015)] {
+            let mut long = frame(to, 1);
+            long.resize(length, 1);
+            net.send(from, &long);
+            assert!(![a, b, c].iter().any(|&port| net.has_arrived(port)), "{length} bytes");
+            long.truncate(length - 1);
+            net.send(from, &long);
+            let arrived = [a, b, c].iter().find_map(|&port| net.receive(port));
+            assert_eq!(arrived, Some(long));
+        }
+        assert_eq!((net.tally().too_long, net.tally().lost), (3, 0));
+    }
+
+    #[test]
+    fn a_black_hole_swallows_what_is_longer_and_nothing_else() {
+        let net = Network::new(1, Faults { black_hole: 1514, ..Faults::default() });
+        net.set_mtu(9000);
+        let ((a, _), (b, mac)) = (net.add_port(), net.add_port());
+        let mut long = frame(mac, 1);
+        for (length, passes) in [(1514, true), (1515, false), (9014, false), (60, true)] {
+            long.resize(length, 1);
+            net.send(a, &long);
+            assert_eq!(net.receive(b), passes.then(|| long.clone()), "{length} bytes");
+        }
+        assert_eq!((net.tally().too_long, net.tally().lost), (2, 0));
+        net.set_faults(Faults::default());
+        long.resize(9014, 1);
+        net.send(a, &long);
+        assert!(net.receive(b).is_some());
     }
 
     #[test]

@@ -7,7 +7,10 @@ use gigae_wire::{Envelope, Route};
 use libtest_mimic::{Arguments, Trial};
 
 fn main() {
-    let tests = conformance_tests!("simulated", Envelope::DEFAULT, pair);
+    let mut tests = Vec::new();
+    tests.extend(conformance_tests!("simulated", Envelope::DEFAULT, pair));
+    tests.extend(conformance_tests!("simulated, MTU 3400", Envelope::DEFAULT, pair, 3400));
+    tests.extend(conformance_tests!("simulated, MTU 9000", Envelope::DEFAULT, pair, 9000));
     let trials = tests.into_iter().map(|(name, test)| {
         Trial::test(name, move || {
             test();
@@ -19,6 +22,7 @@ fn main() {
 
 fn pair(options: &Options) -> Pair {
     let network = Network::new(1, Faults::default());
+    network.set_mtu(options.mtu);
     let open = || {
         let filter = options.filter.clone();
         SimLink::open(&network, filter, options.tx_frames, options.rx_frames).unwrap()

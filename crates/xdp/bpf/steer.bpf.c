@@ -7,6 +7,10 @@
 // and its channel is in the set. Frames with a VLAN tag have another EtherType and pass. A queue
 // without a socket passes its frames too.
 //
+// The same twice: for frames in one buffer, and (section xdp.frags, Linux 5.18) for interfaces whose
+// frames may be in several. The headers are then in the first one; a frame whose first buffer ends
+// before the channel passes.
+//
 // Not done here: no counters (a store per frame would be a cost, and the socket and the interface
 // count already), no length, checksum or version check (the receiver does them), no look at who
 // sent the frame. A tag that the driver stripped before this program ran is not seen.
@@ -72,8 +76,7 @@ enum {
 
 #define HALF(at) (*(u16 *)(frame + (at)))
 
-SEC("xdp")
-int gigae_steer(struct xdp_md *ctx)
+static __attribute__((always_inline)) int steer(struct xdp_md *ctx)
 {
 	u8 *frame = (u8 *)(long)ctx->data;
 	u8 *end = (u8 *)(long)ctx->data_end;
@@ -107,6 +110,19 @@ int gigae_steer(struct xdp_md *ctx)
 	if (!(channels[channel / 64] >> (channel % 64) & 1))
 		return XDP_PASS;
 	return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS);
+}
+
+SEC("xdp")
+int gigae_steer(struct xdp_md *ctx)
+{
+	return steer(ctx);
+}
+
+// The name begins with that of the other, by which the loader knows both.
+SEC("xdp.frags")
+int gigae_steer_sg(struct xdp_md *ctx)
+{
+	return steer(ctx);
 }
 
 // bpf_redirect_map is open to every licence.

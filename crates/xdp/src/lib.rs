@@ -38,13 +38,22 @@
 //! What was refused, and why, is in `Info::reason`. The program is attached by a BPF link, whose
 //! descriptor is this process's: it vanishes with the process, however that ends.
 //!
+//! # Jumbo frames
+//!
+//! A received frame of up to 3,840 bytes (a chunk without the kernel's headroom) is one token. Where the
+//! MTU allows longer ones, the socket is bound with `XDP_USE_SG` and the program is that of section
+//! `xdp.frags`: a frame is then several chunks in a row, marked by `XDP_PKT_CONTD`, and several tokens.
+//! That takes Linux 6.6; on an older one the interface is refused, with the advice to lower its MTU, to
+//! switch [`XdpConfig::long_frames`] off or to use AF_PACKET. At MTU 1500 nothing of this is in use.
+//! Frames of more than 15,360 bytes are not carried; `Info::max_frame` says so.
+//!
 //! # Limits
 //!
 //! One link per interface (the program steers one queue); another program is never replaced.
-//! Frames longer than one chunk allows (3,840 bytes) are not received; `Info::max_frame` says so.
 //! In generic mode a VLAN tag that the sending side kept beside the frame is not seen by the
 //! program, so a tagged frame of our EtherType and channel is taken. Kernel 5.9 or later.
 
+mod assembly;
 mod attached;
 mod link;
 mod probe;

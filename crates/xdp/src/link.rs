@@ -1,12 +1,13 @@
 //! [`XdpLink`]: the contract of `gigae_link::Link` over the socket, its rings and its memory.
 
+use crate::assembly::{Assembly, Frame};
 use crate::probe;
 use crate::program::Program;
 use crate::socket::XskSocket;
-use crate::umem::Umem;
+use crate::umem::{CHUNK, Umem};
 use gigae_link::{
-    Arena, Counters, Filter, Info, Interface, Link, LinkError, Mode, OpenError, Posted, RxFrame,
-    TxFrame,
+    Arena, Counters, Filter, Info, Interface, Link, LinkError, Mode, OpenError, Posted, Posting,
+    RxFrame, TxFrame,
 };
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, BorrowedFd};
@@ -51,6 +52,11 @@ pub struct XdpConfig {
     /// TLB; where it was measured, that took an eighth more time per
     /// round trip and a quarter more per streamed frame.
     pub rx_ready: usize,
+    /// Carries frames that are too long for one buffer, in several (`XDP_USE_SG`, Linux 6.6), where the
+    /// MTU allows such frames; where it does not, this changes nothing. The limit of a buffer is 3,840
+    /// bytes, and with many drivers less in native mode. Default `true`; without it frames are limited to
+    /// one buffer, which an older kernel can do too and which costs the kernel's own TCP less.
+    pub long_frames: bool,
     /// Puts the frames into huge pages (mmap(2) `MAP_HUGETLB`, `/proc/sys/vm/nr_hugepages`); opening
     /// fails if there are none free. Default `false`.
     pub huge_pages: bool,
@@ -73,6 +79,7 @@ impl XdpConfig {
             tx_frames: 1024,
             rx_frames: 4096,
             rx_ready: 256,
+            long_frames: true,
             huge_pages: false,
             busy_poll: BusyPoll::Auto,
             need_wakeup: true,
@@ -126,7 +133,11 @@ pub struct XdpLink {
     pub(crate) socket: XskSocket,
     pub(crate) umem: Umem,
     pub(crate) counters: Counters,
-    /// Received descriptors that made no sense. Always zero unless there is a bug.
+    pub(crate) posting: Posting,
+    /// Where frames may be in several chunks.
+    pub(crate) assembly: Option<Assembly>,
+    /// Received frames that are longer than the link carries (the MTU was raised later), or whose
+    /// descriptors made no sense: a bug.
     pub(crate) rx_invalid: u64,
     pub(crate) busy: bool,
     /// An empty poll drives the driver or looks whether it wants frames.
@@ -197,6 +208,41 @@ impl XdpLink {
             assert!(pushed, "the fill ring has room for every frame");
         }
         self.socket.fill.publish();
+    }
+
+    /// Puts a frame, or a segment of one, into the transmit ring.
+    #[inline]
+    fn push(&mut self, frame: TxFrame, bytes: Range<usize>, options: XdpDescOptions) -> Posted {
+        assert!(bytes.end <= CHUNK, "bytes outside the frame");
+        let (chunk, start) = (frame.slot(), frame.offset() + bytes.start);
+        let posted = frame.into_posted();
+        let _ = self.umem.arena.posted_bytes(&posted);
+        self.umem.book.post(chunk);
+        let desc = XdpDesc { addr: start as u64, len: bytes.len() as u32, options };
+        assert!(self.socket.tx.push(desc), "the transmit ring has room for every frame");
+        posted
+    }
+
+    /// Takes frames from the ring, where they may be in several chunks; see [`Link::poll`].
+    fn poll_segments(&mut self, batch: &mut Vec<RxFrame>, max: usize, ready: u32) -> usize {
+        let Some(assembly) = &mut self.assembly else { return 0 };
+        let before = batch.len();
+        for _ in 0..ready {
+            if batch.len() - before >= max {
+                break;
+            }
+            let Some(desc) = self.socket.rx.pop() else { break };
+            let segment = self.umem.lend(desc.addr, desc.len);
+            let more = desc.options.contains(XdpDescOptions::XDP_PKT_CONTD);
+            match assembly.add(&mut self.umem, segment, more, batch) {
+                Frame::Unfinished => {}
+                Frame::Whole => self.counters.rx_frames += 1,
+                Frame::Broken => self.rx_invalid += 1,
+            }
+        }
+        self.socket.rx.release();
+        self.refill();
+        batch.len() - before
     }
 
     /// Drives the driver; the errors that say that the interface is away are told apart.
@@ -273,19 +319,15 @@ impl Link for XdpLink {
 
     #[inline]
     fn post(&mut self, frame: TxFrame, bytes: Range<usize>) -> Posted {
-        Umem::sendable(&bytes, self.info.max_frame);
-        let (chunk, start) = (frame.slot(), frame.offset() + bytes.start);
-        let posted = frame.into_posted();
-        let _ = self.umem.arena.posted_bytes(&posted);
-        self.umem.book.post(chunk);
-        let pushed = self.socket.tx.push(XdpDesc {
-            addr: start as u64,
-            len: bytes.len() as u32,
-            options: XdpDescOptions::empty(),
-        });
-        assert!(pushed, "the transmit ring has room for every frame");
+        self.posting.last(bytes.len());
         self.counters.tx_frames += 1;
-        posted
+        self.push(frame, bytes, XdpDescOptions::empty())
+    }
+
+    #[inline]
+    fn post_segment(&mut self, frame: TxFrame, bytes: Range<usize>) -> Posted {
+        self.posting.segment(bytes.len());
+        self.push(frame, bytes, XdpDescOptions::XDP_PKT_CONTD)
     }
 
     #[inline]
@@ -309,6 +351,7 @@ impl Link for XdpLink {
 
     #[inline]
     fn flush(&mut self) -> Result<bool, LinkError> {
+        self.posting.flush();
         self.socket.tx.publish();
         let copies = self.info.mode != Mode::XdpZeroCopy;
         // Without the flag the kernel cannot say whether it wants to be woken.
@@ -349,6 +392,9 @@ impl Link for XdpLink {
             }
         }
         self.empty_polls = 0;
+        if self.assembly.is_some() {
+            return Ok(self.poll_segments(batch, max, ready));
+        }
         let before = batch.len();
         for _ in 0..max.min(ready as usize) {
             let Some(desc) = self.socket.rx.pop() else { break };

@@ -2,15 +2,19 @@
 //! ones.
 //!
 //! The test shows that *this side* works: the program loads, attaches and tells frames apart, the
-//! socket binds and the kernel confirms the mode, a frame leaves and completes. Whether frames
-//! arrive unchanged takes a peer, and is not tested here.
+//! socket binds and the kernel confirms the mode, a frame of full length leaves and completes. Whether
+//! frames arrive unchanged takes a peer, and is not tested here.
+//!
+//! A frame lies in one buffer if it can. If the MTU asks for more than a chunk holds, or the driver for
+//! less (it refuses the program then), a mode is tried with frames in several.
 
+use crate::assembly::{Assembly, MAX_SEGMENTS};
 use crate::attached;
 use crate::link::{BusyPoll, XdpConfig, XdpLink};
 use crate::program::{self, Program, Verdict};
 use crate::socket::{RingSizes, XskSocket};
-use crate::umem::{CHUNK, LONGEST, Umem};
-use gigae_link::{Counters, Info, Interface, Link, Mode, OpenError};
+use crate::umem::{CHUNK, SEGMENT, Umem};
+use gigae_link::{Counters, Info, Interface, Link, Mode, OpenError, Posted, Posting, TxFrame};
 use gigae_wire::{Envelope, MacAddr};
 use rustix::io::Errno;
 use rustix::net::xdp::SocketAddrXdpFlags;
@@ -40,8 +44,12 @@ const CARRIER_WITHIN: Duration = Duration::from_secs(5);
 /// Pause between looks at something that takes a while.
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// Length of the frame that is sent as a test: the shortest of Ethernet's, without FCS.
-const TEST_FRAME: usize = 60;
+/// Longest frame in bytes that is carried in several buffers: more than the jumbo frames of hardware
+/// (9,216 mostly). The MTU of a virtual interface may be 65,535, which would take a whole ring.
+const LONGEST: usize = 4 * SEGMENT;
+
+/// The MTU for which every driver has room in one buffer.
+const STANDARD_MTU: usize = 1500;
 
 /// What is known of a driver, by the name that `ethtool -i` shows.
 struct Quirk {
@@ -124,46 +132,109 @@ pub(crate) fn open(config: &XdpConfig) -> Result<XdpLink, OpenError> {
         (Some(quirk), None) => reasons.push(quirk.why.to_owned()),
         (None, None) => {}
     }
+    let hardware = quirk.is_none_or(|quirk| quirk.hardware);
     for &mode in candidates {
-        match attempt(config, mode, quirk.is_none_or(|quirk| quirk.hardware)) {
-            Ok(mut link) => {
-                if reasons.is_empty() {
-                    reasons.push("the best mode there is".to_owned());
+        for &buffers in buffers(config, found.mtu) {
+            match attempt(config, mode, buffers, hardware) {
+                Ok(mut link) => {
+                    if reasons.is_empty() {
+                        reasons.push("the best mode there is".to_owned());
+                    }
+                    reasons.extend(limits(&link, buffers));
+                    link.info.reason = reasons.join("; ");
+                    return Ok(link);
                 }
-                if link.interface.mtu + ETHERNET > LONGEST {
-                    reasons.push(format!("frames are limited to {LONGEST} bytes"));
+                Err(Refusal::Final(error)) => return Err(error),
+                Err(Refusal::Mode(why)) => {
+                    reasons.push(format!("{mode}{} refused ({why})", buffers.suffix()));
                 }
-                link.info.reason = reasons.join("; ");
-                return Ok(link);
             }
-            Err(Refusal::Final(error)) => return Err(error),
-            Err(Refusal::Mode(why)) => reasons.push(format!("{mode} refused ({why})")),
         }
     }
-    let source = io::Error::other(format!("{}; use the packet backend", reasons.join("; ")));
-    Err(OpenError::Io { what: "opening an AF_XDP link", source })
+    let lower = match found.mtu + ETHERNET > SEGMENT {
+        true => {
+            let (name, mtu) = (&found.name, SEGMENT - ETHERNET);
+            format!("lower the MTU with 'ip link set {name} mtu {mtu}' or ")
+        }
+        false => String::new(),
+    };
+    let source = format!("{}; {lower}use the packet backend", reasons.join("; "));
+    Err(OpenError::Io { what: "opening an AF_XDP link", source: io::Error::other(source) })
+}
+
+/// In how many chunks a received frame may be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Buffers {
+    One,
+    Several,
+}
+
+impl Buffers {
+    /// Behind the name of a mode.
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::One => "",
+            Self::Several => " with frames in several buffers",
+        }
+    }
+
+    fn longest(self) -> usize {
+        match self {
+            Self::One => SEGMENT,
+            Self::Several => LONGEST,
+        }
+    }
+}
+
+/// What to try in each mode: one buffer wherever the frames fit, since programs for several cost the
+/// kernel's own traffic more.
+fn buffers(config: &XdpConfig, mtu: usize) -> &'static [Buffers] {
+    match mtu {
+        _ if !config.long_frames || mtu <= STANDARD_MTU => &[Buffers::One],
+        _ if mtu + ETHERNET <= SEGMENT => &[Buffers::One, Buffers::Several],
+        _ => &[Buffers::Several],
+    }
+}
+
+/// What else a person should know of a link that works.
+fn limits(link: &XdpLink, buffers: Buffers) -> Vec<String> {
+    let mut limits = Vec::new();
+    if buffers == Buffers::Several {
+        let mtu = link.interface.mtu;
+        limits.push(format!("frames of MTU {mtu} are in several buffers"));
+    }
+    if link.interface.mtu + ETHERNET > link.info.max_frame {
+        limits.push(format!("frames are limited to {} bytes", link.info.max_frame));
+    }
+    limits
 }
 
 /// Ethernet header.
 const ETHERNET: usize = 14;
 
 /// One mode, from loading the program to a frame that left.
-fn attempt(config: &XdpConfig, mode: Mode, hardware: bool) -> Result<XdpLink, Refusal> {
-    let flags = match mode {
+fn attempt(
+    config: &XdpConfig,
+    mode: Mode,
+    buffers: Buffers,
+    hardware: bool,
+) -> Result<XdpLink, Refusal> {
+    let mut flags = match mode {
         Mode::XdpZeroCopy => SocketAddrXdpFlags::XDP_ZEROCOPY,
         Mode::XdpNative | Mode::XdpGeneric => SocketAddrXdpFlags::XDP_COPY,
         other => return Err(refused("choosing a mode", format!("{other} is none of AF_XDP's"))),
     };
     let interface = Interface::find(&config.interface)?;
     let had_carrier = interface.has_carrier();
-    let mut link = assemble(config, mode, interface)?;
+    let mut link = assemble(config, mode, buffers, interface)?;
     let native = mode != Mode::XdpGeneric;
     link.program.attach(link.interface.index, native).map_err(|e| attaching(e, &link, config))?;
     if had_carrier {
         let _ = within(CARRIER_WITHIN, || link.interface.has_carrier());
     }
-    let wakeup = SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
-    bind(&link, config, if config.need_wakeup { flags | wakeup } else { flags })?;
+    flags.set(SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP, config.need_wakeup);
+    flags.set(SocketAddrXdpFlags::XDP_USE_SG, buffers == Buffers::Several);
+    bind(&link, config, flags)?;
     if mode == Mode::XdpZeroCopy && !link.socket.is_zero_copy() {
         return Err(refused("zero-copy", "the kernel copies all the same"));
     }
@@ -181,9 +252,17 @@ fn attempt(config: &XdpConfig, mode: Mode, hardware: bool) -> Result<XdpLink, Re
 }
 
 /// Memory, socket and program, not yet attached to the interface.
-fn assemble(config: &XdpConfig, mode: Mode, interface: Interface) -> Result<XdpLink, Refusal> {
-    let tx = config.tx_frames.clamp(1, MAX_FRAMES) as u32;
-    let rx = config.rx_frames.clamp(1, MAX_FRAMES) as u32;
+fn assemble(
+    config: &XdpConfig,
+    mode: Mode,
+    buffers: Buffers,
+    interface: Interface,
+) -> Result<XdpLink, Refusal> {
+    let several = buffers == Buffers::Several;
+    let max_frame = (interface.mtu + ETHERNET).min(buffers.longest());
+    // The longest frame must find room.
+    let tx = config.tx_frames.clamp(max_frame.div_ceil(CHUNK), MAX_FRAMES) as u32;
+    let rx = config.rx_frames.clamp(max_frame.div_ceil(SEGMENT), MAX_FRAMES) as u32;
     let what = match config.huge_pages {
         true => "allocating frame memory in huge pages (see /proc/sys/vm/nr_hugepages)",
         false => "allocating frame memory",
@@ -197,18 +276,26 @@ fn assemble(config: &XdpConfig, mode: Mode, interface: Interface) -> Result<XdpL
         socket.fill.push(address);
     }
     socket.fill.publish();
-    let program = Program::load(&config.filter, interface.mac, config.queue).map_err(loading)?;
+    let program = Program::load(&config.filter, interface.mac, config.queue, several);
+    let program = program.map_err(|e| match e.raw_os_error() {
+        Some(libc::EINVAL) if several => refused("loading the XDP program", "needs Linux 5.18"),
+        _ => loading(e).into(),
+    })?;
     let info = Info {
         interface: interface.name.clone(),
         mac: interface.mac,
         mode,
-        max_frame: (interface.mtu + ETHERNET).min(LONGEST),
+        max_frame,
+        segment_size: max_frame.min(SEGMENT),
+        max_segments: if several { MAX_SEGMENTS } else { 1 },
         frame_size: CHUNK,
         tx_frames: tx as usize,
         rx_frames: rx as usize,
         reason: String::new(),
     };
     Ok(XdpLink {
+        posting: Posting::new(&info),
+        assembly: several.then(Assembly::default),
         info,
         interface,
         program,
@@ -296,6 +383,9 @@ fn bind(link: &XdpLink, config: &XdpConfig, flags: SocketAddrXdpFlags) -> Result
         Errno::NETDOWN => Refusal::Final(OpenError::InterfaceDown(link.info.interface.clone())),
         // Also how a kernel before 5.4 refuses the wake-up flag.
         Errno::INVAL if queue > 0 => refused(what, format!("{e} (is there a queue {queue}?)")),
+        Errno::INVAL if flags.contains(SocketAddrXdpFlags::XDP_USE_SG) => {
+            refused(what, format!("{e} (frames in several buffers need Linux 6.6)"))
+        }
         other => refused(what, other),
     })
 }
@@ -305,13 +395,17 @@ fn classifies(link: &mut XdpLink, config: &XdpConfig) -> Result<(), Refusal> {
     let ours = matching_frame(config, link.info.mac);
     let mut foreign = ours.clone();
     foreign[..6].copy_from_slice(&[0xff; 6]);
+    let mut longest = ours.clone();
+    if link.assembly.is_some() {
+        longest.resize(link.info.max_frame, 0);
+    }
     // A test runs on queue 0, which has a socket only if that is the link's.
     let expected = if config.queue == 0 && !config.filter.channels.is_empty() {
         Verdict::Redirect
     } else {
         Verdict::Pass
     };
-    for (frame, expected) in [(&ours, expected), (&foreign, Verdict::Pass)] {
+    for (frame, expected) in [(&ours, expected), (&longest, expected), (&foreign, Verdict::Pass)] {
         match link.program.judge(frame) {
             Ok(verdict) if verdict == expected => {}
             Ok(other) => return Err(refused("testing the program", format!("it says {other:?}"))),
@@ -361,7 +455,7 @@ fn busy_poll(link: &XdpLink, wanted: BusyPoll, useful: bool) -> Result<bool, Ope
     }
 }
 
-/// A frame leaves and completes.
+/// A frame of full length leaves and completes.
 ///
 /// It goes from the interface's own address to the same address: a switch learns nothing that it
 /// would not learn from any other frame of ours, and finds that the frame's destination is where it
@@ -374,32 +468,54 @@ fn transmits(link: &mut XdpLink, config: &XdpConfig) -> Result<(), Refusal> {
     }) else {
         return Ok(());
     };
-    let frame = link.take();
-    let Some(mut frame) = frame else { return Ok(()) };
-    let (arena, mac) = (link.umem.arena.clone(), link.info.mac.0);
-    let bytes = &mut arena.bytes_mut(&mut frame)[..TEST_FRAME];
-    bytes.fill(0);
-    bytes[..6].copy_from_slice(&mac);
-    bytes[6..12].copy_from_slice(&mac);
-    bytes[12..14].copy_from_slice(&ethertype.to_be_bytes());
-    let mut posted = Some(link.post(frame, 0..TEST_FRAME));
+    let mac = link.info.mac.0;
+    let mut frame = vec![0; link.info.max_frame];
+    frame[..6].copy_from_slice(&mac);
+    frame[6..12].copy_from_slice(&mac);
+    frame[12..14].copy_from_slice(&ethertype.to_be_bytes());
+    let mut posted = post(link, &frame);
     let mut result = Ok(());
     let done = within(COMPLETE_WITHIN, || {
         result = link.flush().map(drop);
-        let reclaimed = posted.take().map(|posted| link.reclaim(posted));
-        match reclaimed {
-            Some(Ok(frame)) => link.give_back(frame),
-            Some(Err(still)) => posted = Some(still),
-            None => {}
+        for token in std::mem::take(&mut posted) {
+            match link.reclaim(token) {
+                Ok(frame) => link.give_back(frame),
+                Err(still) => posted.push(still),
+            }
         }
-        posted.is_none() || result.is_err()
+        posted.is_empty() || result.is_err()
     });
     result.map_err(|e| refused("transmitting", e))?;
     if !done {
         return Err(refused("transmitting", "a frame did not complete"));
     }
+    if link.socket.statistics().is_ok_and(|counts| counts.tx_invalid_descs > 0) {
+        return Err(refused("transmitting", "the kernel does not take the frame's descriptors"));
+    }
     link.counters = Counters::default();
     Ok(())
+}
+
+/// Posts a frame in as few segments as it needs.
+fn post(link: &mut XdpLink, bytes: &[u8]) -> Vec<Posted> {
+    let arena = link.umem.arena.clone();
+    let chunks = bytes.chunks(CHUNK);
+    let last = chunks.len() - 1;
+    let write = |mut frame: TxFrame, chunk: &[u8]| {
+        arena.bytes_mut(&mut frame)[..chunk.len()].copy_from_slice(chunk);
+        frame
+    };
+    chunks
+        .enumerate()
+        .map(|(i, chunk)| {
+            let frame = write(link.take().expect("room for the longest frame"), chunk);
+            if i < last {
+                link.post_segment(frame, 0..chunk.len())
+            } else {
+                link.post(frame, 0..chunk.len())
+            }
+        })
+        .collect()
 }
 
 /// Looks until `done` says so or the time is up; whether it did.

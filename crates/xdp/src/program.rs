@@ -18,6 +18,9 @@ static OBJECT: &[u8] = include_bytes_aligned!("../bpf/steer.bpf.o");
 /// The program's name in the object and in the kernel.
 pub(crate) const NAME: &str = "gigae_steer";
 
+/// The same for frames that may be in several buffers.
+const NAME_SG: &str = "gigae_steer_sg";
+
 /// The map of sockets in the object.
 const SOCKETS: &str = "sockets";
 
@@ -37,12 +40,14 @@ pub(crate) struct Program {
     /// First, so that frames go to the stack before the map is gone.
     attached: Option<FdLink>,
     object: Ebpf,
+    name: &'static str,
 }
 
 impl Program {
-    /// Loads the program for frames of `filter` to `mac`, with room for sockets of the queues up to
-    /// `queue`.
-    pub(crate) fn load(filter: &Filter, mac: MacAddr, queue: u32) -> io::Result<Self> {
+    /// Loads the program for frames of `filter` to `mac`, each in one buffer or (`sg`, Linux 5.18) in
+    /// several, with room for sockets of the queues up to `queue`.
+    pub(crate) fn load(filter: &Filter, mac: MacAddr, queue: u32, sg: bool) -> io::Result<Self> {
+        let name = if sg { NAME_SG } else { NAME };
         let (ethertype, port) = match filter.envelope {
             Envelope::Ethernet { ethertype } => (ethertype, 0),
             Envelope::Udp { port } => (0, port),
@@ -58,14 +63,14 @@ impl Program {
             .map_max_entries(SOCKETS, queue + 1)
             .load(OBJECT)
             .map_err(|e| cause(&e))?;
-        xdp(&mut object)?.load().map_err(|e| cause(&e))?;
-        Ok(Self { attached: None, object })
+        xdp(&mut object, name)?.load().map_err(|e| cause(&e))?;
+        Ok(Self { attached: None, object, name })
     }
 
     /// Attaches to an interface by a BPF link; native in the driver, or generic above it.
     pub(crate) fn attach(&mut self, interface: u32, native: bool) -> io::Result<()> {
         let mode = if native { XdpMode::Driver } else { XdpMode::Skb };
-        let program = xdp(&mut self.object)?;
+        let program = xdp(&mut self.object, self.name)?;
         let id = program.attach_to_if_index(interface, mode).map_err(|e| cause(&e))?;
         let link = program.take_link(id).map_err(|e| cause(&e))?;
         // Where BPF links are refused, the library attaches in the old way, which outlives the
@@ -88,7 +93,7 @@ impl Program {
     /// passes too while queue 0 has no socket.
     pub(crate) fn judge(&mut self, frame: &[u8]) -> io::Result<Verdict> {
         let options = TestRunOptions { data_in: Some(frame), ..TestRunOptions::new() };
-        let result = xdp(&mut self.object)?.test_run(options).map_err(|e| cause(&e))?;
+        let result = xdp(&mut self.object, self.name)?.test_run(options).map_err(|e| cause(&e))?;
         Ok(match result.return_value {
             2 => Verdict::Pass,
             4 => Verdict::Redirect,
@@ -97,8 +102,8 @@ impl Program {
     }
 }
 
-fn xdp(object: &mut Ebpf) -> io::Result<&mut Xdp> {
-    let program = object.program_mut(NAME).ok_or_else(incomplete)?;
+fn xdp<'a>(object: &'a mut Ebpf, name: &str) -> io::Result<&'a mut Xdp> {
+    let program = object.program_mut(name).ok_or_else(incomplete)?;
     program.try_into().map_err(|_| incomplete())
 }
 
@@ -123,5 +128,5 @@ fn cause(error: &(dyn Error + 'static)) -> io::Error {
 pub(crate) fn is_ours(id: u32) -> bool {
     aya::programs::loaded_programs()
         .flatten()
-        .any(|program| program.id() == id && program.name() == NAME.as_bytes())
+        .any(|program| program.id() == id && program.name().starts_with(NAME.as_bytes()))
 }

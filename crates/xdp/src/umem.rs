@@ -12,7 +12,6 @@
 
 use gigae_link::{Arena, RxFrame, TxBook, TxFrame};
 use std::io;
-use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes in a chunk: one page. Chunks of 2,048 bytes hold a standard frame too, but with them
@@ -23,8 +22,8 @@ pub(crate) const CHUNK: usize = 4096;
 /// What the kernel keeps free in front of a received frame (linux/bpf.h, `XDP_PACKET_HEADROOM`).
 const HEADROOM: usize = 256;
 
-/// Longest frame in bytes that fits one chunk when it is received.
-pub(crate) const LONGEST: usize = CHUNK - HEADROOM;
+/// Longest frame in bytes that fits one chunk when it is received; of a longer one, its segments.
+pub(crate) const SEGMENT: usize = CHUNK - HEADROOM;
 
 /// Who has a receive chunk.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -141,15 +140,6 @@ impl Umem {
         let chunk = frame.slot() as usize;
         self.holders[chunk - self.tx_chunks] = Holder::Nobody;
         self.spare.push((chunk * CHUNK) as u64);
-    }
-
-    /// Checks the range that is to be sent; the frame must be this link's.
-    #[inline]
-    pub(crate) fn sendable(bytes: &Range<usize>, max_frame: usize) {
-        const ETHERNET: usize = 14;
-        let length = bytes.len();
-        assert!(bytes.end <= CHUNK, "bytes outside the frame");
-        assert!((ETHERNET..=max_frame).contains(&length), "{length} bytes to send");
     }
 }
 

@@ -14,6 +14,16 @@ fn main() {
     let mut tests = Vec::new();
     tests.extend(conformance_tests!("generic", Envelope::DEFAULT, generic));
     tests.extend(conformance_tests!("native", Envelope::DEFAULT, native));
+    tests.extend(conformance_tests!("generic, MTU 3400", Envelope::DEFAULT, generic, 3400));
+    tests.extend(conformance_tests!("native, MTU 3400", Envelope::DEFAULT, native, 3400));
+    tests.extend(conformance_tests!("generic, MTU 9000", Envelope::DEFAULT, generic, 9000));
+    tests.extend(conformance_tests!("native, MTU 9000", Envelope::DEFAULT, native, 9000));
+    tests.extend(conformance_tests!(
+        "generic_udp_over_ipv6, MTU 9000",
+        UDP,
+        generic_over_ipv6,
+        9000
+    ));
     tests.extend(conformance_tests!("generic_udp_over_ipv4", UDP, generic));
     tests.extend(conformance_tests!("generic_udp_over_ipv6", UDP, generic_over_ipv6));
     testing::run(&tests);

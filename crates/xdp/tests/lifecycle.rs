@@ -33,7 +33,12 @@ fn main() {
         ("a_veth_gets_generic_mode_and_the_reason_is_told", veth_gets_generic as fn()),
         ("a_bridge_falls_back_to_generic_mode", a_bridge_falls_back_to_generic_mode),
         ("a_mode_that_is_asked_for_is_not_replaced", a_mode_that_is_asked_for_is_not_replaced),
-        ("jumbo_frames_are_cut_to_one_chunk", jumbo_frames_are_cut_to_one_chunk),
+        ("jumbo_frames_are_carried_in_several_buffers", jumbo_frames_are_carried),
+        ("one_buffer_is_used_as_far_as_the_driver_goes", one_buffer_as_far_as_the_driver_goes),
+        ("frames_can_be_limited_to_one_buffer", frames_can_be_limited_to_one_buffer),
+        ("frames_of_any_mtu_are_limited_to_a_few_chunks", frames_of_any_mtu_are_limited),
+        ("long_frames_pass_between_packet_and_xdp_links", long_frames_pass_between_backends),
+        ("a_frame_longer_than_its_reader_expected_is_dropped", frames_after_a_raised_mtu),
         ("the_program_goes_when_the_link_is_dropped", the_program_goes_when_the_link_is_dropped),
         ("the_program_goes_when_the_process_is_killed", the_program_goes_with_the_process),
         ("a_link_can_be_opened_again_at_once", a_link_can_be_opened_again_at_once),
@@ -88,13 +93,18 @@ fn veth_gets_generic() {
 
 fn a_bridge_falls_back_to_generic_mode() {
     let fabric = testing::fabric("fall-back", |_| ());
-    ip(&fabric, "link add br0 type bridge");
-    ip(&fabric, "link set br0 up");
-    let link = open(&fabric, config("br0")).unwrap();
-    assert_eq!(link.info().mode, Mode::XdpGeneric);
-    let reason = &link.info().reason;
-    for mode in ["xdp zero-copy refused", "xdp native refused"] {
-        assert!(reason.contains(mode) && !reason.contains('\n'), "{reason}");
+    for (mtu, buffers) in [(1500, ""), (9000, " with frames in several buffers")] {
+        ip(&fabric, &format!("link add br0 mtu {mtu} type bridge"));
+        ip(&fabric, "link set br0 up");
+        let link = open(&fabric, config("br0")).unwrap();
+        assert_eq!((link.info().mode, link.info().max_frame), (Mode::XdpGeneric, mtu + 14));
+        let reason = &link.info().reason;
+        for mode in ["xdp zero-copy", "xdp native"] {
+            let refused = format!("{mode}{buffers} refused");
+            assert!(reason.contains(&refused) && !reason.contains('\n'), "{reason}");
+        }
+        drop(link);
+        ip(&fabric, "link del br0");
     }
 }
 
@@ -109,11 +119,121 @@ fn a_mode_that_is_asked_for_is_not_replaced() {
     assert!(!has_program(&fabric), "a refused attempt leaves nothing");
 }
 
-fn jumbo_frames_are_cut_to_one_chunk() {
-    let fabric = testing::fabric("jumbo", |config| config.mtu = 9000);
+fn jumbo(mtu: u32) -> Fabric {
+    testing::fabric("jumbo", |config| config.mtu = mtu)
+}
+
+fn jumbo_frames_are_carried() {
+    let fabric = jumbo(9000);
+    for mode in [None, Some(Mode::XdpGeneric), Some(Mode::XdpNative)] {
+        let link = open(&fabric, XdpConfig { mode, ..config("eth0") }).unwrap();
+        let info = link.info();
+        assert_eq!((info.max_frame, info.segment_size, info.frame_size), (9014, 3840, 4096));
+        assert!(info.max_segments >= 9014usize.div_ceil(3840));
+        assert!(info.reason.contains("several buffers"), "{}", info.reason);
+    }
+}
+
+/// A veth has room for MTU 3520 under a native program, and a chunk for 3826.
+fn one_buffer_as_far_as_the_driver_goes() {
+    for (mtu, mode, several) in [
+        (1500, Mode::XdpNative, false),
+        (3400, Mode::XdpNative, false),
+        (3700, Mode::XdpNative, true),
+        (3826, Mode::XdpGeneric, false),
+        (3827, Mode::XdpGeneric, true),
+    ] {
+        let fabric = jumbo(mtu);
+        let link = open(&fabric, XdpConfig { mode: Some(mode), ..config("eth0") }).unwrap();
+        let info = link.info();
+        assert_eq!((info.mode, info.max_frame), (mode, mtu as usize + 14));
+        assert_eq!(info.max_segments > 1, several, "{mode} at MTU {mtu}: {}", info.reason);
+        assert_eq!(info.reason.contains("several buffers"), several, "{}", info.reason);
+    }
+}
+
+fn frames_can_be_limited_to_one_buffer() {
+    let fabric = jumbo(9000);
+    let limited = XdpConfig { long_frames: false, ..config("eth0") };
+    let link = open(&fabric, limited.clone()).unwrap();
+    let info = link.info();
+    assert_eq!((info.mode, info.max_frame, info.max_segments), (Mode::XdpGeneric, 3840, 1));
+    assert!(info.reason.contains("3840"), "{}", info.reason);
+    drop(link);
+    // The driver has no room for such frames in one buffer, and says so.
+    let refused = XdpConfig { mode: Some(Mode::XdpNative), ..limited };
+    let error = open(&fabric, refused).err().expect("MTU 9000 in one buffer").to_string();
+    assert!(error.contains("'ip link set eth0 mtu 3826'"), "{error}");
+    assert!(error.contains("packet backend") && !error.contains('\n'), "{error}");
+}
+
+fn frames_of_any_mtu_are_limited() {
+    let fabric = jumbo(60_000);
     let link = open(&fabric, config("eth0")).unwrap();
-    assert_eq!(link.info().max_frame, 3840);
-    assert!(link.info().reason.contains("3840"), "{}", link.info().reason);
+    assert_eq!(link.info().max_frame, 15_360);
+    assert!(link.info().reason.contains("15360"), "{}", link.info().reason);
+}
+
+/// AF_PACKET hands the kernel long frames in other pieces than AF_XDP does.
+fn long_frames_pass_between_backends() {
+    for mode in [Mode::XdpGeneric, Mode::XdpNative] {
+        let fabric = jumbo(9000);
+        let nodes = [fabric.node(1), fabric.node(2)];
+        let to_b = route(Envelope::DEFAULT, [&nodes[0], &nodes[1]], over_ipv4);
+        let to_a = route(Envelope::DEFAULT, [&nodes[1], &nodes[0]], over_ipv4);
+        let mut a = common::link(&fabric, 1, &options(), mode);
+        let mut b = {
+            let _inside = nodes[1].enter().unwrap();
+            PacketLink::open(PacketConfig::new("eth0", options().filter)).unwrap()
+        };
+        for (i, length) in [60, 3840, 3841, 4096, 4097, 8192, 9014].into_iter().enumerate() {
+            let there = frame(&to_b, CHANNEL, i as u32, length);
+            send(&mut a, &there);
+            only(&mut b, &there);
+            let back = frame(&to_a, CHANNEL, i as u32, length);
+            send(&mut b, &back);
+            only(&mut a, &back);
+        }
+    }
+}
+
+/// Another end whose MTU was raised later sends what this one was not opened for.
+fn frames_after_a_raised_mtu() {
+    let fabric = jumbo(60_000);
+    let to_a = route(Envelope::DEFAULT, [&fabric.node(2), &fabric.node(1)], over_ipv4);
+    let mut link = open(&fabric, config("eth0")).unwrap();
+    let sender = {
+        let _inside = fabric.node(2).enter().unwrap();
+        let socket = rustix::net::socket(
+            rustix::net::AddressFamily::PACKET,
+            rustix::net::SocketType::RAW,
+            None,
+        );
+        let socket = socket.unwrap();
+        bind_to_eth0(&socket);
+        socket
+    };
+    let long = frame(&to_a, CHANNEL, 1, 50_000);
+    assert_eq!(rustix::io::write(&sender, &long).unwrap(), long.len());
+    let ours = frame(&to_a, CHANNEL, 2, 9014);
+    rustix::io::write(&sender, &ours).unwrap();
+    only(&mut link, &ours);
+    assert_eq!(link.counters().rx_dropped, 1);
+    assert_eq!(link.counters().rx_frames, 1);
+}
+
+/// Binds a packet socket to `eth0` of the calling thread's namespace, for sending only.
+fn bind_to_eth0(socket: &rustix::fd::OwnedFd) {
+    use rustix::fd::AsRawFd;
+    // SAFETY: the structure is plain bytes, for which zeros are valid.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    // SAFETY: a string that ends with zero and lives across the call.
+    address.sll_ifindex = unsafe { libc::if_nametoindex(c"eth0".as_ptr()) } as i32;
+    let length = size_of_val(&address) as libc::socklen_t;
+    // SAFETY: pointer and length describe one `sockaddr_ll` that lives across the call.
+    let result = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }
 
 fn the_program_goes_when_the_link_is_dropped() {

@@ -32,10 +32,16 @@ fn main() {
         ("arp_and_our_ethertype_pass_a_udp_filter", arp_and_our_ethertype_pass_a_udp_filter),
         ("frames_cut_before_their_channel_pass", frames_cut_before_their_channel_pass),
         ("a_queue_without_a_socket_passes_its_frames", a_queue_without_a_socket_passes_its_frames),
+        ("long_frames_are_judged_by_their_first_buffer", long_frames_are_judged),
         ("the_object_is_what_its_source_compiles_to", the_object_is_what_its_source_compiles_to),
     ]);
 }
 
+/// The programs in the object: for frames in one buffer, and in several.
+const ONE: &str = "gigae_steer";
+const SEVERAL: &str = "gigae_steer_sg";
+
+/// Both programs, of which the second is asked too and must always agree.
 struct Judge {
     object: Ebpf,
     _socket: OwnedFd,
@@ -57,8 +63,10 @@ impl Judge {
             .override_global("channels", &words[..], true)
             .load(OBJECT)
             .unwrap();
-        let program: &mut Xdp = object.program_mut("gigae_steer").unwrap().try_into().unwrap();
-        program.load().unwrap();
+        for name in [ONE, SEVERAL] {
+            let program: &mut Xdp = object.program_mut(name).unwrap().try_into().unwrap();
+            program.load().unwrap();
+        }
         let socket = rustix::net::socket(AddressFamily::XDP, SocketType::RAW, None).unwrap();
         let mut map: XskMap<_> = object.map_mut("sockets").unwrap().try_into().unwrap();
         map.set(0, socket.as_raw_fd(), 0).unwrap();
@@ -66,7 +74,14 @@ impl Judge {
     }
 
     fn verdict(&mut self, frame: &[u8]) -> u32 {
-        let program: &mut Xdp = self.object.program_mut("gigae_steer").unwrap().try_into().unwrap();
+        let verdict = self.ask(ONE, frame);
+        assert_eq!(self.ask(SEVERAL, frame), verdict);
+        verdict
+    }
+
+    /// What one of the programs says.
+    fn ask(&mut self, name: &str, frame: &[u8]) -> u32 {
+        let program: &mut Xdp = self.object.program_mut(name).unwrap().try_into().unwrap();
         let options = TestRunOptions { data_in: Some(frame), ..TestRunOptions::new() };
         program.test_run(options).unwrap().return_value
     }
@@ -223,6 +238,25 @@ fn frames_cut_before_their_channel_pass() {
         for length in SHORTEST..=frame.len() {
             let whole = length >= route.len() + 6;
             assert_eq!(judge.takes(&frame[..length]), whole, "{length} of {}", frame.len());
+        }
+    }
+}
+
+/// Longer than a page, so that the kernel's test puts the rest of the frame into further buffers.
+fn long_frames_are_judged() {
+    for (envelope, route) in [
+        (Envelope::DEFAULT, ethernet(0x88b5)),
+        (Envelope::Udp { port: PORT }, ipv4(PORT)),
+        (Envelope::Udp { port: PORT }, ipv6(PORT)),
+    ] {
+        let mut judge = Judge::new(envelope, &[3]);
+        for length in [4097, 9014, 15_360] {
+            let mut ours = vec![0; length];
+            ours[route.len() + 5] = 3;
+            route.write(&mut ours);
+            assert_eq!(judge.ask(SEVERAL, &ours), REDIRECT, "{length} bytes");
+            ours[route.len() + 5] = 4;
+            assert_eq!(judge.ask(SEVERAL, &ours), PASS, "another channel, {length} bytes");
         }
     }
 }

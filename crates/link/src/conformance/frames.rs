@@ -10,7 +10,8 @@ use gigae_wire::Envelope;
 pub fn frames_of_every_length_arrive_unchanged(options: &Options, maker: Maker) {
     let mut pair = maker(options);
     let longest = pair.a.info().max_frame.min(pair.b.info().max_frame);
-    assert!(longest <= pair.a.info().frame_size);
+    assert_eq!(longest, options.mtu + 14, "the interface's MTU and the Ethernet header");
+    assert!(pair.a.info().segment_size <= pair.a.info().frame_size);
     let shortest = shortest(&pair.to_b);
     let lengths = (shortest..longest).step_by(61).chain([longest - 1, longest]);
     for (i, length) in lengths.enumerate() {

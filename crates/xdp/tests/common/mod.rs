@@ -39,7 +39,8 @@ pub(crate) fn route(envelope: Envelope, ends: [&Node; 2], ip: fn(&Node) -> IpAdd
 /// Links on two nodes of a new fabric.
 #[allow(dead_code, reason = "not every test file runs the suite")]
 pub(crate) fn pair(options: &Options, mode: Mode, ip: fn(&Node) -> IpAddr) -> Pair {
-    let fabric = testing::fabric("a pair of AF_XDP links", |_| ());
+    let fabric =
+        testing::fabric("a pair of AF_XDP links", |config| config.mtu = options.mtu as u32);
     let (first, second) = (fabric.node(1), fabric.node(2));
     let envelope = options.filter.envelope;
     let enter = |node: Node| -> Enter { Box::new(move || Box::new(node.enter().unwrap())) };

@@ -1,0 +1,131 @@
+//! Puts the segments of received frames together, where a frame may be in several chunks.
+//!
+//! The kernel shows a frame's descriptors at once in the copy modes; a zero-copy driver may show
+//! them one by one. Nothing is handed on before the last one came. A frame of which a descriptor
+//! makes no sense, or with more segments than the link promises, is dropped whole.
+
+use crate::umem::Umem;
+use gigae_link::RxFrame;
+
+/// Most segments of a frame, sent and received: what hardware takes in zero-copy mode (i40e and ice,
+/// whose descriptors are chained up to this). The kernel itself takes 17.
+pub(crate) const MAX_SEGMENTS: usize = 8;
+
+/// A frame that is being received.
+#[derive(Default)]
+pub(crate) struct Assembly {
+    segments: Vec<RxFrame>,
+    /// A segment of the frame is missing: what follows of it is dropped too.
+    broken: bool,
+}
+
+/// What became of a frame with its last segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Frame {
+    /// There is more to come.
+    Unfinished,
+    /// It is in the batch.
+    Whole,
+    /// It was dropped.
+    Broken,
+}
+
+impl Assembly {
+    /// Takes in the next segment (`None`: its descriptor made no sense); `more` of the frame are to
+    /// come.
+    #[inline]
+    pub(crate) fn add(
+        &mut self,
+        umem: &mut Umem,
+        segment: Option<RxFrame>,
+        more: bool,
+        batch: &mut Vec<RxFrame>,
+    ) -> Frame {
+        match segment {
+            Some(segment) if !self.broken && self.segments.len() < MAX_SEGMENTS => {
+                self.segments.push(if more { segment.continued() } else { segment });
+            }
+            unusable => {
+                self.broken = true;
+                self.segments.drain(..).chain(unusable).for_each(|segment| umem.recycle(segment));
+            }
+        }
+        if more {
+            return Frame::Unfinished;
+        }
+        batch.append(&mut self.segments);
+        if std::mem::take(&mut self.broken) { Frame::Broken } else { Frame::Whole }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::umem::CHUNK;
+
+    /// Sixteen receive chunks, all with the kernel.
+    fn umem() -> Umem {
+        let mut umem = Umem::new(1, 16, false).unwrap();
+        umem.provide(16);
+        while umem.missing().is_some() {}
+        umem
+    }
+
+    /// Receives frames, each a list of chunks; chunk 0 is none that can be received into.
+    fn receive(umem: &mut Umem, frames: &[&[u64]]) -> (Vec<RxFrame>, Vec<Frame>) {
+        let (mut assembly, mut batch, mut became) = (Assembly::default(), Vec::new(), Vec::new());
+        for chunks in frames {
+            for (i, chunk) in chunks.iter().enumerate() {
+                let segment = umem.lend(chunk * CHUNK as u64 + 256, 100);
+                let before = batch.len();
+                let last = i + 1 == chunks.len();
+                let frame = assembly.add(umem, segment, !last, &mut batch);
+                assert!(last == (frame != Frame::Unfinished));
+                assert!(last || batch.len() == before, "handed on before its last segment");
+                became.extend((frame != Frame::Unfinished).then_some(frame));
+            }
+        }
+        (batch, became)
+    }
+
+    fn lent(umem: &mut Umem) -> usize {
+        while umem.missing().is_some() {}
+        16 - umem.ready()
+    }
+
+    #[test]
+    fn all_segments_but_the_last_say_that_their_frame_goes_on() {
+        let mut umem = umem();
+        let (batch, became) = receive(&mut umem, &[&[1], &[2, 3, 4], &[5, 6]]);
+        let tokens: Vec<_> = batch.iter().map(|token| (token.slot(), token.continues())).collect();
+        assert_eq!(tokens, [(1, false), (2, true), (3, true), (4, false), (5, true), (6, false)]);
+        assert_eq!(became, [Frame::Whole; 3]);
+        batch.into_iter().for_each(|token| umem.recycle(token));
+        assert_eq!(lent(&mut umem), 0);
+    }
+
+    #[test]
+    fn a_frame_with_a_senseless_descriptor_is_dropped_whole_and_the_next_is_not() {
+        for broken in [&[0, 1, 2][..], &[1, 0, 2], &[1, 2, 0], &[0]] {
+            let mut umem = umem();
+            let (batch, became) = receive(&mut umem, &[broken, &[7, 8]]);
+            let slots: Vec<_> = batch.iter().map(RxFrame::slot).collect();
+            assert_eq!((slots, became), (vec![7, 8], vec![Frame::Broken, Frame::Whole]));
+            assert_eq!(lent(&mut umem), 2, "the chunks of the broken frame are not lost");
+            batch.into_iter().for_each(|token| umem.recycle(token));
+        }
+    }
+
+    #[test]
+    fn a_frame_of_too_many_segments_is_dropped_whole() {
+        let mut umem = umem();
+        let chunks: Vec<u64> = (1..=MAX_SEGMENTS as u64 + 1).collect();
+        let (batch, became) = receive(&mut umem, &[&chunks, &[12]]);
+        assert_eq!((batch.len(), became), (1, vec![Frame::Broken, Frame::Whole]));
+        batch.into_iter().for_each(|token| umem.recycle(token));
+        assert_eq!(lent(&mut umem), 0);
+        let (all, became) = receive(&mut umem, &[&chunks[..MAX_SEGMENTS]]);
+        assert_eq!((all.len(), became), (MAX_SEGMENTS, vec![Frame::Whole]));
+        all.into_iter().for_each(|token| umem.recycle(token));
+    }
+}
