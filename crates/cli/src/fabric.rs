@@ -49,6 +49,12 @@ pub(crate) struct Up {
     /// Longest packet in bytes
     #[arg(long, default_value_t = FabricConfig::default().mtu)]
     mtu: u32,
+    /// The same for single nodes: of n1, n2 and so on
+    #[arg(long, value_delimiter = ',', value_name = "MTU,...")]
+    node_mtus: Vec<u32>,
+    /// Longest packet that the switch carries, if the nodes do not know: longer ones vanish
+    #[arg(long, value_name = "MTU", conflicts_with = "cable")]
+    switch_mtu: Option<u32>,
     /// Probability that a frame is lost
     #[arg(long, default_value_t = 0.0, value_name = "0..1")]
     loss: f64,
@@ -99,6 +105,8 @@ fn up(args: Up) -> Result<(), FabricError> {
         cable: args.cable,
         rate,
         mtu: args.mtu,
+        node_mtus: args.node_mtus,
+        switch_mtu: args.switch_mtu,
         loss: args.loss,
         duplicate: args.duplicate,
         corrupt: args.corrupt,

@@ -156,6 +156,12 @@ pub struct FabricConfig {
     pub rate: Option<Rate>,
     /// MTU of every link in bytes, 68 (1280 where IPv6 is to work) to 65,535.
     pub mtu: u32,
+    /// MTUs of the first nodes' links, node 1's first, where nodes differ; the rest have `mtu`. What is
+    /// longer than a link carries is dropped in front of it.
+    pub node_mtus: Vec<u32>,
+    /// MTU of the switch if it carries less than the nodes believe: a black hole, into which longer
+    /// frames vanish without a word. (The kernel lets four bytes more pass, for a VLAN tag.)
+    pub switch_mtu: Option<u32>,
     /// Probability that a frame is lost, 0 to 1; see [`Impairments`].
     pub loss: f64,
     /// Probability that a frame is sent twice, 0 to 1.
@@ -180,6 +186,23 @@ impl FabricConfig {
     /// timer, so that the link never idles for lack of tokens, and below the smallest TCP buffer
     /// in use. With 4 KB a bulk TCP stream reaches only 63 % of the link.
     pub const DEFAULT_BURST: u32 = 32 * 1024;
+
+    /// MTU of a node's link in bytes; nodes are counted from 1.
+    pub fn mtu_of(&self, node: u16) -> u32 {
+        let place = usize::from(node).checked_sub(1);
+        place.and_then(|place| self.node_mtus.get(place)).copied().unwrap_or(self.mtu)
+    }
+
+    /// MTU of the switch's end of a node's link.
+    pub(crate) fn port_mtu_of(&self, node: u16) -> u32 {
+        let mtu = self.mtu_of(node);
+        self.switch_mtu.map_or(mtu, |switch| switch.min(mtu))
+    }
+
+    /// MTU of the switch itself: that of its longest link.
+    pub(crate) fn longest_mtu(&self) -> u32 {
+        (1..=self.nodes).map(|node| self.mtu_of(node)).max().unwrap_or(self.mtu)
+    }
 
     /// The impairments among these settings.
     pub fn impairments(&self) -> Impairments {
@@ -216,15 +239,24 @@ impl FabricConfig {
         check_prefix(&self.prefix)?;
         self.impairments().check()?;
         within("nodes", u64::from(self.nodes), 2, 64)?;
-        within("mtu", u64::from(self.mtu), 68, 65_535)?;
-        if self.cable && (self.nodes != 2 || self.rate.is_some() || !self.impairments().is_none()) {
+        for mtu in self.node_mtus.iter().chain(&self.switch_mtu).chain([&self.mtu]) {
+            within("mtu", u64::from(*mtu), 68, 65_535)?;
+        }
+        if self.node_mtus.len() > usize::from(self.nodes) {
+            let (mtus, nodes) = (self.node_mtus.len(), self.nodes);
+            return Err(FabricError::config(format!(
+                "node_mtus names {mtus} nodes of {nodes}; give an MTU for each node at most"
+            )));
+        }
+        let shaped = self.rate.is_some() || self.switch_mtu.is_some();
+        if self.cable && (self.nodes != 2 || shaped || !self.impairments().is_none()) {
             return Err(FabricError::config(
                 "a cable joins two nodes and is neither shaped nor impaired; leave out 'cable'",
             ));
         }
         if let Some(rate) = self.rate {
             within("rate", rate.bits(), 64_000, 400_000_000_000)?;
-            let frame = u64::from(self.mtu + ETHERNET_HEADER + WIRE_OVERHEAD);
+            let frame = u64::from(self.longest_mtu() + ETHERNET_HEADER + WIRE_OVERHEAD);
             within("burst", u64::from(self.burst), frame, 16 << 20)?;
             within("buffer", u64::from(self.buffer), frame, 1 << 30)?;
         }
@@ -240,6 +272,8 @@ impl Default for FabricConfig {
             cable: false,
             rate: None,
             mtu: 1500,
+            node_mtus: Vec::new(),
+            switch_mtu: None,
             loss: 0.0,
             duplicate: 0.0,
             corrupt: 0.0,
@@ -301,10 +335,14 @@ mod tests {
     #[test]
     fn what_cannot_be_built_is_refused_by_name() {
         type Spoil = fn(&mut FabricConfig);
-        let cases: [(&str, Spoil); 9] = [
+        let cases: [(&str, Spoil); 13] = [
             ("nodes", |c| c.nodes = 1),
             ("nodes", |c| c.nodes = 65),
             ("mtu", |c| c.mtu = 67),
+            ("mtu", |c| c.node_mtus = vec![1500, 67]),
+            ("mtu", |c| c.switch_mtu = Some(67)),
+            ("node_mtus", |c| c.node_mtus = vec![1500; 3]),
+            ("burst", |c| (c.rate, c.node_mtus) = (Some(Rate::GIGABIT), vec![40_000])),
             ("loss", |c| c.loss = 1.1),
             ("corrupt", |c| c.corrupt = f64::NAN),
             ("rate", |c| c.rate = Some(Rate::bits_per_second(1))),

@@ -121,11 +121,12 @@ impl fmt::Display for Status {
         let rate = config.rate.map_or(unshaped.to_owned(), |rate| {
             format!("{rate}, buffer {} B, burst {} B", config.buffer, config.burst)
         });
-        writeln!(
-            f,
-            "fabric {}: {} nodes, MTU {}, {rate}",
-            config.prefix, config.nodes, config.mtu
-        )?;
+        let mut mtus: Vec<String> =
+            (1..=config.nodes).map(|node| config.mtu_of(node).to_string()).collect();
+        mtus.dedup();
+        let switch = config.switch_mtu.map_or(String::new(), |mtu| format!(" (switch {mtu})"));
+        let (prefix, nodes, mtus) = (&config.prefix, config.nodes, mtus.join(" "));
+        writeln!(f, "fabric {prefix}: {nodes} nodes, MTU {mtus}{switch}, {rate}")?;
         let impaired = !config.impairments().is_none();
         if impaired {
             let FabricConfig { loss, duplicate, corrupt, seed, .. } = config;

@@ -106,14 +106,14 @@ pub(crate) const QUIET_SWITCH: [(&str, &str); 4] = [
 /// No spanning tree and no forward delay (a port forwards at once), no multicast snooping (no
 /// queries, and multicast reaches every port): ip-link(8), section "bridge".
 pub(crate) fn wire_up(config: &FabricConfig) -> String {
-    let mtu = config.mtu;
     if config.cable {
         let end = |number| {
-            let node = node_name(&config.prefix, number);
+            let (node, mtu) = (node_name(&config.prefix, number), config.mtu_of(number));
             format!("name {INTERFACE} address {} mtu {mtu} netns {node}", written(mac(number)))
         };
         return format!("link add {} type veth peer {}\n", end(1), end(2));
     }
+    let mtu = config.longest_mtu();
     let mut script = format!(
         "link add name {BRIDGE} address {} mtu {mtu} type bridge stp_state 0 forward_delay 0 mcast_snooping 0\n\
          link set dev {BRIDGE} up\n",
@@ -123,9 +123,10 @@ pub(crate) fn wire_up(config: &FabricConfig) -> String {
         let (port, index) = (port(number), PORT_INDEX + u32::from(number));
         let (own, peer) = (written(port_mac(number)), written(mac(number)));
         let node = node_name(&config.prefix, number);
+        let (mtu, port_mtu) = (config.mtu_of(number), config.port_mtu_of(number));
         let _ = writeln!(
             script,
-            "link add name {port} index {index} address {own} mtu {mtu} group {PORT_GROUP} \
+            "link add name {port} index {index} address {own} mtu {port_mtu} group {PORT_GROUP} \
              type veth peer name {INTERFACE} address {peer} mtu {mtu} netns {node}\n\
              link set dev {port} master {BRIDGE} up",
         );

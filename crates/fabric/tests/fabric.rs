@@ -43,6 +43,9 @@ fn main() {
         ("the_bucket_charges_the_bytes_of_a_real_wire", the_bucket_charges_a_real_wire),
         ("a_full_buffer_drops_and_counts", a_full_buffer_drops_and_counts),
         ("no_frame_is_longer_than_the_mtu", no_frame_is_longer_than_the_mtu),
+        ("nodes_with_mtus_of_their_own_share_a_switch", nodes_with_mtus_of_their_own),
+        ("a_switch_with_a_lesser_mtu_is_a_black_hole", a_switch_with_a_lesser_mtu),
+        ("jumbo_frames_pass_a_shaped_and_impaired_switch", jumbo_frames_pass_all),
         ("a_shaped_link_carries_tcp_one_frame_at_a_time", tcp_goes_one_frame_at_a_time),
         ("one_seed_has_one_loss_pattern_and_another_seed_another", seeds_and_patterns),
         ("every_missing_datagram_was_counted_as_dropped", losses_are_counted),
@@ -415,6 +418,67 @@ fn no_frame_is_longer_than_the_mtu() {
     let split = fabric.port_counters().unwrap()[1];
     assert_eq!((whole.frames - before.frames, whole.bytes - before.bytes), (1, 2014));
     assert_eq!(split.frames - whole.frames, 2);
+}
+
+/// Sends datagrams of these sizes from one node to another; the sizes that arrive, the last of which
+/// must.
+fn passing(fabric: &Fabric, from: u16, to: u16, sizes: &[usize]) -> Vec<usize> {
+    let (from, to) = (socket(fabric, from), socket(fabric, to));
+    for &size in sizes {
+        from.send_to(&vec![1; size], to.local_addr().unwrap()).unwrap();
+    }
+    let mut arrived = Vec::new();
+    while arrived.last() != sizes.last() {
+        arrived.push(to.recv(&mut [0; 65_536]).unwrap());
+    }
+    arrived
+}
+
+/// 28 bytes of IPv4 and UDP make the datagrams as long as an MTU.
+fn nodes_with_mtus_of_their_own() {
+    let fabric = testing::fabric("mtus", |config| {
+        (config.nodes, config.mtu, config.node_mtus) = (4, 9000, vec![9000, 1500]);
+    });
+    assert!(fabric.status().unwrap().to_string().contains("MTU 9000 1500 9000"));
+    let before = fabric.port_counters().unwrap();
+    assert_eq!(passing(&fabric, 1, 3, &[8972, 100]), [8972, 100]);
+    assert_eq!(passing(&fabric, 3, 4, &[8972, 100]), [8972, 100]);
+    assert_eq!(passing(&fabric, 1, 2, &[1472, 8972, 100]), [1472, 100]);
+    let after = fabric.port_counters().unwrap();
+    assert_eq!(after[2].bytes - before[2].bytes, 9014 + 142, "one frame for each datagram");
+    assert_eq!(after[1].bytes - before[1].bytes, 1514 + 142, "the long one never left");
+    // The node with the lesser MTU cuts its datagrams in pieces itself.
+    assert_eq!(passing(&fabric, 2, 1, &[8972, 100]), [8972, 100]);
+}
+
+fn a_switch_with_a_lesser_mtu() {
+    let fabric = testing::fabric("black hole", |config| {
+        (config.mtu, config.switch_mtu) = (9000, Some(4000));
+    });
+    assert!(fabric.status().unwrap().to_string().contains("MTU 9000 (switch 4000)"));
+    for (from, to) in [(1, 2), (2, 1)] {
+        assert_eq!(passing(&fabric, from, to, &[3972, 3977, 8972, 100]), [3972, 100]);
+    }
+}
+
+fn jumbo_frames_pass_all() {
+    let fabric = testing::fabric("jumbo", |config| {
+        (config.mtu, config.rate) = (9000, Some(Rate::GIGABIT));
+        (config.loss, config.duplicate, config.corrupt, config.seed) = (0.1, 0.1, 0.1, 7);
+    });
+    const COUNT: u32 = 300;
+    // What arrives is compared byte by byte; the kernel drops what was corrupted.
+    let seen = arrivals(&fabric, COUNT, 8972);
+    let counters = fabric.impairment_counters().unwrap()[1];
+    assert!(counters.seen >= COUNT.into() && counters.dropped > 0, "{counters:?}");
+    assert!(counters.duplicated > 0 && counters.corrupted > 0, "{counters:?}");
+    let lost = COUNT as usize - seen.len();
+    assert!(seen.len() > 200 && lost > 0, "{} of {COUNT}", seen.len());
+    let twice = seen.values().filter(|&&times| times == 2).count();
+    assert!(twice > 0 && seen.values().all(|&times| times <= 2), "{twice}");
+    let port = fabric.port_counters().unwrap()[1];
+    assert_eq!((port.dropped, port.queued), (0, 0), "the bucket is large enough");
+    assert!(port.bytes >= seen.len() as u64 * 9014, "{port:?}: whole frames");
 }
 
 /// Sends `count` bytes from node 1 to node 2 over TCP; true when they arrived unchanged.

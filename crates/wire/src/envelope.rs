@@ -380,6 +380,31 @@ mod tests {
     }
 
     #[test]
+    fn jumbo_frames_are_as_long_as_their_headers_say() {
+        let udp = Envelope::Udp { port: 4791 };
+        for (from, to) in [("198.18.0.1", "198.18.0.2"), ("fd00::1", "fd00::2")] {
+            for total in [4096, 9000, 65_535] {
+                let route = Route::new(udp, ip(from, A), ip(to, B)).unwrap();
+                let inner: Vec<u8> =
+                    (0..total + ETHERNET_LEN - route.len()).map(|i| (i / 7) as u8).collect();
+                let frame = wrapped(udp, ip(from, A), ip(to, B), &inner);
+                let (node, opened) = udp.open(&frame).unwrap();
+                assert!(node == ip(from, A) && opened == inner, "{total} bytes from {from}");
+                // What follows is padding.
+                let padded = [&frame[..], &[0xff; 20]].concat();
+                assert!(udp.open(&padded).unwrap().1 == inner);
+                assert!(udp.open(&frame[..frame.len() - 1]).is_err());
+                if frame[12..14] == [0x08, 0x00] {
+                    assert_eq!(fold(words(&frame[14..34])), 0, "the IPv4 header's checksum");
+                } else {
+                    let length = u32::from(u16::from_be_bytes([frame[18], frame[19]]));
+                    assert_eq!(fold(words(&frame[22..]) + length + 17), 0, "the UDP checksum");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn frames_of_others_are_not_ours() {
         let ours = wrapped(Envelope::DEFAULT, A.into(), B.into(), b"gigae");
         assert_eq!(Envelope::Ethernet { ethertype: 0x88b6 }.open(&ours), Err(Discard::NotOurs));

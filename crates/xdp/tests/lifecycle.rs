@@ -38,6 +38,7 @@ fn main() {
         ("frames_can_be_limited_to_one_buffer", frames_can_be_limited_to_one_buffer),
         ("frames_of_any_mtu_are_limited_to_a_few_chunks", frames_of_any_mtu_are_limited),
         ("long_frames_pass_between_packet_and_xdp_links", long_frames_pass_between_backends),
+        ("what_the_peers_mtu_forbids_vanishes_and_nothing_else", peers_of_a_lesser_mtu),
         ("a_frame_longer_than_its_reader_expected_is_dropped", frames_after_a_raised_mtu),
         ("the_program_goes_when_the_link_is_dropped", the_program_goes_when_the_link_is_dropped),
         ("the_program_goes_when_the_process_is_killed", the_program_goes_with_the_process),
@@ -195,6 +196,34 @@ fn long_frames_pass_between_backends() {
             only(&mut a, &back);
         }
     }
+}
+
+/// The sender is none the worse for it.
+fn peers_of_a_lesser_mtu() {
+    for mode in [Mode::XdpGeneric, Mode::XdpNative] {
+        let fabric = testing::fabric("mixed", |config| config.node_mtus = vec![9000, 1500]);
+        let nodes = [fabric.node(1), fabric.node(2)];
+        let [to_b, to_a] = [[0, 1], [1, 0]]
+            .map(|ends| route(Envelope::DEFAULT, ends.map(|end: usize| &nodes[end]), over_ipv4));
+        let mut a = common::link(&fabric, 1, &options(), mode);
+        let mut b = common::link(&fabric, 2, &options(), mode);
+        assert_eq!((a.info().max_frame, b.info().max_frame), (9014, 1514));
+        for i in 0..1000 {
+            send(&mut a, &frame(&to_b, CHANNEL, i, 9014));
+            let ours = frame(&to_b, CHANNEL, i, 1514);
+            send(&mut a, &ours);
+            only_next(&mut b, &ours);
+            let back = frame(&to_a, CHANNEL, i, 1514);
+            send(&mut b, &back);
+            only_next(&mut a, &back);
+        }
+        assert_eq!((b.counters().rx_frames, b.counters().rx_dropped), (1000, 0));
+    }
+}
+
+/// The next frame is the one with these bytes.
+fn only_next(link: &mut XdpLink, bytes: &[u8]) {
+    assert!(gigae_link::conformance::receive(link, 1) == [bytes]);
 }
 
 /// Another end whose MTU was raised later sends what this one was not opened for.
