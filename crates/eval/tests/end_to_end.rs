@@ -32,6 +32,10 @@ fn main() -> ExitCode {
             "variants_loss_and_figures_come_out_of_every_run",
             variants_loss_and_figures_come_out_of_every_run,
         ),
+        (
+            "raw_frames_are_as_long_as_a_jumbo_network_allows",
+            raw_frames_are_as_long_as_a_jumbo_network_allows,
+        ),
         ("ctrl_c_in_mid_run_leaves_nothing_behind", ctrl_c_in_mid_run_leaves_nothing_behind),
         (
             "a_killed_run_takes_its_serving_process_along_and_the_next_run_cleans_up",
@@ -338,6 +342,51 @@ fn variants_loss_and_figures_come_out_of_every_run() {
     for words in ["Run 1 of 2", "Run 2 of 2", "missed", "Conditions"] {
         assert!(said.contains(words), "'{words}' was not said: {said}");
     }
+}
+
+const JUMBO: &str = r#"
+name = "jumbo"
+about = "a test: raw frames of MTU 9000"
+repetitions = 2
+max_repetitions = 2
+[link.jumbo]
+rate_mbit = 1000
+mtu = 9000
+[xdp.generic]
+mode = "generic"
+[xdp.native]
+mode = "native"
+[[experiment]]
+kind = "rtt"
+links = ["jumbo"]
+transports = ["packet", "xdp"]
+xdp = ["generic", "native"]
+sizes = [8, "frame"]
+waits = ["sleep"]
+seconds = 0.05
+warmup = 0.02
+[[experiment]]
+kind = "stream"
+links = ["jumbo"]
+transports = ["packet", "xdp"]
+xdp = ["generic", "native"]
+sizes = ["frame"]
+waits = ["sleep"]
+seconds = 0.1
+warmup = 0.02
+"#;
+
+fn raw_frames_are_as_long_as_a_jumbo_network_allows() {
+    let place = Place::new();
+    let out = place.path("out");
+    let output =
+        eval().arg("--plan").arg(place.plan(JUMBO)).arg("--out").arg(&out).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = std::fs::read_to_string(out.join("results.json")).unwrap();
+    let results = Results::parse(&text).unwrap();
+    assert!(results.skipped.is_empty(), "{:?}", results.skipped);
+    let full = results.series.iter().filter(|series| series.size == 8968).count();
+    assert_eq!((full, results.series.len()), (6, 9), "{:?}", results.series);
 }
 
 /// A run that is certainly still measuring a second after its network stands.

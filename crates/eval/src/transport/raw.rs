@@ -3,13 +3,14 @@
 //!
 //! A frame has the size and the headers of a GigaE frame of the same payload, so that a filter lets
 //! it in and the same bytes travel; but its header is constant, its checksum is not computed, nobody
-//! acknowledges it and nobody sends it again. It goes on a channel of its own.
+//! acknowledges it and nobody sends it again. It goes on a channel of its own. A frame too long for one
+//! buffer of the link goes in several.
 
 use super::{Arrival, Calls, Channel, Opening, Side, Task, Transport, TransportError, read};
 use crate::plan::{Wait, XdpMode, XdpOptions};
 use crate::probe::Probe;
 use crate::site::{Address, Site};
-use gigae_link::{ChannelSet, Filter, Link, LinkError, Mode, OpenError, RxFrame};
+use gigae_link::{ChannelSet, Filter, Link, LinkError, Mode, OpenError, RxFrame, TxFrame};
 use gigae_packet::{PacketConfig, PacketLink};
 use gigae_wire::{Envelope, HEADER_LEN, MacAddr, NodeAddr, Route, VERSION};
 use gigae_xdp::{XdpConfig, XdpLink};
@@ -167,6 +168,7 @@ impl<L: Link + 'static> Opening for RawOpening<L> {
             spin: self.task.wait == Wait::Spin,
             nap: self.task.nap(),
             arrived: Vec::with_capacity(self.poll_batch),
+            taken: Vec::new(),
             doorbell_batch: self.doorbell_batch,
             poll_batch: self.poll_batch,
             posted: 0,
@@ -184,6 +186,8 @@ struct RawChannel<L> {
     nap: Duration,
     /// Polled frames that were not looked at yet, the first one last.
     arrived: Vec<RxFrame>,
+    /// Transmit frames for the segments of a frame; empty between two.
+    taken: Vec<TxFrame>,
     doorbell_batch: usize,
     poll_batch: usize,
     /// Frames posted since the last doorbell.
@@ -195,14 +199,63 @@ fn broken(error: LinkError) -> TransportError {
 }
 
 impl<L: Link> RawChannel<L> {
-    /// The number and length of a frame; `None` for one that is shorter than it says.
-    fn read(&self, frame: &RxFrame) -> Option<Arrival> {
-        let frame = self.link.arena().bytes(frame).get(self.outer..)?;
+    /// The number and length of a frame, of which this is the first segment or all; `None` for one that
+    /// is shorter than it says. Gives it back.
+    #[inline]
+    fn take_in(&mut self, frame: RxFrame) -> Option<Arrival> {
+        let arrival = self.read(&frame);
+        let mut got = self.link.arena().bytes(&frame).len();
+        let mut goes_on = frame.continues();
+        self.link.recycle(frame);
+        while goes_on {
+            let segment = self.arrived.pop()?;
+            let bytes = self.link.arena().bytes(&segment);
+            got += bytes.len();
+            read(bytes);
+            goes_on = segment.continues();
+            self.link.recycle(segment);
+        }
+        arrival.filter(|arrival| got >= self.outer + HEADER_LEN + arrival.bytes)
+    }
+
+    /// The number in a frame's first segment, and the length that its header states.
+    #[inline]
+    fn read(&self, first: &RxFrame) -> Option<Arrival> {
+        let frame = self.link.arena().bytes(first).get(self.outer..)?;
         let header = frame.get(..HEADER_LEN)?;
         let bytes =
             usize::from(u16::from_be_bytes([header[LENGTH_AT.start], header[LENGTH_AT.start + 1]]));
-        let payload = frame.get(HEADER_LEN..HEADER_LEN + bytes)?;
-        Some(Arrival { number: read(payload)?, bytes })
+        let payload = &frame[HEADER_LEN..];
+        Some(Arrival { number: read(&payload[..bytes.min(payload.len())])?, bytes })
+    }
+
+    /// Posts the rest of a frame, `length` bytes of it, whose first segment fills a transmit frame;
+    /// false, and nothing is posted, if there are too few.
+    #[cold]
+    fn post_long(&mut self, first: TxFrame, length: usize) -> bool {
+        let size = self.link.info().frame_size;
+        let mut taken = std::mem::take(&mut self.taken);
+        taken.push(first);
+        while taken.len() < length.div_ceil(size) {
+            let Some(frame) = self.link.take() else {
+                taken.drain(..).for_each(|frame| self.link.give_back(frame));
+                self.taken = taken;
+                return false;
+            };
+            taken.push(frame);
+        }
+        let mut left = length;
+        for frame in taken.drain(..) {
+            let posted = if left > size {
+                self.link.post_segment(frame, 0..size)
+            } else {
+                self.link.post(frame, 0..left)
+            };
+            left = left.saturating_sub(size);
+            self.link.release(posted);
+        }
+        self.taken = taken;
+        true
     }
 }
 
@@ -217,8 +270,13 @@ impl<L: Link> Channel for RawChannel<L> {
         let bytes = self.link.arena().bytes_mut(&mut frame);
         bytes[..payload].copy_from_slice(&self.headers);
         bytes[payload..payload + 4].copy_from_slice(&number.to_le_bytes());
-        let posted = self.link.post(frame, 0..payload + size);
-        self.link.release(posted);
+        if payload + size <= bytes.len() {
+            let posted = self.link.post(frame, 0..payload + size);
+            self.link.release(posted);
+        } else if !self.post_long(frame, payload + size) {
+            self.flush()?;
+            return Ok(false);
+        }
         self.posted += 1;
         if self.posted == self.doorbell_batch {
             self.flush()?;
@@ -245,9 +303,7 @@ impl<L: Link> Channel for RawChannel<L> {
             }
         }
         let Some(frame) = self.arrived.pop() else { return Ok(None) };
-        let arrival = self.read(&frame);
-        self.link.recycle(frame);
-        Ok(arrival)
+        Ok(self.take_in(frame))
     }
 
     fn calls(&self) -> Calls {
