@@ -142,6 +142,83 @@ fn the_two_backends_understand_each_other() {
     });
 }
 
+/// Tagged messages of all sizes both ways at once, and a memory that both ends write and count in.
+fn operate(fabric: &Fabric, options: &Options) {
+    const SIZES: [usize; 6] = [0, 8, 1_500, 20_000, 100_000, 1 << 20];
+    let region = |me: u16| vec![me as u8; 1 << 20];
+    std::thread::scope(|scope| {
+        for (me, other) in [(1_u16, 2), (2, 1)] {
+            let endpoint = on(&fabric.node(me), options.clone()).unwrap();
+            let other = Address::from(gigae::MacAddr(fabric.node(other).mac));
+            scope.spawn(move || {
+                let peer = endpoint.peer(other).unwrap();
+                let key = endpoint.register(region(me), gigae::Rights::ALL).unwrap();
+                endpoint.send(peer, &key.0.to_be_bytes()).unwrap();
+                let told = endpoint.recv_timeout(PATIENCE).unwrap().expect("the key came");
+                let key = gigae::RegionKey(u64::from_be_bytes(told[..].try_into().unwrap()));
+                drop(told);
+                for (n, size) in SIZES.into_iter().enumerate() {
+                    endpoint.start_recv(gigae::Wanted::tag(n as u64), vec![0; size]).unwrap();
+                    endpoint.start_send(peer, n as u64, vec![n as u8; size]).unwrap();
+                }
+                endpoint.start_write(peer, key, 8, vec![77; 500_000], Some(5)).unwrap();
+                endpoint.start_fetch_add(peer, key, 0, 1).unwrap();
+                endpoint.start_read(peer, key, 0, vec![0; 1 << 20]).unwrap();
+                for _ in 0..2 * SIZES.len() + 3 {
+                    let ended = endpoint.completion_timeout(PATIENCE).unwrap();
+                    let ended = ended.expect("it completed in time");
+                    assert_eq!(ended.result, Ok(()));
+                    let bytes = ended.memory.and_then(gigae::Memory::into_vec);
+                    match bytes.as_deref() {
+                        Some(read) if ended.tag == 0 && read.len() == 1 << 20 => {
+                            assert!(read[8..500_008].iter().all(|&byte| byte == 77));
+                        }
+                        Some(bytes) => {
+                            assert!(
+                                bytes.iter().all(|&byte| [ended.tag as u8, 77].contains(&byte))
+                            );
+                        }
+                        None => assert_eq!(ended.value, u64::from_le_bytes([3 - me as u8; 8])),
+                    }
+                }
+                let notice = endpoint.notice_timeout(PATIENCE).unwrap().expect("a notice came");
+                assert_eq!((notice.offset, notice.len, notice.value), (8, 500_000, 5));
+                // What is owed to the peer goes on until it says that it has everything.
+                endpoint.send(peer, b"done").unwrap();
+                assert!(endpoint.recv_timeout(PATIENCE).unwrap().is_some());
+                endpoint.drain(PATIENCE).unwrap();
+            });
+        }
+    });
+}
+
+fn operations_over(backend: Backend) {
+    for mtu in [1500, 3400, 9000] {
+        let fabric = testing::fabric("ops", |config: &mut FabricConfig| config.mtu = mtu);
+        operate(&fabric, &options(backend));
+    }
+}
+
+fn operations_pass_over_xdp_generic_at_every_mtu() {
+    operations_over(Backend::XdpMode(Mode::XdpGeneric));
+}
+
+fn operations_pass_over_xdp_native_at_every_mtu() {
+    operations_over(Backend::XdpMode(Mode::XdpNative));
+}
+
+fn operations_pass_over_packet_sockets_at_every_mtu() {
+    operations_over(Backend::Packet);
+}
+
+fn operations_pass_through_loss_duplication_and_corruption() {
+    let fabric = testing::fabric("wildops", |config: &mut FabricConfig| {
+        (config.loss, config.duplicate, config.corrupt, config.seed) = (0.02, 0.01, 0.01, 11);
+    });
+    operate(&fabric, &options(Backend::Xdp));
+    operate(&fabric, &options(Backend::Xdp).go_back_n());
+}
+
 fn a_link_that_loses_doubles_and_corrupts_frames_loses_no_message() {
     let fabric = testing::fabric("wild", |config: &mut FabricConfig| {
         config.loss = 0.02;
@@ -374,6 +451,22 @@ fn main() {
             messages_pass_in_the_udp_envelope_over_ipv6,
         ),
         ("the_two_backends_understand_each_other", the_two_backends_understand_each_other),
+        (
+            "operations_pass_over_xdp_generic_at_every_mtu",
+            operations_pass_over_xdp_generic_at_every_mtu,
+        ),
+        (
+            "operations_pass_over_xdp_native_at_every_mtu",
+            operations_pass_over_xdp_native_at_every_mtu,
+        ),
+        (
+            "operations_pass_over_packet_sockets_at_every_mtu",
+            operations_pass_over_packet_sockets_at_every_mtu,
+        ),
+        (
+            "operations_pass_through_loss_duplication_and_corruption",
+            operations_pass_through_loss_duplication_and_corruption,
+        ),
         (
             "a_link_that_loses_doubles_and_corrupts_frames_loses_no_message",
             a_link_that_loses_doubles_and_corrupts_frames_loses_no_message,

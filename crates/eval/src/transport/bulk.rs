@@ -2,7 +2,6 @@
 //! peer's memory.
 
 use super::gigae::{failed, idle, options};
-use super::raw::unavailable;
 use super::{
     Arrival, Calls, Channel, JOIN_TIMEOUT, NAP, Opening, Side, Task, Transport, TransportError,
     message, read,
@@ -184,7 +183,11 @@ impl Transport for Write {
             Side::Client => None,
             Side::Server => {
                 let memory = vec![0; task.size * AHEAD];
-                Some(endpoint.register(memory, Rights::WRITE).map_err(unavailable)?)
+                Some(
+                    endpoint
+                        .register(memory, Rights::WRITE)
+                        .map_err(failed("registering memory"))?,
+                )
             }
         };
         let (address, task) = (site.address(0), task.clone());
@@ -208,7 +211,7 @@ impl Opening for WriteOpening {
     /// The server tells its key in a message.
     fn join(self: Box<Self>, peer: &Address) -> Result<Box<dyn Probe>, TransportError> {
         let peer = self.endpoint.peer(::gigae::Address::from(MacAddr(peer.mac)));
-        let peer = peer.map_err(unavailable)?;
+        let peer = peer.map_err(failed("naming the peer"))?;
         let key = match self.region {
             Some(key) => {
                 let told = self.endpoint.send(peer, &key.0.to_le_bytes());
@@ -219,9 +222,9 @@ impl Opening for WriteOpening {
                 let message = self.endpoint.recv_timeout(JOIN_TIMEOUT);
                 let message = message.map_err(failed("receiving the key"))?;
                 let key = message.as_ref().and_then(|m| m.first_chunk().copied());
-                RegionKey(u64::from_le_bytes(key.ok_or(TransportError::PeerGone(
-                    "told no key of a registered memory",
-                ))?))
+                RegionKey(u64::from_le_bytes(
+                    key.ok_or(TransportError::PeerGone("told no key of a registered memory"))?,
+                ))
             }
         };
         let ends = Ends::new(self.endpoint, peer, &self.task);
@@ -243,8 +246,7 @@ impl Channel for Writing {
         memory[..4].copy_from_slice(&number.to_le_bytes());
         let Ends { endpoint, peer, going, .. } = &mut self.ends;
         let offset = (number as usize % AHEAD * size) as u64;
-        let started =
-            endpoint.start_write(*peer, self.key, offset, memory, Some(number.into()));
+        let started = endpoint.start_write(*peer, self.key, offset, memory, Some(number.into()));
         going.push(started.map_err(failed("writing by gigae"))?);
         Ok(true)
     }

@@ -2,8 +2,8 @@
 
 use super::raw::{payload, unavailable};
 use super::{
-    bulk,
-    Arrival, Calls, Channel, NAP, Opening, Side, Task, Transport, TransportError, message, read,
+    Arrival, Calls, Channel, NAP, Opening, Side, Task, Transport, TransportError, bulk, message,
+    read,
 };
 use crate::plan::{self, GigaeOptions, LARGEST_MESSAGE, Recovery, Wait};
 use crate::probe::Probe;
