@@ -48,6 +48,72 @@ impl Message {
         Self { data: std::ptr::null(), len: 0, from: 0, reserved: 0, opaque: [0; OPAQUE] };
 }
 
+/// `GIGAE_ANYBODY`
+pub(crate) const ANYBODY: u32 = u32::MAX;
+
+/// `GIGAE_MAX_OPERATION`: what the library underneath takes.
+pub(crate) const MAX_OPERATION: usize = 1 << 30;
+
+/// `gigae_tagged`.
+#[repr(C)]
+pub struct Tagged {
+    pub(crate) tag: u64,
+    pub(crate) len: usize,
+    pub(crate) from: u32,
+    pub(crate) reserved: u32,
+}
+
+/// `gigae_place`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Place {
+    pub(crate) key: u64,
+    pub(crate) offset: u64,
+    pub(crate) peer: u32,
+    pub(crate) reserved: u32,
+}
+
+/// `gigae_completion`. All zero when there is none.
+#[repr(C)]
+pub struct Completion {
+    pub(crate) id: u64,
+    pub(crate) context: *mut c_void,
+    pub(crate) tag: u64,
+    pub(crate) value: u64,
+    pub(crate) len: usize,
+    pub(crate) total: usize,
+    pub(crate) peer: u32,
+    pub(crate) status: c_int,
+    pub(crate) reason: c_int,
+    pub(crate) reserved: u32,
+}
+
+/// `gigae_notice`.
+#[repr(C)]
+#[derive(Default)]
+pub struct Notice {
+    pub(crate) key: u64,
+    pub(crate) offset: u64,
+    pub(crate) value: u64,
+    pub(crate) peer: u32,
+    pub(crate) len: u32,
+}
+
+impl Completion {
+    pub(crate) const EMPTY: Self = Self {
+        id: 0,
+        context: std::ptr::null_mut(),
+        tag: 0,
+        value: 0,
+        len: 0,
+        total: 0,
+        peer: 0,
+        status: 0,
+        reason: GIGAE_REASON_OTHER,
+        reserved: 0,
+    };
+}
+
 /// Bytes of [`Failure::why`]: the longest reason, with an IPv6 address, and room to spare.
 pub(crate) const WHY: usize = 240;
 
@@ -129,6 +195,12 @@ macro_rules! numbers {
 }
 
 numbers! {
+    /// `Rights::READ`
+    GIGAE_RIGHT_READ = 1,
+    /// `Rights::WRITE`
+    GIGAE_RIGHT_WRITE = 2,
+    /// `Rights::ATOMIC`
+    GIGAE_RIGHT_ATOMIC = 4,
     /// `Wait::Adaptive`
     GIGAE_WAIT_ADAPTIVE = 0,
     /// `Wait::Spin`

@@ -1,7 +1,7 @@
 //! Has a C compiler compare the header with this crate: sizes, offsets, numbers, and the type of
 //! every function.
 
-use crate::abi::{Buffer, Counts, Failure, Message, NUMBERS, WHY};
+use crate::abi::*;
 use crate::error::Code;
 use std::fmt::Write;
 use std::mem::offset_of;
@@ -15,9 +15,11 @@ const SOURCES: &[&str] = &[
     include_str!("endpoint.rs"),
     include_str!("error.rs"),
     include_str!("info.rs"),
+    include_str!("operation.rs"),
     include_str!("options.rs"),
     include_str!("peer.rs"),
     include_str!("receive.rs"),
+    include_str!("region.rs"),
     include_str!("send.rs"),
     include_str!("wait.rs"),
 ];
@@ -31,6 +33,10 @@ fn c_type(rust: &str) -> String {
         "Message" => "gigae_message",
         "Failure" => "gigae_failure",
         "Counts" => "gigae_counts",
+        "Tagged" => "gigae_tagged",
+        "Place" => "gigae_place",
+        "Completion" => "gigae_completion",
+        "Notice" => "gigae_notice",
         "c_int" => "int",
         "c_char" => "char",
         "c_void" => "void",
@@ -138,6 +144,14 @@ fn every_structure_lies_in_memory_in_the_same_way() {
     same!(Message, "gigae_message":
         data "data", len "len", from "from", reserved "reserved_", opaque "opaque_");
     same!(Failure, "gigae_failure": to "to", reason "reason", len "len", why "why");
+    same!(Tagged, "gigae_tagged": tag "tag", len "len", from "from", reserved "reserved_");
+    same!(Place, "gigae_place": key "key", offset "offset", peer "peer", reserved "reserved_");
+    same!(Completion, "gigae_completion": id "id", context "context", tag "tag", value "value",
+        len "len", total "total", peer "peer", status "status", reason "reason",
+        reserved "reserved_");
+    same!(Notice, "gigae_notice": key "key", offset "offset", value "value", peer "peer", len "len");
+    is("GIGAE_ANYBODY".to_owned(), ANYBODY as usize);
+    is("GIGAE_MAX_OPERATION".to_owned(), MAX_OPERATION);
     is("sizeof(((gigae_failure *)0)->why)".to_owned(), WHY);
     is("sizeof(gigae_counts)".to_owned(), size_of::<Counts>());
     for (at, field) in Counts::FIELDS.iter().enumerate() {

@@ -3,6 +3,7 @@
 use crate::abi::{EndpointHandle, OptionsHandle};
 use crate::error::{Code, Error, Outcome, answer};
 use crate::handle::{Table, contain};
+use crate::operation::Operations;
 use crate::peer::Book;
 use crate::slab::Slab;
 use crate::{options, text};
@@ -16,12 +17,14 @@ pub(crate) struct State {
     pub(crate) buffers: Slab<SendBuffer<'static>>,
     pub(crate) messages: Slab<Message<'static>>,
     pub(crate) peers: Book,
+    pub(crate) operations: Operations,
     /// From a box. Not a box, since that would claim to be the only way to the endpoint.
     endpoint: NonNull<Endpoint>,
 }
 
 // SAFETY: an endpoint may move between threads, and everything that borrows from it is here with
-// it (or, between two statements of one entry, on the stack of the thread that has it).
+// it (or, between two statements of one entry, on the stack of the thread that has it). C's
+// contexts are only handed back.
 unsafe impl Send for State where Endpoint: Send {}
 
 impl State {
@@ -30,6 +33,7 @@ impl State {
             buffers: Slab::new(),
             messages: Slab::new(),
             peers: Book::default(),
+            operations: Operations::new(),
             endpoint: NonNull::from(Box::leak(Box::new(endpoint))),
         }
     }

@@ -2,7 +2,10 @@
 //! one of each thread.
 
 use crate::text;
-use gigae::{DrainError, LinkError, OpenError, PeerError, RecvError, SendError, TrySendError};
+use gigae::{
+    DrainError, LinkError, OpError, OpenError, PeerError, RecvError, SendError, Status,
+    TrySendError,
+};
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt;
@@ -31,7 +34,7 @@ codes! {
     Failed "GIGAE_FAILED" = -3: c"messages sent earlier failed; take them with gigae_take_failure, then go on",
     TooLong "GIGAE_TOO_LONG" = -4: c"the message is too long; gigae_max_message says what is possible",
     Invalid "GIGAE_INVALID" = -5: c"an argument is NULL, out of range or unknown; gigae_last_error says which",
-    BadHandle "GIGAE_BAD_HANDLE" = -6: c"this handle, buffer or message is closed, used up or was never one; open or take a new one",
+    BadHandle "GIGAE_BAD_HANDLE" = -6: c"this handle, buffer, message, operation or key is closed, used up or was never one; open, take or start a new one",
     InCall "GIGAE_IN_CALL" = -7: c"another thread is in a call on this handle; use it from one thread at a time",
     Busy "GIGAE_BUSY" = -8: c"buffers or messages are still held; drop them, then close",
     Panicked "GIGAE_PANICKED" = -9: c"an error in the library stopped this endpoint; close it, open another and report this",
@@ -48,12 +51,33 @@ codes! {
     TooMany "GIGAE_TOO_MANY" = -20: c"too many peers, or too many open in this process; close one",
     Unreachable "GIGAE_UNREACHABLE" = -21: c"there is no way to this IP address; check it and the routes",
     Other "GIGAE_OTHER" = -22: c"an error without a code of its own; gigae_last_error says which",
+    Truncated "GIGAE_TRUNCATED" = -23: c"the message is longer than the memory that it was received into; post more",
+    Cancelled "GIGAE_CANCELLED" = -24: c"the operation was cancelled",
+    Lost "GIGAE_LOST" = -25: c"the peer was lost; how much had been done is not known",
+    NoRegion "GIGAE_NO_REGION" = -26: c"the peer has no memory registered under this key; ask it for the present one",
+    Bounds "GIGAE_BOUNDS" = -27: c"the bytes are not all within the remote memory, or not aligned; check offset and length",
+    Rights "GIGAE_RIGHTS" = -28: c"the remote memory was registered without the right to do this",
+    Notices "GIGAE_NOTICES" = -29: c"the peer has not taken its notices; try again when it has",
 }
 
 impl Code {
     /// The text that goes with the code alone.
     pub(crate) fn text(self) -> &'static str {
         self.c_text().to_str().unwrap_or_default()
+    }
+
+    /// How an operation ended that did not do what it was to.
+    pub(crate) fn of_operation(e: OpError) -> Self {
+        match e {
+            OpError::Truncated => Self::Truncated,
+            OpError::Cancelled => Self::Cancelled,
+            OpError::Lost(_) => Self::Lost,
+            OpError::Refused(Status::Key) => Self::NoRegion,
+            OpError::Refused(Status::Bounds) => Self::Bounds,
+            OpError::Refused(Status::Rights) => Self::Rights,
+            OpError::Refused(Status::Busy) => Self::Notices,
+            _ => Self::Other,
+        }
     }
 
     fn of(code: c_int) -> Option<Self> {
@@ -212,7 +236,7 @@ pub(crate) fn answer(outcome: Outcome<c_int>) -> c_int {
     }
 }
 
-fn remember(error: &Error) -> c_int {
+pub(crate) fn remember(error: &Error) -> c_int {
     let code = error.code as c_int;
     LAST.with(|last| {
         // Never borrowed elsewhere while an entry runs, but a signal handler may come between.

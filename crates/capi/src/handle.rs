@@ -18,7 +18,7 @@ const PLACES: usize = 1 << PLACE_BITS;
 const PLACE_BITS: u32 = 10;
 
 /// Bits that tell the kinds of handles apart; never zero, so that no handle is NULL.
-const KIND_BITS: u32 = 2;
+const KIND_BITS: u32 = 3;
 
 /// Bits of a place's state beside the number of its uses.
 const PHASE_BITS: u32 = 2;
@@ -47,7 +47,7 @@ struct Place<T> {
 unsafe impl<T: Send> Sync for Table<T> {}
 
 impl<T> Table<T> {
-    /// An empty table; `kind` is from 1 to 3 and differs from table to table.
+    /// An empty table; `kind` is from 1 to 7 and differs from table to table.
     pub(crate) const fn new(kind: usize) -> Self {
         assert!(kind > 0 && kind >> KIND_BITS == 0);
         Self { kind, places: [const { Place::empty() }; PLACES] }

@@ -44,10 +44,10 @@ impl Book {
     }
 }
 
-/// Hashes the small number that a peer is. It comes from this process, so nobody can choose it to
+/// Hashes the small number that a peer or an operation is. It comes from this process, so nobody can choose it to
 /// make many collide.
 #[derive(Default)]
-struct Spread(u64);
+pub(crate) struct Spread(u64);
 
 impl Hasher for Spread {
     fn write(&mut self, bytes: &[u8]) {

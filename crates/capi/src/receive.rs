@@ -141,7 +141,7 @@ impl Failure {
     const EMPTY: Self = Self { to: 0, reason: GIGAE_REASON_OTHER, len: 0, why: [0; WHY] };
 }
 
-fn reason(reason: Reason) -> c_int {
+pub(crate) fn reason(reason: Reason) -> c_int {
     match reason {
         Reason::Timeout => GIGAE_REASON_TIMEOUT,
         Reason::Reset => GIGAE_REASON_RESET,

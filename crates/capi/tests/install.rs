@@ -110,9 +110,14 @@ fn a_cxx_program_links_with_the_library() {
 
 #[test]
 fn every_program_compiles_with_the_shared_library_and_with_the_archive() {
-    for program in
-        ["examples/hello.c", "examples/epoll.c", "examples/inplace.c", "tests/c/misuse.c"]
-    {
+    for program in [
+        "examples/hello.c",
+        "examples/epoll.c",
+        "examples/inplace.c",
+        "examples/tagged.c",
+        "examples/remote.c",
+        "tests/c/misuse.c",
+    ] {
         for linking in [Linking::Shared, Linking::Static] {
             let built = Installed::once().compile(program, linking);
             let needed = text(&run(Command::new("readelf").arg("-d").arg(built)).stdout);

@@ -93,6 +93,26 @@ fn a_ping_pong_in_place_with_an_event_loop_is_clean_under_valgrind() {
     assert_eq!(waiting.end(), "");
 }
 
+/// What two ends of one program say: the one that is asked, then the one that asks.
+fn two(fabric: &Fabric, source: &str) -> (String, String) {
+    let program = Installed::once().compile(source, Linking::Shared);
+    let waiting = Waiting::start(inside(fabric, 1, &program, true));
+    let asked = text(&run(inside(fabric, 2, &program, true).arg(&waiting.mac)).stdout);
+    (waiting.end(), asked)
+}
+
+fn a_tagged_mebibyte_comes_back_and_is_clean_under_valgrind() {
+    let fabric = testing::fabric("tagged", |_| ());
+    let (_, said) = two(&fabric, "examples/tagged.c");
+    assert_eq!(said, "1048576 bytes came back\n");
+}
+
+fn a_one_sided_write_with_a_notice_is_clean_under_valgrind() {
+    let fabric = testing::fabric("remote", |_| ());
+    let (written, said) = two(&fabric, "examples/remote.c");
+    assert_eq!((written.as_str(), said.as_str()), ("hello, and 42\n", "no error\n"));
+}
+
 fn misuse_is_answered_with_codes_and_clean_under_valgrind() {
     let fabric = testing::fabric("misuse", |_| ());
     let program = Installed::once().compile("tests/c/misuse.c", Linking::Shared);
@@ -113,6 +133,14 @@ fn main() {
         (
             "a_ping_pong_in_place_with_an_event_loop_is_clean_under_valgrind",
             a_ping_pong_in_place_with_an_event_loop_is_clean_under_valgrind,
+        ),
+        (
+            "a_tagged_mebibyte_comes_back_and_is_clean_under_valgrind",
+            a_tagged_mebibyte_comes_back_and_is_clean_under_valgrind,
+        ),
+        (
+            "a_one_sided_write_with_a_notice_is_clean_under_valgrind",
+            a_one_sided_write_with_a_notice_is_clean_under_valgrind,
         ),
         (
             "misuse_is_answered_with_codes_and_clean_under_valgrind",

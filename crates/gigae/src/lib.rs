@@ -61,7 +61,7 @@ pub use gigae_wire::{Envelope, MacAddr, payload_of_mtu};
 pub use gigae_xdp::BusyPoll;
 pub use message::{Failed, Message, SendBuffer};
 pub use operations::{
-    Bytes, Completion, Memory, Notice, OpError, OpId, RegionKey, Rights, Started, Wanted,
+    Bytes, Completion, Memory, Notice, OpError, OpId, RegionKey, Rights, Started, Status, Wanted,
 };
 pub use options::{Backend, Options};
 pub use wait::Wait;

@@ -13,6 +13,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 pub use gigae_transfer::{Memory as Bytes, OpError, OpId, RegionKey, Rights};
+pub use gigae_wire::op::Status;
 
 /// Memory that an operation copies from or to, handed over to the endpoint until the operation is
 /// completed.

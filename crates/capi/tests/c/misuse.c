@@ -36,6 +36,13 @@ int main(int argc, char **argv)
     gigae_message message;
     gigae_counts counts;
     pthread_t thread;
+    gigae_place place = {0};
+    gigae_completion done;
+    gigae_notice notice;
+    gigae_tagged found;
+    char memory[16];
+    uint64_t id = 7, key;
+    size_t count;
     uint32_t peer;
     int code;
     if (argc < 3) return 2;
@@ -77,6 +84,41 @@ int main(int argc, char **argv)
     IS(gigae_try_recv(endpoint, &message), GIGAE_AGAIN);
     IS(gigae_message_drop(&message), GIGAE_BAD_HANDLE);
 
+    /* Operations: what is refused was not started, and says so. */
+    IS(gigae_start_send(endpoint, 77, 0, memory, 1, NULL, &id), GIGAE_INVALID);
+    IS(id != 0, 0);
+    IS(gigae_start_send(endpoint, peer, 0, NULL, 1, NULL, NULL), GIGAE_INVALID);
+    IS(gigae_start_recv(endpoint, 0, 0, 0, memory, 1, NULL, &id), GIGAE_INVALID);
+    IS(gigae_start_recv(endpoint, peer, 0, 0, memory, (size_t)-1, NULL, &id), GIGAE_TOO_LONG);
+    IS(gigae_start_write(endpoint, NULL, memory, 1, NULL, NULL, &id), GIGAE_INVALID);
+    IS(gigae_start_write(endpoint, &place, memory, 1, NULL, NULL, &id), GIGAE_INVALID);
+    IS(gigae_start_read(endpoint, &place, memory, 1, NULL, &id), GIGAE_INVALID);
+    IS(gigae_start_fetch_add(endpoint, &place, 1, NULL, &id), GIGAE_INVALID);
+    IS(gigae_start_compare_swap(endpoint, NULL, 1, 2, NULL, &id), GIGAE_INVALID);
+    IS(gigae_outstanding(endpoint, &count), 0);
+    IS(count != 0, 0);
+    IS(gigae_try_completion(endpoint, NULL), GIGAE_INVALID);
+    IS(gigae_try_completion(endpoint, &done), GIGAE_AGAIN);
+    IS(gigae_completion_timeout(endpoint, &done, UINT64_MAX), GIGAE_AGAIN);
+    IS(gigae_try_notice(endpoint, &notice), GIGAE_AGAIN);
+    IS(gigae_notice_timeout(endpoint, &notice, 1000), GIGAE_TIMEOUT);
+    IS(gigae_peek(endpoint, GIGAE_ANYBODY, 0, 0, &found), GIGAE_AGAIN);
+    IS(gigae_cancel(endpoint, 0), GIGAE_BAD_HANDLE);
+    IS(gigae_start_recv(endpoint, peer, 0, 0, memory, sizeof memory, &place, &id), 0);
+    IS(gigae_completion_timeout(endpoint, &done, 1000), GIGAE_TIMEOUT);
+    IS(gigae_cancel(endpoint, id), 1);
+    IS(gigae_cancel(endpoint, id), 0);
+    IS(gigae_try_completion(endpoint, &done), 0);
+    IS(done.id == id && done.context == &place && done.status == GIGAE_CANCELLED, 1);
+    IS(gigae_cancel(endpoint, id), GIGAE_BAD_HANDLE);
+    IS(gigae_register(endpoint, memory, sizeof memory, 0, &key), GIGAE_INVALID);
+    IS(gigae_register(endpoint, memory, sizeof memory, 8, &key), GIGAE_INVALID);
+    IS(gigae_register(endpoint, NULL, 1, GIGAE_RIGHT_READ, &key), GIGAE_INVALID);
+    IS(gigae_register(endpoint, memory, sizeof memory, GIGAE_RIGHT_READ, &key), 0);
+    IS(gigae_deregister(endpoint, key + 1), GIGAE_BAD_HANDLE);
+    IS(gigae_deregister(endpoint, key), 0);
+    IS(gigae_deregister(endpoint, key), GIGAE_BAD_HANDLE);
+
     /* A second thread is refused while the first one's call goes on. */
     IS(pthread_create(&thread, NULL, receive, endpoint), 0);
     do
@@ -87,6 +129,9 @@ int main(int argc, char **argv)
     IS(pthread_join(thread, NULL), 0);
     IS(gigae_counters(endpoint, &counts, sizeof counts), 0);
 
+    /* Closing ends what is going on. */
+    IS(gigae_start_recv(endpoint, peer, 0, 0, memory, sizeof memory, NULL, &id), 0);
+    IS(gigae_register(endpoint, memory, sizeof memory, GIGAE_RIGHT_READ, &key), 0);
     IS(gigae_buffer_take(endpoint, &buffer), 0);
     copy = buffer;
     IS(gigae_buffer_drop(&buffer), 0);
@@ -96,6 +141,8 @@ int main(int argc, char **argv)
     IS(gigae_send(endpoint, peer, "x", 1), GIGAE_BAD_HANDLE);
     IS(gigae_recv(endpoint, &message), GIGAE_BAD_HANDLE);
     IS(gigae_fd(endpoint), GIGAE_BAD_HANDLE);
+    IS(gigae_cancel(endpoint, id), GIGAE_BAD_HANDLE);
+    IS(gigae_deregister(endpoint, key), GIGAE_BAD_HANDLE);
     IS(strlen(gigae_last_error()) == strlen(gigae_error_text(GIGAE_BAD_HANDLE)), 1);
     return 0;
 }

@@ -1,0 +1,442 @@
+//! Operations: started with memory of C's, completed later.
+//!
+//! C knows an operation by a ticket ([`slab`](crate::slab)), beside which its context lies; the library
+//! underneath knows it by a number of its own, so there is a table from those to tickets.
+
+use crate::abi::*;
+use crate::endpoint::{State, call};
+use crate::error::{Code, Error, Outcome};
+use crate::peer::Spread;
+use crate::receive::reason;
+use crate::slab::Slab;
+use crate::text;
+use gigae::{Bytes, Endpoint, Memory, OpError, OpId, OperationError, Peer, RegionKey, Wanted};
+use std::collections::{HashMap, VecDeque};
+use std::ffi::{c_int, c_void};
+use std::hash::BuildHasherDefault;
+use std::time::Duration;
+
+/// Memory of a C program's, lent until an operation is completed or the memory is deregistered.
+#[derive(Clone)]
+pub(crate) struct Lent {
+    data: *mut u8,
+    len: usize,
+}
+
+// SAFETY: the header gives the memory to the library until it is handed back, whatever thread the
+// endpoint is used by.
+unsafe impl Send for Lent {}
+
+impl Lent {
+    /// Memory of C's.
+    ///
+    /// # Safety
+    /// `data` points to `len` bytes that stay there, and may be used as operations need, for as long
+    /// as this is used.
+    pub(crate) unsafe fn new(data: *mut c_void, len: usize) -> Outcome<Self> {
+        if len > MAX_OPERATION {
+            let text = format!("{len} bytes are too long for one operation: divide it, 1 GiB at most");
+            return Err(Error::new(Code::TooLong, text));
+        }
+        if data.is_null() {
+            return Err(Error::null("the data"));
+        }
+        Ok(Self { data: data.cast(), len })
+    }
+
+    /// Where it begins, and its length.
+    pub(crate) fn extent(&self) -> (*const u8, usize) {
+        (self.data, self.len)
+    }
+
+    /// `len` bytes of it from `at` on, if they are all within it.
+    pub(crate) fn part(&self, at: usize, len: usize) -> Option<Self> {
+        let within = at <= self.len && len <= self.len - at;
+        within.then(|| Self { data: self.place(at, len), len })
+    }
+
+    /// Where `len` bytes from `at` on are.
+    ///
+    /// # Panics
+    /// If they are not all within the memory.
+    fn place(&self, at: usize, len: usize) -> *mut u8 {
+        assert!(at <= self.len && len <= self.len - at, "outside of the memory");
+        // SAFETY: within the memory.
+        unsafe { self.data.add(at) }
+    }
+}
+
+impl Bytes for Lent {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn read(&self, at: usize, out: &mut [u8]) {
+        // SAFETY: `place` has checked the bytes; that they may be read is what `borrow` was
+        // promised. Frames are not the program's to lend.
+        unsafe { self.place(at, out.len()).copy_to_nonoverlapping(out.as_mut_ptr(), out.len()) };
+    }
+
+    fn write(&mut self, at: usize, bytes: &[u8]) {
+        // SAFETY: `place` has checked the bytes; that they may be written is what `borrow` was
+        // promised. Frames are not the program's to lend.
+        unsafe {
+            self.place(at, bytes.len()).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
+        };
+    }
+}
+
+/// Memory for an operation. NULL is good for none.
+///
+/// # Safety
+/// `data` is NULL or points to `len` bytes that stay there until the operation is completed, the
+/// memory deregistered or the endpoint closed, and that may be written unless they are only sent.
+pub(crate) unsafe fn borrow(data: *mut c_void, len: usize) -> Outcome<Memory> {
+    if len == 0 {
+        return Ok(Memory::Vec(Vec::new()));
+    }
+    // SAFETY: the caller's promise.
+    Ok(Memory::Other(Box::new(unsafe { Lent::new(data, len)? })))
+}
+
+/// What C code was told of an operation that was started.
+struct Started {
+    op: OpId,
+    context: *mut c_void,
+}
+
+/// The operations of one endpoint whose completions C code has not taken.
+pub(crate) struct Operations {
+    started: Slab<Started>,
+    tickets: HashMap<OpId, u64, BuildHasherDefault<Spread>>,
+    /// Taken from the library underneath and not by C code yet, with their tickets.
+    ended: VecDeque<(u64, gigae::Completion)>,
+}
+
+impl Operations {
+    pub(crate) fn new() -> Self {
+        Self { started: Slab::new(), tickets: HashMap::default(), ended: VecDeque::new() }
+    }
+
+    /// Enters an operation that was just started; its ticket.
+    fn insert(&mut self, endpoint: &Endpoint, op: OpId, context: *mut c_void) -> Outcome<u64> {
+        // A number comes up again after 4,096 uses: an operation whose completion was not taken by
+        // then makes room for the next. That completion waits, so taking it cannot fail.
+        while self.tickets.contains_key(&op)
+            && let Ok(Some(ended)) = endpoint.try_completion()
+        {
+            self.keep(ended);
+        }
+        let ticket = self.started.insert(Started { op, context }).ok_or(Code::TooMany)?;
+        self.tickets.insert(op, ticket);
+        Ok(ticket)
+    }
+
+    fn keep(&mut self, ended: gigae::Completion) {
+        let ticket = self.tickets.remove(&ended.id).unwrap_or_default();
+        self.ended.push_back((ticket, ended));
+    }
+}
+
+/// Starts an operation and tells C its number.
+///
+/// # Safety
+/// `id` is NULL or points to a writable number.
+unsafe fn start(
+    endpoint: *mut EndpointHandle,
+    context: *mut c_void,
+    id: *mut u64,
+    how: impl FnOnce(&State, &Endpoint) -> Outcome<OpId>,
+) -> c_int {
+    call(endpoint, |state| {
+        let put = |ticket| {
+            // SAFETY: not NULL, and the caller's promise.
+            (!id.is_null()).then(|| unsafe { id.write(ticket) });
+        };
+        put(0);
+        let endpoint = state.endpoint();
+        let op = how(state, endpoint)?;
+        put(state.operations.insert(endpoint, op, context)?);
+        Ok(0)
+    })
+}
+
+impl From<OperationError> for Error {
+    fn from(e: OperationError) -> Self {
+        Self::new(Code::TooMany, e)
+    }
+}
+
+/// Starts sending a tagged message. See the header, as for all that follow.
+///
+/// # Safety
+/// Pointers are NULL or as the header says; the memory is the library's until the completion.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gigae_start_send(
+    endpoint: *mut EndpointHandle,
+    to: u32,
+    tag: u64,
+    data: *const c_void,
+    len: usize,
+    context: *mut c_void,
+    id: *mut u64,
+) -> c_int {
+    // SAFETY: the caller's promise; what is sent is not written to.
+    unsafe {
+        start(endpoint, context, id, |state, endpoint| {
+            Ok(endpoint.start_send(state.peer(to)?, tag, borrow(data.cast_mut(), len)?)?)
+        })
+    }
+}
+
+/// Starts receiving a tagged message.
+///
+/// # Safety
+/// Pointers are NULL or as the header says; the memory is the library's until the completion.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gigae_start_recv(
+    endpoint: *mut EndpointHandle,
+    from: u32,
+    tag: u64,
+    ignore: u64,
+    data: *mut c_void,
+    len: usize,
+    context: *mut c_void,
+    id: *mut u64,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        start(endpoint, context, id, |state, endpoint| {
+            let wanted = wanted(state, from, tag, ignore)?;
+            Ok(endpoint.start_recv(wanted, borrow(data, len)?)?)
+        })
+    }
+}
+
+fn wanted(state: &State, from: u32, tag: u64, ignore: u64) -> Outcome<Wanted> {
+    let from = if from == ANYBODY { None } else { Some(state.peer(from)?) };
+    Ok(Wanted { from, tag, ignore })
+}
+
+/// What a receive would get at once.
+///
+/// # Safety
+/// Pointers are NULL or as the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gigae_peek(
+    endpoint: *mut EndpointHandle,
+    from: u32,
+    tag: u64,
+    ignore: u64,
+    found: *mut Tagged,
+) -> c_int {
+    call(endpoint, |state| {
+        let empty = Tagged { tag: 0, len: 0, from: 0, reserved: 0 };
+        // SAFETY: the caller's promise.
+        unsafe { text::put(found, empty, "where to put what is found")? };
+        let wanted = wanted(state, from, tag, ignore)?;
+        let (peer, tag, len) = state.endpoint().peek(wanted).ok_or(Code::Again)?;
+        let message = Tagged { tag, len, from: state.peers.number(peer), reserved: 0 };
+        // SAFETY: the caller's promise.
+        unsafe { text::put(found, message, "where to put what is found")? };
+        Ok(0)
+    })
+}
+
+/// Cancels an operation.
+#[unsafe(no_mangle)]
+pub extern "C" fn gigae_cancel(endpoint: *mut EndpointHandle, id: u64) -> c_int {
+    call(endpoint, |state| {
+        let op = state.operations.started.find(id).ok_or(Code::BadHandle)?.op;
+        // A number without this ticket is that of a later operation.
+        let going = state.operations.tickets.get(&op) == Some(&id);
+        Ok(c_int::from(going && state.endpoint().cancel(op)))
+    })
+}
+
+/// Where in a peer's memory.
+///
+/// # Safety
+/// `place` is NULL or points to a `Place`.
+unsafe fn at(state: &State, place: *const Place) -> Outcome<(Peer, RegionKey, u64)> {
+    // SAFETY: the caller's promise.
+    let place = unsafe { place.as_ref() }.ok_or_else(|| Error::null("the place"))?;
+    Ok((state.peer(place.peer)?, RegionKey(place.key), place.offset))
+}
+
+/// Starts writing into a peer's memory.
+///
+/// # Safety
+/// Pointers are NULL or as the header says; the memory is the library's until the completion.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gigae_start_write(
+    endpoint: *mut EndpointHandle,
+    to: *const Place,
+    data: *const c_void,
+    len: usize,
+    notice: *const u64,
+    context: *mut c_void,
+    id: *mut u64,
+) -> c_int {
+    // SAFETY: the caller's promise; what is sent is not written to.
+    unsafe {
+        start(endpoint, context, id, |state, endpoint| {
+            let (peer, key, offset) = at(state, to)?;
+            let memory = borrow(data.cast_mut(), len)?;
+            Ok(endpoint.start_write(peer, key, offset, memory, notice.as_ref().copied())?)
+        })
+    }
+}
+
+/// Starts reading a peer's memory.
+///
+/// # Safety
+/// Pointers are NULL or as the header says; the memory is the library's until the completion.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gigae_start_read(
+    endpoint: *mut EndpointHandle,
+    from: *const Place,
+    data: *mut c_void,
+    len: usize,
+    context: *mut c_void,
+    id: *mut u64,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        start(endpoint, context, id, |state, endpoint| {
+            let (peer, key, offset) = at(state, from)?;
+            Ok(endpoint.start_read(peer, key, offset, borrow(data, len)?)?)
+        })
+    }
+}
+
+/// Starts adding to a number in a peer's memory.
+///
+/// # Safety
+/// Pointers are NULL or as the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gigae_start_fetch_add(
+    endpoint: *mut EndpointHandle,
+    place: *const Place,
+    operand: u64,
+    context: *mut c_void,
+    id: *mut u64,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        start(endpoint, context, id, |state, endpoint| {
+            let (peer, key, offset) = at(state, place)?;
+            Ok(endpoint.start_fetch_add(peer, key, offset, operand)?)
+        })
+    }
+}
+
+/// Starts replacing a number in a peer's memory.
+///
+/// # Safety
+/// Pointers are NULL or as the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gigae_start_compare_swap(
+    endpoint: *mut EndpointHandle,
+    place: *const Place,
+    expected: u64,
+    desired: u64,
+    context: *mut c_void,
+    id: *mut u64,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        start(endpoint, context, id, |state, endpoint| {
+            let (peer, key, offset) = at(state, place)?;
+            Ok(endpoint.start_compare_swap(peer, key, offset, expected, desired)?)
+        })
+    }
+}
+
+/// The next operation that has ended, if one has.
+///
+/// # Safety
+/// Pointers are NULL or as the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gigae_try_completion(
+    endpoint: *mut EndpointHandle,
+    completion: *mut Completion,
+) -> c_int {
+    let take = |endpoint: &Endpoint| Ok(endpoint.try_completion()?.ok_or(Code::Again)?);
+    // SAFETY: the caller's promise.
+    unsafe { complete(endpoint, completion, take) }
+}
+
+/// The next operation that has ended, within a time.
+///
+/// # Safety
+/// Pointers are NULL or as the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gigae_completion_timeout(
+    endpoint: *mut EndpointHandle,
+    completion: *mut Completion,
+    microseconds: u64,
+) -> c_int {
+    let take = |endpoint: &Endpoint| {
+        let ended = endpoint.completion_timeout(Duration::from_micros(microseconds))?;
+        let why = if endpoint.outstanding() == 0 { Code::Again } else { Code::Timeout };
+        Ok(ended.ok_or(why)?)
+    };
+    // SAFETY: the caller's promise.
+    unsafe { complete(endpoint, completion, take) }
+}
+
+/// # Safety
+/// `to` is NULL or points to writable memory for a `Completion`.
+unsafe fn complete(
+    endpoint: *mut EndpointHandle,
+    to: *mut Completion,
+    take: impl FnOnce(&Endpoint) -> Outcome<gigae::Completion>,
+) -> c_int {
+    call(endpoint, |state| {
+        // SAFETY: the caller's promise. NULL is noticed before anything is taken.
+        unsafe { text::put(to, Completion::EMPTY, "where to put the completion")? };
+        if state.operations.ended.is_empty() {
+            let ended = take(state.endpoint())?;
+            state.operations.keep(ended);
+        }
+        let (id, ended) = state.operations.ended.pop_front().ok_or(Code::Again)?;
+        let started = state.operations.started.lift(id).ok_or(Code::BadHandle)?;
+        state.operations.started.free(id);
+        let completion = Completion {
+            id,
+            context: started.context,
+            tag: ended.tag,
+            value: ended.value,
+            len: ended.len,
+            total: ended.total,
+            peer: ended.peer.map_or(0, |peer| state.peers.number(peer)),
+            status: ended.result.map_or_else(|e| Code::of_operation(e) as c_int, |()| 0),
+            reason: match ended.result {
+                Err(OpError::Lost(why)) => reason(why),
+                _ => GIGAE_REASON_OTHER,
+            },
+            reserved: 0,
+        };
+        // SAFETY: the caller's promise.
+        unsafe { text::put(to, completion, "where to put the completion")? };
+        Ok(0)
+    })
+}
+
+/// Operations that are not completed.
+///
+/// # Safety
+/// Pointers are NULL or as the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gigae_outstanding(
+    endpoint: *mut EndpointHandle,
+    operations: *mut usize,
+) -> c_int {
+    call(endpoint, |state| {
+        let count = state.endpoint().outstanding();
+        // SAFETY: the caller's promise.
+        unsafe { text::put(operations, count, "where to put the number")? };
+        Ok(0)
+    })
+}
