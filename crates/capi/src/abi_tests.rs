@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 const HEADER: &str = include_str!("../include/gigae.h");
+const PM_HEADER: &str = include_str!("../include/pm.h");
 
 /// Every source file with entries.
 const SOURCES: &[&str] = &[
@@ -22,6 +23,12 @@ const SOURCES: &[&str] = &[
     include_str!("region.rs"),
     include_str!("send.rs"),
     include_str!("wait.rs"),
+    include_str!("pm/context.rs"),
+    include_str!("pm/device.rs"),
+    include_str!("pm/memory.rs"),
+    include_str!("pm/message.rs"),
+    include_str!("pm/mod.rs"),
+    include_str!("pm/select.rs"),
 ];
 
 /// The C type that a Rust type of an entry stands for.
@@ -37,6 +44,9 @@ fn c_type(rust: &str) -> String {
         "Place" => "gigae_place",
         "Completion" => "gigae_completion",
         "Notice" => "gigae_notice",
+        "PmDevice" => "pmDevice",
+        "PmContext" => "pmContext",
+        "u128" => "pmAddrHandle",
         "c_int" => "int",
         "c_char" => "char",
         "c_void" => "void",
@@ -78,12 +88,23 @@ fn declaration((name, rest): (&str, &str)) -> String {
     format!("{result} {name}({arguments});")
 }
 
-/// The functions that the header declares.
+/// The lines of both headers.
+fn lines() -> impl Iterator<Item = &'static str> {
+    HEADER.lines().chain(PM_HEADER.lines())
+}
+
+/// Whether a function's declaration begins here.
+fn is_declaration(line: &str) -> bool {
+    ["int gigae_", "const char *gigae_", "int pm", "const char *pm"]
+        .iter()
+        .any(|begin| line.starts_with(begin))
+}
+
+/// The functions that the headers declare.
 fn declared() -> Vec<&'static str> {
-    let mut names: Vec<_> = HEADER
-        .lines()
-        .filter(|line| line.starts_with("int gigae_") || line.starts_with("const char *gigae_"))
-        .map(|line| &line[line.find("gigae_").unwrap()..line.find('(').unwrap()])
+    let mut names: Vec<_> = lines()
+        .filter(|line| is_declaration(line))
+        .map(|line| line[..line.find('(').unwrap()].rsplit([' ', '*']).next().unwrap())
         .collect();
     names.sort_unstable();
     names
@@ -93,7 +114,7 @@ fn declared() -> Vec<&'static str> {
 fn compile(code: &str) -> Result<(), String> {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("check.c");
-    std::fs::write(&file, format!("#include <gigae.h>\n{code}")).unwrap();
+    std::fs::write(&file, format!("#include <gigae.h>\n#include <pm.h>\n{code}")).unwrap();
     let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("include");
     let output = Command::new("gcc")
         .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I"])
@@ -191,14 +212,35 @@ fn every_counter_of_the_library_is_in_the_header() {
 }
 
 #[test]
+fn pms_numbers_are_the_same_in_its_header_and_here() {
+    let is = |what: &str| format!("_Static_assert({what}, \"{what}\");\n");
+    check(
+        &[is("PM_SUCCESS == 0"), is("PM_NODE_ANY == -1"), is("sizeof(pmAddrHandle) == 16")]
+            .concat(),
+    );
+}
+
+#[test]
 fn every_declaration_is_explained_and_short_enough_to_read() {
-    for (number, line) in HEADER.lines().enumerate() {
-        assert!(line.len() <= 100, "line {} of gigae.h", number + 1);
+    for line in lines() {
+        assert!(line.len() <= 100, "too long: {line}");
     }
-    let lines: Vec<_> = HEADER.lines().collect();
+    let lines: Vec<_> = lines().collect();
     for (number, line) in lines.iter().enumerate() {
-        if line.starts_with("int gigae_") || line.starts_with("const char *gigae_") {
+        if is_declaration(line) {
             assert!(lines[number - 1].ends_with("*/"), "{line}");
         }
+    }
+}
+
+#[test]
+fn every_call_of_pm_says_what_it_stands_on() {
+    let mut standing = false;
+    for line in PM_HEADER.lines() {
+        if line.starts_with("/*") {
+            standing = false;
+        }
+        standing |= ["DOCUMENTED", "INFERRED", "OWN"].iter().any(|word| line.contains(word));
+        assert!(standing || !is_declaration(line), "{line}");
     }
 }

@@ -19,6 +19,7 @@ pub mod info;
 pub mod operation;
 pub mod options;
 pub mod peer;
+pub mod pm;
 pub mod receive;
 pub mod region;
 pub mod send;

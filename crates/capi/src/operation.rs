@@ -35,7 +35,8 @@ impl Lent {
     /// as this is used.
     pub(crate) unsafe fn new(data: *mut c_void, len: usize) -> Outcome<Self> {
         if len > MAX_OPERATION {
-            let text = format!("{len} bytes are too long for one operation: divide it, 1 GiB at most");
+            let text =
+                format!("{len} bytes are too long for one operation: divide it, 1 GiB at most");
             return Err(Error::new(Code::TooLong, text));
         }
         if data.is_null() {

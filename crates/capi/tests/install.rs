@@ -27,6 +27,7 @@ fn everything_is_installed_and_removed_again() {
     let all = [
         "bin/gigae",
         "include/gigae.h",
+        "include/pm.h",
         "lib/libgigae.a",
         "lib/libgigae.so",
         &shared[0],
@@ -64,11 +65,13 @@ fn the_shared_library_exports_its_own_functions_and_nothing_else() {
     let mut exported: Vec<_> =
         symbols.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
     exported.sort_unstable();
-    let header = std::fs::read_to_string(installed.path("include/gigae.h")).unwrap();
-    let mut declared: Vec<_> = header
+    let [gigae, pm] = ["gigae.h", "pm.h"]
+        .map(|header| std::fs::read_to_string(installed.path("include").join(header)).unwrap());
+    let mut declared: Vec<_> = gigae
         .lines()
-        .filter(|line| line.starts_with("int gigae_") || line.starts_with("const char *gigae_"))
-        .map(|line| &line[line.find("gigae_").unwrap()..line.find('(').unwrap()])
+        .chain(pm.lines())
+        .filter_map(|line| line.strip_prefix("int ").or(line.strip_prefix("const char *")))
+        .filter_map(|line| Some(line.split_once('(')?.0))
         .collect();
     declared.sort_unstable();
     assert_eq!(exported, declared);
@@ -77,14 +80,16 @@ fn the_shared_library_exports_its_own_functions_and_nothing_else() {
 }
 
 #[test]
-fn c99_and_cxx_take_the_header_without_a_warning() {
+fn c99_and_cxx_take_the_headers_without_a_warning() {
     let installed = Installed::once();
-    let header = installed.path("include/gigae.h");
     let strict = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-fsyntax-only"];
     for (compiler, standard, language) in
         [("gcc", "-std=c99", "c"), ("gcc", "-std=c17", "c"), ("g++", "-std=c++11", "c++")]
     {
-        run(Command::new(compiler).args(strict).args([standard, "-x", language]).arg(&header));
+        for header in ["include/gigae.h", "include/pm.h"] {
+            let header = installed.path(header);
+            run(Command::new(compiler).args(strict).args([standard, "-x", language]).arg(header));
+        }
     }
 }
 
@@ -116,7 +121,11 @@ fn every_program_compiles_with_the_shared_library_and_with_the_archive() {
         "examples/inplace.c",
         "examples/tagged.c",
         "examples/remote.c",
+        "examples/pm_pingpong.c",
+        "examples/pm_ring.c",
         "tests/c/misuse.c",
+        "tests/c/pm_misuse.c",
+        "tests/c/pm_remote.c",
     ] {
         for linking in [Linking::Shared, Linking::Static] {
             let built = Installed::once().compile(program, linking);

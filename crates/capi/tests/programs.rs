@@ -7,7 +7,7 @@ mod common;
 
 use common::{Installed, Linking, run, text};
 use gigae_fabric::{Fabric, testing};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
@@ -20,7 +20,7 @@ const VALGRIND: &[&str] = &[
 ];
 
 /// A program that will run inside a node, under valgrind or not.
-fn inside(fabric: &Fabric, node: u16, program: &Path, valgrind: bool) -> Command {
+fn bare(fabric: &Fabric, node: u16, program: &Path, valgrind: bool) -> Command {
     let node = fabric.node(node);
     let mut command = if valgrind {
         let suppressed = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/c/valgrind.supp");
@@ -30,7 +30,14 @@ fn inside(fabric: &Fabric, node: u16, program: &Path, valgrind: bool) -> Command
     } else {
         node.command(program).unwrap()
     };
-    command.arg(node.interface).env("LD_LIBRARY_PATH", Installed::once().path("lib"));
+    command.env("LD_LIBRARY_PATH", Installed::once().path("lib"));
+    command
+}
+
+/// Likewise, and it is told the node's interface.
+fn inside(fabric: &Fabric, node: u16, program: &Path, valgrind: bool) -> Command {
+    let mut command = bare(fabric, node, program, valgrind);
+    command.arg(fabric.node(node).interface);
     command
 }
 
@@ -113,6 +120,57 @@ fn a_one_sided_write_with_a_notice_is_clean_under_valgrind() {
     assert_eq!((written.as_str(), said.as_str()), ("hello, and 42\n", "no error\n"));
 }
 
+/// The nodes of a fabric as PM programs are told them, numbered from 0.
+fn pm_nodes(fabric: &Fabric) -> String {
+    let netdev = format!("netdev {}\n", fabric.node(1).interface);
+    let nodes = (0..fabric.config().nodes).map(|number| {
+        let mac = gigae::MacAddr(fabric.node(number + 1).mac);
+        format!("{number} {mac} node{number}\n")
+    });
+    nodes.fold(netdev, |all, node| all + &node)
+}
+
+/// What a PM program says that runs on every node of a fabric at once.
+fn pm(fabric: &Fabric, source: &str) -> Vec<String> {
+    let program = Installed::once().compile(source, Linking::Shared);
+    let nodes = pm_nodes(fabric);
+    let mut config = tempfile::NamedTempFile::new().unwrap();
+    config.write_all(nodes.as_bytes()).unwrap();
+    let start = |node| {
+        let mut command = bare(fabric, node, &program, true);
+        command.arg(config.path()).env("GIGAE_PM_NODES", nodes.replace('\n', ";"));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let all: Vec<Child> = (1..=fabric.config().nodes).map(start).collect();
+    let ends = all.into_iter().map(|child| child.wait_with_output().unwrap());
+    let ends: Vec<_> = ends.collect();
+    for end in &ends {
+        let said = |bytes: &[u8]| text(bytes);
+        assert!(end.status.success(), "{}: {}{}", end.status, said(&end.stdout), said(&end.stderr));
+    }
+    ends.into_iter().map(|end| text(&end.stdout)).collect()
+}
+
+fn a_pm_ping_pong_is_clean_under_valgrind() {
+    let said = pm(&testing::fabric("pm-pingpong", |_| ()), "examples/pm_pingpong.c");
+    assert_eq!(said, ["node 0: 1000 round trips\n", "node 1: 1000 round trips\n"]);
+}
+
+fn a_pm_ring_of_sleepers_is_clean_under_valgrind() {
+    let fabric = testing::fabric("pm-ring", |config| config.nodes = 3);
+    let rounds = |node| format!("node {node} of 3: 100 rounds\n");
+    assert_eq!(pm(&fabric, "examples/pm_ring.c"), [0, 1, 2].map(rounds));
+}
+
+fn pm_programs_use_each_others_memory_cleanly_under_valgrind() {
+    let said = pm(&testing::fabric("pm-remote", |_| ()), "tests/c/pm_remote.c");
+    assert_eq!(said, ["300000 bytes there and back\n", "300000 bytes were written\n"]);
+}
+
+fn pm_misuse_is_answered_with_pms_codes_and_clean_under_valgrind() {
+    pm(&testing::fabric("pm-misuse", |_| ()), "tests/c/pm_misuse.c");
+}
+
 fn misuse_is_answered_with_codes_and_clean_under_valgrind() {
     let fabric = testing::fabric("misuse", |_| ());
     let program = Installed::once().compile("tests/c/misuse.c", Linking::Shared);
@@ -141,6 +199,19 @@ fn main() {
         (
             "a_one_sided_write_with_a_notice_is_clean_under_valgrind",
             a_one_sided_write_with_a_notice_is_clean_under_valgrind,
+        ),
+        ("a_pm_ping_pong_is_clean_under_valgrind", a_pm_ping_pong_is_clean_under_valgrind),
+        (
+            "a_pm_ring_of_sleepers_is_clean_under_valgrind",
+            a_pm_ring_of_sleepers_is_clean_under_valgrind,
+        ),
+        (
+            "pm_programs_use_each_others_memory_cleanly_under_valgrind",
+            pm_programs_use_each_others_memory_cleanly_under_valgrind,
+        ),
+        (
+            "pm_misuse_is_answered_with_pms_codes_and_clean_under_valgrind",
+            pm_misuse_is_answered_with_pms_codes_and_clean_under_valgrind,
         ),
         (
             "misuse_is_answered_with_codes_and_clean_under_valgrind",

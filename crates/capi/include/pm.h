@@ -1,0 +1,233 @@
+/*
+ * pm.h: the API of PM (SCore's PMv2) over gigae, so that a PM program recompiles.
+ *
+ *     pmDevice *device;
+ *     pmContext *pmc;
+ *     caddr_t buf;
+ *     if (pmOpenDevice("ethernet", 0, NULL, &device) == PM_SUCCESS
+ *         && pmOpenContext(device, 0, &pmc) == PM_SUCCESS) {
+ *         while (pmGetSendBuffer(pmc, 1, &buf, 5) == ENOBUFS) ;
+ *         memcpy(buf, "hello", 5);
+ *         pmSend(pmc);
+ *     }
+ *
+ * Build with `cc program.c $(pkg-config --cflags --libs gigae)`.
+ *
+ * STANDING. What is known of PM's API differs from call to call, so each says what it stands on:
+ *
+ *     DOCUMENTED  prototype and codes are those of PM's manual pages.
+ *     INFERRED    manual pages name the call or show its place; the prototype is concluded.
+ *     OWN         the sources at hand are silent: name aside, prototype and meaning are gigae's.
+ *
+ * "Own:" in an explanation marks what goes beyond the manual pages. docs/pm.md of gigae lists the
+ * sources and what they leave open.
+ *
+ * RESULTS are PM_SUCCESS or a code of errno.h, as the result and not in errno. gigae_last_error()
+ * of gigae.h says more about the last failure, but for ENOBUFS and EBUSY, which a program expects.
+ * Own: a context or device that was closed is answered EINVAL, NULL likewise. A context is used by
+ * one thread at a time; a second one is answered EBUSY. After fork, use it only in the parent.
+ *
+ * MESSAGES arrive once and in order from each node. Who sent one, pmReceive does not tell: write it
+ * into the message. While pmGetSendBuffer answers ENOBUFS, receive: the other nodes may be waiting
+ * for just that. Own: one send buffer and one received message may be held at the same time.
+ *
+ * PROGRESS is made within calls on the context: call one, pmReceive for example, more often than
+ * every 10 seconds, or the other nodes take this one for lost.
+ */
+#ifndef PM_H
+#define PM_H
+
+#include <errno.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* DOCUMENTED; that it is zero is inferred. */
+#define PM_SUCCESS 0
+
+/* DOCUMENTED; the value is own. Every node, where a region is locked. */
+#define PM_NODE_ANY (-1)
+
+/* OWN name for the type of device, a documented word of SCore's cluster database. */
+#define PM_ETHERNET "ethernet"
+
+/* DOCUMENTED; their contents are nobody's business. */
+typedef struct pmDevice pmDevice;
+typedef struct pmContext pmContext;
+
+/*
+ * DOCUMENTED: names a locked region; an offset in bytes may be added to it. Own: 128 bits, of which
+ * the lower half is the offset. Write it into a message as it is to make it known to another node.
+ */
+__extension__ typedef unsigned __int128 pmAddrHandle;
+
+/* In the manual pages, `char *` is caddr_t where it is the address of a message or of memory. */
+
+/* ---- Devices and contexts ------------------------------------------------------------------ */
+
+/*
+ * DOCUMENTED. Opens a device of a type, PM_ETHERNET. Arguments: -config FILE, the list of nodes in
+ * the form of PM/Ethernet's configuration: lines "NUMBER MAC HOSTNAME", and "checksum 0" or 1;
+ * "unit", "maxnsend" and "backoff" are read and not needed. argv may begin with a program's name.
+ * Own: a line "netdev NAME" says which interface to use (eth0); the node with its MAC address is
+ * this one. Without -config the text is that of the variable GIGAE_PM_NODES, where a semicolon ends
+ * a line, too. A device may be opened more than once, which PM does not allow.
+ * Errors: ENODEV type; EINVAL arguments or list of nodes; ENOMEM.
+ */
+int pmOpenDevice(char *type, int argc, char **argv, pmDevice **pmdp);
+
+/* OWN. Closes a device; contexts that were opened with it go on. Error: EINVAL. */
+int pmCloseDevice(pmDevice *pmd);
+
+/*
+ * INFERRED from PM 1.2. Opens context number `ctx` of a device: own: an endpoint on that channel, 0
+ * to 255, ready to use with all nodes of the list. All nodes of a program use the same number.
+ * Errors: EINVAL number, or this node is not in the list; ENODEV no such interface; EIO it cannot
+ * be used; ENOMEM.
+ */
+int pmOpenContext(pmDevice *pmd, int ctx, pmContext **pmcp);
+
+/*
+ * INFERRED from PM 1.2. Closes a context: own: what is held of it is given back and regions are
+ * unlocked; waits for a second or two at most until what was sent has arrived, and ends transfers.
+ * No memory of the program's is used afterwards. Error: EINVAL.
+ */
+int pmCloseContext(pmContext *pmc);
+
+/* DOCUMENTED, but contexts cannot be handed to other processes here. Error: ENODEV, always. */
+int pmAttachContext(char *type, int fd, pmContext **pmcp);
+
+/*
+ * OWN. From now on the context sends to these nodes and no others; they are nodes of the list, this
+ * one is passed over. Not needed: pmOpenContext takes all. Error: EINVAL, and nothing is changed.
+ */
+int pmAssociateNodes(pmContext *pmc, const int *nodes, int nnode);
+
+/* OWN. This node's number. Error: EINVAL. */
+int pmGetSelf(pmContext *pmc, int *node);
+
+/*
+ * OWN, in the manner of pmGetFd. The numbers of all nodes of the list, in order, this one included.
+ * *nnodep: in, room in the array; out, how many nodes there are, also when there was too little
+ * room. Errors: ENOSPC too little room; EINVAL less than none.
+ */
+int pmGetNodeList(pmContext *pmc, int *nodes, int *nnodep);
+
+/* OWN. The longest message in bytes, 1,468 on an interface with an MTU of 1,500. Error: EINVAL. */
+int pmGetMtu(pmContext *pmc, size_t *mtu);
+
+/* ---- Messages ------------------------------------------------------------------------------ */
+
+/*
+ * DOCUMENTED. Gives a buffer for a message of `len` bytes to node `dest`, if there is one; never
+ * waits. Build the message in it, then pmSend. Own: a buffer has to be sent before the next, also
+ * to another node; a message that was received may be held meanwhile. No copy.
+ * Errors: ENOBUFS none now: receive and try again; EINVAL node (this one included: own), less than
+ * one byte or more than the MTU; EBUSY a buffer is held.
+ */
+int pmGetSendBuffer(pmContext *pmc, int dest, char **bufp, size_t len);
+
+/* DOCUMENTED, with ENOSYS as one of its answers. Error: ENOSYS, always. */
+int pmGetMulticastBuffer(pmContext *pmc, int *dest, int ndest, char **bufp, size_t len);
+
+/* OWN. Shortens the message that is being built. Errors: EINVAL no bytes or more; EIO no buffer. */
+int pmTruncateBuffer(pmContext *pmc, size_t len);
+
+/*
+ * INFERRED from pages that name it. Sends what was built; its buffer must not be touched any more.
+ * Never waits; sent is not delivered. Own errors, after which the message is gone: EIO no buffer is
+ * held, or messages to this node failed; EPIPE the node's end was closed or began anew.
+ */
+int pmSend(pmContext *pmc);
+
+/*
+ * DOCUMENTED. Polls once for a message and gives its address and length if there is one. Own: the
+ * message is read only, and *bufp and *lenp stay as they are without one. No copy.
+ * Errors: ENOBUFS no message; EBUSY one is held: release it; EIO messages to some node failed: what
+ * was sent last to it may not have arrived; EPIPE likewise because it closed its end or began anew;
+ * gigae_last_error() says which. Both are told once, and the context can still be used.
+ */
+int pmReceive(pmContext *pmc, char **bufp, size_t *lenp);
+
+/* DOCUMENTED. Gives the message back that pmReceive gave. Error: EIO none is held. */
+int pmReleaseReceiveBuffer(pmContext *pmc);
+
+/* ---- Remote memory ------------------------------------------------------------------------- */
+
+/*
+ * DOCUMENTED. Locks a region and gives its handle, for a node or PM_NODE_ANY. Any alignment and
+ * length from 1 byte to 1 GiB. Own: every node that is told the handle may read and write it, while
+ * this program makes calls on the context. The region must stay where it is until it is unlocked.
+ * Errors: EINVAL node or length; ENOSPC too many are locked (1,048,576).
+ */
+int pmMLock(pmContext *pmc, int rmt_node, char *addr, size_t len, pmAddrHandle *hndlp);
+
+/*
+ * DOCUMENTED. Unlocks what was locked with the same node, address and length: at once, and what
+ * others do with the handle from now on is refused.
+ * Errors: EINVAL node; ENOENT it is not locked; EBUSY (own) a transfer of this context uses it.
+ */
+int pmMUnlock(pmContext *pmc, int rmt_node, char *addr, size_t len);
+
+/*
+ * DOCUMENTED. Starts copying `len` bytes from a local region to one of another node; either handle
+ * may have an offset added. Any alignment, up to 1 GiB. Own: the local bytes must stay as they are
+ * until pmIsWriteDone says so; a message that is sent after pmWrite to the same node waits here
+ * until the bytes are in place there.
+ * Errors: EINVAL node, length or local handle; ENOBUFS too many transfers are going on.
+ */
+int pmWrite(pmContext *pmc, int rmt_node, pmAddrHandle rmt_hndl, pmAddrHandle local_hndl,
+            size_t len);
+
+/* DOCUMENTED. Likewise from the other node's region to the local one, which pmIsReadDone ends. */
+int pmRead(pmContext *pmc, int rmt_node, pmAddrHandle rmt_hndl, pmAddrHandle local_hndl,
+           size_t len);
+
+/*
+ * OWN. Whether all writes of this context are done: their bytes are in place. Makes progress.
+ * Errors: EBUSY not yet; for one that went wrong, told once: ENOENT the remote region is not
+ * locked, EINVAL its bytes are not all within that, EIO or EPIPE the node was lost.
+ */
+int pmIsWriteDone(pmContext *pmc);
+
+/* OWN. Likewise for reads: the local bytes are there. */
+int pmIsReadDone(pmContext *pmc);
+
+/* ---- Sleeping ------------------------------------------------------------------------------ */
+
+/*
+ * DOCUMENTED for composite contexts; own: for all. Fills the array with descriptors for select or
+ * poll, which become readable; they stay the context's. *nfdp: in, room; out, their number (here
+ * one), also when there was too little room. Errors: ENOSPC too little room; EINVAL less than none.
+ */
+int pmGetFd(pmContext *pmc, int *fd, int *nfdp);
+
+/*
+ * DOCUMENTED. To be called before select, and then pmReceive until ENOBUFS; if there were messages,
+ * handle them first. Own: the descriptor also becomes readable when acknowledgements or repetitions
+ * are due, so a select may end with no message there. Own error: EIO.
+ */
+int pmBeforeSelect(pmContext *pmc);
+
+/* INFERRED from its counterpart. To be called after select, before receiving. Own error: EIO. */
+int pmAfterSelect(pmContext *pmc);
+
+/* ---- Other --------------------------------------------------------------------------------- */
+
+/* DOCUMENTED as optional; there is no global clock here. Error: ENOSYS, always. */
+int pmTimeRequest(pmContext *pmc, int dest);
+
+/* OWN. Writes what there is to know of a context to standard error, some lines. */
+int pmDumpContext(pmContext *pmc);
+
+/* OWN. What a code means, in one line. Never NULL; constant. */
+const char *pmErrorString(int error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,202 @@
+//! Remote memory: locked regions and transfers between them.
+
+use super::context::{Context, call};
+use super::{Fault, NODE_ANY, Outcome, PmContext};
+use crate::error::Error;
+use crate::operation::Lent;
+use crate::text;
+use gigae::{Endpoint, Memory, Peer, RegionKey, Rights, Started};
+use rustix::io::Errno;
+use std::ffi::{c_char, c_int};
+
+/// A region that the program has locked.
+pub(super) struct Locked {
+    key: u64,
+    node: c_int,
+    memory: Lent,
+}
+
+/// Which way a transfer goes; the number is its place where faults are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Write = 0,
+    Read = 1,
+}
+
+/// A transfer that is going on.
+pub(super) struct Transfer {
+    pub(super) kind: Kind,
+    /// The key of the memory here.
+    own: u64,
+    pub(super) peer: Peer,
+}
+
+/// `pmAddrHandle`: the region's key, then an offset that the program may add to.
+fn split(handle: u128) -> (u64, u64) {
+    ((handle >> 64) as u64, handle as u64)
+}
+
+impl Context {
+    /// Takes the transfers that have ended.
+    pub(super) fn reap(&mut self) -> Outcome<()> {
+        while let Some(done) = self.state.endpoint().try_completion().map_err(Error::from)? {
+            let Some(Transfer { kind, .. }) = self.transfers.remove(&done.id) else { continue };
+            if let Err(e) = done.result {
+                self.refused[kind as usize] = Some(e.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// A node that a region may be for.
+    fn owner(&self, node: c_int) -> Outcome<()> {
+        if node == NODE_ANY { Ok(()) } else { self.peer(node).map(|_| ()) }
+    }
+
+    /// `len` bytes of a region that is locked here, and its key.
+    fn local(&self, handle: u128, len: usize) -> Outcome<(Memory, u64)> {
+        let (key, offset) = split(handle);
+        let region = self.locked.iter().find(|locked| locked.key == key).ok_or_else(|| {
+            Fault::invalid("the local handle is of no region that is locked here; use pmMLock")
+        })?;
+        let at = usize::try_from(offset).ok();
+        let part = at.filter(|_| len > 0).and_then(|at| region.memory.part(at, len));
+        let part = part.ok_or_else(|| {
+            Fault::invalid("there are no bytes, or they are not all within the local region")
+        })?;
+        Ok((Memory::Other(Box::new(part)), key))
+    }
+
+    fn transfer(
+        &mut self,
+        kind: Kind,
+        node: c_int,
+        (remote, local): (u128, u128),
+        len: usize,
+        start: impl FnOnce(&Endpoint, Peer, (RegionKey, u64), Memory) -> Started,
+    ) -> Outcome<()> {
+        let peer = self.peer(node)?;
+        let (memory, own) = self.local(local, len)?;
+        // So that no number of an operation is entered twice.
+        self.reap()?;
+        let (key, offset) = split(remote);
+        let endpoint = self.state.endpoint();
+        let started = start(endpoint, peer, (RegionKey(key), offset), memory);
+        let id = started.map_err(|_| Fault::from(Errno::NOBUFS))?;
+        self.transfers.insert(id, Transfer { kind, own, peer });
+        Ok(endpoint.flush().map_err(Error::from)?)
+    }
+
+    fn is_done(&mut self, kind: Kind) -> Outcome<()> {
+        self.progress()?;
+        self.reap()?;
+        if let Some(fault) = self.refused[kind as usize].take() {
+            return Err(fault);
+        }
+        let going = self.transfers.values().any(|transfer| transfer.kind == kind);
+        if going { Err(Errno::BUSY.into()) } else { Ok(()) }
+    }
+}
+
+/// Locks a region. See the header, as for all that follow.
+///
+/// # Safety
+/// Pointers are NULL or as the header says; the region is the library's, too, until it is unlocked or
+/// the context closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pmMLock(
+    pmc: *mut PmContext,
+    rmt_node: c_int,
+    addr: *mut c_char,
+    len: usize,
+    hndlp: *mut u128,
+) -> c_int {
+    call(pmc, |context| {
+        context.owner(rmt_node)?;
+        if len == 0 || hndlp.is_null() {
+            return Err(Fault::invalid("the region is empty, or the place for its handle NULL"));
+        }
+        // SAFETY: the caller's promise.
+        let memory = unsafe { Lent::new(addr.cast(), len)? };
+        let lent = Memory::Other(Box::new(memory.clone()));
+        let registered = context.state.endpoint().register(lent, Rights::READ.with(Rights::WRITE));
+        let RegionKey(key) = registered.map_err(|_| Fault::from(Errno::NOSPC))?;
+        context.locked.push(Locked { key, node: rmt_node, memory });
+        // SAFETY: the caller's promise.
+        unsafe { text::put(hndlp, u128::from(key) << 64, "where to put the handle")? };
+        Ok(())
+    })
+}
+
+/// Unlocks a region.
+///
+/// # Safety
+/// `addr` is not used but compared.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pmMUnlock(
+    pmc: *mut PmContext,
+    rmt_node: c_int,
+    addr: *mut c_char,
+    len: usize,
+) -> c_int {
+    call(pmc, |context| {
+        context.owner(rmt_node)?;
+        context.reap()?;
+        let wanted = (addr.cast_const().cast(), len);
+        let is = |locked: &Locked| locked.node == rmt_node && locked.memory.extent() == wanted;
+        let at = context.locked.iter().position(is).ok_or(Errno::NOENT)?;
+        let key = context.locked[at].key;
+        if context.transfers.values().any(|transfer| transfer.own == key) {
+            return Err(Errno::BUSY.into());
+        }
+        context.state.endpoint().deregister(RegionKey(key));
+        context.locked.remove(at);
+        Ok(())
+    })
+}
+
+/// Starts copying to a remote region.
+#[unsafe(no_mangle)]
+pub extern "C" fn pmWrite(
+    pmc: *mut PmContext,
+    rmt_node: c_int,
+    rmt_hndl: u128,
+    local_hndl: u128,
+    len: usize,
+) -> c_int {
+    let handles = (rmt_hndl, local_hndl);
+    call(pmc, |context| {
+        context.transfer(Kind::Write, rmt_node, handles, len, |endpoint, to, (key, at), memory| {
+            endpoint.start_write(to, key, at, memory, None)
+        })
+    })
+}
+
+/// Starts copying from a remote region.
+#[unsafe(no_mangle)]
+pub extern "C" fn pmRead(
+    pmc: *mut PmContext,
+    rmt_node: c_int,
+    rmt_hndl: u128,
+    local_hndl: u128,
+    len: usize,
+) -> c_int {
+    let handles = (rmt_hndl, local_hndl);
+    call(pmc, |context| {
+        context.transfer(Kind::Read, rmt_node, handles, len, |endpoint, from, (key, at), memory| {
+            endpoint.start_read(from, key, at, memory)
+        })
+    })
+}
+
+/// Whether all writes have ended.
+#[unsafe(no_mangle)]
+pub extern "C" fn pmIsWriteDone(pmc: *mut PmContext) -> c_int {
+    call(pmc, |context| context.is_done(Kind::Write))
+}
+
+/// Whether all reads have ended.
+#[unsafe(no_mangle)]
+pub extern "C" fn pmIsReadDone(pmc: *mut PmContext) -> c_int {
+    call(pmc, |context| context.is_done(Kind::Read))
+}

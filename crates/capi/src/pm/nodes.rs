@@ -1,0 +1,95 @@
+//! Which nodes there are: the one place that knows where their list comes from.
+
+use super::{Fault, Outcome};
+use crate::error::Error;
+use gigae::MacAddr;
+use std::collections::BTreeMap;
+use std::ffi::c_int;
+
+/// Where the list is found if `pmOpenDevice` is not told a file.
+const VARIABLE: &str = "GIGAE_PM_NODES";
+
+/// The nodes by number, and what else a device is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Nodes {
+    pub(crate) interface: String,
+    pub(crate) checksum: bool,
+    pub(crate) nodes: BTreeMap<c_int, MacAddr>,
+}
+
+/// The nodes from a file, or from the environment without one.
+pub(crate) fn read(file: Option<&str>) -> Outcome<Nodes> {
+    let text = match file {
+        Some(file) => std::fs::read_to_string(file)
+            .map_err(|e| Error::invalid(format!("the configuration file {file}: {e}")))?,
+        None => std::env::var(VARIABLE).map_err(|_| {
+            let why = format!("no list of nodes; give -config FILE or set {VARIABLE}");
+            Fault::invalid(&why)
+        })?,
+    };
+    Ok(parse(&text)?)
+}
+
+/// PM/Ethernet's configuration, with `netdev` of SCore 7's cluster database beside it. A semicolon is as
+/// good as the end of a line.
+fn parse(text: &str) -> Result<Nodes, Error> {
+    let mut all = Nodes { interface: "eth0".to_owned(), checksum: true, nodes: BTreeMap::new() };
+    for line in text.split(['\n', ';']) {
+        let line = line.split('#').next().unwrap_or_default();
+        let refuse = |why| Error::invalid(format!("'{}' in the list of nodes: {why}", line.trim()));
+        match *line.split_whitespace().collect::<Vec<_>>() {
+            [] => {}
+            ["netdev", name] => all.interface = name.to_owned(),
+            ["checksum", "0"] => all.checksum = false,
+            ["checksum", "1"] => all.checksum = true,
+            // The protocol chooses these by itself.
+            ["unit" | "maxnsend" | "backoff", _] => {}
+            [number, mac, ..] => {
+                let number: c_int = number.parse().ok().filter(|&n| n >= 0).ok_or_else(|| {
+                    refuse("a line begins with a node number, netdev, checksum, unit, maxnsend or backoff")
+                })?;
+                let mac =
+                    mac.parse().map_err(|_| refuse("the second word is not a MAC address"))?;
+                if all.nodes.insert(number, mac).is_some() {
+                    return Err(refuse("the node was there already"));
+                }
+            }
+            [_] => return Err(refuse("a node has a number and a MAC address")),
+        }
+    }
+    if all.nodes.is_empty() {
+        return Err(Error::invalid("the list of nodes is empty; write 'NUMBER MAC' for each"));
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_of_pm_ethernet_is_read() {
+        let text = "unit 0\nchecksum 0 # hardware is good\nmaxnsend 8\nbackoff 4800\n\n\
+                    0 02:00:00:00:00:01 one.example\n3 02:00:00:00:00:02 ; netdev eth7";
+        let nodes = parse(text).unwrap();
+        assert_eq!((nodes.interface.as_str(), nodes.checksum), ("eth7", false));
+        let macs = [(0, "02:00:00:00:00:01"), (3, "02:00:00:00:00:02")];
+        let macs = macs.map(|(number, mac)| (number, mac.parse().unwrap()));
+        assert_eq!(nodes.nodes, BTreeMap::from(macs));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named() {
+        for (text, why) in [
+            ("", "is empty"),
+            ("0", "'0' in the list"),
+            ("-1 02:00:00:00:00:01", "begins with a node number"),
+            ("one 02:00:00:00:00:01", "begins with a node number"),
+            ("1 host", "not a MAC address"),
+            ("1 02:00:00:00:00:01; 1 02:00:00:00:00:02", "there already"),
+        ] {
+            let said = parse(text).unwrap_err().to_string();
+            assert!(said.contains(why), "{text}: {said}");
+        }
+    }
+}
