@@ -1,13 +1,13 @@
 //! The endpoint: what a program holds.
 
 use crate::address::{Address, Host};
-use crate::engine::{Engine, NotQueued};
+use crate::engine::{Engine, Neighbour, NotQueued};
 use crate::inbox::Received;
 use crate::message::{Failed, Message, SendBuffer};
 use crate::options::Options;
 use crate::resolve::Reservation;
 use crate::wait::{Ended, For, Vain, Wait, Waiter};
-use crate::{DrainError, PeerError, RecvError, SendError, TrySendError};
+use crate::{DiscoverError, DrainError, PeerError, RecvError, SendError, TrySendError};
 use gigae_link::{Arena, ChannelSet, Info, Link, LinkError, OpenError};
 use gigae_proto::{PeerId, PeerKey};
 use gigae_wire::NodeAddr;
@@ -294,6 +294,37 @@ impl Endpoint {
             }
             self.engine().poll()?;
         }
+    }
+
+    /// Asks all endpoints on the wire who they are; what they answer shows in
+    /// [`neighbours`](Self::neighbours) as it is received. Question and answer may be lost, so ask
+    /// more than once. Endpoints answer by themselves while they make progress; those on this very
+    /// interface do not hear it, and of several on one other interface only one may. In the UDP
+    /// envelope the interface's IPv4 subnet is asked. 1 system call.
+    pub fn ask(&self) -> Result<(), DiscoverError> {
+        self.engine().ask()
+    }
+
+    /// The endpoints that have answered since this one was opened, by name. Allocates.
+    pub fn neighbours(&self) -> Vec<Neighbour> {
+        let mut all = self.engine().neighbours().to_vec();
+        all.sort_by(|a, b| (&a.name, a.mac, a.port).cmp(&(&b.name, b.mac, b.port)));
+        all
+    }
+
+    /// [Asks](Self::ask) every 100 ms for so long, and returns who has answered.
+    pub fn discover(&self, time: Duration) -> Result<Vec<Neighbour>, DiscoverError> {
+        const ASK_EVERY: Duration = Duration::from_millis(100);
+        let end = Instant::now() + time;
+        while Instant::now() < end {
+            self.ask()?;
+            let next = end.min(Instant::now() + ASK_EVERY);
+            let mut pause = Pause::default();
+            while pause.pass(self, Some(next))? {
+                self.engine().poll()?;
+            }
+        }
+        Ok(self.neighbours())
     }
 
     /// The next message that was not acknowledged and will not be, with the reason. Until all of a

@@ -3,6 +3,8 @@
 //! This is where a message's bytes meet its header. It waits for nothing and decides nothing about
 //! the protocol; blocking is the endpoint's business.
 
+mod discovery;
+
 use crate::clock::Clock;
 use crate::inbox::{Copied, Done, Inbound, Inbox, Received};
 use crate::link::AnyLink;
@@ -16,12 +18,15 @@ use gigae_proto::{
 };
 use gigae_transfer::Transfer;
 use gigae_wire::{
-    AckReport, Discard, Envelope, HEADER_LEN, Header, Kind, NodeAddr, Route, batch, op,
+    AckReport, Discard, Envelope, HEADER_LEN, Header, Here, Kind, NodeAddr, Route, batch, op,
 };
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
+
+pub(crate) use discovery::Discovery;
+pub use discovery::Neighbour;
 
 /// Frames taken from the link at a time: enough to amortise what is done per batch, few enough to
 /// stay in the cache.
@@ -51,6 +56,7 @@ const CONTROL_FRAMES: usize = 64;
 
 /// Longest payload of a control frame in bytes.
 const LONGEST_CONTROL: usize = 4 + AckReport::MAX_BITMAP;
+const _: () = assert!(LONGEST_CONTROL >= Here::LONGEST);
 
 /// This node's own addresses towards the nodes that it was told of or heard from.
 #[derive(Debug)]
@@ -105,7 +111,8 @@ pub(crate) struct Engine {
     quiet: bool,
     /// Frames queued since the last doorbell.
     unposted: usize,
-    /// The NIC did not take everything at the last doorbell: it must be rung again.
+    /// The doorbell must be rung, also if the protocol has nothing to send: the NIC did not take
+    /// everything the last time, or a question or answer was posted.
     backlog: bool,
     /// Frames that the link was asked to have ready.
     ready: usize,
@@ -115,6 +122,7 @@ pub(crate) struct Engine {
     aggregate: bool,
     /// The messages of a failed frame that were not taken yet.
     failed: VecDeque<(Box<[u8]>, PeerId, Reason)>,
+    discovery: Discovery,
 }
 
 impl Engine {
@@ -122,7 +130,7 @@ impl Engine {
         link: AnyLink,
         (proto, transfer): (Protocol<Outbound, Inbound>, Transfer<Memory>),
         clock: Clock,
-        sources: Sources,
+        (sources, discovery): (Sources, Discovery),
         options: &Options,
     ) -> Self {
         // Virtual time costs nothing to read and moves only between polls.
@@ -152,6 +160,7 @@ impl Engine {
             most_tx,
             aggregate: options.aggregate,
             failed: VecDeque::new(),
+            discovery,
         };
         engine.proto.advance(engine.now);
         engine.provide();
@@ -494,7 +503,7 @@ impl Engine {
             Err(why) => return self.discard(why, frame),
         };
         let Parsed { from, header, start, len } = parsed;
-        if !self.channels.contains(header.channel) {
+        if !self.channels.contains(header.channel) && header.kind != Kind::Who {
             return self.discard(Discard::Channel, frame);
         }
         if !header.kind.is_data() {
@@ -523,6 +532,10 @@ impl Engine {
         copy[..len].copy_from_slice(&bytes[start.into()..][..len]);
         let payload = &copy[..len];
         match header.kind {
+            Kind::Who | Kind::Here => {
+                self.on_discovery(*from, header, payload);
+                return self.link.recycle(frame);
+            }
             Kind::Hello => self.learn(*from, self.sources.envelope.destination(bytes)),
             // A report: what is lost is told from what is late by the time.
             Kind::Ack if !payload.is_empty() => self.tell_time(),

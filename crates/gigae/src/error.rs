@@ -204,3 +204,41 @@ impl fmt::Display for OperationError {
 }
 
 impl std::error::Error for OperationError {}
+
+/// The other endpoints could not be asked who they are.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum DiscoverError {
+    /// In the UDP envelope questions go to the broadcast address of an IPv4 subnet, and this
+    /// interface is on none.
+    NoSubnet(String),
+    /// The link stopped working.
+    Link(LinkError),
+}
+
+impl fmt::Display for DiscoverError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSubnet(interface) => write!(
+                f,
+                "'{interface}' has no IPv4 subnet to ask; give it an address with 'ip address add', or ask in the Ethernet envelope"
+            ),
+            Self::Link(e) => e.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for DiscoverError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Link(e) => Some(e),
+            Self::NoSubnet(_) => None,
+        }
+    }
+}
+
+impl From<LinkError> for DiscoverError {
+    fn from(e: LinkError) -> Self {
+        Self::Link(e)
+    }
+}

@@ -45,6 +45,7 @@ mod engine;
 mod error;
 mod inbox;
 mod link;
+mod local;
 mod message;
 mod operations;
 mod options;
@@ -54,7 +55,10 @@ mod wait;
 
 pub use address::{Address, ParseAddressError};
 pub use endpoint::{Counters, Endpoint, Peer};
-pub use error::{DrainError, OperationError, PeerError, RecvError, SendError, TrySendError};
+pub use engine::Neighbour;
+pub use error::{
+    DiscoverError, DrainError, OperationError, PeerError, RecvError, SendError, TrySendError,
+};
 pub use gigae_link::{Info, LinkError, Mode, OpenError};
 pub use gigae_proto::Reason;
 pub use gigae_wire::{Envelope, MacAddr, payload_of_mtu};

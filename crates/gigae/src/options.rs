@@ -1,8 +1,9 @@
 //! How an endpoint is opened.
 
 use crate::clock::Clock;
-use crate::engine::{Engine, Sources};
+use crate::engine::{Discovery, Engine, Sources};
 use crate::link::AnyLink;
+use crate::local::{Local, interfaces};
 use crate::outbound::PAYLOAD;
 use crate::resolve::reserve;
 use crate::{Endpoint, Wait};
@@ -11,7 +12,7 @@ use gigae_packet::{PacketConfig, PacketLink};
 use gigae_proto::{Config, Protocol};
 use gigae_sim::{Network, SimLink};
 use gigae_transfer::{Config as TransferConfig, Transfer};
-use gigae_wire::{Envelope, HEADER_LEN};
+use gigae_wire::{Envelope, HEADER_LEN, is_node_name};
 use gigae_xdp::{BusyPoll, XdpConfig, XdpLink};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -51,6 +52,7 @@ pub struct Options {
     pub(crate) aggregate: bool,
     busy_poll: BusyPoll,
     protocol: Config,
+    pub(crate) name: Option<String>,
 }
 
 impl Options {
@@ -68,6 +70,7 @@ impl Options {
             aggregate: true,
             busy_poll: BusyPoll::Auto,
             protocol: Config::default(),
+            name: None,
         }
     }
 
@@ -161,6 +164,14 @@ impl Options {
         self
     }
 
+    /// What this node is called in answers to [`Endpoint::ask`] instead of its host name: 1 to 63
+    /// letters, digits, `-`, `_` and `.`; any other name is ignored.
+    #[must_use]
+    pub fn name(mut self, name: &str) -> Self {
+        self.name = Some(name.into()).filter(|name: &String| is_node_name(name));
+        self
+    }
+
     /// Opens the endpoint.
     pub fn open(self) -> Result<Endpoint, OpenError> {
         let (link, refused) = self.open_link()?;
@@ -177,7 +188,9 @@ impl Options {
             source: std::io::Error::other(e.to_string()),
         })?;
         let seed = u64::from_ne_bytes(seed);
-        let engine = self.engine(link, Clock::Monotonic, seed)?;
+        // Only what others are told depends on it.
+        let local = interfaces().unwrap_or_default().into_iter().find(|l| l.name == self.interface);
+        let engine = self.engine(link, local, Clock::Monotonic, seed)?;
         Ok(Endpoint::new(engine, &self, reservation)?.instead_of(refused))
     }
 
@@ -186,7 +199,8 @@ impl Options {
     pub fn open_simulated(self, network: &Network, seed: u32) -> Result<Endpoint, OpenError> {
         let link = SimLink::open(network, self.filter(), SIMULATED_FRAMES, SIMULATED_FRAMES)?;
         let clock = Clock::Virtual(network.clock());
-        let engine = self.engine(AnyLink::Simulated(Box::new(link)), clock, seed.into())?;
+        let link = AnyLink::Simulated(Box::new(link));
+        let engine = self.engine(link, None, clock, seed.into())?;
         Endpoint::new(engine, &self, None)
     }
 
@@ -228,7 +242,13 @@ impl Options {
         Ok(AnyLink::Packet(Box::new(PacketLink::open(config)?)))
     }
 
-    fn engine(&self, link: AnyLink, clock: Clock, seed: u64) -> Result<Engine, OpenError> {
+    fn engine(
+        &self,
+        link: AnyLink,
+        local: Option<Local>,
+        clock: Clock,
+        seed: u64,
+    ) -> Result<Engine, OpenError> {
         let info = link.info();
         let headers = self.envelope.max_len() + HEADER_LEN;
         // A message's frame is one token, so far.
@@ -247,10 +267,11 @@ impl Options {
             ..self.protocol.clone()
         };
         let sources = Sources { envelope: self.envelope, mac: info.mac, ip: HashMap::new() };
+        let about = (sources, Discovery::new(self, local));
         // The half of the number that the epochs show is none of the keys' secret.
         let protocol = Protocol::new(config, (seed >> 32) as u32);
         let transfer = Transfer::new(TransferConfig::default(), seed);
         let layers = (protocol, transfer);
-        Ok(Engine::new(link, layers, clock, sources, self))
+        Ok(Engine::new(link, layers, clock, about, self))
     }
 }

@@ -16,7 +16,7 @@
 //! multicast and broadcast.
 
 use gigae_wire::MacAddr;
-use netlink_packet_core::{NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
+use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
 };
@@ -47,6 +47,9 @@ const KERNEL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Answers to requests for one object are a few hundred bytes. 8 KiB is what netlink(7) advises.
 const ANSWER_LEN: usize = 8192;
+
+/// Lists come in datagrams of up to 32 KiB (the kernel's `netlink_dump`).
+const LIST_LEN: usize = 32 * 1024;
 
 /// A UDP port that is kept on one interface, and the means to ask the kernel for ways over it.
 ///
@@ -320,7 +323,7 @@ fn usable_mac(entry: &NeighbourMessage) -> Option<MacAddr> {
 
 /// A socket to the kernel's routing (netlink(7), rtnetlink(7)).
 #[derive(Debug)]
-struct Kernel {
+pub(crate) struct Kernel {
     socket: OwnedFd,
     /// Tells the answer to a request from a late one to an earlier.
     sequence: Cell<u32>,
@@ -328,7 +331,7 @@ struct Kernel {
 
 impl Kernel {
     /// A connected socket hears the kernel only, no other process. Three system calls.
-    fn open() -> rustix::io::Result<Self> {
+    pub(crate) fn open() -> rustix::io::Result<Self> {
         let socket = rustix::net::socket_with(
             rustix::net::AddressFamily::NETLINK,
             SocketType::RAW,
@@ -342,10 +345,7 @@ impl Kernel {
 
     /// Asks for one object. Two system calls.
     fn ask(&self, request: RouteNetlinkMessage) -> io::Result<RouteNetlinkMessage> {
-        let sequence = self.sequence.get().wrapping_add(1);
-        self.sequence.set(sequence);
-        let bytes = written(request, sequence);
-        retry_on_intr(|| rustix::net::send(&self.socket, &bytes, SendFlags::empty()))?;
+        let sequence = self.send(request, NLM_F_REQUEST)?;
         let mut buffer = [0; ANSWER_LEN];
         loop {
             let (len, _) =
@@ -355,11 +355,61 @@ impl Kernel {
             }
         }
     }
+
+    /// Asks for all objects of a kind. Three system calls or more.
+    pub(crate) fn list(
+        &self,
+        request: RouteNetlinkMessage,
+    ) -> io::Result<Vec<RouteNetlinkMessage>> {
+        let sequence = self.send(request, NLM_F_REQUEST | NLM_F_DUMP)?;
+        let mut buffer = vec![0; LIST_LEN];
+        let mut objects = Vec::new();
+        loop {
+            let (len, _) =
+                retry_on_intr(|| rustix::net::recv(&self.socket, &mut buffer, RecvFlags::empty()))?;
+            if read_list(&buffer[..len], sequence, &mut objects)? {
+                return Ok(objects);
+            }
+        }
+    }
+
+    /// Returns the number that answers will have.
+    fn send(&self, request: RouteNetlinkMessage, flags: u16) -> io::Result<u32> {
+        let sequence = self.sequence.get().wrapping_add(1);
+        self.sequence.set(sequence);
+        let bytes = written(request, sequence, flags);
+        retry_on_intr(|| rustix::net::send(&self.socket, &bytes, SendFlags::empty()))?;
+        Ok(sequence)
+    }
 }
 
-fn written(request: RouteNetlinkMessage, sequence: u32) -> Vec<u8> {
+/// Takes one datagram of a list apart; whether it was the last.
+fn read_list(
+    mut bytes: &[u8],
+    sequence: u32,
+    objects: &mut Vec<RouteNetlinkMessage>,
+) -> io::Result<bool> {
+    while !bytes.is_empty() {
+        let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(bytes)
+            .map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e.to_string()))?;
+        if message.header.sequence_number == sequence {
+            match message.payload {
+                NetlinkPayload::InnerMessage(object) => objects.push(object),
+                NetlinkPayload::Error(e) => return Err(e.to_io()),
+                NetlinkPayload::Done(_) => return Ok(true),
+                _ => {}
+            }
+        }
+        // Messages begin at multiples of four (netlink(7), NLMSG_ALIGN).
+        let len = (message.header.length as usize).next_multiple_of(4).max(4);
+        bytes = bytes.get(len..).unwrap_or_default();
+    }
+    Ok(false)
+}
+
+fn written(request: RouteNetlinkMessage, sequence: u32, flags: u16) -> Vec<u8> {
     let mut message = NetlinkMessage::from(request);
-    message.header.flags = NLM_F_REQUEST;
+    message.header.flags = flags;
     message.header.sequence_number = sequence;
     message.finalize();
     let mut bytes = vec![0; message.buffer_len()];
@@ -578,7 +628,7 @@ mod tests {
     #[test]
     fn an_answer_to_an_earlier_request_is_passed_over() {
         let answer = RouteNetlinkMessage::NewNeighbour(neighbour(NeighbourState::Stale, &MAC));
-        let bytes = written(answer.clone(), 4);
+        let bytes = written(answer.clone(), 4, NLM_F_REQUEST);
         assert!(read_answer(&bytes, 5).is_none());
         assert_eq!(read_answer(&bytes, 4).unwrap().unwrap(), answer);
     }
@@ -586,7 +636,7 @@ mod tests {
     #[test]
     fn a_kernel_error_keeps_its_number() {
         let request = route_request(ip("198.18.0.2"), Some(ETH));
-        let mut bytes = written(RouteNetlinkMessage::GetRoute(request), 4);
+        let mut bytes = written(RouteNetlinkMessage::GetRoute(request), 4, NLM_F_REQUEST);
         bytes[4..6].copy_from_slice(&2u16.to_ne_bytes()); // NLMSG_ERROR
         bytes[16..20].copy_from_slice(&(-Errno::NETUNREACH.raw_os_error()).to_ne_bytes());
         let error = read_answer(&bytes, 4).unwrap().unwrap_err();
@@ -596,7 +646,7 @@ mod tests {
     #[test]
     fn a_cut_answer_is_an_error_and_no_panic() {
         let answer = RouteNetlinkMessage::NewNeighbour(neighbour(NeighbourState::Stale, &MAC));
-        let bytes = written(answer, 4);
+        let bytes = written(answer, 4, NLM_F_REQUEST);
         for len in 0..bytes.len() {
             assert!(read_answer(&bytes[..len], 4).unwrap().is_err(), "{len} bytes");
         }

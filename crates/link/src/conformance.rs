@@ -101,6 +101,7 @@ macro_rules! conformance_tests {
             frames_of_another_channel_are_not_seen,
             frames_of_another_envelope_are_not_seen,
             frames_to_others_are_not_seen,
+            questions_to_all_are_seen_on_every_channel,
             counters_agree_at_both_ends,
             taking_the_last_frame_exhausts_the_link_and_giving_back_revives_it,
             a_released_frame_is_not_handed_out_while_the_nic_has_it,

@@ -4,18 +4,27 @@
 //! program with "drop", so no length is checked here.
 
 use gigae_link::{ChannelSet, Filter};
-use gigae_wire::Envelope;
+use gigae_wire::{Envelope, Kind, VERSION};
 use libc::sock_filter;
 
 /// Loads from here on give properties of the packet instead of its bytes (linux/filter.h).
 const ANCILLARY: u32 = libc::SKF_AD_OFF as u32;
-/// Whom the frame is addressed to; `PACKET_HOST` is zero.
+/// Whom the frame is addressed to: `PACKET_HOST` is zero, `PACKET_BROADCAST` one, and larger what
+/// is not for us (linux/if_packet.h).
 const PACKET_TYPE: u32 = ANCILLARY + libc::SKF_AD_PKTTYPE as u32;
 /// Whether the frame came with a VLAN tag, which the kernel takes out of the bytes.
 const VLAN_TAG_PRESENT: u32 = ANCILLARY + 48;
 
 /// Offset of the channel in the GigaE header, in every version of the protocol.
 const CHANNEL: u32 = 5;
+/// Offset of version and kind, likewise, and what it holds in a question to all.
+const KIND: u32 = 4;
+const WHO: u32 = (VERSION << 4 | Kind::Who as u8) as u32;
+
+/// Places in the program's memory.
+const SAVED_CHANNEL: u32 = 0;
+const SAVED_KIND: u32 = 1;
+const SAVED_TYPE: u32 = 2;
 
 const LOAD_BYTE: u16 = (libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16;
 const LOAD_HALF: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_ABS) as u16;
@@ -27,6 +36,7 @@ const TO_X: u16 = (libc::BPF_MISC | libc::BPF_TAX) as u16;
 const AND: u16 = (libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16;
 const SHIFT: u16 = (libc::BPF_ALU | libc::BPF_RSH | libc::BPF_K) as u16;
 const SHIFT_BY_X: u16 = (libc::BPF_ALU | libc::BPF_RSH | libc::BPF_X) as u16;
+const IF_ABOVE: u16 = (libc::BPF_JMP | libc::BPF_JGT | libc::BPF_K) as u16;
 const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
 const IF_ANY_BIT: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
 const GO_TO: u16 = (libc::BPF_JMP | libc::BPF_JA) as u16;
@@ -37,19 +47,20 @@ const KEEP: u32 = u32::MAX;
 /// Stands for "to the end, where the frame is dropped" until the program is complete.
 const DROP: u8 = u8::MAX;
 
-/// The program for `filter`. At most some 60 instructions.
+/// The program for `filter`: frames to this node on the filter's channels, and questions to all
+/// ([`Kind::Who`]) on any. At most some 70 instructions.
 pub(crate) fn program(filter: &Filter) -> Vec<sock_filter> {
     let mut code = Vec::new();
-    for property in [PACKET_TYPE, VLAN_TAG_PRESENT] {
-        require(&mut code, LOAD_WORD, property, 0);
-    }
+    require(&mut code, LOAD_WORD, VLAN_TAG_PRESENT, 0);
+    addressed_to_us(&mut code);
     match filter.envelope {
         Envelope::Ethernet { ethertype } => {
             require(&mut code, LOAD_HALF, 12, ethertype);
-            code.push(plain(LOAD_BYTE, 14 + CHANNEL));
+            kind_and_channel(&mut code, 14);
         }
         Envelope::Udp { port } => udp(&mut code, port),
     }
+    questions(&mut code);
     channel(&mut code, &filter.channels);
     code.push(plain(RETURN, KEEP));
     let end = code.len();
@@ -65,8 +76,32 @@ pub(crate) fn program(filter: &Filter) -> Vec<sock_filter> {
     code
 }
 
+/// Drops what is neither to this node nor to all, and saves which.
+fn addressed_to_us(code: &mut Vec<sock_filter>) {
+    code.push(plain(LOAD_WORD, PACKET_TYPE));
+    code.push(jump(IF_ABOVE, 1, DROP, 0));
+    code.push(plain(SAVE, SAVED_TYPE));
+}
+
+/// Saves version and kind, and the channel, of a GigaE header at `start`.
+fn kind_and_channel(code: &mut Vec<sock_filter>, start: u32) {
+    for (at, saved) in [(KIND, SAVED_KIND), (CHANNEL, SAVED_CHANNEL)] {
+        code.push(plain(LOAD_BYTE, start + at));
+        code.push(plain(SAVE, saved));
+    }
+}
+
+/// Of the frames to all, keeps the questions and drops the rest.
+fn questions(code: &mut Vec<sock_filter>) {
+    code.push(plain(LOAD_SAVED, SAVED_TYPE));
+    code.push(jump(IF_EQUAL, 0, 3, 0));
+    code.push(plain(LOAD_SAVED, SAVED_KIND));
+    code.push(jump(IF_EQUAL, WHO, 0, DROP));
+    code.push(plain(RETURN, KEEP));
+}
+
 /// UDP to `port` over IPv4 without options and unfragmented, or over IPv6 without extension
-/// headers; leaves the channel in the accumulator.
+/// headers; saves kind and channel.
 fn udp(code: &mut Vec<sock_filter>, port: u16) {
     let mut ipv4 = Vec::new();
     require(&mut ipv4, LOAD_BYTE, 14, 0x45);
@@ -74,13 +109,13 @@ fn udp(code: &mut Vec<sock_filter>, port: u16) {
     ipv4.push(jump(IF_ANY_BIT, 0x3fff, DROP, 0));
     require(&mut ipv4, LOAD_BYTE, 23, 17);
     require(&mut ipv4, LOAD_HALF, 36, port);
-    ipv4.push(plain(LOAD_BYTE, 42 + CHANNEL));
+    kind_and_channel(&mut ipv4, 42);
 
     let mut ipv6 = Vec::new();
     require(&mut ipv6, LOAD_HALF, 12, 0x86dd);
     require(&mut ipv6, LOAD_BYTE, 20, 17);
     require(&mut ipv6, LOAD_HALF, 56, port);
-    ipv6.push(plain(LOAD_BYTE, 62 + CHANNEL));
+    kind_and_channel(&mut ipv6, 62);
     ipv6.push(plain(GO_TO, ipv4.len() as u32));
 
     code.push(plain(LOAD_HALF, 12));
@@ -89,13 +124,13 @@ fn udp(code: &mut Vec<sock_filter>, port: u16) {
     code.append(&mut ipv4);
 }
 
-/// Drops the frame unless the set holds the channel in the accumulator: picks one of the set's
+/// Drops the frame unless the set holds the saved channel: picks one of the set's
 /// eight 32-bit words and shifts the channel's bit to its end.
 fn channel(code: &mut Vec<sock_filter>, channels: &ChannelSet) {
-    code.push(plain(SAVE, 0));
+    code.push(plain(LOAD_SAVED, SAVED_CHANNEL));
     code.push(plain(AND, 31));
     code.push(plain(TO_X, 0));
-    code.push(plain(LOAD_SAVED, 0));
+    code.push(plain(LOAD_SAVED, SAVED_CHANNEL));
     code.push(plain(SHIFT, 5));
     let words: Vec<u32> =
         channels.words().iter().flat_map(|&word| [word as u32, (word >> 32) as u32]).collect();

@@ -149,7 +149,8 @@ impl<T, R> Protocol<T, R> {
         Some(id)
     }
 
-    fn fresh_epoch(&mut self) -> Epoch {
+    /// A number that this endpoint has given to no session and no question, and never will again.
+    pub fn fresh_epoch(&mut self) -> Epoch {
         self.epochs = self.epochs.next();
         self.epochs
     }

@@ -5,6 +5,7 @@ use gigae_link::{
     Arena, Counters, Filter, Info, Link, LinkError, Mode, OpenError, Posted, Posting, RxFrame,
     TxFrame,
 };
+use gigae_wire::is_who;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -100,8 +101,11 @@ impl SimLink {
         self.port
     }
 
-    /// Whether the frame is for this node and passes the filter.
+    /// Whether the frame is for this node and passes the filter, or is a question to all.
     fn takes(&self, frame: &[u8]) -> bool {
+        if is_who(self.filter.envelope, frame) {
+            return true;
+        }
         let channel = match self.filter.envelope.open(frame) {
             Ok((_, inner)) => inner.get(5).copied(),
             Err(_) => None,

@@ -28,6 +28,10 @@ pub enum Kind {
     Batch = 6,
     /// Operations, see [`crate::op`]; takes one sequence number.
     Op = 7,
+    /// To all: which endpoints are there? Belongs to no session.
+    Who = 8,
+    /// The answer to a Who; the payload is a [`crate::Here`].
+    Here = 9,
 }
 
 impl Kind {
@@ -46,6 +50,8 @@ impl Kind {
             5 => Self::Reset,
             6 => Self::Batch,
             7 => Self::Op,
+            8 => Self::Who,
+            9 => Self::Here,
             _ => return None,
         })
     }
@@ -369,7 +375,7 @@ mod tests {
     #[test]
     fn a_kind_that_nobody_writes_is_malformed() {
         let mut frame = sealed(sample(), b"");
-        frame[4] = VERSION << 4 | 9;
+        frame[4] = VERSION << 4 | 15;
         let crc = crc32c(&frame[4..]).to_be_bytes();
         frame[..4].copy_from_slice(&crc);
         assert_eq!(Header::parse(&frame), Err(Discard::Malformed));
@@ -388,7 +394,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_sealed_is_parsed_back(
-            kind in 1u8..=6, channel: u8, ports: (u16, u16), epochs: (u32, u32),
+            kind in prop::sample::select(vec![1u8, 2, 3, 4, 5, 6, 8, 9]), channel: u8, ports: (u16, u16), epochs: (u32, u32),
             seq: u32, ack: u32, credit: u16, flags: u16, payload in prop::collection::vec(any::<u8>(), 0..1500),
         ) {
             let header = Header {

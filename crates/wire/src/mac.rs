@@ -8,6 +8,9 @@ use core::str::FromStr;
 pub struct MacAddr(pub [u8; 6]);
 
 impl MacAddr {
+    /// All nodes of an Ethernet (IEEE Std 802.3, clause 3.2.3).
+    pub const BROADCAST: Self = Self([0xff; 6]);
+
     /// Whether the address names a group (multicast or broadcast) and so cannot be a node's.
     pub const fn is_group(self) -> bool {
         self.0[0] & 1 == 1

@@ -4,7 +4,7 @@
 //
 // A frame is taken when it is addressed to this interface itself, carries the EtherType (or is UDP
 // to the port, over IPv4 without options and unfragmented, or over IPv6 without extension headers)
-// and its channel is in the set. Frames with a VLAN tag have another EtherType and pass. A queue
+// and its channel is in the set; or when it is a Who (PROTOCOL.md 9.2) to all, on any channel. Frames with a VLAN tag have another EtherType and pass. A queue
 // without a socket passes its frames too.
 //
 // The same twice: for frames in one buffer, and (section xdp.frags, Linux 5.18) for interfaces whose
@@ -71,8 +71,12 @@ enum {
 	IPV6_NEXT = 20,
 	IPV6_PORT = 56,
 	IPV6_UDP_END = 62,
-	CHANNEL = 5, // from the start of the GigaE header, in every version
+	// From the start of the GigaE header, in every version:
+	KIND = 4, // and version
+	CHANNEL = 5,
 };
+
+#define WHO 0x18 // version 1, kind 8
 
 #define HALF(at) (*(u16 *)(frame + (at)))
 
@@ -80,16 +84,18 @@ static __attribute__((always_inline)) int steer(struct xdp_md *ctx)
 {
 	u8 *frame = (u8 *)(long)ctx->data;
 	u8 *end = (u8 *)(long)ctx->data_end;
-	u8 channel;
+	u8 to_all, kind, channel;
 
 	if (frame + ETHERNET_END + CHANNEL + 1 > end)
 		return XDP_PASS;
-	if (HALF(0) != own_mac[0] || HALF(2) != own_mac[1] || HALF(4) != own_mac[2])
+	to_all = (HALF(0) & HALF(2) & HALF(4)) == 0xffff;
+	if (!to_all && (HALF(0) != own_mac[0] || HALF(2) != own_mac[1] || HALF(4) != own_mac[2]))
 		return XDP_PASS;
 
 	if (ethertype) {
 		if (HALF(TYPE) != ethertype)
 			return XDP_PASS;
+		kind = frame[ETHERNET_END + KIND];
 		channel = frame[ETHERNET_END + CHANNEL];
 	} else if (HALF(TYPE) == IPV4) {
 		if (frame + IPV4_UDP_END + CHANNEL + 1 > end)
@@ -97,17 +103,19 @@ static __attribute__((always_inline)) int steer(struct xdp_md *ctx)
 		if (frame[ETHERNET_END] != 0x45 || HALF(IPV4_FRAGMENT) & FRAGMENT ||
 		    frame[IPV4_PROTOCOL] != UDP || HALF(IPV4_PORT) != udp_port)
 			return XDP_PASS;
+		kind = frame[IPV4_UDP_END + KIND];
 		channel = frame[IPV4_UDP_END + CHANNEL];
 	} else if (HALF(TYPE) == IPV6) {
 		if (frame + IPV6_UDP_END + CHANNEL + 1 > end)
 			return XDP_PASS;
 		if (frame[IPV6_NEXT] != UDP || HALF(IPV6_PORT) != udp_port)
 			return XDP_PASS;
+		kind = frame[IPV6_UDP_END + KIND];
 		channel = frame[IPV6_UDP_END + CHANNEL];
 	} else {
 		return XDP_PASS;
 	}
-	if (!(channels[channel / 64] >> (channel % 64) & 1))
+	if (to_all ? kind != WHO : !(channels[channel / 64] >> (channel % 64) & 1))
 		return XDP_PASS;
 	return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS);
 }

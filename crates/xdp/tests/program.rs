@@ -25,6 +25,7 @@ fn main() {
         ("frames_of_our_channels_are_taken", frames_of_our_channels_are_taken as fn()),
         ("other_ethertypes_pass", other_ethertypes_pass),
         ("frames_to_other_addresses_pass", frames_to_other_addresses_pass),
+        ("questions_to_all_are_taken_on_every_channel", questions_to_all_are_taken_on_every_channel),
         ("frames_with_a_vlan_tag_pass", frames_with_a_vlan_tag_pass),
         ("datagrams_to_our_port_are_taken", datagrams_to_our_port_are_taken),
         ("other_datagrams_and_tcp_pass", other_datagrams_and_tcp_pass),
@@ -155,6 +156,32 @@ fn frames_to_other_addresses_pass() {
     let mut broadcast = ours;
     broadcast[..6].fill(0xff);
     assert!(!judge.takes(&broadcast));
+}
+
+fn questions_to_all_are_taken_on_every_channel() {
+    for (envelope, routes) in [
+        (Envelope::DEFAULT, vec![ethernet(0x88b5)]),
+        (Envelope::Udp { port: PORT }, vec![ipv4(PORT), ipv6(PORT)]),
+    ] {
+        let mut judge = Judge::new(envelope, &[3]);
+        for route in routes {
+            let mut question = framed(&route, 200);
+            let kind = route.len() + 4;
+            question[kind] = 0x18;
+            assert!(!judge.takes(&question), "to this node, on a channel that is not open");
+            for byte in 0..6 {
+                question[..6].fill(0xff);
+                question[byte] = 0xfe;
+                assert!(!judge.takes(&question), "byte {byte} of the destination");
+            }
+            question[..6].fill(0xff);
+            assert!(judge.takes(&question));
+            for other in (0..=255).filter(|&other| other != 0x18) {
+                question[kind] = other;
+                assert!(!judge.takes(&question), "kind {other:#x}");
+            }
+        }
+    }
 }
 
 fn frames_with_a_vlan_tag_pass() {

@@ -4,7 +4,7 @@ use super::{
     CHANNEL, Maker, OTHER_CHANNEL, Options, drain, frame, has_kernel, hold, number, only, post,
     receive, send, shortest,
 };
-use gigae_wire::Envelope;
+use gigae_wire::{Envelope, Kind, VERSION};
 
 /// From the shortest to the longest, in both directions.
 pub fn frames_of_every_length_arrive_unchanged(options: &Options, maker: Maker) {
@@ -126,6 +126,25 @@ pub fn frames_to_others_are_not_seen(options: &Options, maker: Maker) {
         other[..6].copy_from_slice(&others);
         send(&mut *pair.a, &other);
     }
+    send(&mut *pair.a, &ours);
+    only(&mut *pair.b, &ours);
+}
+
+/// A Who to all is seen whatever its channel, to one node on the filter's channels only.
+pub fn questions_to_all_are_seen_on_every_channel(options: &Options, maker: Maker) {
+    let mut pair = maker(options);
+    let ours = frame(&pair.to_b, CHANNEL, 1, 100);
+    let mut question = frame(&pair.to_b, OTHER_CHANNEL, 0, 100);
+    question[pair.to_b.len() + 4] = VERSION << 4 | Kind::Who as u8;
+    send(&mut *pair.a, &question);
+    send(&mut *pair.a, &ours);
+    only(&mut *pair.b, &ours);
+    question[..6].fill(0xff);
+    send(&mut *pair.a, &question);
+    only(&mut *pair.b, &question);
+    // Of another version: its receivers could not even tell what it asks.
+    question[pair.to_b.len() + 4] += 0x10;
+    send(&mut *pair.a, &question);
     send(&mut *pair.a, &ours);
     only(&mut *pair.b, &ours);
 }

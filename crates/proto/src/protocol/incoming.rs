@@ -45,7 +45,9 @@ impl<T, R> Protocol<T, R> {
         match header.kind {
             Kind::Hello => self.on_hello(key, header, payload),
             Kind::HelloAck => self.on_hello_ack(&key, header, payload),
-            _ => self.on_reset(&key, header),
+            Kind::Reset => self.on_reset(&key, header),
+            // Questions and answers of §9 belong to no session.
+            _ => Err(Discard::Malformed),
         }
     }
 

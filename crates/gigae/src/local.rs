@@ -1,0 +1,135 @@
+//! The interfaces of this host: their names, MAC addresses and IP addresses, asked of the kernel by
+//! rtnetlink(7), `RTM_GETLINK` and `RTM_GETADDR`. It does not follow changes.
+
+use crate::resolve::Kernel;
+use gigae_wire::MacAddr;
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::link::{LinkAttribute, LinkMessage};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+
+/// An interface of the calling thread's network namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Local {
+    pub(crate) name: String,
+    index: u32,
+    pub(crate) mac: Option<MacAddr>,
+    pub(crate) subnets: Vec<Subnet>,
+}
+
+/// An address with the length of its prefix in bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Subnet {
+    pub(crate) ip: IpAddr,
+    pub(crate) prefix: u8,
+}
+
+/// All interfaces, in the kernel's order. Some ten system calls; no privileges.
+pub(crate) fn interfaces() -> io::Result<Vec<Local>> {
+    let kernel = Kernel::open()?;
+    let links = kernel.list(RouteNetlinkMessage::GetLink(LinkMessage::default()))?;
+    let addresses = kernel.list(RouteNetlinkMessage::GetAddress(AddressMessage::default()))?;
+    let mut all: Vec<_> = links.into_iter().filter_map(read_link).collect();
+    for message in addresses {
+        let RouteNetlinkMessage::NewAddress(address) = message else { continue };
+        let local = all.iter_mut().find(|local| local.index == address.header.index);
+        if let (Some(local), Some(ip)) = (local, own_address(&address)) {
+            local.subnets.push(Subnet { ip, prefix: address.header.prefix_len });
+        }
+    }
+    Ok(all)
+}
+
+fn read_link(message: RouteNetlinkMessage) -> Option<Local> {
+    let RouteNetlinkMessage::NewLink(link) = message else { return None };
+    let name = link.attributes.iter().find_map(|attribute| match attribute {
+        LinkAttribute::IfName(name) => Some(name.clone()),
+        _ => None,
+    })?;
+    let mac = link.attributes.iter().find_map(|attribute| match attribute {
+        LinkAttribute::Address(bytes) => bytes.as_slice().try_into().ok().map(MacAddr),
+        _ => None,
+    });
+    // The loopback's is all zeros, which names nobody.
+    let mac = mac.filter(|mac| *mac != MacAddr::default());
+    Some(Local { name, index: link.header.index, mac, subnets: Vec::new() })
+}
+
+/// `IFA_LOCAL` where there is one: `IFA_ADDRESS` is the other end of a point-to-point link then.
+fn own_address(message: &AddressMessage) -> Option<IpAddr> {
+    let find = |which: fn(&AddressAttribute) -> Option<IpAddr>| {
+        message.attributes.iter().find_map(which)
+    };
+    find(|a| if let AddressAttribute::Local(ip) = a { Some(*ip) } else { None })
+        .or_else(|| find(|a| if let AddressAttribute::Address(ip) = a { Some(*ip) } else { None }))
+}
+
+impl Local {
+    /// The address to tell others: IPv4 if there is one, and none that needs a scope.
+    pub(crate) fn ip(&self) -> Option<IpAddr> {
+        let told = |ip: &IpAddr| !matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local());
+        self.subnets.iter().map(|subnet| subnet.ip).filter(told).min_by_key(IpAddr::is_ipv6)
+    }
+}
+
+impl Subnet {
+    /// Its own IPv4 address and the one to which all nodes of the subnet listen (RFC 919); `None`
+    /// over IPv6, which has none, and where the subnet is too small to have one (RFC 3021).
+    pub(crate) fn broadcast(&self) -> Option<(Ipv4Addr, Ipv4Addr)> {
+        let IpAddr::V4(own) = self.ip else { return None };
+        let hosts = self.hosts()?;
+        Some((own, Ipv4Addr::from_bits(own.to_bits() | hosts)))
+    }
+
+    /// Whether another node of this subnet may have this address.
+    pub(crate) fn has_neighbour(&self, ip: IpAddr) -> bool {
+        let (IpAddr::V4(own), IpAddr::V4(ip), Some(hosts)) = (self.ip, ip, self.hosts()) else {
+            return false;
+        };
+        let (own, ip) = (own.to_bits(), ip.to_bits());
+        own & !hosts == ip & !hosts && ip & hosts != 0 && ip & hosts != hosts && ip != own
+    }
+
+    /// The bits of an IPv4 address that tell the subnet's nodes apart.
+    fn hosts(&self) -> Option<u32> {
+        (self.ip.is_ipv4() && self.prefix < 31).then(|| u32::MAX >> self.prefix)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subnet(ip: &str, prefix: u8) -> Subnet {
+        Subnet { ip: ip.parse().unwrap(), prefix }
+    }
+
+    #[test]
+    fn the_loopback_is_found_with_its_addresses() {
+        let all = interfaces().unwrap();
+        let lo = all.iter().find(|local| local.name == "lo").unwrap();
+        assert_eq!((lo.mac, lo.ip()), (None, Some(Ipv4Addr::LOCALHOST.into())));
+    }
+
+    #[test]
+    fn a_subnet_knows_its_broadcast_address_and_who_may_be_on_it() {
+        let (own, all) = subnet("198.18.0.5", 24).broadcast().unwrap();
+        assert_eq!((own.to_string(), all.to_string()), ("198.18.0.5".into(), "198.18.0.255".into()));
+        for (ip, is) in [
+            ("198.18.0.1", true),
+            ("198.18.0.5", false),
+            ("198.18.0.0", false),
+            ("198.18.0.255", false),
+            ("198.18.1.1", false),
+            ("255.255.255.255", false),
+            ("224.0.0.1", false),
+            ("fd00::1", false),
+        ] {
+            assert_eq!(subnet("198.18.0.5", 24).has_neighbour(ip.parse().unwrap()), is, "{ip}");
+        }
+        for (ip, prefix) in [("198.18.0.5", 31), ("198.18.0.5", 32), ("fd00::5", 64)] {
+            assert_eq!(subnet(ip, prefix).broadcast(), None);
+        }
+    }
+}
