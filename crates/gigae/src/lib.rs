@@ -40,6 +40,7 @@
 
 mod address;
 mod clock;
+mod cluster;
 mod endpoint;
 mod engine;
 mod error;
@@ -54,6 +55,7 @@ mod resolve;
 mod wait;
 
 pub use address::{Address, ParseAddressError};
+pub use cluster::{Cluster, ClusterError, Nic, Node};
 pub use endpoint::{Counters, Endpoint, Peer};
 pub use engine::Neighbour;
 pub use error::{

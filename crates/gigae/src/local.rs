@@ -66,10 +66,20 @@ fn own_address(message: &AddressMessage) -> Option<IpAddr> {
 }
 
 impl Local {
+    #[cfg(test)]
+    pub(crate) fn new(name: &str, mac: Option<MacAddr>, subnets: Vec<Subnet>) -> Self {
+        Self { name: name.into(), index: 0, mac, subnets }
+    }
+
     /// The address to tell others: IPv4 if there is one, and none that needs a scope.
     pub(crate) fn ip(&self) -> Option<IpAddr> {
         let told = |ip: &IpAddr| !matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local());
         self.subnets.iter().map(|subnet| subnet.ip).filter(told).min_by_key(IpAddr::is_ipv6)
+    }
+
+    /// Whether this address is the interface's own.
+    pub(crate) fn has(&self, ip: IpAddr) -> bool {
+        self.subnets.iter().any(|subnet| subnet.ip == ip)
     }
 }
 
@@ -109,6 +119,7 @@ mod tests {
     fn the_loopback_is_found_with_its_addresses() {
         let all = interfaces().unwrap();
         let lo = all.iter().find(|local| local.name == "lo").unwrap();
+        assert!(lo.has(Ipv4Addr::LOCALHOST.into()));
         assert_eq!((lo.mac, lo.ip()), (None, Some(Ipv4Addr::LOCALHOST.into())));
     }
 
