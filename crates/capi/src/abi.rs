@@ -15,6 +15,12 @@ pub struct OptionsHandle {
     _opaque: [u8; 0],
 }
 
+/// `gigae_cluster`: likewise.
+#[repr(C)]
+pub struct ClusterHandle {
+    _opaque: [u8; 0],
+}
+
 /// Words of `gigae_buffer` and `gigae_message` for our use: two are used, two are for later.
 pub(crate) const OPAQUE: usize = 4;
 

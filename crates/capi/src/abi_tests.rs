@@ -13,6 +13,7 @@ const PM_HEADER: &str = include_str!("../include/pm.h");
 
 /// Every source file with entries.
 const SOURCES: &[&str] = &[
+    include_str!("cluster.rs"),
     include_str!("endpoint.rs"),
     include_str!("error.rs"),
     include_str!("info.rs"),
@@ -36,6 +37,7 @@ fn c_type(rust: &str) -> String {
     let simple = |name: &str| match name {
         "EndpointHandle" => "gigae_endpoint",
         "OptionsHandle" => "gigae_options",
+        "ClusterHandle" => "gigae_cluster",
         "Buffer" => "gigae_buffer",
         "Message" => "gigae_message",
         "Failure" => "gigae_failure",

@@ -1,6 +1,7 @@
 //! The entries, called as C calls them, with endpoints on a simulated network.
 
 use crate::abi::*;
+use crate::cluster::*;
 use crate::endpoint::*;
 use crate::error::*;
 use crate::info::*;
@@ -678,4 +679,81 @@ fn closing_ends_all_loans() {
     }
     assert_eq!(done.status, Code::Lost as c_int);
     assert_eq!(gigae_close(pair.b), 0);
+}
+
+/// A cluster file in a directory of its own, loaded.
+fn load(text: &str) -> (tempfile::TempDir, Result<*mut ClusterHandle, c_int>) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("cluster.toml");
+    std::fs::write(&path, text).unwrap();
+    let path = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+    let mut cluster = ptr::dangling_mut();
+    // SAFETY: text with a NUL, and a pointer to write to.
+    let loaded = match unsafe { gigae_cluster_load(path.as_ptr(), &mut cluster) } {
+        0 => Ok(cluster),
+        code => {
+            assert!(cluster.is_null(), "there is nothing to free");
+            Err(code)
+        }
+    };
+    (directory, loaded)
+}
+
+const CLUSTER: c_int = Code::Cluster as c_int;
+
+/// The loopback's address makes every host the second node.
+const TWO_NODES: &str = "port = 7\n[[node]]\nname = \"n1\"\nnic = [{ mac = \"02:00:00:00:00:01\" }]\n\
+     [[node]]\nname = \"n2\"\nnic = [{ ip = \"127.0.0.1\" }]\n";
+
+#[test]
+fn a_cluster_is_read_and_asked() {
+    let (_directory, cluster) = load(TWO_NODES);
+    let cluster = cluster.unwrap();
+    let (mut count, mut own, mut number) = (0, 9, 9);
+    // SAFETY: numbers to write to, text with a NUL, and buffers of their stated sizes.
+    unsafe {
+        assert_eq!((gigae_cluster_count(cluster, &mut count), count), (0, 2));
+        assert_eq!((gigae_cluster_self(cluster, &mut own), own), (0, 1));
+        let name = c"n1".as_ptr();
+        assert_eq!((gigae_cluster_number(cluster, name, &mut number), number), (0, 0));
+        let address = text(|to, size| gigae_cluster_address(cluster, 0, to, size));
+        assert_eq!(address, "02:00:00:00:00:01/7");
+        assert_eq!(text(|to, size| gigae_cluster_name(cluster, 1, to, size)), "n2");
+        let mut options = null_mut();
+        assert_eq!(gigae_cluster_options(cluster, &mut options), 0);
+        assert_eq!(gigae_cluster_free(cluster), 0);
+        assert_eq!(gigae_options_port(options, 8), 0, "they outlive the cluster");
+        assert_eq!(gigae_options_free(options), 0);
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_cluster_is_told() {
+    let refused = load("[[node]]\nname = \"n1\"\nnic = []\n").1;
+    assert_eq!(refused, Err(CLUSTER));
+    assert!(last_error().contains("cluster.toml:3: node 'n1' has no NIC"), "{}", last_error());
+    let (_directory, cluster) = load(TWO_NODES);
+    let cluster = cluster.unwrap();
+    let mut number = 5;
+    // SAFETY: as above; NULL is answered.
+    unsafe {
+        assert_eq!(gigae_cluster_number(cluster, c"n9".as_ptr(), &mut number), CLUSTER);
+        assert!(last_error().ends_with("no node 'n9'; choose one of: n1, n2"), "{}", last_error());
+        assert_eq!(number, 5, "nothing is changed");
+        assert_eq!(gigae_cluster_number(cluster, null(), &mut number), INVALID);
+        assert_eq!(gigae_cluster_number(cluster, c"\xff".as_ptr(), &mut number), INVALID);
+        assert_eq!(gigae_cluster_number(cluster, c"n1".as_ptr(), null_mut()), INVALID);
+        assert_eq!(gigae_cluster_count(cluster, null_mut()), INVALID);
+        assert_eq!(gigae_cluster_self(cluster, null_mut()), INVALID);
+        assert_eq!(gigae_cluster_name(cluster, 2, null_mut(), 0), INVALID);
+        assert_eq!(gigae_cluster_address(cluster, 2, null_mut(), 0), CLUSTER);
+        assert_eq!(gigae_cluster_address(cluster, 1, null_mut(), 0), CLUSTER, "it has no mac");
+        assert_eq!(gigae_cluster_options(cluster, null_mut()), INVALID);
+        assert_eq!(gigae_cluster_load(c"/nonexistent".as_ptr(), null_mut()), INVALID);
+        assert_eq!(gigae_cluster_free(cluster), 0);
+        assert_eq!(gigae_cluster_free(cluster), BAD_HANDLE);
+        assert_eq!(gigae_cluster_count(cluster, &mut number), BAD_HANDLE);
+        assert_eq!(gigae_cluster_free(null_mut()), INVALID);
+        assert_eq!(gigae_options_free(cluster.cast()), BAD_HANDLE, "of another kind");
+    }
 }

@@ -3,7 +3,7 @@
 
 use crate::text;
 use gigae::{
-    DrainError, LinkError, OpError, OpenError, PeerError, RecvError, SendError, Status,
+    ClusterError, DrainError, LinkError, OpError, OpenError, PeerError, RecvError, SendError, Status,
     TrySendError,
 };
 use std::cell::RefCell;
@@ -58,6 +58,7 @@ codes! {
     Bounds "GIGAE_BOUNDS" = -27: c"the bytes are not all within the remote memory, or not aligned; check offset and length",
     Rights "GIGAE_RIGHTS" = -28: c"the remote memory was registered without the right to do this",
     Notices "GIGAE_NOTICES" = -29: c"the peer has not taken its notices; try again when it has",
+    Cluster "GIGAE_CLUSTER" = -30: c"the cluster file is missing, wrong or lacks a node; gigae_last_error says where",
 }
 
 impl Code {
@@ -140,6 +141,12 @@ impl From<OpenError> for Error {
             _ => Code::Other,
         };
         Self::new(code, e)
+    }
+}
+
+impl From<ClusterError> for Error {
+    fn from(e: ClusterError) -> Self {
+        Self::new(Code::Cluster, e)
     }
 }
 

@@ -12,6 +12,7 @@
 //! long as the pointers that it passes point to memory of the right size.
 
 pub mod abi;
+pub mod cluster;
 pub mod endpoint;
 pub mod error;
 mod handle;

@@ -21,6 +21,16 @@ const VALGRIND: &[&str] = &[
 
 /// A program that will run inside a node, under valgrind or not.
 fn bare(fabric: &Fabric, node: u16, program: &Path, valgrind: bool) -> Command {
+}
+
+/// A program that will run inside a node, under valgrind or not, and is told its interface.
+fn inside(fabric: &Fabric, node: u16, program: &Path, valgrind: bool) -> Command {
+    let mut command = untold(fabric, node, program, valgrind);
+    command.arg(fabric.node(node).interface);
+    command
+}
+
+fn untold(fabric: &Fabric, node: u16, program: &Path, valgrind: bool) -> Command {
     let node = fabric.node(node);
     let mut command = if valgrind {
         let suppressed = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/c/valgrind.supp");
@@ -38,6 +48,8 @@ fn bare(fabric: &Fabric, node: u16, program: &Path, valgrind: bool) -> Command {
 fn inside(fabric: &Fabric, node: u16, program: &Path, valgrind: bool) -> Command {
     let mut command = bare(fabric, node, program, valgrind);
     command.arg(fabric.node(node).interface);
+}
+
     command
 }
 
@@ -171,6 +183,28 @@ fn pm_misuse_is_answered_with_pms_codes_and_clean_under_valgrind() {
     pm(&testing::fabric("pm-misuse", |_| ()), "tests/c/pm_misuse.c");
 }
 
+fn programs_find_each_other_by_the_names_of_a_cluster_file() {
+    let fabric = testing::fabric("cluster", |_| ());
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("cluster.toml");
+    let node = |n: u16| {
+        let mac = gigae::MacAddr(fabric.node(n).mac);
+        format!("[[node]]\nname = \"first-{n}\"\nnic = [{{ mac = \"{mac}\" }}]\n")
+    };
+    std::fs::write(&file, node(1) + &node(2)).unwrap();
+    let program = Installed::once().compile("tests/c/cluster.c", Linking::Shared);
+    let start = |n: u16| {
+        let mut command = untold(&fabric, n, &program, true);
+        command.arg(&file);
+        command
+    };
+    let waiting = Waiting::start(start(1));
+    assert_eq!(waiting.mac, "first-1, 0 of 2");
+    let said = text(&run(start(2).arg("first-1")).stdout);
+    assert_eq!(said, "first-2 got a message of first-1\n");
+    assert_eq!(waiting.end(), "first-1 got a message of first-2\n");
+}
+
 fn misuse_is_answered_with_codes_and_clean_under_valgrind() {
     let fabric = testing::fabric("misuse", |_| ());
     let program = Installed::once().compile("tests/c/misuse.c", Linking::Shared);
@@ -212,6 +246,10 @@ fn main() {
         (
             "pm_misuse_is_answered_with_pms_codes_and_clean_under_valgrind",
             pm_misuse_is_answered_with_pms_codes_and_clean_under_valgrind,
+        ),
+        (
+            "programs_find_each_other_by_the_names_of_a_cluster_file",
+            programs_find_each_other_by_the_names_of_a_cluster_file,
         ),
         (
             "misuse_is_answered_with_codes_and_clean_under_valgrind",

@@ -32,6 +32,7 @@ int main(int argc, char **argv)
 {
     gigae_options *options;
     gigae_endpoint *endpoint = (gigae_endpoint *)&endpoint, *other;
+    gigae_cluster *cluster = (gigae_cluster *)&cluster;
     gigae_buffer buffer, copy;
     gigae_message message;
     gigae_counts counts;
@@ -61,6 +62,12 @@ int main(int argc, char **argv)
     IS(gigae_options_free(options), 0);
     IS(gigae_options_free(options), GIGAE_BAD_HANDLE);
     IS(gigae_open_with(options, &other), GIGAE_BAD_HANDLE);
+
+    IS(gigae_cluster_load("/nonexistent", &cluster), GIGAE_CLUSTER);
+    IS(cluster != NULL, 0);
+    IS(gigae_cluster_free(cluster), GIGAE_INVALID);
+    IS(gigae_cluster_free((gigae_cluster *)endpoint), GIGAE_BAD_HANDLE);
+    IS(gigae_cluster_count((gigae_cluster *)&cluster, &peer), GIGAE_BAD_HANDLE);
 
     IS(gigae_peer(endpoint, "nonsense", &peer), GIGAE_ADDRESS);
     IS(gigae_send(endpoint, peer, "x", 1), GIGAE_INVALID);
