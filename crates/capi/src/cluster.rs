@@ -11,7 +11,7 @@ use std::path::Path;
 use std::ptr;
 
 /// All clusters of the process.
-pub(crate) static CLUSTERS: Table<Cluster> = Table::new(3);
+pub(crate) static CLUSTERS: Table<Cluster> = Table::new(5);
 
 fn call(cluster: *const ClusterHandle, work: impl FnOnce(&Cluster) -> Outcome<c_int>) -> c_int {
     answer(CLUSTERS.with(cluster.addr(), |cluster| work(cluster)))

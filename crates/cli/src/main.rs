@@ -1,5 +1,6 @@
 //! `gigae`: the command. It parses arguments, minds Ctrl-C and leaves the work to the crates.
 
+mod discover;
 mod fabric;
 mod nic;
 
@@ -23,6 +24,7 @@ enum Command {
     #[command(subcommand)]
     Fabric(fabric::Fabric),
     Nic(nic::NicArgs),
+    Discover(discover::DiscoverArgs),
 }
 
 fn main() -> ExitCode {
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => gigae_eval::cli::serve(&args, &interrupted),
         Command::Fabric(command) => fabric::run(command),
         Command::Nic(args) => nic::run(&args),
+        Command::Discover(args) => discover::run(&args, &interrupted),
     }
 }
 

@@ -1,8 +1,9 @@
 //! The command as a person uses it: what it prints, its exit codes, what it leaves behind.
 #![allow(missing_docs)]
 
-use gigae_fabric::testing;
-use std::process::{Command, Output};
+use gigae_fabric::{Fabric, testing};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Output, Stdio};
 
 fn gigae(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_gigae")).args(arguments).output().unwrap()
@@ -61,15 +62,138 @@ fn the_inventory_tells_which_xdp_mode_the_self_test_reached() {
     assert!(says(&refused.stderr).contains("eth0"));
 }
 
+/// `gigae` on a node.
+fn on(fabric: &Fabric, node: u16, arguments: &[&str]) -> Command {
+    let mut command = fabric.node(node).command(env!("CARGO_BIN_EXE_gigae")).unwrap();
+    command.args(arguments).env_remove("GIGAE_CLUSTER").env_remove("GIGAE_NODE");
+    command
+}
+
+/// A server, which is ended with its test.
+struct Serving(Child);
+
+impl Serving {
+    fn start(mut command: Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.contains("serving on"), "{line}");
+        Self(child)
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+const PLAN: &str = r#"
+name = "tiny"
+about = "a test: one figure"
+repetitions = 2
+max_repetitions = 2
+[link.gigabit]
+rate_mbit = 1000
+[[experiment]]
+kind = "rtt"
+links = ["gigabit"]
+transports = ["gigae"]
+sizes = [8]
+waits = ["sleep"]
+seconds = 0.03
+warmup = 0.01
+"#;
+
+fn what_is_discovered_fills_a_cluster_file_that_the_commands_read() {
+    let fabric = testing::fabric("discover", |config| config.nodes = 3);
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (file, key) = (path("cluster.toml"), path("key"));
+    std::fs::write(&key, "a key of enough bytes").unwrap();
+    let started = [2, 3].map(|n| {
+        Serving::start(on(&fabric, n, &["serve", "--nic", "eth0", "--key", &key, "--cpu", "0"]))
+    });
+    let run = |node: u16, arguments: &[&str]| {
+        let output = on(&fabric, node, arguments).output().unwrap();
+        assert!(output.status.success(), "{}", says(&output.stderr));
+        says(&output.stdout)
+    };
+    // The only interface that is up is taken by itself.
+    let table = run(1, &["discover", "--write", &file, "--time", "3"]);
+    assert!(table.contains("2 endpoints answered"), "{table}");
+    for n in 1..=3 {
+        let node = fabric.node(n);
+        let mac = gigae::MacAddr(node.mac).to_string();
+        let row = table.lines().find(|line| line.contains(&mac)).expect(&table);
+        assert!(row.contains(&node.ipv4.to_string()) && row.contains("1500"), "{row}");
+        assert_eq!(row.contains("(this node)"), n == 1, "{row}");
+    }
+    let written = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(written.matches("\n[[node]]").count(), 3, "{written}");
+    let again = run(1, &["discover", "--write", &file]);
+    assert!(again.contains("nothing to add"), "{again}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), written);
+    let nic = run(2, &["nic", "--cluster", &file]);
+    assert!(nic.contains("eth0") && nic.contains("AF_XDP"), "{nic}");
+    drop(started);
+
+    // All nodes are namespaces of one host, so the file's names are made unique by a number.
+    let cluster = gigae::Cluster::read(file.as_ref()).unwrap();
+    let second = |node: &&gigae::Node| node.nics[0].ip == Some(fabric.node(2).ipv4.into());
+    let name = cluster.nodes().iter().find(second).unwrap().name.clone();
+    let serve = ["serve", "--cluster", &file, "--key", &key, "--cpu", "0"];
+    let _serving = Serving::start(on(&fabric, 2, &serve));
+    let found = run(3, &["discover", "--cluster", &file]);
+    assert!(found.lines().any(|line| line.starts_with(&format!("{name} "))), "{found}");
+    let (plan, out) = (path("plan.toml"), path("out"));
+    std::fs::write(&plan, PLAN).unwrap();
+    let eval = ["eval", "--cluster", &file, "--peer", &name, "--key", &key, "--plan", &plan];
+    run(1, &[&eval[..], &["--out", &out]].concat());
+    let nobody = eval.map(|word| if word == name { "nobody" } else { word });
+    let refused = on(&fabric, 1, &nobody).output().unwrap();
+    let error = says(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(error.contains("no node 'nobody'; choose one of:") && error.contains(&name), "{error}");
+}
+
+fn ctrl_c_ends_a_discovery_and_leaves_nothing() {
+    let fabric = testing::fabric("ctrl_c", |_| ());
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("cluster.toml");
+    let arguments = ["discover", "--interface", "eth0", "--time", "3600", "--write"];
+    let child = on(&fabric, 1, &arguments).arg(&file).stdout(Stdio::piped()).spawn().unwrap();
+    // Once its socket is there, it asks.
+    let sockets = || {
+        let mut command = fabric.node(1).command("cat").unwrap();
+        says(&command.arg("/proc/self/net/packet").output().unwrap().stdout).lines().count() - 1
+    };
+    while sockets() == 0 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    assert!(output.stdout.is_empty());
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
 fn wrong_input_is_refused_in_one_line() {
     fails(&["fabric", "up", "--rate", "fast"], "is not a rate");
     fails(&["fabric", "up", "--loss", "2"], "from 0 to 1");
     fails(&["eval", "--plan", "nosuch"], "nosuch");
     fails(&["serve", "--nic", "lo", "--key", "/nonexistent"], "/nonexistent");
+    let key = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    fails(&["serve", "--cluster", "/nonexistent", "--key", key], "cannot read the cluster file");
+    fails(&["nic", "--cluster", "/nonexistent"], "gigae discover --write");
+    fails(&["discover", "--cluster", "/nonexistent"], "GIGAE_CLUSTER");
+    fails(&["discover", "--interface", "nosuch"], "nosuch");
 }
 
 fn every_command_explains_itself() {
-    for command in ["eval", "serve", "fabric", "nic"] {
+    for command in ["eval", "serve", "fabric", "nic", "discover"] {
         let help = succeeds(&[command, "--help"]);
         assert!(help.contains("Usage: gigae") && help.len() > 200, "{help}");
     }
@@ -86,6 +210,11 @@ fn main() {
             "the_inventory_tells_which_xdp_mode_the_self_test_reached",
             the_inventory_tells_which_xdp_mode_the_self_test_reached,
         ),
+        (
+            "what_is_discovered_fills_a_cluster_file_that_the_commands_read",
+            what_is_discovered_fills_a_cluster_file_that_the_commands_read,
+        ),
+        ("ctrl_c_ends_a_discovery_and_leaves_nothing", ctrl_c_ends_a_discovery_and_leaves_nothing),
         ("wrong_input_is_refused_in_one_line", wrong_input_is_refused_in_one_line),
         ("every_command_explains_itself", every_command_explains_itself),
     ]);

@@ -8,14 +8,16 @@ use crate::plan::{Plan, SHIPPED};
 use crate::report::{html, markdown};
 use crate::results::Results;
 use crate::run::{self, Config, Peer, RunError};
+use crate::serve::Presence;
 use crate::site::{Site, allowed_cpus};
 use crate::terminal::{self, Bar};
 use crate::{figures, files, serve, transport};
 use clap::Args;
+use gigae::{Cluster, ClusterError};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{BufRead, IsTerminal, Write};
-use std::net::TcpListener;
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
@@ -42,12 +44,16 @@ pub struct EvalArgs {
     /// List the shipped plans and the transports, and end
     #[arg(long)]
     pub list: bool,
-    /// Measure the way to this machine, on which 'gigae serve' runs
-    #[arg(long, value_name = "HOST[:PORT]", requires = "nic", requires = "key")]
+    /// Measure the way to this machine, on which 'gigae serve' runs: an address, a host name, or
+    /// with a cluster file the name of a node
+    #[arg(long, value_name = "HOST[:PORT]", requires = "key")]
     pub peer: Option<String>,
-    /// This machine's interface towards the peer
+    /// This machine's interface towards the peer [default: the cluster file's]
     #[arg(long, value_name = "IFACE", requires = "peer")]
     pub nic: Option<String>,
+    /// Cluster file [default without --nic: $GIGAE_CLUSTER, else /etc/gigae/cluster.toml]
+    #[arg(long, value_name = "FILE", requires = "peer")]
+    pub cluster: Option<PathBuf>,
     /// File with the key that both machines share
     #[arg(long, value_name = "FILE", requires = "peer")]
     pub key: Option<PathBuf>,
@@ -73,9 +79,12 @@ pub struct EvalArgs {
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct ServeArgs {
-    /// The interface that carries the measured traffic
+    /// The interface that carries the measured traffic [default: the cluster file's]
     #[arg(long, value_name = "IFACE")]
-    pub nic: String,
+    pub nic: Option<String>,
+    /// Cluster file [default without --nic: $GIGAE_CLUSTER, else /etc/gigae/cluster.toml]
+    #[arg(long, value_name = "FILE")]
+    pub cluster: Option<PathBuf>,
     /// File with the key that both machines share
     #[arg(long, value_name = "FILE", required_unless_present = "fabric_child")]
     pub key: Option<PathBuf>,
@@ -182,9 +191,14 @@ fn measure(
     bold: bool,
 ) -> Result<Results, Trouble> {
     let plan = Plan::load(&args.plan)?;
-    let peer = match (&args.peer, &args.nic, &args.key) {
-        (Some(host), Some(nic), Some(key)) => {
-            Some(Peer { host: host.clone(), nic: nic.clone(), key: Key::read(key)? })
+    let peer = match (&args.peer, &args.key) {
+        (Some(host), Some(key)) => {
+            let cluster = cluster(args.cluster.as_deref(), args.nic.as_deref())?;
+            let host = match &cluster {
+                Some(cluster) => host_of(host, cluster)?,
+                None => host.clone(),
+            };
+            Some(Peer { host, nic: interface(args.nic.as_deref(), cluster)?, key: Key::read(key)? })
         }
         _ => None,
     };
@@ -214,6 +228,36 @@ fn measure(
     figures::over_runs(runs).ok_or_else(|| Trouble::Error("no run was asked for".into()))
 }
 
+/// The cluster file, where one is named or needed for the interface.
+fn cluster(file: Option<&Path>, nic: Option<&str>) -> Result<Option<Cluster>, ClusterError> {
+    match (file, nic) {
+        (Some(file), _) => Cluster::read(file).map(Some),
+        (None, None) => Cluster::load().map(Some),
+        (None, Some(_)) => Ok(None),
+    }
+}
+
+/// The interface that was named, else the cluster file's, which is there then.
+fn interface(nic: Option<&str>, cluster: Option<Cluster>) -> Result<String, ClusterError> {
+    match (nic, cluster) {
+        (None, Some(cluster)) => cluster.interface(),
+        (nic, _) => Ok(nic.unwrap_or_default().to_owned()),
+    }
+}
+
+/// An address stays as it is; anything else is a node's name, with a port behind it or not.
+fn host_of(peer: &str, cluster: &Cluster) -> Result<String, ClusterError> {
+    if peer.parse::<IpAddr>().is_ok() || peer.parse::<SocketAddr>().is_ok() {
+        return Ok(peer.to_owned());
+    }
+    let (name, port) = match peer.rsplit_once(':').map(|(name, port)| (name, port.parse())) {
+        Some((name, Ok(port))) => (name, Some(port)),
+        _ => (peer, None),
+    };
+    let ip = cluster.ip(name)?;
+    Ok(port.map_or_else(|| ip.to_string(), |port| SocketAddr::new(ip, port).to_string()))
+}
+
 /// Percent.
 fn steal(results: &Results) -> f64 {
     results.runs.iter().map(|run| run.steal * 100.0).sum()
@@ -235,8 +279,16 @@ fn command(args: &EvalArgs) -> String {
     if args.runs > 1 {
         let _ = write!(text, " --runs {}", args.runs);
     }
-    if let (Some(peer), Some(nic)) = (&args.peer, &args.nic) {
-        let _ = write!(text, " --peer {peer} --nic {nic} --key FILE");
+    if let Some(peer) = &args.peer {
+        let _ = write!(text, " --peer {peer} --key FILE");
+        for (option, value) in [
+            ("nic", args.nic.clone()),
+            ("cluster", args.cluster.as_ref().map(|file| file.display().to_string())),
+        ] {
+            if let Some(value) = value {
+                let _ = write!(text, " --{option} {value}");
+            }
+        }
     }
     text
 }
@@ -279,7 +331,15 @@ fn try_serve(args: &ServeArgs, interrupted: &AtomicBool) -> Result<(), String> {
             Key::from_hex(line.trim()).map_err(|error| text(&error))?
         }
     };
-    let mut site = Site::find(&args.nic).map_err(|error| text(&error))?;
+    let cluster = cluster(args.cluster.as_deref(), args.nic.as_deref());
+    let cluster = cluster.map_err(|error| text(&error))?;
+    let options = cluster.as_ref().and_then(|cluster| cluster.options().ok());
+    let nic = interface(args.nic.as_deref(), cluster).map_err(|error| text(&error))?;
+    let mut site = Site::find(&nic).map_err(|error| text(&error))?;
+    let presence = match args.fabric_child {
+        true => Presence::none(),
+        false => Presence::new(options.unwrap_or_else(|| gigae::Options::new(&nic))),
+    };
     site.cpu = args.cpu.or_else(|| allowed_cpus().last().copied());
     site.virtual_link = args.fabric_child;
     let listen = listen_address(args.listen.as_deref(), &site);
@@ -299,7 +359,7 @@ fn try_serve(args: &ServeArgs, interrupted: &AtomicBool) -> Result<(), String> {
             remark(event);
         }
     };
-    serve::serve(&listener, &key, &site, interrupted, &mut tell)
+    serve::serve(&listener, &key, (&site, presence), interrupted, &mut tell)
         .map_err(|error| format!("cannot accept connections: {error}; start again"))
 }
 

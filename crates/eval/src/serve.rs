@@ -10,6 +10,7 @@ use crate::plan::{Experiment, LARGEST_MESSAGE, LONGEST_REPETITION};
 use crate::probe::{Answered, GRACE, ProbeError, Signals};
 use crate::site::{Address, Site};
 use crate::transport::{self, JOIN_TIMEOUT, Opening, Side, Task, Transport, TransportError};
+use gigae::{Backend, Endpoint, Options, Wait};
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,11 +26,53 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Longest watch of the idle machine.
 const LONGEST_BASELINE: u64 = 2000;
 
+/// Answers `gigae discover` while no client is there; during a measurement, its frames would cost the
+/// measured ones a filter each, so it is closed then.
+pub struct Presence {
+    options: Option<Options>,
+    endpoint: Option<Endpoint>,
+    /// Whether to try to open it: once between two clients, since what refuses it, the lack of a
+    /// permission or of the interface, hardly ever passes by itself.
+    due: bool,
+}
+
+/// The channel of an endpoint that only answers: programs take theirs from zero on.
+const PRESENCE_CHANNEL: u8 = 254;
+
+impl Presence {
+    /// Answers for the interface and the name in the options, where that is permitted (CAP_NET_RAW).
+    pub fn new(options: Options) -> Self {
+        let options =
+            options.channels([PRESENCE_CHANNEL]).backend(Backend::Packet).wait(Wait::Sleep);
+        Self { options: Some(options), endpoint: None, due: true }
+    }
+
+    /// Answers nobody.
+    pub fn none() -> Self {
+        Self { options: None, endpoint: None, due: false }
+    }
+
+    /// Takes in questions and answers them.
+    fn progress(&mut self) {
+        if std::mem::take(&mut self.due) {
+            self.endpoint = self.options.clone().and_then(|options| options.open().ok());
+        }
+        if self.endpoint.as_ref().is_some_and(|endpoint| endpoint.progress().is_err()) {
+            self.endpoint = None;
+        }
+    }
+
+    /// A client is there.
+    fn close(&mut self) {
+        (self.endpoint, self.due) = (None, true);
+    }
+}
+
 /// Serves clients until `interrupted` is set; `tell` is called with one line per event.
 pub fn serve(
     listener: &TcpListener,
     key: &Key,
-    site: &Site,
+    (site, mut presence): (&Site, Presence),
     interrupted: &AtomicBool,
     tell: &mut dyn FnMut(&str),
 ) -> io::Result<()> {
@@ -37,12 +80,14 @@ pub fn serve(
     while !interrupted.load(Ordering::Relaxed) {
         match listener.accept() {
             Ok((stream, from)) => {
+                presence.close();
                 stream.set_nonblocking(false)?;
                 let outcome = one_client(stream, key, site, interrupted);
                 let text = outcome.map_or_else(|error| error.to_string(), |()| "done".into());
                 tell(&format!("client {from}: {text}"));
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                presence.progress();
                 std::thread::sleep(Duration::from_millis(20))
             }
             Err(error)

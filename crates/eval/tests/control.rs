@@ -28,7 +28,8 @@ impl Server {
         let flag = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
             let site = Site::find("lo").unwrap();
-            serve::serve(&listener, &key(), &site, &flag, &mut |_| {}).unwrap();
+            let at = (&site, serve::Presence::none());
+            serve::serve(&listener, &key(), at, &flag, &mut |_| {}).unwrap();
         });
         Self { address, stop, thread: Some(thread) }
     }

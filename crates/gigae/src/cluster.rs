@@ -100,6 +100,11 @@ impl Cluster {
         self.envelope
     }
 
+    /// Port id of the nodes that have none of their own.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// The file it was read from.
     pub fn path(&self) -> &Path {
         &self.path

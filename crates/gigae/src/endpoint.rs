@@ -312,6 +312,11 @@ impl Endpoint {
         all
     }
 
+    /// What this endpoint answers when others ask who it is.
+    pub fn identity(&self) -> Neighbour {
+        self.engine().identity()
+    }
+
     /// [Asks](Self::ask) every 100 ms for so long, and returns who has answered.
     pub fn discover(&self, time: Duration) -> Result<Vec<Neighbour>, DiscoverError> {
         const ASK_EVERY: Duration = Duration::from_millis(100);

@@ -58,9 +58,8 @@ fn read_link(message: RouteNetlinkMessage) -> Option<Local> {
 
 /// `IFA_LOCAL` where there is one: `IFA_ADDRESS` is the other end of a point-to-point link then.
 fn own_address(message: &AddressMessage) -> Option<IpAddr> {
-    let find = |which: fn(&AddressAttribute) -> Option<IpAddr>| {
-        message.attributes.iter().find_map(which)
-    };
+    let find =
+        |which: fn(&AddressAttribute) -> Option<IpAddr>| message.attributes.iter().find_map(which);
     find(|a| if let AddressAttribute::Local(ip) = a { Some(*ip) } else { None })
         .or_else(|| find(|a| if let AddressAttribute::Address(ip) = a { Some(*ip) } else { None }))
 }
@@ -126,7 +125,10 @@ mod tests {
     #[test]
     fn a_subnet_knows_its_broadcast_address_and_who_may_be_on_it() {
         let (own, all) = subnet("198.18.0.5", 24).broadcast().unwrap();
-        assert_eq!((own.to_string(), all.to_string()), ("198.18.0.5".into(), "198.18.0.255".into()));
+        assert_eq!(
+            (own.to_string(), all.to_string()),
+            ("198.18.0.5".into(), "198.18.0.255".into())
+        );
         for (ip, is) in [
             ("198.18.0.1", true),
             ("198.18.0.5", false),

@@ -66,8 +66,7 @@ impl<'a> Here<'a> {
 
     /// Reads the payload. More may follow and is ignored.
     pub fn parse(payload: &'a [u8]) -> Result<Self, Discard> {
-        let (fixed, rest) =
-            payload.split_first_chunk::<FIXED>().ok_or(Discard::Malformed)?;
+        let (fixed, rest) = payload.split_first_chunk::<FIXED>().ok_or(Discard::Malformed)?;
         let name = rest.get(..usize::from(fixed[52])).ok_or(Discard::Malformed)?;
         let name = str::from_utf8(name).ok().filter(|name| is_node_name(name));
         let mut ip = [0; 16];

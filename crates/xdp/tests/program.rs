@@ -25,7 +25,10 @@ fn main() {
         ("frames_of_our_channels_are_taken", frames_of_our_channels_are_taken as fn()),
         ("other_ethertypes_pass", other_ethertypes_pass),
         ("frames_to_other_addresses_pass", frames_to_other_addresses_pass),
-        ("questions_to_all_are_taken_on_every_channel", questions_to_all_are_taken_on_every_channel),
+        (
+            "questions_to_all_are_taken_on_every_channel",
+            questions_to_all_are_taken_on_every_channel,
+        ),
         ("frames_with_a_vlan_tag_pass", frames_with_a_vlan_tag_pass),
         ("datagrams_to_our_port_are_taken", datagrams_to_our_port_are_taken),
         ("other_datagrams_and_tcp_pass", other_datagrams_and_tcp_pass),

@@ -141,7 +141,10 @@ impl fmt::Display for ClusterError {
                 interfaces.join(", ")
             ),
             Self::Local(e) => {
-                write!(f, "looking up the addresses of this host failed: {e}; name this node by GIGAE_NODE and write its interface")
+                write!(
+                    f,
+                    "looking up the addresses of this host failed: {e}; name this node by GIGAE_NODE and write its interface"
+                )
             }
         }
     }

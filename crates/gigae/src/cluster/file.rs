@@ -83,7 +83,8 @@ fn check(entries: Entries) -> Result<(Envelope, u8, u16, Vec<Node>), Wrong> {
     for entry in entries.node {
         let name = entry.name.get_ref();
         if !is_node_name(name) {
-            let what = format!("'{name}' is no node's name; use 1 to 63 letters, digits, - _ and .");
+            let what =
+                format!("'{name}' is no node's name; use 1 to 63 letters, digits, - _ and .");
             return Err((entry.name.span(), what));
         }
         let port = entry.port.unwrap_or(entries.port);
@@ -149,7 +150,8 @@ fn mac(entry: &Spanned<String>) -> Result<MacAddr, Wrong> {
 
 fn ip(entry: &Spanned<String>) -> Result<IpAddr, Wrong> {
     let text = entry.get_ref();
-    let what = || format!("'{text}' is not the IP address of a node; write it as 198.18.0.2 or fd00::2");
+    let what =
+        || format!("'{text}' is not the IP address of a node; write it as 198.18.0.2 or fd00::2");
     let ip: Option<IpAddr> = text.parse().ok();
     let is_node = |ip: &IpAddr| {
         !ip.is_multicast() && !ip.is_unspecified() && *ip != std::net::Ipv4Addr::BROADCAST
@@ -183,7 +185,9 @@ impl<K: Hash + Eq> Once<K> {
                 let what = if *text == other {
                     format!("another node is called '{text}', too; give each a name of its own")
                 } else {
-                    format!("{text} is an address of node '{other}', too; correct one of them, or give them different ports")
+                    format!(
+                        "{text} is an address of node '{other}', too; correct one of them, or give them different ports"
+                    )
                 };
                 Err((entry.span(), what))
             }

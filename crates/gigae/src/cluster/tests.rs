@@ -115,7 +115,8 @@ fn an_address_that_is_missing_is_asked_for() {
 fn every_mistake_is_reported_in_one_line_with_its_place() {
     let node = "[[node]]\nname = \"a\"\nnic = [{ mac = \"02:00:00:00:00:01\" }]\n";
     let with = |text: &str| format!("{node}{text}");
-    let name = |name: &str| format!("{node}[[node]]\nname = \"{name}\"\nnic = [{{ ip = \"fd00::1\" }}]");
+    let name =
+        |name: &str| format!("{node}[[node]]\nname = \"{name}\"\nnic = [{{ ip = \"fd00::1\" }}]");
     let nic = |nic: &str| format!("{node}[[node]]\nname = \"b\"\nnic = [{nic}]");
     let double = |text: &str| {
         format!("[[node]]\nname = \"c\"\nnic = [{text}]\n[[node]]\nname = \"b\"\nnic = [{text}]")
@@ -142,7 +143,11 @@ fn every_mistake_is_reported_in_one_line_with_its_place() {
         (nic("{ ip = \"n7\" }"), 6, ["'n7' is not the IP address", "198.18.0.2"]),
         (nic("{ ip = \"224.0.0.1\" }"), 6, ["'224.0.0.1' is not the IP", "write it as"]),
         (nic("{ ip = \"fd00::1\", interface = \"\" }"), 6, ["1 to 15 bytes", "ip link"]),
-        (double("{ mac = \"02:00:00:00:00:02\" }"), 6, ["address of node 'c', too", "different ports"]),
+        (
+            double("{ mac = \"02:00:00:00:00:02\" }"),
+            6,
+            ["address of node 'c', too", "different ports"],
+        ),
         (double("{ ip = \"fd00::2\" }"), 6, ["address of node 'c', too", "different ports"]),
     ] {
         let says = parse(&text).expect_err(&text).to_string();
@@ -201,7 +206,8 @@ fn a_missing_address_is_filled_in_where_the_other_one_tells() {
     let said = cluster.add(&second).unwrap();
     assert_eq!(said.unwrap(), "added the ip of n2: 198.18.0.9");
     let whole = cluster.text();
-    let shorter = whole.replace(" mac = \"02:00:00:00:00:03\",", "").replace(" ip = \"198.18.0.9\",", "");
+    let shorter =
+        whole.replace(" mac = \"02:00:00:00:00:03\",", "").replace(" ip = \"198.18.0.9\",", "");
     assert_eq!(shorter, THREE, "the rest stays as it was");
 }
 

@@ -59,7 +59,8 @@ impl Cluster {
     /// that the other address tells. Returns what was done in one line, or that something
     /// contradicts what is there and so was left out; `None` if all is known.
     pub fn add(&mut self, found: &Neighbour) -> Result<Option<String>, ClusterError> {
-        let nics = || self.nodes.iter().flat_map(|node| node.nics.iter().map(move |nic| (node, nic)));
+        let nics =
+            || self.nodes.iter().flat_map(|node| node.nics.iter().map(move |nic| (node, nic)));
         let by_mac = nics().find(|(_, nic)| nic.mac == Some(found.mac));
         let by_ip = nics().find(|(_, nic)| found.ip.is_some() && nic.ip == found.ip);
         let (nic, name, key, value) = match (by_mac, by_ip, found.ip) {
@@ -82,7 +83,9 @@ impl Cluster {
         let at = nic.at;
         if !self.text[at..].starts_with('{') {
             let line = file::line(&self.text, at);
-            return Ok(Some(format!("not added: the {key} of {name}, {value} (line {line}); add it by hand")));
+            return Ok(Some(format!(
+                "not added: the {key} of {name}, {value} (line {line}); add it by hand"
+            )));
         }
         self.insert(at + 1, &format!(" {key} = \"{value}\","))?;
         Ok(Some(format!("added the {key} of {name}: {value}")))
@@ -128,7 +131,8 @@ impl Cluster {
         whole.insert_str(at, text);
         *self = file::parse(whole, &self.path).map_err(|error| match error {
             ClusterError::Text { path, line, what } => {
-                let what = format!("a node cannot be added: {what}; write nodes as [[node]] tables");
+                let what =
+                    format!("a node cannot be added: {what}; write nodes as [[node]] tables");
                 ClusterError::Text { path, line, what }
             }
             other => other,

@@ -7,7 +7,8 @@ use crate::{Address, DiscoverError, Options};
 use gigae_link::Link;
 use gigae_proto::Instant;
 use gigae_wire::{
-    Discard, Epoch, Flags, Header, Here, Kind, MacAddr, NodeAddr, Route, SeqNo, is_node_name,
+    Discard, Envelope, Epoch, Flags, Header, Here, Kind, MacAddr, NodeAddr, Route, SeqNo,
+    is_node_name,
 };
 use std::net::IpAddr;
 use std::time::Duration;
@@ -23,7 +24,7 @@ const MOST_NEIGHBOURS: usize = 4096;
 /// What a node is called whose own name cannot be told.
 const UNNAMED: &str = "unnamed";
 
-/// An endpoint that answered [`Endpoint::ask`](crate::Endpoint::ask).
+/// An endpoint as it describes itself: one that answered [`Endpoint::ask`](crate::Endpoint::ask).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Neighbour {
     /// Its node's name: up to 63 letters, digits, `-`, `_` and `.`. Nothing makes it unique.
@@ -86,9 +87,9 @@ impl Engine {
             Some(question) => question,
             None => *self.discovery.question.insert(self.proto.fresh_epoch()),
         };
-        let route = self.route_to_all().ok_or_else(|| {
-            DiscoverError::NoSubnet(self.link.info().interface.clone())
-        })?;
+        let route = self
+            .route_to_all()
+            .ok_or_else(|| DiscoverError::NoSubnet(self.link.info().interface.clone()))?;
         let header = Header {
             kind: Kind::Who,
             channel: self.channels.iter().next().unwrap_or_default(),
@@ -104,6 +105,32 @@ impl Engine {
     /// The endpoints that have answered so far.
     pub(crate) fn neighbours(&self) -> &[Neighbour] {
         &self.discovery.heard
+    }
+
+    /// What an answer would say of this endpoint.
+    pub(crate) fn identity(&self) -> Neighbour {
+        let config = self.proto.config();
+        let channels: Vec<u8> = self.channels.iter().collect();
+        let address = match (self.sources.envelope, self.discovery.ip) {
+            (Envelope::Udp { .. }, Some(ip)) => Address::from(ip),
+            _ => Address::from(self.sources.mac),
+        };
+        Neighbour {
+            name: self.discovery.name.clone(),
+            address: address
+                .port(config.port)
+                .channel(channels.first().copied().unwrap_or_default()),
+            mac: self.sources.mac,
+            ip: self.discovery.ip,
+            mtu: self.mtu(),
+            max_message: config.max_payload.into(),
+            port: config.port,
+            channels,
+        }
+    }
+
+    fn mtu(&self) -> usize {
+        self.link.info().max_frame - ETHERNET_HEADER
     }
 
     /// Takes in a question or an answer; one that is refused is counted.
@@ -133,13 +160,15 @@ impl Engine {
             return Err(Discard::Sessions);
         }
         discovery.answered += 1;
+        let mtu = u16::try_from(self.mtu()).unwrap_or(u16::MAX);
+        let discovery = &self.discovery;
         let mut channels = [0; 32];
         for (bytes, word) in channels.chunks_exact_mut(8).zip(self.channels.words()) {
             bytes.copy_from_slice(&word.to_le_bytes());
         }
         let here = Here {
             max_payload: self.proto.config().max_payload,
-            mtu: u16::try_from(self.link.info().max_frame - ETHERNET_HEADER).unwrap_or(u16::MAX),
+            mtu,
             ip: discovery.ip,
             channels,
             name: &discovery.name,
@@ -158,12 +187,7 @@ impl Engine {
     }
 
     /// Rule 9.5.
-    fn on_here(
-        &mut self,
-        from: NodeAddr,
-        header: &Header,
-        payload: &[u8],
-    ) -> Result<(), Discard> {
+    fn on_here(&mut self, from: NodeAddr, header: &Header, payload: &[u8]) -> Result<(), Discard> {
         if header.dst_port != self.proto.config().port {
             return Err(Discard::Port);
         }
