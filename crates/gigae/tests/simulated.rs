@@ -638,3 +638,45 @@ fn a_question_from_who_can_be_no_node_is_not_answered() {
     assert_eq!(ask(&cut), 0, "a wrong checksum");
     assert_eq!(ask(&question(mac, 5)), 1);
 }
+
+#[test]
+fn an_answer_that_was_not_asked_for_is_not_believed_nor_an_ip_of_a_group() {
+    use gigae_wire::{Envelope, Epoch, HEADER_LEN, Header, Here, Kind, Route};
+    let net = Network::new(1, faults());
+    let a = Options::new("sim").open_simulated(&net, 1).unwrap();
+    let (port, mac) = net.add_port();
+    a.ask().unwrap();
+    net.advance_to(net.now() + 10_000);
+    let asked = net.receive(port).expect("the question goes to all");
+    let (asked, payload) = Header::parse(&asked[14..]).unwrap();
+    assert_eq!((asked.kind, payload.len()), (Kind::Who, 0));
+    let answer = |question: Epoch, to_port: u16, ip: &str| {
+        let ip = Some(ip.parse().unwrap());
+        let here = Here { max_payload: 9, mtu: 1500, ip, channels: [0; 32], name: "liar" };
+        let mut payload = [0; Here::LONGEST];
+        let len = here.write(&mut payload);
+        let header = Header {
+            kind: Kind::Here,
+            src_port: 5,
+            dst_port: to_port,
+            src_epoch: Epoch(0),
+            dst_epoch: question,
+            ..asked
+        };
+        let route = Route::new(Envelope::DEFAULT, mac.into(), a.link().mac.into()).unwrap();
+        let mut frame = vec![0; route.len() + HEADER_LEN + len];
+        frame[route.len() + HEADER_LEN..].copy_from_slice(&payload[..len]);
+        header.seal(&mut frame[route.len()..]);
+        route.write(&mut frame);
+        net.send(port, &frame);
+        net.advance_to(net.now() + 10_000);
+        a.progress().unwrap();
+        a.neighbours()
+    };
+    assert!(answer(Epoch(asked.src_epoch.0 ^ 1), 0, "198.18.0.1").is_empty(), "not the question");
+    assert!(answer(asked.src_epoch, 1, "198.18.0.1").is_empty(), "another port");
+    for (ip, told) in [("224.0.0.1", false), ("127.0.0.1", false), ("198.18.0.1", true)] {
+        let heard = answer(asked.src_epoch, 0, ip);
+        assert_eq!((heard.len(), heard[0].ip.is_some()), (1, told), "{ip}");
+    }
+}

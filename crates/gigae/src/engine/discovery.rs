@@ -10,7 +10,7 @@ use gigae_wire::{
     Discard, Envelope, Epoch, Flags, Header, Here, Kind, MacAddr, NodeAddr, Route, SeqNo,
     is_node_name,
 };
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 /// An endpoint answers so many questions per [`PERIOD`] at most (rule 9.4): enough for some askers
@@ -73,7 +73,13 @@ impl Discovery {
     }
 }
 
-/// The host's name as the kernel has it, with what a node's name may not have left out.
+/// Whether others may be sent to this address.
+fn may_be_a_node(ip: &IpAddr) -> bool {
+    let broadcast = IpAddr::V4(Ipv4Addr::BROADCAST);
+    !ip.is_multicast() && !ip.is_loopback() && !ip.is_unspecified() && *ip != broadcast
+}
+
+/// The host's name as the kernel has it, or none if a node may not have it.
 fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name: String = name.trim().chars().take(gigae_wire::LONGEST_NAME).collect();
@@ -201,12 +207,15 @@ impl Engine {
             NodeAddr::Ethernet(mac) => (Address::from(mac), mac),
             NodeAddr::Ip { ip, next_hop } => (Address::from(ip), next_hop),
         };
+        if mac == MacAddr::default() {
+            return Err(Discard::Malformed);
+        }
         let channel = channels.first().copied().unwrap_or_default();
         let neighbour = Neighbour {
             name: here.name.into(),
             address: address.port(header.src_port).channel(channel),
             mac,
-            ip: here.ip,
+            ip: here.ip.filter(may_be_a_node),
             mtu: here.mtu.into(),
             max_message: here.max_payload.into(),
             port: header.src_port,
