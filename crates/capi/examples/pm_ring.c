@@ -1,4 +1,4 @@
-/* A PM ring that sleeps: `pm_ring` on every node, with the nodes in the variable GIGAE_PM_NODES. */
+/* A PM ring that sleeps: `pm_ring` on every node, with the nodes in the cluster file. */
 #include <pm.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,8 +3,8 @@
 
 use crate::text;
 use gigae::{
-    ClusterError, DrainError, LinkError, OpError, OpenError, PeerError, RecvError, SendError, Status,
-    TrySendError,
+    ClusterError, DrainError, LinkError, OpError, OpenError, PeerError, RecvError, SendError,
+    Status, TrySendError,
 };
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int};

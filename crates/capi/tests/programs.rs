@@ -19,10 +19,6 @@ const VALGRIND: &[&str] = &[
     "--errors-for-leak-kinds=definite,indirect,possible",
 ];
 
-/// A program that will run inside a node, under valgrind or not.
-fn bare(fabric: &Fabric, node: u16, program: &Path, valgrind: bool) -> Command {
-}
-
 /// A program that will run inside a node, under valgrind or not, and is told its interface.
 fn inside(fabric: &Fabric, node: u16, program: &Path, valgrind: bool) -> Command {
     let mut command = untold(fabric, node, program, valgrind);
@@ -30,6 +26,7 @@ fn inside(fabric: &Fabric, node: u16, program: &Path, valgrind: bool) -> Command
     command
 }
 
+/// The same without being told.
 fn untold(fabric: &Fabric, node: u16, program: &Path, valgrind: bool) -> Command {
     let node = fabric.node(node);
     let mut command = if valgrind {
@@ -41,15 +38,6 @@ fn untold(fabric: &Fabric, node: u16, program: &Path, valgrind: bool) -> Command
         node.command(program).unwrap()
     };
     command.env("LD_LIBRARY_PATH", Installed::once().path("lib"));
-    command
-}
-
-/// Likewise, and it is told the node's interface.
-fn inside(fabric: &Fabric, node: u16, program: &Path, valgrind: bool) -> Command {
-    let mut command = bare(fabric, node, program, valgrind);
-    command.arg(fabric.node(node).interface);
-}
-
     command
 }
 
@@ -142,15 +130,28 @@ fn pm_nodes(fabric: &Fabric) -> String {
     nodes.fold(netdev, |all, node| all + &node)
 }
 
+/// The same as a cluster file.
+fn cluster_file(fabric: &Fabric) -> String {
+    let node = |number: u16| {
+        let mac = gigae::MacAddr(fabric.node(number + 1).mac);
+        format!("[[node]]\nname = \"node{number}\"\nnic = [{{ mac = \"{mac}\" }}]\n")
+    };
+    (0..fabric.config().nodes).map(node).collect()
+}
+
 /// What a PM program says that runs on every node of a fabric at once.
 fn pm(fabric: &Fabric, source: &str) -> Vec<String> {
     let program = Installed::once().compile(source, Linking::Shared);
     let nodes = pm_nodes(fabric);
-    let mut config = tempfile::NamedTempFile::new().unwrap();
-    config.write_all(nodes.as_bytes()).unwrap();
+    let file = |text: &str| {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        file
+    };
+    let (config, cluster) = (file(&nodes), file(&cluster_file(fabric)));
     let start = |node| {
-        let mut command = bare(fabric, node, &program, true);
-        command.arg(config.path()).env("GIGAE_PM_NODES", nodes.replace('\n', ";"));
+        let mut command = untold(fabric, node, &program, true);
+        command.arg(config.path()).env("GIGAE_CLUSTER", cluster.path());
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
     let all: Vec<Child> = (1..=fabric.config().nodes).map(start).collect();

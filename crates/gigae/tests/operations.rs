@@ -104,17 +104,17 @@ fn bytes_are_right_whatever_the_network_does() {
         let net = Network::new(seed, wild());
         let (ends, peers) = ends(&net, 3);
         let key = ends[2].register(vec![0; 500_000], Rights::ALL).unwrap();
-        for n in 0..2 {
+        for (n, (end, peers)) in ends.iter().zip(&peers).take(2).enumerate() {
             let half = 250_000 * n as u64;
-            ends[n].start_write(peers[n][2], key, half, body(250_000, n), Some(half)).unwrap();
+            end.start_write(peers[2], key, half, body(250_000, n), Some(half)).unwrap();
             for _ in 0..20 {
-                ends[n].start_fetch_add(peers[n][2], key, 0, 0).unwrap();
+                end.start_fetch_add(peers[2], key, 0, 0).unwrap();
             }
-            ends[n].start_read(peers[n][2], key, half, vec![0; 250_000]).unwrap();
+            end.start_read(peers[2], key, half, vec![0; 250_000]).unwrap();
         }
         let all = run(&net, &ends, |all| all[0].len() == 22 && all[1].len() == 22);
-        for n in 0..2 {
-            assert!(all[n].iter().all(|c| c.result.is_ok()));
+        for (n, all) in all.iter().take(2).enumerate() {
+            assert!(all.iter().all(|c| c.result.is_ok()));
             let mut there = vec![0; 250_000];
             assert!(ends[2].read_region(key, 250_000 * n, &mut there));
             assert_eq!(there, body(250_000, n));

@@ -1,4 +1,4 @@
-//! Who is there: the payload of the answer, and how links tell the question (`PROTOCOL.md` §9).
+//! Who is there: the payload of the answer, and how links tell the question (`PROTOCOL.md` §10).
 
 use crate::{Discard, Envelope, Kind, MacAddr, VERSION};
 use core::net::{IpAddr, Ipv6Addr};
@@ -14,7 +14,7 @@ pub fn is_node_name(name: &str) -> bool {
     (1..=LONGEST_NAME).contains(&name.len()) && name.bytes().all(may)
 }
 
-/// Whether an Ethernet frame is a question to all, which links let in on every channel (rule 9.2).
+/// Whether an Ethernet frame is a question to all, which links let in on every channel (rule 10.2).
 /// Looks at the addresses, the envelope and the kind; the rest is the receiver's to check.
 pub fn is_who(envelope: Envelope, frame: &[u8]) -> bool {
     let kind = envelope.open(frame).ok().and_then(|(_, inner)| inner.get(4).copied());
@@ -107,7 +107,7 @@ mod tests {
         bytes[..len].to_vec()
     }
 
-    /// The layout in `PROTOCOL.md` §9, byte for byte.
+    /// The layout in `PROTOCOL.md` §10, byte for byte.
     #[test]
     fn the_layout_is_the_documented_one() {
         let mut expected = vec![0x05, 0xbc, 0x05, 0xdc];

@@ -4,7 +4,7 @@
 //
 // A frame is taken when it is addressed to this interface itself, carries the EtherType (or is UDP
 // to the port, over IPv4 without options and unfragmented, or over IPv6 without extension headers)
-// and its channel is in the set; or when it is a Who (PROTOCOL.md 9.2) to all, on any channel. Frames with a VLAN tag have another EtherType and pass. A queue
+// and its channel is in the set; or when it is a Who (PROTOCOL.md 10.2) to all, on any channel. Frames with a VLAN tag have another EtherType and pass. A queue
 // without a socket passes its frames too.
 //
 // The same twice: for frames in one buffer, and (section xdp.frags, Linux 5.18) for interfaces whose

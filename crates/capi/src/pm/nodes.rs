@@ -2,12 +2,9 @@
 
 use super::{Fault, Outcome};
 use crate::error::Error;
-use gigae::MacAddr;
+use gigae::{Cluster, MacAddr};
 use std::collections::BTreeMap;
 use std::ffi::c_int;
-
-/// Where the list is found if `pmOpenDevice` is not told a file.
-const VARIABLE: &str = "GIGAE_PM_NODES";
 
 /// The nodes by number, and what else a device is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,24 +14,35 @@ pub(crate) struct Nodes {
     pub(crate) nodes: BTreeMap<c_int, MacAddr>,
 }
 
-/// The nodes from a file, or from the environment without one.
+/// The nodes from a file of PM/Ethernet's, or else from the cluster file.
 pub(crate) fn read(file: Option<&str>) -> Outcome<Nodes> {
-    let text = match file {
-        Some(file) => std::fs::read_to_string(file)
-            .map_err(|e| Error::invalid(format!("the configuration file {file}: {e}")))?,
-        None => std::env::var(VARIABLE).map_err(|_| {
-            let why = format!("no list of nodes; give -config FILE or set {VARIABLE}");
-            Fault::invalid(&why)
-        })?,
-    };
+    let Some(file) = file else { return from_cluster() };
+    let text = std::fs::read_to_string(file)
+        .map_err(|e| Error::invalid(format!("the configuration file {file}: {e}")))?;
     Ok(parse(&text)?)
 }
 
-/// PM/Ethernet's configuration, with `netdev` of SCore 7's cluster database beside it. A semicolon is as
-/// good as the end of a line.
+/// The nodes in their order in the cluster file, by their first NICs' MAC addresses: PM names nodes so.
+fn from_cluster() -> Outcome<Nodes> {
+    let refuse = |e: gigae::ClusterError| Fault::invalid(&e.to_string());
+    let cluster = Cluster::load().map_err(refuse)?;
+    let interface = cluster.interface().map_err(refuse)?;
+    let numbered = |(number, node): (usize, &gigae::Node)| {
+        let mac = node.nics.first().and_then(|nic| nic.mac);
+        let mac = mac.ok_or_else(|| {
+            let (path, name) = (cluster.path().display(), &node.name);
+            Fault::invalid(&format!("{path}: node '{name}' has no mac, which PM needs; add it"))
+        })?;
+        Ok((c_int::try_from(number).map_err(|_| Fault::invalid("too many nodes"))?, mac))
+    };
+    let nodes = cluster.nodes().iter().enumerate().map(numbered).collect::<Outcome<_>>()?;
+    Ok(Nodes { interface, checksum: true, nodes })
+}
+
+/// PM/Ethernet's configuration, with `netdev` of SCore 7's cluster database beside it.
 fn parse(text: &str) -> Result<Nodes, Error> {
     let mut all = Nodes { interface: "eth0".to_owned(), checksum: true, nodes: BTreeMap::new() };
-    for line in text.split(['\n', ';']) {
+    for line in text.lines() {
         let line = line.split('#').next().unwrap_or_default();
         let refuse = |why| Error::invalid(format!("'{}' in the list of nodes: {why}", line.trim()));
         match *line.split_whitespace().collect::<Vec<_>>() {
@@ -70,7 +78,7 @@ mod tests {
     #[test]
     fn a_configuration_of_pm_ethernet_is_read() {
         let text = "unit 0\nchecksum 0 # hardware is good\nmaxnsend 8\nbackoff 4800\n\n\
-                    0 02:00:00:00:00:01 one.example\n3 02:00:00:00:00:02 ; netdev eth7";
+                    0 02:00:00:00:00:01 one.example\n3 02:00:00:00:00:02\nnetdev eth7";
         let nodes = parse(text).unwrap();
         assert_eq!((nodes.interface.as_str(), nodes.checksum), ("eth7", false));
         let macs = [(0, "02:00:00:00:00:01"), (3, "02:00:00:00:00:02")];
@@ -86,7 +94,7 @@ mod tests {
             ("-1 02:00:00:00:00:01", "begins with a node number"),
             ("one 02:00:00:00:00:01", "begins with a node number"),
             ("1 host", "not a MAC address"),
-            ("1 02:00:00:00:00:01; 1 02:00:00:00:00:02", "there already"),
+            ("1 02:00:00:00:00:01\n1 02:00:00:00:00:02", "there already"),
         ] {
             let said = parse(text).unwrap_err().to_string();
             assert!(said.contains(why), "{text}: {said}");

@@ -1,4 +1,4 @@
-//! Who is there: questions to all, and answers about this endpoint (`PROTOCOL.md` §9).
+//! Who is there: questions to all, and answers about this endpoint (`PROTOCOL.md` §10).
 
 use super::Engine;
 use crate::local::{Local, Subnet};
@@ -13,7 +13,7 @@ use gigae_wire::{
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-/// An endpoint answers so many questions per [`PERIOD`] at most (rule 9.4): enough for some askers
+/// An endpoint answers so many questions per [`PERIOD`] at most (rule 10.4): enough for some askers
 /// at once that repeat theirs, and nothing beside a link's frames per second.
 const MOST_ANSWERS: u32 = 16;
 const PERIOD: Duration = Duration::from_millis(100);

@@ -46,7 +46,7 @@ impl<T, R> Protocol<T, R> {
             Kind::Hello => self.on_hello(key, header, payload),
             Kind::HelloAck => self.on_hello_ack(&key, header, payload),
             Kind::Reset => self.on_reset(&key, header),
-            // Questions and answers of §9 belong to no session.
+            // Questions and answers of §10 belong to no session.
             _ => Err(Discard::Malformed),
         }
     }
