@@ -73,8 +73,8 @@ __extension__ typedef unsigned __int128 pmAddrHandle;
  * the form of PM/Ethernet's configuration: lines "NUMBER MAC HOSTNAME", and "checksum 0" or 1;
  * "unit", "maxnsend" and "backoff" are read and not needed. argv may begin with a program's name.
  * Own: a line "netdev NAME" says which interface to use (eth0); the node with its MAC address is
- * this one. Without -config the nodes are those of the cluster file (gigae_cluster_load in gigae.h).
- * A device may be opened more than once, which PM does not allow.
+ * this one. Without -config the nodes are those of the cluster file (gigae_cluster_load). A device
+ * may be opened more than once, which PM does not allow.
  * Errors: ENODEV type; EINVAL arguments or list of nodes; ENOMEM.
  */
 int pmOpenDevice(char *type, int argc, char **argv, pmDevice **pmdp);

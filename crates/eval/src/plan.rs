@@ -28,6 +28,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("bench", include_str!("../plans/bench.toml")),
     ("ablation", include_str!("../plans/ablation.toml")),
     ("link", include_str!("../plans/link.toml")),
+    ("large", include_str!("../plans/large.toml")),
 ];
 
 /// A repetition never measures longer than this many seconds, so that no load is unbounded.

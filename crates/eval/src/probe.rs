@@ -417,6 +417,10 @@ fn round_trip<C: Channel>(
     limit: Duration,
     signals: &Signals<'_>,
 ) -> Result<Option<u32>, ProbeError> {
+    // Where answers are quick, there may never be a vain look.
+    if signals.abort.load(Ordering::Relaxed) {
+        return Err(ProbeError::Interrupted);
+    }
     let start = Instant::now();
     let mut looks = 0u32;
     while !channel.send(number, size)? {
