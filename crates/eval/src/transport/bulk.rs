@@ -15,8 +15,11 @@ use ::gigae::{
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Operations that an end has going at a time: the next one is known before one ends.
-const AHEAD: usize = 4;
+/// Operations of a size that an end has going at a time: a mebibyte, as a TCP socket's buffers hold
+/// once they have grown, and so many that the next one is known before one ends.
+fn ahead(size: usize) -> usize {
+    ((1 << 20) / size.max(1)).clamp(4, 128)
+}
 
 /// An endpoint with a peer and what is under way to it.
 struct Ends {
@@ -31,9 +34,9 @@ struct Ends {
 
 impl Ends {
     fn new(endpoint: Endpoint, peer: Peer, task: &Task) -> Self {
-        let free = vec![message(task.size); AHEAD];
+        let free = vec![message(task.size); ahead(task.size)];
         let (spin, nap) = (task.wait == Wait::Spin, task.nap());
-        Self { endpoint, peer, spin, nap, free, going: Vec::with_capacity(AHEAD) }
+        Self { endpoint, peer, spin, nap, free, going: Vec::with_capacity(ahead(task.size)) }
     }
 
     /// The next operation that has ended, unless it is one of ours on the way to the peer.
@@ -84,7 +87,7 @@ pub(super) struct Tagged {
 impl Tagged {
     pub(super) fn new(endpoint: Endpoint, peer: Peer, task: &Task) -> Result<Self, TransportError> {
         let tagged = Self { ends: Ends::new(endpoint, peer, task), arrived: VecDeque::new() };
-        (0..AHEAD).try_for_each(|_| tagged.post(vec![0; task.size]))?;
+        (0..ahead(task.size)).try_for_each(|_| tagged.post(vec![0; task.size]))?;
         Ok(tagged)
     }
 
@@ -182,7 +185,7 @@ impl Transport for Write {
         let region = match side {
             Side::Client => None,
             Side::Server => {
-                let memory = vec![0; task.size * AHEAD];
+                let memory = vec![0; task.size * ahead(task.size)];
                 Some(
                     endpoint
                         .register(memory, Rights::WRITE)
@@ -245,7 +248,7 @@ impl Channel for Writing {
         let Some(mut memory) = self.ends.free.pop() else { return Ok(false) };
         memory[..4].copy_from_slice(&number.to_le_bytes());
         let Ends { endpoint, peer, going, .. } = &mut self.ends;
-        let offset = (number as usize % AHEAD * size) as u64;
+        let offset = (number as usize % ahead(size) * size) as u64;
         let started = endpoint.start_write(*peer, self.key, offset, memory, Some(number.into()));
         going.push(started.map_err(failed("writing by gigae"))?);
         Ok(true)
