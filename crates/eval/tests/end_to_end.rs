@@ -94,6 +94,14 @@ sizes = [1400]
 waits = ["sleep"]
 seconds = 0.05
 warmup = 0.02
+[[experiment]]
+kind = "stream"
+links = ["gigabit"]
+transports = ["gigae", "gigae-write"]
+sizes = [100000]
+waits = ["sleep", "spin"]
+seconds = 0.05
+warmup = 0.02
 "#;
 
 /// A place for one test's files, and a plan in it.
@@ -576,7 +584,7 @@ fn two_nodes_with_a_key_file_measure_each_other() {
     let results =
         Results::parse(&std::fs::read_to_string(place.path("out/results.json")).unwrap()).unwrap();
     assert_eq!(results.links(), ["network"]);
-    assert_eq!(results.series.len(), 9, "skipped: {:?}", results.skipped);
+    assert_eq!(results.series.len(), 13, "skipped: {:?}", results.skipped);
     assert!(
         results.environment.command.contains("--peer")
             && !results.environment.command.contains("the key")
