@@ -348,16 +348,13 @@ impl Endpoint {
 
     /// Sends the acknowledgements that wait for company, and says how long the program may sleep
     /// on the [descriptor](Self::fd) before it must call [`progress`](Self::progress): `None`, for
-    /// as long as it likes; zero, messages are waiting already.
+    /// as long as it likes; zero, something waits for the next call already.
     pub fn prepare_to_wait(&self) -> Result<Option<Duration>, SendError> {
         let mut engine = self.engine();
         engine.poll()?;
-        engine.acknowledge()?;
-        Ok(if engine.has_messages() || engine.has_failures() || engine.has_completions() {
-            Some(Duration::ZERO)
-        } else {
-            engine.time_left()
-        })
+        let may_sleep = engine.acknowledge()?;
+        let waiting = engine.has_messages() || engine.has_failures() || engine.has_completions();
+        Ok(if waiting || !may_sleep { Some(Duration::ZERO) } else { engine.time_left() })
     }
 
     /// What was counted since the endpoint was opened. The kernel's own counts cost a system call.

@@ -4,6 +4,7 @@
 //! the protocol; blocking is the endpoint's business.
 
 mod discovery;
+mod operations;
 
 use crate::clock::Clock;
 use crate::inbox::{Copied, Done, Inbound, Inbox, Received};
@@ -13,8 +14,7 @@ use crate::outbound::{Outbound, PAYLOAD, post_control};
 use crate::{Options, RecvError, SendError};
 use gigae_link::{Arena, ChannelSet, Link, LinkError, RxFrame, RxPart, TxFrame};
 use gigae_proto::{
-    Body, DataFrame, Delivery, Destination, Ended, Instant, PeerId, PeerKey, Protocol, Reason,
-    Transmit,
+    Body, DataFrame, Destination, Instant, PeerId, PeerKey, Protocol, Reason, Transmit,
 };
 use gigae_transfer::Transfer;
 use gigae_wire::{
@@ -309,11 +309,11 @@ impl Engine {
         if self.proto.acknowledged() >= reap_at {
             self.reap();
         }
-        if self.proto.has_operations() {
-            self.operate();
-        }
         if self.events >= self.clock_every {
             self.tell_time();
+        }
+        if self.proto.has_operations() {
+            self.operate();
         }
         if self.transfer.ready() > 0 {
             self.fill()?;
@@ -321,93 +321,6 @@ impl Engine {
         self.transmit()?;
         self.quiet = count == 0 && !self.backlog && !self.has_messages() && !self.has_failures();
         Ok(count)
-    }
-
-    /// The program's operations, to start or cancel some: the next poll looks at them.
-    #[inline]
-    pub(crate) fn operations(&mut self) -> &mut Transfer<Memory> {
-        self.quiet = false;
-        &mut self.transfer
-    }
-
-    /// Whether operations have ended or notices wait.
-    pub(crate) fn has_completions(&self) -> bool {
-        self.transfer.has_completions()
-    }
-
-    /// Whether anything that was sent or started is not acknowledged or answered.
-    pub(crate) fn is_owed(&self) -> bool {
-        self.proto.has_unacknowledged() || self.transfer.is_owed()
-    }
-
-    /// Carries out the operations that have arrived. One copy of their data; the frames go back at
-    /// once.
-    #[inline(never)]
-    fn operate(&mut self) {
-        // What was acknowledged belongs to sessions that may be among those that have ended.
-        self.reap();
-        let Self { proto, transfer, inbox, link, arena, .. } = self;
-        while let Some(Delivery { peer, epoch, buffer }) = proto.poll_operations() {
-            let (frame, payload) = inbox.read(buffer);
-            transfer.handle(peer, epoch, &arena.bytes(&frame)[payload]);
-            link.recycle(frame);
-            proto.release(peer, epoch);
-        }
-        while let Some(Ended { peer, epoch, reason }) = proto.poll_ended() {
-            transfer.ended(peer, epoch, reason);
-        }
-        if self.proto.credit() as usize + READY_BESIDES > self.ready {
-            self.provide();
-        }
-    }
-
-    /// Fills frames with operations, as many as windows and frames allow, the peers taking turns.
-    #[inline(never)]
-    fn fill(&mut self) -> Result<(), LinkError> {
-        let mut waiting = 0;
-        while waiting < self.transfer.ready() {
-            let Some(peer) = self.transfer.poll_ready() else { break };
-            match self.fill_frame(peer) {
-                Some(true) => {
-                    waiting = 0;
-                    self.unposted += 1;
-                    if self.unposted >= DOORBELL_EVERY {
-                        self.transmit()?;
-                    }
-                }
-                Some(false) => {}
-                None => {
-                    self.transfer.postpone(peer);
-                    waiting += 1;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Fills one frame with operations for a peer. False if there are none; `None` if it has to wait.
-    fn fill_frame(&mut self, peer: PeerId) -> Option<bool> {
-        let Some((epoch, longest)) = self.proto.established(peer) else {
-            self.proto.propose(peer);
-            return None;
-        };
-        if self.proto.is_full(peer) {
-            return None;
-        }
-        let mut frame = self.take()?;
-        let longest = usize::from(longest.min(self.proto.config().max_payload));
-        let bytes = &mut self.arena.bytes_mut(&mut frame)[PAYLOAD..][..longest];
-        let len = self.transfer.fill(peer, epoch, bytes);
-        if len == 0 {
-            self.give_back_unsent(frame);
-            return Some(false);
-        }
-        let len = u16::try_from(len).expect("no longer than a frame");
-        let frame = Outbound::operations(frame, len, peer);
-        if self.proto.send_operations(peer, len, frame).is_err() {
-            unreachable!("the session is up and its window has room");
-        }
-        Some(true)
     }
 
     /// Reads the clock, and lets the protocol do what is due.
@@ -668,19 +581,22 @@ impl Engine {
         }
     }
 
-    /// Sends all acknowledgements that wait for company: the caller is about to sleep.
-    pub(crate) fn acknowledge(&mut self) -> Result<(), LinkError> {
+    /// Sends all acknowledgements that wait for company: the caller is about to sleep. Returns whether
+    /// it may: not if a session has ended meanwhile, which the next poll has to tell.
+    pub(crate) fn acknowledge(&mut self) -> Result<bool, LinkError> {
         self.tell_time();
         self.proto.acknowledge_all();
         self.transmit()?;
         // What has just been sent is waited for from now on.
         self.tell_time();
-        Ok(())
+        Ok(!self.proto.has_operations())
     }
 
     /// Sleeps for so long, or until something is due, whatever arrives.
     pub(crate) fn nap(&mut self, nap: Duration) -> Result<(), LinkError> {
-        self.acknowledge()?;
+        if !self.acknowledge()? {
+            return Ok(());
+        }
         let nap = self.time_left().map_or(nap, |left| left.min(nap));
         match self.clock {
             Clock::Monotonic => std::thread::sleep(nap),
@@ -694,7 +610,9 @@ impl Engine {
 
     /// Sleeps until a frame comes or something is due, at most for `limit`.
     pub(crate) fn sleep(&mut self, limit: Option<Duration>) -> Result<(), LinkError> {
-        self.acknowledge()?;
+        if !self.acknowledge()? {
+            return Ok(());
+        }
         let retry = self.backlog.then_some(BACKLOG_NAP);
         let timeout = [self.time_left(), limit, retry].into_iter().flatten().min();
         self.link.wait(timeout)?;

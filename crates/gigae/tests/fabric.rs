@@ -304,6 +304,27 @@ fn operations_pass_over_packet_sockets_at_every_mtu() {
     operations_over(Backend::Packet);
 }
 
+fn an_operation_with_a_peer_that_falls_silent_ends_for_a_sleeper_too() {
+    let fabric = testing::fabric("silent", |_| ());
+    let options = options(Backend::Xdp).peer_timeout(Duration::from_millis(300));
+    let asleep = on(&fabric.node(1), options.clone()).unwrap();
+    let silent = on(&fabric.node(2), options).unwrap();
+    let to = asleep.peer(Address::from(silent.link().mac)).unwrap();
+    asleep.send(to, b"first").unwrap();
+    while silent.recv_timeout(Duration::from_millis(1)).unwrap().is_none() {
+        asleep.progress().unwrap();
+    }
+    silent.prepare_to_wait().unwrap();
+    asleep.drain(PATIENCE).unwrap();
+    // From here on the peer is there and does nothing.
+    asleep.start_send(to, 1, vec![0; 8]).unwrap();
+    let (told, heard) = std::sync::mpsc::channel();
+    std::thread::spawn(move || told.send(asleep.completion().unwrap().unwrap().result));
+    let result = heard.recv_timeout(PATIENCE).expect("the sleeper was told");
+    assert_eq!(result, Err(gigae::OpError::Lost(Reason::Timeout)));
+    drop(silent);
+}
+
 fn operations_pass_through_loss_duplication_and_corruption() {
     let fabric = testing::fabric("wildops", |config: &mut FabricConfig| {
         (config.loss, config.duplicate, config.corrupt, config.seed) = (0.02, 0.01, 0.01, 11);
@@ -544,6 +565,10 @@ fn main() {
             messages_pass_in_the_udp_envelope_over_ipv6,
         ),
         ("the_two_backends_understand_each_other", the_two_backends_understand_each_other),
+        (
+            "an_operation_with_a_peer_that_falls_silent_ends_for_a_sleeper_too",
+            an_operation_with_a_peer_that_falls_silent_ends_for_a_sleeper_too,
+        ),
         (
             "operations_pass_over_xdp_generic_at_every_mtu",
             operations_pass_over_xdp_generic_at_every_mtu,
