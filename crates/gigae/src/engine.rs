@@ -424,7 +424,7 @@ impl Engine {
         }
         let mut inbound = Some(self.inbox.enter(frame, (start, len), header.kind == Kind::Batch));
         // The protocol counts what it refuses.
-        let _ = self.proto.handle(&from, (&header, &[]), &mut inbound);
+        let _ = self.proto.handle((0, &from), (&header, &[]), &mut inbound);
         if let Some(refused) = inbound {
             self.link.recycle(self.inbox.leave(refused));
         }
@@ -456,7 +456,7 @@ impl Engine {
         }
         self.link.recycle(frame);
         // The protocol counts what it refuses.
-        let _ = self.proto.handle(from, (header, payload), &mut None);
+        let _ = self.proto.handle((0, from), (header, payload), &mut None);
         self.complete_routes();
         if self.proto.credit() as usize + READY_BESIDES > self.ready {
             self.provide();
@@ -480,7 +480,7 @@ impl Engine {
             let bytes = self.arena.bytes(&frame);
             if let Ok((from, &[_, _, _, _, kind, channel, ..])) = self.sources.envelope.open(bytes)
             {
-                self.proto.handle_foreign_version(from, channel, version, kind & 0xf);
+                self.proto.handle_foreign_version((0, from), channel, version, kind & 0xf);
             }
         } else {
             self.proto.counters_mut().discard(why);
@@ -529,14 +529,14 @@ impl Engine {
             route
         };
         loop {
-            while let Some(DataFrame { to, header, buffer }) = proto.poll_data() {
+            while let Some(DataFrame { to, header, buffer, .. }) = proto.poll_data() {
                 let Some(route) = route_to(to) else { continue };
                 posted += usize::from(buffer.post(link, arena, route, &header));
             }
             if !proto.wants_transmit() {
                 break;
             }
-            let Some(Transmit { to, header, body }) = proto.poll_transmit() else { break };
+            let Some(Transmit { to, header, body, .. }) = proto.poll_transmit() else { break };
             let stranger;
             let route = match to {
                 Destination::Peer(peer) => route_to(peer),

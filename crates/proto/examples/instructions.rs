@@ -217,7 +217,8 @@ fn carry(from: &mut Proto, to: &mut Proto, node: MacAddr) -> bool {
             gigae_proto::Body::Control(payload) => payload,
             gigae_proto::Body::Message(_) => &[],
         };
-        let handled = to.handle(&node.into(), (&header, payload), &mut Some(Buffer::default()));
+        let handled =
+            to.handle((0, &node.into()), (&header, payload), &mut Some(Buffer::default()));
         assert_eq!(handled, Ok(()));
         while let Some(delivery) = to.poll_delivery() {
             to.release(delivery.peer, delivery.epoch);
@@ -299,7 +300,7 @@ fn transmitted(proto: &mut Proto) -> Header {
 /// it, the acknowledgement is not.
 #[inline(never)]
 fn measured_proto_handle_data(far: &mut Proto, header: &Header, buffer: Buffer) {
-    assert!(far.handle(&NEAR.into(), (header, &[]), &mut Some(buffer)).is_ok());
+    assert!(far.handle((0, &NEAR.into()), (header, &[]), &mut Some(buffer)).is_ok());
     let delivery = far.poll_delivery().expect("it was in order");
     black_box(&delivery.buffer);
     far.release(delivery.peer, delivery.epoch);
@@ -325,7 +326,7 @@ fn measured_proto_handle_ack_of_1(near: &mut Proto, header: &Header) {
 /// An acknowledgement, and the buffers that it frees.
 #[inline(always)]
 fn handle_ack(near: &mut Proto, header: &Header) {
-    assert!(near.handle(&FAR.into(), (header, &[]), &mut Some(Buffer::default())).is_ok());
+    assert!(near.handle((0, &FAR.into()), (header, &[]), &mut Some(Buffer::default())).is_ok());
     while let Some(buffer) = near.poll_acknowledged() {
         black_box(&buffer);
     }
@@ -354,7 +355,7 @@ fn proto_round_trips() {
 /// acknowledges, and is answered.
 #[inline(never)]
 fn measured_proto_answer(end: &mut Proto, from: MacAddr, header: &Header, to: PeerId) -> Header {
-    assert!(end.handle(&from.into(), (header, &[]), &mut Some(Buffer::default())).is_ok());
+    assert!(end.handle((0, &from.into()), (header, &[]), &mut Some(Buffer::default())).is_ok());
     let delivery = end.poll_delivery().expect("it was in order");
     let answered = end.send(to, 8, delivery.buffer).is_ok();
     debug_assert!(answered);

@@ -1,5 +1,6 @@
 //! What an endpoint's protocol can be told.
 
+use gigae_wire::{MAX_PATHS, MacAddr};
 use std::time::Duration;
 
 /// Parameters of a [`crate::Protocol`]. The default suits one Ethernet segment.
@@ -7,6 +8,11 @@ use std::time::Duration;
 pub struct Config {
     /// This endpoint's port id; frames for other ports are discarded.
     pub port: u16,
+    /// The addresses of this endpoint's links in order, if it has several (`PROTOCOL.md` §11), at
+    /// most [`MAX_PATHS`]; empty if it has one. The windows should then be as much larger: frames of all
+    /// links share them, and the reorder window must cover what one delivers more before the other's
+    /// next.
+    pub links: Vec<MacAddr>,
     /// Longest message in bytes that can be received.
     pub max_payload: u16,
     /// Frames that may be unacknowledged per peer; a power of two up to 32,768. The default covers
@@ -39,6 +45,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             port: 0,
+            links: Vec::new(),
             max_payload: 1468,
             send_window: 256,
             receive_window: 256,
@@ -63,12 +70,18 @@ impl Config {
         self
     }
 
+    /// Paths that this end can have.
+    pub(crate) fn own_paths(&self) -> usize {
+        self.links.len().max(1)
+    }
+
     /// Checks the stated ranges.
     ///
     /// # Panics
     /// If a window is outside them: that is a mistake in the program and not in its input.
     pub(crate) fn check(&self) {
         let power = |n: u16, most: u16| n.is_power_of_two() && n <= most;
+        assert!(self.links.len() <= MAX_PATHS, "at most {MAX_PATHS} links");
         assert!(power(self.send_window, 32_768), "send_window must be a power of two up to 32,768");
         assert!(
             self.reorder_window == 0 || power(self.reorder_window, 1024),

@@ -15,6 +15,7 @@
 
 mod config;
 mod counters;
+mod path;
 mod protocol;
 mod receive;
 mod rtt;
@@ -25,9 +26,11 @@ mod types;
 
 pub use config::Config;
 pub use counters::Counters;
+pub use path::PathCounters;
 pub use protocol::Protocol;
 pub use session::Reason;
 pub use time::Instant;
 pub use types::{
-    Body, DataFrame, Delivery, Destination, Ended, Failure, PeerId, PeerKey, SendError, Transmit,
+    Body, DataFrame, Delivery, Destination, Ended, Failure, PathTo, PeerId, PeerKey, SendError,
+    Transmit,
 };

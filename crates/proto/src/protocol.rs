@@ -5,13 +5,23 @@ mod outgoing;
 
 use crate::session::{Session, State};
 use crate::{
-    Config, Counters, Delivery, Ended, Failure, Instant, PeerId, PeerKey, Reason, SendError,
+    Config, Counters, Delivery, Ended, Failure, Instant, PathCounters, PathTo, PeerId, PeerKey,
+    Reason, SendError,
 };
-use gigae_wire::{AckReport, Epoch, Kind};
+use gigae_wire::{AckReport, Epoch, Kind, Paths};
 use std::collections::{HashMap, VecDeque};
 
 /// Resets waiting to be sent; more are dropped, since each is only a courtesy.
 const MAX_RESETS: usize = 16;
+
+/// A Reset to be sent: to whom, with the epochs of its header, by which path.
+#[derive(Clone, Copy, Debug)]
+struct ResetTo {
+    key: PeerKey,
+    src_epoch: Epoch,
+    dst_epoch: Epoch,
+    path: usize,
+}
 
 /// See the crate's description. `T` is a transmit buffer, `R` a received one.
 #[derive(Debug)]
@@ -36,7 +46,11 @@ pub struct Protocol<T, R> {
     undated: Vec<PeerId>,
     timed: Vec<PeerId>,
     next_deadline: Instant,
-    resets: VecDeque<(PeerKey, Epoch, Epoch)>,
+    resets: VecDeque<ResetTo>,
+    /// Paths that sessions have since they came up.
+    routes: VecDeque<PathTo>,
+    /// The addresses of this end's links, if it has several.
+    links: Paths,
     deliveries: VecDeque<Delivery<R>>,
     operations: VecDeque<Delivery<R>>,
     ended: VecDeque<Ended>,
@@ -74,6 +88,8 @@ impl<T, R> Protocol<T, R> {
             timed: Vec::with_capacity(64),
             next_deadline: Instant::NEVER,
             resets: VecDeque::with_capacity(MAX_RESETS),
+            routes: VecDeque::new(),
+            links: Paths::new(&config.links),
             deliveries: VecDeque::with_capacity(receive_frames),
             operations: VecDeque::new(),
             ended: VecDeque::new(),
@@ -113,7 +129,7 @@ impl<T, R> Protocol<T, R> {
             return None;
         }
         let id = PeerId(u32::try_from(self.sessions.len()).ok()?);
-        self.sessions.push(Session::new(key, &self.config));
+        self.sessions.push(Session::new(key));
         self.by_key.insert(key, id);
         Some(id)
     }
@@ -202,7 +218,6 @@ impl<T, R> Protocol<T, R> {
     /// Proposes a session to a peer with which there is none, before there is anything to send: what
     /// can be sent depends on what the peer can receive.
     pub fn propose(&mut self, peer: PeerId) {
-        let window = self.config.send_window;
         let session = &mut self.sessions[peer.0 as usize];
         if session.state != State::Idle {
             return;
@@ -212,7 +227,7 @@ impl<T, R> Protocol<T, R> {
             *epochs = epochs.next();
             *epochs
         };
-        session.propose(self.now, fresh, window);
+        session.propose(self.now, fresh, &self.config);
         self.touch(peer);
         self.enqueue(peer);
     }
@@ -255,6 +270,32 @@ impl<T, R> Protocol<T, R> {
             self.counters.stops += 1;
             self.touch(peer);
         }
+    }
+
+    /// The next path that a session has which came up: where its frames go. To be asked for before
+    /// anything is transmitted.
+    pub fn poll_path(&mut self) -> Option<PathTo> {
+        self.routes.pop_front()
+    }
+
+    /// A link of this end, the number of a path, is known not to work: what flew there goes again
+    /// elsewhere, and it is probed until it works again. Without effect where it is the last one.
+    pub fn link_down(&mut self, path: usize) {
+        for i in 0..self.sessions.len() {
+            let peer = PeerId(u32::try_from(i).expect("bounded by max_peers"));
+            self.session_mut(peer).give_up(path);
+            self.touch(peer);
+            self.enqueue(peer);
+        }
+    }
+
+    /// What happened on the paths, by number of the link, over all sessions. Looks at every session.
+    pub fn paths(&self) -> Vec<PathCounters> {
+        let mut sums = vec![PathCounters::default(); self.config.own_paths()];
+        for send in self.sessions.iter().filter_map(|session| session.send.as_ref()) {
+            sums.iter_mut().zip(send.path_counters()).for_each(|(sum, path)| sum.add(path));
+        }
+        sums
     }
 
     /// Whether [`send`](Self::send) would find the window towards this peer full.

@@ -48,6 +48,9 @@ pub(crate) struct ReceiveWindow<R> {
     urgent: bool,
     /// ... with a report, because something is missing.
     gap: bool,
+    /// Frames come by several paths, and one that is missing is likely to be on its way: reports are
+    /// as many as acknowledgements.
+    patient: bool,
 }
 
 /// Frames of credit that a new session begins with: told in Hello and HelloAck, and kept.
@@ -73,7 +76,13 @@ impl<R> ReceiveWindow<R> {
             waiting: Since::Never,
             urgent: false,
             gap: false,
+            patient: false,
         }
+    }
+
+    /// Whether frames come by several paths and so overtake each other.
+    pub(crate) fn expect_disorder(&mut self, expect: bool) {
+        self.patient = expect;
     }
 
     /// Takes a data frame out of `buffer`. In order, it is delivered with all that was kept behind
@@ -119,7 +128,7 @@ impl<R> ReceiveWindow<R> {
             self.highest = self.next;
         }
         self.gap = self.kept_count > 0;
-        self.urgent |= self.gap;
+        self.urgent |= self.gap && !self.patient;
     }
 
     #[inline]
@@ -137,8 +146,9 @@ impl<R> ReceiveWindow<R> {
         (buffer, sort): (&mut Option<R>, Sort),
         reorder_window: u16,
     ) -> Result<(), Discard> {
-        self.urgent = true;
+        self.urgent |= !self.patient;
         self.gap = true;
+        self.unacknowledged = self.unacknowledged.saturating_add(u16::from(self.patient));
         if reorder_window == 0 {
             return Err(Discard::OutOfOrder);
         }
@@ -165,14 +175,15 @@ impl<R> ReceiveWindow<R> {
     /// The application is done with one delivered frame. `most` is the largest window that the
     /// endpoint's receive frames allow this peer now. The window grows only while the sender uses more
     /// than half of it: one that asks and waits for the answer then needs few frames, and those stay
-    /// in the cache.
+    /// in the cache. With several paths it always grows: a slow one needs room before it is seen to
+    /// use it.
     ///
     /// Returns by how much the window has changed.
     #[inline]
     pub(crate) fn release(&mut self, most: u32) -> i32 {
         self.held = self.held.saturating_sub(1);
         let before = self.window;
-        let used = self.told.ahead_of(self.next).cast_unsigned() < before / 2;
+        let used = self.patient || self.told.ahead_of(self.next).cast_unsigned() < before / 2;
         self.window = (before + u32::from(used)).min(most);
         let edge = SeqNo(self.next.0.wrapping_sub(self.held)) + self.window;
         if self.granted.is_before(edge) {
@@ -249,9 +260,9 @@ impl<R> ReceiveWindow<R> {
     #[inline]
     pub(crate) fn fields(&mut self, is_ack: bool) -> (SeqNo, u16) {
         self.told = self.granted;
-        self.unacknowledged = 0;
-        self.waiting = Since::Never;
         if is_ack || !self.gap {
+            self.unacknowledged = 0;
+            self.waiting = Since::Never;
             self.urgent = false;
         }
         let credit = self.granted.ahead_of(self.next).max(0);

@@ -51,14 +51,25 @@ impl Rtt {
         self.backoff
     }
 
-    /// Current timeout. Before the first sample it starts at eight times the least.
+    /// Current timeout.
     #[inline]
     pub(crate) fn timeout(&self) -> u64 {
-        let base = match self.smoothed {
+        self.backed_off(self.first_timeout())
+    }
+
+    /// The timeout after progress. Before the first sample it is eight times the least.
+    #[inline]
+    pub(crate) fn first_timeout(&self) -> u64 {
+        match self.smoothed {
             0 => self.least * 8,
             smoothed => (smoothed + 4 * self.variation).max(self.least),
-        };
-        base.saturating_mul(1 << self.backoff).min(self.most)
+        }
+    }
+
+    /// What a first timeout has become with those in a row.
+    #[inline]
+    pub(crate) fn backed_off(&self, first: u64) -> u64 {
+        first.saturating_mul(1 << self.backoff).min(self.most)
     }
 
     /// Half of the smoothed round-trip time: an answer that comes sooner cannot be to a frame sent

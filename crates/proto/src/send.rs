@@ -6,30 +6,23 @@
 //!    |  in flight    |   queued       |   free     |
 //! ```
 //!
-//! Each transmission has a number of its own. A frame is lost when one that was transmitted later
-//! (by more than [`REORDERING`]) has arrived and it has not; this one rule serves first sendings
-//! and repeats, selective repeat and go-back-N alike. It knows nothing of peers or headers.
+//! Each transmission goes out on one [path](crate::path) and has a number of its own there. A frame is
+//! lost when one that was transmitted later on the same path (by more than [`REORDERING`]) has
+//! arrived and it has not; this one rule serves first sendings and repeats, selective repeat and
+//! go-back-N alike. It knows nothing of peers or headers.
 
-use crate::rtt::Rtt;
-use crate::time::{Instant, Since};
-use gigae_wire::{AckReport, Discard, Kind, SeqNo};
+use crate::path::{self, Path, REORDERING};
+use crate::time::Instant;
+use crate::{Config, Counters, PathCounters};
+use gigae_wire::{AckReport, Discard, Kind, MAX_PATHS, SeqNo};
 use std::collections::VecDeque;
 
-/// Transmissions by which a frame may be overtaken before it counts as lost, when the receiver
-/// keeps what comes out of order: the customary three of TCP (RFC 5681) and QUIC (RFC 9002 §6.1.1).
-const REORDERING: i32 = 3;
+/// Timeouts in a row that repeat only the oldest frame, as a question what else is missing. A peer
+/// that was merely kept off its CPU for a millisecond then answers before everything goes again.
+const QUESTIONS: u32 = 2;
 
-/// Frames in flight at the beginning of a session; grows with each acknowledgement.
-const INITIAL_FLIGHT: u32 = 64;
-
-/// A loss never reduces the frames in flight below this. It covers a Gigabit Ethernet's
-/// bandwidth-delay product (some 10 frames) and fits the smallest switch buffers, so that random
-/// loss does not throttle a link that is not congested.
-const LEAST_FLIGHT: u32 = 32;
-
-/// Frames in flight after everything timed out: almost nothing is known of the path then. Ten full
-/// frames are what TCP begins with (RFC 6928).
-const RESTART_FLIGHT: u32 = 10;
+/// Timeouts in a row after which a path is dead, if the peer is known to be there.
+const DEADLY: u32 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -50,20 +43,28 @@ struct Slot<T> {
     /// What it carries: Data, Batch or Op.
     kind: Kind,
     len: u16,
-    /// Number of its latest transmission.
+    /// The path of its latest transmission, and the number there.
+    path: u8,
     transmission: u32,
     /// The clock's last reading before that.
     sent_at: Instant,
 }
 
-/// The round trip that is being timed: one at a time, as in RFC 6298.
-#[derive(Clone, Copy, Debug)]
-enum Sample {
-    None,
-    /// Of this frame, sent once.
-    Running(SeqNo, Since),
-    /// Begun at this moment; it ends with the next reading of the clock.
-    Ended(Instant),
+/// What is known of a frame that has arrived.
+struct Arrival {
+    state: State,
+    path: u8,
+    transmission: u32,
+    repeated: bool,
+    sent_at: Instant,
+}
+
+impl<T> Slot<T> {
+    #[inline]
+    fn arrival(&self) -> Arrival {
+        let &Self { state, path, transmission, repeated, sent_at, .. } = self;
+        Arrival { state, path, transmission, repeated, sent_at }
+    }
 }
 
 /// See the module's description.
@@ -75,22 +76,11 @@ pub(crate) struct SendWindow<T> {
     next: SeqNo,
     /// First number for which there is no credit.
     limit: SeqNo,
-    flying: u32,
+    /// Frames to transmit again.
     lost: u32,
-    /// Frames that may fly.
-    flight: u32,
-    threshold: u32,
-    /// Acknowledgements towards the next increase of `flight` above the threshold.
-    grown: u32,
-    /// Losses before this number belong to a loss event that was already reacted to.
-    recovery: SeqNo,
-    next_transmission: u32,
-    /// Latest transmission known to have arrived.
-    arrived: u32,
-    /// Since when the oldest frame has been unacknowledged: since its transmission or since the one
-    /// before it was acknowledged (RFC 6298 §5.3).
-    waiting: Since,
-    sample: Sample,
+    /// The first path, and those that further links make, of which at least one is alive.
+    first: Path,
+    further: Box<[Path]>,
 }
 
 /// What [`SendWindow::transmit`] chose.
@@ -98,38 +88,31 @@ pub(crate) struct Outgoing {
     pub(crate) seq: SeqNo,
     pub(crate) repeated: bool,
     pub(crate) kind: Kind,
+    pub(crate) path: u8,
 }
 
 impl<T> SendWindow<T> {
-    pub(crate) fn new(first: SeqNo, capacity: u16) -> Self {
+    pub(crate) fn new(first: SeqNo, config: &Config) -> Self {
         let empty = || Slot {
             token: None,
             state: State::Queued,
             repeated: false,
             kind: Kind::Data,
             len: 0,
+            path: 0,
             transmission: 0,
             sent_at: Instant(0),
         };
-        let mut window = Self {
-            slots: std::iter::repeat_with(empty).take(capacity.into()).collect(),
+        Self {
+            slots: std::iter::repeat_with(empty).take(config.send_window.into()).collect(),
             base: first,
             sent: first,
             next: first,
             limit: first,
-            flying: 0,
             lost: 0,
-            flight: 0,
-            threshold: 0,
-            grown: 0,
-            recovery: first,
-            next_transmission: 1,
-            arrived: 0,
-            waiting: Since::Never,
-            sample: Sample::None,
-        };
-        window.restart(first);
-        window
+            first: Path::new(config),
+            further: (1..config.own_paths()).map(|_| Path::new(config)).collect(),
+        }
     }
 
     /// Begins anew, empty, at another number. The memory is kept.
@@ -139,16 +122,38 @@ impl<T> SendWindow<T> {
         self.sent = first;
         self.next = first;
         self.limit = first;
-        self.flying = 0;
         self.lost = 0;
-        self.flight = INITIAL_FLIGHT.min(self.capacity());
-        self.threshold = self.capacity();
-        self.grown = 0;
-        self.recovery = first;
-        self.next_transmission = 1;
-        self.arrived = 0;
-        self.waiting = Since::Never;
-        self.sample = Sample::None;
+    }
+
+    /// The session is up: so many paths are there at both ends, of which one is known to work. The
+    /// others are dead until a probe is answered; which are to be probed, by bit.
+    pub(crate) fn open_paths(&mut self, count: usize, working: usize, config: &Config) -> u16 {
+        let mut probes = 0;
+        for (i, path) in self.paths_mut().enumerate() {
+            path.begin_anew(config);
+            if i != working {
+                path.die();
+                if i < count {
+                    probes |= 1 << i;
+                } else {
+                    path.leave();
+                }
+            }
+        }
+        probes
+    }
+
+    fn paths(&self) -> impl Iterator<Item = &Path> + Clone {
+        std::iter::once(&self.first).chain(&self.further)
+    }
+
+    fn paths_mut(&mut self) -> impl Iterator<Item = &mut Path> {
+        std::iter::once(&mut self.first).chain(&mut self.further)
+    }
+
+    #[inline(always)]
+    fn path(&mut self, path: usize) -> &mut Path {
+        if path == 0 { &mut self.first } else { &mut self.further[path - 1] }
     }
 
     fn capacity(&self) -> u32 {
@@ -241,67 +246,45 @@ impl<T> SendWindow<T> {
     /// Whether a frame should be transmitted now, within the flight and the credit.
     #[inline]
     pub(crate) fn can_transmit(&self) -> bool {
-        self.flying < self.flight
-            && (self.lost > 0 || (self.sent != self.next && self.sent.is_before(self.limit)))
+        (self.lost > 0 || (self.sent != self.next && self.sent.is_before(self.limit)))
+            && if self.further.is_empty() { self.first.has_room() } else { self.choose().is_some() }
     }
 
     /// The frame to transmit when [`can_transmit`](Self::can_transmit), marked as in flight: first
     /// what is lost, then what is new. `now` is the clock's last reading.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn transmit(&mut self, now: Instant) -> Outgoing {
-        let seq = if self.lost > 0 {
+        let repeated = self.lost > 0;
+        let seq = if repeated {
             self.lost -= 1;
             self.first_lost()
         } else {
             self.sent += 1;
             SeqNo(self.sent.0.wrapping_sub(1))
         };
-        self.flying += 1;
-        let transmission = self.next_transmission;
-        self.next_transmission = transmission.wrapping_add(1);
+        let path = if self.further.is_empty() { 0 } else { self.choose().unwrap_or(0) };
+        let transmission = self.path(path).transmit(seq, repeated);
         let slot = self.slot(seq);
-        let repeated = slot.state == State::Lost;
         slot.state = State::Flying;
         slot.repeated |= repeated;
+        slot.path = path as u8;
         slot.transmission = transmission;
         slot.sent_at = now;
-        let kind = slot.kind;
-        if seq == self.base {
-            self.waiting = Since::Next;
-        }
-        match self.sample {
-            Sample::None if !repeated => self.sample = Sample::Running(seq, Since::Next),
-            Sample::Running(timed, _) if timed == seq => self.sample = Sample::None,
-            _ => {}
-        }
-        Outgoing { seq, repeated, kind }
+        Outgoing { seq, repeated, kind: slot.kind, path: path as u8 }
+    }
+
+    /// The path for the next frame, of several.
+    #[inline(never)]
+    fn choose(&self) -> Option<usize> {
+        path::choose(self.paths())
     }
 
     /// The clock was read.
     #[inline]
-    pub(crate) fn date(&mut self, now: Instant, rtt: &mut Rtt) {
-        self.waiting.date(now);
-        match &mut self.sample {
-            Sample::None => {}
-            Sample::Running(_, since) => since.date(now),
-            Sample::Ended(began) => {
-                rtt.sample(now.nanos_since(*began));
-                self.sample = Sample::None;
-            }
-        }
-    }
-
-    /// A frame has arrived, perhaps the one that is being timed. One that came back before the clock
-    /// was read even once says nothing.
-    #[inline]
-    fn end_sample(&mut self, arrived: impl Fn(SeqNo) -> bool) {
-        if let Sample::Running(seq, since) = self.sample
-            && arrived(seq)
-        {
-            self.sample = match since {
-                Since::At(began) => Sample::Ended(began),
-                Since::Never | Since::Next => Sample::None,
-            };
+    pub(crate) fn date(&mut self, now: Instant) {
+        self.first.date(now);
+        for path in &mut self.further {
+            path.date(now);
         }
     }
 
@@ -322,11 +305,11 @@ impl<T> SendWindow<T> {
 
     /// Takes a cumulative acknowledgement: messages before `ack` are done and go to `done`.
     /// Returns how many. An acknowledgement of what was never sent is refused.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn acknowledge(
         &mut self,
+        now: Instant,
         ack: SeqNo,
-        rtt: &mut Rtt,
         done: &mut VecDeque<T>,
     ) -> Result<u32, Discard> {
         if self.sent.is_before(ack) {
@@ -336,111 +319,212 @@ impl<T> SendWindow<T> {
             return Ok(0);
         }
         let count = ack.ahead_of(self.base).cast_unsigned();
+        // Most were sent once, by the first path; they are told to it together.
+        let (mut usual, mut latest) = (0, 0);
         while self.base != ack {
             let base = self.base;
             let slot = self.slot(base);
             let token = slot.token.take().expect("a slot within the window holds its message");
-            let (state, transmission) = (slot.state, slot.transmission);
+            if (slot.state, slot.path, slot.repeated) == (State::Flying, 0, false) {
+                (usual, latest) = (usual + 1, slot.transmission);
+            } else {
+                let arrival = slot.arrival();
+                self.arrive(now, &arrival);
+            }
             done.push_back(token);
-            self.leave(state);
-            self.arrive(transmission);
             self.base += 1;
         }
-        self.end_sample(|timed| timed.is_before(ack));
-        self.waiting = if self.awaits_answer() { Since::Next } else { Since::Never };
-        rtt.progress();
-        self.grow(count);
+        if usual > 0 {
+            self.first.arrive(latest, usual);
+        }
+        let most = self.capacity();
+        self.first.settle(now, most, |timed| timed.is_before(ack));
+        if !self.further.is_empty() {
+            self.settle_further(now, most, ack);
+        }
         Ok(count)
+    }
+
+    #[inline(never)]
+    fn settle_further(&mut self, now: Instant, most: u32, ack: SeqNo) {
+        for path in &mut self.further {
+            path.settle(now, most, |timed| timed.is_before(ack));
+        }
+    }
+
+    /// A frame that was sent has arrived.
+    #[inline(never)]
+    fn arrive(&mut self, now: Instant, arrival: &Arrival) {
+        let &Arrival { state, path, transmission, repeated, sent_at } = arrival;
+        if state == State::Held {
+            return;
+        }
+        self.lost -= u32::from(state == State::Lost);
+        let path = self.path(path.into());
+        if repeated && now.nanos_since(sent_at) < path.rtt.half() {
+            path.arrive_late(state == State::Flying);
+        } else {
+            match state {
+                State::Flying => path.arrive(transmission, 1),
+                _ => path.arrive_after_all(transmission),
+            }
+        }
     }
 
     /// Takes what the receiver reports beyond the cumulative acknowledgement, after that was taken.
     /// `keeps` says whether the receiver keeps frames out of order.
-    pub(crate) fn report(
-        &mut self,
-        now: Instant,
-        ack: SeqNo,
-        report: &AckReport<'_>,
-        rtt: &Rtt,
-        keeps: bool,
-    ) {
+    pub(crate) fn report(&mut self, now: Instant, ack: SeqNo, report: &AckReport<'_>, keeps: bool) {
         for offset in report.offsets() {
             let seq = ack + offset;
             if seq.is_before(self.base) || !seq.is_before(self.sent) {
                 continue;
             }
             let slot = self.slot(seq);
-            let (state, transmission) = (slot.state, slot.transmission);
+            let arrival = slot.arrival();
             slot.state = State::Held;
-            if state != State::Held {
-                self.leave(state);
-                self.arrive(transmission);
-                self.end_sample(|timed| timed == seq);
-            }
+            self.arrive(now, &arrival);
         }
-        let reordering = if keeps { REORDERING } else { self.dropped(now, report.latest, rtt) };
+        let (most, mask) = (self.capacity(), self.slots.len() - 1);
+        let Self { slots, first, further, .. } = self;
+        for path in std::iter::once(first).chain(further) {
+            path.settle(now, most, |timed| slots[timed.0 as usize & mask].state == State::Held);
+        }
+        let reordering = if keeps { REORDERING } else { self.dropped(now, report.latest) };
         self.detect(reordering);
     }
 
     /// Go-back-N: the frame that led to the report has itself been dropped, so everything up to it
     /// must go again. A report too soon after its repetition is about the former sending.
-    fn dropped(&mut self, now: Instant, latest: SeqNo, rtt: &Rtt) -> i32 {
+    fn dropped(&mut self, now: Instant, latest: SeqNo) -> i32 {
         if !latest.is_before(self.base) && latest.is_before(self.sent) {
             let slot = self.slot(latest);
-            let stale = slot.repeated && now.nanos_since(slot.sent_at) < rtt.half();
-            let transmission = slot.transmission;
-            if slot.state == State::Flying && !stale {
-                self.arrive(transmission);
+            let (path, transmission) = (usize::from(slot.path), slot.transmission);
+            let (flying, repeated) = (slot.state == State::Flying, slot.repeated);
+            let since = now.nanos_since(slot.sent_at);
+            let path = self.path(path);
+            let stale = repeated && since < path.rtt.half();
+            if flying && !stale {
+                path.overtake(transmission);
             }
         }
         -1
     }
 
-    /// Marks as lost what was transmitted more than `reordering` before the latest arrival.
+    /// Marks as lost what was transmitted more than `reordering` before the latest arrival on the same
+    /// path.
     fn detect(&mut self, reordering: i32) {
-        let mut seq = self.base;
-        let mut found = None;
+        let (mut seq, most) = (self.base, self.capacity());
+        // The last found on each path, whose number tells whether the loss is a new event.
+        let mut found = [None; MAX_PATHS];
         while seq != self.sent {
-            let arrived = self.arrived;
             let slot = self.slot(seq);
-            let behind = arrived.wrapping_sub(slot.transmission).cast_signed();
-            if slot.state == State::Flying && behind > reordering {
-                slot.state = State::Lost;
-                self.flying -= 1;
-                self.lost += 1;
-                found = Some(seq);
+            let (path, transmission) = (usize::from(slot.path), slot.transmission);
+            if slot.state == State::Flying && self.path(path).is_behind(transmission, reordering) {
+                self.lose(seq);
+                found[path] = Some(transmission);
             }
             seq += 1;
         }
-        if found.is_some_and(|last| !last.is_before(self.recovery)) {
-            self.recovery = self.sent;
-            self.threshold = (self.flight * 7 / 10).max(LEAST_FLIGHT).min(self.capacity());
-            self.flight = self.threshold;
+        for (path, last) in self.paths_mut().zip(found) {
+            if let Some(last) = last {
+                path.slow_down(last, most);
+            }
         }
     }
 
-    /// The retransmission timeout fired: the oldest frame goes again, as a question to the receiver
-    /// what else is missing; if that is not answered either, or `all`, everything goes again.
-    pub(crate) fn time_out(&mut self, now: Instant, all: bool) {
-        self.waiting = Since::At(now);
-        let end = if all { self.sent } else { self.base + 1 };
+    /// A frame on the way is lost.
+    fn lose(&mut self, seq: SeqNo) {
+        let slot = self.slot(seq);
+        slot.state = State::Lost;
+        let path = usize::from(slot.path);
+        self.path(path).lose(seq);
+        self.lost += 1;
+    }
+
+    /// Takes for lost what flies on a path: all of it, or the oldest only.
+    fn lose_flying(&mut self, path: usize, all: bool) {
         let mut seq = self.base;
-        while seq != end {
+        while seq != self.sent {
             let slot = self.slot(seq);
-            if slot.state == State::Flying {
-                slot.state = State::Lost;
-                self.flying -= 1;
-                self.lost += 1;
+            if slot.state == State::Flying && usize::from(slot.path) == path {
+                self.lose(seq);
+                if !all {
+                    return;
+                }
             }
             seq += 1;
         }
-        if all {
-            self.threshold = (self.flight / 2).max(LEAST_FLIGHT).min(self.capacity());
-            self.flight = RESTART_FLIGHT.min(self.capacity());
-            self.recovery = self.sent;
-        } else {
-            // Room for the question even when the flight is full.
-            self.flight = self.flight.max(self.flying + 1);
+    }
+
+    /// Does what is due at `now`. Returns which paths are to be probed, by bit.
+    pub(crate) fn expire(&mut self, now: Instant, counters: &mut Counters) -> u16 {
+        let (slowest, mut probes) = (path::slowest(self.paths()), 0);
+        let several = !self.further.is_empty();
+        for i in 0..=self.further.len() {
+            let path = self.path(i);
+            let deadline = if several { path.deadline_among(slowest) } else { path.deadline() };
+            if now < deadline {
+                continue;
+            }
+            if path.is_alive() {
+                counters.timeouts += 1;
+                path.time_out(now);
+                probes |= self.time_out(i);
+            } else {
+                path.probed(now);
+                probes |= 1 << i;
+            }
         }
+        probes
+    }
+
+    /// The retransmission timeout of a path fired: the oldest frame goes again, as a question to the
+    /// receiver what else is missing; if that is not answered either, everything goes again. With
+    /// other paths, the question goes there; if the peer hears those and not this, it is dead.
+    fn time_out(&mut self, i: usize) -> u16 {
+        let most = self.capacity();
+        let path = &*self.path(i);
+        let (timeouts, silent) = (path.rtt.timeouts(), path.silent());
+        if timeouts >= DEADLY && self.paths().any(|other| other.is_heard_since(silent)) {
+            return self.give_up(i);
+        }
+        let all = timeouts > QUESTIONS;
+        self.lose_flying(i, all);
+        let path = self.path(i);
+        if all {
+            path.restart(most);
+        } else {
+            path.make_room();
+        }
+        0
+    }
+
+    /// A path does not work: unless it is the last one, it is dead until a probe is answered, and what
+    /// flew there goes again elsewhere. Returns it, to be probed, by bit.
+    pub(crate) fn give_up(&mut self, i: usize) -> u16 {
+        let another = |(n, path): (usize, &Path)| n != i && path.is_alive();
+        if !self.path(i).is_alive() || !self.paths().enumerate().any(another) {
+            return 0;
+        }
+        self.lose_flying(i, true);
+        self.path(i).give_up();
+        1 << i
+    }
+
+    /// A probe of a path was answered.
+    pub(crate) fn revive(&mut self, i: usize, config: &Config) {
+        self.path(i).revive(config);
+    }
+
+    /// The path for what says nothing of paths: `wanted` if it is alive, else the first that is.
+    pub(crate) fn alive(&self, wanted: usize) -> usize {
+        let is_wanted = self.paths().nth(wanted).is_some_and(Path::is_alive);
+        if is_wanted { wanted } else { self.paths().position(Path::is_alive).unwrap_or(0) }
+    }
+
+    /// What happened on the paths.
+    pub(crate) fn path_counters(&self) -> impl Iterator<Item = &PathCounters> {
+        self.paths().map(|path| &path.counters)
     }
 
     /// Empties the window: every frame in order, with what it carries.
@@ -448,10 +532,8 @@ impl<T> SendWindow<T> {
         let (base, count) = (self.base, self.next.ahead_of(self.base).cast_unsigned());
         self.base = self.next;
         self.sent = self.next;
-        self.flying = 0;
         self.lost = 0;
-        self.waiting = Since::Never;
-        self.sample = Sample::None;
+        self.paths_mut().for_each(Path::forget);
         let mask = self.slots.len() - 1;
         let slots = &mut self.slots;
         (0..count).filter_map(move |i| {
@@ -460,42 +542,22 @@ impl<T> SendWindow<T> {
         })
     }
 
+    /// When the next thing is due by itself.
     #[inline]
-    fn leave(&mut self, state: State) {
-        match state {
-            State::Flying => self.flying -= 1,
-            State::Lost => self.lost -= 1,
-            State::Queued | State::Held => {}
-        }
+    pub(crate) fn deadline(&self) -> Instant {
+        if self.further.is_empty() { self.first.deadline() } else { self.deadline_of_several() }
     }
 
-    #[inline]
-    fn arrive(&mut self, transmission: u32) {
-        if transmission.wrapping_sub(self.arrived).cast_signed() > 0 {
-            self.arrived = transmission;
-        }
+    #[inline(never)]
+    fn deadline_of_several(&self) -> Instant {
+        let slowest = path::slowest(self.paths());
+        let deadlines = self.paths().map(|path| path.deadline_among(slowest));
+        deadlines.min().unwrap_or(Instant::NEVER)
     }
 
-    /// Slow start up to the threshold, then one more frame per flight (RFC 5681).
-    #[inline]
-    fn grow(&mut self, acknowledged: u32) {
-        if self.flight >= self.capacity() {
-            return;
-        }
-        if self.flight < self.threshold {
-            self.flight = (self.flight + acknowledged).min(self.threshold);
-            return;
-        }
-        self.grown += acknowledged;
-        if self.grown >= self.flight {
-            self.grown -= self.flight;
-            self.flight += 1;
-        }
-    }
-
-    /// When the oldest frame is overdue.
-    #[inline]
-    pub(crate) fn deadline(&self, timeout: u64) -> Instant {
-        self.waiting.after(timeout)
+    /// A wait after which an answer is overdue, in nanoseconds.
+    pub(crate) fn timeout(&self) -> u64 {
+        let alive = self.paths().find(|path| path.is_alive());
+        alive.unwrap_or(&self.first).rtt.timeout()
     }
 }

@@ -2,11 +2,10 @@
 //! (`PROTOCOL.md` §4 and §8).
 
 use crate::receive::{ReceiveWindow, initial_credit};
-use crate::rtt::Rtt;
 use crate::send::SendWindow;
 use crate::time::{Instant, Since, nanos};
 use crate::{Config, Counters, PeerKey};
-use gigae_wire::{AckReport, Epoch, Flags, Header, Hello, Kind, SeqNo};
+use gigae_wire::{AckReport, Epoch, Flags, Header, Hello, Kind, NodeAddr, Paths, SeqNo};
 use std::fmt;
 
 /// First wait in nanoseconds for the answer to a Hello; doubled with each repetition.
@@ -15,9 +14,8 @@ const HELLO_INTERVAL: u64 = 1_000_000;
 /// Longest wait in nanoseconds between two Hellos or two probes.
 const LONGEST_INTERVAL: u64 = 100_000_000;
 
-/// Timeouts in a row that repeat only the oldest frame, as a question what else is missing. A peer
-/// that was merely kept off its CPU for a millisecond then answers before everything goes again.
-const QUESTIONS: u32 = 2;
+/// In [`Session::probes`], beside the paths: a question for lost credit.
+const CREDIT: u16 = 1 << 15;
 
 /// First wait in nanoseconds for the answer to a farewell; doubled with each repetition.
 const FAREWELL_INTERVAL: u64 = 1_000_000;
@@ -71,7 +69,7 @@ pub(crate) enum State {
     /// No session; the next message proposes one.
     Idle,
     /// A Hello was or will be sent.
-    Proposing { due: bool, next_at: Instant, interval: u64 },
+    Proposing { due: bool, next_at: Instant, interval: u64, tries: u8 },
     /// Both epochs are known.
     Established,
     /// This end is closing; the peer does not know yet what has arrived here, as far as is known.
@@ -97,6 +95,8 @@ pub(crate) struct Pending {
     pub(crate) local: Epoch,
     pub(crate) remote: Epoch,
     pub(crate) hello: Hello,
+    /// Addresses of the peer's links, if it has several.
+    pub(crate) links: Paths,
     /// Frames that the peer has room for at first.
     pub(crate) credit: u16,
 }
@@ -122,18 +122,28 @@ pub(crate) struct Session<T, R> {
     pub(crate) local: Epoch,
     pub(crate) remote: Epoch,
     pub(crate) pending: Option<Pending>,
-    /// Epochs (ours, the peer's) of a HelloAck that is due.
-    pub(crate) answer: Option<(Epoch, Epoch)>,
+    /// Epochs (ours, the peer's) of a HelloAck that is due, and the path that its question came by.
+    pub(crate) answer: Option<(Epoch, Epoch, u8)>,
     pub(crate) peer: Hello,
     pub(crate) send: Option<Box<SendWindow<T>>>,
     pub(crate) receive: Option<Box<ReceiveWindow<R>>>,
-    pub(crate) rtt: Rtt,
+    /// Addresses of the peer's links, if it has several, and paths of the session: as many as the end
+    /// with fewer links has.
+    links: Paths,
+    paths: u8,
+    /// The path by which the last frame came: acknowledgements go back there.
+    pub(crate) heard_on: u8,
+    /// The path by which the last one went.
+    replied_on: u8,
+    /// Paths by which a question came that an Ack must answer on the same, by bit.
+    pub(crate) asked: u16,
     /// Since when the peer has owed us an answer.
     pub(crate) waiting: Since,
     /// While stopped: since when, or since the last probe, and the wait until the next one, which
     /// asks whether a GO was lost.
     pub(crate) probe: Option<(Since, u64)>,
-    pub(crate) probe_due: bool,
+    /// What is to be probed: paths by bit, and [`CREDIT`].
+    pub(crate) probes: u16,
     /// Failed messages that the application has not taken yet.
     pub(crate) failures: u32,
     /// In the queue of sessions with something to transmit.
@@ -145,7 +155,7 @@ pub(crate) struct Session<T, R> {
 }
 
 impl<T, R> Session<T, R> {
-    pub(crate) fn new(key: PeerKey, config: &Config) -> Self {
+    pub(crate) fn new(key: PeerKey) -> Self {
         Self {
             key,
             state: State::Idle,
@@ -157,10 +167,14 @@ impl<T, R> Session<T, R> {
             peer: Hello { max_payload: u16::MAX, reorder_window: 0 },
             send: None,
             receive: None,
-            rtt: Rtt::new(config),
+            links: Paths::NONE,
+            paths: 1,
+            heard_on: 0,
+            replied_on: 0,
+            asked: 0,
             waiting: Since::Never,
             probe: None,
-            probe_due: false,
+            probes: 0,
             failures: 0,
             queued: false,
             timed: false,
@@ -168,39 +182,68 @@ impl<T, R> Session<T, R> {
         }
     }
 
-    /// Proposes a session with the given epoch (or the one already offered to the peer).
-    pub(crate) fn propose(&mut self, now: Instant, fresh: impl FnOnce() -> Epoch, window: u16) {
-        self.local = self.pending.map_or_else(fresh, |p| p.local);
-        self.remote = Epoch::UNKNOWN;
-        self.state = State::Proposing { due: true, next_at: now, interval: HELLO_INTERVAL };
-        self.waiting = Since::Next;
-        self.open_send(window);
+    /// Whether this is the peer's address on a path beyond the first.
+    #[inline(never)]
+    pub(crate) fn is_at(&self, path: usize, node: &NodeAddr) -> bool {
+        self.links.get(path).is_some_and(|mac| NodeAddr::Ethernet(mac) == *node)
     }
 
-    fn open_send(&mut self, window: u16) {
+    /// A frame of this session came with a question, or with the answer to one.
+    #[cold]
+    pub(crate) fn marked(&mut self, flags: Flags, path: usize, config: &Config) {
+        if flags.has(Flags::ASK) {
+            self.receive.as_mut().expect("established").ask();
+            self.asked |= u16::from(self.paths > 1) << path;
+        }
+        if flags.has(Flags::ANSWER) {
+            self.send.as_mut().expect("established").revive(path, config);
+        }
+    }
+
+    /// Proposes a session with the given epoch (or the one already offered to the peer).
+    pub(crate) fn propose(&mut self, now: Instant, fresh: impl FnOnce() -> Epoch, config: &Config) {
+        self.local = self.pending.map_or_else(fresh, |p| p.local);
+        self.remote = Epoch::UNKNOWN;
+        self.state =
+            State::Proposing { due: true, next_at: now, interval: HELLO_INTERVAL, tries: 0 };
+        self.waiting = Since::Next;
+        self.open_send(config);
+    }
+
+    fn open_send(&mut self, config: &Config) {
         let first = self.local.first_seq();
         match &mut self.send {
             Some(send) => send.restart(first),
-            None => self.send = Some(Box::new(SendWindow::new(first, window))),
+            None => self.send = Some(Box::new(SendWindow::new(first, config))),
         }
     }
 
-    /// Both epochs are known now. Whoever had a session before this has ended it already.
-    pub(crate) fn establish(&mut self, with: Pending, config: &Config) {
+    /// Both epochs are known now, and the path `by` works. Whoever had a session before this has ended
+    /// it already.
+    pub(crate) fn establish(&mut self, with: Pending, by: usize, config: &Config) {
         self.local = with.local;
         if !matches!(self.state, State::Proposing { .. }) {
-            self.open_send(config.send_window);
+            self.open_send(config);
         }
+        self.links = with.links;
+        // A peer that keeps nothing out of order could not make use of several paths.
+        let paths = config.own_paths().min(with.links.len());
+        let used = if with.hello.reorder_window > 0 { paths } else { 1 };
+        self.paths = u8::try_from(paths).expect("at most 8");
+        self.heard_on = by as u8;
+        self.asked = 0;
         if let Some(send) = &mut self.send {
             send.credit(self.local.first_seq(), with.credit);
+            self.probes = send.open_paths(used, by, config);
         }
         self.remote = with.remote;
         self.peer = with.hello;
         self.pending = None;
         self.state = State::Established;
-        self.rtt = Rtt::new(config);
         self.waiting = Since::Never;
-        self.receive = Some(Box::new(ReceiveWindow::new(with.remote.first_seq(), config)));
+        let mut receive = ReceiveWindow::new(with.remote.first_seq(), config);
+        receive.expect_disorder(paths > 1);
+        self.receive = Some(Box::new(receive));
     }
 
     /// Ends the session: what was kept out of order goes to `kept`. The messages of the send
@@ -210,7 +253,8 @@ impl<T, R> Session<T, R> {
         self.remote = Epoch::UNKNOWN;
         self.waiting = Since::Never;
         self.probe = None;
-        self.probe_due = false;
+        self.probes = 0;
+        self.asked = 0;
         if let Some(mut receive) = self.receive.take() {
             receive.drain().for_each(&mut kept);
         }
@@ -248,7 +292,7 @@ impl<T, R> Session<T, R> {
                     Some(Plan::Ack)
                 } else if send.can_transmit() {
                     Some(Plan::Data)
-                } else if self.probe_due {
+                } else if self.probes != 0 {
                     Some(Plan::Probe)
                 } else {
                     receive.is_due(false).then_some(Plan::Ack)
@@ -285,13 +329,14 @@ impl<T, R> Session<T, R> {
     /// session also when it is repeated: credit once given is never taken back.
     pub(crate) fn hello(&mut self, now: Instant, plan: Plan, config: &Config) -> Header {
         let (kind, local, remote) = match (plan, self.answer) {
-            (Plan::HelloAck, Some((local, remote))) => {
+            (Plan::HelloAck, Some((local, remote, _))) => {
                 self.answer = None;
                 (Kind::HelloAck, local, remote)
             }
             _ => {
-                if let State::Proposing { due, next_at, interval } = &mut self.state {
+                if let State::Proposing { due, next_at, interval, tries } = &mut self.state {
                     *due = false;
+                    *tries = tries.wrapping_add(1);
                     *next_at = now.after(*interval);
                     *interval = (*interval * 2).min(LONGEST_INTERVAL);
                 }
@@ -366,7 +411,7 @@ impl<T, R> Session<T, R> {
             since.date(now);
         }
         if let Some(send) = &mut self.send {
-            send.date(now, &mut self.rtt);
+            send.date(now);
         }
         if let Some(receive) = &mut self.receive {
             receive.date(now);
@@ -381,12 +426,13 @@ impl<T, R> Session<T, R> {
             self.state == State::Established && self.send.as_ref().is_some_and(|s| s.is_stopped());
         match (stopped, self.probe) {
             (true, None) => {
-                self.probe = Some((Since::Next, self.rtt.timeout()));
+                let wait = self.send.as_ref().map_or(0, |send| send.timeout());
+                self.probe = Some((Since::Next, wait));
                 true
             }
             (false, Some(_)) => {
                 self.probe = None;
-                self.probe_due = false;
+                self.probes &= !CREDIT;
                 false
             }
             _ => false,
@@ -403,8 +449,7 @@ impl<T, R> Session<T, R> {
                 self.farewell.as_ref().map_or(Instant::NEVER, |f| f.since.after(f.wait))
             }
             State::Established => {
-                let timeout = self.rtt.timeout();
-                let resend = self.send.as_ref().map_or(Instant::NEVER, |s| s.deadline(timeout));
+                let resend = self.send.as_ref().map_or(Instant::NEVER, |s| s.deadline());
                 let ack = self
                     .receive
                     .as_ref()
@@ -451,19 +496,79 @@ impl<T, R> Session<T, R> {
         if let Some((since, wait)) = self.probe.as_mut().filter(|p| now >= p.0.after(p.1)) {
             *wait = (*wait * 2).min(LONGEST_INTERVAL);
             *since = Since::At(now);
-            self.probe_due = true;
+            self.probes |= CREDIT;
             if self.waiting == Since::Never {
                 self.waiting = Since::At(now);
             }
         }
         if let Some(send) = &mut self.send {
-            let timeout = self.rtt.timeout();
-            if now >= send.deadline(timeout) {
-                counters.timeouts += 1;
-                send.time_out(now, self.rtt.timeouts() >= QUESTIONS);
-                self.rtt.back_off();
-            }
+            self.probes |= send.expire(now, counters);
         }
         false
+    }
+
+    /// A link of this end does not work: what flew on it goes again elsewhere.
+    pub(crate) fn give_up(&mut self, path: usize) {
+        if let Some(send) = self.send.as_mut().filter(|_| self.state == State::Established) {
+            self.probes |= send.give_up(path);
+        }
+    }
+
+    /// The path for a control frame of this sort, and what is asked or answered on it.
+    #[inline]
+    pub(crate) fn way(&mut self, plan: Plan) -> (usize, Flags) {
+        if self.paths == 1 && plan == Plan::Ack {
+            return (0, Flags::NONE);
+        }
+        self.way_of_several(plan)
+    }
+
+    #[cold]
+    fn way_of_several(&mut self, plan: Plan) -> (usize, Flags) {
+        let alive = |send: &Option<Box<SendWindow<T>>>, wanted: u8| {
+            send.as_ref().map_or(0, |send| send.alive(wanted.into()))
+        };
+        let first = |bits: u16| bits.trailing_zeros() as usize;
+        match plan {
+            // Of a former session it is known which ways there are, not which still lead there.
+            Plan::Hello if let State::Proposing { tries, .. } = self.state => {
+                (self.in_turn(tries), Flags::NONE)
+            }
+            Plan::Farewell if let Some(farewell) = &self.farewell => {
+                (self.in_turn(REPETITIONS - farewell.left), Flags::NONE)
+            }
+            Plan::HelloAck => (self.answer.map_or(0, |(.., path)| path.into()), Flags::NONE),
+            Plan::Probe if self.probes & !CREDIT != 0 => {
+                let path = first(self.probes);
+                self.probes &= !(1 << path);
+                (path, Flags::ASK)
+            }
+            Plan::Probe => {
+                self.probes = 0;
+                (alive(&self.send, self.heard_on), Flags::ASK)
+            }
+            _ if self.asked != 0 => {
+                let path = first(self.asked);
+                self.asked &= !(1 << path);
+                (path, Flags::ANSWER)
+            }
+            _ => {
+                let path = alive(&self.send, self.heard_on);
+                self.replied_on = path as u8;
+                (path, Flags::NONE)
+            }
+        }
+    }
+
+    /// A frame came that had come before: what acknowledged it may be lost because its path works one
+    /// way only, so the next acknowledgement goes by another.
+    #[cold]
+    pub(crate) fn heard_again(&mut self) {
+        self.heard_on = (self.replied_on + 1) % self.paths;
+    }
+
+    /// The paths one after the other, the one by which the peer was last heard first.
+    fn in_turn(&self, n: u8) -> usize {
+        usize::from(self.heard_on.wrapping_add(n) % self.paths)
     }
 }

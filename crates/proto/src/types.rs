@@ -33,6 +33,8 @@ pub enum Destination {
 pub struct Transmit<'a, T> {
     /// Where to.
     pub to: Destination,
+    /// By which path: the number of the link, 0 unless there are several.
+    pub path: usize,
     /// Its header, not yet sealed.
     pub header: Header,
     /// Its payload.
@@ -44,6 +46,8 @@ pub struct Transmit<'a, T> {
 pub struct DataFrame<'a, T> {
     /// Where to.
     pub to: PeerId,
+    /// By which path: the number of the link, 0 unless there are several.
+    pub path: usize,
     /// Its header, not yet sealed.
     pub header: Header,
     /// Its buffer, which stays in the window until it is acknowledged or failed.
@@ -68,6 +72,17 @@ pub struct Delivery<R> {
     pub epoch: Epoch,
     /// The buffer given to [`Protocol::handle`](crate::Protocol::handle).
     pub buffer: R,
+}
+
+/// Where a path leads: what goes to a peer by it has this address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathTo {
+    /// The peer.
+    pub peer: PeerId,
+    /// The path, 1 to 7: by path 0 it is the node of the peer's key.
+    pub path: usize,
+    /// The node's address there.
+    pub node: NodeAddr,
 }
 
 /// A session that is over.

@@ -172,7 +172,7 @@ fn channels_do_not_wait_for_each_other() {
         w.send(0, 1, &[i]);
     }
     w.run(Duration::from_millis(10));
-    let node = w.nodes[1].mac.into();
+    let node = w.nodes[1].links[0].1.into();
     let other = gigae_proto::PeerKey { node, port: 0, channel: 200 };
     let peer = w.nodes[0].proto.peer(other).unwrap();
     w.nodes[0].proto.send(peer, 5, b"other".to_vec()).unwrap();

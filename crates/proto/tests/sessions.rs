@@ -53,7 +53,7 @@ fn one_lost_answer_to_a_hello_is_repeated() {
 #[test]
 fn a_peer_that_never_answers_is_lost_in_the_stated_time_and_every_message_comes_back() {
     let mut w = World::pair(quiet(), &Config::default());
-    let port = w.nodes[1].port;
+    let port = w.nodes[1].links[0].0;
     w.net.cut(port, true, true);
     for i in 0..10 {
         w.send(0, 1, &[i]);
@@ -71,7 +71,7 @@ fn a_peer_that_vanishes_in_the_middle_is_lost_in_the_stated_time() {
     let mut w = World::pair(quiet(), &Config::default());
     w.send(0, 1, b"first");
     w.run(micros(200));
-    let port = w.nodes[1].port;
+    let port = w.nodes[1].links[0].0;
     w.net.cut(port, true, true);
     w.send(0, 1, b"second");
     w.run(Duration::from_millis(10_001));
@@ -86,7 +86,7 @@ fn a_peer_that_vanishes_in_the_middle_is_lost_in_the_stated_time() {
 #[test]
 fn nothing_is_admitted_while_failures_wait_to_be_taken() {
     let mut w = World::pair(quiet(), &Config::default());
-    let port = w.nodes[1].port;
+    let port = w.nodes[1].links[0].0;
     w.net.cut(port, true, true);
     w.send(0, 1, b"lost");
     w.nodes[0].proto.advance(Instant(1));
@@ -235,7 +235,7 @@ fn two_ends_that_close_at_once_are_done_at_once() {
 #[test]
 fn a_closing_end_waits_not_long_for_a_peer_that_is_gone() {
     let mut w = with_a_lost_acknowledgement();
-    let port = w.nodes[0].port;
+    let port = w.nodes[0].links[0].0;
     w.net.cut(port, true, true);
     w.nodes[1].proto.close();
     w.run(Duration::from_millis(128));
@@ -260,7 +260,7 @@ fn a_peer_of_another_version_is_named_without_waiting_for_the_timeout() {
     let mut w = World::pair(quiet(), &Config::default());
     w.send(0, 1, b"hello");
     w.settle();
-    let from = w.nodes[1].mac.into();
+    let from = (0, w.nodes[1].links[0].1.into());
     w.nodes[0].proto.handle_foreign_version(from, world::CHANNEL, 2, Kind::Reset as u8);
     w.nodes[0].deliver();
     assert_eq!(w.nodes[0].failed[0].reason, Reason::Version(2));

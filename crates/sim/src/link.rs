@@ -96,6 +96,11 @@ impl SimLink {
         })
     }
 
+    /// The network that it is a port of.
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
     /// The port, for cutting it off.
     pub fn port(&self) -> Port {
         self.port
@@ -209,22 +214,10 @@ impl Link for SimLink {
     /// Moves the virtual time to the next arrival or to the end of the timeout.
     fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, LinkError> {
         self.counters.waits += 1;
-        let until = timeout.map(|t| self.network.now() + t.as_nanos() as u64);
-        loop {
-            if self.network.has_arrived(self.port) {
-                self.counters.wakeups += 1;
-                return Ok(true);
-            }
-            match (self.network.next_arrival(), until) {
-                (Some(at), until) if until.is_none_or(|u| at <= u) => self.network.advance_to(at),
-                (_, Some(until)) => {
-                    self.network.advance_to(until);
-                    return Ok(false);
-                }
-                // For ever, and nothing will ever come: the caller's own timers must be nearer.
-                (_, None) => return Ok(false),
-            }
-        }
+        let timeout = timeout.map(|t| t.as_nanos() as u64);
+        let arrived = self.network.wait(&[self.port], timeout);
+        self.counters.wakeups += u64::from(arrived);
+        Ok(arrived)
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {

@@ -94,6 +94,8 @@ struct State {
 struct PortState {
     mac: MacAddr,
     mtu: usize,
+    /// What happens to frames towards it, if that differs.
+    faults: Option<Faults>,
     arrived: VecDeque<Vec<u8>>,
     /// Nothing enters from the node, nothing leaves towards it.
     cut: (bool, bool),
@@ -151,8 +153,13 @@ impl Network {
         let mac = MacAddr([2, 0, a, b, c, d]);
         let (arrived, cut) = (VecDeque::new(), (false, false));
         let mtu = state.mtu;
-        state.ports.push(PortState { mac, mtu, arrived, cut, busy_until: 0 });
+        state.ports.push(PortState { mac, mtu, faults: None, arrived, cut, busy_until: 0 });
         (Port(state.ports.len() - 1), mac)
+    }
+
+    /// The port with this address.
+    pub fn port_of(&self, mac: MacAddr) -> Option<Port> {
+        self.state().ports.iter().position(|port| port.mac == mac).map(Port)
     }
 
     /// The virtual time in nanoseconds, shared with whoever needs a clock.
@@ -168,6 +175,11 @@ impl Network {
     /// Replaces the faults from now on.
     pub fn set_faults(&self, faults: Faults) {
         self.state().faults = faults;
+    }
+
+    /// Replaces the faults of frames towards one port from now on: links of several kinds.
+    pub fn set_port_faults(&self, port: Port, faults: Faults) {
+        self.state().ports[port.0].faults = Some(faults);
     }
 
     /// Cuts a port off or joins it again, separately for frames `from` its node and `to` it.
@@ -238,6 +250,27 @@ impl Network {
         self.state().flying.peek().map(|Reverse(f)| f.at)
     }
 
+    /// Moves the virtual time to the next arrival at one of these ports, at most by `timeout`
+    /// nanoseconds. Whether a frame waits there; without a timeout also false when nothing is on the
+    /// way.
+    pub fn wait(&self, ports: &[Port], timeout: Option<u64>) -> bool {
+        let until = timeout.map(|timeout| self.now() + timeout);
+        loop {
+            if ports.iter().any(|&port| self.has_arrived(port)) {
+                return true;
+            }
+            match (self.next_arrival(), until) {
+                (Some(at), until) if until.is_none_or(|u| at <= u) => self.advance_to(at),
+                (_, Some(until)) => {
+                    self.advance_to(until);
+                    return false;
+                }
+                // For ever, and nothing will ever come: the caller's own timers must be nearer.
+                (_, None) => return false,
+            }
+        }
+    }
+
     /// Moves the virtual time forward; it never goes back.
     pub fn advance_to(&self, at: u64) {
         self.clock.fetch_max(at, Ordering::Relaxed);
@@ -250,7 +283,7 @@ impl State {
     }
 
     fn carry(&mut self, now: u64, port: usize, frame: &[u8]) {
-        let faults = self.faults;
+        let faults = self.ports[port].faults.unwrap_or(self.faults);
         let hole = if faults.black_hole == 0 { usize::MAX } else { faults.black_hole };
         if frame.len() > hole.min(self.ports[port].mtu + ETHERNET) {
             self.tally.too_long += 1;
@@ -267,7 +300,7 @@ impl State {
             frame[at as usize / 8] ^= 1 << (at % 8);
             self.tally.corrupted += 1;
         }
-        let Some(mut at) = self.queue(now, port, frame.len() as u64) else {
+        let Some(mut at) = self.queue(now, port, frame.len() as u64, &faults) else {
             self.tally.lost += 1;
             return;
         };
@@ -284,8 +317,8 @@ impl State {
     }
 
     /// When a frame that comes to the switch now has left it towards `port`.
-    fn queue(&mut self, now: u64, port: usize, bytes: u64) -> Option<u64> {
-        let Faults { rate, buffer, delay, .. } = self.faults;
+    fn queue(&mut self, now: u64, port: usize, bytes: u64, faults: &Faults) -> Option<u64> {
+        let &Faults { rate, buffer, delay, .. } = faults;
         let delay = u64::try_from(delay.as_nanos()).expect("delays are short");
         if rate == 0 {
             return Some(now + delay);
@@ -418,6 +451,18 @@ mod tests {
         long.resize(9014, 1);
         net.send(a, &long);
         assert!(net.receive(b).is_some());
+    }
+
+    #[test]
+    fn a_port_with_faults_of_its_own_does_not_share_those_of_the_others() {
+        let net = Network::new(1, Faults::default());
+        let ((a, _), (b, mac_b), (c, mac_c)) = (net.add_port(), net.add_port(), net.add_port());
+        net.set_port_faults(c, Faults { delay: Duration::from_micros(5), ..Faults::default() });
+        net.send(a, &frame(mac_b, 1));
+        net.send(a, &frame(mac_c, 2));
+        assert!(net.has_arrived(b) && !net.has_arrived(c));
+        assert!(net.wait(&[a, c], Some(10_000)) && net.now() == 5_000);
+        assert!(!net.wait(&[a], Some(10_000)) && net.now() == 15_000);
     }
 
     #[test]

@@ -70,6 +70,8 @@ impl Flags {
     pub const ASK: Self = Self(1);
     /// The CRC covers the header alone.
     pub const HEADER_ONLY: Self = Self(2);
+    /// On an Ack: it answers one with [`ASK`](Self::ASK) that came by the same path.
+    pub const ANSWER: Self = Self(4);
 
     /// Whether all marks of `other` are set.
     #[inline]

@@ -1,21 +1,22 @@
 //! Frames that arrived: which session they belong to and what they do to it
 //! (`PROTOCOL.md` §4 to §6).
 
-use super::{MAX_RESETS, Protocol};
+use super::{MAX_RESETS, Protocol, ResetTo};
 use crate::receive::Sort;
 use crate::session::{Pending, State};
-use crate::{Delivery, PeerId, PeerKey, Reason};
-use gigae_wire::{AckReport, Discard, Epoch, Flags, Header, Hello, Kind, NodeAddr};
+use crate::{Delivery, PathTo, PeerId, PeerKey, Reason};
+use gigae_wire::{AckReport, Discard, Epoch, Flags, Header, Hello, Kind, NodeAddr, Paths};
 
 impl<T, R> Protocol<T, R> {
-    /// Takes in a received frame: who sent it, its parsed header and payload, and the buffer in
+    /// Takes in a received frame: the path it came by (the number of the link, 0 unless there are
+    /// several) and who sent it, its parsed header and payload, and the buffer in
     /// which it lies. The buffer is taken out if it is kept; it comes out by
     /// [`poll_delivery`](Self::poll_delivery) or [`poll_discarded`](Self::poll_discarded). A frame that is
     /// not accepted is counted.
     #[inline]
     pub fn handle(
         &mut self,
-        from: &NodeAddr,
+        from: (usize, &NodeAddr),
         (header, payload): (&Header, &[u8]),
         buffer: &mut Option<R>,
     ) -> Result<(), Discard> {
@@ -29,7 +30,7 @@ impl<T, R> Protocol<T, R> {
     #[inline]
     fn accept(
         &mut self,
-        node: &NodeAddr,
+        (path, node): (usize, &NodeAddr),
         header: &Header,
         payload: &[u8],
         buffer: &mut Option<R>,
@@ -38,27 +39,37 @@ impl<T, R> Protocol<T, R> {
             return Err(Discard::Port);
         }
         if header.kind.is_data() || header.kind == Kind::Ack {
-            let peer = self.confirm(node, header)?;
-            return self.on_established(peer, header, payload, buffer);
+            let peer = self.confirm(path, node, header)?;
+            return self.on_established((peer, path), header, payload, buffer);
         }
         let key = PeerKey { node: *node, port: header.src_port, channel: header.channel };
         match header.kind {
-            Kind::Hello => self.on_hello(key, header, payload),
-            Kind::HelloAck => self.on_hello_ack(&key, header, payload),
-            Kind::Reset => self.on_reset(&key, header),
+            Kind::Hello => self.on_hello((path, key), header, payload),
+            Kind::HelloAck => self.on_hello_ack((path, key), header, payload),
+            Kind::Reset => self.on_reset((path, key), header),
             // Questions and answers of §10 belong to no session.
             _ => Err(Discard::Malformed),
         }
     }
 
     /// Rule 4.2: a proposal is answered and otherwise changes nothing until the proposer uses it.
-    fn on_hello(&mut self, key: PeerKey, header: &Header, payload: &[u8]) -> Result<(), Discard> {
+    fn on_hello(
+        &mut self,
+        (path, key): (usize, PeerKey),
+        header: &Header,
+        payload: &[u8],
+    ) -> Result<(), Discard> {
         let hello = Hello::parse(payload)?;
+        let (key, links) = named_by_first(path, key, payload)?;
         if self.closed {
             return Err(Discard::Port);
         }
         if header.src_epoch == Epoch::UNKNOWN {
             return Err(Discard::Malformed);
+        }
+        if self.by_key.get(&key).is_some_and(|&peer| self.session(peer).key != key) {
+            // It was a further address of another endpoint once.
+            self.by_key.remove(&key);
         }
         let peer = self.peer(key).ok_or(Discard::Sessions)?;
         let session = self.session(peer);
@@ -71,22 +82,38 @@ impl<T, R> Protocol<T, R> {
         };
         let session = self.session_mut(peer);
         if session.state != State::Established || session.remote != remote {
-            session.pending = Some(Pending { local, remote, hello, credit: header.credit });
+            session.pending = Some(Pending { local, remote, hello, links, credit: header.credit });
         }
-        session.answer = Some((local, remote));
+        session.answer = Some((local, remote, path as u8));
+        self.learn(peer, &links, false);
         self.enqueue(peer);
         Ok(())
+    }
+
+    /// The paths to a peer: its further addresses are its own in what follows. Of a proposal it is not
+    /// `certain` that it comes from there, so that it takes no address from another peer.
+    fn learn(&mut self, peer: PeerId, links: &Paths, certain: bool) {
+        for path in 1..links.len().min(self.config.own_paths()) {
+            let Some(node) = links.get(path).map(NodeAddr::from) else { continue };
+            let key = PeerKey { node, ..self.session(peer).key };
+            let others = self.by_key.get(&key).is_some_and(|&id| self.session(id).key == key);
+            if certain || !others {
+                self.by_key.insert(key, peer);
+            }
+            self.routes.push_back(PathTo { peer, path, node });
+        }
     }
 
     /// Rule 4.3: the answer to our proposal establishes the session.
     fn on_hello_ack(
         &mut self,
-        key: &PeerKey,
+        (path, key): (usize, PeerKey),
         header: &Header,
         payload: &[u8],
     ) -> Result<(), Discard> {
         let hello = Hello::parse(payload)?;
-        let peer = self.find(key).ok_or(Discard::Epoch)?;
+        let (key, links) = named_by_first(path, key, payload)?;
+        let peer = self.find(&key).ok_or(Discard::Epoch)?;
         let session = self.session(peer);
         let ours = header.dst_epoch == session.local && header.src_epoch != Epoch::UNKNOWN;
         match session.state {
@@ -98,13 +125,15 @@ impl<T, R> Protocol<T, R> {
         }
         let (local, remote) = (header.dst_epoch, header.src_epoch);
         // The first message that goes out now confirms the session to the peer.
-        self.establish(peer, Pending { local, remote, hello, credit: header.credit });
+        let with = Pending { local, remote, hello, links, credit: header.credit };
+        self.establish(peer, with, path);
         self.enqueue(peer);
         Ok(())
     }
 
-    fn establish(&mut self, peer: PeerId, with: Pending) {
-        self.sessions[peer.0 as usize].establish(with, &self.config);
+    fn establish(&mut self, peer: PeerId, with: Pending, by: usize) {
+        self.sessions[peer.0 as usize].establish(with, by, &self.config);
+        self.learn(peer, &with.links, true);
         self.established += 1;
         self.divide_credit();
         self.credit += self.session(peer).receive.as_ref().map_or(0, |r| r.window());
@@ -118,32 +147,41 @@ impl<T, R> Protocol<T, R> {
     /// The session that a frame belongs to by its epochs; a pending one is established by its
     /// first use. Anything else is answered with a reset (rule 4.5).
     #[inline]
-    fn confirm(&mut self, node: &NodeAddr, header: &Header) -> Result<PeerId, Discard> {
+    fn confirm(
+        &mut self,
+        path: usize,
+        node: &NodeAddr,
+        header: &Header,
+    ) -> Result<PeerId, Discard> {
         let last = self.last;
         if let Some(s) = self.sessions.get(last.0 as usize)
             && s.state == State::Established
             && (header.dst_epoch, header.src_epoch) == (s.local, s.remote)
             && (header.src_port, header.channel) == (s.key.port, s.key.channel)
-            && *node == s.key.node
+            && if path == 0 { *node == s.key.node } else { s.is_at(path, node) }
         {
             return Ok(last);
         }
-        self.confirm_other(
-            PeerKey { node: *node, port: header.src_port, channel: header.channel },
-            header,
-        )
+        let key = PeerKey { node: *node, port: header.src_port, channel: header.channel };
+        self.confirm_other((path, key), header)
     }
 
     /// Not of the session of the last frame.
-    fn confirm_other(&mut self, key: PeerKey, header: &Header) -> Result<PeerId, Discard> {
+    fn confirm_other(
+        &mut self,
+        (path, key): (usize, PeerKey),
+        header: &Header,
+    ) -> Result<PeerId, Discard> {
         if let Some(peer) = self.find(&key) {
             let s = self.session(peer);
             let of = |local, remote| header.dst_epoch == local && header.src_epoch == remote;
             if s.state == State::Established && of(s.local, s.remote) {
-                return Ok(peer);
+                // A path leads from a link to the one of the same number.
+                let here = if path == 0 { key == s.key } else { s.is_at(path, &key.node) };
+                return if here { Ok(peer) } else { Err(Discard::Epoch) };
             }
             if let Some(pending) = s.pending.filter(|p| of(p.local, p.remote)) {
-                self.switch(peer, pending);
+                self.switch(peer, pending, path);
                 return Ok(peer);
             }
             // It has not heard the farewell, and a reset of another kind would deny what arrived.
@@ -154,33 +192,35 @@ impl<T, R> Protocol<T, R> {
             }
         }
         if self.resets.len() < MAX_RESETS && header.dst_epoch != Epoch::UNKNOWN {
-            self.resets.push_back((key, header.dst_epoch, header.src_epoch));
+            let (src_epoch, dst_epoch) = (header.dst_epoch, header.src_epoch);
+            self.resets.push_back(ResetTo { key, src_epoch, dst_epoch, path });
         }
         Err(Discard::Epoch)
     }
 
     /// The peer uses the session that it proposed: whatever was before is over (rule 4.4).
     #[cold]
-    fn switch(&mut self, peer: PeerId, pending: Pending) {
+    fn switch(&mut self, peer: PeerId, pending: Pending, by: usize) {
         if self.session(peer).state == State::Established {
             self.fail(peer, Reason::Reset);
         }
-        self.establish(peer, pending);
+        self.establish(peer, pending, by);
     }
 
     /// Rules 4.5 and 8.4: the session is over; a farewell says what had arrived until then.
-    fn on_reset(&mut self, key: &PeerKey, header: &Header) -> Result<(), Discard> {
+    fn on_reset(&mut self, (path, key): (usize, PeerKey), header: &Header) -> Result<(), Discard> {
         let is_farewell = header.flags.has(Flags::ASK);
         if is_farewell && self.resets.len() < MAX_RESETS {
-            self.resets.push_back((*key, header.dst_epoch, header.src_epoch));
+            let (src_epoch, dst_epoch) = (header.dst_epoch, header.src_epoch);
+            self.resets.push_back(ResetTo { key, src_epoch, dst_epoch, path });
         }
-        let peer = self.find(key).ok_or(Discard::Epoch)?;
+        let peer = self.find(&key).ok_or(Discard::Epoch)?;
         let session = &mut self.sessions[peer.0 as usize];
         let of = |local, remote| header.dst_epoch == local && header.src_epoch == remote;
         match session.state {
             State::Established if of(session.local, session.remote) => {
                 if is_farewell && let Some(send) = &mut session.send {
-                    send.acknowledge(header.ack, &mut session.rtt, &mut self.acknowledged)?;
+                    send.acknowledge(self.now, header.ack, &mut self.acknowledged)?;
                 }
                 self.fail(peer, Reason::Reset);
                 Ok(())
@@ -199,12 +239,12 @@ impl<T, R> Protocol<T, R> {
     #[inline]
     fn on_established(
         &mut self,
-        peer: PeerId,
+        (peer, path): (PeerId, usize),
         header: &Header,
         payload: &[u8],
         buffer: &mut Option<R>,
     ) -> Result<(), Discard> {
-        self.on_acknowledgement(peer, header, payload)?;
+        self.on_acknowledgement((peer, path), header, payload)?;
         let handled =
             if header.kind.is_data() { self.on_data(peer, header, buffer) } else { Ok(()) };
         self.watch_credit(peer);
@@ -223,23 +263,24 @@ impl<T, R> Protocol<T, R> {
     #[inline]
     fn on_acknowledgement(
         &mut self,
-        peer: PeerId,
+        (peer, path): (PeerId, usize),
         header: &Header,
         payload: &[u8],
     ) -> Result<(), Discard> {
         let session = &mut self.sessions[peer.0 as usize];
+        session.heard_on = path as u8;
         let send = session.send.as_mut().expect("established");
-        let progress = send.acknowledge(header.ack, &mut session.rtt, &mut self.acknowledged)? > 0;
+        let progress = send.acknowledge(self.now, header.ack, &mut self.acknowledged)? > 0;
         send.credit(header.ack, header.credit);
         if header.kind == Kind::Ack
             && let Some(report) = AckReport::parse(payload)?
         {
             let keeps = session.peer.reorder_window > 0;
-            send.report(self.now, header.ack, &report, &session.rtt, keeps);
+            send.report(self.now, header.ack, &report, keeps);
         }
         session.heard(progress);
-        if header.flags.has(Flags::ASK) {
-            session.receive.as_mut().expect("established").ask();
+        if header.flags.has(Flags::ASK) || header.flags.has(Flags::ANSWER) {
+            session.marked(header.flags, path, &self.config);
         }
         Ok(())
     }
@@ -271,6 +312,9 @@ impl<T, R> Protocol<T, R> {
         });
         self.kept = self.kept + receive.kept() - kept_before;
         receive.schedule(self.config.ack_every);
+        if taken == Err(Discard::Duplicate) {
+            session.heard_again();
+        }
         taken
     }
 
@@ -278,7 +322,13 @@ impl<T, R> Protocol<T, R> {
     /// and it is told our version, unless the frame was itself such an answer. `kind` is the low
     /// half of header byte 4, whose value 5 means Reset in every version.
     #[cold]
-    pub fn handle_foreign_version(&mut self, node: NodeAddr, channel: u8, version: u8, kind: u8) {
+    pub fn handle_foreign_version(
+        &mut self,
+        (path, node): (usize, NodeAddr),
+        channel: u8,
+        version: u8,
+        kind: u8,
+    ) {
         self.counters.version += 1;
         for i in 0..self.sessions.len() {
             let session = &self.sessions[i];
@@ -289,7 +339,23 @@ impl<T, R> Protocol<T, R> {
         }
         if kind != Kind::Reset as u8 && self.resets.len() < MAX_RESETS {
             let key = PeerKey { node, port: 0, channel };
-            self.resets.push_back((key, Epoch::UNKNOWN, Epoch::UNKNOWN));
+            let (src_epoch, dst_epoch) = (Epoch::UNKNOWN, Epoch::UNKNOWN);
+            self.resets.push_back(ResetTo { key, src_epoch, dst_epoch, path });
         }
     }
+}
+
+/// Whom a proposal or its answer is from, and by which links it can be reached: the first names an
+/// endpoint with several, and what comes by a link comes from the one of the same number (rule
+/// 11.2).
+fn named_by_first(path: usize, key: PeerKey, payload: &[u8]) -> Result<(PeerKey, Paths), Discard> {
+    let links = Paths::parse(payload)?;
+    let (first, here) = match links.get(0) {
+        Some(first) => (first.into(), links.get(path).map(NodeAddr::from)),
+        None => (key.node, (path == 0).then_some(key.node)),
+    };
+    if here != Some(key.node) {
+        return Err(Discard::Malformed);
+    }
+    Ok((PeerKey { node: first, ..key }, links))
 }

@@ -1,6 +1,6 @@
 //! Frames to transmit: which session's turn it is, and their headers.
 
-use super::Protocol;
+use super::{Protocol, ResetTo};
 use crate::session::Plan;
 use crate::{Body, DataFrame, Destination, PeerId, Transmit};
 use gigae_wire::{Flags, Header, Hello, Kind};
@@ -48,7 +48,7 @@ impl<T, R> Protocol<T, R> {
 
     #[cold]
     fn transmit_reset(&mut self) -> Option<Transmit<'_, T>> {
-        let (key, src_epoch, dst_epoch) = self.resets.pop_front()?;
+        let ResetTo { key, src_epoch, dst_epoch, path } = self.resets.pop_front()?;
         self.counters.resets += 1;
         let header = Header {
             kind: Kind::Reset,
@@ -62,15 +62,16 @@ impl<T, R> Protocol<T, R> {
             credit: 0,
             flags: Flags::NONE,
         };
-        Some(Transmit { to: Destination::Stranger(key), header, body: Body::Control(&[]) })
+        let (to, body) = (Destination::Stranger(key), Body::Control(&[][..]));
+        Some(Transmit { to, path, header, body })
     }
 
     fn build(&mut self, peer: PeerId, plan: Plan) -> Transmit<'_, T> {
         let to = Destination::Peer(peer);
         match plan {
             Plan::Data => {
-                let DataFrame { header, buffer, .. } = self.build_data(peer);
-                Transmit { to, header, body: Body::Message(buffer) }
+                let DataFrame { path, header, buffer, .. } = self.build_data(peer);
+                Transmit { to, path, header, body: Body::Message(buffer) }
             }
             Plan::Ack | Plan::Probe => self.build_ack(peer, plan, to),
             Plan::Hello | Plan::HelloAck => self.build_hello(peer, plan, to),
@@ -94,43 +95,50 @@ impl<T, R> Protocol<T, R> {
         session.transmitted();
         self.counters.retransmissions += u64::from(sent.repeated);
         let send = session.send.as_mut().expect("established");
-        DataFrame { to: peer, header, buffer: send.message(sent.seq) }
+        let path = usize::from(sent.path);
+        DataFrame { to: peer, path, header, buffer: send.message(sent.seq) }
     }
 
     fn build_ack(&mut self, peer: PeerId, plan: Plan, to: Destination) -> Transmit<'_, T> {
         let session = &mut self.sessions[peer.0 as usize];
         let next = session.send.as_ref().expect("established").sent();
+        let (path, flags) = session.way(plan);
         let len = session.write_report(&mut self.report);
         let mut header = session.header(Kind::Ack, self.config.port, next);
+        header.flags = flags;
         self.counters.acks_sent += 1;
-        if plan == Plan::Probe {
-            header.flags = Flags::ASK;
-            session.probe_due = false;
-            self.counters.probes += 1;
+        self.counters.probes += u64::from(plan == Plan::Probe);
+        if session.asked != 0 {
+            // Each question is answered where it came from.
+            session.receive.as_mut().expect("established").ask();
         }
         session.transmitted();
         self.touch(peer);
-        Transmit { to, header, body: Body::Control(&self.report[..len]) }
+        Transmit { to, path, header, body: Body::Control(&self.report[..len]) }
     }
 
     #[cold]
     fn build_hello(&mut self, peer: PeerId, plan: Plan, to: Destination) -> Transmit<'_, T> {
         let session = &mut self.sessions[peer.0 as usize];
+        let (path, _) = session.way(plan);
         let header = session.hello(self.now, plan, &self.config);
         let hello = Hello {
             max_payload: self.config.max_payload,
             reorder_window: self.config.reorder_window,
         };
         self.report[..Hello::LEN].copy_from_slice(&hello.to_bytes());
+        let len = Hello::LEN + self.links.write(&mut self.report[Hello::LEN..]);
         self.touch(peer);
-        Transmit { to, header, body: Body::Control(&self.report[..Hello::LEN]) }
+        Transmit { to, path, header, body: Body::Control(&self.report[..len]) }
     }
 
     #[cold]
     fn build_farewell(&mut self, peer: PeerId, to: Destination) -> Transmit<'_, T> {
         self.counters.resets += 1;
-        let header = self.sessions[peer.0 as usize].reset(&self.config);
+        let session = &mut self.sessions[peer.0 as usize];
+        let (path, _) = session.way(Plan::Farewell);
+        let header = session.reset(&self.config);
         self.touch(peer);
-        Transmit { to, header, body: Body::Control(&[]) }
+        Transmit { to, path, header, body: Body::Control(&[]) }
     }
 }

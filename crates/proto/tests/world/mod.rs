@@ -2,18 +2,24 @@
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each test file uses a part of it")]
 
 use gigae_proto::{
-    Body, Config, Delivery, Destination, Failure, Instant, PeerId, PeerKey, Protocol, SendError,
+    Body, Config, Delivery, Destination, Failure, Instant, PathTo, PeerId, PeerKey, Protocol,
+    SendError,
 };
 use gigae_sim::{Faults, Network, Port};
-use gigae_wire::{Discard, Envelope, HEADER_LEN, Header, Kind, MacAddr, Route};
+use gigae_wire::{Discard, Envelope, HEADER_LEN, Header, Kind, MacAddr, NodeAddr, Route};
+use std::collections::HashMap;
 use std::time::Duration;
 
 pub const CHANNEL: u8 = 3;
 
 pub struct Node {
     pub proto: Protocol<Vec<u8>, Vec<u8>>,
-    pub port: Port,
-    pub mac: MacAddr,
+    /// Its links, one unless it has several.
+    pub links: Vec<(Port, MacAddr)>,
+    /// Where paths lead beyond the first.
+    pub paths: HashMap<(PeerId, usize), NodeAddr>,
+    /// Data frames sent by each path.
+    pub sent_on: Vec<usize>,
     /// Messages delivered and released, in order.
     pub received: Vec<(PeerId, Vec<u8>)>,
     /// Messages delivered and not released yet.
@@ -35,15 +41,22 @@ pub struct World {
 
 impl World {
     pub fn new(count: usize, seed: u64, faults: Faults, config: &Config) -> Self {
+        Self::with_links(&vec![1; count], seed, faults, config)
+    }
+
+    /// Nodes with so many links each.
+    pub fn with_links(links: &[usize], seed: u64, faults: Faults, config: &Config) -> Self {
         let net = Network::new(seed, faults);
         let mut world = Self { net, nodes: Vec::new(), seeds: 0x1000_0000 ^ seed as u32 };
-        for _ in 0..count {
-            let (port, mac) = world.net.add_port();
-            let proto = world.protocol(config.clone());
+        for &count in links {
+            let links: Vec<_> = (0..count).map(|_| world.net.add_port()).collect();
+            let macs = links.iter().map(|&(_, mac)| mac).filter(|_| count > 1).collect();
+            let proto = world.protocol(Config { links: macs, ..config.clone() });
             world.nodes.push(Node {
                 proto,
-                port,
-                mac,
+                links,
+                paths: HashMap::new(),
+                sent_on: vec![0; count],
                 received: Vec::new(),
                 holding: Vec::new(),
                 failed: Vec::new(),
@@ -72,6 +85,7 @@ impl World {
         node.proto = proto;
         node.holding.clear();
         node.failed.clear();
+        node.paths.clear();
     }
 
     pub fn now(&self) -> Instant {
@@ -79,7 +93,7 @@ impl World {
     }
 
     pub fn peer(&mut self, from: usize, to: usize) -> PeerId {
-        let node = self.nodes[to].mac.into();
+        let node = self.nodes[to].links[0].1.into();
         self.nodes[from].proto.peer(PeerKey { node, port: 0, channel: CHANNEL }).unwrap()
     }
 
@@ -108,9 +122,11 @@ impl World {
         let mut moved = false;
         for node in &mut self.nodes {
             node.proto.advance(now);
-            while let Some(frame) = self.net.receive(node.port) {
-                moved = true;
-                node.take(frame);
+            for path in 0..node.links.len() {
+                while let Some(frame) = self.net.receive(node.links[path].0) {
+                    moved = true;
+                    node.take(path, frame);
+                }
             }
             node.deliver();
             moved |= node.transmit(&self.net);
@@ -139,7 +155,7 @@ impl World {
 }
 
 impl Node {
-    fn take(&mut self, frame: Vec<u8>) {
+    fn take(&mut self, path: usize, frame: Vec<u8>) {
         let parsed = Envelope::DEFAULT.open(&frame).and_then(|(from, inner)| {
             Header::parse(inner).map(|(header, payload)| (from, header, payload.to_vec()))
         });
@@ -147,12 +163,12 @@ impl Node {
             Ok((from, header, payload)) => {
                 let mut buffer = Some(payload.clone());
                 // Refused frames are counted, which is what the tests look at.
-                let _ = self.proto.handle(&from, (&header, &payload), &mut buffer);
+                let _ = self.proto.handle((path, &from), (&header, &payload), &mut buffer);
                 assert!(buffer.is_some() || header.kind.is_data(), "only messages are kept");
             }
             Err(Discard::Version(v)) => {
                 let (from, inner) = Envelope::DEFAULT.open(&frame).unwrap();
-                self.proto.handle_foreign_version(from, inner[5], v, inner[4] & 0xf);
+                self.proto.handle_foreign_version((path, from), inner[5], v, inner[4] & 0xf);
             }
             Err(why) => self.proto.counters_mut().discard(why),
         }
@@ -180,10 +196,14 @@ impl Node {
     fn transmit(&mut self, net: &Network) -> bool {
         let mut moved = false;
         loop {
-            let (to, header, body) = match self.proto.poll_transmit() {
+            while let Some(PathTo { peer, path, node }) = self.proto.poll_path() {
+                self.paths.insert((peer, path), node);
+            }
+            let (to, path, header, body) = match self.proto.poll_transmit() {
                 None => return moved,
                 Some(t) => (
                     t.to,
+                    t.path,
                     t.header,
                     match t.body {
                         Body::Message(m) => m.clone(),
@@ -192,21 +212,24 @@ impl Node {
                 ),
             };
             moved = true;
-            let key = match to {
-                Destination::Peer(id) => self.proto.key(id),
-                Destination::Stranger(key) => key,
+            let node = match to {
+                Destination::Peer(id) if path > 0 => self.paths[&(id, path)],
+                Destination::Peer(id) => self.proto.key(id).node,
+                Destination::Stranger(key) => key.node,
             };
+            self.sent_on[path] += usize::from(header.kind.is_data());
             let nth = self.sent.len();
             self.sent.push(header);
             if self.drop_sent.contains(&nth) {
                 continue;
             }
-            let route = Route::new(Envelope::DEFAULT, self.mac.into(), key.node).unwrap();
+            let (port, mac) = self.links[path];
+            let route = Route::new(Envelope::DEFAULT, mac.into(), node).unwrap();
             let mut frame = vec![0; route.len() + HEADER_LEN];
             frame.extend_from_slice(&body);
             header.seal(&mut frame[route.len()..]);
             route.write(&mut frame);
-            net.send(self.port, &frame);
+            net.send(port, &frame);
         }
     }
 

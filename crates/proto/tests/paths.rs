@@ -1,0 +1,435 @@
+//! Several links as one (`PROTOCOL.md` §11): order, shares, cuts and returns, in virtual time.
+#![allow(missing_docs)]
+
+mod world;
+
+use gigae_proto::{Config, Reason, SendError};
+use gigae_sim::Faults;
+use gigae_wire::Kind;
+use std::time::Duration;
+use world::{World, micros, quiet};
+
+/// Bytes per second of a Gigabit Ethernet.
+const GIGABIT: u64 = 125_000_000;
+
+/// Bytes of a message in these tests, and of the frame that carries it.
+const MESSAGE: usize = 1400;
+const FRAME: usize = 14 + 32 + MESSAGE;
+
+/// What an application may see of a cut link.
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+fn millis(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// Windows as the library sets them for so many links.
+fn config(links: usize) -> Config {
+    let window = u16::try_from((256 * links).next_power_of_two().min(1024)).unwrap();
+    Config {
+        send_window: window,
+        receive_window: window,
+        reorder_window: window,
+        ..Config::default()
+    }
+}
+
+fn trunk(links: usize, seed: u64) -> World {
+    World::with_links(&[links, links], seed, quiet(), &config(links))
+}
+
+/// Gives the links of both nodes kinds of their own.
+fn kinds(w: &mut World, faults: &[Faults]) {
+    for node in &w.nodes {
+        for (&(port, _), faults) in node.links.iter().zip(faults) {
+            w.net.set_port_faults(port, *faults);
+        }
+    }
+}
+
+/// A link of this rate with a delay of 20 us.
+fn link(rate: u64) -> Faults {
+    Faults { rate, delay: micros(20), ..Faults::default() }
+}
+
+/// Cuts the links of this number at the first node.
+fn cut(w: &World, path: usize, cut: bool) {
+    w.net.cut(w.nodes[0].links[path].0, cut, cut);
+}
+
+/// A stream of numbered messages from the first node to the second, which are checked as they come.
+struct Stream {
+    sent: u32,
+    got: usize,
+    /// Longest time between two arrivals.
+    pause: Duration,
+    last: u64,
+}
+
+impl Stream {
+    fn new(w: &World) -> Self {
+        Self { sent: 0, got: w.nodes[1].received.len(), pause: Duration::ZERO, last: w.net.now() }
+    }
+
+    fn push(&mut self, w: &mut World) {
+        let mut message = vec![0; MESSAGE];
+        loop {
+            message[..4].copy_from_slice(&self.sent.to_be_bytes());
+            match w.try_send(0, 1, &message) {
+                Ok(()) => self.sent += 1,
+                Err(SendError::WouldBlock(_)) => return,
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+    }
+
+    /// Lets messages flow for so long.
+    fn flow(&mut self, w: &mut World, time: Duration) {
+        let end = w.now() + time;
+        while w.now() < end {
+            self.push(w);
+            self.step(w);
+        }
+    }
+
+    fn step(&mut self, w: &mut World) {
+        w.run(micros(100));
+        let (now, received) = (w.net.now(), w.nodes[1].received.len());
+        if received > self.got {
+            self.pause = self.pause.max(Duration::from_nanos(now - self.last));
+            (self.last, self.got) = (now, received);
+        }
+    }
+
+    /// Everything that was sent arrives, once and in order.
+    fn end(mut self, w: &mut World) -> Duration {
+        let limit = w.now() + Duration::from_secs(20);
+        while w.nodes[0].proto.has_unacknowledged() {
+            self.step(w);
+            assert!(w.now() < limit, "{} of {} came in time", self.got, self.sent);
+        }
+        let number = |message: &[u8]| u32::from_be_bytes(*message.first_chunk().expect("a number"));
+        let wrong = w.nodes[1].received.iter().zip(0..).find(|((_, m), n)| number(m) != *n);
+        assert!(wrong.is_none(), "in order: {:?}", wrong.map(|((_, m), n)| (number(m), n)));
+        assert_eq!(w.nodes[1].received.len(), self.sent as usize, "each once");
+        assert!(w.nodes[0].failed.is_empty());
+        self.pause
+    }
+}
+
+/// The part of what these links carry together that messages get, once that has settled.
+fn share(rates: &[u64]) -> f64 {
+    let mut w = trunk(rates.len(), 1);
+    kinds(&mut w, &rates.iter().map(|&rate| link(rate)).collect::<Vec<_>>());
+    let mut stream = Stream::new(&w);
+    stream.flow(&mut w, millis(50));
+    let (before, began) = (stream.got, w.net.now());
+    stream.flow(&mut w, millis(200));
+    let bytes = (stream.got - before) * FRAME;
+    let seconds = (w.net.now() - began) as f64 / 1e9;
+    stream.end(&mut w);
+    bytes as f64 / seconds / rates.iter().sum::<u64>() as f64
+}
+
+#[test]
+fn equal_links_carry_what_they_carry_together() {
+    for count in [2, 3, 4, 8] {
+        let share = share(&vec![GIGABIT; count]);
+        assert!(share >= 0.97, "{count} links: {share:.3} of the sum");
+    }
+}
+
+#[test]
+fn unequal_links_are_weighed_by_what_they_deliver() {
+    for rates in [
+        &[GIGABIT, GIGABIT / 10][..],
+        &[GIGABIT / 10, GIGABIT],
+        &[GIGABIT, GIGABIT * 5 / 2],
+        &[GIGABIT, GIGABIT / 2, GIGABIT / 4, GIGABIT],
+    ] {
+        let share = share(rates);
+        assert!(share >= 0.97, "{rates:?}: {share:.3} of the sum");
+    }
+}
+
+#[test]
+fn a_link_that_becomes_slower_gets_less_and_one_that_becomes_faster_more() {
+    let mut w = trunk(2, 1);
+    kinds(&mut w, &[link(GIGABIT), link(GIGABIT)]);
+    let mut stream = Stream::new(&w);
+    stream.flow(&mut w, millis(50));
+    kinds(&mut w, &[link(GIGABIT), link(GIGABIT / 5)]);
+    stream.flow(&mut w, millis(100));
+    w.nodes[0].sent_on = vec![0, 0];
+    stream.flow(&mut w, millis(100));
+    let [fast, slow] = w.nodes[0].sent_on[..] else { unreachable!() };
+    assert!((4.0..6.0).contains(&(fast as f64 / slow as f64)), "{fast} and {slow}");
+    kinds(&mut w, &[link(GIGABIT), link(GIGABIT)]);
+    stream.flow(&mut w, millis(100));
+    w.nodes[0].sent_on = vec![0, 0];
+    stream.flow(&mut w, millis(100));
+    let [one, other] = w.nodes[0].sent_on[..] else { unreachable!() };
+    assert!((0.9..1.1).contains(&(one as f64 / other as f64)), "{one} and {other}");
+    stream.end(&mut w);
+}
+
+#[test]
+fn what_one_link_delays_is_not_lost() {
+    for delay in [micros(50), micros(500), millis(2)] {
+        let mut w = trunk(2, 1);
+        kinds(&mut w, &[link(GIGABIT), Faults { delay, ..link(GIGABIT) }]);
+        let mut stream = Stream::new(&w);
+        stream.flow(&mut w, millis(100));
+        stream.end(&mut w);
+        assert_eq!(w.nodes[0].proto.counters().retransmissions, 0, "{delay:?}");
+    }
+}
+
+#[test]
+fn a_stream_over_two_links_is_rarely_acknowledged() {
+    let mut w = trunk(2, 1);
+    kinds(&mut w, &[link(GIGABIT), link(GIGABIT)]);
+    let mut stream = Stream::new(&w);
+    stream.flow(&mut w, millis(100));
+    let sent = stream.sent as usize;
+    stream.end(&mut w);
+    let acks = w.nodes[1].count(Kind::Ack);
+    assert!(acks <= sent / 8 + 200, "{acks} for {sent} frames: one in sixteen, and reports");
+}
+
+#[test]
+fn faults_of_all_kinds_on_links_of_all_kinds_lose_and_disorder_nothing() {
+    let bad = Faults {
+        loss: 0.05,
+        duplication: 0.05,
+        corruption: 0.02,
+        disorder: 0.05,
+        disorder_by: micros(300),
+        ..link(GIGABIT)
+    };
+    let slow = Faults { delay: millis(1), buffer: 100_000, ..link(GIGABIT / 10) };
+    for seed in 0..12 {
+        for faults in [[bad, link(GIGABIT)], [link(GIGABIT), bad], [bad, bad], [bad, slow]] {
+            let mut w = trunk(2, seed);
+            kinds(&mut w, &faults);
+            let mut stream = Stream::new(&w);
+            stream.flow(&mut w, millis(30));
+            stream.end(&mut w);
+        }
+    }
+}
+
+#[test]
+fn a_link_that_is_cut_costs_a_short_pause_and_is_used_again_when_it_is_back() {
+    for path in [0, 1] {
+        for seed in 0..4 {
+            let mut w = trunk(2, seed);
+            kinds(&mut w, &[link(GIGABIT), link(GIGABIT)]);
+            let mut stream = Stream::new(&w);
+            stream.flow(&mut w, millis(50));
+            cut(&w, path, true);
+            stream.flow(&mut w, millis(200));
+            let counters = w.nodes[0].proto.paths()[path];
+            assert_eq!((counters.deaths, counters.returns), (1, 0));
+            w.nodes[0].sent_on = vec![0, 0];
+            stream.flow(&mut w, millis(50));
+            assert_eq!(w.nodes[0].sent_on[path], 0, "nothing goes by a dead path");
+            cut(&w, path, false);
+            stream.flow(&mut w, millis(200));
+            assert_eq!(w.nodes[0].proto.paths()[path].returns, 1);
+            w.nodes[0].sent_on = vec![0, 0];
+            stream.flow(&mut w, millis(50));
+            let [one, other] = w.nodes[0].sent_on[..] else { unreachable!() };
+            assert!((0.9..1.1).contains(&(one as f64 / other as f64)), "{one} and {other}");
+            let pause = stream.end(&mut w);
+            assert!(pause <= LONGEST_PAUSE, "{pause:?}");
+        }
+    }
+}
+
+#[test]
+fn a_link_that_works_one_way_only_costs_a_short_pause() {
+    for path in [0, 1] {
+        for (after, (from, to)) in (50..60).zip([(true, false), (false, true)].into_iter().cycle()) {
+            let mut w = trunk(2, 1);
+            kinds(&mut w, &[link(GIGABIT), link(GIGABIT)]);
+            let mut stream = Stream::new(&w);
+            stream.flow(&mut w, millis(after));
+            w.net.cut(w.nodes[0].links[path].0, from, to);
+            stream.flow(&mut w, millis(300));
+            let pause = stream.end(&mut w);
+            assert!(pause <= LONGEST_PAUSE, "path {path}, {from} {to}: {pause:?}");
+        }
+    }
+}
+
+/// One message at a time, there and back; the longest time that one took.
+fn round_trips(w: &mut World, count: usize) -> Duration {
+    let mut longest = Duration::ZERO;
+    for n in 0..count {
+        let began = w.net.now();
+        for (from, to) in [(0, 1), (1, 0)] {
+            w.send(from, to, &n.to_be_bytes());
+            let before = w.nodes[to].received.len();
+            while w.nodes[to].received.len() == before {
+                w.run(micros(5));
+                assert!(w.net.now() - began < 1_000_000_000, "round trip {n}");
+            }
+        }
+        longest = longest.max(Duration::from_nanos(w.net.now() - began));
+    }
+    longest
+}
+
+#[test]
+fn a_question_and_its_answer_survive_the_cut_of_either_link() {
+    for path in [0, 1] {
+        let mut w = trunk(2, 1);
+        round_trips(&mut w, 20);
+        cut(&w, path, true);
+        let longest = round_trips(&mut w, 20);
+        assert!(longest <= LONGEST_PAUSE, "path {path}: {longest:?}");
+        cut(&w, path, false);
+        w.run(millis(200));
+        cut(&w, 1 - path, true);
+        let longest = round_trips(&mut w, 20);
+        assert!(longest <= LONGEST_PAUSE, "path {path} is back: {longest:?}");
+    }
+}
+
+#[test]
+fn when_all_links_are_cut_messages_wait_and_flow_again_by_whichever_is_back() {
+    for back in [0, 1] {
+        let mut w = trunk(2, 1);
+        kinds(&mut w, &[link(GIGABIT), link(GIGABIT)]);
+        let mut stream = Stream::new(&w);
+        stream.flow(&mut w, millis(50));
+        cut(&w, 0, true);
+        cut(&w, 1, true);
+        stream.flow(&mut w, Duration::from_secs(2));
+        cut(&w, back, false);
+        let before = stream.got;
+        stream.flow(&mut w, millis(500));
+        assert!(stream.got > before + 10_000, "it flows again by link {back}");
+        stream.end(&mut w);
+    }
+}
+
+#[test]
+fn when_all_links_stay_cut_the_peer_is_lost() {
+    let config = Config { peer_timeout: millis(500), ..config(2) };
+    let mut w = World::with_links(&[2, 2], 1, quiet(), &config);
+    w.send(0, 1, b"arrives");
+    w.run(millis(10));
+    cut(&w, 0, true);
+    cut(&w, 1, true);
+    w.send(0, 1, b"does not");
+    w.run(millis(1000));
+    let failed: Vec<_> = w.nodes[0].failed.iter().map(|f| (&f.buffer[..], f.reason)).collect();
+    assert_eq!(failed, [(&b"does not"[..], Reason::Timeout)]);
+}
+
+#[test]
+fn a_peer_that_is_silent_for_a_while_costs_no_path() {
+    let mut w = trunk(2, 1);
+    round_trips(&mut w, 20);
+    w.send(0, 1, b"one");
+    w.send(0, 1, b"two");
+    // As if it had no CPU: what was sent to it lies in its ports.
+    let (far, now) = (w.nodes.pop().expect("two nodes"), w.now());
+    w.run_until(now + millis(40));
+    w.nodes.push(far);
+    w.run(millis(100));
+    assert_eq!(w.nodes[1].received.len(), 22);
+    assert!(w.nodes[0].proto.counters().timeouts > 0);
+    assert!(w.nodes[0].proto.paths().iter().all(|path| path.deaths == 0));
+}
+
+#[test]
+fn a_link_that_is_told_to_be_down_costs_no_timeout() {
+    let mut w = trunk(2, 1);
+    kinds(&mut w, &[link(GIGABIT), link(GIGABIT)]);
+    let mut stream = Stream::new(&w);
+    stream.flow(&mut w, millis(50));
+    cut(&w, 0, true);
+    w.nodes[0].proto.link_down(0);
+    stream.flow(&mut w, millis(50));
+    assert_eq!(w.nodes[0].proto.counters().timeouts, 0);
+    w.nodes[0].proto.link_down(1);
+    stream.flow(&mut w, millis(50));
+    assert_eq!(w.nodes[0].proto.paths()[1].deaths, 0, "the last one is never given up");
+    let pause = stream.end(&mut w);
+    assert!(pause <= millis(10), "{pause:?}");
+}
+
+#[test]
+fn a_link_that_leads_nowhere_is_never_used() {
+    let mut w = trunk(2, 1);
+    cut(&w, 1, true);
+    let mut stream = Stream::new(&w);
+    stream.flow(&mut w, millis(20));
+    assert_eq!(w.nodes[0].sent_on[1], 0);
+    let pause = stream.end(&mut w);
+    assert!(pause <= millis(5), "{pause:?}");
+    assert_eq!(w.nodes[0].proto.paths()[1].deaths, 0);
+}
+
+#[test]
+fn the_end_with_fewer_links_says_how_many_are_used() {
+    for links in [[1, 2], [2, 1], [2, 4], [4, 2]] {
+        let mut w = World::with_links(&links, 1, quiet(), &config(2));
+        let mut stream = Stream::new(&w);
+        stream.flow(&mut w, millis(20));
+        let least = links[0].min(links[1]);
+        for (path, &sent) in w.nodes[0].sent_on.iter().enumerate() {
+            assert_eq!(sent > 0, path < least, "{links:?}, path {path}: {sent} frames");
+        }
+        stream.end(&mut w);
+        w.send(1, 0, b"back");
+        w.run(millis(10));
+        assert_eq!(w.received(0), [b"back"]);
+    }
+}
+
+#[test]
+fn a_receiver_that_keeps_nothing_out_of_order_gets_all_by_one_link() {
+    let mut w = World::with_links(&[2, 2], 1, quiet(), &config(2).go_back_n());
+    let mut stream = Stream::new(&w);
+    stream.flow(&mut w, millis(20));
+    assert_eq!(w.nodes[0].sent_on[1], 0);
+    stream.end(&mut w);
+}
+
+#[test]
+fn a_peer_that_restarts_is_reached_again_also_when_its_first_link_is_cut_by_then() {
+    for cut_first in [false, true] {
+        let mut w = trunk(2, 1);
+        round_trips(&mut w, 20);
+        w.restart(1);
+        cut(&w, 0, cut_first);
+        w.send(0, 1, b"to the former one");
+        w.run(millis(300));
+        assert_eq!(w.nodes[0].failed.drain(..).count(), 1);
+        w.nodes[1].received.clear();
+        w.send(0, 1, b"to the new one");
+        w.run(millis(300));
+        assert_eq!(w.received(1), [b"to the new one"], "{cut_first}");
+        round_trips(&mut w, 5);
+    }
+}
+
+#[test]
+fn an_endpoint_of_one_link_that_gets_the_address_of_a_former_second_link_is_itself() {
+    let mut w = World::with_links(&[2, 2, 1], 1, quiet(), &config(2));
+    round_trips(&mut w, 5);
+    // The third node has now the card that was the second one's second.
+    w.net.cut(w.nodes[2].links[0].0, true, true);
+    let card = w.nodes[1].links[1];
+    w.nodes[1].links.truncate(1);
+    w.nodes[2].links = vec![card];
+    w.send(2, 0, b"it is me");
+    w.run(millis(300));
+    assert_eq!(w.received(0).last(), Some(&&b"it is me"[..]));
+    let (from, _) = w.nodes[0].received.last().cloned().unwrap();
+    assert_eq!(w.nodes[0].proto.key(from).node, card.1.into());
+}
