@@ -151,6 +151,12 @@ pub struct FabricConfig {
     /// Two nodes back to back, as GigaE PM II was measured, without the switch and its cost: nothing
     /// can be shaped or impaired then.
     pub cable: bool,
+    /// Ethernets, each with a switch (or cable) of its own, to which every node has an interface:
+    /// `eth0`, `eth1` and so on, 1 to 8. Only the first has IP addresses, and only there can frames be
+    /// impaired.
+    pub networks: u16,
+    /// Rates of the second network and those after it, where they differ from `rate`.
+    pub network_rates: Vec<Rate>,
     /// Rate of the link from the switch to each node; `None` leaves it unshaped. 64 kbit/s to
     /// 400 Gbit/s.
     pub rate: Option<Rate>,
@@ -204,6 +210,12 @@ impl FabricConfig {
         (1..=self.nodes).map(|node| self.mtu_of(node)).max().unwrap_or(self.mtu)
     }
 
+    /// Rate of the links of a network, counted from 0; `None` leaves them unshaped.
+    pub fn rate_of(&self, network: u16) -> Option<Rate> {
+        let place = usize::from(network).checked_sub(1);
+        place.and_then(|place| self.network_rates.get(place)).copied().or(self.rate)
+    }
+
     /// The impairments among these settings.
     pub fn impairments(&self) -> Impairments {
         Impairments {
@@ -239,6 +251,13 @@ impl FabricConfig {
         check_prefix(&self.prefix)?;
         self.impairments().check()?;
         within("nodes", u64::from(self.nodes), 2, 64)?;
+        within("networks", u64::from(self.networks), 1, 8)?;
+        if self.network_rates.len() + 1 > usize::from(self.networks) {
+            let (rates, networks) = (self.network_rates.len(), self.networks);
+            return Err(FabricError::config(format!(
+                "network_rates names {rates} networks beyond the first of {networks}; give fewer"
+            )));
+        }
         for mtu in self.node_mtus.iter().chain(&self.switch_mtu).chain([&self.mtu]) {
             within("mtu", u64::from(*mtu), 68, 65_535)?;
         }
@@ -248,13 +267,14 @@ impl FabricConfig {
                 "node_mtus names {mtus} nodes of {nodes}; give an MTU for each node at most"
             )));
         }
-        let shaped = self.rate.is_some() || self.switch_mtu.is_some();
+        let rates = || self.rate.iter().chain(&self.network_rates);
+        let shaped = rates().next().is_some() || self.switch_mtu.is_some();
         if self.cable && (self.nodes != 2 || shaped || !self.impairments().is_none()) {
             return Err(FabricError::config(
                 "a cable joins two nodes and is neither shaped nor impaired; leave out 'cable'",
             ));
         }
-        if let Some(rate) = self.rate {
+        for rate in rates() {
             within("rate", rate.bits(), 64_000, 400_000_000_000)?;
             let frame = u64::from(self.longest_mtu() + ETHERNET_HEADER + WIRE_OVERHEAD);
             within("burst", u64::from(self.burst), frame, 16 << 20)?;
@@ -270,6 +290,8 @@ impl Default for FabricConfig {
             prefix: "gigae".to_owned(),
             nodes: 2,
             cable: false,
+            networks: 1,
+            network_rates: Vec::new(),
             rate: None,
             mtu: 1500,
             node_mtus: Vec::new(),
@@ -335,7 +357,10 @@ mod tests {
     #[test]
     fn what_cannot_be_built_is_refused_by_name() {
         type Spoil = fn(&mut FabricConfig);
-        let cases: [(&str, Spoil); 13] = [
+        let cases: [(&str, Spoil); 16] = [
+            ("networks", |c| c.networks = 9),
+            ("network_rates", |c| c.network_rates = vec![Rate::GIGABIT]),
+            ("cable", |c| (c.cable, c.networks, c.network_rates) = (true, 2, vec![Rate::GIGABIT])),
             ("nodes", |c| c.nodes = 1),
             ("nodes", |c| c.nodes = 65),
             ("mtu", |c| c.mtu = 67),

@@ -275,9 +275,9 @@ fn build(state: &mut State) -> Result<(), FabricError> {
     }
     netns::inside(&switch, || {
         tool::batch("ip", &topology::wire_up(config))?;
-        match config.rate {
-            Some(_) => tool::batch("tc", &topology::shape(config)),
-            None => Ok(()),
+        match topology::shape(config) {
+            script if script.is_empty() => Ok(()),
+            script => tool::batch("tc", &script),
         }
     })?;
     for number in numbers() {
@@ -319,10 +319,16 @@ fn attach_impairments(state: &mut State) -> Result<(), FabricError> {
 fn set_sending(config: &FabricConfig) -> Result<(), FabricError> {
     let sending = match config {
         _ if config.corrupt > 0.0 => Sending::Checksummed,
-        _ if config.rate.is_some() || !config.impairments().is_none() => Sending::Segmented,
+        _ if config.rate.is_some()
+            || !config.network_rates.is_empty()
+            || !config.impairments().is_none() =>
+        {
+            Sending::Segmented
+        }
         _ => Sending::AsFound,
     };
-    feature::set_sending(topology::INTERFACE, sending)
+    (0..config.networks)
+        .try_for_each(|network| feature::set_sending(&topology::interface(network), sending))
         .map_err(|error| FabricError::system("setting the offloads of a node", error))
 }
 
@@ -345,7 +351,7 @@ fn quieten(settings: &[(&str, &str)]) -> Result<(), FabricError> {
 /// drops everything ("noop"); both happen a moment after the link came up.
 fn switch_is_ready(link: &serde_json::Value) -> bool {
     let state = &link["linkinfo"]["info_slave_data"]["state"];
-    link["ifname"] == topology::BRIDGE
+    link["ifname"].as_str().is_some_and(|name| name.starts_with(topology::BRIDGE))
         || link["ifname"] == "lo"
         || state == "forwarding" && node_is_ready(link)
 }

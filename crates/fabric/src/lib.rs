@@ -1,7 +1,7 @@
 //! A virtual Gigabit Ethernet out of network namespaces.
 //!
 //! A [`Fabric`] is a switch (a namespace with a bridge) and 2 to 64 nodes (a namespace each, with
-//! one interface, `eth0`, wired to a port of the switch by a veth pair). The ports of the switch
+//! an interface, `eth0`, wired to a port of the switch by a veth pair). The ports of the switch
 //! shape what they send to the link rate and can lose, duplicate and corrupt frames by a seeded,
 //! repeatable choice.
 //!
@@ -13,6 +13,9 @@
 //!   198.18.0.1    impair -> tbf on the     198.18.0.2
 //!                 way out of p1 and p2
 //! ```
+//!
+//! A fabric of several networks ([`FabricConfig::networks`]) has a bridge for each, and the nodes an
+//! interface to each: `eth0`, `eth1` and so on. Ports are p1, p2 ..., on the second network p1-1, p2-1 ...
 //!
 //! # What the shaper counts
 //!

@@ -15,7 +15,7 @@ use crate::{FabricError, NetnsGuard, netns, topology};
 pub struct Node {
     /// Name of its network namespace, as `ip netns` shows it.
     pub name: String,
-    /// Its interface inside that namespace.
+    /// Its interface to the first network inside that namespace.
     pub interface: &'static str,
     /// MAC address of the interface, locally administered.
     pub mac: [u8; 6],
@@ -34,6 +34,12 @@ impl Node {
             ipv4: topology::ipv4(number),
             ipv6: topology::ipv6(number),
         }
+    }
+
+    /// MAC address of its interface `eth{network}`, counted from 0: that to the first network is
+    /// [`mac`](Self::mac).
+    pub fn mac_on(&self, network: u16) -> [u8; 6] {
+        topology::mac_on(network, self.mac)
     }
 
     /// Moves the *calling thread* into the node's network namespace until the guard is dropped.

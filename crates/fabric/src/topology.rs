@@ -6,16 +6,28 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use crate::FabricConfig;
 use crate::config::{WIRE_MINIMUM, WIRE_OVERHEAD};
 
-/// A node's interface.
+/// A node's interface to the first network.
 pub(crate) const INTERFACE: &str = "eth0";
 
-/// The switch's bridge.
+/// The switch's bridge; those of further networks have a number behind.
 pub(crate) const BRIDGE: &str = "switch";
+
+/// A node's interface to a network, counted from 0.
+pub(crate) fn interface(network: u16) -> String {
+    format!("eth{network}")
+}
+
+/// The bridge of a network.
+fn bridge(network: u16) -> String {
+    if network == 0 { BRIDGE.to_owned() } else { format!("{BRIDGE}{network}") }
+}
 
 /// Interface index of the switch's port 0; port `n` has `PORT_INDEX + n`. Fixed so that the
 /// impairment program knows its port from the frame alone, and far above what a new namespace
-/// gives out by itself.
+/// gives out by itself. Ports of further networks, which it does not see, have [`NETWORK_INDEX`]
+/// more each.
 pub(crate) const PORT_INDEX: u32 = 1000;
+const NETWORK_INDEX: u32 = 100;
 
 /// Interface group of the ports, so that one command removes them all.
 const PORT_GROUP: u32 = 7;
@@ -44,15 +56,26 @@ pub(crate) fn is_name(prefix: &str, name: &str) -> bool {
     }
 }
 
-/// The switch's interface towards node `number`.
+/// The first network's switch's interface towards node `number`.
 pub(crate) fn port(number: u16) -> String {
     format!("p{number}")
+}
+
+/// The same of any network.
+fn port_of(network: u16, number: u16) -> String {
+    if network == 0 { port(number) } else { format!("p{number}-{network}") }
 }
 
 /// Locally administered (IEEE 802, 02:..), `gi` for the vendor, the node's number at the end.
 pub(crate) fn mac(number: u16) -> [u8; 6] {
     let [high, low] = number.to_be_bytes();
     [0x02, b'g', b'i', 0x00, high, low]
+}
+
+/// The address of an interface to a network, from that to the first one: the fourth byte differs.
+pub(crate) fn mac_on(network: u16, mut mac: [u8; 6]) -> [u8; 6] {
+    mac[3] += 2 * network as u8;
+    mac
 }
 
 /// The switch's side of a link; distinct from every node's.
@@ -106,29 +129,36 @@ pub(crate) const QUIET_SWITCH: [(&str, &str); 4] = [
 /// No spanning tree and no forward delay (a port forwards at once), no multicast snooping (no
 /// queries, and multicast reaches every port): ip-link(8), section "bridge".
 pub(crate) fn wire_up(config: &FabricConfig) -> String {
+    (0..config.networks).map(|network| wire_up_one(config, network)).collect()
+}
+
+fn wire_up_one(config: &FabricConfig, network: u16) -> String {
+    let (interface, bridge) = (interface(network), bridge(network));
+    let written = |mac| written(mac_on(network, mac));
     if config.cable {
         let end = |number| {
             let (node, mtu) = (node_name(&config.prefix, number), config.mtu_of(number));
-            format!("name {INTERFACE} address {} mtu {mtu} netns {node}", written(mac(number)))
+            format!("name {interface} address {} mtu {mtu} netns {node}", written(mac(number)))
         };
         return format!("link add {} type veth peer {}\n", end(1), end(2));
     }
     let mtu = config.longest_mtu();
     let mut script = format!(
-        "link add name {BRIDGE} address {} mtu {mtu} type bridge stp_state 0 forward_delay 0 mcast_snooping 0\n\
-         link set dev {BRIDGE} up\n",
+        "link add name {bridge} address {} mtu {mtu} type bridge stp_state 0 forward_delay 0 mcast_snooping 0\n\
+         link set dev {bridge} up\n",
         written(port_mac(0)),
     );
     for number in 1..=config.nodes {
-        let (port, index) = (port(number), PORT_INDEX + u32::from(number));
+        let index = PORT_INDEX + NETWORK_INDEX * u32::from(network) + u32::from(number);
+        let port = port_of(network, number);
         let (own, peer) = (written(port_mac(number)), written(mac(number)));
         let node = node_name(&config.prefix, number);
         let (mtu, port_mtu) = (config.mtu_of(number), config.port_mtu_of(number));
         let _ = writeln!(
             script,
             "link add name {port} index {index} address {own} mtu {port_mtu} group {PORT_GROUP} \
-             type veth peer name {INTERFACE} address {peer} mtu {mtu} netns {node}\n\
-             link set dev {port} master {BRIDGE} up",
+             type veth peer name {interface} address {peer} mtu {mtu} netns {node}\n\
+             link set dev {port} master {bridge} up",
         );
     }
     script
@@ -138,12 +168,14 @@ pub(crate) fn wire_up(config: &FabricConfig) -> String {
 /// the fabric is not shaped.
 pub(crate) fn shape(config: &FabricConfig) -> String {
     let mut script = String::new();
-    let Some(rate) = config.rate else { return script };
-    for number in 1..=config.nodes {
+    let ports =
+        (0..config.networks).flat_map(|n| (1..=config.nodes).map(move |number| (n, number)));
+    for (network, number) in ports {
+        let Some(rate) = config.rate_of(network) else { continue };
         let _ = writeln!(
             script,
             "qdisc add dev {} root tbf rate {}bit burst {} limit {} overhead {WIRE_OVERHEAD} mpu {WIRE_MINIMUM}",
-            port(number),
+            port_of(network, number),
             rate.bits(),
             config.burst,
             config.buffer,
@@ -159,6 +191,9 @@ pub(crate) fn address(config: &FabricConfig, number: u16, with_ipv6: bool) -> St
         "link set dev {INTERFACE} up\naddress add {}/24 broadcast + dev {INTERFACE}\n",
         ipv4(number)
     );
+    for network in 1..config.networks {
+        let _ = writeln!(script, "link set dev {} up", interface(network));
+    }
     if with_ipv6 {
         let _ = writeln!(script, "address add {}/64 dev {INTERFACE} nodad", ipv6(number));
     }
@@ -197,6 +232,7 @@ mod tests {
         assert_eq!(ipv4(64).to_string(), "198.18.0.64");
         assert_eq!(ipv6(64).to_string(), "fd00::40");
         assert_ne!(mac(1), port_mac(1));
+        assert_eq!(written(mac_on(3, mac(64))), "02:67:69:06:00:40");
     }
 
     #[test]

@@ -3,18 +3,18 @@
 use crate::address::{Address, Host};
 use crate::engine::{Engine, Neighbour, NotQueued};
 use crate::inbox::Received;
+use crate::links::Arenas;
 use crate::message::{Failed, Message, SendBuffer};
 use crate::options::Options;
 use crate::resolve::Reservation;
 use crate::wait::{Ended, For, Vain, Wait, Waiter};
 use crate::{DiscoverError, DrainError, PeerError, RecvError, SendError, TrySendError};
-use gigae_link::{Arena, ChannelSet, Info, Link, LinkError, OpenError};
+use gigae_link::{ChannelSet, Info, Link, LinkError, OpenError};
 use gigae_proto::{PeerId, PeerKey};
 use gigae_wire::NodeAddr;
 use std::cell::{RefCell, RefMut};
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Another endpoint on one channel, as this endpoint knows it. Small and free to copy; it stays
@@ -35,13 +35,26 @@ pub struct Counters {
     pub clock_reads: u64,
 }
 
-/// Sends and receives messages over one interface. See the crate's description.
+/// A link of an endpoint, and what happened there.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Path {
+    /// What it is.
+    pub info: Info,
+    /// Frames, doorbells and all else that the link counts.
+    pub link: gigae_link::Counters,
+    /// Frames that were lost there, how often it was given up and how often it came back, over all
+    /// peers. Of an endpoint's only link, only the lost frames are of interest.
+    pub counters: gigae_proto::PathCounters,
+}
+
+/// Sends and receives messages over one interface, or several as one. See the crate's description.
 ///
 /// It is used by one thread at a time (it is `Send` and not `Sync`); messages and buffers borrow
 /// from it.
 pub struct Endpoint {
     engine: RefCell<Engine>,
-    arena: Arc<Arena>,
+    arenas: Arenas,
     info: Info,
     channels: ChannelSet,
     max_message: usize,
@@ -68,13 +81,13 @@ impl Endpoint {
         options: &Options,
         reservation: Option<Reservation>,
     ) -> Result<Self, OpenError> {
-        let info = engine.link.info().clone();
-        let fd =
-            engine.link.fd().map(|fd| fd.try_clone_to_owned()).transpose().map_err(|source| {
-                OpenError::Io { what: "duplicating the link's descriptor", source }
-            })?;
+        let info = engine.links.first.info().clone();
+        let fd = engine.links.fd().map_err(|source| OpenError::Io {
+            what: "duplicating the link's descriptor",
+            source,
+        })?;
         Ok(Self {
-            arena: Arc::clone(engine.link.arena()),
+            arenas: engine.links.arenas.clone(),
             channels: options.channels,
             max_message: engine.proto.config().max_payload.into(),
             waiter: RefCell::new(Waiter::new(options.wait)),
@@ -98,11 +111,12 @@ impl Endpoint {
         self.engine.borrow_mut()
     }
 
-    pub(crate) fn arena(&self) -> &Arena {
-        &self.arena
+    pub(crate) fn arenas(&self) -> &Arenas {
+        &self.arenas
     }
 
-    /// The link underneath: its mode, why that mode, its address.
+    /// The link underneath: its mode, why that mode, its address. Of several, the first: its address
+    /// names the endpoint.
     pub fn link(&self) -> &Info {
         &self.info
     }
@@ -362,10 +376,23 @@ impl Endpoint {
         let engine = self.engine();
         Counters {
             protocol: *engine.proto.counters(),
-            link: engine.link.counters(),
+            link: engine.links.all().map(Link::counters).fold(Default::default(), sum),
             copied: engine.inbox.copied(),
             clock_reads: engine.clock_reads,
         }
+    }
+
+    /// Its links, each with what happened there since the endpoint was opened: one, or several as one
+    /// ([`Options::trunk`]). The kernel's own counts cost a system call for each link.
+    pub fn paths(&self) -> Vec<Path> {
+        let engine = self.engine();
+        let paths = engine.proto.paths().into_iter();
+        let path = |(link, counters): (&crate::link::AnyLink, _)| Path {
+            info: link.info().clone(),
+            link: link.counters(),
+            counters,
+        };
+        engine.links.all().zip(paths).map(path).collect()
     }
 
     /// Changes how blocking calls wait.
@@ -442,6 +469,20 @@ impl Drop for Endpoint {
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint").field("link", &self.info).finish_non_exhaustive()
+    }
+}
+
+/// What two links have counted together.
+fn sum(a: gigae_link::Counters, b: gigae_link::Counters) -> gigae_link::Counters {
+    gigae_link::Counters {
+        tx_frames: a.tx_frames + b.tx_frames,
+        rx_frames: a.rx_frames + b.rx_frames,
+        doorbells: a.doorbells + b.doorbells,
+        drives: a.drives + b.drives,
+        waits: a.waits + b.waits,
+        wakeups: a.wakeups + b.wakeups,
+        rx_dropped: a.rx_dropped + b.rx_dropped,
+        tx_invalid: a.tx_invalid + b.tx_invalid,
     }
 }
 

@@ -8,7 +8,7 @@ mod operations;
 
 use crate::clock::Clock;
 use crate::inbox::{Copied, Done, Inbound, Inbox, Received};
-use crate::link::AnyLink;
+use crate::links::Links;
 use crate::operations::Memory;
 use crate::outbound::{Outbound, PAYLOAD, post_control};
 use crate::{Options, RecvError, SendError};
@@ -88,7 +88,7 @@ pub(crate) enum NotQueued {
 
 /// See the module's description.
 pub(crate) struct Engine {
-    pub(crate) link: AnyLink,
+    pub(crate) links: Links,
     pub(crate) proto: Protocol<Outbound, Inbound>,
     pub(crate) transfer: Transfer<Memory>,
     pub(crate) inbox: Inbox,
@@ -127,7 +127,7 @@ pub(crate) struct Engine {
 
 impl Engine {
     pub(crate) fn new(
-        link: AnyLink,
+        links: Links,
         (proto, transfer): (Protocol<Outbound, Inbound>, Transfer<Memory>),
         clock: Clock,
         (sources, discovery): (Sources, Discovery),
@@ -135,12 +135,12 @@ impl Engine {
     ) -> Self {
         // Virtual time costs nothing to read and moves only between polls.
         let clock_every = if matches!(clock, Clock::Virtual(_)) { 1 } else { CLOCK_EVERY };
-        let most_tx = link.info().tx_frames.saturating_sub(CONTROL_FRAMES).max(1);
+        let most_tx = links.first.info().tx_frames.saturating_sub(CONTROL_FRAMES).max(1);
         let mut engine = Self {
-            arena: Arc::clone(link.arena()),
-            inbox: Inbox::new(&link),
+            arena: Arc::clone(links.first.arena()),
+            inbox: Inbox::new(&links),
             now: clock.now(),
-            link,
+            links,
             proto,
             transfer,
             clock,
@@ -176,7 +176,7 @@ impl Engine {
                 return None;
             }
         }
-        let frame = self.link.take()?;
+        let frame = self.links.first.take()?;
         self.lent_tx += 1;
         Some(frame)
     }
@@ -185,13 +185,13 @@ impl Engine {
     #[inline]
     pub(crate) fn give_back_unsent(&mut self, frame: TxFrame) {
         self.lent_tx -= 1;
-        self.link.give_back(frame);
+        self.links.first.give_back(frame);
     }
 
     #[inline]
     fn release(&mut self, message: Outbound) {
         self.lent_tx -= 1;
-        message.release(&mut self.link);
+        message.release(&mut self.links.first);
     }
 
     /// Queues a message, to go out with the next [`transmit`](Self::transmit): into the last frame
@@ -284,26 +284,31 @@ impl Engine {
     #[inline]
     pub(crate) fn is_idle(&mut self) -> bool {
         self.events += 1;
-        self.quiet && self.events < self.clock_every && !self.link.has_arrived()
+        self.quiet
+            && self.events < self.clock_every
+            && !self.links.first.has_arrived()
+            && !(self.links.several() && self.links.further_has_arrived())
     }
 
     /// Takes in what has arrived, and sends the acknowledgements and repetitions that are due.
     /// Returns the number of frames.
     #[inline]
     pub(crate) fn poll(&mut self) -> Result<usize, LinkError> {
-        let count = self.link.poll(&mut self.batch, BATCH)?;
-        self.events += 1 + count;
-        self.frames_received += count as u64;
+        let mut count = match self.links.first.poll(&mut self.batch, BATCH) {
+            Ok(count) => count,
+            Err(error) => self.tolerate(0, error)?,
+        };
         if count > 1 {
             self.batch.reverse();
         }
         while let Some(frame) = self.batch.pop() {
-            if frame.continues() {
-                self.discard_segments(frame);
-            } else {
-                self.receive(frame);
-            }
+            self.take_in(0, frame);
         }
+        if self.links.several() {
+            count += self.poll_further()?;
+        }
+        self.events += 1 + count;
+        self.frames_received += count as u64;
         // A message that has just arrived is waited for: what it acknowledged is freed after it.
         let reap_at = if count == 0 { 1 } else { REAP_AT };
         if self.proto.acknowledged() >= reap_at {
@@ -323,6 +328,34 @@ impl Engine {
         Ok(count)
     }
 
+    /// The same for the links beyond the first: takes in what has arrived there.
+    #[cold]
+    #[inline(never)]
+    fn poll_further(&mut self) -> Result<usize, LinkError> {
+        let mut sum = 0;
+        for path in 1..=self.links.further.len() {
+            let count = match self.links.poll_further(path, &mut self.batch, BATCH) {
+                Ok(count) => count,
+                Err(error) => self.tolerate(path, error)?,
+            };
+            self.batch.reverse();
+            while let Some(frame) = self.batch.pop() {
+                self.take_in(path, frame);
+            }
+            sum += count;
+        }
+        Ok(sum)
+    }
+
+    /// A link does not work: an error if it is the only one, else its frames go by others. Nothing
+    /// has arrived there.
+    #[cold]
+    fn tolerate(&mut self, path: usize, error: LinkError) -> Result<usize, LinkError> {
+        self.links.tolerate(path, error)?;
+        self.proto.link_down(path);
+        Ok(0)
+    }
+
     /// Reads the clock, and lets the protocol do what is due.
     pub(crate) fn tell_time(&mut self) {
         self.events = 0;
@@ -335,13 +368,13 @@ impl Engine {
     /// The next message that has arrived, if any and if it lies in its frame.
     #[inline]
     pub(crate) fn next_part(&mut self) -> Option<RxPart> {
-        let Self { inbox, proto, link, arena, .. } = self;
+        let Self { inbox, proto, links, .. } = self;
         let mut part = None;
         if !inbox.has_open() {
-            part = inbox.open(proto.poll_delivery()?, link, arena);
+            part = inbox.open(proto.poll_delivery()?, links);
         }
         if part.is_none() {
-            part = inbox.next(arena);
+            part = inbox.next(&links.arenas);
         }
         proto.counters_mut().messages_received += u64::from(part.is_some());
         part
@@ -368,12 +401,12 @@ impl Engine {
     #[inline]
     pub(crate) fn give_back(&mut self, message: Received) {
         let done = match message {
-            Received::Part(part) => self.inbox.give_back(part),
+            Received::Part(part) => self.inbox.give_back(part, &self.links.arenas),
             Received::Copy(copied) => self.inbox.give_back_copy(*copied),
         };
         if let Some(Done { frame, from, epoch }) = done {
-            if let Some(frame) = frame {
-                self.link.recycle(frame);
+            if let Some((path, frame)) = frame {
+                self.links.recycle(path, frame);
             }
             self.proto.release(from, epoch);
             self.quiet = false;
@@ -388,7 +421,7 @@ impl Engine {
     fn provide(&mut self) {
         // In steps, since credit grows frame by frame.
         self.ready = (self.proto.credit() as usize + READY_BESIDES).next_multiple_of(64);
-        self.link.provide(self.ready);
+        self.links.provide(self.ready);
     }
 
     /// The next message that failed.
@@ -409,54 +442,68 @@ impl Engine {
         !self.failed.is_empty() || self.proto.has_failures()
     }
 
+    /// The next of a batch that has arrived by a link.
     #[inline]
-    fn receive(&mut self, frame: RxFrame) {
-        let parsed = match parse(self.sources.envelope, self.arena.bytes(&frame)) {
+    fn take_in(&mut self, path: usize, frame: RxFrame) {
+        if frame.continues() {
+            self.discard_segments(path, frame);
+        } else {
+            self.receive(path, frame);
+        }
+    }
+
+    #[inline]
+    fn receive(&mut self, path: usize, frame: RxFrame) {
+        let bytes = self.links.arenas.bytes(path, &frame);
+        let parsed = match parse(self.sources.envelope, bytes) {
             Ok(parsed) => parsed,
-            Err(why) => return self.discard(why, frame),
+            Err(why) => return self.discard(why, path, frame),
         };
         let Parsed { from, header, start, len } = parsed;
         if !self.channels.contains(header.channel) && header.kind != Kind::Who {
-            return self.discard(Discard::Channel, frame);
+            return self.discard(Discard::Channel, path, frame);
         }
         if !header.kind.is_data() {
-            return self.receive_control(&from, &header, (start, len), frame);
+            return self.receive_control((path, &from), &header, (start, len), frame);
         }
-        let mut inbound = Some(self.inbox.enter(frame, (start, len), header.kind == Kind::Batch));
+        let number = self.links.arenas.number_of(path, &frame);
+        let several = header.kind == Kind::Batch;
+        let mut inbound = Some(self.inbox.enter((path, number), frame, (start, len), several));
         // The protocol counts what it refuses.
-        let _ = self.proto.handle((0, &from), (&header, &[]), &mut inbound);
+        let _ = self.proto.handle((path, &from), (&header, &[]), &mut inbound);
         if let Some(refused) = inbound {
-            self.link.recycle(self.inbox.leave(refused));
+            let (path, frame) = self.inbox.leave(refused);
+            self.links.recycle(path, frame);
         }
     }
 
     /// Control frames are few: one in sixteen of a stream.
     fn receive_control(
         &mut self,
-        from: &NodeAddr,
+        (path, from): (usize, &NodeAddr),
         header: &Header,
         (start, len): (u16, u16),
         frame: RxFrame,
     ) {
         // The protocol reads the payload of control frames and keeps none of those.
         let mut copy = [0; LONGEST_CONTROL];
-        let bytes = self.arena.bytes(&frame);
+        let bytes = self.links.arenas.bytes(path, &frame);
         let len = usize::from(len).min(LONGEST_CONTROL);
         copy[..len].copy_from_slice(&bytes[start.into()..][..len]);
         let payload = &copy[..len];
         match header.kind {
             Kind::Who | Kind::Here => {
-                self.on_discovery(*from, header, payload);
-                return self.link.recycle(frame);
+                self.on_discovery((path, *from), header, payload);
+                return self.links.recycle(path, frame);
             }
             Kind::Hello => self.learn(*from, self.sources.envelope.destination(bytes)),
             // A report: what is lost is told from what is late by the time.
             Kind::Ack if !payload.is_empty() => self.tell_time(),
             _ => {}
         }
-        self.link.recycle(frame);
+        self.links.recycle(path, frame);
         // The protocol counts what it refuses.
-        let _ = self.proto.handle((0, from), (header, payload), &mut None);
+        let _ = self.proto.handle((path, from), (header, payload), &mut None);
         self.complete_routes();
         if self.proto.credit() as usize + READY_BESIDES > self.ready {
             self.provide();
@@ -465,27 +512,28 @@ impl Engine {
 
     /// A frame in segments: no peer was told that such would be understood.
     #[cold]
-    fn discard_segments(&mut self, first: RxFrame) {
+    fn discard_segments(&mut self, path: usize, first: RxFrame) {
         self.proto.counters_mut().discard(Discard::Malformed);
         let mut segment = Some(first);
         while let Some(frame) = segment {
             segment = if frame.continues() { self.batch.pop() } else { None };
-            self.link.recycle(frame);
+            self.links.recycle(path, frame);
         }
     }
 
     #[cold]
-    fn discard(&mut self, why: Discard, frame: RxFrame) {
+    fn discard(&mut self, why: Discard, path: usize, frame: RxFrame) {
         if let Discard::Version(version) = why {
-            let bytes = self.arena.bytes(&frame);
+            let bytes = self.links.arenas.bytes(path, &frame);
             if let Ok((from, &[_, _, _, _, kind, channel, ..])) = self.sources.envelope.open(bytes)
             {
-                self.proto.handle_foreign_version((0, from), channel, version, kind & 0xf);
+                let from = (path, from);
+                self.proto.handle_foreign_version(from, channel, version, kind & 0xf);
             }
         } else {
             self.proto.counters_mut().discard(why);
         }
-        self.link.recycle(frame);
+        self.links.recycle(path, frame);
     }
 
     /// Frees what the protocol is done with.
@@ -500,7 +548,8 @@ impl Engine {
             self.release(spent);
         }
         while let Some(inbound) = self.proto.poll_discarded() {
-            self.link.recycle(self.inbox.leave(inbound));
+            let (path, frame) = self.inbox.leave(inbound);
+            self.links.recycle(path, frame);
         }
     }
 
@@ -512,9 +561,36 @@ impl Engine {
 
     fn transmit_pending(&mut self) -> Result<(), LinkError> {
         self.unposted = 0;
-        if self.post_pending() || self.backlog {
-            self.backlog = !self.link.flush()?;
+        if self.links.several() {
+            return self.transmit_by_all();
         }
+        if self.post_pending() || self.backlog {
+            self.backlog = !self.links.first.flush()?;
+        }
+        Ok(())
+    }
+
+    /// The same with several links: a doorbell for each that has something to send.
+    #[cold]
+    #[inline(never)]
+    fn transmit_by_all(&mut self) -> Result<(), LinkError> {
+        while let Some(path) = self.proto.poll_path() {
+            self.links.lead(path, self.sources.envelope);
+        }
+        if !self.post_pending() && !self.backlog {
+            return Ok(());
+        }
+        let Self { links, proto, .. } = self;
+        let mut all = links.flush_further(|path| proto.link_down(path));
+        if links.first_is_up() {
+            match links.first.flush() {
+                Ok(taken) => all &= taken,
+                Err(error) => {
+                    self.tolerate(0, error)?;
+                }
+            }
+        }
+        self.backlog = !all;
         Ok(())
     }
 
@@ -522,21 +598,41 @@ impl Engine {
     #[inline]
     fn post_pending(&mut self) -> bool {
         let mut posted = 0;
-        let Self { link, proto, sources, arena, routes, .. } = self;
+        let Self { links, proto, sources, arena, routes, .. } = self;
         let route_to = |peer: PeerId| {
             let route = routes.get(peer.0 as usize).and_then(Option::as_ref);
             debug_assert!(route.is_some(), "a session with a peer to which there is no route");
             route
         };
         loop {
-            while let Some(DataFrame { to, header, buffer, .. }) = proto.poll_data() {
-                let Some(route) = route_to(to) else { continue };
-                posted += usize::from(buffer.post(link, arena, route, &header));
+            while let Some(DataFrame { to, path, header, buffer }) = proto.poll_data() {
+                if path > 0 {
+                    posted += usize::from(links.post_further(path, to, buffer, &header));
+                    continue;
+                }
+                let Some(route) = route_to(to).filter(|_| links.first_is_up()) else { continue };
+                posted += usize::from(buffer.post(&mut links.first, arena, route, &header));
             }
             if !proto.wants_transmit() {
                 break;
             }
-            let Some(Transmit { to, header, body, .. }) = proto.poll_transmit() else { break };
+            let Some(Transmit { to, path, header, body }) = proto.poll_transmit() else { break };
+            let Body::Control(payload) = body else {
+                unreachable!("data frames were polled before")
+            };
+            if path > 0 {
+                let to = match to {
+                    Destination::Peer(peer) => Ok(peer),
+                    Destination::Stranger(key) => {
+                        let route = links.route_by(path, key.node, sources.envelope);
+                        let Some(route) = route else { continue };
+                        Err(route)
+                    }
+                };
+                let frame = (&header, payload);
+                posted += usize::from(links.post_control_further(path, to, frame));
+                continue;
+            }
             let stranger;
             let route = match to {
                 Destination::Peer(peer) => route_to(peer),
@@ -545,11 +641,9 @@ impl Engine {
                     stranger.as_ref()
                 }
             };
-            let Some(route) = route else { continue };
-            posted += usize::from(match body {
-                Body::Message(_) => unreachable!("data frames were polled before"),
-                Body::Control(payload) => post_control(link, arena, route, &header, payload),
-            });
+            let Some(route) = route.filter(|_| links.first_is_up()) else { continue };
+            let link = &mut links.first;
+            posted += usize::from(post_control(link, arena, route, &header, payload));
         }
         self.events += posted;
         posted > 0
@@ -600,9 +694,7 @@ impl Engine {
         let nap = self.time_left().map_or(nap, |left| left.min(nap));
         match self.clock {
             Clock::Monotonic => std::thread::sleep(nap),
-            Clock::Virtual(_) => {
-                self.link.wait(Some(nap))?;
-            }
+            Clock::Virtual(_) => self.wait(Some(nap))?,
         }
         self.events = self.clock_every;
         Ok(())
@@ -615,10 +707,15 @@ impl Engine {
         }
         let retry = self.backlog.then_some(BACKLOG_NAP);
         let timeout = [self.time_left(), limit, retry].into_iter().flatten().min();
-        self.link.wait(timeout)?;
+        self.wait(timeout)?;
         // Time has passed.
         self.events = self.clock_every;
         Ok(())
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<(), LinkError> {
+        let Self { links, proto, .. } = self;
+        links.wait(timeout, |path| proto.link_down(path))
     }
 
     /// Time until something is due by itself; `None` if nothing is.

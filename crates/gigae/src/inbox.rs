@@ -3,13 +3,14 @@
 //!
 //! A frame stays in one place here, by its slot; what moves is a number or a part of it.
 
-use gigae_link::{Arena, Link, RxFrame, RxPart, SharedFrame};
+use crate::links::{Arenas, Links};
+use gigae_link::{Link, RxFrame, RxPart, SharedFrame};
 use gigae_proto::{Delivery, PeerId};
 use gigae_wire::{Epoch, batch};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A received frame in the inbox, by its slot.
+/// A received frame in the inbox, by its number among those of all links.
 #[derive(Debug)]
 pub(crate) struct Inbound(u32);
 
@@ -23,9 +24,9 @@ pub(crate) enum Received {
 
 impl Received {
     #[inline]
-    pub(crate) fn bytes<'a>(&'a self, arena: &'a Arena) -> &'a [u8] {
+    pub(crate) fn bytes<'a>(&'a self, arenas: &'a Arenas) -> &'a [u8] {
         match self {
-            Self::Part(part) => arena.part(part),
+            Self::Part(part) => arenas.part(part),
             Self::Copy(copied) => &copied.payload[copied.message.clone()],
         }
     }
@@ -43,6 +44,8 @@ pub(crate) struct Copied {
 /// A frame with one message or several, some of which may be in the program's hands.
 struct Shared {
     frame: SharedFrame,
+    /// The link that it came by.
+    path: u8,
     /// Where in the frame the payload lies.
     start: u16,
     len: u16,
@@ -77,7 +80,7 @@ enum Source {
 /// What a peer has credit for again: a frame that is out of the program's hands. The frame itself
 /// goes back to the link, unless it has already.
 pub(crate) struct Done {
-    pub(crate) frame: Option<RxFrame>,
+    pub(crate) frame: Option<(usize, RxFrame)>,
     pub(crate) from: PeerId,
     pub(crate) epoch: Epoch,
 }
@@ -85,7 +88,7 @@ pub(crate) struct Done {
 /// See the module's description.
 pub(crate) struct Inbox {
     open: Option<Open>,
-    /// By the frames' slots.
+    /// By the frames' numbers.
     frames: Vec<Option<Shared>>,
     /// Frames in the program's hands, the open one included, and the most that may be.
     lent: usize,
@@ -95,14 +98,17 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    pub(crate) fn new(link: &impl Link) -> Self {
-        let info = link.info();
+    pub(crate) fn new(links: &Links) -> Self {
+        let infos = || links.all().map(Link::info);
+        let frames = infos().map(|info| info.tx_frames + info.rx_frames).sum();
+        let least = infos().map(|info| info.rx_frames).min().unwrap_or(0);
         Self {
             open: None,
             // Backends number their frames from zero; should one not, the table grows.
-            frames: std::iter::repeat_with(|| None).take(info.tx_frames + info.rx_frames).collect(),
+            frames: std::iter::repeat_with(|| None).take(frames).collect(),
             lent: 0,
-            most_lent: info.rx_frames / 2,
+            // All of them may have come by the link with the fewest.
+            most_lent: least / 2,
             copied: 0,
         }
     }
@@ -122,32 +128,37 @@ impl Inbox {
     #[inline]
     pub(crate) fn enter(
         &mut self,
+        (path, number): (usize, u32),
         frame: RxFrame,
         (start, len): (u16, u16),
         several: bool,
     ) -> Inbound {
-        let slot = frame.slot();
+        let slot = number;
         if slot as usize >= self.frames.len() {
             self.frames.resize_with(slot as usize + 1, || None);
         }
         let frame = SharedFrame::new(frame);
         let (from, epoch) = (PeerId(0), Epoch::UNKNOWN);
-        self.frames[slot as usize] = Some(Shared { frame, start, len, open: several, from, epoch });
+        let path = path as u8;
+        let shared = Shared { frame, path, start, len, open: several, from, epoch };
+        self.frames[slot as usize] = Some(shared);
         Inbound(slot)
     }
 
-    /// A frame that is not delivered.
+    /// A frame that is not delivered, and the link that it came by.
     #[inline]
-    pub(crate) fn leave(&mut self, inbound: Inbound) -> RxFrame {
-        self.take(inbound.0).frame.into_frame()
+    pub(crate) fn leave(&mut self, inbound: Inbound) -> (usize, RxFrame) {
+        let shared = self.take(inbound.0);
+        (shared.path.into(), shared.frame.into_frame())
     }
 
-    /// A frame whose payload is read and not handed out, and where that lies.
+    /// A frame whose payload is read and not handed out, the link that it came by, and where the
+    /// payload lies.
     #[inline]
-    pub(crate) fn read(&mut self, inbound: Inbound) -> (RxFrame, Range<usize>) {
+    pub(crate) fn read(&mut self, inbound: Inbound) -> (usize, RxFrame, Range<usize>) {
         let shared = self.take(inbound.0);
         let payload = shared.payload();
-        (shared.frame.into_frame(), payload)
+        (shared.path.into(), shared.frame.into_frame(), payload)
     }
 
     #[inline]
@@ -166,8 +177,7 @@ impl Inbox {
     pub(crate) fn open(
         &mut self,
         delivery: Delivery<Inbound>,
-        link: &mut impl Link,
-        arena: &Arena,
+        links: &mut Links,
     ) -> Option<RxPart> {
         let Delivery { peer, epoch, buffer: Inbound(slot) } = delivery;
         let crowded = self.lent >= self.most_lent;
@@ -175,7 +185,7 @@ impl Inbox {
         shared.from = peer;
         shared.epoch = epoch;
         if crowded {
-            self.copy(slot, link, arena);
+            self.copy(slot, links);
             return None;
         }
         if shared.open {
@@ -191,25 +201,25 @@ impl Inbox {
 
     /// Opens a copy of a frame's payload instead; the frame goes back at once.
     #[cold]
-    fn copy(&mut self, slot: u32, link: &mut impl Link, arena: &Arena) {
+    fn copy(&mut self, slot: u32, links: &mut Links) {
         self.copied += 1;
         let shared = self.take(slot);
         let (payload, several) = (shared.payload(), shared.open);
-        let Shared { frame, from, epoch, .. } = shared;
-        let frame = frame.into_frame();
-        let payload: Arc<[u8]> = arena.bytes(&frame)[payload].into();
-        link.recycle(frame);
+        let Shared { frame, path, from, epoch, .. } = shared;
+        let (frame, path) = (frame.into_frame(), usize::from(path));
+        let payload: Arc<[u8]> = links.arenas.bytes(path, &frame)[payload].into();
+        links.recycle(path, frame);
         let copied = Copied { message: 0..payload.len(), payload, from, epoch };
         self.open = Some(Open { source: Source::Copy(copied, several), at: 0 });
     }
 
     /// The next message of the open frame, unless that was copied.
     #[inline]
-    pub(crate) fn next(&mut self, arena: &Arena) -> Option<RxPart> {
+    pub(crate) fn next(&mut self, arenas: &Arenas) -> Option<RxPart> {
         let Open { source: Source::Slot(slot), at } = self.open.as_mut()? else { return None };
         let shared = self.frames[*slot as usize].as_mut().expect("the frame is there");
         let place = shared.payload();
-        let payload = &arena.bytes(shared.frame.frame())[place.clone()];
+        let payload = &arenas.bytes(shared.path.into(), shared.frame.frame())[place.clone()];
         let message = batch::message_at(payload, *at)?;
         *at = message.end;
         shared.open = *at < payload.len();
@@ -238,10 +248,10 @@ impl Inbox {
 
     /// Who sent a message that is in the program's hands.
     #[inline]
-    pub(crate) fn sender(&self, received: &Received) -> PeerId {
+    pub(crate) fn sender(&self, received: &Received, arenas: &Arenas) -> PeerId {
         match received {
             Received::Part(part) => {
-                let shared = self.frames[part.slot() as usize].as_ref();
+                let shared = self.frames[arenas.number(part) as usize].as_ref();
                 shared.expect("a frame stays while a part is lent").from
             }
             Received::Copy(copied) => copied.from,
@@ -251,16 +261,16 @@ impl Inbox {
     /// A message has come back from the program: what is done with it, if that was the last of its
     /// frame.
     #[inline]
-    pub(crate) fn give_back(&mut self, part: RxPart) -> Option<Done> {
-        let slot = part.slot();
+    pub(crate) fn give_back(&mut self, part: RxPart, arenas: &Arenas) -> Option<Done> {
+        let slot = arenas.number(&part);
         let shared = self.shared(slot);
         shared.frame.give_back(part);
         if shared.open || shared.frame.lent() > 0 {
             return None;
         }
         self.lent -= 1;
-        let Shared { frame, from, epoch, .. } = self.take(slot);
-        Some(Done { frame: Some(frame.into_frame()), from, epoch })
+        let Shared { frame, path, from, epoch, .. } = self.take(slot);
+        Some(Done { frame: Some((path.into(), frame.into_frame())), from, epoch })
     }
 
     /// The same for a copy.

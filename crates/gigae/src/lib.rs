@@ -46,6 +46,7 @@ mod engine;
 mod error;
 mod inbox;
 mod link;
+mod links;
 mod local;
 mod message;
 mod operations;
@@ -56,7 +57,7 @@ mod wait;
 
 pub use address::{Address, ParseAddressError};
 pub use cluster::{Cluster, ClusterError, Nic, Node};
-pub use endpoint::{Counters, Endpoint, Peer};
+pub use endpoint::{Counters, Endpoint, Path, Peer};
 pub use engine::Neighbour;
 pub use error::{
     DiscoverError, DrainError, OperationError, PeerError, RecvError, SendError, TrySendError,

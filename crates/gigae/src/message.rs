@@ -71,14 +71,14 @@ impl Deref for SendBuffer<'_> {
     /// the arena only gives to whoever may write; hence the detour.
     fn deref(&self) -> &[u8] {
         let frame = self.frame.as_ref().expect("not consumed");
-        &self.endpoint.arena().unsent_bytes(frame)[PAYLOAD..][..self.endpoint.max_message()]
+        &self.endpoint.arenas().first.unsent_bytes(frame)[PAYLOAD..][..self.endpoint.max_message()]
     }
 }
 
 impl DerefMut for SendBuffer<'_> {
     fn deref_mut(&mut self) -> &mut [u8] {
         let frame = self.frame.as_mut().expect("not consumed");
-        &mut self.endpoint.arena().bytes_mut(frame)[PAYLOAD..][..self.endpoint.max_message()]
+        &mut self.endpoint.arenas().first.bytes_mut(frame)[PAYLOAD..][..self.endpoint.max_message()]
     }
 }
 
@@ -121,7 +121,8 @@ impl<'a> Message<'a> {
     /// Who sent it, on which channel: an answer goes there.
     #[inline]
     pub fn from(&self) -> Peer {
-        Peer(self.endpoint.engine().inbox.sender(self.received()))
+        let engine = self.endpoint.engine();
+        Peer(engine.inbox.sender(self.received(), &engine.links.arenas))
     }
 }
 
@@ -130,7 +131,7 @@ impl Deref for Message<'_> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        self.received().bytes(self.endpoint.arena())
+        self.received().bytes(self.endpoint.arenas())
     }
 }
 

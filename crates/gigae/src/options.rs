@@ -3,6 +3,7 @@
 use crate::clock::Clock;
 use crate::engine::{Discovery, Engine, Sources};
 use crate::link::AnyLink;
+use crate::links::Links;
 use crate::local::{Local, interfaces};
 use crate::outbound::PAYLOAD;
 use crate::resolve::reserve;
@@ -12,9 +13,10 @@ use gigae_packet::{PacketConfig, PacketLink};
 use gigae_proto::{Config, Protocol};
 use gigae_sim::{Network, SimLink};
 use gigae_transfer::{Config as TransferConfig, Transfer};
-use gigae_wire::{Envelope, HEADER_LEN, is_node_name};
+use gigae_wire::{Envelope, HEADER_LEN, MAX_PATHS, is_node_name};
 use gigae_xdp::{BusyPoll, XdpConfig, XdpLink};
 use std::collections::HashMap;
+use std::io;
 use std::time::Duration;
 
 /// Which kernel interface carries the frames.
@@ -36,13 +38,16 @@ pub enum Backend {
 /// room to spare. Interfaces with a smaller MTU are refused.
 const LEAST_MESSAGE: usize = 128;
 
+/// Most frames in the windows of a session over several links: what a report can tell of.
+const LONGEST_WINDOW: u16 = 1024;
+
 /// Frames of a simulated link, each way.
 const SIMULATED_FRAMES: usize = 1024;
 
 /// Options for opening an [`Endpoint`].
 #[derive(Clone, Debug)]
 pub struct Options {
-    interface: String,
+    interfaces: Vec<String>,
     pub(crate) channels: ChannelSet,
     pub(crate) envelope: Envelope,
     backend: Backend,
@@ -60,7 +65,7 @@ impl Options {
     /// backend, adaptive waiting, selective repeat, a peer timeout of 10 s, a linger of 1 s.
     pub fn new(interface: &str) -> Self {
         Self {
-            interface: interface.into(),
+            interfaces: vec![interface.into()],
             channels: ChannelSet::EMPTY.with(0),
             envelope: Envelope::DEFAULT,
             backend: Backend::default(),
@@ -72,6 +77,17 @@ impl Options {
             protocol: Config::default(),
             name: None,
         }
+    }
+
+    /// The same over several interfaces as one, 2 to 8: frames go by all of them, weighed by what each
+    /// delivers, and by those that are left when one fails, within 50 ms.
+    ///
+    /// The first names the endpoint; the n-th must lead to the peers' n-th. A peer with fewer is
+    /// reached by as many as it has. The shortest MTU limits the messages. Windows are larger by the
+    /// number of links, up to 1,024 frames. In the UDP envelope there is one interface only.
+    pub fn trunk<I: Into<String>>(interfaces: impl IntoIterator<Item = I>) -> Self {
+        let interfaces = interfaces.into_iter().map(Into::into).collect();
+        Self { interfaces, ..Self::new("") }
     }
 
     /// This endpoint's port id, by which endpoints on one node differ.
@@ -174,10 +190,13 @@ impl Options {
 
     /// Opens the endpoint.
     pub fn open(self) -> Result<Endpoint, OpenError> {
-        let (link, refused) = self.open_link()?;
+        self.check_interfaces()?;
+        let (first, refused) = self.open_link(0)?;
+        let further = (1..self.interfaces.len()).map(|i| self.open_link(i).map(|(link, _)| link));
+        let links = Links::new(first, further.collect::<Result<_, _>>()?)?;
         let reservation = match self.envelope {
             Envelope::Udp { port } => Some(
-                reserve(port, &self.interface)
+                reserve(port, &self.interfaces[0])
                     .map_err(|source| OpenError::Io { what: "reserving the UDP port", source })?,
             ),
             Envelope::Ethernet { .. } => None,
@@ -189,19 +208,46 @@ impl Options {
         })?;
         let seed = u64::from_ne_bytes(seed);
         // Only what others are told depends on it.
-        let local = interfaces().unwrap_or_default().into_iter().find(|l| l.name == self.interface);
-        let engine = self.engine(link, local, Clock::Monotonic, seed)?;
+        let is_first = |local: &Local| local.name == self.interfaces[0];
+        let local = interfaces().unwrap_or_default().into_iter().find(is_first);
+        let engine = self.engine(links, local, Clock::Monotonic, seed)?;
         Ok(Endpoint::new(engine, &self, reservation)?.instead_of(refused))
     }
 
-    /// Opens the endpoint on a simulated network, in its virtual time. The interface's name and the
-    /// backend do not matter. The same seed makes the same run.
+    /// Opens the endpoint on a simulated network, in its virtual time. The interfaces' names and the
+    /// backend do not matter, their number does. The same seed makes the same run.
     pub fn open_simulated(self, network: &Network, seed: u32) -> Result<Endpoint, OpenError> {
-        let link = SimLink::open(network, self.filter(), SIMULATED_FRAMES, SIMULATED_FRAMES)?;
+        self.check_interfaces()?;
+        let frames = SIMULATED_FRAMES * self.interfaces.len();
+        let open = || {
+            let link = SimLink::open(network, self.filter(), frames, frames)?;
+            Ok::<_, OpenError>(AnyLink::Simulated(Box::new(link)))
+        };
+        let first = open()?;
+        let further = (1..self.interfaces.len()).map(|_| open()).collect::<Result<_, _>>()?;
         let clock = Clock::Virtual(network.clock());
-        let link = AnyLink::Simulated(Box::new(link));
-        let engine = self.engine(link, None, clock, seed.into())?;
+        let engine = self.engine(Links::new(first, further)?, None, clock, seed.into())?;
         Endpoint::new(engine, &self, None)
+    }
+
+    /// Whether these interfaces can be one.
+    fn check_interfaces(&self) -> Result<(), OpenError> {
+        let refuse = |text: &str| {
+            let source = io::Error::new(io::ErrorKind::InvalidInput, text);
+            Err(OpenError::Io { what: "using several interfaces as one", source })
+        };
+        let count = self.interfaces.len();
+        let twice = |(i, name)| self.interfaces[..i].contains(name);
+        if !(1..=MAX_PATHS).contains(&count) {
+            return refuse("give 1 to 8 interfaces");
+        }
+        if self.interfaces.iter().enumerate().any(twice) && !self.interfaces[0].is_empty() {
+            return refuse("an interface is named twice; give each once");
+        }
+        if count > 1 && matches!(self.envelope, Envelope::Udp { .. }) {
+            return refuse("a node has one IP address; use the Ethernet envelope or one interface");
+        }
+        Ok(())
     }
 
     fn filter(&self) -> Filter {
@@ -209,12 +255,12 @@ impl Options {
     }
 
     /// Opens the link, and says what refused a better one.
-    fn open_link(&self) -> Result<(AnyLink, Option<OpenError>), OpenError> {
+    fn open_link(&self, i: usize) -> Result<(AnyLink, Option<OpenError>), OpenError> {
         Ok(match self.backend {
-            Backend::Packet => (self.open_packet()?, None),
-            Backend::Xdp => (self.open_xdp(None)?, None),
-            Backend::XdpMode(mode) => (self.open_xdp(Some(mode))?, None),
-            Backend::Auto => match self.open_xdp(None) {
+            Backend::Packet => (self.open_packet(i)?, None),
+            Backend::Xdp => (self.open_xdp(i, None)?, None),
+            Backend::XdpMode(mode) => (self.open_xdp(i, Some(mode))?, None),
+            Backend::Auto => match self.open_xdp(i, None) {
                 Ok(link) => (link, None),
                 // The same would refuse AF_PACKET.
                 Err(
@@ -222,56 +268,82 @@ impl Options {
                     | OpenError::InterfaceDown(_)
                     | OpenError::MtuTooSmall { .. }),
                 ) => return Err(e),
-                Err(refused) => (self.open_packet()?, Some(refused)),
+                Err(refused) => (self.open_packet(i)?, Some(refused)),
             },
         })
     }
 
-    fn open_xdp(&self, mode: Option<Mode>) -> Result<AnyLink, OpenError> {
+    fn open_xdp(&self, i: usize, mode: Option<Mode>) -> Result<AnyLink, OpenError> {
+        let defaults = XdpConfig::new(&self.interfaces[i], self.filter());
         let config = XdpConfig {
+            tx_frames: self.tx_frames(i, defaults.tx_frames),
             queue: self.queue,
             mode,
             busy_poll: self.busy_poll,
-            ..XdpConfig::new(&self.interface, self.filter())
+            ..defaults
         };
         Ok(AnyLink::Xdp(Box::new(XdpLink::open(config)?)))
     }
 
-    fn open_packet(&self) -> Result<AnyLink, OpenError> {
-        let config = PacketConfig::new(&self.interface, self.filter());
+    fn open_packet(&self, i: usize) -> Result<AnyLink, OpenError> {
+        let defaults = PacketConfig::new(&self.interfaces[i], self.filter());
+        let tx_frames = self.tx_frames(i, defaults.tx_frames);
+        let config = PacketConfig { tx_frames, ..defaults };
         Ok(AnyLink::Packet(Box::new(PacketLink::open(config)?)))
+    }
+
+    /// Transmit frames of a link: messages lie in those of the first, however they go.
+    fn tx_frames(&self, i: usize, usual: usize) -> usize {
+        if i == 0 { usual * self.interfaces.len().min(2) } else { usual }
     }
 
     fn engine(
         &self,
-        link: AnyLink,
+        links: Links,
         local: Option<Local>,
         clock: Clock,
         seed: u64,
     ) -> Result<Engine, OpenError> {
-        let info = link.info();
         let headers = self.envelope.max_len() + HEADER_LEN;
-        // A message's frame is one token, so far.
-        let longest = info.segment_size.min(info.frame_size - PAYLOAD + headers);
-        if longest < headers + LEAST_MESSAGE {
-            let ethernet = 14;
-            return Err(OpenError::MtuTooSmall {
-                interface: info.interface.clone(),
-                mtu: info.max_frame - ethernet,
-                needed: headers - ethernet + LEAST_MESSAGE,
-            });
+        let (mut longest, mut rx_frames) = (usize::MAX, usize::MAX);
+        for info in links.all().map(Link::info) {
+            // A message's frame is one token, so far.
+            let carried = info.segment_size.min(info.frame_size - PAYLOAD + headers);
+            if carried < headers + LEAST_MESSAGE {
+                let ethernet = 14;
+                return Err(OpenError::MtuTooSmall {
+                    interface: info.interface.clone(),
+                    mtu: info.max_frame - ethernet,
+                    needed: headers - ethernet + LEAST_MESSAGE,
+                });
+            }
+            longest = longest.min(carried);
+            rx_frames = rx_frames.min(info.rx_frames);
         }
-        let config = Config {
+        let info = links.first.info();
+        let mut config = Config {
             max_payload: u16::try_from(longest - headers).unwrap_or(u16::MAX),
-            receive_frames: u32::try_from(info.rx_frames).unwrap_or(u32::MAX),
+            receive_frames: u32::try_from(rx_frames).unwrap_or(u32::MAX),
             ..self.protocol.clone()
         };
+        if links.several() {
+            config.links = links.all().map(|link| link.info().mac).collect();
+            let larger = |window: u16| {
+                let window = window.saturating_mul(config.links.len() as u16);
+                window.checked_next_power_of_two().unwrap_or(LONGEST_WINDOW).min(LONGEST_WINDOW)
+            };
+            config.send_window = larger(config.send_window);
+            config.receive_window = larger(config.receive_window);
+            if config.reorder_window > 0 {
+                config.reorder_window = larger(config.reorder_window);
+            }
+        }
         let sources = Sources { envelope: self.envelope, mac: info.mac, ip: HashMap::new() };
         let about = (sources, Discovery::new(self, local));
         // The half of the number that the epochs show is none of the keys' secret.
         let protocol = Protocol::new(config, (seed >> 32) as u32);
         let transfer = Transfer::new(TransferConfig::default(), seed);
         let layers = (protocol, transfer);
-        Ok(Engine::new(link, layers, clock, about, self))
+        Ok(Engine::new(links, layers, clock, about, self))
     }
 }

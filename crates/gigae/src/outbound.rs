@@ -146,6 +146,30 @@ impl Outbound {
     }
 }
 
+impl Outbound {
+    /// Posts a copy by another link than the one in whose frame it lies, which stays in the window:
+    /// `frame` is the other link's. One copy.
+    pub(crate) fn post_copy(
+        &self,
+        arena: &Arena,
+        link: &mut impl Link,
+        mut frame: TxFrame,
+        to: &Route,
+        header: &Header,
+    ) {
+        let payload = self.payload();
+        let bytes = match self.held.as_ref().expect("a message keeps its frame") {
+            Held::Taken(frame) => arena.unsent_bytes(frame),
+            Held::Posted(frame) => arena.posted_bytes(frame),
+        };
+        let copy = link.arena().bytes_mut(&mut frame);
+        copy[payload.clone()].copy_from_slice(&bytes[payload.clone()]);
+        let range = seal(copy, payload, to, header);
+        let posted = link.post(frame, range);
+        link.release(posted);
+    }
+}
+
 /// Posts a control frame, whose loss the protocol copes with: also when there is no frame for it.
 pub(crate) fn post_control(
     link: &mut impl Link,

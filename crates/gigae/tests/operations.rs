@@ -62,9 +62,9 @@ fn body(len: usize, seed: usize) -> Vec<u8> {
 
 #[test]
 fn messages_of_all_sizes_arrive_whole_and_in_order_through_faults() {
-    for (seed, go_back_n) in [(1, false), (2, false), (3, true)] {
+    for (seed, go_back_n, links) in [(1, false, 1), (2, false, 1), (3, true, 1), (4, false, 3)] {
         let net = Network::new(seed, wild());
-        let mut options = Options::new("sim");
+        let mut options = Options::trunk((0..links).map(|i| format!("sim{i}")));
         if go_back_n {
             options = options.go_back_n();
         }

@@ -113,6 +113,12 @@ impl Arena {
         unsafe { std::slice::from_raw_parts(piece.as_ptr(), part.piece.len()) }
     }
 
+    /// Whether a part is of one of this arena's frames.
+    #[inline]
+    pub fn holds(&self, part: &RxPart) -> bool {
+        part.piece.whose.get() >> 32 == self.id.get() >> 32
+    }
+
     /// All bytes of a transmit frame, writable. What of them is sent is said to [`crate::Link::post`].
     ///
     /// # Panics

@@ -250,7 +250,8 @@ fn a_link_that_is_cut_costs_a_short_pause_and_is_used_again_when_it_is_back() {
 #[test]
 fn a_link_that_works_one_way_only_costs_a_short_pause() {
     for path in [0, 1] {
-        for (after, (from, to)) in (50..60).zip([(true, false), (false, true)].into_iter().cycle()) {
+        for (after, (from, to)) in (50..60).zip([(true, false), (false, true)].into_iter().cycle())
+        {
             let mut w = trunk(2, 1);
             kinds(&mut w, &[link(GIGABIT), link(GIGABIT)]);
             let mut stream = Stream::new(&w);

@@ -95,7 +95,7 @@ impl Engine {
         };
         let route = self
             .route_to_all()
-            .ok_or_else(|| DiscoverError::NoSubnet(self.link.info().interface.clone()))?;
+            .ok_or_else(|| DiscoverError::NoSubnet(self.links.first.info().interface.clone()))?;
         let header = Header {
             kind: Kind::Who,
             channel: self.channels.iter().next().unwrap_or_default(),
@@ -104,7 +104,7 @@ impl Engine {
             dst_epoch: Epoch::UNKNOWN,
             ..self.beside_sessions()
         };
-        self.post_beside(&route, &header, &[]);
+        self.post_beside((0, route), &header, &[]);
         Ok(self.exchange()?)
     }
 
@@ -128,22 +128,27 @@ impl Engine {
                 .channel(channels.first().copied().unwrap_or_default()),
             mac: self.sources.mac,
             ip: self.discovery.ip,
-            mtu: self.mtu(),
+            mtu: self.mtu(0),
             max_message: config.max_payload.into(),
             port: config.port,
             channels,
         }
     }
 
-    fn mtu(&self) -> usize {
-        self.link.info().max_frame - ETHERNET_HEADER
+    fn mtu(&self, path: usize) -> usize {
+        self.links.info(path).max_frame - ETHERNET_HEADER
     }
 
-    /// Takes in a question or an answer; one that is refused is counted.
+    /// Takes in a question or an answer, which came by this link; one that is refused is counted.
     #[cold]
-    pub(super) fn on_discovery(&mut self, from: NodeAddr, header: &Header, payload: &[u8]) {
+    pub(super) fn on_discovery(
+        &mut self,
+        (path, from): (usize, NodeAddr),
+        header: &Header,
+        payload: &[u8],
+    ) {
         let handled = match header.kind {
-            Kind::Who => self.on_who(from, header),
+            Kind::Who => self.on_who((path, from), header),
             _ => self.on_here(from, header, payload),
         };
         if let Err(why) = handled {
@@ -151,13 +156,14 @@ impl Engine {
         }
     }
 
-    /// Rules 9.3 and 9.4. Not more than one answer, and that only to a node that may be one.
-    fn on_who(&mut self, from: NodeAddr, header: &Header) -> Result<(), Discard> {
+    /// Rules 10.3 and 10.4. Not more than one answer, and that only to a node that may be one, by the
+    /// link by which it asks.
+    fn on_who(&mut self, (path, from): (usize, NodeAddr), header: &Header) -> Result<(), Discard> {
         self.tell_time();
         if header.src_epoch == Epoch::UNKNOWN {
             return Err(Discard::Malformed);
         }
-        let route = self.route_to_asker(from).ok_or(Discard::Malformed)?;
+        let route = self.route_to_asker(path, from).ok_or(Discard::Malformed)?;
         let discovery = &mut self.discovery;
         if self.now.since(discovery.since) >= PERIOD {
             (discovery.since, discovery.answered) = (self.now, 0);
@@ -166,7 +172,7 @@ impl Engine {
             return Err(Discard::Sessions);
         }
         discovery.answered += 1;
-        let mtu = u16::try_from(self.mtu()).unwrap_or(u16::MAX);
+        let mtu = u16::try_from(self.mtu(path)).unwrap_or(u16::MAX);
         let discovery = &self.discovery;
         let mut channels = [0; 32];
         for (bytes, word) in channels.chunks_exact_mut(8).zip(self.channels.words()) {
@@ -175,7 +181,7 @@ impl Engine {
         let here = Here {
             max_payload: self.proto.config().max_payload,
             mtu,
-            ip: discovery.ip,
+            ip: discovery.ip.filter(|_| path == 0),
             channels,
             name: &discovery.name,
         };
@@ -188,11 +194,11 @@ impl Engine {
             dst_epoch: header.src_epoch,
             ..self.beside_sessions()
         };
-        self.post_beside(&route, &header, &payload[..len]);
+        self.post_beside((path, route), &header, &payload[..len]);
         Ok(())
     }
 
-    /// Rule 9.5.
+    /// Rule 10.5.
     fn on_here(&mut self, from: NodeAddr, header: &Header, payload: &[u8]) -> Result<(), Discard> {
         if header.dst_port != self.proto.config().port {
             return Err(Discard::Port);
@@ -243,13 +249,15 @@ impl Engine {
     }
 
     /// `None` for who is no neighbour: a group, this node itself, an address of another subnet.
-    fn route_to_asker(&self, from: NodeAddr) -> Option<Route> {
-        let may_ask = |mac: MacAddr| !mac.is_group() && mac != self.sources.mac;
+    fn route_to_asker(&self, path: usize, from: NodeAddr) -> Option<Route> {
+        let own = self.links.info(path).mac;
+        let is_own = |mac| self.links.all().any(|link| link.info().mac == mac);
+        let may_ask = |mac: MacAddr| !mac.is_group() && !is_own(mac);
         let own = match from {
-            NodeAddr::Ethernet(mac) if may_ask(mac) => self.sources.mac.into(),
+            NodeAddr::Ethernet(mac) if may_ask(mac) => own.into(),
             NodeAddr::Ip { ip, next_hop } if may_ask(next_hop) => {
                 let subnet = self.discovery.subnets.iter().find(|own| own.has_neighbour(ip))?;
-                NodeAddr::Ip { ip: subnet.ip, next_hop: self.sources.mac }
+                NodeAddr::Ip { ip: subnet.ip, next_hop: own }
             }
             _ => return None,
         };
@@ -272,10 +280,16 @@ impl Engine {
         }
     }
 
-    /// Posts a frame that the protocol knows nothing of; the next doorbell is for it, too.
-    fn post_beside(&mut self, route: &Route, header: &Header, payload: &[u8]) {
-        let Self { link, arena, .. } = self;
-        self.backlog |= post_control(link, arena, route, header, payload);
+    /// Posts a frame that the protocol knows nothing of by a link; the next doorbell is for it, too.
+    fn post_beside(&mut self, (path, route): (usize, Route), header: &Header, payload: &[u8]) {
+        let Self { links, arena, .. } = self;
+        self.backlog |= match path {
+            0 => {
+                links.first_is_up()
+                    && post_control(&mut links.first, arena, &route, header, payload)
+            }
+            _ => links.post_control_further(path, Err(route), (header, payload)),
+        };
     }
 }
 

@@ -4,7 +4,7 @@
 use super::{DOORBELL_EVERY, Engine, READY_BESIDES};
 use crate::operations::Memory;
 use crate::outbound::{Outbound, PAYLOAD};
-use gigae_link::{Link, LinkError};
+use gigae_link::LinkError;
 use gigae_proto::{Delivery, Ended, PeerId};
 use gigae_transfer::Transfer;
 
@@ -32,11 +32,11 @@ impl Engine {
     pub(super) fn operate(&mut self) {
         // What was acknowledged belongs to sessions that may be among those that have ended.
         self.reap();
-        let Self { proto, transfer, inbox, link, arena, .. } = self;
+        let Self { proto, transfer, inbox, links, .. } = self;
         while let Some(Delivery { peer, epoch, buffer }) = proto.poll_operations() {
-            let (frame, payload) = inbox.read(buffer);
-            transfer.handle(peer, epoch, &arena.bytes(&frame)[payload]);
-            link.recycle(frame);
+            let (path, frame, payload) = inbox.read(buffer);
+            transfer.handle(peer, epoch, &links.arenas.bytes(path, &frame)[payload]);
+            links.recycle(path, frame);
             proto.release(peer, epoch);
         }
         while let Some(Ended { peer, epoch, reason }) = proto.poll_ended() {
