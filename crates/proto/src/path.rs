@@ -26,10 +26,15 @@ const LEAST_FLIGHT: u32 = 32;
 /// frames are what TCP begins with (RFC 6928).
 const RESTART_FLIGHT: u32 = 10;
 
-/// Longest first timeout of a path in nanoseconds while there are others; the second is twice that,
-/// and then the path is dead. Three times this is what a cut link may cost, with room for what has
-/// to go again within 50 ms. More than a busy peer usually sleeps.
+/// Longest first timeout of a path in nanoseconds while there are others, and longest wait after that
+/// for a sign of life once the peer is known to be there; then the path is dead. Twice this and a
+/// round trip is what a cut link may cost, with room for what has to go again within 50 ms. More than
+/// a busy peer usually sleeps.
 const LONGEST_FIRST: u64 = 10_000_000;
+
+/// Least wait in nanoseconds for that sign of life: two links of a busy peer may be served by two of
+/// its CPUs, of which one is late.
+const LEAST_DOUBT: u64 = 2_000_000;
 
 /// First wait in nanoseconds for the answer to a probe of a dead path; doubled with each repetition.
 const PROBE_INTERVAL: u64 = 1_000_000;
@@ -95,6 +100,8 @@ pub(crate) struct Path {
     /// fired.
     heard: Instant,
     silent: Instant,
+    /// Since then the peer is known to have taken in something that went by another path.
+    doubted: bool,
     /// While the path is dead: since when, or since the last probe, and the wait until the next one.
     dead: Option<(Since, u64)>,
     /// It was in use before it died.
@@ -120,6 +127,7 @@ impl Path {
             interval: 0,
             heard: Instant(0),
             silent: Instant(0),
+            doubted: false,
             dead: None,
             given_up: false,
             counters: PathCounters::default(),
@@ -296,7 +304,9 @@ impl Path {
         }
         let timeout = self.rtt.backed_off(slowest);
         self.waiting.after(match self.rtt.timeouts() {
-            n @ 0..2 => timeout.min(LONGEST_FIRST << n),
+            0 => timeout.min(LONGEST_FIRST),
+            _ if self.doubted => slowest.clamp(LEAST_DOUBT, LONGEST_FIRST),
+            1 => timeout.min(2 * LONGEST_FIRST),
             _ => timeout,
         })
     }
@@ -305,19 +315,29 @@ impl Path {
     pub(crate) fn time_out(&mut self, now: Instant) {
         if self.rtt.timeouts() == 0 {
             self.silent = now;
+            self.doubted = false;
         }
         self.waiting = Since::At(now);
         self.rtt.back_off();
     }
 
-    /// When the first of the timeouts in a row fired.
-    pub(crate) fn silent(&self) -> Instant {
-        self.silent
+    /// When the peer was last known to have taken in something here; never, of a dead path.
+    pub(crate) fn heard(&self) -> Instant {
+        if self.is_alive() { self.heard } else { Instant(0) }
     }
 
-    /// Whether the peer is known to have taken in something here after that moment.
-    pub(crate) fn is_heard_since(&self, moment: Instant) -> bool {
-        self.is_alive() && self.heard > moment
+    /// The peer is known to have taken in something by another path at that moment: if that was after
+    /// the timeouts began, a last wait begins.
+    pub(crate) fn compare(&mut self, heard: Instant, now: Instant) {
+        if self.is_alive() && self.rtt.timeouts() > 0 && !self.doubted && heard > self.silent {
+            self.doubted = true;
+            self.waiting = Since::At(now);
+        }
+    }
+
+    /// Whether the last of the timeouts in a row was the one that says that the path does not work.
+    pub(crate) fn is_doubted(&self) -> bool {
+        self.doubted
     }
 
     /// Everything was taken for lost after several timeouts.

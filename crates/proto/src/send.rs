@@ -21,9 +21,6 @@ use std::collections::VecDeque;
 /// that was merely kept off its CPU for a millisecond then answers before everything goes again.
 const QUESTIONS: u32 = 2;
 
-/// Timeouts in a row after which a path is dead, if the peer is known to be there.
-const DEADLY: u32 = 2;
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Queued,
@@ -283,8 +280,19 @@ impl<T> SendWindow<T> {
     #[inline]
     pub(crate) fn date(&mut self, now: Instant) {
         self.first.date(now);
+        if !self.further.is_empty() {
+            self.date_further(now);
+        }
+    }
+
+    #[inline(never)]
+    fn date_further(&mut self, now: Instant) {
         for path in &mut self.further {
             path.date(now);
+        }
+        let heard = self.paths().map(Path::heard).max().unwrap_or(now);
+        for path in self.paths_mut() {
+            path.compare(heard, now);
         }
     }
 
@@ -483,10 +491,13 @@ impl<T> SendWindow<T> {
     /// other paths, the question goes there; if the peer hears those and not this, it is dead.
     fn time_out(&mut self, i: usize) -> u16 {
         let most = self.capacity();
-        let path = &*self.path(i);
-        let (timeouts, silent) = (path.rtt.timeouts(), path.silent());
-        if timeouts >= DEADLY && self.paths().any(|other| other.is_heard_since(silent)) {
-            return self.give_up(i);
+        let path = self.path(i);
+        let (timeouts, doubted) = (path.rtt.timeouts(), path.is_doubted());
+        if doubted {
+            let dead = self.give_up(i);
+            if dead != 0 {
+                return dead;
+            }
         }
         let all = timeouts > QUESTIONS;
         self.lose_flying(i, all);

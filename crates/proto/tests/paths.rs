@@ -264,6 +264,53 @@ fn a_link_that_works_one_way_only_costs_a_short_pause() {
     }
 }
 
+/// What rule 11.5 says that a cut holds messages up, beside a round trip and repeating them.
+const BOUND: Duration = Duration::from_millis(20);
+
+/// A window of 512 frames by one of the links.
+const REPEATING: Duration = Duration::from_millis(6);
+
+#[test]
+fn a_cut_holds_messages_up_no_longer_than_is_stated_however_late_the_links_are() {
+    for delay in [micros(20), millis(1), millis(2), millis(4)] {
+        for path in [0, 1] {
+            let mut w = trunk(2, 1);
+            kinds(&mut w, &[Faults { delay, ..link(GIGABIT) }; 2]);
+            let mut stream = Stream::new(&w);
+            stream.flow(&mut w, millis(200));
+            stream.pause = Duration::ZERO;
+            cut(&w, path, true);
+            stream.flow(&mut w, millis(200));
+            assert_eq!(w.nodes[0].proto.paths()[path].deaths, 1);
+            let pause = stream.end(&mut w);
+            // With what the stream's own frames wait for each other.
+            let round_trip = 2 * delay + millis(2);
+            assert!(pause <= BOUND + round_trip + REPEATING, "{delay:?}, path {path}: {pause:?}");
+        }
+    }
+}
+
+#[test]
+fn a_peer_that_is_silent_while_a_link_is_cut_gets_messages_soon_after_it_is_heard_again() {
+    for silence in (5..=80).step_by(5).map(millis) {
+        let mut w = trunk(2, 1);
+        // Answers have taken long so far, so timeouts are.
+        kinds(&mut w, &[Faults { delay: millis(4), ..link(GIGABIT) }; 2]);
+        let mut stream = Stream::new(&w);
+        stream.flow(&mut w, millis(100));
+        kinds(&mut w, &[link(GIGABIT); 2]);
+        cut(&w, 0, true);
+        let (far, now) = (w.nodes.pop().expect("two nodes"), w.now());
+        w.run_until(now + silence);
+        w.nodes.push(far);
+        (stream.pause, stream.last) = (Duration::ZERO, w.net.now());
+        stream.flow(&mut w, millis(200));
+        let bound = (BOUND / 2).max(BOUND.saturating_sub(silence)) + millis(2) + REPEATING;
+        assert!(stream.pause <= bound, "{silence:?}: {:?}", stream.pause);
+        assert!(w.nodes[0].proto.paths()[0].deaths > 0);
+    }
+}
+
 /// One message at a time, there and back; the longest time that one took.
 fn round_trips(w: &mut World, count: usize) -> Duration {
     let mut longest = Duration::ZERO;
