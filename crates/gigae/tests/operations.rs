@@ -98,6 +98,58 @@ fn messages_of_all_sizes_arrive_whole_and_in_order_through_faults() {
     }
 }
 
+/// Operations go by all links of a trunk, and by those that are left when one is cut.
+#[test]
+fn operations_over_several_links_are_done_though_one_is_cut_on_the_way() {
+    const MEBIBYTE: usize = 1 << 20;
+    for (links, cut) in [(2, 0), (2, 1), (4, 0), (4, 3)] {
+        let net = Network::new(7, Faults { rate: 125_000_000, ..quiet() });
+        let options = Options::trunk((0..links).map(|i| format!("sim{i}")));
+        let ends = [1, 2].map(|n| options.clone().open_simulated(&net, n).unwrap());
+        let to = ends[0].peer(Address::from(ends[1].link().mac)).unwrap();
+        let key = ends[1].register(vec![0; 2 * MEBIBYTE], Rights::ALL).unwrap();
+        let start = |n: u64| {
+            let at = n * MEBIBYTE as u64;
+            ends[0].start_write(to, key, at, body(MEBIBYTE, n as usize), Some(n)).unwrap();
+            // One that is asked for, and one that is not.
+            for (tag, len) in [(2 * n, 300_000), (2 * n + 1, 20_000)] {
+                ends[1].start_recv(Wanted::tag(tag), vec![0; len]).unwrap();
+                ends[0].start_send(to, tag, body(len, tag as usize)).unwrap();
+            }
+        };
+        start(0);
+        let mut all = run(&net, &ends, |all| all[0].len() == 3 && all[1].len() == 2);
+        for path in ends[0].paths() {
+            assert!(path.link.tx_frames > 700 / links as u64, "{links} links: {path:?}");
+        }
+        start(1);
+        let mut steps = 0;
+        let cut_off = ends[0].paths()[cut].info.mac;
+        all.extend(run(&net, &ends, |all| {
+            steps += 1;
+            if steps == 100 {
+                assert!(all[0].iter().all(|done| done.memory.is_none()), "it is under way");
+                net.cut(net.port_of(cut_off).expect("it is there"), true, true);
+            }
+            all[0].len() == 3 && all[1].len() == 2
+        }));
+        assert!(ends[0].paths()[cut].counters.deaths > 0, "{links} links, {cut} is cut");
+        for Completion { tag, len, result, memory, .. } in all.into_iter().flatten() {
+            assert_eq!(result, Ok(()));
+            let memory = memory.unwrap().into_vec().unwrap();
+            let seed = if len == MEBIBYTE { 0 } else { tag as usize };
+            assert!(len == MEBIBYTE || memory == body(len, seed), "{links} links: {tag}");
+        }
+        let mut there = vec![0; MEBIBYTE];
+        for n in 0..2 {
+            assert!(ends[1].read_region(key, n * MEBIBYTE, &mut there));
+            assert!(there == body(MEBIBYTE, n), "{links} links, {cut} is cut");
+            let notice = ends[1].try_notice().unwrap().unwrap();
+            assert_eq!((notice.len as usize, notice.value), (MEBIBYTE, n as u64));
+        }
+    }
+}
+
 #[test]
 fn bytes_are_right_whatever_the_network_does() {
     for seed in 1..5 {

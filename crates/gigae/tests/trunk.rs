@@ -2,7 +2,7 @@
 //! removes. Needs root.
 #![allow(missing_docs)]
 
-use gigae::{Address, Backend, Completion, Endpoint, Mode, Options, Rights, Wait};
+use gigae::{Address, Backend, Completion, Endpoint, Mode, Options, Rights, Wait, Wanted};
 use gigae_fabric::{Fabric, FabricConfig, Node, Rate, testing};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -245,6 +245,75 @@ fn remote_memory_is_read_over_two_interfaces() {
     });
 }
 
+/// Writes of a mebibyte and tagged messages of several frames, while each interface of each end goes
+/// down once and comes back.
+fn operations_go_on_while_an_interface_is_down() {
+    const LEN: usize = 1 << 20;
+    const TAGGED: usize = 100_000;
+    let fabric = networks("opcut", 2);
+    let [a, b] = [1, 2].map(|n| on(&fabric.node(n), options(2, Backend::Xdp)));
+    let bytes = |n: u32, len| body(n, len).into_iter().cycle().take(len).collect::<Vec<u8>>();
+    let key = b.register(vec![0; LEN], Rights::ALL).unwrap();
+    let (to, stop, rounds) =
+        (Address::from(b.link().mac), AtomicBool::new(false), AtomicU32::new(0));
+    let deaths = AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        let (stop, rounds, deaths) = (&stop, &rounds, &deaths);
+        let writing = scope.spawn(move || {
+            let peer = a.peer(to).unwrap();
+            let mut n = 0;
+            while !stop.load(Ordering::Relaxed) {
+                a.start_write(peer, key, 0, bytes(n, LEN), Some(n.into())).unwrap();
+                a.start_send(peer, n.into(), bytes(n, TAGGED)).unwrap();
+                for _ in 0..2 {
+                    let done = a.completion_timeout(PATIENCE).unwrap().expect("it is done");
+                    done.result.unwrap();
+                }
+                deaths.store(
+                    a.paths().iter().map(|p| p.counters.deaths as u32).sum(),
+                    Ordering::Relaxed,
+                );
+                n += 1;
+                rounds.store(n, Ordering::Relaxed);
+            }
+            a.start_send(peer, u64::MAX, vec![]).unwrap();
+            a.drain(PATIENCE).unwrap();
+            n
+        });
+        let reading = scope.spawn(move || {
+            let mut n = 0;
+            loop {
+                b.start_recv(Wanted::ANY, vec![0; TAGGED]).unwrap();
+                let done = b.completion_timeout(PATIENCE).unwrap().expect("it has come");
+                if done.tag == u64::MAX {
+                    b.drain(PATIENCE).unwrap();
+                    return n;
+                }
+                assert_eq!((done.tag, done.result), (n.into(), Ok(())), "in order, each once");
+                let memory = done.memory.and_then(gigae::Memory::into_vec).unwrap();
+                assert!(memory == bytes(n, TAGGED), "message {n}");
+                // The write began before the message and is in place before it.
+                let notice = b.try_notice().unwrap().expect("the write is there");
+                assert_eq!((notice.value, notice.len as usize), (n.into(), LEN));
+                n += 1;
+            }
+        });
+        more(rounds, 5);
+        for (node, interface) in [(1, "eth0"), (1, "eth1"), (2, "eth0"), (2, "eth1")] {
+            let node = fabric.node(node);
+            let before = deaths.load(Ordering::Relaxed);
+            ip(&node, &["link", "set", interface, "down"]);
+            wait_for("the link is given up", || deaths.load(Ordering::Relaxed) > before);
+            more(rounds, 5);
+            ip(&node, &["link", "set", interface, "up"]);
+            more(rounds, 20);
+        }
+        stop.store(true, Ordering::Relaxed);
+        let written = writing.join().unwrap();
+        assert_eq!(reading.join().unwrap(), written, "nothing is lost");
+    });
+}
+
 fn epoll_wakes_up_for_a_message_on_any_interface() {
     use rustix::event::{PollFd, PollFlags, poll};
     let fabric = networks("epoll", 2);
@@ -304,6 +373,10 @@ fn main() {
             a_first_interface_that_stays_down_takes_no_frames_for_good,
         ),
         ("remote_memory_is_read_over_two_interfaces", remote_memory_is_read_over_two_interfaces),
+        (
+            "operations_go_on_while_an_interface_is_down",
+            operations_go_on_while_an_interface_is_down,
+        ),
         (
             "epoll_wakes_up_for_a_message_on_any_interface",
             epoll_wakes_up_for_a_message_on_any_interface,
