@@ -758,7 +758,7 @@ fn parse(envelope: Envelope, frame: &[u8]) -> Result<Parsed, Discard> {
     let (header, payload) = Header::parse(inner)?;
     match header.kind {
         Kind::Batch => batch::check(payload)?,
-        Kind::Op => op::check(payload)?,
+        Kind::Op => op::check(payload.into())?,
         _ => {}
     }
     // IPv6 and the like may be followed by padding, so the start is counted from the front.

@@ -7,8 +7,8 @@ use crate::outgoing::{MOST_ASKED, MOST_OFFERED};
 use crate::peer::{Arriving, Into, Serving, Source};
 use crate::transfer::{ALLOWANCE, Transfer};
 use gigae_proto::{PeerId, Reason};
-use gigae_wire::Epoch;
 use gigae_wire::op::{Change, Op, Status};
+use gigae_wire::{Epoch, Pieces};
 
 /// Answers to a peer that may wait to be sent: all that an honest one can be owed, with room for
 /// limits.
@@ -22,7 +22,7 @@ type Taken = Result<(), Invalid>;
 impl<M: Memory> Transfer<M> {
     /// Takes in the payload of an Op frame of a peer, in the order of the session with this epoch.
     /// What makes no sense is counted and dropped.
-    pub fn handle(&mut self, peer: PeerId, epoch: Epoch, payload: &[u8]) {
+    pub fn handle(&mut self, peer: PeerId, epoch: Epoch, mut payload: Pieces) {
         match self.peer(peer).epoch {
             None => self.peer(peer).epoch = Some(epoch),
             Some(known) if known != epoch => {
@@ -31,16 +31,14 @@ impl<M: Memory> Transfer<M> {
             }
             Some(_) => {}
         }
-        let mut at = 0;
-        while let Ok(Some((op, data))) = Op::read(payload, at) {
-            at = data.end;
-            if self.take(peer, op, &payload[data]).is_err() {
+        while let Ok(Some((op, data))) = Op::take(&mut payload) {
+            if self.take(peer, op, data).is_err() {
                 self.counters.invalid += 1;
             }
         }
     }
 
-    fn take(&mut self, peer: PeerId, op: Op, data: &[u8]) -> Taken {
+    fn take(&mut self, peer: PeerId, op: Op, data: Pieces) -> Taken {
         match op {
             Op::Eager { tag } => self.on_eager(peer, tag, data),
             Op::First { tag, total } => self.on_first(peer, tag, total, data),
@@ -90,7 +88,7 @@ impl<M: Memory> Transfer<M> {
         self.matching.keep(Unexpected { peer, epoch, tag, total, body });
     }
 
-    fn on_eager(&mut self, peer: PeerId, tag: Tag, data: &[u8]) -> Taken {
+    fn on_eager(&mut self, peer: PeerId, tag: Tag, data: Pieces) -> Taken {
         if !self.peer(peer).came(data.len(), ALLOWANCE) {
             return Err(Invalid);
         }
@@ -102,13 +100,15 @@ impl<M: Memory> Transfer<M> {
                 self.complete(id, Ok(()));
             }
             None => {
-                self.keep(peer, tag, total, Body::Whole(data.to_vec()));
+                let mut bytes = Vec::with_capacity(data.len());
+                data.for_each(|piece| bytes.extend_from_slice(piece));
+                self.keep(peer, tag, total, Body::Whole(bytes));
             }
         }
         Ok(())
     }
 
-    fn on_first(&mut self, peer: PeerId, tag: Tag, total: u32, data: &[u8]) -> Taken {
+    fn on_first(&mut self, peer: PeerId, tag: Tag, total: u32, data: Pieces) -> Taken {
         let state = self.peer(peer);
         let parts = data.len() < total as usize;
         if state.arriving.is_some() || !parts || !state.came(total as usize, ALLOWANCE) {
@@ -122,7 +122,7 @@ impl<M: Memory> Transfer<M> {
             None => {
                 self.keep(peer, tag, total, Body::Arriving);
                 let mut bytes = Vec::with_capacity(total as usize);
-                bytes.extend_from_slice(data);
+                data.for_each(|piece| bytes.extend_from_slice(piece));
                 Into::Own(bytes)
             }
         };
@@ -130,7 +130,7 @@ impl<M: Memory> Transfer<M> {
         Ok(())
     }
 
-    fn on_more(&mut self, peer: PeerId, data: &[u8]) -> Taken {
+    fn on_more(&mut self, peer: PeerId, data: Pieces) -> Taken {
         let mut arriving = self.peer(peer).arriving.take().ok_or(Invalid)?;
         let total = arriving.total as usize;
         let before = match &arriving.into {
@@ -145,7 +145,7 @@ impl<M: Memory> Transfer<M> {
             return Err(Invalid);
         }
         match &mut arriving.into {
-            Into::Own(bytes) => bytes.extend_from_slice(data),
+            Into::Own(bytes) => data.for_each(|piece| bytes.extend_from_slice(piece)),
             Into::Receive(id) => self.put(*id, before, data),
         }
         if before + data.len() < total {
@@ -207,7 +207,7 @@ impl<M: Memory> Transfer<M> {
         Ok(())
     }
 
-    fn on_reply(&mut self, peer: PeerId, id: u32, at: u32, data: &[u8]) -> Taken {
+    fn on_reply(&mut self, peer: PeerId, id: u32, at: u32, data: Pieces) -> Taken {
         let expected = match self.operations.get_mut(id) {
             Some(Operation::Receive(Receive { memory, matched: Some(m), .. }))
                 if m.peer == peer && m.pulled && m.got == at =>
@@ -226,7 +226,7 @@ impl<M: Memory> Transfer<M> {
         let end = end.ok_or(Invalid)?;
         let is_read = match self.operations.get_mut(id) {
             Some(Operation::Read { memory, got, .. }) => {
-                memory.write(at as usize, data);
+                memory.write_pieces(at as usize, data);
                 *got = end;
                 true
             }
@@ -244,7 +244,7 @@ impl<M: Memory> Transfer<M> {
         Ok(())
     }
 
-    fn on_write(&mut self, peer: PeerId, op: Op, data: &[u8]) -> Taken {
+    fn on_write(&mut self, peer: PeerId, op: Op, data: Pieces) -> Taken {
         let Op::Write { id, key, offset, total, at, notice } = op else { return Err(Invalid) };
         let key = RegionKey(key);
         let end = at.checked_add(data.len() as u32).filter(|&end| end <= total);
@@ -255,7 +255,7 @@ impl<M: Memory> Transfer<M> {
             (Some((_, status)), _) | (None, Err(status)) => Err(status),
             (None, Ok(_)) if crowded && at == 0 => Err(Status::Busy),
             (None, Ok(memory)) => {
-                memory.write(offset as usize + at as usize, data);
+                memory.write_pieces(offset as usize + at as usize, data);
                 Ok(0)
             }
         };

@@ -1,6 +1,7 @@
 //! Memory of the program's, and what of it others may use.
 
 use crate::table::Table;
+use gigae_wire::Pieces;
 use gigae_wire::op::Status;
 
 /// Memory that operations copy from and to. Lengths are at most 1 GiB, places within the length.
@@ -24,6 +25,17 @@ pub trait Memory {
     /// # Panics
     /// If they do not all fit.
     fn write(&mut self, at: usize, bytes: &[u8]);
+
+    /// Copies bytes in that lie in several places, beginning at `at`.
+    ///
+    /// # Panics
+    /// If they do not all fit.
+    fn write_pieces(&mut self, mut at: usize, pieces: Pieces) {
+        for piece in pieces {
+            self.write(at, piece);
+            at += piece.len();
+        }
+    }
 }
 
 impl Memory for Vec<u8> {

@@ -48,10 +48,11 @@ impl<M: Memory> Transfer<M> {
         self.wake(peer);
     }
 
-    /// Writes into a frame what goes next to a peer, in a session of this epoch, and returns how many
-    /// bytes that is; zero if there is nothing now. One copy of the data. The frame must be sent.
+    /// Writes into a frame, or into one of its segments, what goes next to a peer, in a session of
+    /// this epoch, and returns how many bytes that is; zero if there is nothing now. One copy of the
+    /// data. The frame must be sent, and [`framed`](Self::framed) be called before the next is begun.
     ///
-    /// `out` is what the peer can receive in a frame, at least 128 bytes.
+    /// `out` is what the peer can receive, at least 128 bytes.
     pub fn fill(&mut self, peer: PeerId, epoch: Epoch, out: &mut [u8]) -> usize {
         self.peer(peer).epoch = Some(epoch);
         let mut at = 0;
@@ -70,10 +71,12 @@ impl<M: Memory> Transfer<M> {
                 Step::Nothing => break,
             }
         }
-        if at > 0 {
-            self.peer(peer).filled += 1;
-        }
         at
+    }
+
+    /// All that was filled for a peer since the last call goes in one frame.
+    pub fn framed(&mut self, peer: PeerId) {
+        self.peer(peer).filled += 1;
     }
 
     /// A frame for a peer was acknowledged; frames are, in the order in which they were filled.

@@ -8,8 +8,8 @@ use crate::operation::{
 use crate::peer::{Into, Peer};
 use crate::table::Table;
 use gigae_proto::{PeerId, Reason};
-use gigae_wire::Epoch;
 use gigae_wire::op::{Change, Op};
+use gigae_wire::{Epoch, Pieces};
 use std::collections::VecDeque;
 use std::fmt;
 
@@ -180,7 +180,7 @@ impl<M: Memory> Transfer<M> {
         };
         match message.body {
             Body::Whole(bytes) => {
-                self.put(id, 0, &bytes);
+                self.put(id, 0, bytes[..].into());
                 if self.peer(peer).epoch == message.epoch {
                     self.took(peer, bytes.len());
                 }
@@ -192,7 +192,7 @@ impl<M: Memory> Transfer<M> {
                 else {
                     unreachable!("nobody has wanted it until now")
                 };
-                self.put(id, 0, &bytes);
+                self.put(id, 0, bytes[..].into());
             }
             Body::Offered(offer) => self.pull(id, offer),
         }
@@ -333,14 +333,14 @@ impl<M: Memory> Transfer<M> {
     }
 
     /// Bytes of a message arrive for a receive; what does not fit is dropped.
-    pub(crate) fn put(&mut self, id: u32, at: usize, bytes: &[u8]) {
+    pub(crate) fn put(&mut self, id: u32, at: usize, mut data: Pieces) {
         let Some(Operation::Receive(receive)) = self.operations.get_mut(id) else { return };
-        let room = receive.memory.len().saturating_sub(at).min(bytes.len());
-        if room > 0 {
-            receive.memory.write(at, &bytes[..room]);
-        }
         if let Some(matched) = &mut receive.matched {
-            matched.got += bytes.len() as u32;
+            matched.got += data.len() as u32;
+        }
+        let room = receive.memory.len().saturating_sub(at).min(data.len());
+        if let Some(fitting) = data.split(room).filter(|fitting| !fitting.is_empty()) {
+            receive.memory.write_pieces(at, fitting);
         }
     }
 

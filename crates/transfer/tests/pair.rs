@@ -5,7 +5,7 @@ use gigae_proto::{PeerId, Reason};
 use gigae_transfer::{
     Completion, Config, Notice, OpError, OpId, RegionKey, Rights, Selector, Transfer,
 };
-use gigae_wire::Epoch;
+use gigae_wire::{Epoch, Pieces};
 use gigae_wire::op::{Change, MAX_OP_HEADER, Op, Status};
 use std::collections::VecDeque;
 
@@ -49,7 +49,8 @@ impl World {
                 let len = self.ends[from].fill(peer, self.epoch[from][to], &mut frame);
                 frame.truncate(len);
                 if len > 0 {
-                    gigae_wire::op::check(&frame).unwrap();
+                    self.ends[from].framed(peer);
+                    gigae_wire::op::check(frame[..].into()).unwrap();
                     self.wires[from][to].push_back(frame);
                     moved = true;
                 }
@@ -59,7 +60,11 @@ impl World {
             for to in 0..self.ends.len() {
                 if let Some(frame) = self.wires[from][to].pop_front() {
                     let epoch = self.epoch[to][from];
-                    self.ends[to].handle(PeerId(from as u32), epoch, &frame);
+                    // In segments, as a receiver may have it; they end anywhere.
+                    let cut = frame.len() * 2 / 3;
+                    let rest = [&frame[cut..]];
+                    let pieces = Pieces::new(&frame[..cut], &rest);
+                    self.ends[to].handle(PeerId(from as u32), epoch, pieces);
                     self.ends[from].acknowledged(PeerId(to as u32));
                     moved = true;
                 }
@@ -503,7 +508,7 @@ fn hostile_operations_are_counted_and_write_nowhere() {
         let len = (r() % 200) as u16;
         let mut frame = [0; MAX_OP_HEADER + 200];
         let header = op.write(len, &mut frame);
-        w.ends[1].handle(PeerId(0), Epoch(7), &frame[..header + usize::from(len)]);
+        w.ends[1].handle(PeerId(0), Epoch(7), frame[..header + usize::from(len)].into());
     }
     assert_eq!(w.ends[1].region(key), Some(&body(1000, 9)));
     assert!(w.ends[1].counters().invalid > 10_000);

@@ -34,6 +34,14 @@ pub(crate) fn of_new_frame(header: &[u64; 4], frame: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(&frame[4..])
 }
 
+/// The CRC of bytes that lie in several places.
+pub(crate) fn of_pieces<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> u32 {
+    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+    pieces.into_iter().for_each(|piece| digest.update(piece));
+    // A sum of 32 bits by its definition.
+    digest.finalize() as u32
+}
+
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "sse4.2")]
 fn short(bytes: &[u8]) -> u32 {
@@ -93,6 +101,8 @@ mod tests {
                     })
                 });
                 assert_eq!(crc32c(piece), plain, "{len} bytes at {start}");
+                let (a, b) = piece.split_at(len / 3);
+                assert_eq!(of_pieces([a, b]), plain, "{len} bytes at {start}, in two pieces");
             }
         }
     }

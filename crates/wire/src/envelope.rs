@@ -5,9 +5,10 @@
 //! built once, as a [`Route`], and copied in front of each frame. Neighbour discovery is not done
 //! here: a route needs the next hop's MAC address.
 
-use crate::{Discard, MacAddr};
+use crate::{Discard, MacAddr, Pieces};
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::ops::Range;
 
 const ETHERNET_LEN: usize = 14;
 const IPV4_LEN: usize = 20;
@@ -48,7 +49,15 @@ impl Envelope {
     /// since no sender of this protocol makes them.
     #[inline]
     pub fn open(self, frame: &[u8]) -> Result<(NodeAddr, &[u8]), Discard> {
-        let (outer, rest) = frame.split_first_chunk::<ETHERNET_LEN>().ok_or(Discard::Short)?;
+        let (from, place) = self.locate(frame, frame.len())?;
+        Ok((from, &frame[place]))
+    }
+
+    /// Like [`open`](Self::open) for a frame in segments, by its first one and its length: where in the
+    /// whole of it the GigaE frame lies.
+    #[inline]
+    pub fn locate(self, first: &[u8], len: usize) -> Result<(NodeAddr, Range<usize>), Discard> {
+        let (outer, packet) = first.split_first_chunk::<ETHERNET_LEN>().ok_or(Discard::Short)?;
         let &[_, _, _, _, _, _, ref mac @ .., high, low] = outer;
         let ethertype = u16::from_be_bytes([high, low]);
         match self {
@@ -56,15 +65,20 @@ impl Envelope {
                 if MacAddr(*mac).is_group() {
                     return Err(Discard::Malformed);
                 }
-                Ok((NodeAddr::Ethernet(MacAddr(*mac)), rest))
+                Ok((NodeAddr::Ethernet(MacAddr(*mac)), ETHERNET_LEN..len))
             }
             Self::Udp { port } => {
-                let (ip, datagram) = match ethertype {
-                    ETHERTYPE_IPV4 => open_ipv4(rest)?,
-                    ETHERTYPE_IPV6 => open_ipv6(rest)?,
+                let (ip, udp) = match ethertype {
+                    ETHERTYPE_IPV4 => open_ipv4(packet)?,
+                    ETHERTYPE_IPV6 => open_ipv6(packet)?,
                     _ => return Err(Discard::NotOurs),
                 };
-                Ok((NodeAddr::Ip { ip, next_hop: MacAddr(*mac) }, open_udp(datagram, port)?))
+                let inner = open_udp(packet, udp, port)?;
+                let place = ETHERNET_LEN + inner.start..ETHERNET_LEN + inner.end;
+                if place.end > len {
+                    return Err(Discard::Short);
+                }
+                Ok((NodeAddr::Ip { ip, next_hop: MacAddr(*mac) }, place))
             }
             Self::Ethernet { .. } => Err(Discard::NotOurs),
         }
@@ -106,7 +120,8 @@ impl Envelope {
     }
 }
 
-fn open_ipv4(packet: &[u8]) -> Result<(IpAddr, &[u8]), Discard> {
+/// Who sent an IPv4 packet, and where in it the UDP datagram lies.
+fn open_ipv4(packet: &[u8]) -> Result<(IpAddr, Range<usize>), Discard> {
     let h: &[u8; IPV4_LEN] = packet.first_chunk().ok_or(Discard::Short)?;
     let header = usize::from(h[0] & 0xf) * 4;
     let total = usize::from(u16::from_be_bytes([h[2], h[3]]));
@@ -114,28 +129,32 @@ fn open_ipv4(packet: &[u8]) -> Result<(IpAddr, &[u8]), Discard> {
     if h[0] >> 4 != 4 || header < IPV4_LEN || h[9] != PROTOCOL_UDP || fragment {
         return Err(Discard::NotOurs);
     }
-    let datagram = packet.get(header..total).ok_or(Discard::Short)?;
-    Ok((Ipv4Addr::new(h[12], h[13], h[14], h[15]).into(), datagram))
+    Ok((Ipv4Addr::new(h[12], h[13], h[14], h[15]).into(), header..total))
 }
 
-fn open_ipv6(packet: &[u8]) -> Result<(IpAddr, &[u8]), Discard> {
+fn open_ipv6(packet: &[u8]) -> Result<(IpAddr, Range<usize>), Discard> {
     let h: &[u8; IPV6_LEN] = packet.first_chunk().ok_or(Discard::Short)?;
     if h[0] >> 4 != 6 || h[6] != PROTOCOL_UDP {
         return Err(Discard::NotOurs);
     }
     let length = usize::from(u16::from_be_bytes([h[4], h[5]]));
-    let datagram = packet.get(IPV6_LEN..IPV6_LEN + length).ok_or(Discard::Short)?;
     let source: [u8; 16] = *h[8..].first_chunk().ok_or(Discard::Short)?;
-    Ok((Ipv6Addr::from(source).into(), datagram))
+    Ok((Ipv6Addr::from(source).into(), IPV6_LEN..IPV6_LEN + length))
 }
 
-fn open_udp(datagram: &[u8], port: u16) -> Result<&[u8], Discard> {
-    let h: &[u8; UDP_LEN] = datagram.first_chunk().ok_or(Discard::Short)?;
+/// Where in a packet the payload of the datagram lies.
+fn open_udp(packet: &[u8], datagram: Range<usize>, port: u16) -> Result<Range<usize>, Discard> {
+    let h = packet.get(datagram.start..).and_then(<[u8]>::first_chunk::<UDP_LEN>);
+    let h = h.filter(|_| datagram.start + UDP_LEN <= datagram.end).ok_or(Discard::Short)?;
     if u16::from_be_bytes([h[2], h[3]]) != port {
         return Err(Discard::NotOurs);
     }
     let length = usize::from(u16::from_be_bytes([h[4], h[5]]));
-    datagram.get(UDP_LEN..length).ok_or(Discard::Short)
+    let end = datagram.start + length;
+    if length < UDP_LEN || end > datagram.end {
+        return Err(Discard::Short);
+    }
+    Ok(datagram.start + UDP_LEN..end)
 }
 
 /// Where a node is.
@@ -260,13 +279,23 @@ impl Route {
     /// If `frame` is shorter than the headers or longer than an IP packet can be.
     #[inline]
     pub fn write(&self, frame: &mut [u8]) {
+        self.write_segments(frame, Pieces::from(&[][..]));
+    }
+
+    /// Like [`write`](Self::write) for a frame in segments, which goes on in `behind`.
+    ///
+    /// # Panics
+    /// If `frame` is shorter than the headers or all longer than an IP packet can be.
+    #[inline]
+    pub fn write_segments(&self, frame: &mut [u8], behind: Pieces) {
         if self.kind == RouteKind::Ethernet {
             frame[..ETHERNET_LEN].copy_from_slice(&self.bytes[..ETHERNET_LEN]);
             return;
         }
         frame[..self.len()].copy_from_slice(&self.bytes[..self.len()]);
         let packet = &mut frame[ETHERNET_LEN..];
-        let total = u16::try_from(packet.len()).expect("an IP packet over 65,535 bytes");
+        let total = u16::try_from(packet.len() + behind.len());
+        let total = total.expect("an IP packet over 65,535 bytes");
         match self.kind {
             RouteKind::Ethernet => {}
             RouteKind::Ipv4(sum) => {
@@ -279,7 +308,7 @@ impl Route {
                 let udp = total - IPV6_LEN as u16;
                 packet[4..6].copy_from_slice(&udp.to_be_bytes());
                 packet[IPV6_LEN + 4..IPV6_LEN + 6].copy_from_slice(&udp.to_be_bytes());
-                let payload = words(&packet[IPV6_LEN + UDP_LEN..]);
+                let payload = words_in(packet[IPV6_LEN + UDP_LEN..].into(), behind);
                 // The length counts twice: in the pseudo header and in the UDP header.
                 let check = match fold(sum + 2 * u32::from(udp) + payload) {
                     0 => 0xffff,
@@ -320,6 +349,19 @@ fn words(bytes: &[u8]) -> u32 {
     let (pairs, last) = bytes.as_chunks::<2>();
     let sum: u32 = pairs.iter().map(|&pair| u32::from(u16::from_be_bytes(pair))).sum();
     sum + last.first().map_or(0, |&b| u32::from(b) << 8)
+}
+
+/// The same for bytes that lie in several places: where a piece begins in the middle of a word, its
+/// sum counts with the bytes of a word swapped (RFC 1071 §2).
+fn words_in(first: Pieces, behind: Pieces) -> u32 {
+    let mut odd = false;
+    let mut sum = 0;
+    for piece in first.chain(behind) {
+        let part = !fold(words(piece));
+        sum += u32::from(if odd { part.swap_bytes() } else { part });
+        odd ^= piece.len() % 2 == 1;
+    }
+    sum
 }
 
 /// Folds a sum into the Internet checksum.
@@ -390,6 +432,16 @@ mod tests {
                 let frame = wrapped(udp, ip(from, A), ip(to, B), &inner);
                 let (node, opened) = udp.open(&frame).unwrap();
                 assert!(node == ip(from, A) && opened == inner, "{total} bytes from {from}");
+                for cut in [route.len(), route.len() + 1, 2000, 4095] {
+                    let mut first = frame[..cut].to_vec();
+                    first[..route.len()].fill(0);
+                    let behind = [&frame[cut..cut + 7], &frame[cut + 7..]];
+                    route.write_segments(&mut first, Pieces::new(&[], &behind));
+                    assert!(first == frame[..cut], "{total} bytes from {from}, cut at {cut}");
+                    let (node, place) = udp.locate(&first, frame.len()).unwrap();
+                    assert!(node == ip(from, A) && frame[place] == inner);
+                    assert!(udp.locate(&first, frame.len() - 1).is_err());
+                }
                 // What follows is padding.
                 let padded = [&frame[..], &[0xff; 20]].concat();
                 assert!(udp.open(&padded).unwrap().1 == inner);

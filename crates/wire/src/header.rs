@@ -1,7 +1,7 @@
 //! The GigaE header and the payloads of control frames (`PROTOCOL.md` §1 and §2).
 
 use crate::crc::{self, crc32c};
-use crate::{Epoch, SeqNo};
+use crate::{Epoch, Pieces, SeqNo};
 use core::fmt;
 
 /// The version this crate speaks. Its place in the header (byte 4, high half) never changes.
@@ -192,6 +192,22 @@ impl Header {
         frame[..4].copy_from_slice(&crc.to_be_bytes());
     }
 
+    /// Like [`seal`](Self::seal) for a frame in segments: its payload goes on in `behind`.
+    ///
+    /// # Panics
+    /// If `first` is shorter than a header or the payload longer than 65,535 bytes.
+    pub fn seal_segments(&self, first: &mut [u8], behind: Pieces) {
+        let length = first.len() - HEADER_LEN + behind.len();
+        let words = self.words(u16::try_from(length).expect("payload over 65,535 bytes"));
+        first[..HEADER_LEN].copy_from_slice(words.map(u64::to_be_bytes).as_flattened());
+        let crc = if self.flags.has(Flags::HEADER_ONLY) {
+            crc32c(&first[4..HEADER_LEN])
+        } else {
+            crc::of_pieces(core::iter::once(&first[4..]).chain(behind))
+        };
+        first[..4].copy_from_slice(&crc.to_be_bytes());
+    }
+
     /// The 32 bytes of the header as four words, the place of the CRC zero.
     #[inline]
     const fn words(&self, length: u16) -> [u64; HEADER_LEN / 8] {
@@ -211,17 +227,32 @@ impl Header {
     #[inline]
     pub fn parse(frame: &[u8]) -> Result<(Self, &[u8]), Discard> {
         let h: &[u8; HEADER_LEN] = frame.first_chunk().ok_or(Discard::Short)?;
-        if h[4] >> 4 != VERSION {
-            return Err(Discard::Version(h[4] >> 4));
-        }
-        let u16_at = |i: usize| u16::from_be_bytes([h[i], h[i + 1]]);
-        let u32_at = |i: usize| u32::from_be_bytes([h[i], h[i + 1], h[i + 2], h[i + 3]]);
-        let frame = frame.get(..HEADER_LEN + usize::from(u16_at(6))).ok_or(Discard::Short)?;
-        let flags = Flags(u16_at(30));
-        if crc32c(&frame[4..flags.covered(frame.len())]) != u32_at(0) {
+        let (crc, length) = outline(h)?;
+        let frame = frame.get(..HEADER_LEN + length).ok_or(Discard::Short)?;
+        let header = Self::fields(h);
+        if crc32c(&frame[4..flags_of(h).covered(frame.len())]) != crc {
             return Err(Discard::Checksum);
         }
-        let header = Self {
+        Ok((header?, &frame[HEADER_LEN..]))
+    }
+
+    /// The same for a frame in segments.
+    pub fn parse_segments(mut frame: Pieces) -> Result<(Self, Pieces), Discard> {
+        let h = &frame.split_array().ok_or(Discard::Short)?;
+        let (crc, length) = outline(h)?;
+        let payload = frame.split(length).ok_or(Discard::Short)?;
+        let covered = if flags_of(h).has(Flags::HEADER_ONLY) { Pieces::from(&[][..]) } else { payload };
+        if crc::of_pieces(core::iter::once(&h[4..]).chain(covered)) != crc {
+            return Err(Discard::Checksum);
+        }
+        Ok((Self::fields(h)?, payload))
+    }
+
+    #[inline]
+    fn fields(h: &[u8; HEADER_LEN]) -> Result<Self, Discard> {
+        let u16_at = |i: usize| u16::from_be_bytes([h[i], h[i + 1]]);
+        let u32_at = |i: usize| u32::from_be_bytes([h[i], h[i + 1], h[i + 2], h[i + 3]]);
+        Ok(Self {
             kind: Kind::from_bits(h[4] & 0xf).ok_or(Discard::Malformed)?,
             channel: h[5],
             src_port: u16_at(8),
@@ -231,10 +262,24 @@ impl Header {
             seq: SeqNo(u32_at(20)),
             ack: SeqNo(u32_at(24)),
             credit: u16_at(28),
-            flags,
-        };
-        Ok((header, &frame[HEADER_LEN..]))
+            flags: flags_of(h),
+        })
     }
+}
+
+/// The CRC and the payload's length that a header of this version states.
+#[inline]
+fn outline(h: &[u8; HEADER_LEN]) -> Result<(u32, usize), Discard> {
+    if h[4] >> 4 != VERSION {
+        return Err(Discard::Version(h[4] >> 4));
+    }
+    let crc = u32::from_be_bytes([h[0], h[1], h[2], h[3]]);
+    Ok((crc, u16::from_be_bytes([h[6], h[7]]).into()))
+}
+
+#[inline]
+const fn flags_of(h: &[u8; HEADER_LEN]) -> Flags {
+    Flags(u16::from_be_bytes([h[30], h[31]]))
 }
 
 /// Payload of [`Kind::Hello`] and [`Kind::HelloAck`]: what the sender can do.
@@ -397,7 +442,7 @@ mod tests {
         #[test]
         fn what_is_sealed_is_parsed_back(
             kind in prop::sample::select(vec![1u8, 2, 3, 4, 5, 6, 8, 9]), channel: u8, ports: (u16, u16), epochs: (u32, u32),
-            seq: u32, ack: u32, credit: u16, flags: u16, payload in prop::collection::vec(any::<u8>(), 0..1500),
+            seq: u32, ack: u32, credit: u16, flags: u16, payload in prop::collection::vec(any::<u8>(), 0..1500), cut: prop::sample::Index,
         ) {
             let header = Header {
                 kind: Kind::from_bits(kind).unwrap(), channel, src_port: ports.0, dst_port: ports.1,
@@ -406,6 +451,14 @@ mod tests {
             };
             let frame = sealed(header, &payload);
             prop_assert_eq!(Header::parse(&frame), Ok((header, &payload[..])));
+            let cut = HEADER_LEN + cut.index(payload.len() + 1);
+            let mut first = frame[..cut].to_vec();
+            first[..HEADER_LEN].fill(0);
+            header.seal_segments(&mut first, frame[cut..].into());
+            prop_assert_eq!(&first, &frame[..cut]);
+            let rest = [&frame[cut..], &[0xee; 3]];
+            let (read, pieces) = Header::parse_segments(Pieces::new(&first, &rest)).unwrap();
+            prop_assert_eq!((read, pieces.collect::<Vec<_>>().concat()), (header, payload));
         }
 
         #[test]

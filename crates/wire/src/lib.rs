@@ -17,6 +17,7 @@ mod header;
 mod mac;
 pub mod op;
 mod paths;
+mod pieces;
 mod seq;
 
 pub use discovery::{Here, LONGEST_NAME, is_node_name, is_who};
@@ -24,6 +25,7 @@ pub use envelope::{Envelope, MAX_ENVELOPE, NodeAddr, Route};
 pub use header::{AckReport, Discard, Flags, HEADER_LEN, Header, Hello, Kind, VERSION};
 pub use mac::{MacAddr, ParseMacError};
 pub use paths::{MAX_PATHS, Paths};
+pub use pieces::Pieces;
 pub use seq::{Epoch, SeqNo};
 
 /// Payload bytes that a frame of the given MTU carries in an Ethernet envelope:

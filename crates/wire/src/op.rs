@@ -7,8 +7,7 @@
 //!
 //! Whether an operation makes sense is not decided here; only that its bytes are all there.
 
-use crate::Discard;
-use core::ops::Range;
+use crate::{Discard, Pieces};
 
 /// Bytes in front of the fields.
 const FIXED: usize = 8;
@@ -281,14 +280,13 @@ impl Op {
         end
     }
 
-    /// Reads the operation at `at` of a payload, and says where its data lie; the next operation
-    /// follows those. `None` at the end of the payload.
+    /// Takes the next operation off a payload, and its data. `None` at the end of the payload.
     #[inline]
-    pub fn read(payload: &[u8], at: usize) -> Result<Option<(Self, Range<usize>)>, Discard> {
-        if at == payload.len() {
+    pub fn take<'a>(payload: &mut Pieces<'a>) -> Result<Option<(Self, Pieces<'a>)>, Discard> {
+        if payload.is_empty() {
             return Ok(None);
         }
-        let mut reader = Reader { bytes: payload, at };
+        let mut reader = Reader(payload);
         let [code, flags, high, low] = reader.take::<4>()?;
         let len = usize::from(u16::from_be_bytes([high, low]));
         let id = reader.u32()?;
@@ -328,21 +326,18 @@ impl Op {
             LIMIT => Self::Limit { until: reader.u32()? },
             _ => return Err(Discard::Malformed),
         };
-        let data = reader.at..reader.at + len;
-        if data.end > payload.len() {
-            return Err(Discard::Malformed);
-        }
+        let data = payload.split(len).ok_or(Discard::Malformed)?;
         Ok(Some((op, data)))
     }
 }
 
 /// Checks the payload of an Op frame: one operation at least, nothing behind the last.
-pub fn check(payload: &[u8]) -> Result<(), Discard> {
-    let mut at = 0;
-    while let Some((_, data)) = Op::read(payload, at)? {
-        at = data.end;
+pub fn check(mut payload: Pieces) -> Result<(), Discard> {
+    if payload.is_empty() {
+        return Err(Discard::Malformed);
     }
-    if payload.is_empty() { Err(Discard::Malformed) } else { Ok(()) }
+    while Op::take(&mut payload)?.is_some() {}
+    Ok(())
 }
 
 struct Writer<'a> {
@@ -365,17 +360,12 @@ impl Writer<'_> {
     }
 }
 
-struct Reader<'a> {
-    bytes: &'a [u8],
-    at: usize,
-}
+struct Reader<'a, 'b>(&'a mut Pieces<'b>);
 
-impl Reader<'_> {
+impl Reader<'_, '_> {
     #[inline]
     fn take<const N: usize>(&mut self) -> Result<[u8; N], Discard> {
-        let bytes = self.bytes.get(self.at..).and_then(|b| b.first_chunk::<N>());
-        self.at += N;
-        bytes.copied().ok_or(Discard::Malformed)
+        self.0.split_array().ok_or(Discard::Malformed)
     }
 
     #[inline]
@@ -442,7 +432,9 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read(
-            all in prop::collection::vec((ops(), prop::collection::vec(any::<u8>(), 0..40)), 1..20)
+            all in prop::collection::vec((ops(), prop::collection::vec(any::<u8>(), 0..40)), 1..20),
+            first: prop::sample::Index,
+            second: prop::sample::Index,
         ) {
             let mut payload = Vec::new();
             for (op, data) in &all {
@@ -452,20 +444,24 @@ mod tests {
                 payload.extend_from_slice(&header[..len]);
                 payload.extend_from_slice(data);
             }
-            prop_assert_eq!(check(&payload), Ok(()));
-            let mut at = 0;
+            // Wherever a receiver's segments end.
+            let cuts = (first.index(payload.len()), second.index(payload.len()));
+            let (a, b) = (cuts.0.min(cuts.1), cuts.0.max(cuts.1));
+            let rest = [&payload[a..b], &payload[b..]];
+            let mut left = Pieces::new(&payload[..a], &rest);
+            prop_assert_eq!(check(left), Ok(()));
             for (op, data) in &all {
-                let (read, place) = Op::read(&payload, at).unwrap().unwrap();
-                prop_assert_eq!((&read, &payload[place.clone()]), (op, &data[..]));
-                at = place.end;
+                let (read, place) = Op::take(&mut left).unwrap().unwrap();
+                prop_assert_eq!((read, place.collect::<Vec<_>>().concat()), (*op, data.clone()));
             }
-            prop_assert_eq!(Op::read(&payload, at), Ok(None));
-            prop_assert_eq!(check(&payload[..payload.len() - 1]), Err(Discard::Malformed));
+            prop_assert!(Op::take(&mut left).unwrap().is_none());
+            let short = check(payload[..payload.len() - 1].into());
+            prop_assert_eq!(short, Err(Discard::Malformed));
         }
 
         #[test]
         fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = check(&bytes);
+            let _ = check(bytes[..].into());
         }
     }
 }

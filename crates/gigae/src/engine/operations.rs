@@ -35,7 +35,7 @@ impl Engine {
         let Self { proto, transfer, inbox, links, .. } = self;
         while let Some(Delivery { peer, epoch, buffer }) = proto.poll_operations() {
             let (path, frame, payload) = inbox.read(buffer);
-            transfer.handle(peer, epoch, &links.arenas.bytes(path, &frame)[payload]);
+            transfer.handle(peer, epoch, links.arenas.bytes(path, &frame)[payload].into());
             links.recycle(path, frame);
             proto.release(peer, epoch);
         }
@@ -88,6 +88,7 @@ impl Engine {
             self.give_back_unsent(frame);
             return Some(false);
         }
+        self.transfer.framed(peer);
         let len = u16::try_from(len).expect("no longer than a frame");
         let frame = Outbound::operations(frame, len, peer);
         if self.proto.send_operations(peer, len, frame).is_err() {
