@@ -7,10 +7,10 @@ mod discovery;
 mod operations;
 
 use crate::clock::Clock;
-use crate::inbox::{Copied, Done, Inbound, Inbox, Received};
+use crate::inbox::{Copied, Done, Inbound, Inbox, Received, Segments};
 use crate::links::Links;
 use crate::operations::Memory;
-use crate::outbound::{Outbound, PAYLOAD, post_control};
+use crate::outbound::{Behind, MOST_SEGMENTS, Outbound, PAYLOAD, post_control};
 use crate::{Options, RecvError, SendError};
 use gigae_link::{Arena, ChannelSet, Link, LinkError, RxFrame, RxPart, TxFrame};
 use gigae_proto::{
@@ -18,7 +18,8 @@ use gigae_proto::{
 };
 use gigae_transfer::Transfer;
 use gigae_wire::{
-    AckReport, Discard, Envelope, HEADER_LEN, Header, Here, Kind, NodeAddr, Route, batch, op,
+    AckReport, Discard, Envelope, HEADER_LEN, Header, Here, Kind, NodeAddr, Pieces, Route, batch,
+    op,
 };
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -54,8 +55,9 @@ const BACKLOG_NAP: Duration = Duration::from_micros(100);
 /// frames held by the window would never come back.
 const CONTROL_FRAMES: usize = 64;
 
-/// Longest payload of a control frame in bytes.
-const LONGEST_CONTROL: usize = 4 + AckReport::MAX_BITMAP;
+/// What is looked at of a control frame's payload at most, in bytes: a report, and one more, which shows
+/// that it is none but padding.
+const LONGEST_CONTROL: usize = 4 + AckReport::MAX_BITMAP + 1;
 const _: () = assert!(LONGEST_CONTROL >= Here::LONGEST);
 
 /// This node's own addresses towards the nodes that it was told of or heard from.
@@ -114,10 +116,13 @@ pub(crate) struct Engine {
     /// The doorbell must be rung, also if the protocol has nothing to send: the NIC did not take
     /// everything the last time, or a question or answer was posted.
     backlog: bool,
-    /// Frames that the link was asked to have ready.
+    /// Frames that the links were asked to have ready, and segments of the longest.
     ready: usize,
+    segments: usize,
     /// Transmit frames in messages' hands: the application's or the window's.
     lent_tx: usize,
+    /// Empty lists of segments, for frames that need one.
+    spare: Vec<Behind>,
     most_tx: usize,
     aggregate: bool,
     /// The messages of a failed frame that were not taken yet.
@@ -127,7 +132,7 @@ pub(crate) struct Engine {
 
 impl Engine {
     pub(crate) fn new(
-        links: Links,
+        (links, segments): (Links, usize),
         (proto, transfer): (Protocol<Outbound, Inbound>, Transfer<Memory>),
         clock: Clock,
         (sources, discovery): (Sources, Discovery),
@@ -156,7 +161,9 @@ impl Engine {
             unposted: 0,
             backlog: false,
             ready: 0,
+            segments,
             lent_tx: 0,
+            spare: Vec::new(),
             most_tx,
             aggregate: options.aggregate,
             failed: VecDeque::new(),
@@ -190,8 +197,8 @@ impl Engine {
 
     #[inline]
     fn release(&mut self, message: Outbound) {
-        self.lent_tx -= 1;
-        message.release(&mut self.links.first);
+        self.lent_tx -= message.frames();
+        self.spare.extend(message.release(&mut self.links.first));
     }
 
     /// Queues a message, to go out with the next [`transmit`](Self::transmit): into the last frame
@@ -421,7 +428,7 @@ impl Engine {
     fn provide(&mut self) {
         // In steps, since credit grows frame by frame.
         self.ready = (self.proto.credit() as usize + READY_BESIDES).next_multiple_of(64);
-        self.links.provide(self.ready);
+        self.links.provide(self.ready * self.segments);
     }
 
     /// The next message that failed.
@@ -446,7 +453,7 @@ impl Engine {
     #[inline]
     fn take_in(&mut self, path: usize, frame: RxFrame) {
         if frame.continues() {
-            self.discard_segments(path, frame);
+            self.receive_segments(path, frame);
         } else {
             self.receive(path, frame);
         }
@@ -472,9 +479,62 @@ impl Engine {
         // The protocol counts what it refuses.
         let _ = self.proto.handle((path, &from), (&header, &[]), &mut inbound);
         if let Some(refused) = inbound {
-            let (path, frame) = self.inbox.leave(refused);
-            self.links.recycle(path, frame);
+            self.inbox.leave(refused, &mut self.links);
         }
+    }
+
+    /// The same for a frame in segments, of which the others are in the batch: operations, or a control
+    /// frame that was padded.
+    #[inline(never)]
+    fn receive_segments(&mut self, path: usize, first: RxFrame) {
+        let mut behind = Segments::default();
+        let mut more = first.continues();
+        while more {
+            // The link hands frames over whole.
+            let Some(frame) = self.batch.pop() else { break };
+            more = frame.continues();
+            if let Err(frame) = behind.push(frame) {
+                self.links.recycle(path, frame);
+            }
+        }
+        let mut pieces = [&[] as &[u8]; MOST_SEGMENTS];
+        let arenas = &self.links.arenas;
+        let bytes = arenas.bytes(path, &first);
+        let frame = Pieces::new(bytes, behind.bytes(arenas, path, &mut pieces));
+        let parsed = match parse_segments(self.sources.envelope, bytes, frame) {
+            Ok(parsed) if self.channels.contains(parsed.header.channel) => parsed,
+            Ok(_) => return self.discard_segments(Discard::Channel, path, (first, behind)),
+            Err(why) => return self.discard_segments(why, path, (first, behind)),
+        };
+        let Parsed { from, header, start, len } = parsed;
+        if header.kind == Kind::Op {
+            let number = arenas.number_of(path, &first);
+            let inbound = self.inbox.enter((path, number), first, (start, len), false);
+            self.inbox.enter_behind(&inbound, behind);
+            let mut inbound = Some(inbound);
+            // The protocol counts what it refuses.
+            let _ = self.proto.handle((path, &from), (&header, &[]), &mut inbound);
+            if let Some(refused) = inbound {
+                self.inbox.leave(refused, &mut self.links);
+            }
+            return;
+        }
+        if header.kind.is_data() || !header.kind.is_of_session() {
+            return self.discard_segments(Discard::Malformed, path, (first, behind));
+        }
+        let mut copy = [0; LONGEST_CONTROL];
+        // Padding is in every segment; what counts is in the first.
+        let len = usize::from(len).min(LONGEST_CONTROL).min(bytes.len() - usize::from(start));
+        copy[..len].copy_from_slice(&bytes[start.into()..][..len]);
+        self.links.recycle(path, first);
+        behind.for_each(|frame| self.links.recycle(path, frame));
+        let _ = self.proto.handle((path, &from), (&header, &copy[..len]), &mut None);
+    }
+
+    #[cold]
+    fn discard_segments(&mut self, why: Discard, path: usize, frames: (RxFrame, Segments)) {
+        frames.1.for_each(|frame| self.links.recycle(path, frame));
+        self.discard(why, path, frames.0);
     }
 
     /// Control frames are few: one in sixteen of a stream.
@@ -510,17 +570,6 @@ impl Engine {
         }
     }
 
-    /// A frame in segments: no peer was told that such would be understood.
-    #[cold]
-    fn discard_segments(&mut self, path: usize, first: RxFrame) {
-        self.proto.counters_mut().discard(Discard::Malformed);
-        let mut segment = Some(first);
-        while let Some(frame) = segment {
-            segment = if frame.continues() { self.batch.pop() } else { None };
-            self.links.recycle(path, frame);
-        }
-    }
-
     #[cold]
     fn discard(&mut self, why: Discard, path: usize, frame: RxFrame) {
         if let Discard::Version(version) = why {
@@ -548,8 +597,7 @@ impl Engine {
             self.release(spent);
         }
         while let Some(inbound) = self.proto.poll_discarded() {
-            let (path, frame) = self.inbox.leave(inbound);
-            self.links.recycle(path, frame);
+            self.inbox.leave(inbound, &mut self.links);
         }
     }
 
@@ -617,7 +665,7 @@ impl Engine {
                 break;
             }
             let Some(Transmit { to, path, header, body }) = proto.poll_transmit() else { break };
-            let Body::Control(payload) = body else {
+            let Body::Control(payload, pad) = body else {
                 unreachable!("data frames were polled before")
             };
             if path > 0 {
@@ -629,8 +677,8 @@ impl Engine {
                         Err(route)
                     }
                 };
-                let frame = (&header, payload);
-                posted += usize::from(links.post_control_further(path, to, frame));
+                let payload = (payload, pad);
+                posted += usize::from(links.post_control_further(path, to, &header, payload));
                 continue;
             }
             let stranger;
@@ -643,7 +691,7 @@ impl Engine {
             };
             let Some(route) = route.filter(|_| links.first_is_up()) else { continue };
             let link = &mut links.first;
-            posted += usize::from(post_control(link, arena, route, &header, payload));
+            posted += usize::from(post_control(link, arena, route, &header, (payload, pad)));
         }
         self.events += posted;
         posted > 0
@@ -765,4 +813,21 @@ fn parse(envelope: Envelope, frame: &[u8]) -> Result<Parsed, Discard> {
     let start = inner.as_ptr().addr() - frame.as_ptr().addr() + HEADER_LEN;
     let place = |n: usize| u16::try_from(n).map_err(|_| Discard::Malformed);
     Ok(Parsed { from, header, start: place(start)?, len: place(payload.len())? })
+}
+
+/// The same for a frame in segments, all headers of which are in the first.
+fn parse_segments(envelope: Envelope, first: &[u8], mut frame: Pieces) -> Result<Parsed, Discard> {
+    let (from, place) = envelope.locate(first, frame.len())?;
+    let start = place.start + HEADER_LEN;
+    if start > first.len() {
+        return Err(Discard::Short);
+    }
+    frame.split(place.start).ok_or(Discard::Short)?;
+    let inner = frame.split(place.len()).ok_or(Discard::Short)?;
+    let (header, payload) = Header::parse_segments(inner)?;
+    if header.kind == Kind::Op {
+        op::check(payload)?;
+    }
+    let number = |n: usize| u16::try_from(n).map_err(|_| Discard::Malformed);
+    Ok(Parsed { from, header, start: number(start)?, len: number(payload.len())? })
 }

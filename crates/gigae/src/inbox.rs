@@ -4,9 +4,11 @@
 //! A frame stays in one place here, by its slot; what moves is a number or a part of it.
 
 use crate::links::{Arenas, Links};
+use crate::outbound::MOST_SEGMENTS;
 use gigae_link::{Link, RxFrame, RxPart, SharedFrame};
 use gigae_proto::{Delivery, PeerId};
-use gigae_wire::{Epoch, batch};
+use gigae_wire::{Epoch, Pieces, batch};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -85,11 +87,49 @@ pub(crate) struct Done {
     pub(crate) epoch: Epoch,
 }
 
+/// The frames behind the first of one that was received in segments.
+#[derive(Default)]
+pub(crate) struct Segments([Option<RxFrame>; MOST_SEGMENTS - 1]);
+
+impl Segments {
+    /// Adds the next one, or hands it back if there are too many.
+    pub(crate) fn push(&mut self, frame: RxFrame) -> Result<(), RxFrame> {
+        match self.0.iter_mut().find(|place| place.is_none()) {
+            Some(place) => {
+                *place = Some(frame);
+                Ok(())
+            }
+            None => Err(frame),
+        }
+    }
+
+    pub(crate) fn for_each(self, f: impl FnMut(RxFrame)) {
+        self.0.into_iter().flatten().for_each(f);
+    }
+
+    /// Their bytes.
+    pub(crate) fn bytes<'a, 'p>(
+        &'a self,
+        arenas: &'a Arenas,
+        path: usize,
+        pieces: &'p mut [&'a [u8]; MOST_SEGMENTS],
+    ) -> &'p [&'a [u8]] {
+        let mut count = 0;
+        for (piece, frame) in pieces.iter_mut().zip(self.0.iter().flatten()) {
+            *piece = arenas.bytes(path, frame);
+            count += 1;
+        }
+        &pieces[..count]
+    }
+}
+
 /// See the module's description.
 pub(crate) struct Inbox {
     open: Option<Open>,
     /// By the frames' numbers.
     frames: Vec<Option<Shared>>,
+    /// The rest of those that were received in segments, by the number of the first.
+    behind: HashMap<u32, Segments>,
     /// Frames in the program's hands, the open one included, and the most that may be.
     lent: usize,
     most_lent: usize,
@@ -105,6 +145,7 @@ impl Inbox {
         Self {
             open: None,
             // Backends number their frames from zero; should one not, the table grows.
+            behind: HashMap::new(),
             frames: std::iter::repeat_with(|| None).take(frames).collect(),
             lent: 0,
             // All of them may have come by the link with the fewest.
@@ -145,20 +186,43 @@ impl Inbox {
         Inbound(slot)
     }
 
-    /// A frame that is not delivered, and the link that it came by.
-    #[inline]
-    pub(crate) fn leave(&mut self, inbound: Inbound) -> (usize, RxFrame) {
-        let shared = self.take(inbound.0);
-        (shared.path.into(), shared.frame.into_frame())
+    /// The rest of a frame that was taken in and was received in segments.
+    pub(crate) fn enter_behind(&mut self, first: &Inbound, behind: Segments) {
+        self.behind.insert(first.0, behind);
     }
 
-    /// A frame whose payload is read and not handed out, the link that it came by, and where the
-    /// payload lies.
+    /// A frame that is not delivered goes back to its link.
     #[inline]
-    pub(crate) fn read(&mut self, inbound: Inbound) -> (usize, RxFrame, Range<usize>) {
-        let shared = self.take(inbound.0);
-        let payload = shared.payload();
-        (shared.path.into(), shared.frame.into_frame(), payload)
+    pub(crate) fn leave(&mut self, inbound: Inbound, links: &mut Links) {
+        let Shared { frame, path, .. } = self.take(inbound.0);
+        let path = usize::from(path);
+        links.recycle(path, frame.into_frame());
+        if !self.behind.is_empty()
+            && let Some(behind) = self.behind.remove(&inbound.0)
+        {
+            behind.for_each(|frame| links.recycle(path, frame));
+        }
+    }
+
+    /// Lets somebody read the payload of a frame that is not handed out, which then goes back to its
+    /// link.
+    #[inline]
+    pub(crate) fn read(&mut self, inbound: Inbound, links: &mut Links, read: impl FnOnce(Pieces)) {
+        let shared = self.frames[inbound.0 as usize].as_ref().expect("the frame is there");
+        let (path, place) = (usize::from(shared.path), shared.payload());
+        let first = links.arenas.bytes(path, shared.frame.frame());
+        match self.behind.get(&inbound.0).filter(|_| place.end > first.len()) {
+            None => read(first[place].into()),
+            Some(behind) => {
+                let mut pieces = [&[] as &[u8]; MOST_SEGMENTS];
+                let rest = behind.bytes(&links.arenas, path, &mut pieces);
+                let mut payload = Pieces::new(&first[place.start..], rest);
+                if let Some(payload) = payload.split(place.len()) {
+                    read(payload);
+                }
+            }
+        }
+        self.leave(inbound, links);
     }
 
     #[inline]

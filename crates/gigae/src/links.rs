@@ -7,7 +7,7 @@
 
 use crate::link::AnyLink;
 use crate::outbound::Outbound;
-use gigae_link::{Arena, Info, Link, LinkError, OpenError, RxFrame, RxPart, TxFrame};
+use gigae_link::{Arena, Info, Link, LinkError, OpenError, RxFrame, RxPart};
 use gigae_proto::{PathTo, PeerId};
 use gigae_wire::{Envelope, Header, MacAddr, NodeAddr, Route};
 use rustix::event::{Timespec, epoll};
@@ -234,15 +234,14 @@ impl Links {
         header: &Header,
     ) -> bool {
         let further = &mut self.further[path - 1];
-        let Some(frame) = further.take() else { return false };
-        let Some(Some(route)) = further.routes.get(peer.0 as usize) else {
-            further.link.give_back(frame);
+        if !further.is_up() {
             return false;
-        };
+        }
+        let Some(Some(route)) = further.routes.get(peer.0 as usize) else { return false };
         let from = &self.arenas.first;
-        buffer.post_copy(from, &mut further.link, frame, route, header);
-        further.due = true;
-        true
+        let posted = buffer.post_copy(from, &mut further.link, route, header);
+        further.due |= posted;
+        posted
     }
 
     /// Posts a control frame on a link beyond the first, to a peer or by a route of its own.
@@ -251,7 +250,8 @@ impl Links {
         &mut self,
         path: usize,
         to: Result<PeerId, Route>,
-        (header, payload): (&Header, &[u8]),
+        header: &Header,
+        payload: (&[u8], u16),
     ) -> bool {
         let further = &mut self.further[path - 1];
         if !further.is_up() {
@@ -358,13 +358,6 @@ impl Further {
             self.down = self.link.flush().is_err();
         }
         !self.down
-    }
-
-    fn take(&mut self) -> Option<TxFrame> {
-        if !self.is_up() {
-            return None;
-        }
-        self.link.take()
     }
 }
 

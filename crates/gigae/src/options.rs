@@ -5,7 +5,7 @@ use crate::engine::{Discovery, Engine, Sources};
 use crate::link::AnyLink;
 use crate::links::Links;
 use crate::local::{Local, interfaces};
-use crate::outbound::PAYLOAD;
+use crate::outbound::{MOST_SEGMENTS, PAYLOAD};
 use crate::resolve::reserve;
 use crate::{Endpoint, Wait};
 use gigae_link::{ChannelSet, Filter, Link, Mode, OpenError};
@@ -37,6 +37,9 @@ pub enum Backend {
 /// Least message in bytes that a usable interface must carry: what 003 calls a short message, with
 /// room to spare. Interfaces with a smaller MTU are refused.
 const LEAST_MESSAGE: usize = 128;
+
+/// Longest frame in bytes that any Ethernet carries: that of MTU 1500.
+const SURE_FRAME: usize = 1514;
 
 /// Most frames in the windows of a session over several links: what a report can tell of.
 const LONGEST_WINDOW: u16 = 1024;
@@ -305,10 +308,14 @@ impl Options {
         seed: u64,
     ) -> Result<Engine, OpenError> {
         let headers = self.envelope.max_len() + HEADER_LEN;
-        let (mut longest, mut rx_frames) = (usize::MAX, usize::MAX);
+        let (mut longest, mut longest_operations) = (usize::MAX, usize::MAX);
+        let (mut rx_frames, mut segments) = (usize::MAX, 1);
         for info in links.all().map(Link::info) {
-            // A message's frame is one token, so far.
-            let carried = info.segment_size.min(info.frame_size - PAYLOAD + headers);
+            // A message is in one piece, in a transmit frame and in a received one.
+            let first = info.frame_size - PAYLOAD + headers;
+            let carried = info.segment_size.min(first);
+            let most = info.max_segments.min(MOST_SEGMENTS);
+            let operations = info.max_frame.min(first + (most - 1) * info.frame_size);
             if carried < headers + LEAST_MESSAGE {
                 let ethernet = 14;
                 return Err(OpenError::MtuTooSmall {
@@ -318,12 +325,17 @@ impl Options {
                 });
             }
             longest = longest.min(carried);
+            longest_operations = longest_operations.min(operations);
+            segments = segments.max(operations.div_ceil(info.segment_size));
             rx_frames = rx_frames.min(info.rx_frames);
         }
         let info = links.first.info();
+        let payload = |frame: usize| u16::try_from(frame - headers).unwrap_or(u16::MAX);
         let mut config = Config {
-            max_payload: u16::try_from(longest - headers).unwrap_or(u16::MAX),
-            receive_frames: u32::try_from(rx_frames).unwrap_or(u32::MAX),
+            max_payload: payload(longest),
+            max_operations: payload(longest_operations.max(longest)),
+            sure_payload: payload(SURE_FRAME),
+            receive_frames: u32::try_from(rx_frames / segments).unwrap_or(u32::MAX),
             ..self.protocol.clone()
         };
         if links.several() {
@@ -344,6 +356,6 @@ impl Options {
         let protocol = Protocol::new(config, (seed >> 32) as u32);
         let transfer = Transfer::new(TransferConfig::default(), seed);
         let layers = (protocol, transfer);
-        Ok(Engine::new(links, layers, clock, about, self))
+        Ok(Engine::new((links, segments), layers, clock, about, self))
     }
 }

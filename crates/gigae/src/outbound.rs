@@ -1,9 +1,13 @@
 //! Messages on their way out: in the transmit frame that carries them, alone or several together.
 
+mod segments;
+
 use gigae_link::{Arena, Link, Posted, TxFrame};
 use gigae_proto::PeerId;
-use gigae_wire::{HEADER_LEN, Header, MAX_ENVELOPE, Route, batch};
+use gigae_wire::{HEADER_LEN, Header, MAX_ENVELOPE, Pieces, Route, batch};
 use std::ops::Range;
+
+pub(crate) use segments::{MOST_SEGMENTS, Segment};
 
 /// Where payloads begin in a transmit frame: room for the longest headers and a length in front of
 /// the first message, and a cache line's boundary, so that a message written in place is aligned.
@@ -19,15 +23,20 @@ const SHORTEST_FRAME: usize = 60;
 /// Bytes of padding at most: 14 behind an empty payload, rounded up.
 const MOST_PADDING: usize = 16;
 
+/// The segments behind the first. Boxed, since a window has hundreds of frames, and few of them any.
+pub(crate) type Behind = Box<Vec<Segment>>;
+
 /// A transmit frame in the protocol's window, with one message or several, or with operations.
 #[derive(Debug)]
 pub(crate) struct Outbound {
     held: Option<Held>,
-    /// Bytes of payload: the message, or the messages with their lengths.
+    /// Bytes of payload in this frame: the message, or the messages with their lengths.
     len: u16,
     batch: bool,
     /// To whom, if it carries operations.
     operations: Option<PeerId>,
+    /// Operations for which one transmit frame is not enough go on in these. The list is used again.
+    behind: Option<Behind>,
 }
 
 #[derive(Debug)]
@@ -36,17 +45,57 @@ enum Held {
     Posted(Posted),
 }
 
+impl Held {
+    fn bytes<'a>(&'a self, arena: &'a Arena) -> &'a [u8] {
+        match self {
+            Self::Taken(frame) => arena.unsent_bytes(frame),
+            Self::Posted(frame) => arena.posted_bytes(frame),
+        }
+    }
+
+    /// Takes the frame back, unless the NIC still holds it.
+    #[inline]
+    fn reclaim(self, link: &mut impl Link) -> Self {
+        match self {
+            Self::Taken(frame) => Self::Taken(frame),
+            Self::Posted(posted) => match link.reclaim(posted) {
+                Ok(frame) => Self::Taken(frame),
+                Err(posted) => Self::Posted(posted),
+            },
+        }
+    }
+
+    #[inline]
+    fn release(self, link: &mut impl Link) {
+        match self {
+            Self::Taken(frame) => link.give_back(frame),
+            Self::Posted(frame) => link.release(frame),
+        }
+    }
+}
+
 impl Outbound {
     /// A frame with one message of `len` bytes, which was written at [`PAYLOAD`].
     #[inline]
     pub(crate) fn new(frame: TxFrame, len: u16) -> Self {
-        Self { held: Some(Held::Taken(frame)), len, batch: false, operations: None }
+        Self { held: Some(Held::Taken(frame)), len, batch: false, operations: None, behind: None }
     }
 
-    /// A frame with `len` bytes of operations for a peer, which were written at [`PAYLOAD`].
+    /// A frame with `len` bytes of operations for a peer, which were written at [`PAYLOAD`], and
+    /// those in the segments behind it.
     #[inline]
-    pub(crate) fn operations(frame: TxFrame, len: u16, to: PeerId) -> Self {
-        Self { operations: Some(to), ..Self::new(frame, len) }
+    pub(crate) fn operations(
+        (frame, len): (TxFrame, u16),
+        behind: Option<Behind>,
+        to: PeerId,
+    ) -> Self {
+        Self { operations: Some(to), behind, ..Self::new(frame, len) }
+    }
+
+    /// Transmit frames that it holds.
+    #[inline]
+    pub(crate) fn frames(&self) -> usize {
+        1 + self.behind.as_ref().map_or(0, |behind| behind.len())
     }
 
     /// To whom it carries operations, if it does.
@@ -81,11 +130,7 @@ impl Outbound {
     /// All messages in the frame, in order, copied.
     pub(crate) fn messages(&mut self, arena: &Arena) -> Vec<Box<[u8]>> {
         let payload = self.payload();
-        let bytes = match self.held.as_mut().expect("a message keeps its frame") {
-            Held::Taken(frame) => &*arena.bytes_mut(frame),
-            Held::Posted(frame) => arena.posted_bytes(frame),
-        };
-        let payload = &bytes[payload];
+        let payload = &self.held.as_ref().expect("a message keeps its frame").bytes(arena)[payload];
         if !self.batch {
             return vec![payload.into()];
         }
@@ -111,13 +156,14 @@ impl Outbound {
         }
     }
 
-    /// The frame's window hold has ended.
+    /// The frame's window hold has ended. The list of its segments, now empty, is there to be used
+    /// again.
     #[inline]
-    pub(crate) fn release(self, link: &mut impl Link) {
-        match self.held.expect("a message keeps its frame") {
-            Held::Taken(frame) => link.give_back(frame),
-            Held::Posted(frame) => link.release(frame),
-        }
+    pub(crate) fn release(self, link: &mut impl Link) -> Option<Behind> {
+        self.held.expect("a message keeps its frame").release(link);
+        let mut behind = self.behind?;
+        behind.drain(..).for_each(|segment| segment.release(link));
+        Some(behind)
     }
 
     /// Writes the header in front of the payload and posts the frame; false if the NIC still holds
@@ -130,15 +176,15 @@ impl Outbound {
         to: &Route,
         header: &Header,
     ) -> bool {
-        let mut frame = match self.held.take().expect("a message keeps its frame") {
+        if self.behind.is_some() {
+            return self.post_segments(link, arena, to, header);
+        }
+        let mut frame = match self.held.take().expect("a message keeps its frame").reclaim(link) {
             Held::Taken(frame) => frame,
-            Held::Posted(posted) => match link.reclaim(posted) {
-                Ok(frame) => frame,
-                Err(posted) => {
-                    self.held = Some(Held::Posted(posted));
-                    return false;
-                }
-            },
+            posted => {
+                self.held = Some(posted);
+                return false;
+            }
         };
         let range = seal(arena.bytes_mut(&mut frame), self.payload(), to, header);
         self.held = Some(Held::Posted(link.post(frame, range)));
@@ -147,42 +193,85 @@ impl Outbound {
 }
 
 impl Outbound {
-    /// Posts a copy by another link than the one in whose frame it lies, which stays in the window:
-    /// `frame` is the other link's. One copy.
-    pub(crate) fn post_copy(
-        &self,
-        arena: &Arena,
+    /// The same for a frame in segments.
+    #[inline(never)]
+    fn post_segments(
+        &mut self,
         link: &mut impl Link,
-        mut frame: TxFrame,
+        arena: &Arena,
         to: &Route,
         header: &Header,
-    ) {
-        let payload = self.payload();
-        let bytes = match self.held.as_ref().expect("a message keeps its frame") {
-            Held::Taken(frame) => arena.unsent_bytes(frame),
-            Held::Posted(frame) => arena.posted_bytes(frame),
-        };
-        let copy = link.arena().bytes_mut(&mut frame);
-        copy[payload.clone()].copy_from_slice(&bytes[payload.clone()]);
-        let range = seal(copy, payload, to, header);
-        let posted = link.post(frame, range);
-        link.release(posted);
+    ) -> bool {
+        let behind = self.behind.as_mut().map_or(&mut [][..], |behind| &mut behind[..]);
+        let ready = behind.iter_mut().all(|segment| segment.reclaim(link));
+        let held = self.held.take().expect("a message keeps its frame").reclaim(link);
+        match held {
+            Held::Taken(frame) if ready => {
+                let first = (frame, PAYLOAD..PAYLOAD + usize::from(self.len));
+                let posted = segments::post(link, arena, first, behind, (to, header));
+                self.held = Some(Held::Posted(posted));
+                true
+            }
+            held => {
+                self.held = Some(held);
+                false
+            }
+        }
+    }
+
+    /// Posts a copy by another link than the one in whose frame it lies, which stays in the window;
+    /// false if that link has no transmit frame. One copy.
+    pub(crate) fn post_copy(
+        &self,
+        from: &Arena,
+        link: &mut impl Link,
+        to: &Route,
+        header: &Header,
+    ) -> bool {
+        let first = self.held.as_ref().expect("a message keeps its frame").bytes(from);
+        let mut pieces = [&[] as &[u8]; MOST_SEGMENTS];
+        let behind = self.behind.as_ref().map_or(&[][..], |behind| &behind[..]);
+        for (piece, segment) in pieces.iter_mut().zip(behind) {
+            *piece = segment.bytes(from);
+        }
+        let payload = Pieces::new(&first[self.payload()], &pieces[..behind.len()]);
+        let arena = std::sync::Arc::clone(link.arena());
+        post_copy(link, &arena, to, header, (payload, payload.len()))
     }
 }
 
-/// Posts a control frame, whose loss the protocol copes with: also when there is no frame for it.
+/// Posts a control frame, padded with zeros to a payload of `pad` bytes if that is more. Its loss the
+/// protocol copes with: also when there is no frame for it.
 pub(crate) fn post_control(
     link: &mut impl Link,
     arena: &Arena,
     to: &Route,
     header: &Header,
-    payload: &[u8],
+    (payload, pad): (&[u8], u16),
 ) -> bool {
+    post_copy(link, arena, to, header, (payload.into(), payload.len().max(pad.into())))
+}
+
+/// Posts a frame with a copy of a payload, padded with zeros to `len` bytes.
+fn post_copy(
+    link: &mut impl Link,
+    arena: &Arena,
+    to: &Route,
+    header: &Header,
+    (payload, len): (Pieces, usize),
+) -> bool {
+    if len > link.info().frame_size - PAYLOAD {
+        return segments::post_copy(link, arena, to, header, (payload, len));
+    }
     let Some(mut frame) = link.take() else { return false };
     let bytes = arena.bytes_mut(&mut frame);
-    let place = PAYLOAD..PAYLOAD + payload.len();
-    bytes[place.clone()].copy_from_slice(payload);
-    let range = seal(bytes, place, to, header);
+    let mut at = PAYLOAD;
+    for piece in payload {
+        bytes[at..at + piece.len()].copy_from_slice(piece);
+        at += piece.len();
+    }
+    bytes[at..PAYLOAD + len].fill(0);
+    let range = seal(bytes, PAYLOAD..PAYLOAD + len, to, header);
     let posted = link.post(frame, range);
     link.release(posted);
     true

@@ -237,12 +237,17 @@ fn the_two_backends_understand_each_other() {
 
 /// Tagged messages of all sizes both ways at once, and a memory that both ends write and count in.
 fn operate(fabric: &Fabric, options: &Options) {
+    operate_with(fabric, options, |n| gigae::MacAddr(fabric.node(n).mac).into());
+}
+
+/// The same with nodes of these addresses.
+fn operate_with(fabric: &Fabric, options: &Options, address: impl Fn(u16) -> Address) {
     const SIZES: [usize; 6] = [0, 8, 1_500, 20_000, 100_000, 1 << 20];
     let region = |me: u16| vec![me as u8; 1 << 20];
     std::thread::scope(|scope| {
         for (me, other) in [(1_u16, 2), (2, 1)] {
             let endpoint = on(&fabric.node(me), options.clone()).unwrap();
-            let other = Address::from(gigae::MacAddr(fabric.node(other).mac));
+            let other = address(other);
             scope.spawn(move || {
                 let peer = endpoint.peer(other).unwrap();
                 let key = endpoint.register(region(me), gigae::Rights::ALL).unwrap();
@@ -325,12 +330,55 @@ fn an_operation_with_a_peer_that_falls_silent_ends_for_a_sleeper_too() {
     drop(silent);
 }
 
+fn operations_pass_in_the_udp_envelope_on_a_jumbo_network() {
+    let fabric = testing::fabric("udpops", |config: &mut FabricConfig| config.mtu = 9000);
+    let options = options(Backend::Xdp).envelope(UDP);
+    operate_with(&fabric, &options, |n| IpAddr::from(fabric.node(n).ipv4).into());
+    operate_with(&fabric, &options, |n| IpAddr::from(fabric.node(n).ipv6).into());
+}
+
 fn operations_pass_through_loss_duplication_and_corruption() {
-    let fabric = testing::fabric("wildops", |config: &mut FabricConfig| {
-        (config.loss, config.duplicate, config.corrupt, config.seed) = (0.02, 0.01, 0.01, 11);
+    for mtu in [1500, 9000] {
+        let fabric = testing::fabric("wildops", |config: &mut FabricConfig| {
+            (config.loss, config.duplicate, config.corrupt, config.seed) = (0.02, 0.01, 0.01, 11);
+            config.mtu = mtu;
+        });
+        operate(&fabric, &options(Backend::Xdp));
+        operate(&fabric, &options(Backend::Xdp).go_back_n());
+    }
+}
+
+/// What a write of a mebibyte takes in data frames, and how often it was found that long ones vanish.
+fn frames_of_a_write(fabric: &Fabric) -> (u64, u64) {
+    let node = |n| on(&fabric.node(n), options(Backend::Xdp)).unwrap();
+    let (from, to) = (node(1), node(2));
+    let peer = from.peer(Address::from(to.link().mac)).unwrap();
+    let key = to.register(vec![0; 1 << 20], gigae::Rights::ALL).unwrap();
+    from.start_write(peer, key, 0, vec![7; 1 << 20], None).unwrap();
+    let (mut done, began) = (None, std::time::Instant::now());
+    while done.is_none() && began.elapsed() < PATIENCE {
+        to.progress().unwrap();
+        done = from.try_completion().unwrap();
+    }
+    assert_eq!(done.expect("it completed in time").result, Ok(()));
+    let mut there = vec![0; 1 << 20];
+    assert!(to.read_region(key, 0, &mut there) && there == vec![7; 1 << 20]);
+    (to.counters().protocol.frames_delivered, from.counters().protocol.black_holes)
+}
+
+fn operations_fill_jumbo_frames() {
+    let fabric = testing::fabric("long", |config: &mut FabricConfig| config.mtu = 9000);
+    let (frames, holes) = frames_of_a_write(&fabric);
+    assert!(frames <= 120 && holes == 0, "{frames} frames of 8,968 bytes, {holes} holes");
+}
+
+fn a_switch_that_swallows_long_frames_is_found_out() {
+    let fabric = testing::fabric("hole", |config: &mut FabricConfig| {
+        config.node_mtus = vec![9000, 9000];
+        config.switch_mtu = Some(1500);
     });
-    operate(&fabric, &options(Backend::Xdp));
-    operate(&fabric, &options(Backend::Xdp).go_back_n());
+    let (frames, holes) = frames_of_a_write(&fabric);
+    assert!(frames > 700 && holes == 1, "{frames} frames of 1,468 bytes, {holes} holes");
 }
 
 fn a_link_that_loses_doubles_and_corrupts_frames_loses_no_message() {
@@ -580,6 +628,15 @@ fn main() {
         (
             "operations_pass_over_packet_sockets_at_every_mtu",
             operations_pass_over_packet_sockets_at_every_mtu,
+        ),
+        (
+            "operations_pass_in_the_udp_envelope_on_a_jumbo_network",
+            operations_pass_in_the_udp_envelope_on_a_jumbo_network,
+        ),
+        ("operations_fill_jumbo_frames", operations_fill_jumbo_frames),
+        (
+            "a_switch_that_swallows_long_frames_is_found_out",
+            a_switch_that_swallows_long_frames_is_found_out,
         ),
         (
             "operations_pass_through_loss_duplication_and_corruption",

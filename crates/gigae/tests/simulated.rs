@@ -248,7 +248,7 @@ fn hostile_frames_are_counted_and_dropped() {
         data.clone(),
         valid(Kind::Ack, &[]),
         valid(Kind::Reset, &[]),
-        valid(Kind::HelloAck, &[0; 4]),
+        valid(Kind::HelloAck, &[0; 6]),
         valid(Kind::Hello, &[0; 2]),
     ];
     for frame in &frames {
@@ -503,11 +503,13 @@ fn a_mix_of_sizes_arrives_in_order_through_loss_with_and_without_a_payload_check
 }
 
 #[test]
-fn on_a_jumbo_network_a_message_fills_one_buffer_and_longer_frames_are_malformed() {
+fn hostile_frames_in_segments_are_counted_and_leave_every_buffer_free() {
     let net = Network::new(1, faults());
     net.set_mtu(9000);
     let (a, b, to_b, _to_a) = pair(&net, &Options::new("sim"));
-    assert_eq!(a.max_message(), 3840 - 14 - 32);
+    a.send(to_b, b"up").unwrap();
+    run(&net, [&a, &b], Duration::from_micros(200));
+    assert!(b.try_recv().unwrap().is_some());
     let (stranger, _) = net.add_port();
     for i in 0..2000_u32 {
         if i.is_multiple_of(10) {
@@ -515,6 +517,8 @@ fn on_a_jumbo_network_a_message_fills_one_buffer_and_longer_frames_are_malformed
             long[..6].copy_from_slice(&b.link().mac.0);
             long[6] = 2;
             long[12..14].copy_from_slice(&[0x88, 0xb5]);
+            // Of this version, and too short for what it says.
+            (long[18], long[20], long[21]) = (0x17, 0xff, 0xff);
             net.send(stranger, &long);
         }
         a.send(to_b, &vec![i as u8; a.max_message()]).unwrap();
@@ -522,7 +526,7 @@ fn on_a_jumbo_network_a_message_fills_one_buffer_and_longer_frames_are_malformed
         assert_eq!(&b.try_recv().unwrap().expect("it has arrived")[..], vec![i as u8; 3794]);
     }
     let counted = b.counters();
-    assert_eq!((counted.protocol.malformed, counted.link.rx_dropped), (200, 0));
+    assert_eq!((counted.protocol.short, counted.link.rx_dropped), (200, 0));
 }
 
 #[test]
@@ -786,6 +790,9 @@ fn a_jumbo_frame_on_any_link_of_a_trunk_goes_back_to_that_link() {
     let net = Network::new(1, faults());
     net.set_mtu(9000);
     let (a, b, to_b) = trunks(&net, 2);
+    a.send(to_b, b"up").unwrap();
+    run(&net, [&a, &b], Duration::from_micros(200));
+    assert!(b.try_recv().unwrap().is_some());
     let (stranger, _) = net.add_port();
     for i in 0..3000_u32 {
         for path in b.paths() {
@@ -793,6 +800,8 @@ fn a_jumbo_frame_on_any_link_of_a_trunk_goes_back_to_that_link() {
             long[..6].copy_from_slice(&path.info.mac.0);
             long[6] = 2;
             long[12..14].copy_from_slice(&[0x88, 0xb5]);
+            // Of this version, and too short for what it says.
+            (long[18], long[20], long[21]) = (0x17, 0xff, 0xff);
             net.send(stranger, &long);
         }
         a.send(to_b, &i.to_be_bytes()).unwrap();
@@ -800,7 +809,7 @@ fn a_jumbo_frame_on_any_link_of_a_trunk_goes_back_to_that_link() {
         assert_eq!(b.try_recv().unwrap().expect("it has arrived")[..], i.to_be_bytes());
     }
     let counted = b.counters();
-    assert_eq!((counted.protocol.malformed, counted.link.rx_dropped), (6000, 0));
+    assert_eq!((counted.protocol.short, counted.link.rx_dropped), (6000, 0));
 }
 
 #[test]

@@ -214,7 +214,7 @@ fn carry(from: &mut Proto, to: &mut Proto, node: MacAddr) -> bool {
         any = true;
         let header = transmit.header;
         let payload = match transmit.body {
-            gigae_proto::Body::Control(payload) => payload,
+            gigae_proto::Body::Control(payload, _) => payload,
             gigae_proto::Body::Message(_) => &[],
         };
         let handled =

@@ -15,6 +15,12 @@ pub struct Config {
     pub links: Vec<MacAddr>,
     /// Longest message in bytes that can be received.
     pub max_payload: u16,
+    /// Longest payload in bytes of a frame with operations that can be sent and received; not less
+    /// than `max_payload`.
+    pub max_operations: u16,
+    /// Longest payload in bytes that is used without asking whether the network carries it
+    /// (`PROTOCOL.md` §12): that of MTU 1500.
+    pub sure_payload: u16,
     /// Frames that may be unacknowledged per peer; a power of two up to 32,768. The default covers
     /// the buffer of a small switch port (256 full frames are 387 kB).
     pub send_window: u16,
@@ -47,6 +53,8 @@ impl Default for Config {
             port: 0,
             links: Vec::new(),
             max_payload: 1468,
+            max_operations: 1468,
+            sure_payload: 1468,
             send_window: 256,
             receive_window: 256,
             reorder_window: 256,
@@ -87,6 +95,7 @@ impl Config {
             self.reorder_window == 0 || power(self.reorder_window, 1024),
             "reorder_window must be zero or a power of two up to 1,024"
         );
+        assert!(self.max_operations >= self.max_payload);
         assert!(self.receive_window > 0 && self.ack_every > 0 && self.receive_frames > 0);
         assert!(self.min_rto > self.ack_delay && self.max_rto >= self.min_rto);
     }

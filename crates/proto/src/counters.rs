@@ -23,6 +23,8 @@ pub struct Counters {
     pub acks_sent: u64,
     /// Probes for a lost GO.
     pub probes: u64,
+    /// Sessions in which frames as long as both ends can take do not arrive.
+    pub black_holes: u64,
     /// Sessions that came up.
     pub sessions: u64,
     /// Resets sent to peers that meant a session which is not there.

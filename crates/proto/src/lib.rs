@@ -21,6 +21,7 @@ mod receive;
 mod rtt;
 mod send;
 mod session;
+mod size;
 mod time;
 mod types;
 

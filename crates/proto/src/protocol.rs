@@ -198,8 +198,12 @@ impl<T, R> Protocol<T, R> {
         if session.failures > 0 {
             return Err(SendError::Failed(buffer));
         }
-        if len > session.peer.max_payload {
-            return Err(SendError::TooLong(buffer, session.peer.max_payload));
+        let longest = match kind {
+            Kind::Op => session.peer.max_operations,
+            _ => session.peer.max_payload,
+        };
+        if len > longest {
+            return Err(SendError::TooLong(buffer, longest));
         }
         if session.state == State::Idle {
             self.propose(peer);
@@ -216,9 +220,14 @@ impl<T, R> Protocol<T, R> {
     }
 
     /// Proposes a session to a peer with which there is none, before there is anything to send: what
-    /// can be sent depends on what the peer can receive.
+    /// can be sent depends on what the peer can receive, and the network carry.
     pub fn propose(&mut self, peer: PeerId) {
         let session = &mut self.sessions[peer.0 as usize];
+        if let Some(sizes) = session.sizes.as_mut().filter(|sizes| !sizes.wanted) {
+            sizes.wanted = true;
+            self.touch(peer);
+            return;
+        }
         if session.state != State::Idle {
             return;
         }
@@ -232,13 +241,14 @@ impl<T, R> Protocol<T, R> {
         self.enqueue(peer);
     }
 
-    /// The session with a peer, if it is up: its epoch, and the longest payload in bytes that the
-    /// peer can receive.
+    /// The session with a peer, if it is up and known how long frames may be: its epoch, and the
+    /// longest payload in bytes of a frame with operations.
     #[inline]
     pub fn established(&self, peer: PeerId) -> Option<(Epoch, u16)> {
         let session = self.session(peer);
-        let up = session.state == State::Established && session.failures == 0;
-        up.then_some((session.local, session.peer.max_payload))
+        let up = session.state == State::Established && session.failures == 0 && !session.sizing;
+        let longest = session.peer.max_operations.min(self.config.max_operations);
+        up.then_some((session.local, longest))
     }
 
     /// Adds a message to the last frame for a peer, if that still waits to be transmitted: neither
@@ -253,7 +263,7 @@ impl<T, R> Protocol<T, R> {
     ) -> bool {
         let session = &mut self.sessions[peer.0 as usize];
         // Only once the session is up is it known what the peer can receive.
-        if session.state != State::Established || session.failures > 0 {
+        if session.state != State::Established || session.failures > 0 || session.sizing {
             return false;
         }
         let longest = session.peer.max_payload;

@@ -533,6 +533,11 @@ impl<T> SendWindow<T> {
         if is_wanted { wanted } else { self.paths().position(Path::is_alive).unwrap_or(0) }
     }
 
+    /// Whether a path is being probed.
+    pub(crate) fn is_dead(&self, path: usize) -> bool {
+        self.paths().nth(path).is_some_and(|path| !path.is_alive())
+    }
+
     /// What happened on the paths.
     pub(crate) fn path_counters(&self) -> impl Iterator<Item = &PathCounters> {
         self.paths().map(|path| &path.counters)

@@ -3,6 +3,7 @@
 
 use crate::receive::{ReceiveWindow, initial_credit};
 use crate::send::SendWindow;
+use crate::size::{Echo, Next, Sizes};
 use crate::time::{Instant, Since, nanos};
 use crate::{Config, Counters, PeerKey};
 use gigae_wire::{AckReport, Epoch, Flags, Header, Hello, Kind, NodeAddr, Paths, SeqNo};
@@ -16,6 +17,9 @@ const LONGEST_INTERVAL: u64 = 100_000_000;
 
 /// In [`Session::probes`], beside the paths: a question for lost credit.
 const CREDIT: u16 = 1 << 15;
+
+/// In [`Session::probes`]: a Probe or Echo of the length of frames.
+pub(crate) const SIZE: u16 = 1 << 14;
 
 /// First wait in nanoseconds for the answer to a farewell; doubled with each repetition.
 const FAREWELL_INTERVAL: u64 = 1_000_000;
@@ -142,8 +146,12 @@ pub(crate) struct Session<T, R> {
     /// While stopped: since when, or since the last probe, and the wait until the next one, which
     /// asks whether a GO was lost.
     pub(crate) probe: Option<(Since, u64)>,
-    /// What is to be probed: paths by bit, and [`CREDIT`].
+    /// What is to be probed: paths by bit, [`CREDIT`] and [`SIZE`].
     pub(crate) probes: u16,
+    /// It is not known yet which of the peer's longest frames the network carries: data wait.
+    pub(crate) sizing: bool,
+    /// While that is so, or the peer asks.
+    pub(crate) sizes: Option<Box<Sizes>>,
     /// Failed messages that the application has not taken yet.
     pub(crate) failures: u32,
     /// In the queue of sessions with something to transmit.
@@ -164,7 +172,7 @@ impl<T, R> Session<T, R> {
             remote: Epoch::UNKNOWN,
             pending: None,
             answer: None,
-            peer: Hello { max_payload: u16::MAX, reorder_window: 0 },
+            peer: Hello { max_payload: u16::MAX, reorder_window: 0, max_operations: u16::MAX },
             send: None,
             receive: None,
             links: Paths::NONE,
@@ -175,6 +183,8 @@ impl<T, R> Session<T, R> {
             waiting: Since::Never,
             probe: None,
             probes: 0,
+            sizing: false,
+            sizes: None,
             failures: 0,
             queued: false,
             timed: false,
@@ -241,9 +251,95 @@ impl<T, R> Session<T, R> {
         self.pending = None;
         self.state = State::Established;
         self.waiting = Since::Never;
+        self.ask_size(config);
         let mut receive = ReceiveWindow::new(with.remote.first_seq(), config);
         receive.expect_disorder(paths > 1);
         self.receive = Some(Box::new(receive));
+    }
+
+    /// Asks for the longest frames that both ends can take, if it is not sure that the network can.
+    fn ask_size(&mut self, config: &Config) {
+        let message = config.max_payload.min(self.peer.max_payload);
+        let longest = config.max_operations.min(self.peer.max_operations).max(message);
+        self.sizing = longest > config.sure_payload;
+        self.sizes = self.sizing.then(|| {
+            let next = message > config.sure_payload && message < longest;
+            self.probes |= SIZE;
+            Box::new(Sizes::ask([longest, if next { message } else { 0 }]))
+        });
+    }
+
+    /// The peer asks whether a frame arrived that has.
+    #[cold]
+    pub(crate) fn on_probe(&mut self, echo: Echo, path: usize) {
+        self.sizes.get_or_insert_default().on_question(echo, path as u8);
+        self.probes |= SIZE;
+    }
+
+    /// A frame of this end's has arrived. Whether it is known now that longer ones vanish.
+    #[cold]
+    pub(crate) fn on_echo(&mut self, echo: Echo, config: &Config) -> bool {
+        let Some(sizes) = &mut self.sizes else { return false };
+        let settled = sizes.on_answer(echo);
+        if sizes.is_due() {
+            self.probes |= SIZE;
+        }
+        // The peer is there, so its time begins anew.
+        if self.waiting != Since::Never {
+            self.waiting = Since::Next;
+        }
+        let Some(len) = settled else { return false };
+        if sizes.is_over() {
+            self.sizes = None;
+        }
+        self.sizing = false;
+        let len = if len == 0 { config.sure_payload } else { len };
+        let both = config.max_operations.min(self.peer.max_operations);
+        self.peer.max_payload = self.peer.max_payload.min(len);
+        self.peer.max_operations = self.peer.max_operations.min(len);
+        len < both
+    }
+
+    /// The Probe or Echo that `plan` asked for: its kind, what it says, how long its payload is, and
+    /// its path.
+    #[cold]
+    pub(crate) fn next_size(&mut self) -> Option<(Kind, Echo, u16, usize)> {
+        let sizes = self.sizes.as_mut()?;
+        let next = sizes.next();
+        if !sizes.is_due() {
+            self.probes &= !SIZE;
+        }
+        if sizes.is_over() {
+            self.sizes = None;
+        }
+        let alive = |wanted: u8| self.send.as_ref().map_or(0, |send| send.alive(wanted.into()));
+        Some(match next? {
+            Next::Question(echo) => (Kind::Probe, echo, echo.len, alive(self.heard_on)),
+            Next::Answer(echo, path) => (Kind::Echo, echo, 0, path.into()),
+        })
+    }
+
+    /// To which length a question on a dead path is padded: it comes back only if it carries what the
+    /// others do.
+    #[cold]
+    pub(crate) fn pad(&self, path: usize, config: &Config) -> u16 {
+        let probe = self.send.as_ref().is_some_and(|send| send.is_dead(path));
+        let longest = config.max_operations.min(self.peer.max_operations);
+        if probe && longest > config.sure_payload { longest } else { 0 }
+    }
+
+    /// Whether something waits to learn how long frames may be.
+    #[cold]
+    fn wants_size(&self) -> bool {
+        self.sizing
+            && (self.sizes.as_ref().is_some_and(|sizes| sizes.wanted)
+                || self.send.as_ref().is_some_and(|send| !send.is_empty()))
+    }
+
+    /// Whether the peer owes an answer.
+    #[inline]
+    fn awaits_answer(&self) -> bool {
+        self.send.as_ref().is_some_and(|s| s.awaits_answer()) || self.sizing && self.wants_size()
     }
 
     /// Ends the session: what was kept out of order goes to `kept`. The messages of the send
@@ -254,6 +350,8 @@ impl<T, R> Session<T, R> {
         self.waiting = Since::Never;
         self.probe = None;
         self.probes = 0;
+        self.sizing = false;
+        self.sizes = None;
         self.asked = 0;
         if let Some(mut receive) = self.receive.take() {
             receive.drain().for_each(&mut kept);
@@ -290,7 +388,7 @@ impl<T, R> Session<T, R> {
                 let (Some(send), Some(receive)) = (&self.send, &self.receive) else { return None };
                 if receive.has_gap() {
                     Some(Plan::Ack)
-                } else if send.can_transmit() {
+                } else if send.can_transmit() && !self.sizing {
                     Some(Plan::Data)
                 } else if self.probes != 0 {
                     Some(Plan::Probe)
@@ -385,7 +483,7 @@ impl<T, R> Session<T, R> {
     /// After transmitting: an answer is owed from now on.
     #[inline]
     pub(crate) fn transmitted(&mut self) {
-        if self.send.as_ref().is_some_and(|s| s.awaits_answer()) {
+        if self.awaits_answer() {
             self.waiting.start();
         }
     }
@@ -394,7 +492,7 @@ impl<T, R> Session<T, R> {
     /// something.
     #[inline]
     pub(crate) fn heard(&mut self, progress: bool) {
-        if !self.send.as_ref().is_some_and(|s| s.awaits_answer()) {
+        if !self.awaits_answer() {
             self.waiting = Since::Never;
         } else if progress {
             self.waiting = Since::Next;
@@ -409,6 +507,9 @@ impl<T, R> Session<T, R> {
         }
         if let Some((since, _)) = &mut self.probe {
             since.date(now);
+        }
+        if let Some(sizes) = &mut self.sizes {
+            sizes.date(now);
         }
         if let Some(send) = &mut self.send {
             send.date(now);
@@ -455,7 +556,11 @@ impl<T, R> Session<T, R> {
                     .as_ref()
                     .map_or(Instant::NEVER, |r| r.acknowledge_by(nanos(config.ack_delay)));
                 let probe = self.probe.map_or(Instant::NEVER, |(since, wait)| since.after(wait));
-                resend.min(ack).min(probe)
+                let size = match &self.sizes {
+                    Some(sizes) if self.wants_size() => sizes.deadline(),
+                    _ => Instant::NEVER,
+                };
+                resend.min(ack).min(probe).min(size)
             }
         };
         own.min(lost)
@@ -500,6 +605,12 @@ impl<T, R> Session<T, R> {
             if self.waiting == Since::Never {
                 self.waiting = Since::At(now);
             }
+        }
+        if self.wants_size()
+            && let Some(sizes) = &mut self.sizes
+        {
+            sizes.expire(now);
+            self.probes |= if sizes.is_due() { SIZE } else { 0 };
         }
         if let Some(send) = &mut self.send {
             self.probes |= send.expire(now, counters);

@@ -59,8 +59,8 @@ pub struct DataFrame<'a, T> {
 pub enum Body<'a, T> {
     /// A message; the buffer stays in the window until it is acknowledged or failed.
     Message(&'a mut T),
-    /// A control frame with these bytes.
-    Control(&'a [u8]),
+    /// A control frame with these bytes, followed by zeros up to this length in bytes if that is more.
+    Control(&'a [u8], u16),
 }
 
 /// A message that arrived, in order.

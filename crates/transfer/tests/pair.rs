@@ -5,8 +5,8 @@ use gigae_proto::{PeerId, Reason};
 use gigae_transfer::{
     Completion, Config, Notice, OpError, OpId, RegionKey, Rights, Selector, Transfer,
 };
-use gigae_wire::{Epoch, Pieces};
 use gigae_wire::op::{Change, MAX_OP_HEADER, Op, Status};
+use gigae_wire::{Epoch, Pieces};
 use std::collections::VecDeque;
 
 const FRAME: usize = 1468;

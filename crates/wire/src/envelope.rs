@@ -279,33 +279,35 @@ impl Route {
     /// If `frame` is shorter than the headers or longer than an IP packet can be.
     #[inline]
     pub fn write(&self, frame: &mut [u8]) {
-        self.write_segments(frame, Pieces::from(&[][..]));
+        if self.kind == RouteKind::Ethernet {
+            frame[..ETHERNET_LEN].copy_from_slice(&self.bytes[..ETHERNET_LEN]);
+        } else {
+            self.write_segments(frame, Pieces::from(&[][..]));
+        }
     }
 
     /// Like [`write`](Self::write) for a frame in segments, which goes on in `behind`.
     ///
     /// # Panics
     /// If `frame` is shorter than the headers or all longer than an IP packet can be.
-    #[inline]
     pub fn write_segments(&self, frame: &mut [u8], behind: Pieces) {
-        if self.kind == RouteKind::Ethernet {
-            frame[..ETHERNET_LEN].copy_from_slice(&self.bytes[..ETHERNET_LEN]);
-            return;
-        }
         frame[..self.len()].copy_from_slice(&self.bytes[..self.len()]);
         let packet = &mut frame[ETHERNET_LEN..];
-        let total = u16::try_from(packet.len() + behind.len());
-        let total = total.expect("an IP packet over 65,535 bytes");
+        let total = || {
+            let total = u16::try_from(packet.len() + behind.len());
+            total.expect("an IP packet over 65,535 bytes")
+        };
         match self.kind {
             RouteKind::Ethernet => {}
             RouteKind::Ipv4(sum) => {
+                let total = total();
                 packet[2..4].copy_from_slice(&total.to_be_bytes());
                 packet[10..12].copy_from_slice(&fold(sum + u32::from(total)).to_be_bytes());
                 let udp = total - IPV4_LEN as u16;
                 packet[IPV4_LEN + 4..IPV4_LEN + 6].copy_from_slice(&udp.to_be_bytes());
             }
             RouteKind::Ipv6(sum) => {
-                let udp = total - IPV6_LEN as u16;
+                let udp = total() - IPV6_LEN as u16;
                 packet[4..6].copy_from_slice(&udp.to_be_bytes());
                 packet[IPV6_LEN + 4..IPV6_LEN + 6].copy_from_slice(&udp.to_be_bytes());
                 let payload = words_in(packet[IPV6_LEN + UDP_LEN..].into(), behind);

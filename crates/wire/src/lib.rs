@@ -1,6 +1,6 @@
 //! The bytes on the wire: GigaE frames and the envelopes that carry them.
 //!
-//! Implements §1 to §3 and the bytes of §9 to §11 of `PROTOCOL.md`: the 32-byte GigaE [`Header`] with its CRC32C, carried
+//! Implements §1 to §3 and the bytes of §9 to §12 of `PROTOCOL.md`: the 32-byte GigaE [`Header`] with its CRC32C, carried
 //! either directly in an Ethernet II frame or in UDP over IPv4 or IPv6 ([`Envelope`]).
 //!
 //! Everything that arrives is adversarial: parsing checks every length, never panics and ends in

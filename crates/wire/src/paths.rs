@@ -92,7 +92,7 @@ mod tests {
     }
 
     fn after_hello(paths: &Paths) -> Vec<u8> {
-        let mut bytes = vec![5, 0xbc, 1, 0];
+        let mut bytes = vec![5, 0xbc, 1, 0, 5, 0xbc];
         let mut room = [0; Paths::LONGEST];
         let len = paths.write(&mut room);
         bytes.extend(&room[..len]);
@@ -103,9 +103,9 @@ mod tests {
     #[test]
     fn the_layout_is_the_documented_one_and_one_link_is_not_told() {
         let two = Paths::new(&[mac(1), mac(2)]);
-        assert_eq!(after_hello(&two)[4..], [2, 2, 0, 0, 0, 1, 1, 2, 0, 0, 0, 1, 2]);
+        assert_eq!(after_hello(&two)[Hello::LEN..], [2, 2, 0, 0, 0, 1, 1, 2, 0, 0, 0, 1, 2]);
         let one = Paths::new(&[mac(1)]);
-        assert_eq!((after_hello(&one).len(), one.len(), one.get(0)), (4, 1, None));
+        assert_eq!((after_hello(&one).len(), one.len(), one.get(0)), (Hello::LEN, 1, None));
     }
 
     #[test]
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn of_more_links_than_there_can_be_the_first_are_taken() {
-        let mut bytes = vec![5, 0xbc, 1, 0, 9];
+        let mut bytes = vec![5, 0xbc, 1, 0, 5, 0xbc, 9];
         (1..=9).for_each(|n| bytes.extend(mac(n).0));
         let paths = Paths::parse(&bytes).unwrap();
         assert_eq!((paths.len(), paths.get(7)), (8, Some(mac(8))));

@@ -283,12 +283,13 @@ impl Engine {
     /// Posts a frame that the protocol knows nothing of by a link; the next doorbell is for it, too.
     fn post_beside(&mut self, (path, route): (usize, Route), header: &Header, payload: &[u8]) {
         let Self { links, arena, .. } = self;
+        let payload = (payload, 0);
         self.backlog |= match path {
             0 => {
                 links.first_is_up()
                     && post_control(&mut links.first, arena, &route, header, payload)
             }
-            _ => links.post_control_further(path, Err(route), (header, payload)),
+            _ => links.post_control_further(path, Err(route), header, payload),
         };
     }
 }

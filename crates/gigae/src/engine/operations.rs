@@ -3,10 +3,13 @@
 
 use super::{DOORBELL_EVERY, Engine, READY_BESIDES};
 use crate::operations::Memory;
-use crate::outbound::{Outbound, PAYLOAD};
-use gigae_link::LinkError;
+use crate::outbound::{Behind, Outbound, PAYLOAD, Segment};
+use gigae_link::{Link, LinkError};
 use gigae_proto::{Delivery, Ended, PeerId};
 use gigae_transfer::Transfer;
+
+/// Room in bytes that operations can always make use of; less is not asked to be filled.
+const LEAST_ROOM: usize = 128;
 
 impl Engine {
     /// The program's operations, to start or cancel some: the next poll looks at them.
@@ -34,9 +37,7 @@ impl Engine {
         self.reap();
         let Self { proto, transfer, inbox, links, .. } = self;
         while let Some(Delivery { peer, epoch, buffer }) = proto.poll_operations() {
-            let (path, frame, payload) = inbox.read(buffer);
-            transfer.handle(peer, epoch, links.arenas.bytes(path, &frame)[payload].into());
-            links.recycle(path, frame);
+            inbox.read(buffer, links, |payload| transfer.handle(peer, epoch, payload));
             proto.release(peer, epoch);
         }
         while let Some(Ended { peer, epoch, reason }) = proto.poll_ended() {
@@ -81,17 +82,36 @@ impl Engine {
             return None;
         }
         let mut frame = self.take()?;
-        let longest = usize::from(longest.min(self.proto.config().max_payload));
-        let bytes = &mut self.arena.bytes_mut(&mut frame)[PAYLOAD..][..longest];
-        let len = self.transfer.fill(peer, epoch, bytes);
+        let longest = usize::from(longest);
+        let size = self.links.first.info().frame_size;
+        let bytes = &mut self.arena.bytes_mut(&mut frame)[PAYLOAD..];
+        let room = longest.min(bytes.len());
+        let len = self.transfer.fill(peer, epoch, &mut bytes[..room]);
         if len == 0 {
             self.give_back_unsent(frame);
             return Some(false);
         }
+        let (mut sum, mut behind) = (len, None);
+        let mut full = len + LEAST_ROOM > room;
+        while full && sum + LEAST_ROOM <= longest {
+            let Some(mut frame) = self.take() else { break };
+            let room = (longest - sum).min(size);
+            let bytes = &mut self.arena.bytes_mut(&mut frame)[..room];
+            let len = self.transfer.fill(peer, epoch, bytes);
+            if len == 0 {
+                self.give_back_unsent(frame);
+                break;
+            }
+            full = len + LEAST_ROOM > room;
+            sum += len;
+            let list: &mut Behind =
+                behind.get_or_insert_with(|| self.spare.pop().unwrap_or_default());
+            list.push(Segment::new(frame, len as u16));
+        }
         self.transfer.framed(peer);
-        let len = u16::try_from(len).expect("no longer than a frame");
-        let frame = Outbound::operations(frame, len, peer);
-        if self.proto.send_operations(peer, len, frame).is_err() {
+        let frame = Outbound::operations((frame, len as u16), behind, peer);
+        let sum = u16::try_from(sum).expect("no longer than a frame");
+        if self.proto.send_operations(peer, sum, frame).is_err() {
             unreachable!("the session is up and its window has room");
         }
         Some(true)

@@ -4,6 +4,7 @@
 use super::{MAX_RESETS, Protocol, ResetTo};
 use crate::receive::Sort;
 use crate::session::{Pending, State};
+use crate::size::Echo;
 use crate::{Delivery, PathTo, PeerId, PeerKey, Reason};
 use gigae_wire::{AckReport, Discard, Epoch, Flags, Header, Hello, Kind, NodeAddr, Paths};
 
@@ -38,7 +39,7 @@ impl<T, R> Protocol<T, R> {
         if header.dst_port != self.config.port {
             return Err(Discard::Port);
         }
-        if header.kind.is_data() || header.kind == Kind::Ack {
+        if header.kind.is_of_session() {
             let peer = self.confirm(path, node, header)?;
             return self.on_established((peer, path), header, payload, buffer);
         }
@@ -279,8 +280,33 @@ impl<T, R> Protocol<T, R> {
             send.report(self.now, header.ack, &report, keeps);
         }
         session.heard(progress);
+        if matches!(header.kind, Kind::Probe | Kind::Echo) {
+            return self.on_size((peer, path), header.kind, payload);
+        }
         if header.flags.has(Flags::ASK) || header.flags.has(Flags::ANSWER) {
             session.marked(header.flags, path, &self.config);
+        }
+        Ok(())
+    }
+
+    /// Rules 12.2 and 12.3: the peer asks whether a frame arrives, or says that one did.
+    #[cold]
+    fn on_size(
+        &mut self,
+        (peer, path): (PeerId, usize),
+        kind: Kind,
+        payload: &[u8],
+    ) -> Result<(), Discard> {
+        let echo = Echo::parse(payload).ok_or(Discard::Malformed)?;
+        let session = &mut self.sessions[peer.0 as usize];
+        if kind == Kind::Probe {
+            session.on_probe(echo, path);
+            return Ok(());
+        }
+        self.counters.black_holes += u64::from(session.on_echo(echo, &self.config));
+        let max = session.peer.max_payload;
+        if !session.sizing && session.send.as_ref().is_some_and(|send| send.longest() > max) {
+            self.fail(peer, Reason::TooLong(max));
         }
         Ok(())
     }

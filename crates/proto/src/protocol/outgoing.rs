@@ -1,7 +1,7 @@
 //! Frames to transmit: which session's turn it is, and their headers.
 
 use super::{Protocol, ResetTo};
-use crate::session::Plan;
+use crate::session::{Plan, SIZE};
 use crate::{Body, DataFrame, Destination, PeerId, Transmit};
 use gigae_wire::{Flags, Header, Hello, Kind};
 
@@ -62,7 +62,7 @@ impl<T, R> Protocol<T, R> {
             credit: 0,
             flags: Flags::NONE,
         };
-        let (to, body) = (Destination::Stranger(key), Body::Control(&[][..]));
+        let (to, body) = (Destination::Stranger(key), Body::Control(&[], 0));
         Some(Transmit { to, path, header, body })
     }
 
@@ -73,6 +73,7 @@ impl<T, R> Protocol<T, R> {
                 let DataFrame { path, header, buffer, .. } = self.build_data(peer);
                 Transmit { to, path, header, body: Body::Message(buffer) }
             }
+            Plan::Probe if self.session(peer).probes & SIZE != 0 => self.build_size(peer, to),
             Plan::Ack | Plan::Probe => self.build_ack(peer, plan, to),
             Plan::Hello | Plan::HelloAck => self.build_hello(peer, plan, to),
             Plan::Farewell => self.build_farewell(peer, to),
@@ -104,6 +105,10 @@ impl<T, R> Protocol<T, R> {
         let next = session.send.as_ref().expect("established").sent();
         let (path, flags) = session.way(plan);
         let len = session.write_report(&mut self.report);
+        let pad = match plan {
+            Plan::Probe => session.pad(path, &self.config),
+            _ => 0,
+        };
         let mut header = session.header(Kind::Ack, self.config.port, next);
         header.flags = flags;
         self.counters.acks_sent += 1;
@@ -114,7 +119,22 @@ impl<T, R> Protocol<T, R> {
         }
         session.transmitted();
         self.touch(peer);
-        Transmit { to, path, header, body: Body::Control(&self.report[..len]) }
+        let report = if pad > 0 { &[][..] } else { &self.report[..len] };
+        Transmit { to, path, header, body: Body::Control(report, pad) }
+    }
+
+    /// A Probe, whose payload is padded to the length in question, or the Echo of the peer's.
+    #[cold]
+    fn build_size(&mut self, peer: PeerId, to: Destination) -> Transmit<'_, T> {
+        let session = &mut self.sessions[peer.0 as usize];
+        let (kind, echo, pad, path) = session.next_size().expect("one is due");
+        let next = session.send.as_ref().expect("established").sent();
+        let header = session.header(kind, self.config.port, next);
+        session.transmitted();
+        let said = echo.to_bytes();
+        self.report[..said.len()].copy_from_slice(&said);
+        self.touch(peer);
+        Transmit { to, path, header, body: Body::Control(&self.report[..said.len()], pad) }
     }
 
     #[cold]
@@ -125,11 +145,12 @@ impl<T, R> Protocol<T, R> {
         let hello = Hello {
             max_payload: self.config.max_payload,
             reorder_window: self.config.reorder_window,
+            max_operations: self.config.max_operations,
         };
         self.report[..Hello::LEN].copy_from_slice(&hello.to_bytes());
         let len = Hello::LEN + self.links.write(&mut self.report[Hello::LEN..]);
         self.touch(peer);
-        Transmit { to, path, header, body: Body::Control(&self.report[..len]) }
+        Transmit { to, path, header, body: Body::Control(&self.report[..len], 0) }
     }
 
     #[cold]
@@ -139,6 +160,6 @@ impl<T, R> Protocol<T, R> {
         let (path, _) = session.way(Plan::Farewell);
         let header = session.reset(&self.config);
         self.touch(peer);
-        Transmit { to, path, header, body: Body::Control(&[]) }
+        Transmit { to, path, header, body: Body::Control(&[], 0) }
     }
 }

@@ -207,7 +207,11 @@ impl Node {
                     t.header,
                     match t.body {
                         Body::Message(m) => m.clone(),
-                        Body::Control(c) => c.to_vec(),
+                        Body::Control(c, pad) => {
+                            let mut payload = c.to_vec();
+                            payload.resize(payload.len().max(pad.into()), 0);
+                            payload
+                        }
                     },
                 ),
             };

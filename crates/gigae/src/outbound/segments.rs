@@ -1,0 +1,119 @@
+//! Frames that are longer than one transmit frame's memory: posted in segments, as jumbo frames are.
+//! The headers and the first of the payload lie in one transmit frame, the rest in others behind it.
+
+use super::{Held, PAYLOAD};
+use gigae_link::{Arena, Link, Posted, TxFrame};
+use gigae_wire::{HEADER_LEN, Header, Pieces, Route};
+use std::ops::Range;
+
+/// Most segments of a frame: what a link may have, with room.
+pub(crate) const MOST_SEGMENTS: usize = 8;
+
+/// A transmit frame behind the first, and how many of its bytes belong to the payload.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    /// Only taken out while it is posted.
+    held: Option<Held>,
+    len: u16,
+}
+
+impl Segment {
+    pub(crate) fn new(frame: TxFrame, len: u16) -> Self {
+        Self { held: Some(Held::Taken(frame)), len }
+    }
+
+    pub(super) fn release(self, link: &mut impl Link) {
+        self.held.expect("a segment keeps its frame").release(link);
+    }
+
+    /// The bytes of the payload that lie here.
+    pub(super) fn bytes<'a>(&'a self, arena: &'a Arena) -> &'a [u8] {
+        let held = self.held.as_ref().expect("a segment keeps its frame");
+        &held.bytes(arena)[..self.len.into()]
+    }
+
+    /// Takes the frame back from the NIC, if that is done with it.
+    pub(super) fn reclaim(&mut self, link: &mut impl Link) -> bool {
+        let held = self.held.take().expect("a segment keeps its frame").reclaim(link);
+        let taken = matches!(held, Held::Taken(_));
+        self.held = Some(held);
+        taken
+    }
+}
+
+/// Posts a frame whose payload begins in `first` and goes on in the segments behind, all of which
+/// were taken.
+pub(super) fn post(
+    link: &mut impl Link,
+    arena: &Arena,
+    (mut first, payload): (TxFrame, Range<usize>),
+    behind: &mut [Segment],
+    (to, header): (&Route, &Header),
+) -> Posted {
+    let mut pieces = [&[] as &[u8]; MOST_SEGMENTS];
+    for (piece, segment) in pieces.iter_mut().zip(&*behind) {
+        *piece = segment.bytes(arena);
+    }
+    let rest = Pieces::new(&[], &pieces[..behind.len()]);
+    let bytes = arena.bytes_mut(&mut first);
+    let (inner, end) = (payload.start - HEADER_LEN, payload.end);
+    let start = inner - to.len();
+    header.seal_segments(&mut bytes[inner..end], rest);
+    to.write_segments(&mut bytes[start..end], rest);
+    let posted = link.post_segment(first, start..end);
+    let last = behind.len() - 1;
+    for (i, segment) in behind.iter_mut().enumerate() {
+        let Some(Held::Taken(frame)) = segment.held.take() else {
+            unreachable!("all segments were taken")
+        };
+        let range = 0..segment.len.into();
+        let posted =
+            if i == last { link.post(frame, range) } else { link.post_segment(frame, range) };
+        segment.held = Some(Held::Posted(posted));
+    }
+    posted
+}
+
+/// Posts a copy of a payload that is too long for one transmit frame, padded with zeros to `len` bytes.
+/// False if there are not enough transmit frames.
+#[cold]
+pub(super) fn post_copy(
+    link: &mut impl Link,
+    arena: &Arena,
+    to: &Route,
+    header: &Header,
+    (mut payload, len): (Pieces, usize),
+) -> bool {
+    let size = link.info().frame_size;
+    let Some(mut first) = link.take() else { return false };
+    let mut behind = Vec::new();
+    let mut left = len - (size - PAYLOAD);
+    fill(&mut arena.bytes_mut(&mut first)[PAYLOAD..], &mut payload);
+    while left > 0 {
+        let Some(mut frame) = link.take() else { break };
+        let part = left.min(size);
+        fill(&mut arena.bytes_mut(&mut frame)[..part], &mut payload);
+        behind.push(Segment::new(frame, part as u16));
+        left -= part;
+    }
+    if left > 0 || behind.len() >= link.info().max_segments {
+        link.give_back(first);
+        behind.into_iter().for_each(|segment| segment.release(link));
+        return false;
+    }
+    let posted = post(link, arena, (first, PAYLOAD..size), &mut behind, (to, header));
+    link.release(posted);
+    behind.into_iter().for_each(|segment| segment.release(link));
+    true
+}
+
+/// Copies what is left of the payload, and zeros behind it.
+fn fill(bytes: &mut [u8], payload: &mut Pieces) {
+    let len = payload.len().min(bytes.len());
+    let mut at = 0;
+    for piece in payload.split(len).into_iter().flatten() {
+        bytes[at..at + piece.len()].copy_from_slice(piece);
+        at += piece.len();
+    }
+    bytes[at..].fill(0);
+}

@@ -1,0 +1,237 @@
+//! How long the frames to a peer may be (`PROTOCOL.md` §12). Both ends may take more than a switch
+//! between them lets through, and what is too long for it vanishes without a word. So a length
+//! beyond what any network carries is asked about before it is used.
+
+use crate::time::{Instant, Since};
+
+/// Times that the short frame of a question is answered and the long one before it is not, after
+/// which such frames are taken to vanish. Loss alone does that once in 800 sessions where three frames
+/// in ten are lost, and once in 10^17 where every hundredth is.
+const STRIKES: u8 = 10;
+
+/// First wait in nanoseconds for the answer to a question; doubled with each repetition.
+const INTERVAL: u64 = 1_000_000;
+
+/// Longest wait in nanoseconds between two questions.
+const LONGEST_INTERVAL: u64 = 100_000_000;
+
+/// Answers that wait to be sent at most: both of a question, and as many of its repetition.
+const MOST_ANSWERS: usize = 4;
+
+/// Bytes that a question begins with, and the whole of an answer.
+pub(crate) const ECHO: usize = 4;
+
+/// What a Probe says, and an Echo repeats: the number of the question, and the length of the frame's payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Echo {
+    round: u16,
+    pub(crate) len: u16,
+}
+
+impl Echo {
+    pub(crate) fn to_bytes(self) -> [u8; ECHO] {
+        let ([a, b], [c, d]) = (self.round.to_be_bytes(), self.len.to_be_bytes());
+        [a, b, c, d]
+    }
+
+    pub(crate) fn parse(payload: &[u8]) -> Option<Self> {
+        let &[a, b, c, d] = payload.first_chunk()?;
+        Some(Self { round: u16::from_be_bytes([a, b]), len: u16::from_be_bytes([c, d]) })
+    }
+}
+
+/// The frame to send next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// A Probe, padded to its length.
+    Question(Echo),
+    /// An Echo, by the path that its question came by.
+    Answer(Echo, u8),
+}
+
+/// What this end asks.
+#[derive(Debug)]
+struct Asking {
+    /// The lengths in question, the longer one first; the second is zero if there is none.
+    lengths: [u16; 2],
+    round: u16,
+    strikes: u8,
+    /// The long frame and the short one behind it are due.
+    long: bool,
+    short: bool,
+    /// Since when both have been on the way, and how long that may take.
+    since: Since,
+    wait: u64,
+}
+
+/// The questions and answers of one session about the length of its frames.
+#[derive(Debug, Default)]
+pub(crate) struct Sizes {
+    asking: Option<Asking>,
+    /// Something waits for the answer, so that it is asked for again.
+    pub(crate) wanted: bool,
+    answers: Vec<(Echo, u8)>,
+}
+
+impl Sizes {
+    /// Asks whether frames with payloads of these lengths arrive, the longer one first.
+    pub(crate) fn ask(lengths: [u16; 2]) -> Self {
+        let asking = Asking {
+            lengths,
+            round: 0,
+            strikes: 0,
+            long: true,
+            short: true,
+            since: Since::Never,
+            wait: INTERVAL,
+        };
+        Self { asking: Some(asking), ..Self::default() }
+    }
+
+    /// Whether nothing is asked and nothing to be answered.
+    pub(crate) fn is_over(&self) -> bool {
+        self.asking.is_none() && self.answers.is_empty()
+    }
+
+    /// Whether there is a frame to send now.
+    pub(crate) fn is_due(&self) -> bool {
+        !self.answers.is_empty() || self.asking.as_ref().is_some_and(|a| a.long || a.short)
+    }
+
+    /// The next frame to send, counted as sent.
+    pub(crate) fn next(&mut self) -> Option<Next> {
+        if !self.answers.is_empty() {
+            let (echo, path) = self.answers.remove(0);
+            return Some(Next::Answer(echo, path));
+        }
+        let asking = self.asking.as_mut().filter(|asking| asking.long || asking.short)?;
+        let len = if asking.long { asking.lengths[0] } else { ECHO as u16 };
+        if asking.long {
+            asking.long = false;
+        } else {
+            asking.short = false;
+            asking.since.start();
+        }
+        Some(Next::Question(Echo { round: asking.round, len }))
+    }
+
+    /// The peer asks by a path.
+    pub(crate) fn on_question(&mut self, echo: Echo, path: u8) {
+        if self.answers.len() < MOST_ANSWERS {
+            self.answers.push((echo, path));
+        }
+    }
+
+    /// The peer has received a frame of a question. Returns the length that is settled by it: zero
+    /// if all that was asked about vanishes.
+    pub(crate) fn on_answer(&mut self, echo: Echo) -> Option<u16> {
+        let asking = self.asking.as_mut()?;
+        if echo.len >= asking.lengths[0] {
+            self.asking = None;
+            return Some(echo.len);
+        }
+        if echo.round != asking.round {
+            return None;
+        }
+        // The short frame went behind the long one and is here.
+        asking.round = asking.round.wrapping_add(1);
+        asking.strikes += 1;
+        if asking.strikes == STRIKES {
+            asking.strikes = 0;
+            asking.lengths = [asking.lengths[1], 0];
+            if asking.lengths[0] == 0 {
+                self.asking = None;
+                return Some(0);
+            }
+        }
+        (asking.long, asking.short) = (true, true);
+        (asking.since, asking.wait) = (Since::Never, INTERVAL);
+        None
+    }
+
+    /// The clock was read.
+    pub(crate) fn date(&mut self, now: Instant) {
+        if let Some(asking) = &mut self.asking {
+            asking.since.date(now);
+        }
+    }
+
+    /// When a question has to be repeated.
+    pub(crate) fn deadline(&self) -> Instant {
+        self.asking.as_ref().map_or(Instant::NEVER, |asking| asking.since.after(asking.wait))
+    }
+
+    /// Repeats the question if it is time.
+    pub(crate) fn expire(&mut self, now: Instant) {
+        if let Some(asking) = self.asking.as_mut().filter(|a| now >= a.since.after(a.wait)) {
+            asking.since = Since::Never;
+            asking.wait = (asking.wait * 2).min(LONGEST_INTERVAL);
+            (asking.long, asking.short) = (true, true);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(sizes: &mut Sizes) -> Vec<u16> {
+        std::iter::from_fn(|| match sizes.next()? {
+            Next::Question(echo) => Some(echo.len),
+            Next::Answer(..) => None,
+        })
+        .collect()
+    }
+
+    #[test]
+    fn what_arrives_is_settled_by_the_first_answer() {
+        let mut sizes = Sizes::ask([8968, 3794]);
+        assert_eq!(sent(&mut sizes), [8968, 4]);
+        assert_eq!(sizes.on_answer(Echo { round: 0, len: 8968 }), Some(8968));
+        assert!(sizes.is_over() && !sizes.is_due());
+        assert_eq!(sizes.on_answer(Echo { round: 0, len: 4 }), None);
+    }
+
+    #[test]
+    fn what_vanishes_is_given_up_after_ten_rounds_and_the_next_length_is_tried() {
+        let mut sizes = Sizes::ask([8968, 3794]);
+        for round in 0..10 {
+            assert_eq!(sent(&mut sizes), [8968, 4], "round {round}");
+            assert_eq!(sizes.on_answer(Echo { round, len: 4 }), None);
+            // A copy of an answer counts once.
+            assert_eq!(sizes.on_answer(Echo { round, len: 4 }), None);
+        }
+        for round in 10..19 {
+            assert_eq!(sent(&mut sizes), [3794, 4], "round {round}");
+            assert_eq!(sizes.on_answer(Echo { round, len: 4 }), None);
+        }
+        assert_eq!(sent(&mut sizes), [3794, 4]);
+        assert_eq!(sizes.on_answer(Echo { round: 19, len: 4 }), Some(0));
+    }
+
+    #[test]
+    fn silence_is_no_proof_and_a_late_answer_counts() {
+        let mut sizes = Sizes::ask([3794, 0]);
+        let mut now = Instant(0);
+        for _ in 0..20 {
+            assert_eq!(sent(&mut sizes), [3794, 4]);
+            sizes.date(now);
+            now = sizes.deadline();
+            assert!(now < Instant::NEVER);
+            sizes.expire(now);
+        }
+        assert_eq!(sizes.on_answer(Echo { round: 0, len: 4 }), None);
+        assert_eq!(sizes.on_answer(Echo { round: 0, len: 3794 }), Some(3794));
+    }
+
+    #[test]
+    fn answers_that_wait_are_bounded() {
+        let mut sizes = Sizes::default();
+        for round in 0..10 {
+            sizes.on_question(Echo { round, len: 4 }, 1);
+        }
+        let answers: Vec<_> = std::iter::from_fn(|| sizes.next()).collect();
+        assert_eq!(answers.len(), MOST_ANSWERS);
+        assert_eq!(answers[0], Next::Answer(Echo { round: 0, len: 4 }, 1));
+    }
+}
