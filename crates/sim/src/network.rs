@@ -159,7 +159,7 @@ impl Network {
 
     /// The port with this address.
     pub fn port_of(&self, mac: MacAddr) -> Option<Port> {
-        self.state().ports.iter().position(|port| port.mac == mac).map(Port)
+        self.state().port_of(mac).map(Port)
     }
 
     /// The virtual time in nanoseconds, shared with whoever needs a clock.
@@ -219,7 +219,7 @@ impl Network {
             return;
         }
         let to = MacAddr(*frame.first_chunk().expect("a frame has an Ethernet header"));
-        match state.ports.iter().position(|p| p.mac == to) {
+        match state.port_of(to) {
             Some(port) => state.carry(now, port, frame),
             None => {
                 for port in (0..state.ports.len()).filter(|&p| p != from.0) {
@@ -278,6 +278,13 @@ impl Network {
 }
 
 impl State {
+    /// The number of the port with this address, which tells it.
+    fn port_of(&self, mac: MacAddr) -> Option<usize> {
+        let [.., a, b, c, d] = mac.0;
+        let n = (u32::from_be_bytes([a, b, c, d]) as usize).checked_sub(1)?;
+        self.ports.get(n).is_some_and(|port| port.mac == mac).then_some(n)
+    }
+
     fn chance(&mut self, probability: f64) -> bool {
         probability > 0.0 && self.random.rand_float() < probability
     }
