@@ -36,6 +36,7 @@ impl<M: Memory> Transfer<M> {
                 self.counters.invalid += 1;
             }
         }
+        self.settle(peer);
     }
 
     fn take(&mut self, peer: PeerId, op: Op, data: Pieces) -> Taken {

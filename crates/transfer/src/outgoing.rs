@@ -2,7 +2,7 @@
 
 use crate::memory::{Memory, RegionKey, Rights};
 use crate::operation::{Operation, Send, Sending};
-use crate::peer::{Serving, Source, cost};
+use crate::peer::{Entry, Serving, Source, cost};
 use crate::transfer::Transfer;
 use gigae_proto::PeerId;
 use gigae_wire::Epoch;
@@ -71,6 +71,9 @@ impl<M: Memory> Transfer<M> {
                 Step::Nothing => break,
             }
         }
+        if at == 0 {
+            self.settle(peer);
+        }
         at
     }
 
@@ -92,6 +95,7 @@ impl<M: Memory> Transfer<M> {
             state.going.pop_front();
             self.complete(id, Ok(()));
         }
+        self.settle(peer);
     }
 
     fn fill_answer(&mut self, peer: PeerId, room: &mut [u8]) -> Step {
@@ -185,7 +189,9 @@ impl<M: Memory> Transfer<M> {
 
     fn start_send(&mut self, peer: PeerId, id: u32, room: &mut [u8], whole: bool) -> Step {
         let offer_above = self.config.offer_above;
-        let state = self.peers[peer.0 as usize].as_mut().expect("it has something to start");
+        let Entry::Busy(state) = &mut self.peers[peer.0 as usize] else {
+            unreachable!("it has something to start")
+        };
         let Some(Operation::Send(send)) = self.operations.get_mut(id) else {
             return Step::Nothing;
         };
@@ -242,7 +248,9 @@ impl<M: Memory> Transfer<M> {
     }
 
     fn start_remote(&mut self, peer: PeerId, id: u32, room: &mut [u8]) -> Step {
-        let state = self.peers[peer.0 as usize].as_mut().expect("it has something to start");
+        let Entry::Busy(state) = &mut self.peers[peer.0 as usize] else {
+            unreachable!("it has something to start")
+        };
         if room.len() < MAX_OP_HEADER + LEAST_PART {
             return Step::Full;
         }

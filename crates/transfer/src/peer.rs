@@ -1,4 +1,4 @@
-//! What is going on with one peer. A peer with which nothing is has none of this.
+//! What is going on with one peer, and the little that is left of it while nothing is.
 
 use crate::memory::RegionKey;
 use gigae_wire::Epoch;
@@ -47,7 +47,31 @@ pub(crate) enum Into {
     Own(Vec<u8>),
 }
 
-/// See the module's description.
+/// Entries up to which the memory of a peer's lists is worth keeping for another peer.
+const FEW: usize = 64;
+
+/// What is known of a peer with which nothing is going on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rest {
+    pub(crate) epoch: Option<Epoch>,
+    sent: u32,
+    until: u32,
+    came: u32,
+    taken: u32,
+    allowed: u32,
+    offers: u32,
+}
+
+/// A peer's place in the table.
+#[derive(Debug)]
+pub(crate) enum Entry {
+    /// No operation came from it or went to it in this session.
+    Unknown,
+    Idle(Rest),
+    Busy(Box<Peer>),
+}
+
+/// What is going on with one peer.
 #[derive(Debug)]
 pub(crate) struct Peer {
     /// The session that all of this belongs to, as far as it is known.
@@ -105,6 +129,36 @@ impl Peer {
             arriving: None,
             refusing: None,
         }
+    }
+
+    /// Whether nothing is going on: what is left is its [`rest`](Self::rest).
+    pub(crate) fn is_idle(&self) -> bool {
+        let going_on = self.ready
+            || self.is_owed()
+            || self.filled > self.acknowledged
+            || self.arriving.is_some()
+            || self.refusing.is_some();
+        !going_on
+    }
+
+    pub(crate) fn rest(&self) -> Rest {
+        let &Self { epoch, sent, until, came, taken, allowed, offers, .. } = self;
+        Rest { epoch, sent, until, came, taken, allowed, offers }
+    }
+
+    /// Goes on with a peer of which this is known, in the memory of one with which nothing is going on.
+    pub(crate) fn resume(&mut self, rest: Rest) {
+        let Rest { epoch, sent, until, came, taken, allowed, offers } = rest;
+        let Self { starting, answers, serving, going, .. } = std::mem::replace(self, Self::new(0));
+        let lists = Self { starting, answers, serving, going, ..Self::new(0) };
+        *self = Self { epoch, sent, until, came, taken, allowed, offers, ..lists };
+    }
+
+    /// Whether its memory is worth keeping for another peer.
+    pub(crate) fn is_small(&self) -> bool {
+        let Self { starting, answers, serving, going, .. } = self;
+        let lists = [starting.capacity(), answers.capacity(), serving.capacity(), going.capacity()];
+        lists.iter().all(|&capacity| capacity <= FEW)
     }
 
     /// Whether there is something to send or something waits for the peer.

@@ -5,7 +5,7 @@ use crate::memory::{Memory, RegionKey, Regions, Rights};
 use crate::operation::{
     Completion, Matched, Notice, OpError, OpId, Operation, Receive, Send, Sending,
 };
-use crate::peer::{Into, Peer};
+use crate::peer::{Entry, Into, Peer};
 use crate::table::Table;
 use gigae_proto::{PeerId, Reason};
 use gigae_wire::op::{Change, Op};
@@ -19,6 +19,10 @@ const LONGEST: usize = 1 << 30;
 /// What may be sent unasked to an endpoint by one that knows nothing of it yet, in bytes
 /// (`PROTOCOL.md` 9.3). Both ends count from it, so it is part of the protocol.
 pub(crate) const ALLOWANCE: u32 = 64 << 10;
+
+/// Peers' states that are kept for others once nothing is going on with them, so that asking and answering
+/// allocates nothing.
+const MOST_SPARE: usize = 16;
 
 /// Parameters.
 #[derive(Clone, Debug)]
@@ -73,7 +77,11 @@ pub type Start<M> = Result<OpId, TooLong<M>>;
 #[derive(Debug)]
 pub struct Transfer<M> {
     pub(crate) config: Config,
-    pub(crate) peers: Vec<Option<Box<Peer>>>,
+    pub(crate) peers: Vec<Entry>,
+    /// How many of them are busy, and memory for more.
+    busy: usize,
+    #[expect(clippy::vec_box, reason = "the boxes move between here and the peers")]
+    spare: Vec<Box<Peer>>,
     pub(crate) ready: VecDeque<PeerId>,
     pub(crate) operations: Table<Operation<M>>,
     pub(crate) matching: Matching,
@@ -90,6 +98,8 @@ impl<M: Memory> Transfer<M> {
         Self {
             config,
             peers: Vec::new(),
+            busy: 0,
+            spare: Vec::new(),
             ready: VecDeque::new(),
             operations: Table::new(),
             matching: Matching::default(),
@@ -113,7 +123,8 @@ impl<M: Memory> Transfer<M> {
     /// Whether anything is owed on either side: something is to be sent or waits for an answer. Receives
     /// are not, nor what nobody has received.
     pub fn is_owed(&self) -> bool {
-        self.peers.iter().flatten().any(|peer| peer.is_owed())
+        let is_owed = |entry: &Entry| matches!(entry, Entry::Busy(peer) if peer.is_owed());
+        self.busy > 0 && self.peers.iter().any(is_owed)
     }
 
     /// Messages that arrived or were offered and that no receive has wanted yet.
@@ -124,9 +135,43 @@ impl<M: Memory> Transfer<M> {
     pub(crate) fn peer(&mut self, peer: PeerId) -> &mut Peer {
         let at = peer.0 as usize;
         if self.peers.len() <= at {
-            self.peers.resize_with(at + 1, || None);
+            if self.peers.capacity() <= at {
+                // An eighth more: twice as much would be half in vain on average.
+                self.peers.reserve_exact(at + at / 8 + 8 - self.peers.len());
+            }
+            self.peers.resize_with(at + 1, || Entry::Unknown);
         }
-        self.peers[at].get_or_insert_with(|| Box::new(Peer::new(ALLOWANCE)))
+        let entry = &mut self.peers[at];
+        let known = match entry {
+            Entry::Busy(_) => None,
+            Entry::Idle(rest) => Some(*rest),
+            Entry::Unknown => Some(Peer::new(ALLOWANCE).rest()),
+        };
+        if let Some(rest) = known {
+            self.busy += 1;
+            let mut peer = self.spare.pop().unwrap_or_else(|| Box::new(Peer::new(ALLOWANCE)));
+            peer.resume(rest);
+            *entry = Entry::Busy(peer);
+        }
+        let Entry::Busy(peer) = entry else { unreachable!("it has just become so") };
+        peer
+    }
+
+    /// If nothing is going on with a peer any more, keeps the little of it that must be known.
+    pub(crate) fn settle(&mut self, peer: PeerId) {
+        let Some(entry) = self.peers.get_mut(peer.0 as usize) else { return };
+        let Entry::Busy(state) = entry else { return };
+        if !state.is_idle() {
+            return;
+        }
+        let rest = state.rest();
+        let unknown = rest == Peer::new(ALLOWANCE).rest();
+        let left = if unknown { Entry::Unknown } else { Entry::Idle(rest) };
+        let Entry::Busy(state) = std::mem::replace(entry, left) else { return };
+        self.busy -= 1;
+        if state.is_small() && self.spare.len() < MOST_SPARE {
+            self.spare.push(state);
+        }
     }
 
     /// There may be something to send to a peer.
@@ -301,9 +346,14 @@ impl<M: Memory> Transfer<M> {
     /// A session has ended: whatever was going on with the peer fails, except that messages which
     /// have arrived whole can still be received. Receives that were not matched stay.
     pub fn ended(&mut self, peer: PeerId, epoch: Epoch, reason: Reason) {
-        let current = self.peers.get(peer.0 as usize).and_then(Option::as_ref);
-        if current.is_some_and(|state| state.epoch.is_none_or(|e| e == epoch)) {
+        let current = match self.peers.get(peer.0 as usize) {
+            None | Some(Entry::Unknown) => return,
+            Some(Entry::Idle(rest)) => rest.epoch,
+            Some(Entry::Busy(state)) => state.epoch,
+        };
+        if current.is_none_or(|e| e == epoch) {
             self.lose(peer, reason);
+            self.settle(peer);
         }
     }
 
