@@ -718,6 +718,7 @@ impl Engine {
     /// Builds the outer headers of peers that the protocol has entered by itself.
     fn complete_routes(&mut self) {
         while self.routes.len() < self.proto.peers() {
+            self.routes.reserve_exact(self.proto.peers_at_once() - self.routes.len());
             let peer = PeerId(u32::try_from(self.routes.len()).expect("bounded by max_peers"));
             self.routes.push(self.sources.route(self.proto.key(peer).node));
         }

@@ -179,6 +179,11 @@ impl Pair {
         let to_far = near.peer(key(FAR)).expect("the table is empty");
         let to_near = far.peer(key(NEAR)).expect("the table is empty");
         let mut pair = Self { near, far, to_far, to_near, now: 0 };
+        for _ in 0..ROUND {
+            pair.near.send(pair.to_far, 8, Buffer::default()).expect("the window has room");
+            pair.far.send(pair.to_near, 8, Buffer::default()).expect("the window has room");
+        }
+        pair.settle();
         for _ in 0..1024 {
             pair.near.send(pair.to_far, 8, Buffer::default()).expect("the window has room");
             pair.far.send(pair.to_near, 8, Buffer::default()).expect("the window has room");

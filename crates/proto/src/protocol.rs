@@ -3,7 +3,9 @@
 mod incoming;
 mod outgoing;
 
+use crate::send::Spare;
 use crate::session::{Session, State};
+use crate::timers::Timers;
 use crate::{
     Config, Counters, Delivery, Ended, Failure, Instant, PathCounters, PathTo, PeerId, PeerKey,
     Reason, SendError,
@@ -13,6 +15,16 @@ use std::collections::{HashMap, VecDeque};
 
 /// Resets waiting to be sent; more are dropped, since each is only a courtesy.
 const MAX_RESETS: usize = 16;
+
+/// Windows that keep the memory they have grown to, on either side, while nothing is in them: peers that are
+/// spoken to again and again. A window beyond gives its own up when it is empty, so that a peer costs
+/// less than a kilobyte while nothing is going on.
+const KEPT_WINDOWS: usize = 16;
+
+/// Frames of credit that a peer may have which sends while most others are silent, however many there are:
+/// enough for a Gigabit Ethernet's bandwidth-delay product (some 10 frames), and a quarter of what every session
+/// begins with.
+const LEAST_SHARE: u32 = 16;
 
 /// A Reset to be sent: to whom, with the epochs of its header, by which path.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +47,14 @@ pub struct Protocol<T, R> {
     established: u32,
     /// The largest credit window that the receive frames allow each established session.
     share: u32,
+    /// That is less than [`LEAST_SHARE`], and those that send share the frames.
+    crowded: bool,
+    /// A round is as many frames as can be received: its number, what is left of it, how many peers
+    /// sent some of its frames, and of those of the former one.
+    round: u32,
+    round_left: u32,
+    active: u32,
+    active_before: u32,
     /// Credit windows of all sessions together.
     credit: u32,
     /// This endpoint is closing: no session comes up any more.
@@ -44,8 +64,10 @@ pub struct Protocol<T, R> {
     transmit: VecDeque<PeerId>,
     /// Sessions in which something began after that.
     undated: Vec<PeerId>,
-    timed: Vec<PeerId>,
-    next_deadline: Instant,
+    /// Sessions with something that is due by itself.
+    timers: Timers,
+    /// Sessions with an acknowledgement that waited for company when the clock was read.
+    owing: Vec<PeerId>,
     resets: VecDeque<ResetTo>,
     /// Paths that sessions have since they came up.
     routes: VecDeque<PathTo>,
@@ -58,8 +80,15 @@ pub struct Protocol<T, R> {
     failures: VecDeque<Failure<T>>,
     discarded: Vec<R>,
     spent: Vec<T>,
-    /// Frames kept out of order, over all sessions.
+    /// Frames kept out of order, over all sessions, and sessions with memory for that.
     kept: u32,
+    tables: usize,
+    /// Frames in all send windows, windows with memory, and memory that none has.
+    unacknowledged: usize,
+    windows: usize,
+    spare: Spare<T>,
+    /// Sessions whose farewell was not answered.
+    closing: usize,
     report: [u8; 4 + AckReport::MAX_BITMAP],
     counters: Counters,
 }
@@ -80,13 +109,18 @@ impl<T, R> Protocol<T, R> {
             epochs: Epoch(seed),
             established: 0,
             share: 0,
+            crowded: false,
+            round: 0,
+            round_left: 0,
+            active: 0,
+            active_before: 0,
             credit: 0,
             closed: false,
             now: Instant(0),
             transmit: VecDeque::with_capacity(64),
             undated: Vec::with_capacity(64),
-            timed: Vec::with_capacity(64),
-            next_deadline: Instant::NEVER,
+            timers: Timers::new(),
+            owing: Vec::with_capacity(64),
             resets: VecDeque::with_capacity(MAX_RESETS),
             routes: VecDeque::new(),
             links: Paths::new(&config.links),
@@ -98,6 +132,11 @@ impl<T, R> Protocol<T, R> {
             discarded: Vec::new(),
             spent: Vec::new(),
             kept: 0,
+            tables: 0,
+            unacknowledged: 0,
+            windows: 0,
+            spare: Vec::new(),
+            closing: 0,
             report: [0; 4 + AckReport::MAX_BITMAP],
             counters: Counters::default(),
             config,
@@ -129,6 +168,10 @@ impl<T, R> Protocol<T, R> {
             return None;
         }
         let id = PeerId(u32::try_from(self.sessions.len()).ok()?);
+        if self.sessions.len() == self.sessions.capacity() {
+            // An eighth more: twice as much would be half in vain on average.
+            self.sessions.reserve_exact(self.sessions.len() / 8 + 8);
+        }
         self.sessions.push(Session::new(key));
         self.by_key.insert(key, id);
         Some(id)
@@ -138,6 +181,11 @@ impl<T, R> Protocol<T, R> {
     #[inline]
     pub fn peers(&self) -> usize {
         self.sessions.len()
+    }
+
+    /// For how many peers there is room before the table must grow: for tables beside it.
+    pub fn peers_at_once(&self) -> usize {
+        self.sessions.capacity()
     }
 
     /// The key of a peer.
@@ -210,13 +258,47 @@ impl<T, R> Protocol<T, R> {
         }
         let session = &mut self.sessions[peer.0 as usize];
         let send = session.send.as_mut().expect("proposing or established: the window is there");
-        send.push(buffer, kind, len).map_err(SendError::WouldBlock)?;
+        if let Err(buffer) = send.push(buffer, kind, len) {
+            self.admit_by_growing(peer, kind, len, buffer)?;
+        }
+        self.unacknowledged += 1;
+        let session = &mut self.sessions[peer.0 as usize];
         if !session.queued {
             session.queued = true;
             self.transmit.push_back(peer);
         }
         self.watch_credit(peer);
         Ok(())
+    }
+
+    /// The same into a window that has no slot free.
+    #[cold]
+    #[inline(never)]
+    fn admit_by_growing(
+        &mut self,
+        peer: PeerId,
+        kind: Kind,
+        len: u16,
+        buffer: T,
+    ) -> Result<(), SendError<T>> {
+        let send = self.sessions[peer.0 as usize].send.as_mut().expect("just asked");
+        let had = send.has_slots();
+        if !send.grow(&mut self.spare) {
+            return Err(SendError::WouldBlock(buffer));
+        }
+        self.windows += usize::from(!had);
+        send.push(buffer, kind, len).map_err(SendError::WouldBlock)
+    }
+
+    /// A send window is empty: it gives its memory up, unless few others have any.
+    #[cold]
+    #[inline(never)]
+    fn shrink(&mut self, peer: PeerId) {
+        if self.windows > KEPT_WINDOWS
+            && let Some(send) = &mut self.sessions[peer.0 as usize].send
+        {
+            self.windows -= usize::from(send.shrink(&mut self.spare));
+        }
     }
 
     /// Proposes a session to a peer with which there is none, before there is anything to send: what
@@ -315,7 +397,7 @@ impl<T, R> Protocol<T, R> {
 
     /// Whether any message is not acknowledged yet.
     pub fn has_unacknowledged(&self) -> bool {
-        self.sessions.iter().any(|s| s.send.as_ref().is_some_and(|w| !w.is_empty()))
+        self.unacknowledged > 0
     }
 
     #[inline]
@@ -339,14 +421,9 @@ impl<T, R> Protocol<T, R> {
 
     /// A session has a deadline.
     fn arm(&mut self, peer: PeerId, at: Instant) {
-        if at == Instant::NEVER {
-            return;
-        }
-        self.next_deadline = self.next_deadline.min(at);
-        let session = self.session_mut(peer);
-        if !session.timed {
-            session.timed = true;
-            self.timed.push(peer);
+        // A later one waits until the earlier has come.
+        if at < self.timers.of(peer) {
+            self.timers.set(peer, at);
         }
     }
 
@@ -354,6 +431,26 @@ impl<T, R> Protocol<T, R> {
     fn divide_credit(&mut self) {
         let share = self.config.receive_frames / self.established.max(1);
         self.share = share.clamp(1, self.config.receive_window.into());
+        self.crowded = self.share < LEAST_SHARE;
+    }
+
+    /// The largest window of a peer whose frame was released, while there are so many sessions: up to
+    /// [`LEAST_SHARE`], its part among those that have sent something lately. So one of thousands is not slowed
+    /// down by those that are silent, and if all send, each gets little.
+    fn share_of(&mut self, peer: PeerId) -> u32 {
+        if self.round_left == 0 {
+            self.round = self.round.wrapping_add(1);
+            self.round_left = self.config.receive_frames;
+            self.active_before = std::mem::take(&mut self.active);
+        }
+        self.round_left -= 1;
+        let session = &mut self.sessions[peer.0 as usize];
+        if session.round != self.round {
+            session.round = self.round;
+            self.active += 1;
+        }
+        let share = self.config.receive_frames / self.active.max(self.active_before).max(1);
+        share.min(LEAST_SHARE).min(self.config.receive_window.into()).max(self.share)
     }
 
     /// Ends a peer's session; its unacknowledged messages fail, in order.
@@ -368,11 +465,14 @@ impl<T, R> Protocol<T, R> {
             self.divide_credit();
         }
         let session = &mut self.sessions[peer.0 as usize];
+        self.closing -= usize::from(session.state == State::Closing);
         let discarded = &mut self.discarded;
         let before = discarded.len();
+        self.tables -= usize::from(session.receive.as_ref().is_some_and(|r| r.has_table()));
         session.end(|kept| discarded.push(kept));
         self.kept -= u32::try_from(discarded.len() - before).expect("at most 1,024");
         let Some(send) = &mut session.send else { return };
+        self.unacknowledged -= send.len() as usize;
         for (kind, buffer) in send.drain() {
             if kind == Kind::Op {
                 self.spent.push(buffer);
@@ -382,6 +482,7 @@ impl<T, R> Protocol<T, R> {
             self.counters.messages_failed += 1;
             self.failures.push_back(Failure { peer, reason, buffer });
         }
+        self.shrink(peer);
     }
 
     /// Ends all sessions and tells the peers, which learn so what has arrived here and need not wait
@@ -396,6 +497,7 @@ impl<T, R> Protocol<T, R> {
             self.session_mut(peer).pending = None;
             if farewell.is_some() {
                 self.session_mut(peer).take_leave(farewell);
+                self.closing += 1;
                 self.enqueue(peer);
             }
         }
@@ -403,7 +505,7 @@ impl<T, R> Protocol<T, R> {
 
     /// Whether a peer has yet to answer that it knows of the end; it is asked for 127 ms at most.
     pub fn is_closing(&self) -> bool {
-        self.sessions.iter().any(|s| s.state == State::Closing)
+        self.closing > 0
     }
 
     /// Whether [`poll_delivery`](Self::poll_delivery) would return something.
@@ -442,12 +544,28 @@ impl<T, R> Protocol<T, R> {
     /// The application is done with a delivered message: its buffer counts as credit again.
     #[inline]
     pub fn release(&mut self, peer: PeerId, epoch: Epoch) {
+        if self.crowded {
+            self.release_in_crowd(peer, epoch);
+        } else {
+            self.release_up_to(self.share, peer, epoch);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn release_in_crowd(&mut self, peer: PeerId, epoch: Epoch) {
+        let most = self.share_of(peer);
+        self.release_up_to(most, peer, epoch);
+    }
+
+    #[inline(always)]
+    fn release_up_to(&mut self, most: u32, peer: PeerId, epoch: Epoch) {
         let session = &mut self.sessions[peer.0 as usize];
         if session.local != epoch {
             return;
         }
         if let Some(receive) = &mut session.receive {
-            self.credit = self.credit.wrapping_add_signed(receive.release(self.share));
+            self.credit = self.credit.wrapping_add_signed(receive.release(most));
             if receive.is_due(false) {
                 self.enqueue(peer);
             }
@@ -503,9 +621,9 @@ impl<T, R> Protocol<T, R> {
     /// Makes every acknowledgement that waits for company due at once: the caller is about to sleep
     /// and has just [told the time](Self::advance).
     pub fn acknowledge_all(&mut self) {
-        for i in 0..self.timed.len() {
-            let peer = self.timed[i];
+        while let Some(peer) = self.owing.pop() {
             let session = &mut self.sessions[peer.0 as usize];
+            session.owing = false;
             if let Some(receive) = session.receive.as_mut().filter(|r| r.is_due(true)) {
                 receive.ask();
                 self.enqueue(peer);
@@ -517,7 +635,7 @@ impl<T, R> Protocol<T, R> {
     /// last call is not in this.
     #[inline]
     pub fn next_deadline(&self) -> Instant {
-        self.next_deadline
+        self.timers.first()
     }
 
     /// Tells the time and does what its passing calls for. Whatever began since the last call
@@ -532,34 +650,32 @@ impl<T, R> Protocol<T, R> {
             session.undated = false;
             session.date(now);
             let at = session.deadline(&self.config);
+            if !session.owing && session.receive.as_ref().is_some_and(|r| r.waits()) {
+                session.owing = true;
+                self.owing.push(peer);
+            }
             self.arm(peer, at);
         }
-        if now >= self.next_deadline {
+        if now >= self.timers.first() {
             self.expire(now);
         }
     }
 
     #[cold]
     fn expire(&mut self, now: Instant) {
-        self.next_deadline = Instant::NEVER;
-        let mut i = 0;
-        while i < self.timed.len() {
-            let peer = self.timed[i];
+        while let Some(peer) = self.timers.due(now) {
             let session = &mut self.sessions[peer.0 as usize];
-            if session.deadline(&self.config) <= now
-                && session.expire(now, &self.config, &mut self.counters)
-            {
+            let closing = session.state == State::Closing;
+            let lost = session.deadline(&self.config) <= now
+                && session.expire(now, &self.config, &mut self.counters);
+            self.closing -= usize::from(closing && session.state != State::Closing);
+            if lost {
                 self.fail(peer, Reason::Timeout);
             }
             let session = &mut self.sessions[peer.0 as usize];
-            let at = session.deadline(&self.config);
-            if at == Instant::NEVER {
-                session.timed = false;
-                self.timed.swap_remove(i);
-            } else {
-                self.next_deadline = self.next_deadline.min(at);
-                i += 1;
-            }
+            // What is due until it is transmitted is not looked at again before time has passed.
+            let at = session.deadline(&self.config).max(now.after(1));
+            self.timers.set(peer, at);
             if self.session(peer).plan().is_some() {
                 self.enqueue(peer);
             }

@@ -36,6 +36,8 @@ pub(crate) struct ReceiveWindow<R> {
     /// Frames kept out of order, by number; empty until the first one comes.
     kept: Box<[Option<(R, Sort)>]>,
     kept_count: u32,
+    /// Memory for them was allocated and not [asked](Self::has_new_table) about since.
+    new_table: bool,
     /// One past the highest number received.
     highest: SeqNo,
     /// The frame that arrived last.
@@ -70,6 +72,7 @@ impl<R> ReceiveWindow<R> {
             window,
             kept: Box::default(),
             kept_count: 0,
+            new_table: false,
             highest: first,
             latest: first,
             unacknowledged: 0,
@@ -159,6 +162,7 @@ impl<R> ReceiveWindow<R> {
             // `ahead` reaches from 1 to the window itself: one slot more than the window would be
             // needed if the frame in order were kept too, which it never is.
             self.kept = std::iter::repeat_with(|| None).take(reorder_window.into()).collect();
+            self.new_table = true;
         }
         let at = seq.0 as usize & (self.kept.len() - 1);
         if self.kept[at].is_some() {
@@ -183,7 +187,8 @@ impl<R> ReceiveWindow<R> {
     pub(crate) fn release(&mut self, most: u32) -> i32 {
         self.held = self.held.saturating_sub(1);
         let before = self.window;
-        let used = self.patient || self.told.ahead_of(self.next).cast_unsigned() < before / 2;
+        let used =
+            self.patient || self.told.ahead_of(self.next).cast_unsigned() < before - before / 2;
         self.window = (before + u32::from(used)).min(most);
         let edge = SeqNo(self.next.0.wrapping_sub(self.held)) + self.window;
         if self.granted.is_before(edge) {
@@ -290,6 +295,32 @@ impl<R> ReceiveWindow<R> {
             }
         }
         4 + bytes
+    }
+
+    /// Gives up the memory for frames out of order, if there are none and there is any.
+    #[cold]
+    pub(crate) fn shrink(&mut self) -> bool {
+        let gives = self.kept_count == 0 && self.has_table();
+        if gives {
+            self.kept = Box::default();
+        }
+        gives
+    }
+
+    /// Whether memory for frames out of order was allocated since this was asked last.
+    pub(crate) fn has_new_table(&mut self) -> bool {
+        std::mem::take(&mut self.new_table)
+    }
+
+    /// Whether it has memory for frames out of order.
+    pub(crate) fn has_table(&self) -> bool {
+        !self.kept.is_empty()
+    }
+
+    /// Whether an acknowledgement waits for company, and since when is known.
+    #[inline]
+    pub(crate) fn waits(&self) -> bool {
+        matches!(self.waiting, Since::At(_))
     }
 
     /// Gives up the frames kept out of order: the session is over.

@@ -21,6 +21,21 @@ use std::collections::VecDeque;
 /// that was merely kept off its CPU for a millisecond then answers before everything goes again.
 const QUESTIONS: u32 = 2;
 
+/// Slots that a window begins with: what a program that asks and waits for the answer needs, and a
+/// few more.
+const FEWEST_SLOTS: usize = 4;
+
+/// Slots of a window that are worth keeping for another: more were needed by a burst, which pays for
+/// its own in a few allocations.
+const MOST_SPARE_SLOTS: usize = 8;
+
+/// How many windows' worth of those.
+const MOST_SPARE: usize = 64;
+
+/// Slots that no window has now.
+pub(crate) type Spare<T> = Vec<Slots<T>>;
+type Slots<T> = Box<[Slot<T>]>;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Queued,
@@ -31,7 +46,7 @@ enum State {
 }
 
 #[derive(Debug)]
-struct Slot<T> {
+pub(crate) struct Slot<T> {
     /// `None` only where the slot is outside the window.
     token: Option<T>,
     state: State,
@@ -57,6 +72,19 @@ struct Arrival {
 }
 
 impl<T> Slot<T> {
+    fn empty() -> Self {
+        Self {
+            token: None,
+            state: State::Queued,
+            repeated: false,
+            kind: Kind::Data,
+            len: 0,
+            path: 0,
+            transmission: 0,
+            sent_at: Instant(0),
+        }
+    }
+
     #[inline]
     fn arrival(&self) -> Arrival {
         let &Self { state, path, transmission, repeated, sent_at, .. } = self;
@@ -67,7 +95,10 @@ impl<T> Slot<T> {
 /// See the module's description.
 #[derive(Debug)]
 pub(crate) struct SendWindow<T> {
-    slots: Box<[Slot<T>]>,
+    /// A power of two, at most the window; none while a window that is empty has given them up.
+    slots: Slots<T>,
+    /// Frames that may be in it.
+    window: u16,
     base: SeqNo,
     sent: SeqNo,
     next: SeqNo,
@@ -90,18 +121,9 @@ pub(crate) struct Outgoing {
 
 impl<T> SendWindow<T> {
     pub(crate) fn new(first: SeqNo, config: &Config) -> Self {
-        let empty = || Slot {
-            token: None,
-            state: State::Queued,
-            repeated: false,
-            kind: Kind::Data,
-            len: 0,
-            path: 0,
-            transmission: 0,
-            sent_at: Instant(0),
-        };
         Self {
-            slots: std::iter::repeat_with(empty).take(config.send_window.into()).collect(),
+            slots: Box::default(),
+            window: config.send_window,
             base: first,
             sent: first,
             next: first,
@@ -154,12 +176,57 @@ impl<T> SendWindow<T> {
     }
 
     fn capacity(&self) -> u32 {
-        u32::try_from(self.slots.len()).expect("at most 32,768")
+        self.window.into()
+    }
+
+    /// Makes room for more, from `spare` or by allocation. False if there is as much as the window
+    /// allows.
+    #[cold]
+    pub(crate) fn grow(&mut self, spare: &mut Spare<T>) -> bool {
+        let (before, most) = (self.slots.len(), usize::from(self.window));
+        if before >= most {
+            return false;
+        }
+        if before == 0
+            && let Some(slots) = spare.pop()
+        {
+            self.slots = slots;
+            return true;
+        }
+        let count = (before * 2).max(FEWEST_SLOTS).min(most);
+        let mut slots: Slots<T> = std::iter::repeat_with(Slot::empty).take(count).collect();
+        let mut seq = self.base;
+        while seq != self.next {
+            std::mem::swap(&mut slots[seq.0 as usize & (count - 1)], self.slot(seq));
+            seq += 1;
+        }
+        keep(std::mem::replace(&mut self.slots, slots), spare);
+        true
+    }
+
+    /// Gives up the memory of an empty window. False if there is none, or something is in it.
+    #[cold]
+    pub(crate) fn shrink(&mut self, spare: &mut Spare<T>) -> bool {
+        let gives = self.is_empty() && self.has_slots();
+        if gives {
+            keep(std::mem::take(&mut self.slots), spare);
+        }
+        gives
+    }
+
+    /// Whether it has any memory for frames.
+    pub(crate) fn has_slots(&self) -> bool {
+        !self.slots.is_empty()
+    }
+
+    /// Frames in the window.
+    pub(crate) fn len(&self) -> u32 {
+        self.next.ahead_of(self.base).cast_unsigned()
     }
 
     #[inline]
     fn slot(&mut self, seq: SeqNo) -> &mut Slot<T> {
-        let mask = self.slots.len() - 1;
+        let mask = self.slots.len().wrapping_sub(1);
         &mut self.slots[seq.0 as usize & mask]
     }
 
@@ -170,7 +237,7 @@ impl<T> SendWindow<T> {
     /// Whether nothing more can be admitted before something is acknowledged.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.next.ahead_of(self.base).cast_unsigned() >= self.capacity()
+        self.len() >= self.capacity()
     }
 
     /// Number that the next new data frame will have on the wire.
@@ -196,10 +263,11 @@ impl<T> SendWindow<T> {
         self.slots.iter().filter(|s| s.token.is_some()).map(|s| s.len).max().unwrap_or(0)
     }
 
-    /// Admits a frame, or hands it back when the window is full.
+    /// Admits a frame, or hands it back when there is no slot for it: the window may [grow](Self::grow)
+    /// then, unless it is full.
     #[inline]
     pub(crate) fn push(&mut self, token: T, kind: Kind, len: u16) -> Result<(), T> {
-        if self.is_full() {
+        if self.len() as usize >= self.slots.len() {
             return Err(token);
         }
         let next = self.next;
@@ -392,7 +460,7 @@ impl<T> SendWindow<T> {
             slot.state = State::Held;
             self.arrive(now, &arrival);
         }
-        let (most, mask) = (self.capacity(), self.slots.len() - 1);
+        let (most, mask) = (self.capacity(), self.slots.len().wrapping_sub(1));
         let Self { slots, first, further, .. } = self;
         for path in std::iter::once(first).chain(further) {
             path.settle(now, most, |timed| slots[timed.0 as usize & mask].state == State::Held);
@@ -545,12 +613,12 @@ impl<T> SendWindow<T> {
 
     /// Empties the window: every frame in order, with what it carries.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = (Kind, T)> + '_ {
-        let (base, count) = (self.base, self.next.ahead_of(self.base).cast_unsigned());
+        let (base, count) = (self.base, self.len());
         self.base = self.next;
         self.sent = self.next;
         self.lost = 0;
         self.paths_mut().for_each(Path::forget);
-        let mask = self.slots.len() - 1;
+        let mask = self.slots.len().wrapping_sub(1);
         let slots = &mut self.slots;
         (0..count).filter_map(move |i| {
             let slot = &mut slots[(base + i).0 as usize & mask];
@@ -575,5 +643,12 @@ impl<T> SendWindow<T> {
     pub(crate) fn timeout(&self) -> u64 {
         let alive = self.paths().find(|path| path.is_alive());
         alive.unwrap_or(&self.first).rtt.timeout()
+    }
+}
+
+/// Keeps slots that a window does not need for another, if they are few.
+fn keep<T>(slots: Slots<T>, spare: &mut Spare<T>) {
+    if (1..=MOST_SPARE_SLOTS).contains(&slots.len()) && spare.len() < MOST_SPARE {
+        spare.push(slots);
     }
 }

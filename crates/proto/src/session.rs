@@ -152,12 +152,14 @@ pub(crate) struct Session<T, R> {
     pub(crate) sizing: bool,
     /// While that is so, or the peer asks.
     pub(crate) sizes: Option<Box<Sizes>>,
+    /// The last round of frames to which one from here belonged, see `Protocol::share_of`.
+    pub(crate) round: u32,
     /// Failed messages that the application has not taken yet.
     pub(crate) failures: u32,
     /// In the queue of sessions with something to transmit.
     pub(crate) queued: bool,
-    /// In the list of sessions with a deadline.
-    pub(crate) timed: bool,
+    /// In the list of sessions with an acknowledgement that waits for company.
+    pub(crate) owing: bool,
     /// In the list of sessions where something began since the last reading of the clock.
     pub(crate) undated: bool,
 }
@@ -185,9 +187,10 @@ impl<T, R> Session<T, R> {
             probes: 0,
             sizing: false,
             sizes: None,
+            round: 0,
             failures: 0,
             queued: false,
-            timed: false,
+            owing: false,
             undated: false,
         }
     }

@@ -1,7 +1,7 @@
 //! Frames that arrived: which session they belong to and what they do to it
 //! (`PROTOCOL.md` §4 to §6).
 
-use super::{MAX_RESETS, Protocol, ResetTo};
+use super::{KEPT_WINDOWS, MAX_RESETS, Protocol, ResetTo};
 use crate::receive::Sort;
 use crate::session::{Pending, State};
 use crate::size::Echo;
@@ -221,7 +221,8 @@ impl<T, R> Protocol<T, R> {
         match session.state {
             State::Established if of(session.local, session.remote) => {
                 if is_farewell && let Some(send) = &mut session.send {
-                    send.acknowledge(self.now, header.ack, &mut self.acknowledged)?;
+                    let done = send.acknowledge(self.now, header.ack, &mut self.acknowledged)?;
+                    self.unacknowledged -= done as usize;
                 }
                 self.fail(peer, Reason::Reset);
                 Ok(())
@@ -230,6 +231,7 @@ impl<T, R> Protocol<T, R> {
                 if session.farewell.as_ref().is_some_and(|f| of(session.local, f.remote)) =>
             {
                 session.take_leave(None);
+                self.closing -= 1;
                 Ok(())
             }
             _ => Err(Discard::Epoch),
@@ -271,7 +273,8 @@ impl<T, R> Protocol<T, R> {
         let session = &mut self.sessions[peer.0 as usize];
         session.heard_on = path as u8;
         let send = session.send.as_mut().expect("established");
-        let progress = send.acknowledge(self.now, header.ack, &mut self.acknowledged)? > 0;
+        let done = send.acknowledge(self.now, header.ack, &mut self.acknowledged)?;
+        self.unacknowledged -= done as usize;
         send.credit(header.ack, header.credit);
         if header.kind == Kind::Ack
             && let Some(report) = AckReport::parse(payload)?
@@ -279,12 +282,15 @@ impl<T, R> Protocol<T, R> {
             let keeps = session.peer.reorder_window > 0;
             send.report(self.now, header.ack, &report, keeps);
         }
-        session.heard(progress);
+        session.heard(done > 0);
         if matches!(header.kind, Kind::Probe | Kind::Echo) {
             return self.on_size((peer, path), header.kind, payload);
         }
         if header.flags.has(Flags::ASK) || header.flags.has(Flags::ANSWER) {
             session.marked(header.flags, path, &self.config);
+        }
+        if self.windows > KEPT_WINDOWS && done > 0 {
+            self.shrink(peer);
         }
         Ok(())
     }
@@ -336,12 +342,27 @@ impl<T, R> Protocol<T, R> {
             };
             queue.push_back(Delivery { peer, epoch, buffer });
         });
-        self.kept = self.kept + receive.kept() - kept_before;
         receive.schedule(self.config.ack_every);
+        if taken.is_err() || receive.kept() != kept_before {
+            self.not_next(peer, taken, kept_before);
+        }
+        taken
+    }
+
+    /// A frame was not the next, or it was and more that were kept are in order with it.
+    #[cold]
+    #[inline(never)]
+    fn not_next(&mut self, peer: PeerId, taken: Result<(), Discard>, kept_before: u32) {
+        let session = &mut self.sessions[peer.0 as usize];
         if taken == Err(Discard::Duplicate) {
             session.heard_again();
         }
-        taken
+        let Some(receive) = &mut session.receive else { return };
+        self.kept = self.kept + receive.kept() - kept_before;
+        self.tables += usize::from(receive.has_new_table());
+        if self.tables > KEPT_WINDOWS {
+            self.tables -= usize::from(receive.shrink());
+        }
     }
 
     /// A frame of another protocol version came from a node: sessions being proposed to it fail,
