@@ -782,6 +782,16 @@ typedef struct gigae_counts {
     uint64_t wakeups;
     /* Looks at the clock. */
     uint64_t clock_reads;
+    /* Sessions in which frames as long as both ends can take do not arrive. */
+    uint64_t black_holes;
+    /* Tagged messages sent at once; offered first; that came before a receive wanted them. */
+    uint64_t messages_unasked;
+    uint64_t messages_offered;
+    uint64_t messages_unexpected;
+    /* Reads, writes and atomic changes of others that were refused; operations that no sender of
+     * this protocol starts. */
+    uint64_t operations_refused;
+    uint64_t operations_invalid;
 } gigae_counts;
 
 /*

@@ -187,6 +187,12 @@ counts! {
     waits <- link.waits,
     wakeups <- link.wakeups,
     clock_reads <- clock_reads,
+    black_holes <- protocol.black_holes,
+    messages_unasked <- operations.unasked,
+    messages_offered <- operations.offered,
+    messages_unexpected <- operations.unexpected,
+    operations_refused <- operations.refused,
+    operations_invalid <- operations.invalid,
 }
 
 /// Declares numbers of the header, and a list of them for the comparison with it.

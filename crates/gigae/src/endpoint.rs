@@ -27,6 +27,8 @@ pub struct Peer(pub(crate) PeerId);
 pub struct Counters {
     /// Messages, retransmissions, STOPs, CRC errors and all else that the protocol counts.
     pub protocol: gigae_proto::Counters,
+    /// Tagged messages by the way they went, and operations that were refused.
+    pub operations: gigae_transfer::Counters,
     /// Frames, doorbell system calls, wake-ups and all else that the link counts.
     pub link: gigae_link::Counters,
     /// Received frames that had to be copied because too many were lent.
@@ -376,6 +378,7 @@ impl Endpoint {
         let engine = self.engine();
         Counters {
             protocol: *engine.proto.counters(),
+            operations: *engine.transfer.counters(),
             link: engine.links.all().map(Link::counters).fold(Default::default(), sum),
             copied: engine.inbox.copied(),
             clock_reads: engine.clock_reads,
