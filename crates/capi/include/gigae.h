@@ -144,6 +144,14 @@ typedef struct gigae_options gigae_options;
  */
 int gigae_options_new(const char *interface, gigae_options **options);
 
+/*
+ * Likewise for several interfaces as one, 1 to 8 names: frames go by all of them, weighed by what
+ * each delivers, and by those that are left when one fails, within 50 ms. The first names the
+ * endpoint and must work when two endpoints first meet; the n-th must lead to the peers' n-th, who
+ * may have fewer. The shortest MTU limits the messages. Not in the UDP envelope.
+ */
+int gigae_options_trunk(const char *const *interfaces, size_t count, gigae_options **options);
+
 /* Frees options; endpoints that were opened with them are not affected. Error: GIGAE_BAD_HANDLE. */
 int gigae_options_free(gigae_options *options);
 
@@ -237,7 +245,7 @@ int gigae_options_payload_checksum(gigae_options *options, int on);
 
 /* ---- Endpoints ----------------------------------------------------------------------------- */
 
-/* Sends and receives messages over one interface. */
+/* Sends and receives messages over one interface, or several as one. */
 typedef struct gigae_endpoint gigae_endpoint;
 
 /*
@@ -248,7 +256,10 @@ typedef struct gigae_endpoint gigae_endpoint;
  */
 int gigae_open(const char *interface, gigae_endpoint **endpoint);
 
-/* Likewise, as the options say. The options stay the caller's. */
+/*
+ * Likewise, as the options say. The options stay the caller's. GIGAE_INVALID besides for options
+ * that do not go together: several interfaces with UDP, or one of them twice.
+ */
 int gigae_open_with(const gigae_options *options, gigae_endpoint **endpoint);
 
 /*
@@ -269,10 +280,10 @@ int gigae_max_message(gigae_endpoint *endpoint, size_t *bytes);
  * result the length in bytes of all of it without the NUL. NULL is good with a size of 0.
  */
 
-/* The interface's MAC address, by which others name this endpoint: 17 bytes. */
+/* The (first) interface's MAC address, by which others name this endpoint: 17 bytes. */
 int gigae_mac(gigae_endpoint *endpoint, char *text, size_t size);
 
-/* The link in one line: interface, address, mode, frames, and why no better mode. */
+/* The (first) link in one line: interface, address, mode, frames, and why no better mode. */
 int gigae_link_info(gigae_endpoint *endpoint, char *text, size_t size);
 
 /* ---- Peers --------------------------------------------------------------------------------- */
@@ -799,6 +810,29 @@ typedef struct gigae_counts {
  * are 0. 1 system call, for the kernel's own counts.
  */
 int gigae_counters(gigae_endpoint *endpoint, gigae_counts *counts, size_t size);
+
+/* One of an endpoint's interfaces, and what happened there since the endpoint was opened. */
+typedef struct gigae_path {
+    /* The interface's name. */
+    char interface[16];
+    /* Frames handed to the link; taken from it; for which the kernel had no room. */
+    uint64_t frames_sent;
+    uint64_t frames_received;
+    uint64_t frames_dropped;
+    /* Over all peers: data frames that were sent here and had to be sent again, here or elsewhere;
+     * times that this interface was given up; that it came back. */
+    uint64_t frames_lost;
+    uint64_t deaths;
+    uint64_t returns;
+    uint64_t reserved_[2];
+} gigae_path;
+
+/*
+ * Fills in the first `count` of the endpoint's interfaces, in the order in which they were given;
+ * the result is how many there are (1 to 8). NULL is good with a count of 0. 1 system call for each
+ * interface, for the kernel's own counts.
+ */
+int gigae_paths(gigae_endpoint *endpoint, gigae_path *paths, size_t count);
 
 #ifdef __cplusplus
 }

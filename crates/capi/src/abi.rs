@@ -132,6 +132,40 @@ pub struct Failure {
     pub(crate) why: [c_char; WHY],
 }
 
+/// Bytes of [`Path::interface`] (`IFNAMSIZ` of linux/if.h).
+pub(crate) const INTERFACE: usize = 16;
+
+/// `gigae_path`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Path {
+    pub(crate) interface: [u8; INTERFACE],
+    pub(crate) frames_sent: u64,
+    pub(crate) frames_received: u64,
+    pub(crate) frames_dropped: u64,
+    pub(crate) frames_lost: u64,
+    pub(crate) deaths: u64,
+    pub(crate) returns: u64,
+    pub(crate) reserved: [u64; 2],
+}
+
+impl From<&gigae::Path> for Path {
+    fn from(path: &gigae::Path) -> Self {
+        let mut interface = [0; INTERFACE];
+        crate::text::copy(&path.info.interface, &mut interface);
+        Self {
+            interface,
+            frames_sent: path.link.tx_frames,
+            frames_received: path.link.rx_frames,
+            frames_dropped: path.link.rx_dropped,
+            frames_lost: path.counters.lost,
+            deaths: path.counters.deaths,
+            returns: path.counters.returns,
+            reserved: [0; 2],
+        }
+    }
+}
+
 /// Declares `gigae_counts`, its names for the comparison with the header, and how it is filled.
 macro_rules! counts {
     ($($field:ident <- $($from:ident).+,)*) => {

@@ -5,7 +5,6 @@ use crate::abi::*;
 use crate::error::Code;
 use std::fmt::Write;
 use std::mem::offset_of;
-use std::path::Path;
 use std::process::Command;
 
 const HEADER: &str = include_str!("../include/gigae.h");
@@ -46,6 +45,7 @@ fn c_type(rust: &str) -> String {
         "Place" => "gigae_place",
         "Completion" => "gigae_completion",
         "Notice" => "gigae_notice",
+        "Path" => "gigae_path",
         "PmDevice" => "pmDevice",
         "PmContext" => "pmContext",
         "u128" => "pmAddrHandle",
@@ -117,7 +117,7 @@ fn compile(code: &str) -> Result<(), String> {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("check.c");
     std::fs::write(&file, format!("#include <gigae.h>\n#include <pm.h>\n{code}")).unwrap();
-    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("include");
+    let include = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("include");
     let output = Command::new("gcc")
         .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I"])
         .args([include.as_os_str(), file.as_os_str()])
@@ -173,6 +173,9 @@ fn every_structure_lies_in_memory_in_the_same_way() {
         len "len", total "total", peer "peer", status "status", reason "reason",
         reserved "reserved_");
     same!(Notice, "gigae_notice": key "key", offset "offset", value "value", peer "peer", len "len");
+    same!(Path, "gigae_path": interface "interface", frames_sent "frames_sent",
+        frames_received "frames_received", frames_dropped "frames_dropped",
+        frames_lost "frames_lost", deaths "deaths", returns "returns", reserved "reserved_");
     is("GIGAE_ANYBODY".to_owned(), ANYBODY as usize);
     is("GIGAE_MAX_OPERATION".to_owned(), MAX_OPERATION);
     is("sizeof(((gigae_failure *)0)->why)".to_owned(), WHY);

@@ -488,6 +488,80 @@ fn options_are_checked_one_by_one() {
     assert_eq!(gigae_options_port(o, 7), BAD_HANDLE);
 }
 
+/// Options for several interfaces as one, or the code.
+fn trunk(names: &[&CStr], count: usize) -> Result<*mut OptionsHandle, c_int> {
+    let names: Vec<_> = names.iter().map(|name| name.as_ptr()).collect();
+    let mut options = ptr::without_provenance_mut(1);
+    // SAFETY: as many names as there are, or a number that is refused.
+    match unsafe { gigae_options_trunk(names.as_ptr(), count, &mut options) } {
+        0 => Ok(options),
+        code => {
+            assert!(options.is_null());
+            Err(code)
+        }
+    }
+}
+
+#[test]
+fn several_interfaces_are_named_and_those_that_cannot_be_one_refused() {
+    assert_eq!((trunk(&[], 0), trunk(&[], 9)), (Err(INVALID), Err(INVALID)));
+    let mut options = null_mut();
+    // SAFETY: NULL is what is tried.
+    let code = unsafe { gigae_options_trunk(null(), 2, &mut options) };
+    assert_eq!((code, options), (INVALID, null_mut()));
+    // SAFETY: likewise, one of two names.
+    let code = unsafe { gigae_options_trunk([c"a".as_ptr(), null()].as_ptr(), 2, &mut options) };
+    assert_eq!((code, options), (INVALID, null_mut()));
+    let open = |options: *mut OptionsHandle| {
+        let mut endpoint = null_mut();
+        // SAFETY: a pointer to write to.
+        let code = unsafe { gigae_open_with(options, &mut endpoint) };
+        assert_eq!((endpoint, gigae_options_free(options)), (null_mut(), 0));
+        code
+    };
+    assert_eq!(open(trunk(&[c"nosuch", c"lo"], 2).unwrap()), Code::NoInterface as c_int);
+    assert_eq!(open(trunk(&[c"lo", c"lo"], 2).unwrap()), INVALID);
+    assert!(last_error().contains("named twice"), "{}", last_error());
+    let udp = trunk(&[c"lo", c"nosuch"], 2).unwrap();
+    assert_eq!((gigae_options_udp(udp, 4791), open(udp)), (0, INVALID));
+}
+
+/// Its interfaces, as many as there is room for, and what was answered.
+fn paths(endpoint: Handle, room: usize) -> (Vec<Path>, c_int) {
+    let mut paths = vec![Path::default(); room];
+    // SAFETY: memory for so many; NULL for none.
+    let to = if room == 0 { null_mut() } else { paths.as_mut_ptr() };
+    let count = unsafe { gigae_paths(endpoint, to, room) };
+    (paths, count)
+}
+
+#[test]
+fn every_interface_of_an_endpoint_has_its_counts() {
+    let net = Network::new(1, Faults::default());
+    let open = |seed| {
+        let options = Options::trunk(["one", "two"]).open_simulated(&net, seed).unwrap();
+        let state = Box::new(State::new(options));
+        ptr::without_provenance_mut::<EndpointHandle>(ENDPOINTS.insert(state).unwrap())
+    };
+    let (a, b) = (open(1), open(2));
+    let (to_b, to_a) = (peer(a, &mac(b)), peer(b, &mac(a)));
+    let pair = Pair { net, a, b, to_b, to_a };
+    for _ in 0..4 {
+        (0..50).for_each(|n| assert_eq!(send(pair.a, pair.to_b, &[n; 1000]), 0));
+        pair.pass();
+        (0..50).for_each(|_| assert_eq!(drop_message(&mut receive(pair.b).unwrap()), 0));
+    }
+    let (both, count) = paths(pair.a, 3);
+    assert_eq!((count, both[2]), (2, Path::default()), "what is not there is left alone");
+    assert!(both[..2].iter().all(|path| path.frames_sent > 20), "{both:?}");
+    assert_eq!(both.iter().map(|path| path.deaths + path.frames_lost).sum::<u64>(), 0);
+    assert!(both[..2].iter().all(|path| path.interface[0] != 0 && path.interface[15] == 0));
+    assert_eq!((paths(pair.a, 1).1, paths(pair.a, 0).1), (2, 2));
+    // SAFETY: NULL is what is tried.
+    assert_eq!(unsafe { gigae_paths(pair.a, null_mut(), 1) }, INVALID);
+    pair.close();
+}
+
 fn completion(endpoint: Handle) -> Result<Completion, c_int> {
     let mut completion = Completion::EMPTY;
     // SAFETY: memory for a completion.

@@ -9,6 +9,7 @@ use gigae::{
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt;
+use std::io::ErrorKind;
 
 /// The codes, with the texts of `gigae_error_text`; `ALL` is for comparing them with the header.
 macro_rules! codes {
@@ -137,6 +138,12 @@ impl From<OpenError> for Error {
             OpenError::MtuTooSmall { .. } => Code::Mtu,
             OpenError::Unsupported { .. } => Code::Unsupported,
             OpenError::ForeignProgram { .. } | OpenError::QueueBusy { .. } => Code::Taken,
+            // Refused by the library and not by the kernel: options that do not go together.
+            OpenError::Io { source, .. }
+                if source.kind() == ErrorKind::InvalidInput && source.raw_os_error().is_none() =>
+            {
+                Code::Invalid
+            }
             OpenError::Io { .. } => Code::Io,
             _ => Code::Other,
         };

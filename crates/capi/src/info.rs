@@ -1,6 +1,6 @@
 //! What can be asked.
 
-use crate::abi::{Counts, EndpointHandle};
+use crate::abi::{Counts, EndpointHandle, Path};
 use crate::endpoint::call;
 use crate::error::Error;
 use crate::text;
@@ -94,5 +94,29 @@ pub unsafe extern "C" fn gigae_counters(
             bytes.add(known).write_bytes(0, size - known);
         }
         Ok(0)
+    })
+}
+
+/// Its interfaces, each with what happened there.
+///
+/// # Safety
+/// Pointers are NULL or as the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gigae_paths(
+    endpoint: *mut EndpointHandle,
+    paths: *mut Path,
+    count: usize,
+) -> c_int {
+    call(endpoint, |state| {
+        if paths.is_null() && count > 0 {
+            return Err(Error::null("where to put the paths"));
+        }
+        let all = state.endpoint().paths();
+        for (i, path) in all.iter().take(count).enumerate() {
+            // SAFETY: the caller's promise: memory for so many.
+            unsafe { paths.add(i).write(path.into()) };
+        }
+        // There are 8 at most.
+        Ok(all.len() as c_int)
     })
 }

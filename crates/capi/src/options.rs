@@ -12,6 +12,9 @@ use std::time::Duration;
 /// All options of the process.
 pub(crate) static OPTIONS: Table<Options> = Table::new(2);
 
+/// Most interfaces that are one (`PROTOCOL.md` §11).
+const MOST_INTERFACES: usize = 8;
+
 /// Makes options with everything at its default. See the header.
 ///
 /// # Safety
@@ -27,6 +30,39 @@ pub unsafe extern "C" fn gigae_options_new(
         // SAFETY: the caller's promise.
         let interface = unsafe { text::take(interface, "the interface's name")? };
         let handle = OPTIONS.insert(Box::new(Options::new(interface)))?;
+        // SAFETY: the caller's promise.
+        unsafe { text::put(options, ptr::without_provenance_mut(handle), "the options")? };
+        Ok(0)
+    }))
+}
+
+/// Makes options for several interfaces as one. See the header.
+///
+/// # Safety
+/// Pointers are NULL or as the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gigae_options_trunk(
+    interfaces: *const *const c_char,
+    count: usize,
+    options: *mut *mut OptionsHandle,
+) -> c_int {
+    answer(contain(|| {
+        // SAFETY: the caller's promise. NULL is noticed before anything is made.
+        unsafe { text::put(options, ptr::null_mut(), "where to put the options")? };
+        if !(1..=MOST_INTERFACES).contains(&count) {
+            return Err(Error::invalid("give from 1 to 8 interfaces"));
+        }
+        if interfaces.is_null() {
+            return Err(Error::null("the list of interfaces"));
+        }
+        // SAFETY: the caller's promise: so many pointers.
+        let interfaces = unsafe { std::slice::from_raw_parts(interfaces, count) };
+        let names = interfaces.iter().map(|&interface| {
+            // SAFETY: the caller's promise.
+            unsafe { text::take(interface, "an interface's name") }
+        });
+        let made = Options::trunk(names.collect::<Outcome<Vec<_>>>()?);
+        let handle = OPTIONS.insert(Box::new(made))?;
         // SAFETY: the caller's promise.
         unsafe { text::put(options, ptr::without_provenance_mut(handle), "the options")? };
         Ok(0)

@@ -206,6 +206,12 @@ fn programs_find_each_other_by_the_names_of_a_cluster_file() {
     assert_eq!(waiting.end(), "first-1 got a message of first-2\n");
 }
 
+fn two_programs_speak_over_two_interfaces_as_one() {
+    let fabric = testing::fabric("c-trunk", |config| config.networks = 2);
+    let (answered, asked) = two(&fabric, "tests/c/trunk.c");
+    assert_eq!((answered.as_str(), asked.as_str()), ("200 messages\n", "200 messages\n"));
+}
+
 fn misuse_is_answered_with_codes_and_clean_under_valgrind() {
     let fabric = testing::fabric("misuse", |_| ());
     let program = Installed::once().compile("tests/c/misuse.c", Linking::Shared);
@@ -251,6 +257,10 @@ fn main() {
         (
             "programs_find_each_other_by_the_names_of_a_cluster_file",
             programs_find_each_other_by_the_names_of_a_cluster_file,
+        ),
+        (
+            "two_programs_speak_over_two_interfaces_as_one",
+            two_programs_speak_over_two_interfaces_as_one,
         ),
         (
             "misuse_is_answered_with_codes_and_clean_under_valgrind",
