@@ -365,8 +365,8 @@ int gigae_cluster_name(const gigae_cluster *cluster, uint32_t number, char *text
 int gigae_cluster_address(const gigae_cluster *cluster, uint32_t number, char *text, size_t size);
 
 /*
- * Options for this node's endpoint: interface, envelope, channel and port id of the file, all else
- * at its default. They are the caller's: free them with gigae_options_free. *options is NULL after
+ * Options for this node's endpoint: interface (or interfaces, with `trunk = true` in the file),
+ * envelope, channel and port id of the file, all else at its default. They are the caller's: free them with gigae_options_free. *options is NULL after
  * an error. Error besides: GIGAE_TOO_MANY.
  */
 int gigae_cluster_options(const gigae_cluster *cluster, gigae_options **options);

@@ -134,10 +134,11 @@ fn interface(args: &DiscoverArgs, known: Option<&Cluster>) -> Result<String, Tro
         return Ok(interface.clone());
     }
     if let Some(cluster) = known {
-        match cluster.interface() {
+        match cluster.interfaces() {
             // A file that is only being made need not have this node yet.
             Err(ClusterError::NotHere { .. }) if args.cluster.is_none() => {}
-            found => return found.map_err(trouble),
+            // Nodes are known by their first interface.
+            found => return found.map(|mut names| names.swap_remove(0)).map_err(trouble),
         }
     }
     let nics = inventory(None).map_err(trouble)?;

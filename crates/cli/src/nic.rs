@@ -15,39 +15,46 @@ use std::process::ExitCode;
 pub(crate) struct NicArgs {
     /// The interface to show and to try [default: show all, try none]
     interface: Option<String>,
-    /// Show and try this node's interface of a cluster file
+    /// Show and try this node's interfaces of a cluster file
     #[arg(long, value_name = "FILE", conflicts_with = "interface")]
     cluster: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &NicArgs) -> ExitCode {
-    let interface = match (&args.interface, &args.cluster) {
-        (None, Some(file)) => match Cluster::read(file).and_then(|cluster| cluster.interface()) {
-            Ok(interface) => Some(interface),
-            Err(error) => return complain(&error),
-        },
-        (interface, _) => interface.clone(),
+    match show(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => complain(&*error),
+    }
+}
+
+fn show(args: &NicArgs) -> Result<(), Box<dyn std::error::Error>> {
+    let tried = match (&args.interface, &args.cluster) {
+        (None, Some(file)) => Cluster::read(file)?.interfaces()?,
+        (interface, _) => interface.iter().cloned().collect(),
     };
-    let mut nics = match inventory(interface.as_deref()) {
-        Ok(nics) => nics,
-        Err(error) => return complain(&error),
-    };
-    let mut reason = None;
-    if let (Some(interface), [nic]) = (&interface, nics.as_mut_slice()) {
-        match Options::new(interface).backend(Backend::Xdp).open() {
-            Ok(endpoint) => {
-                nic.xdp_mode = Some(endpoint.link().mode.to_string());
-                reason = Some(endpoint.link().reason.clone());
-            }
-            Err(error) => {
-                nic.xdp_mode = Some("none".into());
-                reason = Some(error.to_string());
-            }
-        }
+    if tried.is_empty() {
+        print!("{}", table(&inventory(None)?));
+        return Ok(());
+    }
+    let (mut nics, mut reasons) = (Vec::new(), Vec::new());
+    for interface in tried {
+        let mut found = inventory(Some(&interface))?;
+        let (mode, reason) = try_xdp(&interface);
+        found.iter_mut().for_each(|nic| nic.xdp_mode = Some(mode.clone()));
+        nics.extend(found);
+        reasons.push(reason);
     }
     print!("{}", table(&nics));
-    if let Some(reason) = reason {
+    for reason in reasons {
         println!("AF_XDP: {reason}");
     }
-    ExitCode::SUCCESS
+    Ok(())
+}
+
+/// The mode that is reached, and why no better one.
+fn try_xdp(interface: &str) -> (String, String) {
+    match Options::new(interface).backend(Backend::Xdp).open() {
+        Ok(endpoint) => (endpoint.link().mode.to_string(), endpoint.link().reason.clone()),
+        Err(error) => ("none".into(), error.to_string()),
+    }
 }

@@ -240,7 +240,7 @@ fn cluster(file: Option<&Path>, nic: Option<&str>) -> Result<Option<Cluster>, Cl
 /// The interface that was named, else the cluster file's, which is there then.
 fn interface(nic: Option<&str>, cluster: Option<Cluster>) -> Result<String, ClusterError> {
     match (nic, cluster) {
-        (None, Some(cluster)) => cluster.interface(),
+        (None, Some(cluster)) => Ok(cluster.interfaces()?.swap_remove(0)),
         (nic, _) => Ok(nic.unwrap_or_default().to_owned()),
     }
 }

@@ -42,6 +42,7 @@ pub struct Cluster {
     envelope: Envelope,
     channel: u8,
     port: u16,
+    trunk: bool,
     nodes: Vec<Node>,
 }
 
@@ -52,8 +53,8 @@ pub struct Node {
     pub name: String,
     /// Port id of its endpoint.
     pub port: u16,
-    /// Its network cards, at least one. The first is the one that is used; those at the same place
-    /// of different nodes are on the same network.
+    /// Its network cards, at least one. The first is the one that is used, or all as one where the
+    /// file says `trunk = true`; those at the same place of different nodes are on the same network.
     pub nics: Vec<Nic>,
 }
 
@@ -172,31 +173,46 @@ impl Cluster {
         }
     }
 
-    /// Options for this node's endpoint: its interface, and the envelope, channel and port id of
-    /// the file; all else at its default. System calls as for [`own`](Self::own).
+    /// Options for this node's endpoint: its [interfaces](Self::interfaces), and the envelope, channel
+    /// and port id of the file; all else at its default. System calls as for [`own`](Self::own).
     pub fn options(&self) -> Result<Options, ClusterError> {
         let node = &self.nodes[self.own()?];
-        Ok(Options::new(&self.interface()?)
+        Ok(Options::trunk(self.interfaces()?)
             .envelope(self.envelope)
             .channels([self.channel])
             .port(node.port)
             .name(&node.name))
     }
 
-    /// The name of this node's interface: the file's, else that of the interface with the address.
-    pub fn interface(&self) -> Result<String, ClusterError> {
-        let node = &self.nodes[self.own()?];
-        let nic = &node.nics[0];
-        match &nic.interface {
+    /// The names of this node's interfaces that are used: of its first NIC, or of all where the file
+    /// says `trunk = true`. Each is the file's, else that of the interface with the address.
+    pub fn interfaces(&self) -> Result<Vec<String>, ClusterError> {
+        self.interfaces_of(self.own()?, &mut locals)
+    }
+
+    /// Asks the kernel only if the file does not tell all.
+    fn interfaces_of(
+        &self,
+        number: usize,
+        locals: &mut dyn FnMut() -> Result<Vec<Local>, ClusterError>,
+    ) -> Result<Vec<String>, ClusterError> {
+        let node = &self.nodes[number];
+        let name = |nic: &Nic| match &nic.interface {
             Some(name) => Ok(name.clone()),
-            None => self.find_interface(node, &locals()?),
-        }
+            None => self.find_interface(node, nic, &locals()?),
+        };
+        let used = if self.trunk { node.nics.len() } else { 1 };
+        node.nics[..used].iter().map(name).collect()
     }
 
     /// An IP address tells more than a MAC address, which bonds, bridges and VLANs share with the
     /// interfaces below them.
-    fn find_interface(&self, node: &Node, locals: &[Local]) -> Result<String, ClusterError> {
-        let nic = &node.nics[0];
+    fn find_interface(
+        &self,
+        node: &Node,
+        nic: &Nic,
+        locals: &[Local],
+    ) -> Result<String, ClusterError> {
         let by = |test: &dyn Fn(&&Local) -> bool| -> Vec<&Local> {
             locals.iter().filter(test).collect()
         };

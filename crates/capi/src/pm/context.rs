@@ -51,7 +51,7 @@ impl Context {
     pub(super) fn new(endpoint: Endpoint, channel: u8, table: Nodes) -> Outcome<Self> {
         let mac = endpoint.link().mac;
         let Some((&me, _)) = table.nodes.iter().find(|&(_, &node)| node == mac) else {
-            let interface = &table.interface;
+            let interface = &table.interfaces[0];
             let why = format!("{interface} has {mac}, which is none of the nodes; add it to them");
             return Err(Fault::invalid(&why));
         };
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn pmOpenContext(
         let table = DEVICES.with(pmd.addr(), |nodes| Ok(nodes.clone()))?;
         let why = || Fault::invalid("a context's number is from 0 to 255");
         let channel = u8::try_from(ctx).map_err(|_| why())?;
-        let options = Options::new(&table.interface).channels([channel]);
+        let options = Options::trunk(&table.interfaces).channels([channel]);
         let endpoint = options.payload_checksum(table.checksum).open().map_err(Error::from)?;
         let context = Context::new(endpoint, channel, table)?;
         let handle = CONTEXTS.insert(Box::new(context))?;

@@ -9,7 +9,8 @@ use std::ffi::c_int;
 /// The nodes by number, and what else a device is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Nodes {
-    pub(crate) interface: String,
+    /// One, or several as one.
+    pub(crate) interfaces: Vec<String>,
     pub(crate) checksum: bool,
     pub(crate) nodes: BTreeMap<c_int, MacAddr>,
 }
@@ -26,7 +27,7 @@ pub(crate) fn read(file: Option<&str>) -> Outcome<Nodes> {
 fn from_cluster() -> Outcome<Nodes> {
     let refuse = |e: gigae::ClusterError| Fault::invalid(&e.to_string());
     let cluster = Cluster::load().map_err(refuse)?;
-    let interface = cluster.interface().map_err(refuse)?;
+    let interfaces = cluster.interfaces().map_err(refuse)?;
     let numbered = |(number, node): (usize, &gigae::Node)| {
         let mac = node.nics.first().and_then(|nic| nic.mac);
         let mac = mac.ok_or_else(|| {
@@ -36,18 +37,19 @@ fn from_cluster() -> Outcome<Nodes> {
         Ok((c_int::try_from(number).map_err(|_| Fault::invalid("too many nodes"))?, mac))
     };
     let nodes = cluster.nodes().iter().enumerate().map(numbered).collect::<Outcome<_>>()?;
-    Ok(Nodes { interface, checksum: true, nodes })
+    Ok(Nodes { interfaces, checksum: true, nodes })
 }
 
 /// PM/Ethernet's configuration, with `netdev` of SCore 7's cluster database beside it.
 fn parse(text: &str) -> Result<Nodes, Error> {
-    let mut all = Nodes { interface: "eth0".to_owned(), checksum: true, nodes: BTreeMap::new() };
+    let interfaces = vec!["eth0".to_owned()];
+    let mut all = Nodes { interfaces, checksum: true, nodes: BTreeMap::new() };
     for line in text.lines() {
         let line = line.split('#').next().unwrap_or_default();
         let refuse = |why| Error::invalid(format!("'{}' in the list of nodes: {why}", line.trim()));
         match *line.split_whitespace().collect::<Vec<_>>() {
             [] => {}
-            ["netdev", name] => all.interface = name.to_owned(),
+            ["netdev", name] => all.interfaces = vec![name.to_owned()],
             ["checksum", "0"] => all.checksum = false,
             ["checksum", "1"] => all.checksum = true,
             // The protocol chooses these by itself.
@@ -80,7 +82,7 @@ mod tests {
         let text = "unit 0\nchecksum 0 # hardware is good\nmaxnsend 8\nbackoff 4800\n\n\
                     0 02:00:00:00:00:01 one.example\n3 02:00:00:00:00:02\nnetdev eth7";
         let nodes = parse(text).unwrap();
-        assert_eq!((nodes.interface.as_str(), nodes.checksum), ("eth7", false));
+        assert_eq!((nodes.interfaces, nodes.checksum), (vec!["eth7".to_owned()], false));
         let macs = [(0, "02:00:00:00:00:01"), (3, "02:00:00:00:00:02")];
         let macs = macs.map(|(number, mac)| (number, mac.parse().unwrap()));
         assert_eq!(nodes.nodes, BTreeMap::from(macs));

@@ -26,7 +26,7 @@ impl Pair {
         let options = options.linger(Duration::ZERO);
         let ends = [1, 2].map(|seed| options.clone().open_simulated(&net, seed).unwrap());
         let nodes = (0..).zip(ends.iter().map(|end| end.link().mac)).collect();
-        let table = Nodes { interface: "sim".to_owned(), checksum: true, nodes };
+        let table = Nodes { interfaces: vec!["sim".to_owned()], checksum: true, nodes };
         let ends = ends.map(|end| {
             let context = Context::new(end, 0, table.clone()).unwrap();
             ptr::without_provenance_mut(CONTEXTS.insert(Box::new(context)).unwrap())

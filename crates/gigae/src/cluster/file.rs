@@ -1,13 +1,13 @@
 //! The cluster file: its text read and checked, every error with its line.
 
 use super::{Cluster, ClusterError, Nic, Node};
-use gigae_wire::{Envelope, MacAddr, is_node_name};
+use gigae_wire::{Envelope, MAX_PATHS, MacAddr, is_node_name};
 use serde::Deserialize;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use toml::Spanned;
 
 /// Smaller numbers are lengths (IEEE Std 802.3, clause 3.2.6).
@@ -24,6 +24,7 @@ struct Entries {
     channel: u8,
     #[serde(default)]
     port: u16,
+    trunk: Option<Spanned<bool>>,
     #[serde(default)]
     node: Vec<NodeEntry>,
 }
@@ -64,20 +65,24 @@ pub(super) fn parse(text: String, path: &Path) -> Result<Cluster, ClusterError> 
         .map_err(|e| (e.span().unwrap_or_default(), e.message().replace('\n', " ")))
         .and_then(check);
     match checked {
-        Ok((envelope, channel, port, nodes)) => {
-            Ok(Cluster { path: path.into(), text, envelope, channel, port, nodes })
-        }
+        Ok(file) => Ok(Cluster { path: path.into(), text, ..file }),
         Err((at, what)) => {
             Err(ClusterError::Text { path: path.into(), line: line(&text, at.start), what })
         }
     }
 }
 
-fn check(entries: Entries) -> Result<(Envelope, u8, u16, Vec<Node>), Wrong> {
+/// What the file says, still without its path and text.
+fn check(entries: Entries) -> Result<Cluster, Wrong> {
     let envelope = match &entries.envelope {
         Some(entry) => envelope(*entry.get_ref()).map_err(|what| (entry.span(), what))?,
         None => Envelope::DEFAULT,
     };
+    let trunk = entries.trunk.as_ref().is_some_and(|trunk| *trunk.get_ref());
+    if let (Some(entry), true, Envelope::Udp { .. }) = (&entries.trunk, trunk, envelope) {
+        let what = "a node has one IP address; use an EtherType, or leave out the trunk";
+        return Err((entry.span(), what.into()));
+    }
     let mut seen = Seen::default();
     let mut nodes = Vec::new();
     for entry in entries.node {
@@ -90,9 +95,15 @@ fn check(entries: Entries) -> Result<(Envelope, u8, u16, Vec<Node>), Wrong> {
         let port = entry.port.unwrap_or(entries.port);
         seen.names.add(name.clone(), name, &entry.name)?;
         let nics = nics(&entry, port, &mut seen)?;
+        if trunk && nics.len() > MAX_PATHS {
+            let what =
+                format!("node '{name}' has {} NICs; at most {MAX_PATHS} can be one", nics.len());
+            return Err((entry.nic.span(), what));
+        }
         nodes.push(Node { name: entry.name.into_inner(), port, nics });
     }
-    Ok((envelope, entries.channel, entries.port, nodes))
+    let Entries { channel, port, .. } = entries;
+    Ok(Cluster { path: PathBuf::new(), text: String::new(), envelope, channel, port, trunk, nodes })
 }
 
 fn envelope(entry: EnvelopeEntry) -> Result<Envelope, String> {

@@ -85,7 +85,9 @@ fn a_host_finds_itself_by_its_mac_or_ip() {
 #[test]
 fn the_interface_is_the_one_with_the_address() {
     let cluster = three();
-    let find = |n: usize, locals: &[Local]| cluster.find_interface(&cluster.nodes[n], locals);
+    let find = |n: usize, locals: &[Local]| {
+        cluster.interfaces_of(n, &mut || Ok(locals.to_vec())).map(|names| names.join(", "))
+    };
     let (bridge, port) = (local("br0", Some(mac(2)), &["fd00::2"]), local("p1", Some(mac(2)), &[]));
     assert_eq!(find(1, &[port.clone(), bridge]).unwrap(), "br0", "the IP address tells more");
     let twin = local("p2", Some(mac(2)), &[]);
@@ -93,6 +95,27 @@ fn the_interface_is_the_one_with_the_address() {
     assert!(says.starts_with("c.toml:14: p1, p2 all"), "{says}");
     let says = find(2, &[]).unwrap_err().to_string();
     assert!(says.starts_with("c.toml:20: no interface"), "{says}");
+}
+
+#[test]
+fn all_nics_of_a_node_are_used_where_the_file_says_so() {
+    let names = |cluster: &Cluster, n| {
+        let second = MacAddr([2, 0, 0, 0, 1, 2]);
+        let locals = [local("two", Some(second), &[]), local("one", Some(mac(2)), &[])];
+        cluster.interfaces_of(n, &mut || Ok(locals.to_vec()))
+    };
+    assert_eq!(names(&three(), 1).unwrap(), ["one"]);
+    let trunk = parse(&format!("trunk = true{THREE}")).unwrap();
+    assert_eq!(names(&trunk, 1).unwrap(), ["one", "two"], "in the file's order");
+    assert_eq!(names(&trunk, 0).unwrap(), ["eth1"]);
+    assert_eq!(trunk.node("n2").unwrap(), three().node("n2").unwrap(), "the first names the node");
+    let says = names(&trunk, 2).unwrap_err().to_string();
+    assert!(says.starts_with("c.toml:20: no interface"), "{says}");
+    let nine: Vec<_> = (1..=9).map(|n| format!("{{ mac = \"{}\" }}", mac(n))).collect();
+    let nine = format!("[[node]]\nname = \"a\"\nnic = [{}]", nine.join(", "));
+    assert_eq!(parse(&nine).unwrap().nodes()[0].nics.len(), 9);
+    let says = parse(&format!("trunk = true\n{nine}")).unwrap_err().to_string();
+    assert_eq!(says, "c.toml:4: node 'a' has 9 NICs; at most 8 can be one");
 }
 
 #[test]
@@ -130,6 +153,8 @@ fn every_mistake_is_reported_in_one_line_with_its_place() {
         ("envelope = { udp = 0 }".into(), 1, ["0 is no UDP port", "from 1"]),
         ("channel = 256".into(), 1, ["256", "u8"]),
         ("port = \"one\"".into(), 1, ["string", "u16"]),
+        ("trunk = 2".into(), 1, ["integer", "boolean"]),
+        ("trunk = true\nenvelope = { udp = 1 }".into(), 1, ["one IP address", "EtherType"]),
         ("[[node]]\nname = ".into(), 2, ["", ""]),
         ("[[node]]\nname = \"a\"".into(), 1, ["missing field `nic`", ""]),
         (name("two words"), 5, ["'two words' is no node's name", "letters"]),
@@ -170,7 +195,8 @@ fn the_template_explains_every_key_and_is_read() {
         let text = Cluster::template(envelope);
         let cluster = parse(&text).unwrap();
         assert_eq!((cluster.envelope(), cluster.nodes().len()), (envelope, 0));
-        for key in ["envelope", "channel", "port", "name", "nic", "mac", "ip", "interface"] {
+        for key in ["envelope", "channel", "port", "trunk", "name", "nic", "mac", "ip", "interface"]
+        {
             let explained = |line: &str| line.starts_with('#') && line.contains(&format!(" {key}"));
             assert!(text.lines().any(explained), "{key}");
         }

@@ -24,9 +24,13 @@ const TEMPLATE: &str = r#"# Cluster file of gigae: where the nodes are. The same
 channel = 0
 port = 0
 
+# Whether all NICs of a node are used as one, 2 to 8 of them, instead of its first. The n-th of a node
+# must lead to the n-th of the others; a node may have fewer. Only with an EtherType.
+#   trunk = true
+
 # Nodes are numbered from 0 in the order in which they stand here. For each:
 #   name       1 to 63 letters, digits, - _ and . that no other node has
-#   nic        its network cards, at least one; the first is used. For each:
+#   nic        its network cards, at least one; the first is used, or all with a trunk. For each:
 #     mac        MAC address
 #     ip         IPv4 or IPv6 address; mac, ip or both
 #     interface  its name on that node, if the addresses do not tell
