@@ -48,8 +48,9 @@ pub struct EvalArgs {
     /// with a cluster file the name of a node
     #[arg(long, value_name = "HOST[:PORT]", requires = "key")]
     pub peer: Option<String>,
-    /// This machine's interface towards the peer [default: the cluster file's]
-    #[arg(long, value_name = "IFACE", requires = "peer")]
+    /// This machine's interface towards the peer, or several that GigaE uses as one, with commas
+    /// between them [default: the cluster file's]
+    #[arg(long, value_name = "IFACE[,IFACE...]", requires = "peer")]
     pub nic: Option<String>,
     /// Cluster file [default without --nic: $GIGAE_CLUSTER, else /etc/gigae/cluster.toml]
     #[arg(long, value_name = "FILE", requires = "peer")]
@@ -79,8 +80,9 @@ pub struct EvalArgs {
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct ServeArgs {
-    /// The interface that carries the measured traffic [default: the cluster file's]
-    #[arg(long, value_name = "IFACE")]
+    /// The interface that carries the measured traffic, or several that GigaE uses as one, with commas
+    /// between them [default: the cluster file's]
+    #[arg(long, value_name = "IFACE[,IFACE...]")]
     pub nic: Option<String>,
     /// Cluster file [default without --nic: $GIGAE_CLUSTER, else /etc/gigae/cluster.toml]
     #[arg(long, value_name = "FILE")]
@@ -237,10 +239,10 @@ fn cluster(file: Option<&Path>, nic: Option<&str>) -> Result<Option<Cluster>, Cl
     }
 }
 
-/// The interface that was named, else the cluster file's, which is there then.
+/// The interfaces that were named, else the cluster file's, which is there then.
 fn interface(nic: Option<&str>, cluster: Option<Cluster>) -> Result<String, ClusterError> {
     match (nic, cluster) {
-        (None, Some(cluster)) => Ok(cluster.interfaces()?.swap_remove(0)),
+        (None, Some(cluster)) => Ok(cluster.interfaces()?.join(",")),
         (nic, _) => Ok(nic.unwrap_or_default().to_owned()),
     }
 }
@@ -338,7 +340,7 @@ fn try_serve(args: &ServeArgs, interrupted: &AtomicBool) -> Result<(), String> {
     let mut site = Site::find(&nic).map_err(|error| text(&error))?;
     let presence = match args.fabric_child {
         true => Presence::none(),
-        false => Presence::new(options.unwrap_or_else(|| gigae::Options::new(&nic))),
+        false => Presence::new(options.unwrap_or_else(|| gigae::Options::trunk(site.interfaces()))),
     };
     site.cpu = args.cpu.or_else(|| allowed_cpus().last().copied());
     site.virtual_link = args.fabric_child;
@@ -351,7 +353,7 @@ fn try_serve(args: &ServeArgs, interrupted: &AtomicBool) -> Result<(), String> {
         writeln!(std::io::stdout(), "{}", local.port())
             .map_err(|error| format!("nobody waits for the port: {error}"))?;
     } else {
-        remark(&format!("serving on {local}, measuring on {}; end with Ctrl-C", site.interface));
+        remark(&format!("serving on {local}, measuring on {}; end with Ctrl-C", site.names()));
     }
     let quiet = args.fabric_child;
     let mut tell = |event: &str| {

@@ -102,10 +102,22 @@ struct Device {
     tx_frames: u64,
 }
 
+impl Device {
+    /// Both together.
+    fn and(&self, other: &Self) -> Self {
+        Self {
+            rx_bytes: self.rx_bytes + other.rx_bytes,
+            rx_frames: self.rx_frames + other.rx_frames,
+            tx_bytes: self.tx_bytes + other.tx_bytes,
+            tx_frames: self.tx_frames + other.tx_frames,
+        }
+    }
+}
+
 /// Reads the counters of one end. Must be used by the measuring thread itself.
 #[derive(Clone, Debug)]
 pub struct Meter {
-    interface: String,
+    interfaces: Vec<String>,
     cpu: Option<usize>,
     has_lines: bool,
     ticks: f64,
@@ -126,12 +138,12 @@ pub struct Reading {
 impl Meter {
     /// A meter for the calling thread at this end.
     pub fn new(site: &Site) -> Self {
-        let interface = site.interface.clone();
+        let interfaces: Vec<String> = site.interfaces().map(str::to_owned).collect();
         let has_lines = !site.virtual_link
             && fs::read_to_string("/proc/interrupts")
-                .is_ok_and(|text| device_interrupts(&text, &device_names(&interface)).is_some());
+                .is_ok_and(|text| interrupts_of(&text, &interfaces).is_some());
         let ticks = rustix::param::clock_ticks_per_second() as f64;
-        Self { interface, cpu: site.cpu, has_lines, ticks }
+        Self { interfaces, cpu: site.cpu, has_lines, ticks }
     }
 
     /// What [`Cost::interrupts`] counts here.
@@ -143,11 +155,13 @@ impl Meter {
     pub fn read(&self) -> io::Result<Reading> {
         let interrupts = if self.has_lines {
             let text = fs::read_to_string("/proc/interrupts")?;
-            device_interrupts(&text, &device_names(&self.interface)).unwrap_or(0)
+            interrupts_of(&text, &self.interfaces).unwrap_or(0)
         } else {
             receive_softirqs(&fs::read_to_string("/proc/softirqs")?, self.cpu)
         };
-        let device = device(&fs::read_to_string("/proc/thread-self/net/dev")?, &self.interface);
+        let devices = fs::read_to_string("/proc/thread-self/net/dev")?;
+        let devices = self.interfaces.iter().filter_map(|name| device(&devices, name));
+        let device = devices.reduce(|sum, one| sum.and(&one));
         let cpu = cpu_times(&fs::read_to_string("/proc/stat")?, self.cpu, self.ticks);
         let (thread, sleeps, preemptions) = thread_usage();
         let at = Instant::now();
@@ -220,6 +234,12 @@ pub fn baseline(duration: std::time::Duration) -> io::Result<Baseline> {
 pub fn thread_seconds() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// Of all these interfaces; `None` if none has lines of its own.
+fn interrupts_of(text: &str, interfaces: &[String]) -> Option<u64> {
+    let counts = interfaces.iter().map(|name| device_interrupts(text, &device_names(name)));
+    counts.flatten().reduce(|sum, one| sum + one)
 }
 
 fn thread_usage() -> (f64, u64, u64) {

@@ -31,7 +31,7 @@ pub struct EndEnvironment {
     pub pinned_to: Option<usize>,
     /// Frequency governor, or `none` where the kernel does not scale the frequency.
     pub governor: String,
-    /// The measured interface.
+    /// The measured interface, or several as one with commas between them.
     pub interface: String,
     /// Its driver.
     pub driver: String,
@@ -41,8 +41,12 @@ pub struct EndEnvironment {
     pub offloads: Value,
     /// Its interrupt coalescing.
     pub coalescing: Value,
-    /// All of the inventory: driver, firmware, bus, queues, rings.
+    /// All of the inventory: driver, firmware, bus, queues, rings; of several, the first's, as are
+    /// driver, offloads and coalescing above.
     pub nic: Value,
+    /// The same of the others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub further_nics: Vec<Value>,
     /// What the figure `interrupts` counts on this end.
     pub interrupts_counted: String,
     /// TCP congestion controls that the kernel offers.
@@ -65,7 +69,10 @@ pub struct LinkEnvironment {
     pub name: String,
     /// `fabric` for a virtual one, `network` between two machines.
     pub kind: String,
-    /// Rate in bits per second to which it is shaped or that the interface reports; absent: not shaped, unknown.
+    /// How many cables or switches join the ends, each with an interface of its own at both.
+    #[serde(default = "one")]
+    pub links: usize,
+    /// Rate in bits per second to which each is shaped or that the interface reports; absent: not shaped, unknown.
     pub rate: Option<f64>,
     /// Probability that the virtual switch loses a frame, either way; 0 on real networks.
     #[serde(default)]
@@ -82,6 +89,10 @@ pub struct LinkEnvironment {
     pub idle_local: Baseline,
     /// The answering end while nothing was measured.
     pub idle_remote: Baseline,
+}
+
+fn one() -> usize {
+    1
 }
 
 /// The conditions of a whole run.
@@ -122,7 +133,7 @@ pub struct Environment {
 
 /// Describes this end.
 pub fn describe(site: &Site) -> EndEnvironment {
-    let nic = inventory(site);
+    let nic = inventory(&site.interface);
     let pick = |key: &str| nic.get(key).cloned().unwrap_or(Value::Null);
     EndEnvironment {
         kernel: line("/proc/sys/kernel/osrelease"),
@@ -130,13 +141,14 @@ pub fn describe(site: &Site) -> EndEnvironment {
         cpus: crate::site::allowed_cpus().len(),
         pinned_to: site.cpu,
         governor: governor(site.cpu.unwrap_or(0)),
-        interface: site.interface.clone(),
+        interface: site.names(),
         driver: pick("driver").as_str().unwrap_or("unknown").to_owned(),
         mtu: site.mtu,
         offloads: pick("offloads"),
         coalescing: pick("coalescing"),
         interrupts_counted: crate::cost::Meter::new(site).interrupt_source().to_owned(),
         nic,
+        further_nics: site.further.iter().map(|name| inventory(name)).collect(),
         congestion_controls: line("/proc/sys/net/ipv4/tcp_available_congestion_control"),
         tcp_rmem: line("/proc/sys/net/ipv4/tcp_rmem"),
         tcp_wmem: line("/proc/sys/net/ipv4/tcp_wmem"),
@@ -145,9 +157,9 @@ pub fn describe(site: &Site) -> EndEnvironment {
     }
 }
 
-/// The inventory of the interface; what cannot be found out is simply not there.
-fn inventory(site: &Site) -> Value {
-    let found = nic::inventory(Some(&site.interface)).ok().and_then(|nics| nics.into_iter().next());
+/// The inventory of an interface; what cannot be found out is simply not there.
+fn inventory(interface: &str) -> Value {
+    let found = nic::inventory(Some(interface)).ok().and_then(|nics| nics.into_iter().next());
     let mut found = found.and_then(|nic| serde_json::to_value(nic).ok()).unwrap_or(Value::Null);
     if let Value::Object(fields) = &mut found {
         // The address says nothing about the figures and much about the machine.

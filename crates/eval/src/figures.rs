@@ -4,7 +4,7 @@
 //! guessed: a figure with a missing cell is not measured, and says which one and why.
 
 use crate::environment::LinkEnvironment;
-use crate::plan::{Experiment, FigurePlan, Plan, Target, Value};
+use crate::plan::{Choice, Experiment, FigurePlan, Plan, Target, Value};
 use crate::results::{Bound, Figure, Point, Results, Run, Series, Skipped, Verdict};
 use crate::run::NETWORK;
 use crate::{stats, transport};
@@ -33,14 +33,19 @@ fn one(plan: &FigurePlan, measured: Measured<'_>) -> Figure {
     let mut doubts = BTreeSet::new();
     // The plan was checked: every cell is said in full.
     for (of, over) in plan.targets().unwrap_or_default() {
-        let mut value = |target: &Target<'_>| {
-            let codes = measured.find(target).into_iter().flat_map(Series::doubt_codes);
-            doubts.extend(codes.map(str::to_owned));
-            let found = measured.value(target, plan.value);
-            found.map_err(|why| missing.get_or_insert(why).clone()).ok()
+        let mut value = |choice: &Choice<'_>| match measured.best(choice, plan) {
+            Ok((value, target)) => {
+                let codes = measured.find(target).into_iter().flat_map(Series::doubt_codes);
+                doubts.extend(codes.map(str::to_owned));
+                Some(value)
+            }
+            Err(why) => {
+                missing.get_or_insert(why);
+                None
+            }
         };
         points.push(Point {
-            size: measured.size(&of).unwrap_or(0),
+            size: measured.size(&of[0]).unwrap_or(0),
             of: vec![value(&of)],
             over: over.iter().map(value).collect(),
             unit: unit(plan).to_owned(),
@@ -67,11 +72,28 @@ fn unit(plan: &FigurePlan) -> &'static str {
         Value::P99 => "us",
         Value::Messages => "/s",
         Value::Share => "",
+        Value::PerLink => plan.kind.unit(),
         Value::Cpu => "CPU s/GB",
     }
 }
 
 impl Measured<'_> {
+    /// The best value of cells and whose it is, or why one of them has none.
+    fn best<'t, 'p>(
+        &self,
+        choice: &'t Choice<'p>,
+        plan: &FigurePlan,
+    ) -> Result<(f64, &'t Target<'p>), String> {
+        let mut best: Option<(f64, &Target<'_>)> = None;
+        for target in choice {
+            let value = self.value(target, plan.value)?;
+            if best.is_none_or(|(other, _)| (value > other) == plan.larger_is_better()) {
+                best = Some((value, target));
+            }
+        }
+        best.ok_or_else(|| "it names no cell".into())
+    }
+
     /// The value of a cell, or why there is none.
     fn value(&self, target: &Target<'_>, value: Value) -> Result<f64, String> {
         let series = self.find(target).ok_or_else(|| self.why_not(target))?;
@@ -80,6 +102,7 @@ impl Measured<'_> {
             Value::P99 => Some(series.p99),
             Value::Messages => series.messages_per_second(),
             Value::Share => series.limit.map(|limit| series.median / limit),
+            Value::PerLink => Some(series.median / self.links_used(target)),
             Value::Cpu => series.cpu_per_gigabyte(),
         };
         // A stream of which nothing arrived says nothing in a ratio.
@@ -105,6 +128,13 @@ impl Measured<'_> {
         let fits =
             |link: &&LinkEnvironment| link.name == target.link || (cable && link.kind == NETWORK);
         self.links.iter().find(fits)
+    }
+
+    /// How many links the transport used as one.
+    fn links_used(&self, target: &Target<'_>) -> f64 {
+        let all = transport::by_name(target.transport).is_some_and(|one| one.uses_all_links());
+        let link = self.link(target).filter(|_| all);
+        link.map_or(1.0, |link| link.links as f64)
     }
 
     fn size(&self, target: &Target<'_>) -> Option<usize> {

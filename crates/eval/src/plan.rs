@@ -9,7 +9,7 @@ mod figure;
 mod settings;
 
 pub use cell::{Cell, label};
-pub use figure::{FigurePlan, PaperRow, RowPlan, Spot, Target, Value};
+pub use figure::{Choice, FigurePlan, PaperRow, RowPlan, Spot, Target, Value};
 pub use settings::{
     Backend, BusyPoll, BusyPollOn, DEFAULT, GigaeOptions, Recovery, Setting, TcpOptions, XdpMode,
     XdpOptions,
@@ -86,6 +86,10 @@ pub struct LinkPlan {
     /// Both nodes back to back, without a switch, as in 003; cannot be shaped.
     #[serde(default)]
     pub cable: bool,
+    /// So many cables, or switches of this rate, side by side, 1 to 8: those transports that can use
+    /// them all as one, the others the first.
+    #[serde(default = "one_link")]
+    pub links: u16,
     /// Rate in Mbit/s that the switch's ports are shaped to; absent: as fast as the machine can.
     pub rate_mbit: Option<u64>,
     /// MTU in bytes.
@@ -100,7 +104,14 @@ pub struct LinkPlan {
 
 impl Default for LinkPlan {
     fn default() -> Self {
-        Self { cable: false, rate_mbit: None, mtu: ethernet_mtu(), buffer: None, loss: 0.0 }
+        Self {
+            cable: false,
+            links: one_link(),
+            rate_mbit: None,
+            mtu: ethernet_mtu(),
+            buffer: None,
+            loss: 0.0,
+        }
     }
 }
 
@@ -236,6 +247,9 @@ impl<'de> Deserialize<'de> for Size {
 }
 
 fn one() -> u64 {
+    1
+}
+fn one_link() -> u16 {
     1
 }
 fn five_percent() -> f64 {
@@ -395,6 +409,9 @@ impl LinkPlan {
         }
         if !(0.0..=MOST_LOSS).contains(&self.loss) {
             return Err(format!("loss must be from 0 to {MOST_LOSS}"));
+        }
+        if !(1..=8).contains(&self.links) || self.links > 1 && self.loss > 0.0 {
+            return Err("links must be from 1 to 8, and 1 where there is a loss".into());
         }
         if self.cable && (self.rate_mbit.is_some() || self.loss > 0.0) {
             return Err("a cable has neither rate_mbit nor loss; leave out cable".into());

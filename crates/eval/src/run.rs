@@ -53,7 +53,7 @@ pub struct Config {
 pub struct Peer {
     /// Host or address of its control connection.
     pub host: String,
-    /// This end's interface towards it.
+    /// This end's interface towards it, or several with commas between them.
     pub nic: String,
     /// The shared key.
     pub key: Key,
@@ -287,6 +287,7 @@ impl Running<'_> {
         Ok(LinkEnvironment {
             name: name.to_owned(),
             kind: if fabric.is_some() { "fabric" } else { NETWORK }.to_owned(),
+            links: stage.site.interfaces().count(),
             loss: fabric.map_or(0.0, |fabric| fabric.config().loss),
             rate: fabric.and_then(|fabric| Some(fabric.rate()?.bits() as f64)),
             mtu: stage.site.mtu,
@@ -382,6 +383,7 @@ impl Running<'_> {
 
     fn results(self, config: &Config, date: String, duration: Duration) -> Results {
         let first = &self.links[0].local;
+        let widest = self.links.iter().rev().max_by_key(|link| link.links).expect("as above");
         let tcp = self.series.iter().find(|series| series.transport == "tcp");
         let congestion_control = tcp
             .and_then(|series| series.note.as_deref())
@@ -395,7 +397,7 @@ impl Running<'_> {
             git: environment::GIT.to_owned(),
             kernel: first.kernel.clone(),
             cpu: first.cpu.clone(),
-            nic: first.interface.clone(),
+            nic: widest.local.interface.clone(),
             driver: first.driver.clone(),
             offloads: first.offloads.clone(),
             mtu: first.mtu,
@@ -455,16 +457,21 @@ fn run_doubts(environment: &Environment) -> Vec<String> {
     doubts
 }
 
-/// Goodput that a shaped link allows: for messages of one frame with their headers, for a byte
-/// stream with full segments.
+/// Goodput that a shaped link allows, or several that the transport uses as one: for messages of one
+/// frame with their headers, for longer ones and for a byte stream with full frames.
 fn limit(stage: &Stage, transport: &dyn transport::Transport, cell: &Cell) -> Option<f64> {
     let fabric = stage.fabric.as_ref()?;
-    let frame = transport.frame_payload(stage.site.mtu);
-    let header = stage.site.mtu + ETHERNET_HEADER - frame;
-    let whole = transport.boundaries() && cell.size <= frame;
-    let payload = if whole { cell.size } else { frame };
+    let mtu = stage.site.mtu;
+    let whole = transport.boundaries() && cell.size <= transport.frame_payload(mtu);
+    let (payload, header) = if whole {
+        (cell.size, mtu + ETHERNET_HEADER - transport.frame_payload(mtu))
+    } else {
+        let part = transport.part_payload(mtu);
+        (part, mtu + ETHERNET_HEADER - part)
+    };
     let limit = fabric.payload_limit(u32::try_from(payload).ok()?, u32::try_from(header).ok()?)?;
-    (cell.experiment == Experiment::Stream).then_some(limit / 1e6)
+    let links = if transport.uses_all_links() { stage.site.interfaces().count() } else { 1 };
+    (cell.experiment == Experiment::Stream).then_some(limit * links as f64 / 1e6)
 }
 
 /// Two addresses and an EtherType, which the MTU does not count.

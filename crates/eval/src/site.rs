@@ -13,13 +13,15 @@ use std::os::fd::AsRawFd;
 /// Where an end measures.
 #[derive(Clone, Debug)]
 pub struct Site {
-    /// The interface that carries the measured traffic.
+    /// The interface that carries the measured traffic; of several, the first, whose addresses count.
     pub interface: String,
+    /// Those that are used together with it by transports that can.
+    pub further: Vec<String>,
     /// Its Ethernet address.
     pub mac: [u8; 6],
     /// Its IP address: IPv4 if it has one.
     pub ip: IpAddr,
-    /// Its MTU in bytes.
+    /// Its MTU in bytes; of several, the shortest.
     pub mtu: usize,
     /// The CPU for the measuring thread; `None` leaves it to the scheduler.
     pub cpu: Option<usize>,
@@ -79,15 +81,20 @@ impl fmt::Display for SiteError {
 impl std::error::Error for SiteError {}
 
 impl Site {
-    /// Looks an interface up in the calling thread's namespace (getifaddrs(3), netdevice(7)).
-    pub fn find(interface: &str) -> Result<Self, SiteError> {
+    /// Looks an interface up in the calling thread's namespace, or several with commas between them
+    /// (getifaddrs(3), netdevice(7)).
+    pub fn find(interfaces: &str) -> Result<Self, SiteError> {
         let entries = interface_addresses()?;
-        if !entries.iter().any(|entry| entry.name == interface) {
-            let mut existing: Vec<_> = entries.into_iter().map(|entry| entry.name).collect();
+        let is_there = |name: &&str| entries.iter().any(|entry| entry.name == **name);
+        if let Some(name) = interfaces.split(',').find(|name| !is_there(name)) {
+            let mut existing: Vec<_> = entries.iter().map(|entry| entry.name.clone()).collect();
             existing.sort();
             existing.dedup();
-            return Err(SiteError::NoInterface { name: interface.to_owned(), existing });
+            return Err(SiteError::NoInterface { name: name.to_owned(), existing });
         }
+        let mut names = interfaces.split(',');
+        let interface = names.next().unwrap_or_default();
+        let further: Vec<String> = names.map(str::to_owned).collect();
         let mine = || entries.iter().filter(|entry| entry.name == interface);
         let mac = mine().find_map(|entry| entry.mac).unwrap_or_default();
         let ip = mine()
@@ -96,8 +103,22 @@ impl Site {
             .filter(|ip| !matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local()))
             .min_by_key(IpAddr::is_ipv6)
             .ok_or_else(|| SiteError::NoAddress(interface.to_owned()))?;
-        let mtu = mtu(interface)?;
-        Ok(Self { interface: interface.to_owned(), mac, ip, mtu, cpu: None, virtual_link: false })
+        let mut shortest = mtu(interface)?;
+        for other in &further {
+            shortest = shortest.min(mtu(other)?);
+        }
+        let interface = interface.to_owned();
+        Ok(Self { interface, further, mac, ip, mtu: shortest, cpu: None, virtual_link: false })
+    }
+
+    /// All its interfaces, the first one first.
+    pub fn interfaces(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.interface).chain(&self.further).map(String::as_str)
+    }
+
+    /// Their names, for people.
+    pub fn names(&self) -> String {
+        self.interfaces().collect::<Vec<_>>().join(", ")
     }
 
     /// This end's address with a port.
@@ -220,5 +241,14 @@ mod tests {
         let error = Site::find("nosuch0").unwrap_err().to_string();
         assert!(error.contains("no interface 'nosuch0'") && error.contains("lo"), "{error}");
         assert_eq!(error.lines().count(), 1);
+        let error = Site::find("lo,nosuch1").unwrap_err().to_string();
+        assert!(error.contains("no interface 'nosuch1'"), "{error}");
+    }
+
+    #[test]
+    fn several_interfaces_are_named_with_commas() {
+        let site = Site::find("lo,lo").unwrap();
+        assert_eq!((site.interface.as_str(), site.names().as_str()), ("lo", "lo, lo"));
+        assert_eq!(site.interfaces().count(), 2);
     }
 }

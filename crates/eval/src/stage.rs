@@ -86,6 +86,7 @@ impl Stage {
         let mut config = FabricConfig {
             prefix: prefix(),
             cable: link.cable,
+            networks: link.links,
             mtu: link.mtu,
             loss: link.loss,
             seed,
@@ -96,11 +97,12 @@ impl Stage {
             config.buffer = buffer;
         }
         let fabric = Fabric::up(config)?;
+        let interfaces = fabric.interfaces().join(",");
         let (local, remote) = measuring_cpus();
         let key = Key::random()?;
-        let (serving, port) = Serving::start(&fabric.node(2), serve, &key, remote)?;
+        let (serving, port) = Serving::start(&fabric.node(2), &interfaces, serve, (&key, remote))?;
         let inside = fabric.node(1).enter()?;
-        let mut site = Site::find(fabric.node(1).interface)?;
+        let mut site = Site::find(&interfaces)?;
         site.cpu = Some(local);
         site.virtual_link = true;
         let session = control::connect(&format!("{}:{port}", fabric.node(2).ipv4), &key)?;
@@ -113,9 +115,9 @@ impl Stage {
         })
     }
 
-    /// Connects to a serving end on another machine.
-    pub fn network(peer: &str, nic: &str, key: &Key) -> Result<Self, StageError> {
-        let mut site = Site::find(nic)?;
+    /// Connects to a serving end on another machine; `nics` as [`Site::find`] takes them.
+    pub fn network(peer: &str, nics: &str, key: &Key) -> Result<Self, StageError> {
+        let mut site = Site::find(nics)?;
         site.cpu = allowed_cpus().last().copied();
         let session = control::connect(peer, key)?;
         Ok(Self { session, serving: None, _inside: None, fabric: None, site })
@@ -166,15 +168,15 @@ impl Drop for Serving {
 impl Serving {
     fn start(
         node: &Node,
+        interfaces: &str,
         serve: &[OsString],
-        key: &Key,
-        cpu: usize,
+        (key, cpu): (&Key, usize),
     ) -> Result<(Self, u16), StageError> {
         let failed = |error: io::Error| StageError::Serve(error.to_string());
         let (program, arguments) =
             serve.split_first().ok_or_else(|| StageError::Serve("no command was given".into()))?;
         let mut command = node.command(program)?;
-        command.args(arguments).args(["--fabric-child", "--nic", node.interface]);
+        command.args(arguments).args(["--fabric-child", "--nic", interfaces]);
         command.args(["--listen", &format!("{}:0", node.ipv4), "--cpu", &cpu.to_string()]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A Ctrl-C at the terminal is for the parent, which ends its child in an orderly way.

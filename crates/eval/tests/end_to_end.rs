@@ -51,6 +51,14 @@ fn main() -> ExitCode {
             two_nodes_with_a_key_file_measure_each_other,
         ),
         (
+            "two_nodes_measure_each_other_over_two_interfaces_as_one",
+            two_nodes_measure_each_other_over_two_interfaces_as_one,
+        ),
+        (
+            "a_link_of_two_is_used_as_one_and_the_limit_is_that_of_both",
+            a_link_of_two_is_used_as_one_and_the_limit_is_that_of_both,
+        ),
+        (
             "a_peer_that_vanishes_ends_the_run_in_bounded_time",
             a_peer_that_vanishes_ends_the_run_in_bounded_time,
         ),
@@ -151,6 +159,16 @@ fn left_by(pid: u32) -> Vec<String> {
     Fabric::list().into_iter().filter(|prefix| prefix.starts_with(&own)).collect()
 }
 
+fn fits_schema(results: &str) {
+    let schema: serde_json::Value =
+        serde_json::from_str(include_str!("../schema/gigae.eval.1.json")).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let value = serde_json::from_str(results).unwrap();
+    let errors: Vec<String> =
+        validator.iter_errors(&value).map(|error| error.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:?}");
+}
+
 fn a_tiny_plan_gives_results_that_fit_the_schema() {
     let place = Place::new();
     let out = place.path("out");
@@ -168,14 +186,7 @@ fn a_tiny_plan_gives_results_that_fit_the_schema() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = std::fs::read_to_string(out.join("results.json")).unwrap();
     assert_eq!(text.as_bytes(), output.stdout, "--json prints the very file");
-    let schema: serde_json::Value =
-        serde_json::from_str(include_str!("../schema/gigae.eval.1.json")).unwrap();
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    let value = serde_json::from_str(&text).unwrap();
-    let errors: Vec<String> =
-        validator.iter_errors(&value).map(|error| error.to_string()).collect();
-    assert!(errors.is_empty(), "{errors:?}");
-
+    fits_schema(&text);
     let results = Results::parse(&text).unwrap();
     let point = |experiment: &str, transport: &str| {
         let found = results
@@ -314,16 +325,8 @@ fn variants_loss_and_figures_come_out_of_every_run() {
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let schema: serde_json::Value =
-        serde_json::from_str(include_str!("../schema/gigae.eval.1.json")).unwrap();
-    let validator = jsonschema::validator_for(&schema).unwrap();
     for run in ["run-1", "run-2", "."] {
-        let text = std::fs::read_to_string(out.join(run).join("results.json")).unwrap();
-        let errors: Vec<String> = validator
-            .iter_errors(&serde_json::from_str(&text).unwrap())
-            .map(|error| error.to_string())
-            .collect();
-        assert!(errors.is_empty(), "{run}: {errors:?}");
+        fits_schema(&std::fs::read_to_string(out.join(run).join("results.json")).unwrap());
     }
     let results =
         Results::parse(&std::fs::read_to_string(out.join("results.json")).unwrap()).unwrap();
@@ -537,27 +540,35 @@ struct Machines {
     fabric: Fabric,
     serve: Child,
     peer: String,
+    /// Interfaces of both.
+    nics: String,
 }
 
 impl Machines {
     fn new(test: &str, key: &Path) -> Self {
-        let fabric = testing::fabric(test, |_| {});
+        Self::with(test, key, 1)
+    }
+
+    /// With so many networks between them.
+    fn with(test: &str, key: &Path, networks: u16) -> Self {
+        let fabric = testing::fabric(test, |config| config.networks = networks);
+        let nics = fabric.interfaces().join(",");
         let node = fabric.node(2);
         let mut command = node.command(std::env::current_exe().unwrap()).unwrap();
         // Two machines do not share a processor, so neither do these; the other end takes the last one.
         let cpu = gigae_eval::site::allowed_cpus()[0].to_string();
-        command.args(["serve", "--nic", "eth0", "--cpu", &cpu, "--key"]).arg(key);
+        command.args(["serve", "--nic", &nics, "--cpu", &cpu, "--key"]).arg(key);
         command.stderr(Stdio::piped());
         let mut serve = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(serve.stderr.take().unwrap()).read_line(&mut line).unwrap();
         assert!(line.contains("serving on"), "{line}");
-        Self { peer: node.ipv4.to_string(), fabric, serve }
+        Self { peer: node.ipv4.to_string(), fabric, serve, nics }
     }
 
     fn eval(&self, key: &Path, place: &Place, plan: &Path) -> Command {
         let mut command = self.fabric.node(1).command(std::env::current_exe().unwrap()).unwrap();
-        command.args(["eval", "--nic", "eth0", "--peer", &self.peer, "--key"]).arg(key);
+        command.args(["eval", "--nic", &self.nics, "--peer", &self.peer, "--key"]).arg(key);
         command.arg("--plan").arg(plan).arg("--out").arg(place.path("out"));
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command
@@ -589,6 +600,82 @@ fn two_nodes_with_a_key_file_measure_each_other() {
         results.environment.command.contains("--peer")
             && !results.environment.command.contains("the key")
     );
+}
+
+fn two_nodes_measure_each_other_over_two_interfaces_as_one() {
+    let place = Place::new();
+    let key = place.key("key", "the key of both machines\n");
+    let machines = Machines::with("two_nics", &key, 2);
+    let output = machines.eval(&key, &place, &place.plan(TRUNK)).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = std::fs::read_to_string(place.path("out/results.json")).unwrap();
+    uses_both(&Results::parse(&text).unwrap(), "network");
+}
+
+/// What a link of two interfaces must have led to.
+fn uses_both(results: &Results, link: &str) {
+    assert!(results.skipped.is_empty(), "{:?}", results.skipped);
+    let environment = results.environment.link.iter().find(|one| one.name == link).unwrap();
+    assert_eq!(environment.links, 2);
+    for end in [&environment.local, &environment.remote] {
+        assert_eq!((end.interface.as_str(), end.further_nics.len()), ("eth0, eth1", 1));
+    }
+    assert_eq!(results.environment.nic, "eth0, eth1");
+    let here = || results.series.iter().filter(|series| series.link == link);
+    let transports: Vec<_> = here().map(|series| series.transport.as_str()).collect();
+    assert_eq!(transports, ["gigae", "gigae-write", "tcp"]);
+    assert!(here().all(|series| series.median > 0.0 && series.lost == 0), "{transports:?}");
+}
+
+const TRUNK: &str = r#"
+name = "trunk"
+about = "a test: one link, and two as one"
+repetitions = 2
+max_repetitions = 2
+[link.one]
+rate_mbit = 100
+[link.two]
+rate_mbit = 100
+links = 2
+[[experiment]]
+kind = "stream"
+links = ["one", "two"]
+transports = ["gigae", "gigae-write", "tcp"]
+sizes = [100000]
+waits = ["sleep"]
+seconds = 0.3
+warmup = 0.1
+[[figure]]
+name = "share of each"
+kind = "stream"
+value = "per-link"
+wait = "sleep"
+sizes = [100000]
+of = { transport = "gigae-write", link = "two" }
+over = { transport = "gigae-write", link = "one" }
+at_least = 0.001
+"#;
+
+fn a_link_of_two_is_used_as_one_and_the_limit_is_that_of_both() {
+    let place = Place::new();
+    let out = place.path("out");
+    let output =
+        eval().arg("--plan").arg(place.plan(TRUNK)).arg("--out").arg(&out).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = std::fs::read_to_string(out.join("results.json")).unwrap();
+    fits_schema(&text);
+    let results = Results::parse(&text).unwrap();
+    uses_both(&results, "two");
+    for (transport, times) in [("gigae", 2.0), ("gigae-write", 2.0), ("tcp", 1.0)] {
+        let limit = |link: &str| {
+            let mut all = results.series.iter();
+            all.find(|one| one.link == link && one.transport == transport).unwrap().limit.unwrap()
+        };
+        assert_eq!(limit("two"), limit("one") * times, "{transport}");
+    }
+    assert_eq!(results.figures[0].verdict, Verdict::Reached);
+    let report = std::fs::read_to_string(out.join("report.md")).unwrap();
+    assert!(report.contains("eth0, eth1") && report.contains("2 side by side, each"), "{report}");
 }
 
 fn a_peer_that_vanishes_ends_the_run_in_bounded_time() {

@@ -56,6 +56,8 @@ fn unknown_transports_links_and_settings_are_named() {
         ("max_repetitions = 3", "max_repetitions = 1", "repetitions"),
         ("[link.here]", "[link.here]\nmtu = 70000", "mtu"),
         ("kind = \"rtt\"", "kind = \"ping\"", "ping"),
+        ("[link.here]", "[link.here]\nlinks = 9", "links must be from 1 to 8"),
+        ("[link.here]", "[link.here]\nlinks = 2\nloss = 0.1", "1 where there is a loss"),
     ];
     for (from, to, named) in cases {
         let text = SMALL.replacen(from, to, 1);
@@ -192,8 +194,9 @@ fn a_figure_names_cells_that_the_plan_measures_and_a_row_does_too() {
     let text = format!("{SMALL}{FIGURE}");
     let plan = Plan::parse("test", &text).unwrap();
     let targets = plan.figure[0].targets().unwrap();
-    assert_eq!(targets[0].0.variant, Some("quick"));
-    assert_eq!(targets[0].1.unwrap().transport, "udp");
+    let (of, over) = &targets[0];
+    assert_eq!(of[0].variant, Some("quick"));
+    assert_eq!(over.as_ref().unwrap()[0].transport, "udp");
     let cases = [
         (
             "link = \"here\"\nwait = \"spin\"\nsizes",

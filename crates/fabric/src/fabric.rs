@@ -187,6 +187,11 @@ impl Fabric {
         Node::new(&self.config.prefix, number)
     }
 
+    /// The names of every node's interfaces, one to each network, in their order.
+    pub fn interfaces(&self) -> Vec<String> {
+        (0..self.config.networks).map(topology::interface).collect()
+    }
+
     /// The node that a person means by `2`, `n2` or the full name of its namespace.
     pub fn find(&self, name: &str) -> Result<Node, FabricError> {
         let nodes = self.config.nodes;

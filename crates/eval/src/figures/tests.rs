@@ -15,7 +15,7 @@ rate_mbit = 1000
 nodelay = true
 [[experiment]]
 kind = "rtt"
-links = ["cable"]
+links = ["cable", "gigabit"]
 transports = ["gigae", "xdp"]
 sizes = [8]
 waits = ["spin"]
@@ -126,6 +126,50 @@ fn of_several_sizes_the_one_that_is_hardest_on_the_bound_counts() {
     assert_eq!((figure.measured, figure.verdict), (Some(2.0), Verdict::Missed));
     let all: Vec<_> = figure.points.iter().map(|point| (point.size, point.median())).collect();
     assert_eq!(all, [(8, Some(2.0)), (1400, Some(10.0))]);
+}
+
+#[test]
+fn of_several_links_the_one_that_is_best_for_a_cell_counts() {
+    let both =
+        |figure: &str| figure.replace("link = \"cable\"", "links = [\"cable\", \"gigabit\"]");
+    let mut cells = vec![
+        (Stream, "cable", "gigae", 8, 90.0),
+        (Stream, "gigabit", "gigae", 8, 10.0),
+        (Stream, "cable", "tcp", 8, 20.0),
+        (Stream, "gigabit", "tcp", 8, 30.0),
+    ];
+    let figure = both(WORST).replace("[8, 1400]", "[8]");
+    let found = results(&figure, &cells);
+    assert_eq!(found.figures[0].measured, Some(3.0), "90 / 30");
+    assert_eq!(found.figures[0].points[0].over, [Some(30.0)]);
+    cells.pop();
+    assert_eq!(results(&figure, &cells).figures[0].verdict, Verdict::NotMeasured);
+    let cells = [
+        (Rtt, "cable", "gigae", 8, 3.0),
+        (Rtt, "gigabit", "gigae", 8, 2.0),
+        (Rtt, "cable", "xdp", 8, 1.0),
+        (Rtt, "gigabit", "xdp", 8, 4.0),
+    ];
+    assert_eq!(results(&both(RATIO), &cells).figures[0].measured, Some(2.0), "2 / 1");
+    let twice = format!("{PLAN}{}", RATIO.replace("wait =", "links = [\"gigabit\"]\nwait ="));
+    let says = Plan::parse("test", &twice).unwrap_err().to_string();
+    assert!(says.contains("link or links, not both"), "{says}");
+}
+
+#[test]
+fn several_links_as_one_are_judged_by_the_share_of_each() {
+    let cells = [(Stream, "gigabit", "gigae", 8, 480.0), (Stream, "gigabit", "tcp", 8, 110.0)];
+    let mut found = results(&absolute("per-link", "gigabit", "8"), &cells);
+    let gigabit = |link: &&mut LinkEnvironment| link.name == "gigabit";
+    found.environment.link.iter_mut().find(gigabit).unwrap().links = 4;
+    evaluate(&mut found);
+    assert_eq!((found.figures[0].measured, &found.figures[0].unit[..]), (Some(120.0), "MB/s"));
+    // TCP goes by the first alone.
+    let tcp = absolute("per-link", "gigabit", "8");
+    let tcp = tcp.replace("\"gigae\" }", "\"tcp\", variant = \"nodelay\" }");
+    found.plan = plan(&tcp);
+    evaluate(&mut found);
+    assert_eq!(found.figures[0].measured, Some(110.0));
 }
 
 #[test]

@@ -22,6 +22,9 @@ pub struct FigurePlan {
     pub value: Value,
     /// The link, for cells that do not name one.
     pub link: Option<String>,
+    /// Several links instead: the one that is best for a cell counts.
+    #[serde(default)]
+    pub links: Vec<String>,
     /// The style of waiting, for cells that do not name one.
     pub wait: Option<Wait>,
     /// The sizes, one after the other, for cells that do not name one.
@@ -50,6 +53,9 @@ pub enum Value {
     Messages,
     /// Goodput of a stream as a share of what the shaped link allows.
     Share,
+    /// Goodput of a stream divided by the number of links that it used as one.
+    #[serde(rename = "per-link")]
+    PerLink,
     /// CPU seconds of both ends per GB (10^9 bytes) of a stream.
     Cpu,
 }
@@ -138,25 +144,50 @@ impl Target<'_> {
     }
 }
 
+/// Cells of which the best one counts: one, or one for each of several links.
+pub type Choice<'a> = Vec<Target<'a>>;
+
 impl FigurePlan {
     /// Its cells, size by size: the upper one and, for a ratio, the lower one. The error names what
     /// is left out.
-    pub fn targets(&self) -> Result<Vec<(Target<'_>, Option<Target<'_>>)>, String> {
+    pub fn targets(&self) -> Result<Vec<(Choice<'_>, Option<Choice<'_>>)>, String> {
         let whole: &[Option<Size>] = &[None];
         let sizes: Vec<Option<Size>> = self.sizes.iter().copied().map(Some).collect();
         let sizes = if sizes.is_empty() { whole } else { &sizes };
         let pair = |size: &Option<Size>| {
-            let over = self.over.as_ref().map(|over| self.target(over, *size)).transpose()?;
-            Ok((self.target(&self.of, *size)?, over))
+            let over = self.over.as_ref().map(|over| self.choice(over, *size)).transpose()?;
+            Ok((self.choice(&self.of, *size)?, over))
         };
         sizes.iter().map(pair).collect()
     }
 
-    fn target<'a>(&'a self, spot: &'a Spot, size: Option<Size>) -> Result<Target<'a>, String> {
+    /// Whether of two values of a cell the larger one is the better.
+    pub fn larger_is_better(&self) -> bool {
+        match self.value {
+            Value::Median => self.kind == Experiment::Stream,
+            Value::Messages | Value::Share | Value::PerLink => true,
+            Value::P99 | Value::Cpu => false,
+        }
+    }
+
+    fn choice<'a>(&'a self, spot: &'a Spot, size: Option<Size>) -> Result<Choice<'a>, String> {
+        match (spot.link.as_ref().or(self.link.as_ref()), &self.links[..]) {
+            (None, []) => Err(format!("{} has no link", spot.transport)),
+            (None, links) => links.iter().map(|link| self.target(spot, link, size)).collect(),
+            (Some(link), _) => Ok(vec![self.target(spot, link, size)?]),
+        }
+    }
+
+    fn target<'a>(
+        &'a self,
+        spot: &'a Spot,
+        link: &'a str,
+        size: Option<Size>,
+    ) -> Result<Target<'a>, String> {
         let lacks = |what: &str| format!("{} has no {what}", spot.transport);
         Ok(Target {
             kind: self.kind,
-            link: spot.link.as_ref().or(self.link.as_ref()).ok_or_else(|| lacks("link"))?,
+            link,
             transport: &spot.transport,
             variant: spot.variant.as_deref(),
             wait: spot.wait.or(self.wait).ok_or_else(|| lacks("wait"))?,
@@ -168,10 +199,15 @@ impl FigurePlan {
         let fits = match self.value {
             Value::Median => self.kind != Experiment::Memory,
             Value::P99 => self.kind == Experiment::Rtt,
-            Value::Messages | Value::Share | Value::Cpu => self.kind == Experiment::Stream,
+            Value::Messages | Value::Share | Value::PerLink | Value::Cpu => {
+                self.kind == Experiment::Stream
+            }
         };
         if !fits {
             return Err("its value does not go with its kind".into());
+        }
+        if self.link.is_some() && !self.links.is_empty() {
+            return Err("give link or links, not both".into());
         }
         let bounds = [self.at_most, self.at_least];
         if bounds.iter().flatten().any(|bound| !bound.is_finite() || *bound <= 0.0) {
@@ -185,8 +221,7 @@ impl FigurePlan {
             _ => {}
         }
         for (of, over) in self.targets()? {
-            check_target(plan, &of)?;
-            over.map_or(Ok(()), |over| check_target(plan, &over))?;
+            of.iter().chain(over.iter().flatten()).try_for_each(|one| check_target(plan, one))?;
         }
         Ok(())
     }

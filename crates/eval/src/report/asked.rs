@@ -54,7 +54,7 @@ fn note(results: &Results) -> String {
         .filter(|figure| figure.verdict == Verdict::NotMeasured && figure.asked.is_some());
     format!(
         "Of what was asked: {reached} reached, {missed} missed, {} not measured. Ratios are of medians of \
-         the same run{}; of several sizes the worst one counts; ! marks a doubt about a cell.",
+         the same run{}; of several sizes the worst one counts, of several links the one that is best for a cell; ! marks a doubt about a cell.",
         lacking.count(),
         match results.runs.len() {
             0 | 1 => String::new(),
@@ -175,6 +175,11 @@ pub fn settings(results: &Results) -> Vec<(String, String)> {
     rows
 }
 
+/// That there are several links, in front of what each is.
+pub fn side_by_side(links: usize) -> String {
+    if links > 1 { format!("{links} side by side, each ") } else { String::new() }
+}
+
 /// The conditions under which the figures hold, as names and values.
 pub fn conditions(results: &Results) -> Vec<(String, String)> {
     let environment = &results.environment;
@@ -188,7 +193,8 @@ pub fn conditions(results: &Results) -> Vec<(String, String)> {
         rows.push((
             format!("link {}", link.name),
             format!(
-                "{}, MTU {}, {}, frames lost {} %, TCP segmentation offload {}",
+                "{}{}, MTU {}, {}, frames lost {} %, TCP segmentation offload {}",
+                side_by_side(link.links),
                 link.local.driver,
                 link.mtu,
                 link.rate.map_or("not shaped".into(), |rate| format!("{} Mbit/s", rate / 1e6)),

@@ -368,8 +368,11 @@ pub fn environment_rows(results: &Results) -> Vec<(String, String)> {
         let buffer =
             link.switch_buffer.map_or(String::new(), |bytes| format!(", switch buffer {bytes} B"));
         let mut text = format!(
-            "{} ({}), {rate}{loss}, MTU {}{buffer}",
-            link.kind, link.local.driver, link.mtu
+            "{}{} ({}), {rate}{loss}, MTU {}{buffer}",
+            asked::side_by_side(link.links),
+            link.kind,
+            link.local.driver,
+            link.mtu
         );
         for (end, site, idle) in
             [("local", &link.local, &link.idle_local), ("remote", &link.remote, &link.idle_remote)]

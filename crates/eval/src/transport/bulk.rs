@@ -12,6 +12,7 @@ use crate::site::{Address, Site};
 use ::gigae::{
     Completion, DrainError, Endpoint, MacAddr, Memory, OpId, Peer, RegionKey, Rights, Wanted,
 };
+use gigae_wire::op::{MAX_OP_HEADER, Op};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -19,6 +20,12 @@ use std::time::Duration;
 /// once they have grown, and so many that the next one is known before one ends.
 fn ahead(size: usize) -> usize {
     ((1 << 20) / size.max(1)).clamp(4, 128)
+}
+
+/// Data in a full frame of a tagged message that is pulled, of a frame's payload: all but the header
+/// of an answer. Writes with a notice have the longest header there is (`PROTOCOL.md` §10).
+pub(super) fn part_of_message(payload: usize) -> usize {
+    payload - Op::Reply { id: 0, at: 0 }.header_len()
 }
 
 /// An endpoint with a peer and what is under way to it.
@@ -173,6 +180,14 @@ impl Transport for Write {
 
     fn largest(&self, _mtu: usize) -> usize {
         LARGEST_MESSAGE
+    }
+
+    fn part_payload(&self, mtu: usize) -> usize {
+        self.frame_payload(mtu) - MAX_OP_HEADER
+    }
+
+    fn uses_all_links(&self) -> bool {
+        true
     }
 
     fn open(

@@ -44,6 +44,14 @@ impl Transport for Gigae {
         LARGEST_MESSAGE
     }
 
+    fn part_payload(&self, mtu: usize) -> usize {
+        bulk::part_of_message(payload(mtu))
+    }
+
+    fn uses_all_links(&self) -> bool {
+        true
+    }
+
     fn open(
         &self,
         site: &Site,
@@ -61,7 +69,7 @@ pub(super) fn options(site: &Site, wait: Wait, own: &GigaeOptions) -> Options {
         Wait::Sleep => ::gigae::Wait::Sleep,
         Wait::Adaptive => ::gigae::Wait::Adaptive,
     };
-    let options = Options::new(&site.interface)
+    let options = Options::trunk(site.interfaces())
         .wait(wait)
         .backend(backend(own.backend))
         .aggregate(own.aggregate)
@@ -90,7 +98,7 @@ pub(super) fn idle(options: Options) -> Result<Endpoint, TransportError> {
 
 /// An endpoint that does nothing but be there.
 pub(super) fn bystander(site: &Site, mode: plan::Backend) -> Result<Endpoint, TransportError> {
-    idle(Options::new(&site.interface).backend(backend(mode)))
+    idle(Options::trunk(site.interfaces()).backend(backend(mode)))
 }
 
 struct GigaeOpening {

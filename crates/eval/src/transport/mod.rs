@@ -110,6 +110,16 @@ pub trait Transport: Sync {
         self.frame_payload(mtu)
     }
 
+    /// Payload in a full frame of a message longer than a frame, in bytes.
+    fn part_payload(&self, mtu: usize) -> usize {
+        self.frame_payload(mtu)
+    }
+
+    /// Whether it uses all links between the ends as one, or only the first.
+    fn uses_all_links(&self) -> bool {
+        false
+    }
+
     /// Opens one end.
     fn open(
         &self,
