@@ -23,7 +23,7 @@ fn ahead(size: usize) -> usize {
 }
 
 /// Data in a full frame of a tagged message that is pulled, of a frame's payload: all but the header
-/// of an answer. Writes with a notice have the longest header there is (`PROTOCOL.md` §10).
+/// of an answer. Writes with a notice have the longest header there is (`PROTOCOL.md` §9).
 pub(super) fn part_of_message(payload: usize) -> usize {
     payload - Op::Reply { id: 0, at: 0 }.header_len()
 }
