@@ -96,6 +96,19 @@ fn operations_fill_frames_of_several_buffers() {
     assert_eq!(ends[0].counters().protocol.black_holes, 0);
 }
 
+/// The question is repeated before it is answered, so its second answer finds long frames queued.
+#[test]
+fn a_late_answer_about_the_length_fails_no_operation() {
+    let net = Network::new(1, Faults { delay: Duration::from_micros(800), ..quiet() });
+    let (ends, [to, _]) = pair(&net, [9000, 9000], &Options::new("sim"));
+    for n in 0..20 {
+        ends[1].start_recv(Wanted::tag(n), vec![0; 20_000]).unwrap();
+        ends[0].start_send(to, n, body(20_000, n as usize)).unwrap();
+    }
+    assert!(complete(&net, &ends, 1, 20).iter().all(|done| done.result == Ok(())));
+    assert!(complete(&net, &ends, 0, 20).iter().all(|done| done.result == Ok(())));
+}
+
 #[test]
 fn nothing_is_lost_or_torn_in_long_frames_whatever_the_network_does() {
     for seed in 1..6 {

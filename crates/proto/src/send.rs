@@ -258,9 +258,11 @@ impl<T> SendWindow<T> {
         self.sent != self.next && self.sent == self.limit && self.base == self.sent
     }
 
-    /// Longest queued message in bytes.
+    /// Longest queued message in bytes. Frames with operations are longer, and are queued only once it
+    /// is known how long they may be.
     pub(crate) fn longest(&self) -> u16 {
-        self.slots.iter().filter(|s| s.token.is_some()).map(|s| s.len).max().unwrap_or(0)
+        let messages = self.slots.iter().filter(|s| s.token.is_some() && s.kind != Kind::Op);
+        messages.map(|s| s.len).max().unwrap_or(0)
     }
 
     /// Admits a frame, or hands it back when there is no slot for it: the window may [grow](Self::grow)
