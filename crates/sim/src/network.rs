@@ -4,7 +4,7 @@ use crate::capture::Capture;
 use gigae_wire::MacAddr;
 use oorandom::Rand64;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BinaryHeap, HashSet, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -83,6 +83,12 @@ struct State {
     mtu: usize,
     random: Rand64,
     ports: Vec<PortState>,
+    /// Ports to be given out again.
+    reopened: VecDeque<usize>,
+    /// From port, to port: nothing passes.
+    severed: HashSet<(usize, usize)>,
+    /// Ports at which frames arrived and that were not named since.
+    fresh: Vec<Port>,
     /// Frames on the way: arrival time and a serial number, for a total order.
     flying: BinaryHeap<Reverse<Flying>>,
     serial: u64,
@@ -100,6 +106,8 @@ struct PortState {
     /// Nothing enters from the node, nothing leaves towards it.
     cut: (bool, bool),
     busy_until: u64,
+    /// It is among `fresh`.
+    is_fresh: bool,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -118,6 +126,9 @@ impl Network {
             mtu: 1500,
             random: Rand64::new(seed.into()),
             ports: Vec::new(),
+            reopened: VecDeque::new(),
+            severed: HashSet::new(),
+            fresh: Vec::new(),
             flying: BinaryHeap::new(),
             serial: 0,
             tally: Tally::default(),
@@ -148,13 +159,26 @@ impl Network {
     /// Adds a port with the next address: 02:00:00:00:00:01 and so on.
     pub fn add_port(&self) -> (Port, MacAddr) {
         let mut state = self.state();
+        if let Some(port) = state.reopened.pop_front() {
+            return (Port(port), state.ports[port].mac);
+        }
         let n = u32::try_from(state.ports.len() + 1).expect("fewer than 2^32 ports");
         let [a, b, c, d] = n.to_be_bytes();
         let mac = MacAddr([2, 0, a, b, c, d]);
         let (arrived, cut) = (VecDeque::new(), (false, false));
         let mtu = state.mtu;
-        state.ports.push(PortState { mac, mtu, faults: None, arrived, cut, busy_until: 0 });
+        let added =
+            PortState { mac, mtu, faults: None, arrived, cut, busy_until: 0, is_fresh: false };
+        state.ports.push(added);
         (Port(state.ports.len() - 1), mac)
+    }
+
+    /// The next port that is added is this one, as a node that restarts comes back with its address.
+    /// What waited at it is gone; what is on the way will still arrive.
+    pub fn reopen(&self, port: Port) {
+        let mut state = self.state();
+        state.ports[port.0].arrived.clear();
+        state.reopened.push_back(port.0);
     }
 
     /// The port with this address.
@@ -185,6 +209,21 @@ impl Network {
     /// Cuts a port off or joins it again, separately for frames `from` its node and `to` it.
     pub fn cut(&self, port: Port, from: bool, to: bool) {
         self.state().ports[port.0].cut = (from, to);
+    }
+
+    /// Parts one port from another, or joins them again, for frames in this direction only.
+    pub fn sever(&self, from: Port, to: Port, apart: bool) {
+        let mut state = self.state();
+        if apart {
+            state.severed.insert((from.0, to.0));
+        } else {
+            state.severed.remove(&(from.0, to.0));
+        }
+    }
+
+    /// Joins all ports that were [severed](Self::sever).
+    pub fn join_all(&self) {
+        self.state().severed.clear();
     }
 
     /// What happened so far.
@@ -220,10 +259,10 @@ impl Network {
         }
         let to = MacAddr(*frame.first_chunk().expect("a frame has an Ethernet header"));
         match state.port_of(to) {
-            Some(port) => state.carry(now, port, frame),
+            Some(port) => state.carry(now, (from.0, port), frame),
             None => {
                 for port in (0..state.ports.len()).filter(|&p| p != from.0) {
-                    state.carry(now, port, frame);
+                    state.carry(now, (from.0, port), frame);
                 }
             }
         }
@@ -243,6 +282,17 @@ impl Network {
         let mut state = self.state();
         state.arrive(now);
         !state.ports[port.0].arrived.is_empty()
+    }
+
+    /// Appends the ports at which frames have arrived by now and that were not named since, in the
+    /// order of the arrivals. For a caller that has many ports and does not want to ask each.
+    pub fn arrivals(&self, ports: &mut Vec<Port>) {
+        let now = self.now();
+        let mut state = self.state();
+        state.arrive(now);
+        let State { fresh, ports: states, .. } = &mut *state;
+        fresh.iter().for_each(|port| states[port.0].is_fresh = false);
+        ports.append(fresh);
     }
 
     /// When the next frame on the way arrives, in virtual nanoseconds.
@@ -289,14 +339,15 @@ impl State {
         probability > 0.0 && self.random.rand_float() < probability
     }
 
-    fn carry(&mut self, now: u64, port: usize, frame: &[u8]) {
+    fn carry(&mut self, now: u64, (from, port): (usize, usize), frame: &[u8]) {
         let faults = self.ports[port].faults.unwrap_or(self.faults);
         let hole = if faults.black_hole == 0 { usize::MAX } else { faults.black_hole };
         if frame.len() > hole.min(self.ports[port].mtu + ETHERNET) {
             self.tally.too_long += 1;
             return;
         }
-        if self.ports[port].cut.1 || self.chance(faults.loss) {
+        let apart = !self.severed.is_empty() && self.severed.contains(&(from, port));
+        if apart || self.ports[port].cut.1 || self.chance(faults.loss) {
             self.tally.lost += 1;
             return;
         }
@@ -352,6 +403,10 @@ impl State {
             if port.arrived.len() < PORT_BACKLOG {
                 port.arrived.push_back(flying.frame);
                 self.tally.delivered += 1;
+                if !port.is_fresh {
+                    port.is_fresh = true;
+                    self.fresh.push(Port(flying.port));
+                }
             } else {
                 self.tally.lost += 1;
             }
@@ -420,6 +475,56 @@ mod tests {
         net.send(a, &frame(mac_b, 1));
         net.send(b, &frame(mac_a, 2));
         assert!(net.has_arrived(b) && !net.has_arrived(a));
+    }
+
+    #[test]
+    fn two_ports_are_severed_in_one_direction_and_others_are_not() {
+        let net = Network::new(1, Faults::default());
+        let ((a, mac_a), (b, mac_b), (c, _)) = (net.add_port(), net.add_port(), net.add_port());
+        net.sever(a, b, true);
+        for from in [a, c] {
+            net.send(from, &frame(mac_b, 1));
+        }
+        net.send(b, &frame(mac_a, 2));
+        let at = |port| std::iter::from_fn(|| net.receive(port)).count();
+        assert_eq!((at(a), at(b)), (1, 1));
+        net.join_all();
+        net.send(a, &frame(mac_b, 1));
+        assert_eq!((at(b), net.tally().lost), (1, 1));
+    }
+
+    #[test]
+    fn a_port_that_is_reopened_has_its_address_and_gets_what_was_on_the_way() {
+        let delay = Duration::from_micros(5);
+        let net = Network::new(1, Faults { delay, ..Faults::default() });
+        let ((a, _), (b, mac_b)) = (net.add_port(), net.add_port());
+        net.send(a, &frame(mac_b, 1));
+        net.advance_to(5_000);
+        assert!(net.has_arrived(b));
+        net.send(a, &frame(mac_b, 2));
+        net.reopen(b);
+        assert_eq!(net.add_port(), (b, mac_b));
+        assert!(net.receive(b).is_none());
+        net.advance_to(10_000);
+        assert_eq!(net.receive(b), Some(frame(mac_b, 2)));
+        assert_ne!(net.add_port().0, b);
+    }
+
+    #[test]
+    fn arrivals_name_each_port_once() {
+        let net = Network::new(1, Faults::default());
+        let ((a, mac_a), (b, mac_b)) = (net.add_port(), net.add_port());
+        for (from, to) in [(a, mac_b), (b, mac_a), (a, mac_b)] {
+            net.send(from, &frame(to, 1));
+        }
+        let mut ports = Vec::new();
+        net.arrivals(&mut ports);
+        assert_eq!(ports, [b, a]);
+        net.arrivals(&mut ports);
+        assert_eq!(ports.len(), 2);
+        net.send(a, &frame(mac_b, 1));
+        net.arrivals(&mut ports);
+        assert_eq!(ports, [b, a, b]);
     }
 
     #[test]
