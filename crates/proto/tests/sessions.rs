@@ -285,6 +285,24 @@ fn a_message_longer_than_the_peer_receives_fails_and_later_ones_are_refused() {
 }
 
 #[test]
+fn a_peer_that_is_first_to_use_the_session_may_receive_less_than_what_waits_for_it() {
+    let mut w = World::pair(quiet(), &Config::default());
+    let small = Config { max_payload: 100, ..Config::default() };
+    w.nodes[1].proto = gigae_proto::Protocol::new(small, 77);
+    // Only the other's proposal arrives, and its first message finds the long one waiting.
+    w.nodes[0].drop_sent = vec![0];
+    w.send(0, 1, &[7; 200]);
+    w.send(1, 0, b"first");
+    w.run(micros(200));
+    assert_eq!(w.nodes[0].failed[0].reason, Reason::TooLong(100));
+    assert_eq!(w.nodes[1].failed[0].reason, Reason::Reset, "it is told at once");
+    w.send(0, 1, &[7; 100]);
+    w.send(1, 0, b"again");
+    w.run(micros(200));
+    assert_eq!((w.received(0), w.received(1)), (vec![&b"again"[..]], vec![&[7; 100][..]]));
+}
+
+#[test]
 fn more_peers_than_the_table_holds_are_refused_and_counted() {
     let config = Config { max_peers: 2, ..Config::default() };
     let mut w = World::new(4, 1, quiet(), &config);

@@ -183,10 +183,12 @@ impl<T, R> Protocol<T, R> {
             }
             if let Some(pending) = s.pending.filter(|p| of(p.local, p.remote)) {
                 self.switch(peer, pending, path);
-                return Ok(peer);
-            }
-            // It has not heard the farewell, and a reset of another kind would deny what arrived.
-            if let Some(farewell) = &mut self.session_mut(peer).farewell {
+                // It may have ended at once: what was queued is longer than the peer receives.
+                if self.session(peer).state == State::Established {
+                    return Ok(peer);
+                }
+            } else if let Some(farewell) = &mut self.session_mut(peer).farewell {
+                // It has not heard the farewell, and a reset of another kind would deny what arrived.
                 farewell.due = true;
                 self.enqueue(peer);
                 return Err(Discard::Epoch);
