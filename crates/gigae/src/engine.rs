@@ -790,7 +790,9 @@ fn append(
     peer: PeerId,
     message: &[u8],
 ) -> bool {
-    proto.append(peer, |waiting, longest| waiting.append(arena, message, longest))
+    // The peer's frames may be longer than this end's.
+    let own = proto.config().max_payload;
+    proto.append(peer, |waiting, longest| waiting.append(arena, message, longest.min(own)))
 }
 
 /// What a received frame says, without its bytes.

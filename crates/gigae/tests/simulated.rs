@@ -530,6 +530,33 @@ fn hostile_frames_in_segments_are_counted_and_leave_every_buffer_free() {
 }
 
 #[test]
+fn messages_share_no_frame_that_is_longer_than_the_shorter_mtu() {
+    for mtus in [[1500, 9000], [9000, 1500]] {
+        let net = Network::new(1, faults());
+        let open = |n: u32| {
+            net.set_mtu(mtus[n as usize - 1]);
+            Options::new("sim").open_simulated(&net, n).unwrap()
+        };
+        let (a, b) = (open(1), open(2));
+        let to_b = a.peer(Address::from(b.link().mac)).unwrap();
+        a.send(to_b, b"warm-up").unwrap();
+        run(&net, [&a, &b], Duration::from_micros(200));
+        let before = frames_sent(&a);
+        for i in 0..100_u8 {
+            a.queue(to_b, &[i; 100]).unwrap();
+        }
+        a.flush().unwrap();
+        assert_eq!(frames_sent(&a), before + 8, "of up to 1,468 bytes");
+        run(&net, [&a, &b], Duration::from_micros(200));
+        assert_eq!(&b.try_recv().unwrap().unwrap()[..], b"warm-up");
+        for i in 0..100 {
+            assert_eq!(&b.try_recv().unwrap().expect("it has arrived")[..], [i; 100]);
+        }
+        assert_eq!(net.tally().too_long, 0, "{mtus:?}");
+    }
+}
+
+#[test]
 fn endpoints_that_are_asked_say_who_they_are() {
     let net = Network::new(1, faults());
     let open = |name: &str, port, channels: &[u8], seed| {
