@@ -373,6 +373,19 @@ impl Endpoint {
         Ok(if waiting || !may_sleep { Some(Duration::ZERO) } else { engine.time_left() })
     }
 
+    /// Tells all peers that this endpoint is gone, as dropping it does, without waiting: what is not
+    /// acknowledged fails. Once. For simulations: dropping waits in real time.
+    #[doc(hidden)]
+    pub fn farewell(&self) -> Result<(), LinkError> {
+        self.engine().close()
+    }
+
+    /// Whether some peers have neither answered the [farewell](Self::farewell) nor been given up.
+    #[doc(hidden)]
+    pub fn is_leaving(&self) -> bool {
+        self.engine().proto.is_closing()
+    }
+
     /// What was counted since the endpoint was opened. The kernel's own counts cost a system call.
     pub fn counters(&self) -> Counters {
         let engine = self.engine();

@@ -60,6 +60,7 @@ pub struct Options {
     pub(crate) aggregate: bool,
     busy_poll: BusyPoll,
     protocol: Config,
+    simulated_frames: usize,
     pub(crate) name: Option<String>,
 }
 
@@ -78,6 +79,7 @@ impl Options {
             aggregate: true,
             busy_poll: BusyPoll::Auto,
             protocol: Config::default(),
+            simulated_frames: SIMULATED_FRAMES,
             name: None,
         }
     }
@@ -191,6 +193,16 @@ impl Options {
         self
     }
 
+    /// For simulations: frames of a simulated link each way (more than 64), and parameters of the
+    /// protocol that no program has to know.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn tuned(mut self, simulated_frames: usize, tune: impl FnOnce(&mut Config)) -> Self {
+        self.simulated_frames = simulated_frames;
+        tune(&mut self.protocol);
+        self
+    }
+
     /// Opens the endpoint.
     pub fn open(self) -> Result<Endpoint, OpenError> {
         self.check_interfaces()?;
@@ -221,7 +233,7 @@ impl Options {
     /// backend do not matter, their number does. The same seed makes the same run.
     pub fn open_simulated(self, network: &Network, seed: u32) -> Result<Endpoint, OpenError> {
         self.check_interfaces()?;
-        let frames = SIMULATED_FRAMES * self.interfaces.len();
+        let frames = self.simulated_frames * self.interfaces.len();
         let open = || {
             let link = SimLink::open(network, self.filter(), frames, frames)?;
             Ok::<_, OpenError>(AnyLink::Simulated(Box::new(link)))
@@ -229,7 +241,9 @@ impl Options {
         let first = open()?;
         let further = (1..self.interfaces.len()).map(|_| open()).collect::<Result<_, _>>()?;
         let clock = Clock::Virtual(network.clock());
-        let engine = self.engine(Links::new(first, further)?, None, clock, seed.into())?;
+        // Both halves of the number: epochs and keys differ from those of other seeds.
+        let seed = u64::from(seed) << 32 | u64::from(seed);
+        let engine = self.engine(Links::new(first, further)?, None, clock, seed)?;
         Endpoint::new(engine, &self, None)
     }
 
