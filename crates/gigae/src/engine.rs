@@ -51,6 +51,10 @@ const READY_BESIDES: usize = 64;
 /// Ethernet sends some ten full frames.
 const BACKLOG_NAP: Duration = Duration::from_micros(100);
 
+/// Peers with which operations are going on are asked whether they are there so many times per peer
+/// timeout: seldom enough to cost nothing.
+const ASK_PARTS: u32 = 4;
+
 /// Transmit frames that messages cannot have: they carry acknowledgements, without which the
 /// frames held by the window would never come back.
 const CONTROL_FRAMES: usize = 64;
@@ -125,6 +129,8 @@ pub(crate) struct Engine {
     spare: Vec<Behind>,
     most_tx: usize,
     aggregate: bool,
+    /// When the peers with which operations are going on are asked whether they are still there.
+    ask_at: Instant,
     /// The messages of a failed frame that were not taken yet.
     failed: VecDeque<(Box<[u8]>, PeerId, Reason)>,
     discovery: Discovery,
@@ -166,6 +172,7 @@ impl Engine {
             spare: Vec::new(),
             most_tx,
             aggregate: options.aggregate,
+            ask_at: Instant::NEVER,
             failed: VecDeque::new(),
             discovery,
         };
@@ -370,6 +377,11 @@ impl Engine {
         self.clock_reads += 1;
         self.now = self.clock.now();
         self.proto.advance(self.now);
+        if self.now >= self.ask_at {
+            self.ask_engaged();
+        } else if self.ask_at == Instant::NEVER && self.transfer.outstanding() > 0 {
+            self.ask_at = self.now + self.proto.config().peer_timeout / ASK_PARTS;
+        }
     }
 
     /// The next message that has arrived, if any and if it lies in its frame.
@@ -769,7 +781,7 @@ impl Engine {
 
     /// Time until something is due by itself; `None` if nothing is.
     pub(crate) fn time_left(&self) -> Option<Duration> {
-        match self.proto.next_deadline() {
+        match self.proto.next_deadline().min(self.ask_at) {
             Instant::NEVER => None,
             at => Some(at.since(self.now)),
         }

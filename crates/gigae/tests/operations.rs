@@ -234,6 +234,46 @@ fn a_lost_peer_ends_every_operation_and_a_new_session_begins_clean() {
 }
 
 #[test]
+fn what_was_acknowledged_and_never_answered_ends_with_the_peer() {
+    let net = Network::new(1, quiet());
+    let options = Options::new("sim").peer_timeout(Duration::from_millis(50));
+    let open = |n| options.clone().linger(Duration::ZERO).open_simulated(&net, n).unwrap();
+    let (a, b, c) = (open(1), open(2), open(3));
+    let to = |from: &Endpoint, to: &Endpoint| from.peer(Address::from(to.link().mac)).unwrap();
+    // Offered to one that receives nothing; and half of one is pulled by a third.
+    a.start_send(to(&a, &b), 1, body(100_000, 1)).unwrap();
+    c.start_recv(Wanted::ANY, vec![0; 1_000_000]).unwrap();
+    b.start_send(to(&b, &c), 2, body(1_000_000, 2)).unwrap();
+    let ends = [a, b, c];
+    run(&net, &ends, |_| ends[2].counters().protocol.frames_delivered > 100);
+    let [a, b, c] = ends;
+    assert_eq!((a.outstanding(), c.outstanding()), (1, 1));
+    net.set_faults(Faults { loss: 1.0, ..quiet() });
+    drop(b);
+    let ended = run(&net, &[a, c], |all| all[0].len() == 1 && all[1].len() == 1);
+    for completion in ended.iter().flatten() {
+        assert_eq!(completion.result, Err(OpError::Lost(Reason::Timeout)));
+    }
+}
+
+#[test]
+fn a_peer_that_lets_an_operation_wait_for_long_is_not_lost() {
+    let net = Network::new(1, wild());
+    let options = Options::new("sim").peer_timeout(Duration::from_millis(50));
+    let ends: Vec<_> = (1..=2).map(|n| options.clone().open_simulated(&net, n).unwrap()).collect();
+    let to = ends[0].peer(Address::from(ends[1].link().mac)).unwrap();
+    ends[0].start_send(to, 1, body(100_000, 1)).unwrap();
+    let until = net.now() + 900_000_000;
+    run(&net, &ends, |all| {
+        assert!(all[0].is_empty(), "{:?}", all[0]);
+        net.now() > until
+    });
+    ends[1].start_recv(Wanted::ANY, vec![0; 100_000]).unwrap();
+    let all = run(&net, &ends, |all| all[0].len() == 1 && all[1].len() == 1);
+    assert!(all.iter().flatten().all(|c| c.result.is_ok()));
+}
+
+#[test]
 fn closing_waits_for_what_was_started() {
     let net = Network::new(3, wild());
     let (mut ends, peers) = ends(&net, 2);

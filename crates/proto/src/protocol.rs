@@ -390,6 +390,15 @@ impl<T, R> Protocol<T, R> {
         sums
     }
 
+    /// Asks a peer for a sign of life, if nothing else does: somebody waits for what only it can send.
+    /// Silence for the peer timeout, or the answer that it knows no such session, ends the session
+    /// (rule 8.1).
+    pub fn ask(&mut self, peer: PeerId) {
+        if self.sessions[peer.0 as usize].ask() {
+            self.touch(peer);
+        }
+    }
+
     /// Whether [`send`](Self::send) would find the window towards this peer full.
     pub fn is_full(&self, peer: PeerId) -> bool {
         self.session(peer).send.as_ref().is_some_and(|s| s.is_full())

@@ -143,8 +143,8 @@ pub(crate) struct Session<T, R> {
     pub(crate) asked: u16,
     /// Since when the peer has owed us an answer.
     pub(crate) waiting: Since,
-    /// While stopped: since when, or since the last probe, and the wait until the next one, which
-    /// asks whether a GO was lost.
+    /// While stopped, or asked to [ask](Self::ask): since when, or since the last probe, and the wait
+    /// until the next one, which asks whether a GO was lost, or the peer.
     pub(crate) probe: Option<(Since, u64)>,
     /// What is to be probed: paths by bit, [`CREDIT`] and [`SIZE`].
     pub(crate) probes: u16,
@@ -541,6 +541,18 @@ impl<T, R> Session<T, R> {
             }
             _ => false,
         }
+    }
+
+    /// Probes the peer until it answers, unless something is repeated until then anyway. Whether
+    /// that begins now.
+    pub(crate) fn ask(&mut self) -> bool {
+        let Some(send) = &self.send else { return false };
+        let silent =
+            self.state == State::Established && self.probe.is_none() && !send.awaits_answer();
+        if silent {
+            self.probe = Some((Since::Next, send.timeout()));
+        }
+        silent
     }
 
     /// The next moment at which something must happen by itself.

@@ -303,6 +303,33 @@ fn a_peer_that_is_first_to_use_the_session_may_receive_less_than_what_waits_for_
 }
 
 #[test]
+fn a_peer_that_acknowledged_all_and_is_gone_is_noticed_when_it_is_asked() {
+    for restarts in [true, false] {
+        let mut w = World::pair(quiet(), &Config::default());
+        w.send(0, 1, b"acknowledged");
+        w.run(Duration::from_millis(10));
+        let peer = w.peer(0, 1);
+        w.nodes[0].proto.ask(peer);
+        w.run(Duration::from_secs(60));
+        assert!(w.nodes[0].proto.poll_ended().is_none(), "it answers");
+        let asked = w.nodes[0].count(Kind::Ack);
+        w.run(Duration::from_secs(60));
+        assert_eq!(w.nodes[0].count(Kind::Ack), asked, "an answer ends the questions");
+        match restarts {
+            true => w.restart(1),
+            false => w.net.cut(w.nodes[1].links[0].0, true, true),
+        }
+        w.nodes[0].proto.ask(peer);
+        w.run(Duration::from_millis(100));
+        let reason = w.nodes[0].proto.poll_ended().map(|ended| ended.reason);
+        assert_eq!(reason, restarts.then_some(Reason::Reset));
+        w.run(Duration::from_secs(11));
+        let reason = w.nodes[0].proto.poll_ended().map(|ended| ended.reason);
+        assert_eq!(reason, (!restarts).then_some(Reason::Timeout));
+    }
+}
+
+#[test]
 fn more_peers_than_the_table_holds_are_refused_and_counted() {
     let config = Config { max_peers: 2, ..Config::default() };
     let mut w = World::new(4, 1, quiet(), &config);

@@ -127,6 +127,15 @@ impl<M: Memory> Transfer<M> {
         self.busy > 0 && self.peers.iter().any(is_owed)
     }
 
+    /// The peers with which operations are going on, receives that were matched included. Looks at all
+    /// operations.
+    pub fn engaged(&self) -> Vec<PeerId> {
+        let mut peers: Vec<_> = self.operations.iter().filter_map(|(_, o)| o.peer()).collect();
+        peers.sort_unstable();
+        peers.dedup();
+        peers
+    }
+
     /// Messages that arrived or were offered and that no receive has wanted yet.
     pub fn unexpected(&self) -> usize {
         self.matching.unexpected()

@@ -1,11 +1,11 @@
 //! Operations between the frames and `gigae_transfer`: those that arrived are carried out, those that
 //! were started here fill frames.
 
-use super::{DOORBELL_EVERY, Engine, READY_BESIDES};
+use super::{ASK_PARTS, DOORBELL_EVERY, Engine, READY_BESIDES};
 use crate::operations::Memory;
 use crate::outbound::{Behind, Outbound, PAYLOAD, Segment};
 use gigae_link::{Link, LinkError};
-use gigae_proto::{Delivery, Ended, PeerId};
+use gigae_proto::{Delivery, Ended, Instant, PeerId};
 use gigae_transfer::Transfer;
 
 /// Room in bytes that operations can always make use of; less is not asked to be filled.
@@ -27,6 +27,21 @@ impl Engine {
     /// Whether anything that was sent or started is not acknowledged or answered.
     pub(crate) fn is_owed(&self) -> bool {
         self.proto.has_unacknowledged() || self.transfer.is_owed()
+    }
+
+    /// Peers that have acknowledged everything may be gone since, and never say that an operation is
+    /// done (`PROTOCOL.md` 8.1).
+    #[cold]
+    pub(super) fn ask_engaged(&mut self) {
+        for peer in self.transfer.engaged() {
+            self.proto.ask(peer);
+        }
+        // What has just begun is due from now on.
+        self.proto.advance(self.now);
+        self.ask_at = match self.transfer.outstanding() {
+            0 => Instant::NEVER,
+            _ => self.now + self.proto.config().peer_timeout / ASK_PARTS,
+        };
     }
 
     /// Carries out the operations that have arrived. One copy of their data; the frames go back at
