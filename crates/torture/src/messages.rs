@@ -1,0 +1,414 @@
+//! The checker of plain messages: it is told of every message that was accepted, failed, acknowledged
+//! or delivered, and says at once if that breaks a promise.
+//!
+//! What it holds the library to (`PROTOCOL.md` §4, §5, §8): what one life of a sender sends to one life
+//! of a receiver arrives once, in order, byte for byte. A message may be skipped only if it was handed
+//! back as failed before, or may have been taken by a former life of the receiver. Nothing of a former
+//! life of the sender comes after the first message of the next.
+//!
+//! It knows nothing of endpoints, so that a test can tell it lies and see them found.
+
+use crate::body::{self, Id, NAMED};
+use crate::lives::{Life, Lives};
+use crate::violation::{Checked, Class, Violation};
+use std::collections::BTreeMap;
+
+/// How long a gap may stay open before it is taken for a loss, in virtual nanoseconds: it decides only
+/// whether the violation is called lost or out of order.
+const GRACE: u64 = 100_000_000;
+
+/// Bodies that do not name themselves are looked for among so many neighbours of the one expected.
+const NEIGHBOURS: u32 = 256;
+
+/// A message that was accepted for sending.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    at: u64,
+    len: u16,
+    failed: bool,
+    delivered: bool,
+}
+
+/// What one life of a node has sent to another node.
+#[derive(Clone, Debug, Default)]
+struct Stream {
+    sent: Vec<Sent>,
+    /// All before this number are acknowledged or failed, as the sender was told.
+    acknowledged: u32,
+}
+
+/// Where the present life of a receiver is in what a node sends to it.
+#[derive(Clone, Debug, Default)]
+struct Reader {
+    life: u16,
+    /// Life of the sender, and the next number.
+    at: Option<(u16, u32)>,
+    /// What came before the first message that names itself.
+    prefix: Vec<Vec<u8>>,
+    /// Numbers that were passed over although nobody had said that they failed.
+    missing: Vec<u32>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Pair {
+    streams: Vec<Stream>,
+    reader: Reader,
+}
+
+/// See the module's description.
+#[derive(Debug, Default)]
+pub struct Messages {
+    lives: Lives,
+    pairs: BTreeMap<(u16, u16), Pair>,
+    /// The first gap that is open, and since when.
+    suspect: Option<(u64, Violation)>,
+    scratch: Vec<u8>,
+    /// Messages delivered and found right.
+    pub delivered: u64,
+}
+
+impl Messages {
+    /// A world of so many nodes, none of which is open.
+    pub fn new(nodes: usize) -> Self {
+        Self { lives: Lives::new(nodes), ..Self::default() }
+    }
+
+    /// A node opens its endpoint.
+    pub fn opened(&mut self, node: u16) {
+        self.lives.opened(node);
+    }
+
+    /// A node's endpoint is gone.
+    pub fn gone(&mut self, node: u16, now: u64) {
+        self.lives.gone(node, now);
+    }
+
+    /// The number that the next message from a node to another will have.
+    pub fn next(&self, from: u16, to: u16) -> Id {
+        let life = self.lives.of(from).number;
+        let stream = self.pairs.get(&(from, to)).and_then(|p| p.streams.get(usize::from(life)));
+        Id { from, life, to, number: stream.map_or(0, |s| s.sent.len() as u32) }
+    }
+
+    /// That message was accepted, with so many bytes.
+    pub fn sent(&mut self, id: Id, len: usize, now: u64) {
+        let pair = self.pairs.entry((id.from, id.to)).or_default();
+        let life = usize::from(id.life);
+        if pair.streams.len() <= life {
+            pair.streams.resize_with(life + 1, Stream::default);
+        }
+        let stream = &mut pair.streams[life];
+        debug_assert_eq!(stream.sent.len() as u32, id.number);
+        let len = u16::try_from(len).expect("no longer than a frame");
+        stream.sent.push(Sent { at: now, len, failed: false, delivered: false });
+    }
+
+    /// Messages came back as failed: all of one peer's that were to come back, in their order.
+    pub fn failed(&mut self, from: u16, to: u16, bodies: &[Vec<u8>]) -> Checked {
+        let broken = |class, what: String| Err(Violation::new(class, (from, to), what));
+        let life = self.lives.of(from).number;
+        let pair = self.pairs.get_mut(&(from, to));
+        let stream = pair.and_then(|p| p.streams.get_mut(usize::from(life)));
+        let Some(stream) = stream.filter(|s| s.sent.len() >= bodies.len()) else {
+            return broken(Class::Torn, format!("{} failed, more than were sent", bodies.len()));
+        };
+        let first = stream.sent.len() - bodies.len();
+        if first < stream.acknowledged as usize {
+            let known = stream.acknowledged;
+            let what = format!("{first} failed, and all before {known} had been acknowledged");
+            return broken(Class::Doubled, what);
+        }
+        for (number, body) in (first..).zip(bodies) {
+            let id = Id { from, life, to, number: number as u32 };
+            let sent = &mut stream.sent[number];
+            if sent.failed {
+                return broken(Class::Doubled, format!("{number} failed a second time"));
+            }
+            if usize::from(sent.len) != body.len() || !body::is(id, body, &mut self.scratch) {
+                return broken(Class::Torn, format!("{number} failed with other bytes or order"));
+            }
+            sent.failed = true;
+        }
+        stream.acknowledged = stream.sent.len() as u32;
+        Ok(())
+    }
+
+    /// A node was told that all it has sent is acknowledged.
+    pub fn drained(&mut self, from: u16) {
+        let life = usize::from(self.lives.of(from).number);
+        for (_, pair) in self.pairs.range_mut((from, 0)..=(from, u16::MAX)) {
+            if let Some(stream) = pair.streams.get_mut(life) {
+                stream.acknowledged = stream.sent.len() as u32;
+            }
+        }
+    }
+
+    /// A message was delivered, from the node that the library says.
+    pub fn received(&mut self, from: u16, to: u16, body: &[u8], now: u64) -> Checked {
+        let key = (from, to);
+        let broken = |class, what: String| Err(Violation::new(class, key, what));
+        let receiver = self.lives.of(to);
+        let Some(pair) = self.pairs.get_mut(&key) else {
+            return broken(Class::Torn, format!("{} bytes, and nothing was sent", body.len()));
+        };
+        if pair.reader.life != receiver.number {
+            pair.check_prefix_of_a_former_life(key)?;
+            pair.reader = Reader { life: receiver.number, ..Reader::default() };
+        }
+        let named = body::name(body);
+        let id = match (named, pair.reader.at) {
+            (Some(id), _) => {
+                if (id.from, id.to) != key {
+                    return broken(Class::Torn, format!("it is {id:?}"));
+                }
+                id
+            }
+            (None, _) if body.len() >= NAMED => {
+                let start = &body[..NAMED];
+                let what = format!("{} bytes that nobody sent: {start:02x?}", body.len());
+                return broken(Class::Torn, what);
+            }
+            (None, None) => {
+                pair.reader.prefix.push(body.to_vec());
+                return Ok(());
+            }
+            (None, Some((life, next))) => {
+                let number = pair.find(key, (life, next), body, &mut self.scratch)?;
+                Id { from, life, to, number }
+            }
+        };
+        let sent =
+            pair.streams.get(usize::from(id.life)).and_then(|s| s.sent.get(id.number as usize));
+        let Some(sent) = sent else {
+            return broken(Class::Torn, format!("{id:?} was never sent"));
+        };
+        if usize::from(sent.len) != body.len() || !body::is(id, body, &mut self.scratch) {
+            return broken(Class::Torn, format!("{id:?} with {} other bytes", body.len()));
+        }
+        let before = pair.reader.prefix.len() as u64;
+        pair.advance(id, receiver.former_end, &mut self.scratch)?;
+        self.delivered += 1 + before;
+        if let Some(&missing) = pair.reader.missing.first()
+            && self.suspect.is_none()
+        {
+            let what = format!("{missing} of {id:?} was passed over at {now} ns");
+            self.suspect = Some((now, Violation::new(Class::Lost, key, what)));
+        }
+        Ok(())
+    }
+
+    /// Whether a gap has been open for too long.
+    pub fn overdue(&self, now: u64) -> Checked {
+        match &self.suspect {
+            Some((since, violation)) if now > since + GRACE => Err(violation.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Everything is over: all faults were healed, and every open node has read all and was told that
+    /// all is acknowledged or failed.
+    pub fn settle(&mut self) -> Checked {
+        if let Some((_, violation)) = &self.suspect {
+            return Err(violation.clone());
+        }
+        let lives = self.lives.clone();
+        for (&key, pair) in &mut self.pairs {
+            let (sender, receiver) = (lives.of(key.0), lives.of(key.1));
+            pair.settle(key, sender, receiver)?;
+        }
+        Ok(())
+    }
+}
+
+impl Pair {
+    /// The number of a body that does not name itself.
+    fn find(
+        &self,
+        key: (u16, u16),
+        (life, next): (u16, u32),
+        body: &[u8],
+        scratch: &mut Vec<u8>,
+    ) -> Checked<u32> {
+        let sent = &self.streams[usize::from(life)].sent;
+        let mut is = |number: u32| {
+            let id = Id { from: key.0, life, to: key.1, number };
+            sent.get(number as usize).is_some_and(|s| usize::from(s.len) == body.len())
+                && body::is(id, body, scratch)
+        };
+        if is(next) {
+            return Ok(next);
+        }
+        // Missing ones first: they may come after all, out of order.
+        if let Some(&number) = self.reader.missing.iter().find(|&&number| is(number)) {
+            return Ok(number);
+        }
+        let (after, before) = (next + 1..next + NEIGHBOURS, next.saturating_sub(NEIGHBOURS)..next);
+        if let Some(number) = before.rev().find(|&number| is(number)) {
+            return Ok(number);
+        }
+        after.into_iter().find(|&number| is(number)).ok_or_else(|| {
+            let what = format!("{} bytes {body:02x?} where {next} was expected", body.len());
+            Violation::new(Class::Torn, key, what)
+        })
+    }
+
+    /// The reader is at this message now.
+    fn advance(&mut self, id: Id, former_end: u64, scratch: &mut Vec<u8>) -> Checked {
+        let key = (id.from, id.to);
+        let broken = |class, what: String| Err(Violation::new(class, key, what));
+        match self.reader.at {
+            None => {
+                let first = self.place_prefix(id, scratch)?;
+                self.nothing_lost_before((0, 0), (id.life, first), former_end, key)?;
+                for number in first..id.number {
+                    let stream = &mut self.streams[usize::from(id.life)];
+                    stream.sent[number as usize].delivered = true;
+                }
+            }
+            Some((life, _)) if id.life < life => {
+                return broken(Class::Epoch, format!("{id:?} came after messages of life {life}"));
+            }
+            Some((life, next)) if id.life > life => {
+                self.nothing_lost_before((life, next), (id.life, id.number), former_end, key)?;
+            }
+            Some((_, next)) if id.number < next => {
+                let class = match self.reader.missing.contains(&id.number) {
+                    true => Class::Order,
+                    false => Class::Doubled,
+                };
+                return broken(class, format!("{id:?} came where {next} was expected"));
+            }
+            Some((_, next)) => {
+                let sent = &self.streams[usize::from(id.life)].sent;
+                let skipped = (next..id.number).filter(|&n| !sent[n as usize].failed);
+                self.reader.missing.extend(skipped);
+            }
+        }
+        let sent = &mut self.streams[usize::from(id.life)].sent[id.number as usize];
+        if sent.delivered {
+            return broken(Class::Epoch, format!("{id:?} had been taken by a former life"));
+        }
+        sent.delivered = true;
+        self.reader.at = Some((id.life, id.number + 1));
+        Ok(())
+    }
+
+    /// Where the messages that came before the first which names itself belong: the number of the
+    /// first of all.
+    fn place_prefix(&mut self, id: Id, scratch: &mut Vec<u8>) -> Checked<u32> {
+        let prefix = std::mem::take(&mut self.reader.prefix);
+        if prefix.is_empty() {
+            return Ok(id.number);
+        }
+        let sent = &self.streams[usize::from(id.life)].sent;
+        let count = prefix.len() as u32;
+        let mut end = id.number;
+        loop {
+            let fits = |first: u32, scratch: &mut Vec<u8>| {
+                (first..end).zip(&prefix).all(|(number, body)| {
+                    let id = Id { number, ..id };
+                    usize::from(sent[number as usize].len) == body.len()
+                        && body::is(id, body, scratch)
+                })
+            };
+            if end >= count && fits(end - count, scratch) {
+                // Those between were given up before; all others are in order.
+                return Ok(end - count);
+            }
+            // A session that ended in between has failed what follows, up to the message itself.
+            match end.checked_sub(1) {
+                Some(last) if sent[last as usize].failed => end = last,
+                _ => break,
+            }
+        }
+        // They are of a former life of the sender.
+        for life in (0..id.life).rev() {
+            let stream = &mut self.streams[usize::from(life)];
+            let is = |(at, sent): (usize, &Sent), body: &Vec<u8>, scratch: &mut Vec<u8>| {
+                let id = Id { life, number: at as u32, ..id };
+                usize::from(sent.len) == body.len() && body::is(id, body, scratch)
+            };
+            let place = (0..=stream.sent.len().saturating_sub(prefix.len())).rev().find(|&first| {
+                let sent = stream.sent.iter().enumerate().skip(first);
+                sent.len() >= prefix.len()
+                    && sent.zip(&prefix).all(|(sent, body)| is(sent, body, scratch))
+            });
+            if let Some(first) = place {
+                let taken = &mut stream.sent[first..][..prefix.len()];
+                taken.iter_mut().for_each(|sent| sent.delivered = true);
+                return Ok(id.number);
+            }
+        }
+        let what = format!("{count} messages before {id:?} are not those before it");
+        Err(Violation::new(Class::Order, (id.from, id.to), what))
+    }
+
+    fn check_prefix_of_a_former_life(&self, key: (u16, u16)) -> Checked {
+        let lens: Vec<_> = self.reader.prefix.iter().map(Vec::len).collect();
+        let fits = |stream: &Stream| {
+            stream
+                .sent
+                .windows(lens.len())
+                .any(|sent| sent.iter().zip(&lens).all(|(sent, &len)| usize::from(sent.len) == len))
+        };
+        if lens.is_empty() || self.streams.iter().any(fits) {
+            return Ok(());
+        }
+        let what = format!("{} short messages that were not sent in this order", lens.len());
+        Err(Violation::new(Class::Order, key, what))
+    }
+
+    /// Of what was sent from one place on and before another, nothing has to have been delivered
+    /// to the present life of the receiver and was not.
+    fn nothing_lost_before(
+        &self,
+        from: (u16, u32),
+        until: (u16, u32),
+        former_end: u64,
+        key: (u16, u16),
+    ) -> Checked {
+        for life in from.0..=until.0 {
+            let Some(stream) = self.streams.get(usize::from(life)) else { break };
+            let first = if life == from.0 { from.1 } else { 0 };
+            // Of a life that is over, only what it was told is owed.
+            let end = if life == until.0 { until.1 } else { stream.acknowledged };
+            for number in first..end.max(first) {
+                let sent = &stream.sent[number as usize];
+                if !sent.failed && !sent.delivered && sent.at > former_end {
+                    let id = Id { from: key.0, life, to: key.1, number };
+                    let what = format!("{id:?}, sent at {} ns, before {until:?}", sent.at);
+                    return Err(Violation::new(Class::Lost, key, what));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, key: (u16, u16), sender: Life, receiver: Life) -> Checked {
+        let Some(last) = self.streams.len().checked_sub(1) else { return Ok(()) };
+        let stream = &self.streams[last];
+        let is_owed_all = sender.is_open && usize::from(sender.number) == last;
+        let end = if is_owed_all { stream.sent.len() as u32 } else { stream.acknowledged };
+        if !receiver.is_open {
+            // Nobody was there to acknowledge these.
+            let there = |s: &Sent| s.failed || s.delivered || s.at <= receiver.end;
+            if let Some(at) = stream.sent[..end as usize].iter().position(|s| !there(s)) {
+                let what = format!("{at} was acknowledged after the receiver was gone");
+                return Err(Violation::new(Class::Epoch, key, what));
+            }
+            return Ok(());
+        }
+        if self.reader.life != receiver.number {
+            self.check_prefix_of_a_former_life(key)?;
+            self.reader = Reader { life: receiver.number, ..Reader::default() };
+        }
+        // Short ones at the very end do not name themselves.
+        let mut owed_before = (last as u16, end);
+        if !self.reader.prefix.is_empty() {
+            self.check_prefix_of_a_former_life(key)?;
+            owed_before.1 = end.saturating_sub(self.reader.prefix.len() as u32);
+        }
+        let from = self.reader.at.unwrap_or((0, 0));
+        self.nothing_lost_before(from, owed_before, receiver.former_end, key)
+    }
+}

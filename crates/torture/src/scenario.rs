@@ -1,0 +1,168 @@
+//! What a run is made of, drawn from its seed.
+
+use gigae::Options;
+use gigae_sim::Faults;
+use oorandom::Rand64;
+use std::time::Duration;
+
+/// Everything about a run that is settled before it begins.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// From which all follows.
+    pub seed: u64,
+    /// Nodes, each with one endpoint.
+    pub nodes: u16,
+    /// Links per node. One: trunks are not built in yet.
+    pub links: u8,
+    /// To how many others each node speaks of its own accord.
+    pub partners: u16,
+    /// MTUs, given to the nodes in turn.
+    pub mtus: Vec<usize>,
+    /// Frames of memory per link, each way.
+    pub frames: usize,
+    /// Windows in frames: sending, receiving, reordering (zero: go-back-N).
+    pub windows: (u16, u16, u16),
+    /// Whether small messages share frames.
+    pub aggregate: bool,
+    /// Whether the CRC covers the payload; if not, no frame is corrupted, for nothing would notice.
+    pub checksum: bool,
+    /// After which a peer is lost.
+    pub peer_timeout: Duration,
+    /// Bytes per second towards each port; zero is without limit.
+    pub rate: u64,
+    /// Bytes that wait for a busy port; zero is without limit.
+    pub buffer: u64,
+    /// One way.
+    pub delay: Duration,
+    /// The worst probabilities: loss, duplication, corruption, disorder.
+    pub worst: [f64; 4],
+    /// Mean time between two changes of the weather, partitions, crashes and the like.
+    pub change_every: Duration,
+    /// Mean time between what a node does of its own accord, and how many messages it sends then.
+    pub act_every: Duration,
+    /// See `act_every`.
+    pub burst: u32,
+    /// Longest tagged message in bytes.
+    pub longest: usize,
+    /// Of a hundred actions, so many are operations.
+    pub operations: u64,
+    /// Whether operations have a channel of their own.
+    pub own_channel: bool,
+    /// Bytes of each node's area in each other's registered memory.
+    pub area: usize,
+    /// Whether nodes sleep between arrivals, or look again and again; by node in turn.
+    pub sleepers: Vec<bool>,
+    /// The faults end after so many frames, or so much time.
+    pub until_frames: u64,
+    /// See `until_frames`.
+    pub until: Duration,
+}
+
+/// One of several, all alike.
+pub(crate) fn pick<T: Copy>(random: &mut Rand64, from: &[T]) -> T {
+    from[random.rand_range(0..from.len() as u64) as usize]
+}
+
+/// True so many times of a hundred.
+pub(crate) fn percent(random: &mut Rand64, of_hundred: u64) -> bool {
+    random.rand_range(0..100) < of_hundred
+}
+
+/// A number of which each power of two is as likely as the next.
+pub(crate) fn steep(random: &mut Rand64, least: u64, most: u64) -> u64 {
+    let (low, high) = ((least as f64).ln(), (most as f64).ln());
+    let x = (low + random.rand_float() * (high - low)).exp();
+    (x as u64).clamp(least, most)
+}
+
+impl Scenario {
+    /// The scenario of a seed.
+    pub fn draw(seed: u64) -> Self {
+        let mut r = Rand64::new(u128::from(crate::body::mix(seed)));
+        let r = &mut r;
+        // Now and then many: one seed of fifty.
+        let nodes = match r.rand_range(0..50) {
+            0 => steep(r, 50, 1000),
+            1..=3 => r.rand_range(9..33),
+            _ => r.rand_range(2..9),
+        } as u16;
+        let many = nodes > 32;
+        let mtus = match r.rand_range(0..10) {
+            0 => vec![9000],
+            1 => vec![1500, 9000],
+            2 => vec![1500, 576, 3000],
+            3 => vec![pick(r, &[256, 576, 1000])],
+            _ => vec![1500],
+        };
+        let window = |r: &mut Rand64| pick(r, &[4, 16, 64, 256, 256, 256, 1024]);
+        let reorder = pick(r, &[0, 0, 1, 16, 64, 256, 256, 256, 1024]);
+        let checksum = percent(r, 90);
+        let calm = percent(r, 10);
+        let mut worst = [0.30, 0.20, 0.10, 0.30];
+        for chance in &mut worst {
+            // Often one of them is missing, and often it is mild.
+            *chance *= pick(r, &[0.0, 0.03, 0.1, 0.3, 1.0]) * f64::from(!calm);
+        }
+        worst[2] *= f64::from(checksum);
+        let longest = if percent(r, 5) { 4 << 20 } else { 300_000 };
+        let rate = pick(r, &[0, 12_500_000, 125_000_000, 125_000_000, 1_250_000_000]);
+        Self {
+            seed,
+            nodes,
+            links: 1,
+            partners: if many { r.rand_range(1..5) as u16 } else { nodes - 1 },
+            mtus,
+            frames: if many { 128 } else { pick(r, &[128, 256, 1024]) },
+            windows: (window(r), r.rand_range(1..257) as u16, reorder),
+            aggregate: percent(r, 80),
+            checksum,
+            peer_timeout: Duration::from_millis(steep(r, 20, 1000)),
+            rate,
+            buffer: if percent(r, 70) { steep(r, 16 << 10, 1 << 20) } else { 0 },
+            delay: Duration::from_nanos(steep(r, 500, 500_000)),
+            worst,
+            change_every: Duration::from_micros(steep(r, 500, 100_000)),
+            act_every: Duration::from_micros(steep(r, 5, 2000)),
+            burst: steep(r, 1, 64) as u32,
+            longest: steep(r, 1000, longest) as usize,
+            operations: if many { 10 } else { pick(r, &[0, 5, 20, 50, 100]) },
+            own_channel: percent(r, 70),
+            area: if many { 64 } else { steep(r, 64, 64 << 10) as usize },
+            sleepers: pick(r, &[&[true][..], &[false], &[true, false]]).to_vec(),
+            until_frames: steep(r, 2000, if many { 100_000 } else { 50_000 }),
+            until: Duration::from_millis(steep(r, 200, 5000)),
+        }
+    }
+
+    /// The faults while nothing goes wrong.
+    pub fn quiet(&self) -> Faults {
+        let Self { rate, buffer, delay, .. } = *self;
+        // A buffer that holds less than a few of the longest frames would be a fault.
+        Faults { delay, rate, buffer, ..Faults::default() }
+    }
+
+    /// Some weather, within the worst.
+    pub(crate) fn weather(&self, r: &mut Rand64) -> Faults {
+        let mut chance = |worst: f64| if percent(r, 40) { worst * r.rand_float() } else { 0.0 };
+        let [loss, duplication, corruption, disorder] = self.worst.map(&mut chance);
+        let disorder_by = Duration::from_nanos(steep(r, 1000, 2_000_000));
+        Faults { loss, duplication, corruption, disorder, disorder_by, ..self.quiet() }
+    }
+
+    /// How an endpoint is opened.
+    pub(crate) fn options(&self) -> Options {
+        let (send, receive, reorder) = self.windows;
+        Options::new("simulated")
+            .channels([0, 1])
+            .aggregate(self.aggregate)
+            .payload_checksum(self.checksum)
+            .peer_timeout(self.peer_timeout)
+            .linger(Duration::ZERO)
+            .wait(gigae::Wait::Sleep)
+            .tuned(self.frames, |config| {
+                config.send_window = send;
+                config.receive_window = receive;
+                config.reorder_window = reorder;
+            })
+    }
+}

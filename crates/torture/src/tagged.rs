@@ -1,0 +1,275 @@
+//! The checker of tagged messages (`PROTOCOL.md` 9.2 to 9.4, 9.6, 9.7).
+//!
+//! Each message is taken at most once, whole or truncated as its receive says, by a receive that wants
+//! it. Of two receives that want the same, the one posted first gets what was sent first. A message
+//! whose sender was told of success is there to be received, as long as its receiver's life lasts.
+
+use crate::body::{self, Id};
+use crate::lives::Lives;
+use crate::violation::{Checked, Class, Violation};
+use gigae::Wanted;
+use std::collections::BTreeMap;
+
+/// A tag says everything: the class (4 bits), and life (12), node and number of the sender.
+const CLASS: u32 = 60;
+
+/// Bodies of tagged messages differ from plain ones with the same identity.
+const MARK: u16 = 0x8000;
+
+/// Which messages a receive wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Want {
+    /// Of this class only.
+    pub class: Option<u8>,
+    /// Of this node only.
+    pub from: Option<u16>,
+}
+
+impl Want {
+    fn takes(self, class: u8, from: u16) -> bool {
+        self.class.is_none_or(|c| c == class) && self.from.is_none_or(|f| f == from)
+    }
+
+    /// What the library is asked for; the peer of `from` is the caller's business.
+    pub fn wanted(self) -> Wanted {
+        match self.class {
+            Some(class) => {
+                Wanted { from: None, tag: u64::from(class) << CLASS, ignore: !(0xf << CLASS) }
+            }
+            None => Wanted::ANY,
+        }
+    }
+}
+
+/// A receive that was posted.
+#[derive(Clone, Copy, Debug)]
+pub struct Post {
+    /// Which of its node's life.
+    pub index: u32,
+    /// What it wants.
+    pub want: Want,
+    /// Bytes that it has room for.
+    pub room: usize,
+}
+
+/// How a receive ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// With all of the message.
+    Whole,
+    /// With its beginning.
+    Truncated,
+    /// The sender was lost on the way.
+    Lost,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Started,
+    Done,
+    Lost,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Message {
+    at: u64,
+    len: u32,
+    class: u8,
+    state: State,
+    delivered: bool,
+    lost_on_the_way: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    post: Post,
+    /// Life of the sender and number.
+    place: (u16, u32),
+    class: u8,
+}
+
+/// See the module's description.
+#[derive(Debug, Default)]
+pub struct Tagged {
+    lives: Lives,
+    messages: BTreeMap<(u16, u16), Vec<Vec<Message>>>,
+    /// What the present life of a receiver has taken of a sender.
+    taken: BTreeMap<(u16, u16), (u16, Vec<Taken>)>,
+    scratch: Vec<u8>,
+    /// Messages received and found right.
+    pub delivered: u64,
+}
+
+/// The tag of a message of a class.
+pub fn tag(class: u8, id: Id) -> u64 {
+    u64::from(class) << CLASS
+        | u64::from(id.life) << 48
+        | u64::from(id.from) << 32
+        | u64::from(id.number)
+}
+
+/// The message that a tag names, for a receiver.
+fn named(tag: u64, to: u16) -> (u8, Id) {
+    let life = (tag >> 48) as u16 & 0xfff;
+    let id = Id { from: (tag >> 32) as u16, life, to, number: tag as u32 };
+    ((tag >> CLASS) as u8, id)
+}
+
+/// A message's bytes.
+pub fn body(id: Id, len: usize) -> Vec<u8> {
+    let mut out = vec![0; len];
+    body::write(Id { to: id.to | MARK, ..id }, &mut out);
+    out
+}
+
+impl Tagged {
+    /// A world of so many nodes, none of which is open.
+    pub fn new(nodes: usize) -> Self {
+        Self { lives: Lives::new(nodes), ..Self::default() }
+    }
+
+    /// A node opens its endpoint.
+    pub fn opened(&mut self, node: u16) {
+        self.lives.opened(node);
+    }
+
+    /// A node's endpoint is gone.
+    pub fn gone(&mut self, node: u16, now: u64) {
+        self.lives.gone(node, now);
+    }
+
+    /// What the next message of a node to another is.
+    pub fn next(&self, from: u16, to: u16) -> Id {
+        let life = self.lives.of(from).number;
+        let sent = self.messages.get(&(from, to)).and_then(|s| s.get(usize::from(life)));
+        Id { from, life, to, number: sent.map_or(0, |s| s.len() as u32) }
+    }
+
+    /// That message was started.
+    pub fn started(&mut self, id: Id, class: u8, len: usize, now: u64) {
+        let lives = self.messages.entry((id.from, id.to)).or_default();
+        if lives.len() <= usize::from(id.life) {
+            lives.resize_with(usize::from(id.life) + 1, Vec::new);
+        }
+        let (state, delivered, lost_on_the_way) = (State::Started, false, false);
+        let len = len as u32;
+        let message = Message { at: now, len, class, state, delivered, lost_on_the_way };
+        lives[usize::from(id.life)].push(message);
+    }
+
+    fn message(&mut self, id: Id) -> Option<&mut Message> {
+        let lives = self.messages.get_mut(&(id.from, id.to))?;
+        lives.get_mut(usize::from(id.life))?.get_mut(id.number as usize)
+    }
+
+    /// A send was completed, with success or because the peer was lost.
+    pub fn ended(&mut self, id: Id, success: bool) -> Checked {
+        let broken = |class, what| Err(Violation::new(class, (id.from, id.to), what));
+        let Some(message) = self.message(id) else {
+            return broken(Class::Torn, format!("{id:?} was completed and never started"));
+        };
+        if message.state != State::Started {
+            return broken(Class::Doubled, format!("{id:?} was completed twice"));
+        }
+        if success && message.lost_on_the_way {
+            let what = format!("{id:?} is complete, and its receive was told of its loss");
+            return broken(Class::Lost, what);
+        }
+        message.state = if success { State::Done } else { State::Lost };
+        Ok(())
+    }
+
+    /// A receive was completed: from whom, with which tag, how many bytes of how many, and its memory.
+    pub fn received(
+        &mut self,
+        (from, to): (u16, u16),
+        post: Post,
+        tag: u64,
+        (len, total): (usize, usize),
+        (memory, ending): (&[u8], Ending),
+    ) -> Checked {
+        let (class, id) = named(tag, to);
+        let broken = |class, what: String| Err(Violation::new(class, (from, to), what));
+        let life = self.lives.of(to).number;
+        let Some(&mut message) = self.message(id) else {
+            return broken(Class::Torn, format!("tag {tag:#x} was never sent"));
+        };
+        if id.from != from || message.class != class || !post.want.takes(class, from) {
+            return broken(Class::Torn, format!("{id:?} of class {class} for {post:?}"));
+        }
+        if message.delivered {
+            return broken(Class::Doubled, format!("tagged {id:?} was received twice"));
+        }
+        if ending == Ending::Lost {
+            if message.state == State::Done {
+                let what = format!("tagged {id:?} was complete, and its receive lost it");
+                return broken(Class::Lost, what);
+            }
+            if let Some(message) = self.message(id) {
+                message.lost_on_the_way = true;
+            }
+            return Ok(());
+        }
+        let whole = total <= post.room;
+        let right = total == message.len as usize
+            && len == total.min(post.room)
+            && whole == (ending == Ending::Whole);
+        if !right {
+            let what = format!("tagged {id:?}: {len} of {total} bytes, {ending:?}, for {post:?}");
+            return broken(Class::Torn, what);
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.resize(total, 0);
+        body::write(Id { to: id.to | MARK, ..id }, &mut scratch);
+        if memory.get(..len) != Some(&scratch[..len]) {
+            return broken(Class::Torn, format!("tagged {id:?}: other bytes than were sent"));
+        }
+        self.scratch = scratch;
+        let taken = self.taken.entry((from, to)).or_default();
+        if taken.0 != life {
+            *taken = (life, Vec::new());
+        }
+        let one = Taken { post, place: (id.life, id.number), class };
+        // The earlier receive wanted the earlier message, and the later one got it.
+        let crossed = |a: &Taken, b: &Taken| {
+            a.post.index < b.post.index && a.place > b.place && a.post.want.takes(b.class, from)
+        };
+        if let Some(other) = taken.1.iter().find(|o| crossed(o, &one) || crossed(&one, o)) {
+            return broken(Class::Order, format!("tagged: {one:?} and {other:?}"));
+        }
+        taken.1.push(one);
+        if let Some(message) = self.message(id) {
+            message.delivered = true;
+        }
+        self.delivered += 1;
+        Ok(())
+    }
+
+    /// Everything is over, and every open node has received all that was there to be received.
+    pub fn settle(&self) -> Checked {
+        for (&(from, to), lives) in &self.messages {
+            let receiver = self.lives.of(to);
+            for (life, messages) in lives.iter().enumerate() {
+                for (number, m) in messages.iter().enumerate() {
+                    let missing = m.state == State::Done && !m.delivered;
+                    let broken = |class, what: &str| {
+                        let what = format!("tagged {number} of life {life} {what}: {m:?}");
+                        Err(Violation::new(class, (from, to), what))
+                    };
+                    if missing && receiver.is_open && m.at > receiver.former_end {
+                        return broken(Class::Lost, "was complete and is not there");
+                    }
+                    if missing && !receiver.is_open && m.at > receiver.end {
+                        return broken(Class::Epoch, "was complete with nobody there");
+                    }
+                    let sender = self.lives.of(from);
+                    let present = sender.is_open && usize::from(sender.number) == life;
+                    if present && m.state == State::Started {
+                        return broken(Class::Hung, "was never completed");
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,71 @@
+//! What happened lately, for whoever has to find out why.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+/// Events kept of a run.
+const KEPT: usize = 1 << 16;
+
+/// Something that happened at one virtual nanosecond.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Event {
+    pub(crate) at: u64,
+    pub(crate) what: &'static str,
+    /// Whom it concerns; the same twice if it is one node only.
+    pub(crate) pair: (u16, u16),
+    pub(crate) number: u64,
+    pub(crate) len: usize,
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { at, what, pair: (from, to), number, len } = self;
+        let at = *at as f64 / 1000.0;
+        match from == to {
+            true => write!(f, "{at:14.3} us  node {from} {what}"),
+            false => write!(f, "{at:14.3} us  {from} -> {to} {what} {number}, {len} bytes"),
+        }
+    }
+}
+
+/// The last events of a run, and a number that all of them lead to.
+#[derive(Debug, Default)]
+pub(crate) struct Trace {
+    events: VecDeque<Event>,
+    pub(crate) digest: u64,
+    verbose: bool,
+}
+
+impl Trace {
+    /// Prints every event, if it is `verbose`.
+    pub(crate) fn new(verbose: bool) -> Self {
+        Self { verbose, ..Self::default() }
+    }
+
+    pub(crate) fn note(&mut self, event: Event) {
+        let Event { at, pair: (from, to), number, len, what } = event;
+        let place = u64::from(from) << 48 | u64::from(to) << 32 | what.len() as u64;
+        for word in [at, place, number, len as u64] {
+            self.digest = crate::body::mix(self.digest ^ word);
+        }
+        if self.verbose {
+            println!("{event}");
+        }
+        if self.events.len() == KEPT {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
+    }
+
+    /// The last events that concern a pair, in their order.
+    pub(crate) fn of(&self, (a, b): (u16, u16), most: usize) -> Vec<String> {
+        let concerns = |(from, to): (u16, u16)| match from == to {
+            true => from == a || from == b,
+            false => (from, to) == (a, b) || (from, to) == (b, a),
+        };
+        let events = self.events.iter().rev().filter(|e| concerns(e.pair)).take(most);
+        let mut lines: Vec<_> = events.map(Event::to_string).collect();
+        lines.reverse();
+        lines
+    }
+}

@@ -1,0 +1,579 @@
+//! A run: virtual time, the nodes in it, and all that goes wrong.
+//!
+//! It is a simulation by events. A node is called when something has arrived and it has noticed, when
+//! its endpoint asked to be called, or when it wants to do something; between these the time jumps.
+
+use crate::figures::Figures;
+use crate::memory::Regions;
+use crate::messages::Messages;
+use crate::node::{Checkers, Context, Node, Other};
+use crate::scenario::{Scenario, percent, pick, steep};
+use crate::tagged::Tagged;
+use crate::trace::{Event, Trace};
+use crate::violation::{Checked, Class, Violation};
+use gigae::{MacAddr, RegionKey, Rights};
+use gigae_sim::{Network, Port};
+use oorandom::Rand64;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io;
+use std::time::Duration;
+
+/// Virtual nanoseconds.
+const MICROSECOND: u64 = 1000;
+const MILLISECOND: u64 = 1000 * MICROSECOND;
+
+/// Longest time between two looks of a node that never sleeps and finds nothing.
+const LONGEST_LOOK: u64 = 500 * MICROSECOND;
+
+/// Besides twice the peer timeout, what a run may take to come to rest once all faults are healed: many
+/// nodes fill one slow port's buffer again and again.
+const REST: u64 = 60_000 * MILLISECOND;
+
+/// Calls of nodes after which a run is taken for one that never ends.
+const MOST_CALLS: u64 = 20_000_000;
+
+/// Time that a node which is closing gives its own messages to be acknowledged.
+const CLOSING: u64 = 50 * MILLISECOND;
+
+/// What a run is to show of itself.
+#[derive(Debug, Default)]
+pub struct Watch {
+    /// Print every event.
+    pub verbose: bool,
+    /// Write every frame to a pcapng file.
+    pub capture: Option<std::fs::File>,
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What was tried.
+    pub figures: Figures,
+    /// A number that follows from every delivery, completion and fault and its virtual time.
+    pub digest: u64,
+    /// What was broken, if anything, and the last events of the two nodes concerned.
+    pub violation: Option<(Violation, Vec<String>)>,
+}
+
+/// Runs a scenario to its end or its first violation.
+///
+/// # Errors
+/// If the capture cannot be written.
+pub fn run(scenario: &Scenario, watch: Watch) -> io::Result<Outcome> {
+    let mut world = World::new(scenario, &watch);
+    if let Some(file) = watch.capture {
+        world.net.capture(file)?;
+    }
+    let result = world.live().and_then(|()| world.rest());
+    let violation = result.err().map(|violation| {
+        let events = world.checkers.trace.of(violation.pair, 60);
+        (violation, events)
+    });
+    Ok(world.outcome(violation))
+}
+
+enum State {
+    Up,
+    /// It lets what it has sent be acknowledged until then, and says farewell.
+    Closing {
+        until: u64,
+        said: bool,
+    },
+    /// It comes back then, or never.
+    Down {
+        until: Option<u64>,
+    },
+}
+
+/// What the world knows of a node besides its program.
+struct Place {
+    node: Option<Node>,
+    state: State,
+    port: Port,
+    /// Whether it sleeps until it is called.
+    sleeps: bool,
+    /// Time until it notices that something has arrived.
+    latency: u64,
+    /// When it is called next; other calls that were planned are void.
+    call: u64,
+    /// Time between two looks, if it does not sleep.
+    look: u64,
+    act: u64,
+    paused: u64,
+    frozen: u64,
+}
+
+struct World<'a> {
+    scenario: &'a Scenario,
+    net: Network,
+    random: Rand64,
+    places: Vec<Place>,
+    others: Vec<Other>,
+    checkers: Checkers,
+    calls: BinaryHeap<Reverse<(u64, u16)>>,
+    called: u64,
+    /// Epochs of endpoints follow from it.
+    opened: u32,
+    next_change: u64,
+    arrivals: Vec<Port>,
+    /// The faults are over.
+    resting: bool,
+}
+
+impl<'a> World<'a> {
+    fn new(scenario: &'a Scenario, watch: &Watch) -> Self {
+        let count = usize::from(scenario.nodes);
+        let trace = Trace::new(watch.verbose);
+        let nowhere = Other { mac: MacAddr([0; 6]), life: 0, key: RegionKey(0) };
+        let mut world = Self {
+            scenario,
+            net: Network::new(scenario.seed, scenario.quiet()),
+            random: Rand64::new(u128::from(scenario.seed) << 64 | 1),
+            places: Vec::new(),
+            others: vec![nowhere; count],
+            checkers: Checkers {
+                messages: Messages::new(count),
+                tagged: Tagged::new(count),
+                regions: Regions::new(count, scenario.area),
+                trace,
+                figures: Figures { seeds: 1, nodes: count as u64, ..Figures::default() },
+            },
+            calls: BinaryHeap::new(),
+            called: 0,
+            opened: 0,
+            next_change: 0,
+            arrivals: Vec::new(),
+            resting: false,
+        };
+        // What is sent at zero could not be told from what was sent before.
+        world.net.advance_to(MICROSECOND);
+        for n in 0..scenario.nodes {
+            world.net.set_mtu(scenario.mtus[usize::from(n) % scenario.mtus.len()]);
+            let (port, _) = world.net.add_port();
+            let place = Place {
+                node: None,
+                state: State::Down { until: None },
+                port,
+                sleeps: scenario.sleepers[usize::from(n) % scenario.sleepers.len()],
+                latency: steep(&mut world.random, 100, 60_000),
+                call: u64::MAX,
+                look: 0,
+                act: 0,
+                paused: 0,
+                frozen: 0,
+            };
+            world.places.push(place);
+            world.open(n);
+        }
+        world
+    }
+
+    fn note(&mut self, what: &'static str, node: u16) {
+        let (at, pair) = (self.net.now(), (node, node));
+        self.checkers.trace.note(Event { at, what, pair, number: 0, len: 0 });
+    }
+
+    /// A node comes up.
+    fn open(&mut self, n: u16) {
+        let Self { scenario, net, checkers, random, .. } = self;
+        let place = &mut self.places[usize::from(n)];
+        net.reopen(place.port);
+        net.cut(place.port, false, false);
+        self.opened += 1;
+        let seed = crate::body::mix(scenario.seed << 20 ^ u64::from(self.opened)) as u32;
+        let endpoint = scenario.options().open_simulated(net, seed).expect("memory for frames");
+        let memory = vec![0; Regions::len(scenario.nodes.into(), scenario.area)];
+        let key = endpoint.register(memory, Rights::ALL).expect("it is the first");
+        checkers.messages.opened(n);
+        checkers.tagged.opened(n);
+        checkers.regions.opened(n);
+        let mac = endpoint.link().mac;
+        let life = checkers.messages.next(n, n).life;
+        self.others[usize::from(n)] = Other { mac, life, key };
+        place.node = Some(Node::new(n, endpoint, key));
+        place.state = State::Up;
+        (place.paused, place.frozen) = (0, 0);
+        place.act = net.now() + random.rand_range(0..MILLISECOND);
+        let now = net.now();
+        self.call(n, now);
+        self.note("opens", n);
+    }
+
+    /// A node's endpoint goes, and nothing it does on its way out is heard.
+    fn vanish(&mut self, n: u16, until: Option<u64>) {
+        let place = &mut self.places[usize::from(n)];
+        self.net.cut(place.port, true, true);
+        if let Some(node) = place.node.take() {
+            node.end(&mut self.checkers, self.net.now());
+        }
+        place.state = State::Down { until };
+        place.call = u64::MAX;
+        if let Some(until) = until {
+            self.call(n, until);
+        }
+    }
+
+    /// Plans the next call of a node.
+    fn call(&mut self, n: u16, at: u64) {
+        self.places[usize::from(n)].call = at;
+        self.calls.push(Reverse((at, n)));
+    }
+
+    /// Lets time jump to what comes next, and does it. False if nothing comes before `end`.
+    fn step(&mut self, end: u64) -> Checked<bool> {
+        let call = loop {
+            match self.calls.peek() {
+                Some(&Reverse((at, n))) if self.places[usize::from(n)].call != at => {
+                    self.calls.pop();
+                }
+                Some(&Reverse((at, _))) => break at,
+                None => break u64::MAX,
+            }
+        };
+        let arrival = self.net.next_arrival().unwrap_or(u64::MAX);
+        let change = if self.resting { u64::MAX } else { self.next_change };
+        let at = call.min(arrival).min(change);
+        if at > end {
+            self.net.advance_to(end);
+            return Ok(false);
+        }
+        self.net.advance_to(at);
+        let now = self.net.now();
+        self.net.arrivals(&mut self.arrivals);
+        for port in std::mem::take(&mut self.arrivals) {
+            // Ports are nodes: one link each.
+            let n = self.places.iter().position(|p| p.port == port);
+            if let Some(n) = n {
+                let noticed = now + self.places[n].latency;
+                if self.places[n].node.is_some() && noticed < self.places[n].call {
+                    self.call(n as u16, noticed);
+                }
+            }
+        }
+        if change <= now {
+            self.change();
+        }
+        while let Some(&Reverse((at, n))) = self.calls.peek() {
+            if at > now {
+                break;
+            }
+            self.calls.pop();
+            if self.places[usize::from(n)].call == at {
+                self.serve(n)?;
+            }
+        }
+        self.checkers.messages.overdue(now)?;
+        Ok(true)
+    }
+
+    /// A node's program runs.
+    fn serve(&mut self, n: u16) -> Checked {
+        self.called += 1;
+        if self.called > MOST_CALLS {
+            return Err(Violation::new(Class::Hung, (n, n), "the run never ends"));
+        }
+        let now = self.net.now();
+        let place = &mut self.places[usize::from(n)];
+        place.call = u64::MAX;
+        if let State::Down { until } = place.state {
+            if until.is_some_and(|until| now >= until) {
+                self.checkers.figures.restarts += 1;
+                self.open(n);
+            }
+            return Ok(());
+        }
+        if place.frozen > now {
+            let until = place.frozen;
+            self.call(n, until);
+            return Ok(());
+        }
+        let Some(mut node) = place.node.take() else { return Ok(()) };
+        let result = self.serve_node(&mut node);
+        self.places[usize::from(n)].node = Some(node);
+        let next = result?;
+        match self.places[usize::from(n)].state {
+            State::Closing { until, said: true } if next == 0 || now > until => {
+                self.checkers.figures.closes += 1;
+                let until = percent(&mut self.random, 80)
+                    .then(|| now + steep(&mut self.random, MICROSECOND, 500 * MILLISECOND));
+                self.note("is closed", n);
+                self.vanish(n, until.filter(|_| !self.resting));
+            }
+            _ => self.call(n, next.max(now + 1)),
+        }
+        Ok(())
+    }
+
+    /// What a node does when it is called; when it wants to be called next.
+    fn serve_node(&mut self, node: &mut Node) -> Checked<u64> {
+        let now = self.net.now();
+        let place = &mut self.places[usize::from(node.me)];
+        let paused = place.paused > now;
+        let mut context = Context {
+            now,
+            scenario: self.scenario,
+            others: &self.others,
+            random: &mut self.random,
+            checkers: &mut self.checkers,
+        };
+        let most = match paused {
+            true => 0,
+            false => steep(context.random, 8, 512) as usize,
+        };
+        let mut busy = node.take_in(most, &mut context)?;
+        if !paused {
+            node.take_notices(&mut context)?;
+        }
+        match &mut place.state {
+            State::Closing { until, said } if !*said => {
+                node.flush()?;
+                let drained = node.is_drained();
+                if drained {
+                    context.checkers.messages.drained(node.me);
+                }
+                if drained || now >= *until {
+                    (*said, *until) = (true, now + 500 * MILLISECOND);
+                    let told = node.endpoint.farewell();
+                    told.map_err(|e| {
+                        Violation::new(Class::Broken, (node.me, node.me), e.to_string())
+                    })?;
+                }
+            }
+            State::Closing { .. } if !node.endpoint.is_leaving() => return Ok(0),
+            State::Closing { .. } => {}
+            _ if self.resting => node.receive_the_rest(&mut context)?,
+            _ if now >= place.act => {
+                node.act(&mut context)?;
+                node.flush()?;
+                let mean = self.scenario.act_every.as_nanos() as u64;
+                place.act = now + self.random.rand_range(0..2 * mean);
+                busy = true;
+                if percent(&mut self.random, 3) && node.is_drained() {
+                    self.checkers.messages.drained(node.me);
+                }
+                if percent(&mut self.random, 2) {
+                    let regions = &self.checkers.regions;
+                    let audit = |memory: &[u8]| regions.audit(node.me, memory);
+                    node.endpoint.with_region(node.key, audit).expect("it is registered")?;
+                }
+            }
+            _ => {}
+        }
+        let place = &mut self.places[usize::from(node.me)];
+        let broken =
+            |e: gigae::SendError| Violation::new(Class::Broken, (node.me, node.me), e.to_string());
+        let wake = if place.sleeps {
+            let left = node.endpoint.prepare_to_wait().map_err(broken)?;
+            // What was left over because it read only some is for the next call.
+            left.map_or(u64::MAX, |left| now + (left.as_nanos() as u64).max(MICROSECOND))
+        } else {
+            place.look = match busy {
+                true => place.latency,
+                false => (place.look * 2).clamp(MICROSECOND, LONGEST_LOOK),
+            };
+            now + place.look
+        };
+        let wake = if paused && place.sleeps {
+            wake.max(now + LONGEST_LOOK).min(place.paused)
+        } else {
+            wake
+        };
+        let closing = matches!(place.state, State::Closing { .. });
+        let act = match () {
+            () if closing => now + MILLISECOND,
+            () if self.resting => u64::MAX,
+            () => place.act,
+        };
+        Ok(wake.min(act))
+    }
+
+    /// The weather turns, a partition comes or goes, a node stops, vanishes, closes.
+    fn change(&mut self) {
+        let now = self.net.now();
+        let every = self.scenario.change_every.as_nanos() as u64;
+        self.next_change = now + 1 + self.random.rand_range(0..2 * every);
+        let Self { scenario, net, random, .. } = self;
+        let n = random.rand_range(0..scenario.nodes.into()) as u16;
+        let other = random.rand_range(0..scenario.nodes.into()) as u16;
+        let (port, far) = (self.places[usize::from(n)].port, self.places[usize::from(other)].port);
+        // Some last for longer than the peer timeout, most for less.
+        let timeout = scenario.peer_timeout.as_nanos() as u64;
+        let lasting = steep(random, 10 * MICROSECOND, 2 * timeout);
+        match random.rand_range(0..100) {
+            0..=34 => net.set_faults(scenario.weather(random)),
+            35..=44 => net.set_faults(scenario.quiet()),
+            45..=51 => {
+                net.sever(port, far, true);
+                net.sever(far, port, true);
+                self.checkers.figures.partitions += 1;
+            }
+            52..=58 => {
+                net.sever(port, far, true);
+                self.checkers.figures.one_way += 1;
+            }
+            59..=62 => self.split(),
+            63..=77 => net.join_all(),
+            78..=86 => {
+                self.places[usize::from(n)].paused = now + lasting;
+                self.checkers.figures.pauses += 1;
+                self.note("stops receiving", n);
+            }
+            87..=91 => {
+                self.places[usize::from(n)].frozen = now + lasting;
+                self.checkers.figures.freezes += 1;
+                self.note("freezes", n);
+            }
+            92..=96 => {
+                if matches!(self.places[usize::from(n)].state, State::Down { .. }) {
+                    return;
+                }
+                let until = percent(random, 80).then(|| now + steep(random, MICROSECOND, lasting));
+                self.checkers.figures.crashes += 1;
+                self.note("crashes", n);
+                self.vanish(n, until);
+            }
+            _ => {
+                let place = &mut self.places[usize::from(n)];
+                if matches!(place.state, State::Up) {
+                    place.state = State::Closing { until: now + CLOSING, said: false };
+                    self.note("begins to close", n);
+                }
+            }
+        }
+    }
+
+    /// All nodes fall into two parts that do not hear each other, or one does not hear the other.
+    fn split(&mut self) {
+        let one_way = pick(&mut self.random, &[true, false]);
+        let part: Vec<bool> = self.places.iter().map(|_| percent(&mut self.random, 50)).collect();
+        // Of many nodes, some of the first: a pair costs an entry.
+        let most = self.places.len().min(64);
+        for a in 0..most {
+            for b in (0..most).filter(|&b| part[a] != part[b] && (part[a] || !one_way)) {
+                self.net.sever(self.places[a].port, self.places[b].port, true);
+            }
+        }
+        match one_way {
+            true => self.checkers.figures.one_way += 1,
+            false => self.checkers.figures.partitions += 1,
+        }
+    }
+
+    /// The time of faults.
+    fn live(&mut self) -> Checked {
+        let end = self.scenario.until.as_nanos() as u64;
+        while self.net.tally().sent < self.scenario.until_frames && self.step(end)? {}
+        Ok(())
+    }
+
+    /// All is healed; everything has to arrive or fail within the stated time.
+    fn rest(&mut self) -> Checked {
+        self.resting = true;
+        let now = self.net.now();
+        self.net.set_faults(self.scenario.quiet());
+        self.net.join_all();
+        for n in 0..self.scenario.nodes {
+            let place = &mut self.places[usize::from(n)];
+            (place.paused, place.frozen) = (0, 0);
+            if let State::Down { until: Some(_) } = place.state {
+                self.checkers.figures.restarts += 1;
+                self.open(n);
+            } else if place.node.is_some() {
+                self.call(n, now + MICROSECOND);
+            }
+        }
+        self.note("all is healed", 0);
+        let limit = now + 2 * self.scenario.peer_timeout.as_nanos() as u64 + REST;
+        let mut look = now;
+        while !self.is_at_rest()? {
+            look += 5 * MILLISECOND;
+            if look > limit {
+                return Err(self.what_hangs(limit - now));
+            }
+            while self.step(look)? {}
+        }
+        self.settle()
+    }
+
+    /// Whether nothing is left to do.
+    fn is_at_rest(&mut self) -> Checked<bool> {
+        let mut rest = true;
+        for place in &mut self.places {
+            rest &= !matches!(place.state, State::Closing { .. });
+            let Some(node) = &mut place.node else { continue };
+            let drained = node.is_drained();
+            if drained {
+                self.checkers.messages.drained(node.me);
+            }
+            rest &= drained && node.is_done() && !node.has_unwanted();
+        }
+        // What was just taken in may be unread.
+        rest &= self.net.next_arrival().is_none();
+        if rest {
+            for n in 0..self.scenario.nodes {
+                if let Some(mut node) = self.places[usize::from(n)].node.take() {
+                    let result = self.serve_node(&mut node);
+                    let more = node.has_unwanted() || !node.is_drained();
+                    self.places[usize::from(n)].node = Some(node);
+                    let now = self.net.now();
+                    self.call(n, now + MICROSECOND);
+                    result?;
+                    rest &= !more;
+                }
+            }
+            rest &= self.net.next_arrival().is_none();
+        }
+        Ok(rest)
+    }
+
+    fn what_hangs(&self, time: u64) -> Violation {
+        let waits = |place: &&Place| {
+            place.node.as_ref().is_some_and(|n| !n.is_drained() || !n.is_done() || n.has_unwanted())
+        };
+        let node = self.places.iter().find(waits).and_then(|p| p.node.as_ref());
+        let me = node.map_or(0, |node| node.me);
+        let what = match node {
+            Some(node) => {
+                let time = Duration::from_nanos(time);
+                format!("after {time:?} without faults: {}", node.waits_for())
+            }
+            None => "frames go on for ever".into(),
+        };
+        Violation::new(Class::Hung, (me, me), what)
+    }
+
+    fn settle(&mut self) -> Checked {
+        self.checkers.messages.settle()?;
+        self.checkers.tagged.settle()?;
+        for node in self.places.iter().filter_map(|place| place.node.as_ref()) {
+            let regions = &mut self.checkers.regions;
+            let settle = |memory: &[u8]| regions.settle(node.me, memory);
+            node.endpoint.with_region(node.key, settle).expect("it is registered")?;
+        }
+        Ok(())
+    }
+
+    fn outcome(mut self, violation: Option<(Violation, Vec<String>)>) -> Outcome {
+        let tally = self.net.tally();
+        for n in 0..self.scenario.nodes {
+            self.vanish(n, None);
+        }
+        let mut figures = self.checkers.figures;
+        figures.frames = tally.sent;
+        figures.dropped = tally.lost;
+        figures.duplicated = tally.duplicated;
+        figures.corrupted = tally.corrupted;
+        figures.disordered = tally.disordered;
+        figures.virtual_time = self.net.now();
+        if let Some((violation, _)) = &violation {
+            let place = Class::ALL.iter().position(|&class| class == violation.class);
+            figures.violations[place.expect("all classes are listed")] += 1;
+        }
+        let mut digest = self.checkers.trace.digest;
+        for word in [tally.sent, tally.delivered, tally.lost, figures.virtual_time] {
+            digest = crate::body::mix(digest ^ word);
+        }
+        Outcome { figures, digest, violation }
+    }
+}
