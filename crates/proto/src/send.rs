@@ -467,13 +467,14 @@ impl<T> SendWindow<T> {
         for path in std::iter::once(first).chain(further) {
             path.settle(now, most, |timed| slots[timed.0 as usize & mask].state == State::Held);
         }
-        let reordering = if keeps { REORDERING } else { self.dropped(now, report.latest) };
-        self.detect(reordering);
+        let dropped = self.dropped(now, report.latest);
+        self.detect(if keeps && !dropped { REORDERING } else { -1 });
     }
 
-    /// Go-back-N: the frame that led to the report has itself been dropped, so everything up to it
-    /// must go again. A report too soon after its repetition is about the former sending.
-    fn dropped(&mut self, now: Instant, latest: SeqNo) -> i32 {
+    /// Go-back-N, or a receiver that could keep no more: the frame that led to the report has itself
+    /// been dropped, so everything up to it must go again. A report too soon after its repetition is
+    /// about the former sending.
+    fn dropped(&mut self, now: Instant, latest: SeqNo) -> bool {
         if !latest.is_before(self.base) && latest.is_before(self.sent) {
             let slot = self.slot(latest);
             let (path, transmission) = (usize::from(slot.path), slot.transmission);
@@ -483,9 +484,10 @@ impl<T> SendWindow<T> {
             let stale = repeated && since < path.rtt.half();
             if flying && !stale {
                 path.overtake(transmission);
+                return true;
             }
         }
-        -1
+        false
     }
 
     /// Marks as lost what was transmitted more than `reordering` before the latest arrival on the same

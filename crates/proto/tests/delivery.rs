@@ -92,6 +92,18 @@ fn one_lost_message_costs_everything_behind_it_under_go_back_n() {
 }
 
 #[test]
+fn what_a_receiver_could_not_keep_goes_again_without_waiting_for_a_timeout() {
+    let mut w = warm(&Config { reorder_window: 1, ..Config::default() });
+    w.nodes[0].drop_sent = vec![3];
+    for i in 0..20u8 {
+        w.send(0, 1, &[i]);
+    }
+    w.run(micros(100));
+    assert_eq!(w.received(1), (0..20u8).map(|i| vec![i]).collect::<Vec<_>>());
+    assert_eq!(w.nodes[0].proto.counters().timeouts, 0, "found by the report");
+}
+
+#[test]
 fn one_lost_ack_costs_nothing_when_a_later_one_comes() {
     let mut w = warm(&Config::default());
     w.nodes[1].drop_sent = vec![0];
