@@ -284,9 +284,8 @@ impl<T, R> Session<T, R> {
     pub(crate) fn on_echo(&mut self, echo: Echo, config: &Config) -> bool {
         let Some(sizes) = &mut self.sizes else { return false };
         let settled = sizes.on_answer(echo);
-        if sizes.is_due() {
-            self.probes |= SIZE;
-        }
+        // What was to be repeated need not be any more.
+        self.probes = self.probes & !SIZE | if sizes.is_due() { SIZE } else { 0 };
         // The peer is there, so its time begins anew.
         if self.waiting != Since::Never {
             self.waiting = Since::Next;

@@ -67,3 +67,8 @@ fn operations_whose_owner_vanished_after_it_acknowledged_them() {
 fn a_receiver_that_keeps_one_frame_out_of_order() {
     holds(1077);
 }
+
+#[test]
+fn an_answer_to_a_question_of_size_that_is_about_to_be_repeated() {
+    holds(83);
+}
