@@ -2,7 +2,7 @@
 //! that knows every message.
 //!
 //! A [`Scenario`] follows from a seed: 2 to 1,000 nodes, MTUs, windows, recovery mode, link, weather. A
-//! [run](run) of it is a [`World`](world::World) in virtual time in which nodes send messages and start
+//! [`run`] of it is a world in virtual time in which nodes send messages and start
 //! operations, stop receiving, freeze, crash, close and come back, while frames are lost, doubled, delayed and
 //! corrupted and the network is parted. [`Messages`], [`Tagged`] and [`Regions`] hold the library to what it
 //! promises; each is a plain model that can be lied to (`tests/checker.rs`), so that it is known to notice.
