@@ -35,6 +35,7 @@ eval: build
 bench: build
 	target/release/gigae eval --plan bench --runs $(RUNS) --out $(OUT) $(ARGS)
 	cargo run --release --locked -q -p gigae --example cut
+	cargo run --release --locked -q -p gigae --example peers
 
 build:
 	@tools/need cc=gcc ip=iproute2 tc=iproute2
