@@ -529,8 +529,9 @@ fn several_interfaces_are_named_and_those_that_cannot_be_one_refused() {
 /// Its interfaces, as many as there is room for, and what was answered.
 fn paths(endpoint: Handle, room: usize) -> (Vec<Path>, c_int) {
     let mut paths = vec![Path::default(); room];
-    // SAFETY: memory for so many; NULL for none.
+    // NULL where there is no room.
     let to = if room == 0 { null_mut() } else { paths.as_mut_ptr() };
+    // SAFETY: there is room for as many as is said.
     let count = unsafe { gigae_paths(endpoint, to, room) };
     (paths, count)
 }

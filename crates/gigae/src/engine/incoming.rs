@@ -1,0 +1,204 @@
+//! Frames that arrived: opened, parsed and handed to the protocol, whole or in segments.
+
+use super::{Engine, READY_BESIDES};
+use crate::inbox::Segments;
+use crate::outbound::MOST_SEGMENTS;
+use gigae_link::RxFrame;
+use gigae_wire::{
+    AckReport, Discard, Envelope, HEADER_LEN, Header, Here, Kind, NodeAddr, Pieces, batch, op,
+};
+use std::net::IpAddr;
+
+/// What is looked at of a control frame's payload at most, in bytes: a report, and one more, which shows
+/// that it is none but padding.
+const LONGEST_CONTROL: usize = 4 + AckReport::MAX_BITMAP + 1;
+const _: () = assert!(LONGEST_CONTROL >= Here::LONGEST);
+
+impl Engine {
+    /// The next of a batch that has arrived by a link.
+    #[inline]
+    pub(super) fn take_in(&mut self, path: usize, frame: RxFrame) {
+        if frame.continues() {
+            self.receive_segments(path, frame);
+        } else {
+            self.receive(path, frame);
+        }
+    }
+
+    #[inline]
+    fn receive(&mut self, path: usize, frame: RxFrame) {
+        let bytes = self.links.arenas.bytes(path, &frame);
+        let parsed = match parse(self.sources.envelope, bytes) {
+            Ok(parsed) => parsed,
+            Err(why) => return self.discard(why, path, frame),
+        };
+        let Parsed { from, header, start, len } = parsed;
+        if !self.channels.contains(header.channel) && header.kind != Kind::Who {
+            return self.discard(Discard::Channel, path, frame);
+        }
+        if !header.kind.is_data() {
+            return self.receive_control((path, &from), &header, (start, len), frame);
+        }
+        let number = self.links.arenas.number_of(path, &frame);
+        let several = header.kind == Kind::Batch;
+        let mut inbound = Some(self.inbox.enter((path, number), frame, (start, len), several));
+        // The protocol counts what it refuses.
+        let _ = self.proto.handle((path, &from), (&header, &[]), &mut inbound);
+        if let Some(refused) = inbound {
+            self.inbox.leave(refused, &mut self.links);
+        }
+    }
+
+    /// The same for a frame in segments, of which the others are in the batch: operations, or a control
+    /// frame that was padded.
+    #[inline(never)]
+    fn receive_segments(&mut self, path: usize, first: RxFrame) {
+        let mut behind = Segments::default();
+        let mut more = first.continues();
+        while more {
+            // The link hands frames over whole.
+            let Some(frame) = self.batch.pop() else { break };
+            more = frame.continues();
+            if let Err(frame) = behind.push(frame) {
+                self.links.recycle(path, frame);
+            }
+        }
+        let mut pieces = [&[] as &[u8]; MOST_SEGMENTS];
+        let arenas = &self.links.arenas;
+        let bytes = arenas.bytes(path, &first);
+        let frame = Pieces::new(bytes, behind.bytes(arenas, path, &mut pieces));
+        let parsed = match parse_segments(self.sources.envelope, bytes, frame) {
+            Ok(parsed) if self.channels.contains(parsed.header.channel) => parsed,
+            Ok(_) => return self.discard_segments(Discard::Channel, path, (first, behind)),
+            Err(why) => return self.discard_segments(why, path, (first, behind)),
+        };
+        let Parsed { from, header, start, len } = parsed;
+        if header.kind == Kind::Op {
+            let number = arenas.number_of(path, &first);
+            let inbound = self.inbox.enter((path, number), first, (start, len), false);
+            self.inbox.enter_behind(&inbound, behind);
+            let mut inbound = Some(inbound);
+            // The protocol counts what it refuses.
+            let _ = self.proto.handle((path, &from), (&header, &[]), &mut inbound);
+            if let Some(refused) = inbound {
+                self.inbox.leave(refused, &mut self.links);
+            }
+            return;
+        }
+        if header.kind.is_data() || !header.kind.is_of_session() {
+            return self.discard_segments(Discard::Malformed, path, (first, behind));
+        }
+        let mut copy = [0; LONGEST_CONTROL];
+        // Padding is in every segment; what counts is in the first.
+        let len = usize::from(len).min(LONGEST_CONTROL).min(bytes.len() - usize::from(start));
+        copy[..len].copy_from_slice(&bytes[start.into()..][..len]);
+        self.links.recycle(path, first);
+        behind.for_each(|frame| self.links.recycle(path, frame));
+        let _ = self.proto.handle((path, &from), (&header, &copy[..len]), &mut None);
+    }
+
+    #[cold]
+    fn discard_segments(&mut self, why: Discard, path: usize, frames: (RxFrame, Segments)) {
+        frames.1.for_each(|frame| self.links.recycle(path, frame));
+        self.discard(why, path, frames.0);
+    }
+
+    /// Control frames are few: one in sixteen of a stream.
+    fn receive_control(
+        &mut self,
+        (path, from): (usize, &NodeAddr),
+        header: &Header,
+        (start, len): (u16, u16),
+        frame: RxFrame,
+    ) {
+        // The protocol reads the payload of control frames and keeps none of those.
+        let mut copy = [0; LONGEST_CONTROL];
+        let bytes = self.links.arenas.bytes(path, &frame);
+        let len = usize::from(len).min(LONGEST_CONTROL);
+        copy[..len].copy_from_slice(&bytes[start.into()..][..len]);
+        let payload = &copy[..len];
+        match header.kind {
+            Kind::Who | Kind::Here => {
+                self.on_discovery((path, *from), header, payload);
+                return self.links.recycle(path, frame);
+            }
+            Kind::Hello => self.learn(*from, self.sources.envelope.destination(bytes)),
+            // A report: what is lost is told from what is late by the time.
+            Kind::Ack if !payload.is_empty() => self.tell_time(),
+            _ => {}
+        }
+        self.links.recycle(path, frame);
+        // The protocol counts what it refuses.
+        let _ = self.proto.handle((path, from), (header, payload), &mut None);
+        self.complete_routes();
+        if self.proto.credit() as usize + READY_BESIDES > self.ready {
+            self.provide();
+        }
+    }
+
+    #[cold]
+    fn discard(&mut self, why: Discard, path: usize, frame: RxFrame) {
+        if let Discard::Version(version) = why {
+            let bytes = self.links.arenas.bytes(path, &frame);
+            if let Ok((from, &[_, _, _, _, kind, channel, ..])) = self.sources.envelope.open(bytes)
+            {
+                let from = (path, from);
+                self.proto.handle_foreign_version(from, channel, version, kind & 0xf);
+            }
+        } else {
+            self.proto.counters_mut().discard(why);
+        }
+        self.links.recycle(path, frame);
+    }
+
+    /// A node that speaks first is answered from the address to which it spoke. Nodes are only
+    /// learnt while there is room for their peers.
+    #[cold]
+    fn learn(&mut self, from: NodeAddr, own: Option<IpAddr>) {
+        if let (NodeAddr::Ip { ip, .. }, Some(own)) = (from, own)
+            && self.sources.ip.len() < self.proto.config().max_peers
+        {
+            self.sources.ip.entry(ip).or_insert(own);
+        }
+    }
+}
+
+/// What a received frame says, without its bytes.
+struct Parsed {
+    from: NodeAddr,
+    header: Header,
+    start: u16,
+    len: u16,
+}
+
+#[inline]
+fn parse(envelope: Envelope, frame: &[u8]) -> Result<Parsed, Discard> {
+    let (from, inner) = envelope.open(frame)?;
+    let (header, payload) = Header::parse(inner)?;
+    match header.kind {
+        Kind::Batch => batch::check(payload)?,
+        Kind::Op => op::check(payload.into())?,
+        _ => {}
+    }
+    // IPv6 and the like may be followed by padding, so the start is counted from the front.
+    let start = inner.as_ptr().addr() - frame.as_ptr().addr() + HEADER_LEN;
+    let place = |n: usize| u16::try_from(n).map_err(|_| Discard::Malformed);
+    Ok(Parsed { from, header, start: place(start)?, len: place(payload.len())? })
+}
+
+/// The same for a frame in segments, all headers of which are in the first.
+fn parse_segments(envelope: Envelope, first: &[u8], mut frame: Pieces) -> Result<Parsed, Discard> {
+    let (from, place) = envelope.locate(first, frame.len())?;
+    let start = place.start + HEADER_LEN;
+    if start > first.len() {
+        return Err(Discard::Short);
+    }
+    frame.split(place.start).ok_or(Discard::Short)?;
+    let inner = frame.split(place.len()).ok_or(Discard::Short)?;
+    let (header, payload) = Header::parse_segments(inner)?;
+    if header.kind == Kind::Op {
+        op::check(payload)?;
+    }
+    let number = |n: usize| u16::try_from(n).map_err(|_| Discard::Malformed);
+    Ok(Parsed { from, header, start: number(start)?, len: number(payload.len())? })
+}
