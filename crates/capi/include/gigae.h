@@ -366,8 +366,8 @@ int gigae_cluster_address(const gigae_cluster *cluster, uint32_t number, char *t
 
 /*
  * Options for this node's endpoint: interface (or interfaces, with `trunk = true` in the file),
- * envelope, channel and port id of the file, all else at its default. They are the caller's: free them with gigae_options_free. *options is NULL after
- * an error. Error besides: GIGAE_TOO_MANY.
+ * envelope, channel and port id of the file, all else at its default. They are the caller's: free
+ * them with gigae_options_free. *options is NULL after an error. Error besides: GIGAE_TOO_MANY.
  */
 int gigae_cluster_options(const gigae_cluster *cluster, gigae_options **options);
 
