@@ -19,7 +19,7 @@ help:
 	@echo "make eval    lay a virtual Gigabit Ethernet, measure on it, write $(OUT)/report.html"
 	@echo "             (PLAN=$(PLAN) OUT=$(OUT) ARGS='...'; needs root)"
 	@echo "make bench   measure what is asked of the library, $(RUNS) times, and say what was reached"
-	@echo "             (about 7.5 minutes each; RUNS=$(RUNS) OUT=$(OUT); needs root)"
+	@echo "             (about 8 minutes each; RUNS=$(RUNS) OUT=$(OUT); needs root)"
 	@echo "make test    build and run all tests; those that need root are skipped without it"
 	@echo "make torture  simulate: SEEDS=$(SEEDS) runs of whole endpoints on a network that does its worst, or HOURS=$(HOURS)"
 	@echo "             of them (FROM=$(FROM) is the first seed; needs nothing but time)"
