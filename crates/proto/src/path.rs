@@ -43,7 +43,7 @@ const PROBE_INTERVAL: u64 = 1_000_000;
 const LONGEST_PROBE_INTERVAL: u64 = 100_000_000;
 
 /// What happened on the paths over one link, in all sessions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PathCounters {
     /// Data frames that were transmitted here and had to be repeated, here or elsewhere.
     pub lost: u64,
@@ -62,7 +62,7 @@ impl PathCounters {
 }
 
 /// The round trip that is being timed: one at a time, as in RFC 6298.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 enum Sample {
     None,
     /// Of this frame, sent once, when so many had arrived.
@@ -73,7 +73,7 @@ enum Sample {
 }
 
 /// See the module's description.
-#[derive(Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(crate) struct Path {
     /// Frames on the way.
     flying: u32,

@@ -2,6 +2,7 @@
 
 mod incoming;
 mod outgoing;
+mod state;
 
 use crate::send::Spare;
 use crate::session::{Session, State};
@@ -27,7 +28,7 @@ const KEPT_WINDOWS: usize = 16;
 const LEAST_SHARE: u32 = 16;
 
 /// A Reset to be sent: to whom, with the epochs of its header, by which path.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 struct ResetTo {
     key: PeerKey,
     src_epoch: Epoch,
@@ -36,7 +37,7 @@ struct ResetTo {
 }
 
 /// See the crate's description. `T` is a transmit buffer, `R` a received one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Protocol<T, R> {
     config: Config,
     sessions: Vec<Session<T, R>>,

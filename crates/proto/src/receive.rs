@@ -14,14 +14,14 @@ use gigae_wire::{AckReport, Discard, SeqNo};
 const INITIAL_WINDOW: u32 = 64;
 
 /// What a frame in the order carries, and so where it goes once it is its turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Sort {
     Messages,
     Operations,
 }
 
 /// See the module's description.
-#[derive(Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(crate) struct ReceiveWindow<R> {
     /// Number of the next frame in order.
     next: SeqNo,

@@ -4,7 +4,7 @@ use crate::Config;
 use crate::time::nanos;
 
 /// Smoothed round-trip time of one peer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(crate) struct Rtt {
     /// Zero until the first sample.
     smoothed: u64,

@@ -36,7 +36,7 @@ const MOST_SPARE: usize = 64;
 pub(crate) type Spare<T> = Vec<Slots<T>>;
 type Slots<T> = Box<[Slot<T>]>;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum State {
     Queued,
     Flying,
@@ -45,7 +45,7 @@ enum State {
     Held,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(crate) struct Slot<T> {
     /// `None` only where the slot is outside the window.
     token: Option<T>,
@@ -93,7 +93,7 @@ impl<T> Slot<T> {
 }
 
 /// See the module's description.
-#[derive(Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(crate) struct SendWindow<T> {
     /// A power of two, at most the window; none while a window that is empty has given them up.
     slots: Slots<T>,

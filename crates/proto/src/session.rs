@@ -30,7 +30,7 @@ const FAREWELL_INTERVAL: u64 = 1_000_000;
 const REPETITIONS: u8 = 6;
 
 /// Why messages failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {
     /// The peer left them unanswered for the peer timeout.
@@ -68,7 +68,7 @@ impl fmt::Display for Reason {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum State {
     /// No session; the next message proposes one.
     Idle,
@@ -81,7 +81,7 @@ pub(crate) enum State {
 }
 
 /// A Reset that tells what has arrived and is repeated until it is answered (rule 8.4).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(crate) struct Farewell {
     pub(crate) remote: Epoch,
     ack: SeqNo,
@@ -94,7 +94,7 @@ pub(crate) struct Farewell {
 }
 
 /// A session that the peer proposed and has not confirmed by using it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(crate) struct Pending {
     pub(crate) local: Epoch,
     pub(crate) remote: Epoch,
@@ -117,7 +117,7 @@ pub(crate) enum Plan {
 }
 
 /// See the module's description.
-#[derive(Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(crate) struct Session<T, R> {
     pub(crate) key: PeerKey,
     pub(crate) state: State,

@@ -22,7 +22,7 @@ const MOST_ANSWERS: usize = 4;
 pub(crate) const ECHO: usize = 4;
 
 /// What a Probe says, and an Echo repeats: the number of the question, and the length of the frame's payload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Echo {
     round: u16,
     pub(crate) len: u16,
@@ -50,7 +50,7 @@ pub(crate) enum Next {
 }
 
 /// What this end asks.
-#[derive(Debug)]
+#[derive(Clone, Debug, Hash)]
 struct Asking {
     /// The lengths in question, the longer one first; the second is zero if there is none.
     lengths: [u16; 2],
@@ -65,7 +65,7 @@ struct Asking {
 }
 
 /// The questions and answers of one session about the length of its frames.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub(crate) struct Sizes {
     asking: Option<Asking>,
     /// Something waits for the answer, so that it is asked for again.

@@ -4,7 +4,7 @@ use std::ops::Add;
 use std::time::Duration;
 
 /// Nanoseconds since some fixed moment of the caller's choice. Only differences mean anything.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Instant(pub u64);
 
 impl Instant {
@@ -35,7 +35,7 @@ impl Instant {
 /// The clock is read now and then and not for every frame, so what begins between two readings is
 /// dated by the later one. A timer is therefore never early, and late by no more than the time
 /// between two readings; a program that computed for a second before it sent is not late already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Since {
     /// Nothing is going on.
     Never,

@@ -10,7 +10,7 @@ use crate::{Instant, PeerId};
 const NOWHERE: u32 = u32::MAX;
 
 /// See the module's description.
-#[derive(Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(crate) struct Timers {
     /// No entry is earlier than that at half its place.
     heap: Vec<(Instant, PeerId)>,

@@ -64,7 +64,7 @@ pub enum Body<'a, T> {
 }
 
 /// A message that arrived, in order.
-#[derive(Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct Delivery<R> {
     /// From whom.
     pub peer: PeerId,
@@ -75,7 +75,7 @@ pub struct Delivery<R> {
 }
 
 /// Where a path leads: what goes to a peer by it has this address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PathTo {
     /// The peer.
     pub peer: PeerId,
@@ -86,7 +86,7 @@ pub struct PathTo {
 }
 
 /// A session that is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ended {
     /// With whom it was.
     pub peer: PeerId,
@@ -97,7 +97,7 @@ pub struct Ended {
 }
 
 /// A message that was not acknowledged and will not be.
-#[derive(Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct Failure<T> {
     /// To whom it was.
     pub peer: PeerId,

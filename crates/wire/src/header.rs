@@ -106,7 +106,7 @@ impl Flags {
 }
 
 /// The fields of a GigaE header. Lengths and the checksum are computed when it is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Header {
     /// What the frame is for.
     pub kind: Kind,
@@ -295,7 +295,7 @@ const fn flags_of(h: &[u8; HEADER_LEN]) -> Flags {
 }
 
 /// Payload of [`Kind::Hello`] and [`Kind::HelloAck`]: what the sender can do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Hello {
     /// Longest message payload in bytes that the sender can receive in one frame.
     pub max_payload: u16,

@@ -7,7 +7,7 @@ pub const MAX_PATHS: usize = 8;
 
 /// The addresses of an endpoint's links, in order: the first names it. An endpoint with one link
 /// has no need to say so, and then there are none here.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Paths {
     count: u8,
     macs: [MacAddr; MAX_PATHS],

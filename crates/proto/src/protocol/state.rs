@@ -1,0 +1,57 @@
+//! What a protocol's further behaviour depends on, as one number: for a model checker, which must
+//! know a state again (`crates/model`).
+
+use super::Protocol;
+use std::hash::{Hash, Hasher};
+
+/// Two protocols with the same configuration and the same hash behave alike from then on, as far as a
+/// hash can tell. Left out is what nothing depends on: the counters, the bytes of the last control
+/// frame, and the table of keys, which the sessions have as well.
+impl<T: Hash, R: Hash> Hash for Protocol<T, R> {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        let Self {
+            config: _,
+            by_key: _,
+            report: _,
+            counters: _,
+            sessions,
+            last,
+            epochs,
+            established,
+            share,
+            crowded,
+            round,
+            round_left,
+            active,
+            active_before,
+            credit,
+            closed,
+            now,
+            transmit,
+            undated,
+            timers,
+            owing,
+            resets,
+            routes,
+            links,
+            deliveries,
+            operations,
+            ended,
+            acknowledged,
+            failures,
+            discarded,
+            spent,
+            kept,
+            tables,
+            unacknowledged,
+            windows,
+            spare,
+            closing,
+        } = self;
+        (sessions, last, epochs, established, share, crowded).hash(to);
+        (round, round_left, active, active_before, credit, closed, now).hash(to);
+        (transmit, undated, timers, owing, resets, routes, links).hash(to);
+        (deliveries, operations, ended, acknowledged, failures, discarded, spent).hash(to);
+        (kept, tables, unacknowledged, windows, spare, closing).hash(to);
+    }
+}
