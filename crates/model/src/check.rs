@@ -1,0 +1,168 @@
+//! The model for the checker, and one run of it.
+
+use crate::form::Form;
+use crate::outcome::Outcome;
+use crate::rule::Rule;
+use crate::world::{Step, World};
+use stateright::{Checker, CheckerBuilder, HasDiscoveries, Model, Property};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// Steps of a way beyond which it is taken to have no end.
+const DEEPEST: usize = 500;
+
+/// A form, and how often it was healed.
+struct Checked {
+    form: Form,
+    healed: AtomicU64,
+}
+
+impl Model for Checked {
+    type State = World;
+    type Action = Step;
+
+    fn init_states(&self) -> Vec<World> {
+        vec![World::new(&self.form)]
+    }
+
+    fn actions(&self, world: &World, steps: &mut Vec<Step>) {
+        world.steps(&self.form, steps);
+    }
+
+    fn next_state(&self, world: &World, step: Step) -> Option<World> {
+        Some(world.after(&self.form, step))
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        macro_rules! always {
+            ($($rule:ident)*) => { vec![$(
+                Property::always(Rule::$rule.name(), |_, world: &World| world.broken != Some(Rule::$rule)),
+            )*] };
+        }
+        let mut all =
+            always!(Twice Order Gap OldFrame Undelivered Reported Groundless Ahead Withdrawn);
+        all.push(Property::always(Rule::Stuck.name(), |checked: &Self, world| {
+            if world.broken.is_some() || !world.is_at_rest() || world.can_send() {
+                return true;
+            }
+            checked.healed.fetch_add(1, Ordering::Relaxed);
+            world.heal(&checked.form).is_ok()
+        }));
+        all.extend(Sight::ALL.map(|sight| Property::sometimes(sight.name(), sight.seen())));
+        all
+    }
+}
+
+/// Something that has to occur, or else the form does not reach what it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sight {
+    /// All messages were delivered and reported as done.
+    AllDone,
+    /// A sender had no credit left.
+    Stopped,
+    /// A sender asked whether a GO was lost.
+    Probed,
+    /// A frame was repeated.
+    Repeated,
+    /// A frame was refused because it had come before.
+    Duplicate,
+    /// One was refused because it came before its turn (go-back-N).
+    OutOfOrder,
+    /// One was refused because there was no room for it.
+    NoRoom,
+    /// A frame of a former session was refused.
+    OldEpoch,
+    /// A message was reported as failed.
+    Failed,
+    /// A sequence number has wrapped.
+    Wrapped,
+}
+
+impl Sight {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::AllDone,
+        Self::Stopped,
+        Self::Probed,
+        Self::Repeated,
+        Self::Duplicate,
+        Self::OutOfOrder,
+        Self::NoRoom,
+        Self::OldEpoch,
+        Self::Failed,
+        Self::Wrapped,
+    ];
+
+    /// In a word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AllDone => "done",
+            Self::Stopped => "stop",
+            Self::Probed => "probe",
+            Self::Repeated => "repeat",
+            Self::Duplicate => "duplicate",
+            Self::OutOfOrder => "out-of-order",
+            Self::NoRoom => "no-room",
+            Self::OldEpoch => "old-epoch",
+            Self::Failed => "failed",
+            Self::Wrapped => "wrap",
+        }
+    }
+
+    fn seen(self) -> fn(&Checked, &World) -> bool {
+        match self {
+            Self::AllDone => |_, world| world.flows.iter().all(|flow| flow.is_done()),
+            Self::Stopped => |_, world| world.counts(|c| c.stops),
+            Self::Probed => |_, world| world.counts(|c| c.probes),
+            Self::Repeated => |_, world| world.counts(|c| c.retransmissions),
+            Self::Duplicate => |_, world| world.counts(|c| c.duplicates),
+            Self::OutOfOrder => |_, world| world.counts(|c| c.out_of_order),
+            Self::NoRoom => |_, world| world.counts(|c| c.window),
+            Self::OldEpoch => |_, world| world.counts(|c| c.epoch),
+            Self::Failed => |_, world| world.counts(|c| c.messages_failed),
+            Self::Wrapped => |_, world| world.has_wrapped(),
+        }
+    }
+}
+
+/// Looks at every state of a form, but not at many more than `most`; with so many threads. A rule that is
+/// broken ends it.
+pub fn check(form: &Form, most: usize, threads: usize) -> Outcome {
+    let begin = Instant::now();
+    let checker = prepare(form, most).threads(threads).spawn_dfs().join();
+    let found = checker.discoveries();
+    let is_broken = Rule::ALL.iter().any(|rule| found.contains_key(rule.name()));
+    let (seen, unseen): (Vec<_>, _) =
+        Sight::ALL.into_iter().partition(|sight| found.contains_key(sight.name()));
+    Outcome {
+        name: form.name.clone(),
+        states: checker.state_count(),
+        unique: checker.unique_state_count(),
+        healed: checker.model().healed.load(Ordering::Relaxed),
+        depth: checker.max_depth(),
+        time: begin.elapsed(),
+        exhausted: !is_broken && checker.state_count() < most && checker.max_depth() < DEEPEST,
+        missed: form.reaches.iter().filter(|sight| unseen.contains(sight)).copied().collect(),
+        seen,
+        broken: if is_broken { shortest(form, most) } else { Vec::new() },
+    }
+}
+
+fn prepare(form: &Form, most: usize) -> CheckerBuilder<Checked> {
+    let checked = Checked { form: form.clone(), healed: AtomicU64::new(0) };
+    checked
+        .checker()
+        .finish_when(HasDiscoveries::AnyFailures)
+        .target_state_count(most)
+        .target_max_depth(DEEPEST)
+}
+
+/// The shortest ways to what is broken: the depth-first search needs less memory, and finds long ones.
+fn shortest(form: &Form, most: usize) -> Vec<(Rule, Vec<String>)> {
+    let found = prepare(form, most).spawn_bfs().join().discoveries();
+    let steps = |rule: Rule| {
+        let path = found.get(rule.name())?.clone();
+        Some((rule, path.into_actions().iter().map(|step| format!("{step:?}")).collect()))
+    };
+    Rule::ALL.into_iter().filter_map(steps).collect()
+}

@@ -1,0 +1,155 @@
+//! The forms that are checked: some that take seconds, for every test run, and many.
+
+use crate::check::Sight;
+use crate::form::{Budget, Form};
+use std::time::Duration;
+
+const NONE: Budget = Budget { lost: 0, late: 0, copied: 0, early: 0, restarts: 0, closes: 0 };
+
+/// How a session comes up, once or twice at the same time.
+pub fn beginnings() -> Vec<Form> {
+    vec![
+        Form::new("begin, 3 lost", 2)
+            .faults(Budget { lost: 3, ..NONE })
+            .reaches(&[Sight::Repeated, Sight::Wrapped]),
+        Form::new("begin, late and doubled", 2)
+            .faults(Budget { late: 1, copied: 1, ..NONE })
+            .reaches(&[Sight::Repeated, Sight::Duplicate]),
+        Form::new("begin at once, 1 lost, 1 late", 1)
+            .and_back(1)
+            .faults(Budget { lost: 1, late: 1, ..NONE })
+            .reaches(&[Sight::Repeated]),
+        Form::new("three nodes, 1 lost", 1).and_a_third().faults(Budget { lost: 1, ..NONE }),
+    ]
+}
+
+/// Windows and credit in a session that is up.
+pub fn windows() -> Vec<Form> {
+    vec![
+        Form::new("1 in flight, 3 lost", 3)
+            .up()
+            .windows(1, 1, 0)
+            .faults(Budget { lost: 3, ..NONE }),
+        Form::new("credit 1, go-back-N, 2 lost", 3)
+            .up()
+            .windows(2, 1, 0)
+            .ack_every(1)
+            .faults(Budget { lost: 2, ..NONE })
+            .reaches(&[Sight::Stopped, Sight::Probed, Sight::Wrapped]),
+        Form::new("credit 2, keeps 2, 1 lost, both ways", 2)
+            .up()
+            .and_back(1)
+            .windows(2, 2, 2)
+            .faults(Budget { lost: 1, ..NONE })
+            .reaches(&[Sight::Repeated]),
+        Form::new("4 in flight, go-back-N, 1 late", 3)
+            .up()
+            .windows(4, 4, 0)
+            .faults(Budget { late: 1, ..NONE })
+            .reaches(&[Sight::OutOfOrder, Sight::Duplicate]),
+        Form::new("4 in flight, keeps 1, 1 late", 3)
+            .up()
+            .windows(4, 4, 1)
+            .faults(Budget { late: 1, ..NONE })
+            .reaches(&[Sight::Repeated, Sight::NoRoom]),
+        Form::new("4 in flight, keeps 2, 1 late", 3)
+            .up()
+            .windows(4, 4, 2)
+            .faults(Budget { late: 1, ..NONE })
+            .reaches(&[Sight::Repeated]),
+        Form::new("timers too early", 2)
+            .windows(2, 1, 2)
+            .faults(Budget { lost: 1, early: 2, ..NONE })
+            .reaches(&[Sight::Stopped, Sight::Duplicate]),
+        Form::new("busy nodes, 1 lost", 3)
+            .up()
+            .lazy()
+            .windows(2, 2, 2)
+            .faults(Budget { lost: 1, ..NONE })
+            .reaches(&[Sight::Stopped, Sight::Repeated]),
+    ]
+}
+
+/// Nodes that restart, close, or are taken for lost.
+pub fn lives() -> Vec<Form> {
+    vec![
+        Form::new("restart, 1 lost, 1 late", 2)
+            .faults(Budget { restarts: 1, lost: 1, late: 1, ..NONE })
+            .reaches(&[Sight::OldEpoch, Sight::Failed, Sight::Wrapped]),
+        Form::new("restart, 1 doubled, both ways", 1)
+            .and_back(1)
+            .faults(Budget { restarts: 1, copied: 1, ..NONE })
+            .reaches(&[Sight::OldEpoch, Sight::Failed]),
+        Form::new("two restarts", 2)
+            .faults(Budget { restarts: 2, ..NONE })
+            .reaches(&[Sight::OldEpoch, Sight::Failed]),
+        Form::new("farewell, 1 lost", 2)
+            .faults(Budget { closes: 1, lost: 1, ..NONE })
+            .reaches(&[Sight::Failed]),
+        Form::new("peer timeout, 2 lost", 2)
+            .peer_timeout(Duration::from_micros(1_500))
+            .faults(Budget { lost: 2, ..NONE })
+            .reaches(&[Sight::Failed]),
+    ]
+}
+
+/// What [`crate::check`] is asked in every test run: some tens of seconds.
+pub fn bounded() -> Vec<Form> {
+    [beginnings(), windows(), lives()].into_iter().flatten().collect()
+}
+
+/// Every size of windows with every kind of fault: minutes to an hour.
+pub fn long() -> Vec<Form> {
+    let sizes = [
+        (1, 1, 0),
+        (2, 1, 0),
+        (2, 1, 1),
+        (2, 2, 0),
+        (2, 2, 2),
+        (4, 2, 0),
+        (4, 2, 2),
+        (4, 4, 0),
+        (4, 4, 1),
+        (4, 4, 2),
+    ];
+    let mut forms = bounded();
+    for (send, receive, reorder) in sizes {
+        let form = |what: &str, messages| {
+            let name = format!("{send}/{receive}/{reorder} {what}");
+            Form::new(name, messages).windows(send, receive, reorder)
+        };
+        forms.extend([
+            form("up, 3 lost", 3).up().faults(Budget { lost: 3, ..NONE }),
+            form("up, 1 late, 1 lost", 3).up().faults(Budget { late: 1, lost: 1, ..NONE }),
+            form("up, busy, 1 late", 3).up().lazy().faults(Budget { late: 1, ..NONE }),
+            form("up, every Ack, 1 doubled, 1 early", 3).up().ack_every(1).faults(Budget {
+                copied: 1,
+                early: 1,
+                ..NONE
+            }),
+            form("both ways, 1 lost, 1 late", 1).and_back(1).faults(Budget {
+                lost: 1,
+                late: 1,
+                ..NONE
+            }),
+            form("1 restart, 1 late, 1 doubled", 2).faults(Budget {
+                restarts: 1,
+                late: 1,
+                copied: 1,
+                ..NONE
+            }),
+            form("2 restarts, 1 lost, both ways", 1).and_back(1).faults(Budget {
+                restarts: 2,
+                lost: 1,
+                ..NONE
+            }),
+            form("farewell, 1 restart, 1 late", 2).faults(Budget {
+                closes: 1,
+                restarts: 1,
+                late: 1,
+                ..NONE
+            }),
+        ]);
+    }
+    forms
+}

@@ -1,0 +1,54 @@
+//! What the harness does wrong when it is told to, so that the rules are known to notice.
+
+use crate::form::{Form, Lie};
+use crate::node::{Frame, Payload};
+use crate::world::World;
+use gigae_wire::{Flags, Header, Kind};
+
+impl World {
+    /// What a late frame looks like to a receiver that does not look at epochs, or at numbers.
+    pub(crate) fn falsify(&self, form: &Form, (from, to): (usize, usize), frame: Frame) -> Frame {
+        let told = &self.nodes[to].told[from];
+        let mut header = frame.header;
+        if form.lie == Lie::BlindToEpochs && header.kind.is_of_session() {
+            (header.dst_epoch, header.src_epoch) = told.epochs;
+        }
+        if matches!(form.lie, Lie::BlindToEpochs | Lie::BlindToNumbers) && header.kind.is_data() {
+            header.seq = told.ack;
+        }
+        Frame { header, ..frame }
+    }
+
+    /// The network answers the oldest frame of a link, which has not arrived.
+    pub(crate) fn forge(&mut self, form: &Form, (from, to): (usize, usize)) {
+        let link = from * self.nodes.len() + to;
+        let Some(frame) = self.links[link].front() else { return };
+        let asked = frame.header;
+        let header = Header {
+            kind: if form.lie == Lie::ForgedReset { Kind::Reset } else { Kind::Ack },
+            src_epoch: asked.dst_epoch,
+            dst_epoch: asked.src_epoch,
+            seq: asked.ack,
+            ack: asked.seq + 1,
+            credit: 1,
+            flags: Flags::NONE,
+            ..asked
+        };
+        let life = self.nodes[to].life;
+        let frame = Frame { header, body: Payload::Control(Vec::new()), life };
+        self.arrive(form, (to, from), frame);
+    }
+}
+
+/// What a node's frame becomes; `None` if it vanishes.
+pub(crate) fn distort(form: &Form, mut frame: Frame) -> Option<Frame> {
+    let header = &mut frame.header;
+    let is_ack = header.kind == Kind::Ack;
+    match form.lie {
+        Lie::MuteProbes if is_ack && header.flags.has(Flags::ASK) => return None,
+        Lie::AcksAhead if is_ack => header.ack += 1,
+        Lie::TakesCreditBack if is_ack => header.credit = 0,
+        _ => {}
+    }
+    Some(frame)
+}

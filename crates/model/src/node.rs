@@ -1,0 +1,118 @@
+//! One node: a protocol, its clock, and the program that uses it.
+
+use crate::history::Message;
+use gigae_proto::{Body, Config, Destination, Instant, PeerId, PeerKey, Protocol};
+use gigae_wire::{Epoch, Header, MacAddr, NodeAddr, SeqNo};
+use std::collections::VecDeque;
+
+/// A frame on its way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Frame {
+    pub(crate) header: Header,
+    pub(crate) body: Payload,
+    /// The sender's life when it was sent.
+    pub(crate) life: u8,
+}
+
+/// What a frame carries.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Payload {
+    Message(Message),
+    Control(Vec<u8>),
+}
+
+/// What a node has told a peer last, and heard of it, in one session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Told {
+    /// This end's epoch and the peer's.
+    pub(crate) epochs: (Epoch, Epoch),
+    /// Frames of the peer's that were delivered.
+    pub(crate) delivered: u32,
+    /// What was acknowledged, and where credit ended, at the last time.
+    pub(crate) ack: SeqNo,
+    pub(crate) limit: SeqNo,
+    /// The latest life of the peer of which a frame was accepted.
+    pub(crate) life: u8,
+}
+
+/// See the module's description.
+#[derive(Clone, Debug, Hash)]
+pub(crate) struct Node {
+    pub(crate) proto: Protocol<Message, Message>,
+    /// Its own clock: it stands still but for timers.
+    pub(crate) now: Instant,
+    /// How often it has begun anew.
+    pub(crate) life: u8,
+    /// Where the epochs of this life begin.
+    pub(crate) begin: Epoch,
+    /// It has closed its endpoint.
+    pub(crate) closed: bool,
+    /// Messages that the program has and has not given back, and their sessions.
+    pub(crate) held: VecDeque<(PeerId, Epoch)>,
+    /// By node.
+    pub(crate) told: Vec<Told>,
+}
+
+/// Where a node is.
+pub(crate) fn address(node: usize) -> NodeAddr {
+    NodeAddr::Ethernet(MacAddr([2, 0, 0, 0, 0, node as u8]))
+}
+
+/// Which node is at an address.
+fn node_at(address: &NodeAddr) -> usize {
+    match address {
+        NodeAddr::Ethernet(mac) => mac.0[5].into(),
+        NodeAddr::Ip { .. } => unreachable!("all nodes have MAC addresses"),
+    }
+}
+
+impl Node {
+    pub(crate) fn new(config: &Config, nodes: usize, seed: u32, life: u8) -> Self {
+        Self {
+            proto: Protocol::new(config.clone(), seed),
+            now: Instant(1),
+            life,
+            begin: Epoch(seed).next(),
+            closed: false,
+            held: VecDeque::new(),
+            told: vec![Told::default(); nodes],
+        }
+    }
+
+    /// It forgets all; no epoch is used again, but the next ones are as close as can be.
+    pub(crate) fn restart(&mut self, seed: Option<u32>) {
+        let seed = seed.unwrap_or_else(|| self.proto.fresh_epoch().0);
+        *self = Self::new(&self.proto.config().clone(), self.told.len(), seed, self.life + 1);
+    }
+
+    pub(crate) fn peer(&mut self, node: usize) -> PeerId {
+        let key = PeerKey { node: address(node), port: 0, channel: 0 };
+        self.proto.peer(key).expect("the table has room")
+    }
+
+    /// Which node a peer is.
+    pub(crate) fn of(&self, peer: PeerId) -> usize {
+        node_at(&self.proto.key(peer).node)
+    }
+
+    /// Whether an epoch is of this life.
+    pub(crate) fn owns(&self, epoch: Epoch) -> bool {
+        !epoch.first_seq().is_before(self.begin.first_seq())
+    }
+
+    /// The next frame to send, and to which node.
+    pub(crate) fn next_frame(&mut self) -> Option<(usize, Frame)> {
+        let life = self.life;
+        let transmit = self.proto.poll_transmit()?;
+        let (to, header) = (transmit.to, transmit.header);
+        let body = match transmit.body {
+            Body::Message(message) => Payload::Message(*message),
+            Body::Control(bytes, _) => Payload::Control(bytes.to_vec()),
+        };
+        let to = match to {
+            Destination::Peer(peer) => self.of(peer),
+            Destination::Stranger(key) => node_at(&key.node),
+        };
+        Some((to, Frame { header, body, life }))
+    }
+}

@@ -1,0 +1,437 @@
+//! A state: nodes, frames on their way, what has become of every message, and which faults are left.
+
+use crate::form::{Budget, Form, Lie};
+use crate::history::{Flow, Message, Report};
+use crate::lie::distort;
+use crate::node::{Frame, Node, Payload, Told, address};
+use crate::rule::Rule;
+use gigae_proto::{Counters, Instant, PeerId};
+use gigae_wire::Epoch;
+use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+/// Steps between two rests beyond which frames are taken to answer each other for ever.
+const RESTLESS: u16 = 250;
+
+/// What can happen next. Nodes and flows are numbers; a link is a pair of nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Step {
+    /// A program sends its next message.
+    Send(usize),
+    /// A program gives back the oldest message that it has.
+    Take(usize),
+    /// Time passes for a node until something is due.
+    Tick(usize),
+    /// A node sends what it has to send, if it is [lazy](Form::lazy).
+    Transmit(usize),
+    /// The oldest frame of a link arrives.
+    Arrive(usize, usize),
+    /// A frame that was late arrives.
+    ArriveLate(usize),
+    /// The oldest frame of a link vanishes.
+    Lose(usize, usize),
+    /// The oldest frame of a link is late.
+    Delay(usize, usize),
+    /// Of the oldest frame of a link there will be a second one.
+    Copy(usize, usize),
+    /// A node forgets all and begins anew.
+    Restart(usize),
+    /// A node closes its endpoint.
+    Close(usize),
+    /// The network answers the oldest frame of a link, which has not arrived ([`Lie`]).
+    Forge(usize, usize),
+}
+
+/// See the module's description.
+#[derive(Clone, Debug, Hash)]
+pub(crate) struct World {
+    pub(crate) nodes: Vec<Arc<Node>>,
+    /// Frames in the order in which they were sent, by link: the sender times the number of nodes, plus the
+    /// receiver.
+    pub(crate) links: Vec<VecDeque<Frame>>,
+    /// Frames that may arrive at any time, each with its link.
+    pub(crate) late: Vec<(usize, Frame)>,
+    pub(crate) flows: Vec<Flow>,
+    pub(crate) budget: Budget,
+    /// Steps since the last rest. So no state comes again: at rest only what is counted or time goes on.
+    pub(crate) restless: u16,
+    /// The rule that was broken.
+    pub(crate) broken: Option<Rule>,
+}
+
+/// States are the same if their hashes are: that is how the checker tells them apart, too.
+impl PartialEq for World {
+    fn eq(&self, other: &Self) -> bool {
+        digest(self) == digest(other)
+    }
+}
+
+fn digest(what: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    what.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl World {
+    /// The beginning.
+    pub(crate) fn new(form: &Form) -> Self {
+        let count = form.nodes;
+        // All count from the same number: nothing may be told apart by that.
+        let node = |_| Arc::new(Node::new(&form.config, count, form.seed, 0));
+        let mut world = Self {
+            nodes: (0..count).map(node).collect(),
+            links: vec![VecDeque::new(); count * count],
+            late: Vec::new(),
+            flows: form.flows.iter().map(|&(from, to, n)| Flow::new(from, to, n)).collect(),
+            budget: form.budget,
+            restless: 0,
+            broken: None,
+        };
+        if form.up {
+            for &(from, to, _) in &form.flows {
+                for (node, other) in [(from, to), (to, from)] {
+                    let node_mut = world.node(node);
+                    let peer = node_mut.peer(other);
+                    node_mut.proto.propose(peer);
+                    world.serve(form, node);
+                }
+            }
+            world.drain(form);
+        }
+        world
+    }
+
+    pub(crate) fn node(&mut self, node: usize) -> &mut Node {
+        Arc::make_mut(&mut self.nodes[node])
+    }
+
+    fn link(&mut self, from: usize, to: usize) -> &mut VecDeque<Frame> {
+        let count = self.nodes.len();
+        &mut self.links[from * count + to]
+    }
+
+    fn break_rule(&mut self, rule: Rule) {
+        self.broken.get_or_insert(rule);
+    }
+
+    fn check(&mut self, result: Result<(), Rule>) {
+        if let Err(rule) = result {
+            self.break_rule(rule);
+        }
+    }
+
+    /// Whether nothing is on its way and no program has a message: only time can change anything, or a
+    /// program.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        let rests = |node: &Arc<Node>| node.held.is_empty() && !node.proto.wants_transmit();
+        self.links.iter().all(VecDeque::is_empty) && self.nodes.iter().all(rests)
+    }
+
+    /// Whether a node's timers may fire as often as they want: at rest, and while no other node is
+    /// gone, which it would ask for ever.
+    fn is_time_free(&self, node: usize) -> bool {
+        let gone = |(i, other): (usize, &Arc<Node>)| i != node && other.closed;
+        self.is_at_rest() && !self.nodes.iter().enumerate().any(gone)
+    }
+
+    /// Everything that can happen now.
+    pub(crate) fn steps(&self, form: &Form, steps: &mut Vec<Step>) {
+        if self.broken.is_some() {
+            return;
+        }
+        steps.extend((0..self.flows.len()).filter(|&flow| self.is_ready(flow)).map(Step::Send));
+        let budget = self.budget;
+        for (i, node) in self.nodes.iter().enumerate() {
+            if !node.held.is_empty() {
+                steps.push(Step::Take(i));
+            }
+            if node.proto.wants_transmit() {
+                steps.push(Step::Transmit(i));
+            }
+            let may_tick = budget.early > 0 || self.is_time_free(i);
+            if may_tick && node.proto.next_deadline() < Instant::NEVER {
+                steps.push(Step::Tick(i));
+            }
+            if budget.restarts > 0 || node.closed && !node.proto.is_closing() {
+                steps.push(Step::Restart(i));
+            }
+            if budget.closes > 0 && !node.closed {
+                steps.push(Step::Close(i));
+            }
+        }
+        let count = self.nodes.len();
+        for (link, frames) in self.links.iter().enumerate() {
+            let (from, to) = (link / count, link % count);
+            let Some(frame) = frames.front() else { continue };
+            steps.push(Step::Arrive(from, to));
+            if budget.lost > 0 {
+                steps.push(Step::Lose(from, to));
+            }
+            if budget.late > 0 {
+                steps.push(Step::Delay(from, to));
+            }
+            if budget.copied > 0 {
+                steps.push(Step::Copy(from, to));
+            }
+            let forges = matches!(form.lie, Lie::ForgedAck | Lie::ForgedReset);
+            if forges && frame.header.kind.is_data() {
+                steps.push(Step::Forge(from, to));
+            }
+        }
+        // Of frames that are the same one may arrive.
+        let distinct = |&i: &usize| i == 0 || self.late[i] != self.late[i - 1];
+        steps.extend((0..self.late.len()).filter(distinct).map(Step::ArriveLate));
+    }
+
+    /// Whether a program has something to send, and its endpoint takes it.
+    pub(crate) fn is_ready(&self, flow: usize) -> bool {
+        let Flow { from, to, left, .. } = self.flows[flow];
+        let node = &self.nodes[from];
+        let full = |peer: PeerId| node.of(peer) == to && node.proto.is_full(peer);
+        left > 0 && !node.closed && !(0..node.proto.peers()).any(|i| full(PeerId(i as u32)))
+    }
+
+    /// Whether any node has counted something.
+    pub(crate) fn counts(&self, what: impl Fn(&Counters) -> u64) -> bool {
+        self.nodes.iter().any(|node| what(node.proto.counters()) > 0)
+    }
+
+    /// Whether the numbers of a session have begun anew from zero.
+    pub(crate) fn has_wrapped(&self) -> bool {
+        let wrapped = |told: &Told| told.ack.0 < told.epochs.1.0;
+        self.nodes.iter().any(|node| node.told.iter().any(wrapped))
+    }
+
+    /// What comes of a step.
+    pub(crate) fn after(&self, form: &Form, step: Step) -> Self {
+        let mut next = self.clone();
+        next.take_step(form, step);
+        // Only what arrives in turn can lead to more of its kind.
+        next.restless += u16::from(matches!(step, Step::Arrive(..)));
+        if next.is_at_rest() {
+            next.restless = 0;
+        }
+        if next.restless > RESTLESS {
+            next.break_rule(Rule::Stuck);
+        }
+        next
+    }
+
+    pub(crate) fn take_step(&mut self, form: &Form, step: Step) {
+        match step {
+            Step::Send(flow) => self.send(form, flow),
+            Step::Take(node) => self.give_back(form, node),
+            Step::Tick(node) => {
+                self.budget.early -= u8::from(!self.is_time_free(node));
+                let at = self.nodes[node].proto.next_deadline();
+                self.pass_time(form, node, at);
+            }
+            Step::Transmit(node) => self.transmit(form, node),
+            Step::Arrive(from, to) => {
+                if let Some(frame) = self.link(from, to).pop_front() {
+                    self.arrive(form, (from, to), frame);
+                }
+            }
+            Step::ArriveLate(i) => {
+                let (link, frame) = self.late.remove(i);
+                let (from, to) = (link / self.nodes.len(), link % self.nodes.len());
+                let frame = self.falsify(form, (from, to), frame);
+                self.arrive(form, (from, to), frame);
+            }
+            Step::Lose(from, to) => {
+                self.budget.lost -= 1;
+                self.link(from, to).pop_front();
+            }
+            Step::Delay(from, to) => {
+                self.budget.late -= 1;
+                let frame = self.link(from, to).pop_front();
+                self.keep_late((from, to), frame);
+            }
+            Step::Copy(from, to) => {
+                self.budget.copied -= 1;
+                let frame = self.link(from, to).front().cloned();
+                self.keep_late((from, to), frame);
+            }
+            Step::Restart(node) => self.restart(form, node),
+            Step::Close(node) => {
+                self.budget.closes -= 1;
+                self.node(node).closed = true;
+                self.node(node).proto.close();
+                self.serve(form, node);
+            }
+            Step::Forge(from, to) => self.forge(form, (from, to)),
+        }
+    }
+
+    fn keep_late(&mut self, (from, to): (usize, usize), frame: Option<Frame>) {
+        let link = from * self.nodes.len() + to;
+        self.late.extend(frame.map(|frame| (link, frame)));
+        // In an order of their own: in which order they became late means nothing.
+        self.late.sort_by_cached_key(digest);
+    }
+
+    pub(crate) fn send(&mut self, form: &Form, flow: usize) {
+        let (from, to) = (self.flows[flow].from, self.flows[flow].to);
+        let number = self.flows[flow].send();
+        let message = Message { flow: flow as u8, number };
+        let node = self.node(from);
+        let peer = node.peer(to);
+        node.proto.send(peer, 1, message).expect("it was asked whether there is room");
+        self.serve(form, from);
+    }
+
+    pub(crate) fn give_back(&mut self, form: &Form, node: usize) {
+        let taker = self.node(node);
+        if let Some((peer, epoch)) = taker.held.pop_front() {
+            taker.proto.release(peer, epoch);
+        }
+        self.serve(form, node);
+    }
+
+    pub(crate) fn pass_time(&mut self, form: &Form, node: usize, until: Instant) {
+        let node_mut = self.node(node);
+        node_mut.now = until.max(node_mut.now);
+        self.serve(form, node);
+    }
+
+    pub(crate) fn restart(&mut self, form: &Form, node: usize) {
+        let again = self.node(node);
+        let planned = again.closed && !again.proto.is_closing();
+        let seed = (form.lie == Lie::SameEpochs).then(|| again.begin.0.wrapping_sub(1));
+        again.restart(seed);
+        self.budget.restarts -= u8::from(!planned);
+        self.flows.iter_mut().filter(|flow| flow.from == node).for_each(Flow::forget);
+    }
+
+    pub(crate) fn arrive(&mut self, form: &Form, (from, to): (usize, usize), frame: Frame) {
+        let Frame { header, body, life } = frame;
+        let (mut buffer, bytes) = match body {
+            Payload::Message(message) => (Some(message), Vec::new()),
+            Payload::Control(bytes) => (None, bytes),
+        };
+        let node = self.node(to);
+        let taken = node.proto.handle((0, &address(from)), (&header, &bytes), &mut buffer);
+        if taken.is_ok() && header.kind.is_of_session() {
+            let owns = node.owns(header.dst_epoch);
+            let told = &mut node.told[from];
+            let old = life < told.life;
+            told.life = told.life.max(life);
+            if old || !owns {
+                self.break_rule(Rule::OldFrame);
+            }
+        }
+        self.serve(form, to);
+    }
+
+    /// All that a node does by itself and at once: it hands out what it has, reads its clock and, unless it is
+    /// lazy, sends.
+    pub(crate) fn serve(&mut self, form: &Form, i: usize) {
+        self.hand_out(i);
+        let node = self.node(i);
+        node.proto.advance(node.now);
+        self.hand_out(i);
+        if !form.lazy {
+            self.transmit(form, i);
+        }
+    }
+
+    fn transmit(&mut self, form: &Form, i: usize) {
+        while let Some((to, frame)) = self.node(i).next_frame() {
+            if let Some(frame) = distort(form, frame) {
+                self.look_at(i, to, &frame);
+                self.link(i, to).push_back(frame);
+            }
+        }
+        let node = self.node(i);
+        node.proto.advance(node.now);
+    }
+
+    /// What the protocol has for the program.
+    fn hand_out(&mut self, i: usize) {
+        let may_fail = self.nodes.iter().any(|node| node.life > 0 || node.closed)
+            || self.nodes[i].proto.config().peer_timeout < std::time::Duration::MAX;
+        while let Some(delivery) = self.node(i).proto.poll_delivery() {
+            let node = self.node(i);
+            let (from, life) = (node.of(delivery.peer), node.life);
+            node.held.push_back((delivery.peer, delivery.epoch));
+            count(&mut node.told[from], delivery.epoch);
+            let Message { flow, number } = delivery.buffer;
+            let result = self.flows[usize::from(flow)].deliver(number, life);
+            self.check(result);
+        }
+        while let Some(Message { flow, number }) = self.node(i).proto.poll_acknowledged() {
+            let result = self.flows[usize::from(flow)].report(number, Report::Done);
+            self.check(result);
+        }
+        while let Some(failure) = self.node(i).proto.poll_failure() {
+            let Message { flow, number } = failure.buffer;
+            let result = self.flows[usize::from(flow)].report(number, Report::Failed);
+            self.check(result);
+            if !may_fail {
+                self.break_rule(Rule::Groundless);
+            }
+        }
+        let proto = &mut self.node(i).proto;
+        while proto.poll_discarded().is_some() {}
+        while proto.poll_ended().is_some() {}
+    }
+
+    /// What a frame that goes out acknowledges and grants, against what was delivered and said before.
+    fn look_at(&mut self, from: usize, to: usize, frame: &Frame) {
+        let header = &frame.header;
+        if !header.kind.is_of_session() {
+            return;
+        }
+        let node = self.node(from);
+        // That much was told with the Hello.
+        let granted = node.proto.config().receive_window.into();
+        let told = &mut node.told[to];
+        let epochs = (header.src_epoch, header.dst_epoch);
+        let first = header.dst_epoch.first_seq();
+        if told.epochs != epochs {
+            let delivered = if told.epochs.0 == epochs.0 { told.delivered } else { 0 };
+            *told = Told { epochs, delivered, ack: first, limit: first + granted, life: told.life };
+        }
+        let limit = header.ack + u32::from(header.credit);
+        let back = header.ack.is_before(told.ack) || limit.is_before(told.limit);
+        let ahead = header.ack.ahead_of(first) > told.delivered.cast_signed();
+        (told.ack, told.limit) = (header.ack, limit);
+        if back {
+            self.break_rule(Rule::Withdrawn);
+        }
+        if ahead {
+            self.break_rule(Rule::Ahead);
+        }
+    }
+
+    /// Delivers and gives back all that can be, without loss, until nothing is left but time.
+    /// False if there is no end to it.
+    pub(crate) fn drain(&mut self, form: &Form) -> bool {
+        let count = self.nodes.len();
+        for _ in 0..1_000 {
+            if self.is_at_rest() {
+                return true;
+            }
+            for link in 0..self.links.len() {
+                if let Some(frame) = self.links[link].pop_front() {
+                    self.arrive(form, (link / count, link % count), frame);
+                }
+            }
+            for node in 0..count {
+                self.give_back(form, node);
+                self.transmit(form, node);
+            }
+        }
+        false
+    }
+}
+
+/// One frame more was delivered in the session with this epoch of the receiver's.
+fn count(told: &mut Told, epoch: Epoch) {
+    if told.epochs.0 != epoch {
+        // Of this session nothing was sent yet.
+        *told = Told { epochs: (epoch, Epoch::UNKNOWN), life: told.life, ..Told::default() };
+    }
+    told.delivered += 1;
+}
