@@ -7,13 +7,14 @@ RUNS ?= 3
 SEEDS ?= 10000
 HOURS ?= 6
 FROM ?= 0
+MODEL ?=
 PREFIX ?= /usr/local
 DESTDIR ?=
 PROFILE ?= release
 # What `make install` builds first; nothing if empty.
 BUILD ?= -p gigae-cli -p gigae-capi
 
-.PHONY: eval bench test torture check build install uninstall bpf fmt clean help
+.PHONY: eval bench test torture model check build install uninstall bpf fmt clean help
 
 help:
 	@echo "make eval    lay a virtual Gigabit Ethernet, measure on it, write $(OUT)/report.html"
@@ -22,7 +23,8 @@ help:
 	@echo "             (about 8 minutes each; RUNS=$(RUNS) OUT=$(OUT); needs root)"
 	@echo "make test    build and run all tests; those that need root are skipped without it"
 	@echo "make torture  simulate: SEEDS=$(SEEDS) runs of whole endpoints on a network that does its worst, or HOURS=$(HOURS)"
-	@echo "             of them (FROM=$(FROM) is the first seed; needs nothing but time)"
+	@echo "             of them (FROM=$(FROM) is the first seed; needs nothing but time), after make model"
+	@echo "make model   go through every state of the protocol between nodes with tiny windows, for many sizes and faults"
 	@echo "make check   formatting, lints, documentation, layers, BPF objects: what CI asks for besides"
 	@echo "make install put the C library, its header and the command into PREFIX=$(PREFIX) (DESTDIR=$(DESTDIR));"
 	@echo "             make uninstall removes them"
@@ -59,10 +61,16 @@ test:
 	BUILD= cargo test --workspace --locked
 
 # The long form; a bounded one is among the tests. It stops at the first seed that fails and says how to repeat it.
-torture:
+torture: model
 	@tools/need-rust
 	cargo build --release --locked -p gigae-torture
 	$(or $(CARGO_TARGET_DIR),target)/release/gigae-torture --seeds $(SEEDS) --from $(FROM) --hours $(HOURS) $(ARGS)
+
+# The long form; a bounded one is among the tests. MODEL='--only restart' takes the sizes whose names say so.
+model:
+	@tools/need-rust
+	cargo build --release --locked -p gigae-model
+	$(or $(CARGO_TARGET_DIR),target)/release/gigae-model $(MODEL)
 
 check:
 	@tools/need cc=gcc clang=clang llvm-strip=llvm

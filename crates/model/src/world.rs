@@ -45,6 +45,7 @@ pub(crate) enum Step {
 
 /// See the module's description.
 #[derive(Clone, Debug, Hash)]
+#[expect(clippy::derived_hash_with_manual_eq, reason = "equal is what has the same hash")]
 pub(crate) struct World {
     pub(crate) nodes: Vec<Arc<Node>>,
     /// Frames in the order in which they were sent, by link: the sender times the number of nodes, plus the
