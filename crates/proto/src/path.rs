@@ -8,7 +8,7 @@
 use crate::Config;
 use crate::rtt::Rtt;
 use crate::time::{Instant, Since};
-use gigae_wire::SeqNo;
+use gigae_wire::{MAX_PATHS, SeqNo};
 
 /// Transmissions by which a frame may be overtaken before it counts as lost, when the receiver
 /// keeps what comes out of order: the customary three of TCP (RFC 5681) and QUIC (RFC 9002 §6.1.1).
@@ -411,13 +411,21 @@ impl Path {
 
 /// The path on which the next frame would arrive first, of those that have room: by the frames
 /// before it and the time that each of them takes. One of which that is not known yet comes first, in
-/// order to learn it. Paths on which nothing arrives are left alone while there are others.
-pub(crate) fn choose<'a>(paths: impl Iterator<Item = &'a Path> + Clone) -> Option<usize> {
+/// order to learn it. Paths on which nothing arrives are left alone while there are others; if there are none,
+/// a frame that went by the path `before` takes the next one, so that all are tried in turn.
+pub(crate) fn choose<'a>(
+    paths: impl Iterator<Item = &'a Path> + Clone,
+    before: Option<usize>,
+) -> Option<usize> {
     let sound = paths.clone().any(Path::is_sound);
     let open = |path: &Path| path.has_room() && (path.is_sound() || !sound);
     let until = |path: &Path| (u64::from(path.flying) + 1).saturating_mul(path.interval);
+    let turn = |i: usize| match before {
+        Some(before) if !sound => (i + MAX_PATHS - before - 1) % MAX_PATHS,
+        _ => 0,
+    };
     let open = paths.enumerate().filter(|(_, path)| open(path));
-    open.min_by_key(|(_, path)| (until(path), path.flying)).map(|(i, _)| i)
+    open.min_by_key(|&(i, path)| (turn(i), until(path), path.flying)).map(|(i, _)| i)
 }
 
 /// The longest first timeout of the paths that are alive.

@@ -329,7 +329,7 @@ impl<T> SendWindow<T> {
             self.sent += 1;
             SeqNo(self.sent.0.wrapping_sub(1))
         };
-        let path = if self.further.is_empty() { 0 } else { self.choose().unwrap_or(0) };
+        let path = if self.further.is_empty() { 0 } else { self.choose_for(seq, repeated) };
         let transmission = self.path(path).transmit(seq, repeated);
         let slot = self.slot(seq);
         slot.state = State::Flying;
@@ -343,7 +343,13 @@ impl<T> SendWindow<T> {
     /// The path for the next frame, of several.
     #[inline(never)]
     fn choose(&self) -> Option<usize> {
-        path::choose(self.paths())
+        path::choose(self.paths(), None)
+    }
+
+    #[inline(never)]
+    fn choose_for(&mut self, seq: SeqNo, repeated: bool) -> usize {
+        let before = repeated.then(|| self.slot(seq).path.into());
+        path::choose(self.paths(), before).unwrap_or(0)
     }
 
     /// The clock was read.

@@ -346,6 +346,25 @@ fn a_question_and_its_answer_survive_the_cut_of_either_link() {
 }
 
 #[test]
+fn a_few_answers_lost_while_a_link_is_cut_cost_no_peer() {
+    for (path, lost) in (0..2).flat_map(|path| (0..5).map(move |lost| (path, lost))) {
+        let mut w = trunk(2, 1);
+        // The faster one is cut, so that frames would rather go there.
+        let slow = Faults { delay: micros(100), ..link(GIGABIT / 10) };
+        let mut faults = [slow; 2];
+        faults[path] = link(GIGABIT);
+        kinds(&mut w, &faults);
+        round_trips(&mut w, 200);
+        w.send(0, 1, b"alone");
+        cut(&w, path, true);
+        let sent = w.nodes[1].sent.len();
+        w.nodes[1].drop_sent = (sent..sent + lost).collect();
+        w.run(Duration::from_secs(2));
+        assert!(!w.nodes[0].proto.has_unacknowledged(), "path {path} cut, {lost} answers lost");
+    }
+}
+
+#[test]
 fn when_all_links_are_cut_messages_wait_and_flow_again_by_whichever_is_back() {
     for back in [0, 1] {
         let mut w = trunk(2, 1);
