@@ -670,7 +670,10 @@ impl<T, R> Session<T, R> {
             }
             Plan::Probe => {
                 self.probes = 0;
-                (alive(&self.send, self.heard_on), Flags::ASK)
+                let path = alive(&self.send, self.heard_on);
+                // Nothing flies whose loss would tell that this path does not work. An answer says otherwise.
+                self.heard_on = (path as u8 + 1) % self.paths;
+                (path, Flags::ASK)
             }
             _ if self.asked != 0 => {
                 let path = first(self.asked);

@@ -365,6 +365,23 @@ fn a_few_answers_lost_while_a_link_is_cut_cost_no_peer() {
 }
 
 #[test]
+fn a_stopped_sender_asks_by_every_link_whether_a_go_was_lost() {
+    for path in [0, 1] {
+        let config = Config { receive_window: 4, ..config(2) };
+        let mut w = World::with_links(&[2, 2], 1, quiet(), &config);
+        round_trips(&mut w, 20);
+        w.nodes[1].reads = false;
+        (0..8).for_each(|_| w.send(0, 1, b"waits"));
+        w.run(millis(50));
+        assert!(w.nodes[0].proto.has_unacknowledged(), "it is stopped");
+        cut(&w, path, true);
+        w.nodes[1].reads = true;
+        w.run(Duration::from_secs(2));
+        assert!(!w.nodes[0].proto.has_unacknowledged(), "path {path} cut");
+    }
+}
+
+#[test]
 fn when_all_links_are_cut_messages_wait_and_flow_again_by_whichever_is_back() {
     for back in [0, 1] {
         let mut w = trunk(2, 1);
