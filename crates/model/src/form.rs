@@ -12,6 +12,8 @@ pub struct Form {
     pub name: String,
     /// Nodes, 2 or 3.
     pub nodes: usize,
+    /// Links of each node, 1 or 2, which are paths of one session.
+    pub paths: usize,
     /// Who sends to whom how many messages.
     pub flows: Vec<(usize, usize, u8)>,
     /// Of all nodes.
@@ -45,6 +47,8 @@ pub struct Budget {
     pub early: u8,
     /// Nodes that forget all and begin anew.
     pub restarts: u8,
+    /// Paths by which nothing arrives any more.
+    pub cuts: u8,
     /// Nodes that close their endpoint, and open one again once the farewell is over.
     pub closes: u8,
 }
@@ -92,6 +96,7 @@ impl Form {
         Self {
             name: name.into(),
             nodes: 2,
+            paths: 1,
             flows: vec![(0, 1, messages)],
             config,
             seed: 0xffff_fffd,
@@ -138,6 +143,13 @@ impl Form {
     #[must_use]
     pub fn lazy(mut self) -> Self {
         self.lazy = true;
+        self
+    }
+
+    /// All nodes have two links.
+    #[must_use]
+    pub fn two_paths(mut self) -> Self {
+        self.paths = 2;
         self
     }
 

@@ -4,7 +4,8 @@ use crate::check::Sight;
 use crate::form::{Budget, Form};
 use std::time::Duration;
 
-const NONE: Budget = Budget { lost: 0, late: 0, copied: 0, early: 0, restarts: 0, closes: 0 };
+const NONE: Budget =
+    Budget { lost: 0, late: 0, copied: 0, early: 0, restarts: 0, cuts: 0, closes: 0 };
 
 /// How a session comes up, once or twice at the same time.
 pub fn beginnings() -> Vec<Form> {
@@ -93,9 +94,21 @@ pub fn lives() -> Vec<Form> {
     ]
 }
 
+/// Two links, which are two paths of one session, of which one is cut for good.
+pub fn paths() -> Vec<Form> {
+    let form = |name: &str| Form::new(name, 2).two_paths();
+    vec![
+        form("two paths, 1 cut").up().faults(Budget { cuts: 1, ..NONE }),
+        form("two paths, 1 cut, 1 early").up().faults(Budget { cuts: 1, early: 1, ..NONE }),
+        form("two paths, 1 restart")
+            .faults(Budget { restarts: 1, ..NONE })
+            .reaches(&[Sight::OldEpoch, Sight::Failed]),
+    ]
+}
+
 /// What [`crate::check`] is asked in every test run: some tens of seconds.
 pub fn bounded() -> Vec<Form> {
-    [beginnings(), windows(), lives()].into_iter().flatten().collect()
+    [beginnings(), windows(), lives(), paths()].into_iter().flatten().collect()
 }
 
 /// Every size of windows with every kind of fault: minutes to an hour.

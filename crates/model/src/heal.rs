@@ -16,12 +16,12 @@ const PATIENCE: usize = 100;
 const ATTEMPTS: usize = 3;
 
 impl World {
-    /// Ends all faults: what is late never comes, every frame arrives, programs take what they have, and
+    /// Ends all faults but a cut: what is late never comes, every frame arrives, programs take what they have, and
     /// time passes for all alike. Everything must arrive or fail, then one more message must arrive on every flow,
     /// and then nothing more must be said.
     pub(crate) fn heal(&self, form: &Form) -> Result<(), Rule> {
         let mut world = self.clone();
-        world.late.clear();
+        world.network.late.clear();
         world.settle(form)?;
         for flow in 0..world.flows.len() {
             let done = (0..ATTEMPTS).any(|_| {
@@ -33,7 +33,8 @@ impl World {
             }
         }
         for _ in 0..PATIENCE {
-            if !world.wait(form)? {
+            // A path that is cut is asked for ever.
+            if !world.wait(form)? || world.network.cut.is_some() {
                 return Ok(());
             }
         }

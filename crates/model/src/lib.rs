@@ -20,8 +20,12 @@
 //! late: these arrive at any later time or never, of whatever session. How many are late, lost and
 //! doubled is bounded by the form, and so are timers that fire while anything else can happen.
 //!
-//! What is not looked at: frames of several messages, operations, several paths, the search for the
-//! longest frame, other versions, bytes (headers are handed over as they are), and everything larger than the forms.
+//! **Paths.** With two links a frame takes a nanosecond, or it could not be told which path was heard later. A path can be
+//! cut for good, and everything must arrive by the other. Losses and late frames on two paths are not among the forms: after
+//! some of them a path's timer goes on although nothing is in flight, so that there is no end of states.
+//!
+//! What is not looked at: frames of several messages, operations, the search for the longest frame, other
+//! versions, bytes (headers are handed over as they are), and everything larger than the forms.
 //!
 //! A harness that can be told to [lie](Lie) shows that the rules notice (`tests/notices.rs`).
 
@@ -33,6 +37,7 @@ pub mod forms;
 mod heal;
 mod history;
 mod lie;
+mod network;
 mod node;
 mod outcome;
 mod rule;

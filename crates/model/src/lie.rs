@@ -1,14 +1,15 @@
 //! What the harness does wrong when it is told to, so that the rules are known to notice.
 
 use crate::form::{Form, Lie};
+use crate::network::Way;
 use crate::node::{Frame, Payload};
 use crate::world::World;
 use gigae_wire::{Flags, Header, Kind};
 
 impl World {
     /// What a late frame looks like to a receiver that does not look at epochs, or at numbers.
-    pub(crate) fn falsify(&self, form: &Form, (from, to): (usize, usize), frame: Frame) -> Frame {
-        let told = &self.nodes[to].told[from];
+    pub(crate) fn falsify(&self, form: &Form, way: Way, frame: Frame) -> Frame {
+        let told = &self.nodes[way.to].told[way.from];
         let mut header = frame.header;
         if form.lie == Lie::BlindToEpochs && header.kind.is_of_session() {
             (header.dst_epoch, header.src_epoch) = told.epochs;
@@ -19,10 +20,9 @@ impl World {
         Frame { header, ..frame }
     }
 
-    /// The network answers the oldest frame of a link, which has not arrived.
-    pub(crate) fn forge(&mut self, form: &Form, (from, to): (usize, usize)) {
-        let link = from * self.nodes.len() + to;
-        let Some(frame) = self.links[link].front() else { return };
+    /// The network answers the oldest frame of a way, which has not arrived.
+    pub(crate) fn forge(&mut self, form: &Form, way: Way) {
+        let Some(frame) = self.network.first(way) else { return };
         let asked = frame.header;
         let header = Header {
             kind: if form.lie == Lie::ForgedReset { Kind::Reset } else { Kind::Ack },
@@ -34,9 +34,9 @@ impl World {
             flags: Flags::NONE,
             ..asked
         };
-        let life = self.nodes[to].life;
+        let life = self.nodes[way.to].life;
         let frame = Frame { header, body: Payload::Control(Vec::new()), life };
-        self.arrive(form, (to, from), frame);
+        self.arrive(form, Way { from: way.to, to: way.from, ..way }, frame);
     }
 }
 

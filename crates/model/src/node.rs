@@ -1,6 +1,7 @@
 //! One node: a protocol, its clock, and the program that uses it.
 
 use crate::history::Message;
+use crate::network::Way;
 use gigae_proto::{Body, Config, Destination, Instant, PeerId, PeerKey, Protocol};
 use gigae_wire::{Epoch, Header, MacAddr, NodeAddr, SeqNo};
 use std::collections::VecDeque;
@@ -53,9 +54,18 @@ pub(crate) struct Node {
     pub(crate) told: Vec<Told>,
 }
 
-/// Where a node is.
-pub(crate) fn address(node: usize) -> NodeAddr {
-    NodeAddr::Ethernet(MacAddr([2, 0, 0, 0, 0, node as u8]))
+/// Where a node's link is.
+pub(crate) fn address(node: usize, path: usize) -> NodeAddr {
+    NodeAddr::Ethernet(mac(node, path))
+}
+
+/// Of all its links, if it has several.
+pub(crate) fn addresses(node: usize, paths: usize) -> Vec<MacAddr> {
+    (0..paths).map(|path| mac(node, path)).filter(|_| paths > 1).collect()
+}
+
+fn mac(node: usize, path: usize) -> MacAddr {
+    MacAddr([2, 0, 0, 0, path as u8, node as u8])
 }
 
 /// Which node is at an address.
@@ -86,7 +96,7 @@ impl Node {
     }
 
     pub(crate) fn peer(&mut self, node: usize) -> PeerId {
-        let key = PeerKey { node: address(node), port: 0, channel: 0 };
+        let key = PeerKey { node: address(node, 0), port: 0, channel: 0 };
         self.proto.peer(key).expect("the table has room")
     }
 
@@ -100,11 +110,13 @@ impl Node {
         !epoch.first_seq().is_before(self.begin.first_seq())
     }
 
-    /// The next frame to send, and to which node.
-    pub(crate) fn next_frame(&mut self) -> Option<(usize, Frame)> {
+    /// The next frame to send for this node, which has that number, and its way.
+    pub(crate) fn next_frame(&mut self, from: usize) -> Option<(Way, Frame)> {
         let life = self.life;
+        // Where paths lead needs no table here.
+        while self.proto.poll_path().is_some() {}
         let transmit = self.proto.poll_transmit()?;
-        let (to, header) = (transmit.to, transmit.header);
+        let (to, path, header) = (transmit.to, transmit.path, transmit.header);
         let body = match transmit.body {
             Body::Message(message) => Payload::Message(*message),
             Body::Control(bytes, _) => Payload::Control(bytes.to_vec()),
@@ -113,6 +125,6 @@ impl Node {
             Destination::Peer(peer) => self.of(peer),
             Destination::Stranger(key) => node_at(&key.node),
         };
-        Some((to, Frame { header, body, life }))
+        Some((Way { from, to, path }, Frame { header, body, life }))
     }
 }

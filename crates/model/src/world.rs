@@ -3,18 +3,17 @@
 use crate::form::{Budget, Form, Lie};
 use crate::history::{Flow, Message, Report};
 use crate::lie::distort;
-use crate::node::{Frame, Node, Payload, Told, address};
+use crate::network::{Network, Way, digest};
+use crate::node::{Frame, Node, Payload, Told, address, addresses};
 use crate::rule::Rule;
-use gigae_proto::{Counters, Instant, PeerId};
+use gigae_proto::{Config, Counters, Instant, PeerId};
 use gigae_wire::Epoch;
-use std::collections::VecDeque;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 /// Steps between two rests beyond which frames are taken to answer each other for ever.
 const RESTLESS: u16 = 250;
 
-/// What can happen next. Nodes and flows are numbers; a link is a pair of nodes.
+/// What can happen next. Nodes and flows are numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Step {
     /// A program sends its next message.
@@ -25,22 +24,24 @@ pub(crate) enum Step {
     Tick(usize),
     /// A node sends what it has to send, if it is [lazy](Form::lazy).
     Transmit(usize),
-    /// The oldest frame of a link arrives.
-    Arrive(usize, usize),
+    /// The oldest frame of a way arrives.
+    Arrive(Way),
     /// A frame that was late arrives.
     ArriveLate(usize),
-    /// The oldest frame of a link vanishes.
-    Lose(usize, usize),
-    /// The oldest frame of a link is late.
-    Delay(usize, usize),
-    /// Of the oldest frame of a link there will be a second one.
-    Copy(usize, usize),
+    /// The oldest frame of a way vanishes.
+    Lose(Way),
+    /// The oldest frame of a way is late.
+    Delay(Way),
+    /// Of the oldest frame of a way there will be a second one.
+    Copy(Way),
+    /// Nothing arrives by a path any more.
+    Cut(usize),
     /// A node forgets all and begins anew.
     Restart(usize),
     /// A node closes its endpoint.
     Close(usize),
-    /// The network answers the oldest frame of a link, which has not arrived ([`Lie`]).
-    Forge(usize, usize),
+    /// The network answers the oldest frame of a way, which has not arrived ([`Lie`]).
+    Forge(Way),
 }
 
 /// See the module's description.
@@ -48,11 +49,7 @@ pub(crate) enum Step {
 #[expect(clippy::derived_hash_with_manual_eq, reason = "equal is what has the same hash")]
 pub(crate) struct World {
     pub(crate) nodes: Vec<Arc<Node>>,
-    /// Frames in the order in which they were sent, by link: the sender times the number of nodes, plus the
-    /// receiver.
-    pub(crate) links: Vec<VecDeque<Frame>>,
-    /// Frames that may arrive at any time, each with its link.
-    pub(crate) late: Vec<(usize, Frame)>,
+    pub(crate) network: Network,
     pub(crate) flows: Vec<Flow>,
     pub(crate) budget: Budget,
     /// Steps since the last rest. So no state comes again: at rest only what is counted or time goes on.
@@ -68,22 +65,18 @@ impl PartialEq for World {
     }
 }
 
-fn digest(what: &impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    what.hash(&mut hasher);
-    hasher.finish()
-}
-
 impl World {
     /// The beginning.
     pub(crate) fn new(form: &Form) -> Self {
         let count = form.nodes;
         // All count from the same number: nothing may be told apart by that.
-        let node = |_| Arc::new(Node::new(&form.config, count, form.seed, 0));
+        let node = |i| {
+            let config = Config { links: addresses(i, form.paths), ..form.config.clone() };
+            Arc::new(Node::new(&config, count, form.seed, 0))
+        };
         let mut world = Self {
             nodes: (0..count).map(node).collect(),
-            links: vec![VecDeque::new(); count * count],
-            late: Vec::new(),
+            network: Network::new(count, form.paths),
             flows: form.flows.iter().map(|&(from, to, n)| Flow::new(from, to, n)).collect(),
             budget: form.budget,
             restless: 0,
@@ -107,11 +100,6 @@ impl World {
         Arc::make_mut(&mut self.nodes[node])
     }
 
-    fn link(&mut self, from: usize, to: usize) -> &mut VecDeque<Frame> {
-        let count = self.nodes.len();
-        &mut self.links[from * count + to]
-    }
-
     fn break_rule(&mut self, rule: Rule) {
         self.broken.get_or_insert(rule);
     }
@@ -126,14 +114,14 @@ impl World {
     /// program.
     pub(crate) fn is_at_rest(&self) -> bool {
         let rests = |node: &Arc<Node>| node.held.is_empty() && !node.proto.wants_transmit();
-        self.links.iter().all(VecDeque::is_empty) && self.nodes.iter().all(rests)
+        self.network.is_empty() && self.nodes.iter().all(rests)
     }
 
-    /// Whether a node's timers may fire as often as they want: at rest, and while no other node is
-    /// gone, which it would ask for ever.
+    /// Whether a node's timers may fire as often as they want: at rest, and while no other node and no
+    /// path is gone, which it would ask for ever.
     fn is_time_free(&self, node: usize) -> bool {
         let gone = |(i, other): (usize, &Arc<Node>)| i != node && other.closed;
-        self.is_at_rest() && !self.nodes.iter().enumerate().any(gone)
+        self.is_at_rest() && self.network.cut.is_none() && !self.nodes.iter().enumerate().any(gone)
     }
 
     /// Everything that can happen now.
@@ -161,28 +149,28 @@ impl World {
                 steps.push(Step::Close(i));
             }
         }
-        let count = self.nodes.len();
-        for (link, frames) in self.links.iter().enumerate() {
-            let (from, to) = (link / count, link % count);
-            let Some(frame) = frames.front() else { continue };
-            steps.push(Step::Arrive(from, to));
+        if budget.cuts > 0 {
+            steps.extend((0..form.paths).map(Step::Cut));
+        }
+        for way in self.network.ways() {
+            let Some(frame) = self.network.first(way) else { continue };
+            steps.push(Step::Arrive(way));
             if budget.lost > 0 {
-                steps.push(Step::Lose(from, to));
+                steps.push(Step::Lose(way));
             }
             if budget.late > 0 {
-                steps.push(Step::Delay(from, to));
+                steps.push(Step::Delay(way));
             }
             if budget.copied > 0 {
-                steps.push(Step::Copy(from, to));
+                steps.push(Step::Copy(way));
             }
             let forges = matches!(form.lie, Lie::ForgedAck | Lie::ForgedReset);
             if forges && frame.header.kind.is_data() {
-                steps.push(Step::Forge(from, to));
+                steps.push(Step::Forge(way));
             }
         }
         // Of frames that are the same one may arrive.
-        let distinct = |&i: &usize| i == 0 || self.late[i] != self.late[i - 1];
-        steps.extend((0..self.late.len()).filter(distinct).map(Step::ArriveLate));
+        steps.extend(self.network.late_ones().map(Step::ArriveLate));
     }
 
     /// Whether a program has something to send, and its endpoint takes it.
@@ -229,30 +217,33 @@ impl World {
                 self.pass_time(form, node, at);
             }
             Step::Transmit(node) => self.transmit(form, node),
-            Step::Arrive(from, to) => {
-                if let Some(frame) = self.link(from, to).pop_front() {
-                    self.arrive(form, (from, to), frame);
+            Step::Arrive(way) => {
+                if let Some(frame) = self.network.pop(way) {
+                    self.arrive(form, way, frame);
                 }
             }
             Step::ArriveLate(i) => {
-                let (link, frame) = self.late.remove(i);
-                let (from, to) = (link / self.nodes.len(), link % self.nodes.len());
-                let frame = self.falsify(form, (from, to), frame);
-                self.arrive(form, (from, to), frame);
+                let (way, frame) = self.network.late.remove(i);
+                let frame = self.falsify(form, way, frame);
+                self.arrive(form, way, frame);
             }
-            Step::Lose(from, to) => {
+            Step::Lose(way) => {
                 self.budget.lost -= 1;
-                self.link(from, to).pop_front();
+                self.network.pop(way);
             }
-            Step::Delay(from, to) => {
+            Step::Delay(way) => {
                 self.budget.late -= 1;
-                let frame = self.link(from, to).pop_front();
-                self.keep_late((from, to), frame);
+                let frame = self.network.pop(way);
+                self.network.keep_late(way, frame);
             }
-            Step::Copy(from, to) => {
+            Step::Copy(way) => {
                 self.budget.copied -= 1;
-                let frame = self.link(from, to).front().cloned();
-                self.keep_late((from, to), frame);
+                let frame = self.network.first(way).cloned();
+                self.network.keep_late(way, frame);
+            }
+            Step::Cut(path) => {
+                self.budget.cuts -= 1;
+                self.network.cut(path);
             }
             Step::Restart(node) => self.restart(form, node),
             Step::Close(node) => {
@@ -261,15 +252,8 @@ impl World {
                 self.node(node).proto.close();
                 self.serve(form, node);
             }
-            Step::Forge(from, to) => self.forge(form, (from, to)),
+            Step::Forge(way) => self.forge(form, way),
         }
-    }
-
-    fn keep_late(&mut self, (from, to): (usize, usize), frame: Option<Frame>) {
-        let link = from * self.nodes.len() + to;
-        self.late.extend(frame.map(|frame| (link, frame)));
-        // In an order of their own: in which order they became late means nothing.
-        self.late.sort_by_cached_key(digest);
     }
 
     pub(crate) fn send(&mut self, form: &Form, flow: usize) {
@@ -305,14 +289,20 @@ impl World {
         self.flows.iter_mut().filter(|flow| flow.from == node).for_each(Flow::forget);
     }
 
-    pub(crate) fn arrive(&mut self, form: &Form, (from, to): (usize, usize), frame: Frame) {
+    pub(crate) fn arrive(&mut self, form: &Form, way: Way, frame: Frame) {
+        let Way { from, to, path } = way;
         let Frame { header, body, life } = frame;
         let (mut buffer, bytes) = match body {
             Payload::Message(message) => (Some(message), Vec::new()),
             Payload::Control(bytes) => (None, bytes),
         };
         let node = self.node(to);
-        let taken = node.proto.handle((0, &address(from)), (&header, &bytes), &mut buffer);
+        if form.paths > 1 {
+            // Which path was heard later is seen by time.
+            node.now = Instant(node.now.0 + 1);
+            node.proto.advance(node.now);
+        }
+        let taken = node.proto.handle((path, &address(from, path)), (&header, &bytes), &mut buffer);
         if taken.is_ok() && header.kind.is_of_session() {
             let owns = node.owns(header.dst_epoch);
             let told = &mut node.told[from];
@@ -338,10 +328,10 @@ impl World {
     }
 
     fn transmit(&mut self, form: &Form, i: usize) {
-        while let Some((to, frame)) = self.node(i).next_frame() {
+        while let Some((way, frame)) = self.node(i).next_frame(i) {
             if let Some(frame) = distort(form, frame) {
-                self.look_at(i, to, &frame);
-                self.link(i, to).push_back(frame);
+                self.look_at(way, &frame);
+                self.network.push(way, frame);
             }
         }
         let node = self.node(i);
@@ -379,7 +369,7 @@ impl World {
     }
 
     /// What a frame that goes out acknowledges and grants, against what was delivered and said before.
-    fn look_at(&mut self, from: usize, to: usize, frame: &Frame) {
+    fn look_at(&mut self, Way { from, to, .. }: Way, frame: &Frame) {
         let header = &frame.header;
         if !header.kind.is_of_session() {
             return;
@@ -409,17 +399,16 @@ impl World {
     /// Delivers and gives back all that can be, without loss, until nothing is left but time.
     /// False if there is no end to it.
     pub(crate) fn drain(&mut self, form: &Form) -> bool {
-        let count = self.nodes.len();
         for _ in 0..1_000 {
             if self.is_at_rest() {
                 return true;
             }
-            for link in 0..self.links.len() {
-                if let Some(frame) = self.links[link].pop_front() {
-                    self.arrive(form, (link / count, link % count), frame);
+            for way in self.network.ways() {
+                if let Some(frame) = self.network.pop(way) {
+                    self.arrive(form, way, frame);
                 }
             }
-            for node in 0..count {
+            for node in 0..self.nodes.len() {
                 self.give_back(form, node);
                 self.transmit(form, node);
             }

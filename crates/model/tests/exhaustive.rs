@@ -27,3 +27,8 @@ fn windows_and_credit_neither_lose_nor_double_nor_stop_for_good() {
 fn nothing_of_a_former_life_is_accepted() {
     all_hold(forms::lives());
 }
+
+#[test]
+fn a_path_that_is_cut_costs_no_message() {
+    all_hold(forms::paths());
+}

@@ -2,7 +2,8 @@
 
 use gigae_model::{Budget, Form, Lie, Outcome, Rule, check};
 
-const NONE: Budget = Budget { lost: 0, late: 0, copied: 0, early: 0, restarts: 0, closes: 0 };
+const NONE: Budget =
+    Budget { lost: 0, late: 0, copied: 0, early: 0, restarts: 0, cuts: 0, closes: 0 };
 const MOST: usize = 300_000;
 
 /// That a lie breaks one of these rules, and that without it the same form keeps all.
@@ -21,7 +22,7 @@ fn breaks(form: Form, lie: Lie, rules: &[Rule]) -> Outcome {
 fn an_acknowledgement_of_what_did_not_arrive() {
     let outcome = breaks(Form::new("forged", 1), Lie::ForgedAck, &[Rule::Undelivered]);
     let last = outcome.broken[0].1.last().map(String::as_str);
-    assert_eq!(last, Some("Forge(0, 1)"), "the shortest way ends with the forgery");
+    assert_eq!(last, Some("Forge(0 to 1)"), "the shortest way ends with the forgery");
 }
 
 #[test]
