@@ -89,7 +89,7 @@ enum gigae_error {
     GIGAE_MTU = -14,
     /* The kernel or the link lacks what was asked for. */
     GIGAE_UNSUPPORTED = -15,
-    /* Another program has the interface's XDP hook or queue. */
+    /* Another program has the interface's XDP hook or queue, or took this endpoint off it. */
     GIGAE_TAKEN = -16,
     /* A system call failed. */
     GIGAE_IO = -17,
@@ -378,7 +378,7 @@ int gigae_cluster_options(const gigae_cluster *cluster, gigae_options **options)
  * and nothing more is sent to its peer until it is taken. gigae_drain waits for all.
  *
  * Errors of all that follow: GIGAE_TOO_LONG, GIGAE_FAILED, GIGAE_INVALID (peer or data),
- * GIGAE_DOWN, GIGAE_GONE, GIGAE_IO, GIGAE_PANICKED, GIGAE_BAD_HANDLE, GIGAE_IN_CALL.
+ * GIGAE_DOWN, GIGAE_GONE, GIGAE_TAKEN, GIGAE_IO, GIGAE_PANICKED, GIGAE_BAD_HANDLE, GIGAE_IN_CALL.
  */
 
 /*
@@ -464,7 +464,7 @@ typedef struct gigae_message {
  * is all zero after an error. No copy; no system call but for sleeping, and doorbells for
  * acknowledgements. A peer that is heard of for the first time allocates.
  * Errors: GIGAE_FAILED (only when there is no message), GIGAE_INVALID, GIGAE_DOWN, GIGAE_GONE,
- * GIGAE_IO, GIGAE_PANICKED, GIGAE_BAD_HANDLE, GIGAE_IN_CALL.
+ * GIGAE_TAKEN, GIGAE_IO, GIGAE_PANICKED, GIGAE_BAD_HANDLE, GIGAE_IN_CALL.
  */
 
 /* Waits for it as long as it takes; no signal ends that. */
@@ -611,7 +611,7 @@ typedef struct gigae_completion {
 /*
  * Takes the completion of the next operation that has ended, in whatever way: its memory is the
  * program's alone again. All zero after an error. Answers GIGAE_AGAIN if there is none. Makes
- * progress. Errors: GIGAE_INVALID, GIGAE_DOWN, GIGAE_GONE, GIGAE_IO, GIGAE_PANICKED,
+ * progress. Errors: GIGAE_INVALID, GIGAE_DOWN, GIGAE_GONE, GIGAE_TAKEN, GIGAE_IO, GIGAE_PANICKED,
  * GIGAE_BAD_HANDLE, GIGAE_IN_CALL.
  */
 int gigae_try_completion(gigae_endpoint *endpoint, gigae_completion *completion);

@@ -45,7 +45,7 @@ codes! {
     Permission "GIGAE_PERMISSION" = -13: c"not permitted; run as root or grant the capability that gigae_last_error names",
     Mtu "GIGAE_MTU" = -14: c"the interface's MTU is too small; raise it with 'ip link set NAME mtu BYTES'",
     Unsupported "GIGAE_UNSUPPORTED" = -15: c"this kernel or link lacks what was asked for; choose another backend",
-    Taken "GIGAE_TAKEN" = -16: c"another program has the interface's XDP hook or queue; end it or use the packet backend",
+    Taken "GIGAE_TAKEN" = -16: c"another program has the interface's XDP hook or queue, or took this endpoint off it; end it or use the packet backend",
     Io "GIGAE_IO" = -17: c"a system call failed; gigae_last_error says which",
     Address "GIGAE_ADDRESS" = -18: c"not an address, or not one for this envelope; give a MAC address for Ethernet, an IP address for UDP",
     Channel "GIGAE_CHANNEL" = -19: c"this channel is not open here; open it with gigae_options_channels",
@@ -162,6 +162,7 @@ impl From<LinkError> for Error {
         let code = match &e {
             LinkError::Down(_) => Code::Down,
             LinkError::Gone(_) => Code::Gone,
+            LinkError::Detached(_) => Code::Taken,
             LinkError::Io { .. } => Code::Io,
             _ => Code::Other,
         };

@@ -111,6 +111,9 @@ pub enum LinkError {
     Down(String),
     /// The interface or its namespace is gone; open a new link.
     Gone(String),
+    /// Another program has detached or replaced the link's XDP program, so nothing arrives any more; open a
+    /// new link. Calls on it say so within 1.5 seconds.
+    Detached(String),
     /// A system call failed for another reason.
     Io {
         /// What was tried.
@@ -127,6 +130,10 @@ impl fmt::Display for LinkError {
                 write!(f, "interface '{name}' went down; bring it up with 'ip link set {name} up'")
             }
             Self::Gone(name) => write!(f, "interface '{name}' is gone; open the endpoint again"),
+            Self::Detached(name) => write!(
+                f,
+                "the XDP program of '{name}' was detached or replaced by another program; open the endpoint again, or use the packet backend"
+            ),
             Self::Io { what, source } => write!(f, "{what} failed: {source}"),
         }
     }

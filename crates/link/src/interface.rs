@@ -69,7 +69,7 @@ impl Interface {
         })?;
         interface.check().map_err(|e| match e {
             LinkError::Down(name) => OpenError::InterfaceDown(name),
-            LinkError::Gone(_) => absent(),
+            LinkError::Gone(_) | LinkError::Detached(_) => absent(),
             LinkError::Io { what, source } => OpenError::Io { what, source },
         })?;
         Ok(interface)

@@ -1,5 +1,6 @@
 //! Asks the kernel which XDP program is attached to an interface (rtnetlink(7), `IFLA_XDP`).
 
+use rustix::fd::OwnedFd;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
 /// linux/rtnetlink.h, linux/netlink.h and linux/if_link.h.
@@ -9,26 +10,40 @@ const NLM_F_REQUEST: u16 = 1;
 const IFLA_XDP: u16 = 43;
 /// `IFLA_XDP_PROG_ID`, or one of the ids per mode when several are attached.
 const PROGRAM_IDS: std::ops::RangeInclusive<u16> = 4..=7;
+const MODES: usize = 4;
 /// Bytes of `nlmsghdr` and `ifinfomsg`.
 const HEADER: usize = 16;
 const LINK_HEADER: usize = 16;
 
-/// The id of the program attached to the interface, in whatever mode. `None` also when the kernel
-/// does not say.
-pub(crate) fn program(interface: u32) -> Option<u32> {
-    let socket = rustix::net::socket_with(
-        AddressFamily::NETLINK,
-        SocketType::RAW,
-        SocketFlags::CLOEXEC,
+/// Asks about the interfaces of the network namespace in which it was made, whichever thread asks.
+pub(crate) struct Asker(OwnedFd);
+
+impl Asker {
+    /// One system call. `None` if the kernel has no such sockets for us.
+    pub(crate) fn new() -> Option<Self> {
+        let kind = SocketType::RAW;
         // NETLINK_ROUTE, number zero.
-        None,
-    )
-    .ok()?;
-    rustix::net::send(&socket, &request(interface), SendFlags::empty()).ok()?;
-    // The kernel sizes answers to a request for one link to fit 32 KiB.
-    let mut answer = vec![0; 32 * 1024];
-    let (length, _) = rustix::net::recv(&socket, &mut answer[..], RecvFlags::empty()).ok()?;
-    find(answer.get(..length)?)
+        let socket =
+            rustix::net::socket_with(AddressFamily::NETLINK, kind, SocketFlags::CLOEXEC, None);
+        socket.ok().map(Self)
+    }
+
+    /// The ids of the programs attached to the interface, by mode, with zeros where there is none; `None`
+    /// if the kernel does not say. Two system calls, of which the first waits for the lock under which all
+    /// interfaces are changed: microseconds, but up to a second while many namespaces are being removed.
+    pub(crate) fn programs(&self, interface: u32) -> Option<[u32; MODES]> {
+        rustix::net::send(&self.0, &request(interface), SendFlags::empty()).ok()?;
+        // The kernel sizes answers to a request for one link to fit 32 KiB, and answers before `send` ends.
+        let mut answer = [0; 32 * 1024];
+        let (length, _) = rustix::net::recv(&self.0, &mut answer[..], RecvFlags::DONTWAIT).ok()?;
+        find(answer.get(..length)?)
+    }
+}
+
+/// The id of the program attached to an interface of the calling thread's namespace, in whatever mode.
+/// `None` also when the kernel does not say.
+pub(crate) fn program(interface: u32) -> Option<u32> {
+    Asker::new()?.programs(interface)?.into_iter().find(|&id| id != 0)
 }
 
 fn request(interface: u32) -> [u8; HEADER + LINK_HEADER] {
@@ -40,14 +55,18 @@ fn request(interface: u32) -> [u8; HEADER + LINK_HEADER] {
     message
 }
 
-fn find(message: &[u8]) -> Option<u32> {
+/// Zeros everywhere if the interface has no program.
+fn find(message: &[u8]) -> Option<[u32; MODES]> {
     if message.get(4..6)? != RTM_NEWLINK.to_ne_bytes() {
         return None;
     }
     let (_, xdp) =
         attributes(message.get(HEADER + LINK_HEADER..)?).find(|&(t, _)| t == IFLA_XDP)?;
-    let mut ids = attributes(xdp).filter(|(kind, _)| PROGRAM_IDS.contains(kind));
-    ids.find_map(|(_, value)| Some(u32::from_ne_bytes(*value.first_chunk()?)).filter(|&id| id != 0))
+    let mut ids = [0; MODES];
+    for (kind, value) in attributes(xdp).filter(|(kind, _)| PROGRAM_IDS.contains(kind)) {
+        ids[usize::from(kind - PROGRAM_IDS.start())] = u32::from_ne_bytes(*value.first_chunk()?);
+    }
+    Some(ids)
 }
 
 /// Walks a list of attributes: length, type, value, padding to four bytes.
@@ -87,8 +106,8 @@ mod tests {
     fn the_program_is_found_among_other_attributes() {
         let xdp = [attribute(2, &[1]), attribute(4, &77u32.to_ne_bytes())].concat();
         let list = [attribute(3, b"eth0\0"), attribute(IFLA_XDP | 0x8000, &xdp)].concat();
-        assert_eq!(find(&answer(&list)), Some(77));
-        assert_eq!(find(&answer(&attribute(IFLA_XDP, &attribute(2, &[0])))), None);
+        assert_eq!(find(&answer(&list)), Some([77, 0, 0, 0]));
+        assert_eq!(find(&answer(&attribute(IFLA_XDP, &attribute(2, &[0])))), Some([0; MODES]));
     }
 
     #[test]

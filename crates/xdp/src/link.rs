@@ -1,6 +1,7 @@
 //! [`XdpLink`]: the contract of `gigae_link::Link` over the socket, its rings and its memory.
 
 use crate::assembly::{Assembly, Frame};
+use crate::attached::Asker;
 use crate::probe;
 use crate::program::Program;
 use crate::socket::XskSocket;
@@ -28,6 +29,10 @@ const REFILL_AT: usize = 16;
 
 /// Longest sleep between looks at the interface: the kernel wakes no sleeper when it goes away.
 const LONGEST_SLEEP: Duration = Duration::from_millis(200);
+
+/// Silence after which the link looks whether its program is still attached: the kernel tells nobody that
+/// it was detached, and asking waits for a lock of the kernel's.
+const LOOK_AFTER: Duration = Duration::from_secs(1);
 
 /// How to open an [`XdpLink`].
 #[derive(Clone, Debug)]
@@ -144,6 +149,25 @@ pub struct XdpLink {
     pub(crate) must_poll: bool,
     pub(crate) need_wakeup: bool,
     pub(crate) empty_polls: u32,
+    pub(crate) vigil: Vigil,
+}
+
+/// What is known of the program's being attached.
+pub(crate) struct Vigil {
+    asker: Option<Asker>,
+    /// When it was known to be attached, or to have let a frame through.
+    sure_at: Instant,
+    /// Frames received until then.
+    received: u64,
+    /// It was found detached: for good, since only this link would attach it.
+    detached: bool,
+}
+
+impl Vigil {
+    /// Begins now, in the calling thread's namespace.
+    pub(crate) fn new() -> Self {
+        Self { asker: Asker::new(), sure_at: Instant::now(), received: 0, detached: false }
+    }
 }
 
 impl XdpLink {
@@ -245,13 +269,30 @@ impl XdpLink {
         batch.len() - before
     }
 
+    /// Whether the interface still stands, is up and has our program. Two system calls and a look at the
+    /// clock, after a second without a frame two more.
+    fn check(&mut self) -> Result<(), LinkError> {
+        self.interface.check()?;
+        let (now, vigil) = (Instant::now(), &mut self.vigil);
+        let silent = vigil.received == self.counters.rx_frames;
+        if !silent || now.duration_since(vigil.sure_at) >= LOOK_AFTER {
+            (vigil.sure_at, vigil.received) = (now, self.counters.rx_frames);
+            let ask = || vigil.asker.as_ref()?.programs(self.interface.index);
+            vigil.detached |= silent && ask().is_some_and(|ids| !ids.contains(&self.program.id()));
+        }
+        match vigil.detached {
+            true => Err(LinkError::Detached(self.info.interface.clone())),
+            false => Ok(()),
+        }
+    }
+
     /// Drives the driver; the errors that say that the interface is away are told apart.
     #[cold]
     fn drive(&mut self) -> Result<(), LinkError> {
         self.counters.drives += 1;
         match self.socket.drive() {
             Ok(()) => Ok(()),
-            Err(Errno::NETDOWN | Errno::NXIO | Errno::NODEV) => self.interface.check(),
+            Err(Errno::NETDOWN | Errno::NXIO | Errno::NODEV) => self.check(),
             // Kernels before 5.11 cannot be driven this way; all others have passing reasons.
             Err(_) => Ok(()),
         }
@@ -265,7 +306,7 @@ impl XdpLink {
         self.empty_polls += 1;
         if self.empty_polls == POLLS_PER_CHECK {
             self.empty_polls = 0;
-            self.interface.check()?;
+            self.check()?;
         }
         let starved = self.info.mode == Mode::XdpZeroCopy && self.socket.fill.needs_wakeup();
         if !(self.busy || starved) {
@@ -288,7 +329,7 @@ impl XdpLink {
                 self.counters.wakeups += 1;
                 Ok(Some(true))
             }
-            Ok(_) => self.interface.check().map(|()| None),
+            Ok(_) => self.check().map(|()| None),
             Err(Errno::INTR) => Ok(Some(false)),
             Err(e) => Err(LinkError::Io { what: "waiting for frames", source: e.into() }),
         }
@@ -364,7 +405,7 @@ impl Link for XdpLink {
                 // share of memory is: what the ring still holds goes with the next call.
                 Ok(()) | Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS | Errno::INTR) => {}
                 Err(Errno::NETDOWN | Errno::NXIO | Errno::NODEV) => {
-                    self.interface.check()?;
+                    self.check()?;
                     break;
                 }
                 Err(e) => {

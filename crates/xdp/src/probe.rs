@@ -10,7 +10,7 @@
 
 use crate::assembly::{Assembly, MAX_SEGMENTS};
 use crate::attached;
-use crate::link::{BusyPoll, XdpConfig, XdpLink};
+use crate::link::{BusyPoll, Vigil, XdpConfig, XdpLink};
 use crate::program::{self, Program, Verdict};
 use crate::socket::{RingSizes, XskSocket};
 use crate::umem::{CHUNK, SEGMENT, Umem};
@@ -307,6 +307,7 @@ fn assemble(
         must_poll: mode == Mode::XdpZeroCopy,
         need_wakeup: config.need_wakeup,
         empty_polls: 0,
+        vigil: Vigil::new(),
     })
 }
 

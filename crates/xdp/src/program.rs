@@ -1,5 +1,7 @@
 //! The XDP program (`bpf/steer.bpf.c`): loading it with a link's filter, attaching it, giving it a
-//! socket. It is detached when the value is dropped and when the process ends, however it ends.
+//! socket. It is detached when the value is dropped and when the process ends, however it ends: with the
+//! last copy of the link's descriptor. A process that was forked meanwhile has copies until it begins its
+//! own program, so with threads that start other programs it may be there a moment longer.
 
 use aya::maps::{MapError, XskMap};
 use aya::programs::links::FdLink;
@@ -41,6 +43,7 @@ pub(crate) struct Program {
     attached: Option<FdLink>,
     object: Ebpf,
     name: &'static str,
+    id: u32,
 }
 
 impl Program {
@@ -63,8 +66,15 @@ impl Program {
             .map_max_entries(SOCKETS, queue + 1)
             .load(OBJECT)
             .map_err(|e| cause(&e))?;
-        xdp(&mut object, name)?.load().map_err(|e| cause(&e))?;
-        Ok(Self { attached: None, object, name })
+        let program = xdp(&mut object, name)?;
+        program.load().map_err(|e| cause(&e))?;
+        let id = program.info().map_err(|e| cause(&e))?.id();
+        Ok(Self { attached: None, object, name, id })
+    }
+
+    /// The kernel's number of it.
+    pub(crate) fn id(&self) -> u32 {
+        self.id
     }
 
     /// Attaches to an interface by a BPF link; native in the driver, or generic above it.

@@ -10,8 +10,9 @@ use gigae_packet::{PacketConfig, PacketLink};
 use gigae_wire::Envelope;
 use gigae_xdp::{BusyPoll, XdpConfig, XdpLink};
 use rustix::thread::CapabilitySet;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::UdpSocket;
+use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -41,7 +42,10 @@ fn main() {
         ("what_the_peers_mtu_forbids_vanishes_and_nothing_else", peers_of_a_lesser_mtu),
         ("a_frame_longer_than_its_reader_expected_is_dropped", frames_after_a_raised_mtu),
         ("the_program_goes_when_the_link_is_dropped", the_program_goes_when_the_link_is_dropped),
+        ("the_program_goes_with_the_last_copy_of_its_descriptor", the_program_stays_with_a_copy),
         ("the_program_goes_when_the_process_is_killed", the_program_goes_with_the_process),
+        ("a_program_that_is_taken_away_is_reported", a_program_that_is_taken_away),
+        ("a_program_that_is_replaced_is_reported", a_program_that_is_replaced),
         ("a_link_can_be_opened_again_at_once", a_link_can_be_opened_again_at_once),
         ("a_foreign_program_is_refused_and_left_alone", a_foreign_program_is_left_alone),
         ("a_second_link_on_an_interface_is_refused", a_second_link_on_an_interface_is_refused),
@@ -81,6 +85,13 @@ fn ip(fabric: &Fabric, arguments: &str) -> String {
 
 fn has_program(fabric: &Fabric) -> bool {
     ip(fabric, "link show dev eth0").contains("prog/xdp")
+}
+
+/// The kernel's number of the program that node 1's interface has.
+fn program(fabric: &Fabric) -> u32 {
+    let text = ip(fabric, "link show dev eth0");
+    let after = text.split("prog/xdp id ").nth(1).expect("there is a program");
+    after.split(' ').next().unwrap().parse().unwrap()
 }
 
 fn veth_gets_generic() {
@@ -271,8 +282,76 @@ fn the_program_goes_when_the_link_is_dropped() {
         let link = open(&fabric, XdpConfig { mode: Some(mode), ..config("eth0") }).unwrap();
         assert!(has_program(&fabric));
         drop(link);
-        assert!(!has_program(&fabric), "{mode}");
+        until_no_program(&fabric);
     }
+}
+
+/// Waits for it: another test that just forked has copies of the link's descriptor until its child
+/// begins its own program.
+fn until_no_program(fabric: &Fabric) {
+    let end = Instant::now() + BOUND;
+    while has_program(fabric) {
+        assert!(Instant::now() < end, "the program is still there");
+    }
+}
+
+/// A process between fork and exec has copies of all descriptors, which hold the program.
+fn the_program_stays_with_a_copy() {
+    use std::os::unix::process::CommandExt;
+    let fabric = testing::fabric("copy", |_| ());
+    for mode in [Mode::XdpGeneric, Mode::XdpNative] {
+        let link = open(&fabric, XdpConfig { mode: Some(mode), ..config("eth0") }).unwrap();
+        let (mut here, there) = UnixStream::pair().unwrap();
+        let mut command = std::process::Command::new("true");
+        let forked = move || {
+            rustix::io::write(&there, &[0])?;
+            rustix::io::read(&there, &mut [0][..])?;
+            Ok(())
+        };
+        // SAFETY: the closure makes two system calls on a descriptor that it owns; it neither allocates
+        // nor locks.
+        unsafe { command.pre_exec(forked) };
+        let child = std::thread::spawn(move || command.status());
+        here.read_exact(&mut [0]).unwrap();
+        drop(link);
+        assert!(has_program(&fabric), "{mode}");
+        here.write_all(&[0]).unwrap();
+        assert!(child.join().unwrap().unwrap().success());
+        until_no_program(&fabric);
+    }
+}
+
+/// What `ip` may not do, another program with the same rights can: detach the link by its number.
+fn a_program_that_is_taken_away() {
+    for (mode, sleeps) in [(Mode::XdpGeneric, true), (Mode::XdpNative, false)] {
+        let fabric = testing::fabric("taken", |_| ());
+        let mut link = open(&fabric, XdpConfig { mode: Some(mode), ..config("eth0") }).unwrap();
+        let mut off = fabric.node(1).command("ip").unwrap();
+        let word = if mode == Mode::XdpNative { "xdpdrv" } else { "xdpgeneric" };
+        let refused = off.args(["link", "set", "eth0", word, "off"]).output().unwrap();
+        assert!(!refused.status.success() && has_program(&fabric), "{refused:?}");
+        foreign::detach(program(&fabric));
+        assert!(!has_program(&fabric));
+        let mut frames = Vec::new();
+        let error = until_error(|| match sleeps {
+            true => link.wait(None).map(drop),
+            false => link.poll(&mut frames, 1).map(drop),
+        });
+        assert!(matches!(&error, LinkError::Detached(name) if name == "eth0"), "{error}");
+        assert!(matches!(until_error(|| link.wait(None).map(drop)), LinkError::Detached(_)));
+        drop(link);
+        open(&fabric, config("eth0")).unwrap();
+    }
+}
+
+fn a_program_that_is_replaced() {
+    let fabric = testing::fabric("replaced", |_| ());
+    let mut link = open(&fabric, config("eth0")).unwrap();
+    let ours = program(&fabric);
+    let _new = foreign::replace(ours);
+    assert_ne!(program(&fabric), ours);
+    let error = until_error(|| link.wait(None).map(drop));
+    assert!(matches!(error, LinkError::Detached(_)), "{error}");
 }
 
 fn the_program_goes_with_the_process() {
@@ -287,7 +366,7 @@ fn the_program_goes_with_the_process() {
     // SIGKILL: the child can do nothing about it.
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(!has_program(&fabric));
+    until_no_program(&fabric);
     open(&fabric, config("eth0")).unwrap();
 }
 
@@ -554,6 +633,9 @@ mod foreign {
     /// linux/bpf.h: commands, program type, attachment, and the flags of linux/if_link.h.
     const PROG_LOAD: libc::c_int = 5;
     const LINK_CREATE: libc::c_int = 28;
+    const LINK_UPDATE: libc::c_int = 29;
+    const LINK_GET_FD_BY_ID: libc::c_int = 30;
+    const LINK_DETACH: libc::c_int = 34;
     const TYPE_XDP: u32 = 6;
     const ATTACH_XDP: u32 = 37;
     const SKB_MODE: u32 = 1 << 1;
@@ -587,14 +669,7 @@ mod foreign {
 
     impl Program {
         pub(crate) fn attach(interface: &str, generic: bool) -> Self {
-            let load = Load {
-                kind: TYPE_XDP,
-                instructions: CODE.len() as u32,
-                code: CODE.as_ptr() as u64,
-                license: c"MIT".as_ptr() as u64,
-                rest: [0; 12],
-            };
-            let program = bpf(PROG_LOAD, &load);
+            let program = load();
             let name = std::ffi::CString::new(interface).unwrap();
             // SAFETY: a string that ends with zero and lives across the call.
             let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
@@ -609,14 +684,51 @@ mod foreign {
         }
     }
 
+    fn load() -> OwnedFd {
+        let mut rest = [0; 12];
+        // The upper half of it: what the program will be attached to.
+        rest[5] = u64::from(ATTACH_XDP) << 32;
+        let load = Load {
+            kind: TYPE_XDP,
+            instructions: CODE.len() as u32,
+            code: CODE.as_ptr() as u64,
+            license: c"MIT".as_ptr() as u64,
+            rest,
+        };
+        bpf(PROG_LOAD, &load)
+    }
+
+    /// The link by which a program is attached.
+    fn link_of(program: u32) -> OwnedFd {
+        let mut links = aya::programs::loaded_links().flatten();
+        let link = links.find(|link| link.program_id() == program).expect("it is attached");
+        bpf(LINK_GET_FD_BY_ID, &[link.id(), 0, 0])
+    }
+
+    /// Detaches a program, whoever has attached it.
+    pub(crate) fn detach(program: u32) {
+        call(LINK_DETACH, &[link_of(program).as_raw_fd()]);
+    }
+
+    /// Puts another in its place; that one, which the link keeps.
+    pub(crate) fn replace(program: u32) -> OwnedFd {
+        let new = load();
+        call(LINK_UPDATE, &[link_of(program).as_raw_fd(), new.as_raw_fd(), 0, 0]);
+        new
+    }
+
     fn bpf<T>(command: libc::c_int, attributes: &T) -> OwnedFd {
+        // SAFETY: a new descriptor that nobody else has.
+        unsafe { OwnedFd::from_raw_fd(call(command, attributes) as i32) }
+    }
+
+    fn call<T>(command: libc::c_int, attributes: &T) -> libc::c_long {
         // SAFETY: both structures begin as the kernel's own and are zero beyond what they set; the
         // pointers in them lead to what is static.
-        let fd = unsafe {
+        let result = unsafe {
             libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(attributes), size_of::<T>())
         };
-        assert!(fd >= 0, "bpf({command}): {}", std::io::Error::last_os_error());
-        // SAFETY: a new descriptor that nobody else has.
-        unsafe { OwnedFd::from_raw_fd(fd as i32) }
+        assert!(result >= 0, "bpf({command}): {}", std::io::Error::last_os_error());
+        result
     }
 }
