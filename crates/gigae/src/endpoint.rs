@@ -187,7 +187,8 @@ impl Endpoint {
     #[inline]
     pub fn send(&self, to: Peer, message: &[u8]) -> Result<(), SendError> {
         self.queue(to, message)?;
-        self.flush()
+        self.engine().exchange_accepted();
+        Ok(())
     }
 
     /// Like [`send`](Self::send) without the doorbell: the message goes with the next
@@ -212,7 +213,10 @@ impl Endpoint {
         self.check_len(message.len())?;
         let mut engine = self.engine();
         match engine.queue(to.0, message) {
-            Ok(()) => Ok(engine.exchange()?),
+            Ok(()) => {
+                engine.exchange_accepted();
+                Ok(())
+            }
             Err(NotQueued::Refused(e)) => Err(TrySendError::Refused(e)),
             Err(NotQueued::NoFrame | NotQueued::WindowFull) => {
                 engine.exchange()?;

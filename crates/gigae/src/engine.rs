@@ -111,8 +111,11 @@ pub(crate) struct Engine {
     /// Frames queued since the last doorbell.
     unposted: usize,
     /// The doorbell must be rung, also if the protocol has nothing to send: the NIC did not take
-    /// everything the last time, or a question or answer was posted.
+    /// everything the last time or there was no NIC to take it, or a question or answer was posted.
     backlog: bool,
+    /// The link did not work when the doorbell rang for messages that had been accepted: it is asked again
+    /// before the next one is.
+    broken: bool,
     /// Frames that the links were asked to have ready, and segments of the longest.
     ready: usize,
     segments: usize,
@@ -159,6 +162,7 @@ impl Engine {
             quiet: false,
             unposted: 0,
             backlog: false,
+            broken: false,
             ready: 0,
             segments,
             lent_tx: 0,
@@ -239,7 +243,7 @@ impl Engine {
 
     #[inline]
     fn aggregates(&self) -> bool {
-        self.aggregate && self.failed.is_empty()
+        self.aggregate && self.failed.is_empty() && !self.broken
     }
 
     #[inline]
@@ -254,13 +258,20 @@ impl Engine {
             self.give_back_unsent(frame);
             return Err(SendError::Failed);
         }
+        if self.broken
+            && let Err(error) = self.exchange()
+        {
+            self.give_back_unsent(frame);
+            return Err(error.into());
+        }
+        self.broken = false;
         self.quiet = false;
         let short = u16::try_from(len).expect("no longer than a frame");
         let (message, error) = match self.proto.send(peer, short, Outbound::new(frame, short)) {
             Ok(()) => {
                 self.unposted += 1;
                 if self.unposted >= DOORBELL_EVERY {
-                    self.exchange()?;
+                    self.exchange_accepted();
                 }
                 return Ok(Ok(()));
             }
@@ -285,6 +296,13 @@ impl Engine {
         self.poll()?;
         self.reap();
         Ok(())
+    }
+
+    /// The same for messages that were accepted: an error would say that one was not, and the program would
+    /// send it again. It is the next one's.
+    #[inline]
+    pub(crate) fn exchange_accepted(&mut self) {
+        self.broken = self.exchange().is_err();
     }
 
     /// Whether there is nothing to do: a vain look of a caller that spins, in some nanoseconds.
@@ -482,6 +500,8 @@ impl Engine {
             return self.transmit_by_all();
         }
         if self.post_pending() || self.backlog {
+            // What was posted stays so while the link does not work, and nothing else would ring for it.
+            self.backlog = true;
             self.backlog = !self.links.first.flush()?;
         }
         Ok(())

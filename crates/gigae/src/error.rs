@@ -31,7 +31,7 @@ impl fmt::Display for PeerError {
 
 impl std::error::Error for PeerError {}
 
-/// A message was not accepted for sending.
+/// A message was not accepted for sending, and will not arrive: it may be sent again.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SendError {
@@ -83,7 +83,7 @@ pub enum TrySendError<B> {
     /// The window towards the peer is full, or there is no free buffer. Receive, or call
     /// `progress`, and try again.
     WouldBlock(B),
-    /// It will not be accepted later either.
+    /// It will not be accepted later either, as long as the reason is there.
     Refused(SendError),
 }
 

@@ -592,6 +592,85 @@ fn the_first_program_says_hello() {
     assert!(line.ends_with("says hello\n"), "{line}");
 }
 
+fn ip(node: &Node, arguments: &str) {
+    let mut command = node.command("ip").unwrap();
+    assert!(command.args(arguments.split(' ')).status().unwrap().success(), "ip {arguments}");
+}
+
+/// Both ends are open, the first one's interface went down, and calls say so.
+fn gone_down(fabric: &Fabric, backend: Backend) -> (Endpoint, Endpoint, gigae::Peer) {
+    let [a, b] = [1, 2].map(|n| on(&fabric.node(n), options(backend)).unwrap());
+    let peer = a.peer(b.link().mac).unwrap();
+    a.send(peer, &0u32.to_be_bytes()).unwrap();
+    let end = std::time::Instant::now() + PATIENCE;
+    while b.recv_timeout(Duration::from_millis(1)).unwrap().is_none() {
+        assert!(std::time::Instant::now() < end, "no message came");
+        a.progress().unwrap();
+    }
+    b.prepare_to_wait().unwrap();
+    a.drain(PATIENCE).unwrap();
+    ip(&fabric.node(1), "link set eth0 down");
+    (a, b, peer)
+}
+
+/// The messages from 1 on, each once, while the other end drains.
+fn all_arrive(a: &Endpoint, b: Endpoint, last: u32) {
+    std::thread::scope(|scope| {
+        let receiving = scope.spawn(move || {
+            for n in 1..=last {
+                let message = b.recv_timeout(PATIENCE).unwrap().expect("it came in time");
+                assert_eq!(message[..4], n.to_be_bytes(), "in order, each once");
+            }
+            b.drain(PATIENCE).unwrap();
+            b.recv_timeout(Duration::from_millis(200)).unwrap().map(|message| message.to_vec())
+        });
+        a.drain(PATIENCE).unwrap();
+        assert_eq!(receiving.join().unwrap(), None, "nothing came twice");
+    });
+}
+
+fn a_message_that_is_refused_while_the_interface_is_down_is_not_sent() {
+    for backend in
+        [Backend::Packet, Backend::XdpMode(Mode::XdpGeneric), Backend::XdpMode(Mode::XdpNative)]
+    {
+        let fabric = testing::fabric("refused", |_| ());
+        let (a, b, peer) = gone_down(&fabric, backend);
+        let (mut next, mut refused) = (1u32, 0);
+        for n in 0..40 {
+            // By each way to send.
+            let body = next.to_be_bytes();
+            let accepted = match n % 4 {
+                0 => a.send(peer, &body).is_ok(),
+                1 => a.try_send(peer, &body).is_ok(),
+                2 => a.queue(peer, &body).is_ok(),
+                _ => {
+                    let mut buffer = a.try_buffer().expect("there are many");
+                    buffer[..4].copy_from_slice(&body);
+                    buffer.send(peer, 4).is_ok()
+                }
+            };
+            (next, refused) = (next + u32::from(accepted), refused + u32::from(!accepted));
+        }
+        assert!(refused > 0 && next > 1, "{refused} refused, {next}");
+        ip(&fabric.node(1), "link set eth0 up");
+        all_arrive(&a, b, next - 1);
+    }
+}
+
+/// The receiver has nothing to say meanwhile, so nothing else makes the sender ring its doorbell.
+fn what_was_posted_while_the_interface_was_down_goes_when_it_is_up() {
+    for backend in
+        [Backend::Packet, Backend::XdpMode(Mode::XdpGeneric), Backend::XdpMode(Mode::XdpNative)]
+    {
+        let fabric = testing::fabric("posted", |_| ());
+        let (a, b, peer) = gone_down(&fabric, backend);
+        a.queue(peer, &1u32.to_be_bytes()).unwrap();
+        assert!(a.drain(Duration::from_secs(1)).is_err());
+        ip(&fabric.node(1), "link set eth0 up");
+        all_arrive(&a, b, 1);
+    }
+}
+
 fn main() {
     testing::run(&[
         ("the_first_program_says_hello", the_first_program_says_hello as fn()),
@@ -688,5 +767,13 @@ fn main() {
             an_interface_without_a_subnet_cannot_ask_in_the_udp_envelope,
         ),
         ("epoll_wakes_up_for_a_message", epoll_wakes_up_for_a_message),
+        (
+            "a_message_that_is_refused_while_the_interface_is_down_is_not_sent",
+            a_message_that_is_refused_while_the_interface_is_down_is_not_sent,
+        ),
+        (
+            "what_was_posted_while_the_interface_was_down_goes_when_it_is_up",
+            what_was_posted_while_the_interface_was_down_goes_when_it_is_up,
+        ),
     ]);
 }
