@@ -6,6 +6,8 @@ ARGS ?=
 RUNS ?= 3
 SEEDS ?= 10000
 HOURS ?= 6
+CHAOS_SEEDS ?= 100
+MINUTES ?= 30
 FROM ?= 0
 MODEL ?=
 PREFIX ?= /usr/local
@@ -15,6 +17,7 @@ PROFILE ?= release
 BUILD ?= -p gigae-cli -p gigae-capi
 
 .PHONY: eval bench test torture model check build install uninstall bpf fmt clean help
+.PHONY: eval bench test torture chaos check build install uninstall bpf fmt clean help
 
 help:
 	@echo "make eval    lay a virtual Gigabit Ethernet, measure on it, write $(OUT)/report.html"
@@ -25,6 +28,9 @@ help:
 	@echo "make torture  simulate: SEEDS=$(SEEDS) runs of whole endpoints on a network that does its worst, or HOURS=$(HOURS)"
 	@echo "             of them (FROM=$(FROM) is the first seed; needs nothing but time), after make model"
 	@echo "make model   go through every state of the protocol between nodes with tiny windows, for many sizes and faults"
+	@echo "             of them (FROM=$(FROM) is the first seed; needs nothing but time), and make chaos first if it is root"
+	@echo "make chaos   break real links in every way, CHAOS_SEEDS=$(CHAOS_SEEDS) times or for MINUTES=$(MINUTES), with an"
+	@echo "             account of every message (needs root)"
 	@echo "make check   formatting, lints, documentation, layers, BPF objects: what CI asks for besides"
 	@echo "make install put the C library, its header and the command into PREFIX=$(PREFIX) (DESTDIR=$(DESTDIR));"
 	@echo "             make uninstall removes them"
@@ -63,6 +69,7 @@ test:
 # The long form; a bounded one is among the tests. It stops at the first seed that fails and says how to repeat it.
 torture: model
 	@tools/need-rust
+	@if [ "$$(id -u)" = 0 ]; then $(MAKE) chaos ARGS=; else echo "left out: make chaos, which needs root"; fi
 	cargo build --release --locked -p gigae-torture
 	$(or $(CARGO_TARGET_DIR),target)/release/gigae-torture --seeds $(SEEDS) --from $(FROM) --hours $(HOURS) $(ARGS)
 
@@ -71,6 +78,12 @@ model:
 	@tools/need-rust
 	cargo build --release --locked -p gigae-model
 	$(or $(CARGO_TARGET_DIR),target)/release/gigae-model $(MODEL)
+# Likewise, on real interfaces in network namespaces.
+chaos:
+	@tools/need cc=gcc ip=iproute2 tc=iproute2
+	@tools/need-rust
+	cargo build --release --locked -p gigae-chaos
+	$(or $(CARGO_TARGET_DIR),target)/release/gigae-chaos --seeds $(CHAOS_SEEDS) --from $(FROM) --minutes $(MINUTES) $(ARGS)
 
 check:
 	@tools/need cc=gcc clang=clang llvm-strip=llvm

@@ -1,0 +1,352 @@
+//! What all scenarios stand on: a fabric, a workload at two of its nodes, TCP beside them, and the account
+//! in the end.
+
+use crate::figures::Figures;
+use crate::process::{Log, Process, Said};
+use crate::replay;
+use crate::system;
+use crate::tcp::Connection;
+use crate::worker::PORT;
+use gigae_fabric::{Fabric, FabricConfig, Node};
+use gigae_torture::body::mix;
+use oorandom::Rand64;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// What any step of a run gives; the text says what did not hold.
+pub(crate) type Outcome<T = ()> = Result<T, String>;
+
+/// Far more than anything here takes that is not waited for by a stated time, on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The peers' timeout where it is not to be met, as by default.
+pub(crate) const LONG: u64 = 10_000;
+
+/// The peers' timeout where it is waited for.
+pub(crate) const SHORT: u64 = 1_500;
+
+/// How long an end with nothing to do is watched, and the most of a processor that it may use then, in
+/// parts of a thousand: some ticks of 10 ms are anybody's.
+const IDLE: Duration = Duration::from_millis(400);
+const MOST_IDLE: u64 = 250;
+
+/// How both ends speak.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) seed: u64,
+    pub(crate) backends: [&'static str; 2],
+    pub(crate) udp: bool,
+    pub(crate) waits: [&'static str; 2],
+    /// Peer timeout in milliseconds.
+    pub(crate) timeout: u64,
+    /// A library that is preloaded into both.
+    pub(crate) preload: Option<PathBuf>,
+}
+
+impl Setup {
+    pub(crate) fn draw(seed: u64, random: &mut Rand64) -> Self {
+        let mut pick = |of: &[&'static str]| of[random.rand_range(0..of.len() as u64) as usize];
+        let backends = [(); 2].map(|()| pick(&["generic", "native", "packet"]));
+        let waits = [(); 2].map(|()| pick(&["sleep", "adaptive"]));
+        let udp = pick(&["", "", "", "udp"]) == "udp";
+        Self { seed, backends, udp, waits, timeout: LONG, preload: None }
+    }
+
+    /// The longest that a peer which is not there may stay unreported: its timeout, and a quarter of that
+    /// (PROTOCOL.md 8.1), and what a busy machine takes.
+    pub(crate) fn given_up(&self) -> Duration {
+        Duration::from_millis(self.timeout * 5 / 4) + Duration::from_secs(10)
+    }
+}
+
+/// A run's place. Whatever it has begun ends with it.
+pub(crate) struct Bench {
+    program: PathBuf,
+    pub(crate) setup: Setup,
+    pub(crate) random: Rand64,
+    pub(crate) logs: [Arc<Log>; 2],
+    processes: [Option<Process>; 2],
+    tcp: Vec<(u16, Connection)>,
+    /// The last, so that its namespaces are empty when it goes.
+    pub(crate) fabric: Fabric,
+    pub(crate) figures: Figures,
+    /// Nodes that are no more.
+    pub(crate) lost: [bool; 2],
+    /// Processes that were started.
+    pids: Vec<u32>,
+}
+
+impl Bench {
+    /// Lays the fabric and starts both ends, which talk to each other when this returns.
+    pub(crate) fn new(
+        program: &Path,
+        setup: Setup,
+        adapt: impl FnOnce(&mut FabricConfig),
+    ) -> Outcome<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let prefix = format!("ch{}-{number}", std::process::id());
+        let mut config = FabricConfig { prefix, nodes: 3, ..FabricConfig::default() };
+        adapt(&mut config);
+        let fabric = Fabric::up(config).map_err(|error| error.to_string())?;
+        let mut bench = Self {
+            program: program.to_owned(),
+            random: Rand64::new(mix(setup.seed).into()),
+            setup,
+            logs: Default::default(),
+            processes: [None, None],
+            tcp: Vec::new(),
+            fabric,
+            figures: Figures { runs: 1, ..Figures::default() },
+            lost: [false; 2],
+            pids: Vec::new(),
+        };
+        for side in [0, 1] {
+            let connection = Connection::new(&bench.node(side), &bench.fabric.node(3))?;
+            bench.tcp.push((side as u16, connection));
+            bench.start(side)?;
+        }
+        bench.more(200)?;
+        Ok(bench)
+    }
+
+    /// The node of an end, 0 or 1.
+    pub(crate) fn node(&self, side: usize) -> Node {
+        self.fabric.node(side as u16 + 1)
+    }
+
+    /// A number from `range`, by the seed.
+    pub(crate) fn draw(&mut self, range: std::ops::Range<u64>) -> u64 {
+        self.random.rand_range(range)
+    }
+
+    /// One of both ends.
+    pub(crate) fn side(&mut self) -> usize {
+        self.draw(0..2) as usize
+    }
+
+    /// Lets a random time of up to `most` milliseconds pass.
+    pub(crate) fn pass(&mut self, most: u64) {
+        let time = self.draw(0..most + 1);
+        std::thread::sleep(Duration::from_millis(time));
+    }
+
+    /// Starts an end's process.
+    pub(crate) fn start(&mut self, side: usize) -> Outcome {
+        let (setup, other) = (&self.setup, self.node(1 - side));
+        let peer = match setup.udp {
+            true => other.ipv4.to_string(),
+            false => gigae::MacAddr(other.mac).to_string(),
+        };
+        let life = self.logs[side].said().opened;
+        let mut arguments: Vec<String> = vec![
+            format!("--me={side}"),
+            format!("--life={life}"),
+            format!("--peer={peer}"),
+            format!("--backend={}", setup.backends[side]),
+            format!("--wait={}", setup.waits[side]),
+            format!("--timeout={}", setup.timeout),
+            format!("--seed={}", setup.seed),
+        ];
+        if setup.udp {
+            arguments.push("--udp".into());
+        }
+        let (node, preload) = (self.node(side), setup.preload.as_deref());
+        let log = &self.logs[side];
+        let process = Process::start(&self.program, &node, &arguments, preload, log)?;
+        self.pids.push(process.pid());
+        self.processes[side] = Some(process);
+        Ok(())
+    }
+
+    /// Ends an end's process by SIGKILL.
+    pub(crate) fn kill(&mut self, side: usize) -> Outcome {
+        self.processes[side].take().map_or(Ok(()), Process::kill)
+    }
+
+    /// Says a command to an end.
+    pub(crate) fn tell(&mut self, side: usize, command: &str) -> Outcome {
+        let process = self.processes[side].as_mut();
+        process.map_or(Ok(()), |process| process.tell(command))
+    }
+
+    /// Waits until an end has said so, for `bound` at most.
+    pub(crate) fn wait(
+        &self,
+        side: usize,
+        what: &str,
+        bound: Duration,
+        so: impl FnMut(&Said) -> bool,
+    ) -> Outcome {
+        if self.logs[side].wait(bound, so) {
+            return Ok(());
+        }
+        let said = self.logs[side].said();
+        let last: Vec<_> = said.events.iter().rev().take(5).map(ToString::to_string).collect();
+        let troubles = &said.troubles;
+        Err(format!("end {side}: no {what} within {bound:?}; last: {last:?}; errors: {troubles:?}"))
+    }
+
+    /// Both ends must get so many more messages.
+    pub(crate) fn more(&self, count: u64) -> Outcome {
+        let before = [0, 1].map(|side: usize| self.logs[side].said().received);
+        for (side, before) in before.into_iter().enumerate() {
+            let what = format!("{count} messages");
+            self.wait(side, &what, PATIENCE, |said| said.received >= before + count)?;
+        }
+        Ok(())
+    }
+
+    /// Runs `ip` in an end's node.
+    pub(crate) fn ip(&mut self, side: usize, arguments: &str) -> Outcome<String> {
+        system::run(&self.node(side), "ip", arguments)
+    }
+
+    /// Ends the TCP connection of an end, whose node will be no more.
+    pub(crate) fn drop_tcp(&mut self, side: usize) {
+        self.tcp.retain(|(of, _)| usize::from(*of) != side);
+    }
+
+    /// No message may have failed: nothing lasted as long as the peers' timeout.
+    pub(crate) fn none_failed(&self) -> Outcome {
+        for (side, log) in self.logs.iter().enumerate() {
+            let failed = log.said().failed;
+            if failed > 0 {
+                return Err(format!("{failed} messages of end {side} failed, and none had to"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets everything end, and accounts for all: messages, sockets, programs, processes, namespaces.
+    pub(crate) fn finish(mut self) -> Outcome<Figures> {
+        let alive = [0, 1].filter_alive(&self.processes);
+        for &side in &alive {
+            self.tell(side, "stop")?;
+        }
+        for &side in &alive {
+            self.wait(side, "acknowledgement of all", self.setup.given_up(), |said| said.drained)?;
+        }
+        self.watch_idle(&alive)?;
+        // Both, lest one waits in vain for the other to hear that it goes.
+        for &side in &alive {
+            self.tell(side, "quit")?;
+        }
+        for &side in &alive {
+            if let Some(process) = self.processes[side].take() {
+                process.quit(PATIENCE)?;
+            }
+        }
+        for (_, connection) in std::mem::take(&mut self.tcp) {
+            self.figures.tcp += connection.finish()?;
+        }
+        self.nothing_is_left()?;
+        self.account(&alive)?;
+        Ok(self.figures)
+    }
+
+    /// An end that has nothing to do leaves its processor to others.
+    fn watch_idle(&mut self, alive: &[usize]) -> Outcome {
+        let pids: Vec<u32> =
+            alive.iter().filter_map(|&side| Some(self.processes[side].as_ref()?.pid())).collect();
+        let measure = || pids.iter().map(|&pid| system::cpu_time(pid)).collect::<Option<Vec<_>>>();
+        let gone = || "a process ended by itself".to_owned();
+        let (since, before) = (Instant::now(), measure().ok_or_else(gone)?);
+        std::thread::sleep(IDLE);
+        let (time, after) = (since.elapsed(), measure().ok_or_else(gone)?);
+        for (before, after) in before.into_iter().zip(after) {
+            let part = (after - before).as_micros() as u64 * 1000 / time.as_micros() as u64;
+            self.figures.idle = self.figures.idle.max(part);
+            if part > MOST_IDLE {
+                return Err(format!(
+                    "an end with nothing to do used {:?} of {time:?}",
+                    after - before
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn nothing_is_left(&mut self) -> Outcome {
+        for side in [0, 1].into_iter().filter(|&side| !self.lost[side]) {
+            let node = self.node(side);
+            let port = format!(":{PORT:04X} ");
+            let end = Instant::now() + Duration::from_secs(10);
+            loop {
+                let program = system::program_on(&node)?;
+                let packet = system::sockets(&node, "packet")?;
+                let mut udp = system::sockets(&node, "udp")?;
+                udp.retain(|line| line.contains(&port));
+                if program.is_none() && packet.is_empty() && udp.is_empty() {
+                    break;
+                }
+                // A process that another thread has just forked has copies of descriptors for a moment.
+                if Instant::now() > end {
+                    return Err(format!(
+                        "left in {}: program {program:?}, packet sockets {packet:?}, UDP {udp:?}",
+                        node.name
+                    ));
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+        let prefix = self.fabric.config().prefix.clone();
+        let down = Fabric::down(&prefix).map_err(|error| error.to_string())?;
+        if let Some(process) = down.left_running.first() {
+            return Err(format!("process {process:?} was left"));
+        }
+        if let Some(pid) = self.pids.iter().find(|&&pid| system::cpu_time(pid).is_some()) {
+            return Err(format!("process {pid} was left"));
+        }
+        let names = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
+        let mut names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        match names.find(|name| name.starts_with(&format!("{prefix}-"))) {
+            Some(name) => Err(format!("namespace {name} was left")),
+            None => Ok(()),
+        }
+    }
+
+    /// Holds what both ends have said to what was promised.
+    fn account(&mut self, alive: &[usize]) -> Outcome {
+        use crate::event::What;
+        let said = [0, 1].map(|side: usize| self.logs[side].said().clone());
+        let mut events = said.each_ref().map(|said| &said.events[..]);
+        for &side in alive {
+            // It was there to the last.
+            while let [before @ .., last] = events[side]
+                && matches!(last.what, What::Gone | What::Counted(..))
+            {
+                events[side] = before;
+            }
+        }
+        let tally = replay::check(events).map_err(|violation| violation.to_string())?;
+        let figures = &mut self.figures;
+        (figures.sent, figures.delivered) = (tally.sent, tally.delivered);
+        figures.tagged = tally.tagged;
+        figures.failed = tally.failed.values().sum();
+        for said in &said {
+            (figures.frames, figures.repeated) =
+                (figures.frames + said.frames[0], figures.repeated + said.frames[2]);
+            for (_, kind, _) in &said.troubles {
+                *figures.errors.entry(kind.clone()).or_default() += 1;
+            }
+        }
+        for (reason, count) in tally.failed {
+            *figures.errors.entry(format!("failed by {reason}")).or_default() += count;
+        }
+        Ok(())
+    }
+}
+
+/// Which ends have a process.
+trait FilterAlive {
+    fn filter_alive(self, processes: &[Option<Process>; 2]) -> Vec<usize>;
+}
+
+impl FilterAlive for [usize; 2] {
+    fn filter_alive(self, processes: &[Option<Process>; 2]) -> Vec<usize> {
+        self.into_iter().filter(|&side| processes[side].is_some()).collect()
+    }
+}

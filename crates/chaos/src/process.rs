@@ -1,0 +1,212 @@
+//! A workload's process, from outside: what it said so far, and commands to it.
+
+use crate::event::{Event, What, now};
+use crate::system;
+use gigae_fabric::Node;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// What a node's processes have said, one after the other.
+#[derive(Default)]
+pub struct Log {
+    said: Mutex<Said>,
+    news: Condvar,
+}
+
+/// Everything said so far, and what one mostly asks of it.
+#[derive(Clone, Debug, Default)]
+pub struct Said {
+    /// All of it.
+    pub events: Vec<Event>,
+    /// Endpoints opened so far.
+    pub opened: u16,
+    /// Messages that arrived.
+    pub received: u64,
+    /// Messages that were handed back.
+    pub failed: u64,
+    /// Errors of calls: when, kind, text.
+    pub troubles: Vec<(u64, String, String)>,
+    /// The last error is over.
+    pub well: bool,
+    /// What the present endpoint accepted is all acknowledged or failed.
+    pub drained: bool,
+    /// Jumps of the wall clock that were seen.
+    pub jumps: u64,
+    /// Frames sent, received, repeated, of endpoints that were closed.
+    pub frames: [u64; 3],
+}
+
+impl Said {
+    fn add(&mut self, event: Event) {
+        match &event.what {
+            What::Opened(_) => {
+                self.opened += 1;
+                (self.drained, self.well) = (false, true);
+            }
+            What::Received(..) => self.received += 1,
+            What::Failed(_, messages) => self.failed += messages.len() as u64,
+            What::Drained => self.drained = true,
+            What::Trouble(kind, text) => {
+                self.troubles.push((event.at, kind.clone(), text.clone()));
+                self.well = false;
+            }
+            What::Well => self.well = true,
+            What::Jumped(times) => self.jumps = *times,
+            What::Counted(sent, received, repeated) => {
+                for (sum, more) in self.frames.iter_mut().zip([sent, received, repeated]) {
+                    *sum += more;
+                }
+            }
+            What::Intent(..) | What::Accepted(_) | What::Torn(_) | What::Gone => {}
+            What::Started(..) | What::Ended(..) | What::Tagged(_) => {}
+        }
+        self.events.push(event);
+    }
+
+    /// Errors of a kind.
+    pub fn troubled(&self, kind: &str) -> usize {
+        self.troubles.iter().filter(|trouble| trouble.1 == kind).count()
+    }
+}
+
+impl Log {
+    /// What was said so far.
+    pub fn said(&self) -> MutexGuard<'_, Said> {
+        self.said.lock().expect("nobody panics while it is locked")
+    }
+
+    fn add(&self, event: Event) {
+        self.said().add(event);
+        self.news.notify_all();
+    }
+
+    /// Waits until what was said is so, at most for `bound`; whether it came to that.
+    pub fn wait(&self, bound: Duration, mut so: impl FnMut(&Said) -> bool) -> bool {
+        let end = Instant::now() + bound;
+        let mut said = self.said();
+        loop {
+            if so(&said) {
+                return true;
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            said = self.news.wait_timeout(said, left).expect("nobody panics with it").0;
+        }
+    }
+}
+
+/// A process that runs the workload.
+pub struct Process {
+    child: Child,
+    commands: ChildStdin,
+    reader: Option<JoinHandle<()>>,
+    log: Arc<Log>,
+    ended: bool,
+}
+
+impl Process {
+    /// Starts one in a node; `preload` steps its clock.
+    pub fn start(
+        program: &Path,
+        node: &Node,
+        arguments: &[String],
+        preload: Option<&Path>,
+        log: &Arc<Log>,
+    ) -> Result<Self, String> {
+        let mut command = node.command(program).map_err(|error| error.to_string())?;
+        command.arg("work").args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        if let Some(library) = preload {
+            command.env("LD_PRELOAD", library);
+        }
+        system::tie(&mut command);
+        let mut child = command.spawn().map_err(|error| format!("the workload: {error}"))?;
+        let (commands, out) = (child.stdin.take(), child.stdout.take());
+        let (Some(commands), Some(out)) = (commands, out) else {
+            unreachable!("both were asked for")
+        };
+        let heard = Arc::clone(log);
+        let reader = std::thread::spawn(move || {
+            // A line that was cut off by SIGKILL has no end and is none of ours, or one of a number cut
+            // short: it has no newline.
+            let mut lines = BufReader::new(out);
+            let mut line = String::new();
+            while lines.read_line(&mut line).is_ok_and(|count| count > 0) {
+                match line.strip_suffix('\n').map(str::parse) {
+                    Some(Ok(event)) => heard.add(event),
+                    Some(Err(error)) => eprintln!("gigae-chaos: the workload said {error:?}"),
+                    None => {}
+                }
+                line.clear();
+            }
+        });
+        Ok(Self { child, commands, reader: Some(reader), log: Arc::clone(log), ended: false })
+    }
+
+    /// Its number.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Says a command to it.
+    pub fn tell(&mut self, command: &str) -> Result<(), String> {
+        writeln!(self.commands, "{command}").map_err(|_| "the workload has ended by itself".into())
+    }
+
+    /// Kills it, and notes its end.
+    pub fn kill(mut self) -> Result<(), String> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), String> {
+        self.ended = true;
+        let text = |error: std::io::Error| format!("killing the workload: {error}");
+        self.child.kill().map_err(text)?;
+        self.child.wait().map_err(text)?;
+        self.hear_out();
+        self.log.add(Event { at: now(), what: What::Gone });
+        Ok(())
+    }
+
+    /// Waits for its end, which must come soon and be one without an error.
+    pub fn quit(mut self, bound: Duration) -> Result<(), String> {
+        // It may have been told before, and be gone.
+        let _ = self.tell("quit");
+        let end = Instant::now() + bound;
+        loop {
+            match self.child.try_wait().map_err(|error| error.to_string())? {
+                Some(status) => {
+                    self.ended = true;
+                    self.hear_out();
+                    return match status.success() {
+                        true => Ok(()),
+                        false => Err(format!("the workload ended with {status}")),
+                    };
+                }
+                None if Instant::now() > end => {
+                    return Err(format!("the workload did not end within {bound:?}"));
+                }
+                None => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
+    }
+
+    fn hear_out(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if !self.ended {
+            let _ = self.end();
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! What goes wrong, one function each, and what must come of it.
+
+mod links;
+mod machine;
+mod processes;
+
+use crate::bench::{Bench, Outcome, Setup};
+use crate::figures::Figures;
+use gigae_torture::body::mix;
+use oorandom::Rand64;
+use std::path::Path;
+
+/// One kind of fault.
+#[derive(Clone, Copy)]
+pub struct Scenario {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What happens.
+    pub about: &'static str,
+    run: fn(Scene<'_>) -> Outcome<Figures>,
+}
+
+/// All there are.
+pub const ALL: &[Scenario] = &[
+    Scenario { name: "kill", about: "kill -9 of either end", run: processes::kill },
+    Scenario { name: "down", about: "an interface goes down and up", run: links::down },
+    Scenario { name: "mtu", about: "the MTU of an interface changes", run: links::mtu },
+    Scenario { name: "gone", about: "a node's namespace and interface go", run: links::gone },
+    Scenario { name: "detach", about: "the XDP program is detached", run: links::detach },
+    Scenario { name: "flood", about: "UDP fills the switch's buffer", run: links::flood },
+    Scenario { name: "busy", about: "loops take every processor", run: machine::busy },
+    Scenario { name: "slow", about: "a program keeps messages, or stands", run: processes::slow },
+    Scenario { name: "clock", about: "the wall clock is stepped", run: machine::clock },
+    Scenario { name: "disk", about: "the disk is full under eval", run: machine::disk },
+];
+
+/// What a scenario is given.
+pub(crate) struct Scene<'a> {
+    /// The program that has the workload as a command.
+    pub(crate) program: &'a Path,
+    pub(crate) setup: Setup,
+    /// For what is decided before there is a bench.
+    pub(crate) random: Rand64,
+}
+
+impl Scene<'_> {
+    pub(crate) fn bench(self) -> Outcome<Bench> {
+        Bench::new(self.program, self.setup, |_| {})
+    }
+}
+
+impl Scenario {
+    /// The scenario of this name.
+    pub fn find(name: &str) -> Option<Self> {
+        ALL.iter().find(|scenario| scenario.name == name).copied()
+    }
+
+    /// Runs it once, with `program` (this crate's binary) as the workload. An error says what did not hold
+    /// and how both ends spoke. Some seconds; needs root.
+    pub fn run(&self, program: &Path, seed: u64) -> Result<Figures, String> {
+        let mut random = Rand64::new(mix(seed ^ mix(self.name.len() as u64)).into());
+        let setup = Setup::draw(seed, &mut random);
+        let spoke = format!("{setup:?}");
+        (self.run)(Scene { program, setup, random }).map_err(|what| format!("{what}; {spoke}"))
+    }
+}

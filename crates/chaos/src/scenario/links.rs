@@ -1,0 +1,154 @@
+//! What happens to a link: its interface, its program, its namespace, the switch's buffer.
+
+use super::Scene;
+use super::processes::failures;
+use crate::bench::{Bench, Outcome, PATIENCE, SHORT};
+use crate::figures::Figures;
+use crate::system;
+use gigae_fabric::Rate;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// A detached program is noticed within 1.5 s of calls, and what a busy machine takes.
+const NOTICED: Duration = Duration::from_millis(1_500 + 10_000);
+
+/// The interface of either end goes down and comes back before the peers' timeout: that end is told, and
+/// nothing is lost.
+pub(super) fn down(scene: Scene<'_>) -> Outcome<Figures> {
+    let mut bench = scene.bench()?;
+    for _ in 0..2 {
+        let side = bench.side();
+        bench.pass(50);
+        let before = bench.logs[side].said().troubled("down");
+        bench.ip(side, "link set eth0 down")?;
+        bench.figures.faults += 1;
+        bench.wait(side, "error", PATIENCE, |said| said.troubled("down") > before)?;
+        bench.pass(1_000);
+        bench.ip(side, "link set eth0 up")?;
+        bench.wait(side, "end of the error", PATIENCE, |said| said.well)?;
+        bench.more(200)?;
+    }
+    bench.none_failed()?;
+    bench.finish()
+}
+
+/// The MTU of either end becomes less than the messages need, for less than the peers' timeout or until
+/// messages fail; or it becomes more.
+pub(super) fn mtu(mut scene: Scene<'_>) -> Outcome<Figures> {
+    let long = scene.random.rand_range(0..3) == 0;
+    if long {
+        scene.setup.timeout = SHORT;
+    }
+    let mut bench = scene.bench()?;
+    for _ in 0..if long { 1 } else { 3 } {
+        let side = bench.side();
+        let mtu = if long || bench.side() == 0 { bench.draw(300..1_300) } else { 3_000 };
+        bench.ip(side, &format!("link set eth0 mtu {mtu}"))?;
+        bench.figures.faults += 1;
+        match long {
+            true => either_fails(&bench)?,
+            false => bench.pass(800),
+        }
+        bench.ip(side, "link set eth0 mtu 1500")?;
+        bench.more(200)?;
+    }
+    if !long {
+        bench.none_failed()?;
+    }
+    bench.finish()
+}
+
+/// Messages are too long for the link in one direction or in both.
+fn either_fails(bench: &Bench) -> Outcome {
+    let failed = || [0, 1].iter().map(|&side: &usize| bench.logs[side].said().failed).sum::<u64>();
+    let (before, end) = (failed(), std::time::Instant::now() + bench.setup.given_up());
+    while failed() == before {
+        if std::time::Instant::now() > end {
+            return Err("no message failed although none can arrive".into());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// The second node's namespace is deleted, which changes nothing while a process is in it; then its cable
+/// goes: that end is told at once, the other's messages fail within the peers' timeout.
+pub(super) fn gone(mut scene: Scene<'_>) -> Outcome<Figures> {
+    scene.setup.timeout = SHORT;
+    let mut bench = scene.bench()?;
+    bench.drop_tcp(1);
+    let (prefix, name) = (bench.fabric.config().prefix.clone(), bench.node(1).name);
+    let status = std::process::Command::new("ip").args(["netns", "delete", &name]).status();
+    if !status.is_ok_and(|status| status.success()) {
+        return Err(format!("the namespace {name} could not be deleted"));
+    }
+    bench.lost[1] = true;
+    bench.figures.faults += 1;
+    bench.more(200)?;
+    let mut ip = std::process::Command::new("ip");
+    let status = ip.args(["-n", &format!("{prefix}-sw"), "link", "delete", "p2"]).status();
+    if !status.is_ok_and(|status| status.success()) {
+        return Err("the cable of the second node could not be deleted".into());
+    }
+    bench.figures.faults += 1;
+    bench.wait(1, "error", PATIENCE, |said| said.troubled("gone") > 0)?;
+    failures(&bench, 0)?;
+    // It tries to open its endpoint again and again.
+    bench.wait(1, "refusal", PATIENCE, |said| said.troubled("open") > 0)?;
+    bench.kill(1)?;
+    bench.finish()
+}
+
+/// Another program with the rights takes the XDP program of either end off: that end is told, and opens its
+/// endpoint anew. What `ip` tries is refused.
+pub(super) fn detach(mut scene: Scene<'_>) -> Outcome<Figures> {
+    let modes = ["generic", "native"];
+    for backend in &mut scene.setup.backends {
+        *backend = modes[scene.random.rand_range(0..2) as usize];
+    }
+    scene.setup.timeout = SHORT * 2;
+    let mut bench = scene.bench()?;
+    let side = bench.side();
+    let word = if bench.setup.backends[side] == "native" { "xdpdrv" } else { "xdpgeneric" };
+    let off = format!("link set dev eth0 {word} off");
+    if system::attempt(&bench.node(side), "ip", &off)?.status.success() {
+        return Err(format!("'ip {off}' took the program away"));
+    }
+    bench.figures.faults += 1;
+    bench.more(100)?;
+    bench.none_failed()?;
+    let program = system::program_on(&bench.node(side))?.ok_or("there is no program")?;
+    system::detach(program)?;
+    bench.figures.faults += 1;
+    bench.wait(side, "error", NOTICED, |said| said.troubled("detached") > 0)?;
+    bench.more(100)?;
+    bench.finish()
+}
+
+/// The third node floods the second with datagrams: the switch's buffer towards it overflows.
+pub(super) fn flood(scene: Scene<'_>) -> Outcome<Figures> {
+    let rate = Rate::bits_per_second(200_000_000);
+    let mut bench = Bench::new(scene.program, scene.setup, |config| config.rate = Some(rate))?;
+    let dropped = |bench: &Bench| -> Outcome<u64> {
+        let ports = bench.fabric.port_counters().map_err(|error| error.to_string())?;
+        Ok(ports[1].dropped)
+    };
+    let before = dropped(&bench)?;
+    let (from, to, time) = (bench.fabric.node(3), bench.node(1), bench.draw(300..900));
+    let stop = AtomicBool::new(false);
+    let datagrams = std::thread::scope(|scope| {
+        let flood = scope.spawn(|| system::flood(&from, &to, &stop));
+        std::thread::sleep(Duration::from_millis(time));
+        let outcome = bench.more(20);
+        stop.store(true, Ordering::Relaxed);
+        let datagrams = flood.join().map_err(|_| "the flood panicked".to_owned())?;
+        outcome.and(datagrams)
+    })?;
+    bench.figures.faults += datagrams;
+    if dropped(&bench)? == before {
+        return Err(format!("{datagrams} datagrams did not fill the switch's buffer"));
+    }
+    bench.more(200)?;
+    bench.none_failed()?;
+    bench.finish()
+}

@@ -1,0 +1,52 @@
+//! What happens to a process: it is killed, or does not do its part.
+
+use super::Scene;
+use crate::bench::{Bench, Outcome, PATIENCE, SHORT};
+use crate::figures::Figures;
+
+/// Either end is killed and comes back, at once or after the other was told that it is gone: by a reset if
+/// it came back, else within the peers' timeout.
+pub(super) fn kill(mut scene: Scene<'_>) -> Outcome<Figures> {
+    let long = scene.random.rand_range(0..3) == 0;
+    if long {
+        scene.setup.timeout = SHORT;
+    }
+    let mut bench = scene.bench()?;
+    for _ in 0..if long { 1 } else { 3 } {
+        let side = bench.side();
+        bench.pass(100);
+        bench.kill(side)?;
+        bench.figures.faults += 1;
+        if long {
+            failures(&bench, 1 - side)?;
+        } else {
+            bench.pass(100);
+        }
+        bench.start(side)?;
+        bench.more(100)?;
+    }
+    bench.finish()
+}
+
+/// An end must be told that messages failed, in the stated time.
+pub(super) fn failures(bench: &Bench, side: usize) -> Outcome {
+    let before = bench.logs[side].said().failed;
+    bench.wait(side, "failure", bench.setup.given_up(), |said| said.failed > before)
+}
+
+/// An end keeps all messages for a while, or makes no call: the other stops, and nothing is lost.
+pub(super) fn slow(scene: Scene<'_>) -> Outcome<Figures> {
+    let mut bench = scene.bench()?;
+    for _ in 0..3 {
+        let side = bench.side();
+        let (word, time) = (["hold", "freeze"][bench.side()], bench.draw(50..800));
+        bench.tell(side, &format!("{word} {time}"))?;
+        bench.figures.faults += 1;
+        bench.pass(time);
+        let before = bench.logs[1 - side].said().received;
+        bench.wait(1 - side, "message", PATIENCE, |said| said.received > before)?;
+        bench.more(100)?;
+    }
+    bench.none_failed()?;
+    bench.finish()
+}

@@ -1,0 +1,170 @@
+//! What only the kernel can do to a link or tell of a process.
+
+use aya::programs::loaded_links;
+use gigae_fabric::Node;
+use rustix::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::io;
+use std::net::UdpSocket;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// linux/bpf.h.
+const BPF_LINK_GET_FD_BY_ID: libc::c_int = 30;
+const BPF_LINK_DETACH: libc::c_int = 34;
+
+/// `USER_HZ`: what the kernel counts CPU time in towards programs, whatever its own tick.
+const TICKS_PER_SECOND: u64 = 100;
+
+/// Sockets of a flood.
+const SOURCES: usize = 16;
+
+/// Runs a program in a node; an error says what it said.
+pub(crate) fn run(node: &Node, program: &str, arguments: &str) -> Result<String, String> {
+    let output = attempt(node, program, arguments)?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(format!(
+            "{program} {arguments} in {}: {}",
+            node.name,
+            String::from_utf8_lossy(&output.stderr).trim()
+        )),
+    }
+}
+
+/// The same, whatever comes of it.
+pub(crate) fn attempt(node: &Node, program: &str, arguments: &str) -> Result<Output, String> {
+    let mut command = node.command(program).map_err(|error| error.to_string())?;
+    command.args(arguments.split(' ')).output().map_err(|error| format!("{program}: {error}"))
+}
+
+/// The kernel's number of the XDP program on a node's interface, if there is one.
+pub(crate) fn program_on(node: &Node) -> Result<Option<u32>, String> {
+    let text = run(node, "ip", "link show dev eth0")?;
+    let id = text.split("prog/xdp id ").nth(1).and_then(|rest| rest.split(' ').next());
+    id.map(|id| id.parse().map_err(|_| format!("no program number: {id}"))).transpose()
+}
+
+/// Detaches a program from its interface, whoever has attached it, as `bpftool link detach` does.
+pub(crate) fn detach(program: u32) -> Result<(), String> {
+    let link = loaded_links().flatten().find(|link| link.program_id() == program);
+    let link = link.ok_or_else(|| format!("program {program} is attached by no link"))?;
+    let text = |error: io::Error| format!("detaching program {program}: {error}");
+    let fd = bpf(BPF_LINK_GET_FD_BY_ID, &[link.id(), 0, 0]).map_err(text)?;
+    // SAFETY: a new descriptor that nobody else has.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    bpf(BPF_LINK_DETACH, &[fd.as_raw_fd() as u32]).map(drop).map_err(text)
+}
+
+fn bpf(command: libc::c_int, attributes: &[u32]) -> io::Result<libc::c_int> {
+    // SAFETY: both commands used here read so many bytes from there and write none.
+    let result = unsafe {
+        libc::syscall(libc::SYS_bpf, command, attributes.as_ptr(), size_of_val(attributes))
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as libc::c_int) }
+}
+
+/// CPU time of a process so far, in its own code and in the kernel for it: ticks of 10 ms, all threads
+/// (proc_pid_stat(5)).
+pub(crate) fn cpu_time(pid: u32) -> Option<Duration> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in parentheses, may hold anything.
+    let rest = &stat[stat.rfind(')')? + 2..];
+    let words: Vec<u64> = rest.split(' ').skip(11).take(2).flat_map(str::parse).collect();
+    let ticks: u64 = words.iter().sum();
+    (words.len() == 2).then(|| Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND))
+}
+
+/// Lines of a table of sockets in a node's network, without its heading: `packet`, `udp`, `raw`.
+pub(crate) fn sockets(node: &Node, table: &str) -> Result<Vec<String>, String> {
+    let _inside = node.enter().map_err(|error| error.to_string())?;
+    let text = std::fs::read_to_string(format!("/proc/thread-self/net/{table}"));
+    let text = text.map_err(|error| format!("the sockets of {}: {error}", node.name))?;
+    Ok(text.lines().skip(1).map(str::to_owned).collect())
+}
+
+/// The process ends when the one that started it does: nothing is left behind by a run that is killed.
+pub(crate) fn tie(command: &mut Command) {
+    // SAFETY: between fork and exec the closure makes one system call; it neither allocates nor locks.
+    unsafe {
+        command.pre_exec(|| {
+            let signal = Some(rustix::process::Signal::KILL);
+            rustix::process::set_parent_process_death_signal(signal).map_err(Into::into)
+        });
+    }
+}
+
+/// Keeps every processor busy for so long, with two threads each.
+pub(crate) fn busy(time: Duration) {
+    let count = 2 * std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let end = Instant::now() + time;
+    std::thread::scope(|scope| {
+        for _ in 0..count {
+            scope.spawn(|| {
+                while Instant::now() < end {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+    });
+}
+
+/// Datagrams of 1,400 bytes from one node to another, as many as go, until told to stop or 5 s have
+/// passed; how many went.
+pub(crate) fn flood(from: &Node, to: &Node, stop: &AtomicBool) -> Result<u64, String> {
+    let text = |error: io::Error| format!("the flood: {error}");
+    let socket = |node: &Node, port| {
+        let _inside = node.enter().map_err(|error| error.to_string())?;
+        UdpSocket::bind((node.ipv4, port)).map_err(text)
+    };
+    // Somebody must have the port, or each datagram is answered by ICMP.
+    let sink = socket(to, 9)?;
+    // What the switch holds is charged to its sender's socket: one alone would be held back.
+    let sources: Vec<_> = (0..SOURCES).map(|_| socket(from, 0)).collect::<Result<_, _>>()?;
+    sources.iter().try_for_each(|source| source.set_nonblocking(true)).map_err(text)?;
+    let at = sink.local_addr().map_err(text)?;
+    let end = Instant::now() + Duration::from_secs(5);
+    let mut sent = 0;
+    while !stop.load(Ordering::Relaxed) && Instant::now() < end {
+        let before = sent;
+        for source in &sources {
+            sent += u64::from(source.send_to(&[0; 1400], at).is_ok());
+        }
+        if sent == before {
+            std::thread::yield_now();
+        }
+    }
+    Ok(sent)
+}
+
+/// Builds the library that steps a program's wall clock when it is preloaded; its place.
+pub(crate) fn stepped_clock(directory: &Path) -> Result<PathBuf, String> {
+    let (source, library) = (directory.join("stepped.c"), directory.join("stepped.so"));
+    let text = |error: io::Error| format!("building the stepped clock with cc: {error}");
+    std::fs::write(&source, include_str!("stepped.c")).map_err(text)?;
+    let mut command = Command::new("cc");
+    command.args(["-O1", "-shared", "-fPIC", "-o"]).arg(&library).arg(&source);
+    let output = command.arg("-ldl").output().map_err(text)?;
+    match output.status.success() {
+        true => Ok(library),
+        false => Err(text(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_time_is_that_of_the_process() {
+        let before = cpu_time(std::process::id()).unwrap();
+        let end = Instant::now() + Duration::from_secs(20);
+        // However little of a processor there is for it: it shows in the end.
+        while cpu_time(std::process::id()).unwrap() < before + Duration::from_millis(20) {
+            assert!(Instant::now() < end);
+        }
+        assert_eq!(cpu_time(0), None);
+    }
+}

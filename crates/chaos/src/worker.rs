@@ -1,0 +1,503 @@
+//! The workload: a process that sends and receives numbered messages until it is told to end, through
+//! whatever happens to its link, and says on standard output what came of each.
+//!
+//! It does what a careful program would: what was accepted is not sent again, failures are taken, an
+//! interface that is down is waited for, and an endpoint that will not work any more is opened anew.
+//! Commands come on standard input, one a line; when that ends, so does the process.
+
+use crate::event::{Event, Taken, What, now};
+use crate::replay::ROOM;
+use clap::Args;
+use gigae::{
+    Address, Backend, Completion, DrainError, Endpoint, Envelope, LinkError, Memory, Message, Mode,
+    OpError, OpId, Options, Peer, RecvError, SendError, TrySendError, Wait, Wanted,
+};
+use gigae_torture::body::{self, Id, NAMED, mix};
+use gigae_torture::{tag, tagged_body};
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::io::{BufRead, BufWriter, Stdout, Write};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Its UDP port, where that is the envelope.
+pub const PORT: u16 = 4791;
+
+/// Pause before a call that failed is made again.
+const AGAIN: Duration = Duration::from_millis(5);
+
+/// Tagged messages that are on their way at once, and receives that wait for some.
+const MOST_STARTED: usize = 3;
+const MOST_POSTED: usize = 4;
+
+/// Most messages that are held at once.
+const MOST_HELD: usize = 4096;
+
+/// How a workload speaks.
+#[derive(Args, Clone, Debug)]
+pub struct WorkArgs {
+    /// Number of this node, 0 or 1.
+    #[arg(long)]
+    pub me: u16,
+    /// How often it was opened before.
+    #[arg(long)]
+    pub life: u16,
+    /// The other's address.
+    #[arg(long)]
+    pub peer: Address,
+    /// `generic`, `native` or `packet`.
+    #[arg(long)]
+    pub backend: String,
+    /// In the UDP envelope.
+    #[arg(long)]
+    pub udp: bool,
+    /// `sleep` or `adaptive`.
+    #[arg(long)]
+    pub wait: String,
+    /// Peer timeout in milliseconds.
+    #[arg(long)]
+    pub timeout: u64,
+    /// What sizes follow from.
+    #[arg(long)]
+    pub seed: u64,
+}
+
+impl WorkArgs {
+    fn options(&self) -> Options {
+        let backend = match &self.backend[..] {
+            "generic" => Backend::XdpMode(Mode::XdpGeneric),
+            "native" => Backend::XdpMode(Mode::XdpNative),
+            _ => Backend::Packet,
+        };
+        let envelope = if self.udp { Envelope::Udp { port: PORT } } else { Envelope::DEFAULT };
+        let wait = if self.wait == "sleep" { Wait::Sleep } else { Wait::Adaptive };
+        let timeout = Duration::from_millis(self.timeout);
+        Options::new("eth0").backend(backend).envelope(envelope).wait(wait).peer_timeout(timeout)
+    }
+}
+
+/// A command from outside.
+enum Command {
+    /// Send no more; say when all is acknowledged.
+    Stop,
+    /// Send again.
+    Go,
+    /// For so many milliseconds, keep every message that arrives.
+    Hold(u64),
+    /// For so many milliseconds, make no call.
+    Freeze(u64),
+    /// Read what is there and end.
+    Quit,
+}
+
+fn commands() -> Receiver<Command> {
+    let (tell, hear) = channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            let (word, number) = line.split_once(' ').unwrap_or((&line, ""));
+            let number = number.parse().unwrap_or(0);
+            let command = match word {
+                "stop" => Command::Stop,
+                "go" => Command::Go,
+                "hold" => Command::Hold(number),
+                "freeze" => Command::Freeze(number),
+                _ => Command::Quit,
+            };
+            if tell.send(command).is_err() {
+                return;
+            }
+        }
+        // Whoever started this is gone.
+        std::process::exit(1);
+    });
+    hear
+}
+
+/// Why a life ended.
+enum End {
+    Quit,
+    Broken,
+}
+
+struct Worker {
+    args: WorkArgs,
+    commands: Receiver<Command>,
+    out: BufWriter<Stdout>,
+    life: u16,
+    /// Number of the next message of this life.
+    next: u32,
+    sending: bool,
+    drained: bool,
+    quit: bool,
+    /// The last call failed for the link's sake: how.
+    troubled: Option<&'static str>,
+    scratch: Vec<u8>,
+    /// Operations that are going on, and their numbers.
+    going: HashMap<OpId, Going>,
+    /// Number of the next tagged message, and of the next receive.
+    next_tagged: u32,
+    next_post: u32,
+    walltime: SystemTime,
+    jumps: u64,
+}
+
+/// An operation that is going on.
+#[derive(Clone, Copy)]
+enum Going {
+    Send(u32),
+    Receive(u32),
+}
+
+/// Runs the workload until it is told to end.
+pub fn work(args: WorkArgs) {
+    let mut worker = Worker {
+        life: args.life,
+        args,
+        commands: commands(),
+        out: BufWriter::with_capacity(1 << 16, std::io::stdout()),
+        next: 0,
+        sending: true,
+        drained: false,
+        quit: false,
+        troubled: None,
+        scratch: Vec::new(),
+        going: HashMap::new(),
+        next_tagged: 0,
+        next_post: 0,
+        walltime: SystemTime::now(),
+        jumps: 0,
+    };
+    while let Some(endpoint) = worker.open() {
+        let end = worker.live(&endpoint);
+        let counters = endpoint.counters();
+        let (link, protocol) = (counters.link, counters.protocol);
+        drop(endpoint);
+        worker.say(What::Counted(link.tx_frames, link.rx_frames, protocol.retransmissions));
+        worker.say(What::Gone);
+        worker.flush();
+        worker.life += 1;
+        if let End::Quit = end {
+            break;
+        }
+    }
+}
+
+fn kind(error: &LinkError) -> &'static str {
+    match error {
+        LinkError::Down(_) => "down",
+        LinkError::Gone(_) => "gone",
+        LinkError::Detached(_) => "detached",
+        _ => "other",
+    }
+}
+
+impl Worker {
+    fn say(&mut self, what: What) {
+        self.say_at(now(), what);
+    }
+
+    fn say_at(&mut self, at: u64, what: What) {
+        if writeln!(self.out, "{}", Event { at, what }).is_err() {
+            std::process::exit(1);
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.out.flush().is_err() {
+            std::process::exit(1);
+        }
+    }
+
+    /// Opens the endpoint, as often as it takes; `None` when told to end.
+    fn open(&mut self) -> Option<Endpoint> {
+        let mut said = String::new();
+        loop {
+            match self.args.options().open() {
+                Ok(endpoint) => {
+                    self.say(What::Opened(endpoint.link().mode.to_string()));
+                    (self.next, self.troubled, self.drained) = (0, None, false);
+                    (self.next_tagged, self.next_post) = (0, 0);
+                    self.going.clear();
+                    return Some(endpoint);
+                }
+                Err(error) if said != error.to_string() => {
+                    said = error.to_string();
+                    self.say(What::Trouble("open".into(), said.clone()));
+                }
+                Err(_) => {}
+            }
+            self.flush();
+            while let Some(command) = self.command() {
+                self.obey_without_endpoint(command);
+            }
+            if self.quit {
+                return None;
+            }
+            std::thread::sleep(AGAIN);
+        }
+    }
+
+    fn command(&mut self) -> Option<Command> {
+        match self.commands.try_recv() {
+            Ok(command) => Some(command),
+            Err(TryRecvError::Empty | TryRecvError::Disconnected) => None,
+        }
+    }
+
+    fn obey_without_endpoint(&mut self, command: Command) {
+        match command {
+            Command::Stop => self.sending = false,
+            Command::Go => (self.sending, self.drained) = (true, false),
+            Command::Quit => self.quit = true,
+            Command::Hold(_) | Command::Freeze(_) => {}
+        }
+    }
+
+    fn live(&mut self, endpoint: &Endpoint) -> End {
+        let mut peer = None;
+        loop {
+            self.mind_the_clock();
+            while let Some(command) = self.command() {
+                match command {
+                    Command::Hold(time) => self.hold(endpoint, Duration::from_millis(time)),
+                    Command::Freeze(time) => std::thread::sleep(Duration::from_millis(time)),
+                    other => self.obey_without_endpoint(other),
+                }
+            }
+            let step = match (peer, self.sending) {
+                (None, _) => match endpoint.peer(self.args.peer) {
+                    Ok(found) => {
+                        peer = Some(found);
+                        Ok(())
+                    }
+                    Err(_) => self.receive(endpoint, AGAIN),
+                },
+                (Some(peer), true) => {
+                    self.start_tagged(endpoint, peer);
+                    self.send(endpoint, peer)
+                }
+                (Some(_), false) => self.drain(endpoint),
+            };
+            let pause = if self.sending { 2 } else { 100 };
+            let step = step.and_then(|()| self.receive(endpoint, Duration::from_millis(pause)));
+            let step = step.and_then(|()| self.complete(endpoint));
+            self.flush();
+            match step {
+                Ok(()) if self.quit => return End::Quit,
+                Ok(()) if self.troubled.is_some() => {
+                    self.troubled = None;
+                    self.say(What::Well);
+                }
+                Ok(()) => {}
+                Err(error) => {
+                    if self.troubled != Some(kind(&error)) {
+                        self.say(What::Trouble(kind(&error).into(), error.to_string()));
+                        self.flush();
+                    }
+                    self.troubled = Some(kind(&error));
+                    if self.quit || !matches!(error, LinkError::Down(_)) {
+                        return if self.quit { End::Quit } else { End::Broken };
+                    }
+                    std::thread::sleep(AGAIN);
+                }
+            }
+        }
+    }
+
+    /// Sends some messages, as far as there is room.
+    fn send(&mut self, endpoint: &Endpoint, peer: Peer) -> Result<(), LinkError> {
+        let (from, to) = (self.args.me, 1 - self.args.me);
+        let draw = mix(self.args.seed ^ u64::from(self.next) << 8 ^ u64::from(self.life));
+        let count = 1 + draw % 12;
+        let lens: Vec<u16> = (0..count)
+            .map(|n| {
+                let (most, draw) = (endpoint.max_message() as u64, mix(draw + n));
+                let most = if draw % 3 == 0 { 128 } else { most };
+                (NAMED as u64 + (draw >> 8) % (most - NAMED as u64 + 1)) as u16
+            })
+            .collect();
+        self.say(What::Intent(self.next, lens.clone()));
+        self.flush();
+        let mut outcome = Ok(());
+        for len in lens {
+            let id = Id { from, life: self.life, to, number: self.next };
+            let mut bytes = vec![0; len.into()];
+            body::write(id, &mut bytes);
+            match endpoint.try_send(peer, &bytes) {
+                Ok(()) => self.next += 1,
+                Err(TrySendError::WouldBlock(())) => break,
+                Err(TrySendError::Refused(SendError::Failed)) => {
+                    self.say(What::Accepted(self.next));
+                    self.take_failures(endpoint);
+                    return Ok(());
+                }
+                Err(TrySendError::Refused(SendError::Link(error))) => {
+                    outcome = Err(error);
+                    break;
+                }
+                Err(TrySendError::Refused(other)) => {
+                    self.say(What::Trouble("refused".into(), other.to_string()));
+                    break;
+                }
+            }
+        }
+        self.say(What::Accepted(self.next));
+        outcome
+    }
+
+    fn count(&self, which: fn(&Going) -> bool) -> usize {
+        self.going.values().filter(|going| which(going)).count()
+    }
+
+    /// Starts a tagged message now and then: some go unasked, longer ones are offered, and some are longer
+    /// than the receive has room for.
+    fn start_tagged(&mut self, endpoint: &Endpoint, peer: Peer) {
+        let draw = mix(self.args.seed ^ u64::from(self.next));
+        if draw % 4 > 0 || self.count(|going| matches!(going, Going::Send(_))) >= MOST_STARTED {
+            return;
+        }
+        let len = (draw >> 8) as usize % [100, 30_000, ROOM + 2_000][(draw >> 40) as usize % 3];
+        let (from, to, number) = (self.args.me, 1 - self.args.me, self.next_tagged);
+        let id = Id { from, life: self.life, to, number };
+        self.next_tagged += 1;
+        self.say(What::Started(number, len));
+        self.flush();
+        match endpoint.start_send(peer, tag(0, id), tagged_body(id, len)) {
+            Ok(op) => drop(self.going.insert(op, Going::Send(number))),
+            Err(error) => self.say(What::Trouble("refused".into(), error.to_string())),
+        }
+    }
+
+    /// Takes what was completed, and keeps some receives posted.
+    fn complete(&mut self, endpoint: &Endpoint) -> Result<(), LinkError> {
+        loop {
+            while self.count(|going| matches!(going, Going::Receive(_))) < MOST_POSTED {
+                let index = self.next_post;
+                self.next_post += 1;
+                match endpoint.start_recv(Wanted::ANY, vec![0; ROOM]) {
+                    Ok(op) => drop(self.going.insert(op, Going::Receive(index))),
+                    Err(error) => self.say(What::Trouble("refused".into(), error.to_string())),
+                }
+            }
+            match endpoint.try_completion() {
+                Ok(Some(completion)) => self.completed(completion),
+                Ok(None) | Err(RecvError::Failed) => return Ok(()),
+                Err(RecvError::Link(error)) => return Err(error),
+                Err(other) => self.say(What::Trouble("refused".into(), other.to_string())),
+            }
+        }
+    }
+
+    fn completed(&mut self, completion: Completion) {
+        let Completion { id: op, tag, len, total, memory, result, .. } = completion;
+        match self.going.remove(&op) {
+            Some(Going::Send(number)) => self.say(What::Ended(number, result.is_ok())),
+            Some(Going::Receive(index)) => {
+                let lost = !matches!(result, Ok(()) | Err(OpError::Truncated));
+                let (life, number) = ((tag >> 48) as u16, tag as u32);
+                let id = Id { from: 1 - self.args.me, life, to: self.args.me, number };
+                let memory = memory.and_then(Memory::into_vec).unwrap_or_default();
+                let right = lost || memory.get(..len) == tagged_body(id, total).get(..len);
+                self.say(match right {
+                    true => What::Tagged(Taken { index, tag, len, total, lost }),
+                    false => What::Torn(total),
+                });
+            }
+            None => self.say(What::Torn(total)),
+        }
+    }
+
+    /// Takes what arrives for so long.
+    fn receive(&mut self, endpoint: &Endpoint, time: Duration) -> Result<(), LinkError> {
+        let end = Instant::now() + time;
+        loop {
+            match endpoint.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(Some(message)) => self.note(&message),
+                Ok(None) => return Ok(()),
+                Err(RecvError::Failed) => self.take_failures(endpoint),
+                Err(RecvError::Link(error)) => return Err(error),
+                Err(other) => self.say(What::Trouble("refused".into(), other.to_string())),
+            }
+        }
+    }
+
+    fn note(&mut self, message: &Message<'_>) {
+        let what = match body::name(message) {
+            Some(id) if body::is(id, message, &mut self.scratch) => {
+                What::Received(id, message.len() as u16)
+            }
+            _ => What::Torn(message.len()),
+        };
+        self.say(what);
+    }
+
+    /// Takes all messages that failed.
+    fn take_failures(&mut self, endpoint: &Endpoint) {
+        let (mut messages, mut reason) = (Vec::new(), String::new());
+        while let Some(failed) = endpoint.take_failure() {
+            reason = word(&failed.reason());
+            match body::name(&failed) {
+                Some(id) if body::is(id, &failed, &mut self.scratch) => {
+                    messages.push((id, failed.len() as u16));
+                }
+                _ => self.say(What::Torn(failed.len())),
+            }
+        }
+        if !messages.is_empty() {
+            self.say(What::Failed(reason, messages));
+        }
+    }
+
+    /// Waits until all is acknowledged or failed, and says so once.
+    fn drain(&mut self, endpoint: &Endpoint) -> Result<(), LinkError> {
+        if self.drained {
+            return Ok(());
+        }
+        match endpoint.drain(Duration::from_millis(20)) {
+            Ok(()) => {
+                self.drained = true;
+                self.say(What::Drained);
+                Ok(())
+            }
+            Err(DrainError::Failed) => {
+                self.take_failures(endpoint);
+                Ok(())
+            }
+            Err(DrainError::Link(error)) => Err(error),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Keeps all messages that arrive, for so long.
+    fn hold(&mut self, endpoint: &Endpoint, time: Duration) {
+        let end = Instant::now() + time;
+        let mut held = Vec::new();
+        while Instant::now() < end {
+            match endpoint.try_recv() {
+                Ok(Some(message)) if held.len() < MOST_HELD => {
+                    self.note(&message);
+                    held.push(message);
+                }
+                Ok(Some(message)) => self.note(&message),
+                _ => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
+    }
+
+    fn mind_the_clock(&mut self) {
+        let now = SystemTime::now();
+        let forward = now.duration_since(self.walltime).unwrap_or_default();
+        let back = self.walltime.duration_since(now).unwrap_or_default();
+        self.walltime = now;
+        if forward.max(back) > Duration::from_secs(600) {
+            self.jumps += 1;
+            self.say(What::Jumped(self.jumps));
+        }
+    }
+}
+
+/// The first word of what `Debug` writes.
+fn word(value: &impl Debug) -> String {
+    let text = format!("{value:?}");
+    text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_owned()
+}
