@@ -51,7 +51,10 @@ fn no_deadline_is_taken_from_the_wall_clock() {
 
 fn main() {
     testing::run(&[
-        ("no_deadline_is_taken_from_the_wall_clock", no_deadline_is_taken_from_the_wall_clock),
+        (
+            "no_deadline_is_taken_from_the_wall_clock",
+            no_deadline_is_taken_from_the_wall_clock as fn(),
+        ),
         ("a_killed_process_costs_no_message_of_the_next", || holds("kill")),
         ("an_interface_that_goes_down_and_up_costs_no_message", || holds("down")),
         ("a_changed_mtu_costs_no_message_or_is_reported", || holds("mtu")),
@@ -62,5 +65,5 @@ fn main() {
         ("a_slow_program_costs_no_message", || holds("slow")),
         ("a_stepped_clock_changes_no_deadline", || holds("clock")),
         ("a_full_disk_is_one_line_and_leaves_nothing_half_written", || holds("disk")),
-    ] as &[(&str, fn())]);
+    ]);
 }
