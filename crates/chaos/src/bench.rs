@@ -222,7 +222,7 @@ impl Bench {
 
     /// Lets everything end, and accounts for all: messages, sockets, programs, processes, namespaces.
     pub(crate) fn finish(mut self) -> Outcome<Figures> {
-        let alive = [0, 1].filter_alive(&self.processes);
+        let alive: Vec<_> = [0, 1].into_iter().filter(|&i| self.processes[i].is_some()).collect();
         for &side in &alive {
             self.tell(side, "stop")?;
         }
@@ -337,16 +337,5 @@ impl Bench {
             *figures.errors.entry(format!("failed by {reason}")).or_default() += count;
         }
         Ok(())
-    }
-}
-
-/// Which ends have a process.
-trait FilterAlive {
-    fn filter_alive(self, processes: &[Option<Process>; 2]) -> Vec<usize>;
-}
-
-impl FilterAlive for [usize; 2] {
-    fn filter_alive(self, processes: &[Option<Process>; 2]) -> Vec<usize> {
-        self.into_iter().filter(|&side| processes[side].is_some()).collect()
     }
 }

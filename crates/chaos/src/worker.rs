@@ -17,7 +17,7 @@ use gigae_torture::{tag, tagged_body};
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::io::{BufRead, BufWriter, Stdout, Write};
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Its UDP port, where that is the envelope.
@@ -238,10 +238,7 @@ impl Worker {
     }
 
     fn command(&mut self) -> Option<Command> {
-        match self.commands.try_recv() {
-            Ok(command) => Some(command),
-            Err(TryRecvError::Empty | TryRecvError::Disconnected) => None,
-        }
+        self.commands.try_recv().ok()
     }
 
     fn obey_without_endpoint(&mut self, command: Command) {
@@ -312,7 +309,7 @@ impl Worker {
         let lens: Vec<u16> = (0..count)
             .map(|n| {
                 let (most, draw) = (endpoint.max_message() as u64, mix(draw + n));
-                let most = if draw % 3 == 0 { 128 } else { most };
+                let most = if draw.is_multiple_of(3) { 128 } else { most };
                 (NAMED as u64 + (draw >> 8) % (most - NAMED as u64 + 1)) as u16
             })
             .collect();
@@ -353,7 +350,9 @@ impl Worker {
     /// than the receive has room for.
     fn start_tagged(&mut self, endpoint: &Endpoint, peer: Peer) {
         let draw = mix(self.args.seed ^ u64::from(self.next));
-        if draw % 4 > 0 || self.count(|going| matches!(going, Going::Send(_))) >= MOST_STARTED {
+        if !draw.is_multiple_of(4)
+            || self.count(|going| matches!(going, Going::Send(_))) >= MOST_STARTED
+        {
             return;
         }
         let len = (draw >> 8) as usize % [100, 30_000, ROOM + 2_000][(draw >> 40) as usize % 3];
