@@ -375,7 +375,8 @@ int gigae_cluster_options(const gigae_cluster *cluster, gigae_options **options)
 
 /*
  * Accepted is not delivered: a message that is not acknowledged comes back by gigae_take_failure,
- * and nothing more is sent to its peer until it is taken. gigae_drain waits for all.
+ * and nothing more is sent to its peer until it is taken. gigae_drain waits for all. A message
+ * whose call returns an error was not accepted, and may be sent again.
  *
  * Errors of all that follow: GIGAE_TOO_LONG, GIGAE_FAILED, GIGAE_INVALID (peer or data),
  * GIGAE_DOWN, GIGAE_GONE, GIGAE_TAKEN, GIGAE_IO, GIGAE_PANICKED, GIGAE_BAD_HANDLE, GIGAE_IN_CALL.

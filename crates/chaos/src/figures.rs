@@ -57,6 +57,10 @@ impl fmt::Display for Figures {
             "{runs} runs, {faults} faults, {frames} frames ({repeated} repeated); {sent} messages: \
              {delivered} arrived, {failed} came back, 0 lost; {tagged} tagged messages"
         )?;
+        let untold = sent.saturating_sub(delivered + failed);
+        if untold > 0 {
+            write!(f, "; of {untold} nobody was left to be told, their endpoint being at its end")?;
+        }
         if !self.errors.is_empty() {
             let errors: Vec<_> =
                 self.errors.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
