@@ -4,14 +4,15 @@ use crate::address::{Address, Host};
 use crate::engine::{Engine, Neighbour, NotQueued};
 use crate::inbox::Received;
 use crate::links::Arenas;
-use crate::message::{Failed, Message, SendBuffer};
+use crate::message::{Failed, Kept, Message, SendBuffer};
 use crate::options::Options;
 use crate::resolve::Reservation;
+use crate::simulated;
 use crate::wait::{Ended, For, Vain, Wait, Waiter};
 use crate::{DiscoverError, DrainError, PeerError, RecvError, SendError, TrySendError};
 use gigae_link::{ChannelSet, Info, Link, LinkError, OpenError};
 use gigae_proto::{PeerId, PeerKey};
-use gigae_wire::NodeAddr;
+use gigae_wire::{Envelope, NodeAddr};
 use std::cell::{RefCell, RefMut};
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -63,7 +64,7 @@ pub struct Endpoint {
     waiter: RefCell<Waiter>,
     linger: Duration,
     /// The UDP port, kept from the kernel's stack, and the way to ask the kernel for routes.
-    /// `None` in an Ethernet envelope.
+    /// `None` in an Ethernet envelope, and where no kernel is asked.
     reservation: Option<Reservation>,
     /// The link's descriptor, a duplicate of its own, so that lending it borrows no engine.
     fd: Option<OwnedFd>,
@@ -137,7 +138,12 @@ impl Endpoint {
             return Err(PeerError::Channel(channel));
         }
         let node = match (host, &self.reservation) {
-            (Host::Mac(mac), None) if !mac.is_group() => mac.into(),
+            (Host::Mac(mac), None) if !mac.is_group() && !self.is_in_ip() => mac.into(),
+            (Host::Ip(ip), None) if self.is_in_ip() => {
+                let own = simulated::ip(self.info.mac, ip.is_ipv6());
+                self.engine().sources.ip.insert(ip, own);
+                NodeAddr::Ip { ip, next_hop: simulated::next_hop(ip)? }
+            }
             (Host::Ip(ip), Some(reservation)) => {
                 let hop =
                     reservation.next_hop(ip).map_err(|e| PeerError::Unreachable(e.to_string()))?;
@@ -149,6 +155,10 @@ impl Endpoint {
         let mut engine = self.engine();
         let most = engine.proto.config().max_peers;
         engine.peer(PeerKey { node, port, channel }).map(Peer).ok_or(PeerError::TooMany(most))
+    }
+
+    fn is_in_ip(&self) -> bool {
+        matches!(self.engine().sources.envelope, Envelope::Udp { .. })
     }
 
     /// The address of a peer.
@@ -382,6 +392,13 @@ impl Endpoint {
     #[doc(hidden)]
     pub fn farewell(&self) -> Result<(), LinkError> {
         self.engine().close()
+    }
+
+    /// A message of this endpoint that was [kept](Message::keep); of another endpoint's frames, its bytes
+    /// are refused by a panic. For simulations.
+    #[doc(hidden)]
+    pub fn kept(&self, message: Kept) -> Message<'_> {
+        message.into_message(self)
     }
 
     /// Whether some peers have neither answered the [farewell](Self::farewell) nor been given up.

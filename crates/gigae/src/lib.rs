@@ -53,6 +53,7 @@ mod operations;
 mod options;
 mod outbound;
 mod resolve;
+mod simulated;
 mod wait;
 
 pub use address::{Address, ParseAddressError};
@@ -66,9 +67,13 @@ pub use gigae_link::{Info, LinkError, Mode, OpenError};
 pub use gigae_proto::Reason;
 pub use gigae_wire::{Envelope, MacAddr, payload_of_mtu};
 pub use gigae_xdp::BusyPoll;
+#[doc(hidden)]
+pub use message::Kept;
 pub use message::{Failed, Message, SendBuffer};
 pub use operations::{
     Bytes, Completion, Memory, Notice, OpError, OpId, RegionKey, Rights, Started, Status, Wanted,
 };
 pub use options::{Backend, Options};
+#[doc(hidden)]
+pub use simulated::ip as simulated_ip;
 pub use wait::Wait;

@@ -119,6 +119,13 @@ impl<'a> Message<'a> {
         self.received.as_ref().expect("not dropped")
     }
 
+    /// For simulations whose program keeps messages beside their endpoint: the message without its
+    /// endpoint, which holds its frame as before until [`Endpoint::kept`] has it back.
+    #[doc(hidden)]
+    pub fn keep(mut self) -> Kept {
+        Kept(self.received.take().expect("not dropped"))
+    }
+
     /// Who sent it, on which channel: an answer goes there.
     #[inline]
     pub fn from(&self) -> Peer {
@@ -148,6 +155,22 @@ impl Drop for Message<'_> {
 impl fmt::Debug for Message<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Message").field("from", &self.from()).field("len", &self.len()).finish()
+    }
+}
+
+/// See [`Message::keep`].
+#[doc(hidden)]
+pub struct Kept(Received);
+
+impl Kept {
+    pub(crate) fn into_message(self, endpoint: &Endpoint) -> Message<'_> {
+        Message::new(endpoint, self.0)
+    }
+}
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Kept")
     }
 }
 

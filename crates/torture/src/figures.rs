@@ -45,6 +45,12 @@ figures! {
     partitions,
     /// Partitions, one way.
     one_way,
+    /// Links of nodes that failed, in one direction or both, while others worked.
+    link_cuts,
+    /// Paths beside others that were taken for dead, and that came into use (again).
+    deaths,
+    /// See `deaths`.
+    returns,
     /// Nodes that vanished.
     crashes,
     /// Nodes that were closed as they should be.
@@ -61,6 +67,10 @@ figures! {
     delivered,
     /// Messages handed back as failed, each compared.
     failed,
+    /// Messages that programs kept for a while, each compared when it was given back.
+    kept,
+    /// Frames that were copied because programs kept too many.
+    copied,
     /// Tagged messages started.
     tagged,
     /// Tagged messages received, each compared.
@@ -71,6 +81,10 @@ figures! {
     lost_operations,
     /// Operations refused because the memory they meant was gone.
     refused,
+    /// Operations that were cancelled in time.
+    cancelled,
+    /// Notices of remote writes taken, each compared.
+    notices,
     /// Bytes delivered in all of these.
     bytes,
     /// Virtual time in nanoseconds.
@@ -97,8 +111,13 @@ impl fmt::Display for Figures {
         )?;
         writeln!(
             f,
-            "        {} crashes, {} closes, {} restarts, {} receivers paused, {} nodes frozen",
-            self.crashes, self.closes, self.restarts, self.pauses, self.freezes
+            "        {} links cut, {} paths dead, {} in use (again); {} crashes, {} closes, {} restarts,",
+            self.link_cuts, self.deaths, self.returns, self.crashes, self.closes, self.restarts
+        )?;
+        writeln!(
+            f,
+            "        {} receivers paused, {} nodes frozen; {} messages kept, {} frames copied therefore",
+            self.pauses, self.freezes, self.kept, self.copied
         )?;
         writeln!(
             f,
@@ -107,8 +126,13 @@ impl fmt::Display for Figures {
         )?;
         writeln!(
             f,
-            "        {} tagged messages, {} received; {} remote accesses; {} operations lost with their peer, {} refused; {} bytes",
-            self.tagged, self.received, self.remote, self.lost_operations, self.refused, self.bytes
+            "        {} tagged messages, {} received; {} remote accesses, {} notices; {} operations lost with",
+            self.tagged, self.received, self.remote, self.notices, self.lost_operations
+        )?;
+        writeln!(
+            f,
+            "        their peer, {} refused, {} cancelled; {} bytes",
+            self.refused, self.cancelled, self.bytes
         )?;
         let counts = Class::ALL.iter().zip(self.violations);
         let words: Vec<_> = counts.map(|(class, n)| format!("{} {n}", class.word())).collect();

@@ -1,11 +1,11 @@
 //! Deterministic simulation: whole endpoints on a simulated network that does its worst, and a checker
 //! that knows every message.
 //!
-//! A [`Scenario`] follows from a seed: 2 to 1,000 nodes, MTUs, windows, recovery mode, link, weather. A
-//! [`run`] of it is a world in virtual time in which nodes send messages and start
+//! A [`Scenario`] follows from a seed: 2 to 1,000 nodes with 1 to 4 links, MTUs, windows, recovery mode, envelope,
+//! weather. A [`run`] of it is a world in virtual time in which nodes send messages and keep some, start and cancel
 //! operations, stop receiving, freeze, crash, close and come back, while frames are lost, doubled, delayed and
-//! corrupted and the network is parted. [`Messages`], [`Tagged`] and [`Regions`] hold the library to what it
-//! promises; each is a plain model that can be lied to (`tests/checker.rs`), so that it is known to notice.
+//! corrupted, links are cut and the network is parted. [`Messages`], [`Tagged`], [`Regions`] and [`Notices`] hold the
+//! library to what it promises; each is a plain model that can be lied to (`tests/checker.rs`), so that it is known to notice.
 //! In the end all faults are healed, and everything has to have arrived or failed within a stated time.
 //!
 //! The whole library above the kernel is under test: engine, inbox, operations, protocol, headers. What is not:
@@ -22,6 +22,7 @@ mod lives;
 mod memory;
 mod messages;
 mod node;
+mod notices;
 mod scenario;
 mod tagged;
 mod trace;
@@ -31,7 +32,8 @@ mod world;
 pub use figures::Figures;
 pub use memory::{ATOMICS, Access, Ending as AccessEnding, Regions, WORDS};
 pub use messages::Messages;
-pub use scenario::Scenario;
+pub use notices::Notices;
+pub use scenario::{Ip, Kind, Scenario};
 pub use tagged::{Ending, Post, Tagged, Want, body as tagged_body, tag};
 pub use violation::{Checked, Class, Violation};
 pub use world::{Outcome, Watch, run};

@@ -1,34 +1,28 @@
 //! The program at one node: it sends, receives and starts operations at random, and tells the
 //! checkers.
 
+mod operate;
+
 use crate::body::{self, NAMED};
 use crate::figures::Figures;
-use crate::memory::{Access, Ending as AccessEnding, Regions, WORDS};
+use crate::memory::{Access, Regions};
 use crate::messages::Messages;
-use crate::scenario::{Scenario, percent, pick, steep};
-use crate::tagged::{self, Ending, Post, Tagged, Want};
+use crate::notices::Notices;
+use crate::scenario::{Scenario, percent, steep};
+use crate::tagged::{Post, Tagged};
 use crate::trace::{Event, Trace};
 use crate::violation::{Checked, Class, Violation};
 use gigae::{
-    Address, Completion, Endpoint, MacAddr, OpError, OpId, Peer, RecvError, RegionKey, SendError,
-    Status, TrySendError,
+    Address, Endpoint, Kept, OpId, Peer, RecvError, RegionKey, SendError, TrySendError,
 };
 use oorandom::Rand64;
-use std::collections::{BTreeMap, HashMap};
-
-/// Operations that a node has going on at once, receives aside.
-const MOST_OPERATIONS: usize = 64;
-
-/// Receives that a node keeps posted.
-const MOST_POSTED: usize = 32;
-
-/// Longest messages of the classes 0 and 1; the scenario says that of class 2.
-const CLASSES: [usize; 2] = [1000, 32 << 10];
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// All that watches.
 pub(crate) struct Checkers {
     pub(crate) messages: Messages,
     pub(crate) tagged: Tagged,
+    pub(crate) notices: Notices,
     pub(crate) regions: Regions,
     pub(crate) trace: Trace,
     pub(crate) figures: Figures,
@@ -37,7 +31,7 @@ pub(crate) struct Checkers {
 /// What a node may know of another: where it is and its memory's key, of its present or a former life.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Other {
-    pub(crate) mac: MacAddr,
+    pub(crate) address: Address,
     pub(crate) life: u16,
     pub(crate) key: RegionKey,
 }
@@ -51,6 +45,13 @@ enum Pending {
     Read(Access),
     Add(Access, u16, u64),
     Swap(Access, u16, u64, u64),
+}
+
+/// A message that the program keeps, and what it said when it came.
+struct KeptMessage {
+    message: Kept,
+    from: Peer,
+    body: Box<[u8]>,
 }
 
 /// One life of a node.
@@ -67,8 +68,14 @@ pub(crate) struct Node {
     posts: u32,
     /// What was last seen in the words that are swapped, by owner and word.
     seen: BTreeMap<(u16, u16), u64>,
-    /// The last notice of each writer.
-    noticed: BTreeMap<u16, u64>,
+    /// Sends and receives in the order in which they were started; many are over.
+    recent: Vec<OpId>,
+    /// Operations that were cancelled in time.
+    cancelled: HashSet<OpId>,
+    /// Receives are over.
+    withdrawn: bool,
+    /// Messages that the program has not given back yet.
+    kept: Vec<KeptMessage>,
     /// The next message to these must name itself: the checker has no other way to know it.
     unnamed: BTreeMap<u16, u32>,
     scratch: Vec<u8>,
@@ -81,6 +88,8 @@ pub(crate) struct Context<'a> {
     pub(crate) others: &'a [Other],
     pub(crate) random: &'a mut Rand64,
     pub(crate) checkers: &'a mut Checkers,
+    /// Whether programs still keep messages: not in the end.
+    pub(crate) keeps: bool,
 }
 
 impl Context<'_> {
@@ -106,7 +115,10 @@ impl Node {
             posted: 0,
             posts: 0,
             seen: BTreeMap::new(),
-            noticed: BTreeMap::new(),
+            recent: Vec::new(),
+            cancelled: HashSet::new(),
+            withdrawn: false,
+            kept: Vec::new(),
             unnamed: BTreeMap::new(),
             scratch: Vec::new(),
         }
@@ -118,7 +130,7 @@ impl Node {
             return Ok(peers);
         }
         let peer = |channel| {
-            let address = Address::from(context.others[usize::from(to)].mac).channel(channel);
+            let address = context.others[usize::from(to)].address.channel(channel);
             self.endpoint.peer(address).map_err(|e| broken(self.me, e))
         };
         let peers = [peer(0)?, peer(u8::from(context.scenario.own_channel))?];
@@ -134,8 +146,7 @@ impl Node {
         }
         let address = self.endpoint.address(peer);
         let is = |other: &Other| {
-            let base = Address::from(other.mac);
-            address == base.channel(0) || address == base.channel(1)
+            address == other.address.channel(0) || address == other.address.channel(1)
         };
         let found = context.others.iter().position(is);
         let node = found.ok_or_else(|| broken(self.me, format!("{address} is nobody")))? as u16;
@@ -153,7 +164,14 @@ impl Node {
                 Ok(Some(message)) => {
                     self.scratch.clear();
                     self.scratch.extend_from_slice(&message);
-                    Ok(message.from())
+                    let from = message.from();
+                    let Scenario { keep, keep_most, .. } = *context.scenario;
+                    let may = context.keeps && self.kept.len() < keep_most;
+                    if may && percent(context.random, keep) {
+                        let body = self.scratch[..].into();
+                        self.kept.push(KeptMessage { message: message.keep(), from, body });
+                    }
+                    Ok(from)
                 }
                 Ok(None) => break,
                 Err(e) => Err(e),
@@ -189,6 +207,21 @@ impl Node {
         context.checkers.messages.received(from, to, body, context.now)
     }
 
+    /// Gives some of the messages back that it keeps, in any order: each must be as it came.
+    pub(crate) fn let_go(&mut self, most: usize, context: &mut Context<'_>) -> Checked {
+        for _ in 0..most.min(self.kept.len()) {
+            let which = context.random.rand_range(0..self.kept.len() as u64) as usize;
+            let KeptMessage { message, from, body } = self.kept.swap_remove(which);
+            let message = self.endpoint.kept(message);
+            if message.from() != from || message[..] != body[..] {
+                let what = format!("a message of {} bytes changed while it was kept", body.len());
+                return Err(Violation::new(Class::Torn, (self.me, self.me), what));
+            }
+            context.checkers.figures.kept += 1;
+        }
+        Ok(())
+    }
+
     fn take_failures(&mut self, context: &mut Context<'_>) -> Checked {
         let mut failed: BTreeMap<Peer, Vec<Vec<u8>>> = BTreeMap::new();
         while let Some(failure) = self.endpoint.take_failure() {
@@ -204,68 +237,12 @@ impl Node {
         Ok(())
     }
 
-    fn completed(&mut self, completion: Completion, context: &mut Context<'_>) -> Checked {
-        let Completion { id, peer, tag, len, total, value, memory, result, .. } = completion;
-        let Some(pending) = self.pending.remove(&id) else {
-            let what = format!("{id:?} was completed twice or never started");
-            return Err(Violation::new(Class::Doubled, (self.me, self.me), what));
-        };
-        let me = self.me;
-        let peer = peer.map(|peer| self.name(peer, context)).transpose()?;
-        let from = peer.unwrap_or(me);
-        context.note("completed", (me, from), u64::from(result.is_ok()), len);
-        let memory = memory.and_then(gigae::Memory::into_vec).unwrap_or_default();
-        let figures = &mut context.checkers.figures;
-        figures.lost_operations += u64::from(matches!(result, Err(OpError::Lost(_))));
-        let refused = matches!(result, Err(OpError::Refused(Status::Key)));
-        figures.refused += u64::from(refused);
-        figures.bytes += len as u64 * u64::from(!matches!(pending, Pending::Send(_)));
-        let ending = match result {
-            Ok(()) => AccessEnding::Done,
-            Err(OpError::Lost(_)) => AccessEnding::Lost,
-            Err(OpError::Refused(Status::Key)) => AccessEnding::NoKey,
-            Err(OpError::Refused(Status::Busy)) => AccessEnding::Busy,
-            Err(OpError::Truncated) if matches!(pending, Pending::Receive(_)) => AccessEnding::Done,
-            Err(e) => return Err(broken(me, format!("{pending:?} ended: {e}"))),
-        };
-        let done = ending == AccessEnding::Done;
-        let Checkers { tagged, regions, figures, .. } = &mut *context.checkers;
-        match pending {
-            Pending::Send(id) => return tagged.ended(id, done),
-            Pending::Receive(post) => {
-                self.posted -= 1;
-                figures.received += u64::from(done);
-                let ending = match result {
-                    Ok(()) => Ending::Whole,
-                    Err(OpError::Truncated) => Ending::Truncated,
-                    Err(_) => Ending::Lost,
-                };
-                return tagged.received((from, me), post, tag, (len, total), (&memory, ending));
-            }
-            Pending::Write(access) => regions.written(access, ending)?,
-            Pending::Read(access) => regions.was_read(access, &memory, ending)?,
-            Pending::Add(access, word, operand) => {
-                regions.added(access, (word, operand), value, ending)?;
-            }
-            Pending::Swap(access, word, expected, token) => {
-                let now = if value == expected { token } else { value };
-                if done {
-                    self.seen.insert((from, word), now);
-                }
-                regions.swapped(access, (word, expected, token), value, ending)?;
-            }
-        }
-        figures.remote += u64::from(done);
-        if refused {
-            // It has a new one.
-            self.keys.remove(&from);
-            self.seen.retain(|&(owner, _), _| owner != from);
-        }
-        Ok(())
-    }
-
     /// Does something of its own accord, towards one of its partners.
     pub(crate) fn act(&mut self, context: &mut Context<'_>) -> Checked {
+        if !self.kept.is_empty() && percent(context.random, 30) {
+            let most = steep(context.random, 1, self.kept.len() as u64 + 1) as usize;
+            self.let_go(most, context)?;
+        }
         let nodes = context.others.len() as u64;
         let ahead = 1 + context.random.rand_range(0..context.scenario.partners.into());
         let to = ((u64::from(self.me) + ahead) % nodes) as u16;
@@ -335,131 +312,6 @@ impl Node {
         Ok(())
     }
 
-    /// Starts an operation, or posts receives.
-    fn operate(&mut self, to: u16, context: &mut Context<'_>) -> Checked {
-        if self.posted < MOST_POSTED {
-            self.post(context)?;
-        }
-        if self.pending.len() - self.posted >= MOST_OPERATIONS {
-            return Ok(());
-        }
-        let [_, peer] = self.peer(to, context)?;
-        let other = context.others[usize::from(to)];
-        let (life, key) = *self.keys.entry(to).or_insert((other.life, other.key));
-        let (pair, now, r) = ((self.me, to), context.now, &mut *context.random);
-        let area = context.scenario.area as u64;
-        let (id, pending) = match r.rand_range(0..10) {
-            0..=3 => return self.send_tagged(to, peer, context),
-            4..=5 => {
-                let len = steep(r, 1, area) as usize;
-                let offset = r.rand_range(0..area - len as u64 + 1) as usize;
-                let mut bytes = vec![0; len];
-                body::stream(r.rand_u64(), &mut bytes);
-                let regions = &mut context.checkers.regions;
-                let access = regions.write(pair, life, (offset, &bytes), now);
-                let place = (regions.start(self.me) + offset) as u64;
-                let notice = access.number.is_multiple_of(7).then_some(access.number.into());
-                let id = self.endpoint.start_write(peer, key, place, bytes, notice);
-                (id, Pending::Write(access))
-            }
-            6..=7 => {
-                let len = steep(r, 1, area) as usize;
-                let offset = r.rand_range(0..area - len as u64 + 1) as usize;
-                let regions = &mut context.checkers.regions;
-                let access = regions.read(pair, life, (offset, len), now);
-                let place = (regions.start(self.me) + offset) as u64;
-                let id = self.endpoint.start_read(peer, key, place, vec![0; len]);
-                (id, Pending::Read(access))
-            }
-            8 => {
-                let (word, operand) = (r.rand_range(0..WORDS.into()) as u16, r.rand_range(1..1000));
-                let access = context.checkers.regions.add(pair, life, now);
-                let id = self.endpoint.start_fetch_add(peer, key, u64::from(word) * 8, operand);
-                (id, Pending::Add(access, word, operand))
-            }
-            _ => {
-                let word = r.rand_range(0..WORDS.into()) as u16;
-                let expected = *self.seen.entry((to, word)).or_insert(0);
-                let (access, token) = context.checkers.regions.swap(pair, life, word, now);
-                let place = u64::from(WORDS + word) * 8;
-                let id = self.endpoint.start_compare_swap(peer, key, place, expected, token);
-                (id, Pending::Swap(access, word, expected, token))
-            }
-        };
-        context.note("starts an operation", pair, 0, 0);
-        self.pending.insert(id.map_err(|e| broken(self.me, e))?, pending);
-        Ok(())
-    }
-
-    fn send_tagged(&mut self, to: u16, peer: Peer, context: &mut Context<'_>) -> Checked {
-        let class = pick(context.random, &[0, 0, 0, 1, 1, 2]);
-        let longest = CLASSES.get(usize::from(class)).map_or(context.scenario.longest, |&l| l);
-        let len = context.random.rand_range(0..longest as u64 + 1) as usize;
-        let id = context.checkers.tagged.next(self.me, to);
-        context.note("sends tagged", (self.me, to), id.number.into(), len);
-        let body = tagged::body(id, len);
-        let started = self.endpoint.start_send(peer, tagged::tag(class, id), body);
-        context.checkers.tagged.started(id, class, len, context.now);
-        context.checkers.figures.tagged += 1;
-        self.pending.insert(started.map_err(|e| broken(self.me, e))?, Pending::Send(id));
-        Ok(())
-    }
-
-    fn post(&mut self, context: &mut Context<'_>) -> Checked {
-        let r = &mut *context.random;
-        let class = pick(r, &[None, Some(0), Some(0), Some(1), Some(1), Some(2), Some(2)]);
-        let most = class.map_or(CLASSES[1], |class| {
-            CLASSES.get(usize::from(class)).map_or(context.scenario.longest, |&l| l)
-        });
-        let room = if percent(r, 80) { most } else { r.rand_range(0..most as u64 + 1) as usize };
-        let ahead = 1 + r.rand_range(0..context.scenario.partners.into());
-        let nodes = context.others.len() as u64;
-        let from = ((u64::from(self.me) + nodes - ahead) % nodes) as u16;
-        // One that names a sender which then vanishes stays posted; others must remain.
-        let named = self.posted < MOST_POSTED / 2 && percent(r, 40);
-        let want = Want { class, from: named.then_some(from) };
-        self.post_one(want, room, context)
-    }
-
-    fn post_one(&mut self, want: Want, room: usize, context: &mut Context<'_>) -> Checked {
-        let mut wanted = want.wanted();
-        if let Some(from) = want.from {
-            let [_, peer] = self.peer(from, context)?;
-            wanted = wanted.from(peer);
-        }
-        let post = Post { index: self.posts, want, room };
-        let id = self.endpoint.start_recv(wanted, vec![0; room]);
-        self.posts += 1;
-        self.posted += 1;
-        self.pending.insert(id.map_err(|e| broken(self.me, e))?, Pending::Receive(post));
-        Ok(())
-    }
-
-    /// Receives what is there and wanted by nobody. In the end only.
-    pub(crate) fn receive_the_rest(&mut self, context: &mut Context<'_>) -> Checked {
-        while self.endpoint.peek(gigae::Wanted::ANY).is_some() {
-            let any = Want { class: None, from: None };
-            self.post_one(any, context.scenario.longest.max(CLASSES[1]), context)?;
-        }
-        Ok(())
-    }
-
-    /// Takes the notices of writes: each once and in the order in which its writer started them.
-    pub(crate) fn take_notices(&mut self, context: &mut Context<'_>) -> Checked {
-        while let Some(notice) = self.endpoint.try_notice().map_err(|e| broken(self.me, e))? {
-            let from = self.name(notice.peer, context)?;
-            context.note("notice", (from, self.me), notice.value, notice.len as usize);
-            let last = self.noticed.entry(from).or_default();
-            if notice.value <= *last || notice.key != self.key {
-                let class = if notice.value == *last { Class::Doubled } else { Class::Order };
-                let what = format!("{notice:?} after the notice {last}");
-                return Err(Violation::new(class, (from, self.me), what));
-            }
-            *last = notice.value;
-        }
-        Ok(())
-    }
-
     /// Sends what was queued.
     pub(crate) fn flush(&self) -> Checked {
         self.endpoint.flush().map_err(|e| broken(self.me, e))
@@ -472,7 +324,8 @@ impl Node {
 
     /// What it waits for, in words.
     pub(crate) fn waits_for(&self) -> String {
-        let waiting = self.pending.values().filter(|p| !matches!(p, Pending::Receive(_)));
+        let waits = |p: &&Pending| self.withdrawn || !matches!(p, Pending::Receive(_));
+        let waiting = self.pending.values().filter(waits);
         let mut words: Vec<_> = waiting.map(|pending| format!("{pending:?}")).collect();
         words.sort_unstable();
         words.truncate(4);
@@ -484,9 +337,10 @@ impl Node {
         )
     }
 
-    /// Whether every operation but receives was completed.
+    /// Whether every operation was completed, receives aside as long as they are not withdrawn.
     pub(crate) fn is_done(&self) -> bool {
-        self.pending.len() == self.posted
+        let waiting = if self.withdrawn { 0 } else { self.posted };
+        self.pending.len() == waiting && self.kept.is_empty()
     }
 
     /// Whether a message waits that no receive has wanted.
@@ -495,7 +349,10 @@ impl Node {
     }
 
     /// Its life ends; the checkers are told of what nobody will know.
-    pub(crate) fn end(self, checkers: &mut Checkers, now: u64) {
+    pub(crate) fn end(mut self, checkers: &mut Checkers, now: u64) {
+        for KeptMessage { message, .. } in self.kept.drain(..) {
+            drop(self.endpoint.kept(message));
+        }
         for pending in self.pending.values() {
             match *pending {
                 Pending::Add(access, word, operand) => {
@@ -506,10 +363,17 @@ impl Node {
             }
         }
         checkers.regions.abandoned(self.me);
-        checkers.figures.repeated += self.endpoint.counters().protocol.retransmissions;
+        let counters = self.endpoint.counters();
+        checkers.figures.repeated += counters.protocol.retransmissions;
+        checkers.figures.copied += counters.copied;
+        for path in self.endpoint.paths() {
+            checkers.figures.deaths += path.counters.deaths;
+            checkers.figures.returns += path.counters.returns;
+        }
         drop(self.endpoint);
         checkers.messages.gone(self.me, now);
         checkers.tagged.gone(self.me, now);
+        checkers.notices.gone(self.me, now);
         checkers.regions.gone(self.me, now);
     }
 }

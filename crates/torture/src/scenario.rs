@@ -1,9 +1,36 @@
 //! What a run is made of, drawn from its seed.
 
-use gigae::Options;
+use gigae::{Address, Envelope, MacAddr, Options};
 use gigae_sim::Faults;
 use oorandom::Rand64;
 use std::time::Duration;
+
+/// What one link of each node is.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// Bytes per second towards each port; zero is without limit.
+    pub rate: u64,
+    /// One way.
+    pub delay: Duration,
+    /// Longest frame in bytes that it carries, without telling; zero is without limit.
+    pub black_hole: usize,
+}
+
+impl Kind {
+    /// A link of so many bytes per second and so many microseconds one way.
+    pub const fn new(rate: u64, micros: u64) -> Self {
+        Self { rate, delay: Duration::from_micros(micros), black_hole: 0 }
+    }
+}
+
+/// Versions of the Internet Protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ip {
+    /// Version 4.
+    V4,
+    /// Version 6.
+    V6,
+}
 
 /// Everything about a run that is settled before it begins.
 #[derive(Clone, Debug)]
@@ -12,8 +39,12 @@ pub struct Scenario {
     pub seed: u64,
     /// Nodes, each with one endpoint.
     pub nodes: u16,
-    /// Links per node. One: trunks are not built in yet.
-    pub links: u8,
+    /// Links per node, given to the nodes in turn. Two nodes use as many as the one with fewer has.
+    pub links: Vec<u8>,
+    /// What the links are, by number; the last stands for all further ones.
+    pub kinds: Vec<Kind>,
+    /// Frames lie in UDP over this version of IP, if any.
+    pub udp: Option<Ip>,
     /// To how many others each node speaks of its own accord.
     pub partners: u16,
     /// MTUs, given to the nodes in turn.
@@ -28,12 +59,8 @@ pub struct Scenario {
     pub checksum: bool,
     /// After which a peer is lost.
     pub peer_timeout: Duration,
-    /// Bytes per second towards each port; zero is without limit.
-    pub rate: u64,
     /// Bytes that wait for a busy port; zero is without limit.
     pub buffer: u64,
-    /// One way.
-    pub delay: Duration,
     /// The worst probabilities: loss, duplication, corruption, disorder.
     pub worst: [f64; 4],
     /// Mean time between two changes of the weather, partitions, crashes and the like.
@@ -52,6 +79,11 @@ pub struct Scenario {
     pub area: usize,
     /// Whether nodes sleep between arrivals, or look again and again; by node in turn.
     pub sleepers: Vec<bool>,
+    /// Of a hundred messages, so many are kept by the program that received them, and given back later in
+    /// another order; and most that it keeps at once.
+    pub keep: u64,
+    /// See `keep`.
+    pub keep_most: usize,
     /// The faults end after so many frames, or so much time.
     pub until_frames: u64,
     /// See `until_frames`.
@@ -75,7 +107,70 @@ pub(crate) fn steep(random: &mut Rand64, least: u64, most: u64) -> u64 {
     (x as u64).clamp(least, most)
 }
 
+/// How many links nodes have, and what they are. Mostly one; many nodes never have more.
+fn links(
+    r: &mut Rand64,
+    many: bool,
+    kind: impl Fn(&mut Rand64) -> Kind,
+) -> (Vec<u8>, Vec<Kind>) {
+    let first = kind(r);
+    if many || percent(r, 65) {
+        return (vec![1], vec![first]);
+    }
+    let links = match r.rand_range(0..10) {
+        0 => vec![2, 1],
+        1 => vec![4, 2, 3],
+        2..=6 => vec![2],
+        7 => vec![3],
+        _ => vec![4],
+    };
+    // Often all alike, as they are bought.
+    let alike = percent(r, 40);
+    let mut kinds = vec![first; 4];
+    for other in kinds[1..].iter_mut().filter(|_| !alike) {
+        *other = kind(r);
+    }
+    // A link that does not carry what it should shows with long frames only.
+    if percent(r, 15) {
+        kinds[r.rand_range(0..4) as usize].black_hole = 1514;
+    }
+    (links, kinds)
+}
+
 impl Scenario {
+    /// A Gigabit Ethernet 10 us away between so many nodes with one link, on which nothing goes wrong and
+    /// everything is as a program finds it: what a test changes is what it is about.
+    pub fn plain(seed: u64, nodes: u16) -> Self {
+        Self {
+            seed,
+            nodes,
+            links: vec![1],
+            kinds: vec![Kind::new(125_000_000, 10)],
+            udp: None,
+            partners: nodes - 1,
+            mtus: vec![1500],
+            frames: 1024,
+            windows: (256, 256, 256),
+            aggregate: true,
+            checksum: true,
+            peer_timeout: Duration::from_millis(200),
+            buffer: 128 << 10,
+            worst: [0.0; 4],
+            change_every: Duration::from_millis(5),
+            act_every: Duration::from_micros(100),
+            burst: 16,
+            longest: 100_000,
+            operations: 20,
+            own_channel: true,
+            area: 4096,
+            sleepers: vec![true, false],
+            keep: 0,
+            keep_most: 0,
+            until_frames: 20_000,
+            until: Duration::from_secs(1),
+        }
+    }
+
     /// The scenario of a seed.
     pub fn draw(seed: u64) -> Self {
         let mut r = Rand64::new(u128::from(crate::body::mix(seed)));
@@ -105,11 +200,24 @@ impl Scenario {
         }
         worst[2] *= f64::from(checksum);
         let longest = if percent(r, 5) { 4 << 20 } else { 300_000 };
-        let rate = pick(r, &[0, 12_500_000, 125_000_000, 125_000_000, 1_250_000_000]);
+        let rate = |r: &mut Rand64| pick(r, &[0, 12_500_000, 125_000_000, 125_000_000, 1_250_000_000]);
+        let kind = |r: &mut Rand64| Kind {
+            rate: rate(r),
+            delay: Duration::from_nanos(steep(r, 500, 500_000)),
+            black_hole: 0,
+        };
+        let (links, kinds) = links(r, many, kind);
         Self {
             seed,
             nodes,
-            links: 1,
+            udp: match r.rand_range(0..20) {
+                _ if links != [1] => None,
+                0..=1 => Some(Ip::V4),
+                2 => Some(Ip::V6),
+                _ => None,
+            },
+            links,
+            kinds,
             partners: if many { r.rand_range(1..5) as u16 } else { nodes - 1 },
             mtus,
             frames: if many { 128 } else { pick(r, &[128, 256, 1024]) },
@@ -117,9 +225,7 @@ impl Scenario {
             aggregate: percent(r, 80),
             checksum,
             peer_timeout: Duration::from_millis(steep(r, 20, 1000)),
-            rate,
             buffer: if percent(r, 70) { steep(r, 16 << 10, 1 << 20) } else { 0 },
-            delay: Duration::from_nanos(steep(r, 500, 500_000)),
             worst,
             change_every: Duration::from_micros(steep(r, 500, 100_000)),
             act_every: Duration::from_micros(steep(r, 5, 2000)),
@@ -129,30 +235,56 @@ impl Scenario {
             own_channel: percent(r, 70),
             area: if many { 64 } else { steep(r, 64, 64 << 10) as usize },
             sleepers: pick(r, &[&[true][..], &[false], &[true, false]]).to_vec(),
+            keep: pick(r, &[0, 0, 5, 30, 90]),
+            keep_most: steep(r, 1, 2000) as usize,
             until_frames: steep(r, 2000, if many { 100_000 } else { 50_000 }),
             until: Duration::from_millis(steep(r, 200, 5000)),
         }
     }
 
-    /// The faults while nothing goes wrong.
-    pub fn quiet(&self) -> Faults {
-        let Self { rate, buffer, delay, .. } = *self;
-        // A buffer that holds less than a few of the longest frames would be a fault.
-        Faults { delay, rate, buffer, ..Faults::default() }
+    /// Links of the nodes that have most.
+    pub(crate) fn most_links(&self) -> usize {
+        self.links.iter().copied().max().map_or(1, usize::from)
     }
 
-    /// Some weather, within the worst.
-    pub(crate) fn weather(&self, r: &mut Rand64) -> Faults {
+    /// Links of a node.
+    pub(crate) fn links_of(&self, node: u16) -> u8 {
+        self.links[usize::from(node) % self.links.len()]
+    }
+
+    /// Where a node is, by the address of its first link.
+    pub(crate) fn address(&self, mac: MacAddr) -> Address {
+        match self.udp {
+            None => mac.into(),
+            Some(version) => gigae::simulated_ip(mac, version == Ip::V6).into(),
+        }
+    }
+
+    /// The faults of a link while nothing goes wrong.
+    pub(crate) fn quiet(&self, link: usize) -> Faults {
+        let Kind { rate, delay, black_hole } = self.kinds[link.min(self.kinds.len() - 1)];
+        // A buffer that holds less than a few of the longest frames would be a fault.
+        Faults { delay, rate, buffer: self.buffer, black_hole, ..Faults::default() }
+    }
+
+    /// Some weather on a link, within the worst.
+    pub(crate) fn weather(&self, link: usize, r: &mut Rand64) -> Faults {
         let mut chance = |worst: f64| if percent(r, 40) { worst * r.rand_float() } else { 0.0 };
         let [loss, duplication, corruption, disorder] = self.worst.map(&mut chance);
         let disorder_by = Duration::from_nanos(steep(r, 1000, 2_000_000));
-        Faults { loss, duplication, corruption, disorder, disorder_by, ..self.quiet() }
+        Faults { loss, duplication, corruption, disorder, disorder_by, ..self.quiet(link) }
     }
 
-    /// How an endpoint is opened.
-    pub(crate) fn options(&self) -> Options {
+    /// How a node's endpoint is opened.
+    pub(crate) fn options(&self, node: u16) -> Options {
         let (send, receive, reorder) = self.windows;
-        Options::new("simulated")
+        let envelope = match self.udp {
+            None => Envelope::DEFAULT,
+            Some(_) => Envelope::Udp { port: 4791 },
+        };
+        let names = (0..self.links_of(node)).map(|link| format!("simulated{link}"));
+        Options::trunk(names)
+            .envelope(envelope)
             .channels([0, 1])
             .aggregate(self.aggregate)
             .payload_checksum(self.checksum)

@@ -68,6 +68,7 @@ enum State {
     Started,
     Done,
     Lost,
+    Cancelled,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -179,6 +180,21 @@ impl Tagged {
         Ok(())
     }
 
+    /// A send was cancelled before anything of it had gone out.
+    pub fn cancelled(&mut self, id: Id) -> Checked {
+        let state = self.message(id).map(|message| &mut message.state);
+        match state {
+            Some(state @ State::Started) => {
+                *state = State::Cancelled;
+                Ok(())
+            }
+            _ => {
+                let what = format!("{id:?} was cancelled and had not been going on");
+                Err(Violation::new(Class::Doubled, (id.from, id.to), what))
+            }
+        }
+    }
+
     /// A receive was completed: from whom, with which tag, how many bytes of how many, and its memory.
     pub fn received(
         &mut self,
@@ -199,6 +215,9 @@ impl Tagged {
         }
         if message.delivered {
             return broken(Class::Doubled, format!("tagged {id:?} was received twice"));
+        }
+        if message.state == State::Cancelled {
+            return broken(Class::Torn, format!("tagged {id:?} was cancelled and received"));
         }
         if ending == Ending::Lost {
             if message.state == State::Done {

@@ -3,21 +3,24 @@
 //! It is a simulation by events. A node is called when something has arrived and it has noticed, when
 //! its endpoint asked to be called, or when it wants to do something; between these the time jumps.
 
+mod faults;
+mod rest;
+
 use crate::figures::Figures;
 use crate::memory::Regions;
 use crate::messages::Messages;
+use crate::notices::Notices;
 use crate::node::{Checkers, Context, Node, Other};
-use crate::scenario::{Scenario, percent, pick, steep};
+use crate::scenario::{Scenario, percent, steep};
 use crate::tagged::Tagged;
 use crate::trace::{Event, Trace};
 use crate::violation::{Checked, Class, Violation};
-use gigae::{MacAddr, RegionKey, Rights};
+use gigae::{Address, MacAddr, RegionKey, Rights};
 use gigae_sim::{Network, Port};
 use oorandom::Rand64;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 use std::io;
-use std::time::Duration;
 
 /// Virtual nanoseconds.
 const MICROSECOND: u64 = 1000;
@@ -25,10 +28,6 @@ const MILLISECOND: u64 = 1000 * MICROSECOND;
 
 /// Longest time between two looks of a node that never sleeps and finds nothing.
 const LONGEST_LOOK: u64 = 500 * MICROSECOND;
-
-/// Besides twice the peer timeout, what a run may take to come to rest once all faults are healed: many
-/// nodes fill one slow port's buffer again and again.
-const REST: u64 = 60_000 * MILLISECOND;
 
 /// Calls of nodes after which a run is taken for one that never ends.
 const MOST_CALLS: u64 = 20_000_000;
@@ -90,7 +89,8 @@ enum State {
 struct Place {
     node: Option<Node>,
     state: State,
-    port: Port,
+    /// Of its links, in their order.
+    ports: Vec<Port>,
     /// Whether it sleeps until it is called.
     sleeps: bool,
     /// Time until it notices that something has arrived.
@@ -109,6 +109,8 @@ struct World<'a> {
     net: Network,
     random: Rand64,
     places: Vec<Place>,
+    /// Whose port it is.
+    owners: HashMap<Port, u16>,
     others: Vec<Other>,
     checkers: Checkers,
     calls: BinaryHeap<Reverse<(u64, u16)>>,
@@ -125,16 +127,19 @@ impl<'a> World<'a> {
     fn new(scenario: &'a Scenario, watch: &Watch) -> Self {
         let count = usize::from(scenario.nodes);
         let trace = Trace::new(watch.verbose);
-        let nowhere = Other { mac: MacAddr([0; 6]), life: 0, key: RegionKey(0) };
+        let nowhere =
+            Other { address: Address::from(MacAddr([0; 6])), life: 0, key: RegionKey(0) };
         let mut world = Self {
             scenario,
-            net: Network::new(scenario.seed, scenario.quiet()),
+            net: Network::new(scenario.seed, scenario.quiet(0)),
             random: Rand64::new(u128::from(scenario.seed) << 64 | 1),
             places: Vec::new(),
+            owners: HashMap::new(),
             others: vec![nowhere; count],
             checkers: Checkers {
                 messages: Messages::new(count),
                 tagged: Tagged::new(count),
+                notices: Notices::new(count),
                 regions: Regions::new(count, scenario.area),
                 trace,
                 figures: Figures { seeds: 1, nodes: count as u64, ..Figures::default() },
@@ -150,11 +155,13 @@ impl<'a> World<'a> {
         world.net.advance_to(MICROSECOND);
         for n in 0..scenario.nodes {
             world.net.set_mtu(scenario.mtus[usize::from(n) % scenario.mtus.len()]);
-            let (port, _) = world.net.add_port();
+            let links = scenario.links_of(n);
+            let ports: Vec<_> = (0..links).map(|_| world.net.add_port().0).collect();
+            world.owners.extend(ports.iter().map(|&port| (port, n)));
             let place = Place {
                 node: None,
                 state: State::Down { until: None },
-                port,
+                ports,
                 sleeps: scenario.sleepers[usize::from(n) % scenario.sleepers.len()],
                 latency: steep(&mut world.random, 100, 60_000),
                 call: u64::MAX,
@@ -166,6 +173,7 @@ impl<'a> World<'a> {
             world.places.push(place);
             world.open(n);
         }
+        world.calm();
         world
     }
 
@@ -178,19 +186,22 @@ impl<'a> World<'a> {
     fn open(&mut self, n: u16) {
         let Self { scenario, net, checkers, random, .. } = self;
         let place = &mut self.places[usize::from(n)];
-        net.reopen(place.port);
-        net.cut(place.port, false, false);
+        for &port in &place.ports {
+            net.reopen(port);
+            net.cut(port, false, false);
+        }
         self.opened += 1;
         let seed = crate::body::mix(scenario.seed << 20 ^ u64::from(self.opened)) as u32;
-        let endpoint = scenario.options().open_simulated(net, seed).expect("memory for frames");
+        let endpoint = scenario.options(n).open_simulated(net, seed).expect("memory for frames");
         let memory = vec![0; Regions::len(scenario.nodes.into(), scenario.area)];
         let key = endpoint.register(memory, Rights::ALL).expect("it is the first");
         checkers.messages.opened(n);
         checkers.tagged.opened(n);
+        checkers.notices.opened(n);
         checkers.regions.opened(n);
-        let mac = endpoint.link().mac;
+        let address = scenario.address(endpoint.link().mac);
         let life = checkers.messages.next(n, n).life;
-        self.others[usize::from(n)] = Other { mac, life, key };
+        self.others[usize::from(n)] = Other { address, life, key };
         place.node = Some(Node::new(n, endpoint, key));
         place.state = State::Up;
         (place.paused, place.frozen) = (0, 0);
@@ -203,7 +214,7 @@ impl<'a> World<'a> {
     /// A node's endpoint goes, and nothing it does on its way out is heard.
     fn vanish(&mut self, n: u16, until: Option<u64>) {
         let place = &mut self.places[usize::from(n)];
-        self.net.cut(place.port, true, true);
+        place.ports.iter().for_each(|&port| self.net.cut(port, true, true));
         if let Some(node) = place.node.take() {
             node.end(&mut self.checkers, self.net.now());
         }
@@ -242,13 +253,11 @@ impl<'a> World<'a> {
         let now = self.net.now();
         self.net.arrivals(&mut self.arrivals);
         for port in std::mem::take(&mut self.arrivals) {
-            // Ports are nodes: one link each.
-            let n = self.places.iter().position(|p| p.port == port);
-            if let Some(n) = n {
-                let noticed = now + self.places[n].latency;
-                if self.places[n].node.is_some() && noticed < self.places[n].call {
-                    self.call(n as u16, noticed);
-                }
+            let n = self.owners[&port];
+            let place = &self.places[usize::from(n)];
+            let noticed = now + place.latency;
+            if place.node.is_some() && noticed < place.call {
+                self.call(n, noticed);
             }
         }
         if change <= now {
@@ -316,11 +325,15 @@ impl<'a> World<'a> {
             others: &self.others,
             random: &mut self.random,
             checkers: &mut self.checkers,
+            keeps: !self.resting && !matches!(place.state, State::Closing { .. }),
         };
         let most = match paused {
             true => 0,
             false => steep(context.random, 8, 512) as usize,
         };
+        if !context.keeps {
+            node.let_go(usize::MAX, &mut context)?;
+        }
         let mut busy = node.take_in(most, &mut context)?;
         if !paused {
             node.take_notices(&mut context)?;
@@ -388,169 +401,10 @@ impl<'a> World<'a> {
         Ok(wake.min(act))
     }
 
-    /// The weather turns, a partition comes or goes, a node stops, vanishes, closes.
-    fn change(&mut self) {
-        let now = self.net.now();
-        let every = self.scenario.change_every.as_nanos() as u64;
-        self.next_change = now + 1 + self.random.rand_range(0..2 * every);
-        let Self { scenario, net, random, .. } = self;
-        let n = random.rand_range(0..scenario.nodes.into()) as u16;
-        let other = random.rand_range(0..scenario.nodes.into()) as u16;
-        let (port, far) = (self.places[usize::from(n)].port, self.places[usize::from(other)].port);
-        // Some last for longer than the peer timeout, most for less.
-        let timeout = scenario.peer_timeout.as_nanos() as u64;
-        let lasting = steep(random, 10 * MICROSECOND, 2 * timeout);
-        match random.rand_range(0..100) {
-            0..=34 => net.set_faults(scenario.weather(random)),
-            35..=44 => net.set_faults(scenario.quiet()),
-            45..=51 => {
-                net.sever(port, far, true);
-                net.sever(far, port, true);
-                self.checkers.figures.partitions += 1;
-            }
-            52..=58 => {
-                net.sever(port, far, true);
-                self.checkers.figures.one_way += 1;
-            }
-            59..=62 => self.split(),
-            63..=77 => net.join_all(),
-            78..=86 => {
-                self.places[usize::from(n)].paused = now + lasting;
-                self.checkers.figures.pauses += 1;
-                self.note("stops receiving", n);
-            }
-            87..=91 => {
-                self.places[usize::from(n)].frozen = now + lasting;
-                self.checkers.figures.freezes += 1;
-                self.note("freezes", n);
-            }
-            92..=96 => {
-                if matches!(self.places[usize::from(n)].state, State::Down { .. }) {
-                    return;
-                }
-                let until = percent(random, 80).then(|| now + steep(random, MICROSECOND, lasting));
-                self.checkers.figures.crashes += 1;
-                self.note("crashes", n);
-                self.vanish(n, until);
-            }
-            _ => {
-                let place = &mut self.places[usize::from(n)];
-                if matches!(place.state, State::Up) {
-                    place.state = State::Closing { until: now + CLOSING, said: false };
-                    self.note("begins to close", n);
-                }
-            }
-        }
-    }
-
-    /// All nodes fall into two parts that do not hear each other, or one does not hear the other.
-    fn split(&mut self) {
-        let one_way = pick(&mut self.random, &[true, false]);
-        let part: Vec<bool> = self.places.iter().map(|_| percent(&mut self.random, 50)).collect();
-        // Of many nodes, some of the first: a pair costs an entry.
-        let most = self.places.len().min(64);
-        for a in 0..most {
-            for b in (0..most).filter(|&b| part[a] != part[b] && (part[a] || !one_way)) {
-                self.net.sever(self.places[a].port, self.places[b].port, true);
-            }
-        }
-        match one_way {
-            true => self.checkers.figures.one_way += 1,
-            false => self.checkers.figures.partitions += 1,
-        }
-    }
-
     /// The time of faults.
     fn live(&mut self) -> Checked {
         let end = self.scenario.until.as_nanos() as u64;
         while self.net.tally().sent < self.scenario.until_frames && self.step(end)? {}
-        Ok(())
-    }
-
-    /// All is healed; everything has to arrive or fail within the stated time.
-    fn rest(&mut self) -> Checked {
-        self.resting = true;
-        let now = self.net.now();
-        self.net.set_faults(self.scenario.quiet());
-        self.net.join_all();
-        for n in 0..self.scenario.nodes {
-            let place = &mut self.places[usize::from(n)];
-            (place.paused, place.frozen) = (0, 0);
-            if let State::Down { until: Some(_) } = place.state {
-                self.checkers.figures.restarts += 1;
-                self.open(n);
-            } else if place.node.is_some() {
-                self.call(n, now + MICROSECOND);
-            }
-        }
-        self.note("all is healed", 0);
-        let limit = now + 2 * self.scenario.peer_timeout.as_nanos() as u64 + REST;
-        let mut look = now;
-        while !self.is_at_rest()? {
-            look += 5 * MILLISECOND;
-            if look > limit {
-                return Err(self.what_hangs(limit - now));
-            }
-            while self.step(look)? {}
-        }
-        self.settle()
-    }
-
-    /// Whether nothing is left to do.
-    fn is_at_rest(&mut self) -> Checked<bool> {
-        let mut rest = true;
-        for place in &mut self.places {
-            rest &= !matches!(place.state, State::Closing { .. });
-            let Some(node) = &mut place.node else { continue };
-            let drained = node.is_drained();
-            if drained {
-                self.checkers.messages.drained(node.me);
-            }
-            rest &= drained && node.is_done() && !node.has_unwanted();
-        }
-        // What was just taken in may be unread.
-        rest &= self.net.next_arrival().is_none();
-        if rest {
-            for n in 0..self.scenario.nodes {
-                if let Some(mut node) = self.places[usize::from(n)].node.take() {
-                    let result = self.serve_node(&mut node);
-                    let more = node.has_unwanted() || !node.is_drained();
-                    self.places[usize::from(n)].node = Some(node);
-                    let now = self.net.now();
-                    self.call(n, now + MICROSECOND);
-                    result?;
-                    rest &= !more;
-                }
-            }
-            rest &= self.net.next_arrival().is_none();
-        }
-        Ok(rest)
-    }
-
-    fn what_hangs(&self, time: u64) -> Violation {
-        let waits = |place: &&Place| {
-            place.node.as_ref().is_some_and(|n| !n.is_drained() || !n.is_done() || n.has_unwanted())
-        };
-        let node = self.places.iter().find(waits).and_then(|p| p.node.as_ref());
-        let me = node.map_or(0, |node| node.me);
-        let what = match node {
-            Some(node) => {
-                let time = Duration::from_nanos(time);
-                format!("after {time:?} without faults: {}", node.waits_for())
-            }
-            None => "frames go on for ever".into(),
-        };
-        Violation::new(Class::Hung, (me, me), what)
-    }
-
-    fn settle(&mut self) -> Checked {
-        self.checkers.messages.settle()?;
-        self.checkers.tagged.settle()?;
-        for node in self.places.iter().filter_map(|place| place.node.as_ref()) {
-            let regions = &mut self.checkers.regions;
-            let settle = |memory: &[u8]| regions.settle(node.me, memory);
-            node.endpoint.with_region(node.key, settle).expect("it is registered")?;
-        }
         Ok(())
     }
 

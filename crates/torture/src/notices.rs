@@ -1,0 +1,114 @@
+//! The checker of writes with notice (`PROTOCOL.md` 9.5 to 9.7).
+//!
+//! A write that its writer was told is done has had one notice at the owner, with its place and length;
+//! one that was refused has none; of one that was lost nobody knows. Notices come in the order in which
+//! their writer started the writes.
+
+use crate::lives::Lives;
+use crate::memory::{Access, Ending};
+use crate::violation::{Checked, Class, Violation};
+use std::collections::BTreeMap;
+
+#[derive(Clone, Copy, Debug)]
+struct Write {
+    /// Its number in its run, and the writer's word.
+    number: u32,
+    /// Of the owner whose memory is meant.
+    life: u16,
+    place: (u64, u32),
+    ended: Option<Ending>,
+    noticed: bool,
+}
+
+/// See the module's description.
+#[derive(Debug, Default)]
+pub struct Notices {
+    lives: Lives,
+    /// By writer and owner, in the order in which they were started.
+    writes: BTreeMap<(u16, u16), Vec<Write>>,
+    /// The last notice of a writer that a life of an owner has taken.
+    last: BTreeMap<(u16, u16), (u16, u32)>,
+}
+
+impl Notices {
+    /// A world of so many nodes, none of which is open.
+    pub fn new(nodes: usize) -> Self {
+        Self { lives: Lives::new(nodes), ..Self::default() }
+    }
+
+    /// A node opens its endpoint.
+    pub fn opened(&mut self, node: u16) {
+        self.lives.opened(node);
+    }
+
+    /// A node's endpoint is gone.
+    pub fn gone(&mut self, node: u16, now: u64) {
+        self.lives.gone(node, now);
+    }
+
+    /// A write with notice begins: the word of its notice is the access' number.
+    pub fn started(&mut self, access: Access, offset: u64, len: usize) {
+        let Access { pair, life, number, .. } = access;
+        let place = (offset, len as u32);
+        let write = Write { number, life, place, ended: None, noticed: false };
+        self.writes.entry(pair).or_default().push(write);
+    }
+
+    fn write(&mut self, pair: (u16, u16), number: u64) -> Option<&mut Write> {
+        let writes = self.writes.get_mut(&pair)?;
+        let at = writes.binary_search_by_key(&number, |write| write.number.into()).ok()?;
+        Some(&mut writes[at])
+    }
+
+    /// A write has ended, with notice or without.
+    pub fn ended(&mut self, access: Access, ending: Ending) -> Checked {
+        let Some(write) = self.write(access.pair, access.number.into()) else { return Ok(()) };
+        write.ended = Some(ending);
+        if write.noticed && matches!(ending, Ending::NoKey | Ending::Busy) {
+            let what = format!("{write:?} was refused, and its notice was there");
+            return Err(Violation::new(Class::Doubled, access.pair, what));
+        }
+        Ok(())
+    }
+
+    /// The owner has taken a notice: the writer's word, the place that was written and its length.
+    pub fn taken(&mut self, pair: (u16, u16), word: u64, place: (u64, u32)) -> Checked {
+        let broken = |class, what: String| Err(Violation::new(class, pair, what));
+        let life = self.lives.of(pair.1).number;
+        let Some(write) = self.write(pair, word) else {
+            return broken(Class::Torn, format!("a notice {word} that nobody has sent"));
+        };
+        if write.place != place {
+            return broken(Class::Torn, format!("{write:?} was told as {place:?}"));
+        }
+        if write.life != life {
+            return broken(Class::Epoch, format!("{write:?} was told to life {life}"));
+        }
+        if write.noticed || matches!(write.ended, Some(Ending::NoKey | Ending::Busy)) {
+            return broken(Class::Doubled, format!("{write:?} was told once more"));
+        }
+        write.noticed = true;
+        let number = write.number;
+        let last = self.last.insert(pair, (life, number));
+        match last.filter(|&(of, last)| of == life && last > number) {
+            Some((_, last)) => broken(Class::Order, format!("notice {number} after {last}")),
+            None => Ok(()),
+        }
+    }
+
+    /// Everything is over, and every open node has taken all notices.
+    pub fn settle(&self) -> Checked {
+        for (&pair, writes) in &self.writes {
+            let owner = self.lives.of(pair.1);
+            let owed = |write: &&Write| {
+                let present = owner.is_open && owner.number == write.life;
+                present && write.ended == Some(Ending::Done) && !write.noticed
+            };
+            if let Some(write) = writes.iter().find(owed) {
+                let what = format!("{write:?} is done, and nobody was told");
+                return Err(Violation::new(Class::Lost, pair, what));
+            }
+        }
+        Ok(())
+    }
+}
