@@ -4,6 +4,7 @@
 mod world;
 
 use gigae_proto::{Config, Instant, Reason, SendError};
+use gigae_sim::Faults;
 use gigae_wire::Kind;
 use std::time::Duration;
 use world::{World, micros, quiet};
@@ -17,6 +18,31 @@ fn the_first_message_brings_the_session_up_by_itself() {
     assert_eq!(w.nodes[0].count(Kind::Hello), 1);
     assert_eq!(w.nodes[1].count(Kind::HelloAck), 1);
     assert!(!w.nodes[0].proto.has_unacknowledged());
+}
+
+/// The answer and the time to repeat the question (1 ms) come at the same moment, which is seen first.
+#[test]
+fn an_answer_about_the_length_takes_back_the_question_that_is_about_to_be_repeated() {
+    let config = Config {
+        max_payload: 1400,
+        max_operations: 1400,
+        sure_payload: 500,
+        ..Config::default()
+    };
+    let after = |delay| Faults { delay, ..Faults::default() };
+    let mut w = World::pair(after(micros(400)), &config);
+    // The peer's own question, behind its answers, would put the mistake right.
+    w.nodes[1].drop_sent = vec![3, 4];
+    w.send(0, 1, &[7; 1400]);
+    // The answer to the Hello comes after 800 us, that to the question 1 ms later.
+    w.run(micros(700));
+    w.net.set_faults(after(micros(500)));
+    w.run(micros(1099));
+    assert_eq!((w.nodes[0].count(Kind::Probe), w.nodes[1].count(Kind::Echo)), (2, 2));
+    assert_eq!(w.nodes[0].count(Kind::Data), 0, "not before the length is known");
+    w.run(Duration::from_millis(10));
+    assert_eq!(w.received(1), [[7; 1400]]);
+    assert_eq!(w.nodes[0].count(Kind::Probe), 2, "nothing was asked again");
 }
 
 #[test]
