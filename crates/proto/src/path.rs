@@ -202,6 +202,11 @@ impl Path {
         self.arrived.wrapping_sub(transmission).cast_signed() > reordering
     }
 
+    /// Whether a transmission was before the last loss event was noticed.
+    pub(crate) fn flew(&self, transmission: u32) -> bool {
+        transmission.wrapping_sub(self.recovery).cast_signed() < 0
+    }
+
     /// A frame on the way is taken for lost. If it is being timed, that ends: it will be repeated.
     pub(crate) fn lose(&mut self, seq: SeqNo) {
         self.flying -= 1;

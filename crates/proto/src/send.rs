@@ -106,6 +106,8 @@ pub(crate) struct SendWindow<T> {
     limit: SeqNo,
     /// Frames to transmit again.
     lost: u32,
+    /// Go-back-N: frames on the way that the receiver will drop, for one before them is lost.
+    doomed: u32,
     /// The first path, and those that further links make, of which at least one is alive.
     first: Path,
     further: Box<[Path]>,
@@ -129,6 +131,7 @@ impl<T> SendWindow<T> {
             next: first,
             limit: first,
             lost: 0,
+            doomed: 0,
             first: Path::new(config),
             further: (1..config.own_paths()).map(|_| Path::new(config)).collect(),
         }
@@ -141,7 +144,7 @@ impl<T> SendWindow<T> {
         self.sent = first;
         self.next = first;
         self.limit = first;
-        self.lost = 0;
+        (self.lost, self.doomed) = (0, 0);
     }
 
     /// The session is up: so many paths are there at both ends, of which one is known to work. The
@@ -313,8 +316,15 @@ impl<T> SendWindow<T> {
     /// Whether a frame should be transmitted now, within the flight and the credit.
     #[inline]
     pub(crate) fn can_transmit(&self) -> bool {
-        (self.lost > 0 || (self.sent != self.next && self.sent.is_before(self.limit)))
+        (self.lost > 0 || self.has_new())
             && if self.further.is_empty() { self.first.has_room() } else { self.choose().is_some() }
+    }
+
+    /// Whether something new may go out. Not while frames fly that the receiver will drop: it would
+    /// overtake their repetition, be dropped too, and so on without end.
+    #[inline]
+    fn has_new(&self) -> bool {
+        self.sent != self.next && self.sent.is_before(self.limit) && self.doomed == 0
     }
 
     /// The frame to transmit when [`can_transmit`](Self::can_transmit), marked as in flight: first
@@ -426,6 +436,10 @@ impl<T> SendWindow<T> {
         if !self.further.is_empty() {
             self.settle_further(now, most, ack);
         }
+        if self.doomed > 0 {
+            self.detect(-1);
+            self.count_doomed();
+        }
         Ok(count)
     }
 
@@ -475,6 +489,9 @@ impl<T> SendWindow<T> {
         }
         let dropped = self.dropped(now, report.latest);
         self.detect(if keeps && !dropped { REORDERING } else { -1 });
+        if !keeps {
+            self.count_doomed();
+        }
     }
 
     /// Go-back-N, or a receiver that could keep no more: the frame that led to the report has itself
@@ -518,6 +535,20 @@ impl<T> SendWindow<T> {
         }
     }
 
+    /// Counts the frames that flew already when the last loss was found, and still do.
+    #[cold]
+    fn count_doomed(&mut self) {
+        let mut seq = self.base;
+        self.doomed = 0;
+        while seq != self.sent {
+            let slot = self.slot(seq);
+            let (state, path, transmission) = (slot.state, slot.path, slot.transmission);
+            let flew = state == State::Flying && self.path(path.into()).flew(transmission);
+            self.doomed += u32::from(flew);
+            seq += 1;
+        }
+    }
+
     /// A frame on the way is lost.
     fn lose(&mut self, seq: SeqNo) {
         let slot = self.slot(seq);
@@ -535,10 +566,13 @@ impl<T> SendWindow<T> {
             if slot.state == State::Flying && usize::from(slot.path) == path {
                 self.lose(seq);
                 if !all {
-                    return;
+                    break;
                 }
             }
             seq += 1;
+        }
+        if self.doomed > 0 {
+            self.count_doomed();
         }
     }
 
@@ -626,7 +660,7 @@ impl<T> SendWindow<T> {
         let (base, count) = (self.base, self.len());
         self.base = self.next;
         self.sent = self.next;
-        self.lost = 0;
+        (self.lost, self.doomed) = (0, 0);
         self.paths_mut().for_each(Path::forget);
         let mask = self.slots.len().wrapping_sub(1);
         let slots = &mut self.slots;

@@ -64,6 +64,30 @@ fn a_ping_pong_needs_no_acknowledgement_frames() {
     assert_eq!((w.nodes[0].count(Kind::Ack), w.nodes[1].count(Kind::Ack)), (0, 0));
 }
 
+/// On a link that is full, frames of several acknowledgements' worth are always on the way.
+#[test]
+fn after_one_loss_go_back_n_repeats_what_flew_and_nothing_else() {
+    let link = Faults { rate: 125_000_000, delay: micros(10), ..Faults::default() };
+    for window in [4, 16, 64, 256] {
+        let config = Config { send_window: window, receive_window: window, ..Config::default() };
+        let mut w = World::pair(link, &config.go_back_n());
+        w.nodes[0].drop_sent = vec![1000];
+        let mut next = 0_u32;
+        while w.nodes[1].received.len() < 4000 {
+            let mut message = [0; 1400];
+            message[..4].copy_from_slice(&next.to_be_bytes());
+            match w.try_send(0, 1, &message) {
+                Ok(()) => next += 1,
+                Err(_) => w.run(micros(2)),
+            }
+        }
+        let in_order = w.nodes[1].received.iter().zip(0_u32..);
+        assert!(in_order.into_iter().all(|((_, m), n)| m[..4] == n.to_be_bytes()));
+        let counters = w.nodes[0].proto.counters();
+        assert!((1..=u64::from(window)).contains(&counters.retransmissions), "{counters:?}");
+    }
+}
+
 #[test]
 fn one_lost_message_costs_one_resend() {
     let mut w = warm(&Config::default());
