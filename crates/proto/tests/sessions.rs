@@ -23,12 +23,8 @@ fn the_first_message_brings_the_session_up_by_itself() {
 /// The answer and the time to repeat the question (1 ms) come at the same moment, which is seen first.
 #[test]
 fn an_answer_about_the_length_takes_back_the_question_that_is_about_to_be_repeated() {
-    let config = Config {
-        max_payload: 1400,
-        max_operations: 1400,
-        sure_payload: 500,
-        ..Config::default()
-    };
+    let config =
+        Config { max_payload: 1400, max_operations: 1400, sure_payload: 500, ..Config::default() };
     let after = |delay| Faults { delay, ..Faults::default() };
     let mut w = World::pair(after(micros(400)), &config);
     // The peer's own question, behind its answers, would put the mistake right.

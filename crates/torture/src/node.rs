@@ -12,9 +12,7 @@ use crate::scenario::{Scenario, percent, steep};
 use crate::tagged::{Post, Tagged};
 use crate::trace::{Event, Trace};
 use crate::violation::{Checked, Class, Violation};
-use gigae::{
-    Address, Endpoint, Kept, OpId, Peer, RecvError, RegionKey, SendError, TrySendError,
-};
+use gigae::{Address, Endpoint, Kept, OpId, Peer, RecvError, RegionKey, SendError, TrySendError};
 use oorandom::Rand64;
 use std::collections::{BTreeMap, HashMap, HashSet};
 

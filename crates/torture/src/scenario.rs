@@ -108,11 +108,7 @@ pub(crate) fn steep(random: &mut Rand64, least: u64, most: u64) -> u64 {
 }
 
 /// How many links nodes have, and what they are. Mostly one; many nodes never have more.
-fn links(
-    r: &mut Rand64,
-    many: bool,
-    kind: impl Fn(&mut Rand64) -> Kind,
-) -> (Vec<u8>, Vec<Kind>) {
+fn links(r: &mut Rand64, many: bool, kind: impl Fn(&mut Rand64) -> Kind) -> (Vec<u8>, Vec<Kind>) {
     let first = kind(r);
     if many || percent(r, 65) {
         return (vec![1], vec![first]);
@@ -200,7 +196,8 @@ impl Scenario {
         }
         worst[2] *= f64::from(checksum);
         let longest = if percent(r, 5) { 4 << 20 } else { 300_000 };
-        let rate = |r: &mut Rand64| pick(r, &[0, 12_500_000, 125_000_000, 125_000_000, 1_250_000_000]);
+        let rate =
+            |r: &mut Rand64| pick(r, &[0, 12_500_000, 125_000_000, 125_000_000, 1_250_000_000]);
         let kind = |r: &mut Rand64| Kind {
             rate: rate(r),
             delay: Duration::from_nanos(steep(r, 500, 500_000)),

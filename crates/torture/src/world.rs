@@ -9,8 +9,8 @@ mod rest;
 use crate::figures::Figures;
 use crate::memory::Regions;
 use crate::messages::Messages;
-use crate::notices::Notices;
 use crate::node::{Checkers, Context, Node, Other};
+use crate::notices::Notices;
 use crate::scenario::{Scenario, percent, steep};
 use crate::tagged::Tagged;
 use crate::trace::{Event, Trace};
@@ -127,8 +127,7 @@ impl<'a> World<'a> {
     fn new(scenario: &'a Scenario, watch: &Watch) -> Self {
         let count = usize::from(scenario.nodes);
         let trace = Trace::new(watch.verbose);
-        let nowhere =
-            Other { address: Address::from(MacAddr([0; 6])), life: 0, key: RegionKey(0) };
+        let nowhere = Other { address: Address::from(MacAddr([0; 6])), life: 0, key: RegionKey(0) };
         let mut world = Self {
             scenario,
             net: Network::new(scenario.seed, scenario.quiet(0)),

@@ -2,8 +2,8 @@
 #![allow(missing_docs)]
 
 use gigae_torture::{
-    AccessEnding, Class, Ending, Messages, Post, Regions, Tagged, Violation, Want, body, tag,
-    tagged_body,
+    Access, AccessEnding, Class, Ending, Messages, Notices, Post, Regions, Tagged, Violation, Want,
+    body, tag, tagged_body,
 };
 
 /// A pair of nodes that are open, and what the first has sent to the second: bodies of these sizes.
@@ -277,4 +277,73 @@ fn a_number_is_swapped_once() {
         assert_eq!(class(ended), expected);
     }
     assert_eq!(class(regions.settle(1, &memory)), Some(Class::Lost), "the word is still zero");
+}
+
+#[test]
+fn a_tagged_message_that_was_cancelled_is_not_received_and_not_completed() {
+    let mut tagged = Tagged::new(2);
+    (0..2).for_each(|n| tagged.opened(n));
+    let id = tagged.next(0, 1);
+    tagged.started(id, 1, 100, 10);
+    assert_eq!(tagged.cancelled(id), Ok(()));
+    assert_eq!(tagged.settle(), Ok(()));
+    assert_eq!(class(tagged.ended(id, true)), Some(Class::Doubled));
+    let message = (tag(1, id), tagged_body(id, 100));
+    assert_eq!(class(receive(&mut tagged, 0, &message)), Some(Class::Torn));
+}
+
+/// Writes with notice of a node into another's memory, at these places.
+fn with_notice(places: &[(u64, u32)]) -> (Notices, Vec<Access>) {
+    let mut notices = Notices::new(2);
+    (0..2).for_each(|n| notices.opened(n));
+    let accesses = places.iter().zip(1..).map(|(&(offset, len), number)| {
+        let access = Access { pair: (0, 1), life: 0, at: 10, number };
+        notices.started(access, offset, len as usize);
+        access
+    });
+    let accesses = accesses.collect();
+    (notices, accesses)
+}
+
+#[test]
+fn a_notice_that_is_lost_doubled_wrong_or_out_of_order_is_noticed() {
+    let places = [(0, 8), (8, 16)];
+    let told = |words: &[(u64, (u64, u32))], done: bool| {
+        let (mut notices, accesses) = with_notice(&places);
+        for access in accesses.into_iter().filter(|_| done) {
+            notices.ended(access, AccessEnding::Done)?;
+        }
+        words.iter().try_for_each(|&(word, place)| notices.taken((0, 1), word, place))?;
+        notices.settle()
+    };
+    let (first, second) = ((1, places[0]), (2, places[1]));
+    assert_eq!(told(&[first, second], true), Ok(()));
+    assert_eq!(told(&[], false), Ok(()), "it is going on");
+    assert_eq!(class(told(&[first], true)), Some(Class::Lost));
+    assert_eq!(class(told(&[first, first], true)), Some(Class::Doubled));
+    assert_eq!(class(told(&[second, first], true)), Some(Class::Order));
+    assert_eq!(class(told(&[(1, (0, 9))], true)), Some(Class::Torn));
+    assert_eq!(class(told(&[(3, (0, 8))], true)), Some(Class::Torn));
+}
+
+#[test]
+fn a_notice_of_a_write_that_was_refused_or_meant_a_former_life_is_noticed() {
+    for told_first in [false, true] {
+        let (mut notices, accesses) = with_notice(&[(0, 8)]);
+        let mut told = Ok(());
+        if told_first {
+            told = notices.taken((0, 1), 1, (0, 8));
+        }
+        let refused = notices.ended(accesses[0], AccessEnding::Busy);
+        if !told_first {
+            told = notices.taken((0, 1), 1, (0, 8));
+        }
+        assert_eq!(class(told.and(refused)), Some(Class::Doubled));
+    }
+    let (mut notices, accesses) = with_notice(&[(0, 8)]);
+    notices.ended(accesses[0], AccessEnding::Done).unwrap();
+    notices.gone(1, 20);
+    notices.opened(1);
+    assert_eq!(notices.settle(), Ok(()), "nobody is left to be told");
+    assert_eq!(class(notices.taken((0, 1), 1, (0, 8))), Some(Class::Epoch));
 }

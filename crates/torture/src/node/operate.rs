@@ -18,7 +18,11 @@ const MOST_POSTED: usize = 32;
 const CLASSES: [usize; 2] = [1000, 32 << 10];
 
 impl Node {
-    pub(super) fn completed(&mut self, completion: Completion, context: &mut Context<'_>) -> Checked {
+    pub(super) fn completed(
+        &mut self,
+        completion: Completion,
+        context: &mut Context<'_>,
+    ) -> Checked {
         let Completion { id, peer, tag, len, total, value, memory, result, .. } = completion;
         let Some(pending) = self.pending.remove(&id) else {
             let what = format!("{id:?} was completed twice or never started");
