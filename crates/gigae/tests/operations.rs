@@ -293,3 +293,21 @@ fn closing_waits_for_what_was_started() {
     });
     assert_eq!((other.len, other.result), (20_000, Ok(())));
 }
+
+#[test]
+fn a_peer_that_is_lost_with_its_operations_is_left_alone() {
+    let net = Network::new(1, quiet());
+    let options = Options::new("sim").peer_timeout(Duration::from_millis(20));
+    let end = options.linger(Duration::ZERO).open_simulated(&net, 1).unwrap();
+    let (_, nobody) = net.add_port();
+    let ends = [end];
+    let to = ends[0].peer(Address::from(nobody)).unwrap();
+    ends[0].start_send(to, 7, body(100, 1)).unwrap();
+    let completed = run(&net, &ends, |all| all[0].len() == 1);
+    assert_eq!(completed[0][0].result, Err(OpError::Lost(Reason::Timeout)));
+    let sent = net.tally().sent;
+    assert!(sent > 0);
+    let until = net.now() + 200_000_000;
+    run(&net, &ends, |_| net.now() > until);
+    assert_eq!(net.tally().sent, sent, "nothing is wanted of it any more");
+}

@@ -368,9 +368,9 @@ impl<M: Memory> Transfer<M> {
 
     /// Everything with a peer fails.
     pub(crate) fn lose(&mut self, peer: PeerId, reason: Reason) {
-        let ready = self.peer(peer).ready;
-        let fresh = Peer { ready, ..Peer::new(ALLOWANCE) };
-        *self.peer(peer) = fresh;
+        *self.peer(peer) = Peer::new(ALLOWANCE);
+        // Nothing is left to be sent to it: it would be proposed sessions for ever.
+        self.ready.retain(|&ready| ready != peer);
         self.matching.forget(peer);
         let mut lost: Vec<u32> = self
             .operations
