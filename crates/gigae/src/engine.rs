@@ -607,9 +607,14 @@ impl Engine {
     pub(crate) fn acknowledge(&mut self) -> Result<bool, LinkError> {
         self.tell_time();
         self.proto.acknowledge_all();
-        self.transmit()?;
-        // What has just been sent is waited for from now on.
-        self.tell_time();
+        loop {
+            self.transmit()?;
+            // What has just been sent is waited for from now on, and what is overdue goes at once.
+            self.tell_time();
+            if !self.proto.wants_transmit() {
+                break;
+            }
+        }
         Ok(!self.proto.has_operations())
     }
 

@@ -41,6 +41,24 @@ fn an_answer_about_the_length_takes_back_the_question_that_is_about_to_be_repeat
     assert_eq!(w.nodes[0].count(Kind::Probe), 2, "nothing was asked again");
 }
 
+/// It has only asked about the length itself, when nothing waited to be sent to it.
+#[test]
+fn a_peer_that_vanishes_as_its_session_begins_is_lost_in_the_stated_time() {
+    let config =
+        Config { sure_payload: 500, peer_timeout: Duration::from_millis(100), ..Config::default() };
+    let mut w = World::pair(quiet(), &config);
+    w.send(1, 0, b"hello");
+    w.run(micros(12));
+    assert_eq!(w.nodes[1].count(Kind::Probe), 2);
+    let port = w.nodes[1].links[0].0;
+    w.net.cut(port, true, true);
+    w.run(Duration::from_millis(10));
+    assert_eq!(w.nodes[0].count(Kind::Probe), 2, "nothing waits for the answer");
+    w.send(0, 1, b"lost");
+    w.run(Duration::from_millis(102));
+    assert_eq!(w.nodes[0].failed.len(), 1);
+}
+
 #[test]
 fn two_nodes_that_speak_first_at_once_share_one_session() {
     let mut w = World::pair(quiet(), &Config::default());

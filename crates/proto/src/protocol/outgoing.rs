@@ -42,7 +42,13 @@ impl<T, R> Protocol<T, R> {
                 return Some((peer, plan));
             }
             session.queued = false;
+            let sizing = session.sizing;
             self.transmit.pop_front();
+            if sizing {
+                // What has just been admitted waits for an answer that nothing may have waited for so
+                // far: from now on it is asked for again.
+                self.touch(peer);
+            }
         }
     }
 

@@ -131,6 +131,7 @@ impl World {
             node.deliver();
             moved |= node.transmit(&self.net);
             node.proto.advance(now);
+            moved |= node.proto.wants_transmit();
         }
         moved
     }
