@@ -1,8 +1,11 @@
 //! `gigae`: the command. It parses arguments, minds Ctrl-C and leaves the work to the crates.
 
+mod capture;
 mod discover;
+mod endpoints;
 mod fabric;
 mod nic;
+mod stat;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -25,6 +28,8 @@ enum Command {
     Fabric(fabric::Fabric),
     Nic(nic::NicArgs),
     Discover(discover::DiscoverArgs),
+    Stat(stat::StatArgs),
+    Capture(capture::CaptureArgs),
 }
 
 fn main() -> ExitCode {
@@ -40,6 +45,8 @@ fn main() -> ExitCode {
         Command::Fabric(command) => fabric::run(command),
         Command::Nic(args) => nic::run(&args),
         Command::Discover(args) => discover::run(&args, &interrupted),
+        Command::Stat(args) => stat::run(&args, &interrupted),
+        Command::Capture(args) => capture::run(&args, &interrupted),
     }
 }
 

@@ -384,6 +384,7 @@ impl Endpoint {
         engine.poll()?;
         let may_sleep = engine.acknowledge()?;
         let waiting = engine.has_messages() || engine.has_failures() || engine.has_completions();
+        engine.leave_figures_soon();
         Ok(if waiting || !may_sleep { Some(Duration::ZERO) } else { engine.time_left() })
     }
 

@@ -5,6 +5,7 @@
 
 mod discovery;
 mod incoming;
+mod observed;
 mod operations;
 
 use crate::clock::Clock;
@@ -130,6 +131,8 @@ pub(crate) struct Engine {
     /// The messages of a failed frame that were not taken yet.
     failed: VecDeque<(Box<[u8]>, PeerId, Reason)>,
     discovery: Discovery,
+    /// What observers see of it, if they may.
+    watched: Option<Box<observed::Watched>>,
 }
 
 impl Engine {
@@ -172,6 +175,7 @@ impl Engine {
             ask_at: Instant::NEVER,
             failed: VecDeque::new(),
             discovery,
+            watched: None,
         };
         engine.proto.advance(engine.now);
         engine.provide();
@@ -319,6 +323,7 @@ impl Engine {
     /// Returns the number of frames.
     #[inline]
     pub(crate) fn poll(&mut self) -> Result<usize, LinkError> {
+        self.mind_observers();
         let mut count = match self.links.first.poll(&mut self.batch, BATCH) {
             Ok(count) => count,
             Err(error) => self.tolerate(0, error)?,
@@ -496,6 +501,7 @@ impl Engine {
 
     fn transmit_pending(&mut self) -> Result<(), LinkError> {
         self.unposted = 0;
+        self.mind_observers();
         if self.links.several() {
             return self.transmit_by_all();
         }
@@ -639,6 +645,7 @@ impl Engine {
         }
         let retry = self.backlog.then_some(BACKLOG_NAP);
         let timeout = [self.time_left(), limit, retry].into_iter().flatten().min();
+        let timeout = self.leave_figures(timeout);
         self.wait(timeout)?;
         // Time has passed.
         self.events = self.clock_every;

@@ -54,6 +54,7 @@ mod options;
 mod outbound;
 mod resolve;
 mod simulated;
+mod tapped;
 mod wait;
 
 pub use address::{Address, ParseAddressError};

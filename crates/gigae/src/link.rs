@@ -1,8 +1,9 @@
 //! The links that an endpoint can have, as one type.
 //!
-//! A choice among three known types instead of a trait object: on the way of a small message six
+//! A choice among known types instead of a trait object: on the way of a small message six
 //! calls cross this border, and calls that the compiler knows can become part of their callers.
 
+use crate::tapped::Tapped;
 use gigae_link::{Arena, Counters, Info, Link, LinkError, Posted, RxFrame, TxFrame};
 use gigae_packet::PacketLink;
 use gigae_sim::SimLink;
@@ -17,6 +18,8 @@ pub(crate) enum AnyLink {
     Xdp(Box<XdpLink>),
     Packet(Box<PacketLink>),
     Simulated(Box<SimLink>),
+    /// One of these, whose frames somebody wants to see.
+    Tapped(Box<Tapped>),
 }
 
 macro_rules! each {
@@ -25,6 +28,7 @@ macro_rules! each {
             AnyLink::Xdp($link) => $call,
             AnyLink::Packet($link) => $call,
             AnyLink::Simulated($link) => $call,
+            AnyLink::Tapped($link) => $call,
         }
     };
 }

@@ -8,6 +8,7 @@
 use crate::link::AnyLink;
 use crate::outbound::Outbound;
 use gigae_link::{Arena, Info, Link, LinkError, OpenError, RxFrame, RxPart};
+use gigae_observe::Tap;
 use gigae_proto::{PathTo, PeerId};
 use gigae_wire::{Envelope, Header, MacAddr, NodeAddr, Route};
 use rustix::event::{Timespec, epoll};
@@ -148,6 +149,17 @@ impl Links {
     /// All links, the first one first.
     pub(crate) fn all(&self) -> impl Iterator<Item = &AnyLink> {
         std::iter::once(&self.first).chain(self.further.iter().map(|further| &further.link))
+    }
+
+    /// Takes down what passes on all links from now on, or nothing any more.
+    pub(crate) fn tap(&mut self, tap: Option<&Tap>) {
+        let further = self.further.iter_mut().map(|further| &mut further.link);
+        for (number, link) in std::iter::once(&mut self.first).chain(further).enumerate() {
+            match tap {
+                Some(tap) => link.tap(tap.clone(), number),
+                None => link.untap(),
+            }
+        }
     }
 
     /// What a link is.
@@ -313,9 +325,9 @@ impl Links {
         if !self.several() {
             return self.first.wait(timeout).map(drop);
         }
-        if let AnyLink::Simulated(first) = &self.first {
+        if let AnyLink::Simulated(first) = self.first.plain() {
             let network = first.network().clone();
-            let port = |link: &AnyLink| match link {
+            let port = |link: &AnyLink| match link.plain() {
                 AnyLink::Simulated(link) => Some(link.port()),
                 _ => None,
             };

@@ -62,6 +62,8 @@ pub struct Options {
     protocol: Config,
     simulated_frames: usize,
     pub(crate) name: Option<String>,
+    /// Unless said, endpoints on kernel interfaces are.
+    observable: Option<bool>,
 }
 
 impl Options {
@@ -81,6 +83,7 @@ impl Options {
             protocol: Config::default(),
             simulated_frames: SIMULATED_FRAMES,
             name: None,
+            observable: None,
         }
     }
 
@@ -190,6 +193,15 @@ impl Options {
     #[must_use]
     pub fn name(mut self, name: &str) -> Self {
         self.name = Some(name.into()).filter(|name: &String| is_node_name(name));
+        self
+    }
+
+    /// Whether `gigae stat` and `gigae capture`, run by the same user or root, can look at this endpoint: by default, unless
+    /// the network is simulated. Needs one descriptor and 8.1 MiB of addresses, and nearly no memory until
+    /// somebody captures frames.
+    #[must_use]
+    pub fn observable(mut self, observable: bool) -> Self {
+        self.observable = Some(observable);
         self
     }
 
@@ -371,6 +383,11 @@ impl Options {
         let protocol = Protocol::new(config, (seed >> 32) as u32);
         let transfer = Transfer::new(TransferConfig::default(), seed);
         let layers = (protocol, transfer);
-        Ok(Engine::new((links, segments), layers, clock, about, self))
+        let kernel = matches!(clock, Clock::Monotonic);
+        let mut engine = Engine::new((links, segments), layers, clock, about, self);
+        if self.observable.unwrap_or(kernel) {
+            engine.show(self);
+        }
+        Ok(engine)
     }
 }

@@ -17,6 +17,7 @@
 mod config;
 mod counters;
 mod path;
+mod peer;
 mod protocol;
 mod receive;
 mod rtt;
@@ -30,6 +31,7 @@ mod types;
 pub use config::Config;
 pub use counters::Counters;
 pub use path::PathCounters;
+pub use peer::{PeerFigures, PeerState};
 pub use protocol::Protocol;
 pub use session::Reason;
 pub use time::Instant;

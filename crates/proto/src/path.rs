@@ -144,6 +144,11 @@ impl Path {
         self.flying < self.flight
     }
 
+    /// Frames on the way, and how many may be.
+    pub(crate) fn flight(&self) -> (u32, u32) {
+        (self.flying, self.flight)
+    }
+
     pub(crate) fn is_alive(&self) -> bool {
         self.dead.is_none()
     }

@@ -195,7 +195,7 @@ impl<T, R> Protocol<T, R> {
     }
 
     #[inline]
-    fn session(&self, peer: PeerId) -> &Session<T, R> {
+    pub(crate) fn session(&self, peer: PeerId) -> &Session<T, R> {
         &self.sessions[peer.0 as usize]
     }
 

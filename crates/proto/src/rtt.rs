@@ -72,6 +72,11 @@ impl Rtt {
         first.saturating_mul(1 << self.backoff).min(self.most)
     }
 
+    /// Smoothed round-trip time; zero before the first sample.
+    pub(crate) fn smoothed(&self) -> u64 {
+        self.smoothed
+    }
+
     /// Half of the smoothed round-trip time: an answer that comes sooner cannot be to a frame sent
     /// just now.
     #[inline]

@@ -11,6 +11,8 @@
 //! arrived and it has not; this one rule serves first sendings and repeats, selective repeat and
 //! go-back-N alike. It knows nothing of peers or headers.
 
+mod figures;
+
 use crate::path::{self, Path, REORDERING};
 use crate::time::Instant;
 use crate::{Config, Counters, PathCounters};

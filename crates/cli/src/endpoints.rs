@@ -1,0 +1,70 @@
+//! The endpoints of this machine, for the commands that look at them.
+
+use clap::Args;
+use gigae_observe::{Endpoint, Found, find};
+use std::collections::BTreeSet;
+
+/// Which endpoints are meant.
+#[derive(Args, Debug)]
+pub(crate) struct Which {
+    /// Only those of this process
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
+    /// Only those on this interface
+    #[arg(long, value_name = "IFACE")]
+    nic: Option<String>,
+}
+
+impl Which {
+    /// Those that there are now, perhaps none.
+    pub(crate) fn now(&self) -> std::io::Result<Vec<Endpoint>> {
+        let mut found = find(self.pid)?.endpoints;
+        found
+            .retain(|endpoint| endpoint.about.links.iter().any(|link| self.means(&link.interface)));
+        Ok(found)
+    }
+
+    /// Whether this interface's frames are meant.
+    pub(crate) fn means(&self, interface: &str) -> bool {
+        self.nic.as_deref().is_none_or(|nic| nic == interface)
+    }
+
+    /// Those that there are, at least one; or why there is none, and what to do.
+    pub(crate) fn some(&self) -> Result<Vec<Endpoint>, String> {
+        let found = find(self.pid).map_err(|error| format!("looking through /proc: {error}"))?;
+        let wanted = self.now().map_err(|error| format!("looking through /proc: {error}"))?;
+        if wanted.is_empty() { Err(self.obstacle(&found)) } else { Ok(wanted) }
+    }
+
+    fn obstacle(&self, found: &Found) -> String {
+        if let Some(nic) = self.nic.as_deref().filter(|_| !found.endpoints.is_empty()) {
+            let all = found.endpoints.iter().flat_map(|endpoint| &endpoint.about.links);
+            let names: BTreeSet<_> = all.map(|link| &link.interface[..]).collect();
+            let names = names.into_iter().collect::<Vec<_>>().join(", ");
+            return format!("no endpoint that can be looked at is on {nic}; some are on {names}");
+        }
+        if let Some(pid) = found.foreign.first() {
+            return format!(
+                "process {pid} uses another release of the library; use that release's gigae command"
+            );
+        }
+        match (self.pid, found.denied) {
+            (Some(pid), 0) if !std::path::Path::new(&format!("/proc/{pid}")).exists() => {
+                format!("there is no process {pid}; leave --pid out to see all endpoints")
+            }
+            (Some(pid), 0) => {
+                format!("process {pid} has no endpoint open; leave --pid out to see all")
+            }
+            (Some(pid), _) => {
+                format!("process {pid} belongs to another user; run this as that user or as root")
+            }
+            (None, 0) => {
+                "no endpoint is open on this machine; start a program that uses one first".into()
+            }
+            (None, denied) => format!(
+                "no endpoint of this user's is open, and {denied} processes of others cannot be looked into; \
+                 start a program first, or run this as root"
+            ),
+        }
+    }
+}

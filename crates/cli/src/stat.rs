@@ -1,0 +1,195 @@
+//! `gigae stat`: what endpoints count, and how their peers stand.
+
+mod show;
+
+use crate::capture::seconds;
+use crate::complain;
+use crate::endpoints::Which;
+use clap::Args;
+use gigae_observe::{Endpoint, Figures, PeerFigures, State, now};
+use std::collections::HashMap;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Between two times of telling the endpoints that somebody looks, and of minding Ctrl-C.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// Before the first look: in this time an endpoint that is used has written its figures.
+const FIRST: Duration = Duration::from_millis(300);
+
+/// An endpoint that has written none for so long is not used by its program.
+const STALLED: Duration = Duration::from_millis(250);
+
+/// Show the counters and peers of the endpoints on this machine, live.
+///
+/// For each endpoint of the user's (of root's: of all): what it is, whether its program uses it, all counts that are
+/// not zero with their rate per second, and its peers: data frames of the session out and in, those
+/// that had to be repeated, those on the way and not acknowledged, the peer's credit, round trip and timeout.
+/// An endpoint that sleeps has written its figures before that.
+#[derive(Args, Debug)]
+pub(crate) struct StatArgs {
+    #[command(flatten)]
+    which: Which,
+    /// Time between two looks, in seconds
+    #[arg(long, default_value = "1", value_name = "SECONDS", value_parser = seconds)]
+    interval: Duration,
+    /// End after so many looks [default: with Ctrl-C]
+    #[arg(long, value_name = "LOOKS")]
+    count: Option<u64>,
+    /// Look once: the same as --count 1
+    #[arg(long, conflicts_with = "count")]
+    once: bool,
+    /// Print one JSON object per look and line
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &StatArgs, interrupted: &AtomicBool) -> ExitCode {
+    match stat(args, interrupted) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => complain(&error),
+    }
+}
+
+/// What is kept of an endpoint between two looks.
+struct Known {
+    /// Since when it has been looked at, by the monotonic clock.
+    since: u64,
+    figures: Option<Figures>,
+}
+
+/// An endpoint at a look.
+struct Seen<'a> {
+    endpoint: &'a Endpoint,
+    state: State,
+    /// Nanoseconds for which it was not used, at least; none if it is.
+    unused: Option<u64>,
+    figures: Option<Figures>,
+    former: Option<Figures>,
+}
+
+fn stat(args: &StatArgs, interrupted: &AtomicBool) -> Result<(), String> {
+    let looks = if args.once { Some(1) } else { args.count };
+    let live = io::stdout().is_terminal() && !args.json && looks != Some(1);
+    let mut endpoints = args.which.some()?;
+    let mut known: HashMap<u64, Known> = HashMap::new();
+    let mut look = 0;
+    while looks.is_none_or(|looks| look < looks) {
+        let wait = if look == 0 { FIRST } else { args.interval };
+        if !keep_looking(&endpoints, &mut known, wait, interrupted) {
+            break;
+        }
+        let seen: Vec<_> = endpoints.iter().map(|endpoint| see(endpoint, &mut known)).collect();
+        let text = if args.json { show::json(&seen) } else { show::text(&seen, live) };
+        match io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush()) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+            written => written.map_err(|error| format!("writing: {error}"))?,
+        }
+        endpoints = args.which.now().map_err(|error| format!("looking through /proc: {error}"))?;
+        look += 1;
+    }
+    Ok(())
+}
+
+/// Passes the time, and says meanwhile that somebody looks. False after Ctrl-C.
+fn keep_looking(
+    endpoints: &[Endpoint],
+    known: &mut HashMap<u64, Known>,
+    time: Duration,
+    interrupted: &AtomicBool,
+) -> bool {
+    let end = Instant::now() + time;
+    for endpoint in endpoints {
+        known.entry(endpoint.key).or_insert_with(|| Known { since: now(), figures: None });
+    }
+    while !interrupted.load(Ordering::Relaxed) {
+        endpoints.iter().for_each(Endpoint::look);
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        std::thread::sleep(left.min(SLICE));
+    }
+    false
+}
+
+fn see<'a>(endpoint: &'a Endpoint, known: &mut HashMap<u64, Known>) -> Seen<'a> {
+    let now = now();
+    let known = known.entry(endpoint.key).or_insert_with(|| Known { since: now, figures: None });
+    let figures = endpoint.figures();
+    let state = endpoint.state();
+    let last = figures.as_ref().map_or(0, |figures| figures.at).max(known.since);
+    let unused = now.saturating_sub(last);
+    let stalled = state == State::Used && unused > STALLED.as_nanos() as u64;
+    Seen {
+        endpoint,
+        state,
+        unused: stalled.then_some(unused),
+        former: std::mem::replace(&mut known.figures, figures.clone()),
+        figures,
+    }
+}
+
+impl Seen<'_> {
+    fn state(&self) -> String {
+        match (self.state, self.unused) {
+            (_, Some(time)) => format!("not polled for {:.1} s", time as f64 / 1e9),
+            (State::Used, None) => "in use".into(),
+            (State::Asleep, None) => "asleep".into(),
+            (State::Closed, None) => "closed".into(),
+        }
+    }
+
+    /// Events per second since the former look, if there was one.
+    fn rate(&self, of: impl Fn(&Figures) -> Option<u64>) -> Option<f64> {
+        let (figures, former) = (self.figures.as_ref()?, self.former.as_ref()?);
+        let time = figures.at.saturating_sub(former.at);
+        if time == 0 {
+            // Nothing was written since: it slept, or was not used.
+            return Some(0.0);
+        }
+        Some(of(figures)?.wrapping_sub(of(former)?) as f64 * 1e9 / time as f64)
+    }
+
+    /// The same of a peer; none where its session began anew meanwhile, and its counts with it.
+    fn peer_rate(&self, peer: &PeerFigures, column: usize) -> Option<f64> {
+        let same = |other: &&PeerFigures| {
+            (other.address, other.port, other.channel) == (peer.address, peer.port, peer.channel)
+        };
+        let of = |figures: &Figures| {
+            let peer = figures.peers.iter().find(same)?;
+            peer.values.get(column).copied()
+        };
+        let (new, old) = (of(self.figures.as_ref()?)?, of(self.former.as_ref()?)?);
+        if new < old { None } else { self.rate(of) }
+    }
+
+    /// Names, counts, and how many there are of them per second.
+    fn rows<'s>(
+        &'s self,
+        names: &'s [String],
+        of: impl Fn(&Figures) -> Option<&Vec<u64>>,
+    ) -> Vec<Count<'s>> {
+        let values = self.figures.iter().filter_map(&of).flatten();
+        let rate = |i: usize| self.rate(|figures| of(figures)?.get(i).copied());
+        let row = |(i, (name, &value)): (usize, (&'s String, &u64))| (&name[..], value, rate(i));
+        names.iter().zip(values).enumerate().map(row).collect()
+    }
+
+    fn counts(&self) -> Vec<Count<'_>> {
+        self.rows(&self.endpoint.about.names[0], |figures| Some(&figures.counts))
+    }
+
+    fn link_counts(&self, link: usize) -> Vec<Count<'_>> {
+        self.rows(&self.endpoint.about.names[1], |figures| figures.links.get(link))
+    }
+
+    fn peers(&self) -> &[PeerFigures] {
+        self.figures.as_ref().map_or(&[], |figures| &figures.peers)
+    }
+}
+
+/// A name, a count, and how many there are of it per second, if that is known.
+type Count<'a> = (&'a str, u64, Option<f64>);

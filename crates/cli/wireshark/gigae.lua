@@ -1,0 +1,418 @@
+-- The GigaE protocol for Wireshark and tshark, as PROTOCOL.md has it. The numbers in brackets are its rules.
+--
+--   tshark -X lua_script:gigae.lua -r FILE        or in ~/.local/lib/wireshark/plugins
+--
+-- EtherType and UDP port are preferences: -o gigae.ethertype:34997, -o gigae.udp_port:4711. Wireshark 4.0 and later.
+
+local gigae = Proto("gigae", "GigaE")
+
+local VERSION = 1
+local HEADER_LEN = 32
+
+-- Flags of a header (1).
+local ASK, HEADER_ONLY, ANSWER = 1, 2, 4
+
+local KINDS = {
+    [1] = "Data", [2] = "Ack", [3] = "Hello", [4] = "HelloAck", [5] = "Reset", [6] = "Batch",
+    [7] = "Op", [8] = "Who", [9] = "Here", [10] = "Probe", [11] = "Echo",
+}
+
+-- Operations (9.1): name, and fields with their lengths in the order in which they come.
+local CODES = {
+    [1] = { "Eager", { "tag", 8 } },
+    [2] = { "First", { "tag", 8 }, { "total", 4 } },
+    [3] = { "More" },
+    [4] = { "Offer", { "tag", 8 }, { "total", 4 } },
+    [5] = { "Pull", { "offer", 4 }, { "len", 4 } },
+    [6] = { "Read", { "key", 8 }, { "offset", 8 }, { "len", 4 } },
+    [7] = { "Reply", { "at", 4 } },
+    [8] = { "Write", { "key", 8 }, { "offset", 8 }, { "total", 4 }, { "at", 4 } },
+    [9] = { "Write with notice", { "key", 8 }, { "offset", 8 }, { "total", 4 }, { "at", 4 }, { "notice", 8 } },
+    [10] = { "Add", { "key", 8 }, { "offset", 8 }, { "operand", 8 } },
+    [11] = { "Swap", { "key", 8 }, { "offset", 8 }, { "expected", 8 }, { "new", 8 } },
+    [12] = { "Done", { "value", 8 } },
+    [13] = { "Limit", { "until", 4 } },
+}
+local DONE = 12
+
+local STATUS = { [0] = "Ok", [1] = "Key", [2] = "Bounds", [3] = "Rights", [4] = "Busy" }
+
+-- What became of the check of a frame's CRC.
+local GOOD, BAD, UNVERIFIED = 1, 0, 2
+local CHECKED = { [GOOD] = "Good", [BAD] = "Bad", [UNVERIFIED] = "Unverified" }
+
+local codes = {}
+for code, operation in pairs(CODES) do
+    codes[code] = operation[1]
+end
+
+local f = {
+    crc = ProtoField.uint32("gigae.crc", "CRC32C", base.HEX),
+    crc_status = ProtoField.uint8("gigae.crc.status", "CRC32C status", base.DEC, CHECKED),
+    version = ProtoField.uint8("gigae.version", "Version", base.DEC, nil, 0xf0),
+    kind = ProtoField.uint8("gigae.kind", "Kind", base.DEC, KINDS, 0x0f),
+    channel = ProtoField.uint8("gigae.channel", "Channel"),
+    length = ProtoField.uint16("gigae.length", "Payload length"),
+    src_port = ProtoField.uint16("gigae.src_port", "Source port id"),
+    dst_port = ProtoField.uint16("gigae.dst_port", "Destination port id"),
+    src_epoch = ProtoField.uint32("gigae.src_epoch", "Source epoch", base.HEX),
+    dst_epoch = ProtoField.uint32("gigae.dst_epoch", "Destination epoch", base.HEX),
+    seq = ProtoField.uint32("gigae.seq", "Number"),
+    ack = ProtoField.uint32("gigae.ack", "All before have arrived"),
+    credit = ProtoField.uint16("gigae.credit", "Credit in frames"),
+    flags = ProtoField.uint16("gigae.flags", "Flags", base.HEX),
+    ask = ProtoField.bool("gigae.flags.ask", "Ask", 16, nil, ASK),
+    header_only = ProtoField.bool("gigae.flags.header_only", "CRC of the header only", 16, nil, HEADER_ONLY),
+    answer = ProtoField.bool("gigae.flags.answer", "Answer", 16, nil, ANSWER),
+    payload = ProtoField.bytes("gigae.payload", "Payload"),
+    message = ProtoField.bytes("gigae.message", "Message"),
+    message_len = ProtoField.uint16("gigae.message.length", "Message length"),
+    latest = ProtoField.uint32("gigae.report.latest", "Led to the report by"),
+    bitmap = ProtoField.bytes("gigae.report.bitmap", "Arrived beyond"),
+    arrived = ProtoField.uint32("gigae.report.arrived", "Arrived"),
+    pad = ProtoField.bytes("gigae.padding", "Padding"),
+    max_payload = ProtoField.uint16("gigae.max_payload", "Longest message"),
+    reorder_window = ProtoField.uint16("gigae.hello.reorder_window", "Reorder window"),
+    max_operations = ProtoField.uint16("gigae.hello.max_operations", "Longest payload of operations"),
+    paths = ProtoField.uint8("gigae.hello.links", "Links"),
+    path = ProtoField.ether("gigae.hello.link", "Link"),
+    more = ProtoField.bytes("gigae.more", "More, ignored"),
+    mtu = ProtoField.uint16("gigae.here.mtu", "MTU"),
+    ip = ProtoField.ipv6("gigae.here.ip", "IP address"),
+    channels = ProtoField.bytes("gigae.here.channels", "Channels"),
+    open = ProtoField.uint8("gigae.here.channel", "Open channel"),
+    name_len = ProtoField.uint8("gigae.here.name_len", "Name length"),
+    name = ProtoField.string("gigae.here.name", "Name"),
+    round = ProtoField.uint16("gigae.probe.round", "Round"),
+    probed = ProtoField.uint16("gigae.probe.length", "Probed payload length"),
+    op = ProtoField.uint8("gigae.op", "Operation", base.DEC, codes),
+    op_status = ProtoField.uint8("gigae.op.status", "Status", base.DEC, STATUS),
+    op_len = ProtoField.uint16("gigae.op.data_len", "Bytes of data"),
+    op_id = ProtoField.uint32("gigae.op.id", "Id"),
+    op_data = ProtoField.bytes("gigae.op.data", "Data"),
+}
+-- Fields of operations: gigae.op.tag and so on.
+local of_op = {}
+for _, operation in pairs(CODES) do
+    for i = 2, #operation do
+        local name, len = operation[i][1], operation[i][2]
+        if not of_op[name] then
+            local make = len == 8 and ProtoField.uint64 or ProtoField.uint32
+            local hex = name == "tag" or name == "key" or name == "notice"
+            of_op[name] = make("gigae.op." .. name, name:sub(1, 1):upper() .. name:sub(2), hex and base.HEX or base.DEC)
+        end
+    end
+end
+local fields = {}
+for _, field in pairs(f) do fields[#fields + 1] = field end
+for _, field in pairs(of_op) do fields[#fields + 1] = field end
+gigae.fields = fields
+
+local e = {
+    crc = ProtoExpert.new("gigae.crc.bad", "Bad CRC32C: receivers drop this frame", expert.group.CHECKSUM, expert.severity.ERROR),
+    version = ProtoExpert.new("gigae.version.other", "Another version of the protocol", expert.group.UNDECODED, expert.severity.WARN),
+    kind = ProtoExpert.new("gigae.kind.unknown", "Unknown kind of frame", expert.group.UNDECODED, expert.severity.WARN),
+    short = ProtoExpert.new("gigae.short", "Shorter than it says", expert.group.MALFORMED, expert.severity.ERROR),
+    malformed = ProtoExpert.new("gigae.malformed", "Malformed: receivers drop this frame", expert.group.MALFORMED, expert.severity.ERROR),
+    stop = ProtoExpert.new("gigae.stop", "STOP: no room for more frames", expert.group.SEQUENCE, expert.severity.NOTE),
+}
+gigae.experts = { e.crc, e.version, e.kind, e.short, e.malformed, e.stop }
+
+gigae.prefs.ethertype = Pref.uint("EtherType", 0x88b5, "EtherType of GigaE frames (decimal)")
+gigae.prefs.udp_port = Pref.uint("UDP port", 0, "UDP port of GigaE frames in that envelope; 0: none")
+gigae.prefs.crc = Pref.bool("Check the CRC32C", true, "Compute the CRC32C of every frame: slow with long frames")
+
+-- Wireshark's Lua has one of these, by version; results may be signed.
+local bits = bit32 or bit
+local band, bxor, rshift = bits.band, bits.bxor, bits.rshift
+
+-- CRC32C, reflected (RFC 3720, 12.1).
+local TABLE = {}
+for n = 0, 255 do
+    local crc = n
+    for _ = 1, 8 do
+        local odd = band(crc, 1) == 1
+        crc = rshift(crc, 1)
+        if odd then crc = bxor(crc, 0x82f63b78) end
+    end
+    TABLE[n] = crc
+end
+
+local function crc32c(bytes)
+    local crc = 0xffffffff
+    for i = 1, #bytes do
+        crc = bxor(TABLE[band(bxor(crc, bytes:byte(i)), 0xff)], rshift(crc, 8))
+    end
+    return bxor(crc, 0xffffffff) % 0x100000000
+end
+
+-- Whether a flag is set.
+local function has(flags, flag)
+    return band(flags, flag) ~= 0
+end
+
+-- Each of these shows a payload in the tree and returns what the info column says of it, or nothing. Those that
+-- find it malformed say so in the tree.
+local show = {}
+
+local function malformed(tree, text)
+    tree:add_proto_expert_info(e.malformed, text)
+end
+
+show[1] = function(payload, tree)
+    if payload:len() > 0 then tree:add(f.message, payload) end
+end
+
+show[2] = function(payload, tree, header)
+    local len = payload:len()
+    if len == 0 then return end
+    if len > 132 then
+        tree:add(f.pad, payload)
+        return "padded"
+    end
+    if len < 4 then return malformed(tree, "Malformed: a report has four bytes at least") end
+    tree:add(f.latest, payload(0, 4))
+    if len == 4 then return "report" end
+    local map = tree:add(f.bitmap, payload(4))
+    local count = 0
+    for i = 0, (len - 4) * 8 - 1 do
+        local byte = payload(4 + math.floor(i / 8), 1)
+        if has(byte:uint(), 2 ^ (i % 8)) then
+            map:add(f.arrived, byte, (header.ack + 1 + i) % 0x100000000)
+            count = count + 1
+        end
+    end
+    return "report of " .. count .. " beyond a gap"
+end
+
+show[3] = function(payload, tree)
+    local len = payload:len()
+    if len < 6 then return malformed(tree, "Malformed: a Hello has six bytes at least") end
+    tree:add(f.max_payload, payload(0, 2))
+    tree:add(f.reorder_window, payload(2, 2))
+    tree:add(f.max_operations, payload(4, 2))
+    local text = "max " .. payload(0, 2):uint()
+    if len == 6 then return text end
+    local count = payload(6, 1):uint()
+    tree:add(f.paths, payload(6, 1))
+    if len < 7 + 6 * count then return malformed(tree, "Malformed: fewer addresses of links than it says") end
+    for i = 0, count - 1 do
+        tree:add(f.path, payload(7 + 6 * i, 6))
+    end
+    if len > 7 + 6 * count then tree:add(f.more, payload(7 + 6 * count)) end
+    return text .. ", " .. count .. " links"
+end
+show[4] = show[3]
+
+show[5] = function(payload, tree)
+    if payload:len() > 0 then tree:add(f.more, payload) end
+end
+
+show[6] = function(payload, tree, _, cut)
+    local at, count, len = 0, 0, payload:len()
+    while at < len do
+        if len - at < 2 then break end
+        local size = payload(at, 2):uint()
+        if len - at - 2 < size then break end
+        local message = tree:add(gigae, payload(at, 2 + size), "Message of " .. size .. " bytes")
+        message:add(f.message_len, payload(at, 2))
+        if size > 0 then message:add(f.message, payload(at + 2, size)) end
+        at = at + 2 + size
+        count = count + 1
+    end
+    if (at < len or count == 0) and not cut then
+        malformed(tree, "Malformed: not exactly filled by its messages")
+    end
+    return count .. " messages"
+end
+
+-- One operation; returns its name, and the bytes that it takes, or nothing if they are not all there.
+local function show_op(payload, tree)
+    local len = payload:len()
+    if len < 8 then return end
+    local code = payload(0, 1):uint()
+    local operation = CODES[code]
+    if not operation then return end
+    local size = 8
+    for i = 2, #operation do size = size + operation[i][2] end
+    local data = payload(2, 2):uint()
+    if len < size then return end
+    local whole = math.min(len, size + data)
+    local item = tree:add(gigae, payload(0, whole), operation[1] .. ", " .. data .. " bytes of data")
+    item:add(f.op, payload(0, 1))
+    local name = operation[1]
+    if code == DONE then
+        local status = payload(1, 1):uint()
+        item:add(f.op_status, payload(1, 1))
+        name = name .. " (" .. (STATUS[status] or status) .. ")"
+        if not STATUS[status] then malformed(item, "Malformed: unknown status") end
+    end
+    item:add(f.op_len, payload(2, 2))
+    item:add(f.op_id, payload(4, 4))
+    local at = 8
+    for i = 2, #operation do
+        local field, bytes = operation[i][1], operation[i][2]
+        item:add(of_op[field], payload(at, bytes))
+        at = at + bytes
+    end
+    if whole > size then item:add(f.op_data, payload(size, whole - size)) end
+    if len < size + data then return end
+    return name, whole
+end
+
+show[7] = function(payload, tree, _, cut)
+    local at, names, len = 0, {}, payload:len()
+    while at < len do
+        local name, size = show_op(payload(at):tvb(), tree)
+        if not name then
+            if not cut then malformed(tree, "Malformed: an unknown operation, or one that is not whole") end
+            break
+        end
+        names[#names + 1] = name
+        at = at + size
+    end
+    if #names > 4 then return #names .. " operations: " .. table.concat(names, ", ", 1, 3) .. " ..." end
+    return table.concat(names, ", ")
+end
+
+show[8] = show[5]
+
+show[9] = function(payload, tree)
+    local len = payload:len()
+    if len < 53 then return malformed(tree, "Malformed: shorter than its fixed part") end
+    tree:add(f.max_payload, payload(0, 2))
+    tree:add(f.mtu, payload(2, 2))
+    tree:add(f.ip, payload(4, 16))
+    local map = tree:add(f.channels, payload(20, 32))
+    for i = 0, 255 do
+        local byte = payload(20 + math.floor(i / 8), 1)
+        if has(byte:uint(), 2 ^ (i % 8)) then map:add(f.open, byte, i) end
+    end
+    tree:add(f.name_len, payload(52, 1))
+    local size = payload(52, 1):uint()
+    if size < 1 or size > 63 or len < 53 + size then return malformed(tree, "Malformed: a name of 1 to 63 bytes is missing") end
+    tree:add(f.name, payload(53, size))
+    if len > 53 + size then tree:add(f.more, payload(53 + size)) end
+    return payload(53, size):string()
+end
+
+show[10] = function(payload, tree)
+    if payload:len() < 4 then return malformed(tree, "Malformed: four bytes at least") end
+    tree:add(f.round, payload(0, 2))
+    tree:add(f.probed, payload(2, 2))
+    if payload:len() > 4 then tree:add(f.pad, payload(4)) end
+    return "round " .. payload(0, 2):uint() .. ", " .. payload(2, 2):uint() .. " bytes"
+end
+show[11] = show[10]
+
+-- Checks the CRC over what it covers (1), and shows it: unverified where not all of that was captured.
+local function check(buffer, tree, header)
+    local item = tree:add(f.crc, buffer(0, 4))
+    local covered = has(header.flags, HEADER_ONLY) and HEADER_LEN or HEADER_LEN + header.length
+    local status = UNVERIFIED
+    if gigae.prefs.crc and covered <= buffer:len() then
+        status = crc32c(buffer:raw(4, covered - 4)) == buffer(0, 4):uint() and GOOD or BAD
+    end
+    item:append_text(" (" .. CHECKED[status]:lower() .. (covered == HEADER_LEN and header.length > 0 and ", of the header only)" or ")"))
+    item:add(f.crc_status, buffer(0, 4), status):set_generated()
+    if status == BAD then item:add_proto_expert_info(e.crc) end
+    return status
+end
+
+local function show_flags(buffer, tree)
+    local item = tree:add(f.flags, buffer(30, 2))
+    item:add(f.ask, buffer(30, 2))
+    item:add(f.header_only, buffer(30, 2))
+    item:add(f.answer, buffer(30, 2))
+end
+
+local function info_of(header, text)
+    local kind = KINDS[header.kind] or ("kind " .. header.kind)
+    local parts = { kind .. " " .. header.src_port .. " > " .. header.dst_port .. " ch " .. header.channel }
+    local of_session = header.kind ~= 8 and header.kind ~= 9
+    if of_session then
+        parts[#parts + 1] = "seq=" .. header.seq .. " ack=" .. header.ack .. " credit=" .. header.credit
+    end
+    parts[#parts + 1] = "len=" .. header.length
+    if has(header.flags, ASK) then parts[#parts + 1] = "ASK" end
+    if has(header.flags, ANSWER) then parts[#parts + 1] = "ANSWER" end
+    if text and text ~= "" then parts[#parts + 1] = "[" .. text .. "]" end
+    return table.concat(parts, " ")
+end
+
+function gigae.dissector(buffer, pinfo, root)
+    pinfo.cols.protocol = "GigaE"
+    local there = buffer:len()
+    if there < HEADER_LEN then
+        local tree = root:add(gigae, buffer())
+        pinfo.cols.info = "short frame"
+        -- Captured in part only, or really short.
+        if buffer:reported_len() < HEADER_LEN then tree:add_proto_expert_info(e.short) end
+        return there
+    end
+    local version = math.floor(buffer(4, 1):uint() / 16)
+    local header = {
+        kind = buffer(4, 1):uint() % 16,
+        channel = buffer(5, 1):uint(),
+        length = buffer(6, 2):uint(),
+        src_port = buffer(8, 2):uint(),
+        dst_port = buffer(10, 2):uint(),
+        seq = buffer(20, 4):uint(),
+        ack = buffer(24, 4):uint(),
+        credit = buffer(28, 2):uint(),
+        flags = buffer(30, 2):uint(),
+    }
+    local whole = math.min(there, HEADER_LEN + header.length)
+    if version ~= VERSION then
+        -- All else may differ (1.2).
+        local tree = root:add(gigae, buffer())
+        tree:add(f.version, buffer(4, 1))
+        tree:add(f.kind, buffer(4, 1))
+        tree:add_proto_expert_info(e.version)
+        pinfo.cols.info = "version " .. version .. " of the protocol"
+        return there
+    end
+    local tree = root:add(gigae, buffer(0, whole), "GigaE " .. (KINDS[header.kind] or "of unknown kind"))
+    local status = check(buffer, tree, header)
+    tree:add(f.version, buffer(4, 1))
+    tree:add(f.kind, buffer(4, 1))
+    tree:add(f.channel, buffer(5, 1))
+    tree:add(f.length, buffer(6, 2))
+    tree:add(f.src_port, buffer(8, 2))
+    tree:add(f.dst_port, buffer(10, 2))
+    tree:add(f.src_epoch, buffer(12, 4))
+    tree:add(f.dst_epoch, buffer(16, 4))
+    tree:add(f.seq, buffer(20, 4))
+    tree:add(f.ack, buffer(24, 4))
+    local credit = tree:add(f.credit, buffer(28, 2))
+    if header.kind == 2 and header.credit == 0 then credit:add_proto_expert_info(e.stop) end
+    show_flags(buffer, tree)
+    if buffer:reported_len() < HEADER_LEN + header.length then tree:add_proto_expert_info(e.short) end
+    local cut = whole < HEADER_LEN + header.length
+    local text
+    if not KINDS[header.kind] then
+        tree:add_proto_expert_info(e.kind)
+        if whole > HEADER_LEN then tree:add(f.payload, buffer(HEADER_LEN, whole - HEADER_LEN)) end
+    elseif status ~= BAD then
+        local payload = whole > HEADER_LEN and buffer(HEADER_LEN, whole - HEADER_LEN):tvb() or ByteArray.new():tvb("none")
+        text = show[header.kind](payload, tree, header, cut)
+    elseif whole > HEADER_LEN then
+        tree:add(f.payload, buffer(HEADER_LEN, whole - HEADER_LEN))
+    end
+    pinfo.cols.info = info_of(header, status == BAD and "bad CRC" or text)
+    return there
+end
+
+local ethertypes, udp_ports = DissectorTable.get("ethertype"), DissectorTable.get("udp.port")
+local registered = { ethertype = 0, udp_port = 0 }
+
+local function register()
+    if registered.ethertype > 0 then ethertypes:remove(registered.ethertype, gigae) end
+    if registered.udp_port > 0 then udp_ports:remove(registered.udp_port, gigae) end
+    registered = { ethertype = gigae.prefs.ethertype, udp_port = gigae.prefs.udp_port }
+    if registered.ethertype > 0 then ethertypes:add(registered.ethertype, gigae) end
+    if registered.udp_port > 0 then udp_ports:add(registered.udp_port, gigae) end
+end
+
+gigae.prefs_changed = register
+register()

@@ -1,0 +1,332 @@
+//! An endpoint's counters and its peers, as they were at one moment: written by the endpoint, read by
+//! anybody, under a sequence count that is odd while they are written.
+//!
+//! ```text
+//!   count  time  peers  rows  |  what it counts (64)  |  of each link (8 x 16)  |  of each peer (256 x 24)
+//! ```
+//!
+//! Every word is stored with release and loaded with acquire order: a reader that sees a word of a new
+//! writing sees the odd count before it, too, and reads again. No fence is needed, and on x86-64 both are
+//! plain moves.
+
+use crate::layout::FIGURES_WORDS;
+use crate::sync::{AtomicU64, Ordering};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Most peers of which figures are there.
+pub const MOST_PEERS: usize = 256;
+
+const AT_COUNTS: usize = 4;
+const MOST_COUNTS: usize = 64;
+const AT_LINKS: usize = AT_COUNTS + MOST_COUNTS;
+const MOST_LINK_COUNTS: usize = 16;
+const AT_PEERS: usize = 256;
+const ROW: usize = 24;
+/// In a row: address and state before the figures.
+const AT_VALUES: usize = 3;
+const _: () = assert!(AT_LINKS + crate::MOST_LINKS * MOST_LINK_COUNTS <= AT_PEERS);
+const _: () = assert!(AT_PEERS + MOST_PEERS * ROW <= FIGURES_WORDS);
+
+/// How often a reader begins anew before it gives up: writing takes some microseconds, ten times a second.
+const TRIES: usize = 100;
+
+/// Where a peer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum PeerAddress {
+    /// On this Ethernet.
+    Mac([u8; 6]),
+    /// At an IP address.
+    Ip(IpAddr),
+}
+
+/// How the session with a peer stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerState {
+    /// There is none.
+    Idle,
+    /// It is being proposed.
+    Proposing,
+    /// It is up.
+    Up,
+    /// This end is closing.
+    Closing,
+}
+
+/// Of one peer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerFigures {
+    /// Its node.
+    pub address: PeerAddress,
+    /// Its port id.
+    pub port: u16,
+    /// The channel on which it is met.
+    pub channel: u8,
+    /// The session.
+    pub state: PeerState,
+    /// In the order of the names.
+    pub values: Vec<u64>,
+}
+
+/// What an endpoint has counted until a moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Figures {
+    /// When, in nanoseconds of the monotonic clock.
+    pub at: u64,
+    /// In the order of the names.
+    pub counts: Vec<u64>,
+    /// For each link, in the order of the names.
+    pub links: Vec<Vec<u64>>,
+    /// Peers with which something was going on, [`MOST_PEERS`] at most.
+    pub peers: Vec<PeerFigures>,
+    /// Peers that the endpoint knows.
+    pub known: u64,
+}
+
+/// Figures that are being written. What there is no room for is left out.
+pub struct Sheet<'a> {
+    words: &'a [AtomicU64],
+    rows: usize,
+}
+
+impl<'a> Sheet<'a> {
+    /// Begins; until [`end`](Self::end) readers wait. Only one writer may be there at a time, which
+    /// who makes it sees to: two would spoil figures and nothing else.
+    pub(crate) fn begin(words: &'a [AtomicU64], at: u64) -> Self {
+        let count = words[0].load(Ordering::Relaxed);
+        words[0].store(count | 1, Ordering::Relaxed);
+        let sheet = Self { words, rows: 0 };
+        sheet.put(1, at);
+        sheet
+    }
+
+    fn put(&self, place: usize, word: u64) {
+        self.words[place].store(word, Ordering::Release);
+    }
+
+    fn put_row(&self, place: usize, most: usize, values: &[u64]) {
+        values[..values.len().min(most)]
+            .iter()
+            .enumerate()
+            .for_each(|(i, &v)| self.put(place + i, v));
+    }
+
+    /// What the endpoint has counted.
+    pub fn counts(&self, values: &[u64]) {
+        self.put_row(AT_COUNTS, MOST_COUNTS, values);
+    }
+
+    /// The same for a link.
+    pub fn link(&self, link: usize, values: &[u64]) {
+        if link < crate::MOST_LINKS {
+            self.put_row(AT_LINKS + link * MOST_LINK_COUNTS, MOST_LINK_COUNTS, values);
+        }
+    }
+
+    /// The next peer; whether there is room for another.
+    pub fn peer(
+        &mut self,
+        address: PeerAddress,
+        (port, channel, state): (u16, u8, PeerState),
+        values: &[u64],
+    ) -> bool {
+        if self.rows >= MOST_PEERS {
+            return false;
+        }
+        let at = AT_PEERS + self.rows * ROW;
+        let (kind, [high, low]) = match address {
+            PeerAddress::Mac([a, b, c, d, e, f]) => {
+                (0, [0, u64::from_be_bytes([0, 0, a, b, c, d, e, f])])
+            }
+            PeerAddress::Ip(IpAddr::V4(ip)) => (4, [0, u32::from(ip).into()]),
+            PeerAddress::Ip(IpAddr::V6(ip)) => {
+                let bits = u128::from(ip);
+                (6, [(bits >> 64) as u64, bits as u64])
+            }
+        };
+        let state = state as u64;
+        self.put(at, kind << 32 | state << 24 | u64::from(channel) << 16 | u64::from(port));
+        self.put(at + 1, high);
+        self.put(at + 2, low);
+        self.put_row(at + AT_VALUES, ROW - AT_VALUES, values);
+        self.rows += 1;
+        self.rows < MOST_PEERS
+    }
+
+    /// Ends the writing; `known`: how many peers the endpoint knows.
+    pub(crate) fn end(self, known: u64) {
+        self.put(2, known);
+        self.put(3, self.rows as u64);
+        let count = self.words[0].load(Ordering::Relaxed);
+        self.words[0].store((count | 1).wrapping_add(1), Ordering::Release);
+    }
+}
+
+impl Figures {
+    /// Reads the figures, so many counts, counts per link of so many links, and figures per peer. `None`
+    /// if they were never written, or whenever one looked were being written: by a process that was
+    /// stopped or killed just then.
+    pub(crate) fn read(words: &[AtomicU64], links: usize, names: [usize; 3]) -> Option<Self> {
+        let words = (0..TRIES).find_map(|_| whole(words))?;
+        let row = |at: usize, names: usize, most: usize| words[at..at + names.min(most)].to_vec();
+        let peer = |i: usize| {
+            let at = AT_PEERS + i * ROW;
+            let (about, high, low) = (words[at], words[at + 1], words[at + 2]);
+            let [_, _, mac @ ..] = low.to_be_bytes();
+            PeerFigures {
+                address: match about >> 32 {
+                    4 => PeerAddress::Ip(Ipv4Addr::from(low as u32).into()),
+                    6 => PeerAddress::Ip(
+                        Ipv6Addr::from(u128::from(high) << 64 | u128::from(low)).into(),
+                    ),
+                    _ => PeerAddress::Mac(mac),
+                },
+                port: about as u16,
+                channel: (about >> 16) as u8,
+                state: match about >> 24 & 0xff {
+                    1 => PeerState::Proposing,
+                    2 => PeerState::Up,
+                    3 => PeerState::Closing,
+                    _ => PeerState::Idle,
+                },
+                values: row(at + AT_VALUES, names[2], ROW - AT_VALUES),
+            }
+        };
+        let rows = usize::try_from(words[3]).unwrap_or(usize::MAX).min(MOST_PEERS);
+        let link = |i| row(AT_LINKS + i * MOST_LINK_COUNTS, names[1], MOST_LINK_COUNTS);
+        Some(Self {
+            at: words[1],
+            counts: row(AT_COUNTS, names[0], MOST_COUNTS),
+            links: (0..links.min(crate::MOST_LINKS)).map(link).collect(),
+            peers: (0..rows).map(peer).collect(),
+            known: words[2],
+        })
+    }
+}
+
+/// All words of one writing, if it was finished and none began meanwhile.
+fn whole(words: &[AtomicU64]) -> Option<Vec<u64>> {
+    let before = words[0].load(Ordering::Acquire);
+    if before == 0 || before % 2 == 1 {
+        std::hint::spin_loop();
+        return None;
+    }
+    let copy: Vec<u64> = words.iter().map(|word| word.load(Ordering::Acquire)).collect();
+    (words[0].load(Ordering::Relaxed) == before).then_some(copy)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn words() -> Vec<AtomicU64> {
+        (0..FIGURES_WORDS).map(|_| AtomicU64::new(0)).collect()
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let words = words();
+        assert_eq!(Figures::read(&words, 1, [1, 1, 1]), None, "nothing was written");
+        let mut sheet = Sheet::begin(&words, 77);
+        sheet.counts(&[1, 2, 3]);
+        sheet.link(1, &[4, 5]);
+        let addresses = [
+            PeerAddress::Mac([2, 3, 4, 5, 6, 7]),
+            PeerAddress::Ip("198.18.0.1".parse().unwrap()),
+            PeerAddress::Ip("fd00::1:2".parse().unwrap()),
+        ];
+        let states = [PeerState::Up, PeerState::Proposing, PeerState::Closing];
+        for (address, state) in addresses.into_iter().zip(states) {
+            assert!(sheet.peer(address, (600, 255, state), &[8, 9]));
+        }
+        assert_eq!(Figures::read(&words, 1, [1, 1, 1]), None, "it is being written");
+        sheet.end(12);
+        let figures = Figures::read(&words, 2, [3, 2, 2]).unwrap();
+        let peer = |address, state| PeerFigures {
+            address,
+            port: 600,
+            channel: 255,
+            state,
+            values: vec![8, 9],
+        };
+        let expected = Figures {
+            at: 77,
+            counts: vec![1, 2, 3],
+            links: vec![vec![0, 0], vec![4, 5]],
+            peers: addresses.into_iter().zip(states).map(|(a, s)| peer(a, s)).collect(),
+            known: 12,
+        };
+        assert_eq!(figures, expected);
+    }
+
+    #[test]
+    fn there_is_room_for_so_many_peers_and_no_more() {
+        let words = words();
+        let mut sheet = Sheet::begin(&words, 1);
+        let mut room =
+            |n: u8| sheet.peer(PeerAddress::Mac([n; 6]), (0, 0, PeerState::Up), &[1; 100]);
+        assert!((0..255).all(&mut room));
+        assert!(!room(255) && !room(0));
+        sheet.end(1000);
+        assert_eq!(Figures::read(&words, 1, [1, 1, 1]).unwrap().peers.len(), MOST_PEERS);
+    }
+
+    #[test]
+    fn whatever_lies_there_is_read_as_something() {
+        let words = words();
+        words.iter().for_each(|word| word.store(u64::MAX - 1, Ordering::Relaxed));
+        let figures = Figures::read(&words, usize::MAX, [usize::MAX; 3]).unwrap();
+        assert_eq!((figures.peers.len(), figures.links.len()), (MOST_PEERS, crate::MOST_LINKS));
+    }
+
+    #[test]
+    fn a_reader_beside_the_writer_never_sees_two_writings_mixed() {
+        const ROUNDS: u64 = if cfg!(miri) { 3 } else { 20_000 };
+        let words = words();
+        std::thread::scope(|scope| {
+            let words = &words;
+            scope.spawn(move || {
+                for n in 1..=ROUNDS {
+                    let mut sheet = Sheet::begin(words, n);
+                    sheet.counts(&[n; 10]);
+                    sheet.peer(PeerAddress::Mac([0; 6]), (0, 0, PeerState::Up), &[n; 5]);
+                    sheet.end(n);
+                }
+            });
+            loop {
+                let Some(figures) = Figures::read(words, 1, [10, 0, 5]) else { continue };
+                let n = figures.at;
+                assert!(figures.counts == [n; 10] && figures.peers[0].values == [n; 5]);
+                if n == ROUNDS {
+                    break;
+                }
+            }
+        });
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::sync::Arc;
+
+    #[test]
+    fn in_every_order_a_reader_sees_one_writing_or_none() {
+        loom::model(|| {
+            let words: Arc<Vec<_>> = Arc::new((0..3).map(|_| AtomicU64::new(0)).collect());
+            let writing = Arc::clone(&words);
+            let writer = loom::thread::spawn(move || {
+                for n in 1..=2 {
+                    let sheet = Sheet::begin(&writing, n);
+                    sheet.put(2, n);
+                    // As `end` without the rows, for which there is no room here.
+                    writing[0].store(2 * n, Ordering::Release);
+                }
+            });
+            if let Some(seen) = whole(&words) {
+                assert!(seen[1] == seen[2] && seen[0] == 2 * seen[1], "{seen:?}");
+            }
+            writer.join().unwrap();
+            assert_eq!(whole(&words), Some(vec![4, 2, 2]));
+        });
+    }
+}

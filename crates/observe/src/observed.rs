@@ -1,0 +1,87 @@
+//! The endpoint's side.
+
+use crate::layout::*;
+use crate::memory::Memory;
+use crate::ring::Ring;
+use crate::{About, Direction, Sheet};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl Memory {
+    pub(crate) fn ring(&self) -> Ring<'_> {
+        let words = self.words();
+        Ring {
+            words: &words[AT_RING..AT_RING + RING_WORDS],
+            head: &words[AT_HEAD],
+            tail: &words[AT_TAIL],
+            dropped: &words[AT_DROPPED],
+        }
+    }
+}
+
+/// What an endpoint shows to observers. Closed for them when it is dropped.
+#[derive(Debug)]
+pub struct Observed {
+    memory: Arc<Memory>,
+}
+
+/// Takes an endpoint's frames down for an observer.
+#[derive(Clone, Debug)]
+pub struct Tap {
+    memory: Arc<Memory>,
+}
+
+impl Observed {
+    /// Makes the shared memory: 8.1 MiB of addresses, of which some pages are used until somebody captures
+    /// frames. One descriptor, some system calls.
+    pub fn new(about: &About) -> io::Result<Self> {
+        let memory = Memory::create()?;
+        about.write(memory.words());
+        Ok(Self { memory: Arc::new(memory) })
+    }
+
+    /// Until when somebody looks, in nanoseconds of the monotonic clock. One load.
+    #[inline]
+    pub fn until(&self) -> u64 {
+        self.memory.words()[AT_UNTIL].load(Ordering::Relaxed)
+    }
+
+    /// Until when somebody wants frames.
+    pub fn capture_until(&self) -> u64 {
+        self.memory.words()[AT_CAPTURE_UNTIL].load(Ordering::Acquire)
+    }
+
+    /// Writes figures as of a moment, of an endpoint that knows so many peers.
+    pub fn publish(&self, at: u64, known: u64, write: impl FnOnce(&mut Sheet)) {
+        let mut sheet = Sheet::begin(&self.memory.words()[AT_FIGURES..][..FIGURES_WORDS], at);
+        write(&mut sheet);
+        sheet.end(known);
+    }
+
+    /// Says whether the endpoint sleeps until a frame comes.
+    pub fn set_asleep(&self, asleep: bool) {
+        self.memory.words()[AT_STATE].store(if asleep { ASLEEP } else { 0 }, Ordering::Relaxed);
+    }
+
+    /// For taking frames down. All taps of an endpoint are used by one thread at a time, as it is.
+    pub fn tap(&self) -> Tap {
+        Tap { memory: Arc::clone(&self.memory) }
+    }
+}
+
+impl Drop for Observed {
+    fn drop(&mut self) {
+        self.memory.words()[AT_STATE].store(CLOSED, Ordering::Relaxed);
+    }
+}
+
+impl Tap {
+    /// Takes a frame down, as much of it as is wanted, or counts it as dropped. One copy, one clock read.
+    pub fn frame(&self, way: (Direction, usize), frame: &[u8]) {
+        let snaplen = self.memory.words()[AT_SNAPLEN].load(Ordering::Relaxed);
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+        let at = now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned();
+        self.memory.ring().push(at, way, frame, usize::try_from(snaplen).unwrap_or(usize::MAX));
+    }
+}

@@ -1,0 +1,244 @@
+//! The observer's side: finding endpoints, reading their figures and frames.
+
+use crate::about::Foreign;
+use crate::layout::*;
+use crate::memory::{Memory, NAME};
+use crate::{About, Figures, Record};
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
+use rustix::io::Errno;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use std::{fmt, fs, io};
+
+/// How long an observer is taken to look after it said so: killed, it costs an endpoint nothing any more.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Now, in nanoseconds of the monotonic clock, by which endpoints go.
+pub fn now() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
+}
+
+/// What the search for endpoints came to.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// The endpoints that can be looked at, by process.
+    pub endpoints: Vec<Endpoint>,
+    /// Processes into which this one may not look.
+    pub denied: usize,
+    /// Processes with an endpoint of another release.
+    pub foreign: Vec<u32>,
+}
+
+/// An endpoint of a process.
+#[derive(Debug)]
+pub struct Endpoint {
+    /// The process.
+    pub pid: u32,
+    /// Its command.
+    pub command: String,
+    /// What it is.
+    pub about: About,
+    /// Tells it from all other endpoints of this machine as long as it is there.
+    pub key: u64,
+    path: PathBuf,
+    memory: Memory,
+}
+
+/// What an endpoint does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Its program uses it, as far as it says.
+    Used,
+    /// It sleeps until a frame comes.
+    Asleep,
+    /// It is gone.
+    Closed,
+}
+
+/// Looks through all processes, or one, for endpoints. An endpoint that is just being opened may be missing.
+/// Reads every process's list of descriptors: some milliseconds with hundreds of them.
+pub fn find(pid: Option<u32>) -> io::Result<Found> {
+    let mut found = Found::default();
+    let mut seen = HashSet::new();
+    let mut pids: Vec<u32> = match pid {
+        Some(pid) => vec![pid],
+        None => fs::read_dir("/proc")?
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+            .collect(),
+    };
+    pids.sort_unstable();
+    for pid in pids {
+        let descriptors = match fs::read_dir(format!("/proc/{pid}/fd")) {
+            Ok(descriptors) => descriptors,
+            Err(error) => {
+                found.denied += usize::from(error.kind() == io::ErrorKind::PermissionDenied);
+                continue;
+            }
+        };
+        for path in descriptors.filter_map(|entry| Some(entry.ok()?.path())) {
+            if is_ours(&path) {
+                look(pid, path, &mut seen, &mut found);
+            }
+        }
+    }
+    found.endpoints.sort_by_key(|endpoint| (endpoint.pid, endpoint.about.opened));
+    Ok(found)
+}
+
+/// Whether a descriptor is named as an endpoint's memory is (proc_pid_fd(5)).
+fn is_ours(path: &Path) -> bool {
+    fs::read_link(path).is_ok_and(|to| to.to_str() == Some(&format!("/memfd:{NAME} (deleted)")))
+}
+
+/// Takes one in, unless it is none: a process may name anything as it likes, and be gone meanwhile.
+fn look(pid: u32, path: PathBuf, seen: &mut HashSet<u64>, found: &mut Found) {
+    let Ok(memory) = Memory::open(&path) else { return };
+    // A process that forked has it twice.
+    let Ok(key) = rustix::fs::fstat(&memory.fd).map(|stat| stat.st_ino) else { return };
+    match About::read(memory.words()) {
+        Ok(about) if memory.words()[AT_STATE].load(Ordering::Relaxed) != CLOSED => {
+            if seen.insert(key) {
+                let command = command(pid);
+                found.endpoints.push(Endpoint { pid, command, about, key, path, memory });
+            }
+        }
+        Err(Foreign::Version(_)) => found.foreign.push(pid),
+        Ok(_) | Err(Foreign::NoEndpoint) => {}
+    }
+}
+
+/// What a process calls itself, without what would do harm on a terminal.
+fn command(pid: u32) -> String {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    name.trim().chars().map(|c| if c.is_ascii_graphic() { c } else { '?' }).collect()
+}
+
+impl Endpoint {
+    /// Says that somebody looks for the next second: the endpoint writes figures then, ten times a second, while
+    /// its program uses it.
+    pub fn look(&self) {
+        let until = now() + LOOK.as_nanos() as u64;
+        self.memory.words()[AT_UNTIL].fetch_max(until, Ordering::Relaxed);
+    }
+
+    /// The figures that it wrote last; `None` if none can be read.
+    pub fn figures(&self) -> Option<Figures> {
+        let names = self.about.names.each_ref().map(Vec::len);
+        let words = &self.memory.words()[AT_FIGURES..][..FIGURES_WORDS];
+        Figures::read(words, self.about.links.len(), names)
+    }
+
+    /// What it does.
+    pub fn state(&self) -> State {
+        match self.memory.words()[AT_STATE].load(Ordering::Relaxed) {
+            CLOSED => State::Closed,
+            _ if !is_ours(&self.path) => State::Closed,
+            ASLEEP => State::Asleep,
+            _ => State::Used,
+        }
+    }
+
+    /// Begins to capture its frames, the first `snaplen` bytes of each. One observer at a time may.
+    pub fn capture(self, snaplen: usize) -> Result<Capture, CaptureError> {
+        let Self { memory, .. } = &self;
+        // Of this opening of the file, and ended by the kernel with it.
+        match flock(&memory.fd, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => return Err(CaptureError::Busy(self.pid)),
+            other => other.map_err(|e| CaptureError::Io(e.into()))?,
+        }
+        // All memory at once: the endpoint cannot run out of it in the midst of a frame.
+        fallocate(&memory.fd, FallocateFlags::empty(), AT_RING as u64 * 8, RING_WORDS as u64 * 8)
+            .map_err(|e| CaptureError::Io(e.into()))?;
+        let tail = memory.ring().skip();
+        memory.words()[AT_SNAPLEN].store(snaplen as u64, Ordering::Relaxed);
+        let dropped = memory.words()[AT_DROPPED].load(Ordering::Relaxed);
+        let capture = Capture { endpoint: self, tail, dropped, told: dropped as u32, damaged: 0 };
+        capture.look();
+        Ok(capture)
+    }
+}
+
+/// The frames of an endpoint. When it is dropped, the endpoint is asked for no more, and the ring's memory
+/// given back.
+#[derive(Debug)]
+pub struct Capture {
+    /// Whose they are.
+    pub endpoint: Endpoint,
+    tail: u64,
+    dropped: u64,
+    told: u32,
+    /// How often the ring held what no endpoint writes.
+    pub damaged: u64,
+}
+
+impl Capture {
+    /// Says that frames are wanted for the next second.
+    pub fn look(&self) {
+        let until = now() + LOOK.as_nanos() as u64;
+        let words = self.endpoint.memory.words();
+        // Release: the ring is ready.
+        words[AT_CAPTURE_UNTIL].store(until, Ordering::Release);
+        self.endpoint.look();
+    }
+
+    /// The next frame, its bytes into `bytes`.
+    pub fn next(&mut self, bytes: &mut Vec<u8>) -> Option<Record> {
+        match self.endpoint.memory.ring().pop(&mut self.tail, bytes) {
+            Ok(record) => {
+                let mut record = record?;
+                // The ring has the sum.
+                let sum = record.dropped;
+                record.dropped = sum.wrapping_sub(std::mem::replace(&mut self.told, sum));
+                Some(record)
+            }
+            Err(_) => {
+                self.damaged += 1;
+                None
+            }
+        }
+    }
+
+    /// Frames that found no room in the ring since the capture began.
+    pub fn dropped(&self) -> u64 {
+        let words = self.endpoint.memory.words();
+        words[AT_DROPPED].load(Ordering::Relaxed).wrapping_sub(self.dropped)
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        let memory = &self.endpoint.memory;
+        memory.words()[AT_CAPTURE_UNTIL].store(0, Ordering::Relaxed);
+        // What the endpoint still writes comes into new pages, and nobody reads it.
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let _ = fallocate(&memory.fd, flags, AT_RING as u64 * 8, RING_WORDS as u64 * 8);
+    }
+}
+
+/// Why frames cannot be captured.
+#[derive(Debug)]
+pub enum CaptureError {
+    /// Somebody else does, from this process.
+    Busy(u32),
+    /// The kernel refused something.
+    Io(io::Error),
+}
+
+impl fmt::Display for CaptureError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Busy(pid) => {
+                write!(
+                    f,
+                    "the frames of process {pid} are being captured already; end that capture first"
+                )
+            }
+            Self::Io(error) => write!(f, "memory for captured frames: {error}; free some"),
+        }
+    }
+}
+
+impl std::error::Error for CaptureError {}
