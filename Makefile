@@ -61,7 +61,7 @@ uninstall:
 
 test:
 	@tools/need cc=gcc ip=iproute2 tc=iproute2 chromium=chromium
-	@tools/need gcc=gcc g++=g++ nm=binutils pkg-config=pkg-config valgrind=valgrind
+	@tools/need gcc=gcc g++=g++ nm=binutils pkg-config=pkg-config valgrind=valgrind tshark=tshark
 	@tools/need-rust
 	cargo build --workspace --all-targets --locked
 	BUILD= cargo test --workspace --locked

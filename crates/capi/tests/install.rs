@@ -35,6 +35,7 @@ fn everything_is_installed_and_removed_again() {
         "lib/pkgconfig/gigae.pc",
         "share/doc/gigae/LICENSE-APACHE",
         "share/doc/gigae/LICENSE-MIT",
+        "share/gigae/wireshark/gigae.lua",
     ];
     let installed = Installed::anew("removed");
     assert_eq!(files(&installed.path("")), all);

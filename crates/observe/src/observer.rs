@@ -131,6 +131,11 @@ impl Endpoint {
         Figures::read(words, self.about.links.len(), names)
     }
 
+    /// Its memory, below `/proc`.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// What it does.
     pub fn state(&self) -> State {
         match self.memory.words()[AT_STATE].load(Ordering::Relaxed) {
