@@ -214,7 +214,11 @@ impl Session<'_> {
                     eprintln!("gigae: process {} spoilt its frames", capture.endpoint.pid);
                 }
             } else {
-                self.taken[i].capture.look();
+                if !self.taken[i].capture.look() {
+                    eprintln!(
+                        "gigae: this machine is too busy: some frames are missing and were not counted"
+                    );
+                }
                 i += 1;
             }
         }

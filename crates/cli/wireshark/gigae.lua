@@ -160,14 +160,14 @@ local function malformed(tree, text)
 end
 
 show[1] = function(payload, tree)
-    if payload:len() > 0 then tree:add(f.message, payload) end
+    if payload:len() > 0 then tree:add(f.message, payload()) end
 end
 
 show[2] = function(payload, tree, header)
     local len = payload:len()
     if len == 0 then return end
     if len > 132 then
-        tree:add(f.pad, payload)
+        tree:add(f.pad, payload())
         return "padded"
     end
     if len < 4 then return malformed(tree, "Malformed: a report has four bytes at least") end
@@ -205,7 +205,7 @@ end
 show[4] = show[3]
 
 show[5] = function(payload, tree)
-    if payload:len() > 0 then tree:add(f.more, payload) end
+    if payload:len() > 0 then tree:add(f.more, payload()) end
 end
 
 show[6] = function(payload, tree, _, cut)
@@ -326,6 +326,9 @@ local function show_flags(buffer, tree)
     item:add(f.answer, buffer(30, 2))
 end
 
+-- A payload of no bytes.
+local NOTHING = { len = function() return 0 end }
+
 local function info_of(header, text)
     local kind = KINDS[header.kind] or ("kind " .. header.kind)
     local parts = { kind .. " " .. header.src_port .. " > " .. header.dst_port .. " ch " .. header.channel }
@@ -394,7 +397,7 @@ function gigae.dissector(buffer, pinfo, root)
         tree:add_proto_expert_info(e.kind)
         if whole > HEADER_LEN then tree:add(f.payload, buffer(HEADER_LEN, whole - HEADER_LEN)) end
     elseif status ~= BAD then
-        local payload = whole > HEADER_LEN and buffer(HEADER_LEN, whole - HEADER_LEN):tvb() or ByteArray.new():tvb("none")
+        local payload = whole > HEADER_LEN and buffer(HEADER_LEN, whole - HEADER_LEN):tvb() or NOTHING
         text = show[header.kind](payload, tree, header, cut)
     elseif whole > HEADER_LEN then
         tree:add(f.payload, buffer(HEADER_LEN, whole - HEADER_LEN))

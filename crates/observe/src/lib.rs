@@ -15,8 +15,8 @@
 //! | figures | the endpoint | its counters and peers, under a sequence count |
 //! | ring | the endpoint | captured frames |
 //!
-//! An observer says until when it looks, one second ahead, again and again: one that is killed costs the endpoint
-//! nothing a second later. Nobody waits for anybody: the endpoint drops what the ring has no room for and
+//! An observer says until when it looks, a second ahead (two for frames), again and again: one that is killed costs the
+//! endpoint nothing soon after. Nobody waits for anybody: the endpoint drops what the ring has no room for and
 //! counts it, and an observer that finds figures being written reads again.
 //!
 //! # Trust

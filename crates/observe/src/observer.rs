@@ -15,6 +15,9 @@ use std::{fmt, fs, io};
 /// How long an observer is taken to look after it said so: killed, it costs an endpoint nothing any more.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// The same for frames: more than a busy machine usually keeps a process off its CPU.
+const LOOK_FOR_FRAMES: Duration = Duration::from_secs(2);
+
 /// Now, in nanoseconds of the monotonic clock, by which endpoints go.
 pub fn now() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
@@ -120,7 +123,10 @@ impl Endpoint {
     /// Says that somebody looks for the next second: the endpoint writes figures then, ten times a second, while
     /// its program uses it.
     pub fn look(&self) {
-        let until = now() + LOOK.as_nanos() as u64;
+        self.look_until(now() + LOOK.as_nanos() as u64);
+    }
+
+    fn look_until(&self, until: u64) {
         self.memory.words()[AT_UNTIL].fetch_max(until, Ordering::Relaxed);
     }
 
@@ -160,7 +166,9 @@ impl Endpoint {
         let tail = memory.ring().skip();
         memory.words()[AT_SNAPLEN].store(snaplen as u64, Ordering::Relaxed);
         let dropped = memory.words()[AT_DROPPED].load(Ordering::Relaxed);
-        let capture = Capture { endpoint: self, tail, dropped, told: dropped as u32, damaged: 0 };
+        let told = dropped as u32;
+        let mut capture =
+            Capture { endpoint: self, tail, dropped, told, until: u64::MAX, damaged: 0 };
         capture.look();
         Ok(capture)
     }
@@ -175,18 +183,24 @@ pub struct Capture {
     tail: u64,
     dropped: u64,
     told: u32,
+    /// Until when frames are wanted.
+    until: u64,
     /// How often the ring held what no endpoint writes.
     pub damaged: u64,
 }
 
 impl Capture {
-    /// Says that frames are wanted for the next second.
-    pub fn look(&self) {
-        let until = now() + LOOK.as_nanos() as u64;
-        let words = self.endpoint.memory.words();
+    /// Says that frames are wanted for the next two seconds. False if that came too late after the last time, as the
+    /// machine was busy: frames of meanwhile may be missing without having been counted.
+    pub fn look(&mut self) -> bool {
+        let now = now();
+        let in_time = now < self.until;
+        self.until = now + LOOK_FOR_FRAMES.as_nanos() as u64;
         // Release: the ring is ready.
-        words[AT_CAPTURE_UNTIL].store(until, Ordering::Release);
-        self.endpoint.look();
+        let words = self.endpoint.memory.words();
+        words[AT_CAPTURE_UNTIL].store(self.until, Ordering::Release);
+        self.endpoint.look_until(self.until);
+        in_time
     }
 
     /// The next frame, its bytes into `bytes`.

@@ -151,8 +151,9 @@ fn peer(figures: &PeerFigures) -> [u64; PEER.len()] {
 /// What observers see of an endpoint, and how that stands.
 pub(crate) struct Watched {
     observed: Observed,
-    /// When the figures were written last.
+    /// When the figures were written last, and when they were left behind last.
     written: Instant,
+    left: Instant,
     /// Frames are being taken down.
     tapping: bool,
     asleep: bool,
@@ -180,8 +181,8 @@ impl Engine {
             names: [names(&[PROTOCOL, OPERATIONS, OWN]), names(&[LINK, PATH]), names(&[PEER])],
         };
         if let Ok(observed) = Observed::new(&about) {
-            let (written, tapping, asleep) = (Instant(0), false, false);
-            self.watched = Some(Box::new(Watched { observed, written, tapping, asleep }));
+            let (written, left, tapping, asleep) = (Instant(0), Instant(0), false, false);
+            self.watched = Some(Box::new(Watched { observed, written, left, tapping, asleep }));
             self.write_figures(self.now, MOST_UNSEEN);
         }
     }
@@ -224,7 +225,7 @@ impl Engine {
         if timeout.is_some_and(|timeout| timeout < EVERY) {
             return timeout;
         }
-        let age = self.now.since(watched.written);
+        let age = self.now.since(watched.left);
         if age < EVERY {
             return Some(EVERY - age);
         }
@@ -234,7 +235,7 @@ impl Engine {
 
     /// The program is about to sleep, perhaps for long.
     pub(crate) fn leave_figures_soon(&mut self) {
-        if self.watched.as_ref().is_some_and(|watched| self.now.since(watched.written) >= SOON) {
+        if self.watched.as_ref().is_some_and(|watched| self.now.since(watched.left) >= SOON) {
             self.fall_asleep();
         }
     }
@@ -243,6 +244,7 @@ impl Engine {
         self.write_figures(self.now, MOST_UNSEEN);
         if let Some(watched) = &mut self.watched {
             watched.asleep = true;
+            watched.left = self.now;
             watched.observed.set_asleep(true);
         }
     }
