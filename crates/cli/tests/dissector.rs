@@ -315,7 +315,7 @@ fn what_is_wrong_with_a_frame_is_said() {
         operation,
         sealed(&header(Kind::Hello), &[1, 2]),
         sealed(&header(Kind::Ack), &[1, 2]),
-        sealed(&header(Kind::Here), &[1; 54]),
+        sealed(&header(Kind::Here), &[70; 54]),
         sealed(&Header { credit: 0, ..header(Kind::Ack) }, &[]),
     ];
     let says = [

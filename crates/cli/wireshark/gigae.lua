@@ -155,8 +155,11 @@ end
 -- find it malformed say so in the tree.
 local show = {}
 
+-- Not all of the frame was captured: what is missing is not wrong.
+local cut = false
+
 local function malformed(tree, text)
-    tree:add_proto_expert_info(e.malformed, text)
+    if not cut then tree:add_proto_expert_info(e.malformed, text) end
 end
 
 show[1] = function(payload, tree)
@@ -166,7 +169,7 @@ end
 show[2] = function(payload, tree, header)
     local len = payload:len()
     if len == 0 then return end
-    if len > 132 then
+    if header.length > 132 then
         tree:add(f.pad, payload())
         return "padded"
     end
@@ -208,7 +211,7 @@ show[5] = function(payload, tree)
     if payload:len() > 0 then tree:add(f.more, payload()) end
 end
 
-show[6] = function(payload, tree, _, cut)
+show[6] = function(payload, tree)
     local at, count, len = 0, 0, payload:len()
     while at < len do
         if len - at < 2 then break end
@@ -220,9 +223,7 @@ show[6] = function(payload, tree, _, cut)
         at = at + 2 + size
         count = count + 1
     end
-    if (at < len or count == 0) and not cut then
-        malformed(tree, "Malformed: not exactly filled by its messages")
-    end
+    if at < len or count == 0 then malformed(tree, "Malformed: not exactly filled by its messages") end
     return count .. " messages"
 end
 
@@ -260,12 +261,12 @@ local function show_op(payload, tree)
     return name, whole
 end
 
-show[7] = function(payload, tree, _, cut)
+show[7] = function(payload, tree)
     local at, names, len = 0, {}, payload:len()
     while at < len do
         local name, size = show_op(payload(at):tvb(), tree)
         if not name then
-            if not cut then malformed(tree, "Malformed: an unknown operation, or one that is not whole") end
+            malformed(tree, "Malformed: an unknown operation, or one that is not whole")
             break
         end
         names[#names + 1] = name
@@ -391,14 +392,14 @@ function gigae.dissector(buffer, pinfo, root)
     if header.kind == 2 and header.credit == 0 then credit:add_proto_expert_info(e.stop) end
     show_flags(buffer, tree)
     if buffer:reported_len() < HEADER_LEN + header.length then tree:add_proto_expert_info(e.short) end
-    local cut = whole < HEADER_LEN + header.length
+    cut = whole < HEADER_LEN + header.length
     local text
     if not KINDS[header.kind] then
         tree:add_proto_expert_info(e.kind)
         if whole > HEADER_LEN then tree:add(f.payload, buffer(HEADER_LEN, whole - HEADER_LEN)) end
     elseif status ~= BAD then
         local payload = whole > HEADER_LEN and buffer(HEADER_LEN, whole - HEADER_LEN):tvb() or NOTHING
-        text = show[header.kind](payload, tree, header, cut)
+        text = show[header.kind](payload, tree, header)
     elseif whole > HEADER_LEN then
         tree:add(f.payload, buffer(HEADER_LEN, whole - HEADER_LEN))
     end

@@ -4,16 +4,16 @@
 use std::path::Path;
 use std::process::Command;
 
-pub const DISSECTOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/wireshark/gigae.lua");
+pub(crate) const DISSECTOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/wireshark/gigae.lua");
 
 /// One row for each frame, with the values of these fields; several of one field with commas between.
-pub fn read(file: &Path, options: &[&str], fields: &[&str]) -> Vec<Vec<String>> {
+pub(crate) fn read(file: &Path, options: &[&str], fields: &[&str]) -> Vec<Vec<String>> {
     let mut tshark = Command::new("tshark");
     // Whoever runs this may have preferences and plugins of their own.
     tshark.env("HOME", "/nonexistent").env("XDG_CONFIG_HOME", "/nonexistent");
     tshark.args(["-n", "-X", &format!("lua_script:{DISSECTOR}"), "-r"]).arg(file).args(options);
     tshark.args(["-T", "fields", "-E", "separator=/t", "-E", "occurrence=a"]);
-    fields.iter().for_each(|field| drop(tshark.args(["-e", field])));
+    tshark.args(fields.iter().flat_map(|field| ["-e", field]));
     let output = tshark.output().expect("tshark runs; install the package tshark");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && !errors.contains("gigae.lua"), "{errors}");
