@@ -98,7 +98,8 @@ fn capture(args: &CaptureArgs, interrupted: &AtomicBool) -> Result<(), String> {
         session.add(endpoint, true)?;
     }
     // Whoever started this may wait for it.
-    eprintln!("gigae: capturing {} endpoints", session.taken.len());
+    let plural = if session.taken.len() == 1 { "" } else { "s" };
+    eprintln!("gigae: capturing {} endpoint{plural}", session.taken.len());
     let ended = session.run(interrupted);
     let dropped =
         session.gone + session.taken.iter().map(|taken| taken.capture.dropped()).sum::<u64>();

@@ -27,7 +27,7 @@ const STALLED: Duration = Duration::from_millis(250);
 /// For each endpoint of the user's (of root's: of all): what it is, whether its program uses it, all counts that are
 /// not zero with their rate per second, and its peers: data frames of the session out and in, those
 /// that had to be repeated, those on the way and not acknowledged, the peer's credit, round trip and timeout.
-/// An endpoint that sleeps has written its figures before that.
+/// An endpoint that sleeps has written its figures before that. Ends with Ctrl-C, or when no endpoint is left.
 #[derive(Args, Debug)]
 pub(crate) struct StatArgs {
     #[command(flatten)]
@@ -86,6 +86,9 @@ fn stat(args: &StatArgs, interrupted: &AtomicBool) -> Result<(), String> {
         match io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush()) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
             written => written.map_err(|error| format!("writing: {error}"))?,
+        }
+        if endpoints.is_empty() {
+            break;
         }
         endpoints = args.which.now().map_err(|error| format!("looking through /proc: {error}"))?;
         look += 1;
