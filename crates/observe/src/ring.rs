@@ -226,7 +226,8 @@ mod tests {
             for word in &plain.words {
                 // Small numbers are the ones that may be lengths.
                 let small = random() % 3 == 0;
-                let word_is = if small { random() % 64 | random() % 64 << 32 } else { random() };
+                let word_is =
+                    if small { (random() % 64) | ((random() % 64) << 32) } else { random() };
                 word.store(word_is, Ordering::Relaxed);
             }
             let ring = plain.ring();
