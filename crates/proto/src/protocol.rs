@@ -42,6 +42,9 @@ pub struct Protocol<T, R> {
     config: Config,
     sessions: Vec<Session<T, R>>,
     by_key: HashMap<PeerKey, PeerId>,
+    /// Whose further addresses these are, by this end's epoch of the session or proposal that named them: what one
+    /// peer claims takes nothing from another.
+    by_path: HashMap<(PeerKey, Epoch), PeerId>,
     /// The peer of the last frame: most frames come from the same one as the last.
     last: PeerId,
     epochs: Epoch,
@@ -106,6 +109,7 @@ impl<T, R> Protocol<T, R> {
         Self {
             sessions: Vec::new(),
             by_key: HashMap::new(),
+            by_path: HashMap::new(),
             last: PeerId(0),
             epochs: Epoch(seed),
             established: 0,
@@ -182,6 +186,11 @@ impl<T, R> Protocol<T, R> {
     #[inline]
     pub fn peers(&self) -> usize {
         self.sessions.len()
+    }
+
+    /// Addresses by which peers are known: one for each, and those of further links.
+    pub fn addresses(&self) -> usize {
+        self.by_key.len() + self.by_path.len()
     }
 
     /// For how many peers there is room before the table must grow: for tables beside it.
@@ -314,6 +323,8 @@ impl<T, R> Protocol<T, R> {
         if session.state != State::Idle {
             return;
         }
+        self.forget_paths(peer);
+        let session = &mut self.sessions[peer.0 as usize];
         let epochs = &mut self.epochs;
         let fresh = || {
             *epochs = epochs.next();

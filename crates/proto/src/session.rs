@@ -133,7 +133,7 @@ pub(crate) struct Session<T, R> {
     pub(crate) receive: Option<Box<ReceiveWindow<R>>>,
     /// Addresses of the peer's links, if it has several, and paths of the session: as many as the end
     /// with fewer links has.
-    links: Paths,
+    pub(crate) links: Paths,
     paths: u8,
     /// The path by which the last frame came: acknowledgements go back there.
     pub(crate) heard_on: u8,

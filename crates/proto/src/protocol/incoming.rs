@@ -68,10 +68,6 @@ impl<T, R> Protocol<T, R> {
         if header.src_epoch == Epoch::UNKNOWN {
             return Err(Discard::Malformed);
         }
-        if self.by_key.get(&key).is_some_and(|&peer| self.session(peer).key != key) {
-            // It was a further address of another endpoint once.
-            self.by_key.remove(&key);
-        }
         let peer = self.peer(key).ok_or(Discard::Sessions)?;
         let session = self.session(peer);
         let remote = header.src_epoch;
@@ -81,28 +77,66 @@ impl<T, R> Protocol<T, R> {
             (State::Proposing { .. }, _) => session.local,
             _ => self.fresh_epoch(),
         };
-        let session = self.session_mut(peer);
-        if session.state != State::Established || session.remote != remote {
-            session.pending = Some(Pending { local, remote, hello, links, credit: header.credit });
+        let session = self.session(peer);
+        let up = session.state == State::Established;
+        // Nobody has proved yet that he is there: where a session that is up sends its frames stays as it is.
+        let back = if up && path > 0 && session.links.get(path) != links.get(path) { 0 } else { path };
+        if !up || session.remote != remote {
+            let pending = Pending { local, remote, hello, links, credit: header.credit };
+            if let Some(former) = self.session_mut(peer).pending.replace(pending) {
+                self.forget(peer, former.local, &former.links);
+            }
+            self.learn(peer, local, &links);
         }
-        session.answer = Some((local, remote, path as u8));
-        self.learn(peer, &links, false);
+        if !up {
+            self.lead(peer, &links);
+        }
+        self.session_mut(peer).answer = Some((local, remote, back as u8));
         self.enqueue(peer);
         Ok(())
     }
 
-    /// The paths to a peer: its further addresses are its own in what follows. Of a proposal it is not
-    /// `certain` that it comes from there, so that it takes no address from another peer.
-    fn learn(&mut self, peer: PeerId, links: &Paths, certain: bool) {
-        for path in 1..links.len().min(self.config.own_paths()) {
-            let Some(node) = links.get(path).map(NodeAddr::from) else { continue };
-            let key = PeerKey { node, ..self.session(peer).key };
-            let others = self.by_key.get(&key).is_some_and(|&id| self.session(id).key == key);
-            if certain || !others {
-                self.by_key.insert(key, peer);
-            }
+    /// A peer's further addresses that this end has paths to, and the numbers of these.
+    fn further(&self, peer: PeerId, links: &Paths) -> impl Iterator<Item = (usize, PeerKey)> + use<T, R> {
+        let (key, links) = (self.session(peer).key, *links);
+        (1..links.len().min(self.config.own_paths())).filter_map(move |path| {
+            let node = NodeAddr::from(links.get(path)?);
+            Some((path, PeerKey { node, ..key }))
+        })
+    }
+
+    /// Frames of the session with this epoch come from these addresses, too (rule 11.2).
+    fn learn(&mut self, peer: PeerId, epoch: Epoch, links: &Paths) {
+        for (_, key) in self.further(peer, links) {
+            self.by_path.insert((key, epoch), peer);
+        }
+    }
+
+    /// They do not any more.
+    fn forget(&mut self, peer: PeerId, epoch: Epoch, links: &Paths) {
+        for (_, key) in self.further(peer, links) {
+            self.by_path.remove(&(key, epoch));
+        }
+    }
+
+    /// The session that a peer had is over for good: a new one is proposed or comes up.
+    pub(super) fn forget_paths(&mut self, peer: PeerId) {
+        let session = self.session_mut(peer);
+        let links = std::mem::take(&mut session.links);
+        let epoch = session.local;
+        self.forget(peer, epoch, &links);
+    }
+
+    /// Where the paths to a peer lead.
+    fn lead(&mut self, peer: PeerId, links: &Paths) {
+        for (path, PeerKey { node, .. }) in self.further(peer, links) {
             self.routes.push_back(PathTo { peer, path, node });
         }
+    }
+
+    /// The peer that a frame for the session with this epoch is from, by any of its addresses.
+    fn find_by(&mut self, path: usize, key: &PeerKey, epoch: Epoch) -> Option<PeerId> {
+        if path == 0 { self.find(key) } else { self.by_path.get(&(*key, epoch)).copied() }
     }
 
     /// Rule 4.3: the answer to our proposal establishes the session.
@@ -133,8 +167,13 @@ impl<T, R> Protocol<T, R> {
     }
 
     fn establish(&mut self, peer: PeerId, with: Pending, by: usize) {
+        if let Some(pending) = self.session(peer).pending {
+            self.forget(peer, pending.local, &pending.links);
+        }
+        self.forget_paths(peer);
         self.sessions[peer.0 as usize].establish(with, by, &self.config);
-        self.learn(peer, &with.links, true);
+        self.learn(peer, with.local, &with.links);
+        self.lead(peer, &with.links);
         self.established += 1;
         self.divide_credit();
         self.credit += self.session(peer).receive.as_ref().map_or(0, |r| r.window());
@@ -173,7 +212,7 @@ impl<T, R> Protocol<T, R> {
         (path, key): (usize, PeerKey),
         header: &Header,
     ) -> Result<PeerId, Discard> {
-        if let Some(peer) = self.find(&key) {
+        if let Some(peer) = self.find_by(path, &key, header.dst_epoch) {
             let s = self.session(peer);
             let of = |local, remote| header.dst_epoch == local && header.src_epoch == remote;
             if s.state == State::Established && of(s.local, s.remote) {
@@ -181,7 +220,9 @@ impl<T, R> Protocol<T, R> {
                 let here = if path == 0 { key == s.key } else { s.is_at(path, &key.node) };
                 return if here { Ok(peer) } else { Err(Discard::Epoch) };
             }
-            if let Some(pending) = s.pending.filter(|p| of(p.local, p.remote)) {
+            // What it was proposed with says by which ways it is used.
+            let here = |p: &Pending| path == 0 || p.links.get(path).map(NodeAddr::from) == Some(key.node);
+            if let Some(pending) = s.pending.filter(|p| of(p.local, p.remote) && here(p)) {
                 self.switch(peer, pending, path);
                 // It may have ended at once: what was queued is longer than the peer receives.
                 if self.session(peer).state == State::Established {
@@ -217,7 +258,7 @@ impl<T, R> Protocol<T, R> {
             let (src_epoch, dst_epoch) = (header.dst_epoch, header.src_epoch);
             self.resets.push_back(ResetTo { key, src_epoch, dst_epoch, path });
         }
-        let peer = self.find(&key).ok_or(Discard::Epoch)?;
+        let peer = self.find_by(path, &key, header.dst_epoch).ok_or(Discard::Epoch)?;
         let session = &mut self.sessions[peer.0 as usize];
         let of = |local, remote| header.dst_epoch == local && header.src_epoch == remote;
         match session.state {

@@ -1,0 +1,143 @@
+//! A node that says what is not so about its addresses takes nothing from others (`PROTOCOL.md` 11.2).
+#![allow(missing_docs)]
+
+mod world;
+
+use gigae_proto::{Body, Config, Destination, PathTo, PeerId, PeerKey, Protocol, Transmit};
+use gigae_wire::{
+    Discard, Epoch, Flags, Header, Hello, Kind, MAX_PATHS, MacAddr, Paths,
+};
+use std::time::Duration;
+use world::{CHANNEL, World, quiet};
+
+type End = Protocol<Vec<u8>, Vec<u8>>;
+
+/// The liar's own address.
+const LIAR: MacAddr = MacAddr([2, 0, 0xbb, 0, 0, 1]);
+
+fn header(kind: Kind, from: u32, to: Epoch) -> Header {
+    let src_epoch = Epoch(from);
+    let (seq, ack) = (src_epoch.first_seq(), to.first_seq());
+    Header {
+        kind,
+        channel: CHANNEL,
+        src_port: 0,
+        dst_port: 0,
+        src_epoch,
+        dst_epoch: to,
+        seq,
+        ack,
+        credit: 64,
+        flags: Flags::NONE,
+    }
+}
+
+fn hello(macs: &[MacAddr]) -> Vec<u8> {
+    let hello = Hello { max_payload: 1468, reorder_window: 256, max_operations: 1468 };
+    let mut payload = hello.to_bytes().to_vec();
+    let mut room = [0; Paths::LONGEST];
+    let len = Paths::new(macs).write(&mut room);
+    payload.extend_from_slice(&room[..len]);
+    payload
+}
+
+/// The liar proposes a session, saying that it has these addresses; the epoch that the answer offers.
+fn propose(end: &mut End, from: MacAddr, epoch: u32, macs: &[MacAddr]) -> Epoch {
+    let (header, payload) = (header(Kind::Hello, epoch, Epoch::UNKNOWN), hello(macs));
+    end.handle((0, &from.into()), (&header, &payload), &mut None).unwrap();
+    loop {
+        let transmit = end.poll_transmit().expect("an answer");
+        if transmit.header.kind == Kind::HelloAck {
+            return transmit.header.src_epoch;
+        }
+    }
+}
+
+/// The first frame of a session by a path.
+fn confirm(end: &mut End, (path, from): (usize, MacAddr), epoch: u32, to: Epoch) -> Result<(), Discard> {
+    let header = header(Kind::Data, epoch, to);
+    let mut buffer = Some(vec![9]);
+    end.handle((path, &from.into()), (&header, &[9]), &mut buffer)
+}
+
+fn ways(end: &mut End) -> Vec<PathTo> {
+    std::iter::from_fn(|| end.poll_path()).collect()
+}
+
+/// Two honest nodes with two links each and a session over both.
+fn honest() -> World {
+    let mut w = World::with_links(&[2, 2], 1, quiet(), &Config::default());
+    w.send(1, 0, b"up");
+    w.run(Duration::from_millis(5));
+    assert_eq!(w.received(0), [b"up"]);
+    w
+}
+
+#[test]
+fn a_proposal_is_not_used_by_a_way_that_it_did_not_name() {
+    let mut w = honest();
+    let end = &mut w.nodes[0].proto;
+    let offered = propose(end, LIAR, 1000, &[]);
+    assert_eq!(confirm(end, (1, LIAR), 1000, offered), Err(Discard::Epoch));
+    assert_eq!(confirm(end, (0, LIAR), 1000, offered), Ok(()));
+}
+
+#[test]
+fn a_session_that_claims_the_address_of_another_does_not_get_its_frames() {
+    let mut w = honest();
+    let others: Vec<MacAddr> = w.nodes[1].links.iter().map(|&(_, mac)| mac).collect();
+    let end = &mut w.nodes[0].proto;
+    for (n, other) in (0..).zip(others) {
+        let liar = MacAddr([2, 0, 0xbb, 0, 0, n as u8]);
+        let offered = propose(end, liar, 1000 + n, &[liar, other]);
+        confirm(end, (0, liar), 1000 + n, offered).unwrap();
+    }
+    for n in 0..100_u8 {
+        w.send(1, 0, &[n; 50]);
+        w.run(Duration::from_millis(1));
+    }
+    assert_eq!(w.nodes[0].received.iter().filter(|(_, m)| m.len() == 50).count(), 100);
+    assert!(w.nodes[1].failed.is_empty());
+    assert!(w.nodes[1].sent_on.iter().all(|&sent| sent > 10), "{:?}", w.nodes[1].sent_on);
+}
+
+#[test]
+fn a_proposal_under_the_name_of_another_does_not_lead_its_frames_elsewhere() {
+    let mut w = honest();
+    let first = w.nodes[1].links[0].1;
+    let end = &mut w.nodes[0].proto;
+    ways(end);
+    propose(end, first, 1000, &[first, LIAR]);
+    assert_eq!(ways(end), []);
+    // Nor is what goes by the second link answered to somebody else.
+    let (proposal, payload) = (header(Kind::Hello, 1001, Epoch::UNKNOWN), hello(&[first, LIAR]));
+    end.handle((1, &LIAR.into()), (&proposal, &payload), &mut None).unwrap();
+    let Transmit { to, path, .. } = end.poll_transmit().unwrap();
+    let Destination::Peer(PeerId(peer)) = to else { panic!("{to:?}") };
+    assert_eq!((peer, path), (0, 0));
+}
+
+#[test]
+fn addresses_that_were_claimed_and_given_up_are_forgotten() {
+    let config = Config {
+        links: (1..=MAX_PATHS as u8).map(|n| MacAddr([2, 0, 0, 0, 9, n])).collect(),
+        ..Config::default()
+    };
+    let mut end = End::new(config, 7);
+    for n in 0..10_000_u32 {
+        let [_, a, b, c] = n.to_be_bytes();
+        let further = (0..7).map(|i| MacAddr([2, 1 + i, a, b, c, 1]));
+        let macs: Vec<MacAddr> = [LIAR].into_iter().chain(further).collect();
+        let offered = propose(&mut end, LIAR, 1000 + n, &macs);
+        ways(&mut end);
+        if n % 3 == 0 {
+            confirm(&mut end, (0, LIAR), 1000 + n, offered).unwrap();
+            while let Some(Transmit { body: Body::Control(..), .. }) = end.poll_transmit() {}
+            while end.poll_delivery().is_some() {}
+            ways(&mut end);
+        }
+    }
+    let key = PeerKey { node: LIAR.into(), port: 0, channel: CHANNEL };
+    assert_eq!(end.peer(key), Some(PeerId(0)));
+    assert!(end.addresses() <= 1 + 2 * (MAX_PATHS - 1), "{} addresses", end.addresses());
+}
