@@ -8,6 +8,8 @@ SEEDS ?= 10000
 HOURS ?= 6
 CHAOS_SEEDS ?= 100
 MINUTES ?= 30
+MINUTES ?= 5
+TARGETS ?=
 FROM ?= 0
 MODEL ?=
 PREFIX ?= /usr/local
@@ -18,6 +20,7 @@ BUILD ?= -p gigae-cli -p gigae-capi
 
 .PHONY: eval bench test torture model check build install uninstall bpf fmt clean help
 .PHONY: eval bench test torture chaos check build install uninstall bpf fmt clean help
+.PHONY: eval bench test torture fuzz miri loom check build install uninstall bpf fmt clean help
 
 help:
 	@echo "make eval    lay a virtual Gigabit Ethernet, measure on it, write $(OUT)/report.html"
@@ -31,6 +34,10 @@ help:
 	@echo "             of them (FROM=$(FROM) is the first seed; needs nothing but time), and make chaos first if it is root"
 	@echo "make chaos   break real links in every way, CHAOS_SEEDS=$(CHAOS_SEEDS) times or for MINUTES=$(MINUTES), with an"
 	@echo "             account of every message (needs root)"
+	@echo "             of them (FROM=$(FROM) is the first seed; needs nothing but time)"
+	@echo "make fuzz    search for hostile inputs, MINUTES=$(MINUTES) for each target (TARGETS='wire calls ...', all if empty);"
+	@echo "             make torture does that, too"
+	@echo "make miri    what is unsafe and needs no kernel, under Miri; make loom: what threads share, in every order"
 	@echo "make check   formatting, lints, documentation, layers, BPF objects: what CI asks for besides"
 	@echo "make install put the C library, its header and the command into PREFIX=$(PREFIX) (DESTDIR=$(DESTDIR));"
 	@echo "             make uninstall removes them"
@@ -72,6 +79,21 @@ torture: model
 	@if [ "$$(id -u)" = 0 ]; then $(MAKE) chaos ARGS=; else echo "left out: make chaos, which needs root"; fi
 	cargo build --release --locked -p gigae-torture
 	$(or $(CARGO_TARGET_DIR),target)/release/gigae-torture --seeds $(SEEDS) --from $(FROM) --hours $(HOURS) $(ARGS)
+	tools/fuzz $(MINUTES) $(TARGETS)
+
+fuzz:
+	@tools/need-rust
+	tools/fuzz $(MINUTES) $(TARGETS)
+
+miri:
+	@tools/need-rust
+	tools/miri
+
+# The files that these words are in, with nothing else around them.
+loom:
+	@tools/need-rust
+	cd tools/loom && RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(abspath $(or $(CARGO_TARGET_DIR),target))/loom \
+		cargo test --release --locked
 
 # The long form; a bounded one is among the tests. MODEL='--only restart' takes the sizes whose names say so.
 model:
@@ -89,6 +111,8 @@ check:
 	@tools/need cc=gcc clang=clang llvm-strip=llvm
 	@tools/need-rust
 	cargo fmt --all --check
+	cargo fmt --check --manifest-path fuzz/Cargo.toml
+	cargo fmt --check --manifest-path tools/loom/Cargo.toml
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 	tools/layers

@@ -6,11 +6,13 @@
 //! a call) and is the only atomic operation of a call, and back when it ends. A panic marks the
 //! place as broken instead: it can only be closed then.
 
+mod word;
+
 use crate::error::{Code, Error, Outcome};
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use word::{Phase, Word};
 
 /// Objects of one kind that may be open at once in a process. An endpoint locks megabytes of memory
 /// and occupies a queue of a NIC, so this is far more than there can be.
@@ -19,13 +21,6 @@ const PLACE_BITS: u32 = 10;
 
 /// Bits that tell the kinds of handles apart; never zero, so that no handle is NULL.
 const KIND_BITS: u32 = 3;
-
-/// Bits of a place's state beside the number of its uses.
-const PHASE_BITS: u32 = 2;
-const FREE: usize = 0;
-const IDLE: usize = 1;
-const BUSY: usize = 2;
-const BROKEN: usize = 3;
 
 /// The uses of a place are counted in so many bits, so that a handle has room for them.
 const USES_MASK: usize = usize::MAX >> (PLACE_BITS + KIND_BITS);
@@ -37,8 +32,7 @@ pub(crate) struct Table<T> {
 }
 
 struct Place<T> {
-    /// Uses so far, and the phase.
-    state: AtomicUsize,
+    state: Word,
     object: UnsafeCell<Option<Box<T>>>,
 }
 
@@ -56,10 +50,10 @@ impl<T> Table<T> {
     /// Keeps an object and gives it a handle.
     pub(crate) fn insert(&self, object: Box<T>) -> Result<usize, Error> {
         for (at, place) in self.places.iter().enumerate() {
-            if let Some(uses) = place.occupy() {
+            if let Some(uses) = place.state.occupy(USES_MASK) {
                 // SAFETY: this thread has just set the place from free to busy.
                 unsafe { *place.object.get() = Some(object) };
-                place.leave(uses, IDLE);
+                place.state.leave(uses, Phase::Idle);
                 return Ok(uses << (PLACE_BITS + KIND_BITS) | at << KIND_BITS | self.kind);
             }
         }
@@ -74,12 +68,12 @@ impl<T> Table<T> {
         call: impl FnOnce(&mut T) -> Outcome<R>,
     ) -> Outcome<R> {
         let (place, uses) = self.find(handle)?;
-        place.enter(uses, IDLE)?;
+        place.enter(uses, Phase::Idle)?;
         // SAFETY: this thread has just set the place from idle to busy.
         let object = unsafe { (*place.object.get()).as_deref_mut() };
         let result = contain(|| object.map_or(Err(Code::BadHandle.into()), call));
         let broken = matches!(&result, Err(e) if e.code == Code::Panicked);
-        place.leave(uses, if broken { BROKEN } else { IDLE });
+        place.state.leave(uses, if broken { Phase::Broken } else { Phase::Idle });
         result
     }
 
@@ -90,8 +84,10 @@ impl<T> Table<T> {
         may: impl FnOnce(&mut T) -> Outcome<()>,
     ) -> Outcome<Box<T>> {
         let (place, uses) = self.find(handle)?;
-        let broken = match place.enter(uses, IDLE) {
-            Err(e) if e.code == Code::Panicked => place.enter(uses, BROKEN).map(|()| true)?,
+        let broken = match place.enter(uses, Phase::Idle) {
+            Err(e) if e.code == Code::Panicked => {
+                place.enter(uses, Phase::Broken).map(|()| true)?
+            }
             entered => entered.map(|()| false)?,
         };
         // SAFETY: this thread has just set the place from idle or broken to busy.
@@ -99,11 +95,12 @@ impl<T> Table<T> {
         if let (false, Some(object)) = (broken, object.as_deref_mut())
             && let Err(refused) = contain(|| may(object))
         {
-            place.leave(uses, if refused.code == Code::Panicked { BROKEN } else { IDLE });
+            let panicked = refused.code == Code::Panicked;
+            place.state.leave(uses, if panicked { Phase::Broken } else { Phase::Idle });
             return Err(refused);
         }
         let object = object.take().ok_or(Code::BadHandle);
-        place.leave(uses, FREE);
+        place.state.leave(uses, Phase::Free);
         Ok(object?)
     }
 
@@ -122,45 +119,22 @@ impl<T> Table<T> {
 
 impl<T> Place<T> {
     const fn empty() -> Self {
-        Self { state: AtomicUsize::new(FREE), object: UnsafeCell::new(None) }
-    }
-
-    /// From free to busy; the number of this use.
-    fn occupy(&self) -> Option<usize> {
-        let seen = self.state.load(Ordering::Relaxed);
-        let uses = ((seen >> PHASE_BITS) + 1) & USES_MASK;
-        let taken = uses << PHASE_BITS | BUSY;
-        let free = seen & BROKEN == FREE
-            && self
-                .state
-                .compare_exchange(seen, taken, Ordering::Acquire, Ordering::Relaxed)
-                .is_ok();
-        free.then_some(uses)
+        Self { state: Word::new(), object: UnsafeCell::new(None) }
     }
 
     /// From `phase` to busy.
     #[inline]
-    fn enter(&self, uses: usize, phase: usize) -> Result<(), Error> {
-        let (from, to) = (uses << PHASE_BITS | phase, uses << PHASE_BITS | BUSY);
-        match self.state.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed) {
-            Ok(_) => Ok(()),
-            Err(seen) => Err(refusal(seen, uses).into()),
-        }
-    }
-
-    /// From busy to `phase`.
-    #[inline]
-    fn leave(&self, uses: usize, phase: usize) {
-        self.state.store(uses << PHASE_BITS | phase, Ordering::Release);
+    fn enter(&self, uses: usize, phase: Phase) -> Result<(), Error> {
+        self.state.enter(uses, phase).map_err(|seen| refusal(seen).into())
     }
 }
 
-/// Why a place in this state cannot be entered.
+/// Why a place in this phase cannot be entered; `None` is another use of it.
 #[cold]
-fn refusal(seen: usize, uses: usize) -> Code {
-    match seen & BROKEN {
-        BUSY if seen >> PHASE_BITS == uses => Code::InCall,
-        BROKEN if seen >> PHASE_BITS == uses => Code::Panicked,
+fn refusal(seen: Option<Phase>) -> Code {
+    match seen {
+        Some(Phase::Busy) => Code::InCall,
+        Some(Phase::Broken) => Code::Panicked,
         _ => Code::BadHandle,
     }
 }

@@ -12,6 +12,8 @@
 //! long as the pointers that it passes point to memory of the right size.
 
 pub mod abi;
+#[cfg(any(test, feature = "calls"))]
+pub mod calls;
 pub mod cluster;
 pub mod endpoint;
 pub mod error;

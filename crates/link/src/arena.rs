@@ -7,7 +7,9 @@
 //!
 //! Tokens move with every message, so they are small: two registers hold one, or none.
 
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::MapFlags;
+#[cfg(not(miri))]
+use rustix::mm::ProtFlags;
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -59,6 +61,7 @@ impl Arena {
         Self::map(len.next_multiple_of(HUGE_PAGE), POPULATED.union(MapFlags::HUGETLB))
     }
 
+    #[cfg(not(miri))]
     fn map(len: usize, flags: MapFlags) -> std::io::Result<Self> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a fresh anonymous mapping aliases nothing.
@@ -67,6 +70,18 @@ impl Arena {
         let _ = unsafe { rustix::mm::mlock(base, len) };
         let base = NonNull::new(base.cast()).expect("mmap returns no null");
         Ok(Self { base, len, id: fresh_id() })
+    }
+
+    /// The same for Miri, which knows neither these flags nor `mlock`.
+    #[cfg(miri)]
+    fn map(len: usize, _: MapFlags) -> std::io::Result<Self> {
+        // SAFETY: `len` is not zero.
+        let base = unsafe { std::alloc::alloc_zeroed(pages(len)) };
+        Ok(Self {
+            base: NonNull::new(base).ok_or(std::io::ErrorKind::OutOfMemory)?,
+            len,
+            id: fresh_id(),
+        })
     }
 
     /// Takes over a mapping that a backend made itself (kernel rings beside anonymous memory).
@@ -156,9 +171,21 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
+        #[cfg(miri)]
+        // SAFETY: allocated by `map` with this layout.
+        unsafe {
+            std::alloc::dealloc(self.base.as_ptr(), pages(self.len));
+        }
+        #[cfg(not(miri))]
         // SAFETY: the mapping is ours (constructors) and no borrow of it outlives the arena.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len) };
     }
+}
+
+/// Memory as a mapping gives it.
+#[cfg(miri)]
+fn pages(len: usize) -> std::alloc::Layout {
+    std::alloc::Layout::from_size_align(len, 4096).expect("a length of memory that exists")
 }
 
 /// Where a token's bytes lie. Two words and not four halves, for so it is in two registers when it
@@ -373,6 +400,28 @@ mod tests {
         // SAFETY: the only token of this arena.
         let frame = unsafe { RxFrame::new(&a, 0..64, 0) };
         b.bytes(&frame);
+    }
+
+    #[test]
+    fn tokens_side_by_side_are_read_and_written_without_touching_each_other() {
+        let arena = Arena::anonymous(8192).unwrap();
+        // SAFETY: no two of these have a byte in common, and each is made once.
+        let (mut one, mut two, three) = unsafe {
+            let one = TxFrame::new(&arena, 0..100, 0);
+            (one, TxFrame::new(&arena, 100..200, 1), RxFrame::new(&arena, 200..300, 2))
+        };
+        let (first, second, third) =
+            (arena.bytes_mut(&mut one), arena.bytes_mut(&mut two), arena.bytes(&three));
+        first.fill(1);
+        second.fill(2);
+        first[99] = 3;
+        assert_eq!((first[0], first[99], second[0], third[0]), (1, 3, 2, 0));
+        let parts = [three.part(0..50), three.part(50..100)];
+        assert!(parts.iter().all(|part| arena.part(part).iter().all(|&byte| byte == 0)));
+        // SAFETY: nothing was sent.
+        let mut again = unsafe { one.into_posted().into_frame() };
+        arena.bytes_mut(&mut again)[0] = 4;
+        assert_eq!(arena.unsent_bytes(&again)[..2], [4, 1]);
     }
 
     #[test]

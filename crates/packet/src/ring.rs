@@ -207,4 +207,76 @@ mod tests {
         }
         assert_eq!(Layout::new(1500, 1024, 1).slot, 2048);
     }
+
+    const SLOT: usize = 2048;
+    const SLOTS: usize = 4;
+
+    /// A ring in plain memory; the tests are its kernel.
+    fn ring() -> RxRing {
+        let arena = Arc::new(Arena::anonymous(SLOTS * SLOT).unwrap());
+        RxRing { arena, slot: SLOT, lent: vec![false; SLOTS].into_boxed_slice(), next: 0 }
+    }
+
+    /// Puts a frame of this byte into a slot, with a header that says these places and lengths.
+    fn arrive(ring: &RxRing, slot: usize, byte: u8, (mac, snaplen, len): (u16, u32, u32)) {
+        let base = ring.arena.base();
+        // SAFETY: the slot is the kernel's, which this is; header and bytes lie in it.
+        unsafe {
+            let header = base.add(slot * SLOT).cast::<libc::tpacket2_hdr>().as_ptr();
+            (&raw mut (*header).tp_mac).write(mac);
+            (&raw mut (*header).tp_snaplen).write(snaplen);
+            (&raw mut (*header).tp_len).write(len);
+            base.add(slot * SLOT + OVERHEAD).write_bytes(byte, 100);
+        }
+        ring.status(slot).store(USER, Ordering::Release);
+    }
+
+    const USUAL: (u16, u32, u32) = (OVERHEAD as u16, 60, 60);
+
+    #[test]
+    fn frames_come_in_the_order_of_the_slots_and_go_round() {
+        let mut ring = ring();
+        assert!(ring.pop().is_none());
+        for n in 0..3 * SLOTS {
+            arrive(&ring, n % SLOTS, n as u8, USUAL);
+            let frame = ring.pop().expect("it has arrived");
+            assert_eq!(ring.arena.bytes(&frame), [n as u8; 60]);
+            assert!(ring.pop().is_none());
+            ring.recycle(frame);
+        }
+    }
+
+    #[test]
+    fn a_frame_that_is_lent_is_not_handed_out_again_and_stays_what_it_is() {
+        let mut ring = ring();
+        (0..SLOTS).for_each(|slot| arrive(&ring, slot, slot as u8, USUAL));
+        let lent: Vec<RxFrame> = std::iter::from_fn(|| ring.pop()).collect();
+        assert_eq!(lent.len(), SLOTS);
+        assert!(!ring.ready(), "all are lent, and still say that they are ours");
+        for (slot, frame) in lent.into_iter().enumerate() {
+            assert_eq!(ring.arena.bytes(&frame), [slot as u8; 60]);
+            ring.recycle(frame);
+        }
+        assert!(ring.pop().is_none());
+    }
+
+    #[test]
+    fn a_header_that_no_kernel_writes_loses_its_frame_and_nothing_else() {
+        let odd = [
+            (u16::MAX, 60, 60),
+            (OVERHEAD as u16, u32::MAX, u32::MAX),
+            (OVERHEAD as u16, 60, 61),
+            (SLOT as u16, 1, 1),
+            (0, SLOT as u32 + 1, SLOT as u32 + 1),
+        ];
+        for header in odd {
+            let mut ring = ring();
+            arrive(&ring, 0, 1, header);
+            arrive(&ring, 1, 2, USUAL);
+            let frame = ring.pop().expect("the other one");
+            assert_eq!(ring.arena.bytes(&frame), [2; 60]);
+            assert_eq!(ring.status(0).load(Ordering::Acquire), libc::TP_STATUS_KERNEL);
+            ring.recycle(frame);
+        }
+    }
 }

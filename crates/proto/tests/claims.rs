@@ -4,9 +4,7 @@
 mod world;
 
 use gigae_proto::{Body, Config, Destination, PathTo, PeerId, PeerKey, Protocol, Transmit};
-use gigae_wire::{
-    Discard, Epoch, Flags, Header, Hello, Kind, MAX_PATHS, MacAddr, Paths,
-};
+use gigae_wire::{Discard, Epoch, Flags, Header, Hello, Kind, MAX_PATHS, MacAddr, Paths};
 use std::time::Duration;
 use world::{CHANNEL, World, quiet};
 
@@ -54,7 +52,12 @@ fn propose(end: &mut End, from: MacAddr, epoch: u32, macs: &[MacAddr]) -> Epoch 
 }
 
 /// The first frame of a session by a path.
-fn confirm(end: &mut End, (path, from): (usize, MacAddr), epoch: u32, to: Epoch) -> Result<(), Discard> {
+fn confirm(
+    end: &mut End,
+    (path, from): (usize, MacAddr),
+    epoch: u32,
+    to: Epoch,
+) -> Result<(), Discard> {
     let header = header(Kind::Data, epoch, to);
     let mut buffer = Some(vec![9]);
     end.handle((path, &from.into()), (&header, &[9]), &mut buffer)

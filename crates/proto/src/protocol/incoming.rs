@@ -80,7 +80,8 @@ impl<T, R> Protocol<T, R> {
         let session = self.session(peer);
         let up = session.state == State::Established;
         // Nobody has proved yet that he is there: where a session that is up sends its frames stays as it is.
-        let back = if up && path > 0 && session.links.get(path) != links.get(path) { 0 } else { path };
+        let back =
+            if up && path > 0 && session.links.get(path) != links.get(path) { 0 } else { path };
         if !up || session.remote != remote {
             let pending = Pending { local, remote, hello, links, credit: header.credit };
             if let Some(former) = self.session_mut(peer).pending.replace(pending) {
@@ -97,7 +98,11 @@ impl<T, R> Protocol<T, R> {
     }
 
     /// A peer's further addresses that this end has paths to, and the numbers of these.
-    fn further(&self, peer: PeerId, links: &Paths) -> impl Iterator<Item = (usize, PeerKey)> + use<T, R> {
+    fn further(
+        &self,
+        peer: PeerId,
+        links: &Paths,
+    ) -> impl Iterator<Item = (usize, PeerKey)> + use<T, R> {
         let (key, links) = (self.session(peer).key, *links);
         (1..links.len().min(self.config.own_paths())).filter_map(move |path| {
             let node = NodeAddr::from(links.get(path)?);
@@ -221,7 +226,8 @@ impl<T, R> Protocol<T, R> {
                 return if here { Ok(peer) } else { Err(Discard::Epoch) };
             }
             // What it was proposed with says by which ways it is used.
-            let here = |p: &Pending| path == 0 || p.links.get(path).map(NodeAddr::from) == Some(key.node);
+            let here =
+                |p: &Pending| path == 0 || p.links.get(path).map(NodeAddr::from) == Some(key.node);
             if let Some(pending) = s.pending.filter(|p| of(p.local, p.remote) && here(p)) {
                 self.switch(peer, pending, path);
                 // It may have ended at once: what was queued is longer than the peer receives.

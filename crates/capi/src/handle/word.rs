@@ -1,0 +1,77 @@
+//! The word of state of a handle's place: how often it was used, and whether a call is going on. All that
+//! threads share of a handle; `tools/loom` runs it in every order there is.
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicUsize, Ordering};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bits of a place's state beside the number of its uses.
+const PHASE_BITS: u32 = 2;
+
+/// What a place is good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub(crate) enum Phase {
+    /// For another object.
+    Free = 0,
+    /// For a call.
+    Idle = 1,
+    /// For nothing while a call goes on.
+    Busy = 2,
+    /// For being closed.
+    Broken = 3,
+}
+
+/// See the module's description.
+pub(crate) struct Word(AtomicUsize);
+
+impl Word {
+    /// A free place that was not used yet.
+    #[cfg(not(loom))]
+    pub(crate) const fn new() -> Self {
+        Self(AtomicUsize::new(Phase::Free as usize))
+    }
+
+    /// The same; loom's words cannot be constants.
+    #[cfg(loom)]
+    pub(crate) fn new() -> Self {
+        Self(AtomicUsize::new(Phase::Free as usize))
+    }
+
+    /// From free to busy; the number of this use, within `mask`.
+    pub(crate) fn occupy(&self, mask: usize) -> Option<usize> {
+        let seen = self.0.load(Ordering::Relaxed);
+        let uses = ((seen >> PHASE_BITS) + 1) & mask;
+        let taken = uses << PHASE_BITS | Phase::Busy as usize;
+        let free = phase(seen) == Phase::Free
+            && self.0.compare_exchange(seen, taken, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        free.then_some(uses)
+    }
+
+    /// From `from` to busy; otherwise the phase that it is in, if this is the same use.
+    #[inline]
+    pub(crate) fn enter(&self, uses: usize, from: Phase) -> Result<(), Option<Phase>> {
+        let busy = uses << PHASE_BITS | Phase::Busy as usize;
+        let from = uses << PHASE_BITS | from as usize;
+        match self.0.compare_exchange(from, busy, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => Ok(()),
+            Err(seen) => Err((seen >> PHASE_BITS == uses).then(|| phase(seen))),
+        }
+    }
+
+    /// From busy to `to`.
+    #[inline]
+    pub(crate) fn leave(&self, uses: usize, to: Phase) {
+        self.0.store(uses << PHASE_BITS | to as usize, Ordering::Release);
+    }
+}
+
+fn phase(state: usize) -> Phase {
+    match state & 3 {
+        0 => Phase::Free,
+        1 => Phase::Idle,
+        2 => Phase::Busy,
+        _ => Phase::Broken,
+    }
+}

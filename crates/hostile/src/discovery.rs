@@ -1,0 +1,147 @@
+//! Who is there: questions and answers that nobody honest would send.
+
+use crate::frames::{Hostile, SEED};
+use crate::meter::within;
+use crate::script::Script;
+use gigae::{MacAddr, Options};
+use gigae_sim::{Faults, Network, Port};
+use gigae_wire::{
+    Envelope, Epoch, Flags, HEADER_LEN, Header, Here, Kind, NodeAddr, Route, SeqNo, is_node_name,
+};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// Two endpoints, and 4,096 neighbours at most with all channels open.
+const MEMORY: usize = 8 << 20;
+
+const MOST_STEPS: usize = 5000;
+
+/// Answers that an endpoint gives in a tenth of a second (`PROTOCOL.md` 10.4).
+const MOST_ANSWERS: u64 = 16;
+
+/// Discovery. A hostile node answers questions as any number of nodes, and asks as any of them.
+///
+/// # Panics
+/// If an endpoint does, remembers too much or a name that could do harm, answers more often than it may,
+/// answers to a group, or does not find the honest one.
+pub fn discovery(input: &[u8]) {
+    within(MEMORY, || {
+        let net = Network::new(1, Faults { delay: Duration::from_micros(5), ..Faults::default() });
+        let open = |n: u32, name: &str| {
+            let options = Options::new("sim").name(name).tuned(128, |_| {});
+            options.open_simulated(&net, SEED + 0x1000 * n).expect("a simulated port")
+        };
+        let (asker, other) = (open(1, "asker"), open(2, "other"));
+        let macs = [asker.link().mac, other.link().mac];
+        let mut hostile = Hostile::new(&net, macs.map(|mac| vec![mac]));
+        let (port, own) = net.add_port();
+        let mut script = Script::new(input);
+        let mut question = Epoch::UNKNOWN;
+        let mut answers = 0;
+        let begin = net.now();
+        for _ in 0..MOST_STEPS {
+            if script.is_over() {
+                break;
+            }
+            match script.byte() % 8 {
+                0 => asker.ask().expect("there is a wire"),
+                1 => hostile.send(&net, &mut script),
+                2 => net.advance_to(net.now() + 1000 * u64::from(script.u16())),
+                n => net.send(port, &frame(n, (own, macs), question, &mut script)),
+            }
+            net.advance_to(net.now() + 6000);
+            asker.progress().expect("no link fails");
+            other.progress().expect("no link fails");
+            hostile.learn(&net);
+            answers += look(&net, port, &mut question);
+        }
+        let periods = (net.now() - begin) / 100_000_000 + 2;
+        assert!(answers <= 2 * MOST_ANSWERS * periods, "{answers} answers in {periods} periods");
+        // A tenth of a second later the honest one is found, unless liars have filled the table.
+        net.advance_to(net.now() + 200_000_000);
+        asker.ask().expect("there is a wire");
+        for _ in 0..4 {
+            net.advance_to(net.now() + 6000);
+            asker.progress().expect("no link fails");
+            other.progress().expect("no link fails");
+        }
+        let found = asker.neighbours();
+        let mut seen = BTreeSet::new();
+        for neighbour in &found {
+            assert!(is_node_name(&neighbour.name), "{neighbour:?}");
+            assert!(seen.insert(neighbour.address.to_string()), "{neighbour:?} is there twice");
+        }
+        assert!(found.len() <= 4096);
+        let honest = |n: &gigae::Neighbour| n.mac == macs[1] && n.port == 0 && n.name == "other";
+        assert!(found.iter().any(honest) || found.len() == 4096, "{found:?}");
+    });
+}
+
+/// Learns the asker's question and counts answers.
+fn look(net: &Network, port: Port, question: &mut Epoch) -> u64 {
+    let mut answers = 0;
+    while let Some(frame) = net.receive(port) {
+        let Ok((_, inner)) = Envelope::DEFAULT.open(&frame) else { continue };
+        let Ok((header, _)) = Header::parse(inner) else { continue };
+        match header.kind {
+            Kind::Who if header.channel == 0 => *question = header.src_epoch,
+            Kind::Here => {
+                assert!(frame[0] & 1 == 0, "an answer to a group");
+                answers += 1;
+            }
+            _ => {}
+        }
+    }
+    answers
+}
+
+/// A question or an answer.
+fn frame(
+    way: u8,
+    (own, honest): (MacAddr, [MacAddr; 2]),
+    question: Epoch,
+    script: &mut Script<'_>,
+) -> Vec<u8> {
+    let ask = way < 5;
+    let liar = MacAddr([2, 0, 0xbb, 1, script.byte(), script.byte()]);
+    let from = script.pick(&[own, own, liar, liar, liar, honest[0], MacAddr::BROADCAST]);
+    let to = script.pick(&[MacAddr::BROADCAST, honest[0], honest[0], honest[1]]);
+    let right = script.byte() < 240;
+    let number = Epoch(script.u32());
+    let header = Header {
+        kind: if ask { Kind::Who } else { Kind::Here },
+        channel: script.pick(&[0, 0, 0, 9]),
+        src_port: script.u16() & 3,
+        dst_port: if right { 0 } else { script.u16() },
+        src_epoch: if ask { number } else { Epoch::UNKNOWN },
+        dst_epoch: if ask || !right { number } else { question },
+        seq: SeqNo(0),
+        ack: SeqNo(0),
+        credit: 0,
+        flags: Flags::NONE,
+    };
+    let mut frame = vec![0; 14 + HEADER_LEN];
+    if !ask {
+        let mut payload = [0; Here::LONGEST];
+        let ip = Some(script.u32().to_be_bytes().into());
+        let here = Here {
+            max_payload: script.u16(),
+            mtu: script.u16(),
+            ip,
+            channels: [script.byte(); 32],
+            name: script.pick(&["asker", "liar", "a.b"]),
+        };
+        let len = here.write(&mut payload);
+        frame.extend_from_slice(&payload[..len]);
+        // A name that no node may have, or a length that is none.
+        let odd = script.byte();
+        if odd > 200 {
+            let at = frame.len() - 1 - usize::from(odd) % 8;
+            frame[at] = script.byte();
+        }
+    }
+    header.seal(&mut frame[14..]);
+    let route = Route::new(Envelope::DEFAULT, NodeAddr::Ethernet(from), NodeAddr::Ethernet(to));
+    route.expect("both are Ethernet addresses").write(&mut frame);
+    frame
+}

@@ -1,0 +1,356 @@
+//! A node that means harm: it sends any frame, sealed, from any address, and learns from what it gets.
+
+use crate::script::Script;
+use gigae_sim::{Network, Port};
+use gigae_wire::op::{Change, MAX_OP_HEADER, Op, Status};
+use gigae_wire::{
+    Envelope, Epoch, Flags, HEADER_LEN, Header, Hello, Here, Kind, MacAddr, NodeAddr, Paths, Route,
+    SeqNo,
+};
+use std::collections::BTreeMap;
+
+/// Who it claims to be: address, port id and channel.
+type Claim = (MacAddr, u16, u8);
+
+/// What every message between honest nodes begins with, so that one which goes astray is seen.
+pub(crate) const HONEST: [u8; 8] = *b"honestly";
+
+/// What the hostile node knows of a session that it tries to have.
+#[derive(Clone, Copy, Debug, Default)]
+struct Learnt {
+    /// The victim's epoch, and its next number.
+    epoch: Epoch,
+    ack: SeqNo,
+    /// Its own.
+    own: Epoch,
+    seq: SeqNo,
+}
+
+/// See the module's description.
+pub(crate) struct Hostile {
+    port: Port,
+    /// Its address, and a second one.
+    pub(crate) own: [MacAddr; 2],
+    /// The addresses of the honest nodes, link by link: the victim's first.
+    pub(crate) honest: [Vec<MacAddr>; 2],
+    /// Keys of memories that it was told, and one that it must never name.
+    pub(crate) keys: [u64; 2],
+    pub(crate) secret: u64,
+    learnt: BTreeMap<Claim, Learnt>,
+    epochs: u32,
+    /// Frames sent.
+    pub(crate) sent: u64,
+    /// Frames received.
+    pub(crate) received: u64,
+}
+
+/// Epochs of honest sessions begin here, and a liar who does not know them never says one: else the first
+/// thing that a search by coverage learns is these numbers.
+pub(crate) const SEED: u32 = 0xc0de_0000;
+
+fn is_guess_of_honest(epoch: Epoch) -> bool {
+    epoch.0 >> 16 == SEED >> 16
+}
+
+impl Hostile {
+    pub(crate) fn new(net: &Network, honest: [Vec<MacAddr>; 2]) -> Self {
+        let (port, mac) = net.add_port();
+        Self {
+            port,
+            own: [mac, MacAddr([2, 0, 0xbb, 0, 0, 1])],
+            honest,
+            keys: [0; 2],
+            secret: 0,
+            learnt: BTreeMap::new(),
+            epochs: 0x0bad_0000,
+            sent: 0,
+            received: 0,
+        }
+    }
+
+    /// Sends the next frame of the script. Honest sessions are not known to it.
+    pub(crate) fn send(&mut self, net: &Network, script: &mut Script<'_>) {
+        let frame = self.frame(script);
+        self.sent += 1;
+        net.send(self.port, &frame);
+    }
+
+    /// Learns from what has arrived.
+    ///
+    /// # Panics
+    /// If a message between honest nodes is among it: their traffic was led astray.
+    pub(crate) fn learn(&mut self, net: &Network) {
+        while let Some(frame) = net.receive(self.port) {
+            let to = MacAddr(*frame.first_chunk().expect("a whole frame"));
+            // What goes to an address that nobody has goes to all.
+            if !self.own.contains(&to) {
+                continue;
+            }
+            self.received += 1;
+            let Ok((_, inner)) = Envelope::DEFAULT.open(&frame) else { continue };
+            let Ok((header, payload)) = Header::parse(inner) else { continue };
+            let astray = payload.windows(HONEST.len()).any(|bytes| bytes == HONEST);
+            assert!(!astray, "a message between honest nodes went to the hostile one: {header:?}");
+            self.note((to, header.dst_port, header.channel), &header);
+        }
+    }
+
+    fn note(&mut self, claim: Claim, header: &Header) {
+        let learnt = self.learnt.entry(claim).or_default();
+        match header.kind {
+            Kind::Hello | Kind::HelloAck => {
+                learnt.epoch = header.src_epoch;
+                learnt.ack = header.src_epoch.first_seq();
+            }
+            kind if kind.is_data() => {
+                learnt.ack = header.seq + 1;
+                learnt.seq = header.ack;
+            }
+            _ => {}
+        }
+    }
+
+    fn frame(&mut self, script: &mut Script<'_>) -> Vec<u8> {
+        let victim = usize::from(script.byte() & 7 == 7);
+        let links = &self.honest[victim];
+        let to = links[usize::from(script.byte()) % links.len()];
+        let other = self.honest[1 - victim].clone();
+        let from = match script.byte() % 16 {
+            0..=9 => self.own[0],
+            10..=11 => self.own[1],
+            12..=13 => other[usize::from(script.byte()) % other.len()],
+            14 => to,
+            _ => MacAddr([script.byte(), 0, 0, 0, 0, 9]),
+        };
+        let src_port = script.pick(&[0, 0, 0, 0, 0, 1, 0xffff]);
+        let channel = script.pick(&[0, 0, 0, 0, 0, 1, 255]);
+        let claim = (from, src_port, channel);
+        let lies = other.contains(&from);
+        let header = self.header(claim, lies, script);
+        let payload = self.payload(header.kind, script);
+        let mut frame = vec![0; 14 + HEADER_LEN];
+        frame.extend_from_slice(&payload);
+        header.seal(&mut frame[14..]);
+        // A multicast address has a route, too.
+        let route = Route::new(Envelope::DEFAULT, from.into(), NodeAddr::Ethernet(to));
+        route.expect("both are Ethernet addresses").write(&mut frame);
+        self.damage(&mut frame, script);
+        frame
+    }
+
+    fn header(&mut self, claim: Claim, lies: bool, script: &mut Script<'_>) -> Header {
+        const KINDS: [Kind; 16] = [
+            Kind::Hello,
+            Kind::HelloAck,
+            Kind::Ack,
+            Kind::Data,
+            Kind::Op,
+            Kind::Batch,
+            Kind::Data,
+            Kind::Op,
+            Kind::Ack,
+            Kind::Reset,
+            Kind::Probe,
+            Kind::Echo,
+            Kind::Who,
+            Kind::Here,
+            Kind::Data,
+            Kind::Op,
+        ];
+        let kind = script.pick(&KINDS);
+        let (way, change) = (script.byte(), script.byte());
+        if kind == Kind::Hello && way < 128 {
+            self.epochs = self.epochs.wrapping_add(1);
+            let own = Epoch(self.epochs);
+            let seq = own.first_seq();
+            let learnt = self.learnt.entry(claim).or_default();
+            (learnt.own, learnt.seq) = (own, seq);
+        }
+        let learnt = self.learnt.entry(claim).or_default();
+        if learnt.own == Epoch::UNKNOWN {
+            learnt.own = Epoch(self.epochs);
+            learnt.seq = learnt.own.first_seq();
+        }
+        let known = *learnt;
+        let proper = if kind == Kind::Hello { Epoch::UNKNOWN } else { known.epoch };
+        let (src_epoch, mut dst_epoch) = match way % 8 {
+            0..=4 => (known.own, proper),
+            5 => (known.own, Epoch(known.epoch.0.wrapping_add(u32::from(change)))),
+            6 => (known.epoch, known.own),
+            _ => (Epoch(script.u32()), Epoch(script.u32())),
+        };
+        if lies && is_guess_of_honest(dst_epoch) {
+            dst_epoch = Epoch(!dst_epoch.0);
+        }
+        // A small step back or ahead, mostly none.
+        let step = |by: u8| if by < 160 { 0 } else { i32::from(by) - 200 };
+        let (seq_by, ack_by) = (step(script.byte()), step(script.byte()));
+        let (seq, ack) = match way >> 5 & 3 {
+            3 => (SeqNo(script.u32()), SeqNo(script.u32())),
+            _ => (moved(known.seq, seq_by), moved(known.ack, ack_by)),
+        };
+        if kind.is_data() && way % 8 <= 4 && seq == known.seq {
+            learnt.seq = seq + 1;
+        }
+        let flags = script.byte();
+        let flag = |bit: u8, flag| if flags & bit > 0 && flags < 96 { flag } else { Flags::NONE };
+        Header {
+            kind,
+            channel: claim.2,
+            src_port: claim.1,
+            dst_port: if change == 255 { script.u16() } else { 0 },
+            src_epoch,
+            dst_epoch,
+            seq,
+            ack,
+            credit: script.pick(&[64, 64, 0, 1, 256, u16::MAX]),
+            flags: flag(1, Flags::ASK)
+                .with(flag(2, Flags::HEADER_ONLY))
+                .with(flag(4, Flags::ANSWER)),
+        }
+    }
+
+    /// Mostly what fits the kind.
+    fn payload(&self, kind: Kind, script: &mut Script<'_>) -> Vec<u8> {
+        let way = script.byte();
+        if way >= 224 {
+            return match way {
+                255 => vec![script.byte(); usize::from(script.u16()) % 1469],
+                _ => script.take(usize::from(way & 15) * 8).to_vec(),
+            };
+        }
+        match kind {
+            Kind::Hello | Kind::HelloAck => self.hello(way, script),
+            Kind::Ack if way < 64 => Vec::new(),
+            Kind::Ack => script.take(4 + usize::from(way)).to_vec(),
+            Kind::Data => script.take(usize::from(way)).to_vec(),
+            Kind::Batch => {
+                let mut payload = Vec::new();
+                for _ in 0..way % 40 {
+                    let message = script.take(usize::from(script.clone().byte() % 24));
+                    payload.extend((message.len() as u16).to_be_bytes());
+                    payload.extend(message);
+                }
+                payload
+            }
+            Kind::Op => {
+                let mut payload = Vec::new();
+                for _ in 0..1 + way % 8 {
+                    self.operation(script, &mut payload);
+                }
+                payload.truncate(1468);
+                payload
+            }
+            Kind::Probe | Kind::Echo => {
+                let mut payload = u16::from(script.byte() % 4).to_be_bytes().to_vec();
+                let len = script.u16() % 1500;
+                payload.extend(len.to_be_bytes());
+                if kind == Kind::Probe && way < 128 {
+                    payload.resize(usize::from(len.clamp(4, 1468)), 0);
+                }
+                payload
+            }
+            Kind::Here => {
+                let mut payload = [0; Here::LONGEST];
+                let name = ["n2", "a.b-c_d", &"x".repeat(63)][usize::from(way % 3)].to_owned();
+                let ip = Some(script.u32().to_be_bytes().into());
+                let (max_payload, mtu) = (script.u16(), script.u16());
+                let channels = [script.byte(); 32];
+                let here = Here { max_payload, mtu, ip, channels, name: &name };
+                let len = here.write(&mut payload);
+                payload[..len].to_vec()
+            }
+            Kind::Reset | Kind::Who => Vec::new(),
+        }
+    }
+
+    fn hello(&self, way: u8, script: &mut Script<'_>) -> Vec<u8> {
+        let lengths = [1468, 1468, 0, 1, 64, 3794, 9000, u16::MAX];
+        let hello = Hello {
+            max_payload: script.pick(&lengths),
+            reorder_window: script.pick(&[256, 0, 1, 255, 1024, u16::MAX]),
+            max_operations: script.pick(&lengths),
+        };
+        let mut payload = hello.to_bytes().to_vec();
+        if way >= 96 {
+            // Addresses of its own, and of others.
+            let all = [self.own.as_slice(), &self.honest[1], &self.honest[0]].concat();
+            let count = 2 + usize::from(way % 7);
+            let macs: Vec<MacAddr> = (0..count).map(|_| script.pick(&all)).collect();
+            let mut room = [0; Paths::LONGEST];
+            let len = Paths::new(&macs).write(&mut room);
+            payload.extend_from_slice(&room[..len]);
+        }
+        payload
+    }
+
+    /// One operation, mostly about memory that it was told of.
+    pub(crate) fn operation(&self, script: &mut Script<'_>, payload: &mut Vec<u8>) {
+        let small = |script: &mut Script<'_>| match script.byte() {
+            255 => script.u32(),
+            254 => u32::from(script.u16()),
+            n => u32::from(n),
+        };
+        let code = script.byte() % 14;
+        let id = u32::from(script.byte() % 8);
+        let key = match script.byte() {
+            255 => script.u64(),
+            n => self.keys[usize::from(n % 2)],
+        };
+        let key = if key == self.secret { !key } else { key };
+        let offset = match script.byte() {
+            255 => script.u64(),
+            n => u64::from(n) * 8,
+        };
+        let (one, two, tag) = (small(script), small(script), u64::from(script.byte() % 4));
+        let op = match code {
+            0 => Op::Eager { tag },
+            1 => Op::First { tag, total: one },
+            2 => Op::More,
+            3 => Op::Offer { id, tag, total: one },
+            4 => Op::Pull { id, offer: two, len: one },
+            5 => Op::Read { id, key, offset, len: one },
+            6 => Op::Reply { id, at: one },
+            7 => Op::Write { id, key, offset, total: one, at: two, notice: None },
+            8 => Op::Write { id, key, offset, total: one, at: two, notice: Some(tag) },
+            9 => Op::Atomic { id, key, offset, change: Change::Add(tag) },
+            10 => {
+                let change = Change::Swap { expected: one.into(), new: two.into() };
+                Op::Atomic { id, key, offset, change }
+            }
+            11 => {
+                let all = [Status::Ok, Status::Key, Status::Bounds, Status::Rights, Status::Busy];
+                Op::Done { id, status: script.pick(&all), value: tag }
+            }
+            12 => Op::Limit { until: one },
+            _ => return payload.extend_from_slice(script.take(24)),
+        };
+        let len = match script.byte() {
+            n @ 0..=127 => usize::from(n % 16),
+            n => usize::from(n),
+        };
+        let data = script.take(len);
+        let mut header = [0; MAX_OP_HEADER];
+        let len = op.write(data.len() as u16, &mut header);
+        payload.extend_from_slice(&header[..len]);
+        payload.extend_from_slice(data);
+    }
+
+    /// Rarely what is not sealed any more, or is of another version, or is cut off.
+    fn damage(&mut self, frame: &mut Vec<u8>, script: &mut Script<'_>) {
+        match script.byte() {
+            253 => frame.truncate(14 + usize::from(script.byte()) % (frame.len() - 13)),
+            254 => {
+                let at = usize::from(script.u16()) % frame.len();
+                // Its address stays what it was.
+                frame[at.max(12)] ^= 1 << (script.byte() % 8);
+            }
+            255 => frame[18] = script.byte(),
+            _ => {}
+        }
+    }
+}
+
+fn moved(number: SeqNo, by: i32) -> SeqNo {
+    SeqNo(number.0.wrapping_add_signed(by))
+}

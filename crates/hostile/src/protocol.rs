@@ -1,0 +1,343 @@
+//! Two honest protocols that talk, and a node that sends them whatever it likes.
+
+use crate::frames::{HONEST, Hostile, SEED};
+use crate::meter::within;
+use crate::script::Script;
+use gigae_proto::{
+    Body, Config, Destination, Instant, PathTo, PeerId, PeerKey, Protocol, Transmit,
+};
+use gigae_sim::{Faults, Network, Port};
+use gigae_wire::{
+    Discard, Envelope, HEADER_LEN, Header, Kind, MacAddr, NodeAddr, Route, batch, op,
+};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// Both ends with their windows and queues, frames on the way, and what hostile sessions may fill: 4,096
+/// frames of 1,468 bytes kept or not read, at each end.
+const MEMORY: usize = 24 << 20;
+
+/// Steps that one input may ask for.
+const MOST_STEPS: usize = 4000;
+
+/// Frames that a protocol may have to send at one moment: all windows and an answer to everything.
+const MOST_AT_ONCE: usize = 20_000;
+
+/// Messages that honest nodes have under way, so that the windows always have room.
+const MOST_UNDER_WAY: u32 = 200;
+
+struct End {
+    me: usize,
+    proto: Protocol<Vec<u8>, Vec<u8>>,
+    links: Vec<(Port, MacAddr)>,
+    paths: HashMap<(PeerId, usize), NodeAddr>,
+    other: PeerId,
+    sent: u32,
+    /// Numbers received of the other honest end.
+    got: u32,
+    reads: bool,
+    held: Vec<(PeerId, gigae_wire::Epoch)>,
+}
+
+struct World {
+    net: Network,
+    ends: [End; 2],
+    hostile: Hostile,
+    /// Frames that a protocol has sent, in all.
+    transmitted: u64,
+}
+
+/// The protocol engine driven by hostile frames. Two honest ends have a session and go on using it; a third
+/// node sends them frames of every kind, from its own addresses and from theirs.
+///
+/// # Panics
+/// If a protocol does, holds more memory or sends more frames than bounds say, or if a message between
+/// the honest ends is lost, doubled, changed, out of order, failed or led astray.
+pub fn protocol(input: &[u8]) {
+    within(MEMORY, || {
+        let mut script = Script::new(input);
+        let mut world = World::new(&mut script);
+        world.begin();
+        for _ in 0..MOST_STEPS {
+            if script.is_over() {
+                break;
+            }
+            world.act(&mut script);
+        }
+        world.finish();
+    });
+}
+
+impl World {
+    fn new(script: &mut Script<'_>) -> Self {
+        let setup = script.byte();
+        let delay = Duration::from_micros(5);
+        let net = Network::new(1, Faults { delay, ..Faults::default() });
+        let count = 1 + usize::from(setup & 1);
+        let links = [0, 1].map(|_| (0..count).map(|_| net.add_port()).collect::<Vec<_>>());
+        let macs = links.clone().map(|l| l.iter().map(|&(_, mac)| mac).collect::<Vec<_>>());
+        let [first, second] = links;
+        let ends = [End::new(0, first, setup), End::new(1, second, setup)];
+        let hostile = Hostile::new(&net, macs);
+        let mut world = Self { net, ends, hostile, transmitted: 0 };
+        for (end, other) in [(0, 1), (1, 0)] {
+            let node = world.ends[other].links[0].1.into();
+            let key = PeerKey { node, port: 0, channel: 0 };
+            let peer = world.ends[end].proto.peer(key).expect("the table is empty");
+            world.ends[end].other = peer;
+        }
+        world
+    }
+
+    /// The honest session comes up undisturbed: a liar can hinder that, as PROTOCOL.md 4.2 and 4.6 have it.
+    fn begin(&mut self) {
+        self.honest(0, 8);
+        self.run(Duration::from_millis(5));
+        self.honest(1, 8);
+        self.run(Duration::from_millis(5));
+        assert_eq!(self.ends[0].got + self.ends[1].got, 2);
+    }
+
+    fn honest(&mut self, from: usize, len: usize) {
+        let under_way = self.ends[from].sent - self.ends[1 - from].got;
+        if under_way >= MOST_UNDER_WAY {
+            return;
+        }
+        let end = &mut self.ends[from];
+        let body = body(end.sent, from, len);
+        let len = body.len() as u16;
+        end.proto.send(end.other, len, body).expect("the window has room, and nothing has failed");
+        end.sent += 1;
+    }
+
+    fn act(&mut self, script: &mut Script<'_>) {
+        match script.byte() % 32 {
+            0 | 1 => self.honest(0, usize::from(script.byte()) * 5),
+            2 | 3 => self.honest(1, usize::from(script.byte()) * 5),
+            4 => self.to_hostile(script),
+            5 => self.ends[0].reads ^= true,
+            6 => self.run(Duration::from_micros(u64::from(script.u16()))),
+            7 => self.run(Duration::from_millis(u64::from(script.byte()))),
+            8..=11 => {
+                self.settle();
+                self.net.advance_to(self.net.now() + 6000);
+                self.settle();
+            }
+            _ => self.hostile.send(&self.net, script),
+        }
+    }
+
+    /// An honest program speaks to the hostile node, not knowing.
+    fn to_hostile(&mut self, script: &mut Script<'_>) {
+        let node = self.hostile.own[usize::from(script.byte() & 1)].into();
+        let key = PeerKey { node, port: 0, channel: 0 };
+        let len = script.u16() % 1469;
+        let proto = &mut self.ends[0].proto;
+        let Some(peer) = proto.peer(key) else { return };
+        // It may be refused for many reasons.
+        let _ = if script.byte() & 1 == 0 {
+            proto.send(peer, len, vec![7; len.into()])
+        } else {
+            proto.send_operations(peer, len, vec![7; len.into()])
+        };
+    }
+
+    /// Lets both ends do what they can at this moment.
+    fn settle(&mut self) {
+        let now = Instant(self.net.now());
+        for end in &mut self.ends {
+            end.proto.advance(now);
+            end.take_all(&self.net);
+            end.deliver();
+            self.transmitted += end.transmit(&self.net) as u64;
+            end.proto.advance(now);
+        }
+        self.hostile.learn(&self.net);
+    }
+
+    fn run(&mut self, time: Duration) {
+        let until = self.net.now() + time.as_nanos() as u64;
+        let mut steps = 0_u64;
+        while self.net.now() < until {
+            self.settle();
+            let timers = self.ends.iter().map(|end| end.proto.next_deadline().0).min();
+            let next = self.net.next_arrival().unwrap_or(u64::MAX).min(timers.unwrap_or(u64::MAX));
+            self.net.advance_to(next.max(self.net.now() + 1).min(until));
+            steps += 1;
+            // Two events per microsecond would be a loop that only time ends.
+            let most = 20_000 + time.as_micros() as u64 * 2;
+            assert!(steps < most, "{steps} events in {time:?}");
+        }
+        self.settle();
+    }
+
+    /// Nobody is hostile any more: what is under way arrives soon, and the session still works.
+    fn finish(&mut self) {
+        self.ends[0].reads = true;
+        for _ in 0..40 {
+            self.run(Duration::from_millis(25));
+            if self.ends[0].sent == self.ends[1].got && self.ends[1].sent == self.ends[0].got {
+                break;
+            }
+        }
+        self.honest(0, 100);
+        self.honest(1, 100);
+        self.run(Duration::from_millis(400));
+        let counts = |end: &End| (end.sent, end.got);
+        let [a, b] = [counts(&self.ends[0]), counts(&self.ends[1])];
+        assert!(a.0 == b.1 && b.0 == a.1, "sent and received: {a:?}, {b:?}");
+        let most = 100 * (self.hostile.sent + u64::from(a.0 + b.0)) + 200_000;
+        assert!(self.transmitted < most, "{} frames were sent", self.transmitted);
+    }
+}
+
+/// A message between honest ends: its number, and bytes that follow from it.
+fn body(number: u32, from: usize, len: usize) -> Vec<u8> {
+    let mut body = HONEST.to_vec();
+    body.extend(number.to_be_bytes());
+    body.push(from as u8);
+    body.extend((0..len).map(|i| (number as usize * 7 + i) as u8));
+    body
+}
+
+impl End {
+    fn new(me: usize, links: Vec<(Port, MacAddr)>, setup: u8) -> Self {
+        let mut config = Config {
+            links: if links.len() > 1 { links.iter().map(|l| l.1).collect() } else { Vec::new() },
+            ..Config::default()
+        };
+        if setup & 2 > 0 {
+            config.receive_frames = 128;
+        }
+        if setup & 4 > 0 {
+            config.max_peers = 4;
+        }
+        if setup & 8 > 0 {
+            // Jumbo frames could pass, so lengths are asked for.
+            (config.max_payload, config.max_operations) = (3794, 8968);
+        }
+        let config = if setup & 16 > 0 { config.go_back_n() } else { config };
+        Self {
+            me,
+            proto: Protocol::new(config, SEED + 0x1000 * me as u32),
+            links,
+            paths: HashMap::new(),
+            other: PeerId(0),
+            sent: 0,
+            got: 0,
+            reads: true,
+            held: Vec::new(),
+        }
+    }
+
+    fn take_all(&mut self, net: &Network) {
+        for path in 0..self.links.len() {
+            let (port, mac) = self.links[path];
+            while let Some(frame) = net.receive(port) {
+                if frame[..6] == mac.0 {
+                    self.take(path, &frame);
+                }
+            }
+        }
+    }
+
+    /// As the engine does it: what the wire's parser refuses does not reach the protocol.
+    fn take(&mut self, path: usize, frame: &[u8]) {
+        let opened = Envelope::DEFAULT.open(frame);
+        let Ok((from, inner)) = opened else { return };
+        let (header, payload) = match Header::parse(inner) {
+            Ok(parsed) => parsed,
+            Err(Discard::Version(version)) => {
+                let (channel, kind) = (inner[5], inner[4] & 0xf);
+                return self.proto.handle_foreign_version((path, from), channel, version, kind);
+            }
+            Err(_) => return,
+        };
+        let malformed = match header.kind {
+            Kind::Batch => batch::check(payload).is_err(),
+            Kind::Op => op::check(payload.into()).is_err(),
+            Kind::Who | Kind::Here => true,
+            _ => false,
+        };
+        if malformed {
+            return;
+        }
+        let mut kept = payload.to_vec();
+        kept.push(header.kind as u8);
+        let mut buffer = Some(kept);
+        let _ = self.proto.handle((path, &from), (&header, payload), &mut buffer);
+        assert!(buffer.is_some() || header.kind.is_data(), "only messages are kept");
+    }
+
+    fn deliver(&mut self) {
+        while let Some(delivery) = self.proto.poll_delivery() {
+            self.received(delivery.peer, &delivery.buffer);
+            self.held.push((delivery.peer, delivery.epoch));
+        }
+        while let Some(delivery) = self.proto.poll_operations() {
+            assert!(delivery.peer != self.other, "an operation that no honest end has sent");
+            self.held.push((delivery.peer, delivery.epoch));
+        }
+        while let Some(ended) = self.proto.poll_ended() {
+            assert!(ended.peer != self.other, "the honest session ended: {ended:?}");
+        }
+        while let Some(failure) = self.proto.poll_failure() {
+            assert!(failure.peer != self.other, "an honest message failed: {:?}", failure.reason);
+        }
+        while self.proto.poll_acknowledged().is_some() {}
+        while self.proto.poll_discarded().is_some() {}
+        while self.proto.poll_spent().is_some() {}
+        if self.reads {
+            for (peer, epoch) in self.held.drain(..) {
+                self.proto.release(peer, epoch);
+            }
+        }
+    }
+
+    fn received(&mut self, peer: PeerId, buffer: &[u8]) {
+        let honest = buffer.starts_with(&HONEST);
+        if peer != self.other {
+            assert!(!honest, "an honest message in a strange session");
+            return;
+        }
+        let [body @ .., kind] = buffer else { panic!("no kind") };
+        assert_eq!(*kind, Kind::Data as u8, "honest ends send lone messages");
+        let expected = self::body(self.got, 1 - self.me, body.len().saturating_sub(13));
+        assert_eq!(body, expected, "message {} is another", self.got);
+        self.got += 1;
+    }
+
+    fn transmit(&mut self, net: &Network) -> usize {
+        let mut count = 0;
+        loop {
+            while let Some(PathTo { peer, path, node }) = self.proto.poll_path() {
+                self.paths.insert((peer, path), node);
+            }
+            let Some(Transmit { to, path, header, body }) = self.proto.poll_transmit() else {
+                return count;
+            };
+            let payload = match body {
+                Body::Message(message) => message.clone(),
+                Body::Control(control, padded) => {
+                    let mut payload = control.to_vec();
+                    payload.resize(payload.len().max(padded.into()), 0);
+                    payload
+                }
+            };
+            let node = match to {
+                Destination::Peer(peer) if path > 0 => self.paths[&(peer, path)],
+                Destination::Peer(peer) => self.proto.key(peer).node,
+                Destination::Stranger(key) => key.node,
+            };
+            let (port, mac) = self.links[path];
+            let route = Route::new(Envelope::DEFAULT, mac.into(), node).expect("Ethernet both");
+            let mut frame = vec![0; route.len() + HEADER_LEN];
+            frame.extend_from_slice(&payload);
+            header.seal(&mut frame[route.len()..]);
+            route.write(&mut frame);
+            net.send(port, &frame);
+            count += 1;
+            assert!(count < MOST_AT_ONCE, "it never stops sending");
+        }
+    }
+}
