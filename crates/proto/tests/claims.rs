@@ -95,9 +95,12 @@ fn a_session_that_claims_the_address_of_another_does_not_get_its_frames() {
         let offered = propose(end, liar, 1000 + n, &[liar, other]);
         confirm(end, (0, liar), 1000 + n, offered).unwrap();
     }
+    // Many at once, so that both links are used.
     for n in 0..100_u8 {
         w.send(1, 0, &[n; 50]);
-        w.run(Duration::from_millis(1));
+        if n % 25 == 24 {
+            w.run(Duration::from_millis(5));
+        }
     }
     assert_eq!(w.nodes[0].received.iter().filter(|(_, m)| m.len() == 50).count(), 100);
     assert!(w.nodes[1].failed.is_empty());
@@ -143,4 +146,16 @@ fn addresses_that_were_claimed_and_given_up_are_forgotten() {
     let key = PeerKey { node: LIAR.into(), port: 0, channel: CHANNEL };
     assert_eq!(end.peer(key), Some(PeerId(0)));
     assert!(end.addresses() <= 1 + 2 * (MAX_PATHS - 1), "{} addresses", end.addresses());
+}
+
+#[test]
+fn a_peer_that_has_no_room_for_any_operation_is_none() {
+    let mut end = End::new(Config::default(), 7);
+    for max_operations in [0, 1, 40, 127] {
+        let hello = Hello { max_payload: 1468, reorder_window: 256, max_operations };
+        let header = header(Kind::Hello, 1000, Epoch::UNKNOWN);
+        let taken = end.handle((0, &LIAR.into()), (&header, &hello.to_bytes()), &mut None);
+        assert_eq!((taken, end.peers()), (Err(Discard::Malformed), 0), "{max_operations} bytes");
+    }
+    propose(&mut end, LIAR, 1000, &[]);
 }

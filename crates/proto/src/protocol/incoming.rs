@@ -8,6 +8,9 @@ use crate::size::Echo;
 use crate::{Delivery, PathTo, PeerId, PeerKey, Reason};
 use gigae_wire::{AckReport, Discard, Epoch, Flags, Header, Hello, Kind, NodeAddr, Paths};
 
+/// Fewest bytes that a peer must be able to receive in an Op frame.
+const LEAST_OPERATIONS: u16 = 128;
+
 impl<T, R> Protocol<T, R> {
     /// Takes in a received frame: the path it came by (the number of the link, 0 unless there are
     /// several) and who sent it, its parsed header and payload, and the buffer in
@@ -60,7 +63,7 @@ impl<T, R> Protocol<T, R> {
         header: &Header,
         payload: &[u8],
     ) -> Result<(), Discard> {
-        let hello = Hello::parse(payload)?;
+        let hello = usable(payload)?;
         let (key, links) = named_by_first(path, key, payload)?;
         if self.closed {
             return Err(Discard::Port);
@@ -151,7 +154,7 @@ impl<T, R> Protocol<T, R> {
         header: &Header,
         payload: &[u8],
     ) -> Result<(), Discard> {
-        let hello = Hello::parse(payload)?;
+        let hello = usable(payload)?;
         let (key, links) = named_by_first(path, key, payload)?;
         let peer = self.find(&key).ok_or(Discard::Epoch)?;
         let session = self.session(peer);
@@ -439,6 +442,13 @@ impl<T, R> Protocol<T, R> {
             self.resets.push_back(ResetTo { key, src_epoch, dst_epoch, path });
         }
     }
+}
+
+/// What a peer can receive. Operations need room for the longest header of one and some data (§2): with less, what
+/// is owed to it could never be sent.
+fn usable(payload: &[u8]) -> Result<Hello, Discard> {
+    let hello = Hello::parse(payload)?;
+    if hello.max_operations < LEAST_OPERATIONS { Err(Discard::Malformed) } else { Ok(hello) }
 }
 
 /// Whom a proposal or its answer is from, and by which links it can be reached: the first names an
