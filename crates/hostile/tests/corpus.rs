@@ -7,8 +7,9 @@ use std::path::PathBuf;
 #[global_allocator]
 static METER: Meter = Meter;
 
-/// Runs the inputs kept for a target, then `drawn` at random, which are the same every time.
-fn replay(name: &str, target: fn(&[u8]), drawn: u64) {
+/// Runs the inputs kept for a target, and then others: kept ones with some bytes changed, and every fourth drawn
+/// at random. They are the same every time, and so many, times what the environment variable `TIMES` says.
+fn replay(name: &str, target: fn(&[u8]), others: u64) {
     let folder =
         PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus")).join(name);
     let mut files: Vec<PathBuf> = std::fs::read_dir(&folder)
@@ -17,22 +18,21 @@ fn replay(name: &str, target: fn(&[u8]), drawn: u64) {
         .collect();
     files.sort();
     assert!(!files.is_empty(), "{} has no inputs", folder.display());
-    let mut bytes = 0;
-    for file in &files {
-        let input = std::fs::read(file).unwrap();
-        bytes += input.len();
-        let told = Told(Some(format!("{}", file.display())));
+    let kept: Vec<Vec<u8>> = files.iter().map(|file| std::fs::read(file).unwrap()).collect();
+    for (file, input) in files.iter().zip(&kept) {
+        let told = Told(Some(file.display().to_string()));
+        target(input);
+        told.went_well();
+    }
+    let times = std::env::var("TIMES").map_or(1, |times| times.parse().expect("a number"));
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    for n in 0..others * times {
+        let input = if n % 4 == 0 { random.draw() } else { random.change(&kept) };
+        let told = Told(Some(format!("input {n}, as a Rust literal: {input:?}")));
         target(&input);
         told.went_well();
     }
-    let mut state = 0x9e37_79b9_7f4a_7c15;
-    for n in 0..drawn {
-        let input = draw(&mut state);
-        let told = Told(Some(format!("drawn input {n}: {input:?}")));
-        target(&input);
-        told.went_well();
-    }
-    println!("{name}: {} kept inputs ({bytes} bytes) and {drawn} drawn", files.len());
+    println!("{name}: {} kept inputs and {} others", files.len(), others * times);
 }
 
 /// Names the input if the target panics.
@@ -52,16 +52,38 @@ impl Drop for Told {
     }
 }
 
-/// The next input: 0 to 1,023 bytes (Marsaglia: Xorshift RNGs, 2003).
-fn draw(state: &mut u64) -> Vec<u8> {
-    let mut next = || {
-        *state ^= *state << 13;
-        *state ^= *state >> 7;
-        *state ^= *state << 17;
-        *state
-    };
-    let len = next() as usize % 1024;
-    (0..len).map(|_| (next() >> 24) as u8).collect()
+/// Xorshift (Marsaglia: Xorshift RNGs, 2003).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, most: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as usize % most.max(1)
+    }
+
+    /// 0 to 1,023 bytes.
+    fn draw(&mut self) -> Vec<u8> {
+        (0..self.below(1024)).map(|_| self.below(256) as u8).collect()
+    }
+
+    /// The front of a kept input and the back of another, with some bytes changed.
+    fn change(&mut self, kept: &[Vec<u8>]) -> Vec<u8> {
+        let (one, other) = (&kept[self.below(kept.len())], &kept[self.below(kept.len())]);
+        let mut input = one[..self.below(one.len() + 1)].to_vec();
+        input.extend_from_slice(&other[self.below(other.len() + 1)..]);
+        for _ in 0..self.below(12) {
+            let at = self.below(input.len());
+            match (self.below(4), input.get_mut(at)) {
+                (0, Some(byte)) => *byte ^= 1 << self.below(8),
+                (1, Some(byte)) => *byte = [0, 1, 127, 128, 254, 255][self.below(6)],
+                (2, Some(_)) => drop(input.remove(at)),
+                (_, _) => input.insert(at, self.below(256) as u8),
+            }
+        }
+        input
+    }
 }
 
 #[test]

@@ -1,16 +1,17 @@
 //! What threads share, in every order that the memory model allows: the counters of the rings between process
 //! and kernel, and the state of a C handle. The very files of the library, with loom's words in place of the
-//! processor's (`make loom`).
+//! processor's (`make loom`). Without them, their own tests run, by themselves or under Miri (`make miri`).
 
-#![cfg(loom)]
 #![allow(dead_code, unreachable_pub, reason = "the files are used by parts")]
 
 #[path = "../../../crates/xdp/src/ring.rs"]
 mod ring;
+#[path = "../../../crates/capi/src/slab.rs"]
+mod slab;
 #[path = "../../../crates/capi/src/handle/word.rs"]
 mod word;
 
-#[cfg(test)]
+#[cfg(all(test, loom))]
 mod rings {
     use crate::ring::{Consumer, Offsets, Producer};
     use loom::cell::UnsafeCell;
@@ -107,7 +108,7 @@ mod rings {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, loom))]
 mod handles {
     use crate::word::{Phase, Word};
     use loom::cell::UnsafeCell;
