@@ -15,7 +15,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod body;
 mod figures;
 pub mod goodput;
 mod lives;
@@ -30,6 +29,7 @@ mod violation;
 mod world;
 
 pub use figures::Figures;
+pub use gigae_body as body;
 pub use memory::{ATOMICS, Access, Ending as AccessEnding, Regions, WORDS};
 pub use messages::Messages;
 pub use notices::Notices;

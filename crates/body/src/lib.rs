@@ -4,6 +4,8 @@
 //! which message it has before it compares the rest. A shorter one is the beginning of a stream that
 //! follows from the identity, and is known by its place.
 
+#![forbid(unsafe_code)]
+
 /// Shortest body that names its message.
 pub const NAMED: usize = 16;
 
