@@ -24,6 +24,7 @@ struct Arguments {
 enum Command {
     Eval(gigae_eval::cli::EvalArgs),
     Serve(gigae_eval::cli::ServeArgs),
+    Soak(gigae_eval::soak::cli::SoakArgs),
     #[command(subcommand)]
     Fabric(fabric::Fabric),
     Nic(nic::NicArgs),
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
     match arguments.command {
         Command::Eval(args) => gigae_eval::cli::eval(&args, &interrupted),
         Command::Serve(args) => gigae_eval::cli::serve(&args, &interrupted),
+        Command::Soak(args) => gigae_eval::soak::cli::soak(&args, &interrupted),
         Command::Fabric(command) => fabric::run(command),
         Command::Nic(args) => nic::run(&args),
         Command::Discover(args) => discover::run(&args, &interrupted),

@@ -112,7 +112,7 @@ pub fn serve(args: &ServeArgs, interrupted: &AtomicBool) -> ExitCode {
     finish(try_serve(args, interrupted).map_err(Trouble::Error))
 }
 
-enum Trouble {
+pub(crate) enum Trouble {
     Interrupted(String),
     Error(String),
 }
@@ -123,7 +123,7 @@ impl<E: std::error::Error> From<E> for Trouble {
     }
 }
 
-fn finish(outcome: Result<(), Trouble>) -> ExitCode {
+pub(crate) fn finish(outcome: Result<(), Trouble>) -> ExitCode {
     let (text, code) = match outcome {
         Ok(()) => return ExitCode::SUCCESS,
         Err(Trouble::Interrupted(text)) => (text, ExitCode::from(INTERRUPTED)),
@@ -136,7 +136,7 @@ fn finish(outcome: Result<(), Trouble>) -> ExitCode {
 
 /// Writes a line to standard error. Unlike `eprintln`, it does not panic when nobody reads it: a
 /// server must not end because its terminal did.
-fn remark(text: &str) {
+pub(crate) fn remark(text: &str) {
     let _ = writeln!(std::io::stderr(), "gigae: {text}");
 }
 
@@ -231,7 +231,10 @@ fn measure(
 }
 
 /// The cluster file, where one is named or needed for the interface.
-fn cluster(file: Option<&Path>, nic: Option<&str>) -> Result<Option<Cluster>, ClusterError> {
+pub(crate) fn cluster(
+    file: Option<&Path>,
+    nic: Option<&str>,
+) -> Result<Option<Cluster>, ClusterError> {
     match (file, nic) {
         (Some(file), _) => Cluster::read(file).map(Some),
         (None, None) => Cluster::load().map(Some),
@@ -240,7 +243,10 @@ fn cluster(file: Option<&Path>, nic: Option<&str>) -> Result<Option<Cluster>, Cl
 }
 
 /// The interfaces that were named, else the cluster file's, which is there then.
-fn interface(nic: Option<&str>, cluster: Option<Cluster>) -> Result<String, ClusterError> {
+pub(crate) fn interface(
+    nic: Option<&str>,
+    cluster: Option<Cluster>,
+) -> Result<String, ClusterError> {
     match (nic, cluster) {
         (None, Some(cluster)) => Ok(cluster.interfaces()?.join(",")),
         (nic, _) => Ok(nic.unwrap_or_default().to_owned()),
@@ -248,7 +254,7 @@ fn interface(nic: Option<&str>, cluster: Option<Cluster>) -> Result<String, Clus
 }
 
 /// An address stays as it is; anything else is a node's name, with a port behind it or not.
-fn host_of(peer: &str, cluster: &Cluster) -> Result<String, ClusterError> {
+pub(crate) fn host_of(peer: &str, cluster: &Cluster) -> Result<String, ClusterError> {
     if peer.parse::<IpAddr>().is_ok() || peer.parse::<SocketAddr>().is_ok() {
         return Ok(peer.to_owned());
     }
@@ -310,7 +316,7 @@ fn list() -> String {
 }
 
 /// Writes to standard output; a reader that went away early is no error.
-fn say(text: &str) -> Result<(), Trouble> {
+pub(crate) fn say(text: &str) -> Result<(), Trouble> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {

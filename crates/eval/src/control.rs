@@ -13,6 +13,8 @@ use crate::cost::Baseline;
 use crate::environment::EndEnvironment;
 use crate::probe::Answered;
 use crate::site::Address;
+use crate::soak::sample::Sample;
+use crate::soak::traffic::Traffic;
 use crate::transport::Task;
 use hmac::{Hmac, Mac};
 use serde::de::DeserializeOwned;
@@ -26,7 +28,7 @@ use std::time::{Duration, Instant};
 
 /// Version of everything in this module and of what its messages mean. Ends of different versions
 /// refuse each other.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// TCP port that `serve` listens on unless told otherwise; in the range that IANA leaves free.
 pub const PORT: u16 = 49_988;
@@ -129,6 +131,31 @@ pub enum Request {
     },
     /// I could not join; give up this repetition.
     Cancel,
+    /// Open your end of a soak; mine is here. Ends with [`Request::Finish`] or [`Request::Cancel`].
+    Soak(Box<Soak>),
+    /// How is your end of the soak?
+    Watch {
+        /// Begin nothing new from now on.
+        quiet: bool,
+    },
+}
+
+/// What a soaked end must know.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Soak {
+    /// Sizes, rate and seed.
+    pub traffic: Traffic,
+    /// The server's number in the soak; the client's is 0.
+    pub number: u8,
+    /// Where the client's end is, with the port to which TCP connects.
+    pub address: Address,
+    /// What each connection begins with, so that the client knows whose it is.
+    pub token: u64,
+    /// The memory that the client has registered for this end.
+    pub key: u64,
+    /// Seconds until the end at the latest.
+    pub seconds: f64,
 }
 
 /// What the server answers.
@@ -145,6 +172,15 @@ pub enum Reply {
     Done(Box<Answered>),
     /// To [`Request::Cancel`].
     Cancelled,
+    /// To [`Request::Soak`]: the server's end is open, here.
+    Soaking {
+        /// Where.
+        address: Address,
+        /// The memory registered for the client.
+        key: u64,
+    },
+    /// To [`Request::Watch`], and to [`Request::Finish`] of a soak.
+    Sample(Box<Sample>),
     /// To any: it did not work, but the session goes on.
     Failed {
         /// One line.

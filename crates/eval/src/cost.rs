@@ -228,6 +228,14 @@ pub fn baseline(duration: std::time::Duration) -> io::Result<Baseline> {
     })
 }
 
+/// All CPUs' time since the machine started, in seconds: all of it, that in which they worked, and
+/// that which the host took away (proc_stat(5)).
+pub fn machine() -> io::Result<[f64; 3]> {
+    let ticks = rustix::param::clock_ticks_per_second() as f64;
+    let all = cpu_times(&fs::read_to_string("/proc/stat")?, None, ticks);
+    Ok([all.total, all.work, all.steal])
+}
+
 /// User and system time of the calling thread up to this moment, in seconds (clock_gettime(2)
 /// `CLOCK_THREAD_CPUTIME_ID`). For ends that do next to nothing: a [`Meter`] reads files, which would be
 /// most of it, and getrusage(2) is behind by up to a tick.

@@ -201,7 +201,7 @@ pub fn now() -> String {
 }
 
 /// Days to dates by the usual shift of the year's beginning to March, so that a leap day is its last.
-fn utc(seconds: u64) -> String {
+pub(crate) fn utc(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);

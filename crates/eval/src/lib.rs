@@ -10,8 +10,10 @@
 //!
 //! [`figures`] then takes from the cells what the plan asked for, and says what was reached.
 //!
+//! [`soak`] carries mixed traffic for as long as one likes, verifies every byte and tells what deviates.
+//!
 //! What this crate does not do: it changes no setting of a NIC or of the kernel, it generates no load
-//! beyond the bounds of a plan, and its control connection ([`control`]) is authenticated, not secret.
+//! beyond the bounds of a plan or a soak, and its control connection ([`control`]) is authenticated, not secret.
 
 pub mod cli;
 pub mod clock;
@@ -30,6 +32,7 @@ pub mod results;
 pub mod run;
 pub mod serve;
 pub mod site;
+pub mod soak;
 pub mod stage;
 pub mod stats;
 pub mod terminal;

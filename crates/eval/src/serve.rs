@@ -129,14 +129,22 @@ fn one_client(
                 };
                 reply
             }
-            Request::Finish { .. } | Request::Cancel => failed("nothing is running"),
+            Request::Soak(soak) => {
+                match crate::soak::answer::answer(&mut session, site, &soak, interrupted)? {
+                    Some(reply) => reply,
+                    None => return Ok(()),
+                }
+            }
+            Request::Finish { .. } | Request::Cancel | Request::Watch { .. } => {
+                failed("nothing is running")
+            }
         };
         session.send(&reply)?;
     }
 }
 
 /// The next request; `None` when the server is to end.
-fn next(
+pub(crate) fn next(
     session: &mut Session,
     timeout: Duration,
     interrupted: &AtomicBool,
@@ -251,6 +259,6 @@ fn refusal(error: &TransportError) -> Reply {
     Reply::Failed { reason: error.to_string(), unavailable }
 }
 
-fn failed(reason: &str) -> Reply {
+pub(crate) fn failed(reason: &str) -> Reply {
     Reply::Failed { reason: reason.to_owned(), unavailable: false }
 }

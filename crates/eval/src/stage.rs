@@ -127,15 +127,7 @@ impl Stage {
 impl Stage {
     /// What the serving process of a virtual network said before it ended, if it has ended.
     pub fn last_words(&mut self) -> Option<String> {
-        let serving = self.serving.as_mut()?;
-        let deadline = Instant::now() + LAST_WORDS;
-        while Instant::now() < deadline {
-            if serving.child.try_wait().ok()?.is_some() {
-                return Some(serving.last_words());
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        None
+        self.serving.as_mut()?.said()
     }
 }
 
@@ -147,13 +139,13 @@ pub fn measuring_cpus() -> (usize, usize) {
 }
 
 /// Unique on this machine: the process and a running number.
-fn prefix() -> String {
+pub(crate) fn prefix() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("ge{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// The serving process in a node. Ends with this value, and with this process.
-struct Serving {
+pub(crate) struct Serving {
     child: Child,
 }
 
@@ -166,7 +158,7 @@ impl Drop for Serving {
 }
 
 impl Serving {
-    fn start(
+    pub(crate) fn start(
         node: &Node,
         interfaces: &str,
         serve: &[OsString],
@@ -230,6 +222,18 @@ impl Serving {
         }
         let text = String::from_utf8_lossy(&line);
         text.trim().parse().map_err(|_| StageError::Serve(format!("it said '{}'", text.trim())))
+    }
+
+    /// What it said before it ended, if it has ended or is about to.
+    pub(crate) fn said(&mut self) -> Option<String> {
+        let deadline = Instant::now() + LAST_WORDS;
+        while Instant::now() < deadline {
+            if self.child.try_wait().ok()?.is_some() {
+                return Some(self.last_words());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        None
     }
 
     fn last_words(&mut self) -> String {

@@ -32,6 +32,11 @@ impl Bar {
         Self(bar)
     }
 
+    /// Writes something while the bar is away.
+    pub(crate) fn above(&self, write: impl FnOnce()) {
+        self.0.suspend(write);
+    }
+
     /// Takes the bar away.
     pub fn clear(&self) {
         self.0.finish_and_clear();

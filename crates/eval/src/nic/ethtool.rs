@@ -17,12 +17,14 @@ const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GCOALESCE: u32 = 0x0e;
 const ETHTOOL_GRINGPARAM: u32 = 0x10;
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
+const ETHTOOL_GSTATS: u32 = 0x1d;
 const ETHTOOL_GSSET_INFO: u32 = 0x37;
 const ETHTOOL_GFEATURES: u32 = 0x3a;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 const ETHTOOL_GLINKSETTINGS: u32 = 0x4c;
 
-/// linux/ethtool.h: the set of feature names, and bytes per name.
+/// linux/ethtool.h: the sets of names of counters and of features, and bytes per name.
+const ETH_SS_STATS: u32 = 1;
 const ETH_SS_FEATURES: u32 = 4;
 const ETH_GSTRING_LEN: usize = 32;
 
@@ -114,7 +116,7 @@ impl Ethtool {
     }
 
     pub(super) fn offloads(&self, name: &str) -> Option<Offloads> {
-        let names = self.feature_names(name)?;
+        let names = self.names(name, ETH_SS_FEATURES)?;
         let blocks = names.len().div_ceil(32);
         // struct ethtool_gfeatures: cmd, size; per block: available, requested, active, never.
         let mut words = vec![0_u32; 2 + 4 * blocks];
@@ -124,6 +126,24 @@ impl Ethtool {
         let active = |bit: usize| words[2 + 4 * (bit / 32) + 2] >> (bit % 32) & 1 == 1;
         let on = names.iter().enumerate().filter(|(bit, _)| active(*bit));
         Some(offloads(on.map(|(_, name)| name.as_str())))
+    }
+
+    /// The driver's counters by its names.
+    pub(super) fn statistics(&self, name: &str) -> Option<Vec<(String, u64)>> {
+        let names = self.names(name, ETH_SS_STATS)?;
+        // struct ethtool_stats: cmd, number of counters, then 64 bits each. The kernel writes as many
+        // as the driver has at that moment, which may be more than it had names for a moment ago
+        // (queues were added): room for twice as many.
+        let mut words = vec![0_u32; 2 + 2 * (2 * names.len() + 64)];
+        (words[0], words[1]) = (ETHTOOL_GSTATS, names.len() as u32);
+        self.call(name, &mut words).ok()?;
+        let values = words[2..].chunks_exact(2).map(|pair| {
+            let [a, b, c, d] = pair[0].to_ne_bytes();
+            let [e, f, g, h] = pair[1].to_ne_bytes();
+            u64::from_ne_bytes([a, b, c, d, e, f, g, h])
+        });
+        // Other names than values: they cannot be matched.
+        (words[1] as usize == names.len()).then(|| names.into_iter().zip(values).collect())
     }
 
     pub(super) fn index(&self, name: &str) -> Option<u32> {
@@ -164,9 +184,9 @@ impl Ethtool {
         flags & wanted == wanted
     }
 
-    fn feature_names(&self, name: &str) -> Option<Vec<String>> {
+    fn names(&self, name: &str, set: u32) -> Option<Vec<String>> {
         // struct ethtool_sset_info: cmd, reserved, 64 bits of sets, a length per set asked for.
-        let mask = (1_u64 << ETH_SS_FEATURES).to_ne_bytes();
+        let mask = (1_u64 << set).to_ne_bytes();
         let half =
             |at: usize| u32::from_ne_bytes([mask[at], mask[at + 1], mask[at + 2], mask[at + 3]]);
         let mut info = [ETHTOOL_GSSET_INFO, 0, half(0), half(4), 0];
@@ -174,7 +194,7 @@ impl Ethtool {
         // struct ethtool_gstrings: cmd, set, length, then the names.
         let words_per_name = ETH_GSTRING_LEN / 4;
         let mut words = vec![0_u32; 3 + info[4] as usize * words_per_name];
-        words[..3].copy_from_slice(&[ETHTOOL_GSTRINGS, ETH_SS_FEATURES, info[4]]);
+        words[..3].copy_from_slice(&[ETHTOOL_GSTRINGS, set, info[4]]);
         self.call(name, &mut words).ok()?;
         Some(words[3..].chunks_exact(words_per_name).map(text).collect())
     }

@@ -256,6 +256,11 @@ pub fn inventory(iface: Option<&str>) -> Result<Vec<Nic>, NicError> {
 }
 
 /// Names in `/proc/thread-self/net/dev` (proc(5)), which follows the thread's namespace.
+/// The driver's own counters (`ethtool -S`), by the driver's names; none where it has none.
+pub fn statistics(name: &str) -> Vec<(String, u64)> {
+    Ethtool::new().ok().and_then(|socket| socket.statistics(name)).unwrap_or_default()
+}
+
 fn interfaces() -> io::Result<Vec<String>> {
     Ok(names(&std::fs::read_to_string("/proc/thread-self/net/dev")?))
 }

@@ -15,16 +15,7 @@ const LOOKS: [&str; 4] = ["gigae", "xdp", "packet", "tcp"];
 
 /// The page.
 pub fn page(results: &Results) -> String {
-    let mut page =
-        String::from("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");
-    page.push_str("<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">");
-    // An icon of its own keeps browsers from asking the server of the page for one.
-    page.push_str("<link rel=\"icon\" href=\"data:,\">");
-    let _ = write!(
-        page,
-        "<title>gigae: {}</title><style>{STYLE}</style></head><body><main>",
-        escape(&results.plan.name)
-    );
+    let mut page = begin(&results.plan.name);
     head(results, &mut page);
     asked_for(results, &mut page);
     ratios(results, &mut page);
@@ -47,9 +38,27 @@ pub fn page(results: &Results) -> String {
     doubts(results, &mut page);
     environment(results, &mut page);
     method(results, &mut page);
-    page.push_str("</main></body></html>\n");
+    page.push_str(END);
     page
 }
+
+/// What every page begins with.
+pub(crate) fn begin(title: &str) -> String {
+    let mut page =
+        String::from("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");
+    page.push_str("<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">");
+    // An icon of its own keeps browsers from asking the server of the page for one.
+    page.push_str("<link rel=\"icon\" href=\"data:,\">");
+    let _ = write!(
+        page,
+        "<title>gigae: {}</title><style>{STYLE}</style></head><body><main>",
+        escape(title)
+    );
+    page
+}
+
+/// What every page ends with.
+pub(crate) const END: &str = "</main></body></html>\n";
 
 fn head(results: &Results, page: &mut String) {
     let environment = &results.environment;
@@ -217,7 +226,7 @@ fn look(results: &Results, label: &str) -> usize {
     }
 }
 
-fn section(content: &Table, page: &mut String) {
+pub(crate) fn section(content: &Table, page: &mut String) {
     if content.rows.is_empty() {
         return;
     }
@@ -232,7 +241,7 @@ fn section(content: &Table, page: &mut String) {
     table(content, if wrap { "wrap" } else { "" }, page);
 }
 
-fn table(content: &Table, class: &str, page: &mut String) {
+pub(crate) fn table(content: &Table, class: &str, page: &mut String) {
     let _ =
         write!(page, "<div class=\"scroll\" tabindex=\"0\"><table class=\"{class}\"><thead><tr>");
     // Words are flush left, figures right.
@@ -288,7 +297,7 @@ fn environment(results: &Results, page: &mut String) {
     names_and_values(tables::environment_rows(results), page);
 }
 
-fn names_and_values(rows: Vec<(String, String)>, page: &mut String) {
+pub(crate) fn names_and_values(rows: Vec<(String, String)>, page: &mut String) {
     page.push_str("<div class=\"scroll\"><table class=\"left wrap\"><tbody>");
     for (name, value) in rows {
         let _ = write!(

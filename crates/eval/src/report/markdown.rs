@@ -48,13 +48,13 @@ pub fn page(results: &Results) -> String {
     page
 }
 
-fn names_and_values(title: &str, rows: Vec<(String, String)>, page: &mut String) {
+pub(crate) fn names_and_values(title: &str, rows: Vec<(String, String)>, page: &mut String) {
     let rows = rows.into_iter().map(|(name, value)| vec![name, value]).collect();
     let header = vec!["what".into(), "value".into()];
     table(&Table { title: title.into(), note: String::new(), header, rows }, page);
 }
 
-fn table(content: &Table, page: &mut String) {
+pub(crate) fn table(content: &Table, page: &mut String) {
     let _ = writeln!(page, "## {}\n", escape(&content.title));
     if !content.note.is_empty() {
         let _ = writeln!(page, "{}\n", escape(&content.note));
@@ -85,7 +85,7 @@ fn doubts(results: &Results, page: &mut String) {
 }
 
 /// Keeps text from being read as a table's border, as markup or as HTML.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -7,5 +7,6 @@ pub mod asked;
 pub mod compare;
 pub mod html;
 pub mod markdown;
-mod svg;
+pub(crate) mod svg;
 pub mod tables;
+pub(crate) mod time;

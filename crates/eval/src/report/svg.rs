@@ -6,12 +6,12 @@
 use std::fmt::Write;
 
 /// Size of a figure in its own units; the page scales it.
-const WIDTH: f64 = 560.0;
-const HEIGHT: f64 = 400.0;
-const LEFT: f64 = 64.0;
+pub(super) const WIDTH: f64 = 560.0;
+pub(super) const HEIGHT: f64 = 400.0;
+pub(super) const LEFT: f64 = 64.0;
 const RIGHT: f64 = 124.0;
-const TOP: f64 = 14.0;
-const BOTTOM: f64 = 48.0;
+pub(super) const TOP: f64 = 14.0;
+pub(super) const BOTTOM: f64 = 48.0;
 
 /// Least distance between two names at the ends of lines: the height of their letters.
 const NAME_HEIGHT: f64 = 15.0;
@@ -51,7 +51,7 @@ pub(super) struct Point {
 }
 
 /// Text made safe for HTML and SVG, attributes included.
-pub(super) fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -233,7 +233,7 @@ fn draw(line: &Line, x: &Axis, y: &Axis, svg: &mut String) {
 }
 
 /// A small picture of a line's marker, for legends.
-pub(super) fn key(style: usize) -> String {
+pub(crate) fn key(style: usize) -> String {
     format!(
         "<svg class=\"key\" viewBox=\"0 0 28 14\" aria-hidden=\"true\"><g class=\"line c{style}\"><polyline points=\"0,7 28,7\"/><path class=\"marker\" d=\"{}\"/></g></svg>",
         marker(style, 14.0, 7.0, 4.6)
@@ -298,7 +298,7 @@ fn cross(x: f64, y: f64, r: f64, diagonal: bool) -> String {
 }
 
 /// About five round steps from zero.
-fn steps(high: f64) -> Vec<f64> {
+pub(super) fn steps(high: f64) -> Vec<f64> {
     let rough = high / 5.0;
     let power = 10f64.powf(rough.log10().floor());
     let step = [1.0, 2.0, 2.5, 5.0, 10.0]
@@ -321,7 +321,7 @@ fn steps_log(low: f64, high: f64) -> Vec<f64> {
     if coarse.len() < 4 { among(&[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0]) } else { coarse }
 }
 
-fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
