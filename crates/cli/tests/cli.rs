@@ -193,7 +193,7 @@ fn wrong_input_is_refused_in_one_line() {
 }
 
 fn every_command_explains_itself() {
-    for command in ["eval", "serve", "fabric", "nic", "discover", "stat", "capture"] {
+    for command in ["eval", "serve", "soak", "fabric", "nic", "discover", "stat", "capture"] {
         let help = succeeds(&[command, "--help"]);
         assert!(help.contains("Usage: gigae") && help.len() > 200, "{help}");
     }
