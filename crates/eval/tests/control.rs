@@ -151,8 +151,9 @@ fn another_version_is_named_by_both_ends() {
     let server = Server::start();
     let mut stream = server.raw();
     let greeting = String::from_utf8(message(&mut stream)).unwrap();
-    assert!(greeting.contains("\"gigae_eval\":2"), "{greeting}");
-    stream.write_all(&framed(greeting.replace(":2,", ":3,").as_bytes())).unwrap();
+    let ours = format!(":{},", control::VERSION);
+    assert!(greeting.contains(&format!("\"gigae_eval\"{ours}")), "{greeting}");
+    stream.write_all(&framed(greeting.replace(&ours, ":99,").as_bytes())).unwrap();
     assert_eq!(rest(&mut stream), 0, "no proof for a peer of another version");
 
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -160,7 +161,7 @@ fn another_version_is_named_by_both_ends() {
     let other = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let greeting = String::from_utf8(message(&mut stream)).unwrap();
-        stream.write_all(&framed(greeting.replace(":2,", ":7,").as_bytes())).unwrap();
+        stream.write_all(&framed(greeting.replace(&ours, ":7,").as_bytes())).unwrap();
         rest(&mut stream);
     });
     let error = control::connect(&address, &key()).unwrap_err();
