@@ -6,21 +6,19 @@ ARGS ?=
 RUNS ?= 3
 SEEDS ?= 10000
 HOURS ?= 6
-CHAOS_SEEDS ?= 100
-MINUTES ?= 30
-MINUTES ?= 5
-TARGETS ?=
 FROM ?= 0
+CHAOS_SEEDS ?= 100
 MODEL ?=
+# Of chaos, 30 if empty; of each fuzz target, 5 if empty.
+MINUTES ?=
+TARGETS ?=
 PREFIX ?= /usr/local
 DESTDIR ?=
 PROFILE ?= release
 # What `make install` builds first; nothing if empty.
 BUILD ?= -p gigae-cli -p gigae-capi
 
-.PHONY: eval bench test torture model check build install uninstall bpf fmt clean help
-.PHONY: eval bench test torture chaos check build install uninstall bpf fmt clean help
-.PHONY: eval bench test torture fuzz miri loom check build install uninstall bpf fmt clean help
+.PHONY: eval bench test torture simulate model chaos fuzz miri loom check build install uninstall bpf fmt clean help
 
 help:
 	@echo "make eval    lay a virtual Gigabit Ethernet, measure on it, write $(OUT)/report.html"
@@ -28,15 +26,13 @@ help:
 	@echo "make bench   measure what is asked of the library, $(RUNS) times, and say what was reached"
 	@echo "             (about 8 minutes each; RUNS=$(RUNS) OUT=$(OUT); needs root)"
 	@echo "make test    build and run all tests; those that need root are skipped without it"
-	@echo "make torture  simulate: SEEDS=$(SEEDS) runs of whole endpoints on a network that does its worst, or HOURS=$(HOURS)"
-	@echo "             of them (FROM=$(FROM) is the first seed; needs nothing but time), after make model"
-	@echo "make model   go through every state of the protocol between nodes with tiny windows, for many sizes and faults"
-	@echo "             of them (FROM=$(FROM) is the first seed; needs nothing but time), and make chaos first if it is root"
-	@echo "make chaos   break real links in every way, CHAOS_SEEDS=$(CHAOS_SEEDS) times or for MINUTES=$(MINUTES), with an"
-	@echo "             account of every message (needs root)"
+	@echo "make torture model, simulate, chaos (if root) and fuzz, one after the other: hours"
+	@echo "make simulate  SEEDS=$(SEEDS) runs of whole endpoints on a network that does its worst, or HOURS=$(HOURS)"
 	@echo "             of them (FROM=$(FROM) is the first seed; needs nothing but time)"
-	@echo "make fuzz    search for hostile inputs, MINUTES=$(MINUTES) for each target (TARGETS='wire calls ...', all if empty);"
-	@echo "             make torture does that, too"
+	@echo "make model   every state of the protocol between nodes with tiny windows, for many sizes and faults"
+	@echo "make chaos   break real links in every way, CHAOS_SEEDS=$(CHAOS_SEEDS) times or for MINUTES=$(or $(MINUTES),30), with an"
+	@echo "             account of every message (needs root)"
+	@echo "make fuzz    search for hostile inputs, MINUTES=$(or $(MINUTES),5) for each target (TARGETS='wire calls ...', all if empty)"
 	@echo "make miri    what is unsafe and needs no kernel, under Miri; make loom: what threads share, in every order"
 	@echo "make check   formatting, lints, documentation, layers, BPF objects: what CI asks for besides"
 	@echo "make install put the C library, its header and the command into PREFIX=$(PREFIX) (DESTDIR=$(DESTDIR));"
@@ -73,17 +69,31 @@ test:
 	cargo build --workspace --all-targets --locked
 	BUILD= cargo test --workspace --locked
 
-# The long form; a bounded one is among the tests. It stops at the first seed that fails and says how to repeat it.
-torture: model
+# The long forms; bounded ones are among the tests. Each stops at the first thing that is wrong and says how to repeat it.
+torture: model simulate
+	@if [ "$$(id -u)" = 0 ]; then $(MAKE) chaos; else echo "left out: make chaos, which needs root"; fi
+	$(MAKE) fuzz
+
+simulate:
 	@tools/need-rust
-	@if [ "$$(id -u)" = 0 ]; then $(MAKE) chaos ARGS=; else echo "left out: make chaos, which needs root"; fi
 	cargo build --release --locked -p gigae-torture
 	$(or $(CARGO_TARGET_DIR),target)/release/gigae-torture --seeds $(SEEDS) --from $(FROM) --hours $(HOURS) $(ARGS)
-	tools/fuzz $(MINUTES) $(TARGETS)
+
+# MODEL='--only restart' takes the sizes whose names say so.
+model:
+	@tools/need-rust
+	cargo build --release --locked -p gigae-model
+	$(or $(CARGO_TARGET_DIR),target)/release/gigae-model $(MODEL)
+
+chaos:
+	@tools/need cc=gcc ip=iproute2 tc=iproute2
+	@tools/need-rust
+	cargo build --release --locked -p gigae-chaos
+	$(or $(CARGO_TARGET_DIR),target)/release/gigae-chaos --seeds $(CHAOS_SEEDS) --from $(FROM) --minutes $(or $(MINUTES),30)
 
 fuzz:
 	@tools/need-rust
-	tools/fuzz $(MINUTES) $(TARGETS)
+	tools/fuzz $(or $(MINUTES),5) $(TARGETS)
 
 miri:
 	@tools/need-rust
@@ -91,22 +101,13 @@ miri:
 
 # The files that these words are in, with nothing else around them. Orders with up to two switches of threads where
 # none is needed; without that bound the ring's test did not end in minutes.
+loom: export LOOM_MAX_PREEMPTIONS = 2
+loom: export RUSTFLAGS = --cfg loom
+loom: export CARGO_TARGET_DIR := $(abspath $(or $(CARGO_TARGET_DIR),target))/loom
 loom:
 	@tools/need-rust
-	cd tools/loom && LOOM_MAX_PREEMPTIONS=2 RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(abspath $(or $(CARGO_TARGET_DIR),target))/loom \
-		cargo test --release --locked
-
-# The long form; a bounded one is among the tests. MODEL='--only restart' takes the sizes whose names say so.
-model:
-	@tools/need-rust
-	cargo build --release --locked -p gigae-model
-	$(or $(CARGO_TARGET_DIR),target)/release/gigae-model $(MODEL)
-# Likewise, on real interfaces in network namespaces.
-chaos:
-	@tools/need cc=gcc ip=iproute2 tc=iproute2
-	@tools/need-rust
-	cargo build --release --locked -p gigae-chaos
-	$(or $(CARGO_TARGET_DIR),target)/release/gigae-chaos --seeds $(CHAOS_SEEDS) --from $(FROM) --minutes $(MINUTES) $(ARGS)
+	cd tools/loom && cargo test --release --locked
+	cargo test --release --locked -p gigae-observe --lib loom_tests
 
 check:
 	@tools/need cc=gcc clang=clang llvm-strip=llvm
