@@ -157,7 +157,7 @@ fn change(value: &mut Value, script: &mut Script<'_>) {
             let key = all.keys().nth(usize::from(script.byte()) % all.len().max(1)).cloned();
             if let Some((_, taken)) = key.and_then(|key| all.remove_entry(&key)) {
                 let name = script.pick(&TEXTS);
-                if way % 2 == 0 {
+                if way.is_multiple_of(2) {
                     all.insert(name.to_owned(), taken);
                 }
             }

@@ -120,7 +120,7 @@ impl World {
             2 | 3 => self.message(1, usize::from(script.byte()) * 5),
             4 => self.tagged(usize::from(script.byte() & 1), usize::from(script.u16())),
             5 => self.access(script),
-            6 => self.to_hostile(script),
+            6 => self.hand_to_hostile(script),
             7 => self.ends[0].reads ^= true,
             8 => self.run(Duration::from_micros(u64::from(script.u16()) * 4)),
             9 => drop(self.ends[usize::from(script.byte() & 1)].endpoint.ask()),
@@ -173,7 +173,7 @@ impl World {
     }
 
     /// An honest program speaks to the hostile node, not knowing. All of this may fail.
-    fn to_hostile(&mut self, script: &mut Script<'_>) {
+    fn hand_to_hostile(&mut self, script: &mut Script<'_>) {
         let mac = self.hostile.own[usize::from(script.byte() & 1)];
         let endpoint = &self.ends[0].endpoint;
         let Ok(peer) = endpoint.peer(Address::from(mac)) else { return };

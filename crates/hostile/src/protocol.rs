@@ -114,7 +114,7 @@ impl World {
         match script.byte() % 32 {
             0 | 1 => self.honest(0, usize::from(script.byte()) * 5),
             2 | 3 => self.honest(1, usize::from(script.byte()) * 5),
-            4 => self.to_hostile(script),
+            4 => self.hand_to_hostile(script),
             5 => self.ends[0].reads ^= true,
             6 => self.run(Duration::from_micros(u64::from(script.u16()))),
             7 => self.run(Duration::from_millis(u64::from(script.byte()))),
@@ -128,7 +128,7 @@ impl World {
     }
 
     /// An honest program speaks to the hostile node, not knowing.
-    fn to_hostile(&mut self, script: &mut Script<'_>) {
+    fn hand_to_hostile(&mut self, script: &mut Script<'_>) {
         let node = self.hostile.own[usize::from(script.byte() & 1)].into();
         let key = PeerKey { node, port: 0, channel: 0 };
         let len = script.u16() % 1469;

@@ -122,10 +122,9 @@ fn operations(payload: &[u8]) {
                 let mut header = [0; op::MAX_OP_HEADER];
                 let len = u16::try_from(data.len()).expect("two bytes say it");
                 assert_eq!(op.write(len, &mut header), op.header_len());
-                let (again, _) =
-                    Op::take(&mut Pieces::new(&header[..op.header_len()], &[&payload]))
-                        .expect("it was just written")
-                        .expect("it was just written");
+                let (again, _) = Op::take(&mut Pieces::new(&header[..op.header_len()], &[payload]))
+                    .expect("it was just written")
+                    .expect("it was just written");
                 assert_eq!(again, op);
                 taken += op.header_len() + data.len();
             }

@@ -6,12 +6,13 @@ use std::hash::{Hash, Hasher};
 
 /// Two protocols with the same configuration and the same hash behave alike from then on, as far as a
 /// hash can tell. Left out is what nothing depends on: the counters, the bytes of the last control
-/// frame, and the table of keys, which the sessions have as well.
+/// frame, and the tables by which sessions are found, which follow from the sessions.
 impl<T: Hash, R: Hash> Hash for Protocol<T, R> {
     fn hash<H: Hasher>(&self, to: &mut H) {
         let Self {
             config: _,
             by_key: _,
+            by_path: _,
             report: _,
             counters: _,
             sessions,
