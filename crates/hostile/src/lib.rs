@@ -1,6 +1,6 @@
 //! What somebody who means harm can send, and what must hold whatever it is.
 //!
-//! Each public function is a target: it reads its input as a sequence of decisions ([`script`]), carries
+//! Each public function is a target: it reads its input as a sequence of decisions (`script`), carries
 //! them out, and panics if something does not hold. `fuzz/` searches for such inputs; what it has found
 //! worth keeping lies in `fuzz/corpus`, and the tests of this crate run all of it again.
 //!
