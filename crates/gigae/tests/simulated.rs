@@ -248,7 +248,7 @@ fn hostile_frames_are_counted_and_dropped() {
         data.clone(),
         valid(Kind::Ack, &[]),
         valid(Kind::Reset, &[]),
-        valid(Kind::HelloAck, &[0; 6]),
+        valid(Kind::HelloAck, &[5, 0xbc, 0, 0, 5, 0xbc]),
         valid(Kind::Hello, &[0; 2]),
     ];
     for frame in &frames {
