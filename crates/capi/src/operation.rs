@@ -216,7 +216,7 @@ pub unsafe extern "C" fn gigae_start_recv(
 
 fn wanted(state: &State, from: u32, tag: u64, ignore: u64) -> Outcome<Wanted> {
     let from = if from == ANYBODY { None } else { Some(state.peer(from)?) };
-    Ok(Wanted { from, tag, ignore })
+    Ok(Wanted { from, tag, ignore, untagged: false })
 }
 
 /// What a receive would get at once.
@@ -236,8 +236,8 @@ pub unsafe extern "C" fn gigae_peek(
         // SAFETY: the caller's promise.
         unsafe { text::put(found, empty, "where to put what is found")? };
         let wanted = wanted(state, from, tag, ignore)?;
-        let (peer, tag, len) = state.endpoint().peek(wanted).ok_or(Code::Again)?;
-        let message = Tagged { tag, len, from: state.peers.number(peer), reserved: 0 };
+        let (peer, label, len) = state.endpoint().peek(wanted).ok_or(Code::Again)?;
+        let message = Tagged { tag: label.tag, len, from: state.peers.number(peer), reserved: 0 };
         // SAFETY: the caller's promise.
         unsafe { text::put(found, message, "where to put what is found")? };
         Ok(0)

@@ -133,7 +133,7 @@ fn payload(kind: Kind) -> Vec<u8> {
             [&batch::prefix(5)[..], b"first", &batch::prefix(0), &batch::prefix(6), b"second"]
                 .concat()
         }
-        Kind::Op => operation(&op::Op::Eager { tag: 0xfeed }, b"tagged"),
+        Kind::Op => operation(&op::Op::Eager { label: 0xfeed.into() }, b"tagged"),
         Kind::Here => {
             let mut channels = [0; 32];
             (channels[0], channels[31]) = (0b1000_0001, 0x80);
@@ -260,8 +260,8 @@ fn every_operation_is_dissected_with_its_status() {
     let numbers: Vec<u8> = (1..=32).collect();
     let mut names = Vec::new();
     let mut frames = Vec::new();
-    for code in 0..=u8::MAX {
-        let bytes = [&[code, 0, 0, 0, 0, 0, 0, 77][..], &numbers].concat();
+    for (code, flags) in (0..=u8::MAX).flat_map(|code| (0..4).map(move |flags| (code, flags))) {
+        let bytes = [&[code, flags, 0, 0, 0, 0, 0, 77][..], &numbers].concat();
         let Ok(Some((operation_is, _))) = op::Op::take(&mut Pieces::from(&bytes[..])) else {
             continue;
         };
@@ -270,7 +270,7 @@ fn every_operation_is_dissected_with_its_status() {
         let bytes = operation(&operation_is, b"data");
         frames.push(sealed(&header(Kind::Op), &[&bytes[..], &bytes].concat()));
     }
-    assert!(frames.len() >= 13);
+    assert!(frames.len() >= 13 + 3 * 3);
     let fields = ["gigae.op", "gigae.op.data", COMPLAINTS, "_ws.col.Info", "gigae.op.offset"];
     for (name, row) in names.iter().zip(plain(&frames, &fields)) {
         assert!(row[0].split(',').count() == 2 && row[1] == "64617461,64617461", "{name}: {row:?}");
@@ -283,6 +283,11 @@ fn every_operation_is_dissected_with_its_status() {
             assert_eq!(row[4], format!("{offset},{offset}"));
         }
     }
+    let label = op::Label { tag: 7, untagged: true, data: Some(0xbeef) };
+    let offer = operation(&op::Op::Offer { id: 1, label, total: 5 }, b"");
+    let fields = ["gigae.op.untagged", "gigae.op.tag", "gigae.op.word", "gigae.op.total"];
+    let rows = plain(&[sealed(&header(Kind::Op), &offer)], &fields);
+    assert_eq!(rows[0], ["1", "0x0000000000000007", "0x000000000000beef", "5"]);
     let status = |status| operation(&op::Op::Done { id: 1, status, value: 5 }, b"");
     let all =
         [op::Status::Ok, op::Status::Key, op::Status::Bounds, op::Status::Rights, op::Status::Busy];

@@ -34,6 +34,9 @@ local CODES = {
     [13] = { "Limit", { "until", 4 } },
 }
 local DONE = 12
+-- The second byte of Eager, First and Offer: matched with untagged receives; a word follows the tag.
+local UNTAGGED, WITH_WORD = 1, 2
+local WORD = { "word", 8 }
 
 local STATUS = { [0] = "Ok", [1] = "Key", [2] = "Bounds", [3] = "Rights", [4] = "Busy" }
 
@@ -87,12 +90,14 @@ local f = {
     probed = ProtoField.uint16("gigae.probe.length", "Probed payload length"),
     op = ProtoField.uint8("gigae.op", "Operation", base.DEC, codes),
     op_status = ProtoField.uint8("gigae.op.status", "Status", base.DEC, STATUS),
+    op_untagged = ProtoField.bool("gigae.op.untagged", "Untagged", 8, nil, UNTAGGED),
+    op_with_word = ProtoField.bool("gigae.op.with_word", "Bears a word", 8, nil, WITH_WORD),
     op_len = ProtoField.uint16("gigae.op.data_len", "Bytes of data"),
     op_id = ProtoField.uint32("gigae.op.id", "Id"),
     op_data = ProtoField.bytes("gigae.op.data", "Data"),
 }
 -- Fields of operations: gigae.op.tag and so on.
-local of_op = {}
+local of_op = { word = ProtoField.uint64("gigae.op.word", "Word for the receiver", base.HEX) }
 for _, operation in pairs(CODES) do
     for i = 2, #operation do
         local name, len = operation[i][1], operation[i][2]
@@ -227,34 +232,45 @@ show[6] = function(payload, tree)
     return count .. " messages"
 end
 
+-- The fields of an operation, and the bytes of its header; nothing if there is no such operation.
+local function layout(code, flags)
+    local operation = CODES[code]
+    if not operation then return end
+    local fields, size = {}, 8
+    for i = 2, #operation do
+        fields[#fields + 1] = operation[i]
+        if operation[i][1] == "tag" and has(flags, WITH_WORD) then fields[#fields + 1] = WORD end
+    end
+    for _, field in ipairs(fields) do size = size + field[2] end
+    return operation[1], fields, size
+end
+
 -- One operation; returns its name, and the bytes that it takes, or nothing if they are not all there.
 local function show_op(payload, tree)
     local len = payload:len()
     if len < 8 then return end
-    local code = payload(0, 1):uint()
-    local operation = CODES[code]
-    if not operation then return end
-    local size = 8
-    for i = 2, #operation do size = size + operation[i][2] end
+    local code, flags = payload(0, 1):uint(), payload(1, 1):uint()
+    local name, fields, size = layout(code, flags)
+    if not name or len < size then return end
     local data = payload(2, 2):uint()
-    if len < size then return end
     local whole = math.min(len, size + data)
-    local item = tree:add(gigae, payload(0, whole), operation[1] .. ", " .. data .. " bytes of data")
+    local item = tree:add(gigae, payload(0, whole), name .. ", " .. data .. " bytes of data")
     item:add(f.op, payload(0, 1))
-    local name = operation[1]
     if code == DONE then
-        local status = payload(1, 1):uint()
         item:add(f.op_status, payload(1, 1))
-        name = name .. " (" .. (STATUS[status] or status) .. ")"
-        if not STATUS[status] then malformed(item, "Malformed: unknown status") end
+        name = name .. " (" .. (STATUS[flags] or flags) .. ")"
+        if not STATUS[flags] then malformed(item, "Malformed: unknown status") end
+    elseif fields[1] and fields[1][1] == "tag" then
+        item:add(f.op_untagged, payload(1, 1))
+        item:add(f.op_with_word, payload(1, 1))
+        if flags > UNTAGGED + WITH_WORD then malformed(item, "Malformed: unknown flags") end
     end
     item:add(f.op_len, payload(2, 2))
     item:add(f.op_id, payload(4, 4))
     local at = 8
-    for i = 2, #operation do
-        local field, bytes = operation[i][1], operation[i][2]
-        item:add(of_op[field], payload(at, bytes))
-        at = at + bytes
+    for _, field in ipairs(fields) do
+        item:add(of_op[field[1]], payload(at, field[2]))
+        at = at + field[2]
     end
     if whole > size then item:add(f.op_data, payload(size, whole - size)) end
     if len < size + data then return end

@@ -5,6 +5,7 @@
 
 mod discovery;
 mod incoming;
+mod loopback;
 mod observed;
 mod operations;
 
@@ -133,6 +134,7 @@ pub(crate) struct Engine {
     discovery: Discovery,
     /// What observers see of it, if they may.
     watched: Option<Box<observed::Watched>>,
+    loopback: loopback::Loopback,
 }
 
 impl Engine {
@@ -176,6 +178,7 @@ impl Engine {
             failed: VecDeque::new(),
             discovery,
             watched: None,
+            loopback: loopback::Loopback::default(),
         };
         engine.proto.advance(engine.now);
         engine.provide();
@@ -596,6 +599,7 @@ impl Engine {
     pub(crate) fn peer(&mut self, key: PeerKey) -> Option<PeerId> {
         let peer = self.proto.peer(key)?;
         self.complete_routes();
+        self.note_own(peer, &key);
         Some(peer)
     }
 

@@ -72,7 +72,8 @@ pub use gigae_xdp::BusyPoll;
 pub use message::Kept;
 pub use message::{Failed, Message, SendBuffer};
 pub use operations::{
-    Bytes, Completion, Memory, Notice, OpError, OpId, RegionKey, Rights, Started, Status, Wanted,
+    Bytes, Completion, Label, Memory, Notice, OpError, OpId, RegionKey, Rights, Started, Status,
+    Wanted,
 };
 pub use options::{Backend, Options};
 #[doc(hidden)]

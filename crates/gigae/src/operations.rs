@@ -1,4 +1,4 @@
-//! Tagged messages of any size and remote memory: what is started here and completed later.
+//! Messages of any size and remote memory: what is started here and completed later.
 //!
 //! Nothing of this waits for the peer by itself; [`Endpoint::completion`] does, and every call that
 //! makes progress carries operations on. The frames are those that messages use too, in one order
@@ -12,7 +12,7 @@ use gigae_wire::op::Change;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-pub use gigae_transfer::{Memory as Bytes, OpError, OpId, RegionKey, Rights};
+pub use gigae_transfer::{Label, Memory as Bytes, OpError, OpId, RegionKey, Rights};
 pub use gigae_wire::op::Status;
 
 /// Memory that an operation copies from or to, handed over to the endpoint until the operation is
@@ -69,7 +69,7 @@ impl fmt::Debug for Memory {
     }
 }
 
-/// Which tagged messages a receive wants.
+/// Which messages a receive wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// From whom; `None`: from anybody.
@@ -78,15 +78,20 @@ pub struct Wanted {
     pub tag: u64,
     /// Bits of the tag that do not matter.
     pub ignore: u64,
+    /// Untagged messages instead of tagged ones.
+    pub untagged: bool,
 }
 
 impl Wanted {
-    /// Any message at all.
-    pub const ANY: Self = Self { from: None, tag: 0, ignore: u64::MAX };
+    /// Any tagged message at all.
+    pub const ANY: Self = Self { from: None, tag: 0, ignore: u64::MAX, untagged: false };
+
+    /// Any untagged message.
+    pub const UNTAGGED: Self = Self { untagged: true, ..Self::ANY };
 
     /// Messages with this tag, from anybody.
     pub const fn tag(tag: u64) -> Self {
-        Self { from: None, tag, ignore: 0 }
+        Self { tag, ignore: 0, ..Self::ANY }
     }
 
     /// Only those of one peer.
@@ -96,7 +101,8 @@ impl Wanted {
     }
 
     fn selector(self) -> Selector {
-        Selector { source: self.from.map(|peer| peer.0), tag: self.tag, ignore: self.ignore }
+        let Self { from, tag, ignore, untagged } = self;
+        Selector { source: from.map(|peer| peer.0), tag, ignore, untagged }
     }
 }
 
@@ -108,8 +114,10 @@ pub struct Completion {
     pub id: OpId,
     /// With whom; `None` for a receive that was cancelled.
     pub peer: Option<Peer>,
-    /// Tagged messages: the tag.
+    /// Messages: the tag.
     pub tag: u64,
+    /// Receives: the sender's word, if the message bears one ([`Label::with_data`]).
+    pub data: Option<u64>,
     /// Bytes that were transferred.
     pub len: usize,
     /// Receives: bytes of the message as it was sent.
@@ -124,8 +132,8 @@ pub struct Completion {
 
 impl From<Ended<Memory>> for Completion {
     fn from(ended: Ended<Memory>) -> Self {
-        let Ended { id, peer, tag, len, total, value, memory, result } = ended;
-        Self { id, peer: peer.map(Peer), tag, len, total, value, memory, result }
+        let Ended { id, peer, tag, data, len, total, value, memory, result } = ended;
+        Self { id, peer: peer.map(Peer), tag, data, len, total, value, memory, result }
     }
 }
 
@@ -154,25 +162,31 @@ pub type Started = Result<OpId, OperationError>;
 /// [`flush`](Endpoint::flush) or any call that makes progress.
 ///
 /// Each byte is copied once at each end, between the operation's memory and frames (besides what the
-/// kernel copies).
+/// kernel copies). An endpoint may name itself as the peer: nothing of that goes to the wire, at one more copy.
 impl Endpoint {
-    /// Starts sending a tagged message of up to 1 GiB. It is completed when all of it has arrived at
+    /// Starts sending a message of up to 1 GiB, with a tag or with another [`Label`]. It is completed when all of it has arrived at
     /// the peer's endpoint; above 32 KiB, or when the peer keeps too many that nobody has received,
     /// when a receive has taken it.
-    pub fn start_send(&self, to: Peer, tag: u64, memory: impl Into<Memory>) -> Started {
-        Ok(self.engine().operations().send(to.0, tag, memory.into())?)
+    pub fn start_send(
+        &self,
+        to: Peer,
+        label: impl Into<Label>,
+        memory: impl Into<Memory>,
+    ) -> Started {
+        Ok(self.engine().operations().send(to.0, label, memory.into())?)
     }
 
-    /// Starts receiving the first tagged message that is wanted. One that is longer than the memory
+    /// Starts receiving the first message that is wanted. One that is longer than the memory
     /// fills it and completes with [`OpError::Truncated`].
     pub fn start_recv(&self, wanted: Wanted, memory: impl Into<Memory>) -> Started {
         Ok(self.engine().operations().receive(wanted.selector(), memory.into())?)
     }
 
-    /// The first message that a receive would get at once: its sender, its tag and its bytes.
-    pub fn peek(&self, wanted: Wanted) -> Option<(Peer, u64, usize)> {
-        let (peer, tag, len) = self.engine().transfer.peek(&wanted.selector())?;
-        Some((Peer(peer), tag, len))
+    /// The first message that a receive would get at once: its sender, what it bears, and its
+    /// bytes.
+    pub fn peek(&self, wanted: Wanted) -> Option<(Peer, Label, usize)> {
+        let (peer, label, len) = self.engine().transfer.peek(&wanted.selector())?;
+        Some((Peer(peer), label, len))
     }
 
     /// Cancels a receive that no message was matched with, or a message of which nothing was sent.

@@ -195,7 +195,7 @@ fn messages_and_operations_go_side_by_side() {
     let (ends, peers) = ends(&net, 2);
     for n in 0..200_u32 {
         ends[0].queue(peers[0][1], &n.to_be_bytes()).unwrap();
-        ends[0].start_send(peers[0][1], n.into(), body(50, n as usize)).unwrap();
+        ends[0].start_send(peers[0][1], u64::from(n), body(50, n as usize)).unwrap();
         ends[1].start_recv(Wanted::tag(n.into()).from(peers[1][0]), vec![0; 50]).unwrap();
     }
     let mut next = 0_u32;
@@ -310,4 +310,45 @@ fn a_peer_that_is_lost_with_its_operations_is_left_alone() {
     let until = net.now() + 200_000_000;
     run(&net, &ends, |_| net.now() > until);
     assert_eq!(net.tally().sent, sent, "nothing is wanted of it any more");
+}
+
+#[test]
+fn operations_with_oneself_are_done_without_a_frame() {
+    let net = Network::new(1, quiet());
+    let (ends, peers) = ends(&net, 1);
+    let (end, own) = (&ends, peers[0][0]);
+    let sizes = [0, 8, 20_000, 40_000, 300_000];
+    for (n, len) in sizes.into_iter().enumerate() {
+        // One receive is there before its message, the next comes after.
+        if n % 2 == 0 {
+            end[0].start_recv(Wanted::tag(n as u64).from(own), vec![0; len]).unwrap();
+        }
+        end[0].start_send(own, n as u64, body(len, n)).unwrap();
+        if n % 2 == 1 {
+            end[0].flush().unwrap();
+            end[0].start_recv(Wanted::tag(n as u64), vec![0; len]).unwrap();
+        }
+    }
+    let key = end[0].register(vec![0; 100_000], Rights::ALL).unwrap();
+    end[0].start_write(own, key, 0, body(100_000, 9), Some(5)).unwrap();
+    end[0].start_fetch_add(own, key, 0, 1).unwrap();
+    let read = end[0].start_read(own, key, 8, vec![0; 1000]).unwrap();
+    let mut all = run(&net, end, |all| all[0].len() == 2 * sizes.len() + 3);
+    for Completion { id, result, memory, .. } in all.remove(0) {
+        assert_eq!(result, Ok(()));
+        if id == read {
+            assert_eq!(memory.unwrap().into_vec().unwrap(), body(100_000, 9)[8..1008]);
+        }
+    }
+    let notice = end[0].try_notice().unwrap().unwrap();
+    assert_eq!((notice.peer, notice.len, notice.value), (own, 100_000, 5));
+    // Longer than the peer timeout: nobody asks the wire whether this end is there.
+    end[0].start_recv(Wanted::tag(99).from(own), vec![0; 8]).unwrap();
+    for _ in 0..20_000 {
+        net.advance_to(net.now() + 1_000_000);
+        assert!(end[0].try_completion().unwrap().is_none());
+    }
+    end[0].start_send(own, 99, vec![1; 8]).unwrap();
+    run(&net, end, |all| all[0].len() == 2);
+    assert_eq!(end[0].counters().link.tx_frames, 0);
 }

@@ -264,7 +264,7 @@ fn operations_go_on_while_an_interface_is_down() {
             let mut n = 0;
             while !stop.load(Ordering::Relaxed) {
                 a.start_write(peer, key, 0, bytes(n, LEN), Some(n.into())).unwrap();
-                a.start_send(peer, n.into(), bytes(n, TAGGED)).unwrap();
+                a.start_send(peer, n as u64, bytes(n, TAGGED)).unwrap();
                 for _ in 0..2 {
                     let done = a.completion_timeout(PATIENCE).unwrap().expect("it is done");
                     done.result.unwrap();

@@ -187,7 +187,9 @@ impl World {
             _ => drop(endpoint.start_fetch_add(peer, RegionKey(5), 0, 1)),
         }
         if endpoint.outstanding() < 200 {
-            let wanted = Wanted { from: None, tag: u64::from(script.byte() % 4), ignore: 0 };
+            let kind = script.byte();
+            let (tag, untagged) = (u64::from(kind % 4), kind & 16 != 0);
+            let wanted = Wanted { from: None, tag, ignore: 0, untagged };
             drop(endpoint.start_recv(wanted, vec![0; len]));
         }
     }

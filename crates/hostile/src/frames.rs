@@ -2,7 +2,7 @@
 
 use crate::script::Script;
 use gigae_sim::{Network, Port};
-use gigae_wire::op::{Change, MAX_OP_HEADER, Op, Status};
+use gigae_wire::op::{Change, Label, MAX_OP_HEADER, Op, Status};
 use gigae_wire::{
     Envelope, Epoch, Flags, HEADER_LEN, Header, Hello, Here, Kind, MacAddr, NodeAddr, Paths, Route,
     SeqNo,
@@ -302,12 +302,15 @@ impl Hostile {
             255 => script.u64(),
             n => u64::from(n) * 8,
         };
-        let (one, two, tag) = (small(script), small(script), u64::from(script.byte() % 4));
+        let (one, two, kind) = (small(script), small(script), script.byte());
+        let tag = u64::from(kind % 4);
+        let data = (kind & 32 != 0).then_some(kind.into());
+        let label = Label { tag, untagged: kind & 16 != 0, data };
         let op = match code {
-            0 => Op::Eager { tag },
-            1 => Op::First { tag, total: one },
+            0 => Op::Eager { label },
+            1 => Op::First { label, total: one },
             2 => Op::More,
-            3 => Op::Offer { id, tag, total: one },
+            3 => Op::Offer { id, label, total: one },
             4 => Op::Pull { id, offer: two, len: one },
             5 => Op::Read { id, key, offset, len: one },
             6 => Op::Reply { id, at: one },

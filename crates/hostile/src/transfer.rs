@@ -104,7 +104,9 @@ impl World {
             }
             3 if self.owner.outstanding() < 500 => {
                 let source = [None, Some(enemy)][usize::from(script.byte() & 1)];
-                let selector = Selector { source, tag: u64::from(script.byte() % 4), ignore: 0 };
+                let kind = script.byte();
+                let (tag, untagged) = (u64::from(kind % 4), kind & 16 != 0);
+                let selector = Selector { source, tag, ignore: 0, untagged };
                 let started = self.owner.receive(selector, vec![0; usize::from(script.u16())]);
                 if script.byte() > 200 {
                     let _ = self.owner.cancel(started.expect("there is room"));
@@ -148,7 +150,7 @@ impl World {
 
     fn honest_send(&mut self, script: &mut Script<'_>) {
         let bytes = vec![1; usize::from(script.u16()) * 2];
-        let selector = Selector { source: Some(HONEST), tag: 9, ignore: 0 };
+        let selector = Selector { source: Some(HONEST), tag: 9, ignore: 0, untagged: false };
         self.owner.receive(selector, vec![0; bytes.len()]).expect("there is room");
         self.begin(|honest, _| honest.send(HONEST, 9, bytes).ok());
     }

@@ -34,7 +34,7 @@ impl Want {
     pub fn wanted(self) -> Wanted {
         match self.class {
             Some(class) => {
-                Wanted { from: None, tag: u64::from(class) << CLASS, ignore: !(0xf << CLASS) }
+                Wanted { tag: u64::from(class) << CLASS, ignore: !(0xf << CLASS), ..Wanted::ANY }
             }
             None => Wanted::ANY,
         }

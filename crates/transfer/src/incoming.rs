@@ -1,13 +1,13 @@
 //! Operations that arrived, in order.
 
-use crate::matching::{Body, Tag, Unexpected};
+use crate::matching::{Body, Unexpected};
 use crate::memory::{Memory, RegionKey, Rights};
 use crate::operation::{Matched, Notice, OpError, Operation, Receive, Send, Sending};
 use crate::outgoing::{MOST_ASKED, MOST_OFFERED};
 use crate::peer::{Arriving, Into, Serving, Source};
 use crate::transfer::{ALLOWANCE, Transfer};
 use gigae_proto::{PeerId, Reason};
-use gigae_wire::op::{Change, Op, Status};
+use gigae_wire::op::{Change, Label, Op, Status};
 use gigae_wire::{Epoch, Pieces};
 
 /// Answers to a peer that may wait to be sent: all that an honest one can be owed, with room for
@@ -41,10 +41,10 @@ impl<M: Memory> Transfer<M> {
 
     fn take(&mut self, peer: PeerId, op: Op, data: Pieces) -> Taken {
         match op {
-            Op::Eager { tag } => self.on_eager(peer, tag, data),
-            Op::First { tag, total } => self.on_first(peer, tag, total, data),
+            Op::Eager { label } => self.on_eager(peer, label, data),
+            Op::First { label, total } => self.on_first(peer, label, total, data),
             Op::More => self.on_more(peer, data),
-            Op::Offer { id, tag, total } => self.on_offer(peer, id, tag, total),
+            Op::Offer { id, label, total } => self.on_offer(peer, id, label, total),
             Op::Pull { id, offer, len } => self.on_pull(peer, id, offer, len),
             Op::Read { id, key, offset, len } => {
                 self.on_read(peer, id, RegionKey(key), offset, len)
@@ -72,29 +72,29 @@ impl<M: Memory> Transfer<M> {
     }
 
     /// Matches a message that begins to arrive with a receive.
-    fn match_with(&mut self, peer: PeerId, tag: Tag, total: u32) -> Option<u32> {
-        let Some(id) = self.matching.receive_for(peer, tag) else {
+    fn match_with(&mut self, peer: PeerId, label: Label, total: u32) -> Option<u32> {
+        let Some(id) = self.matching.receive_for(peer, label) else {
             self.counters.unexpected += 1;
             return None;
         };
         if let Some(Operation::Receive(receive)) = self.operations.get_mut(id) {
-            receive.matched = Some(Matched { peer, tag, total, got: 0, pulled: false });
+            receive.matched = Some(Matched { peer, label, total, got: 0, pulled: false });
         }
         Some(id)
     }
 
     /// Keeps a message until a receive wants it.
-    fn keep(&mut self, peer: PeerId, tag: Tag, total: u32, body: Body) {
+    fn keep(&mut self, peer: PeerId, label: Label, total: u32, body: Body) {
         let epoch = self.peer(peer).epoch;
-        self.matching.keep(Unexpected { peer, epoch, tag, total, body });
+        self.matching.keep(Unexpected { peer, epoch, label, total, body });
     }
 
-    fn on_eager(&mut self, peer: PeerId, tag: Tag, data: Pieces) -> Taken {
+    fn on_eager(&mut self, peer: PeerId, label: Label, data: Pieces) -> Taken {
         if !self.peer(peer).came(data.len(), ALLOWANCE) {
             return Err(Invalid);
         }
         let total = data.len() as u32;
-        match self.match_with(peer, tag, total) {
+        match self.match_with(peer, label, total) {
             Some(id) => {
                 self.put(id, 0, data);
                 self.took(peer, data.len());
@@ -103,25 +103,25 @@ impl<M: Memory> Transfer<M> {
             None => {
                 let mut bytes = Vec::with_capacity(data.len());
                 data.for_each(|piece| bytes.extend_from_slice(piece));
-                self.keep(peer, tag, total, Body::Whole(bytes));
+                self.keep(peer, label, total, Body::Whole(bytes));
             }
         }
         Ok(())
     }
 
-    fn on_first(&mut self, peer: PeerId, tag: Tag, total: u32, data: Pieces) -> Taken {
+    fn on_first(&mut self, peer: PeerId, label: Label, total: u32, data: Pieces) -> Taken {
         let state = self.peer(peer);
         let parts = data.len() < total as usize;
         if state.arriving.is_some() || !parts || !state.came(total as usize, ALLOWANCE) {
             return Err(Invalid);
         }
-        let into = match self.match_with(peer, tag, total) {
+        let into = match self.match_with(peer, label, total) {
             Some(id) => {
                 self.put(id, 0, data);
                 Into::Receive(id)
             }
             None => {
-                self.keep(peer, tag, total, Body::Arriving);
+                self.keep(peer, label, total, Body::Arriving);
                 let mut bytes = Vec::with_capacity(total as usize);
                 data.for_each(|piece| bytes.extend_from_slice(piece));
                 Into::Own(bytes)
@@ -163,16 +163,16 @@ impl<M: Memory> Transfer<M> {
         Ok(())
     }
 
-    fn on_offer(&mut self, peer: PeerId, offer: u32, tag: Tag, total: u32) -> Taken {
+    fn on_offer(&mut self, peer: PeerId, offer: u32, label: Label, total: u32) -> Taken {
         let state = self.peer(peer);
         if state.offers >= MOST_OFFERED {
             return Err(Invalid);
         }
         state.offers += 1;
-        match self.match_with(peer, tag, total) {
+        match self.match_with(peer, label, total) {
             Some(id) => self.pull(id, offer),
             None => {
-                self.keep(peer, tag, total, Body::Offered(offer));
+                self.keep(peer, label, total, Body::Offered(offer));
             }
         }
         Ok(())

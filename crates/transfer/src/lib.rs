@@ -1,4 +1,4 @@
-//! Tagged messages of any size and access to remote memory, without input, output or time
+//! Tagged and untagged messages of any size and access to remote memory, without input, output or time
 //! (`PROTOCOL.md` §9).
 //!
 //! [`Transfer`] sits on the ordered, reliable frames of `gigae_proto`: the payloads of Op frames go
@@ -28,7 +28,8 @@ mod peer;
 mod table;
 mod transfer;
 
-pub use matching::{Selector, Tag};
+pub use gigae_wire::op::Label;
+pub use matching::Selector;
 pub use memory::{Memory, RegionKey, Rights};
 pub use operation::{Completion, Notice, OpError, OpId};
 pub use transfer::{Config, Counters, Start, TooLong, Transfer};

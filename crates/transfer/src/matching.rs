@@ -3,10 +3,8 @@
 
 use gigae_proto::PeerId;
 use gigae_wire::Epoch;
+use gigae_wire::op::Label;
 use std::collections::VecDeque;
-
-/// What messages are told apart by, besides their sender.
-pub type Tag = u64;
 
 /// Which messages a receive wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,16 +12,20 @@ pub struct Selector {
     /// From whom; `None`: from anybody.
     pub source: Option<PeerId>,
     /// The tag.
-    pub tag: Tag,
+    pub tag: u64,
     /// Bits of the tag that do not matter.
     pub ignore: u64,
+    /// Untagged messages instead of tagged ones.
+    pub untagged: bool,
 }
 
 impl Selector {
     /// Whether a message is wanted.
     #[inline]
-    pub fn wants(&self, from: PeerId, tag: Tag) -> bool {
-        (tag ^ self.tag) & !self.ignore == 0 && self.source.is_none_or(|source| source == from)
+    pub fn wants(&self, from: PeerId, label: Label) -> bool {
+        (label.tag ^ self.tag) & !self.ignore == 0
+            && label.untagged == self.untagged
+            && self.source.is_none_or(|source| source == from)
     }
 }
 
@@ -33,7 +35,7 @@ pub(crate) struct Unexpected {
     pub(crate) peer: PeerId,
     /// The session that it came in: only there was it allowed.
     pub(crate) epoch: Option<Epoch>,
-    pub(crate) tag: Tag,
+    pub(crate) label: Label,
     pub(crate) total: u32,
     pub(crate) body: Body,
 }
@@ -64,21 +66,21 @@ impl Matching {
     }
 
     /// Takes out the first receive that wants a message.
-    pub(crate) fn receive_for(&mut self, from: PeerId, tag: Tag) -> Option<u32> {
-        let at = self.posted.iter().position(|(_, selector)| selector.wants(from, tag))?;
+    pub(crate) fn receive_for(&mut self, from: PeerId, label: Label) -> Option<u32> {
+        let at = self.posted.iter().position(|(_, selector)| selector.wants(from, label))?;
         self.posted.remove(at).map(|(id, _)| id)
     }
 
     /// Takes out the first message that a receive wants.
     pub(crate) fn message_for(&mut self, selector: &Selector) -> Option<Unexpected> {
-        let at = self.unexpected.iter().position(|m| selector.wants(m.peer, m.tag))?;
+        let at = self.unexpected.iter().position(|m| selector.wants(m.peer, m.label))?;
         self.unexpected.remove(at)
     }
 
-    /// The first message that a receive would get: its sender, tag and bytes.
-    pub(crate) fn peek(&self, selector: &Selector) -> Option<(PeerId, Tag, usize)> {
-        let found = self.unexpected.iter().find(|m| selector.wants(m.peer, m.tag))?;
-        Some((found.peer, found.tag, found.total as usize))
+    /// The first message that a receive would get: its sender, what it bears, and its bytes.
+    pub(crate) fn peek(&self, selector: &Selector) -> Option<(PeerId, Label, usize)> {
+        let found = self.unexpected.iter().find(|m| selector.wants(m.peer, m.label))?;
+        Some((found.peer, found.label, found.total as usize))
     }
 
     /// Withdraws a receive.
@@ -113,23 +115,24 @@ mod tests {
     fn order_is_kept_on_both_sides_and_wildcards_take_what_comes_first() {
         let mut matching = Matching::default();
         let (any, from_2) = (
-            Selector { source: None, tag: 0x10, ignore: 0xf },
-            Selector { source: Some(PeerId(2)), tag: 7, ignore: 0 },
+            Selector { tag: 0x10, ignore: 0xf, ..Selector::default() },
+            Selector { source: Some(PeerId(2)), tag: 7, ..Selector::default() },
         );
         matching.post(1, any);
         matching.post(2, from_2);
         matching.post(3, any);
-        assert_eq!(matching.receive_for(PeerId(1), 7), None, "another sender");
-        assert_eq!(matching.receive_for(PeerId(2), 7), Some(2));
-        assert_eq!(matching.receive_for(PeerId(9), 0x1f), Some(1));
-        assert_eq!(matching.receive_for(PeerId(9), 0x20), None, "a bit that matters");
+        assert_eq!(matching.receive_for(PeerId(1), 7.into()), None, "another sender");
+        assert_eq!(matching.receive_for(PeerId(2), 7.into()), Some(2));
+        assert_eq!(matching.receive_for(PeerId(9), 0x1f.into()), Some(1));
+        assert_eq!(matching.receive_for(PeerId(9), 0x20.into()), None, "a bit that matters");
         for tag in [0x11, 0x12] {
+            let label = tag.into();
             let body = Body::Offered(0);
-            matching.keep(Unexpected { peer: PeerId(1), epoch: None, tag, total: 0, body });
+            matching.keep(Unexpected { peer: PeerId(1), epoch: None, label, total: 0, body });
         }
-        assert_eq!(matching.peek(&any), Some((PeerId(1), 0x11, 0)));
-        assert_eq!(matching.message_for(&any).unwrap().tag, 0x11);
+        assert_eq!(matching.peek(&any), Some((PeerId(1), 0x11.into(), 0)));
+        assert_eq!(matching.message_for(&any).unwrap().label.tag, 0x11);
         matching.withdraw(3);
-        assert_eq!(matching.receive_for(PeerId(9), 0x1f), None);
+        assert_eq!(matching.receive_for(PeerId(9), 0x1f.into()), None);
     }
 }

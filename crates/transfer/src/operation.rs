@@ -2,7 +2,7 @@
 
 use crate::memory::{Memory, RegionKey};
 use gigae_proto::{PeerId, Reason};
-use gigae_wire::op::{Change, Status};
+use gigae_wire::op::{Change, Label, Status};
 use std::fmt;
 
 /// Names an operation of this endpoint that is not completed.
@@ -57,8 +57,10 @@ pub struct Completion<M> {
     pub id: OpId,
     /// With whom; `None` for a receive that was cancelled.
     pub peer: Option<PeerId>,
-    /// Receives: the tag of the message.
+    /// Messages: the tag.
     pub tag: u64,
+    /// Receives: the sender's word.
+    pub data: Option<u64>,
     /// Bytes that were transferred.
     pub len: usize,
     /// Receives: bytes of the message as it was sent.
@@ -99,7 +101,7 @@ pub(crate) enum Operation<M> {
 #[derive(Debug)]
 pub(crate) struct Send<M> {
     pub(crate) peer: PeerId,
-    pub(crate) tag: u64,
+    pub(crate) label: Label,
     pub(crate) memory: M,
     pub(crate) state: Sending,
 }
@@ -126,7 +128,7 @@ pub(crate) struct Receive<M> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Matched {
     pub(crate) peer: PeerId,
-    pub(crate) tag: u64,
+    pub(crate) label: Label,
     pub(crate) total: u32,
     /// Bytes that have arrived.
     pub(crate) got: u32,
@@ -150,8 +152,8 @@ impl<M: Memory> Operation<M> {
     pub(crate) fn complete(self, id: u32, result: Result<(), OpError>) -> Completion<M> {
         let peer = self.peer();
         let (id, value) = (OpId(id), 0);
-        let nothing =
-            Completion { id, peer, tag: 0, len: 0, total: 0, value, memory: None, result };
+        let (tag, data, len, total, memory) = (0, None, 0, 0, None);
+        let nothing = Completion { id, peer, tag, data, len, total, value, memory, result };
         match self {
             Self::Send(send) => {
                 let len = match send.state {
@@ -159,7 +161,8 @@ impl<M: Memory> Operation<M> {
                     _ => 0,
                 };
                 let total = send.memory.len();
-                Completion { tag: send.tag, len, total, memory: Some(send.memory), ..nothing }
+                let (tag, memory) = (send.label.tag, Some(send.memory));
+                Completion { tag, len, total, memory, ..nothing }
             }
             Self::Receive(Receive { memory, matched: None, .. }) => {
                 Completion { memory: Some(memory), ..nothing }
@@ -170,7 +173,8 @@ impl<M: Memory> Operation<M> {
                     Ok(()) if total > memory.len() => Err(OpError::Truncated),
                     other => other,
                 };
-                Completion { tag: m.tag, len, total, memory: Some(memory), result, ..nothing }
+                let Label { tag, data, .. } = m.label;
+                Completion { tag, data, len, total, memory: Some(memory), result, ..nothing }
             }
             Self::Write { memory, .. } | Self::Read { memory, .. } => {
                 let len = if result.is_ok() { memory.len() } else { 0 };

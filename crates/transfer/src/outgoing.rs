@@ -198,10 +198,10 @@ impl<M: Memory> Transfer<M> {
         let total = send.memory.len();
         let (op, from) = match send.state {
             Sending::Queued if total <= offer_above && state.allows(total) => {
-                (Op::Eager { tag: send.tag }, 0)
+                (Op::Eager { label: send.label }, 0)
             }
             Sending::Queued => {
-                let offer = Op::Offer { id, tag: send.tag, total: total as u32 };
+                let offer = Op::Offer { id, label: send.label, total: total as u32 };
                 if state.offered >= MOST_OFFERED {
                     return Step::Nothing;
                 }
@@ -220,7 +220,7 @@ impl<M: Memory> Transfer<M> {
         let left = total - from;
         let fits = op.header_len() + left <= room.len();
         let op = match op {
-            Op::Eager { tag } if !fits => Op::First { tag, total: total as u32 },
+            Op::Eager { label } if !fits => Op::First { label, total: total as u32 },
             op => op,
         };
         // One that has room in a frame of its own gets that, instead of a part in each of two.

@@ -1,6 +1,6 @@
 //! The state of one endpoint's operations, and the program's side of it.
 
-use crate::matching::{Body, Matching, Selector, Tag};
+use crate::matching::{Body, Matching, Selector};
 use crate::memory::{Memory, RegionKey, Regions, Rights};
 use crate::operation::{
     Completion, Matched, Notice, OpError, OpId, Operation, Receive, Send, Sending,
@@ -8,7 +8,7 @@ use crate::operation::{
 use crate::peer::{Entry, Into, Peer};
 use crate::table::Table;
 use gigae_proto::{PeerId, Reason};
-use gigae_wire::op::{Change, Op};
+use gigae_wire::op::{Change, Label, Op};
 use gigae_wire::{Epoch, Pieces};
 use std::collections::VecDeque;
 use std::fmt;
@@ -199,20 +199,26 @@ impl<M: Memory> Transfer<M> {
         Ok(OpId(id))
     }
 
-    /// Sends a tagged message. Completed once all of it has arrived at the peer's endpoint; one that
+    /// Sends a message. Completed once all of it has arrived at the peer's endpoint; one that
     /// is offered, once a receive has pulled what it wants of it.
-    pub fn send(&mut self, peer: PeerId, tag: Tag, memory: M) -> Start<M> {
+    pub fn send(
+        &mut self,
+        peer: PeerId,
+        label: impl std::convert::Into<Label>,
+        memory: M,
+    ) -> Start<M> {
+        let label = label.into();
         if memory.len() > LONGEST {
             return Err(TooLong(memory));
         }
-        let send = Send { peer, tag, memory, state: Sending::Queued };
+        let send = Send { peer, label, memory, state: Sending::Queued };
         self.begin(peer, Operation::Send(send)).map_err(|operation| match operation {
             Operation::Send(send) => TooLong(send.memory),
             _ => unreachable!("handed back as it was given"),
         })
     }
 
-    /// Receives the first tagged message that is wanted. One that is longer than the memory is
+    /// Receives the first message that is wanted. One that is longer than the memory is
     /// [truncated](OpError::Truncated).
     pub fn receive(&mut self, selector: Selector, memory: M) -> Start<M> {
         if memory.len() > LONGEST || self.operations.len() == crate::table::MOST {
@@ -227,7 +233,7 @@ impl<M: Memory> Transfer<M> {
             return Ok(OpId(id));
         };
         let (peer, total) = (message.peer, message.total);
-        let matched = Matched { peer, tag: message.tag, total, got: 0, pulled: false };
+        let matched = Matched { peer, label: message.label, total, got: 0, pulled: false };
         let receive = Receive { memory, matched: Some(matched) };
         let Ok(id) = self.operations.insert(Operation::Receive(receive)) else {
             unreachable!("there is room")
@@ -253,8 +259,9 @@ impl<M: Memory> Transfer<M> {
         Ok(OpId(id))
     }
 
-    /// The first message that a receive would get at once: its sender, its tag and its bytes.
-    pub fn peek(&self, selector: &Selector) -> Option<(PeerId, Tag, usize)> {
+    /// The first message that a receive would get at once: its sender, what it bears, and its
+    /// bytes.
+    pub fn peek(&self, selector: &Selector) -> Option<(PeerId, Label, usize)> {
         self.matching.peek(selector)
     }
 

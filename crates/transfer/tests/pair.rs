@@ -3,7 +3,7 @@
 
 use gigae_proto::{PeerId, Reason};
 use gigae_transfer::{
-    Completion, Config, Notice, OpError, OpId, RegionKey, Rights, Selector, Transfer,
+    Completion, Config, Label, Notice, OpError, OpId, RegionKey, Rights, Selector, Transfer,
 };
 use gigae_wire::op::{Change, MAX_OP_HEADER, Op, Status};
 use gigae_wire::{Epoch, Pieces};
@@ -89,11 +89,11 @@ impl World {
 }
 
 fn from(peer: u32, tag: u64) -> Selector {
-    Selector { source: Some(PeerId(peer)), tag, ignore: 0 }
+    Selector { source: Some(PeerId(peer)), tag, ..Selector::default() }
 }
 
 fn anything() -> Selector {
-    Selector { source: None, tag: 0, ignore: u64::MAX }
+    Selector { ignore: u64::MAX, ..Selector::default() }
 }
 
 fn body(len: usize, seed: usize) -> Vec<u8> {
@@ -115,7 +115,7 @@ fn a_message_of_any_size_arrives_whether_it_is_expected_or_not() {
             let sent = w.ends[0].send(PeerId(1), 5, body(len, 1)).unwrap();
             w.run();
             if !expected {
-                assert_eq!(w.ends[1].peek(&anything()), Some((PeerId(0), 5, len)));
+                assert_eq!(w.ends[1].peek(&anything()), Some((PeerId(0), 5.into(), len)));
                 w.ends[1].receive(anything(), vec![0; len]).unwrap();
                 w.run();
             }
@@ -469,6 +469,46 @@ fn when_a_peer_is_lost_everything_with_it_ends_and_a_new_session_begins_clean() 
 }
 
 #[test]
+fn untagged_messages_and_tagged_ones_are_matched_apart_and_bear_a_word() {
+    for len in SIZES {
+        for expected in [true, false] {
+            let mut w = World::new(2);
+            let untagged = Selector { untagged: true, ..anything() };
+            let mut receive = |w: &mut World| {
+                let wanted = [untagged, from(0, 0), untagged];
+                wanted.map(|wanted| w.ends[1].receive(wanted, vec![0; len]).unwrap())
+            };
+            let ids = if expected { Some(receive(&mut w)) } else { None };
+            w.ends[0].send(PeerId(1), Label::from(0).with_data(1 << 63), body(len, 1)).unwrap();
+            w.ends[0].send(PeerId(1), Label::UNTAGGED, body(len, 2)).unwrap();
+            w.ends[0].send(PeerId(1), Label::UNTAGGED.with_data(7), body(len, 3)).unwrap();
+            w.run();
+            if !expected {
+                let first = Label::from(0).with_data(1 << 63);
+                assert_eq!(w.ends[1].peek(&anything()), Some((PeerId(0), first, len)));
+                assert_eq!(w.ends[1].peek(&untagged), Some((PeerId(0), Label::UNTAGGED, len)));
+            }
+            let ids = ids.unwrap_or_else(|| receive(&mut w));
+            w.run();
+            let ended = w.completions(1);
+            for (id, data, seed) in
+                [(ids[0], None, 2), (ids[1], Some(1 << 63), 1), (ids[2], Some(7), 3)]
+            {
+                let ended = ended.iter().find(|ended| ended.id == id).unwrap();
+                assert_eq!((ended.data, &ended.result), (data, &Ok(())));
+                assert_eq!(ended.memory, Some(body(len, seed)), "{len} bytes, {expected}");
+            }
+            assert_eq!(w.completions(0).len(), 3);
+        }
+    }
+}
+
+fn label(r: &mut impl FnMut() -> u32) -> Label {
+    let (tag, untagged) = (u64::from(r() % 3), r() % 4 == 0);
+    Label { tag, untagged, data: (r() % 4 == 0).then(|| u64::from(r())) }
+}
+
+#[test]
 fn hostile_operations_are_counted_and_write_nowhere() {
     let mut random = oorandom::Rand32::new(5);
     let mut w = World::new(2);
@@ -483,13 +523,13 @@ fn hostile_operations_are_counted_and_write_nowhere() {
         let id = small(r()) | (r() % 3) << 20;
         let key = if r() % 2 == 0 { key.0 } else { u64::from(r()) };
         let op = match r() % 11 {
-            0 => Op::Eager { tag: u64::from(r() % 3) },
+            0 => Op::Eager { label: label(&mut r) },
             1 => Op::First {
-                tag: u64::from(r() % 3),
+                label: label(&mut r),
                 total: if r() % 9 == 0 { r() } else { small(r()) },
             },
             2 => Op::More,
-            3 => Op::Offer { id, tag: u64::from(r() % 3), total: r() },
+            3 => Op::Offer { id, label: label(&mut r), total: r() },
             4 => Op::Pull { id, offer: small(r()), len: small(r()) },
             5 => Op::Read { id, key, offset: small(r()).into(), len: small(r()) },
             6 => Op::Reply { id, at: small(r()) },

@@ -1,4 +1,4 @@
-//! Operations on tagged messages and on remote memory (`PROTOCOL.md` §9): the payload of an Op frame
+//! Operations on messages and on remote memory (`PROTOCOL.md` §9): the payload of an Op frame
 //! is one operation after the other, each with a header of its own in front of its data.
 //!
 //! ```text
@@ -18,27 +18,27 @@ pub const MAX_OP_HEADER: usize = FIXED + 32;
 /// One operation without its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// A whole tagged message.
+    /// A whole message.
     Eager {
-        /// What it is matched by.
-        tag: u64,
+        /// What it bears besides its bytes.
+        label: Label,
     },
-    /// The first part of a tagged message; the others follow, with no other message of the same
-    /// sender between them.
+    /// The first part of a message; the others follow, with no other message of the same sender
+    /// between them.
     First {
-        /// What it is matched by.
-        tag: u64,
+        /// What it bears besides its bytes.
+        label: Label,
         /// Bytes in the whole message.
         total: u32,
     },
     /// The next part of the message that is being sent in parts.
     More,
-    /// A tagged message that waits at its sender until the receiver pulls it.
+    /// A message that waits at its sender until the receiver pulls it.
     Offer {
         /// The sender's number for it.
         id: u32,
-        /// What it is matched by.
-        tag: u64,
+        /// What it bears besides its bytes.
+        label: Label,
         /// Bytes in the whole message.
         total: u32,
     },
@@ -112,6 +112,45 @@ pub enum Op {
     },
 }
 
+/// What a message bears besides its bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Label {
+    /// What it is matched by.
+    pub tag: u64,
+    /// It is matched only with receives of untagged messages. Such a message may bear a tag all the
+    /// same: the two classes are two spaces of tags.
+    pub untagged: bool,
+    /// The sender's word, handed to the receiver with the message.
+    pub data: Option<u64>,
+}
+
+impl Label {
+    /// That of an untagged message.
+    pub const UNTAGGED: Self = Self { tag: 0, untagged: true, data: None };
+
+    /// The same with a word for the receiver.
+    #[must_use]
+    pub const fn with_data(self, data: u64) -> Self {
+        Self { data: Some(data), ..self }
+    }
+
+    /// Bytes behind the tag.
+    const fn more(self) -> usize {
+        if self.data.is_some() { 8 } else { 0 }
+    }
+
+    const fn flags(self) -> u8 {
+        (if self.untagged { UNTAGGED } else { 0 }) | (if self.data.is_some() { DATA } else { 0 })
+    }
+}
+
+impl From<u64> for Label {
+    /// That of a tagged message.
+    fn from(tag: u64) -> Self {
+        Self { tag, untagged: false, data: None }
+    }
+}
+
 /// What an Atomic does to a number of 64 bits, little-endian in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
@@ -155,6 +194,11 @@ impl Status {
     }
 }
 
+/// Flag of Eager, First and Offer: the message is untagged.
+const UNTAGGED: u8 = 1;
+/// Flag of Eager, First and Offer: eight bytes for the receiver follow the tag.
+const DATA: u8 = 2;
+
 const EAGER: u8 = 1;
 const FIRST: u8 = 2;
 const MORE: u8 = 3;
@@ -176,8 +220,9 @@ impl Op {
             + match self {
                 Self::More => 0,
                 Self::Reply { .. } | Self::Limit { .. } => 4,
-                Self::Eager { .. } | Self::Pull { .. } | Self::Done { .. } => 8,
-                Self::First { .. } | Self::Offer { .. } => 12,
+                Self::Pull { .. } | Self::Done { .. } => 8,
+                Self::Eager { label } => 8 + label.more(),
+                Self::First { label, .. } | Self::Offer { label, .. } => 12 + label.more(),
                 Self::Read { .. } => 20,
                 Self::Write { notice: None, .. } | Self::Atomic { change: Change::Add(_), .. } => {
                     24
@@ -193,26 +238,26 @@ impl Op {
     pub fn write(&self, len: u16, out: &mut [u8]) -> usize {
         let mut writer = Writer { out: &mut out[..self.header_len()], at: 4 };
         let (code, flags) = match *self {
-            Self::Eager { tag } => {
+            Self::Eager { label } => {
                 writer.u32(0);
-                writer.u64(tag);
-                (EAGER, 0)
+                writer.label(label);
+                (EAGER, label.flags())
             }
-            Self::First { tag, total } => {
+            Self::First { label, total } => {
                 writer.u32(0);
-                writer.u64(tag);
+                writer.label(label);
                 writer.u32(total);
-                (FIRST, 0)
+                (FIRST, label.flags())
             }
             Self::More => {
                 writer.u32(0);
                 (MORE, 0)
             }
-            Self::Offer { id, tag, total } => {
+            Self::Offer { id, label, total } => {
                 writer.u32(id);
-                writer.u64(tag);
+                writer.label(label);
                 writer.u32(total);
-                (OFFER, 0)
+                (OFFER, label.flags())
             }
             Self::Pull { id, offer, len } => {
                 writer.u32(id);
@@ -291,10 +336,10 @@ impl Op {
         let len = usize::from(u16::from_be_bytes([high, low]));
         let id = reader.u32()?;
         let op = match code {
-            EAGER => Self::Eager { tag: reader.u64()? },
-            FIRST => Self::First { tag: reader.u64()?, total: reader.u32()? },
+            EAGER => Self::Eager { label: reader.label(flags)? },
+            FIRST => Self::First { label: reader.label(flags)?, total: reader.u32()? },
             MORE => Self::More,
-            OFFER => Self::Offer { id, tag: reader.u64()?, total: reader.u32()? },
+            OFFER => Self::Offer { id, label: reader.label(flags)?, total: reader.u32()? },
             PULL => Self::Pull { id, offer: reader.u32()?, len: reader.u32()? },
             READ => {
                 Self::Read { id, key: reader.u64()?, offset: reader.u64()?, len: reader.u32()? }
@@ -358,6 +403,13 @@ impl Writer<'_> {
     fn u64(&mut self, value: u64) {
         self.put(&value.to_be_bytes());
     }
+
+    fn label(&mut self, label: Label) {
+        self.u64(label.tag);
+        if let Some(data) = label.data {
+            self.u64(data);
+        }
+    }
 }
 
 struct Reader<'a, 'b>(&'a mut Pieces<'b>);
@@ -377,6 +429,16 @@ impl Reader<'_, '_> {
     fn u64(&mut self) -> Result<u64, Discard> {
         Ok(u64::from_be_bytes(self.take()?))
     }
+
+    #[inline]
+    fn label(&mut self, flags: u8) -> Result<Label, Discard> {
+        if flags & !(UNTAGGED | DATA) != 0 {
+            return Err(Discard::Malformed);
+        }
+        let tag = self.u64()?;
+        let data = if flags & DATA == 0 { None } else { Some(self.u64()?) };
+        Ok(Label { tag, untagged: flags & UNTAGGED != 0, data })
+    }
 }
 
 #[cfg(test)]
@@ -390,12 +452,23 @@ mod tests {
             any::<u64>().prop_map(Change::Add),
             any::<(u64, u64)>().prop_map(|(expected, new)| Change::Swap { expected, new }),
         ];
+        let label = || {
+            any::<(u64, bool, Option<u64>)>().prop_map(|(tag, untagged, data)| Label {
+                tag,
+                untagged,
+                data,
+            })
+        };
         let status = (0_u8..5).prop_map(|bits| Status::from_bits(bits).unwrap());
         prop_oneof![
-            any::<u64>().prop_map(|tag| Op::Eager { tag }),
-            any::<(u64, u32)>().prop_map(|(tag, total)| Op::First { tag, total }),
+            label().prop_map(|label| Op::Eager { label }),
+            (label(), any::<u32>()).prop_map(|(label, total)| Op::First { label, total }),
             Just(Op::More),
-            any::<(u32, u64, u32)>().prop_map(|(id, tag, total)| Op::Offer { id, tag, total }),
+            (any::<(u32, u32)>(), label()).prop_map(|((id, total), label)| Op::Offer {
+                id,
+                label,
+                total
+            }),
             any::<(u32, u32, u32)>().prop_map(|(id, offer, len)| Op::Pull { id, offer, len }),
             any::<(u32, u64, u64, u32)>().prop_map(|(id, key, offset, len)| Op::Read {
                 id,
@@ -429,6 +502,14 @@ mod tests {
         ]
     }
 
+    #[test]
+    fn only_a_word_for_the_receiver_costs_bytes() {
+        for label in [Label::from(7), Label::UNTAGGED] {
+            assert_eq!(Op::Eager { label }.header_len(), 16);
+            assert_eq!(Op::Eager { label: label.with_data(1) }.header_len(), 24);
+        }
+    }
+
     proptest! {
         #[test]
         fn what_is_written_is_read(
@@ -457,6 +538,16 @@ mod tests {
             prop_assert!(Op::take(&mut left).unwrap().is_none());
             let short = check(payload[..payload.len() - 1].into());
             prop_assert_eq!(short, Err(Discard::Malformed));
+        }
+
+        #[test]
+        fn flags_that_nobody_knows_are_malformed(
+            flags in 4_u8..,
+            code in prop::sample::select(vec![EAGER, FIRST, OFFER]),
+        ) {
+            let mut bytes = [0; 32];
+            (bytes[0], bytes[1]) = (code, flags);
+            prop_assert_eq!(check(bytes[..].into()), Err(Discard::Malformed));
         }
 
         #[test]

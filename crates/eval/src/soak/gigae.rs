@@ -508,7 +508,7 @@ impl<'a> Worker<'a> {
         let (op, what) = if stream == Stream::Tagged {
             state.next[index] += 1;
             state.going += 1;
-            (self.endpoint.start_send(peer, number.into(), memory), Started::Send)
+            (self.endpoint.start_send(peer, u64::from(number), memory), Started::Send)
         } else {
             state.step = Step::Writing;
             let offset = self.traffic.offset(id, size) as u64;

@@ -34,7 +34,10 @@ impl Engine {
     #[cold]
     pub(super) fn ask_engaged(&mut self) {
         for peer in self.transfer.engaged() {
-            self.proto.ask(peer);
+            // It is there itself.
+            if !self.loopback.is_own(peer) {
+                self.proto.ask(peer);
+            }
         }
         // What has just begun is due from now on.
         self.proto.advance(self.now);
@@ -89,6 +92,10 @@ impl Engine {
 
     /// Fills one frame with operations for a peer. False if there are none; `None` if it has to wait.
     fn fill_frame(&mut self, peer: PeerId) -> Option<bool> {
+        if self.loopback.is_own(peer) {
+            self.loop_back(peer);
+            return Some(false);
+        }
         let Some((epoch, longest)) = self.proto.established(peer) else {
             self.proto.propose(peer);
             return None;

@@ -212,7 +212,7 @@ impl Crowd {
             self.endpoint().start_recv(Wanted::tag(n as u64), vec![0; 8]).unwrap();
             self.endpoint().start_send(self.to[n], n as u64, vec![0; 8]).unwrap();
             let mut frame = vec![0; 64];
-            let len = Op::Eager { tag: n as u64 }.write(8, &mut frame) + 8;
+            let len = Op::Eager { label: (n as u64).into() }.write(8, &mut frame) + 8;
             frame.truncate(len);
             let Member { proto, endpoint, .. } = &mut self.members[n];
             proto.send_operations(*endpoint, len as u16, frame).unwrap();
