@@ -16,7 +16,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 PROFILE ?= release
 # What `make install` builds first; nothing if empty.
-BUILD ?= -p gigae-cli -p gigae-capi
+BUILD ?= -p gigae-cli -p gigae-capi -p gigae-ofi
 
 .PHONY: eval bench test torture simulate model chaos fuzz miri loom check build install uninstall bpf fmt clean help
 
@@ -35,7 +35,7 @@ help:
 	@echo "make fuzz    search for hostile inputs, MINUTES=$(or $(MINUTES),5) for each target (TARGETS='wire calls ...', all if empty)"
 	@echo "make miri    what is unsafe and needs no kernel, under Miri; make loom: what threads share, in every order"
 	@echo "make check   formatting, lints, documentation, layers, BPF objects: what CI asks for besides"
-	@echo "make install put the C library, its header and the command into PREFIX=$(PREFIX) (DESTDIR=$(DESTDIR));"
+	@echo "make install put the C library, its header, the provider for libfabric and the command into PREFIX=$(PREFIX) (DESTDIR=$(DESTDIR));"
 	@echo "             make uninstall removes them"
 	@echo "make bpf     compile the BPF objects anew (needs clang)"
 
@@ -65,6 +65,7 @@ uninstall:
 test:
 	@tools/need cc=gcc ip=iproute2 tc=iproute2 chromium=chromium
 	@tools/need gcc=gcc g++=g++ nm=binutils pkg-config=pkg-config valgrind=valgrind tshark=tshark
+	@tools/need fi_pingpong=libfabric-bin
 	@tools/need-rust
 	cargo build --workspace --all-targets --locked
 	BUILD= cargo test --workspace --locked

@@ -28,6 +28,7 @@ fn everything_is_installed_and_removed_again() {
         "bin/gigae",
         "include/gigae.h",
         "include/pm.h",
+        "lib/libfabric/libgigae-fi.so",
         "lib/libgigae.a",
         "lib/libgigae.so",
         &shared[0],

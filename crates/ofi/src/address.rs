@@ -1,0 +1,101 @@
+//! Addresses as libfabric carries them: the text of a [`gigae::Address`], such as
+//! `02:00:00:00:00:02/7/1`, padded with NULs to a fixed length. Nothing needs converting to be read.
+
+use crate::error::{Code, Outcome};
+use crate::sys;
+use gigae::{Address, Cluster};
+use std::ffi::{CStr, c_char, c_void};
+
+/// The format's number: "gi" among the provider-specific ones.
+pub(crate) const FORMAT: u32 = sys::FI_PROV_SPECIFIC as u32 | 0x6769;
+
+/// Bytes of an address: an IPv6 address (39), port and channel (10), a NUL, and some room.
+pub(crate) const LEN: usize = 56;
+
+/// No address: what a receive from anybody names.
+pub(crate) const UNSPECIFIED: u64 = u64::MAX;
+
+/// An address of which nobody has told.
+pub(crate) const NOT_AVAILABLE: u64 = u64::MAX;
+
+/// An address to hand out.
+pub(crate) fn encode(address: &Address) -> [u8; LEN] {
+    let text = address.to_string();
+    let mut bytes = [0; LEN];
+    bytes[..text.len()].copy_from_slice(text.as_bytes());
+    bytes
+}
+
+/// An address that was handed in.
+pub(crate) fn decode(bytes: &[u8; LEN]) -> Outcome<Address> {
+    let text = CStr::from_bytes_until_nul(bytes).map_err(|_| Code::INVALID)?;
+    text.to_str().ok().and_then(|text| text.parse().ok()).ok_or(Code::INVALID)
+}
+
+/// The address of a node by what a person calls it: an address as text, else a node's name in the
+/// cluster file. A service is a port id.
+pub(crate) fn resolve(node: &str, service: Option<&str>) -> Outcome<Address> {
+    let address = match node.parse() {
+        Ok(address) => address,
+        Err(_) => {
+            Cluster::load().and_then(|cluster| cluster.node(node)).map_err(|_| Code::NO_DATA)?
+        }
+    };
+    match service {
+        None => Ok(address),
+        Some(port) => Ok(address.port(port.parse().map_err(|_| Code::NO_DATA)?)),
+    }
+}
+
+/// Text from C, if there is any.
+///
+/// # Safety
+/// `text` is NULL or points to bytes that end in NUL and stay for `'a`.
+pub(crate) unsafe fn text<'a>(text: *const c_char) -> Outcome<Option<&'a str>> {
+    if text.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { CStr::from_ptr(text) }.to_str().map(Some).map_err(|_| Code::INVALID)
+}
+
+/// Answers with bytes: as many as there is room for, and the length of all. An error if it was not
+/// enough.
+///
+/// # Safety
+/// `len` points to a number, and `to` to so many bytes.
+pub(crate) unsafe fn put(bytes: &[u8], to: *mut c_void, len: *mut usize) -> Outcome<()> {
+    if len.is_null() {
+        return Err(Code::INVALID);
+    }
+    // SAFETY: the caller's promise; no more than there is room for.
+    unsafe {
+        let room = if to.is_null() { 0 } else { *len };
+        to.cast::<u8>().copy_from(bytes.as_ptr(), bytes.len().min(room));
+        *len = bytes.len();
+        if room < bytes.len() { Err(Code::TOO_SMALL) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_address_fits_and_comes_back() {
+        let longest = "fd00:1111:2222:3333:4444:5555:6666:7777/65535/255";
+        for text in ["02:00:00:00:00:02", "02:00:00:00:00:02/7/1", "198.18.0.2/9", longest] {
+            let address = text.parse().unwrap();
+            assert_eq!(decode(&encode(&address)), Ok(address));
+        }
+        assert_eq!(decode(&[b'x'; LEN]), Err(Code::INVALID), "no end");
+        assert_eq!(decode(&[0; LEN]), Err(Code::INVALID), "no address");
+    }
+
+    #[test]
+    fn a_service_is_a_port_id() {
+        let address = resolve("02:00:00:00:00:02", Some("7")).unwrap();
+        assert_eq!(address.to_string(), "02:00:00:00:00:02/7");
+        assert_eq!(resolve("02:00:00:00:00:02", Some("ssh")), Err(Code::NO_DATA));
+    }
+}

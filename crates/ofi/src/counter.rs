@@ -1,0 +1,191 @@
+//! Counters of completions.
+
+use crate::error::{Code, Outcome, Stub, status};
+use crate::object::{self, descriptor, inner, table};
+use crate::sys::{self, fi_cntr_attr, fi_ops, fi_ops_cntr, fid, fid_cntr};
+use crate::wait::{Sources, Wait, end_of};
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// What the descriptor leads to.
+pub(crate) struct Counter {
+    done: AtomicU64,
+    failed: AtomicU64,
+    pub(crate) sources: Sources,
+    wait: Option<Wait>,
+}
+
+/// Vain looks of a wait before it sleeps for a moment each time.
+const LOOKS: u32 = 1000;
+
+/// So long.
+const NAP: Duration = Duration::from_micros(100);
+
+impl Counter {
+    pub(crate) fn count(&self, well: bool) {
+        let counter = if well { &self.done } else { &self.failed };
+        counter.fetch_add(1, Ordering::Release);
+        if let Some(wait) = &self.wait {
+            wait.signal();
+        }
+    }
+
+    pub(crate) fn wait(&self) -> Option<&Wait> {
+        self.wait.as_ref()
+    }
+
+    /// Makes everything ready for sleeping on the descriptor.
+    pub(crate) fn prepare(&self) -> Outcome<()> {
+        let now = || self.done.load(Ordering::Acquire) + self.failed.load(Ordering::Acquire);
+        let before = now();
+        let wait = self.wait.as_ref().ok_or(Code::INVALID)?;
+        self.sources.progress()?;
+        wait.prepare(&self.sources, || now() != before)
+    }
+
+    fn wait_for(&self, threshold: u64, timeout: c_int) -> Outcome<()> {
+        let failed = self.failed.load(Ordering::Acquire);
+        let end = end_of(timeout);
+        let mut looks = 0;
+        loop {
+            self.sources.progress()?;
+            if self.failed.load(Ordering::Acquire) != failed {
+                return Err(Code::AVAILABLE);
+            }
+            if self.done.load(Ordering::Acquire) >= threshold {
+                return Ok(());
+            }
+            if end.is_some_and(|end| Instant::now() >= end) {
+                return Err(Code::TIMED_OUT);
+            }
+            looks += 1;
+            if looks > LOOKS { std::thread::sleep(NAP) } else { std::thread::yield_now() }
+        }
+    }
+}
+
+static OPS: fi_ops = fi_ops {
+    size: size_of::<fi_ops>(),
+    close: Some(object::close_entry::<fid_cntr, Counter>),
+    bind: Stub::NONE,
+    control: Some(control),
+    ops_open: Stub::NONE,
+    tostr: Stub::NONE,
+    ops_set: Stub::NONE,
+};
+
+static COUNTER_OPS: fi_ops_cntr = fi_ops_cntr {
+    size: size_of::<fi_ops_cntr>(),
+    read: Some(read),
+    readerr: Some(readerr),
+    add: Some(add),
+    set: Some(set),
+    wait: Some(wait),
+    adderr: Some(adderr),
+    seterr: Some(seterr),
+};
+
+/// Opens a counter.
+///
+/// # Safety
+/// Pointers are NULL or to what their types say, as for all entries that follow.
+pub(crate) unsafe extern "C" fn open(
+    domain: *mut sys::fid_domain,
+    attr: *mut fi_cntr_attr,
+    cntr: *mut *mut fid_cntr,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    status(|| unsafe {
+        let _ = inner::<_, crate::domain::Domain>(domain)?;
+        let wait = match attr.as_ref() {
+            None => None,
+            Some(attr) if attr.events != sys::FI_CNTR_EVENTS_COMP => return Err(Code::NO_SYS),
+            Some(attr) => crate::cq::wait_of(attr.wait_obj)?,
+        };
+        let counter = Counter {
+            done: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            sources: Sources::default(),
+            wait,
+        };
+        let fid = descriptor(sys::FI_CLASS_CNTR, context, &OPS);
+        object::open(fid_cntr { fid, ops: table(&COUNTER_OPS) }, Arc::new(counter), cntr)
+    })
+}
+
+/// The number after progress was made; 0 if the descriptor is none.
+///
+/// # Safety
+/// The descriptor is NULL or of an open counter.
+unsafe fn number(cntr: *mut fid_cntr, which: impl Fn(&Counter) -> &AtomicU64) -> u64 {
+    let mut number = 0;
+    // SAFETY: the caller's promise.
+    status(|| unsafe {
+        let counter = inner::<_, Counter>(cntr)?;
+        // A link that stopped working shows where something is started or waited for.
+        let _ = counter.sources.progress();
+        number = which(counter).load(Ordering::Acquire);
+        Ok(())
+    });
+    number
+}
+
+unsafe extern "C" fn read(cntr: *mut fid_cntr) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe { number(cntr, |counter| &counter.done) }
+}
+
+unsafe extern "C" fn readerr(cntr: *mut fid_cntr) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe { number(cntr, |counter| &counter.failed) }
+}
+
+/// # Safety
+/// The descriptor is NULL or of an open counter.
+unsafe fn change(cntr: *mut fid_cntr, how: impl FnOnce(&Counter)) -> c_int {
+    // SAFETY: the caller's promise.
+    status(|| unsafe {
+        let counter = inner::<_, Counter>(cntr)?;
+        how(counter);
+        if let Some(wait) = &counter.wait {
+            wait.signal();
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn add(cntr: *mut fid_cntr, value: u64) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { change(cntr, |counter| _ = counter.done.fetch_add(value, Ordering::AcqRel)) }
+}
+
+unsafe extern "C" fn set(cntr: *mut fid_cntr, value: u64) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { change(cntr, |counter| counter.done.store(value, Ordering::Release)) }
+}
+
+unsafe extern "C" fn adderr(cntr: *mut fid_cntr, value: u64) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { change(cntr, |counter| _ = counter.failed.fetch_add(value, Ordering::AcqRel)) }
+}
+
+unsafe extern "C" fn seterr(cntr: *mut fid_cntr, value: u64) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { change(cntr, |counter| counter.failed.store(value, Ordering::Release)) }
+}
+
+unsafe extern "C" fn wait(cntr: *mut fid_cntr, threshold: u64, timeout: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    status(|| unsafe { inner::<_, Counter>(cntr)?.wait_for(threshold, timeout) })
+}
+
+unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
+    // SAFETY: the caller's promise.
+    status(|| unsafe {
+        let counter = object::of_class::<fid_cntr, Counter>(fid, sys::FI_CLASS_CNTR)?;
+        crate::cq::wait_control(counter.wait(), command, arg)
+    })
+}

@@ -1,0 +1,287 @@
+//! Endpoints: what is bound to them, options, cancelling.
+
+use crate::av::Vector;
+use crate::core::{Core, MOST_SENDS};
+use crate::counter::Counter;
+use crate::cq::Queue;
+use crate::domain::Domain;
+use crate::error::{Code, Outcome, Stub, guard, status};
+use crate::object::{self, descriptor, inner, table};
+use crate::sys::{
+    self, fi_info, fi_ops, fi_ops_ep, fid, fid_av, fid_cntr, fid_cq, fid_domain, fid_ep,
+};
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What the descriptor leads to.
+pub(crate) struct Ep {
+    pub(crate) core: Arc<Core>,
+    domain: Arc<Domain>,
+}
+
+impl Drop for Ep {
+    fn drop(&mut self) {
+        self.core.rest();
+        let bound = {
+            let mut state = self.core.lock();
+            let bound = std::mem::take(&mut state.binding);
+            state.detach();
+            bound
+        };
+        for queue in bound.tx.iter().chain(&bound.rx) {
+            queue.sources.remove(&self.core);
+            if let (Some(wait), Some(fd)) = (&queue.wait, self.core.fd()) {
+                wait.unwatch(fd);
+            }
+        }
+        for (_, counter) in &bound.counters {
+            counter.sources.remove(&self.core);
+            if let (Some(wait), Some(fd)) = (counter.wait(), self.core.fd()) {
+                wait.unwatch(fd);
+            }
+        }
+        self.domain.taken.store(false, Ordering::Release);
+    }
+}
+
+static OPS: fi_ops = fi_ops {
+    size: size_of::<fi_ops>(),
+    close: Some(close),
+    bind: Some(bind),
+    control: Some(control),
+    ops_open: Stub::NONE,
+    tostr: Stub::NONE,
+    ops_set: Stub::NONE,
+};
+
+static EP_OPS: fi_ops_ep = fi_ops_ep {
+    size: size_of::<fi_ops_ep>(),
+    cancel: Some(cancel),
+    getopt: Some(getopt),
+    setopt: Some(setopt),
+    tx_ctx: Stub::NONE,
+    rx_ctx: Stub::NONE,
+    rx_size_left: Some(size_left),
+    tx_size_left: Some(size_left),
+};
+
+/// Opens an endpoint: a domain has one.
+///
+/// # Safety
+/// Pointers are NULL or to what their types say, as for all entries that follow.
+pub(crate) unsafe extern "C" fn open(
+    domain: *mut fid_domain,
+    info: *mut fi_info,
+    ep: *mut *mut fid_ep,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { open2(domain, info, ep, 0, context) }
+}
+
+pub(crate) unsafe extern "C" fn open2(
+    domain: *mut fid_domain,
+    info: *mut fi_info,
+    ep: *mut *mut fid_ep,
+    flags: u64,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    status(|| unsafe {
+        let domain = inner::<_, Domain>(domain)?;
+        let info = info.as_ref().ok_or(Code::INVALID)?;
+        if flags != 0 || ep.is_null() {
+            return Err(Code::INVALID);
+        }
+        if info
+            .ep_attr
+            .as_ref()
+            .is_some_and(|attr| attr.type_ != sys::FI_EP_RDM && attr.type_ != sys::FI_EP_UNSPEC)
+        {
+            return Err(Code::NO_SYS);
+        }
+        if domain.taken.swap(true, Ordering::AcqRel) {
+            return Err(Code::BUSY);
+        }
+        let core = domain.core().inspect_err(|_| domain.taken.store(false, Ordering::Release))?;
+        {
+            let mut state = core.lock();
+            state.binding.tx_flags = info.tx_attr.as_ref().map_or(0, |attr| attr.op_flags);
+            state.binding.rx_flags = info.rx_attr.as_ref().map_or(0, |attr| attr.op_flags);
+            let caps = info.caps | info.rx_attr.as_ref().map_or(0, |attr| attr.caps);
+            state.binding.directed = caps & sys::FI_DIRECTED_RECV != 0;
+        }
+        // From here on it is closed by dropping this.
+        let inner = Ep { core, domain: Arc::clone(domain) };
+        if domain.auto {
+            inner.core.work()?;
+        }
+        let descriptor = fid_ep {
+            fid: descriptor(sys::FI_CLASS_EP, context, &OPS),
+            ops: table(&EP_OPS),
+            cm: table(&crate::cm::CM_OPS),
+            msg: table(&crate::msg::MSG_OPS),
+            rma: table(&crate::rma::RMA_OPS),
+            tagged: table(&crate::tagged::TAGGED_OPS),
+            atomic: table(&crate::atomic::ATOMIC_OPS),
+            collective: std::ptr::null_mut(),
+        };
+        object::open(descriptor, Arc::new(inner), ep)
+    })
+}
+
+/// What was sent is waited for, within the library's linger of a second.
+unsafe extern "C" fn close(ep: *mut fid) -> c_int {
+    // SAFETY: the caller's promise.
+    status(|| unsafe { object::close::<fid_ep, Ep>(ep) })
+}
+
+unsafe extern "C" fn bind(ep: *mut fid, other: *mut fid, flags: u64) -> c_int {
+    // SAFETY: the caller's promise.
+    status(|| unsafe {
+        let core = &object::of_class::<fid_ep, Ep>(ep, sys::FI_CLASS_EP)?.core;
+        match other.as_ref().ok_or(Code::INVALID)?.fclass as u32 {
+            sys::FI_CLASS_AV => {
+                let vector = inner::<_, Vector>(other.cast::<fid_av>())?;
+                core.lock().binding.vector = Some(Arc::clone(vector));
+                Ok(())
+            }
+            sys::FI_CLASS_CQ => bind_queue(core, inner::<_, Queue>(other.cast::<fid_cq>())?, flags),
+            sys::FI_CLASS_CNTR => {
+                bind_counter(core, inner::<_, Counter>(other.cast::<fid_cntr>())?, flags)
+            }
+            // Nothing is ever reported there.
+            sys::FI_CLASS_EQ => Ok(()),
+            _ => Err(Code::INVALID),
+        }
+    })
+}
+
+fn bind_queue(core: &Arc<Core>, queue: &Arc<Queue>, flags: u64) -> Outcome<()> {
+    let known = sys::FI_TRANSMIT | sys::FI_RECV | sys::FI_SELECTIVE_COMPLETION;
+    if flags & !known != 0 || flags & (sys::FI_TRANSMIT | sys::FI_RECV) == 0 {
+        return Err(Code::INVALID);
+    }
+    let selective = flags & sys::FI_SELECTIVE_COMPLETION != 0;
+    {
+        let binding = &mut core.lock().binding;
+        if flags & sys::FI_TRANSMIT != 0 {
+            (binding.tx, binding.tx_selective) = (Some(Arc::clone(queue)), selective);
+        }
+        if flags & sys::FI_RECV != 0 {
+            (binding.rx, binding.rx_selective) = (Some(Arc::clone(queue)), selective);
+        }
+    }
+    queue.sources.add(core);
+    match (&queue.wait, core.fd()) {
+        (Some(wait), Some(fd)) => wait.watch(fd),
+        _ => Ok(()),
+    }
+}
+
+fn bind_counter(core: &Arc<Core>, counter: &Arc<Counter>, flags: u64) -> Outcome<()> {
+    let known = sys::FI_SEND | sys::FI_RECV | sys::FI_READ | sys::FI_WRITE;
+    if flags & !known != 0 {
+        // What peers do here is not counted.
+        return Err(Code::NO_SYS);
+    }
+    core.lock().binding.counters.push((flags, Arc::clone(counter)));
+    counter.sources.add(core);
+    match (counter.wait(), core.fd()) {
+        (Some(wait), Some(fd)) => wait.watch(fd),
+        _ => Ok(()),
+    }
+}
+
+unsafe extern "C" fn control(ep: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
+    // SAFETY: the caller's promise.
+    status(|| unsafe {
+        let ep = object::of_class::<fid_ep, Ep>(ep, sys::FI_CLASS_EP)?;
+        let mut state = ep.core.lock();
+        let binding = &mut state.binding;
+        match u32::try_from(command).map_err(|_| Code::INVALID)? {
+            sys::FI_ENABLE => {
+                if binding.vector.is_none() {
+                    return Err(Code::NO_AV);
+                }
+                let counts = |what| binding.counters.iter().any(|(counted, _)| counted & what != 0);
+                let told =
+                    binding.tx.is_some() || counts(sys::FI_SEND | sys::FI_READ | sys::FI_WRITE);
+                if !told && binding.rx.is_none() && !counts(sys::FI_RECV) {
+                    return Err(Code::NO_CQ);
+                }
+                binding.enabled = true;
+                Ok(())
+            }
+            command @ (sys::FI_GETOPSFLAG | sys::FI_SETOPSFLAG) => {
+                let flags = arg.cast::<u64>().as_mut().ok_or(Code::INVALID)?;
+                let own = match *flags & (sys::FI_TRANSMIT | sys::FI_RECV) {
+                    sys::FI_TRANSMIT => &mut binding.tx_flags,
+                    sys::FI_RECV => &mut binding.rx_flags,
+                    _ => return Err(Code::INVALID),
+                };
+                if command == sys::FI_GETOPSFLAG {
+                    *flags = *own;
+                } else {
+                    *own = *flags & !(sys::FI_TRANSMIT | sys::FI_RECV);
+                }
+                Ok(())
+            }
+            _ => Err(Code::NO_SYS),
+        }
+    })
+}
+
+unsafe extern "C" fn cancel(ep: *mut fid, context: *mut c_void) -> isize {
+    // SAFETY: the caller's promise.
+    guard(|| unsafe {
+        let ep = object::of_class::<fid_ep, Ep>(ep, sys::FI_CLASS_EP)?;
+        ep.core.lock().cancel(context).map(|()| 0)
+    })
+}
+
+unsafe extern "C" fn getopt(
+    ep: *mut fid,
+    level: c_int,
+    name: c_int,
+    value: *mut c_void,
+    len: *mut usize,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    status(|| unsafe {
+        let ep = object::of_class::<fid_ep, Ep>(ep, sys::FI_CLASS_EP)?;
+        if level != sys::FI_OPT_ENDPOINT as c_int || name != sys::FI_OPT_MIN_MULTI_RECV as c_int {
+            return Err(Code::NO_OPTION);
+        }
+        let least = ep.core.lock().least_left;
+        crate::address::put(&least.to_ne_bytes(), value, len)
+    })
+}
+
+unsafe extern "C" fn setopt(
+    ep: *mut fid,
+    level: c_int,
+    name: c_int,
+    value: *const c_void,
+    len: usize,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    status(|| unsafe {
+        let ep = object::of_class::<fid_ep, Ep>(ep, sys::FI_CLASS_EP)?;
+        if level != sys::FI_OPT_ENDPOINT as c_int || name != sys::FI_OPT_MIN_MULTI_RECV as c_int {
+            return Err(Code::NO_OPTION);
+        }
+        if value.is_null() || len != size_of::<usize>() {
+            return Err(Code::INVALID);
+        }
+        ep.core.lock().least_left = value.cast::<usize>().read_unaligned();
+        Ok(())
+    })
+}
+
+/// As many as may be going on; how many are is known to the library only.
+unsafe extern "C" fn size_left(ep: *mut fid_ep) -> isize {
+    // SAFETY: the caller's promise.
+    guard(|| unsafe { inner::<_, Ep>(ep).map(|_| MOST_SENDS) })
+}

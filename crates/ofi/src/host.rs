@@ -1,0 +1,77 @@
+//! The functions of libfabric itself that a provider needs.
+//!
+//! They are looked up when the provider is loaded and not linked: the crate builds without libfabric,
+//! and uses the libfabric that has loaded it, which a program may have brought along.
+
+use crate::sys;
+use std::ffi::{CStr, c_void};
+use std::sync::OnceLock;
+
+type DupInfo = unsafe extern "C" fn(*const sys::fi_info) -> *mut sys::fi_info;
+type FreeInfo = unsafe extern "C" fn(*mut sys::fi_info);
+type Version = unsafe extern "C" fn() -> u32;
+
+pub(crate) struct Host {
+    dup_info: DupInfo,
+    free_info: FreeInfo,
+    version: Version,
+}
+
+/// Where libfabric is if the program hides it from others.
+const LIBRARY: &CStr = c"libfabric.so.1";
+
+/// libfabric, if it is in this process or can be brought there.
+pub(crate) fn host() -> Option<&'static Host> {
+    static HOST: OnceLock<Option<Host>> = OnceLock::new();
+    HOST.get_or_init(|| {
+        let [dup_info, free_info, version] =
+            [c"fi_dupinfo", c"fi_freeinfo", c"fi_version"].map(find);
+        // SAFETY: these are the types of the functions with these names in libfabric's interface,
+        // which does not change; none is null.
+        unsafe {
+            Some(Host {
+                dup_info: std::mem::transmute::<*mut c_void, DupInfo>(dup_info?),
+                free_info: std::mem::transmute::<*mut c_void, FreeInfo>(free_info?),
+                version: std::mem::transmute::<*mut c_void, Version>(version?),
+            })
+        }
+    })
+    .as_ref()
+}
+
+fn find(name: &CStr) -> Option<*mut c_void> {
+    let look = |library| {
+        // SAFETY: a name that ends in NUL, and a handle of dlopen's or the default one.
+        let found = unsafe { libc::dlsym(library, name.as_ptr()) };
+        (!found.is_null()).then_some(found)
+    };
+    look(libc::RTLD_DEFAULT).or_else(|| {
+        // SAFETY: a name that ends in NUL; libfabric's constructors are sound.
+        let library = unsafe { libc::dlopen(LIBRARY.as_ptr(), libc::RTLD_LAZY) };
+        if library.is_null() { None } else { look(library) }
+    })
+}
+
+impl Host {
+    /// A description with all its parts and nothing in them, or a copy.
+    ///
+    /// # Safety
+    /// `info` is NULL or a description.
+    pub(crate) unsafe fn dup_info(&self, info: *const sys::fi_info) -> *mut sys::fi_info {
+        // SAFETY: the caller's promise.
+        unsafe { (self.dup_info)(info) }
+    }
+
+    /// # Safety
+    /// `info` is NULL or a list of descriptions that libfabric has allocated, and nobody else's.
+    pub(crate) unsafe fn free_info(&self, info: *mut sys::fi_info) {
+        // SAFETY: the caller's promise.
+        unsafe { (self.free_info)(info) };
+    }
+
+    /// The version of the interface.
+    pub(crate) fn version(&self) -> u32 {
+        // SAFETY: it takes nothing.
+        unsafe { (self.version)() }
+    }
+}

@@ -1,0 +1,348 @@
+//! What there is to choose from: one description for each NIC, as far as it fits what is asked for.
+
+use crate::address::{self, FORMAT, LEN};
+use crate::core::{INJECT_SIZE, MOST_SENDS};
+use crate::error::{Code, Outcome, status};
+use crate::host::{Host, host};
+use crate::request::{MAX_OPERATION, MOST_PIECES};
+use crate::settings::{Nic, Settings, is_permitted};
+use crate::sys::{self, fi_info};
+use gigae::Address;
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr::null_mut;
+
+/// The provider's name, which is the fabric's too.
+pub(crate) const FABRIC: &str = "gigae";
+
+/// The protocol's number among the provider-specific ones, and its version.
+const PROTOCOL: u32 = sys::FI_PROV_SPECIFIC as u32 | 0x6769;
+const PROTOCOL_VERSION: u32 = 1;
+
+/// The oldest interface that is served: before 1.5, memory registration meant something else.
+const OLDEST: u32 = 1 << 16 | 5;
+
+/// What an endpoint can do if it is asked to.
+const PRIMARY: u64 = sys::FI_MSG
+    | sys::FI_TAGGED
+    | sys::FI_RMA
+    | sys::FI_ATOMIC
+    | sys::FI_DIRECTED_RECV
+    | sys::FI_SEND
+    | sys::FI_RECV
+    | sys::FI_READ
+    | sys::FI_WRITE
+    | sys::FI_REMOTE_READ
+    | sys::FI_REMOTE_WRITE;
+
+/// What it can do in any case.
+const SECONDARY: u64 =
+    sys::FI_MULTI_RECV | sys::FI_SOURCE | sys::FI_LOCAL_COMM | sys::FI_REMOTE_COMM;
+
+/// Capabilities of sending and receiving.
+const TX: u64 = sys::FI_MSG
+    | sys::FI_TAGGED
+    | sys::FI_RMA
+    | sys::FI_ATOMIC
+    | sys::FI_SEND
+    | sys::FI_READ
+    | sys::FI_WRITE;
+const RX: u64 = sys::FI_MSG
+    | sys::FI_TAGGED
+    | sys::FI_RMA
+    | sys::FI_ATOMIC
+    | sys::FI_RECV
+    | sys::FI_REMOTE_READ
+    | sys::FI_REMOTE_WRITE
+    | sys::FI_DIRECTED_RECV
+    | sys::FI_MULTI_RECV
+    | sys::FI_SOURCE;
+const DOMAIN: u64 = sys::FI_LOCAL_COMM | sys::FI_REMOTE_COMM;
+
+/// Flags that operations may have by default.
+const TX_FLAGS: u64 = sys::FI_COMPLETION
+    | sys::FI_INJECT
+    | sys::FI_INJECT_COMPLETE
+    | sys::FI_TRANSMIT_COMPLETE
+    | sys::FI_DELIVERY_COMPLETE;
+const RX_FLAGS: u64 = sys::FI_COMPLETION | sys::FI_MULTI_RECV;
+
+/// What comes after what, towards one peer: all in the order in which it was started, except that a
+/// write may overtake an earlier read of the same bytes.
+const ORDER: u64 = sys::FI_ORDER_RAR
+    | sys::FI_ORDER_RAW
+    | sys::FI_ORDER_RAS
+    | sys::FI_ORDER_WAW
+    | sys::FI_ORDER_WAS
+    | sys::FI_ORDER_SAR
+    | sys::FI_ORDER_SAW
+    | sys::FI_ORDER_SAS;
+
+/// What is asked for, in the parts that are looked at.
+struct Wanted<'a> {
+    hints: Option<&'a fi_info>,
+    /// Only endpoints with this address.
+    source: Option<Address>,
+    destination: Option<Address>,
+}
+
+/// # Safety
+/// Pointers are NULL or to what their types say.
+pub(crate) unsafe extern "C" fn getinfo(
+    version: u32,
+    node: *const c_char,
+    service: *const c_char,
+    flags: u64,
+    hints: *const fi_info,
+    info: *mut *mut fi_info,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    status(|| unsafe {
+        if info.is_null() {
+            return Err(Code::INVALID);
+        }
+        info.write(null_mut());
+        if version < OLDEST {
+            return Err(Code::NO_DATA);
+        }
+        let host = host().ok_or(Code::OTHER)?;
+        let hints = hints.as_ref();
+        if let Some(hints) = hints {
+            check(hints)?;
+        }
+        let node = address::text(node)?;
+        let named = match node {
+            None => None,
+            Some(node) => Some(address::resolve(node, address::text(service)?)?),
+        };
+        let (mut source, mut destination) = match flags & sys::FI_SOURCE {
+            0 => (None, named),
+            _ => (named, None),
+        };
+        if let Some(hints) = hints {
+            source = source.or(given(hints.src_addr, hints.src_addrlen)?);
+            destination = destination.or(given(hints.dest_addr, hints.dest_addrlen)?);
+        }
+        let settings = Settings::read()?;
+        if !is_permitted() {
+            return Err(Code::NO_DATA);
+        }
+        let wanted = Wanted { hints, source, destination };
+        let list = settings.nics().iter().rev().try_fold(null_mut(), |next, nic| {
+            describe(host, version, &wanted, nic, next).inspect_err(|_| host.free_info(next))
+        })?;
+        if list.is_null() {
+            return Err(Code::NO_DATA);
+        }
+        info.write(list);
+        Ok(())
+    })
+}
+
+/// An address in the hints.
+///
+/// # Safety
+/// `addr` is NULL or points to `len` bytes.
+unsafe fn given(addr: *const c_void, len: usize) -> Outcome<Option<Address>> {
+    if addr.is_null() || len == 0 {
+        return Ok(None);
+    }
+    if len < LEN {
+        return Err(Code::NO_DATA);
+    }
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { addr.cast::<[u8; LEN]>().read() };
+    address::decode(&bytes).map(Some).map_err(|_| Code::NO_DATA)
+}
+
+fn fits(condition: bool) -> Outcome<()> {
+    if condition { Ok(()) } else { Err(Code::NO_DATA) }
+}
+
+/// Whether what is asked for is there at any NIC.
+///
+/// # Safety
+/// The description's parts are NULL or there.
+unsafe fn check(hints: &fi_info) -> Outcome<()> {
+    fits(hints.caps & !(PRIMARY | SECONDARY) == 0)?;
+    fits(hints.addr_format == sys::FI_FORMAT_UNSPEC || hints.addr_format == FORMAT)?;
+    // SAFETY: the caller's promise.
+    unsafe {
+        if let Some(attr) = hints.fabric_attr.as_ref() {
+            fits(address::text(attr.name)?.is_none_or(|name| name == FABRIC))?;
+            fits(address::text(attr.prov_name)?.is_none_or(|name| name == FABRIC))?;
+        }
+        if let Some(attr) = hints.ep_attr.as_ref() {
+            fits(matches!(attr.type_, sys::FI_EP_UNSPEC | sys::FI_EP_RDM))?;
+            fits(attr.protocol == 0 || attr.protocol == PROTOCOL)?;
+            fits(attr.max_msg_size <= MAX_OPERATION)?;
+            fits(attr.tx_ctx_cnt <= 1 && attr.rx_ctx_cnt <= 1 && attr.auth_key_size == 0)?;
+            let raw = attr.max_order_raw_size.max(attr.max_order_waw_size);
+            fits(raw <= MAX_OPERATION && attr.max_order_war_size == 0)?;
+        }
+        if let Some(attr) = hints.domain_attr.as_ref() {
+            let remote = hints.caps & (sys::FI_RMA | sys::FI_ATOMIC) != 0;
+            let keys = attr.mr_mode & sys::FI_MR_PROV_KEY as c_int != 0;
+            fits(!remote || keys)?;
+            fits(attr.mr_key_size <= 8 && attr.cq_data_size <= 8 && attr.auth_key_size == 0)?;
+            fits(attr.caps & !DOMAIN == 0 && attr.ep_cnt <= 1)?;
+            fits(attr.mr_iov_limit <= MOST_PIECES)?;
+        }
+        if let Some(attr) = hints.tx_attr.as_ref() {
+            fits(attr.caps & !(PRIMARY | SECONDARY) == 0 && attr.op_flags & !TX_FLAGS == 0)?;
+            fits(attr.msg_order & !ORDER == 0 && attr.comp_order & !sys::FI_ORDER_DATA == 0)?;
+            fits(attr.inject_size <= INJECT_SIZE && attr.size <= MOST_SENDS)?;
+            fits(attr.iov_limit <= MOST_PIECES && attr.rma_iov_limit <= 1)?;
+        }
+        if let Some(attr) = hints.rx_attr.as_ref() {
+            fits(attr.caps & !(PRIMARY | SECONDARY) == 0 && attr.op_flags & !RX_FLAGS == 0)?;
+            fits(attr.msg_order & !ORDER == 0 && attr.comp_order & !sys::FI_ORDER_DATA == 0)?;
+            fits(attr.iov_limit <= MOST_PIECES)?;
+        }
+    }
+    Ok(())
+}
+
+/// The capabilities that are given for those asked for.
+fn capabilities(hints: Option<&fi_info>) -> u64 {
+    let asked = hints.map_or(0, |hints| hints.caps);
+    if asked & !SECONDARY == 0 {
+        return PRIMARY | SECONDARY;
+    }
+    let mut caps = asked | SECONDARY;
+    // No direction means both.
+    if caps & (sys::FI_MSG | sys::FI_TAGGED) != 0 && caps & (sys::FI_SEND | sys::FI_RECV) == 0 {
+        caps |= sys::FI_SEND | sys::FI_RECV;
+    }
+    let remote = sys::FI_READ | sys::FI_WRITE | sys::FI_REMOTE_READ | sys::FI_REMOTE_WRITE;
+    if caps & (sys::FI_RMA | sys::FI_ATOMIC) != 0 && caps & remote == 0 {
+        caps |= remote;
+    }
+    caps
+}
+
+/// The list with a description of a NIC in front, if that is wanted.
+///
+/// # Safety
+/// The hints' parts are NULL or there; `next` is NULL or a list.
+unsafe fn describe(
+    host: &Host,
+    version: u32,
+    wanted: &Wanted,
+    nic: &Nic,
+    next: *mut fi_info,
+) -> Outcome<*mut fi_info> {
+    let Wanted { hints, source, destination } = *wanted;
+    // SAFETY: the caller's promise.
+    let domain = unsafe { hints.and_then(|hints| hints.domain_attr.as_ref()) };
+    // SAFETY: likewise.
+    let name = unsafe { address::text(domain.map_or(std::ptr::null(), |attr| attr.name))? };
+    let other = source.is_some_and(|source| source != nic.address);
+    if other || name.is_some_and(|name| name != nic.name) {
+        return Ok(next);
+    }
+    // SAFETY: NULL asks for an empty description.
+    let info = unsafe { host.dup_info(std::ptr::null()) };
+    // SAFETY: it was just made, with all its parts, and is nobody else's.
+    unsafe {
+        let whole = info.as_mut().ok_or(Code::OTHER)?;
+        whole.next = next;
+        whole.caps = capabilities(hints);
+        whole.addr_format = FORMAT;
+        (whole.src_addr, whole.src_addrlen) = allocate(&nic.address);
+        if let Some(destination) = destination {
+            (whole.dest_addr, whole.dest_addrlen) = allocate(&destination);
+        }
+        fill_contexts(whole, hints);
+        fill_endpoint(&mut *whole.ep_attr, hints);
+        fill_domain(&mut *whole.domain_attr, domain, &nic.name);
+        let fabric = &mut *whole.fabric_attr;
+        fabric.name = duplicate(FABRIC);
+        fabric.prov_version = crate::VERSION;
+        fabric.api_version = version;
+    }
+    Ok(info)
+}
+
+/// # Safety
+/// The description has its parts, those of the hints are NULL or there.
+unsafe fn fill_contexts(info: &mut fi_info, hints: Option<&fi_info>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (tx, rx) = (&mut *info.tx_attr, &mut *info.rx_attr);
+        let asked = hints.and_then(|hints| hints.tx_attr.as_ref());
+        tx.caps = info.caps & TX;
+        tx.op_flags = asked.map_or(0, |attr| attr.op_flags);
+        tx.msg_order = ORDER;
+        tx.inject_size = INJECT_SIZE;
+        tx.size = MOST_SENDS;
+        tx.iov_limit = MOST_PIECES;
+        tx.rma_iov_limit = 1;
+        let asked = hints.and_then(|hints| hints.rx_attr.as_ref());
+        rx.caps = info.caps & RX;
+        rx.op_flags = asked.map_or(0, |attr| attr.op_flags);
+        rx.msg_order = ORDER;
+        rx.size = MOST_SENDS;
+        rx.iov_limit = MOST_PIECES;
+    }
+}
+
+/// # Safety
+/// The hints' parts are NULL or there.
+unsafe fn fill_endpoint(ep: &mut sys::fi_ep_attr, hints: Option<&fi_info>) {
+    // SAFETY: the caller's promise.
+    let asked = unsafe { hints.and_then(|hints| hints.ep_attr.as_ref()) };
+    ep.type_ = sys::FI_EP_RDM;
+    ep.protocol = PROTOCOL;
+    ep.protocol_version = PROTOCOL_VERSION;
+    ep.max_msg_size = MAX_OPERATION;
+    ep.max_order_raw_size = MAX_OPERATION;
+    ep.max_order_waw_size = MAX_OPERATION;
+    // All bits of a tag are the program's.
+    ep.mem_tag_format =
+        asked.map(|attr| attr.mem_tag_format).filter(|&f| f != 0).unwrap_or(u64::MAX);
+    ep.tx_ctx_cnt = 1;
+    ep.rx_ctx_cnt = 1;
+}
+
+fn fill_domain(domain: &mut sys::fi_domain_attr, asked: Option<&sys::fi_domain_attr>, name: &str) {
+    let or = |asked: u32, usual: u32| if asked == 0 { usual } else { asked };
+    domain.name = duplicate(name);
+    domain.threading = or(asked.map_or(0, |a| a.threading), sys::FI_THREAD_SAFE);
+    domain.control_progress = or(asked.map_or(0, |a| a.control_progress), sys::FI_PROGRESS_MANUAL);
+    domain.data_progress = or(asked.map_or(0, |a| a.data_progress), sys::FI_PROGRESS_MANUAL);
+    domain.resource_mgmt = or(asked.map_or(0, |a| a.resource_mgmt), sys::FI_RM_ENABLED);
+    domain.av_type = or(asked.map_or(0, |a| a.av_type), sys::FI_AV_TABLE);
+    domain.mr_mode = sys::FI_MR_PROV_KEY as c_int;
+    domain.mr_key_size = 8;
+    domain.cq_data_size = 8;
+    domain.cq_cnt = 1 << 10;
+    domain.cntr_cnt = 1 << 10;
+    domain.ep_cnt = 1;
+    domain.tx_ctx_cnt = 1;
+    domain.rx_ctx_cnt = 1;
+    domain.max_ep_tx_ctx = 1;
+    domain.max_ep_rx_ctx = 1;
+    domain.mr_iov_limit = MOST_PIECES;
+    domain.mr_cnt = 1 << 20;
+    domain.caps = DOMAIN;
+}
+
+/// Memory of C's that a description keeps, or nothing if there is none.
+fn allocate(address: &Address) -> (*mut c_void, usize) {
+    let bytes = address::encode(address);
+    // SAFETY: as many bytes as are copied.
+    unsafe {
+        let place = libc::malloc(LEN);
+        if place.is_null() {
+            return (place, 0);
+        }
+        place.cast::<u8>().copy_from(bytes.as_ptr(), LEN);
+        (place, LEN)
+    }
+}
+
+fn duplicate(text: &str) -> *mut c_char {
+    let text = std::ffi::CString::new(text).unwrap_or_default();
+    // SAFETY: text that ends in NUL.
+    unsafe { libc::strdup(text.as_ptr()) }
+}

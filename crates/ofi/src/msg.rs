@@ -1,0 +1,280 @@
+//! Untagged messages, and what they share with tagged ones.
+
+use crate::core::{Call, Claimed, State};
+use crate::cq::Entry;
+use crate::ep::Ep;
+use crate::error::{Code, Outcome, guard};
+use crate::object::inner;
+use crate::request::{Kind, class, one};
+use crate::sys::{self, fi_msg, fi_ops_msg, fid_ep, iovec};
+use gigae::{Label, Wanted};
+use std::ffi::c_void;
+
+/// Memory of a message.
+pub(crate) type Pieces = (*const iovec, usize);
+
+/// Sends a message. `flags` are the operation's, or those of the endpoint.
+///
+/// # Safety
+/// The descriptor is NULL or of an open endpoint; the memory stays until the operation is completed.
+pub(crate) unsafe fn send(
+    ep: *mut fid_ep,
+    to: u64,
+    label: Label,
+    memory: Pieces,
+    call: impl FnOnce(&State) -> Call,
+) -> isize {
+    // SAFETY: the caller's promise.
+    guard(|| unsafe {
+        let mut state = inner::<_, Ep>(ep)?.core.lock();
+        let call = call(&state);
+        let peer = state.peer(to)?;
+        let flags = sys::FI_SEND | class(label.untagged);
+        let request = state.outgoing(Kind::Send, call, flags, memory)?;
+        state.start(request, |endpoint, memory| endpoint.start_send(peer, label, memory))?;
+        state.send_off(call.flags)?;
+        Ok(0)
+    })
+}
+
+/// What a receive wants, besides its memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Want {
+    pub(crate) from: u64,
+    pub(crate) tag: u64,
+    pub(crate) ignore: u64,
+    pub(crate) untagged: bool,
+}
+
+impl Want {
+    /// Any untagged message.
+    fn untagged(from: u64) -> Self {
+        Self { from, tag: 0, ignore: u64::MAX, untagged: true }
+    }
+}
+
+/// Receives a message.
+///
+/// # Safety
+/// As for [`send`].
+pub(crate) unsafe fn receive(
+    ep: *mut fid_ep,
+    want: Want,
+    memory: Pieces,
+    call: impl FnOnce(&State) -> Call,
+) -> isize {
+    // SAFETY: the caller's promise.
+    guard(|| unsafe {
+        let mut state = inner::<_, Ep>(ep)?.core.lock();
+        let call = call(&state);
+        let from = state.source(want.from)?;
+        let Want { tag, ignore, untagged, .. } = want;
+        let wanted = Wanted { from, tag, ignore, untagged };
+        if call.flags & sys::FI_PEEK != 0 {
+            return peek(&mut state, wanted, call).map(|()| 0);
+        }
+        let several = call.flags & sys::FI_MULTI_RECV != 0;
+        if several && (!untagged || memory.1 != 1) {
+            return Err(Code::INVALID);
+        }
+        let kind = if several { Kind::Multi { from } } else { Kind::Receive };
+        let mut request = state.request(kind, call, memory)?;
+        request.flags = sys::FI_RECV | class(untagged);
+        request.reported = !state.binding.rx_selective || call.flags & sys::FI_COMPLETION != 0;
+        if call.flags & sys::FI_CLAIM != 0 {
+            return claimed(&mut state, request, call).map(|()| 0);
+        }
+        state.start(request, |endpoint, memory| endpoint.start_recv(wanted, memory))?;
+        Ok(0)
+    })
+}
+
+/// Looks for a message without receiving it; claims or discards it if that is wanted.
+fn peek(state: &mut State, wanted: Wanted, call: Call) -> Outcome<()> {
+    state.progress()?;
+    let queue = state.binding.rx.clone().ok_or(Code::NO_CQ)?;
+    let flags = sys::FI_RECV | class(wanted.untagged);
+    let context = call.context;
+    let Some((peer, label, len)) = state.endpoint.peek(wanted) else {
+        let error = Some((Code::NO_MESSAGE, 11, 0));
+        queue.push(Entry { context, flags, tag: wanted.tag, error, ..Entry::NONE });
+        return Ok(());
+    };
+    let source = state.number(peer);
+    if call.flags & (sys::FI_CLAIM | sys::FI_DISCARD) != 0 {
+        // The first message with its own tag is the one that was found.
+        let own = Wanted { from: Some(peer), tag: label.tag, ignore: 0, untagged: label.untagged };
+        let claim = call.flags & sys::FI_CLAIM != 0;
+        // SAFETY: no memory is lent.
+        let mut request = unsafe { state.request(Kind::Claim, call, (std::ptr::null(), 0))? };
+        if claim {
+            request.allocate(len);
+            state.claims.insert(context.addr(), Claimed::Arriving);
+        }
+        state.start(request, |endpoint, memory| endpoint.start_recv(own, memory))?;
+    }
+    let flags = flags | label.data.map_or(0, |_| sys::FI_REMOTE_CQ_DATA);
+    let data = label.data.unwrap_or_default();
+    queue.push(Entry { context, flags, len, data, tag: label.tag, source, ..Entry::NONE });
+    Ok(())
+}
+
+/// Receives or discards a message that was claimed for the same context.
+fn claimed(state: &mut State, request: Box<crate::request::Request>, call: Call) -> Outcome<()> {
+    let key = call.context.addr();
+    let discard = call.flags & sys::FI_DISCARD != 0;
+    match state.claims.remove(&key) {
+        Some(Claimed::Arriving) if !discard => {
+            state.claims.insert(key, Claimed::Wanted(request));
+            return Ok(());
+        }
+        Some(Claimed::Arrived(claim, ended)) if !discard => {
+            state.deliver(request, &claim, ended);
+            state.give_back(claim);
+            return Ok(());
+        }
+        Some(Claimed::Arriving | Claimed::Arrived(..)) => {
+            let (context, flags) = (request.context, request.flags);
+            if let (Some(queue), true) = (&state.binding.rx, request.reported) {
+                queue.push(Entry { context, flags, ..Entry::NONE });
+            }
+            state.give_back(request);
+            return Ok(());
+        }
+        Some(wanted) => drop(state.claims.insert(key, wanted)),
+        None => {}
+    }
+    state.give_back(request);
+    Err(Code::NO_MESSAGE)
+}
+
+pub(crate) static MSG_OPS: fi_ops_msg = fi_ops_msg {
+    size: size_of::<fi_ops_msg>(),
+    recv: Some(recv),
+    recvv: Some(recvv),
+    recvmsg: Some(recvmsg),
+    send: Some(send_one),
+    sendv: Some(sendv),
+    sendmsg: Some(sendmsg),
+    inject: Some(inject),
+    senddata: Some(senddata),
+    injectdata: Some(injectdata),
+};
+
+/// # Safety
+/// As the interface says, as for all entries that follow.
+unsafe extern "C" fn recv(
+    ep: *mut fid_ep,
+    buf: *mut c_void,
+    len: usize,
+    _desc: *mut c_void,
+    from: u64,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: the caller's promise.
+    unsafe { recvv(ep, &one(buf, len), std::ptr::null_mut(), 1, from, context) }
+}
+
+unsafe extern "C" fn recvv(
+    ep: *mut fid_ep,
+    pieces: *const iovec,
+    _desc: *mut *mut c_void,
+    count: usize,
+    from: u64,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: the caller's promise.
+    unsafe {
+        receive(ep, Want::untagged(from), (pieces, count), |state| {
+            Call::new(context, state.binding.rx_flags)
+        })
+    }
+}
+
+unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let Some(msg) = msg.as_ref() else { return guard(|| Err(Code::INVALID)) };
+        let memory = (msg.msg_iov, msg.iov_count);
+        receive(ep, Want::untagged(msg.addr), memory, |_| Call::new(msg.context, flags))
+    }
+}
+
+unsafe extern "C" fn send_one(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    len: usize,
+    _desc: *mut c_void,
+    to: u64,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: the caller's promise.
+    unsafe { sendv(ep, &one(buf, len), std::ptr::null_mut(), 1, to, context) }
+}
+
+unsafe extern "C" fn sendv(
+    ep: *mut fid_ep,
+    pieces: *const iovec,
+    _desc: *mut *mut c_void,
+    count: usize,
+    to: u64,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: the caller's promise.
+    unsafe {
+        send(ep, to, Label::UNTAGGED, (pieces, count), |state| {
+            Call::new(context, state.binding.tx_flags)
+        })
+    }
+}
+
+/// The label of a message that bears data if the flags say so.
+pub(crate) fn labelled(label: Label, flags: u64, data: u64) -> Label {
+    if flags & sys::FI_REMOTE_CQ_DATA != 0 { label.with_data(data) } else { label }
+}
+
+unsafe extern "C" fn sendmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let Some(msg) = msg.as_ref() else { return guard(|| Err(Code::INVALID)) };
+        let label = labelled(Label::UNTAGGED, flags, msg.data);
+        let memory = (msg.msg_iov, msg.iov_count);
+        send(ep, msg.addr, label, memory, |_| Call::new(msg.context, flags))
+    }
+}
+
+unsafe extern "C" fn inject(ep: *mut fid_ep, buf: *const c_void, len: usize, to: u64) -> isize {
+    // SAFETY: the caller's promise.
+    unsafe { send(ep, to, Label::UNTAGGED, (&one(buf, len), 1), |_| Call::silent(0)) }
+}
+
+unsafe extern "C" fn senddata(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    len: usize,
+    _desc: *mut c_void,
+    data: u64,
+    to: u64,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: the caller's promise.
+    unsafe {
+        send(ep, to, Label::UNTAGGED.with_data(data), (&one(buf, len), 1), |state| {
+            Call::new(context, state.binding.tx_flags)
+        })
+    }
+}
+
+unsafe extern "C" fn injectdata(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    len: usize,
+    data: u64,
+    to: u64,
+) -> isize {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let label = Label::UNTAGGED.with_data(data);
+        send(ep, to, label, (&one(buf, len), 1), |_| Call::silent(0))
+    }
+}

@@ -1,0 +1,127 @@
+//! What all objects have in common: C holds a pointer to a descriptor (`fid`), behind which lies what
+//! this side knows.
+//!
+//! An object lives in a box of its own from opening to closing, and what it knows is shared with those
+//! bound to it, so closing in the wrong order is refused and never dangerous.
+
+use crate::error::{Code, Outcome};
+use crate::sys::{self, fi_ops, fid};
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// An object as C sees it: `F` begins with the descriptor.
+#[repr(C)]
+pub(crate) struct Object<F, T> {
+    pub(crate) descriptor: F,
+    pub(crate) inner: Arc<T>,
+}
+
+/// Puts an object in C's hands.
+///
+/// # Safety
+/// `to` is NULL or points to a writable pointer.
+pub(crate) unsafe fn open<F, T>(descriptor: F, inner: Arc<T>, to: *mut *mut F) -> Outcome<()> {
+    if to.is_null() {
+        return Err(Code::INVALID);
+    }
+    let object = Box::into_raw(Box::new(Object { descriptor, inner }));
+    // SAFETY: the caller's promise; the descriptor is the object's beginning.
+    unsafe { to.write(object.cast()) };
+    Ok(())
+}
+
+/// What an object knows.
+///
+/// # Safety
+/// `descriptor` is NULL or of an object of this type that is open for `'a`.
+pub(crate) unsafe fn inner<'a, F: 'a, T: 'a>(descriptor: *mut F) -> Outcome<&'a Arc<T>> {
+    // SAFETY: the caller's promise.
+    unsafe { descriptor.cast::<Object<F, T>>().as_ref() }
+        .map(|object| &object.inner)
+        .ok_or(Code::INVALID)
+}
+
+/// The same by the general descriptor, whose class is checked.
+///
+/// # Safety
+/// `descriptor` is NULL or of an open object, of this type if it is of this class.
+pub(crate) unsafe fn of_class<'a, F: 'a, T: 'a>(
+    descriptor: *mut fid,
+    class: u32,
+) -> Outcome<&'a Arc<T>> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match descriptor.as_ref() {
+            Some(fid) if fid.fclass == class as usize => inner(descriptor.cast::<F>()),
+            _ => Err(Code::INVALID),
+        }
+    }
+}
+
+/// Ends an object that nobody else uses.
+///
+/// # Safety
+/// As for [`inner`]; nobody uses the descriptor any more.
+pub(crate) unsafe fn close<F, T>(descriptor: *mut fid) -> Outcome<()> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if Arc::strong_count(inner::<F, T>(descriptor.cast())?) > 1 {
+            return Err(Code::BUSY);
+        }
+        end::<F, T>(descriptor);
+    }
+    Ok(())
+}
+
+/// Ends an object, whoever else uses what it knows.
+///
+/// # Safety
+/// The descriptor is of an open object of this type, and nobody uses it any more.
+pub(crate) unsafe fn end<F, T>(descriptor: *mut fid) {
+    // SAFETY: `open` has made the box.
+    drop(unsafe { Box::from_raw(descriptor.cast::<Object<F, T>>()) });
+}
+
+/// The general descriptor of a new object.
+pub(crate) fn descriptor(class: u32, context: *mut c_void, ops: &'static fi_ops) -> fid {
+    fid { fclass: class as usize, context, ops: table(ops) }
+}
+
+/// A table of entries as C wants it. Nobody writes to it.
+pub(crate) fn table<T>(ops: &'static T) -> *mut T {
+    (&raw const *ops).cast_mut()
+}
+
+/// A lock whose holder may have panicked: what it guards is whole between any two calls of the
+/// library, which is all that is left then.
+pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Closing an object of one type, as an entry.
+pub(crate) unsafe extern "C" fn close_entry<F, T>(descriptor: *mut fid) -> std::ffi::c_int {
+    // SAFETY: C closes an object with the table of that object's type, and does not use it again.
+    crate::error::status(|| unsafe { close::<F, T>(descriptor) })
+}
+
+/// The general entries of an object that can only be closed.
+pub(crate) const fn only_close<F, T>() -> fi_ops {
+    use crate::error::Stub;
+    fi_ops {
+        size: size_of::<fi_ops>(),
+        close: Some(close_entry::<F, T>),
+        bind: Stub::NONE,
+        control: Stub::NONE,
+        ops_open: Stub::NONE,
+        tostr: Stub::NONE,
+        ops_set: Stub::NONE,
+    }
+}
+
+/// The general descriptor is the first thing in each of these.
+const _: () = {
+    assert!(std::mem::offset_of!(sys::fid_ep, fid) == 0);
+    assert!(std::mem::offset_of!(sys::fid_cq, fid) == 0);
+    assert!(std::mem::offset_of!(sys::fid_av, fid) == 0);
+    assert!(std::mem::offset_of!(sys::fid_domain, fid) == 0);
+};

@@ -1,0 +1,248 @@
+//! An operation's memory, and what libfabric's caller is told when it ends.
+//!
+//! A request is handed to the library as the operation's [`Memory`] and comes back with its
+//! completion, so that no table leads from the one to the other. Requests are used again: an operation
+//! allocates nothing once as many as are going on at a time were there.
+
+use crate::error::{Code, Outcome};
+use crate::sys::{self, iovec};
+use gigae::{Bytes, Memory, Peer};
+use std::ffi::c_void;
+use std::ptr::null_mut;
+
+/// Pieces of memory that an operation may have.
+pub(crate) const MOST_PIECES: usize = 4;
+
+/// Longest operation in bytes.
+pub(crate) const MAX_OPERATION: usize = 1 << 30;
+
+/// What an operation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Send,
+    Receive,
+    /// A receive of several messages into one memory, from one peer or any.
+    Multi {
+        from: Option<Peer>,
+    },
+    /// A receive into memory of its own, of a message that was claimed and will be asked for.
+    Claim,
+    Write,
+    Read,
+    /// An atomic change; what was there before is put there, unless that is null.
+    Atomic {
+        before: *mut u64,
+    },
+}
+
+/// See the module's description.
+pub(crate) struct Request {
+    pub(crate) kind: Kind,
+    /// Where it is among those that can be cancelled.
+    pub(crate) slot: u32,
+    pub(crate) context: *mut c_void,
+    /// Of its completion.
+    pub(crate) flags: u64,
+    /// Whether the caller wants to see a completion without error.
+    pub(crate) reported: bool,
+    pieces: [iovec; MOST_PIECES],
+    len: usize,
+    /// A copy of the data, or memory of its own.
+    own: Vec<u8>,
+    owned: bool,
+}
+
+// SAFETY: the caller lends the memory until the operation is completed, whatever thread makes the
+// progress; the context is only handed back.
+unsafe impl Send for Request {}
+
+const NO_PIECE: iovec = iovec { iov_base: null_mut(), iov_len: 0 };
+
+impl Request {
+    pub(crate) fn new() -> Box<Self> {
+        Box::new(Self {
+            kind: Kind::Send,
+            slot: 0,
+            context: null_mut(),
+            flags: 0,
+            reported: false,
+            pieces: [NO_PIECE; MOST_PIECES],
+            len: 0,
+            own: Vec::new(),
+            owned: false,
+        })
+    }
+
+    /// Takes over the memory of an operation.
+    ///
+    /// # Safety
+    /// `count` pieces are at `pieces`, each of memory that stays and may be used until the operation is
+    /// completed.
+    pub(crate) unsafe fn lend(&mut self, pieces: *const iovec, count: usize) -> Outcome<()> {
+        if count > MOST_PIECES || (pieces.is_null() && count > 0) {
+            return Err(Code::INVALID);
+        }
+        self.owned = false;
+        self.pieces = [NO_PIECE; MOST_PIECES];
+        self.len = 0;
+        for n in 0..count {
+            // SAFETY: the caller's promise.
+            let piece = unsafe { pieces.add(n).read() };
+            let (base, len) = (piece.iov_base, piece.iov_len);
+            if base.is_null() && len > 0 {
+                return Err(Code::INVALID);
+            }
+            self.len = self
+                .len
+                .checked_add(len)
+                .filter(|&len| len <= MAX_OPERATION)
+                .ok_or(Code::TOO_LONG)?;
+            self.pieces[n] = piece;
+        }
+        Ok(())
+    }
+
+    /// Copies the data: the caller's memory is its own again.
+    pub(crate) fn copy(&mut self) {
+        let mut own = std::mem::take(&mut self.own);
+        own.resize(self.len, 0);
+        Bytes::read(self, 0, &mut own);
+        (self.own, self.owned) = (own, true);
+        // Nothing leads to what was lent any more.
+        self.pieces = [NO_PIECE; MOST_PIECES];
+    }
+
+    /// Gives it memory of its own.
+    pub(crate) fn allocate(&mut self, len: usize) {
+        self.own.clear();
+        self.own.resize(len, 0);
+        (self.owned, self.len) = (true, len);
+    }
+
+    /// The memory of its own.
+    pub(crate) fn own(&self) -> &[u8] {
+        &self.own[..self.len]
+    }
+
+    /// Where its first piece begins.
+    pub(crate) fn base(&self) -> *mut c_void {
+        self.pieces[0].iov_base
+    }
+
+    /// What is left of a memory whose first `used` bytes are used.
+    pub(crate) fn shorten(&mut self, used: usize) {
+        let used = used.min(self.len);
+        let piece = &mut self.pieces[0];
+        // SAFETY: it has one piece, of `len` bytes.
+        piece.iov_base = unsafe { piece.iov_base.cast::<u8>().add(used) }.cast();
+        piece.iov_len -= used;
+        self.len -= used;
+    }
+
+    /// The memory that the library is given.
+    pub(crate) fn into_memory(self: Box<Self>) -> Memory {
+        Memory::Other(self)
+    }
+
+    /// The request that comes back as the memory of a completion.
+    ///
+    /// # Safety
+    /// The memory is one that [`into_memory`](Self::into_memory) has made.
+    pub(crate) unsafe fn from_memory(memory: Memory) -> Option<Box<Self>> {
+        match memory {
+            Memory::Other(other) => {
+                let request = Box::into_raw(other).cast::<Self>();
+                // SAFETY: the caller's promise: the box holds a request.
+                Some(unsafe { Box::from_raw(request) })
+            }
+            Memory::Vec(_) => None,
+        }
+    }
+
+    /// Visits the pieces of `len` bytes from `at` on, with the place of each among those bytes.
+    fn visit(&self, mut at: usize, len: usize, mut use_piece: impl FnMut(*mut u8, usize, usize)) {
+        assert!(at <= self.len && len <= self.len - at, "outside of the memory");
+        let mut done = 0;
+        for piece in &self.pieces {
+            if at >= piece.iov_len {
+                at -= piece.iov_len;
+                continue;
+            }
+            let part = (piece.iov_len - at).min(len - done);
+            // SAFETY: within the piece.
+            use_piece(unsafe { piece.iov_base.cast::<u8>().add(at) }, done, part);
+            done += part;
+            at = 0;
+            if done == len {
+                break;
+            }
+        }
+    }
+}
+
+impl Bytes for Request {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn read(&self, at: usize, out: &mut [u8]) {
+        if self.owned {
+            out.copy_from_slice(&self.own[at..][..out.len()]);
+            return;
+        }
+        let len = out.len();
+        let to = out.as_mut_ptr();
+        // SAFETY: `visit` stays within what `lend` was promised and within `out`, which is no memory
+        // of the caller's.
+        self.visit(at, len, |from, place, part| unsafe {
+            from.copy_to_nonoverlapping(to.add(place), part);
+        });
+    }
+
+    fn write(&mut self, at: usize, bytes: &[u8]) {
+        if self.owned {
+            self.own[at..][..bytes.len()].copy_from_slice(bytes);
+            return;
+        }
+        // SAFETY: likewise.
+        self.visit(at, bytes.len(), |to, place, part| unsafe {
+            to.copy_from_nonoverlapping(bytes.as_ptr().add(place), part);
+        });
+    }
+}
+
+/// One piece of memory, as most operations have.
+pub(crate) fn one(data: *const c_void, len: usize) -> iovec {
+    iovec { iov_base: data.cast_mut(), iov_len: len as _ }
+}
+
+/// The flags of an operation's completion by its kind and class.
+pub(crate) fn class(untagged: bool) -> u64 {
+    if untagged { sys::FI_MSG } else { sys::FI_TAGGED }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_read_and_written_as_one_memory() {
+        let mut memory: [Vec<u8>; 4] = [vec![0; 3], vec![], vec![0; 5], vec![0; 4]];
+        let pieces = memory.each_mut().map(|piece| one(piece.as_mut_ptr().cast(), piece.len()));
+        let mut request = Request::new();
+        // SAFETY: four pieces of memory that stays.
+        unsafe { request.lend(pieces.as_ptr(), 4).unwrap() };
+        let body: Vec<u8> = (1..=12).collect();
+        for (at, len) in [(0, 12), (2, 5), (3, 0), (8, 4), (12, 0), (4, 1)] {
+            request.write(at, &body[at..at + len]);
+            let mut out = vec![0; len];
+            request.read(at, &mut out);
+            assert_eq!(out, body[at..at + len]);
+        }
+        request.copy();
+        assert_eq!(memory.concat(), body);
+        assert_eq!(request.own(), body);
+        // SAFETY: nothing is read beyond the count.
+        assert_eq!(unsafe { request.lend(pieces.as_ptr(), 5) }, Err(Code::INVALID));
+    }
+}

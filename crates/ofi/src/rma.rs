@@ -1,0 +1,215 @@
+//! Reading and writing peers' memory. An address is a place in the memory, counted from its
+//! beginning.
+
+use crate::core::{Call, State};
+use crate::ep::Ep;
+use crate::error::{Code, Outcome, guard};
+use crate::msg::Pieces;
+use crate::object::inner;
+use crate::request::{Kind, one};
+use crate::sys::{self, fi_msg_rma, fi_ops_rma, fid_ep, iovec};
+use gigae::RegionKey;
+use std::ffi::c_void;
+
+/// Where in a peer's memory.
+#[derive(Clone, Copy)]
+struct Place {
+    at: u64,
+    offset: u64,
+    key: u64,
+}
+
+pub(crate) static RMA_OPS: fi_ops_rma = fi_ops_rma {
+    size: size_of::<fi_ops_rma>(),
+    read: Some(read),
+    readv: Some(readv),
+    readmsg: Some(readmsg),
+    write: Some(write),
+    writev: Some(writev),
+    writemsg: Some(writemsg),
+    inject: Some(inject),
+    writedata: Some(writedata),
+    injectdata: Some(injectdata),
+};
+
+/// # Safety
+/// The descriptor is NULL or of an open endpoint; the memory stays until the operation is completed.
+unsafe fn access(
+    ep: *mut fid_ep,
+    place: Place,
+    kind: Kind,
+    data: Option<u64>,
+    memory: Pieces,
+    call: impl FnOnce(&State) -> Call,
+) -> isize {
+    // SAFETY: the caller's promise.
+    guard(|| unsafe {
+        let mut state = inner::<_, Ep>(ep)?.core.lock();
+        let call = call(&state);
+        let (peer, key) = (state.peer(place.at)?, RegionKey(place.key));
+        let which = if kind == Kind::Read { sys::FI_READ } else { sys::FI_WRITE };
+        let request = state.outgoing(kind, call, sys::FI_RMA | which, memory)?;
+        state.start(request, |endpoint, memory| match kind {
+            Kind::Read => endpoint.start_read(peer, key, place.offset, memory),
+            _ => endpoint.start_write(peer, key, place.offset, memory, data),
+        })?;
+        state.send_off(call.flags)?;
+        Ok(0)
+    })
+}
+
+/// The one place that a message names.
+///
+/// # Safety
+/// It points to as many places as it says.
+unsafe fn place_of(msg: &fi_msg_rma) -> Outcome<Place> {
+    // SAFETY: the caller's promise.
+    match unsafe { msg.rma_iov.as_ref() } {
+        Some(iov) if msg.rma_iov_count == 1 => {
+            Ok(Place { at: msg.addr, offset: iov.addr, key: iov.key })
+        }
+        _ => Err(Code::INVALID),
+    }
+}
+
+/// # Safety
+/// As the interface says, as for all entries that follow.
+unsafe extern "C" fn read(
+    ep: *mut fid_ep,
+    buf: *mut c_void,
+    len: usize,
+    _desc: *mut c_void,
+    at: u64,
+    offset: u64,
+    key: u64,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: the caller's promise.
+    unsafe { readv(ep, &one(buf, len), std::ptr::null_mut(), 1, at, offset, key, context) }
+}
+
+unsafe extern "C" fn readv(
+    ep: *mut fid_ep,
+    pieces: *const iovec,
+    _desc: *mut *mut c_void,
+    count: usize,
+    at: u64,
+    offset: u64,
+    key: u64,
+    context: *mut c_void,
+) -> isize {
+    let place = Place { at, offset, key };
+    // SAFETY: the caller's promise.
+    unsafe {
+        access(ep, place, Kind::Read, None, (pieces, count), |state| {
+            Call::new(context, state.binding.tx_flags & !sys::FI_INJECT)
+        })
+    }
+}
+
+unsafe extern "C" fn readmsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let place = msg.as_ref().ok_or(Code::INVALID).and_then(|msg| place_of(msg));
+        let (Some(msg), Ok(place)) = (msg.as_ref(), place) else {
+            return guard(|| Err(Code::INVALID));
+        };
+        access(ep, place, Kind::Read, None, (msg.msg_iov, msg.iov_count), |_| {
+            Call::new(msg.context, flags & !sys::FI_INJECT)
+        })
+    }
+}
+
+unsafe extern "C" fn write(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    len: usize,
+    _desc: *mut c_void,
+    at: u64,
+    offset: u64,
+    key: u64,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: the caller's promise.
+    unsafe { writev(ep, &one(buf, len), std::ptr::null_mut(), 1, at, offset, key, context) }
+}
+
+unsafe extern "C" fn writev(
+    ep: *mut fid_ep,
+    pieces: *const iovec,
+    _desc: *mut *mut c_void,
+    count: usize,
+    at: u64,
+    offset: u64,
+    key: u64,
+    context: *mut c_void,
+) -> isize {
+    let place = Place { at, offset, key };
+    // SAFETY: the caller's promise.
+    unsafe {
+        access(ep, place, Kind::Write, None, (pieces, count), |state| {
+            Call::new(context, state.binding.tx_flags)
+        })
+    }
+}
+
+unsafe extern "C" fn writemsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let place = msg.as_ref().ok_or(Code::INVALID).and_then(|msg| place_of(msg));
+        let (Some(msg), Ok(place)) = (msg.as_ref(), place) else {
+            return guard(|| Err(Code::INVALID));
+        };
+        let data = (flags & sys::FI_REMOTE_CQ_DATA != 0).then_some(msg.data);
+        access(ep, place, Kind::Write, data, (msg.msg_iov, msg.iov_count), |_| {
+            Call::new(msg.context, flags)
+        })
+    }
+}
+
+unsafe extern "C" fn inject(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    len: usize,
+    at: u64,
+    offset: u64,
+    key: u64,
+) -> isize {
+    let place = Place { at, offset, key };
+    // SAFETY: the caller's promise.
+    unsafe { access(ep, place, Kind::Write, None, (&one(buf, len), 1), |_| Call::silent(0)) }
+}
+
+unsafe extern "C" fn writedata(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    len: usize,
+    _desc: *mut c_void,
+    data: u64,
+    at: u64,
+    offset: u64,
+    key: u64,
+    context: *mut c_void,
+) -> isize {
+    let place = Place { at, offset, key };
+    // SAFETY: the caller's promise.
+    unsafe {
+        access(ep, place, Kind::Write, Some(data), (&one(buf, len), 1), |state| {
+            Call::new(context, state.binding.tx_flags)
+        })
+    }
+}
+
+unsafe extern "C" fn injectdata(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    len: usize,
+    data: u64,
+    at: u64,
+    offset: u64,
+    key: u64,
+) -> isize {
+    let place = Place { at, offset, key };
+    // SAFETY: the caller's promise.
+    unsafe { access(ep, place, Kind::Write, Some(data), (&one(buf, len), 1), |_| Call::silent(0)) }
+}

@@ -1,0 +1,168 @@
+//! What the environment says, and the NICs that there are.
+
+use crate::error::{Code, Outcome};
+use gigae::{Address, Backend, Cluster, MacAddr, Options};
+use std::ffi::CStr;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// After so long without an answer a peer is lost: programs compute for minutes between two calls, and
+/// make no progress meanwhile.
+const PEER_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// What the environment says.
+#[derive(Clone)]
+pub(crate) struct Settings {
+    /// `FI_GIGAE_IFACE`: the interface, or several as one, with commas between.
+    interface: Option<String>,
+    /// The cluster file, if there is one and this node is in it.
+    cluster: Option<(Cluster, String, Address)>,
+    /// `FI_GIGAE_PORT`, `FI_GIGAE_CHANNEL`.
+    port: u16,
+    channel: u8,
+    /// `FI_GIGAE_BACKEND`.
+    backend: Backend,
+    /// `FI_GIGAE_PEER_TIMEOUT`, in seconds.
+    peer_timeout: Duration,
+    /// `FI_GIGAE_PROGRESS_THREAD`.
+    pub(crate) progress_thread: bool,
+}
+
+/// A NIC that can be used, or several as one.
+#[derive(Clone, Debug)]
+pub(crate) struct Nic {
+    /// Its interface's name; of several, with commas between.
+    pub(crate) name: String,
+    /// Of an endpoint there.
+    pub(crate) address: Address,
+}
+
+fn variable<T: FromStr>(name: &str, usual: T) -> Outcome<T> {
+    match std::env::var(name) {
+        Ok(text) if !text.is_empty() => text.parse().map_err(|_| {
+            eprintln!("gigae: {name} is '{text}', which it cannot be; see docs/libfabric.md");
+            Code::INVALID
+        }),
+        _ => Ok(usual),
+    }
+}
+
+impl Settings {
+    pub(crate) fn read() -> Outcome<Self> {
+        let interface = variable("FI_GIGAE_IFACE", String::new())?;
+        let interface = Some(interface).filter(|interface| !interface.is_empty());
+        let backend = match &variable("FI_GIGAE_BACKEND", String::from("auto"))?[..] {
+            "auto" => Backend::Auto,
+            "xdp" => Backend::Xdp,
+            "packet" => Backend::Packet,
+            other => {
+                eprintln!("gigae: FI_GIGAE_BACKEND is '{other}'; give auto, xdp or packet");
+                return Err(Code::INVALID);
+            }
+        };
+        let cluster = if interface.is_none() { own_place() } else { None };
+        let seconds = variable("FI_GIGAE_PEER_TIMEOUT", PEER_TIMEOUT.as_secs())?;
+        Ok(Self {
+            interface,
+            cluster,
+            port: variable("FI_GIGAE_PORT", 0)?,
+            channel: variable("FI_GIGAE_CHANNEL", 0)?,
+            backend,
+            peer_timeout: Duration::from_secs(seconds.clamp(1, 86_400)),
+            progress_thread: variable("FI_GIGAE_PROGRESS_THREAD", 0_u8)? != 0,
+        })
+    }
+
+    /// The NICs to choose from.
+    pub(crate) fn nics(&self) -> Vec<Nic> {
+        if let Some((_, name, address)) = &self.cluster {
+            return vec![Nic { name: name.clone(), address: *address }];
+        }
+        let all = interfaces();
+        let address = |mac: MacAddr| Address::from(mac).port(self.port).channel(self.channel);
+        match &self.interface {
+            // Several as one are known by the first.
+            Some(name) => {
+                let first = name.split(',').next();
+                let here = all.iter().find(|(name, _)| Some(&name[..]) == first);
+                here.map(|&(_, mac)| Nic { name: name.clone(), address: address(mac) })
+                    .into_iter()
+                    .collect()
+            }
+            None => {
+                let nic = |(name, mac)| Nic { name, address: address(mac) };
+                all.into_iter().map(nic).collect()
+            }
+        }
+    }
+
+    /// How the endpoint of a NIC is opened.
+    pub(crate) fn options(&self, name: &str) -> Options {
+        let options = match &self.cluster {
+            Some((cluster, interfaces, _)) if interfaces == name => cluster.options().ok(),
+            _ => None,
+        };
+        options
+            .unwrap_or_else(|| {
+                Options::trunk(name.split(',')).port(self.port).channels([self.channel])
+            })
+            .backend(self.backend)
+            .peer_timeout(self.peer_timeout)
+    }
+}
+
+/// This node's place in the cluster file.
+fn own_place() -> Option<(Cluster, String, Address)> {
+    let cluster = Cluster::load().ok()?;
+    let address = cluster.address(cluster.own().ok()?).ok()?;
+    let interfaces = cluster.interfaces().ok()?.join(",");
+    Some((cluster, interfaces, address))
+}
+
+/// The Ethernet interfaces of this network namespace that are up, by name.
+fn interfaces() -> Vec<(String, MacAddr)> {
+    let mut list = std::ptr::null_mut();
+    // SAFETY: a place for the list.
+    if unsafe { libc::getifaddrs(&mut list) } != 0 {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    let mut next = list;
+    // SAFETY: the list is linked until NULL and stays until it is freed.
+    while let Some(entry) = unsafe { next.as_ref() } {
+        next = entry.ifa_next;
+        let usable = entry.ifa_flags & libc::IFF_UP as u32 != 0
+            && entry.ifa_flags & libc::IFF_LOOPBACK as u32 == 0;
+        // SAFETY: NULL or an address that begins with its family.
+        let family = unsafe { entry.ifa_addr.as_ref() }.map(|address| address.sa_family);
+        if !usable || family != Some(libc::AF_PACKET as u16) {
+            continue;
+        }
+        // SAFETY: an address of this family is of this type.
+        let address = unsafe { &*entry.ifa_addr.cast::<libc::sockaddr_ll>() };
+        if address.sll_hatype != libc::ARPHRD_ETHER {
+            continue;
+        }
+        let [a, b, c, d, e, f, ..] = address.sll_addr;
+        // SAFETY: a name that ends in NUL.
+        if let Ok(name) = unsafe { CStr::from_ptr(entry.ifa_name) }.to_str() {
+            found.push((name.to_owned(), MacAddr([a, b, c, d, e, f])));
+        }
+    }
+    // SAFETY: the list is getifaddrs's and was not freed.
+    unsafe { libc::freeifaddrs(list) };
+    found
+}
+
+/// Whether this process may open a link at all.
+pub(crate) fn is_permitted() -> bool {
+    // Without a protocol nothing arrives there.
+    // SAFETY: plain numbers.
+    let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    if fd < 0 {
+        return false;
+    }
+    // SAFETY: a descriptor that was just opened and is nobody else's.
+    unsafe { libc::close(fd) };
+    true
+}

@@ -1,0 +1,187 @@
+//! Sleeping until something happens: one descriptor for the links of all endpoints that report to a
+//! queue, the time at which they must be called again, and events of other threads.
+
+use crate::core::Core;
+use crate::error::{Code, Outcome};
+use crate::object::lock;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
+};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
+
+/// What a queue or counter has to be told by.
+#[derive(Default)]
+pub(crate) struct Sources(Mutex<Vec<Weak<Core>>>);
+
+impl Sources {
+    pub(crate) fn add(&self, core: &Arc<Core>) {
+        let mut all = lock(&self.0);
+        all.retain(|known| known.strong_count() > 0);
+        if !all.iter().any(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(core))) {
+            all.push(Arc::downgrade(core));
+        }
+    }
+
+    pub(crate) fn remove(&self, core: &Arc<Core>) {
+        lock(&self.0).retain(|known| !std::ptr::eq(known.as_ptr(), Arc::as_ptr(core)));
+    }
+
+    /// Makes progress at all of them.
+    pub(crate) fn progress(&self) -> Outcome<()> {
+        self.each(|core| core.progress())
+    }
+
+    /// Their locks are taken one at a time and this one is free meanwhile: their progress may end
+    /// here.
+    fn each(&self, mut call: impl FnMut(&Core) -> Outcome<()>) -> Outcome<()> {
+        let mut n = 0;
+        loop {
+            let core = match lock(&self.0).get(n) {
+                Some(core) => core.upgrade(),
+                None => return Ok(()),
+            };
+            n += 1;
+            if let Some(core) = core {
+                call(&core)?;
+            }
+        }
+    }
+
+    /// Whether all of them have a descriptor to sleep on.
+    pub(crate) fn have_fd(&self) -> bool {
+        lock(&self.0).iter().all(|core| core.upgrade().is_none_or(|core| core.has_fd()))
+    }
+
+    /// When one of them must be called again; an error if something waits for a call already.
+    fn prepare(&self) -> Outcome<Option<Duration>> {
+        let mut least: Option<Duration> = None;
+        self.each(|core| {
+            match core.prepare_to_wait()? {
+                Some(Duration::ZERO) => return Err(Code::AGAIN),
+                Some(time) => least = Some(least.map_or(time, |least| least.min(time))),
+                None => {}
+            }
+            Ok(())
+        })?;
+        Ok(least)
+    }
+}
+
+/// A descriptor to sleep on.
+pub(crate) struct Wait {
+    all: OwnedFd,
+    timer: OwnedFd,
+    event: OwnedFd,
+    /// Somebody sleeps or is about to.
+    armed: AtomicBool,
+    interrupted: AtomicBool,
+}
+
+/// Longest sleep where a source has no descriptor, as on a simulated network.
+const SLICE: Duration = Duration::from_millis(1);
+
+impl Wait {
+    pub(crate) fn new() -> Outcome<Self> {
+        let wait = Self {
+            all: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            timer: timerfd_create(
+                TimerfdClockId::Monotonic,
+                TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
+            )?,
+            event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            armed: AtomicBool::new(false),
+            interrupted: AtomicBool::new(false),
+        };
+        wait.watch(wait.timer.as_fd())?;
+        wait.watch(wait.event.as_fd())?;
+        Ok(wait)
+    }
+
+    /// Wakes at this descriptor, too. Once is enough.
+    pub(crate) fn watch(&self, fd: impl AsFd) -> Outcome<()> {
+        let data = epoll::EventData::new_u64(0);
+        match epoll::add(&self.all, fd, data, epoll::EventFlags::IN) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(crate) fn unwatch(&self, fd: impl AsFd) {
+        // It may not have been watched.
+        let _ = epoll::delete(&self.all, fd);
+    }
+
+    pub(crate) fn raw(&self) -> RawFd {
+        self.all.as_raw_fd()
+    }
+
+    /// Something has happened: wakes whoever sleeps. One atomic read if nobody does.
+    pub(crate) fn signal(&self) {
+        if self.armed.load(Ordering::SeqCst) {
+            // A full counter wakes as well.
+            let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
+        }
+    }
+
+    /// Ends one wait before something has happened.
+    pub(crate) fn interrupt(&self) {
+        self.interrupted.store(true, Ordering::SeqCst);
+        let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
+    }
+
+    /// Whether a wait was to end, once.
+    pub(crate) fn was_signalled(&self) -> bool {
+        self.interrupted.swap(false, Ordering::SeqCst)
+    }
+
+    /// Makes everything ready for sleeping on the descriptor; an error if there is something to do
+    /// first. `has_news` says so after whatever others did was seen to.
+    pub(crate) fn prepare(&self, sources: &Sources, has_news: impl Fn() -> bool) -> Outcome<()> {
+        let mut count = [0; 8];
+        self.armed.store(true, Ordering::SeqCst);
+        // Empty already, mostly.
+        let _ = rustix::io::read(&self.event, &mut count);
+        let time = sources.prepare();
+        if has_news() {
+            return Err(Code::AGAIN);
+        }
+        let time = time?;
+        let value = time.map_or(Duration::ZERO, |time| time.max(Duration::from_nanos(1)));
+        let value = Timespec { tv_sec: value.as_secs() as _, tv_nsec: value.subsec_nanos() as _ };
+        let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
+        timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once)?;
+        Ok(())
+    }
+
+    /// Sleeps until something happens or the time has come; false then.
+    pub(crate) fn sleep(&self, end: Option<Instant>, has_fd: bool) -> Outcome<bool> {
+        let left = match end {
+            None => None,
+            Some(end) => match end.checked_duration_since(Instant::now()) {
+                Some(left) if !left.is_zero() => Some(left),
+                _ => return Ok(false),
+            },
+        };
+        let left = if has_fd { left } else { Some(left.map_or(SLICE, |left| left.min(SLICE))) };
+        let left = left.map(|left| Timespec {
+            tv_sec: left.as_secs() as _,
+            tv_nsec: left.subsec_nanos() as _,
+        });
+        let mut fds = [PollFd::new(&self.all, PollFlags::IN)];
+        match poll(&mut fds, left.as_ref()) {
+            Ok(_) => Ok(true),
+            Err(rustix::io::Errno::INTR) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// When a wait of so many milliseconds ends; negative: never.
+pub(crate) fn end_of(milliseconds: i32) -> Option<Instant> {
+    let milliseconds = u64::try_from(milliseconds).ok()?;
+    Some(Instant::now() + Duration::from_millis(milliseconds))
+}

@@ -1,0 +1,132 @@
+//! The provider as libfabric's own programs see it, between two nodes. Needs root and libfabric-bin.
+#![allow(missing_docs)]
+
+use gigae_fabric::{Fabric, testing};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// The port on which `fi_pingpong` waits for the other end, and the state of a socket that waits, as
+/// /proc/net/tcp has them.
+const PORT: &str = ":B9E8";
+const LISTENS: &str = "0A";
+
+/// A directory with the provider under the name by which libfabric takes it.
+fn provider() -> TempDir {
+    // Tests and the library lie in TARGET/PROFILE/deps.
+    let exe = std::env::current_exe().unwrap();
+    let built = exe.parent().unwrap().join("libgigae_fi.so");
+    let place = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(&built, place.path().join("libgigae-fi.so")).unwrap();
+    place
+}
+
+/// A program of libfabric's inside a node.
+fn inside(fabric: &Fabric, node: u16, program: &str, provider: &Path) -> Command {
+    // Nothing here takes that long.
+    let mut command = fabric.node(node).command("timeout").unwrap();
+    command.args(["120", program, "-p", "gigae"]);
+    command.env("FI_PROVIDER_PATH", provider);
+    command.env("FI_GIGAE_IFACE", fabric.node(node).interface);
+    command.env("GIGAE_CLUSTER", "/nowhere");
+    command
+}
+
+fn well(output: Output) -> String {
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let complained = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {said}{complained}", output.status);
+    said
+}
+
+/// Waits until a program listens for the other end, for ten seconds.
+fn await_listener(waiting: &mut Child) {
+    let end = Instant::now() + Duration::from_secs(10);
+    let sockets = ["tcp", "tcp6"].map(|name| format!("/proc/{}/net/{name}", waiting.id()));
+    let listens = |path: &String| {
+        let table = std::fs::read_to_string(path).unwrap_or_default();
+        table.lines().any(|line| {
+            let fields: Vec<_> = line.split_whitespace().collect();
+            fields.len() > 3 && fields[1].ends_with(PORT) && fields[3] == LISTENS
+        })
+    };
+    while !sockets.iter().any(listens) {
+        assert!(
+            Instant::now() < end,
+            "it does not wait for the other end: {:?}",
+            waiting.try_wait()
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The sizes that `fi_pingpong` usually has, there and back, with each byte checked.
+fn ping_pong(fabric: &Fabric, arguments: &[&str]) {
+    let provider = provider();
+    let command = |node| {
+        let mut command = inside(fabric, node, "fi_pingpong", provider.path());
+        command.args(["-e", "rdm", "-c"]).args(arguments);
+        command
+    };
+    let mut waiting = command(1);
+    let waiting = waiting.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut waiting = waiting.unwrap();
+    await_listener(&mut waiting);
+    let said = well(command(2).arg(fabric.node(1).ipv4.to_string()).output().unwrap());
+    well(waiting.wait_with_output().unwrap());
+    // A line for each size.
+    for size in ["64 ", "4k ", "64k ", "1m "] {
+        assert!(said.lines().any(|line| line.starts_with(size)), "{size}: {said}");
+    }
+}
+
+fn fi_pingpong_finds_every_byte_of_messages() {
+    let fabric = testing::fabric("fi_pingpong", |_| ());
+    ping_pong(&fabric, &["-m", "msg", "-I", "10"]);
+}
+
+fn fi_pingpong_finds_every_byte_of_tagged_messages_with_loss() {
+    let fabric = testing::fabric("fi_pingpong tagged", |config| {
+        (config.loss, config.seed) = (0.01, 3);
+    });
+    ping_pong(&fabric, &["-m", "tagged", "-I", "5"]);
+}
+
+fn fi_info_lists_the_nic_and_what_cannot_be_had_is_not_there() {
+    let fabric = testing::fabric("fi_info", |_| ());
+    let provider = provider();
+    let info = || inside(&fabric, 1, "fi_info", provider.path());
+    let said = well(info().output().unwrap());
+    let domain = format!("domain: {}", fabric.node(1).interface);
+    assert!(said.contains("provider: gigae") && said.contains(&domain), "{said}");
+    assert!(said.contains("FI_EP_RDM"), "{said}");
+    for refused in [
+        &["-t", "FI_EP_MSG"][..],
+        &["-t", "FI_EP_DGRAM"],
+        &["-c", "FI_COLLECTIVE"],
+        &["-d", "nowhere"],
+    ] {
+        let output = info().args(refused).output().unwrap();
+        assert!(!output.status.success(), "{refused:?}: {output:?}");
+    }
+    let output = info().env("FI_GIGAE_IFACE", "nowhere").output().unwrap();
+    assert!(!output.status.success(), "{output:?}");
+}
+
+fn main() {
+    testing::run(&[
+        (
+            "fi_pingpong_finds_every_byte_of_messages",
+            fi_pingpong_finds_every_byte_of_messages as fn(),
+        ),
+        (
+            "fi_pingpong_finds_every_byte_of_tagged_messages_with_loss",
+            fi_pingpong_finds_every_byte_of_tagged_messages_with_loss,
+        ),
+        (
+            "fi_info_lists_the_nic_and_what_cannot_be_had_is_not_there",
+            fi_info_lists_the_nic_and_what_cannot_be_had_is_not_there,
+        ),
+    ]);
+}
