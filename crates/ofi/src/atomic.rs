@@ -1,11 +1,11 @@
 //! Atomic changes of peers' memory, as far as the library has them: adding to, reading and
 //! comparing-and-swapping one number of 64 bits, which is little-endian there.
 
-use crate::core::Call;
 use crate::ep::Ep;
 use crate::error::{Code, Outcome, Stub, guard, status};
 use crate::object::inner;
 use crate::request::Kind;
+use crate::state::Call;
 use crate::sys::{
     self, fi_atomic_attr, fi_datatype, fi_ioc, fi_msg_atomic, fi_op, fi_ops_atomic, fid_domain,
     fid_ep,

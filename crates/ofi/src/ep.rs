@@ -1,12 +1,13 @@
 //! Endpoints: what is bound to them, options, cancelling.
 
 use crate::av::Vector;
-use crate::core::{Core, MOST_SENDS};
+use crate::core::Core;
 use crate::counter::Counter;
 use crate::cq::Queue;
 use crate::domain::Domain;
 use crate::error::{Code, Outcome, Stub, guard, status};
 use crate::object::{self, descriptor, inner, table};
+use crate::state::MOST_SENDS;
 use crate::sys::{
     self, fi_info, fi_ops, fi_ops_ep, fid, fid_av, fid_cntr, fid_cq, fid_domain, fid_ep,
 };

@@ -1,11 +1,11 @@
 //! What there is to choose from: one description for each NIC, as far as it fits what is asked for.
 
 use crate::address::{self, FORMAT, LEN};
-use crate::core::{INJECT_SIZE, MOST_SENDS};
 use crate::error::{Code, Outcome, status};
 use crate::host::{Host, host};
 use crate::request::{MAX_OPERATION, MOST_PIECES};
 use crate::settings::{Nic, Settings, is_permitted};
+use crate::state::{INJECT_SIZE, MOST_SENDS};
 use crate::sys::{self, fi_info};
 use gigae::Address;
 use std::ffi::{c_char, c_int, c_void};

@@ -4,7 +4,7 @@
 //! libfabric loads the library from the directories in `FI_PROVIDER_PATH` and calls [`fi_prov_ini`].
 //! Everything else is reached by tables of entries, one file for each kind of object: fabric, domain,
 //! endpoint, address vector, completion and event queue, counter, memory region; and one for each
-//! table of operations. `core.rs` is where they meet: one endpoint of the library behind a
+//! table of operations. `core.rs` and `state.rs` are where they meet: one endpoint of the library behind a
 //! lock.
 //!
 //! This is C's edge: every entry catches panics and checks what can be checked. What cannot be,
@@ -30,6 +30,7 @@ mod object;
 mod request;
 mod rma;
 mod settings;
+mod state;
 #[allow(
     dead_code,
     missing_docs,

@@ -1,11 +1,11 @@
 //! Untagged messages, and what they share with tagged ones.
 
-use crate::core::{Call, Claimed, State};
 use crate::cq::Entry;
 use crate::ep::Ep;
 use crate::error::{Code, Outcome, guard};
 use crate::object::inner;
 use crate::request::{Kind, class, one};
+use crate::state::{Call, Claimed, State};
 use crate::sys::{self, fi_msg, fi_ops_msg, fid_ep, iovec};
 use gigae::{Label, Wanted};
 use std::ffi::c_void;

@@ -1,12 +1,12 @@
 //! Reading and writing peers' memory. An address is a place in the memory, counted from its
 //! beginning.
 
-use crate::core::{Call, State};
 use crate::ep::Ep;
 use crate::error::{Code, Outcome, guard};
 use crate::msg::Pieces;
 use crate::object::inner;
 use crate::request::{Kind, one};
+use crate::state::{Call, State};
 use crate::sys::{self, fi_msg_rma, fi_ops_rma, fid_ep, iovec};
 use gigae::RegionKey;
 use std::ffi::c_void;

@@ -1,9 +1,9 @@
 //! Tagged messages.
 
-use crate::core::Call;
 use crate::error::{Code, guard};
 use crate::msg::{Want, labelled, receive, send};
 use crate::request::one;
+use crate::state::Call;
 use crate::sys::{fi_msg_tagged, fi_ops_tagged, fid_ep, iovec};
 use gigae::Label;
 use std::ffi::c_void;

@@ -1,0 +1,573 @@
+//! What the lock of an endpoint guards: the library's endpoint, what reports to whom, and the operations
+//! that are going on.
+
+use crate::address::{NOT_AVAILABLE, UNSPECIFIED};
+use crate::av::Vector;
+use crate::counter::Counter;
+use crate::cq::{Entry, Queue};
+use crate::error::{Code, Outcome};
+use crate::request::{Kind, Request};
+use crate::sys::{self, iovec};
+use gigae::{Completion, Endpoint, Memory, OpError, OpId, OperationError, Peer};
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+/// Sends and accesses to remote memory that may be going on; further ones are told to come again. Less
+/// than the uses after which the library uses an operation's number again.
+pub(crate) const MOST_SENDS: usize = 2048;
+
+/// Completions taken per look, so that a look of one thread ends while others cause new ones.
+const BATCH: usize = 256;
+
+/// Looks after which plain messages, which only other programs send, are thrown away: they would
+/// hold operations of the same peer back.
+const SWEEP_EVERY: u32 = 256;
+
+/// Bytes that must be left of a memory for several messages, unless the caller says otherwise.
+const LEAST_LEFT: usize = 64;
+
+/// What an endpoint reports to, and how.
+#[derive(Default)]
+pub(crate) struct Binding {
+    pub(crate) enabled: bool,
+    pub(crate) vector: Option<Arc<Vector>>,
+    pub(crate) tx: Option<Arc<Queue>>,
+    pub(crate) rx: Option<Arc<Queue>>,
+    /// Only operations that ask for it are reported.
+    pub(crate) tx_selective: bool,
+    pub(crate) rx_selective: bool,
+    /// By what they count.
+    pub(crate) counters: Vec<(u64, Arc<Counter>)>,
+    /// Flags of operations that bring none.
+    pub(crate) tx_flags: u64,
+    pub(crate) rx_flags: u64,
+    /// A receive's source matters.
+    pub(crate) directed: bool,
+}
+
+/// An operation that can be cancelled.
+#[derive(Clone, Copy)]
+struct Live {
+    op: OpId,
+    context: *mut c_void,
+    receives: bool,
+}
+
+// SAFETY: the context is only compared.
+unsafe impl Send for Live {}
+
+/// A message that was claimed, by the context that it was claimed for.
+pub(crate) enum Claimed {
+    Arriving,
+    Arrived(Box<Request>, Ended),
+    Wanted(Box<Request>),
+}
+
+/// The end of a receive.
+#[derive(Clone, Copy)]
+pub(crate) struct Ended {
+    pub(crate) source: u64,
+    pub(crate) tag: u64,
+    pub(crate) data: Option<u64>,
+    pub(crate) len: usize,
+    pub(crate) total: usize,
+    pub(crate) result: Result<(), OpError>,
+}
+
+/// What is guarded.
+pub(crate) struct State {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) binding: Binding,
+    /// Peers by their numbers in the vector, and the way back, as far as they were needed.
+    peers: Vec<Option<Peer>>,
+    numbers: HashMap<Peer, u64>,
+    /// The vector's changes when `numbers` was right.
+    known: u64,
+    live: Vec<Option<Live>>,
+    free: Vec<u32>,
+    #[expect(clippy::vec_box, reason = "the boxes move between here and the library")]
+    spare: Vec<Box<Request>>,
+    /// Atomic changes have no memory by which their requests could come back.
+    atomics: HashMap<OpId, Box<Request>>,
+    pub(crate) claims: HashMap<usize, Claimed>,
+    /// Memories that peers may use.
+    pub(crate) regions: usize,
+    sends: usize,
+    /// A message came whose sender waits for its acknowledgement.
+    awaited: bool,
+    pub(crate) least_left: usize,
+    looks: u32,
+}
+
+/// What an operation is started with besides its memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Call {
+    pub(crate) context: *mut c_void,
+    /// Flags of the operation.
+    pub(crate) flags: u64,
+    /// It is reported only if it fails.
+    pub(crate) silent: bool,
+}
+
+impl Call {
+    pub(crate) fn new(context: *mut c_void, flags: u64) -> Self {
+        Self { context, flags, silent: false }
+    }
+
+    pub(crate) fn silent(flags: u64) -> Self {
+        Self { context: null_mut(), flags: flags | sys::FI_INJECT, silent: true }
+    }
+}
+
+/// Longest data that are copied when they are handed over, in bytes. More would cost more than waiting.
+pub(crate) const INJECT_SIZE: usize = 4096;
+
+impl State {
+    pub(crate) fn new(endpoint: Endpoint) -> Self {
+        Self {
+            endpoint,
+            binding: Binding::default(),
+            peers: Vec::new(),
+            numbers: HashMap::new(),
+            known: 0,
+            live: Vec::new(),
+            free: Vec::new(),
+            spare: Vec::new(),
+            atomics: HashMap::new(),
+            claims: HashMap::new(),
+            regions: 0,
+            sends: 0,
+            awaited: false,
+            least_left: LEAST_LEFT,
+            looks: 0,
+        }
+    }
+
+    fn bound(&self) -> Outcome<()> {
+        if self.binding.enabled { Ok(()) } else { Err(Code::BAD_STATE) }
+    }
+
+    /// The peer with a number in the vector.
+    pub(crate) fn peer(&mut self, number: u64) -> Outcome<Peer> {
+        self.bound()?;
+        self.refresh();
+        let at = usize::try_from(number).map_err(|_| Code::INVALID)?;
+        if let Some(Some(peer)) = self.peers.get(at) {
+            return Ok(*peer);
+        }
+        let vector = self.binding.vector.as_ref().ok_or(Code::NO_AV)?;
+        let address = vector.address(number).ok_or(Code::INVALID)?;
+        let peer = self.endpoint.peer(address)?;
+        if self.peers.len() <= at {
+            self.peers.resize(at + 1, None);
+        }
+        self.peers[at] = Some(peer);
+        Ok(peer)
+    }
+
+    /// Forgets what was known of the vector if it has changed.
+    fn refresh(&mut self) {
+        let changes = self.binding.vector.as_ref().map_or(0, |vector| vector.changes());
+        if changes != self.known {
+            self.known = changes;
+            self.numbers.clear();
+            self.peers.clear();
+        }
+    }
+
+    /// The number of a peer in the vector.
+    pub(crate) fn number(&mut self, peer: Peer) -> u64 {
+        self.refresh();
+        let Some(vector) = &self.binding.vector else { return NOT_AVAILABLE };
+        if let Some(&number) = self.numbers.get(&peer) {
+            return number;
+        }
+        let number = vector.number(self.endpoint.address(peer)).unwrap_or(NOT_AVAILABLE);
+        self.numbers.insert(peer, number);
+        number
+    }
+
+    /// A request for an operation with this memory.
+    ///
+    /// # Safety
+    /// `count` pieces of memory that stays until the operation is completed.
+    pub(crate) unsafe fn request(
+        &mut self,
+        kind: Kind,
+        call: Call,
+        (pieces, count): (*const iovec, usize),
+    ) -> Outcome<Box<Request>> {
+        self.bound()?;
+        let mut request = self.spare.pop().unwrap_or_else(Request::new);
+        // SAFETY: the caller's promise.
+        if let Err(code) = unsafe { request.lend(pieces, count) } {
+            self.spare.push(request);
+            return Err(code);
+        }
+        request.kind = kind;
+        request.context = call.context;
+        request.reported = !call.silent;
+        request.flags = 0;
+        Ok(request)
+    }
+
+    /// A request for an operation that others have to answer: not too many at once. What it sends is
+    /// copied if the call says so.
+    ///
+    /// # Safety
+    /// As for [`request`](Self::request).
+    pub(crate) unsafe fn outgoing(
+        &mut self,
+        kind: Kind,
+        call: Call,
+        flags: u64,
+        memory: (*const iovec, usize),
+    ) -> Outcome<Box<Request>> {
+        if self.sends >= MOST_SENDS {
+            self.progress()?;
+            return Err(Code::AGAIN);
+        }
+        // SAFETY: the caller's promise.
+        let mut request = unsafe { self.request(kind, call, memory)? };
+        request.flags = flags;
+        let wanted = !self.binding.tx_selective || call.flags & sys::FI_COMPLETION != 0;
+        request.reported &= wanted && self.binding.tx.is_some();
+        let len = gigae::Bytes::len(&*request);
+        if call.flags & sys::FI_INJECT != 0 {
+            if len > INJECT_SIZE {
+                self.spare.push(request);
+                return Err(Code::TOO_LONG);
+            }
+            request.copy();
+        } else if is_early(kind, call.flags) && len <= INJECT_SIZE {
+            request.copy();
+            self.report_early(&mut request, len);
+        }
+        self.sends += 1;
+        Ok(request)
+    }
+
+    /// What was copied is complete for a caller who does not care whether it has arrived.
+    fn report_early(&mut self, request: &mut Request, len: usize) {
+        if request.reported
+            && let Some(queue) = &self.binding.tx
+        {
+            let Request { context, flags, .. } = *request;
+            queue.push(Entry { context, flags, len, ..Entry::NONE });
+        }
+        request.reported = false;
+        // It may be used for something else by the time at which this fails.
+        request.context = null_mut();
+    }
+
+    /// Hands a request to the library. `start` names the operation.
+    pub(crate) fn start(
+        &mut self,
+        mut request: Box<Request>,
+        start: impl FnOnce(&Endpoint, Memory) -> Result<OpId, OperationError>,
+    ) -> Outcome<()> {
+        let slot = self.enter();
+        request.slot = slot;
+        let context = request.context;
+        let receives = matches!(request.kind, Kind::Receive | Kind::Multi { .. });
+        match start(&self.endpoint, request.into_memory()) {
+            Ok(op) => {
+                self.live[slot as usize] = Some(Live { op, context, receives });
+                Ok(())
+            }
+            Err(OperationError(memory)) => {
+                // SAFETY: the memory is the request's that was just handed over.
+                let request = memory.and_then(|memory| unsafe { Request::from_memory(memory) });
+                if let Some(request) = request {
+                    self.sends -= usize::from(is_outgoing(request.kind));
+                    self.spare.push(request);
+                }
+                self.free.push(slot);
+                Err(Code::AGAIN)
+            }
+        }
+    }
+
+    /// The same for an atomic change, which has no memory.
+    pub(crate) fn start_atomic(
+        &mut self,
+        mut request: Box<Request>,
+        start: impl FnOnce(&Endpoint) -> Result<OpId, OperationError>,
+    ) -> Outcome<()> {
+        let slot = self.enter();
+        request.slot = slot;
+        match start(&self.endpoint) {
+            Ok(op) => {
+                self.atomics.insert(op, request);
+                Ok(())
+            }
+            Err(_) => {
+                self.sends -= 1;
+                self.spare.push(request);
+                self.free.push(slot);
+                Err(Code::AGAIN)
+            }
+        }
+    }
+
+    fn enter(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.live.push(None);
+            self.live.len() as u32 - 1
+        })
+    }
+
+    /// Gives a request that was never started back.
+    pub(crate) fn give_back(&mut self, request: Box<Request>) {
+        self.sends -= usize::from(is_outgoing(request.kind));
+        self.spare.push(request);
+    }
+
+    /// What was started goes out, unless more is about to come.
+    pub(crate) fn send_off(&mut self, flags: u64) -> Outcome<()> {
+        if flags & sys::FI_MORE == 0 {
+            self.endpoint.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Whom a receive wants messages from.
+    pub(crate) fn source(&mut self, number: u64) -> Outcome<Option<Peer>> {
+        self.bound()?;
+        if !self.binding.directed || number == UNSPECIFIED {
+            return Ok(None);
+        }
+        self.peer(number).map(Some)
+    }
+
+    /// Cancels the first receive with a context, if that is not too late.
+    pub(crate) fn cancel(&mut self, context: *mut c_void) -> Outcome<()> {
+        // The numbers of operations that have ended are nobody's.
+        while self.look()? == BATCH {}
+        let fits = |live: &&Live| live.receives && live.context == context;
+        let op = self.live.iter().flatten().find(fits).ok_or(Code::NO_ENTRY)?.op;
+        if !self.endpoint.cancel(op) {
+            return Err(Code::NO_ENTRY);
+        }
+        self.look().map(drop)
+    }
+
+    /// Ends all that can be ended, and reports to nobody any more.
+    pub(crate) fn detach(&mut self) {
+        self.binding = Binding::default();
+        let receives: Vec<_> =
+            self.live.iter().flatten().filter(|live| live.receives).map(|live| live.op).collect();
+        for op in receives {
+            self.endpoint.cancel(op);
+        }
+        // A link that does not work has nothing to tell.
+        while self.look() == Ok(BATCH) {}
+        self.claims.clear();
+        self.peers.clear();
+        self.numbers.clear();
+    }
+
+    pub(crate) fn progress(&mut self) -> Outcome<()> {
+        self.look()?;
+        if self.regions > 0 {
+            while let Some(notice) = self.endpoint.try_notice()? {
+                let source = self.number(notice.peer);
+                if let Some(queue) = &self.binding.rx {
+                    let flags = sys::FI_RMA | sys::FI_REMOTE_WRITE | sys::FI_REMOTE_CQ_DATA;
+                    let (len, data) = (notice.len as usize, notice.value);
+                    queue.push(Entry { flags, len, data, source, ..Entry::NONE });
+                }
+            }
+        }
+        self.looks = self.looks.wrapping_add(1);
+        if self.looks.is_multiple_of(SWEEP_EVERY) {
+            while let Ok(Some(message)) = self.endpoint.try_recv() {
+                drop(message);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes completions of the library's; how many.
+    fn look(&mut self) -> Outcome<usize> {
+        let mut count = 0;
+        while count < BATCH {
+            let Some(completion) = self.endpoint.try_completion()? else { break };
+            self.finish(completion);
+            count += 1;
+        }
+        if std::mem::take(&mut self.awaited) {
+            // The program may not call again for long.
+            self.endpoint.prepare_to_wait()?;
+        }
+        Ok(count)
+    }
+
+    fn finish(&mut self, mut completion: Completion) {
+        let request = match completion.memory.take() {
+            // SAFETY: all memory that operations of this endpoint were given is a request's.
+            Some(memory) => unsafe { Request::from_memory(memory) },
+            None => self.atomics.remove(&completion.id),
+        };
+        let Some(request) = request else { return };
+        self.live[request.slot as usize] = None;
+        self.free.push(request.slot);
+        match request.kind {
+            Kind::Send | Kind::Write | Kind::Read | Kind::Atomic { .. } => {
+                self.finish_outgoing(request, &completion);
+            }
+            Kind::Receive | Kind::Multi { .. } | Kind::Claim => {
+                let ended = Ended {
+                    source: completion.peer.map_or(NOT_AVAILABLE, |peer| self.number(peer)),
+                    tag: completion.tag,
+                    data: completion.data,
+                    len: completion.len,
+                    total: completion.total,
+                    result: completion.result,
+                };
+                // What is shorter was complete for its sender when it was copied.
+                self.awaited |= ended.total > INJECT_SIZE;
+                match request.kind {
+                    Kind::Claim => self.finish_claim(request, ended),
+                    Kind::Multi { from } => self.finish_multi(request, ended, from),
+                    _ => {
+                        self.report(&request, &ended);
+                        self.spare.push(request);
+                    }
+                }
+            }
+        }
+    }
+
+    fn finish_outgoing(&mut self, request: Box<Request>, completion: &Completion) {
+        self.sends -= 1;
+        let Completion { value, len, result, .. } = completion;
+        if let (Kind::Atomic { before }, Ok(())) = (request.kind, result)
+            && !before.is_null()
+        {
+            // SAFETY: the caller's place for it until the operation is completed.
+            unsafe { before.write_unaligned(*value) };
+        }
+        let Request { context, flags, reported, .. } = *request;
+        let which = match request.kind {
+            Kind::Send => sys::FI_SEND,
+            Kind::Read => sys::FI_READ,
+            Kind::Atomic { before } if !before.is_null() => sys::FI_READ,
+            _ => sys::FI_WRITE,
+        };
+        self.count(which, result.is_ok());
+        if let Some(queue) = &self.binding.tx {
+            match result {
+                Ok(()) if reported => {
+                    queue.push(Entry { context, flags, len: *len, ..Entry::NONE });
+                }
+                Ok(()) => {}
+                Err(error) => {
+                    let (code, number) = Code::of_operation(error);
+                    let error = Some((code, number, 0));
+                    queue.push(Entry { context, flags, error, ..Entry::NONE });
+                }
+            }
+        }
+        self.spare.push(request);
+    }
+
+    fn count(&self, what: u64, well: bool) {
+        for (counted, counter) in &self.binding.counters {
+            if counted & what != 0 {
+                counter.count(well);
+            }
+        }
+    }
+
+    /// Tells the end of a receive.
+    pub(crate) fn report(&mut self, request: &Request, ended: &Ended) {
+        self.count(sys::FI_RECV, ended.result.is_ok());
+        if let Some(queue) = &self.binding.rx
+            && (request.reported || ended.result.is_err())
+        {
+            let flags = request.flags | ended.data.map_or(0, |_| sys::FI_REMOTE_CQ_DATA);
+            let error = ended.result.as_ref().err().map(|error| {
+                let (code, number) = Code::of_operation(error);
+                (code, number, ended.total.saturating_sub(ended.len))
+            });
+            queue.push(Entry {
+                context: request.context,
+                flags,
+                len: ended.len,
+                buf: request.base(),
+                data: ended.data.unwrap_or_default(),
+                tag: ended.tag,
+                source: ended.source,
+                error,
+            });
+        }
+    }
+
+    /// A message came into a memory for several: the rest of it waits for the next.
+    fn finish_multi(&mut self, mut request: Box<Request>, ended: Ended, from: Option<Peer>) {
+        let left = gigae::Bytes::len(&*request) - ended.len;
+        let cancelled = ended.result == Err(OpError::Cancelled);
+        if cancelled || left < self.least_left {
+            request.flags |= sys::FI_MULTI_RECV;
+            self.report(&request, &ended);
+            self.spare.push(request);
+            return;
+        }
+        self.report(&request, &ended);
+        request.shorten(ended.len);
+        let (context, wanted) =
+            (request.context, gigae::Wanted { from, ..gigae::Wanted::UNTAGGED });
+        if self.start(request, |endpoint, memory| endpoint.start_recv(wanted, memory)).is_err()
+            && let Some(queue) = &self.binding.rx
+        {
+            // No room for another operation: the program has its memory back.
+            queue.push(Entry { context, flags: sys::FI_MULTI_RECV, ..Entry::NONE });
+        }
+    }
+
+    fn finish_claim(&mut self, request: Box<Request>, ended: Ended) {
+        let key = request.context.addr();
+        match self.claims.remove(&key) {
+            Some(Claimed::Wanted(wanted)) => self.deliver(wanted, &request, ended),
+            Some(_) => {
+                self.claims.insert(key, Claimed::Arrived(request, ended));
+                return;
+            }
+            // It was discarded.
+            None => {}
+        }
+        self.spare.push(request);
+    }
+
+    /// Copies a claimed message to where it is wanted.
+    pub(crate) fn deliver(&mut self, mut wanted: Box<Request>, claimed: &Request, ended: Ended) {
+        use gigae::Bytes;
+        let len = ended.len.min(wanted.len());
+        wanted.write(0, &claimed.own()[..len]);
+        let result = match ended.result {
+            Ok(()) if len < ended.total => Err(OpError::Truncated),
+            other => other,
+        };
+        self.report(&wanted, &Ended { len, result, ..ended });
+        self.spare.push(wanted);
+    }
+}
+
+fn is_outgoing(kind: Kind) -> bool {
+    !matches!(kind, Kind::Receive | Kind::Multi { .. } | Kind::Claim)
+}
+
+/// Whether it is enough for the caller that the memory can be used again. Of messages, that is so
+/// unless the caller wants more: it would wait for an acknowledgement that a peer whose program has
+/// what it wants, and does something else, does not send.
+fn is_early(kind: Kind, flags: u64) -> bool {
+    let later = flags & (sys::FI_TRANSMIT_COMPLETE | sys::FI_DELIVERY_COMPLETE) != 0;
+    match kind {
+        Kind::Send => !later,
+        Kind::Write => !later && flags & sys::FI_INJECT_COMPLETE != 0,
+        _ => false,
+    }
+}
