@@ -474,7 +474,7 @@ fn untagged_messages_and_tagged_ones_are_matched_apart_and_bear_a_word() {
         for expected in [true, false] {
             let mut w = World::new(2);
             let untagged = Selector { untagged: true, ..anything() };
-            let mut receive = |w: &mut World| {
+            let receive = |w: &mut World| {
                 let wanted = [untagged, from(0, 0), untagged];
                 wanted.map(|wanted| w.ends[1].receive(wanted, vec![0; len]).unwrap())
             };
@@ -504,8 +504,8 @@ fn untagged_messages_and_tagged_ones_are_matched_apart_and_bear_a_word() {
 }
 
 fn label(r: &mut impl FnMut() -> u32) -> Label {
-    let (tag, untagged) = (u64::from(r() % 3), r() % 4 == 0);
-    Label { tag, untagged, data: (r() % 4 == 0).then(|| u64::from(r())) }
+    let (tag, untagged) = (u64::from(r() % 3), r().is_multiple_of(4));
+    Label { tag, untagged, data: r().is_multiple_of(4).then(|| u64::from(r())) }
 }
 
 #[test]
