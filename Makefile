@@ -119,6 +119,7 @@ check:
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 	tools/layers
+	tools/security
 	tools/bpf check
 
 bpf:
