@@ -12,6 +12,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use std::{fmt, fs, io};
 
+/// How often figures are looked for that are being written whenever one looks, and how long one waits between:
+/// longer than the kernel mostly keeps a thread off its processor.
+const LOOKS: u32 = 40;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
+
 /// How long an observer is taken to look after it said so: killed, it costs an endpoint nothing any more.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -130,11 +135,17 @@ impl Endpoint {
         self.memory.words()[AT_UNTIL].fetch_max(until, Ordering::Relaxed);
     }
 
-    /// The figures that it wrote last; `None` if none can be read.
+    /// The figures that it wrote last; `None` if none can be read. A writer that is off its processor in the
+    /// middle is waited for, 200 ms at most.
     pub fn figures(&self) -> Option<Figures> {
         let names = self.about.names.each_ref().map(Vec::len);
         let words = &self.memory.words()[AT_FIGURES..][..FIGURES_WORDS];
-        Figures::read(words, self.about.links.len(), names)
+        (0..LOOKS).find_map(|look| {
+            if look > 0 {
+                std::thread::sleep(BETWEEN_LOOKS);
+            }
+            Figures::read(words, self.about.links.len(), names)
+        })
     }
 
     /// Its memory, below `/proc`.
