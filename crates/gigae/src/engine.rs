@@ -66,6 +66,8 @@ pub(crate) struct Sources {
     pub(crate) mac: gigae_wire::MacAddr,
     /// Source address for each IP node, found when the peer was named.
     pub(crate) ip: HashMap<IpAddr, IpAddr>,
+    /// The IP addresses that the interface had when the endpoint was opened; `None` if the kernel did not say.
+    pub(crate) own: Option<Vec<IpAddr>>,
 }
 
 impl Sources {

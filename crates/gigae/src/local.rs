@@ -76,6 +76,11 @@ impl Local {
         self.subnets.iter().map(|subnet| subnet.ip).filter(told).min_by_key(IpAddr::is_ipv6)
     }
 
+    /// All its addresses.
+    pub(crate) fn addresses(&self) -> Vec<IpAddr> {
+        self.subnets.iter().map(|subnet| subnet.ip).collect()
+    }
+
     /// Whether this address is the interface's own.
     pub(crate) fn has(&self, ip: IpAddr) -> bool {
         self.subnets.iter().any(|subnet| subnet.ip == ip)

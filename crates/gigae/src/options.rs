@@ -7,6 +7,7 @@ use crate::links::Links;
 use crate::local::{Local, interfaces};
 use crate::outbound::{MOST_SEGMENTS, PAYLOAD};
 use crate::resolve::reserve;
+use crate::simulated;
 use crate::{Endpoint, Wait};
 use gigae_link::{ChannelSet, Filter, Link, Mode, OpenError};
 use gigae_packet::{PacketConfig, PacketLink};
@@ -377,7 +378,15 @@ impl Options {
                 config.reorder_window = larger(config.reorder_window);
             }
         }
-        let sources = Sources { envelope: self.envelope, mac: info.mac, ip: HashMap::new() };
+        let (envelope, mac, ip) = (self.envelope, info.mac, HashMap::new());
+        let own = match (&local, envelope, &clock) {
+            (Some(local), ..) => Some(local.addresses()),
+            (None, Envelope::Udp { .. }, Clock::Virtual(_)) => {
+                Some([false, true].map(|v6| simulated::ip(mac, v6)).to_vec())
+            }
+            _ => None,
+        };
+        let sources = Sources { envelope, mac, ip, own };
         let about = (sources, Discovery::new(self, local));
         // The half of the number that the epochs show is none of the keys' secret.
         let protocol = Protocol::new(config, (seed >> 32) as u32);

@@ -850,3 +850,51 @@ fn what_cannot_be_a_trunk_is_refused_with_the_reason() {
     let udp = gigae::Envelope::Udp { port: 4791 };
     assert!(refused(Options::trunk(["eth1", "eth2"]).envelope(udp)).contains("IP address"));
 }
+
+#[test]
+fn a_proposal_to_an_address_that_is_not_its_own_does_not_give_an_endpoint_another() {
+    use gigae_wire::{Epoch, Flags, HEADER_LEN, Header, Kind, NodeAddr, Route, SeqNo};
+    let envelope = gigae::Envelope::Udp { port: 4791 };
+    for v6 in [false, true] {
+        let net = Network::new(1, faults());
+        let options = Options::new("sim").envelope(envelope);
+        let [a, b] = [1, 2].map(|seed| options.clone().open_simulated(&net, seed).unwrap());
+        let node = |end: &Endpoint| {
+            let mac = end.link().mac;
+            NodeAddr::Ip { ip: gigae::simulated_ip(mac, v6), next_hop: mac }
+        };
+        let NodeAddr::Ip { ip, next_hop } = node(&b) else { unreachable!() };
+        let other = match ip {
+            std::net::IpAddr::V4(ip) => (ip.to_bits() ^ 0x10).to_be_bytes().into(),
+            std::net::IpAddr::V6(ip) => (ip.to_bits() ^ 0x10).to_be_bytes().into(),
+        };
+        let route = Route::new(envelope, node(&a), NodeAddr::Ip { ip: other, next_hop }).unwrap();
+        let hello = Header {
+            kind: Kind::Hello,
+            channel: 0,
+            src_port: 0,
+            dst_port: 0,
+            src_epoch: Epoch(7),
+            dst_epoch: Epoch::UNKNOWN,
+            seq: SeqNo(7),
+            ack: SeqNo(0),
+            credit: 10,
+            flags: Flags::NONE,
+        };
+        let mut frame = vec![0; route.len() + HEADER_LEN];
+        frame.extend_from_slice(&[5, 0x8c, 0, 0, 5, 0x8c]);
+        hello.seal(&mut frame[route.len()..]);
+        route.write(&mut frame);
+        net.send(net.add_port().0, &frame);
+        run(&net, [&a, &b], Duration::from_micros(20));
+        assert_eq!(b.counters().protocol.not_ours, 1);
+        let to_b = a.peer(Address::from(ip)).unwrap();
+        a.send(to_b, b"question").unwrap();
+        run(&net, [&a, &b], Duration::from_millis(5));
+        let question = b.try_recv().unwrap().expect("the session is up");
+        b.send(question.from(), b"answer").unwrap();
+        run(&net, [&a, &b], Duration::from_millis(1));
+        let answer = a.try_recv().unwrap().expect("it came from whom it was asked of");
+        assert_eq!((&answer[..], answer.from()), (&b"answer"[..], to_b));
+    }
+}

@@ -1,6 +1,6 @@
 //! Frames that arrived: opened, parsed and handed to the protocol, whole or in segments.
 
-use super::{Engine, READY_BESIDES};
+use super::{Engine, READY_BESIDES, Sources};
 use crate::inbox::Segments;
 use crate::outbound::MOST_SEGMENTS;
 use gigae_link::RxFrame;
@@ -122,7 +122,12 @@ impl Engine {
                 self.on_discovery((path, *from), header, payload);
                 return self.links.recycle(path, frame);
             }
-            Kind::Hello => self.learn(*from, self.sources.envelope.destination(bytes)),
+            Kind::Hello => {
+                let own = self.sources.envelope.destination(bytes);
+                if !self.learn(*from, own) {
+                    return self.discard(Discard::NotOurs, path, frame);
+                }
+            }
             // A report: what is lost is told from what is late by the time.
             Kind::Ack if !payload.is_empty() => self.tell_time(),
             _ => {}
@@ -152,14 +157,19 @@ impl Engine {
     }
 
     /// A node that speaks first is answered from the address to which it spoke. Nodes are only
-    /// learnt while there is room for their peers.
+    /// learnt while there is room for their peers. False if that address is not this node's: no checksum
+    /// of the protocol's covers it, and a wrong one would stay.
     #[cold]
-    fn learn(&mut self, from: NodeAddr, own: Option<IpAddr>) {
-        if let (NodeAddr::Ip { ip, .. }, Some(own)) = (from, own)
-            && self.sources.ip.len() < self.proto.config().max_peers
-        {
-            self.sources.ip.entry(ip).or_insert(own);
+    fn learn(&mut self, from: NodeAddr, own: Option<IpAddr>) -> bool {
+        let (NodeAddr::Ip { ip, .. }, Some(own)) = (from, own) else { return true };
+        let Sources { ip: known, own: all, .. } = &mut self.sources;
+        if all.as_ref().is_some_and(|all| !all.contains(&own)) {
+            return false;
         }
+        if known.len() < self.proto.config().max_peers {
+            known.entry(ip).or_insert(own);
+        }
+        true
     }
 }
 
