@@ -44,9 +44,10 @@ impl Envelope {
 
     /// Finds the GigaE frame in an Ethernet frame and says who sent it.
     ///
-    /// UDP and IPv4 checksums are not verified: CRC32C covers every byte that is used but the addresses, of
-    /// which a wrong source fails the epoch check, and [`destination`](Self::destination) is for the caller to check. IPv4 fragments and IPv6 extension headers are refused,
-    /// since no sender of this protocol makes them.
+    /// UDP and IPv4 checksums are not verified: CRC32C covers every byte that is used but the addresses.
+    /// A wrong source fails the epoch check; the [`destination`](Self::destination) is for the caller to
+    /// check. IPv4 fragments and IPv6 extension headers are refused, since no sender of this protocol makes
+    /// them.
     #[inline]
     pub fn open(self, frame: &[u8]) -> Result<(NodeAddr, &[u8]), Discard> {
         let (from, place) = self.locate(frame, frame.len())?;
