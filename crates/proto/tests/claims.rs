@@ -1,4 +1,5 @@
-//! A node that says what is not so about its addresses takes nothing from others (`PROTOCOL.md` 11.2).
+//! A node that says what is not so about its addresses, or leaves gaps in what it sends, takes nothing from others
+//! (`PROTOCOL.md` 11.2 and 5.4).
 #![allow(missing_docs)]
 
 mod world;
@@ -158,4 +159,64 @@ fn a_peer_that_has_no_room_for_any_operation_is_none() {
         assert_eq!((taken, end.peers()), (Err(Discard::Malformed), 0), "{max_operations} bytes");
     }
     propose(&mut end, LIAR, 1000, &[]);
+}
+
+/// A data frame of a session, so many numbers past its first; whether it was taken, and why if not.
+fn data(end: &mut End, from: MacAddr, epochs: (u32, Epoch), past: u32) -> Result<(), Discard> {
+    let mut header = header(Kind::Data, epochs.0, epochs.1);
+    header.seq += past;
+    let mut buffer = Some(past.to_be_bytes().to_vec());
+    let taken = end.handle((0, &from.into()), (&header, &past.to_be_bytes()), &mut buffer);
+    assert_eq!(buffer.is_none(), taken.is_ok(), "its buffer is kept if the frame is");
+    taken
+}
+
+/// The messages that are in order now, given back at once.
+fn read(end: &mut End) -> Vec<Vec<u8>> {
+    let mut messages = Vec::new();
+    while let Some(delivery) = end.poll_delivery() {
+        end.release(delivery.peer, delivery.epoch);
+        messages.push(delivery.buffer);
+    }
+    messages
+}
+
+#[test]
+fn gaps_never_take_more_than_half_of_the_receive_frames() {
+    const HALF: usize = 64;
+    let config = Config { receive_frames: 2 * HALF as u32, ..Config::default() };
+    let mut end = End::new(config, 7);
+    let node = |n: u32| MacAddr([2, 0, 0xbb, 0, 1, n as u8]);
+    // Four that leave gaps, and an honest one; each has credit for 60 frames, more than a quarter of all.
+    let [a, b, c, d, honest] = [0, 1, 2, 3, 4].map(|n| {
+        let offered = propose(&mut end, node(n), 1000 + n, &[]);
+        confirm(&mut end, (0, node(n)), 1000 + n, offered).unwrap();
+        (node(n), (1000 + n, offered))
+    });
+    assert_eq!(read(&mut end).len(), 5);
+    let mut kept = 0;
+    for past in 2..42 {
+        for (node, epochs) in [a, b, c, d] {
+            match data(&mut end, node, epochs, past) {
+                Ok(()) => kept += 1,
+                Err(refused) => assert_eq!((refused, kept), (Discard::OutOfOrder, HALF)),
+            }
+        }
+    }
+    assert_eq!(kept, HALF, "of 160 that came");
+    // What is in order still finds room, and one that was lost is not waited for.
+    for past in 1..=200 {
+        assert_eq!(data(&mut end, honest.0, honest.1, past), Ok(()), "frame {past}");
+        assert_eq!(read(&mut end), [past.to_be_bytes()]);
+    }
+    assert_eq!(data(&mut end, honest.0, honest.1, 202), Err(Discard::OutOfOrder));
+    // A gap that is filled gives its room back, and so does a session that ends.
+    assert_eq!(data(&mut end, a.0, a.1, 1), Ok(()));
+    assert_eq!(read(&mut end).len(), 1 + HALF / 4);
+    let room = (203..=224).filter(|&past| data(&mut end, honest.0, honest.1, past).is_ok());
+    assert_eq!(room.count(), HALF / 4);
+    let reset = header(Kind::Reset, b.1.0, b.1.1);
+    end.handle((0, &b.0.into()), (&reset, &[]), &mut None).unwrap();
+    let room = (42..=60).filter(|&past| data(&mut end, c.0, c.1, past).is_ok());
+    assert_eq!(room.count(), HALF / 4);
 }
