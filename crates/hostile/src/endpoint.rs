@@ -1,20 +1,13 @@
 //! Whole endpoints on a simulated network: two that are honest, and a node that sends them whatever it likes.
 
 use crate::frames::{HONEST, Hostile, SEED};
-use crate::meter::within;
 use crate::script::Script;
+use crate::world::{self, body, play};
 use gigae::{
     Address, Endpoint, MacAddr, Memory, OpId, Options, Peer, RecvError, RegionKey, Rights, Wanted,
 };
 use gigae_sim::{Faults, Network};
 use std::time::Duration;
-
-/// Two endpoints of 256 frames (which lie in mapped memory and are not counted), frames on the way, and what
-/// a hostile sender may leave unexpected: 64 KiB and its offers, for each of some peers.
-const MEMORY: usize = 16 << 20;
-
-/// Steps that one input may ask for.
-const MOST_STEPS: usize = 2000;
 
 /// Frames of each endpoint and way.
 const FRAMES: usize = 256;
@@ -57,21 +50,16 @@ struct World {
 /// If an endpoint does, holds too much memory, or if what the honest ends send each other or write into
 /// each other's memory does not arrive once, in order and unchanged, or fails.
 pub fn endpoint(input: &[u8]) {
-    within(MEMORY, || {
-        let mut script = Script::new(input);
-        let mut world = World::new(&mut script);
-        world.begin();
-        for _ in 0..MOST_STEPS {
-            if script.is_over() {
-                break;
-            }
-            world.act(&mut script);
-        }
-        world.finish();
-    });
+    play::<World>(input);
 }
 
-impl World {
+impl world::World for World {
+    /// Two endpoints of 256 frames (which lie in mapped memory and are not counted), frames on the way, and what
+    /// a hostile sender may leave unexpected: 64 KiB and its offers, for each of some peers.
+    const MEMORY: usize = 16 << 20;
+
+    const MOST_STEPS: usize = 2000;
+
     fn new(script: &mut Script<'_>) -> Self {
         let setup = script.byte();
         let net = Network::new(1, Faults { delay: Duration::from_micros(5), ..Faults::default() });
@@ -103,18 +91,13 @@ impl World {
             let other = endpoint.peer(Address::from(mac)).expect("the table is empty");
             End { endpoint, other, sent: 0, got: 0, tagged: 0, taken: 0, posted: None, reads: true }
         });
-        Self { net, ends, hostile, secret, words: [0; WORDS], accesses: 0, done: 0 }
+        let words = [0; WORDS];
+        let mut world = Self { net, ends, hostile, secret, words, accesses: 0, done: 0 };
+        world.begin();
+        world
     }
 
-    fn begin(&mut self) {
-        self.message(0, 8);
-        self.run(Duration::from_millis(2));
-        self.message(1, 8);
-        self.run(Duration::from_millis(2));
-        assert_eq!(self.ends[0].got + self.ends[1].got, 2, "the session comes up");
-    }
-
-    fn act(&mut self, script: &mut Script<'_>) {
+    fn act(&mut self, _: usize, script: &mut Script<'_>) {
         match script.byte() % 32 {
             0 | 1 => self.message(0, usize::from(script.byte()) * 5),
             2 | 3 => self.message(1, usize::from(script.byte()) * 5),
@@ -127,6 +110,43 @@ impl World {
             10..=13 => self.run(Duration::from_micros(12)),
             _ => self.hostile.send(&self.net, script),
         }
+    }
+
+    fn finish(mut self) {
+        self.ends[0].reads = true;
+        let mut left = 400;
+        while !self.is_done() && left > 0 {
+            self.run(Duration::from_millis(1));
+            left -= 1;
+        }
+        self.message(0, 100);
+        self.message(1, 100);
+        self.run(Duration::from_millis(5));
+        while !self.is_done() && left > 0 {
+            self.run(Duration::from_millis(1));
+            left -= 1;
+        }
+        let counts = |end: &End| (end.sent, end.got, end.tagged, end.taken);
+        let [a, b] = self.ends.each_ref().map(counts);
+        assert!(self.is_done(), "{a:?}, {b:?}, {} of {}", self.done, self.accesses);
+        let words = self.ends[0].endpoint.with_region(self.secret, |bytes| {
+            let (words, _) = bytes.as_chunks();
+            words.iter().map(|&word| u64::from_le_bytes(word)).collect::<Vec<_>>()
+        });
+        assert_eq!(words.as_deref(), Some(&self.words[..]), "memory that nobody else was told of");
+        for end in &self.ends {
+            assert!(end.endpoint.neighbours().len() <= 4096);
+        }
+    }
+}
+
+impl World {
+    fn begin(&mut self) {
+        self.message(0, 8);
+        self.run(Duration::from_millis(2));
+        self.message(1, 8);
+        self.run(Duration::from_millis(2));
+        assert_eq!(self.ends[0].got + self.ends[1].got, 2, "the session comes up");
     }
 
     fn message(&mut self, from: usize, len: usize) {
@@ -237,48 +257,12 @@ impl World {
         let plain = (a.sent, b.sent) == (b.got, a.got);
         plain && (a.tagged, b.tagged) == (b.taken, a.taken) && self.accesses == self.done
     }
-
-    fn finish(&mut self) {
-        self.ends[0].reads = true;
-        let mut left = 400;
-        while !self.is_done() && left > 0 {
-            self.run(Duration::from_millis(1));
-            left -= 1;
-        }
-        self.message(0, 100);
-        self.message(1, 100);
-        self.run(Duration::from_millis(5));
-        while !self.is_done() && left > 0 {
-            self.run(Duration::from_millis(1));
-            left -= 1;
-        }
-        let counts = |end: &End| (end.sent, end.got, end.tagged, end.taken);
-        let [a, b] = self.ends.each_ref().map(counts);
-        assert!(self.is_done(), "{a:?}, {b:?}, {} of {}", self.done, self.accesses);
-        let words = self.ends[0].endpoint.with_region(self.secret, |bytes| {
-            let (words, _) = bytes.as_chunks();
-            words.iter().map(|&word| u64::from_le_bytes(word)).collect::<Vec<_>>()
-        });
-        assert_eq!(words.as_deref(), Some(&self.words[..]), "memory that nobody else was told of");
-        for end in &self.ends {
-            assert!(end.endpoint.neighbours().len() <= 4096);
-        }
-    }
 }
 
 /// The address of a node's further links: an endpoint opens its ports one after the other.
 fn port_mac(first: MacAddr, link: usize) -> MacAddr {
     let [a, b, c, d, e, f] = first.0;
     MacAddr([a, b, c, d, e, f + link as u8])
-}
-
-/// A message between honest ends: its number, and bytes that follow from it.
-fn body(number: u32, from: usize, len: usize) -> Vec<u8> {
-    let mut body = HONEST.to_vec();
-    body.extend(number.to_be_bytes());
-    body.push(from as u8);
-    body.extend((0..len).map(|i| (number as usize * 7 + i) as u8));
-    body
 }
 
 impl End {

@@ -23,6 +23,7 @@ mod protocol;
 mod script;
 mod transfer;
 mod wire;
+mod world;
 
 pub use calls::calls;
 pub use cluster::cluster;

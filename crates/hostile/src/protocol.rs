@@ -1,8 +1,8 @@
 //! Two honest protocols that talk, and a node that sends them whatever it likes.
 
 use crate::frames::{HONEST, Hostile, SEED};
-use crate::meter::within;
 use crate::script::Script;
+use crate::world::{self, body, play};
 use gigae_proto::{
     Body, Config, Destination, Instant, PathTo, PeerId, PeerKey, Protocol, Transmit,
 };
@@ -12,13 +12,6 @@ use gigae_wire::{
 };
 use std::collections::HashMap;
 use std::time::Duration;
-
-/// Both ends with their windows and queues, frames on the way, and what hostile sessions may fill: 4,096
-/// frames of 1,468 bytes kept or not read, at each end.
-const MEMORY: usize = 24 << 20;
-
-/// Steps that one input may ask for.
-const MOST_STEPS: usize = 4000;
 
 /// Frames that a protocol may have to send at one moment: all windows and an answer to everything.
 const MOST_AT_ONCE: usize = 20_000;
@@ -54,21 +47,16 @@ struct World {
 /// If a protocol does, holds more memory or sends more frames than bounds say, or if a message between
 /// the honest ends is lost, doubled, changed, out of order, failed or led astray.
 pub fn protocol(input: &[u8]) {
-    within(MEMORY, || {
-        let mut script = Script::new(input);
-        let mut world = World::new(&mut script);
-        world.begin();
-        for _ in 0..MOST_STEPS {
-            if script.is_over() {
-                break;
-            }
-            world.act(&mut script);
-        }
-        world.finish();
-    });
+    play::<World>(input);
 }
 
-impl World {
+impl world::World for World {
+    /// Both ends with their windows and queues, frames on the way, and what hostile sessions may fill: 4,096
+    /// frames of 1,468 bytes kept or not read, at each end.
+    const MEMORY: usize = 24 << 20;
+
+    const MOST_STEPS: usize = 4000;
+
     fn new(script: &mut Script<'_>) -> Self {
         let setup = script.byte();
         let delay = Duration::from_micros(5);
@@ -86,9 +74,48 @@ impl World {
             let peer = world.ends[end].proto.peer(key).expect("the table is empty");
             world.ends[end].other = peer;
         }
+        world.begin();
         world
     }
 
+    fn act(&mut self, _: usize, script: &mut Script<'_>) {
+        match script.byte() % 32 {
+            0 | 1 => self.honest(0, usize::from(script.byte()) * 5),
+            2 | 3 => self.honest(1, usize::from(script.byte()) * 5),
+            4 => self.hand_to_hostile(script),
+            5 => self.ends[0].reads ^= true,
+            6 => self.run(Duration::from_micros(u64::from(script.u16()))),
+            7 => self.run(Duration::from_millis(u64::from(script.byte()))),
+            8..=11 => {
+                self.settle();
+                self.net.advance_to(self.net.now() + 6000);
+                self.settle();
+            }
+            _ => self.hostile.send(&self.net, script),
+        }
+    }
+
+    /// Nobody is hostile any more: what is under way arrives soon, and the session still works.
+    fn finish(mut self) {
+        self.ends[0].reads = true;
+        for _ in 0..40 {
+            self.run(Duration::from_millis(25));
+            if self.ends[0].sent == self.ends[1].got && self.ends[1].sent == self.ends[0].got {
+                break;
+            }
+        }
+        self.honest(0, 100);
+        self.honest(1, 100);
+        self.run(Duration::from_millis(400));
+        let counts = |end: &End| (end.sent, end.got);
+        let [a, b] = [counts(&self.ends[0]), counts(&self.ends[1])];
+        assert!(a.0 == b.1 && b.0 == a.1, "sent and received: {a:?}, {b:?}");
+        let most = 100 * (self.hostile.sent + u64::from(a.0 + b.0)) + 200_000;
+        assert!(self.transmitted < most, "{} frames were sent", self.transmitted);
+    }
+}
+
+impl World {
     /// The honest session comes up undisturbed: a liar can hinder that, as PROTOCOL.md 4.2 and 4.6 have it.
     fn begin(&mut self) {
         self.honest(0, 8);
@@ -108,23 +135,6 @@ impl World {
         let len = body.len() as u16;
         end.proto.send(end.other, len, body).expect("the window has room, and nothing has failed");
         end.sent += 1;
-    }
-
-    fn act(&mut self, script: &mut Script<'_>) {
-        match script.byte() % 32 {
-            0 | 1 => self.honest(0, usize::from(script.byte()) * 5),
-            2 | 3 => self.honest(1, usize::from(script.byte()) * 5),
-            4 => self.hand_to_hostile(script),
-            5 => self.ends[0].reads ^= true,
-            6 => self.run(Duration::from_micros(u64::from(script.u16()))),
-            7 => self.run(Duration::from_millis(u64::from(script.byte()))),
-            8..=11 => {
-                self.settle();
-                self.net.advance_to(self.net.now() + 6000);
-                self.settle();
-            }
-            _ => self.hostile.send(&self.net, script),
-        }
     }
 
     /// An honest program speaks to the hostile node, not knowing.
@@ -170,34 +180,6 @@ impl World {
         }
         self.settle();
     }
-
-    /// Nobody is hostile any more: what is under way arrives soon, and the session still works.
-    fn finish(&mut self) {
-        self.ends[0].reads = true;
-        for _ in 0..40 {
-            self.run(Duration::from_millis(25));
-            if self.ends[0].sent == self.ends[1].got && self.ends[1].sent == self.ends[0].got {
-                break;
-            }
-        }
-        self.honest(0, 100);
-        self.honest(1, 100);
-        self.run(Duration::from_millis(400));
-        let counts = |end: &End| (end.sent, end.got);
-        let [a, b] = [counts(&self.ends[0]), counts(&self.ends[1])];
-        assert!(a.0 == b.1 && b.0 == a.1, "sent and received: {a:?}, {b:?}");
-        let most = 100 * (self.hostile.sent + u64::from(a.0 + b.0)) + 200_000;
-        assert!(self.transmitted < most, "{} frames were sent", self.transmitted);
-    }
-}
-
-/// A message between honest ends: its number, and bytes that follow from it.
-fn body(number: u32, from: usize, len: usize) -> Vec<u8> {
-    let mut body = HONEST.to_vec();
-    body.extend(number.to_be_bytes());
-    body.push(from as u8);
-    body.extend((0..len).map(|i| (number as usize * 7 + i) as u8));
-    body
 }
 
 impl End {

@@ -1,18 +1,12 @@
 //! Operations alone: payloads of Op frames in order, as somebody with a session of his own can send them.
 
 use crate::frames::Hostile;
-use crate::meter::within;
 use crate::script::Script;
+use crate::world::{self, play};
 use gigae_proto::{PeerId, Reason};
 use gigae_sim::{Faults, Network};
 use gigae_transfer::{Config, OpError, OpId, RegionKey, Rights, Selector, Transfer};
 use gigae_wire::{Epoch, MacAddr, Pieces, op};
-
-/// The owner's memories and operations, 64 KiB unexpected for each of three peers, and 16,384 offers of each.
-const MEMORY: usize = 24 << 20;
-
-/// Steps that one input may ask for.
-const MOST_STEPS: usize = 4000;
 
 /// The honest peer; the others are hostile.
 const HONEST: PeerId = PeerId(0);
@@ -45,22 +39,16 @@ struct World {
 /// If the owner does, holds too much memory, answers without end, changes memory whose key was not told or
 /// that was not given for it, or if an operation of the honest peer fails.
 pub fn transfer(input: &[u8]) {
-    within(MEMORY, || {
-        let mut script = Script::new(input);
-        let mut world = World::new();
-        for n in 0..MOST_STEPS {
-            if script.is_over() {
-                break;
-            }
-            world.act(n, &mut script);
-            world.settle();
-        }
-        world.finish();
-    });
+    play::<World>(input);
 }
 
-impl World {
-    fn new() -> Self {
+impl world::World for World {
+    /// The owner's memories and operations, 64 KiB unexpected for each of three peers, and 16,384 offers of each.
+    const MEMORY: usize = 24 << 20;
+
+    const MOST_STEPS: usize = 4000;
+
+    fn new(_: &mut Script<'_>) -> Self {
         let net = Network::new(1, Faults::default());
         let mac = |n| vec![MacAddr([2, 0, 0, 0, 1, n])];
         let mut hostile = Hostile::new(&net, [mac(1), mac(2)]);
@@ -128,8 +116,19 @@ impl World {
                 self.hand(enemy, &payload);
             }
         }
+        self.settle();
     }
 
+    fn finish(mut self) {
+        self.settle();
+        assert_eq!(self.done, self.started, "operations of the honest peer");
+        assert_eq!(self.owner.region(self.secret), Some(&self.expected), "a key that was not told");
+        assert_eq!(self.owner.region(self.fixed), Some(&vec![0; LEN]), "not given to be changed");
+        assert_eq!(self.honest.counters().invalid, 0);
+    }
+}
+
+impl World {
     /// As the engine does it: what is not operations exactly is malformed.
     fn hand(&mut self, enemy: PeerId, payload: &[u8]) {
         let (front, behind) = payload.split_at(payload.len() / 3);
@@ -214,13 +213,5 @@ impl World {
         while let Some(notice) = self.owner.poll_notice() {
             assert!(notice.offset + u64::from(notice.len) <= LEN as u64, "{notice:?}");
         }
-    }
-
-    fn finish(&mut self) {
-        self.settle();
-        assert_eq!(self.done, self.started, "operations of the honest peer");
-        assert_eq!(self.owner.region(self.secret), Some(&self.expected), "a key that was not told");
-        assert_eq!(self.owner.region(self.fixed), Some(&vec![0; LEN]), "not given to be changed");
-        assert_eq!(self.honest.counters().invalid, 0);
     }
 }
