@@ -72,6 +72,21 @@ enum Sample {
     Ended(Instant, u32),
 }
 
+/// What is known of a path (rules 11.4 and 11.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum State {
+    /// Frames arrive, as far as is known.
+    Sound,
+    /// The retransmission timer has fired and nothing has arrived since: the path does not work, or the
+    /// peer does not listen.
+    Silent,
+    /// The peer has taken in something by another path since then: a last wait.
+    Doubted,
+    /// Nothing goes out here before a probe is answered: since when, or since the last probe, and the
+    /// wait until the next one.
+    Dead(Since, u64),
+}
+
 /// See the module's description.
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct Path {
@@ -90,20 +105,14 @@ pub(crate) struct Path {
     /// Frames known to have arrived, and how many of them were looked at.
     delivered: u32,
     settled: u32,
-    /// Since when nothing has arrived while something should.
+    /// Since when nothing has arrived while something flies or the path is doubted. Never otherwise:
+    /// there is nothing to wait for.
     waiting: Since,
     sample: Sample,
     pub(crate) rtt: Rtt,
     /// Nanoseconds per frame that arrived during a round trip, smoothed; zero if unknown.
     interval: u64,
-    /// When something was last known to have arrived, and when the first of the timeouts in a row
-    /// fired.
-    heard: Instant,
-    silent: Instant,
-    /// Since then the peer is known to have taken in something that went by another path.
-    doubted: bool,
-    /// While the path is dead: since when, or since the last probe, and the wait until the next one.
-    dead: Option<(Since, u64)>,
+    state: State,
     /// It was in use before it died.
     given_up: bool,
     pub(crate) counters: PathCounters,
@@ -125,10 +134,7 @@ impl Path {
             sample: Sample::None,
             rtt: Rtt::new(config),
             interval: 0,
-            heard: Instant(0),
-            silent: Instant(0),
-            doubted: false,
-            dead: None,
+            state: State::Sound,
             given_up: false,
             counters: PathCounters::default(),
         }
@@ -150,12 +156,12 @@ impl Path {
     }
 
     pub(crate) fn is_alive(&self) -> bool {
-        self.dead.is_none()
+        !matches!(self.state, State::Dead(..))
     }
 
     /// Whether frames arrive on the path, as far as is known.
     fn is_sound(&self) -> bool {
-        self.is_alive() && self.rtt.timeouts() == 0
+        matches!(self.state, State::Sound)
     }
 
     /// A frame goes out here; returns the number of its transmission.
@@ -215,6 +221,9 @@ impl Path {
     /// A frame on the way is taken for lost. If it is being timed, that ends: it will be repeated.
     pub(crate) fn lose(&mut self, seq: SeqNo) {
         self.flying -= 1;
+        if self.flying == 0 && self.state != State::Doubted {
+            self.waiting = Since::Never;
+        }
         self.counters.lost += 1;
         if matches!(self.sample, Sample::Running(timed, ..) if timed == seq) {
             self.sample = Sample::None;
@@ -231,12 +240,12 @@ impl Path {
     }
 
     /// After arrivals: the path works. `timed` says of the frame that is being timed whether it has
-    /// arrived.
+    /// arrived. False if nothing has arrived since this was asked last.
     #[inline(always)]
-    pub(crate) fn settle(&mut self, now: Instant, most: u32, timed: impl Fn(SeqNo) -> bool) {
+    pub(crate) fn settle(&mut self, most: u32, timed: impl Fn(SeqNo) -> bool) -> bool {
         let fresh = self.delivered.wrapping_sub(self.settled);
         if fresh == 0 {
-            return;
+            return false;
         }
         self.settled = self.delivered;
         if let Sample::Running(seq, since, before) = self.sample
@@ -249,16 +258,27 @@ impl Path {
             };
         }
         self.waiting = if self.flying > 0 { Since::Next } else { Since::Never };
-        self.heard = now;
         self.rtt.progress();
+        if !self.is_sound() {
+            self.recover();
+        }
         if self.flight < most {
             self.grow(fresh);
+        }
+        true
+    }
+
+    /// It was silent, and was not.
+    #[cold]
+    fn recover(&mut self) {
+        if self.is_alive() {
+            self.state = State::Sound;
         }
     }
 
     /// Slow start up to the threshold, then one more frame per flight (RFC 5681).
     fn grow(&mut self, acknowledged: u32) {
-        if self.dead.is_some() {
+        if !self.is_alive() {
             return;
         }
         if self.flight < self.threshold {
@@ -284,7 +304,7 @@ impl Path {
                 self.timed(now.nanos_since(began), arrived);
             }
         }
-        if let Some((since, _)) = &mut self.dead {
+        if let State::Dead(since, _) = &mut self.state {
             since.date(now);
         }
     }
@@ -309,45 +329,35 @@ impl Path {
     /// The same if there are several. An acknowledgement may come back by any of them, so nothing is
     /// late before it would be on the `slowest`, whose first timeout this is.
     pub(crate) fn deadline_among(&self, slowest: u64) -> Instant {
-        if let Some((since, wait)) = self.dead {
-            return since.after(wait);
-        }
         let timeout = self.rtt.backed_off(slowest);
-        self.waiting.after(match self.rtt.timeouts() {
-            0 => timeout.min(LONGEST_FIRST),
-            _ if self.doubted => slowest.clamp(LEAST_DOUBT, LONGEST_FIRST),
-            1 => timeout.min(2 * LONGEST_FIRST),
-            _ => timeout,
+        self.waiting.after(match self.state {
+            State::Sound => timeout.min(LONGEST_FIRST),
+            State::Silent if self.rtt.timeouts() == 1 => timeout.min(2 * LONGEST_FIRST),
+            State::Silent => timeout,
+            State::Doubted => slowest.clamp(LEAST_DOUBT, LONGEST_FIRST),
+            State::Dead(since, wait) => return since.after(wait),
         })
     }
 
-    /// The retransmission timeout fired.
+    /// The retransmission timer fired, or the last wait of what is the last path is over.
     pub(crate) fn time_out(&mut self, now: Instant) {
-        if self.rtt.timeouts() == 0 {
-            self.silent = now;
-            self.doubted = false;
-        }
-        self.waiting = Since::At(now);
+        self.state = State::Silent;
+        self.waiting = if self.flying > 0 { Since::At(now) } else { Since::Never };
         self.rtt.back_off();
     }
 
-    /// When the peer was last known to have taken in something here; never, of a dead path.
-    pub(crate) fn heard(&self) -> Instant {
-        if self.is_alive() { self.heard } else { Instant(0) }
-    }
-
-    /// The peer is known to have taken in something by another path at that moment: if that was after
-    /// the timeouts began, a last wait begins.
-    pub(crate) fn compare(&mut self, heard: Instant, now: Instant) {
-        if self.is_alive() && self.rtt.timeouts() > 0 && !self.doubted && heard > self.silent {
-            self.doubted = true;
-            self.waiting = Since::At(now);
+    /// The peer has taken in something by another path: if nothing has arrived here since the timer
+    /// fired, a last wait begins.
+    pub(crate) fn doubt(&mut self) {
+        if self.state == State::Silent {
+            self.state = State::Doubted;
+            self.waiting = Since::Next;
         }
     }
 
-    /// Whether the last of the timeouts in a row was the one that says that the path does not work.
+    /// Whether the wait that ends now was the last.
     pub(crate) fn is_doubted(&self) -> bool {
-        self.doubted
+        self.state == State::Doubted
     }
 
     /// Everything was taken for lost after several timeouts.
@@ -375,26 +385,27 @@ impl Path {
         self.flight = 0;
         self.waiting = Since::Never;
         self.sample = Sample::None;
-        self.dead = Some((Since::Next, PROBE_INTERVAL));
+        self.state = State::Dead(Since::Next, PROBE_INTERVAL);
     }
 
     /// The peer has no such path: it is dead and not even probed.
     pub(crate) fn leave(&mut self) {
-        self.dead = Some((Since::Never, PROBE_INTERVAL));
+        self.state = State::Dead(Since::Never, PROBE_INTERVAL);
     }
 
     /// A probe of a dead path is overdue: the next wait begins.
     pub(crate) fn probed(&mut self, now: Instant) {
-        if let Some((since, wait)) = &mut self.dead {
+        if let State::Dead(since, wait) = &mut self.state {
             *since = Since::At(now);
             *wait = (*wait * 2).min(LONGEST_PROBE_INTERVAL);
         }
     }
 
-    /// A probe was answered: the path begins as one of which almost nothing is known.
-    pub(crate) fn revive(&mut self, config: &Config) {
+    /// A probe was answered: the path begins as one of which almost nothing is known. False if it is alive
+    /// already.
+    pub(crate) fn revive(&mut self, config: &Config) -> bool {
         if self.is_alive() {
-            return;
+            return false;
         }
         let (transmission, delivered) = (self.next_transmission, self.delivered);
         let returns = self.counters.returns + u64::from(self.given_up);
@@ -409,6 +420,7 @@ impl Path {
             counters,
             ..Self::new(config)
         };
+        true
     }
 
     /// Whatever flew is of no interest any more.

@@ -378,10 +378,6 @@ impl<T> SendWindow<T> {
         for path in &mut self.further {
             path.date(now);
         }
-        let heard = self.paths().map(Path::heard).max().unwrap_or(now);
-        for path in self.paths_mut() {
-            path.compare(heard, now);
-        }
     }
 
     /// The buffer of a message within the window.
@@ -434,9 +430,9 @@ impl<T> SendWindow<T> {
             self.first.arrive(latest, usual);
         }
         let most = self.capacity();
-        self.first.settle(now, most, |timed| timed.is_before(ack));
+        let heard = self.first.settle(most, |timed| timed.is_before(ack));
         if !self.further.is_empty() {
-            self.settle_further(now, most, ack);
+            self.settle_further(most, ack, heard);
         }
         if self.doomed > 0 {
             self.detect(-1);
@@ -446,9 +442,21 @@ impl<T> SendWindow<T> {
     }
 
     #[inline(never)]
-    fn settle_further(&mut self, now: Instant, most: u32, ack: SeqNo) {
-        for path in &mut self.further {
-            path.settle(now, most, |timed| timed.is_before(ack));
+    fn settle_further(&mut self, most: u32, ack: SeqNo, first: bool) {
+        let mut heard = u16::from(first);
+        for (i, path) in (1..).zip(&mut self.further) {
+            heard |= u16::from(path.settle(most, |timed| timed.is_before(ack))) << i;
+        }
+        self.doubt_others(heard);
+    }
+
+    /// Something has arrived by these paths, by bit: the peer is there. Those that are silent have no
+    /// other excuse.
+    fn doubt_others(&mut self, heard: u16) {
+        for (i, path) in self.paths_mut().enumerate() {
+            if heard & !(1 << i) != 0 {
+                path.doubt();
+            }
         }
     }
 
@@ -486,9 +494,12 @@ impl<T> SendWindow<T> {
         }
         let (most, mask) = (self.capacity(), self.slots.len().wrapping_sub(1));
         let Self { slots, first, further, .. } = self;
-        for path in std::iter::once(first).chain(further) {
-            path.settle(now, most, |timed| slots[timed.0 as usize & mask].state == State::Held);
+        let mut heard = 0;
+        for (i, path) in std::iter::once(first).chain(further).enumerate() {
+            let held = |timed: SeqNo| slots[timed.0 as usize & mask].state == State::Held;
+            heard |= u16::from(path.settle(most, held)) << i;
         }
+        self.doubt_others(heard);
         let dropped = self.dropped(now, report.latest);
         self.detect(if keeps && !dropped { REORDERING } else { -1 });
         if !keeps {
@@ -590,8 +601,7 @@ impl<T> SendWindow<T> {
             }
             if path.is_alive() {
                 counters.timeouts += 1;
-                path.time_out(now);
-                probes |= self.time_out(i);
+                probes |= self.time_out(i, now);
             } else {
                 path.probed(now);
                 probes |= 1 << i;
@@ -603,17 +613,17 @@ impl<T> SendWindow<T> {
     /// The retransmission timeout of a path fired: the oldest frame goes again, as a question to the
     /// receiver what else is missing; if that is not answered either, everything goes again. With
     /// other paths, the question goes there; if the peer hears those and not this, it is dead.
-    fn time_out(&mut self, i: usize) -> u16 {
-        let most = self.capacity();
-        let path = self.path(i);
-        let (timeouts, doubted) = (path.rtt.timeouts(), path.is_doubted());
-        if doubted {
+    fn time_out(&mut self, i: usize, now: Instant) -> u16 {
+        if self.path(i).is_doubted() {
             let dead = self.give_up(i);
             if dead != 0 {
                 return dead;
             }
         }
-        let all = timeouts > QUESTIONS;
+        let most = self.capacity();
+        let path = self.path(i);
+        path.time_out(now);
+        let all = path.rtt.timeouts() > QUESTIONS;
         self.lose_flying(i, all);
         let path = self.path(i);
         if all {
@@ -638,7 +648,9 @@ impl<T> SendWindow<T> {
 
     /// A probe of a path was answered.
     pub(crate) fn revive(&mut self, i: usize, config: &Config) {
-        self.path(i).revive(config);
+        if self.path(i).revive(config) {
+            self.doubt_others(1 << i);
+        }
     }
 
     /// The path for what says nothing of paths: `wanted` if it is alive, else the first that is.

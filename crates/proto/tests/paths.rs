@@ -3,7 +3,7 @@
 
 mod world;
 
-use gigae_proto::{Config, Reason, SendError};
+use gigae_proto::{Config, Instant, Reason, SendError};
 use gigae_sim::Faults;
 use gigae_wire::Kind;
 use std::time::Duration;
@@ -427,6 +427,69 @@ fn a_peer_that_is_silent_for_a_while_costs_no_path() {
     assert_eq!(w.nodes[1].received.len(), 22);
     assert!(w.nodes[0].proto.counters().timeouts > 0);
     assert!(w.nodes[0].proto.paths().iter().all(|path| path.deaths == 0));
+}
+
+/// A node has no CPU for so long: what is sent to it lies in its ports.
+fn busy(w: &mut World, node: usize, time: Duration) {
+    let away = w.nodes.remove(node);
+    w.run(time);
+    w.nodes.insert(node, away);
+}
+
+/// Lets time pass until the first node has repeated so many frames in all.
+fn until_repeated(w: &mut World, count: u64) {
+    let limit = w.now() + millis(100);
+    while w.nodes[0].proto.counters().retransmissions < count {
+        w.run(micros(5));
+        assert!(w.now() < limit, "nothing is repeated");
+    }
+}
+
+#[test]
+fn a_path_that_was_silent_is_asked_also_when_the_answer_came_by_one_that_had_just_died() {
+    let mut w = trunk(2, 1);
+    round_trips(&mut w, 20);
+    // The first is lost and repeated by the other path: the last wait of its own begins.
+    // The second is lost on the other one and repeated by this one, which makes that one silent.
+    for nth in 1..=2 {
+        w.nodes[0].drop_sent = vec![w.nodes[0].sent.len()];
+        w.send(0, 1, b"lost");
+        until_repeated(&mut w, nth);
+        w.run(micros(if nth == 1 { 200 } else { 0 }));
+    }
+    // The answer is there when that last wait is over.
+    busy(&mut w, 0, millis(20));
+    w.run(Duration::from_secs(1));
+    let proto = &w.nodes[0].proto;
+    assert!(!proto.has_unacknowledged());
+    assert_eq!(proto.paths().iter().map(|path| path.deaths).collect::<Vec<_>>(), [1, 1]);
+    assert_eq!(proto.next_deadline(), Instant::NEVER, "nothing is in flight");
+}
+
+#[test]
+fn when_all_has_arrived_there_is_silence_whatever_was_lost_before() {
+    let mut deaths = 0;
+    for seed in 0..500 {
+        let links = 2 + seed as usize % 2;
+        let mut w = trunk(links, seed);
+        round_trips(&mut w, 3);
+        kinds(&mut w, &vec![Faults { loss: 0.3, ..link(GIGABIT) }; links]);
+        for n in 0..20 {
+            w.send(0, 1, b"lost, perhaps");
+            let node = (seed + n / 3) as usize % 2;
+            busy(&mut w, node, micros((seed * 31 + n * 977) % 12_000));
+            w.run(micros((seed * 17 + n * 331) % 3_000));
+        }
+        kinds(&mut w, &vec![link(GIGABIT); links]);
+        w.run(Duration::from_secs(3));
+        for (i, node) in w.nodes.iter().enumerate() {
+            assert!(!node.proto.has_unacknowledged());
+            let next = node.proto.next_deadline();
+            assert_eq!(next, Instant::NEVER, "seed {seed}, node {i}");
+            deaths += node.proto.paths().iter().map(|path| path.deaths).sum::<u64>();
+        }
+    }
+    assert!(deaths > 100, "the losses hit paths in {deaths} cases only");
 }
 
 #[test]
