@@ -21,6 +21,10 @@ const CREDIT: u16 = 1 << 15;
 /// In [`Session::probes`]: a Probe or Echo of the length of frames.
 pub(crate) const SIZE: u16 = 1 << 14;
 
+/// In [`Session::probes`]: an answer by each of the paths that were [asked](Session::asked) about. No frame
+/// of another kind is one.
+const ANSWER: u16 = 1 << 13;
+
 /// First wait in nanoseconds for the answer to a farewell; doubled with each repetition.
 const FAREWELL_INTERVAL: u64 = 1_000_000;
 
@@ -146,7 +150,7 @@ pub(crate) struct Session<T, R> {
     /// While stopped, or asked to [ask](Self::ask): since when, or since the last probe, and the wait
     /// until the next one, which asks whether a GO was lost, or the peer.
     pub(crate) probe: Option<(Since, u64)>,
-    /// What is to be probed: paths by bit, [`CREDIT`] and [`SIZE`].
+    /// What is to be probed: paths by bit, [`CREDIT`] and [`SIZE`]; and [`ANSWER`].
     pub(crate) probes: u16,
     /// It is not known yet which of the peer's longest frames the network carries: data wait.
     pub(crate) sizing: bool,
@@ -206,7 +210,10 @@ impl<T, R> Session<T, R> {
     pub(crate) fn marked(&mut self, flags: Flags, path: usize, config: &Config) {
         if flags.has(Flags::ASK) {
             self.receive.as_mut().expect("established").ask();
-            self.asked |= u16::from(self.paths > 1) << path;
+            if self.paths > 1 {
+                self.asked |= 1 << path;
+                self.probes |= ANSWER;
+            }
         }
         if flags.has(Flags::ANSWER) {
             self.send.as_mut().expect("established").revive(path, config);
@@ -268,7 +275,7 @@ impl<T, R> Session<T, R> {
         self.sizes = self.sizing.then(|| {
             let next = message > config.sure_payload && message < longest;
             self.probes |= SIZE;
-            Box::new(Sizes::ask([longest, if next { message } else { 0 }]))
+            Box::new(Sizes::ask([longest, if next { message } else { 0 }], self.heard_on))
         });
     }
 
@@ -316,7 +323,7 @@ impl<T, R> Session<T, R> {
         }
         let alive = |wanted: u8| self.send.as_ref().map_or(0, |send| send.alive(wanted.into()));
         Some(match next? {
-            Next::Question(echo) => (Kind::Probe, echo, echo.len, alive(self.heard_on)),
+            Next::Question(echo, path) => (Kind::Probe, echo, echo.len, alive(path)),
             Next::Answer(echo, path) => (Kind::Echo, echo, 0, path.into()),
         })
     }
@@ -623,7 +630,7 @@ impl<T, R> Session<T, R> {
         if self.wants_size()
             && let Some(sizes) = &mut self.sizes
         {
-            sizes.expire(now);
+            sizes.expire(now, self.paths);
             self.probes |= if sizes.is_due() { SIZE } else { 0 };
         }
         if let Some(send) = &mut self.send {
@@ -663,6 +670,14 @@ impl<T, R> Session<T, R> {
                 (self.in_turn(REPETITIONS - farewell.left), Flags::NONE)
             }
             Plan::HelloAck => (self.answer.map_or(0, |(.., path)| path.into()), Flags::NONE),
+            _ if self.asked != 0 => {
+                let path = first(self.asked);
+                self.asked &= !(1 << path);
+                if self.asked == 0 {
+                    self.probes &= !ANSWER;
+                }
+                (path, Flags::ANSWER)
+            }
             Plan::Probe if self.probes & !CREDIT != 0 => {
                 let path = first(self.probes);
                 self.probes &= !(1 << path);
@@ -674,11 +689,6 @@ impl<T, R> Session<T, R> {
                 // Nothing flies whose loss would tell that this path does not work. An answer says otherwise.
                 self.heard_on = (path as u8 + 1) % self.paths;
                 (path, Flags::ASK)
-            }
-            _ if self.asked != 0 => {
-                let path = first(self.asked);
-                self.asked &= !(1 << path);
-                (path, Flags::ANSWER)
             }
             _ => {
                 let path = alive(&self.send, self.heard_on);

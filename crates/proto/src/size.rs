@@ -43,8 +43,8 @@ impl Echo {
 /// The frame to send next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// A Probe, padded to its length.
-    Question(Echo),
+    /// A Probe, padded to its length, by this path.
+    Question(Echo, u8),
     /// An Echo, by the path that its question came by.
     Answer(Echo, u8),
 }
@@ -54,6 +54,8 @@ pub(crate) enum Next {
 struct Asking {
     /// The lengths in question, the longer one first; the second is zero if there is none.
     lengths: [u16; 2],
+    /// Both frames go by this path, if it is alive, and by the next after silence.
+    path: u8,
     round: u16,
     strikes: u8,
     /// The long frame and the short one behind it are due.
@@ -74,10 +76,11 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// Asks whether frames with payloads of these lengths arrive, the longer one first.
-    pub(crate) fn ask(lengths: [u16; 2]) -> Self {
+    /// Asks whether frames with payloads of these lengths arrive, the longer one first, by this path.
+    pub(crate) fn ask(lengths: [u16; 2], path: u8) -> Self {
         let asking = Asking {
             lengths,
+            path,
             round: 0,
             strikes: 0,
             long: true,
@@ -112,7 +115,7 @@ impl Sizes {
             asking.short = false;
             asking.since.start();
         }
-        Some(Next::Question(Echo { round: asking.round, len }))
+        Some(Next::Question(Echo { round: asking.round, len }, asking.path))
     }
 
     /// The peer asks by a path.
@@ -161,11 +164,13 @@ impl Sizes {
         self.asking.as_ref().map_or(Instant::NEVER, |asking| asking.since.after(asking.wait))
     }
 
-    /// Repeats the question if it is time.
-    pub(crate) fn expire(&mut self, now: Instant) {
+    /// Repeats the question if it is time, by the next of so many paths: nothing flies whose loss would
+    /// tell that the last one does not work.
+    pub(crate) fn expire(&mut self, now: Instant, paths: u8) {
         if let Some(asking) = self.asking.as_mut().filter(|a| now >= a.since.after(a.wait)) {
             asking.since = Since::Never;
             asking.wait = (asking.wait * 2).min(LONGEST_INTERVAL);
+            asking.path = (asking.path + 1) % paths;
             (asking.long, asking.short) = (true, true);
         }
     }
@@ -177,7 +182,7 @@ mod tests {
 
     fn sent(sizes: &mut Sizes) -> Vec<u16> {
         std::iter::from_fn(|| match sizes.next()? {
-            Next::Question(echo) => Some(echo.len),
+            Next::Question(echo, _) => Some(echo.len),
             Next::Answer(..) => None,
         })
         .collect()
@@ -185,7 +190,7 @@ mod tests {
 
     #[test]
     fn what_arrives_is_settled_by_the_first_answer() {
-        let mut sizes = Sizes::ask([8968, 3794]);
+        let mut sizes = Sizes::ask([8968, 3794], 0);
         assert_eq!(sent(&mut sizes), [8968, 4]);
         assert_eq!(sizes.on_answer(Echo { round: 0, len: 8968 }), Some(8968));
         assert!(sizes.is_over() && !sizes.is_due());
@@ -194,7 +199,7 @@ mod tests {
 
     #[test]
     fn what_vanishes_is_given_up_after_ten_rounds_and_the_next_length_is_tried() {
-        let mut sizes = Sizes::ask([8968, 3794]);
+        let mut sizes = Sizes::ask([8968, 3794], 0);
         for round in 0..10 {
             assert_eq!(sent(&mut sizes), [8968, 4], "round {round}");
             assert_eq!(sizes.on_answer(Echo { round, len: 4 }), None);
@@ -211,14 +216,14 @@ mod tests {
 
     #[test]
     fn silence_is_no_proof_and_a_late_answer_counts() {
-        let mut sizes = Sizes::ask([3794, 0]);
+        let mut sizes = Sizes::ask([3794, 0], 0);
         let mut now = Instant(0);
         for _ in 0..20 {
             assert_eq!(sent(&mut sizes), [3794, 4]);
             sizes.date(now);
             now = sizes.deadline();
             assert!(now < Instant::NEVER);
-            sizes.expire(now);
+            sizes.expire(now, 1);
         }
         assert_eq!(sizes.on_answer(Echo { round: 0, len: 4 }), None);
         assert_eq!(sizes.on_answer(Echo { round: 0, len: 3794 }), Some(3794));

@@ -3,7 +3,7 @@
 
 mod world;
 
-use gigae_proto::{Config, Instant, Reason, SendError};
+use gigae_proto::{Config, Instant, PeerId, Reason, SendError};
 use gigae_sim::Faults;
 use gigae_wire::Kind;
 use std::time::Duration;
@@ -378,6 +378,37 @@ fn a_stopped_sender_asks_by_every_link_whether_a_go_was_lost() {
         w.nodes[1].reads = true;
         w.run(Duration::from_secs(2));
         assert!(!w.nodes[0].proto.has_unacknowledged(), "path {path} cut");
+    }
+}
+
+#[test]
+fn the_question_for_the_length_of_frames_goes_by_every_link() {
+    for (path, out, moment) in (0..4 * 50).map(|n| (n & 1, n & 2 > 0, 12 + n as u64 / 4)) {
+        let config = Config { sure_payload: 500, ..config(2) };
+        let mut w = World::with_links(&[2, 2], 1, quiet(), &config);
+        // Behind the Hello: it is lost at first, and the peer has nothing to ask for.
+        w.nodes[0].drop_sent = vec![1, 2];
+        w.send(0, 1, b"waits until the length is known");
+        w.run(micros(moment));
+        let probes = w.nodes[0].count(Kind::Probe);
+        assert_eq!((probes, w.nodes[0].count(Kind::Data)), (2, 0));
+        // It works one way only from now on.
+        w.net.cut(w.nodes[0].links[path].0, out, !out);
+        w.run(millis(500));
+        let how = if out { "out" } else { "in" };
+        assert_eq!(w.received(1).len(), 1, "no way {how} by {path} after {moment} us");
+    }
+}
+
+#[test]
+fn a_question_about_a_path_is_answered_at_once_whatever_else_is_to_be_said() {
+    let mut w = World::with_links(&[2, 2], 1, quiet(), &Config { sure_payload: 500, ..config(2) });
+    w.nodes[0].drop_sent = vec![1, 2];
+    w.send(0, 1, b"hello");
+    // The peer's question about the first path comes with two about the length of frames.
+    w.run(micros(100));
+    for node in &w.nodes {
+        assert_eq!(node.proto.peer_figures(PeerId(0)).paths, 2);
     }
 }
 

@@ -111,18 +111,12 @@ impl<T, R> Protocol<T, R> {
         let next = session.send.as_ref().expect("established").sent();
         let (path, flags) = session.way(plan);
         let len = session.write_report(&mut self.report);
-        let pad = match plan {
-            Plan::Probe => session.pad(path, &self.config),
-            _ => 0,
-        };
+        let probe = flags.has(Flags::ASK);
+        let pad = if probe { session.pad(path, &self.config) } else { 0 };
         let mut header = session.header(Kind::Ack, self.config.port, next);
         header.flags = flags;
         self.counters.acks_sent += 1;
-        self.counters.probes += u64::from(plan == Plan::Probe);
-        if session.asked != 0 {
-            // Each question is answered where it came from.
-            session.receive.as_mut().expect("established").ask();
-        }
+        self.counters.probes += u64::from(probe);
         session.transmitted();
         self.touch(peer);
         let report = if pad > 0 { &[][..] } else { &self.report[..len] };
