@@ -138,16 +138,18 @@ int pmTruncateBuffer(pmContext *pmc, size_t len);
 
 /*
  * INFERRED from pages that name it. Sends what was built; its buffer must not be touched any more.
- * Never waits; sent is not delivered. Own errors, after which the message is gone: EIO no buffer is
- * held, or messages to this node failed; EPIPE the node's end was closed or began anew.
+ * Never waits; sent is not delivered. Own errors, after which the message is gone and was not sent:
+ * EIO no buffer is held, the data link failed, or messages to this node failed; EPIPE the node's end
+ * was closed or began anew. What was sent while an interface was down goes when it is up again, if
+ * that is soon; that it is down, pmReceive says by EIO.
  */
 int pmSend(pmContext *pmc);
 
 /*
  * DOCUMENTED. Polls once for a message and gives its address and length if there is one. Own: the
  * message is read only, and *bufp and *lenp stay as they are without one. No copy.
- * Errors: ENOBUFS no message; EBUSY one is held: release it; EIO messages to some node failed: what
- * was sent last to it may not have arrived; EPIPE likewise because it closed its end or began anew;
+ * Errors: ENOBUFS no message; EBUSY one is held: release it; EIO the data link does not work, or
+ * messages to some node failed: what was sent last to it may not have arrived; EPIPE likewise because it closed its end or began anew;
  * gigae_last_error() says which. Both are told once, and the context can still be used.
  */
 int pmReceive(pmContext *pmc, char **bufp, size_t *lenp);

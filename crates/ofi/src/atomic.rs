@@ -102,7 +102,7 @@ unsafe fn change(
                 endpoint.start_compare_swap(peer, key, change.offset, expected, operand)
             }
         })?;
-        state.send_off(call.flags)?;
+        state.send_off(call.flags);
         Ok(0)
     })
 }

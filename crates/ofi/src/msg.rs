@@ -32,7 +32,7 @@ pub(crate) unsafe fn send(
         let flags = sys::FI_SEND | class(label.untagged);
         let request = state.outgoing(Kind::Send, call, flags, memory)?;
         state.start(request, |endpoint, memory| endpoint.start_send(peer, label, memory))?;
-        state.send_off(call.flags)?;
+        state.send_off(call.flags);
         Ok(0)
     })
 }

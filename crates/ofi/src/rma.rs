@@ -53,7 +53,7 @@ unsafe fn access(
             Kind::Read => endpoint.start_read(peer, key, place.offset, memory),
             _ => endpoint.start_write(peer, key, place.offset, memory, data),
         })?;
-        state.send_off(call.flags)?;
+        state.send_off(call.flags);
         Ok(0)
     })
 }

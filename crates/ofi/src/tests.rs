@@ -276,6 +276,35 @@ fn tagged_and_untagged_messages_of_all_sizes_arrive_where_they_belong() {
 }
 
 #[test]
+fn what_is_refused_while_the_interface_is_down_is_not_sent() {
+    let p = Pair::new();
+    let (sent, mut first, mut second) = ([7_u8; 8], [0_u8; 8], [0_u8; 8]);
+    let data = sent.as_ptr().cast();
+    for (into, n) in [(&mut first, 1), (&mut second, 2)] {
+        let into = into.as_mut_ptr().cast();
+        assert_eq!(call!(p.b.ep, msg, recv, into, 8, null_mut(), UNSPECIFIED, context(n)), 0);
+    }
+    let port = p.net.port_of(gigae::MacAddr([2, 0, 0, 0, 0, 1])).unwrap();
+    p.net.set_down(port, true);
+    // Whoever is told that it was not sent sends it again.
+    let send = || call!(p.a.ep, msg, send, data, 8, null_mut(), p.to_b, context(3));
+    let refused = send() != 0;
+    p.net.set_down(port, false);
+    if refused {
+        assert_eq!(send(), 0);
+    }
+    p.done(&p.a, SEND, context(3));
+    p.done(&p.b, RECV, context(1));
+    for _ in 0..1_000 {
+        assert_eq!(p.b.read().err(), Some(minus(Code::AGAIN)), "it came twice");
+        assert_eq!(p.a.read().err(), Some(minus(Code::AGAIN)), "it ended twice");
+        p.net.advance_to(p.net.now() + 1_000);
+    }
+    assert_eq!((first, second), (sent, [0; 8]));
+    p.close();
+}
+
+#[test]
 fn what_is_injected_is_copied_and_not_reported_and_what_is_too_long_is_refused() {
     let p = Pair::with(0, 0);
     let mut sent = body(4096, 1);

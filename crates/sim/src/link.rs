@@ -118,6 +118,14 @@ impl SimLink {
         frame[..6] == self.info.mac.0 && channel.is_some_and(|c| self.filter.channels.contains(c))
     }
 
+    /// An error while its port is down.
+    fn check(&self) -> Result<(), LinkError> {
+        match self.network.is_down(self.port) {
+            true => Err(LinkError::Down(self.info.interface.clone())),
+            false => Ok(()),
+        }
+    }
+
     /// Puts a frame into receive slots, of which there are enough, and appends its tokens.
     fn lend(&mut self, frame: &[u8], batch: &mut Vec<RxFrame>) {
         let segments = frame.chunks(self.info.segment_size);
@@ -182,6 +190,7 @@ impl Link for SimLink {
 
     fn flush(&mut self) -> Result<bool, LinkError> {
         self.posting.flush();
+        self.check()?;
         self.counters.doorbells += u64::from(!self.posted.is_empty());
         for frame in self.posted.drain(..) {
             self.network.send(self.port, &frame);
@@ -190,6 +199,7 @@ impl Link for SimLink {
     }
 
     fn poll(&mut self, batch: &mut Vec<RxFrame>, max: usize) -> Result<usize, LinkError> {
+        self.check()?;
         let before = batch.len();
         while batch.len() - before < max {
             let Some(frame) = self.network.receive(self.port) else { break };
@@ -213,6 +223,7 @@ impl Link for SimLink {
 
     /// Moves the virtual time to the next arrival or to the end of the timeout.
     fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, LinkError> {
+        self.check()?;
         self.counters.waits += 1;
         let timeout = timeout.map(|t| t.as_nanos() as u64);
         let arrived = self.network.wait(&[self.port], timeout);

@@ -105,6 +105,8 @@ struct PortState {
     arrived: VecDeque<Vec<u8>>,
     /// Nothing enters from the node, nothing leaves towards it.
     cut: (bool, bool),
+    /// Its node has taken it down.
+    down: bool,
     busy_until: u64,
     /// It is among `fresh`.
     is_fresh: bool,
@@ -167,8 +169,16 @@ impl Network {
         let mac = MacAddr([2, 0, a, b, c, d]);
         let (arrived, cut) = (VecDeque::new(), (false, false));
         let mtu = state.mtu;
-        let added =
-            PortState { mac, mtu, faults: None, arrived, cut, busy_until: 0, is_fresh: false };
+        let added = PortState {
+            mac,
+            mtu,
+            faults: None,
+            arrived,
+            cut,
+            down: false,
+            busy_until: 0,
+            is_fresh: false,
+        };
         state.ports.push(added);
         (Port(state.ports.len() - 1), mac)
     }
@@ -209,6 +219,17 @@ impl Network {
     /// Cuts a port off or joins it again, separately for frames `from` its node and `to` it.
     pub fn cut(&self, port: Port, from: bool, to: bool) {
         self.state().ports[port.0].cut = (from, to);
+    }
+
+    /// Takes a port down or up again, as `ip link set` does: its link says so, keeps what is posted, and hears
+    /// nothing meanwhile.
+    pub fn set_down(&self, port: Port, down: bool) {
+        self.state().ports[port.0].down = down;
+    }
+
+    /// Whether a port is down.
+    pub fn is_down(&self, port: Port) -> bool {
+        self.state().ports[port.0].down
     }
 
     /// Parts one port from another, or joins them again, for frames in this direction only.
@@ -347,7 +368,8 @@ impl State {
             return;
         }
         let apart = !self.severed.is_empty() && self.severed.contains(&(from, port));
-        if apart || self.ports[port].cut.1 || self.chance(faults.loss) {
+        let deaf = self.ports[port].cut.1 || self.ports[port].down;
+        if apart || deaf || self.chance(faults.loss) {
             self.tally.lost += 1;
             return;
         }

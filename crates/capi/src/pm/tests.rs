@@ -122,6 +122,82 @@ fn a_lost_node_is_told_once_and_can_be_sent_to_again() {
     assert_eq!(pmCloseContext(a), 0);
 }
 
+/// The first context's interface goes down or up.
+fn set_down(net: &Network, down: bool) {
+    net.set_down(net.port_of(gigae::MacAddr([2, 0, 0, 0, 0, 1])).unwrap(), down);
+}
+
+#[test]
+fn a_message_that_is_refused_while_the_interface_is_down_is_not_sent() {
+    let pair = Pair::new();
+    let [a, b] = pair.ends;
+    assert_eq!(put(a, 1, &0u32.to_le_bytes()), 0);
+    pair.pass(SHORT);
+    assert_eq!(get(b).unwrap(), 0u32.to_le_bytes());
+    set_down(&pair.net, true);
+    let mut next = 1u32;
+    for _ in 0..20 {
+        // Whoever is told that it was not sent sends it again.
+        next += u32::from(put(a, 1, &next.to_le_bytes()) == 0);
+    }
+    assert_eq!(get(a), Err(Errno::IO.raw_os_error()), "the interface is down");
+    set_down(&pair.net, false);
+    let mut came = Vec::new();
+    for _ in 0..200 {
+        pair.pass(Duration::from_micros(5));
+        came.extend(get(b).ok());
+    }
+    let sent: Vec<_> = (1..next).map(|n| n.to_le_bytes().to_vec()).collect();
+    assert_eq!(came, sent, "what was sent, each once");
+    pair.close();
+}
+
+#[test]
+fn a_message_that_waits_for_room_outlasts_an_interface_that_is_down() {
+    let pair = Pair::new();
+    let [a, b] = pair.ends;
+    let mut sent = 0u32;
+    while put(a, 1, &sent.to_le_bytes()) == 0 {
+        sent += 1;
+    }
+    set_down(&pair.net, true);
+    for _ in 0..5 {
+        assert_eq!(get(a), Err(Errno::IO.raw_os_error()), "the interface is down");
+    }
+    set_down(&pair.net, false);
+    for n in 0..sent {
+        let message = loop {
+            pair.pass(Duration::from_micros(2));
+            if let Ok(message) = get(b) {
+                break message;
+            }
+        };
+        assert_eq!(message, n.to_le_bytes());
+    }
+    pair.close();
+}
+
+#[test]
+fn a_write_that_is_refused_while_the_interface_is_down_is_not_made() {
+    let pair = Pair::new();
+    let [a, b] = pair.ends;
+    let (mut here, mut there) = ([7u8; 8], [0u8; 8]);
+    let (mut own, mut remote) = (0, 0);
+    // SAFETY: the arrays' own lengths; they stay until the contexts are closed.
+    unsafe {
+        assert_eq!(pmMLock(a, 1, here.as_mut_ptr().cast(), 8, &mut own), 0);
+        assert_eq!(pmMLock(b, 0, there.as_mut_ptr().cast(), 8, &mut remote), 0);
+    }
+    assert_eq!(put(a, 1, b"begin"), 0);
+    pair.pass(SHORT);
+    set_down(&pair.net, true);
+    let started = pmWrite(a, 1, remote, own, 8) == 0;
+    set_down(&pair.net, false);
+    pair.pass(SHORT);
+    assert_eq!((started, pmIsWriteDone(a)), (there == [7; 8], 0));
+    pair.close();
+}
+
 #[test]
 fn a_locked_region_is_written_and_read_with_offsets_and_refused_afterwards() {
     let pair = Pair::new();
