@@ -149,8 +149,9 @@ int pmSend(pmContext *pmc);
  * DOCUMENTED. Polls once for a message and gives its address and length if there is one. Own: the
  * message is read only, and *bufp and *lenp stay as they are without one. No copy.
  * Errors: ENOBUFS no message; EBUSY one is held: release it; EIO the data link does not work, or
- * messages to some node failed: what was sent last to it may not have arrived; EPIPE likewise because it closed its end or began anew;
- * gigae_last_error() says which. Both are told once, and the context can still be used.
+ * messages to some node failed: what was sent last to it may not have arrived; EPIPE likewise
+ * because it closed its end or began anew; gigae_last_error() says which. EIO of the link lasts as
+ * long as its reason, the others are told once; the context can still be used.
  */
 int pmReceive(pmContext *pmc, char **bufp, size_t *lenp);
 

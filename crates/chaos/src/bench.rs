@@ -27,6 +27,10 @@ pub(crate) const LONG: u64 = 10_000;
 /// The peers' timeout where it is waited for.
 pub(crate) const SHORT: u64 = 1_500;
 
+/// The longest that a link of several which fails holds messages up (PROTOCOL.md 11.5, README), and what a
+/// busy machine takes.
+const CUT: Duration = Duration::from_millis(50 + 10_000);
+
 /// How long an end with nothing to do is watched, and the most of a processor that it may use then, in
 /// parts of a thousand: some ticks of 10 ms are anybody's.
 const IDLE: Duration = Duration::from_millis(400);
@@ -38,6 +42,8 @@ pub(crate) struct Setup {
     pub(crate) seed: u64,
     pub(crate) backends: [&'static str; 2],
     pub(crate) udp: bool,
+    /// Interfaces of each node, used as one.
+    pub(crate) links: u16,
     pub(crate) waits: [&'static str; 2],
     /// Peer timeout in milliseconds.
     pub(crate) timeout: u64,
@@ -51,7 +57,12 @@ impl Setup {
         let backends = [(); 2].map(|()| pick(&["generic", "native", "packet"]));
         let waits = [(); 2].map(|()| pick(&["sleep", "adaptive"]));
         let udp = pick(&["", "", "", "udp"]) == "udp";
-        Self { seed, backends, udp, waits, timeout: LONG, preload: None }
+        Self { seed, backends, udp, links: 1, waits, timeout: LONG, preload: None }
+    }
+
+    /// Two links as one, of which there is only the Ethernet form.
+    pub(crate) fn trunk(&mut self) {
+        (self.links, self.udp) = (2, false);
     }
 
     /// The longest that a peer which is not there may stay unreported: its timeout, and a quarter of that
@@ -88,7 +99,8 @@ impl Bench {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let prefix = format!("ch{}-{number}", std::process::id());
-        let mut config = FabricConfig { prefix, nodes: 3, ..FabricConfig::default() };
+        let (nodes, networks) = (3, setup.links);
+        let mut config = FabricConfig { prefix, nodes, networks, ..FabricConfig::default() };
         adapt(&mut config);
         let fabric = Fabric::up(config).map_err(|error| error.to_string())?;
         let mut bench = Self {
@@ -149,6 +161,7 @@ impl Bench {
             format!("--wait={}", setup.waits[side]),
             format!("--timeout={}", setup.timeout),
             format!("--seed={}", setup.seed),
+            format!("--links={}", setup.links),
         ];
         if setup.udp {
             arguments.push("--udp".into());
@@ -197,6 +210,49 @@ impl Bench {
             self.wait(side, &what, PATIENCE, |said| said.received >= before + count)?;
         }
         Ok(())
+    }
+
+    /// One of several links has failed at that time and works no better: both ends go on by the others.
+    pub(crate) fn goes_on(&mut self, since: u64) -> Outcome {
+        let before = [0, 1].map(|side: usize| self.logs[side].said().received);
+        for (side, before) in before.into_iter().enumerate() {
+            self.wait(side, "messages by another link", CUT, |said| said.received > before + 20)?;
+        }
+        for log in &self.logs {
+            let pause = log.said().longest_pause(since).as_millis() as u64;
+            self.figures.pause = self.figures.pause.max(pause);
+        }
+        Ok(())
+    }
+
+    /// No call may have failed: what concerns one link of several is none of the program's business.
+    pub(crate) fn untroubled(&self) -> Outcome {
+        for (side, log) in self.logs.iter().enumerate() {
+            if let Some((_, kind, text)) = log.said().troubles.first() {
+                return Err(format!(
+                    "a call of end {side} failed ({kind}), and none had to: {text}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until all links are in use again, and some were not in between.
+    pub(crate) fn links_return(&mut self) -> Outcome {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let paths = [0, 1].map(|side: usize| self.logs[side].said().paths);
+            if paths.iter().all(|[deaths, returns]| *deaths > 0 && returns >= deaths) {
+                return Ok(());
+            }
+            if Instant::now() > end {
+                return Err(format!("links were given up and came back: {paths:?}"));
+            }
+            for side in [0, 1] {
+                self.tell(side, "paths")?;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// Runs `ip` in an end's node.
@@ -275,17 +331,19 @@ impl Bench {
             let port = format!(":{PORT:04X} ");
             let end = Instant::now() + Duration::from_secs(10);
             loop {
-                let program = system::program_on(&node)?;
+                let programs = (0..self.setup.links)
+                    .filter_map(|link| system::program_on(&node, link).transpose())
+                    .collect::<Result<Vec<_>, _>>()?;
                 let packet = system::sockets(&node, "packet")?;
                 let mut udp = system::sockets(&node, "udp")?;
                 udp.retain(|line| line.contains(&port));
-                if program.is_none() && packet.is_empty() && udp.is_empty() {
+                if programs.is_empty() && packet.is_empty() && udp.is_empty() {
                     break;
                 }
                 // A process that another thread has just forked has copies of descriptors for a moment.
                 if Instant::now() > end {
                     return Err(format!(
-                        "left in {}: program {program:?}, packet sockets {packet:?}, UDP {udp:?}",
+                        "left in {}: programs {programs:?}, packet sockets {packet:?}, UDP {udp:?}",
                         node.name
                     ));
                 }
@@ -320,15 +378,23 @@ impl Bench {
             {
                 events[side] = before;
             }
+            let mut last = events[side].iter().rev();
+            let mut life = last.by_ref().take_while(|event| !matches!(event.what, What::Opened(_)));
+            if !life.any(|event| matches!(event.what, What::Memory(_))) {
+                return Err(format!("end {side} did not say what its memory is"));
+            }
         }
         let tally = replay::check(events).map_err(|violation| violation.to_string())?;
         let figures = &mut self.figures;
         (figures.sent, figures.delivered) = (tally.sent, tally.delivered);
         figures.tagged = tally.tagged;
         figures.failed = tally.failed.values().sum();
+        (figures.remote, figures.notices) = (tally.remote, tally.notices);
         for said in &said {
-            (figures.frames, figures.repeated) =
-                (figures.frames + said.frames[0], figures.repeated + said.frames[2]);
+            let [sent, _, repeated, dropped] = said.frames;
+            figures.frames += sent;
+            figures.repeated += repeated;
+            figures.dropped += dropped;
             for (_, kind, _) in &said.troubles {
                 *figures.errors.entry(kind.clone()).or_default() += 1;
             }

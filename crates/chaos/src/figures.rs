@@ -22,6 +22,14 @@ pub struct Figures {
     pub tagged: u64,
     /// Messages that were handed back as failed.
     pub failed: u64,
+    /// Operations on remote memory: done, lost with their peer, refused since their memory was gone.
+    pub remote: [u64; 3],
+    /// Notices of writes.
+    pub notices: u64,
+    /// Frames that links dropped, their rings being empty.
+    pub dropped: u64,
+    /// The longest time in milliseconds without a message after one of several links failed.
+    pub pause: u64,
     /// Errors of calls by kind, and messages that failed by reason.
     pub errors: BTreeMap<String, u64>,
     /// Bytes that went by TCP and came back as they were.
@@ -40,6 +48,10 @@ impl std::ops::AddAssign<&Figures> for Figures {
         self.delivered += other.delivered;
         self.tagged += other.tagged;
         self.failed += other.failed;
+        self.remote.iter_mut().zip(other.remote).for_each(|(sum, more)| *sum += more);
+        self.notices += other.notices;
+        self.dropped += other.dropped;
+        self.pause = self.pause.max(other.pause);
         self.tcp += other.tcp;
         self.idle = self.idle.max(other.idle);
         for (kind, count) in &other.errors {
@@ -51,15 +63,22 @@ impl std::ops::AddAssign<&Figures> for Figures {
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { runs, faults, frames, repeated, sent, delivered, failed, tcp, idle, .. } = self;
-        let tagged = self.tagged;
+        let Self { tagged, notices, dropped, pause, remote: [done, lost, refused], .. } = self;
         write!(
             f,
             "{runs} runs, {faults} faults, {frames} frames ({repeated} repeated); {sent} messages: \
-             {delivered} arrived, {failed} came back, 0 lost; {tagged} tagged messages"
+             {delivered} arrived, {failed} came back, 0 lost; {tagged} tagged messages; remote memory: \
+             {done} done, {lost} came back, {refused} refused, {notices} notices"
         )?;
         let untold = sent.saturating_sub(delivered + failed);
         if untold > 0 {
             write!(f, "; of {untold} nobody was left to be told, their endpoint being at its end")?;
+        }
+        if *dropped > 0 {
+            write!(f, "; {dropped} frames dropped by links")?;
+        }
+        if *pause > 0 {
+            write!(f, "; longest pause {pause} ms")?;
         }
         if !self.errors.is_empty() {
             let errors: Vec<_> =

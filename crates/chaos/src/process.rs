@@ -36,8 +36,10 @@ pub struct Said {
     pub drained: bool,
     /// Jumps of the wall clock that were seen.
     pub jumps: u64,
-    /// Frames sent, received, repeated, of endpoints that were closed.
-    pub frames: [u64; 3],
+    /// Frames sent, received, repeated, dropped, of endpoints that were closed.
+    pub frames: [u64; 4],
+    /// How often links of the present endpoint were given up and came back.
+    pub paths: [u64; 2],
 }
 
 impl Said {
@@ -45,7 +47,7 @@ impl Said {
         match &event.what {
             What::Opened(_) => {
                 self.opened += 1;
-                (self.drained, self.well) = (false, true);
+                (self.drained, self.well, self.paths) = (false, true, [0; 2]);
             }
             What::Received(..) => self.received += 1,
             What::Failed(_, messages) => self.failed += messages.len() as u64,
@@ -56,15 +58,28 @@ impl Said {
             }
             What::Well => self.well = true,
             What::Jumped(times) => self.jumps = *times,
-            What::Counted(sent, received, repeated) => {
-                for (sum, more) in self.frames.iter_mut().zip([sent, received, repeated]) {
+            What::Paths(deaths, returns) => self.paths = [*deaths, *returns],
+            What::Counted(sent, received, repeated, dropped) => {
+                for (sum, more) in self.frames.iter_mut().zip([sent, received, repeated, dropped]) {
                     *sum += more;
                 }
             }
             What::Intent(..) | What::Accepted(_) | What::Torn(_) | What::Gone => {}
             What::Started(..) | What::Ended(..) | What::Tagged(_) => {}
+            What::Began(..) | What::Done(..) | What::Broken(..) => {}
+            What::Noticed(..) | What::Memory(_) => {}
         }
         self.events.push(event);
+    }
+
+    /// The longest time without a message since this one, in nanoseconds of the monotonic clock.
+    pub fn longest_pause(&self, since: u64) -> Duration {
+        let received = self.events.iter().filter(|event| matches!(event.what, What::Received(..)));
+        let times: Vec<u64> = received.map(|event| event.at).collect();
+        // Together with the last one before.
+        let first = times.partition_point(|&at| at <= since).saturating_sub(1);
+        let pauses = times[first..].windows(2).map(|pair| pair[1] - pair[0]);
+        Duration::from_nanos(pauses.max().unwrap_or(0))
     }
 
     /// Errors of a kind.

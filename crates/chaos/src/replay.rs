@@ -1,9 +1,15 @@
 //! What both ends have said, put in the order of time and told to the checker of `gigae-torture`.
 
-use crate::event::{Event, Taken, What};
+mod remote;
+mod steps;
+
+use crate::event::{Event, Taken};
 use gigae_torture::body::{self, Id};
-use gigae_torture::{Ending, Messages, Post, Tagged, Violation, Want, tagged_body};
+use gigae_torture::{Class, Ending, Messages, Post, Tagged, Violation, Want, tagged_body};
+use remote::Remote;
+pub use remote::{AREA, word};
 use std::collections::BTreeMap;
+use steps::{Life, Step, steps_of};
 
 /// What came of the messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,12 +22,16 @@ pub struct Tally {
     pub tagged: u64,
     /// Handed back, by reason.
     pub failed: BTreeMap<String, u64>,
+    /// Operations on remote memory: done, lost with their peer, refused since their memory was gone.
+    pub remote: [u64; 3],
+    /// Notices of writes that were taken.
+    pub notices: u64,
 }
 
 /// Checks both ends' events, each in its own order. Of an end that is there to the last, the events go on
 /// until everything was read, and do not include its close.
 pub fn check(logs: [&[Event]; 2]) -> Result<Tally, Violation> {
-    let (mut messages, mut tagged) = (Messages::new(2), Tagged::new(2));
+    let (mut messages, mut tagged, mut remote) = (Messages::new(2), Tagged::new(2), Remote::new());
     let mut tally = Tally::default();
     let mut steps: Vec<(u64, u16, Step)> = Vec::new();
     for (node, log) in (0..).zip(logs) {
@@ -35,10 +45,12 @@ pub fn check(logs: [&[Event]; 2]) -> Result<Tally, Violation> {
             Step::Opened => {
                 messages.opened(node);
                 tagged.opened(node);
+                remote.opened(node);
             }
             Step::Gone => {
                 messages.gone(node, at);
                 tagged.gone(node, at);
+                remote.gone(node, at);
             }
             Step::Sent(id, len) => {
                 tally.sent += 1;
@@ -68,10 +80,23 @@ pub fn check(logs: [&[Event]; 2]) -> Result<Tally, Violation> {
                 let (lens, pair) = ((taken.len, taken.total), (1 - node, node));
                 tagged.received(pair, post, taken.tag, lens, (&bytes, ending))?;
             }
+            Step::Began(life, number, of, deed) => {
+                remote.began(Life { node, life }, number, of, deed, at);
+            }
+            Step::Done(number, ending, value, bytes) => {
+                remote.ended(node, number, ending, (value, &bytes))?;
+            }
+            Step::Broken(what) => {
+                return Err(Violation::new(Class::Broken, (node, 1 - node), what));
+            }
+            Step::Noticed(word, place) => remote.noticed(node, word, place)?,
+            Step::Memory(bytes) => remote.memory(node, bytes),
         }
     }
     messages.settle()?;
     tagged.settle()?;
+    remote.settle()?;
+    (tally.remote, tally.notices) = (remote.ended, remote.noticed);
     (tally.delivered, tally.tagged) = (messages.delivered, tagged.delivered);
     Ok(tally)
 }
@@ -93,63 +118,11 @@ fn bytes(id: Id, len: u16) -> Vec<u8> {
     bytes
 }
 
-/// What the checker is told.
-enum Step {
-    Opened,
-    Gone,
-    Sent(Id, u16),
-    Received(Id, u16),
-    Torn(usize),
-    Failed(String, Vec<(Id, u16)>),
-    Drained,
-    Started(Id, usize),
-    Ended(Id, bool),
-    Tagged(Taken),
-}
-
-/// One end's events as the checker needs them: a message is sent, at the time at which it was about to be,
-/// if it was accepted then, or if nobody knows because the process was killed.
-fn steps_of(node: u16, log: &[Event]) -> Vec<(u64, Step)> {
-    let mut steps = Vec::new();
-    let mut life: Option<u16> = None;
-    for (n, Event { at, what }) in log.iter().enumerate() {
-        let id = |number| Id { from: node, life: life.unwrap_or(0), to: 1 - node, number };
-        let step = match what {
-            What::Opened(_) => {
-                life = Some(life.map_or(0, |life| life + 1));
-                Step::Opened
-            }
-            What::Intent(first, lens) => {
-                let accepted = log[n + 1..].iter().find_map(|event| match event.what {
-                    What::Accepted(upto) => Some(upto),
-                    What::Gone => Some(u32::MAX),
-                    _ => None,
-                });
-                let numbers = *first..accepted.unwrap_or(u32::MAX);
-                let sent = numbers.zip(lens).map(|(number, &len)| Step::Sent(id(number), len));
-                steps.extend(sent.map(|step| (*at, step)));
-                continue;
-            }
-            What::Received(id, len) => Step::Received(*id, *len),
-            What::Torn(len) => Step::Torn(*len),
-            What::Failed(reason, messages) => Step::Failed(reason.clone(), messages.clone()),
-            What::Started(number, len) => Step::Started(id(*number), *len),
-            What::Ended(number, success) => Step::Ended(id(*number), *success),
-            What::Tagged(taken) => Step::Tagged(*taken),
-            What::Drained => Step::Drained,
-            What::Gone => Step::Gone,
-            What::Accepted(_) | What::Trouble(..) | What::Well => continue,
-            What::Jumped(_) | What::Counted(..) => continue,
-        };
-        steps.push((*at, step));
-    }
-    steps
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gigae_torture::Class;
+    use crate::event::{Deed, What, written};
+    use gigae_torture::{ATOMICS, AccessEnding, Regions};
 
     fn log(events: &[(u64, What)]) -> Vec<Event> {
         events.iter().map(|(at, what)| Event { at: *at, what: what.clone() }).collect()
@@ -206,5 +179,82 @@ mod tests {
     fn bytes_that_nobody_sent_are_found() {
         let receiver = log(&[(2, opened()), (20, What::Torn(40))]);
         assert_eq!(check([&sender(1), &receiver]).unwrap_err().class, Class::Torn);
+    }
+
+    /// What node 0 does to node 1's memory, which is this in the end.
+    fn done_to(memory: &[u8], deeds: Vec<What>) -> Result<Tally, Violation> {
+        let deeds = (10..).zip(deeds);
+        let writer: Vec<_> = [(1, opened())].into_iter().chain(deeds).collect();
+        let owner = log(&[(2, opened()), (90, What::Memory(memory.to_vec()))]);
+        check([&log(&writer), &owner])
+    }
+
+    fn add(number: u32, before: u64) -> [What; 2] {
+        let done = What::Done(number, AccessEnding::Done, before, Vec::new());
+        [What::Began(number, 0, Deed::Add(3, 5)), done]
+    }
+
+    #[test]
+    fn an_addition_that_was_done_counts_once() {
+        let mut memory = vec![0; Regions::len(2, AREA)];
+        let twice = || [add(0, 0), add(1, 5)].concat();
+        for (sum, class) in [(5, Some(Class::Lost)), (10, None), (15, Some(Class::Doubled))] {
+            memory[24] = sum;
+            let outcome = done_to(&memory, twice());
+            assert_eq!(outcome.err().map(|violation| violation.class), class, "{sum}");
+        }
+        let doubled = [add(0, 0), add(1, 0)].concat();
+        assert_eq!(done_to(&memory, doubled).unwrap_err().class, Class::Doubled);
+    }
+
+    #[test]
+    fn a_write_that_was_done_is_there_and_is_read_so() {
+        let mut memory = vec![0; Regions::len(2, AREA)];
+        let bytes = written(0, 0, 0, 100);
+        let read = |bytes| {
+            vec![
+                What::Began(0, 0, Deed::Write(7, 100, false)),
+                What::Done(0, AccessEnding::Done, 0, Vec::new()),
+                What::Began(1, 0, Deed::Read(7, 100)),
+                What::Done(1, AccessEnding::Done, 0, bytes),
+            ]
+        };
+        assert_eq!(done_to(&memory, read(bytes.clone())).unwrap_err().class, Class::Torn);
+        memory[ATOMICS + 7..][..100].copy_from_slice(&bytes);
+        assert_eq!(done_to(&memory, read(bytes)).unwrap().remote, [2, 0, 0]);
+        assert_eq!(done_to(&memory, read(vec![0; 100])).unwrap_err().class, Class::Torn);
+    }
+
+    #[test]
+    fn an_operation_without_an_end_hangs_and_one_with_a_strange_one_is_broken() {
+        let memory = vec![0; Regions::len(2, AREA)];
+        let began = || What::Began(0, 0, Deed::Add(3, 5));
+        assert_eq!(done_to(&memory, vec![began()]).unwrap_err().class, Class::Hung);
+        let broken = vec![began(), What::Broken(0, "refused: bounds".into())];
+        assert_eq!(done_to(&memory, broken).unwrap_err().class, Class::Broken);
+        let lost = vec![began(), What::Done(0, AccessEnding::Lost, 0, Vec::new())];
+        assert_eq!(done_to(&memory, lost).unwrap().remote, [0, 1, 0]);
+        // Nobody knows whether one whose process was killed was done.
+        assert!(done_to(&memory, vec![began(), What::Gone]).is_ok());
+    }
+
+    #[test]
+    fn a_notice_that_nobody_sent_is_found_and_one_that_is_owed_too() {
+        let bytes = written(0, 0, 0, 50);
+        let mut memory = vec![0; Regions::len(2, AREA)];
+        memory[ATOMICS..][..50].copy_from_slice(&bytes);
+        let writer = log(&[
+            (1, opened()),
+            (10, What::Began(0, 0, Deed::Write(0, 50, true))),
+            (20, What::Done(0, AccessEnding::Done, 0, Vec::new())),
+        ]);
+        let taken = |word| {
+            let notice = (30, What::Noticed(word, ATOMICS as u64, 50));
+            log(&[(2, opened()), notice, (90, What::Memory(memory.clone()))])
+        };
+        assert_eq!(check([&writer, &taken(word(0, 0))]).unwrap().notices, 1);
+        assert_eq!(check([&writer, &taken(9)]).unwrap_err().class, Class::Torn);
+        let none = log(&[(2, opened()), (90, What::Memory(memory.clone()))]);
+        assert_eq!(check([&writer, &none]).unwrap_err().class, Class::Lost);
     }
 }

@@ -3,6 +3,7 @@
 mod links;
 mod machine;
 mod processes;
+mod trunk;
 
 use crate::bench::{Bench, Outcome, Setup};
 use crate::figures::Figures;
@@ -28,6 +29,12 @@ pub const ALL: &[Scenario] = &[
     Scenario { name: "gone", about: "a node's namespace and interface go", run: links::gone },
     Scenario { name: "detach", about: "the XDP program is detached", run: links::detach },
     Scenario { name: "flood", about: "UDP fills the switch's buffer", run: links::flood },
+    Scenario { name: "starve", about: "the receive ring runs empty", run: links::starve },
+    Scenario { name: "trunk-down", about: "one of two links goes down and up", run: trunk::down },
+    Scenario { name: "trunk-mtu", about: "the MTU of one of two changes", run: trunk::mtu },
+    Scenario { name: "trunk-gone", about: "one of two links is deleted", run: trunk::gone },
+    Scenario { name: "trunk-detach", about: "one of two XDP programs goes", run: trunk::detach },
+    Scenario { name: "trunk-flood", about: "UDP fills one of two switches", run: trunk::flood },
     Scenario { name: "busy", about: "loops take every processor", run: machine::busy },
     Scenario { name: "slow", about: "a program keeps messages, or stands", run: processes::slow },
     Scenario { name: "clock", about: "the wall clock is stepped", run: machine::clock },
@@ -44,6 +51,13 @@ pub(crate) struct Scene<'a> {
 }
 
 impl Scene<'_> {
+    /// What concerns no link in particular happens to two as one, too.
+    fn perhaps_trunk(&mut self) {
+        if self.random.rand_range(0..3) == 0 {
+            self.setup.trunk();
+        }
+    }
+
     pub(crate) fn bench(self) -> Outcome<Bench> {
         Bench::new(self.program, self.setup, |_| {})
     }

@@ -18,6 +18,9 @@ const BPF_LINK_DETACH: libc::c_int = 34;
 /// `USER_HZ`: what the kernel counts CPU time in towards programs, whatever its own tick.
 const TICKS_PER_SECOND: u64 = 100;
 
+/// The port of datagrams that nobody wants (RFC 863).
+pub(crate) const DISCARD: u16 = 9;
+
 /// Sockets of a flood.
 const SOURCES: usize = 16;
 
@@ -40,9 +43,14 @@ pub(crate) fn attempt(node: &Node, program: &str, arguments: &str) -> Result<Out
     command.args(arguments.split(' ')).output().map_err(|error| format!("{program}: {error}"))
 }
 
-/// The kernel's number of the XDP program on a node's interface, if there is one.
-pub(crate) fn program_on(node: &Node) -> Result<Option<u32>, String> {
-    let text = run(node, "ip", "link show dev eth0")?;
+/// The kernel's number of the XDP program on a node's interface, if there is one, or an interface.
+pub(crate) fn program_on(node: &Node, link: u16) -> Result<Option<u32>, String> {
+    let output = attempt(node, "ip", &format!("link show dev eth{link}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() && !said.contains("does not exist") {
+        return Err(format!("the program on eth{link} of {}: {}", node.name, said.trim()));
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
     let id = text.split("prog/xdp id ").nth(1).and_then(|rest| rest.split(' ').next());
     id.map(|id| id.parse().map_err(|_| format!("no program number: {id}"))).transpose()
 }
@@ -111,20 +119,20 @@ pub(crate) fn busy(time: Duration) {
     });
 }
 
-/// Datagrams of 1,400 bytes from one node to another, as many as go, until told to stop or 5 s have
+/// Datagrams of 1,400 zeros from one node to a port of another, as many as go, until told to stop or 5 s have
 /// passed; how many went.
-pub(crate) fn flood(from: &Node, to: &Node, stop: &AtomicBool) -> Result<u64, String> {
+pub(crate) fn flood(from: &Node, to: (&Node, u16), stop: &AtomicBool) -> Result<u64, String> {
     let text = |error: io::Error| format!("the flood: {error}");
     let socket = |node: &Node, port| {
         let _inside = node.enter().map_err(|error| error.to_string())?;
         UdpSocket::bind((node.ipv4, port)).map_err(text)
     };
     // Somebody must have the port, or each datagram is answered by ICMP.
-    let sink = socket(to, 9)?;
+    let _sink = if to.1 == DISCARD { Some(socket(to.0, DISCARD)?) } else { None };
     // What the switch holds is charged to its sender's socket: one alone would be held back.
     let sources: Vec<_> = (0..SOURCES).map(|_| socket(from, 0)).collect::<Result<_, _>>()?;
     sources.iter().try_for_each(|source| source.set_nonblocking(true)).map_err(text)?;
-    let at = sink.local_addr().map_err(text)?;
+    let at = (to.0.ipv4, to.1);
     let end = Instant::now() + Duration::from_secs(5);
     let mut sent = 0;
     while !stop.load(Ordering::Relaxed) && Instant::now() < end {

@@ -5,15 +5,18 @@
 //! interface that is down is waited for, and an endpoint that will not work any more is opened anew.
 //! Commands come on standard input, one a line; when that ends, so does the process.
 
-use crate::event::{Event, Taken, What, now};
+mod remote;
+
+use crate::event::{Deed, Event, Taken, What, now};
 use crate::replay::ROOM;
 use clap::Args;
 use gigae::{
     Address, Backend, Completion, DrainError, Endpoint, Envelope, LinkError, Memory, Message, Mode,
-    OpError, OpId, Options, Peer, RecvError, SendError, TrySendError, Wait, Wanted,
+    OpError, OpId, Options, Peer, RecvError, SendError, Started, TrySendError, Wait, Wanted,
 };
 use gigae_torture::body::{self, Id, NAMED, mix};
 use gigae_torture::{tag, tagged_body};
+use remote::Remote;
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::io::{BufRead, BufWriter, Stdout, Write};
@@ -51,6 +54,9 @@ pub struct WorkArgs {
     /// In the UDP envelope.
     #[arg(long)]
     pub udp: bool,
+    /// Interfaces that it uses as one: `eth0` and so on.
+    #[arg(long, default_value_t = 1)]
+    pub links: u16,
     /// `sleep` or `adaptive`.
     #[arg(long)]
     pub wait: String,
@@ -72,7 +78,8 @@ impl WorkArgs {
         let envelope = if self.udp { Envelope::Udp { port: PORT } } else { Envelope::DEFAULT };
         let wait = if self.wait == "sleep" { Wait::Sleep } else { Wait::Adaptive };
         let timeout = Duration::from_millis(self.timeout);
-        Options::new("eth0").backend(backend).envelope(envelope).wait(wait).peer_timeout(timeout)
+        let trunk = Options::trunk((0..self.links).map(|link| format!("eth{link}")));
+        trunk.backend(backend).envelope(envelope).wait(wait).peer_timeout(timeout)
     }
 }
 
@@ -86,6 +93,8 @@ enum Command {
     Hold(u64),
     /// For so many milliseconds, make no call.
     Freeze(u64),
+    /// Say how often links were given up and came back.
+    Paths,
     /// Read what is there and end.
     Quit,
 }
@@ -101,6 +110,7 @@ fn commands() -> Receiver<Command> {
                 "go" => Command::Go,
                 "hold" => Command::Hold(number),
                 "freeze" => Command::Freeze(number),
+                "paths" => Command::Paths,
                 _ => Command::Quit,
             };
             if tell.send(command).is_err() {
@@ -137,6 +147,7 @@ struct Worker {
     /// Number of the next tagged message, and of the next receive.
     next_tagged: u32,
     next_post: u32,
+    remote: Remote,
     walltime: SystemTime,
     jumps: u64,
 }
@@ -146,6 +157,11 @@ struct Worker {
 enum Going {
     Send(u32),
     Receive(u32),
+    /// The own key is told, the other's awaited.
+    Tell,
+    Hear,
+    /// On the memory of that life of the other.
+    Remote(u32, u16, Deed),
 }
 
 /// Runs the workload until it is told to end.
@@ -164,15 +180,18 @@ pub fn work(args: WorkArgs) {
         going: HashMap::new(),
         next_tagged: 0,
         next_post: 0,
+        remote: Remote::default(),
         walltime: SystemTime::now(),
         jumps: 0,
     };
     while let Some(endpoint) = worker.open() {
         let end = worker.live(&endpoint);
         let counters = endpoint.counters();
-        let (link, protocol) = (counters.link, counters.protocol);
+        let (link, repeated) = (counters.link, counters.protocol.retransmissions);
+        worker.say_memory(&endpoint);
+        worker.say_paths(&endpoint);
         drop(endpoint);
-        worker.say(What::Counted(link.tx_frames, link.rx_frames, protocol.retransmissions));
+        worker.say(What::Counted(link.tx_frames, link.rx_frames, repeated, link.rx_dropped));
         worker.say(What::Gone);
         worker.flush();
         worker.life += 1;
@@ -218,6 +237,7 @@ impl Worker {
                     (self.next, self.troubled, self.drained) = (0, None, false);
                     (self.next_tagged, self.next_post) = (0, 0);
                     self.going.clear();
+                    self.remote = Remote::new(&endpoint);
                     return Some(endpoint);
                 }
                 Err(error) if said != error.to_string() => {
@@ -246,7 +266,7 @@ impl Worker {
             Command::Stop => self.sending = false,
             Command::Go => (self.sending, self.drained) = (true, false),
             Command::Quit => self.quit = true,
-            Command::Hold(_) | Command::Freeze(_) => {}
+            Command::Hold(_) | Command::Freeze(_) | Command::Paths => {}
         }
     }
 
@@ -258,6 +278,7 @@ impl Worker {
                 match command {
                     Command::Hold(time) => self.hold(endpoint, Duration::from_millis(time)),
                     Command::Freeze(time) => std::thread::sleep(Duration::from_millis(time)),
+                    Command::Paths => self.say_paths(endpoint),
                     other => self.obey_without_endpoint(other),
                 }
             }
@@ -271,6 +292,8 @@ impl Worker {
                 },
                 (Some(peer), true) => {
                     self.start_tagged(endpoint, peer);
+                    self.introduce(endpoint, peer);
+                    self.operate(endpoint, peer);
                     self.send(endpoint, peer)
                 }
                 (Some(_), false) => self.drain(endpoint),
@@ -342,6 +365,18 @@ impl Worker {
         outcome
     }
 
+    /// Notes an operation that was started, if it was.
+    fn enter(&mut self, started: Started, going: Going) -> bool {
+        match started {
+            Ok(op) => drop(self.going.insert(op, going)),
+            Err(error) => {
+                self.say(What::Trouble("refused".into(), error.to_string()));
+                return false;
+            }
+        }
+        true
+    }
+
     fn count(&self, which: fn(&Going) -> bool) -> usize {
         self.going.values().filter(|going| which(going)).count()
     }
@@ -361,10 +396,8 @@ impl Worker {
         self.next_tagged += 1;
         self.say(What::Started(number, len));
         self.flush();
-        match endpoint.start_send(peer, tag(0, id), tagged_body(id, len)) {
-            Ok(op) => drop(self.going.insert(op, Going::Send(number))),
-            Err(error) => self.say(What::Trouble("refused".into(), error.to_string())),
-        }
+        let started = endpoint.start_send(peer, tag(0, id), tagged_body(id, len));
+        self.enter(started, Going::Send(number));
     }
 
     /// Takes what was completed, and keeps some receives posted.
@@ -373,11 +406,10 @@ impl Worker {
             while self.count(|going| matches!(going, Going::Receive(_))) < MOST_POSTED {
                 let index = self.next_post;
                 self.next_post += 1;
-                match endpoint.start_recv(Wanted::ANY, vec![0; ROOM]) {
-                    Ok(op) => drop(self.going.insert(op, Going::Receive(index))),
-                    Err(error) => self.say(What::Trouble("refused".into(), error.to_string())),
-                }
+                let started = endpoint.start_recv(Wanted::ANY, vec![0; ROOM]);
+                self.enter(started, Going::Receive(index));
             }
+            self.take_notices(endpoint);
             match endpoint.try_completion() {
                 Ok(Some(completion)) => self.completed(completion),
                 Ok(None) | Err(RecvError::Failed) => return Ok(()),
@@ -388,8 +420,17 @@ impl Worker {
     }
 
     fn completed(&mut self, completion: Completion) {
-        let Completion { id: op, tag, len, total, memory, result, .. } = completion;
-        match self.going.remove(&op) {
+        let going = self.going.remove(&completion.id);
+        if let Some(Going::Remote(number, of, deed)) = going {
+            return self.done((number, of, deed), completion);
+        }
+        let Completion { tag, len, total, memory, result, .. } = completion;
+        match going {
+            Some(Going::Tell) => self.told(result),
+            Some(Going::Hear) => {
+                let memory = memory.and_then(Memory::into_vec).unwrap_or_default();
+                self.heard(&memory, result);
+            }
             Some(Going::Send(number)) => self.say(What::Ended(number, result.is_ok())),
             Some(Going::Receive(index)) => {
                 let lost = !matches!(result, Ok(()) | Err(OpError::Truncated));
@@ -402,7 +443,7 @@ impl Worker {
                     false => What::Torn(total),
                 });
             }
-            None => self.say(What::Torn(total)),
+            Some(Going::Remote(..)) | None => self.say(What::Torn(total)),
         }
     }
 
@@ -481,6 +522,12 @@ impl Worker {
                 _ => std::thread::sleep(Duration::from_millis(1)),
             }
         }
+    }
+
+    fn say_paths(&mut self, endpoint: &Endpoint) {
+        let paths = endpoint.paths();
+        let sum = |of: fn(&gigae::Path) -> u64| paths.iter().map(of).sum();
+        self.say(What::Paths(sum(|path| path.counters.deaths), sum(|path| path.counters.returns)));
     }
 
     fn mind_the_clock(&mut self) {

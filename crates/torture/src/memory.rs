@@ -304,12 +304,23 @@ impl Regions {
 
     /// A swap of a word begins: what it writes, which is never written twice.
     pub fn swap(&mut self, pair: (u16, u16), life: u16, word: u16, now: u64) -> (Access, u64) {
+        let token = u64::from(self.numbers + 1) << 16 | u64::from(pair.0);
+        (self.swap_to(pair, life, (word, token), now), token)
+    }
+
+    /// The same by a caller who knows what he writes and never writes it twice.
+    pub fn swap_to(
+        &mut self,
+        pair: (u16, u16),
+        life: u16,
+        (word, token): (u16, u64),
+        now: u64,
+    ) -> Access {
         let access = self.access(pair, life, now);
-        let token = u64::from(access.number) << 16 | u64::from(pair.0);
         if self.is_present(&access) {
             self.swaps_of(&access, word).tokens.push(token);
         }
-        (access, token)
+        access
     }
 
     fn swaps_of(&mut self, access: &Access, word: u16) -> &mut Swaps {

@@ -1,10 +1,11 @@
-//! What happens to a link: its interface, its program, its namespace, the switch's buffer.
+//! What happens to a link: its interface, its program, its namespace, the switch's buffer, its ring.
 
 use super::Scene;
 use super::processes::failures;
 use crate::bench::{Bench, Outcome, PATIENCE, SHORT};
 use crate::figures::Figures;
 use crate::system;
+use crate::worker::PORT;
 use gigae_fabric::Rate;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -90,7 +91,7 @@ pub(super) fn gone(mut scene: Scene<'_>) -> Outcome<Figures> {
     scene.setup.timeout = SHORT;
     let mut bench = scene.bench()?;
     bench.drop_tcp(1);
-    let (prefix, name) = (bench.fabric.config().prefix.clone(), bench.node(1).name);
+    let name = bench.node(1).name;
     let status = std::process::Command::new("ip").args(["netns", "delete", &name]).status();
     if !status.is_ok_and(|status| status.success()) {
         return Err(format!("the namespace {name} could not be deleted"));
@@ -98,11 +99,7 @@ pub(super) fn gone(mut scene: Scene<'_>) -> Outcome<Figures> {
     bench.lost[1] = true;
     bench.figures.faults += 1;
     bench.more(200)?;
-    let mut ip = std::process::Command::new("ip");
-    let status = ip.args(["-n", &format!("{prefix}-sw"), "link", "delete", "p2"]).status();
-    if !status.is_ok_and(|status| status.success()) {
-        return Err("the cable of the second node could not be deleted".into());
-    }
+    delete_port(&bench, "p2")?;
     bench.figures.faults += 1;
     bench.wait(1, "error", PATIENCE, |said| said.troubled("gone") > 0)?;
     failures(&bench, 0)?;
@@ -112,13 +109,28 @@ pub(super) fn gone(mut scene: Scene<'_>) -> Outcome<Figures> {
     bench.finish()
 }
 
+/// Deletes a port of the switch, and with it the interface at the other end of the cable.
+pub(super) fn delete_port(bench: &Bench, port: &str) -> Outcome {
+    let switch = format!("{}-sw", bench.fabric.config().prefix);
+    let mut ip = std::process::Command::new("ip");
+    let status = ip.args(["-n", &switch, "link", "delete", port]).status();
+    match status.is_ok_and(|status| status.success()) {
+        true => Ok(()),
+        false => Err(format!("the cable at port {port} could not be deleted")),
+    }
+}
+
+/// Both ends have XDP programs.
+pub(super) fn over_xdp(scene: &mut Scene<'_>) {
+    for backend in &mut scene.setup.backends {
+        *backend = ["generic", "native"][scene.random.rand_range(0..2) as usize];
+    }
+}
+
 /// Another program with the rights takes the XDP program of either end off: that end is told, and opens its
 /// endpoint anew. What `ip` tries is refused.
 pub(super) fn detach(mut scene: Scene<'_>) -> Outcome<Figures> {
-    let modes = ["generic", "native"];
-    for backend in &mut scene.setup.backends {
-        *backend = modes[scene.random.rand_range(0..2) as usize];
-    }
+    over_xdp(&mut scene);
     scene.setup.timeout = SHORT * 2;
     let mut bench = scene.bench()?;
     let side = bench.side();
@@ -130,7 +142,7 @@ pub(super) fn detach(mut scene: Scene<'_>) -> Outcome<Figures> {
     bench.figures.faults += 1;
     bench.more(100)?;
     bench.none_failed()?;
-    let program = system::program_on(&bench.node(side))?.ok_or("there is no program")?;
+    let program = system::program_on(&bench.node(side), 0)?.ok_or("there is no program")?;
     system::detach(program)?;
     bench.figures.faults += 1;
     bench.wait(side, "error", NOTICED, |said| said.troubled("detached") > 0)?;
@@ -138,7 +150,8 @@ pub(super) fn detach(mut scene: Scene<'_>) -> Outcome<Figures> {
     bench.finish()
 }
 
-/// The third node floods the second with datagrams: the switch's buffer towards it overflows.
+/// The third node floods the second with datagrams: the switch's buffer towards it overflows. Nothing is lost,
+/// over one link or two of which it is the first.
 pub(super) fn flood(scene: Scene<'_>) -> Outcome<Figures> {
     let rate = Rate::bits_per_second(200_000_000);
     let mut bench = Bench::new(scene.program, scene.setup, |config| config.rate = Some(rate))?;
@@ -147,21 +160,53 @@ pub(super) fn flood(scene: Scene<'_>) -> Outcome<Figures> {
         Ok(ports[1].dropped)
     };
     let before = dropped(&bench)?;
-    let (from, to, time) = (bench.fabric.node(3), bench.node(1), bench.draw(300..900));
-    let stop = AtomicBool::new(false);
-    let datagrams = std::thread::scope(|scope| {
-        let flood = scope.spawn(|| system::flood(&from, &to, &stop));
-        std::thread::sleep(Duration::from_millis(time));
-        let outcome = bench.more(20);
-        stop.store(true, Ordering::Relaxed);
-        let datagrams = flood.join().map_err(|_| "the flood panicked".to_owned())?;
-        outcome.and(datagrams)
-    })?;
-    bench.figures.faults += datagrams;
+    let time = bench.draw(300..900);
+    let datagrams = flooded(&mut bench, 1, system::DISCARD, time, |bench| bench.more(20))?;
     if dropped(&bench)? == before {
         return Err(format!("{datagrams} datagrams did not fill the switch's buffer"));
     }
     bench.more(200)?;
     bench.none_failed()?;
     bench.finish()
+}
+
+/// The third node sends datagrams to a port of an end for so many milliseconds and as long as `meanwhile`
+/// takes; how many.
+pub(super) fn flooded(
+    bench: &mut Bench,
+    side: usize,
+    port: u16,
+    time: u64,
+    meanwhile: impl FnOnce(&mut Bench) -> Outcome,
+) -> Outcome<u64> {
+    let (from, to, stop) = (bench.fabric.node(3), bench.node(side), AtomicBool::new(false));
+    let datagrams = std::thread::scope(|scope| {
+        let flood = scope.spawn(|| system::flood(&from, (&to, port), &stop));
+        std::thread::sleep(Duration::from_millis(time));
+        let outcome = meanwhile(bench);
+        stop.store(true, Ordering::Relaxed);
+        let datagrams = flood.join().map_err(|_| "the flood panicked".to_owned())?;
+        outcome.and(datagrams)
+    })?;
+    bench.figures.faults += datagrams;
+    Ok(datagrams)
+}
+
+/// A program stands while datagrams that pass its filter empty the ring into which its link receives: what
+/// comes then is dropped, and repeated once the program goes on.
+pub(super) fn starve(mut scene: Scene<'_>) -> Outcome<Figures> {
+    scene.setup.udp = true;
+    let mut bench = scene.bench()?;
+    for _ in 0..2 {
+        let (side, time) = (bench.side(), bench.draw(200..600));
+        bench.tell(side, &format!("freeze {time}"))?;
+        flooded(&mut bench, side, PORT, time, |_| Ok(()))?;
+        bench.more(100)?;
+    }
+    bench.none_failed()?;
+    let figures = bench.finish()?;
+    match figures.dropped {
+        0 => Err("the rings never ran empty".into()),
+        _ => Ok(figures),
+    }
 }

@@ -10,7 +10,8 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 /// Loops take every processor twice for a while: nothing is lost.
-pub(super) fn busy(scene: Scene<'_>) -> Outcome<Figures> {
+pub(super) fn busy(mut scene: Scene<'_>) -> Outcome<Figures> {
+    scene.perhaps_trunk();
     let mut bench = scene.bench()?;
     for _ in 0..2 {
         system::busy(Duration::from_millis(bench.draw(100..700)));
@@ -26,6 +27,7 @@ pub(super) fn clock(mut scene: Scene<'_>) -> Outcome<Figures> {
     let place = tempfile::tempdir().map_err(|error| error.to_string())?;
     let library = system::stepped_clock(place.path())?;
     let program = scene.program;
+    scene.perhaps_trunk();
     let evaluates = scene.random.rand_range(0..3) == 0;
     scene.setup.preload = Some(library.clone());
     let mut bench = scene.bench()?;

@@ -7,6 +7,7 @@ use crate::figures::Figures;
 /// Either end is killed and comes back, at once or after the other was told that it is gone: by a reset if
 /// it came back, else within the peers' timeout.
 pub(super) fn kill(mut scene: Scene<'_>) -> Outcome<Figures> {
+    scene.perhaps_trunk();
     let long = scene.random.rand_range(0..3) == 0;
     if long {
         scene.setup.timeout = SHORT;
@@ -35,7 +36,8 @@ pub(super) fn failures(bench: &Bench, side: usize) -> Outcome {
 }
 
 /// An end keeps all messages for a while, or makes no call: the other stops, and nothing is lost.
-pub(super) fn slow(scene: Scene<'_>) -> Outcome<Figures> {
+pub(super) fn slow(mut scene: Scene<'_>) -> Outcome<Figures> {
+    scene.perhaps_trunk();
     let mut bench = scene.bench()?;
     for _ in 0..3 {
         let side = bench.side();

@@ -1,0 +1,77 @@
+//! One end's events in the words of the checkers.
+
+use crate::event::{Deed, Event, Taken, What};
+use gigae_torture::AccessEnding;
+use gigae_torture::body::Id;
+
+/// What the checker is told.
+pub(super) enum Step {
+    Opened,
+    Gone,
+    Sent(Id, u16),
+    Received(Id, u16),
+    Torn(usize),
+    Failed(String, Vec<(Id, u16)>),
+    Drained,
+    Started(Id, usize),
+    Ended(Id, bool),
+    Tagged(Taken),
+    /// By this life, by this number, on the memory of that life of the other.
+    Began(u16, u32, u16, Deed),
+    Done(u32, AccessEnding, u64, Vec<u8>),
+    Broken(String),
+    Noticed(u64, (u64, u32)),
+    Memory(Vec<u8>),
+}
+
+/// A node, and how often it was open before.
+pub(super) struct Life {
+    pub(super) node: u16,
+    pub(super) life: u16,
+}
+
+/// One end's events as the checker needs them: a message is sent, at the time at which it was about to be,
+/// if it was accepted then, or if nobody knows because the process was killed.
+pub(super) fn steps_of(node: u16, log: &[Event]) -> Vec<(u64, Step)> {
+    let mut steps = Vec::new();
+    let mut life: Option<u16> = None;
+    for (n, Event { at, what }) in log.iter().enumerate() {
+        let id = |number| Id { from: node, life: life.unwrap_or(0), to: 1 - node, number };
+        let step = match what {
+            What::Opened(_) => {
+                life = Some(life.map_or(0, |life| life + 1));
+                Step::Opened
+            }
+            What::Intent(first, lens) => {
+                let accepted = log[n + 1..].iter().find_map(|event| match event.what {
+                    What::Accepted(upto) => Some(upto),
+                    What::Gone => Some(u32::MAX),
+                    _ => None,
+                });
+                let numbers = *first..accepted.unwrap_or(u32::MAX);
+                let sent = numbers.zip(lens).map(|(number, &len)| Step::Sent(id(number), len));
+                steps.extend(sent.map(|step| (*at, step)));
+                continue;
+            }
+            What::Received(id, len) => Step::Received(*id, *len),
+            What::Torn(len) => Step::Torn(*len),
+            What::Failed(reason, messages) => Step::Failed(reason.clone(), messages.clone()),
+            What::Started(number, len) => Step::Started(id(*number), *len),
+            What::Ended(number, success) => Step::Ended(id(*number), *success),
+            What::Tagged(taken) => Step::Tagged(*taken),
+            What::Began(number, of, deed) => Step::Began(life.unwrap_or(0), *number, *of, *deed),
+            What::Done(number, ending, value, bytes) => {
+                Step::Done(*number, *ending, *value, bytes.clone())
+            }
+            What::Broken(number, text) => Step::Broken(format!("operation {number}: {text}")),
+            What::Noticed(word, offset, len) => Step::Noticed(*word, (*offset, *len)),
+            What::Memory(bytes) => Step::Memory(bytes.clone()),
+            What::Drained => Step::Drained,
+            What::Gone => Step::Gone,
+            What::Accepted(_) | What::Trouble(..) | What::Well => continue,
+            What::Jumped(_) | What::Counted(..) | What::Paths(..) => continue,
+        };
+        steps.push((*at, step));
+    }
+    steps
+}

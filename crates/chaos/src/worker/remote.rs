@@ -1,0 +1,181 @@
+//! What the workload does with memory: its own, which the other uses, and the other's.
+//!
+//! Each end tells the other the key of its memory in an untagged message, and again when it hears a key that
+//! is new to it: that life of the other may not know its own.
+
+use super::{Going, Worker};
+use crate::event::{Deed, What, written};
+use crate::replay::{AREA, word};
+use gigae::{
+    Completion, Endpoint, Label, Memory, OpError, Peer, RegionKey, Rights, Status, Wanted,
+};
+use gigae_torture::body::mix;
+use gigae_torture::{ATOMICS, AccessEnding, Regions, WORDS};
+
+/// Operations on the other's memory that go on at once.
+const MOST_GOING: usize = 8;
+
+/// A life and a key.
+const KEY_LEN: usize = 2 + 8;
+
+/// What is known of both memories while an endpoint is open.
+#[derive(Default)]
+pub(super) struct Remote {
+    own: Option<RegionKey>,
+    /// The other's life, and the key of its memory then.
+    other: Option<(u16, RegionKey)>,
+    /// The own key is to be told.
+    tell: bool,
+    hears: bool,
+    /// Number of the next operation.
+    next: u32,
+    /// What was in the words that are swapped, as far as is known.
+    seen: [u64; WORDS as usize],
+}
+
+impl Remote {
+    /// A new endpoint has new memory.
+    pub(super) fn new(endpoint: &Endpoint) -> Self {
+        let memory = vec![0; Regions::len(2, AREA)];
+        let own = endpoint.register(memory, Rights::ALL).ok();
+        Self { own, tell: true, ..Self::default() }
+    }
+}
+
+impl Worker {
+    /// Tells the other the own key, and listens for its.
+    pub(super) fn introduce(&mut self, endpoint: &Endpoint, peer: Peer) {
+        let key = self.remote.own.map_or(0, |key| key.0);
+        if !self.remote.hears {
+            let started = endpoint.start_recv(Wanted::UNTAGGED, vec![0; KEY_LEN]);
+            self.remote.hears = self.enter(started, Going::Hear);
+        }
+        // After its last word nobody waits for more.
+        if self.remote.tell && self.sending {
+            // Whatever was said until now may be needed to know this life.
+            self.flush();
+            let bytes = [&self.life.to_le_bytes()[..], &key.to_le_bytes()].concat();
+            let started = endpoint.start_send(peer, Label::UNTAGGED, bytes);
+            self.remote.tell = !self.enter(started, Going::Tell);
+        }
+    }
+
+    /// The own key has arrived, or has to be told again.
+    pub(super) fn told(&mut self, result: Result<(), OpError>) {
+        self.remote.tell |= result.is_err();
+    }
+
+    /// A key has come.
+    pub(super) fn heard(&mut self, memory: &[u8], result: Result<(), OpError>) {
+        self.remote.hears = false;
+        let (Ok(()), Some((life, key))) = (result, memory.split_first_chunk::<2>()) else { return };
+        let (life, Some(key)) = (u16::from_le_bytes(*life), key.first_chunk()) else { return };
+        let known = (life, RegionKey(u64::from_le_bytes(*key)));
+        if self.remote.other != Some(known) {
+            self.remote = Remote {
+                other: Some(known),
+                tell: true,
+                seen: Default::default(),
+                ..std::mem::take(&mut self.remote)
+            };
+        }
+    }
+
+    /// Begins something on the other's memory now and then.
+    pub(super) fn operate(&mut self, endpoint: &Endpoint, peer: Peer) {
+        let Some((of, key)) = self.remote.other else { return };
+        let number = self.remote.next;
+        let draw = mix(self.args.seed ^ mix(u64::from(number) << 16 | u64::from(self.life)));
+        if self.count(|going| matches!(going, Going::Remote(..))) >= MOST_GOING {
+            return;
+        }
+        self.remote.next += 1;
+        if draw.is_multiple_of(3) {
+            return;
+        }
+        let deed = self.deed(draw >> 8);
+        self.say(What::Began(number, of, deed));
+        self.flush();
+        let start = (ATOMICS + usize::from(self.args.me) * AREA) as u64;
+        let started = match deed {
+            Deed::Write(offset, len, notice) => {
+                let bytes = written(self.args.me, self.life, number, len);
+                let notice = notice.then_some(word(self.life, number));
+                endpoint.start_write(peer, key, start + offset as u64, bytes, notice)
+            }
+            Deed::Read(offset, len) => {
+                endpoint.start_read(peer, key, start + offset as u64, vec![0; len])
+            }
+            Deed::Add(word, operand) => {
+                endpoint.start_fetch_add(peer, key, u64::from(word) * 8, operand)
+            }
+            Deed::Swap(word, expected, new) => {
+                let place = u64::from(WORDS + word) * 8;
+                endpoint.start_compare_swap(peer, key, place, expected, new)
+            }
+        };
+        self.enter(started, Going::Remote(number, of, deed));
+    }
+
+    fn deed(&self, draw: u64) -> Deed {
+        // Most are short.
+        let most = [16, 300, AREA][(draw >> 8) as usize % 3];
+        let len = 1 + (draw >> 16) as usize % most;
+        let offset = (draw >> 32) as usize % (AREA - len + 1);
+        let word = (draw >> 16) as u16 % WORDS;
+        match draw % 10 {
+            0..=3 => Deed::Write(offset, len, draw % 10 == 0),
+            4..=5 => Deed::Read(offset, len),
+            6..=7 => Deed::Add(word, 1 + (draw >> 32) % 1_000),
+            _ => {
+                let (me, life) = (u64::from(self.args.me), u64::from(self.life));
+                // Never written twice, and never 0.
+                let new = life << 40 | u64::from(self.remote.next) << 1 | me;
+                Deed::Swap(word, self.remote.seen[usize::from(word)], new)
+            }
+        }
+    }
+
+    /// An operation on the other's memory has ended.
+    pub(super) fn done(&mut self, (number, of, deed): (u32, u16, Deed), completion: Completion) {
+        let Completion { value, memory, result, .. } = completion;
+        let ending = match result {
+            Ok(()) => AccessEnding::Done,
+            Err(OpError::Lost(_)) => AccessEnding::Lost,
+            Err(OpError::Refused(Status::Key)) => AccessEnding::NoKey,
+            Err(OpError::Refused(Status::Busy)) => AccessEnding::Busy,
+            Err(error) => return self.say(What::Broken(number, error.to_string())),
+        };
+        let bytes = match deed {
+            Deed::Read(..) => memory.and_then(Memory::into_vec).unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        let known = self.remote.other.is_some_and(|(life, _)| life == of);
+        match (deed, ending) {
+            (Deed::Swap(word, expected, new), AccessEnding::Done) if known => {
+                let now = if value == expected { new } else { value };
+                self.remote.seen[usize::from(word)] = now;
+            }
+            // It has a new memory, whose key is on its way.
+            (_, AccessEnding::NoKey) if known => self.remote.other = None,
+            _ => {}
+        }
+        self.say(What::Done(number, ending, value, bytes));
+    }
+
+    /// Takes the notices of the other's writes.
+    pub(super) fn take_notices(&mut self, endpoint: &Endpoint) {
+        // What does not work shows in the other calls.
+        while let Ok(Some(notice)) = endpoint.try_notice() {
+            self.say(What::Noticed(notice.value, notice.offset, notice.len));
+        }
+    }
+
+    /// Says what the own memory is.
+    pub(super) fn say_memory(&mut self, endpoint: &Endpoint) {
+        let bytes = self.remote.own.and_then(|key| endpoint.with_region(key, <[u8]>::to_vec));
+        if let Some(bytes) = bytes {
+            self.say(What::Memory(bytes));
+        }
+    }
+}
