@@ -1,12 +1,9 @@
-//! What an endpoint has done before it sleeps, on a simulated network in virtual time.
-#![allow(missing_docs)]
+//! What an endpoint has done before it sleeps.
 
-use gigae::{Address, Options};
-use gigae_sim::{Faults, Network};
+use super::*;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 /// Takes frames down and lets so many nanoseconds pass for each piece that is written, as a doorbell does.
 struct Slow {
@@ -29,19 +26,10 @@ impl Write for Slow {
 /// repetition must go too: the next timer is twice as far away.
 #[test]
 fn what_falls_due_while_an_endpoint_prepares_to_sleep_goes_out_before_it_does() {
-    let faults = Faults { delay: Duration::from_micros(5), ..Faults::default() };
-    let net = Network::new(1, faults);
+    let net = Network::new(1, faults());
     let cost = Arc::new(AtomicU64::new(0));
     net.capture(Slow { clock: net.clock(), cost: Arc::clone(&cost) }).unwrap();
-    let [a, b] = [1, 2].map(|seed| Options::new("sim").open_simulated(&net, seed).unwrap());
-    let to_b = a.peer(Address::from(b.link().mac)).unwrap();
-    let to_a = b.peer(Address::from(a.link().mac)).unwrap();
-    a.send(to_b, b"up").unwrap();
-    for _ in 0..1_000 {
-        assert!(a.try_recv().unwrap().is_none());
-        drop(b.try_recv().unwrap());
-        net.advance_to(net.now() + 1_000);
-    }
+    let (a, b, to_b, to_a) = warm(&net, &Options::new("sim"));
     // The other end has acknowledged that, and says something, but nothing more after that.
     let before = a.counters().protocol.retransmissions;
     a.send(to_b, b"nobody will acknowledge this").unwrap();

@@ -1,0 +1,136 @@
+//! Frames that nobody honest sends.
+
+use super::*;
+
+/// What a stranger may put on the wire: each frame is counted under its reason and nothing happens.
+#[test]
+fn hostile_frames_are_counted_and_dropped() {
+    use gigae_wire::{Envelope, Epoch, Flags, HEADER_LEN, Header, Kind, Route, SeqNo};
+    let net = Network::new(1, faults());
+    let (a, b, to_b, _to_a) = pair(&net, &Options::new("sim"));
+    let (stranger, mac) = net.add_port();
+    let route = Route::new(Envelope::DEFAULT, mac.into(), b.link().mac.into()).unwrap();
+    let valid = |kind, payload: &[u8]| {
+        let header = Header {
+            kind,
+            channel: 0,
+            src_port: 0,
+            dst_port: 0,
+            src_epoch: Epoch(7),
+            dst_epoch: Epoch(9),
+            seq: SeqNo(7),
+            ack: SeqNo(9),
+            credit: 10,
+            flags: Flags::ASK,
+        };
+        let mut frame = vec![0; route.len() + HEADER_LEN];
+        frame.extend_from_slice(payload);
+        header.seal(&mut frame[route.len()..]);
+        route.write(&mut frame);
+        frame
+    };
+    let data = valid(Kind::Data, &[1; 40]);
+    let changed = |at: usize, to: u8| {
+        let mut frame = data.clone();
+        frame[at] = to;
+        frame
+    };
+    // The network pads to 60 bytes, so a frame is cut short by stating more than there is.
+    let frames = [
+        changed(route.len() + 6, 0xff),
+        changed(route.len() + 4, 0x21),
+        changed(route.len() + HEADER_LEN, 2),
+        data.clone(),
+        valid(Kind::Ack, &[]),
+        valid(Kind::Reset, &[]),
+        valid(Kind::HelloAck, &[5, 0xbc, 0, 0, 5, 0xbc]),
+        valid(Kind::Hello, &[0; 2]),
+    ];
+    for frame in &frames {
+        net.send(stranger, frame);
+        run(&net, [&a, &b], Duration::from_micros(20));
+    }
+    let counted = b.counters().protocol;
+    let by_reason =
+        [counted.short, counted.version, counted.checksum, counted.epoch, counted.malformed];
+    assert_eq!(by_reason, [1, 1, 1, 4, 1], "{counted:?}");
+    assert_eq!((counted.messages_received, counted.sessions), (0, 0));
+    a.send(to_b, b"still there").unwrap();
+    run(&net, [&a, &b], Duration::from_micros(100));
+    assert_eq!(&b.try_recv().unwrap().unwrap()[..], b"still there");
+}
+
+#[test]
+fn hostile_frames_in_segments_are_counted_and_leave_every_buffer_free() {
+    let net = Network::new(1, faults());
+    net.set_mtu(9000);
+    let (a, b, to_b, _to_a) = pair(&net, &Options::new("sim"));
+    a.send(to_b, b"up").unwrap();
+    run(&net, [&a, &b], Duration::from_micros(200));
+    assert!(b.try_recv().unwrap().is_some());
+    let (stranger, _) = net.add_port();
+    for i in 0..2000_u32 {
+        if i.is_multiple_of(10) {
+            let mut long = vec![0; 9014];
+            long[..6].copy_from_slice(&b.link().mac.0);
+            long[6] = 2;
+            long[12..14].copy_from_slice(&[0x88, 0xb5]);
+            // Of this version, and too short for what it says.
+            (long[18], long[20], long[21]) = (0x17, 0xff, 0xff);
+            net.send(stranger, &long);
+        }
+        a.send(to_b, &vec![i as u8; a.max_message()]).unwrap();
+        run(&net, [&a, &b], Duration::from_micros(20));
+        assert_eq!(&b.try_recv().unwrap().expect("it has arrived")[..], vec![i as u8; 3794]);
+    }
+    let counted = b.counters();
+    assert_eq!((counted.protocol.short, counted.link.rx_dropped), (200, 0));
+}
+
+#[test]
+fn a_proposal_to_an_address_that_is_not_its_own_does_not_give_an_endpoint_another() {
+    use gigae_wire::{Epoch, Flags, HEADER_LEN, Header, Kind, NodeAddr, Route, SeqNo};
+    let envelope = gigae::Envelope::Udp { port: 4791 };
+    for v6 in [false, true] {
+        let net = Network::new(1, faults());
+        let options = Options::new("sim").envelope(envelope);
+        let [a, b] = [1, 2].map(|seed| options.clone().open_simulated(&net, seed).unwrap());
+        let node = |end: &Endpoint| {
+            let mac = end.link().mac;
+            NodeAddr::Ip { ip: gigae::simulated_ip(mac, v6), next_hop: mac }
+        };
+        let NodeAddr::Ip { ip, next_hop } = node(&b) else { unreachable!() };
+        let other = match ip {
+            std::net::IpAddr::V4(ip) => (ip.to_bits() ^ 0x10).to_be_bytes().into(),
+            std::net::IpAddr::V6(ip) => (ip.to_bits() ^ 0x10).to_be_bytes().into(),
+        };
+        let route = Route::new(envelope, node(&a), NodeAddr::Ip { ip: other, next_hop }).unwrap();
+        let hello = Header {
+            kind: Kind::Hello,
+            channel: 0,
+            src_port: 0,
+            dst_port: 0,
+            src_epoch: Epoch(7),
+            dst_epoch: Epoch::UNKNOWN,
+            seq: SeqNo(7),
+            ack: SeqNo(0),
+            credit: 10,
+            flags: Flags::NONE,
+        };
+        let mut frame = vec![0; route.len() + HEADER_LEN];
+        frame.extend_from_slice(&[5, 0x8c, 0, 0, 5, 0x8c]);
+        hello.seal(&mut frame[route.len()..]);
+        route.write(&mut frame);
+        net.send(net.add_port().0, &frame);
+        run(&net, [&a, &b], Duration::from_micros(20));
+        assert_eq!(b.counters().protocol.not_ours, 1);
+        let to_b = a.peer(Address::from(ip)).unwrap();
+        a.send(to_b, b"question").unwrap();
+        run(&net, [&a, &b], Duration::from_millis(5));
+        let question = b.try_recv().unwrap().expect("the session is up");
+        b.send(question.from(), b"answer").unwrap();
+        run(&net, [&a, &b], Duration::from_millis(1));
+        let answer = a.try_recv().unwrap().expect("it came from whom it was asked of");
+        assert_eq!((&answer[..], answer.from()), (&b"answer"[..], to_b));
+    }
+}

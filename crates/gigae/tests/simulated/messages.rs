@@ -1,0 +1,181 @@
+//! Messages: sent, refused, handed back, kept; the same for the same seed.
+
+use super::*;
+
+#[test]
+fn a_message_arrives_as_it_was_sent_and_an_answer_goes_back_to_its_sender() {
+    let net = Network::new(1, faults());
+    let (a, b, to_b, to_a) = pair(&net, &Options::new("sim"));
+    a.send(to_b, b"question").unwrap();
+    run(&net, [&a, &b], Duration::from_micros(100));
+    let question = b.try_recv().unwrap().expect("it has arrived");
+    assert_eq!((&question[..], question.from()), (&b"question"[..], to_a));
+    b.send(question.from(), b"answer").unwrap();
+    drop(question);
+    run(&net, [&a, &b], Duration::from_micros(100));
+    assert_eq!(&a.try_recv().unwrap().unwrap()[..], b"answer");
+    a.drain(Duration::ZERO).unwrap();
+}
+
+#[test]
+fn a_buffer_filled_in_place_is_what_arrives() {
+    let net = Network::new(1, faults());
+    let (a, b, to_b, _to_a) = pair(&net, &Options::new("sim"));
+    let mut buffer = a.buffer().unwrap();
+    assert_eq!(buffer.len(), 1468);
+    buffer[..5].copy_from_slice(b"gigae");
+    buffer.send(to_b, 5).unwrap();
+    run(&net, [&a, &b], Duration::from_micros(100));
+    assert_eq!(&b.try_recv().unwrap().unwrap()[..], b"gigae");
+}
+
+#[test]
+fn queued_messages_go_with_one_doorbell() {
+    let net = Network::new(1, faults());
+    let (a, b, to_b, _to_a) = pair(&net, &Options::new("sim"));
+    a.send(to_b, b"up").unwrap();
+    run(&net, [&a, &b], Duration::from_micros(100));
+    let before = a.counters().link.doorbells;
+    for i in 0..10 {
+        a.queue(to_b, &[i]).unwrap();
+    }
+    assert_eq!(a.counters().link.doorbells, before);
+    a.flush().unwrap();
+    assert_eq!(a.counters().link.doorbells, before + 1);
+}
+
+#[test]
+fn what_is_queued_goes_out_with_the_next_receive_at_the_latest() {
+    let net = Network::new(1, faults());
+    let (a, b, to_b, _to_a) = pair(&net, &Options::new("sim"));
+    a.queue(to_b, b"queued").unwrap();
+    assert!(a.try_recv().unwrap().is_none());
+    run(&net, [&a, &b], Duration::from_micros(100));
+    assert_eq!(&b.try_recv().unwrap().unwrap()[..], b"queued");
+}
+
+#[test]
+fn a_message_that_is_too_long_is_refused_with_the_limit() {
+    let net = Network::new(1, faults());
+    let (a, _b, to_b, _to_a) = pair(&net, &Options::new("sim"));
+    let Err(SendError::TooLong { len: 1469, max: 1468 }) = a.send(to_b, &[0; 1469]) else {
+        panic!("accepted");
+    };
+    let Err(TrySendError::Refused(SendError::TooLong { .. })) = a.try_send(to_b, &[0; 1469]) else {
+        panic!("accepted");
+    };
+}
+
+#[test]
+fn a_full_window_refuses_to_block_and_gives_the_buffer_back() {
+    let net = Network::new(1, faults());
+    let (a, b, to_b, _to_a) = pair(&net, &Options::new("sim"));
+    let mut sent = 0u32;
+    loop {
+        match a.try_send(to_b, &sent.to_be_bytes()) {
+            Ok(()) => sent += 1,
+            Err(TrySendError::WouldBlock(())) => break,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert_eq!(sent, 256, "the send window");
+    run(&net, [&a, &b], Duration::from_millis(5));
+    let mut got = 0u32;
+    while got < sent {
+        while let Some(message) = b.try_recv().unwrap() {
+            assert_eq!(message[..], got.to_be_bytes());
+            got += 1;
+        }
+        run(&net, [&a, &b], Duration::from_micros(100));
+    }
+    a.drain(Duration::ZERO).unwrap();
+}
+
+#[test]
+fn messages_to_a_lost_peer_come_back_and_nothing_is_silent() {
+    let net = Network::new(1, faults());
+    let options = Options::new("sim").peer_timeout(Duration::from_millis(50));
+    let (a, b, to_b, _to_a) = pair(&net, &options);
+    a.send(to_b, b"arrives").unwrap();
+    run(&net, [&a, &b], Duration::from_millis(1));
+    net.set_faults(Faults { loss: 1.0, ..faults() });
+    a.send(to_b, b"one").unwrap();
+    a.queue(to_b, b"two").unwrap();
+    for _ in 0..100_000 {
+        net.advance_to(net.now() + 1_000);
+        a.progress().unwrap();
+    }
+    assert!(matches!(a.try_recv(), Err(RecvError::Failed)));
+    assert!(matches!(a.send(to_b, b"three"), Err(SendError::Failed)));
+    let failed: Vec<_> =
+        std::iter::from_fn(|| a.take_failure()).map(|f| (f.to_vec(), f.to(), f.reason())).collect();
+    assert_eq!(
+        failed,
+        [(b"one".to_vec(), to_b, Reason::Timeout), (b"two".to_vec(), to_b, Reason::Timeout)]
+    );
+    assert!(a.try_recv().unwrap().is_none());
+}
+
+#[test]
+fn a_peer_that_closes_says_so_before_any_timeout() {
+    let net = Network::new(1, faults());
+    let (a, b, to_b, _to_a) = pair(&net, &Options::new("sim"));
+    a.send(to_b, b"arrives").unwrap();
+    run(&net, [&a, &b], Duration::from_millis(1));
+    drop(b);
+    a.send(to_b, b"too late").unwrap();
+    net.advance_to(net.now() + 10_000);
+    a.progress().unwrap();
+    assert_eq!(a.take_failure().unwrap().reason(), Reason::Reset);
+}
+
+#[test]
+fn messages_kept_by_the_application_are_copied_before_the_link_runs_dry() {
+    let net = Network::new(1, faults());
+    let b = Options::new("sim").open_simulated(&net, 99).unwrap();
+    let senders: Vec<_> = (1..=12)
+        .map(|seed| Options::new("sim").open_simulated(&net, seed).unwrap())
+        .map(|a| (a.peer(Address::from(b.link().mac)).unwrap(), a))
+        .collect();
+    let mut kept = Vec::new();
+    for _ in 0..200 {
+        for (to_b, a) in &senders {
+            while a.try_send(*to_b, b"kept").is_ok() {}
+            run(&net, [a, &b], Duration::from_micros(20));
+        }
+        kept.extend(std::iter::from_fn(|| b.try_recv().unwrap()));
+    }
+    assert_eq!(kept.len(), 12 * 64, "each sender was stopped at its first credit");
+    assert_eq!(b.counters().copied, 12 * 64 - 512, "half of the 1,024 frames may be lent");
+    assert_eq!(b.counters().link.rx_dropped, 0);
+    drop(kept);
+    for (_, a) in &senders {
+        run(&net, [a, &b], Duration::from_millis(1));
+    }
+    assert!(b.try_recv().unwrap().is_some(), "they go on when the messages are given back");
+}
+
+#[test]
+fn a_run_under_faults_is_the_same_for_the_same_seed() {
+    let once = || {
+        let wild = Faults { loss: 0.1, duplication: 0.05, corruption: 0.05, ..faults() };
+        let net = Network::new(42, wild);
+        let (a, b, to_b, _to_a) = pair(&net, &Options::new("sim"));
+        let mut got = Vec::new();
+        let mut next = 0u32;
+        while got.len() < 500 {
+            while next < 500 && a.try_send(to_b, &next.to_be_bytes()).is_ok() {
+                next += 1;
+            }
+            run(&net, [&a, &b], Duration::from_micros(200));
+            while let Some(message) = b.try_recv().unwrap() {
+                got.push(u32::from_be_bytes(message[..].try_into().unwrap()));
+            }
+        }
+        assert_eq!(got, (0..500).collect::<Vec<_>>());
+        (net.now(), net.tally(), a.counters().protocol)
+    };
+    let first = once();
+    assert!(first.2.retransmissions > 0);
+    assert_eq!(first, once());
+}
