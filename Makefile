@@ -109,6 +109,7 @@ loom:
 	@tools/need-rust
 	cd tools/loom && cargo test --release --locked
 	cargo test --release --locked -p gigae-observe --lib loom_tests
+	cargo test --release --locked -p gigae-shm --lib loom_tests
 
 check:
 	@tools/need cc=gcc clang=clang llvm-strip=llvm

@@ -24,9 +24,10 @@ impl Which {
         Ok(found)
     }
 
-    /// Whether this interface's frames are meant.
+    /// Whether this interface's frames are meant. One that shares a NIC, such as `gigae0@eth1`, has two names.
     pub(crate) fn means(&self, interface: &str) -> bool {
-        self.nic.as_deref().is_none_or(|nic| nic == interface)
+        let is = |nic: &str| nic == interface || interface.split('@').any(|name| name == nic);
+        self.nic.as_deref().is_none_or(is)
     }
 
     /// Those that there are, at least one; or why there is none, and what to do.

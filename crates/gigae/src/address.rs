@@ -30,6 +30,12 @@ impl Address {
         self
     }
 
+    /// Its port id.
+    #[must_use]
+    pub const fn port_id(&self) -> u16 {
+        self.port
+    }
+
     /// The same endpoint on another channel. Messages on different channels do not wait for each
     /// other and are not ordered among each other.
     #[must_use]

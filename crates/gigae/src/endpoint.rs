@@ -7,6 +7,7 @@ use crate::links::Arenas;
 use crate::message::{Failed, Kept, Message, SendBuffer};
 use crate::options::Options;
 use crate::resolve::Reservation;
+use crate::sharing::Port;
 use crate::simulated;
 use crate::wait::{Ended, For, Vain, Wait, Waiter};
 use crate::{DiscoverError, DrainError, PeerError, RecvError, SendError, TrySendError};
@@ -15,6 +16,7 @@ use gigae_proto::{PeerId, PeerKey};
 use gigae_wire::{Envelope, NodeAddr};
 use std::cell::{RefCell, RefMut};
 use std::fmt;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -107,6 +109,9 @@ impl Endpoint {
         if let Some(refused) = refused {
             self.info.reason = format!("AF_XDP was refused: {refused}");
         }
+        if let Some(shares) = self.engine.borrow().links.ports.first().and_then(Port::reason) {
+            self.info.reason = format!("{}; {shares}", self.info.reason);
+        }
         self
     }
 
@@ -144,6 +149,10 @@ impl Endpoint {
                 self.engine().sources.ip.insert(ip, own);
                 NodeAddr::Ip { ip, next_hop: simulated::next_hop(ip)? }
             }
+            (Host::Ip(ip), Some(_)) if self.is_own(ip, port) => {
+                self.engine().sources.ip.insert(ip, ip);
+                NodeAddr::Ip { ip, next_hop: self.info.mac }
+            }
             (Host::Ip(ip), Some(reservation)) => {
                 let hop =
                     reservation.next_hop(ip).map_err(|e| PeerError::Unreachable(e.to_string()))?;
@@ -155,6 +164,13 @@ impl Endpoint {
         let mut engine = self.engine();
         let most = engine.proto.config().max_peers;
         engine.peer(PeerKey { node, port, channel }).map(Peer).ok_or(PeerError::TooMany(most))
+    }
+
+    /// Whether this is the address of this very endpoint, to which operations need no way.
+    fn is_own(&self, ip: IpAddr, port: u16) -> bool {
+        let engine = self.engine();
+        let own = engine.sources.own.as_ref().is_some_and(|own| own.contains(&ip));
+        own && port == engine.proto.config().port
     }
 
     fn is_in_ip(&self) -> bool {
@@ -384,6 +400,7 @@ impl Endpoint {
         engine.poll()?;
         let may_sleep = engine.acknowledge()?;
         let waiting = engine.has_messages() || engine.has_failures() || engine.has_completions();
+        let waiting = waiting || engine.links.prepare_to_wait();
         engine.leave_figures_soon();
         Ok(if waiting || !may_sleep { Some(Duration::ZERO) } else { engine.time_left() })
     }
@@ -521,6 +538,9 @@ fn sum(a: gigae_link::Counters, b: gigae_link::Counters) -> gigae_link::Counters
         wakeups: a.wakeups + b.wakeups,
         rx_dropped: a.rx_dropped + b.rx_dropped,
         tx_invalid: a.tx_invalid + b.tx_invalid,
+        memory_tx_frames: a.memory_tx_frames + b.memory_tx_frames,
+        memory_rx_frames: a.memory_rx_frames + b.memory_rx_frames,
+        memory_full: a.memory_full + b.memory_full,
     }
 }
 

@@ -140,7 +140,7 @@ pub(crate) struct Inbox {
 impl Inbox {
     pub(crate) fn new(links: &Links) -> Self {
         let infos = || links.all().map(Link::info);
-        let frames = infos().map(|info| info.tx_frames + info.rx_frames).sum();
+        let frames = links.frames();
         let least = infos().map(|info| info.rx_frames).min().unwrap_or(0);
         Self {
             open: None,

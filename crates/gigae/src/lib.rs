@@ -53,6 +53,7 @@ mod operations;
 mod options;
 mod outbound;
 mod resolve;
+mod sharing;
 mod simulated;
 mod tapped;
 mod wait;
@@ -72,10 +73,13 @@ pub use gigae_xdp::BusyPoll;
 pub use message::Kept;
 pub use message::{Failed, Message, SendBuffer};
 pub use operations::{
-    Bytes, Completion, Label, Memory, Notice, OpError, OpId, RegionKey, Rights, Started, Status,
-    Wanted,
+    Accesses, Bytes, Completion, Label, Memory, Notice, OpError, OpId, RegionKey, Rights, Started,
+    Status, Wanted,
 };
 pub use options::{Backend, Options};
+pub use sharing::Sharing;
+#[doc(hidden)]
+pub use sharing::children;
 #[doc(hidden)]
 pub use simulated::ip as simulated_ip;
 pub use wait::Wait;

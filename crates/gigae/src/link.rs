@@ -6,6 +6,7 @@
 use crate::tapped::Tapped;
 use gigae_link::{Arena, Counters, Info, Link, LinkError, Posted, RxFrame, TxFrame};
 use gigae_packet::PacketLink;
+use gigae_shm::ShmLink;
 use gigae_sim::SimLink;
 use gigae_xdp::XdpLink;
 use std::ops::Range;
@@ -18,6 +19,8 @@ pub(crate) enum AnyLink {
     Xdp(Box<XdpLink>),
     Packet(Box<PacketLink>),
     Simulated(Box<SimLink>),
+    /// One of these, whose frames to endpoints of this node go through memory.
+    Local(Box<ShmLink<AnyLink>>),
     /// One of these, whose frames somebody wants to see.
     Tapped(Box<Tapped>),
 }
@@ -28,6 +31,7 @@ macro_rules! each {
             AnyLink::Xdp($link) => $call,
             AnyLink::Packet($link) => $call,
             AnyLink::Simulated($link) => $call,
+            AnyLink::Local($link) => $call,
             AnyLink::Tapped($link) => $call,
         }
     };
@@ -40,6 +44,10 @@ impl Link for AnyLink {
 
     fn arena(&self) -> &Arc<Arena> {
         each!(self, link => link.arena())
+    }
+
+    fn beside(&self) -> Option<&Arc<Arena>> {
+        each!(self, link => link.beside())
     }
 
     #[inline(always)]
@@ -96,6 +104,10 @@ impl Link for AnyLink {
 
     fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, LinkError> {
         each!(self, link => link.wait(timeout))
+    }
+
+    fn prepare_to_wait(&mut self) -> bool {
+        each!(self, link => link.prepare_to_wait())
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {

@@ -7,6 +7,7 @@
 
 use crate::link::AnyLink;
 use crate::outbound::Outbound;
+use crate::sharing::Port;
 use gigae_link::{Arena, Info, Link, LinkError, OpenError, RxFrame, RxPart};
 use gigae_observe::Tap;
 use gigae_proto::{PathTo, PeerId};
@@ -24,8 +25,11 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(200);
 #[derive(Clone)]
 pub(crate) struct Arenas {
     pub(crate) first: Arc<Arena>,
-    /// With the number that a link's first frame has among those of all links.
+    /// With the number that a link's first frame has among those of all links. Behind them what the first
+    /// link has [beside](Link::beside) its own, whose frames have their numbers already.
     further: Box<[(Arc<Arena>, u32)]>,
+    /// Whether it has.
+    beside: bool,
 }
 
 impl Arenas {
@@ -64,6 +68,9 @@ impl Arenas {
     #[inline]
     pub(crate) fn bytes<'a>(&'a self, path: usize, frame: &'a RxFrame) -> &'a [u8] {
         match path {
+            0 if self.beside && !self.first.has(frame) => {
+                self.further[self.further.len() - 1].0.bytes(frame)
+            }
             0 => self.first.bytes(frame),
             _ => self.further[path - 1].0.bytes(frame),
         }
@@ -98,17 +105,22 @@ pub(crate) struct Links {
     /// The first link does not work, as far as is known. Never said of the only one.
     down: bool,
     watch: Option<Watch>,
+    /// The links' interfaces, in their order, where there is a kernel. After the links, for some go with them.
+    pub(crate) ports: Vec<Port>,
 }
 
 impl Links {
     pub(crate) fn new(first: AnyLink, further: Vec<AnyLink>) -> Result<Self, OpenError> {
-        let mut numbers = frames(first.info());
+        let number = |frames| u32::try_from(frames).expect("fewer than 2^32 frames");
+        let mut numbers = frames(&first);
         let mut arenas = Vec::new();
         for link in &further {
-            arenas.push((Arc::clone(link.arena()), numbers));
-            numbers += frames(link.info());
+            arenas.push((Arc::clone(link.arena()), number(numbers)));
+            numbers += frames(link);
         }
-        let arenas = Arenas { first: Arc::clone(first.arena()), further: arenas.into() };
+        arenas.extend(first.beside().map(|beside| (Arc::clone(beside), 0)));
+        let beside = first.beside().is_some();
+        let arenas = Arenas { first: Arc::clone(first.arena()), further: arenas.into(), beside };
         let further = further
             .into_iter()
             .map(|link| {
@@ -116,7 +128,8 @@ impl Links {
                 Further { link, mac, routes: Vec::new(), due: false, down: false }
             })
             .collect();
-        let mut links = Self { first, arenas, further, down: false, watch: None };
+        let mut links =
+            Self { first, arenas, further, down: false, watch: None, ports: Vec::new() };
         if links.several() && links.first.fd().is_some() {
             let watch = links.watch_all();
             links.watch =
@@ -151,6 +164,17 @@ impl Links {
         std::iter::once(&self.first).chain(self.further.iter().map(|further| &further.link))
     }
 
+    /// Frames of all links.
+    pub(crate) fn frames(&self) -> usize {
+        self.all().map(frames).sum()
+    }
+
+    /// The program is about to sleep by itself. Whether there is something to poll already.
+    pub(crate) fn prepare_to_wait(&mut self) -> bool {
+        let further = self.further.iter_mut().map(|further| &mut further.link);
+        std::iter::once(&mut self.first).chain(further).any(Link::prepare_to_wait)
+    }
+
     /// Takes down what passes on all links from now on, or nothing any more.
     pub(crate) fn tap(&mut self, tap: Option<&Tap>) {
         let further = self.further.iter_mut().map(|further| &mut further.link);
@@ -168,6 +192,11 @@ impl Links {
             0 => self.first.info(),
             _ => self.further[path - 1].link.info(),
         }
+    }
+
+    /// What people see a link's interface as.
+    pub(crate) fn shown(&self, path: usize) -> String {
+        self.ports.get(path).map_or_else(|| self.info(path).interface.clone(), Port::shown)
     }
 
     /// A descriptor that polls readable when a frame may have arrived on any link: a duplicate.
@@ -373,6 +402,9 @@ impl Further {
     }
 }
 
-fn frames(info: &Info) -> u32 {
-    u32::try_from(info.tx_frames + info.rx_frames).expect("fewer than 2^32 frames")
+/// Frames of a link, numbered from zero.
+fn frames(link: &AnyLink) -> usize {
+    let info = link.info();
+    let beside = if link.beside().is_some() { info.rx_frames } else { 0 };
+    info.tx_frames + info.rx_frames + beside
 }

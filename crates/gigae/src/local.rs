@@ -1,7 +1,7 @@
 //! The interfaces of this host: their names, MAC addresses and IP addresses, asked of the kernel by
 //! rtnetlink(7), `RTM_GETLINK` and `RTM_GETADDR`. It does not follow changes.
 
-use crate::resolve::Kernel;
+use gigae_link::Rtnetlink;
 use gigae_wire::MacAddr;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
@@ -27,7 +27,7 @@ pub(crate) struct Subnet {
 
 /// All interfaces, in the kernel's order. Some ten system calls; no privileges.
 pub(crate) fn interfaces() -> io::Result<Vec<Local>> {
-    let kernel = Kernel::open()?;
+    let kernel = Rtnetlink::open()?;
     let links = kernel.list(RouteNetlinkMessage::GetLink(LinkMessage::default()))?;
     let addresses = kernel.list(RouteNetlinkMessage::GetAddress(AddressMessage::default()))?;
     let mut all: Vec<_> = links.into_iter().filter_map(read_link).collect();

@@ -12,7 +12,7 @@ use gigae_wire::op::Change;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-pub use gigae_transfer::{Label, Memory as Bytes, OpError, OpId, RegionKey, Rights};
+pub use gigae_transfer::{Accesses, Label, Memory as Bytes, OpError, OpId, RegionKey, Rights};
 pub use gigae_wire::op::Status;
 
 /// Memory that an operation copies from or to, handed over to the endpoint until the operation is
@@ -153,6 +153,13 @@ pub struct Notice {
     pub value: u64,
 }
 
+impl From<gigae_transfer::Notice> for Notice {
+    fn from(notice: gigae_transfer::Notice) -> Self {
+        let gigae_transfer::Notice { peer, key, offset, len, value } = notice;
+        Self { peer: Peer(peer), key, offset, len, value }
+    }
+}
+
 /// What an operation begins with: its number, or the memory back.
 pub type Started = Result<OpId, OperationError>;
 
@@ -251,6 +258,17 @@ impl Endpoint {
         Ok(self.engine().operations().register(memory.into(), rights)?)
     }
 
+    /// The same under a key of the program's choice, which any peer may guess. The memory comes back, too, if
+    /// another is registered under this key.
+    pub fn register_as(
+        &self,
+        key: RegionKey,
+        memory: impl Into<Memory>,
+        rights: Rights,
+    ) -> Result<(), OperationError> {
+        Ok(self.engine().operations().register_as(key, memory.into(), rights)?)
+    }
+
     /// Takes a registered memory back at once: what peers do with it from now on is refused. `None` if
     /// the key is none of a registered memory.
     pub fn deregister(&self, key: RegionKey) -> Option<Memory> {
@@ -299,6 +317,11 @@ impl Endpoint {
         self.engine().transfer.writes(key)
     }
 
+    /// How often peers have used registered memories since the endpoint was opened. Two loads.
+    pub fn accesses(&self) -> Accesses {
+        self.engine().transfer.accesses()
+    }
+
     /// Operations that are not completed.
     pub fn outstanding(&self) -> usize {
         self.engine().transfer.outstanding()
@@ -313,6 +336,12 @@ impl Endpoint {
             ended = engine.transfer.poll_completion();
         }
         Ok(ended.map(Completion::from))
+    }
+
+    /// The next operation that is known to have ended: after [`try_completion`](Self::try_completion) the rest of what
+    /// that look has brought. Makes no progress.
+    pub fn take_completion(&self) -> Option<Completion> {
+        self.engine().transfer.poll_completion().map(Completion::from)
     }
 
     /// The next operation that has ended; waits for it as the endpoint's waiting style says. `None` if
@@ -347,10 +376,12 @@ impl Endpoint {
             engine.exchange()?;
             notice = engine.transfer.poll_notice();
         }
-        Ok(notice.map(|notice| {
-            let gigae_transfer::Notice { peer, key, offset, len, value } = notice;
-            Notice { peer: Peer(peer), key, offset, len, value }
-        }))
+        Ok(notice.map(Notice::from))
+    }
+
+    /// The next notice that has come. Makes no progress.
+    pub fn take_notice(&self) -> Option<Notice> {
+        self.engine().transfer.poll_notice().map(Notice::from)
     }
 
     /// The next notice, or `None` after `timeout`.

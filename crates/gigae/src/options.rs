@@ -7,17 +7,20 @@ use crate::links::Links;
 use crate::local::{Local, interfaces};
 use crate::outbound::{MOST_SEGMENTS, PAYLOAD};
 use crate::resolve::reserve;
+use crate::sharing::{Port, Sharing};
 use crate::simulated;
 use crate::{Endpoint, Wait};
 use gigae_link::{ChannelSet, Filter, Link, Mode, OpenError};
 use gigae_packet::{PacketConfig, PacketLink};
 use gigae_proto::{Config, Protocol};
+use gigae_shm::{ShmConfig, ShmLink};
 use gigae_sim::{Network, SimLink};
 use gigae_transfer::{Config as TransferConfig, Transfer};
 use gigae_wire::{Envelope, HEADER_LEN, MAX_PATHS, is_node_name};
 use gigae_xdp::{BusyPoll, XdpConfig, XdpLink};
 use std::collections::HashMap;
 use std::io;
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// Which kernel interface carries the frames.
@@ -55,6 +58,7 @@ pub struct Options {
     pub(crate) channels: ChannelSet,
     pub(crate) envelope: Envelope,
     backend: Backend,
+    sharing: Sharing,
     queue: u32,
     pub(crate) wait: Wait,
     pub(crate) linger: Duration,
@@ -65,6 +69,7 @@ pub struct Options {
     pub(crate) name: Option<String>,
     /// Unless said, endpoints on kernel interfaces are.
     observable: Option<bool>,
+    local: bool,
 }
 
 impl Options {
@@ -76,6 +81,7 @@ impl Options {
             channels: ChannelSet::EMPTY.with(0),
             envelope: Envelope::DEFAULT,
             backend: Backend::default(),
+            sharing: Sharing::default(),
             queue: 0,
             wait: Wait::default(),
             linger: Duration::from_secs(1),
@@ -85,6 +91,7 @@ impl Options {
             simulated_frames: SIMULATED_FRAMES,
             name: None,
             observable: None,
+            local: false,
         }
     }
 
@@ -124,6 +131,14 @@ impl Options {
     #[must_use]
     pub fn backend(mut self, backend: Backend) -> Self {
         self.backend = backend;
+        self
+    }
+
+    /// Whether the NIC is shared with other processes: with [`Sharing::Auto`] and [`Sharing::Child`], each
+    /// endpoint has an interface and an address of its own, which [`Endpoint::identity`] tells.
+    #[must_use]
+    pub fn sharing(mut self, sharing: Sharing) -> Self {
+        self.sharing = sharing;
         self
     }
 
@@ -206,6 +221,19 @@ impl Options {
         self
     }
 
+    /// Whether frames to endpoints of this node go through memory instead of the NIC, where both ends say so: default
+    /// `false`. Of several interfaces, this concerns the first.
+    ///
+    /// The others are found by themselves, whoever is opened first: those of the same user in the same network
+    /// namespace, on another interface, with the same channels and envelope. All else stays as it is. For each such
+    /// peer two descriptors, and memory for 256 full frames each way (0.5 MiB at MTU 1500), of which what is never used
+    /// takes up nothing.
+    #[must_use]
+    pub fn local(mut self, local: bool) -> Self {
+        self.local = local;
+        self
+    }
+
     /// For simulations: frames of a simulated link each way (more than 64), and parameters of the
     /// protocol that no program has to know.
     #[doc(hidden)]
@@ -219,9 +247,14 @@ impl Options {
     /// Opens the endpoint.
     pub fn open(self) -> Result<Endpoint, OpenError> {
         self.check_interfaces()?;
-        let (first, refused) = self.open_link(0)?;
-        let further = (1..self.interfaces.len()).map(|i| self.open_link(i).map(|(link, _)| link));
-        let links = Links::new(first, further.collect::<Result<_, _>>()?)?;
+        let port = |nic: &String| Port::new(nic, self.sharing, self.envelope);
+        // Before the links, so that it goes after them.
+        let ports = self.interfaces.iter().map(port).collect::<Result<Vec<_>, _>>()?;
+        let (first, refused) = self.open_link(0, &ports)?;
+        let first = if self.local { self.with_neighbours(first, &ports[0])? } else { first };
+        let further = (1..ports.len()).map(|i| self.open_link(i, &ports).map(|(link, _)| link));
+        let mut links = Links::new(first, further.collect::<Result<_, _>>()?)?;
+        links.ports = ports;
         let reservation = match self.envelope {
             Envelope::Udp { port } => Some(
                 reserve(port, &self.interfaces[0])
@@ -236,7 +269,8 @@ impl Options {
         })?;
         let seed = u64::from_ne_bytes(seed);
         // Only what others are told depends on it.
-        let is_first = |local: &Local| local.name == self.interfaces[0];
+        let name = links.ports[0].interface();
+        let is_first = |local: &Local| local.name == name;
         let local = interfaces().unwrap_or_default().into_iter().find(is_first);
         let engine = self.engine(links, local, Clock::Monotonic, seed)?;
         Ok(Endpoint::new(engine, &self, reservation)?.instead_of(refused))
@@ -286,12 +320,17 @@ impl Options {
     }
 
     /// Opens the link, and says what refused a better one.
-    fn open_link(&self, i: usize) -> Result<(AnyLink, Option<OpenError>), OpenError> {
+    fn open_link(
+        &self,
+        i: usize,
+        ports: &[Port],
+    ) -> Result<(AnyLink, Option<OpenError>), OpenError> {
+        let name = ports[i].interface();
         Ok(match self.backend {
-            Backend::Packet => (self.open_packet(i)?, None),
-            Backend::Xdp => (self.open_xdp(i, None)?, None),
-            Backend::XdpMode(mode) => (self.open_xdp(i, Some(mode))?, None),
-            Backend::Auto => match self.open_xdp(i, None) {
+            Backend::Packet => (self.open_packet(i, name)?, None),
+            Backend::Xdp => (self.open_xdp(i, name, None)?, None),
+            Backend::XdpMode(mode) => (self.open_xdp(i, name, Some(mode))?, None),
+            Backend::Auto => match self.open_xdp(i, name, None) {
                 Ok(link) => (link, None),
                 // The same would refuse AF_PACKET.
                 Err(
@@ -299,13 +338,24 @@ impl Options {
                     | OpenError::InterfaceDown(_)
                     | OpenError::MtuTooSmall { .. }),
                 ) => return Err(e),
-                Err(refused) => (self.open_packet(i)?, Some(refused)),
+                Err(refused) => (self.open_packet(i, name)?, Some(refused)),
             },
         })
     }
 
-    fn open_xdp(&self, i: usize, mode: Option<Mode>) -> Result<AnyLink, OpenError> {
-        let defaults = XdpConfig::new(&self.interfaces[i], self.filter());
+    /// Lets frames to endpoints of this node go through memory, unless another endpoint has the
+    /// interface's address.
+    fn with_neighbours(&self, link: AnyLink, port: &Port) -> Result<AnyLink, OpenError> {
+        let Some(name) = port.claim() else { return Ok(link) };
+        let listener = name.as_fd().try_clone_to_owned().and_then(gigae_shm::listen);
+        let what = "listening for endpoints of this node";
+        let listener = listener.map_err(|source| OpenError::Io { what, source })?;
+        let config = ShmConfig::new(self.filter());
+        Ok(AnyLink::Local(Box::new(ShmLink::new(link, config, listener)?)))
+    }
+
+    fn open_xdp(&self, i: usize, name: &str, mode: Option<Mode>) -> Result<AnyLink, OpenError> {
+        let defaults = XdpConfig::new(name, self.filter());
         let config = XdpConfig {
             tx_frames: self.tx_frames(i, defaults.tx_frames),
             queue: self.queue,
@@ -316,8 +366,8 @@ impl Options {
         Ok(AnyLink::Xdp(Box::new(XdpLink::open(config)?)))
     }
 
-    fn open_packet(&self, i: usize) -> Result<AnyLink, OpenError> {
-        let defaults = PacketConfig::new(&self.interfaces[i], self.filter());
+    fn open_packet(&self, i: usize, name: &str) -> Result<AnyLink, OpenError> {
+        let defaults = PacketConfig::new(name, self.filter());
         let tx_frames = self.tx_frames(i, defaults.tx_frames);
         let config = PacketConfig { tx_frames, ..defaults };
         Ok(AnyLink::Packet(Box::new(PacketLink::open(config)?)))
@@ -387,7 +437,8 @@ impl Options {
             _ => None,
         };
         let sources = Sources { envelope, mac, ip, own };
-        let about = (sources, Discovery::new(self, local));
+        let answers = !links.ports.first().is_some_and(Port::is_child);
+        let about = (sources, Discovery::new(self, local, answers));
         // The half of the number that the epochs show is none of the keys' secret.
         let protocol = Protocol::new(config, (seed >> 32) as u32);
         let transfer = Transfer::new(TransferConfig::default(), seed);

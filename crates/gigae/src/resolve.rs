@@ -15,8 +15,8 @@
 //! another MAC address must be looked up again), it speaks no ARP of its own, and it refuses
 //! multicast and broadcast.
 
+use gigae_link::Rtnetlink;
 use gigae_wire::MacAddr;
-use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
 };
@@ -24,12 +24,8 @@ use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteType, RouteVia,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
-use rustix::fd::OwnedFd;
-use rustix::io::{Errno, retry_on_intr};
-use rustix::net::netlink::SocketAddrNetlink;
-use rustix::net::{RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
+use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockFilter, Socket, Type};
-use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
@@ -42,15 +38,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Between two looks at the neighbour table. An answer on a LAN takes less than a millisecond.
 const INTERVAL: Duration = Duration::from_millis(2);
 
-/// The kernel answers within the `send` of a request, so this only bounds the unforeseen.
-const KERNEL_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Answers to requests for one object are a few hundred bytes. 8 KiB is what netlink(7) advises.
-const ANSWER_LEN: usize = 8192;
-
-/// Lists come in datagrams of up to 32 KiB (the kernel's `netlink_dump`).
-const LIST_LEN: usize = 32 * 1024;
-
 /// A UDP port that is kept on one interface, and the means to ask the kernel for ways over it.
 ///
 /// All of it belongs to the network namespace in which it was made, whichever thread uses it.
@@ -62,7 +49,7 @@ pub(crate) struct Reservation {
     ipv4: UdpSocket,
     /// `None` when the kernel has no IPv6.
     ipv6: Option<UdpSocket>,
-    kernel: Kernel,
+    kernel: Rtnetlink,
 }
 
 /// The way to a node.
@@ -97,7 +84,7 @@ pub(crate) fn reserve(port: u16, interface: &str) -> io::Result<Reservation> {
     };
     let index =
         rustix::net::netdevice::name_to_index(&ipv4, interface).map_err(|e| explain(e.into()))?;
-    let kernel = Kernel::open().map_err(|e| explain(e.into()))?;
+    let kernel = Rtnetlink::open().map_err(|e| explain(e.into()))?;
     Ok(Reservation { interface: interface.to_owned(), index, port, ipv4, ipv6, kernel })
 }
 
@@ -321,119 +308,6 @@ fn usable_mac(entry: &NeighbourMessage) -> Option<MacAddr> {
     })
 }
 
-/// A socket to the kernel's routing (netlink(7), rtnetlink(7)).
-#[derive(Debug)]
-pub(crate) struct Kernel {
-    socket: OwnedFd,
-    /// Tells the answer to a request from a late one to an earlier.
-    sequence: Cell<u32>,
-}
-
-impl Kernel {
-    /// A connected socket hears the kernel only, no other process. Three system calls.
-    pub(crate) fn open() -> rustix::io::Result<Self> {
-        let socket = rustix::net::socket_with(
-            rustix::net::AddressFamily::NETLINK,
-            SocketType::RAW,
-            SocketFlags::CLOEXEC,
-            None, // NETLINK_ROUTE is protocol 0.
-        )?;
-        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(KERNEL_TIMEOUT))?;
-        rustix::net::connect(&socket, &SocketAddrNetlink::new(0, 0))?;
-        Ok(Self { socket, sequence: Cell::new(0) })
-    }
-
-    /// Asks for one object. Two system calls.
-    fn ask(&self, request: RouteNetlinkMessage) -> io::Result<RouteNetlinkMessage> {
-        let sequence = self.send(request, NLM_F_REQUEST)?;
-        let mut buffer = [0; ANSWER_LEN];
-        loop {
-            let (len, _) =
-                retry_on_intr(|| rustix::net::recv(&self.socket, &mut buffer, RecvFlags::empty()))?;
-            if let Some(answer) = read_answer(&buffer[..len], sequence) {
-                return answer;
-            }
-        }
-    }
-
-    /// Asks for all objects of a kind. Three system calls or more.
-    pub(crate) fn list(
-        &self,
-        request: RouteNetlinkMessage,
-    ) -> io::Result<Vec<RouteNetlinkMessage>> {
-        let sequence = self.send(request, NLM_F_REQUEST | NLM_F_DUMP)?;
-        let mut buffer = vec![0; LIST_LEN];
-        let mut objects = Vec::new();
-        loop {
-            let (len, _) =
-                retry_on_intr(|| rustix::net::recv(&self.socket, &mut buffer, RecvFlags::empty()))?;
-            if read_list(&buffer[..len], sequence, &mut objects)? {
-                return Ok(objects);
-            }
-        }
-    }
-
-    /// Returns the number that answers will have.
-    fn send(&self, request: RouteNetlinkMessage, flags: u16) -> io::Result<u32> {
-        let sequence = self.sequence.get().wrapping_add(1);
-        self.sequence.set(sequence);
-        let bytes = written(request, sequence, flags);
-        retry_on_intr(|| rustix::net::send(&self.socket, &bytes, SendFlags::empty()))?;
-        Ok(sequence)
-    }
-}
-
-/// Takes one datagram of a list apart; whether it was the last.
-fn read_list(
-    mut bytes: &[u8],
-    sequence: u32,
-    objects: &mut Vec<RouteNetlinkMessage>,
-) -> io::Result<bool> {
-    while !bytes.is_empty() {
-        let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(bytes)
-            .map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e.to_string()))?;
-        if message.header.sequence_number == sequence {
-            match message.payload {
-                NetlinkPayload::InnerMessage(object) => objects.push(object),
-                NetlinkPayload::Error(e) => return Err(e.to_io()),
-                NetlinkPayload::Done(_) => return Ok(true),
-                _ => {}
-            }
-        }
-        // Messages begin at multiples of four (netlink(7), NLMSG_ALIGN).
-        let len = (message.header.length as usize).next_multiple_of(4).max(4);
-        bytes = bytes.get(len..).unwrap_or_default();
-    }
-    Ok(false)
-}
-
-fn written(request: RouteNetlinkMessage, sequence: u32, flags: u16) -> Vec<u8> {
-    let mut message = NetlinkMessage::from(request);
-    message.header.flags = flags;
-    message.header.sequence_number = sequence;
-    message.finalize();
-    let mut bytes = vec![0; message.buffer_len()];
-    message.serialize(&mut bytes);
-    bytes
-}
-
-/// `None` if it answers another request.
-fn read_answer(bytes: &[u8], sequence: u32) -> Option<io::Result<RouteNetlinkMessage>> {
-    let invalid = |text: String| Some(Err(io::Error::new(io::ErrorKind::InvalidData, text)));
-    let message = match NetlinkMessage::<RouteNetlinkMessage>::deserialize(bytes) {
-        Ok(message) => message,
-        Err(e) => return invalid(format!("an unknown form of answer ({e})")),
-    };
-    if message.header.sequence_number != sequence {
-        return None;
-    }
-    match message.payload {
-        NetlinkPayload::InnerMessage(answer) => Some(Ok(answer)),
-        NetlinkPayload::Error(e) => Some(Err(e.to_io())),
-        other => invalid(format!("an answer of type {}", other.message_type())),
-    }
-}
-
 /// The way to a node was not found.
 #[derive(Debug)]
 pub(crate) enum ResolveError {
@@ -623,33 +497,6 @@ mod tests {
             assert_eq!(usable_mac(&neighbour(state, &MAC)), Option::None, "{state:?}");
         }
         assert_eq!(usable_mac(&neighbour(Reachable, &MAC[..4])), Option::None, "no Ethernet");
-    }
-
-    #[test]
-    fn an_answer_to_an_earlier_request_is_passed_over() {
-        let answer = RouteNetlinkMessage::NewNeighbour(neighbour(NeighbourState::Stale, &MAC));
-        let bytes = written(answer.clone(), 4, NLM_F_REQUEST);
-        assert!(read_answer(&bytes, 5).is_none());
-        assert_eq!(read_answer(&bytes, 4).unwrap().unwrap(), answer);
-    }
-
-    #[test]
-    fn a_kernel_error_keeps_its_number() {
-        let request = route_request(ip("198.18.0.2"), Some(ETH));
-        let mut bytes = written(RouteNetlinkMessage::GetRoute(request), 4, NLM_F_REQUEST);
-        bytes[4..6].copy_from_slice(&2u16.to_ne_bytes()); // NLMSG_ERROR
-        bytes[16..20].copy_from_slice(&(-Errno::NETUNREACH.raw_os_error()).to_ne_bytes());
-        let error = read_answer(&bytes, 4).unwrap().unwrap_err();
-        assert!(says_no_route(&error), "{error}");
-    }
-
-    #[test]
-    fn a_cut_answer_is_an_error_and_no_panic() {
-        let answer = RouteNetlinkMessage::NewNeighbour(neighbour(NeighbourState::Stale, &MAC));
-        let bytes = written(answer, 4, NLM_F_REQUEST);
-        for len in 0..bytes.len() {
-            assert!(read_answer(&bytes[..len], 4).unwrap().is_err(), "{len} bytes");
-        }
     }
 
     #[test]

@@ -43,7 +43,8 @@ impl AnyLink {
     /// The link itself.
     pub(crate) fn plain(&self) -> &AnyLink {
         match self {
-            Self::Tapped(tapped) => tapped.link(),
+            Self::Tapped(tapped) => tapped.link().plain(),
+            Self::Local(local) => local.inner().plain(),
             plain => plain,
         }
     }
@@ -90,6 +91,10 @@ impl Link for Tapped {
         self.link().arena()
     }
 
+    fn beside(&self) -> Option<&Arc<Arena>> {
+        self.link().beside()
+    }
+
     #[inline(never)]
     fn take(&mut self) -> Option<TxFrame> {
         self.link_mut().take()
@@ -131,7 +136,9 @@ impl Link for Tapped {
         let before = batch.len();
         let count = self.link_mut().poll(batch, max)?;
         let arena = Arc::clone(self.link().arena());
+        let beside = self.link().beside().cloned();
         for frame in &batch[before..] {
+            let arena = beside.as_ref().filter(|beside| beside.has(frame)).unwrap_or(&arena);
             self.piece(arena.bytes(frame), Direction::In, !frame.continues());
         }
         Ok(count)
@@ -153,6 +160,10 @@ impl Link for Tapped {
 
     fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, LinkError> {
         self.link_mut().wait(timeout)
+    }
+
+    fn prepare_to_wait(&mut self) -> bool {
+        self.link_mut().prepare_to_wait()
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {

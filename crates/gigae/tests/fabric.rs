@@ -337,6 +337,25 @@ fn operations_pass_in_the_udp_envelope_on_a_jumbo_network() {
     operate_with(&fabric, &options, |n| IpAddr::from(fabric.node(n).ipv6).into());
 }
 
+fn operations_with_oneself_pass_in_the_udp_envelope() {
+    let fabric = testing::fabric("udpself", |_| ());
+    let node = fabric.node(1);
+    let endpoint = on(&node, options(Backend::Packet).envelope(UDP)).unwrap();
+    for ip in [IpAddr::from(node.ipv4), IpAddr::from(node.ipv6)] {
+        let peer = endpoint.peer(Address::from(ip)).unwrap();
+        endpoint.start_recv(gigae::Wanted::tag(1), vec![0; 100_000]).unwrap();
+        endpoint.start_send(peer, 1, vec![7; 100_000]).unwrap();
+        for _ in 0..2 {
+            let ended = endpoint.completion_timeout(PATIENCE).unwrap().expect("it ended");
+            assert_eq!((ended.result, ended.len), (Ok(()), 100_000));
+            let bytes = ended.memory.and_then(gigae::Memory::into_vec).unwrap();
+            assert!(bytes.iter().all(|&byte| byte == 7));
+        }
+        // No way leads to another endpoint of this node.
+        assert!(endpoint.peer(Address::from(ip).port(1)).is_err());
+    }
+}
+
 fn operations_pass_through_loss_duplication_and_corruption() {
     for mtu in [1500, 9000] {
         let fabric = testing::fabric("wildops", |config: &mut FabricConfig| {
@@ -711,6 +730,10 @@ fn main() {
         (
             "operations_pass_in_the_udp_envelope_on_a_jumbo_network",
             operations_pass_in_the_udp_envelope_on_a_jumbo_network,
+        ),
+        (
+            "operations_with_oneself_pass_in_the_udp_envelope",
+            operations_with_oneself_pass_in_the_udp_envelope,
         ),
         ("operations_fill_jumbo_frames", operations_fill_jumbo_frames),
         (

@@ -61,13 +61,20 @@ impl Arena {
         Self::map(len.next_multiple_of(HUGE_PAGE), POPULATED.union(MapFlags::HUGETLB))
     }
 
+    /// The same without any page to begin with: they come when they are touched first, and may be swapped.
+    pub fn sparse(len: usize) -> std::io::Result<Self> {
+        Self::map(len, MapFlags::PRIVATE.union(MapFlags::NORESERVE))
+    }
+
     #[cfg(not(miri))]
     fn map(len: usize, flags: MapFlags) -> std::io::Result<Self> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a fresh anonymous mapping aliases nothing.
         let base = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), len, access, flags)? };
-        // SAFETY: the range was mapped just above. Failure only means that pages may be swapped.
-        let _ = unsafe { rustix::mm::mlock(base, len) };
+        if flags.contains(MapFlags::POPULATE) {
+            // SAFETY: the range was mapped just above. Failure only means that pages may be swapped.
+            let _ = unsafe { rustix::mm::mlock(base, len) };
+        }
         let base = NonNull::new(base.cast()).expect("mmap returns no null");
         Ok(Self { base, len, id: fresh_id() })
     }
@@ -132,6 +139,12 @@ impl Arena {
     #[inline]
     pub fn holds(&self, part: &RxPart) -> bool {
         part.piece.whose.get() >> 32 == self.id.get() >> 32
+    }
+
+    /// Whether a received frame lies in this arena.
+    #[inline]
+    pub fn has(&self, frame: &RxFrame) -> bool {
+        frame.piece.whose.get() >> 32 == self.id.get() >> 32
     }
 
     /// All bytes of a transmit frame, writable. What of them is sent is said to [`crate::Link::post`].

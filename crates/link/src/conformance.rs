@@ -262,12 +262,11 @@ pub fn hold(link: &mut dyn Link, count: usize) -> Vec<RxFrame> {
 
 /// Receives and recycles `count` frames; their bytes.
 pub fn receive(link: &mut dyn Link, count: usize) -> Vec<Vec<u8>> {
-    let arena = link.arena().clone();
     let mut all = Vec::new();
     while all.len() < count {
         let mut bytes = Vec::new();
         for token in hold(link, 1) {
-            bytes.extend_from_slice(arena.bytes(&token));
+            bytes.extend_from_slice(link.received(&token));
             link.recycle(token);
         }
         all.push(bytes);

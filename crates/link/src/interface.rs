@@ -5,8 +5,10 @@
 //! network namespace in which it was made, whichever thread asks. `/sys/class/net` would show the
 //! namespace in which it was mounted. Nothing here changes an interface.
 
-use crate::{LinkError, OpenError};
+use crate::{LinkError, OpenError, Rtnetlink};
 use gigae_wire::MacAddr;
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::link::{LinkAttribute, LinkMessage};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -39,6 +41,8 @@ pub struct Interface {
     /// Longest payload of a frame in bytes, Ethernet header and FCS not counted.
     pub mtu: usize,
     control: OwnedFd,
+    /// Index of the NIC that carries its frames, if it is a macvlan.
+    lower: Option<u32>,
 }
 
 impl Interface {
@@ -60,13 +64,22 @@ impl Interface {
             Errno::NODEV | Errno::INVAL | Errno::NAMETOOLONG => absent(),
             other => io("looking up the interface")(other),
         })?;
-        let mut interface =
-            Self { name: name.to_owned(), index, mac: MacAddr::default(), mtu: 0, control };
+        let mut interface = Self {
+            name: name.to_owned(),
+            index,
+            mac: MacAddr::default(),
+            mtu: 0,
+            control,
+            lower: None,
+        };
         interface.read(name).map_err(|e| match e {
             Errno::NODEV => absent(),
             Errno::MEDIUMTYPE => io("using an interface that is no Ethernet")(e),
             other => io("looking up the interface")(other),
         })?;
+        if interface.driver().as_deref() == Some("macvlan") {
+            interface.lower = lower(index);
+        }
         interface.check().map_err(|e| match e {
             LinkError::Down(name) => OpenError::InterfaceDown(name),
             LinkError::Gone(_) | LinkError::Detached(_) => absent(),
@@ -75,26 +88,29 @@ impl Interface {
         Ok(interface)
     }
 
-    /// Whether the interface still stands and is up. Two system calls.
+    /// Whether the interface still stands and is up, and so is the NIC that carries its frames if it is a
+    /// macvlan. Two system calls, two more for such a NIC.
     pub fn check(&self) -> Result<(), LinkError> {
-        match self.flags() {
+        let check = |index| match self.flags(index) {
             Ok(flags) if flags & libc::IFF_UP != 0 => Ok(()),
-            Ok(_) => Err(LinkError::Down(self.name.clone())),
+            Ok(_) => Err(LinkError::Down(self.name_of(index).unwrap_or(self.name.clone()))),
             Err(Errno::NODEV) => Err(LinkError::Gone(self.name.clone())),
             Err(e) => Err(LinkError::Io { what: "looking at the interface", source: e.into() }),
-        }
+        };
+        check(self.index)?;
+        self.lower.map_or(Ok(()), check)
     }
 
     /// Whether the interface has a carrier (`IFF_RUNNING`): a cable, or a peer that is up. Two
     /// system calls.
     pub fn has_carrier(&self) -> bool {
-        self.flags().is_ok_and(|flags| flags & libc::IFF_RUNNING != 0)
+        self.flags(self.index).is_ok_and(|flags| flags & libc::IFF_RUNNING != 0)
     }
 
     /// Name of the driver ("veth", "igb"), if it tells one (ethtool -i). Two system calls.
     pub fn driver(&self) -> Option<String> {
         let mut info = DriverInfo { command: GDRVINFO, driver: [0; 32], rest: [0; 160] };
-        let mut request = self.request().ok()?;
+        let mut request = self.request(self.index).ok()?;
         request.ifr_ifru.ifru_data = (&raw mut info).cast();
         self.ioctl(libc::SIOCETHTOOL, &mut request).ok()?;
         let bytes: Vec<u8> = info.driver.into_iter().take_while(|&c| c != 0).collect();
@@ -118,17 +134,20 @@ impl Interface {
         Ok(())
     }
 
-    fn flags(&self) -> Result<i32, Errno> {
-        let mut request = self.request()?;
+    fn flags(&self, index: u32) -> Result<i32, Errno> {
+        let mut request = self.request(index)?;
         self.ioctl(libc::SIOCGIFFLAGS, &mut request)?;
         // SAFETY: this ioctl fills the flags.
         Ok(i32::from(unsafe { request.ifr_ifru.ifru_flags }))
     }
 
-    /// A request under the name that the interface has now: names change, indices do not.
-    fn request(&self) -> Result<libc::ifreq, Errno> {
-        let name = rustix::net::netdevice::index_to_name(&self.control, self.index)?;
-        Ok(named(&name))
+    /// A request under the name that an interface has now: names change, indices do not.
+    fn request(&self, index: u32) -> Result<libc::ifreq, Errno> {
+        Ok(named(&self.name_of(index)?))
+    }
+
+    fn name_of(&self, index: u32) -> Result<String, Errno> {
+        rustix::net::netdevice::index_to_name(&self.control, index)
     }
 
     fn ioctl(&self, code: libc::c_ulong, request: &mut libc::ifreq) -> Result<(), Errno> {
@@ -140,6 +159,23 @@ impl Interface {
         }
         Ok(())
     }
+}
+
+/// Index of the NIC under a macvlan, unless that lies in another namespace.
+fn lower(index: u32) -> Option<u32> {
+    let mut request = LinkMessage::default();
+    request.header.index = index;
+    let answer = Rtnetlink::open().ok()?.ask(RouteNetlinkMessage::GetLink(request)).ok()?;
+    let RouteNetlinkMessage::NewLink(link) = answer else { return None };
+    let elsewhere = |attribute: &LinkAttribute| matches!(attribute, LinkAttribute::LinkNetNsId(_));
+    let lower = |attribute: &LinkAttribute| match attribute {
+        LinkAttribute::Link(index) => Some(*index),
+        _ => None,
+    };
+    if link.attributes.iter().any(elsewhere) {
+        return None;
+    }
+    link.attributes.iter().find_map(lower)
 }
 
 /// A request for the interface `name`, which is known to be short enough.

@@ -18,6 +18,23 @@ pub trait Link: Send {
     /// The memory in which all its frames lie.
     fn arena(&self) -> &Arc<Arena>;
 
+    /// Memory beside the [`arena`](Self::arena) in which received frames may lie, too, as many as
+    /// [`Info::rx_frames`], numbered behind all of the arena's. Most links have none.
+    fn beside(&self) -> Option<&Arc<Arena>> {
+        None
+    }
+
+    /// The bytes of a received frame, wherever it lies.
+    ///
+    /// # Panics
+    /// If the frame is another link's.
+    fn received<'a>(&'a self, frame: &'a RxFrame) -> &'a [u8] {
+        match self.beside() {
+            Some(beside) if beside.has(frame) => beside.bytes(frame),
+            _ => self.arena().bytes(frame),
+        }
+    }
+
     /// A free transmit frame, or `None` while all are in use. Collects completions when its own
     /// list of free frames is empty. No system call.
     fn take(&mut self) -> Option<TxFrame>;
@@ -91,7 +108,14 @@ pub trait Link: Send {
     /// signal came. Returns whether there is something to poll.
     fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, LinkError>;
 
-    /// A descriptor that polls readable when a frame may have arrived; `None` for a simulated link.
+    /// The caller is about to sleep on [`fd`](Self::fd) by itself. Returns whether there is something to
+    /// poll already. No system call.
+    fn prepare_to_wait(&mut self) -> bool {
+        false
+    }
+
+    /// A descriptor that polls readable when a frame may have arrived; `None` for a simulated link. Before
+    /// sleeping on it, call [`prepare_to_wait`](Self::prepare_to_wait).
     fn fd(&self) -> Option<BorrowedFd<'_>>;
 
     /// What the link has counted so far. No system call beyond what the kernel's own counters need.
@@ -236,6 +260,12 @@ pub struct Counters {
     pub rx_dropped: u64,
     /// Transmit descriptors that the kernel refused as invalid. Always zero unless there is a bug.
     pub tx_invalid: u64,
+    /// Of the frames posted and polled, those that went through memory to and from endpoints of this node.
+    pub memory_tx_frames: u64,
+    /// See [`memory_tx_frames`](Self::memory_tx_frames).
+    pub memory_rx_frames: u64,
+    /// Frames to an endpoint of this node that were lost because it had not read those before.
+    pub memory_full: u64,
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! Counters of completions.
 
+use crate::core::Core;
 use crate::error::{Code, Outcome, Stub, status};
 use crate::object::{self, descriptor, inner, table};
+use crate::spin::Spin;
 use crate::sys::{self, fi_cntr_attr, fi_ops, fi_ops_cntr, fid, fid_cntr};
 use crate::wait::{Sources, Wait, end_of};
 use std::ffi::{c_int, c_void};
@@ -15,6 +17,9 @@ pub(crate) struct Counter {
     failed: AtomicU64,
     pub(crate) sources: Sources,
     wait: Option<Wait>,
+    spin: Spin,
+    /// What was read last.
+    seen: AtomicU64,
 }
 
 /// Vain looks of a wait before it sleeps for a moment each time.
@@ -24,11 +29,20 @@ const LOOKS: u32 = 1000;
 const NAP: Duration = Duration::from_micros(100);
 
 impl Counter {
-    pub(crate) fn count(&self, well: bool) {
+    pub(crate) fn count(&self, number: u64, well: bool) {
         let counter = if well { &self.done } else { &self.failed };
-        counter.fetch_add(1, Ordering::Release);
+        counter.fetch_add(number, Ordering::Release);
         if let Some(wait) = &self.wait {
             wait.signal();
+        }
+    }
+
+    /// Makes progress at an endpoint, too, and wakes by it.
+    pub(crate) fn follow(&self, core: &Arc<Core>) -> Outcome<()> {
+        self.sources.add(core);
+        match (&self.wait, core.fd()) {
+            (Some(wait), Some(fd)) => wait.watch(fd),
+            _ => Ok(()),
         }
     }
 
@@ -36,13 +50,18 @@ impl Counter {
         self.wait.as_ref()
     }
 
+    /// All that was counted.
+    pub(crate) fn sum(&self) -> u64 {
+        let [done, failed] = [&self.done, &self.failed].map(|n| n.load(Ordering::Acquire));
+        done.wrapping_add(failed)
+    }
+
     /// Makes everything ready for sleeping on the descriptor.
     pub(crate) fn prepare(&self) -> Outcome<()> {
-        let now = || self.done.load(Ordering::Acquire) + self.failed.load(Ordering::Acquire);
-        let before = now();
+        let before = self.sum();
         let wait = self.wait.as_ref().ok_or(Code::INVALID)?;
         self.sources.progress()?;
-        wait.prepare(&self.sources, || now() != before)
+        wait.prepare(&self.sources, || self.sum() != before)
     }
 
     fn wait_for(&self, threshold: u64, timeout: c_int) -> Outcome<()> {
@@ -110,6 +129,8 @@ pub(crate) unsafe extern "C" fn open(
             failed: AtomicU64::new(0),
             sources: Sources::default(),
             wait,
+            spin: Spin::new(),
+            seen: AtomicU64::new(0),
         };
         let fid = descriptor(sys::FI_CLASS_CNTR, context, &OPS);
         object::open(fid_cntr { fid, ops: table(&COUNTER_OPS) }, Arc::new(counter), cntr)
@@ -128,6 +149,10 @@ unsafe fn number(cntr: *mut fid_cntr, which: impl Fn(&Counter) -> &AtomicU64) ->
         // A link that stopped working shows where something is started or waited for.
         let _ = counter.sources.progress();
         number = which(counter).load(Ordering::Acquire);
+        match counter.seen.swap(number, Ordering::Relaxed) == number {
+            true => _ = counter.spin.vain(),
+            false => counter.spin.found(),
+        }
         Ok(())
     });
     number

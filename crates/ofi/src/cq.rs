@@ -6,6 +6,7 @@
 use crate::address::NOT_AVAILABLE;
 use crate::error::{Code, Outcome, Stub, explain, guard, status};
 use crate::object::{self, descriptor, inner, lock, table};
+use crate::spin::Spin;
 use crate::sys::{
     self, fi_cq_attr, fi_cq_err_entry, fi_cq_tagged_entry, fi_ops, fi_ops_cq, fid, fid_cq,
 };
@@ -13,6 +14,7 @@ use crate::wait::{Sources, Wait, end_of};
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Entries for which there is room at once, unless the caller wants more.
@@ -52,15 +54,22 @@ impl Entry {
 /// What the descriptor leads to.
 pub(crate) struct Queue {
     entries: Mutex<VecDeque<Entry>>,
+    /// How many there are, for those who look in vain.
+    count: AtomicUsize,
     /// Bytes of an entry in the caller's format.
     entry_size: usize,
     pub(crate) sources: Sources,
     pub(crate) wait: Option<Wait>,
+    spin: Spin,
 }
 
 impl Queue {
     pub(crate) fn push(&self, entry: Entry) {
-        lock(&self.entries).push_back(entry);
+        {
+            let mut entries = lock(&self.entries);
+            entries.push_back(entry);
+            self.count.store(entries.len(), Ordering::Release);
+        }
         if let Some(wait) = &self.wait {
             wait.signal();
         }
@@ -70,12 +79,24 @@ impl Queue {
         !lock(&self.entries).is_empty()
     }
 
+    /// Makes progress; whether there is something to read.
+    pub(crate) fn has_news(&self) -> Outcome<bool> {
+        if self.has_entries() {
+            return Ok(true);
+        }
+        self.sources.progress()?;
+        Ok(self.has_entries())
+    }
+
     /// Takes entries without error. The lock is held for all of them.
     ///
     /// # Safety
     /// There is room for `count` entries at `to`, and for as many addresses at `sources` unless it is
     /// NULL.
     unsafe fn take(&self, to: *mut u8, count: usize, sources: *mut u64) -> Outcome<usize> {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return Err(Code::AGAIN);
+        }
         let mut entries = lock(&self.entries);
         let mut taken = 0;
         while taken < count {
@@ -103,6 +124,7 @@ impl Queue {
             }
             taken += 1;
         }
+        self.count.store(entries.len(), Ordering::Release);
         if taken == 0 { Err(Code::AGAIN) } else { Ok(taken) }
     }
 
@@ -113,7 +135,7 @@ impl Queue {
             return Err(Code::INVALID);
         }
         // SAFETY: the caller's promise.
-        unsafe {
+        let taken = unsafe {
             match self.take(to.cast(), count, sources) {
                 Err(Code::AGAIN) => {
                     self.sources.progress()?;
@@ -121,7 +143,12 @@ impl Queue {
                 }
                 taken => taken,
             }
+        };
+        match taken {
+            Err(Code::AGAIN) => _ = self.spin.vain(),
+            _ => self.spin.found(),
         }
+        taken
     }
 
     pub(crate) fn prepare(&self) -> Outcome<()> {
@@ -189,9 +216,11 @@ pub(crate) unsafe extern "C" fn open(
         let room = size.clamp(USUAL_SIZE, 1 << 16);
         let queue = Queue {
             entries: Mutex::new(VecDeque::with_capacity(room)),
+            count: AtomicUsize::new(0),
             entry_size,
             sources: Sources::default(),
             wait,
+            spin: Spin::new(),
         };
         let fid = descriptor(sys::FI_CLASS_CQ, context, &OPS);
         object::open(fid_cq { fid, ops: table(&CQ_OPS) }, Arc::new(queue), cq)
@@ -226,6 +255,7 @@ unsafe extern "C" fn readerr(cq: *mut fid_cq, buf: *mut fi_cq_err_entry, _flags:
             None => return Err(Code::AGAIN),
         };
         entries.pop_front();
+        queue.count.store(entries.len(), Ordering::Release);
         to.op_context = entry.context;
         to.flags = entry.flags;
         to.len = entry.len;

@@ -1,14 +1,17 @@
-//! A domain: one NIC, or several as one, and the endpoint of the library there, which is opened when
-//! it is first needed and closed with the last object that uses it.
+//! A domain: one NIC, or several as one, and the endpoints of the library there, one for each of the
+//! program's. Each is opened when it is first needed and closed with the last object that uses it.
 
 use crate::core::Core;
 use crate::error::{Code, Outcome, Stub, status};
+use crate::mr::Region;
 use crate::object::{self, descriptor, inner, lock, table};
+use crate::request::Request;
 use crate::settings::Settings;
 use crate::sys::{self, fi_info, fi_ops, fi_ops_domain, fid, fid_domain, fid_fabric};
-use gigae::{Endpoint, OpenError};
+use gigae::{Endpoint, OpenError, Rights};
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::AtomicBool;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 type Opener = Box<dyn Fn() -> Result<Endpoint, OpenError> + Send + Sync>;
@@ -16,27 +19,93 @@ type Opener = Box<dyn Fn() -> Result<Endpoint, OpenError> + Send + Sync>;
 /// What the descriptor leads to.
 pub(crate) struct Domain {
     opener: Opener,
-    core: Mutex<Weak<Core>>,
+    ports: Mutex<Ports>,
     /// Progress while the program makes none, by a thread.
     pub(crate) auto: bool,
-    /// It has its endpoint.
-    pub(crate) taken: AtomicBool,
+    /// Keys of registered memory are the program's choice.
+    own_keys: bool,
+}
+
+/// The library's endpoints, and what is registered with all of them.
+#[derive(Default)]
+struct Ports {
+    all: Vec<Port>,
+    regions: Vec<Weak<Region>>,
+}
+
+struct Port {
+    core: Weak<Core>,
+    /// It is that of one of the program's endpoints.
+    taken: bool,
+}
+
+impl Ports {
+    /// Forgets what is closed.
+    fn tidy(&mut self) {
+        self.all.retain(|port| port.core.strong_count() > 0);
+        self.regions.retain(|region| region.strong_count() > 0);
+    }
+
+    /// Opens one more; what is registered can be used through it, too.
+    fn open(&mut self, opener: &Opener, taken: bool) -> Outcome<Arc<Core>> {
+        let core = Core::new(opener()?)?;
+        for region in self.regions.iter().filter_map(Weak::upgrade) {
+            region.join(&core)?;
+        }
+        self.all.push(Port { core: Arc::downgrade(&core), taken });
+        Ok(core)
+    }
 }
 
 impl Domain {
-    pub(crate) fn new(opener: Opener, auto: bool) -> Self {
-        Self { opener, core: Mutex::new(Weak::new()), auto, taken: AtomicBool::new(false) }
+    pub(crate) fn new(opener: Opener, auto: bool, own_keys: bool) -> Self {
+        Self { opener, ports: Mutex::default(), auto, own_keys }
     }
 
-    /// The endpoint of the library.
-    pub(crate) fn core(&self) -> Outcome<Arc<Core>> {
-        let mut core = lock(&self.core);
-        if let Some(core) = core.upgrade() {
-            return Ok(core);
+    /// The library's endpoint for one of the program's.
+    pub(crate) fn take(&self) -> Outcome<Arc<Core>> {
+        let mut ports = lock(&self.ports);
+        ports.tidy();
+        for port in &mut ports.all {
+            if let (false, Some(core)) = (port.taken, port.core.upgrade()) {
+                port.taken = true;
+                return Ok(core);
+            }
         }
-        let opened = Core::new((self.opener)()?)?;
-        *core = Arc::downgrade(&opened);
-        Ok(opened)
+        ports.open(&self.opener, true)
+    }
+
+    /// The program's endpoint is closed.
+    pub(crate) fn give_back(&self, core: &Arc<Core>) {
+        for port in &mut lock(&self.ports).all {
+            port.taken &= !std::ptr::eq(port.core.as_ptr(), Arc::as_ptr(core));
+        }
+    }
+
+    /// Registers memory with all endpoints of the library, of which there is one at least then. `key`
+    /// is the program's, and matters only if the keys are.
+    pub(crate) fn register(
+        &self,
+        memory: Box<Request>,
+        rights: Rights,
+        key: u64,
+    ) -> Outcome<Arc<Region>> {
+        let mut ports = lock(&self.ports);
+        ports.tidy();
+        let first = match ports.all.iter().find_map(|port| port.core.upgrade()) {
+            Some(core) => core,
+            None => ports.open(&self.opener, false)?,
+        };
+        let region = Region::new(&first, memory, rights, self.own_keys.then_some(key))?;
+        for port in &ports.all {
+            match port.core.upgrade() {
+                Some(core) if !Arc::ptr_eq(&core, &first) => region.join(&core)?,
+                _ => {}
+            }
+        }
+        let region = Arc::new(region);
+        ports.regions.push(Arc::downgrade(&region));
+        Ok(region)
     }
 }
 
@@ -57,7 +126,7 @@ static DOMAIN_OPS: fi_ops_domain = fi_ops_domain {
     endpoint: Some(crate::ep::open),
     scalable_ep: Stub::NONE,
     cntr_open: Some(crate::counter::open),
-    poll_open: Stub::NONE,
+    poll_open: Some(crate::poll::open),
     stx_ctx: Stub::NONE,
     srx_ctx: Stub::NONE,
     query_atomic: Some(crate::atomic::query),
@@ -90,16 +159,39 @@ pub(crate) unsafe extern "C" fn open2(
     // SAFETY: the caller's promise.
     status(|| unsafe {
         let _ = inner::<_, crate::fabric::Fabric>(fabric)?;
-        let attr = info.as_ref().and_then(|info| info.domain_attr.as_ref()).ok_or(Code::INVALID)?;
+        let info = info.as_ref().ok_or(Code::INVALID)?;
+        let attr = info.domain_attr.as_ref().ok_or(Code::INVALID)?;
         if flags != 0 {
             return Err(Code::INVALID);
         }
         let name = crate::address::text(attr.name)?.ok_or(Code::INVALID)?.to_owned();
         let settings = Settings::read()?;
         let auto = attr.data_progress == sys::FI_PROGRESS_AUTO || settings.progress_thread;
-        let opener = Box::new(move || settings.options(&name).open());
-        put(Domain::new(opener, auto), domain, context)
+        let source = crate::info::given(info.src_addr, info.src_addrlen)?;
+        // Who names the address wants the NIC itself; further endpoints of the domain have others.
+        let itself = AtomicBool::new(source.is_some() && !settings.is_alone());
+        let opener = Box::new(move || {
+            let options = settings.options(&name);
+            let endpoint = match source {
+                Some(source) => options.port(source.port_id()).open()?,
+                None => options.open()?,
+            };
+            let asked = itself.swap(false, Ordering::Relaxed);
+            if asked && name.split(',').next() != Some(&endpoint.link().interface) {
+                itself.store(true, Ordering::Relaxed);
+                return Err(has_another(&name));
+            }
+            Ok(endpoint)
+        });
+        let own_keys = attr.mr_mode & sys::FI_MR_PROV_KEY as c_int == 0;
+        put(Domain::new(opener, auto, own_keys), domain, context)
     })
+}
+
+fn has_another(name: &str) -> OpenError {
+    let text = format!("another endpoint has the address of '{name}'; ask for none");
+    let source = io::Error::new(io::ErrorKind::AddrInUse, text);
+    OpenError::Io { what: "opening an endpoint at the address that was asked for", source }
 }
 
 /// Puts a domain in C's hands.

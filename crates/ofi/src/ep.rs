@@ -13,7 +13,6 @@ use crate::sys::{
 };
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// What the descriptor leads to.
 pub(crate) struct Ep {
@@ -42,7 +41,7 @@ impl Drop for Ep {
                 wait.unwatch(fd);
             }
         }
-        self.domain.taken.store(false, Ordering::Release);
+        self.domain.give_back(&self.core);
     }
 }
 
@@ -67,7 +66,7 @@ static EP_OPS: fi_ops_ep = fi_ops_ep {
     tx_size_left: Some(size_left),
 };
 
-/// Opens an endpoint: a domain has one.
+/// Opens an endpoint, with an address of its own.
 ///
 /// # Safety
 /// Pointers are NULL or to what their types say, as for all entries that follow.
@@ -102,10 +101,7 @@ pub(crate) unsafe extern "C" fn open2(
         {
             return Err(Code::NO_SYS);
         }
-        if domain.taken.swap(true, Ordering::AcqRel) {
-            return Err(Code::BUSY);
-        }
-        let core = domain.core().inspect_err(|_| domain.taken.store(false, Ordering::Release))?;
+        let core = domain.take()?;
         {
             let mut state = core.lock();
             state.binding.tx_flags = info.tx_attr.as_ref().map_or(0, |attr| attr.op_flags);
@@ -181,18 +177,22 @@ fn bind_queue(core: &Arc<Core>, queue: &Arc<Queue>, flags: u64) -> Outcome<()> {
     }
 }
 
+/// What peers do with memory here.
+const REMOTE: u64 = sys::FI_REMOTE_READ | sys::FI_REMOTE_WRITE;
+
 fn bind_counter(core: &Arc<Core>, counter: &Arc<Counter>, flags: u64) -> Outcome<()> {
-    let known = sys::FI_SEND | sys::FI_RECV | sys::FI_READ | sys::FI_WRITE;
+    let known = sys::FI_SEND | sys::FI_RECV | sys::FI_READ | sys::FI_WRITE | REMOTE;
     if flags & !known != 0 {
-        // What peers do here is not counted.
-        return Err(Code::NO_SYS);
+        return Err(Code::INVALID);
     }
-    core.lock().binding.counters.push((flags, Arc::clone(counter)));
-    counter.sources.add(core);
-    match (counter.wait(), core.fd()) {
-        (Some(wait), Some(fd)) => wait.watch(fd),
-        _ => Ok(()),
+    {
+        let mut state = core.lock();
+        state.binding.counters.push((flags, Arc::clone(counter)));
+        if flags & REMOTE != 0 {
+            state.count_accesses();
+        }
     }
+    counter.follow(core)
 }
 
 unsafe extern "C" fn control(ep: *mut fid, command: c_int, arg: *mut c_void) -> c_int {

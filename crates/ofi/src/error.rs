@@ -38,7 +38,7 @@ impl Code {
     const PERMISSION: Self = Self(sys::FI_EPERM as c_int);
     const RESET: Self = Self(sys::FI_ECONNRESET as c_int);
     const UNREACHABLE: Self = Self(sys::FI_EHOSTUNREACH as c_int);
-    const KEY: Self = Self(sys::FI_ENOKEY as c_int);
+    pub(crate) const KEY: Self = Self(sys::FI_ENOKEY as c_int);
     const ACCESS: Self = Self(sys::FI_EACCES as c_int);
     const RANGE: Self = Self(libc::ERANGE);
 

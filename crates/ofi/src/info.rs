@@ -35,8 +35,11 @@ const PRIMARY: u64 = sys::FI_MSG
     | sys::FI_REMOTE_WRITE;
 
 /// What it can do in any case.
-const SECONDARY: u64 =
-    sys::FI_MULTI_RECV | sys::FI_SOURCE | sys::FI_LOCAL_COMM | sys::FI_REMOTE_COMM;
+const SECONDARY: u64 = sys::FI_MULTI_RECV
+    | sys::FI_SOURCE
+    | sys::FI_RMA_EVENT
+    | sys::FI_LOCAL_COMM
+    | sys::FI_REMOTE_COMM;
 
 /// Capabilities of sending and receiving.
 const TX: u64 = sys::FI_MSG
@@ -55,7 +58,8 @@ const RX: u64 = sys::FI_MSG
     | sys::FI_REMOTE_WRITE
     | sys::FI_DIRECTED_RECV
     | sys::FI_MULTI_RECV
-    | sys::FI_SOURCE;
+    | sys::FI_SOURCE
+    | sys::FI_RMA_EVENT;
 const DOMAIN: u64 = sys::FI_LOCAL_COMM | sys::FI_REMOTE_COMM;
 
 /// Flags that operations may have by default.
@@ -77,11 +81,16 @@ const ORDER: u64 = sys::FI_ORDER_RAR
     | sys::FI_ORDER_SAW
     | sys::FI_ORDER_SAS;
 
+/// Endpoints of a domain that are promised; each is an endpoint of the library's.
+const MOST_ENDPOINTS: usize = 64;
+
 /// What is asked for, in the parts that are looked at.
 struct Wanted<'a> {
     hints: Option<&'a fi_info>,
     /// Only endpoints with this address.
     source: Option<Address>,
+    /// Endpoints have the addresses of their NICs.
+    alone: bool,
     destination: Option<Address>,
 }
 
@@ -126,7 +135,8 @@ pub(crate) unsafe extern "C" fn getinfo(
         if !is_permitted() {
             return Err(Code::NO_DATA);
         }
-        let wanted = Wanted { hints, source, destination };
+        let alone = settings.is_alone();
+        let wanted = Wanted { hints, source, alone, destination };
         let list = settings.nics().iter().rev().try_fold(null_mut(), |next, nic| {
             describe(host, version, &wanted, nic, next).inspect_err(|_| host.free_info(next))
         })?;
@@ -142,7 +152,7 @@ pub(crate) unsafe extern "C" fn getinfo(
 ///
 /// # Safety
 /// `addr` is NULL or points to `len` bytes.
-unsafe fn given(addr: *const c_void, len: usize) -> Outcome<Option<Address>> {
+pub(crate) unsafe fn given(addr: *const c_void, len: usize) -> Outcome<Option<Address>> {
     if addr.is_null() || len == 0 {
         return Ok(None);
     }
@@ -181,10 +191,10 @@ unsafe fn check(hints: &fi_info) -> Outcome<()> {
         }
         if let Some(attr) = hints.domain_attr.as_ref() {
             let remote = hints.caps & (sys::FI_RMA | sys::FI_ATOMIC) != 0;
-            let keys = attr.mr_mode & sys::FI_MR_PROV_KEY as c_int != 0;
-            fits(!remote || keys)?;
+            // It would mean addresses instead of places.
+            fits(!remote || attr.mr_mode != sys::FI_MR_BASIC as c_int)?;
             fits(attr.mr_key_size <= 8 && attr.cq_data_size <= 8 && attr.auth_key_size == 0)?;
-            fits(attr.caps & !DOMAIN == 0 && attr.ep_cnt <= 1)?;
+            fits(attr.caps & !DOMAIN == 0 && attr.ep_cnt <= MOST_ENDPOINTS)?;
             fits(attr.mr_iov_limit <= MOST_PIECES)?;
         }
         if let Some(attr) = hints.tx_attr.as_ref() {
@@ -231,12 +241,13 @@ unsafe fn describe(
     nic: &Nic,
     next: *mut fi_info,
 ) -> Outcome<*mut fi_info> {
-    let Wanted { hints, source, destination } = *wanted;
+    let Wanted { hints, source, alone, destination } = *wanted;
     // SAFETY: the caller's promise.
     let domain = unsafe { hints.and_then(|hints| hints.domain_attr.as_ref()) };
     // SAFETY: likewise.
     let name = unsafe { address::text(domain.map_or(std::ptr::null(), |attr| attr.name))? };
-    let other = source.is_some_and(|source| source != nic.address);
+    // A source names the NIC, and may name another port there.
+    let other = source.is_some_and(|source| source.port(0) != nic.address.port(0));
     if other || name.is_some_and(|name| name != nic.name) {
         return Ok(next);
     }
@@ -248,7 +259,10 @@ unsafe fn describe(
         whole.next = next;
         whole.caps = capabilities(hints);
         whole.addr_format = FORMAT;
-        (whole.src_addr, whole.src_addrlen) = allocate(&nic.address);
+        // Otherwise it is known only when the endpoint is open: fi_getname.
+        if alone || source.is_some() {
+            (whole.src_addr, whole.src_addrlen) = allocate(&source.unwrap_or(nic.address));
+        }
         if let Some(destination) = destination {
             (whole.dest_addr, whole.dest_addrlen) = allocate(&destination);
         }
@@ -312,12 +326,17 @@ fn fill_domain(domain: &mut sys::fi_domain_attr, asked: Option<&sys::fi_domain_a
     domain.data_progress = or(asked.map_or(0, |a| a.data_progress), sys::FI_PROGRESS_MANUAL);
     domain.resource_mgmt = or(asked.map_or(0, |a| a.resource_mgmt), sys::FI_RM_ENABLED);
     domain.av_type = or(asked.map_or(0, |a| a.av_type), sys::FI_AV_TABLE);
-    domain.mr_mode = sys::FI_MR_PROV_KEY as c_int;
+    // Keys of the library's cannot be guessed, so they are preferred where the program takes them.
+    domain.mr_mode = match asked.map(|attr| attr.mr_mode) {
+        Some(mode) if mode == sys::FI_MR_SCALABLE as c_int => mode,
+        Some(mode) => mode & sys::FI_MR_PROV_KEY as c_int,
+        None => sys::FI_MR_PROV_KEY as c_int,
+    };
     domain.mr_key_size = 8;
     domain.cq_data_size = 8;
     domain.cq_cnt = 1 << 10;
     domain.cntr_cnt = 1 << 10;
-    domain.ep_cnt = 1;
+    domain.ep_cnt = MOST_ENDPOINTS;
     domain.tx_ctx_cnt = 1;
     domain.rx_ctx_cnt = 1;
     domain.max_ep_tx_ctx = 1;
@@ -345,4 +364,78 @@ fn duplicate(text: &str) -> *mut c_char {
     let text = std::ffi::CString::new(text).unwrap_or_default();
     // SAFETY: text that ends in NUL.
     unsafe { libc::strdup(text.as_ptr()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::stand_in::HOST;
+
+    /// What is described of a NIC for hints with such a domain, if anything is.
+    fn described(
+        caps: u64,
+        domain: impl FnOnce(&mut sys::fi_domain_attr),
+        source: Option<Address>,
+    ) -> Option<&'static fi_info> {
+        let nic = Nic { name: "eth1".into(), address: "02:00:00:00:00:07".parse().unwrap() };
+        // SAFETY: plain numbers and pointers; the description stays.
+        unsafe {
+            let mut attr: sys::fi_domain_attr = std::mem::zeroed();
+            domain(&mut attr);
+            let mut hints: fi_info = std::mem::zeroed();
+            (hints.caps, hints.domain_attr) = (caps, &mut attr);
+            check(&hints).ok()?;
+            let alone = false;
+            let wanted = Wanted { hints: Some(&hints), source, alone, destination: None };
+            describe(&HOST, OLDEST, &wanted, &nic, null_mut()).unwrap().as_ref()
+        }
+    }
+
+    #[test]
+    fn keys_are_the_librarys_if_the_program_takes_such_and_its_own_otherwise() {
+        let own = sys::FI_MR_PROV_KEY as c_int;
+        let all = !(sys::FI_MR_BASIC | sys::FI_MR_SCALABLE) as c_int;
+        let scalable = sys::FI_MR_SCALABLE as c_int;
+        for (asked, given) in [
+            (0, Some(0)),
+            (own, Some(own)),
+            (all, Some(own)),
+            (scalable, Some(scalable)),
+            (1, None),
+        ] {
+            let info = described(sys::FI_RMA, |attr| attr.mr_mode = asked, None);
+            // SAFETY: a description has its parts.
+            let mode = info.map(|info| unsafe { (*info.domain_attr).mr_mode });
+            assert_eq!(mode, given, "{asked:x}");
+        }
+    }
+
+    #[test]
+    fn a_source_names_the_nic_and_may_name_a_port_of_it() {
+        let source = |text: &str| {
+            let info = described(sys::FI_MSG, |_| (), Some(text.parse().unwrap()))?;
+            // SAFETY: the address that was written there.
+            Some(unsafe { given(info.src_addr, info.src_addrlen) }.unwrap().unwrap().to_string())
+        };
+        assert_eq!(source("02:00:00:00:00:07").unwrap(), "02:00:00:00:00:07");
+        assert_eq!(source("02:00:00:00:00:07/9").unwrap(), "02:00:00:00:00:07/9");
+        assert_eq!(source("02:00:00:00:00:08/9"), None);
+        assert_eq!(source("02:00:00:00:00:07/9/1"), None, "another channel");
+        let shared = described(sys::FI_MSG, |_| (), None).unwrap();
+        assert!(shared.src_addr.is_null(), "nobody knows yet whose address it will be");
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_described() {
+        for caps in [sys::FI_COLLECTIVE, sys::FI_SHARED_AV, sys::FI_TRIGGER, sys::FI_NAMED_RX_CTX] {
+            assert!(described(caps, |_| (), None).is_none(), "{caps:x}");
+        }
+        let name = c"eth2".as_ptr().cast_mut();
+        assert!(described(sys::FI_MSG, |attr| attr.name = name, None).is_none());
+        let many = |attr: &mut sys::fi_domain_attr| attr.ep_cnt = MOST_ENDPOINTS + 1;
+        assert!(described(sys::FI_MSG, many, None).is_none());
+        let info = described(sys::FI_RMA | sys::FI_RMA_EVENT, |_| (), None).unwrap();
+        let both = sys::FI_RMA_EVENT | sys::FI_REMOTE_READ | sys::FI_REMOTE_WRITE;
+        assert_eq!(info.caps & both, both);
+    }
 }

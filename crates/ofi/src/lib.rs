@@ -10,6 +10,7 @@
 //! This is C's edge: every entry catches panics and checks what can be checked. What cannot be,
 //! such as a descriptor that was closed, is the caller's promise, as everywhere in libfabric.
 
+mod accesses;
 mod address;
 mod atomic;
 mod av;
@@ -24,12 +25,15 @@ mod error;
 mod fabric;
 mod host;
 mod info;
+mod launcher;
 mod mr;
 mod msg;
 mod object;
+mod poll;
 mod request;
 mod rma;
 mod settings;
+mod spin;
 mod state;
 #[allow(
     dead_code,

@@ -1,28 +1,88 @@
-//! Memory that peers may use: registered with the domain's endpoint, under a key that the library
-//! chooses. Places in it are counted from its beginning.
+//! Memory that peers may use: registered with all endpoints of the domain, under one key, which the
+//! library chooses or, if the program does not ask for such keys (`FI_MR_PROV_KEY`), the program. Places
+//! in it are counted from its beginning.
 
 use crate::core::Core;
+use crate::counter::Counter;
 use crate::domain::Domain;
 use crate::error::{Code, Outcome, Stub, status};
-use crate::object::{self, descriptor};
+use crate::object::{self, descriptor, inner, lock};
 use crate::request::{Request, one};
-use crate::sys::{self, fi_mr_attr, fi_ops, fi_ops_mr, fid, fid_domain, fid_mr, iovec};
+use crate::sys::{self, fi_mr_attr, fi_ops, fi_ops_mr, fid, fid_cntr, fid_domain, fid_mr, iovec};
 use gigae::{RegionKey, Rights};
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// What the descriptor leads to.
 pub(crate) struct Region {
-    core: Arc<Core>,
     key: RegionKey,
+    memory: Box<Request>,
+    rights: Rights,
+    cores: Mutex<Vec<Arc<Core>>>,
+    /// Counts what peers write here.
+    counters: Mutex<Vec<Arc<Counter>>>,
+}
+
+impl Region {
+    /// Registers memory with the first endpoint, under this key or one of the library's.
+    pub(crate) fn new(
+        core: &Arc<Core>,
+        memory: Box<Request>,
+        rights: Rights,
+        key: Option<u64>,
+    ) -> Outcome<Self> {
+        let (cores, counters) = (Mutex::default(), Mutex::default());
+        if let Some(key) = key.map(RegionKey) {
+            let region = Self { key, memory, rights, cores, counters };
+            return region.join(core).map(|()| region);
+        }
+        let mut state = core.lock();
+        let key = state.endpoint.register(memory.again().into_memory(), rights)?;
+        state.regions += 1;
+        let cores = Mutex::new(vec![Arc::clone(core)]);
+        Ok(Self { key, memory, rights, cores, counters })
+    }
+
+    /// Registers the memory with one more endpoint.
+    pub(crate) fn join(&self, core: &Arc<Core>) -> Outcome<()> {
+        let mut state = core.lock();
+        if state.endpoint.region_writes(self.key).is_some() {
+            return Err(Code::KEY);
+        }
+        state.endpoint.register_as(self.key, self.memory.again().into_memory(), self.rights)?;
+        state.regions += 1;
+        drop(state);
+        lock(&self.cores).push(Arc::clone(core));
+        for counter in lock(&self.counters).iter() {
+            core.lock().watch(self.key, counter);
+            counter.follow(core)?;
+        }
+        Ok(())
+    }
+
+    /// Counts what peers write here from now on.
+    fn count(&self, counter: &Arc<Counter>) -> Outcome<()> {
+        // One of these locks at a time.
+        let cores = lock(&self.cores).clone();
+        for core in &cores {
+            core.lock().watch(self.key, counter);
+            counter.follow(core)?;
+        }
+        lock(&self.counters).push(Arc::clone(counter));
+        Ok(())
+    }
 }
 
 impl Drop for Region {
     fn drop(&mut self) {
-        let mut state = self.core.lock();
-        state.regions -= 1;
-        drop(state.endpoint.deregister(self.key));
+        for core in std::mem::take(&mut *lock(&self.cores)) {
+            let mut state = core.lock();
+            state.count_remote();
+            state.regions -= 1;
+            state.unwatch(self.key);
+            drop(state.endpoint.deregister(self.key));
+        }
     }
 }
 
@@ -49,6 +109,7 @@ unsafe fn register(
     domain: *mut fid,
     pieces: (*const iovec, usize),
     access: u64,
+    key: u64,
     context: *mut c_void,
     mr: *mut *mut fid_mr,
 ) -> Outcome<()> {
@@ -64,16 +125,10 @@ unsafe fn register(
         if access & sys::FI_REMOTE_WRITE != 0 {
             rights = rights.with(Rights::WRITE).with(Rights::ATOMIC);
         }
-        let core = domain.core()?;
-        let key = {
-            let mut state = core.lock();
-            let key = state.endpoint.register(memory.into_memory(), rights)?;
-            state.regions += 1;
-            key
-        };
+        let region = domain.register(memory, rights, key)?;
         let fid = descriptor(sys::FI_CLASS_MR, context, &OPS);
-        let descriptor = fid_mr { fid, mem_desc: null_mut(), key: key.0 };
-        object::open(descriptor, Arc::new(Region { core, key }), mr)
+        let descriptor = fid_mr { fid, mem_desc: null_mut(), key: region.key.0 };
+        object::open(descriptor, region, mr)
     }
 }
 
@@ -85,13 +140,13 @@ unsafe extern "C" fn reg(
     len: usize,
     access: u64,
     _offset: u64,
-    _key: u64,
+    key: u64,
     _flags: u64,
     mr: *mut *mut fid_mr,
     context: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    status(|| unsafe { register(domain, (&one(buf, len), 1), access, context, mr) })
+    status(|| unsafe { register(domain, (&one(buf, len), 1), access, key, context, mr) })
 }
 
 unsafe extern "C" fn regv(
@@ -100,13 +155,13 @@ unsafe extern "C" fn regv(
     count: usize,
     access: u64,
     _offset: u64,
-    _key: u64,
+    key: u64,
     _flags: u64,
     mr: *mut *mut fid_mr,
     context: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    status(|| unsafe { register(domain, (pieces, count), access, context, mr) })
+    status(|| unsafe { register(domain, (pieces, count), access, key, context, mr) })
 }
 
 unsafe extern "C" fn regattr(
@@ -118,17 +173,24 @@ unsafe extern "C" fn regattr(
     // SAFETY: the caller's promise.
     status(|| unsafe {
         let attr = attr.as_ref().ok_or(Code::INVALID)?;
-        register(domain, (attr.mr_iov, attr.iov_count), attr.access, attr.context, mr)
+        let pieces = (attr.mr_iov, attr.iov_count);
+        register(domain, pieces, attr.access, attr.requested_key, attr.context, mr)
     })
 }
 
-/// Binding is not needed: an endpoint is as good as a queue, and counters of a region are not there.
-unsafe extern "C" fn bind(_mr: *mut fid, other: *mut fid, _flags: u64) -> c_int {
+/// An endpoint need not be bound: each of the domain's will do. A counter counts what peers write; what
+/// they read is counted for an endpoint only.
+unsafe extern "C" fn bind(mr: *mut fid, other: *mut fid, flags: u64) -> c_int {
     // SAFETY: the caller's promise.
-    status(|| match unsafe { other.as_ref() } {
-        Some(fid) if fid.fclass == sys::FI_CLASS_EP as usize => Ok(()),
-        Some(_) => Err(Code::NO_SYS),
-        None => Err(Code::INVALID),
+    status(|| unsafe {
+        match other.as_ref().ok_or(Code::INVALID)?.fclass as u32 {
+            sys::FI_CLASS_EP => Ok(()),
+            sys::FI_CLASS_CNTR if flags == sys::FI_REMOTE_WRITE => {
+                let region = object::of_class::<fid_mr, Region>(mr, sys::FI_CLASS_MR)?;
+                region.count(inner::<_, Counter>(other.cast::<fid_cntr>())?)
+            }
+            _ => Err(Code::NO_SYS),
+        }
     })
 }
 

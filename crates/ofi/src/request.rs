@@ -102,6 +102,11 @@ impl Request {
         Ok(())
     }
 
+    /// Another for the same memory.
+    pub(crate) fn again(&self) -> Box<Self> {
+        Box::new(Self { pieces: self.pieces, len: self.len, ..*Self::new() })
+    }
+
     /// Copies the data: the caller's memory is its own again.
     pub(crate) fn copy(&mut self) {
         let mut own = std::mem::take(&mut self.own);

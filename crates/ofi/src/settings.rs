@@ -1,7 +1,8 @@
 //! What the environment says, and the NICs that there are.
 
 use crate::error::{Code, Outcome};
-use gigae::{Address, Backend, Cluster, MacAddr, Options};
+use crate::launcher::local_processes;
+use gigae::{Address, Backend, Cluster, MacAddr, Options, Sharing};
 use std::ffi::CStr;
 use std::str::FromStr;
 use std::time::Duration;
@@ -22,6 +23,10 @@ pub(crate) struct Settings {
     channel: u8,
     /// `FI_GIGAE_BACKEND`.
     backend: Backend,
+    /// `FI_GIGAE_SHARING`, and what it comes to.
+    sharing: Sharing,
+    /// `FI_GIGAE_SHM`: memory between processes of this node.
+    memory: bool,
     /// `FI_GIGAE_PEER_TIMEOUT`, in seconds.
     peer_timeout: Duration,
     /// `FI_GIGAE_PROGRESS_THREAD`.
@@ -60,6 +65,8 @@ impl Settings {
                 return Err(Code::INVALID);
             }
         };
+        let memory = variable("FI_GIGAE_SHM", 1_u8)? != 0;
+        let sharing = sharing(memory)?;
         let cluster = if interface.is_none() { own_place() } else { None };
         let seconds = variable("FI_GIGAE_PEER_TIMEOUT", PEER_TIMEOUT.as_secs())?;
         Ok(Self {
@@ -68,9 +75,16 @@ impl Settings {
             port: variable("FI_GIGAE_PORT", 0)?,
             channel: variable("FI_GIGAE_CHANNEL", 0)?,
             backend,
+            sharing,
+            memory,
             peer_timeout: Duration::from_secs(seconds.clamp(1, 86_400)),
             progress_thread: variable("FI_GIGAE_PROGRESS_THREAD", 0_u8)? != 0,
         })
+    }
+
+    /// Whether an endpoint has its NIC's address, so that it is known before it is opened.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.sharing == Sharing::Alone
     }
 
     /// The NICs to choose from.
@@ -107,7 +121,23 @@ impl Settings {
                 Options::trunk(name.split(',')).port(self.port).channels([self.channel])
             })
             .backend(self.backend)
+            .sharing(self.sharing)
+            .local(self.memory)
             .peer_timeout(self.peer_timeout)
+    }
+}
+
+/// Without memory between them, processes of a node hear each other through the kernel, which carries
+/// nothing between the NIC itself and its children: then all have children.
+fn sharing(memory: bool) -> Outcome<Sharing> {
+    match &variable("FI_GIGAE_SHARING", String::from("auto"))?[..] {
+        "alone" => Ok(Sharing::Alone),
+        "auto" if memory || local_processes() == 1 => Ok(Sharing::Auto),
+        "auto" | "child" => Ok(Sharing::Child),
+        other => {
+            eprintln!("gigae: FI_GIGAE_SHARING is '{other}'; give alone, auto or child");
+            Err(Code::INVALID)
+        }
     }
 }
 
@@ -126,6 +156,8 @@ fn interfaces() -> Vec<(String, MacAddr)> {
     if unsafe { libc::getifaddrs(&mut list) } != 0 {
         return Vec::new();
     }
+    // Those that other processes share a NIC with are theirs.
+    let children = gigae::children();
     let mut found = Vec::new();
     let mut next = list;
     // SAFETY: the list is linked until NULL and stays until it is freed.
@@ -145,7 +177,8 @@ fn interfaces() -> Vec<(String, MacAddr)> {
         }
         let [a, b, c, d, e, f, ..] = address.sll_addr;
         // SAFETY: a name that ends in NUL.
-        if let Ok(name) = unsafe { CStr::from_ptr(entry.ifa_name) }.to_str() {
+        let name = unsafe { CStr::from_ptr(entry.ifa_name) }.to_str();
+        if let Some(name) = name.ok().filter(|&name| !children.iter().any(|c| c == name)) {
             found.push((name.to_owned(), MacAddr([a, b, c, d, e, f])));
         }
     }

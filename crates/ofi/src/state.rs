@@ -1,6 +1,7 @@
 //! What the lock of an endpoint guards: the library's endpoint, what reports to whom, and the operations
 //! that are going on.
 
+use crate::accesses::Watched;
 use crate::address::{NOT_AVAILABLE, UNSPECIFIED};
 use crate::av::Vector;
 use crate::counter::Counter;
@@ -8,7 +9,7 @@ use crate::cq::{Entry, Queue};
 use crate::error::{Code, Outcome};
 use crate::request::{Kind, Request};
 use crate::sys::{self, iovec};
-use gigae::{Completion, Endpoint, Memory, OpError, OpId, OperationError, Peer};
+use gigae::{Accesses, Completion, Endpoint, Memory, OpError, OpId, OperationError, Peer};
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -45,6 +46,8 @@ pub(crate) struct Binding {
     pub(crate) rx_flags: u64,
     /// A receive's source matters.
     pub(crate) directed: bool,
+    /// What peers had done with memory here when it was last counted, if a counter is bound for that.
+    pub(crate) accesses: Option<Accesses>,
 }
 
 /// An operation that can be cancelled.
@@ -83,6 +86,8 @@ pub(crate) struct State {
     /// Peers by their numbers in the vector, and the way back, as far as they were needed.
     peers: Vec<Option<Peer>>,
     numbers: HashMap<Peer, u64>,
+    /// The one that was asked for last.
+    last: Option<(Peer, u64)>,
     /// The vector's changes when `numbers` was right.
     known: u64,
     live: Vec<Option<Live>>,
@@ -94,6 +99,7 @@ pub(crate) struct State {
     pub(crate) claims: HashMap<usize, Claimed>,
     /// Memories that peers may use.
     pub(crate) regions: usize,
+    pub(crate) watched: Vec<Watched>,
     sends: usize,
     /// A message came whose sender waits for its acknowledgement.
     awaited: bool,
@@ -131,6 +137,7 @@ impl State {
             binding: Binding::default(),
             peers: Vec::new(),
             numbers: HashMap::new(),
+            last: None,
             known: 0,
             live: Vec::new(),
             free: Vec::new(),
@@ -138,6 +145,7 @@ impl State {
             atomics: HashMap::new(),
             claims: HashMap::new(),
             regions: 0,
+            watched: Vec::new(),
             sends: 0,
             awaited: false,
             least_left: LEAST_LEFT,
@@ -173,6 +181,7 @@ impl State {
         if changes != self.known {
             self.known = changes;
             self.numbers.clear();
+            self.last = None;
             self.peers.clear();
         }
     }
@@ -181,7 +190,13 @@ impl State {
     pub(crate) fn number(&mut self, peer: Peer) -> u64 {
         self.refresh();
         let Some(vector) = &self.binding.vector else { return NOT_AVAILABLE };
+        if let Some((last, number)) = self.last
+            && last == peer
+        {
+            return number;
+        }
         if let Some(&number) = self.numbers.get(&peer) {
+            self.last = Some((peer, number));
             return number;
         }
         let number = vector.number(self.endpoint.address(peer)).unwrap_or(NOT_AVAILABLE);
@@ -367,12 +382,14 @@ impl State {
         self.claims.clear();
         self.peers.clear();
         self.numbers.clear();
+        self.last = None;
     }
 
     pub(crate) fn progress(&mut self) -> Outcome<()> {
         self.look()?;
         if self.regions > 0 {
-            while let Some(notice) = self.endpoint.try_notice()? {
+            self.count_remote();
+            while let Some(notice) = self.endpoint.take_notice() {
                 let source = self.number(notice.peer);
                 if let Some(queue) = &self.binding.rx {
                     let flags = sys::FI_RMA | sys::FI_REMOTE_WRITE | sys::FI_REMOTE_CQ_DATA;
@@ -392,11 +409,12 @@ impl State {
 
     /// Takes completions of the library's; how many.
     fn look(&mut self) -> Outcome<usize> {
-        let mut count = 0;
-        while count < BATCH {
-            let Some(completion) = self.endpoint.try_completion()? else { break };
+        // One look at the link: what else it brought is taken as it is.
+        let (mut count, mut next) = (0, self.endpoint.try_completion()?);
+        while let Some(completion) = next {
             self.finish(completion);
             count += 1;
+            next = if count < BATCH { self.endpoint.take_completion() } else { None };
         }
         if std::mem::take(&mut self.awaited) {
             // The program may not call again for long.
@@ -477,7 +495,7 @@ impl State {
     fn count(&self, what: u64, well: bool) {
         for (counted, counter) in &self.binding.counters {
             if counted & what != 0 {
-                counter.count(well);
+                counter.count(1, well);
             }
         }
     }

@@ -40,14 +40,17 @@ impl Sources {
     fn each(&self, mut call: impl FnMut(&Core) -> Outcome<()>) -> Outcome<()> {
         let mut n = 0;
         loop {
-            let core = match lock(&self.0).get(n) {
-                Some(core) => core.upgrade(),
-                None => return Ok(()),
+            let (core, last) = {
+                let all = lock(&self.0);
+                (all.get(n).and_then(Weak::upgrade), n + 1 >= all.len())
             };
-            n += 1;
             if let Some(core) = core {
                 call(&core)?;
             }
+            if last {
+                return Ok(());
+            }
+            n += 1;
         }
     }
 

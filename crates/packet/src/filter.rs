@@ -4,7 +4,7 @@
 //! program with "drop", so no length is checked here.
 
 use gigae_link::{ChannelSet, Filter};
-use gigae_wire::{Envelope, Kind, VERSION};
+use gigae_wire::{Envelope, Kind, MacAddr, VERSION};
 use libc::sock_filter;
 
 /// Loads from here on give properties of the packet instead of its bytes (linux/filter.h).
@@ -47,12 +47,12 @@ const KEEP: u32 = u32::MAX;
 /// Stands for "to the end, where the frame is dropped" until the program is complete.
 const DROP: u8 = u8::MAX;
 
-/// The program for `filter`: frames to this node on the filter's channels, and questions to all
+/// The program for `filter`: frames to this address on the filter's channels, and questions to all
 /// ([`Kind::Who`]) on any. At most some 70 instructions.
-pub(crate) fn program(filter: &Filter) -> Vec<sock_filter> {
+pub(crate) fn program(filter: &Filter, own: MacAddr) -> Vec<sock_filter> {
     let mut code = Vec::new();
     require(&mut code, LOAD_WORD, VLAN_TAG_PRESENT, 0);
-    addressed_to_us(&mut code);
+    addressed_to_us(&mut code, own);
     match filter.envelope {
         Envelope::Ethernet { ethertype } => {
             require(&mut code, LOAD_HALF, 12, ethertype);
@@ -76,11 +76,16 @@ pub(crate) fn program(filter: &Filter) -> Vec<sock_filter> {
     code
 }
 
-/// Drops what is neither to this node nor to all, and saves which.
-fn addressed_to_us(code: &mut Vec<sock_filter>) {
+/// Drops what is neither to this address nor to all, and saves which. The packet's type alone does not
+/// say so: a frame to a macvlan is "to us" on its way through the NIC, too.
+fn addressed_to_us(code: &mut Vec<sock_filter>, MacAddr([a, b, c, d, e, f]): MacAddr) {
     code.push(plain(LOAD_WORD, PACKET_TYPE));
     code.push(jump(IF_ABOVE, 1, DROP, 0));
     code.push(plain(SAVE, SAVED_TYPE));
+    code.push(jump(IF_EQUAL, 1, 4, 0));
+    code.push(plain(LOAD_WORD, 0));
+    code.push(jump(IF_EQUAL, u32::from_be_bytes([a, b, c, d]), 0, DROP));
+    require(code, LOAD_HALF, 4, u16::from_be_bytes([e, f]));
 }
 
 /// Saves version and kind, and the channel, of a GigaE header at `start`.
@@ -167,7 +172,7 @@ fn jump(code: u16, k: u32, jt: u8, jf: u8) -> sock_filter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gigae_wire::{MacAddr, NodeAddr, Route};
+    use gigae_wire::{NodeAddr, Route};
     use std::os::unix::net::UnixDatagram;
 
     const US: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
@@ -181,7 +186,7 @@ mod tests {
         fn new(filter: &Filter) -> Self {
             let (to, from) = UnixDatagram::pair().unwrap();
             from.set_nonblocking(true).unwrap();
-            crate::socket::attach(&from, &program(filter)).unwrap();
+            crate::socket::attach(&from, &program(filter, US)).unwrap();
             Self(to, from)
         }
 
@@ -248,6 +253,18 @@ mod tests {
         assert!(judge.takes(&framed(&ethernet(0x88b5), 1)));
         for ethertype in [0x0800, 0x0806, 0x8100, 0x88b6] {
             assert!(!judge.takes(&framed(&ethernet(ethertype), 1)), "{ethertype:04x}");
+        }
+    }
+
+    #[test]
+    fn a_frame_to_another_address_is_not_taken() {
+        let judge = Judge::new(&filter(Envelope::DEFAULT, &[1]));
+        let ours = framed(&ethernet(0x88b5), 1);
+        assert!(judge.takes(&ours));
+        for at in 0..6 {
+            let mut other = ours.clone();
+            other[at] ^= 4;
+            assert!(!judge.takes(&other), "byte {at}");
         }
     }
 

@@ -87,7 +87,8 @@ impl PacketLink {
         let tx_frames = config.tx_frames.clamp(1, MAX_FRAMES);
         let layout = Layout::new(interface.mtu, rx_frames, tx_frames);
         let socket = PacketSocket::open()?;
-        socket.prepare(&filter::program(&config.filter), config.qdisc_bypass)?;
+        let program = filter::program(&config.filter, interface.mac);
+        socket.prepare(&program, config.qdisc_bypass)?;
         let ring = RxRing::map(&socket, &layout)?;
         socket.allow_queued(2 * layout.tx_slots * layout.slot);
         let news = watch(&socket)

@@ -30,6 +30,6 @@ mod transfer;
 
 pub use gigae_wire::op::Label;
 pub use matching::Selector;
-pub use memory::{Memory, RegionKey, Rights};
+pub use memory::{Accesses, Memory, RegionKey, Rights};
 pub use operation::{Completion, Notice, OpError, OpId};
 pub use transfer::{Config, Counters, Start, TooLong, Transfer};

@@ -3,6 +3,7 @@
 use crate::table::Table;
 use gigae_wire::Pieces;
 use gigae_wire::op::Status;
+use std::collections::HashMap;
 
 /// Memory that operations copy from and to. Lengths are at most 1 GiB, places within the length.
 pub trait Memory {
@@ -93,16 +94,29 @@ struct Region<M> {
     writes: u64,
 }
 
+/// How often others have used memories of this endpoint since the beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Accesses {
+    /// Writes and atomic changes that were carried out.
+    pub writes: u64,
+    /// Reads that were answered to the end.
+    pub reads: u64,
+}
+
 /// The registered memories of one endpoint.
 #[derive(Debug)]
 pub(crate) struct Regions<M> {
     table: Table<Region<M>>,
+    /// Numbers of those whose keys the program has chosen, by these.
+    chosen: HashMap<u64, u32>,
     random: u64,
+    pub(crate) accesses: Accesses,
 }
 
 impl<M: Memory> Regions<M> {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { table: Table::new(), random: seed }
+        let (table, chosen) = (Table::new(), HashMap::new());
+        Self { table, chosen, random: seed, accesses: Accesses::default() }
     }
 
     /// The next number of SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number
@@ -117,19 +131,47 @@ impl<M: Memory> Regions<M> {
 
     /// Hands the memory back if there are too many.
     pub(crate) fn register(&mut self, memory: M, rights: Rights) -> Result<RegionKey, M> {
-        let secret = (self.random() >> 32) as u32;
-        let region = Region { memory, rights, secret, writes: 0 };
+        let region = Region { memory, rights, secret: 0, writes: 0 };
         let number = self.table.insert(region).map_err(|region| region.memory)?;
-        Ok(RegionKey(u64::from(secret) << 32 | u64::from(number)))
+        loop {
+            let secret = (self.random() >> 32) as u32;
+            let key = u64::from(secret) << 32 | u64::from(number);
+            if !self.chosen.contains_key(&key) {
+                self.table.get_mut(number).expect("just entered").secret = secret;
+                return Ok(RegionKey(key));
+            }
+        }
+    }
+
+    /// The same under a key of the program's choice. Hands the memory back, too, if the key is that of
+    /// another.
+    pub(crate) fn register_as(
+        &mut self,
+        key: RegionKey,
+        memory: M,
+        rights: Rights,
+    ) -> Result<(), M> {
+        if self.number(key).is_some() {
+            return Err(memory);
+        }
+        // It has another key besides, which nobody is told.
+        let RegionKey(own) = self.register(memory, rights)?;
+        self.chosen.insert(key.0, own as u32);
+        Ok(())
     }
 
     fn number(&self, key: RegionKey) -> Option<u32> {
         let number = key.0 as u32;
-        (u64::from(self.table.get(number)?.secret) == key.0 >> 32).then_some(number)
+        let is_own = |region: &Region<M>| u64::from(region.secret) == key.0 >> 32;
+        if self.table.get(number).is_some_and(is_own) {
+            return Some(number);
+        }
+        self.chosen.get(&key.0).copied()
     }
 
     pub(crate) fn deregister(&mut self, key: RegionKey) -> Option<M> {
         let number = self.number(key)?;
+        self.chosen.remove(&key.0);
         self.table.remove(number).map(|region| region.memory)
     }
 
@@ -150,6 +192,7 @@ impl<M: Memory> Regions<M> {
     pub(crate) fn count_write(&mut self, key: RegionKey) {
         if let Some(region) = self.number(key).and_then(|number| self.table.get_mut(number)) {
             region.writes += 1;
+            self.accesses.writes += 1;
         }
     }
 

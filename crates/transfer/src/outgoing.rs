@@ -166,8 +166,9 @@ impl<M: Memory> Transfer<M> {
         serving.at += part as u32;
         if serving.at == len {
             state.serving.pop_front();
-            if let Source::Send(send) = source {
-                state.going.push_back((state.filled, send));
+            match source {
+                Source::Send(send) => state.going.push_back((state.filled, send)),
+                Source::Region(..) => self.regions.accesses.reads += 1,
             }
         }
         Step::Wrote(header + part)

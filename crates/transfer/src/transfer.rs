@@ -1,7 +1,7 @@
 //! The state of one endpoint's operations, and the program's side of it.
 
 use crate::matching::{Body, Matching, Selector};
-use crate::memory::{Memory, RegionKey, Regions, Rights};
+use crate::memory::{Accesses, Memory, RegionKey, Regions, Rights};
 use crate::operation::{
     Completion, Matched, Notice, OpError, OpId, Operation, Receive, Send, Sending,
 };
@@ -322,6 +322,17 @@ impl<M: Memory> Transfer<M> {
         self.regions.register(memory, rights).map_err(TooLong)
     }
 
+    /// The same under a key of the program's choice, which any peer may guess. Hands the memory back,
+    /// too, if the key is that of another.
+    pub fn register_as(
+        &mut self,
+        key: RegionKey,
+        memory: M,
+        rights: Rights,
+    ) -> Result<(), TooLong<M>> {
+        self.regions.register_as(key, memory, rights).map_err(TooLong)
+    }
+
     /// Takes a memory back, at once: what others do with it from now on is refused, and what is
     /// going on stops. `None` if it is not registered.
     pub fn deregister(&mut self, key: RegionKey) -> Option<M> {
@@ -341,6 +352,11 @@ impl<M: Memory> Transfer<M> {
     /// How many writes of others into a registered memory were completed.
     pub fn writes(&self, key: RegionKey) -> Option<u64> {
         self.regions.writes(key)
+    }
+
+    /// How often others have used registered memories since the beginning.
+    pub fn accesses(&self) -> Accesses {
+        self.regions.accesses
     }
 
     /// The next operation that has ended.

@@ -3,7 +3,8 @@
 
 use gigae_proto::{PeerId, Reason};
 use gigae_transfer::{
-    Completion, Config, Label, Notice, OpError, OpId, RegionKey, Rights, Selector, Transfer,
+    Accesses, Completion, Config, Label, Notice, OpError, OpId, RegionKey, Rights, Selector,
+    Transfer,
 };
 use gigae_wire::op::{Change, MAX_OP_HEADER, Op, Status};
 use gigae_wire::{Epoch, Pieces};
@@ -341,6 +342,46 @@ fn what_is_not_allowed_is_refused_by_name_and_harms_nothing() {
     assert_eq!((w.ends[1].poll_notice(), w.ends[1].writes(key)), (None, Some(0)));
     assert_eq!(w.ends[1].counters().refused, 18);
     assert_eq!(w.ends[0].outstanding(), 0);
+}
+
+#[test]
+fn a_memory_is_found_under_a_key_of_the_programs_choice_and_no_other() {
+    let mut w = World::new(2);
+    let key = RegionKey(0xc0de);
+    w.ends[1].register_as(key, body(100, 9), Rights::ALL).unwrap();
+    let again = w.ends[1].register_as(key, body(200, 9), Rights::ALL);
+    assert_eq!(again.unwrap_err().0.len(), 200, "the key is in use");
+    let own = w.ends[1].register(body(100, 9), Rights::ALL).unwrap();
+    assert!(w.ends[1].register_as(own, body(200, 9), Rights::ALL).is_err(), "so is this one");
+    w.ends[0].write(PeerId(1), key, 10, vec![7; 20], None).unwrap();
+    w.ends[0].read(PeerId(1), RegionKey(0xc0df), 0, vec![0; 1]).unwrap();
+    w.run();
+    let results: Vec<_> = w.completions(0).into_iter().map(|c| c.result).collect();
+    assert_eq!(results, [Ok(()), Err(OpError::Refused(Status::Key))]);
+    assert_eq!(w.ends[1].region(key).unwrap()[10..30], [7; 20]);
+    assert_eq!((w.ends[1].writes(key), w.ends[1].writes(own)), (Some(1), Some(0)));
+    assert_eq!(w.ends[1].deregister(key).unwrap().len(), 100);
+    w.ends[0].read(PeerId(1), key, 0, vec![0; 1]).unwrap();
+    w.run();
+    assert_eq!(w.only(0).result, Err(OpError::Refused(Status::Key)));
+    w.ends[1].register_as(key, body(200, 9), Rights::ALL).unwrap();
+}
+
+#[test]
+fn what_others_do_with_memories_is_counted_once_it_is_done() {
+    let (mut w, key) = with_memory(Rights::ALL);
+    for len in [0, 1, 9_000] {
+        w.ends[0].write(PeerId(1), key, 0, body(len, 1), None).unwrap();
+        w.ends[0].read(PeerId(1), key, 0, vec![0; len]).unwrap();
+    }
+    w.ends[0].read(PeerId(1), key, 0, vec![0; 8]).unwrap();
+    w.ends[0].atomic(PeerId(1), key, 0, Change::Add(1)).unwrap();
+    // Refused.
+    w.ends[0].write(PeerId(1), key, 9_999, body(2, 1), None).unwrap();
+    w.ends[0].read(PeerId(1), key, 9_999, vec![0; 2]).unwrap();
+    w.run();
+    assert_eq!(w.ends[1].accesses(), Accesses { writes: 4, reads: 4 });
+    assert_eq!(w.ends[0].accesses(), Accesses::default());
 }
 
 #[test]

@@ -70,6 +70,12 @@ const QUIRKS: &[Quirk] = &[
         hardware: false,
     },
     Quirk {
+        driver: "macvlan",
+        modes: &[Mode::XdpGeneric],
+        why: "a macvlan has generic mode only",
+        hardware: false,
+    },
+    Quirk {
         driver: "tun",
         modes: &[Mode::XdpNative, Mode::XdpGeneric],
         why: "a tap has no zero-copy",
@@ -460,7 +466,7 @@ fn busy_poll(link: &XdpLink, wanted: BusyPoll, useful: bool) -> Result<bool, Ope
 ///
 /// It goes from the interface's own address to the same address: a switch learns nothing that it
 /// would not learn from any other frame of ours, and finds that the frame's destination is where it
-/// came from, so it goes nowhere else. Should it come back, its header of zeros is of no version of
+/// came from, so it goes nowhere else; a macvlan has it back from the kernel, which completes it too. Should it come back, its header of zeros is of no version of
 /// the protocol.
 fn transmits(link: &mut XdpLink, config: &XdpConfig) -> Result<(), Refusal> {
     let Envelope::Ethernet { ethertype } = (match config.filter.envelope {
@@ -492,6 +498,11 @@ fn transmits(link: &mut XdpLink, config: &XdpConfig) -> Result<(), Refusal> {
     }
     if link.socket.statistics().is_ok_and(|counts| counts.tx_invalid_descs > 0) {
         return Err(refused("transmitting", "the kernel does not take the frame's descriptors"));
+    }
+    // What came back was there before it was complete: the kernel copies frames on that way.
+    let mut back = Vec::new();
+    while link.poll(&mut back, 64).is_ok_and(|count| count > 0) {
+        back.drain(..).for_each(|frame| link.recycle(frame));
     }
     link.counters = Counters::default();
     Ok(())

@@ -50,6 +50,8 @@ pub(crate) struct Discovery {
     name: String,
     ip: Option<IpAddr>,
     subnets: Vec<Subnet>,
+    /// It is a node's, and not one of several processes' on a NIC.
+    answers: bool,
     /// The current [`PERIOD`], and the answers given in it.
     since: Instant,
     answered: u32,
@@ -60,11 +62,12 @@ pub(crate) struct Discovery {
 
 impl Discovery {
     /// `local`: the interface underneath, if a kernel knows it.
-    pub(crate) fn new(options: &Options, local: Option<Local>) -> Self {
+    pub(crate) fn new(options: &Options, local: Option<Local>, answers: bool) -> Self {
         Self {
             name: options.name.clone().unwrap_or_else(host_name),
             ip: local.as_ref().and_then(Local::ip),
             subnets: local.map(|local| local.subnets).unwrap_or_default(),
+            answers,
             since: Instant(0),
             answered: 0,
             question: None,
@@ -159,6 +162,9 @@ impl Engine {
     /// Rules 10.3 and 10.4. Not more than one answer, and that only to a node that may be one, by the
     /// link by which it asks.
     fn on_who(&mut self, (path, from): (usize, NodeAddr), header: &Header) -> Result<(), Discard> {
+        if !self.discovery.answers {
+            return Ok(());
+        }
         self.tell_time();
         if header.src_epoch == Epoch::UNKNOWN {
             return Err(Discard::Malformed);

@@ -83,6 +83,9 @@ figures!(
         wakeups,
         rx_dropped,
         tx_invalid,
+        memory_tx_frames,
+        memory_rx_frames,
+        memory_full,
     }
 );
 
@@ -162,8 +165,8 @@ pub(crate) struct Watched {
 impl Engine {
     /// Lets observers in. An endpoint works as well without, where the kernel refuses what that needs.
     pub(crate) fn show(&mut self, options: &Options) {
-        let about = |info: &gigae_link::Info| LinkAbout {
-            interface: info.interface.clone(),
+        let about = |(i, info): (usize, &gigae_link::Info)| LinkAbout {
+            interface: self.links.shown(i),
             mode: info.mode.to_string(),
             mac: info.mac.0,
             max_frame: info.max_frame,
@@ -177,7 +180,7 @@ impl Engine {
                 Envelope::Udp { port } => Wire::Udp(port),
             },
             channels: options.channels.words(),
-            links: self.links.all().map(|link| about(link.info())).collect(),
+            links: self.links.all().map(Link::info).enumerate().map(about).collect(),
             names: [names(&[PROTOCOL, OPERATIONS, OWN]), names(&[LINK, PATH]), names(&[PEER])],
         };
         if let Ok(observed) = Observed::new(&about) {

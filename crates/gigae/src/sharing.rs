@@ -1,0 +1,106 @@
+//! Which interface an endpoint gets where several processes use one NIC.
+
+use crate::OpenError;
+use gigae_link::Interface;
+use gigae_macvlan::{Child, Claim};
+use gigae_wire::Envelope;
+use std::io;
+
+/// Whether a NIC is shared with other processes that use gigae; each has an interface of its own then.
+///
+/// A *child* is an interface that the kernel puts beside the NIC (macvlan), with an address drawn at
+/// random, which goes with the endpoint, also by SIGKILL (then the next process removes it). Frames
+/// cost more there: AF_XDP in generic mode, else AF_PACKET. It needs `CAP_NET_ADMIN`, has no IP address and
+/// so works in an Ethernet envelope only, and answers no [`Endpoint::ask`](crate::Endpoint::ask). The kernel
+/// carries frames between the children of a NIC and between them and the wire, but none between a child
+/// and an endpoint on the NIC itself: these hear each other by [`Options::local`](crate::Options::local) alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sharing {
+    /// The NIC itself, whoever else is there.
+    #[default]
+    Alone,
+    /// The NIC itself if no other endpoint has it, otherwise a child.
+    Auto,
+    /// Always a child.
+    Child,
+}
+
+/// The interface of one link. Dropped after the link.
+pub(crate) struct Port {
+    nic: String,
+    /// Holds the address for this process, and tells others so; without it another had it first.
+    claim: Option<Claim>,
+    child: Option<Child>,
+    why: &'static str,
+}
+
+impl Port {
+    /// Finds or makes it in the calling thread's network namespace.
+    pub(crate) fn new(nic: &str, sharing: Sharing, envelope: Envelope) -> Result<Self, OpenError> {
+        let why = match sharing {
+            // What is wrong with the NIC shows when it is opened.
+            Sharing::Alone => {
+                let claim = claim(nic).unwrap_or_default();
+                return Ok(Self::itself(nic, claim));
+            }
+            Sharing::Auto => match claim(nic)? {
+                Some(claim) => return Ok(Self::itself(nic, Some(claim))),
+                None => "which another endpoint uses",
+            },
+            Sharing::Child => "as asked for",
+        };
+        if let Envelope::Udp { .. } = envelope {
+            let text = format!(
+                "a process that shares '{nic}' has no IP address of its own; use the Ethernet envelope or another NIC"
+            );
+            let source = io::Error::new(io::ErrorKind::InvalidInput, text);
+            return Err(OpenError::Io { what: "sharing the NIC", source });
+        }
+        Ok(Self { nic: nic.into(), claim: None, child: Some(Child::make(nic)?), why })
+    }
+
+    fn itself(nic: &str, claim: Option<Claim>) -> Self {
+        Self { nic: nic.into(), claim, child: None, why: "" }
+    }
+
+    /// The name of the interface to open.
+    pub(crate) fn interface(&self) -> &str {
+        self.child.as_ref().map_or(&self.nic, Child::name)
+    }
+
+    /// The name under which endpoints of this node find it, unless another has it.
+    pub(crate) fn claim(&self) -> Option<&Claim> {
+        self.child.as_ref().map(Child::claim).or(self.claim.as_ref())
+    }
+
+    /// What people see of it: `gigae0@eth1` for a child, as in `ip link`.
+    pub(crate) fn shown(&self) -> String {
+        match &self.child {
+            Some(child) => format!("{}@{}", child.name(), child.parent()),
+            None => self.nic.clone(),
+        }
+    }
+
+    pub(crate) fn is_child(&self) -> bool {
+        self.child.is_some()
+    }
+
+    /// Why it is a child, if it is.
+    pub(crate) fn reason(&self) -> Option<String> {
+        let child = self.child.as_ref()?;
+        Some(format!("'{}' shares '{}', {}", child.name(), child.parent(), self.why))
+    }
+}
+
+/// Names of the children in the calling thread's network namespace, whoever's they are; none where the
+/// kernel does not say.
+pub fn children() -> Vec<String> {
+    let found = gigae_macvlan::children().unwrap_or_default();
+    found.into_iter().map(|child| child.name).collect()
+}
+
+/// The NIC's own address, unless another endpoint has it.
+fn claim(nic: &str) -> Result<Option<Claim>, OpenError> {
+    let mac = Interface::find(nic)?.mac;
+    Claim::take(mac).map_err(|source| OpenError::Io { what: "claiming the NIC's address", source })
+}

@@ -1,0 +1,84 @@
+//! What those who started this process say of it: how many of the job's processes are on this node.
+
+use std::sync::OnceLock;
+
+/// Open MPI's `mpirun`, MPICH's `mpiexec` (Hydra).
+const COUNTS: [&str; 2] = ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"];
+
+/// Slurm: tasks by node, of the step and of the job, and this node's place among them (srun(1)).
+const LISTS: [&str; 2] = ["SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"];
+const PLACE: &str = "SLURM_NODEID";
+
+/// Processes of this job on this node; 1 if nobody says.
+pub(crate) fn local_processes() -> usize {
+    static COUNT: OnceLock<usize> = OnceLock::new();
+    *COUNT.get_or_init(|| count(|name| std::env::var(name).ok()))
+}
+
+/// Whether they are more than the processors that this one may run on, so that who spins keeps another
+/// from what is waited for.
+pub(crate) fn is_crowded() -> bool {
+    static CROWDED: OnceLock<bool> = OnceLock::new();
+    *CROWDED.get_or_init(|| {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        local_processes() > processors
+    })
+}
+
+fn count(variable: impl Fn(&str) -> Option<String>) -> usize {
+    let number = |name: &str| variable(name)?.trim().parse().ok();
+    let place = number(PLACE).unwrap_or(0);
+    let listed = |name: &str| tasks(&variable(name)?, place);
+    let said = COUNTS.into_iter().find_map(number).or_else(|| LISTS.into_iter().find_map(listed));
+    said.unwrap_or(1).max(1)
+}
+
+/// The number at a place of a list such as `4(x2),3`: 4, 4, 3.
+fn tasks(list: &str, mut place: usize) -> Option<usize> {
+    for entry in list.split(',') {
+        let (tasks, nodes) = match entry.split_once("(x") {
+            Some((tasks, nodes)) => (tasks, nodes.strip_suffix(')')?.parse().ok()?),
+            None => (entry, 1),
+        };
+        if place < nodes {
+            return tasks.trim().parse().ok();
+        }
+        place -= nodes;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(variables: &[(&str, &str)]) -> usize {
+        let find = |name: &str| variables.iter().find(|(known, _)| *known == name);
+        count(|name| find(name).map(|(_, value)| (*value).to_owned()))
+    }
+
+    #[test]
+    fn every_launcher_is_understood_and_the_nearest_believed() {
+        assert_eq!(with(&[]), 1);
+        assert_eq!(with(&[("OMPI_COMM_WORLD_LOCAL_SIZE", "4")]), 4);
+        assert_eq!(with(&[("MPI_LOCALNRANKS", "3"), ("SLURM_TASKS_PER_NODE", "8")]), 3);
+        assert_eq!(with(&[("SLURM_TASKS_PER_NODE", "8")]), 8);
+        assert_eq!(with(&[("SLURM_TASKS_PER_NODE", "8"), ("SLURM_STEP_TASKS_PER_NODE", "2")]), 2);
+    }
+
+    #[test]
+    fn slurms_list_is_read_at_this_nodes_place() {
+        let at = |place| with(&[("SLURM_TASKS_PER_NODE", "4(x2),3"), ("SLURM_NODEID", place)]);
+        assert_eq!([at("0"), at("1"), at("2")], [4, 4, 3]);
+        assert_eq!(at("3"), 1, "not in the list");
+    }
+
+    #[test]
+    fn what_is_no_number_says_nothing() {
+        for text in ["", "x", "0", "-1", "4(x", "4(x)", "(x2)", ",", "99999999999999999999999"] {
+            for name in [COUNTS[0], LISTS[0]] {
+                assert_eq!(with(&[(name, text)]), 1, "{name}={text}");
+            }
+        }
+    }
+}

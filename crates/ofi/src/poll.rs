@@ -1,0 +1,130 @@
+//! Poll sets: which of several queues and counters have news, without sleeping.
+
+use crate::counter::Counter;
+use crate::cq::Queue;
+use crate::domain::Domain;
+use crate::error::{Code, Outcome, guard, status};
+use crate::object::{self, descriptor, inner, lock, table};
+use crate::sys::{self, fi_ops_poll, fi_poll_attr, fid, fid_cntr, fid_cq, fid_domain, fid_poll};
+use std::ffi::{c_int, c_void};
+use std::sync::{Arc, Mutex};
+
+/// What can be in a set.
+enum Watched {
+    Queue(Arc<Queue>),
+    /// With its numbers when it was last told of.
+    Counter(Arc<Counter>, u64),
+}
+
+/// See [`Watched`], and how the program knows it.
+struct Member {
+    fid: *mut fid,
+    context: *mut c_void,
+    watched: Watched,
+}
+
+// SAFETY: the pointers are only compared and handed back.
+unsafe impl Send for Member {}
+
+/// What the descriptor leads to.
+pub(crate) struct Set(Mutex<Vec<Member>>);
+
+impl Member {
+    /// Makes progress; whether there is something to read that was not told of yet.
+    fn has_news(&mut self) -> Outcome<bool> {
+        match &mut self.watched {
+            Watched::Queue(queue) => queue.has_news(),
+            Watched::Counter(counter, seen) => {
+                counter.sources.progress()?;
+                let before = std::mem::replace(seen, counter.sum());
+                Ok(*seen != before)
+            }
+        }
+    }
+}
+
+static OPS: sys::fi_ops = object::only_close::<fid_poll, Set>();
+
+static POLL_OPS: fi_ops_poll = fi_ops_poll {
+    size: size_of::<fi_ops_poll>(),
+    poll: Some(poll),
+    poll_add: Some(add),
+    poll_del: Some(remove),
+};
+
+/// Opens a set.
+///
+/// # Safety
+/// Pointers are NULL or to what their types say, as for all entries that follow.
+pub(crate) unsafe extern "C" fn open(
+    domain: *mut fid_domain,
+    attr: *mut fi_poll_attr,
+    set: *mut *mut fid_poll,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    status(|| unsafe {
+        let _ = inner::<_, Domain>(domain)?;
+        if attr.as_ref().is_some_and(|attr| attr.flags != 0) {
+            return Err(Code::INVALID);
+        }
+        let fid = descriptor(sys::FI_CLASS_POLL, std::ptr::null_mut(), &OPS);
+        let inner = Arc::new(Set(Mutex::default()));
+        object::open(fid_poll { fid, ops: table(&POLL_OPS) }, inner, set)
+    })
+}
+
+/// The contexts of those with news, as many as there is room for; the others come first next time
+/// only if the program sees to these.
+unsafe extern "C" fn poll(set: *mut fid_poll, contexts: *mut *mut c_void, count: c_int) -> c_int {
+    // SAFETY: the caller's promise: room for `count` contexts.
+    guard(|| unsafe {
+        let mut members = lock(&inner::<_, Set>(set)?.0);
+        let room = usize::try_from(count).map_err(|_| Code::INVALID)?;
+        if contexts.is_null() && room > 0 {
+            return Err(Code::INVALID);
+        }
+        let mut told = 0;
+        for member in members.iter_mut() {
+            if told == room {
+                break;
+            }
+            if member.has_news()? {
+                contexts.add(told).write(member.context);
+                told += 1;
+            }
+        }
+        Ok(told)
+    }) as c_int
+}
+
+unsafe extern "C" fn add(set: *mut fid_poll, event: *mut fid, flags: u64) -> c_int {
+    // SAFETY: the caller's promise.
+    status(|| unsafe {
+        let set = inner::<_, Set>(set)?;
+        let fid = event.as_ref().ok_or(Code::INVALID)?;
+        if flags != 0 {
+            return Err(Code::INVALID);
+        }
+        let watched = match fid.fclass as u32 {
+            sys::FI_CLASS_CQ => Watched::Queue(Arc::clone(inner(event.cast::<fid_cq>())?)),
+            sys::FI_CLASS_CNTR => {
+                let counter = inner::<_, Counter>(event.cast::<fid_cntr>())?;
+                Watched::Counter(Arc::clone(counter), counter.sum())
+            }
+            // Nothing ever happens at an event queue that reading it would not tell as well.
+            _ => return Err(Code::NO_SYS),
+        };
+        lock(&set.0).push(Member { fid: event, context: fid.context, watched });
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn remove(set: *mut fid_poll, event: *mut fid, _flags: u64) -> c_int {
+    // SAFETY: the caller's promise.
+    status(|| unsafe {
+        let mut members = lock(&inner::<_, Set>(set)?.0);
+        let at = members.iter().position(|member| member.fid == event).ok_or(Code::INVALID)?;
+        members.remove(at);
+        Ok(())
+    })
+}

@@ -1,0 +1,198 @@
+//! Remote memory: access, keys, what counters say of it.
+
+use super::*;
+
+/// A memory of `b` that `a` may use in all ways.
+pub(super) fn register(p: &Pair, memory: &mut [u8], access: u64) -> *mut fid_mr {
+    register_as(p, memory, access, 0).unwrap()
+}
+
+/// The same under a key, which matters only if keys are the program's.
+fn register_as(p: &Pair, memory: &mut [u8], access: u64, key: u64) -> Result<*mut fid_mr, Code> {
+    let mut mr = null_mut();
+    let (data, len) = (memory.as_mut_ptr().cast(), memory.len());
+    // SAFETY: an open domain; the memory outlives the region.
+    let reg = unsafe { (*(*p.b.domain).mr).reg.unwrap() };
+    // SAFETY: likewise.
+    match unsafe { reg(p.b.domain.cast(), data, len, access, 0, key, 0, &mut mr, null_mut()) } {
+        0 => Ok(mr),
+        code => Err(Code(-code)),
+    }
+}
+
+#[test]
+fn remote_memory_is_written_read_and_changed_and_refusals_say_why() {
+    let p = Pair::new();
+    let mut memory = vec![0_u8; 100_000];
+    let base = memory.as_mut_ptr();
+    let mr = register(&p, &mut memory, FI_REMOTE_READ | FI_REMOTE_WRITE);
+    // SAFETY: an open region.
+    let key = unsafe { (*mr).key };
+    let (sent, mut got) = (body(50_000, 3), vec![0_u8; 50_000]);
+    let (data, to) = (sent.as_ptr().cast::<c_void>(), p.to_b);
+    let write = FI_RMA | FI_WRITE;
+    assert_eq!(
+        call!(p.a.ep, rma, writedata, data, 50_000, null_mut(), 5, to, 8, key, context(1)),
+        0
+    );
+    p.done(&p.a, write, context(1));
+    let told = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
+    let (entry, _) = p.done(&p.b, told, null_mut());
+    assert_eq!((entry.len, entry.data), (50_000, 5));
+    let into = got.as_mut_ptr().cast();
+    assert_eq!(call!(p.a.ep, rma, read, into, 50_000, null_mut(), to, 8, key, context(2)), 0);
+    p.done(&p.a, FI_RMA | FI_READ, context(2));
+    assert!(got == sent);
+
+    let (mut before, operand, expected) = (0_u64, 5_u64, 7_u64);
+    let at = (&raw mut before).cast();
+    let operand = (&raw const operand).cast();
+    // SAFETY: within the memory, which nobody uses at this moment.
+    unsafe { base.cast::<u64>().write_unaligned(2_u64.to_le()) };
+    let add = |before, n| {
+        call!(
+            p.a.ep,
+            atomic,
+            readwrite,
+            operand,
+            1,
+            null_mut(),
+            before,
+            null_mut(),
+            to,
+            0,
+            key,
+            FI_UINT64,
+            FI_SUM,
+            context(n)
+        )
+    };
+    assert_eq!(add(at, 3), 0);
+    p.done(&p.a, FI_ATOMIC | FI_READ, context(3));
+    // SAFETY: the operation is over.
+    assert_eq!(unsafe { at.cast::<u64>().read() }, 2);
+    let swap = |n| {
+        call!(
+            p.a.ep,
+            atomic,
+            compwrite,
+            operand,
+            1,
+            null_mut(),
+            (&raw const expected).cast(),
+            null_mut(),
+            at,
+            null_mut(),
+            to,
+            0,
+            key,
+            FI_UINT64,
+            FI_CSWAP,
+            context(n)
+        )
+    };
+    assert_eq!(swap(4), 0);
+    p.done(&p.a, FI_ATOMIC | FI_READ, context(4));
+    // SAFETY: likewise.
+    let (was, is) = unsafe { (at.cast::<u64>().read(), base.cast::<u64>().read_unaligned()) };
+    assert_eq!((was, u64::from_le(is)), (7, 5));
+    let refused = call!(
+        p.a.ep,
+        atomic,
+        write,
+        operand,
+        1,
+        null_mut(),
+        to,
+        0,
+        key,
+        FI_DOUBLE,
+        FI_SUM,
+        context(0)
+    );
+    assert_eq!(refused, minus(Code::NO_SYS));
+    let mut count = 0;
+    assert_eq!(call!(p.a.ep, atomic, compwritevalid, FI_UINT64, FI_CSWAP, &mut count), 0);
+    assert_eq!(count, 1);
+
+    for (offset, key, code) in [(60_000, key, libc::ERANGE), (0, key ^ 1 << 40, FI_ENOKEY as c_int)]
+    {
+        assert_eq!(
+            call!(p.a.ep, rma, write, data, 50_000, null_mut(), to, offset, key, context(6)),
+            0
+        );
+        p.failed(&p.a, Code(code), context(6));
+    }
+    assert_eq!(general!(mr, close), 0);
+    let into = got.as_mut_ptr().cast();
+    assert_eq!(call!(p.a.ep, rma, read, into, 8, null_mut(), to, 0, key, context(7)), 0);
+    p.failed(&p.a, Code(FI_ENOKEY as c_int), context(7));
+    p.close();
+}
+
+#[test]
+fn keys_are_the_programs_choice_if_it_asks_for_no_others() {
+    let p = Pair::having(Asked { own_keys: true, ..Asked::default() });
+    let (mut first, mut second) = (vec![0_u8; 64], vec![0_u8; 64]);
+    let access = FI_REMOTE_READ | FI_REMOTE_WRITE;
+    let mr = register_as(&p, &mut first, access, 0xc0de).unwrap();
+    // SAFETY: an open region.
+    assert_eq!(unsafe { (*mr).key }, 0xc0de);
+    assert_eq!(register_as(&p, &mut second, access, 0xc0de), Err(Code::KEY), "it is in use");
+    let other = register_as(&p, &mut second, access, 1).unwrap();
+    let sent = body(64, 1);
+    let data = sent.as_ptr().cast::<c_void>();
+    for (key, n) in [(0xc0de, 1), (1, 2)] {
+        assert_eq!(call!(p.a.ep, rma, write, data, 64, null_mut(), p.to_b, 0, key, context(n)), 0);
+        p.done(&p.a, FI_RMA | FI_WRITE, context(n));
+    }
+    assert!(first == sent && second == sent);
+    assert_eq!(general!(mr, close), 0);
+    assert_eq!(call!(p.a.ep, rma, write, data, 64, null_mut(), p.to_b, 0, 0xc0de, context(3)), 0);
+    p.failed(&p.a, Code::KEY, context(3));
+    let again = register_as(&p, &mut first, access, 0xc0de).unwrap();
+    for mr in [again, other] {
+        assert_eq!(general!(mr, close), 0);
+    }
+    p.close();
+}
+
+#[test]
+fn what_peers_do_with_memory_is_counted_for_an_endpoint_and_for_one_memory() {
+    let p = Pair::new();
+    let [writes, reads, own] = [1, 2, 3].map(|number| p.b.counter(number));
+    assert_eq!(general!(p.b.ep, bind, writes.cast(), FI_REMOTE_WRITE), 0);
+    assert_eq!(general!(p.b.ep, bind, reads.cast(), FI_REMOTE_READ), 0);
+    let (mut first, mut second) = (vec![0_u8; 5000], vec![0_u8; 64]);
+    let access = FI_REMOTE_READ | FI_REMOTE_WRITE;
+    let regions = [register(&p, &mut first, access), register(&p, &mut second, access)];
+    assert_eq!(general!(regions[0], bind, own.cast(), FI_REMOTE_READ), -Code::NO_SYS.0);
+    assert_eq!(general!(regions[0], bind, own.cast(), FI_REMOTE_WRITE), 0);
+    // SAFETY: open regions.
+    let keys = regions.map(|mr| unsafe { (*mr).key });
+    let mut bytes = body(5000, 1);
+    let data = bytes.as_mut_ptr().cast::<c_void>();
+    for (key, len) in [(keys[0], 5000), (keys[0], 8), (keys[1], 64)] {
+        assert_eq!(call!(p.a.ep, rma, write, data, len, null_mut(), p.to_b, 0, key, context(1)), 0);
+        p.done(&p.a, FI_RMA | FI_WRITE, context(1));
+    }
+    for _ in 0..4 {
+        assert_eq!(
+            call!(p.a.ep, rma, read, data, 64, null_mut(), p.to_b, 0, keys[1], context(2)),
+            0
+        );
+        p.done(&p.a, FI_RMA | FI_READ, context(2));
+    }
+    // Refused, which counts nothing.
+    assert_eq!(call!(p.a.ep, rma, read, data, 65, null_mut(), p.to_b, 0, keys[1], context(3)), 0);
+    p.failed(&p.a, Code(libc::ERANGE), context(3));
+    let counted = [writes, reads, own].map(|counter| call!(counter, ops, read));
+    assert_eq!(counted, [3, 4, 2]);
+    for mr in regions {
+        assert_eq!(general!(mr, close), 0);
+    }
+    p.close();
+    for counter in [writes, reads, own] {
+        assert_eq!(general!(counter, close), 0);
+    }
+}

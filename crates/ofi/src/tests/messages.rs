@@ -1,0 +1,240 @@
+//! Messages, tagged and untagged.
+
+use super::*;
+
+#[test]
+fn tagged_and_untagged_messages_of_all_sizes_arrive_where_they_belong() {
+    let p = Pair::new();
+    for (n, len) in [0, 1, 1468, 5000, 40_000, 300_000].into_iter().enumerate() {
+        let (tagged, plain) = (body(len, n), body(len, n + 50));
+        let (mut first, mut second) = (vec![0; len], vec![0; len]);
+        let to = p.to_b;
+        let (ta, pa) = (tagged.as_ptr().cast(), plain.as_ptr().cast());
+        let data = 1 << 63 | n as u64;
+        assert_eq!(
+            call!(p.a.ep, tagged, senddata, ta, len, null_mut(), data, to, 7, context(1)),
+            0
+        );
+        assert_eq!(call!(p.a.ep, msg, send, pa, len, null_mut(), to, context(2)), 0);
+        let into = second.as_mut_ptr().cast();
+        assert_eq!(call!(p.b.ep, msg, recv, into, len, null_mut(), UNSPECIFIED, context(3)), 0);
+        let into = first.as_mut_ptr().cast();
+        let from = p.to_a;
+        assert_eq!(call!(p.b.ep, tagged, recv, into, len, null_mut(), from, 7, 0, context(4)), 0);
+        for _ in 0..2 {
+            let (entry, source) = p.next(&p.b).ok().unwrap();
+            assert_eq!((source, entry.len), (p.to_a, len));
+            if entry.op_context == context(3) {
+                assert_eq!((entry.flags, entry.buf), (RECV, second.as_mut_ptr().cast()));
+            } else {
+                assert_eq!((entry.flags, entry.data), (TRECV | FI_REMOTE_CQ_DATA, data));
+                assert_eq!((entry.op_context, entry.tag), (context(4), 7));
+            }
+        }
+        let mut ended = [0; 2].map(|_| p.next(&p.a).ok().unwrap().0);
+        ended.sort_by_key(|entry| entry.op_context);
+        assert_eq!(ended.map(|entry| entry.flags), [TSEND, SEND]);
+        assert!(first == tagged && second == plain, "{len}");
+    }
+    assert_eq!(call!(p.a.sends, ops, read), 12);
+    assert_eq!(call!(p.b.receives, ops, read), 12);
+    assert_eq!(call!(p.b.receives, ops, wait, 12, 0), 0);
+    assert_eq!(call!(p.b.receives, ops, wait, 13, 0), -Code::TIMED_OUT.0);
+    p.close();
+}
+
+#[test]
+fn what_is_injected_is_copied_and_not_reported_and_what_is_too_long_is_refused() {
+    let p = Pair::with(0, 0);
+    let mut sent = body(4096, 1);
+    let mut got = vec![0; 4096];
+    let into = got.as_mut_ptr().cast();
+    assert_eq!(call!(p.a.ep, msg, injectdata, sent.as_ptr().cast(), 4096, 9, p.to_b), 0);
+    assert_eq!(
+        call!(p.a.ep, msg, inject, sent.as_ptr().cast(), 4097, p.to_b),
+        minus(Code::TOO_LONG)
+    );
+    sent.fill(0);
+    // A source does not matter to an endpoint that was not asked to look at it.
+    assert_eq!(call!(p.b.ep, msg, recv, into, 4096, null_mut(), 77, context(1)), 0);
+    let (entry, _) = p.done(&p.b, RECV | FI_REMOTE_CQ_DATA, context(1));
+    assert_eq!((entry.len, entry.data), (4096, 9));
+    assert!(got == body(4096, 1));
+    // Complete at once, for a caller who only wants the memory back.
+    let one = [1_u8; 8];
+    assert_eq!(
+        call!(p.a.ep, tagged, send, one.as_ptr().cast(), 8, null_mut(), p.to_b, 1, context(2)),
+        0
+    );
+    let (entry, _) = p.a.read().ok().unwrap();
+    assert_eq!((entry.op_context, entry.flags), (context(2), TSEND));
+    assert!(p.a.read().is_err_and(|code| code == minus(Code::AGAIN)), "once");
+    p.close();
+}
+
+#[test]
+fn truncated_cancelled_and_lost_operations_say_why() {
+    let p = Pair::new();
+    let (long, mut short) = (body(100, 1), [0_u8; 60]);
+    let into = short.as_mut_ptr().cast::<c_void>();
+    assert_eq!(call!(p.b.ep, tagged, recv, into, 60, null_mut(), UNSPECIFIED, 1, 0, context(1)), 0);
+    assert_eq!(call!(p.a.ep, tagged, inject, long.as_ptr().cast(), 100, p.to_b, 1), 0);
+    let entry = p.failed(&p.b, Code::TRUNCATED, context(1));
+    assert_eq!((entry.len, entry.olen, entry.tag), (60, 40, 1));
+    assert_eq!(short, long[..60]);
+
+    assert_eq!(call!(p.b.ep, tagged, recv, into, 60, null_mut(), UNSPECIFIED, 2, 0, context(2)), 0);
+    // SAFETY: an open endpoint.
+    let cancel = unsafe { (*(*p.b.ep).ops).cancel.unwrap() };
+    // SAFETY: likewise.
+    unsafe {
+        assert_eq!(cancel(p.b.ep.cast(), context(3)), minus(Code::NO_ENTRY));
+        assert_eq!(cancel(p.b.ep.cast(), context(2)), 0);
+        assert_eq!(cancel(p.b.ep.cast(), context(2)), minus(Code::NO_ENTRY));
+    }
+    p.failed(&p.b, Code::CANCELED, context(2));
+
+    let Pair { net, a, b, to_b, .. } = p;
+    b.close();
+    let sent = body(100_000, 1);
+    // It has said that it is gone; from then on there is nobody.
+    for why in [FI_ECONNRESET, FI_EHOSTUNREACH] {
+        let data = sent.as_ptr().cast();
+        assert_eq!(call!(a.ep, msg, send, data, 100_000, null_mut(), to_b, context(4)), 0);
+        let error = loop {
+            match a.read() {
+                Err(code) if code == minus(Code::AGAIN) => net.advance_to(net.now() + 100_000),
+                Err(code) => break code,
+                Ok(_) => panic!("nobody is there"),
+            }
+        };
+        assert_eq!(error, minus(Code::AVAILABLE));
+        let entry = a.error();
+        let code = Code(why as c_int);
+        assert_eq!((Code(entry.err), entry.op_context, entry.flags), (code, context(4), SEND));
+    }
+    a.close();
+}
+
+#[test]
+fn one_memory_takes_several_messages_until_too_little_is_left() {
+    let p = Pair::new();
+    let least = 50_usize;
+    // SAFETY: an open endpoint, and a number.
+    unsafe {
+        let setopt = (*(*p.b.ep).ops).setopt.unwrap();
+        let (level, name) = (FI_OPT_ENDPOINT as c_int, FI_OPT_MIN_MULTI_RECV as c_int);
+        assert_eq!(setopt(p.b.ep.cast(), level, name, (&raw const least).cast(), 8), 0);
+    }
+    let mut memory = vec![0_u8; 250];
+    let base = memory.as_mut_ptr();
+    let piece = one(base.cast(), 250);
+    // SAFETY: plain numbers and pointers.
+    let mut msg: fi_msg = unsafe { zeroed() };
+    (msg.msg_iov, msg.iov_count, msg.addr, msg.context) = (&piece, 1, UNSPECIFIED, context(5));
+    assert_eq!(call!(p.b.ep, msg, recvmsg, &msg, FI_MULTI_RECV | FI_COMPLETION), 0);
+    for n in 0..3 {
+        let sent = body(70, n);
+        assert_eq!(call!(p.a.ep, msg, inject, sent.as_ptr().cast(), 70, p.to_b), 0);
+    }
+    for n in 0..3 {
+        let last = if n == 2 { FI_MULTI_RECV } else { 0 };
+        let (entry, _) = p.done(&p.b, RECV | last, context(5));
+        // SAFETY: within the memory.
+        assert_eq!((entry.buf, entry.len), (unsafe { base.add(70 * n) }.cast(), 70));
+    }
+    assert_eq!(memory[..210], [body(70, 0), body(70, 1), body(70, 2)].concat());
+    p.close();
+}
+
+#[test]
+fn a_message_is_peeked_at_claimed_and_discarded() {
+    let p = Pair::new();
+    // SAFETY: plain numbers and pointers.
+    let mut msg: fi_msg_tagged = unsafe { zeroed() };
+    (msg.addr, msg.tag, msg.ignore, msg.context) = (UNSPECIFIED, 0, 0xff, context(1));
+    assert_eq!(call!(p.b.ep, tagged, recvmsg, &msg, FI_PEEK), 0);
+    p.failed(&p.b, Code::NO_MESSAGE, context(1));
+    for n in 0..3 {
+        let sent = body(40_000, n);
+        let (data, len) = (sent.as_ptr().cast(), 40_000);
+        assert_eq!(
+            call!(p.a.ep, tagged, send, data, len, null_mut(), p.to_b, n as u64, context(9)),
+            0
+        );
+        std::mem::forget(sent);
+    }
+    for _ in 0..100 {
+        p.net.advance_to(p.net.now() + 1_000);
+        assert_eq!(p.a.read().err(), Some(minus(Code::AGAIN)), "nobody has received them");
+        assert_eq!(p.b.read().err(), Some(minus(Code::AGAIN)));
+    }
+    for flags in [FI_PEEK, FI_PEEK | FI_DISCARD, FI_PEEK | FI_CLAIM] {
+        assert_eq!(call!(p.b.ep, tagged, recvmsg, &msg, flags), 0);
+        let (entry, source) = p.done(&p.b, TRECV, context(1));
+        let first = u64::from(flags == FI_PEEK | FI_CLAIM);
+        assert_eq!((entry.tag, entry.len, source), (first, 40_000, p.to_a), "{flags:x}");
+    }
+    // The claimed one is nobody else's.
+    let (mut other, mut own) = (vec![0_u8; 40_000], vec![0_u8; 30_000]);
+    let into = other.as_mut_ptr().cast();
+    assert_eq!(
+        call!(p.b.ep, tagged, recv, into, 40_000, null_mut(), p.to_a, 0, 0xff, context(2)),
+        0
+    );
+    let (entry, _) = p.done(&p.b, TRECV, context(2));
+    assert_eq!(entry.tag, 2);
+    assert!(other == body(40_000, 2));
+    let piece = one(own.as_mut_ptr().cast(), 30_000);
+    (msg.msg_iov, msg.iov_count) = (&piece, 1);
+    assert_eq!(call!(p.b.ep, tagged, recvmsg, &msg, FI_CLAIM), 0);
+    let entry = p.failed(&p.b, Code::TRUNCATED, context(1));
+    assert_eq!((entry.len, entry.olen, entry.tag), (30_000, 10_000, 1));
+    assert!(own == body(40_000, 1)[..30_000]);
+    assert_eq!(call!(p.b.ep, tagged, recvmsg, &msg, FI_CLAIM), minus(Code::NO_MESSAGE));
+    p.close();
+}
+
+#[test]
+fn messages_to_oneself_arrive() {
+    let p = Pair::new();
+    let (sent, mut got) = (body(100_000, 1), vec![0_u8; 100_000]);
+    let (data, into) = (sent.as_ptr().cast(), got.as_mut_ptr().cast());
+    assert_eq!(call!(p.a.ep, tagged, send, data, 100_000, null_mut(), 0, 3, context(1)), 0);
+    assert_eq!(call!(p.a.ep, tagged, recv, into, 100_000, null_mut(), 0, 3, 0, context(2)), 0);
+    let mut flags = [0; 2].map(|_| p.next(&p.a).ok().unwrap().0.flags);
+    flags.sort_unstable();
+    assert_eq!(flags, [TRECV, TSEND]);
+    assert!(got == sent);
+    p.close();
+}
+
+#[test]
+fn what_is_refused_while_the_interface_is_down_is_not_sent() {
+    let p = Pair::new();
+    let (sent, mut first, mut second) = ([7_u8; 8], [0_u8; 8], [0_u8; 8]);
+    let data = sent.as_ptr().cast();
+    for (into, n) in [(&mut first, 1), (&mut second, 2)] {
+        let into = into.as_mut_ptr().cast();
+        assert_eq!(call!(p.b.ep, msg, recv, into, 8, null_mut(), UNSPECIFIED, context(n)), 0);
+    }
+    let port = p.net.port_of(gigae::MacAddr([2, 0, 0, 0, 0, 1])).unwrap();
+    p.net.set_down(port, true);
+    // Whoever is told that it was not sent sends it again.
+    let send = || call!(p.a.ep, msg, send, data, 8, null_mut(), p.to_b, context(3));
+    let refused = send() != 0;
+    p.net.set_down(port, false);
+    if refused {
+        assert_eq!(send(), 0);
+    }
+    p.done(&p.a, SEND, context(3));
+    p.done(&p.b, RECV, context(1));
+    for _ in 0..1_000 {
+        assert_eq!(p.b.read().err(), Some(minus(Code::AGAIN)), "it came twice");
+        assert_eq!(p.a.read().err(), Some(minus(Code::AGAIN)), "it ended twice");
+        p.net.advance_to(p.net.now() + 1_000);
+    }
+    assert_eq!((first, second), (sent, [0; 8]));
+    p.close();
+}
+

@@ -1,0 +1,112 @@
+//! Sleeping, polling, and progress by itself.
+
+use super::*;
+
+#[test]
+fn a_program_sleeps_on_a_queue_until_something_is_there_or_somebody_wakes_it() {
+    let p = Pair::new();
+    let mut fabric = null_mut();
+    // SAFETY: an empty description, and a place to write to.
+    unsafe {
+        let mut attr: fi_fabric_attr = zeroed();
+        assert_eq!(crate::fabric::open(&mut attr, &mut fabric, null_mut()), 0);
+    }
+    let mut fids = [p.b.cq.cast::<fid>()];
+    let may_sleep = |fids: *mut *mut fid| call!(fabric, ops, trywait, fids, 1);
+    let mut fd = -1;
+    assert_eq!(general!(p.b.cq, control, FI_GETWAIT as c_int, (&raw mut fd).cast()), 0);
+    let wakes = || {
+        let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        // SAFETY: one descriptor.
+        unsafe { libc::poll(&mut poll, 1, 0) == 1 }
+    };
+    assert_eq!(may_sleep(fids.as_mut_ptr()), 0);
+    assert!(!wakes());
+    let sread = |timeout| call!(p.b.cq, ops, sread, null_mut(), 0, null(), timeout);
+    assert_eq!(sread(3), minus(Code::AGAIN), "the time is over");
+    assert_eq!(call!(p.b.cq, ops, signal), 0);
+    assert!(wakes());
+    assert_eq!(sread(-1), minus(Code::AGAIN), "somebody woke it");
+
+    assert_eq!(call!(p.b.ep, msg, recv, null_mut(), 0, null_mut(), UNSPECIFIED, context(1)), 0);
+    assert_eq!(may_sleep(fids.as_mut_ptr()), 0);
+    assert_eq!(call!(p.a.ep, msg, inject, null(), 0, p.to_b), 0);
+    while !wakes() {
+        // Counters make progress, but take nothing from queues.
+        call!(p.b.receives, ops, read);
+        call!(p.a.sends, ops, read);
+        p.net.advance_to(p.net.now() + 1_000);
+    }
+    assert_eq!(may_sleep(fids.as_mut_ptr()), -Code::AGAIN.0, "there is something to read");
+    p.done(&p.b, RECV, context(1));
+    assert_eq!(general!(fabric, close), 0);
+    p.close();
+}
+
+#[test]
+fn with_automatic_progress_a_peer_answers_while_its_program_does_nothing() {
+    let p = Pair::having(Asked { auto: true, ..Asked::default() });
+    let mut bytes = vec![0_u8; 64];
+    let mr = memory::register(&p, &mut bytes, FI_REMOTE_READ);
+    // SAFETY: an open region.
+    let key = unsafe { (*mr).key };
+    let mut got = [1_u8; 64];
+    let into = got.as_mut_ptr().cast();
+    assert_eq!(call!(p.a.ep, rma, read, into, 64, null_mut(), p.to_b, 0, key, context(1)), 0);
+    let end = std::time::Instant::now() + Duration::from_secs(20);
+    loop {
+        match p.a.read() {
+            Ok((entry, _)) => break assert_eq!(entry.op_context, context(1)),
+            Err(code) => assert_eq!(code, minus(Code::AGAIN)),
+        }
+        assert!(std::time::Instant::now() < end, "nobody answers");
+        // Real time, for the other's thread; virtual time is slower, lest the peer be taken for lost.
+        std::thread::sleep(Duration::from_millis(1));
+        p.net.advance_to(p.net.now() + 5_000);
+    }
+    assert_eq!(got, [0; 64]);
+    assert_eq!(general!(mr, close), 0);
+    p.close();
+}
+
+#[test]
+fn a_poll_set_tells_which_queues_and_counters_have_news_once_for_a_counter() {
+    let p = Pair::new();
+    let mut set = null_mut();
+    // SAFETY: a place to write to.
+    assert_eq!(unsafe { crate::poll::open(p.b.domain, null_mut(), &mut set) }, 0);
+    for object in [p.b.cq.cast::<fid>(), p.b.sends.cast(), p.b.receives.cast()] {
+        assert_eq!(call!(set, ops, poll_add, object, 0), 0);
+    }
+    assert_eq!(call!(set, ops, poll_add, p.b.ep.cast(), 0), -Code::NO_SYS.0);
+    assert_eq!(general!(p.b.sends, close), -Code::BUSY.0, "it is in a set");
+    let told = |room: c_int| {
+        let mut contexts = [null_mut(); 4];
+        let count = call!(set, ops, poll, contexts.as_mut_ptr(), room);
+        assert!(count >= 0, "{count}");
+        contexts[..count as usize].to_vec()
+    };
+    assert!(told(4).is_empty());
+    assert_eq!(call!(p.b.ep, msg, recv, null_mut(), 0, null_mut(), UNSPECIFIED, context(1)), 0);
+    assert_eq!(call!(p.a.ep, msg, inject, null(), 0, p.to_b), 0);
+    let news = loop {
+        // Asking makes progress.
+        let news = told(4);
+        if !news.is_empty() {
+            break news;
+        }
+        call!(p.a.sends, ops, read);
+        p.net.advance_to(p.net.now() + 1_000);
+    };
+    assert_eq!(news, [context(CQ), context(RECEIVES)]);
+    assert_eq!(told(4), [context(CQ)], "the queue was not read");
+    assert!(told(0).is_empty());
+    p.done(&p.b, RECV, context(1));
+    assert!(told(4).is_empty());
+    for object in [p.b.cq.cast::<fid>(), p.b.sends.cast(), p.b.receives.cast()] {
+        assert_eq!(call!(set, ops, poll_del, object, 0), 0);
+    }
+    assert_eq!(call!(set, ops, poll_del, p.b.cq.cast(), 0), -Code::INVALID.0);
+    assert_eq!(general!(set, close), 0);
+    p.close();
+}

@@ -1,0 +1,374 @@
+//! [`ShmLink`]: the contract of `gigae_link::Link` over another link and the rings.
+
+use crate::frames::Frames;
+use crate::meeting::Hello;
+use crate::neighbours::{Neighbours, Way, key, words_for};
+use gigae_link::{
+    Arena, Counters, Filter, Info, Link, LinkError, OpenError, Posted, Posting, RxFrame, TxFrame,
+};
+use rustix::event::{Timespec, epoll};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Polls between looks at the connections: a system call. A caller that spins polls about once per microsecond.
+const POLLS_PER_LOOK: u32 = 1 << 10;
+
+/// Longest sleep: the kernel wakes no sleeper when an interface goes away, and the link below looks.
+const LONGEST_SLEEP: Duration = Duration::from_millis(200);
+
+/// How endpoints of a node meet.
+#[derive(Clone, Debug)]
+pub struct ShmConfig {
+    /// Which frames the link takes: the same as the link below.
+    pub filter: Filter,
+    /// In front of the addresses in the names under which endpoints meet, `gigae` by default; another one for
+    /// tests that must not meet each other.
+    pub scope: String,
+}
+
+impl ShmConfig {
+    /// The defaults.
+    pub fn new(filter: Filter) -> Self {
+        Self { filter, scope: "gigae".into() }
+    }
+}
+
+/// A link whose frames to endpoints of this node go through memory. See the crate's documentation for who owns
+/// what when.
+pub struct ShmLink<L> {
+    link: L,
+    neighbours: Neighbours,
+    frames: Frames,
+    posting: Posting,
+    /// A frame in segments whose last one is to come: where it goes, and its bytes so far.
+    begun: Option<To>,
+    bytes: Vec<u8>,
+    watch: Option<Watch>,
+    polls: u32,
+    /// The neighbours were asked for doorbells.
+    asleep: bool,
+    counters: Counters,
+}
+
+/// Where a frame goes.
+#[derive(Clone, Copy)]
+enum To {
+    Nic,
+    /// Into the ring of this number.
+    Ring(usize),
+    /// Both, since nobody has said yet that it is read there.
+    Both(usize),
+}
+
+/// Descriptors of the link below and of the connections, as one.
+struct Watch {
+    /// Readable as long as any of them is: for programs.
+    all: OwnedFd,
+    /// The same when something new has come to the link: a packet socket is readable for as long as its newest
+    /// frame is lent, and sleeping on that would not be sleeping.
+    news: OwnedFd,
+}
+
+impl Watch {
+    fn new(link: BorrowedFd<'_>, doors: &OwnedFd) -> Result<Self, Errno> {
+        let both = |flags| {
+            let both = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+            epoll::add(&both, link, epoll::EventData::new_u64(0), flags)?;
+            epoll::add(&both, doors, epoll::EventData::new_u64(1), epoll::EventFlags::IN)?;
+            Ok(both)
+        };
+        let news = both(epoll::EventFlags::IN | epoll::EventFlags::ET)?;
+        Ok(Self { all: both(epoll::EventFlags::IN)?, news })
+    }
+}
+
+impl<L: Link> ShmLink<L> {
+    /// Wraps a link. `listener` is the [name](crate::bind) of the link's address, taken in the namespace in which
+    /// the link was opened.
+    ///
+    /// Maps memory for as many receive frames as the link has, of which only those that are used at once take up
+    /// room. Some ten system calls, four descriptors; two more for each neighbour.
+    pub fn new(link: L, config: ShmConfig, listener: OwnedFd) -> Result<Self, OpenError> {
+        let failed = |what| move |source| OpenError::Io { what, source };
+        let info = link.info();
+        let hello =
+            Hello { mac: info.mac, filter: config.filter, words: words_for(info.max_frame) };
+        let frames = Frames::new(info).map_err(failed("mapping memory for neighbours' frames"))?;
+        let watching = failed("watching for neighbours");
+        let neighbours =
+            Neighbours::new(config.scope, hello, listener).map_err(|e| watching(e.into()))?;
+        let watch = link.fd().map(|fd| Watch::new(fd, &neighbours.doors)).transpose();
+        Ok(Self {
+            posting: Posting::new(info),
+            begun: None,
+            bytes: Vec::with_capacity(info.max_frame),
+            watch: watch.map_err(|e| watching(e.into()))?,
+            polls: 0,
+            asleep: false,
+            counters: Counters::default(),
+            link,
+            neighbours,
+            frames,
+        })
+    }
+
+    /// The link below.
+    pub fn inner(&self) -> &L {
+        &self.link
+    }
+
+    /// Where a frame goes whose first bytes are these.
+    #[inline]
+    fn to(&mut self, frame: &TxFrame, bytes: &Range<usize>) -> To {
+        let header = self.link.arena().unsent_bytes(frame).get(bytes.clone());
+        // What is wrong with it the link will say.
+        let Some(&to) = header.and_then(|header| header.first_chunk::<6>()) else { return To::Nic };
+        match self.neighbours.way(key(to)) {
+            Way::Nic => To::Nic,
+            Way::Ring(number) if self.neighbours.is_welcome(number) => To::Ring(number),
+            Way::Ring(number) => To::Both(number),
+        }
+    }
+
+    /// Writes a frame, or what of it was not yet, into a ring.
+    #[inline]
+    fn push(&mut self, number: usize, frame: &TxFrame, bytes: Range<usize>) -> bool {
+        let piece = &self.link.arena().unsent_bytes(frame)[bytes];
+        self.posting.last(piece.len());
+        if self.bytes.is_empty() {
+            return self.neighbours.push(number, piece);
+        }
+        self.bytes.extend_from_slice(piece);
+        let pushed = self.neighbours.push(number, &self.bytes);
+        self.bytes.clear();
+        pushed
+    }
+
+    /// Whether there is something to read in a ring, and where to.
+    #[inline]
+    fn has_neighbours_frame(&self) -> bool {
+        !self.frames.are_all_lent() && self.neighbours.has_arrived()
+    }
+
+    /// Asks for doorbells. Whether something had come before.
+    fn fall_asleep(&mut self) -> bool {
+        self.asleep = true;
+        self.neighbours.sleep();
+        self.has_neighbours_frame()
+    }
+
+    /// Needs no doorbells any more, and sees to those that rang.
+    fn wake(&mut self) {
+        if std::mem::take(&mut self.asleep) {
+            self.neighbours.wake();
+        }
+        self.look();
+    }
+
+    fn look(&mut self) {
+        self.polls = 0;
+        self.neighbours.look();
+    }
+
+    /// One sleep, until something has happened or the time is up. False if a signal came.
+    fn sleep(&mut self, time: Duration) -> Result<bool, LinkError> {
+        let Some(watch) = &self.watch else { return Ok(true) };
+        let time = Timespec {
+            tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
+            tv_nsec: time.subsec_nanos().into(),
+        };
+        let (flags, data) = (epoll::EventFlags::empty(), epoll::EventData::new_u64(0));
+        let mut events = [epoll::Event { flags, data }; 2];
+        match epoll::wait(&watch.news, &mut events[..], Some(&time)) {
+            Ok(_) => Ok(true),
+            Err(Errno::INTR) => Ok(false),
+            Err(e) => Err(LinkError::Io { what: "waiting for frames", source: e.into() }),
+        }
+    }
+
+    /// [`Link::wait`] in real time, with nothing there at first.
+    fn wait_for_any(&mut self, timeout: Option<Duration>) -> Result<bool, LinkError> {
+        let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        loop {
+            if self.fall_asleep() {
+                self.wake();
+                return Ok(true);
+            }
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            let slept = self.sleep(left.unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP));
+            self.wake();
+            let undisturbed = slept?;
+            // The link below looks for frames of its own, and whether its interface stands.
+            if self.has_neighbours_frame() || self.link.wait(Some(Duration::ZERO))? {
+                self.counters.wakeups += 1;
+                return Ok(true);
+            }
+            if !undisturbed || end.is_some_and(|end| Instant::now() >= end) {
+                return Ok(false);
+            }
+        }
+    }
+}
+
+impl<L: Link> Link for ShmLink<L> {
+    fn info(&self) -> &Info {
+        self.link.info()
+    }
+
+    fn arena(&self) -> &Arc<Arena> {
+        self.link.arena()
+    }
+
+    fn beside(&self) -> Option<&Arc<Arena>> {
+        Some(&self.frames.arena)
+    }
+
+    #[inline]
+    fn take(&mut self) -> Option<TxFrame> {
+        self.link.take()
+    }
+
+    fn give_back(&mut self, frame: TxFrame) {
+        self.link.give_back(frame);
+    }
+
+    #[inline]
+    fn post(&mut self, frame: TxFrame, bytes: Range<usize>) -> Posted {
+        let to = match self.begun.take() {
+            None => self.to(&frame, &bytes),
+            Some(to) => to,
+        };
+        match to {
+            To::Nic => self.link.post(frame, bytes),
+            To::Ring(number) => {
+                let pushed = self.push(number, &frame, bytes);
+                self.counters.memory_tx_frames += u64::from(pushed);
+                self.counters.memory_full += u64::from(!pushed);
+                frame.into_posted()
+            }
+            To::Both(number) => {
+                self.push(number, &frame, bytes.clone());
+                self.link.post(frame, bytes)
+            }
+        }
+    }
+
+    fn post_segment(&mut self, frame: TxFrame, bytes: Range<usize>) -> Posted {
+        // The same way for all segments, whoever is welcome by the last.
+        let to = match self.begun {
+            None => self.to(&frame, &bytes),
+            Some(to) => to,
+        };
+        self.begun = Some(to);
+        if let To::Ring(_) | To::Both(_) = to {
+            let piece = &self.link.arena().unsent_bytes(&frame)[bytes.clone()];
+            self.posting.segment(piece.len());
+            self.bytes.extend_from_slice(piece);
+        }
+        match to {
+            To::Nic | To::Both(_) => self.link.post_segment(frame, bytes),
+            To::Ring(_) => frame.into_posted(),
+        }
+    }
+
+    #[inline]
+    fn reclaim(&mut self, frame: Posted) -> Result<TxFrame, Posted> {
+        // A frame that went through memory never was the NIC's.
+        self.link.reclaim(frame)
+    }
+
+    #[inline]
+    fn release(&mut self, frame: Posted) {
+        self.link.release(frame);
+    }
+
+    #[inline]
+    fn flush(&mut self) -> Result<bool, LinkError> {
+        self.posting.flush();
+        self.counters.doorbells += self.neighbours.flush();
+        self.link.flush()
+    }
+
+    #[inline]
+    fn poll(&mut self, batch: &mut Vec<RxFrame>, max: usize) -> Result<usize, LinkError> {
+        self.polls += 1;
+        if self.asleep {
+            self.wake();
+        } else if self.polls >= POLLS_PER_LOOK || self.neighbours.look_soon {
+            self.look();
+        }
+        if self.neighbours.sends_nobody() {
+            return self.link.poll(batch, max);
+        }
+        // Neither way starves the other; of one frame that is asked for alone, each is first in turn.
+        let share = if self.polls % 2 == 0 { max.div_ceil(2) } else { max / 2 };
+        let count = if share > 0 { self.link.poll(batch, share)? } else { 0 };
+        let before = batch.len();
+        let frames = (&mut self.frames, self.link.info().max_frame);
+        let (came, dropped) = self.neighbours.receive(frames, batch, max.saturating_sub(count));
+        self.counters.memory_rx_frames += came;
+        self.counters.rx_dropped += dropped;
+        Ok(count + batch.len() - before)
+    }
+
+    #[inline]
+    fn has_arrived(&mut self) -> bool {
+        self.neighbours.has_arrived() || self.link.has_arrived()
+    }
+
+    #[inline]
+    fn recycle(&mut self, frame: RxFrame) {
+        if let Err(frame) = self.frames.recycle(frame) {
+            self.link.recycle(frame);
+        }
+    }
+
+    fn provide(&mut self, frames: usize) {
+        self.link.provide(frames);
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, LinkError> {
+        if self.has_neighbours_frame() {
+            return Ok(true);
+        }
+        if self.watch.is_none() {
+            self.look();
+            return Ok(self.has_neighbours_frame() || self.link.wait(timeout)?);
+        }
+        if self.link.wait(Some(Duration::ZERO))? {
+            return Ok(true);
+        }
+        self.counters.waits += 1;
+        self.wait_for_any(timeout)
+    }
+
+    fn prepare_to_wait(&mut self) -> bool {
+        self.fall_asleep() || self.link.prepare_to_wait()
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.watch.as_ref().map(|watch| watch.all.as_fd())
+    }
+
+    fn counters(&self) -> Counters {
+        let (own, below) = (&self.counters, self.link.counters());
+        Counters {
+            tx_frames: below.tx_frames + own.memory_tx_frames,
+            rx_frames: below.rx_frames + own.memory_rx_frames,
+            doorbells: below.doorbells + own.doorbells,
+            waits: own.waits,
+            wakeups: own.wakeups,
+            rx_dropped: below.rx_dropped + own.rx_dropped,
+            memory_tx_frames: own.memory_tx_frames,
+            memory_rx_frames: own.memory_rx_frames,
+            memory_full: own.memory_full,
+            ..below
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,396 @@
+use super::*;
+use crate::ring::{CONTROL, Ring, Writer};
+use crate::{bind, meeting};
+use gigae_link::conformance::{self as suite, CHANNEL, Maker, Options, Pair, frame};
+use gigae_memfd::Memory;
+use gigae_sim::{Faults, Network, SimLink};
+use gigae_wire::{Envelope, MacAddr, Route};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Names of this test's own.
+fn scope() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("gigae-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// A simulated network on which endpoints meet.
+struct Node {
+    network: Network,
+    scope: String,
+}
+
+impl Node {
+    fn new() -> Self {
+        Self { network: Network::new(1, Faults::default()), scope: scope() }
+    }
+
+    fn plain(&self) -> SimLink {
+        let Options { filter, tx_frames, rx_frames, .. } = Options::new(Envelope::DEFAULT);
+        SimLink::open(&self.network, filter, tx_frames, rx_frames).unwrap()
+    }
+
+    fn wrap(&self, link: SimLink) -> ShmLink<SimLink> {
+        let filter = Options::new(Envelope::DEFAULT).filter;
+        wrap(link, ShmConfig { filter, scope: self.scope.clone() })
+    }
+
+    fn open(&self) -> ShmLink<SimLink> {
+        self.wrap(self.plain())
+    }
+
+    /// Two that know each other.
+    fn pair(&self) -> (ShmLink<SimLink>, ShmLink<SimLink>) {
+        let (mut a, mut b) = (self.open(), self.open());
+        meet(&mut a, &mut b);
+        (a, b)
+    }
+}
+
+fn wrap(link: SimLink, config: ShmConfig) -> ShmLink<SimLink> {
+    let listener = bind(&config.scope, link.info().mac).unwrap();
+    ShmLink::new(link, config, listener).unwrap()
+}
+
+fn route(from: &dyn Link, to: &dyn Link) -> Route {
+    Route::new(Envelope::DEFAULT, from.info().mac.into(), to.info().mac.into()).unwrap()
+}
+
+fn send(from: &mut dyn Link, to: MacAddr, number: u32) {
+    let route = Route::new(Envelope::DEFAULT, from.info().mac.into(), to.into()).unwrap();
+    suite::send(from, &frame(&route, CHANNEL, number, 100));
+}
+
+/// A frame each way by the NIC, after which all go through memory.
+fn meet(a: &mut ShmLink<SimLink>, b: &mut ShmLink<SimLink>) {
+    let (at_a, at_b) = (a.info().mac, b.info().mac);
+    send(a, at_b, 0);
+    suite::drain(b);
+    send(b, at_a, 0);
+    suite::drain(a);
+    suite::drain(b);
+}
+
+fn by_memory(link: &dyn Link) -> (u64, u64) {
+    let Counters { memory_tx_frames, memory_rx_frames, .. } = link.counters();
+    (memory_tx_frames, memory_rx_frames)
+}
+
+/// A pair for the suite, whose frames go through memory.
+fn met(options: &Options) -> Pair {
+    let (network, scope) = (Network::new(1, Faults::default()), scope());
+    network.set_mtu(options.mtu);
+    let open = || {
+        let filter = options.filter.clone();
+        let link = SimLink::open(&network, filter.clone(), options.tx_frames, options.rx_frames);
+        wrap(link.unwrap(), ShmConfig { filter, scope: scope.clone() })
+    };
+    let (mut a, mut b) = (open(), open());
+    meet(&mut a, &mut b);
+    let (to_b, to_a) = (route(&a, &b), route(&b, &a));
+    Pair { to_b, to_a, a: Box::new(a), b: Box::new(b), kernels: None, ground: Box::new(network) }
+}
+
+#[test]
+fn frames_through_memory_are_as_those_of_every_link() {
+    type Test = fn(&Options, Maker);
+    let tests: [Test; 15] = [
+        suite::frames_of_every_length_arrive_unchanged,
+        suite::frames_arrive_in_the_order_in_which_they_were_posted,
+        suite::a_batch_larger_than_one_call_sends_arrives_whole,
+        suite::a_thousand_frames_go_to_and_fro,
+        suite::frames_to_others_are_not_seen,
+        suite::taking_the_last_frame_exhausts_the_link_and_giving_back_revives_it,
+        suite::a_released_frame_is_not_handed_out_while_the_nic_has_it,
+        suite::a_frame_is_reclaimed_only_when_it_has_left_and_can_be_sent_again,
+        suite::frames_may_be_recycled_in_any_order,
+        suite::a_token_of_another_link_is_refused,
+        suite::the_longest_frames_arrive_whole_and_in_order_among_short_ones,
+        suite::a_flush_of_nothing_but_the_longest_frames_arrives_whole,
+        suite::segments_of_any_length_make_one_frame,
+        suite::a_segment_is_reclaimed_and_sent_again_in_another_frame,
+        suite::waiting_ends_when_a_frame_comes,
+    ];
+    for mtu in [1500, 3400, 9000] {
+        let options = Options { mtu, ..Options::new(Envelope::DEFAULT) };
+        tests.iter().for_each(|test| test(&options, met));
+    }
+}
+
+#[test]
+fn the_suites_pairs_use_memory() {
+    let mut pair = met(&Options::new(Envelope::DEFAULT));
+    let before = (by_memory(&*pair.a), by_memory(&*pair.b));
+    let sent: Vec<_> = (0..100).map(|n| frame(&pair.to_b, CHANNEL, n, 100)).collect();
+    sent.iter().for_each(|bytes| suite::send(&mut *pair.a, bytes));
+    assert_eq!(suite::receive(&mut *pair.b, 100), sent);
+    let after = (by_memory(&*pair.a), by_memory(&*pair.b));
+    assert_eq!((after.0.0 - before.0.0, after.1.1 - before.1.1), (100, 100));
+    let counters = pair.a.counters();
+    assert_eq!((counters.doorbells - before.0.0, counters.memory_full), (1, 0), "the first one's");
+}
+
+#[test]
+fn until_it_is_known_that_somebody_reads_frames_go_both_ways() {
+    let node = Node::new();
+    let (mut a, mut b) = (node.open(), node.plain());
+    let listener = bind(&node.scope, b.info().mac).unwrap();
+    let to_b = b.info().mac;
+    (0..5).for_each(|n| send(&mut a, to_b, n));
+    assert_eq!(suite::drain(&mut b), 5, "who listens and does nothing loses nothing");
+    assert_eq!(by_memory(&a), (0, 0));
+    // Nor does who goes then.
+    drop(listener);
+    a.look();
+    (5..10).for_each(|n| send(&mut a, to_b, n));
+    assert_eq!(suite::drain(&mut b), 5);
+    assert!(matches!(a.neighbours.way(key(to_b.0)), Way::Nic));
+}
+
+#[test]
+fn who_comes_later_is_found() {
+    let node = Node::new();
+    let (mut a, b) = (node.open(), node.plain());
+    let (at_a, at_b) = (a.info().mac, b.info().mac);
+    send(&mut a, at_b, 0);
+    assert!(matches!(a.neighbours.way(key(at_b.0)), Way::Nic));
+    let mut b = node.wrap(b);
+    assert_eq!(suite::drain(&mut b), 1);
+    send(&mut b, at_a, 1);
+    assert!(suite::drain(&mut a) > 0);
+    send(&mut a, at_b, 2);
+    assert!(suite::drain(&mut b) > 0);
+    let before = by_memory(&a).0;
+    send(&mut a, at_b, 3);
+    assert_eq!((by_memory(&a).0 - before, suite::drain(&mut b)), (1, 1));
+}
+
+#[test]
+fn endpoints_that_take_other_frames_stay_with_the_nic() {
+    let node = Node::new();
+    let mut a = node.open();
+    let mut filter = Options::new(Envelope::DEFAULT).filter;
+    filter.channels = filter.channels.with(suite::OTHER_CHANNEL);
+    let b = SimLink::open(&node.network, filter.clone(), 64, 64).unwrap();
+    let mut b = wrap(b, ShmConfig { filter, scope: node.scope.clone() });
+    meet(&mut a, &mut b);
+    meet(&mut a, &mut b);
+    let to_b = b.info().mac;
+    (0..5).for_each(|n| send(&mut a, to_b, n));
+    assert_eq!(suite::drain(&mut b), 5);
+    assert_eq!((by_memory(&a), by_memory(&b)), ((0, 0), (0, 0)));
+}
+
+#[test]
+fn what_somebody_sent_who_is_gone_is_read_and_its_place_forgotten() {
+    let node = Node::new();
+    let (mut a, mut b) = node.pair();
+    let (at_a, at_b) = (a.info().mac, b.info().mac);
+    (0..5).for_each(|n| send(&mut a, at_b, n));
+    drop(a);
+    b.look();
+    assert_eq!(suite::drain(&mut b), 5);
+    assert!(b.neighbours.sends_nobody());
+    send(&mut b, at_a, 0);
+    assert!(matches!(b.neighbours.way(key(at_a.0)), Way::Nic));
+}
+
+#[test]
+fn a_neighbour_that_reads_nothing_costs_the_frames_for_which_there_is_no_room() {
+    let node = Node::new();
+    let (mut a, mut b) = node.pair();
+    let to_b = route(&a, &b);
+    let long = a.info().max_frame;
+    let before = by_memory(&a).0;
+    (0..1000).for_each(|n| suite::send(&mut a, &frame(&to_b, CHANNEL, n, long)));
+    let (sent, full) = (by_memory(&a).0 - before, a.counters().memory_full);
+    assert!(sent >= 256 && full > 0 && sent + full == 1000, "{sent} sent, {full} lost");
+    assert_eq!(suite::drain(&mut b) as u64, sent);
+    let ours = frame(&to_b, CHANNEL, 7, long);
+    suite::send(&mut a, &ours);
+    assert_eq!(suite::receive(&mut b, 1), [ours]);
+}
+
+#[test]
+fn while_all_receive_frames_are_lent_frames_wait_in_the_ring() {
+    let node = Node::new();
+    let (mut a, mut b) = node.pair();
+    let (at_b, ring) = (b.info().mac, b.info().rx_frames);
+    let mut held = Vec::new();
+    for n in 0..ring as u32 {
+        send(&mut a, at_b, n);
+        held.extend(suite::hold(&mut b, 1));
+    }
+    (0..10).for_each(|n| send(&mut a, at_b, n));
+    assert_eq!(b.poll(&mut Vec::new(), 64).unwrap(), 0);
+    assert!(!b.has_neighbours_frame(), "or waiting would be spinning");
+    held.into_iter().for_each(|frame| b.recycle(frame));
+    assert_eq!(suite::drain(&mut b), 10);
+    assert_eq!(b.counters().rx_dropped, 0);
+}
+
+#[test]
+fn neither_the_nic_nor_a_neighbour_starves_another() {
+    let node = Node::new();
+    let mut b = node.open();
+    let (mut near, mut other, mut far) = (node.open(), node.open(), node.plain());
+    let at_b = b.info().mac;
+    meet(&mut near, &mut b);
+    meet(&mut other, &mut b);
+    for n in 0..200 {
+        send(&mut near, at_b, n);
+        send(&mut other, at_b, n);
+        send(&mut far, at_b, n);
+    }
+    for max in [1, 2, 64] {
+        let mut batch = Vec::new();
+        for _ in 0..12 {
+            assert!(b.poll(&mut batch, max).unwrap() <= max);
+        }
+        for link in [&near as &dyn Link, &other, &far] {
+            let of = |frame: &&RxFrame| b.received(frame)[6..12] == link.info().mac.0;
+            let count = batch.iter().filter(of).count();
+            assert!(count >= 12 * max / 6, "{count} of {} by polls of {max}", batch.len());
+        }
+        batch.into_iter().for_each(|frame| b.recycle(frame));
+    }
+}
+
+/// A process of the same user that says what it likes.
+struct Liar {
+    socket: OwnedFd,
+    memory: Memory,
+    fd: OwnedFd,
+    hello: Hello,
+}
+
+impl Liar {
+    const WORDS: u32 = 1 << 12;
+
+    fn new(node: &Node, to: &dyn Link) -> Self {
+        let socket = meeting::connect(&node.scope, to.info().mac).unwrap();
+        let (memory, fd) = Memory::create("gigae-test", CONTROL + Self::WORDS as usize).unwrap();
+        let filter = Options::new(Envelope::DEFAULT).filter;
+        let mac = MacAddr([2, 9, 9, 9, 9, 9]);
+        Self { socket, memory, fd, hello: Hello { mac, filter, words: Self::WORDS } }
+    }
+
+    fn greets(self, at: &mut ShmLink<SimLink>) -> Self {
+        self.hello.send(&self.socket, &self.fd).unwrap();
+        at.look();
+        self
+    }
+
+    fn is_welcome(&self) -> bool {
+        Ring::new(self.memory.words()).is_welcome()
+    }
+
+    fn is_refused(&self) -> bool {
+        let flags = rustix::net::RecvFlags::DONTWAIT;
+        matches!(
+            rustix::net::recv(&self.socket, &mut [0; 8], flags),
+            Ok((_, 0)) | Err(Errno::CONNRESET)
+        )
+    }
+}
+
+#[test]
+fn a_hello_that_does_not_belong_here_is_hung_up_on() {
+    let node = Node::new();
+    let mut b = node.open();
+    let good = Liar::new(&node, &b).greets(&mut b);
+    assert!(good.is_welcome() && !good.is_refused());
+    let wrongs: [fn(&mut Liar); 5] = [
+        |liar| liar.hello.words = 1 << 24,
+        |liar| liar.hello.words = Liar::WORDS / 2,
+        |liar| liar.hello.words = Liar::WORDS - 1,
+        |liar| liar.fd = std::fs::File::open("/dev/zero").unwrap().into(),
+        |liar| liar.hello.filter.channels = Default::default(),
+    ];
+    for (i, wrong) in wrongs.into_iter().enumerate() {
+        let mut liar = Liar::new(&node, &b);
+        wrong(&mut liar);
+        let liar = liar.greets(&mut b);
+        assert!(liar.is_refused() && !liar.is_welcome(), "wrong {i}");
+    }
+    // No hello, no memory with it, or a good hello after something else.
+    for words in [&b"?"[..], &[0; 56], &[0; 4000]] {
+        let liar = Liar::new(&node, &b);
+        let flags = rustix::net::SendFlags::NOSIGNAL;
+        rustix::net::send(&liar.socket, words, flags).unwrap();
+        let _ = liar.hello.send(&liar.socket, &liar.fd);
+        b.look();
+        assert!(liar.is_refused() && !liar.is_welcome(), "{} bytes", words.len());
+    }
+    // Who says nothing is waited for, and heard when it does.
+    let mut silent: Vec<Liar> = (0..40).map(|_| Liar::new(&node, &b)).collect();
+    (0..5).for_each(|_| b.look());
+    assert!(silent.iter().all(|liar| !liar.is_refused()));
+    let last = silent.pop().unwrap().greets(&mut b);
+    assert!(last.is_welcome());
+}
+
+#[test]
+fn whatever_a_neighbour_writes_is_a_frame_or_nothing_and_who_writes_nonsense_is_hung_up_on() {
+    let node = Node::new();
+    let mut b = node.open();
+    let longest = b.info().max_frame;
+    let liar = Liar::new(&node, &b).greets(&mut b);
+    let (ring, mut writer) = (Ring::new(liar.memory.words()), Writer::default());
+    for len in [0, 13, longest + 1, 20_000, 14, longest] {
+        assert!(writer.push(&ring, &vec![7; len]));
+    }
+    writer.publish(&ring);
+    assert_eq!(suite::drain(&mut b), 2);
+    assert_eq!(b.counters().rx_dropped, 4, "what cannot be a frame");
+    let mut state = 1u64;
+    for _ in 0..300 {
+        let liar = Liar::new(&node, &b).greets(&mut b);
+        assert!(liar.is_welcome());
+        for word in liar.memory.words() {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            word.store(if state % 3 == 0 { state % 2000 } else { state }, Ordering::Relaxed);
+        }
+        liar.memory.words()[0].store(state % 5000, Ordering::Relaxed);
+        suite::drain(&mut b);
+    }
+    b.look();
+    suite::drain(&mut b);
+    assert!(!liar.is_refused(), "of many liars only those that were caught are gone");
+}
+
+#[test]
+fn a_reader_that_lies_gets_fewer_frames_and_stops_nobody() {
+    let node = Node::new();
+    let (mut a, mut b) = node.pair();
+    let (at_b, mac) = (b.info().mac, MacAddr([2, 9, 9, 9, 9, 9]));
+    let listener = bind(&node.scope, mac).unwrap();
+    send(&mut a, mac, 0);
+    let socket = meeting::accept(&listener).unwrap().unwrap();
+    let (hello, fd) = meeting::greeting(&socket).unwrap();
+    let memory = Memory::map(&fd, CONTROL + hello.words as usize).unwrap();
+    Ring::new(memory.words()).welcome();
+    let mut state = 1u64;
+    for n in 0..3000 {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        memory.words()[16].store(state, Ordering::Relaxed);
+        memory.words()[32].store(state & 1, Ordering::Relaxed);
+        memory.words()[CONTROL + (state % 4096) as usize].store(state, Ordering::Relaxed);
+        send(&mut a, mac, n);
+        send(&mut a, at_b, n);
+        assert_eq!(suite::receive(&mut b, 1).len(), 1);
+    }
+}
+
+#[test]
+fn an_address_that_nobody_has_is_asked_for_once_and_not_all_are_remembered() {
+    let node = Node::new();
+    let mut a = node.open();
+    for n in 0..100_000u64 {
+        assert_eq!(a.neighbours.way(n << 8), Way::Nic);
+    }
+    assert!(a.neighbours.remembered() <= 1 << 15);
+}

@@ -1,0 +1,181 @@
+//! How two endpoints of one node find each other: names, users, and what is said at first.
+
+use gigae_link::{ChannelSet, Filter};
+use gigae_memfd::Memory;
+use gigae_wire::{Envelope, MacAddr};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+    sockopt,
+};
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+
+/// Connections that may wait to be accepted, which the kernel limits (`net.core.somaxconn`): a node's processes
+/// may all start at once.
+const BACKLOG: i32 = 4096;
+
+const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
+
+/// Before all else in a hello: what it is, and the version of it and of the ring.
+const MAGIC: [u8; 8] = *b"gigaeshm";
+const VERSION: u8 = 1;
+
+fn address(scope: &str, mac: MacAddr) -> Result<SocketAddrUnix, Errno> {
+    SocketAddrUnix::new_abstract_name(format!("{scope}/{mac}").as_bytes())
+}
+
+fn socket() -> Result<OwnedFd, Errno> {
+    rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, FLAGS, None)
+}
+
+/// Takes the name of an address in the calling thread's network namespace, `gigae/02:00:00:00:00:01` with
+/// the scope `gigae`, and listens there. Three system calls. `AddrInUse`: another endpoint has it.
+pub fn bind(scope: &str, mac: MacAddr) -> std::io::Result<OwnedFd> {
+    let socket = socket()?;
+    rustix::net::bind(&socket, &address(scope, mac)?)?;
+    listen(socket)
+}
+
+/// Listens at a name that was taken before, with a socket of the same kind.
+pub fn listen(name: OwnedFd) -> std::io::Result<OwnedFd> {
+    rustix::net::listen(&name, BACKLOG)?;
+    Ok(name)
+}
+
+/// Whether the other end is of this process's user.
+fn is_own(socket: &OwnedFd) -> bool {
+    sockopt::socket_peercred(socket).is_ok_and(|peer| peer.uid == rustix::process::geteuid())
+}
+
+/// Connects to whoever listens for an address, if that is of this process's user. Three or four system calls; two
+/// if nobody does.
+pub(crate) fn connect(scope: &str, mac: MacAddr) -> Result<OwnedFd, Errno> {
+    let socket = socket()?;
+    rustix::net::connect(&socket, &address(scope, mac)?)?;
+    if is_own(&socket) { Ok(socket) } else { Err(Errno::PERM) }
+}
+
+/// The next connection that waits, unless it is another user's.
+pub(crate) fn accept(listener: &OwnedFd) -> Result<Option<OwnedFd>, Errno> {
+    let socket = rustix::net::accept_with(listener, FLAGS)?;
+    Ok(Some(socket).filter(is_own))
+}
+
+/// What whoever connects says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Hello {
+    pub(crate) mac: MacAddr,
+    /// Which frames it takes. Of two endpoints that take others the NIC knows the way.
+    pub(crate) filter: Filter,
+    /// Words in the ring, its control words not counted: a power of two.
+    pub(crate) words: u32,
+}
+
+impl Hello {
+    const LEN: usize = 56;
+
+    fn write(&self) -> [u8; Self::LEN] {
+        let mut bytes = [0; Self::LEN];
+        let (kind, number) = match self.filter.envelope {
+            Envelope::Ethernet { ethertype } => (1, ethertype),
+            Envelope::Udp { port } => (2, port),
+        };
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8] = VERSION;
+        bytes[9] = kind;
+        bytes[10..12].copy_from_slice(&number.to_ne_bytes());
+        bytes[12..18].copy_from_slice(&self.mac.0);
+        bytes[20..24].copy_from_slice(&self.words.to_ne_bytes());
+        for (to, word) in bytes[24..].chunks_mut(8).zip(self.filter.channels.words()) {
+            to.copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; Self::LEN] = bytes.try_into().ok()?;
+        if bytes[..8] != MAGIC || bytes[8] != VERSION {
+            return None;
+        }
+        let number = u16::from_ne_bytes([bytes[10], bytes[11]]);
+        let envelope = match bytes[9] {
+            1 => Envelope::Ethernet { ethertype: number },
+            2 => Envelope::Udp { port: number },
+            _ => return None,
+        };
+        let mac = MacAddr(bytes[12..18].try_into().ok()?);
+        let words = u32::from_ne_bytes(bytes[20..24].try_into().ok()?);
+        let (channels, _) = bytes[24..].as_chunks::<8>();
+        let word = |channel: u8| u64::from_ne_bytes(channels[usize::from(channel / 64)]);
+        let is_set = |channel: &u8| word(*channel) >> (channel % 64) & 1 == 1;
+        let channels: ChannelSet = (0..=u8::MAX).filter(is_set).collect();
+        Some(Self { mac, filter: Filter { envelope, channels }, words })
+    }
+
+    /// Says hello and hands the ring over.
+    pub(crate) fn send(&self, to: &OwnedFd, memory: impl AsFd) -> Result<(), Errno> {
+        let descriptors = [memory.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        rustix::net::sendmsg(to, &[IoSlice::new(&self.write())], &mut ancillary, flags)?;
+        Ok(())
+    }
+}
+
+/// What a connection says at first, or that it has said nothing yet (`AGAIN`). Everything that is not a hello with
+/// one memfd as it must be is `BADMSG`.
+pub(crate) fn greeting(socket: &OwnedFd) -> Result<(Hello, OwnedFd), Errno> {
+    let mut bytes = [0; Hello::LEN + 1];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    let received =
+        rustix::net::recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, flags)?;
+    let mut descriptors = ancillary.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+        _ => None,
+    });
+    let descriptor = descriptors.next().and_then(|mut descriptors| descriptors.next());
+    let whole = !received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC);
+    let hello = Hello::read(&bytes[..received.bytes]).filter(|_| whole);
+    Ok((hello.ok_or(Errno::BADMSG)?, descriptor.ok_or(Errno::BADMSG)?))
+}
+
+/// The ring that came with a hello.
+pub(crate) fn map(
+    hello: &Hello,
+    memory: &OwnedFd,
+    words: std::ops::RangeInclusive<u32>,
+) -> Option<Memory> {
+    let fits = words.contains(&hello.words) && hello.words.is_power_of_two();
+    let len = crate::ring::CONTROL + hello.words as usize;
+    fits.then(|| Memory::map(memory, len).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hello_says_what_was_said_and_nothing_else_is_one() {
+        for envelope in [Envelope::DEFAULT, Envelope::Udp { port: 47_000 }] {
+            let channels = [0, 63, 64, 255].into_iter().collect();
+            let mac = MacAddr([2, 0, 0, 1, 2, 3]);
+            let hello = Hello { mac, filter: Filter { envelope, channels }, words: 1 << 16 };
+            let bytes = hello.write();
+            assert_eq!(Hello::read(&bytes), Some(hello));
+            assert_eq!(Hello::read(&bytes[..bytes.len() - 1]), None);
+            assert_eq!(Hello::read(&[&bytes[..], &[0]].concat()), None);
+            for at in 0..10 {
+                let mut wrong = bytes;
+                wrong[at] ^= 0x80;
+                assert_eq!(Hello::read(&wrong), None, "byte {at}");
+            }
+        }
+    }
+}
