@@ -7,13 +7,18 @@
 //!
 //! Tokens move with every message, so they are small: two registers hold one, or none.
 
-use rustix::mm::MapFlags;
-#[cfg(not(miri))]
-use rustix::mm::ProtFlags;
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags};
+use std::io;
 use std::num::NonZeroU64;
 use std::ops::Range;
+use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What `/proc/*/maps` shows of an arena that has a descriptor.
+const NAME: &str = "gigae-frames";
 
 /// Memory that holds all frames of one link. Mapped once, never moved, unmapped on drop.
 #[derive(Debug)]
@@ -41,51 +46,99 @@ unsafe impl Sync for Arena {}
 
 /// Pages are populated and locked so that neither a page fault nor swapping falls into the fast
 /// path (mmap(2) `MAP_POPULATE`, mlock(2)).
-const POPULATED: MapFlags = MapFlags::PRIVATE.union(MapFlags::POPULATE);
+const POPULATED: MapFlags = MapFlags::POPULATE;
 
 /// Huge pages are a multiple or a divisor of this on the processors that this runs on.
 const HUGE_PAGE: usize = 2 << 20;
+
+/// Against becoming shorter, which would end whoever reads it by a signal, and longer, and against other
+/// seals.
+const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
 impl Arena {
     /// Maps `len` bytes of zeroed, populated memory and locks it where the limits allow
     /// (`RLIMIT_MEMLOCK`, `CAP_IPC_LOCK`); memory that cannot be locked is used as it is.
     ///
     /// One `mmap` and one `mlock`. `len` must not be zero.
-    pub fn anonymous(len: usize) -> std::io::Result<Self> {
-        Self::map(len, POPULATED)
-    }
-
-    /// The same in huge pages of the system's default size, of which enough must be free
-    /// (`/proc/sys/vm/nr_hugepages`); `len` is rounded up to them.
-    pub fn huge(len: usize) -> std::io::Result<Self> {
-        Self::map(len.next_multiple_of(HUGE_PAGE), POPULATED.union(MapFlags::HUGETLB))
+    #[cfg(not(miri))]
+    pub fn anonymous(len: usize) -> io::Result<Self> {
+        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | POPULATED);
+        // SAFETY: a fresh anonymous mapping aliases nothing.
+        let base = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), len, access, flags)? };
+        Ok(Self::locked(base, len))
     }
 
     /// The same without any page to begin with: they come when they are touched first, and may be swapped.
-    pub fn sparse(len: usize) -> std::io::Result<Self> {
-        Self::map(len, MapFlags::PRIVATE.union(MapFlags::NORESERVE))
-    }
-
     #[cfg(not(miri))]
-    fn map(len: usize, flags: MapFlags) -> std::io::Result<Self> {
+    pub fn sparse(len: usize) -> io::Result<Self> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a fresh anonymous mapping aliases nothing.
         let base = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), len, access, flags)? };
-        if flags.contains(MapFlags::POPULATE) {
-            // SAFETY: the range was mapped just above. Failure only means that pages may be swapped.
-            let _ = unsafe { rustix::mm::mlock(base, len) };
-        }
         let base = NonNull::new(base.cast()).expect("mmap returns no null");
         Ok(Self { base, len, id: fresh_id() })
     }
 
+    /// The same with a descriptor, by which another process can take the memory over: a memfd, sealed
+    /// against becoming shorter. With `huge` it lies in huge pages of the system's default size, of which
+    /// enough must be free (`/proc/sys/vm/nr_hugepages`), and `len` is rounded up to them.
+    ///
+    /// Four system calls more.
+    pub fn shared(len: usize, huge: bool) -> io::Result<(Self, OwnedFd)> {
+        let mut flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let mut len = len;
+        if huge {
+            flags |= MemfdFlags::HUGETLB;
+            len = len.next_multiple_of(HUGE_PAGE);
+        }
+        let memory = match rustix::fs::memfd_create(NAME, flags | MemfdFlags::NOEXEC_SEAL) {
+            // Before Linux 6.3.
+            Err(Errno::INVAL) => rustix::fs::memfd_create(NAME, flags),
+            made => made,
+        }?;
+        rustix::fs::ftruncate(&memory, len as u64)?;
+        rustix::fs::fcntl_add_seals(&memory, SEALS)?;
+        // SAFETY: nobody else has this memory yet.
+        let arena = unsafe { Self::of(&memory, len)? };
+        Ok((arena, memory))
+    }
+
+    /// Maps memory that was made by [`shared`](Self::shared), perhaps in another process: all of it.
+    /// Refused unless it has at least `least` bytes and will keep them.
+    ///
+    /// # Safety
+    /// Nobody else may write to the memory while this arena lives, but for the kernel as the tokens allow.
+    pub unsafe fn of(memory: &OwnedFd, least: usize) -> io::Result<Self> {
+        let refuse = |what| Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        if !rustix::fs::fcntl_get_seals(memory)?.contains(SealFlags::SHRINK) {
+            return refuse("frame memory that may become shorter");
+        }
+        let len = usize::try_from(rustix::fs::fstat(memory)?.st_size).unwrap_or(0);
+        if len < least || len == 0 {
+            return refuse("frame memory that is too short");
+        }
+        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | POPULATED);
+        // SAFETY: a mapping at a place of the kernel's choice aliases nothing of this process.
+        let base =
+            unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, access, flags, memory, 0)? };
+        Ok(Self::locked(base, len))
+    }
+
+    /// Locks a mapping that was just made.
+    fn locked(base: *mut std::ffi::c_void, len: usize) -> Self {
+        // SAFETY: the range is mapped. Failure only means that pages may be swapped.
+        let _ = unsafe { rustix::mm::mlock(base, len) };
+        let base = NonNull::new(base.cast()).expect("mmap returns no null");
+        Self { base, len, id: fresh_id() }
+    }
+
     /// The same for Miri, which knows neither these flags nor `mlock`.
     #[cfg(miri)]
-    fn map(len: usize, _: MapFlags) -> std::io::Result<Self> {
+    pub fn anonymous(len: usize) -> io::Result<Self> {
         // SAFETY: `len` is not zero.
         let base = unsafe { std::alloc::alloc_zeroed(pages(len)) };
         Ok(Self {
-            base: NonNull::new(base).ok_or(std::io::ErrorKind::OutOfMemory)?,
+            base: NonNull::new(base).ok_or(io::ErrorKind::OutOfMemory)?,
             len,
             id: fresh_id(),
         })
@@ -404,6 +457,29 @@ mod tests {
         assert_eq!((frame.continues(), frame.slot()), (true, 7));
         let part = frame.part(0..10);
         assert_eq!((part.slot(), part.is_of(&frame)), (7, true));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no memfd")]
+    fn memory_that_is_taken_over_is_the_same_and_keeps_its_length() {
+        let (first, memory) = Arena::shared(8192, false).unwrap();
+        // SAFETY: the only token of this arena.
+        let mut frame = unsafe { TxFrame::new(&first, 0..4096, 0) };
+        first.bytes_mut(&mut frame)[..5].copy_from_slice(b"gigae");
+        drop(first);
+        // SAFETY: the first mapping is gone.
+        let second = unsafe { Arena::of(&memory, 8192).unwrap() };
+        // SAFETY: the only token of this arena.
+        let frame = unsafe { TxFrame::new(&second, 0..4096, 0) };
+        assert_eq!(&second.unsent_bytes(&frame)[..5], b"gigae");
+        assert!(rustix::fs::ftruncate(&memory, 4096).is_err());
+        // SAFETY: it is refused.
+        assert!(unsafe { Arena::of(&memory, 8193) }.is_err());
+        let open = rustix::fs::memfd_create("open", MemfdFlags::ALLOW_SEALING).unwrap();
+        rustix::fs::ftruncate(&open, 8192).unwrap();
+        // SAFETY: it is refused.
+        let refused = unsafe { Arena::of(&open, 8192) }.unwrap_err().to_string();
+        assert!(refused.contains("shorter"), "{refused}");
     }
 
     #[test]

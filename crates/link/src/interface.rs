@@ -2,8 +2,9 @@
 //! and how it tells an interface that is down from one that is gone.
 //!
 //! Uses the ioctls of netdevice(7) on a socket of its own, so that it keeps looking into the
-//! network namespace in which it was made, whichever thread asks. `/sys/class/net` would show the
-//! namespace in which it was mounted. Nothing here changes an interface.
+//! network namespace in which it was made, whichever thread or process asks. It is a UNIX-domain one, so that
+//! who gets it from another process cannot speak to the network by it. `/sys/class/net` would show
+//! the namespace in which it was mounted. Nothing here changes an interface.
 
 use crate::{LinkError, OpenError, Rtnetlink};
 use gigae_wire::MacAddr;
@@ -40,9 +41,10 @@ pub struct Interface {
     pub mac: MacAddr,
     /// Longest payload of a frame in bytes, Ethernet header and FCS not counted.
     pub mtu: usize,
-    control: OwnedFd,
     /// Index of the NIC that carries its frames, if it is a macvlan.
-    lower: Option<u32>,
+    pub lower: Option<u32>,
+    /// The socket through which it is looked at, by this process or another that gets it with the rest.
+    pub control: OwnedFd,
 }
 
 impl Interface {
@@ -53,7 +55,7 @@ impl Interface {
     pub fn find(name: &str) -> Result<Self, OpenError> {
         let io = |what| move |e: Errno| OpenError::Io { what, source: e.into() };
         let control = rustix::net::socket_with(
-            AddressFamily::INET,
+            AddressFamily::UNIX,
             SocketType::DGRAM,
             SocketFlags::CLOEXEC,
             None,

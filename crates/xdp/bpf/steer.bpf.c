@@ -80,6 +80,14 @@ enum {
 
 #define HALF(at) (*(u16 *)(frame + (at)))
 
+// Loads a byte here and now. Without this the compiler makes one load with a computed address of those in
+// several branches, and such an address is refused to a loader without CAP_PERFMON.
+#define BYTE(to, at)                              \
+	do {                                      \
+		(to) = frame[at];                 \
+		asm volatile("" : "+r"(to));      \
+	} while (0)
+
 static __attribute__((always_inline)) int steer(struct xdp_md *ctx)
 {
 	u8 *frame = (u8 *)(long)ctx->data;
@@ -95,23 +103,23 @@ static __attribute__((always_inline)) int steer(struct xdp_md *ctx)
 	if (ethertype) {
 		if (HALF(TYPE) != ethertype)
 			return XDP_PASS;
-		kind = frame[ETHERNET_END + KIND];
-		channel = frame[ETHERNET_END + CHANNEL];
+		BYTE(kind, ETHERNET_END + KIND);
+		BYTE(channel, ETHERNET_END + CHANNEL);
 	} else if (HALF(TYPE) == IPV4) {
 		if (frame + IPV4_UDP_END + CHANNEL + 1 > end)
 			return XDP_PASS;
 		if (frame[ETHERNET_END] != 0x45 || HALF(IPV4_FRAGMENT) & FRAGMENT ||
 		    frame[IPV4_PROTOCOL] != UDP || HALF(IPV4_PORT) != udp_port)
 			return XDP_PASS;
-		kind = frame[IPV4_UDP_END + KIND];
-		channel = frame[IPV4_UDP_END + CHANNEL];
+		BYTE(kind, IPV4_UDP_END + KIND);
+		BYTE(channel, IPV4_UDP_END + CHANNEL);
 	} else if (HALF(TYPE) == IPV6) {
 		if (frame + IPV6_UDP_END + CHANNEL + 1 > end)
 			return XDP_PASS;
 		if (frame[IPV6_NEXT] != UDP || HALF(IPV6_PORT) != udp_port)
 			return XDP_PASS;
-		kind = frame[IPV6_UDP_END + KIND];
-		channel = frame[IPV6_UDP_END + CHANNEL];
+		BYTE(kind, IPV6_UDP_END + KIND);
+		BYTE(channel, IPV6_UDP_END + CHANNEL);
 	} else {
 		return XDP_PASS;
 	}

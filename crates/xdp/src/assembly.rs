@@ -62,10 +62,11 @@ impl Assembly {
 mod tests {
     use super::*;
     use crate::umem::CHUNK;
+    use gigae_link::Arena;
 
     /// Sixteen receive chunks, all with the kernel.
     fn umem() -> Umem {
-        let mut umem = Umem::new(1, 16, false).unwrap();
+        let mut umem = Umem::new(Arena::anonymous(Umem::bytes(1, 16)).unwrap(), 1, 16);
         umem.provide(16);
         while umem.missing().is_some() {}
         umem

@@ -56,6 +56,7 @@
 mod assembly;
 mod attached;
 mod link;
+mod parts;
 mod probe;
 mod program;
 mod ring;
@@ -63,3 +64,4 @@ mod socket;
 mod umem;
 
 pub use link::{BusyPoll, KernelStatistics, XdpConfig, XdpLink};
+pub use parts::{Description, Parts};

@@ -2,8 +2,8 @@
 
 use crate::assembly::{Assembly, Frame};
 use crate::attached::Asker;
+use crate::parts::Parts;
 use crate::probe;
-use crate::program::Program;
 use crate::socket::XskSocket;
 use crate::umem::{CHUNK, Umem};
 use gigae_link::{
@@ -11,7 +11,7 @@ use gigae_link::{
     RxFrame, TxFrame,
 };
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::xdp::{XdpDesc, XdpDescOptions};
 use std::ops::Range;
@@ -133,10 +133,13 @@ pub struct KernelStatistics {
 pub struct XdpLink {
     pub(crate) info: Info,
     pub(crate) interface: Interface,
-    /// Before the socket, so that frames go to the stack as soon as nobody takes them.
-    pub(crate) program: Program,
+    /// What keeps the program attached. Before the socket, so that frames go to the stack as soon as nobody
+    /// takes them.
+    pub(crate) program: OwnedFd,
     pub(crate) socket: XskSocket,
     pub(crate) umem: Umem,
+    /// What the frames lie in.
+    pub(crate) memory: OwnedFd,
     pub(crate) counters: Counters,
     pub(crate) posting: Posting,
     /// Where frames may be in several chunks.
@@ -154,7 +157,10 @@ pub struct XdpLink {
 
 /// What is known of the program's being attached.
 pub(crate) struct Vigil {
+    /// `None` also in another namespace than the interface's, where its number means nothing.
     asker: Option<Asker>,
+    /// The kernel's number of the program.
+    pub(crate) program: u32,
     /// When it was known to be attached, or to have let a frame through.
     sure_at: Instant,
     /// Frames received until then.
@@ -164,9 +170,11 @@ pub(crate) struct Vigil {
 }
 
 impl Vigil {
-    /// Begins now, in the calling thread's namespace.
-    pub(crate) fn new() -> Self {
-        Self { asker: Asker::new(), sure_at: Instant::now(), received: 0, detached: false }
+    /// Begins now, in the calling thread's namespace, with an attached program. Needs no privileges.
+    pub(crate) fn new(interface: u32, program: u32) -> Self {
+        let sees = |asker: &Asker| asker.programs(interface).is_some_and(|p| p.contains(&program));
+        let asker = Asker::new().filter(sees);
+        Self { asker, program, sure_at: Instant::now(), received: 0, detached: false }
     }
 }
 
@@ -174,13 +182,20 @@ impl XdpLink {
     /// Opens a link on an interface of the calling thread's network namespace, in the best mode
     /// that passes its self-test.
     ///
-    /// Needs `CAP_NET_RAW`, `CAP_NET_ADMIN` and `CAP_BPF` (Linux 5.8; before, `CAP_SYS_ADMIN`).
+    /// Needs `CAP_NET_RAW`, `CAP_NET_ADMIN` and `CAP_BPF` (Linux 5.8; before, `CAP_SYS_ADMIN`), and
+    /// `CAP_IPC_LOCK` if the frames are more than may be locked (`ulimit -l`).
     /// Allocates everything that the link will ever use. Milliseconds on virtual interfaces; some
     /// hardware drops its carrier for seconds when a program is attached. Sends one frame per mode
     /// tried, from the interface's own address to itself, which a switch that learns keeps to
     /// itself.
     pub fn open(config: XdpConfig) -> Result<Self, OpenError> {
         probe::open(&config)
+    }
+
+    /// The same, but for the last step: what [`assemble`](Self::assemble) makes a link of, perhaps in
+    /// another process, which needs no privileges for it.
+    pub fn make(config: &XdpConfig) -> Result<Parts, OpenError> {
+        probe::open(config).map(Self::into_parts)
     }
 
     /// What the kernel has counted for the socket. One system call; `None` once the interface is
@@ -278,7 +293,7 @@ impl XdpLink {
         if !silent || now.duration_since(vigil.sure_at) >= LOOK_AFTER {
             (vigil.sure_at, vigil.received) = (now, self.counters.rx_frames);
             let ask = || vigil.asker.as_ref()?.programs(self.interface.index);
-            vigil.detached |= silent && ask().is_some_and(|ids| !ids.contains(&self.program.id()));
+            vigil.detached |= silent && ask().is_some_and(|ids| !ids.contains(&vigil.program));
         }
         match vigil.detached {
             true => Err(LinkError::Detached(self.info.interface.clone())),

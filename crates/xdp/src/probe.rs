@@ -8,22 +8,23 @@
 //! A frame lies in one buffer if it can. If the MTU asks for more than a chunk holds, or the driver for
 //! less (it refuses the program then), a mode is tried with frames in several.
 
-use crate::assembly::{Assembly, MAX_SEGMENTS};
 use crate::attached;
-use crate::link::{BusyPoll, Vigil, XdpConfig, XdpLink};
+use crate::link::{BusyPoll, XdpConfig, XdpLink};
+use crate::parts::{Description, Parts};
 use crate::program::{self, Program, Verdict};
 use crate::socket::{RingSizes, XskSocket};
 use crate::umem::{CHUNK, SEGMENT, Umem};
-use gigae_link::{Counters, Info, Interface, Link, Mode, OpenError, Posted, Posting, TxFrame};
+use gigae_link::{Arena, Counters, Interface, Link, Mode, OpenError, Posted, TxFrame};
 use gigae_wire::{Envelope, MacAddr};
 use rustix::io::Errno;
 use rustix::net::xdp::SocketAddrXdpFlags;
 use std::fmt::Display;
 use std::io;
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 /// Most frames of a kind: both kinds together take 512 MiB.
-const MAX_FRAMES: usize = 1 << 16;
+pub(crate) const MAX_FRAMES: usize = 1 << 16;
 
 /// A closed socket gives its queue up in a task of the kernel's that runs a little later and waits
 /// for the lock under which all interfaces are changed: milliseconds, but a second while many
@@ -46,7 +47,7 @@ const PAUSE: Duration = Duration::from_micros(100);
 
 /// Longest frame in bytes that is carried in several buffers: more than the jumbo frames of hardware
 /// (9,216 mostly). The MTU of a virtual interface may be 65,535, which would take a whole ring.
-const LONGEST: usize = 4 * SEGMENT;
+pub(crate) const LONGEST: usize = 4 * SEGMENT;
 
 /// The MTU for which every driver has room in one buffer.
 const STANDARD_MTU: usize = 1500;
@@ -232,23 +233,28 @@ fn attempt(
     };
     let interface = Interface::find(&config.interface)?;
     let had_carrier = interface.has_carrier();
-    let mut link = assemble(config, mode, buffers, interface)?;
+    let (mut program, parts) = parts(config, mode, buffers, interface)?;
+    // SAFETY: the parts are new, and this is their only use.
+    let mut link = unsafe { XdpLink::assemble(parts) }?;
     let native = mode != Mode::XdpGeneric;
-    link.program.attach(link.interface.index, native).map_err(|e| attaching(e, &link, config))?;
     if had_carrier {
         let _ = within(CARRIER_WITHIN, || link.interface.has_carrier());
     }
     flags.set(SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP, config.need_wakeup);
     flags.set(SocketAddrXdpFlags::XDP_USE_SG, buffers == Buffers::Several);
+    // Before binding: stmmac never recovers from having found it empty.
+    for address in link.umem.with_kernel() {
+        link.socket.fill.push(address);
+    }
+    link.socket.fill.publish();
     bind(&link, config, flags)?;
     if mode == Mode::XdpZeroCopy && !link.socket.is_zero_copy() {
         return Err(refused("zero-copy", "the kernel copies all the same"));
     }
-    use std::os::fd::AsFd;
-    link.program
+    program
         .steer(config.queue, link.socket.as_fd())
         .map_err(|e| refused("steering frames to the socket", e))?;
-    classifies(&mut link, config)?;
+    classifies(&mut program, &link, config)?;
     link.busy = busy_poll(&link, config.busy_poll, hardware && native)?;
     link.must_poll |= link.busy;
     if link.interface.has_carrier() {
@@ -257,13 +263,13 @@ fn attempt(
     Ok(link)
 }
 
-/// Memory, socket and program, not yet attached to the interface.
-fn assemble(
+/// Memory, socket and program, attached to the interface, but not yet bound together.
+fn parts(
     config: &XdpConfig,
     mode: Mode,
     buffers: Buffers,
     interface: Interface,
-) -> Result<XdpLink, Refusal> {
+) -> Result<(Program, Parts), Refusal> {
     let several = buffers == Buffers::Several;
     let max_frame = (interface.mtu + ETHERNET).min(buffers.longest());
     // The longest frame must find room.
@@ -273,51 +279,39 @@ fn assemble(
         true => "allocating frame memory in huge pages (see /proc/sys/vm/nr_hugepages)",
         false => "allocating frame memory",
     };
-    let mut umem =
-        Umem::new(tx, rx, config.huge_pages).map_err(|source| OpenError::Io { what, source })?;
-    umem.provide(config.rx_ready);
-    let mut socket =
-        XskSocket::open(&umem.arena, CHUNK, RingSizes::new(tx, rx)).map_err(opening)?;
-    while let Some(address) = umem.missing() {
-        socket.fill.push(address);
-    }
-    socket.fill.publish();
+    let (arena, memory) = Arena::shared(Umem::bytes(tx, rx), config.huge_pages)
+        .map_err(|source| OpenError::Io { what, source })?;
+    let socket = XskSocket::create(&arena, CHUNK, RingSizes::new(tx, rx)).map_err(opening)?;
     let program = Program::load(&config.filter, interface.mac, config.queue, several);
-    let program = program.map_err(|e| match e.raw_os_error() {
+    let mut program = program.map_err(|e| match e.raw_os_error() {
         Some(libc::EINVAL) if several => refused("loading the XDP program", "needs Linux 5.18"),
         _ => loading(e).into(),
     })?;
-    let info = Info {
+    let attached = program
+        .attach(interface.index, mode != Mode::XdpGeneric)
+        .map_err(|e| attaching(e, &interface, config))?;
+    let description = Description {
         interface: interface.name.clone(),
+        index: interface.index,
+        lower: interface.lower,
         mac: interface.mac,
+        mtu: interface.mtu as u32,
         mode,
-        max_frame,
-        segment_size: max_frame.min(SEGMENT),
-        max_segments: if several { MAX_SEGMENTS } else { 1 },
-        frame_size: CHUNK,
-        tx_frames: tx as usize,
-        rx_frames: rx as usize,
+        max_frame: max_frame as u32,
+        several,
+        tx_frames: tx,
+        rx_frames: rx,
+        rx_ready: config.rx_ready.clamp(1, rx as usize) as u32,
+        program: program.id(),
+        busy: false,
+        need_wakeup: config.need_wakeup,
         reason: String::new(),
     };
-    Ok(XdpLink {
-        posting: Posting::new(&info),
-        assembly: several.then(Assembly::default),
-        info,
-        interface,
-        program,
-        socket,
-        umem,
-        counters: Counters::default(),
-        rx_invalid: 0,
-        busy: false,
-        must_poll: mode == Mode::XdpZeroCopy,
-        need_wakeup: config.need_wakeup,
-        empty_polls: 0,
-        vigil: Vigil::new(),
-    })
+    let control = interface.control;
+    Ok((program, Parts { description, socket, memory, program: attached, control }))
 }
 
-fn opening((what, e): (&'static str, Errno)) -> OpenError {
+pub(crate) fn opening((what, e): (&'static str, Errno)) -> OpenError {
     match e {
         Errno::PERM | Errno::ACCESS => {
             OpenError::MissingCapability { what, capability: "CAP_NET_RAW" }
@@ -348,18 +342,16 @@ fn loading(source: io::Error) -> OpenError {
     }
 }
 
-fn attaching(error: io::Error, link: &XdpLink, config: &XdpConfig) -> Refusal {
+fn attaching(error: io::Error, interface: &Interface, config: &XdpConfig) -> Refusal {
     match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => Refusal::Final(OpenError::MissingCapability {
             what: "attaching an XDP program",
             capability: "CAP_NET_ADMIN",
         }),
-        Some(libc::EBUSY | libc::EEXIST) => {
-            match refuse_other_programs(&link.interface, config.queue) {
-                Err(foreign) => Refusal::Final(foreign),
-                Ok(()) => refused("attaching the program", error),
-            }
-        }
+        Some(libc::EBUSY | libc::EEXIST) => match refuse_other_programs(interface, config.queue) {
+            Err(foreign) => Refusal::Final(foreign),
+            Ok(()) => refused("attaching the program", error),
+        },
         _ => refused("attaching the program", error),
     }
 }
@@ -398,7 +390,7 @@ fn bind(link: &XdpLink, config: &XdpConfig, flags: SocketAddrXdpFlags) -> Result
 }
 
 /// The program in the kernel takes a matching frame and passes others.
-fn classifies(link: &mut XdpLink, config: &XdpConfig) -> Result<(), Refusal> {
+fn classifies(program: &mut Program, link: &XdpLink, config: &XdpConfig) -> Result<(), Refusal> {
     let ours = matching_frame(config, link.info.mac);
     let mut foreign = ours.clone();
     foreign[..6].copy_from_slice(&[0xff; 6]);
@@ -413,7 +405,7 @@ fn classifies(link: &mut XdpLink, config: &XdpConfig) -> Result<(), Refusal> {
         Verdict::Pass
     };
     for (frame, expected) in [(&ours, expected), (&longest, expected), (&foreign, Verdict::Pass)] {
-        match link.program.judge(frame) {
+        match program.judge(frame) {
             Ok(verdict) if verdict == expected => {}
             Ok(other) => return Err(refused("testing the program", format!("it says {other:?}"))),
             Err(e) => return Err(refused("testing the program", e)),

@@ -1,18 +1,16 @@
 //! The XDP program (`bpf/steer.bpf.c`): loading it with a link's filter, attaching it, giving it a
-//! socket. It is detached when the value is dropped and when the process ends, however it ends: with the
-//! last copy of the link's descriptor. A process that was forked meanwhile has copies until it begins its
+//! socket. What keeps it attached is the descriptor of a BPF link; it is detached when that is closed and
+//! when the process ends, however it ends: with the last copy of the descriptor. A process that was forked meanwhile has copies until it begins its
 //! own program, so with threads that start other programs it may be there a moment longer.
 
 use aya::maps::{MapError, XskMap};
-use aya::programs::links::FdLink;
-
-use aya::programs::{TestRun, TestRunOptions, Xdp, XdpMode};
+use aya::programs::{TestRun, TestRunOptions, Xdp};
 use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
 use gigae_link::Filter;
 use gigae_wire::{Envelope, MacAddr};
 use std::error::Error;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// Compiled from the C file beside it; the check for that is part of the tests.
 static OBJECT: &[u8] = include_bytes_aligned!("../bpf/steer.bpf.o");
@@ -37,10 +35,23 @@ pub(crate) enum Verdict {
     Other(u32),
 }
 
-/// A loaded program, attached or not.
+/// linux/bpf.h: `BPF_LINK_CREATE`, `BPF_XDP`, `XDP_FLAGS_SKB_MODE` and `XDP_FLAGS_DRV_MODE`.
+const LINK_CREATE: libc::c_long = 28;
+const ATTACH_XDP: u32 = 37;
+const GENERIC: u32 = 1 << 1;
+const DRIVER: u32 = 1 << 2;
+
+/// `union bpf_attr` of linux/bpf.h, as far as making a link reads it.
+#[repr(C)]
+struct LinkCreate {
+    program: u32,
+    interface: u32,
+    kind: u32,
+    flags: u32,
+}
+
+/// A loaded program and its map of sockets. Both stay in the kernel for as long as they are attached.
 pub(crate) struct Program {
-    /// First, so that frames go to the stack before the map is gone.
-    attached: Option<FdLink>,
     object: Ebpf,
     name: &'static str,
     id: u32,
@@ -69,7 +80,7 @@ impl Program {
         let program = xdp(&mut object, name)?;
         program.load().map_err(|e| cause(&e))?;
         let id = program.info().map_err(|e| cause(&e))?.id();
-        Ok(Self { attached: None, object, name, id })
+        Ok(Self { object, name, id })
     }
 
     /// The kernel's number of it.
@@ -77,25 +88,27 @@ impl Program {
         self.id
     }
 
-    /// Attaches to an interface by a BPF link; native in the driver, or generic above it.
-    pub(crate) fn attach(&mut self, interface: u32, native: bool) -> io::Result<()> {
-        let mode = if native { XdpMode::Driver } else { XdpMode::Skb };
+    /// Attaches to an interface by a BPF link; native in the driver, or generic above it. It is detached
+    /// with the last copy of the descriptor.
+    pub(crate) fn attach(&mut self, interface: u32, native: bool) -> io::Result<OwnedFd> {
         let program = xdp(&mut self.object, self.name)?;
-        let id = program.attach_to_if_index(interface, mode).map_err(|e| cause(&e))?;
-        let link = program.take_link(id).map_err(|e| cause(&e))?;
-        // Where BPF links are refused, the library attaches in the old way, which outlives the
-        // process. Dropping such a link detaches it.
-        let link =
-            FdLink::try_from(link).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
-        self.attached = Some(link);
-        Ok(())
+        let program = program.fd().map_err(|e| cause(&e))?.as_fd().as_raw_fd() as u32;
+        let flags = if native { DRIVER } else { GENERIC };
+        let mut request = LinkCreate { program, interface, kind: ATTACH_XDP, flags };
+        let length = size_of_val(&request);
+        // SAFETY: pointer and length describe one structure that lives across the call.
+        let made = unsafe { libc::syscall(libc::SYS_bpf, LINK_CREATE, &raw mut request, length) };
+        if made < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: a descriptor that the kernel has just made for us.
+        Ok(unsafe { OwnedFd::from_raw_fd(made as libc::c_int) })
     }
 
     /// Sends the frames of a queue to a socket.
     pub(crate) fn steer(&mut self, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
         let map = self.object.map_mut(SOCKETS).ok_or_else(incomplete)?;
         let mut sockets: XskMap<_> = map.try_into().map_err(|e: MapError| cause(&e))?;
-        use std::os::fd::AsRawFd;
         sockets.set(queue, socket.as_raw_fd(), 0).map_err(|e| cause(&e))
     }
 

@@ -62,8 +62,9 @@ impl RingSizes {
 }
 
 impl XskSocket {
-    /// Opens a socket, registers the arena in chunks of `chunk` bytes, makes and maps the rings.
-    pub(crate) fn open(arena: &Arena, chunk: usize, sizes: RingSizes) -> Step<Self> {
+    /// Opens a socket, registers the arena in chunks of `chunk` bytes, makes the rings. Needs
+    /// `CAP_NET_RAW`; the rest of its life does not.
+    pub(crate) fn create(arena: &Arena, chunk: usize, sizes: RingSizes) -> Step<OwnedFd> {
         let step = |what| move |e| (what, e);
         let fd = rustix::net::socket_with(
             AddressFamily::XDP,
@@ -86,25 +87,6 @@ impl XskSocket {
         sockopt::set_xdp_umem_completion_ring_size(&fd, sizes.completion).map_err(rings)?;
         sockopt::set_xdp_rx_ring_size(&fd, sizes.rx).map_err(rings)?;
         sockopt::set_xdp_tx_ring_size(&fd, sizes.tx).map_err(rings)?;
-        let at = sockopt::xdp_mmap_offsets(&fd).map_err(rings)?;
-        let map = |page, offset, size, entry| Mapping::new(&fd, page, offset, size, entry);
-        let (word, desc) = (size_of::<u64>(), size_of::<XdpDesc>());
-        let (rx_map, rx_at) = map(XDP_PGOFF_RX_RING, at.rx, sizes.rx, desc)?;
-        let (tx_map, tx_at) = map(XDP_PGOFF_TX_RING, at.tx, sizes.tx, desc)?;
-        let (fill_map, fill_at) = map(XDP_UMEM_PGOFF_FILL_RING, at.fr, sizes.fill, word)?;
-        let (done_map, done_at) =
-            map(XDP_UMEM_PGOFF_COMPLETION_RING, at.cr, sizes.completion, word)?;
-        // SAFETY: each mapping holds a ring of that many entries at the offsets that the kernel
-        // stated, aligned by the kernel, and lives as long as the ring; the socket is new, so these
-        // are the only users of its rings on this side.
-        let (rx, tx, fill, completion) = unsafe {
-            (
-                Consumer::new(rx_map.base, &rx_at, sizes.rx, rx_map.kept()),
-                Producer::new(tx_map.base, &tx_at, sizes.tx, tx_map.kept()),
-                Producer::new(fill_map.base, &fill_at, sizes.fill, fill_map.kept()),
-                Consumer::new(done_map.base, &done_at, sizes.completion, done_map.kept()),
-            )
-        };
         // Before Linux 6.17 one call sends 32 frames and `flush` calls again.
         let _ = set(&fd, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, sizes.tx as c_int);
         // In the copy modes frames on their way count against the socket's send buffer; a page of
@@ -114,6 +96,34 @@ impl XskSocket {
         if sockopt::set_socket_send_buffer_size_force(&fd, queued).is_err() {
             let _ = sockopt::set_socket_send_buffer_size(&fd, queued);
         }
+        Ok(fd)
+    }
+
+    /// Maps the rings of a socket, whoever made it. They go on where they are.
+    ///
+    /// # Safety
+    /// Nobody else may use the rings while this value lives, and they must have these sizes or larger ones.
+    pub(crate) unsafe fn map(fd: OwnedFd, sizes: RingSizes) -> Step<Self> {
+        let rings = |e| ("making the rings", e);
+        let at = sockopt::xdp_mmap_offsets(&fd).map_err(rings)?;
+        let map = |page, offset, size, entry| Mapping::new(&fd, page, offset, size, entry);
+        let (word, desc) = (size_of::<u64>(), size_of::<XdpDesc>());
+        let (rx_map, rx_at) = map(XDP_PGOFF_RX_RING, at.rx, sizes.rx, desc)?;
+        let (tx_map, tx_at) = map(XDP_PGOFF_TX_RING, at.tx, sizes.tx, desc)?;
+        let (fill_map, fill_at) = map(XDP_UMEM_PGOFF_FILL_RING, at.fr, sizes.fill, word)?;
+        let (done_map, done_at) =
+            map(XDP_UMEM_PGOFF_COMPLETION_RING, at.cr, sizes.completion, word)?;
+        // SAFETY: each mapping holds a ring of that many entries at the offsets that the kernel
+        // stated, aligned by the kernel, and lives as long as the ring; the caller vouches for there
+        // being no other user on this side.
+        let (rx, tx, fill, completion) = unsafe {
+            (
+                Consumer::new(rx_map.base, &rx_at, sizes.rx, rx_map.kept()),
+                Producer::new(tx_map.base, &tx_at, sizes.tx, tx_map.kept()),
+                Producer::new(fill_map.base, &fill_at, sizes.fill, fill_map.kept()),
+                Consumer::new(done_map.base, &done_at, sizes.completion, done_map.kept()),
+            )
+        };
         Ok(Self { rx, tx, fill, completion, fd })
     }
 
@@ -158,6 +168,13 @@ impl BusyPoll {
     /// Length of one busy poll in microseconds and frames per poll: what the kernel's document
     /// uses in its example, and NAPI's own weight.
     pub(crate) const AUTOMATIC: (u32, u16) = (20, 64);
+}
+
+impl XskSocket {
+    /// The socket alone: its rings are unmapped.
+    pub(crate) fn into_fd(self) -> OwnedFd {
+        self.fd
+    }
 }
 
 impl AsFd for XskSocket {

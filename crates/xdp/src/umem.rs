@@ -11,7 +11,6 @@
 //! stack, so that the chunk used last, which a cache may still hold, is the next to be used.
 
 use gigae_link::{Arena, RxFrame, TxBook, TxFrame};
-use std::io;
 use std::sync::Arc;
 
 /// Bytes in a chunk: one page. Chunks of 2,048 bytes hold a standard frame too, but with them
@@ -50,12 +49,16 @@ pub(crate) struct Umem {
 }
 
 impl Umem {
-    /// Maps the memory: populated, and locked where the limits allow.
-    pub(crate) fn new(tx_chunks: u32, rx_chunks: u32, huge_pages: bool) -> io::Result<Self> {
+    /// Bytes of memory that so many chunks take.
+    pub(crate) fn bytes(tx_chunks: u32, rx_chunks: u32) -> usize {
+        (tx_chunks as usize + rx_chunks as usize) * CHUNK
+    }
+
+    /// The bookkeeping of an arena of at least that many bytes, none of which the kernel has yet.
+    pub(crate) fn new(arena: Arena, tx_chunks: u32, rx_chunks: u32) -> Self {
         let (tx, rx) = (tx_chunks as usize, rx_chunks as usize);
-        let len = (tx + rx) * CHUNK;
-        let arena = if huge_pages { Arena::huge(len)? } else { Arena::anonymous(len)? };
-        Ok(Self {
+        assert!(arena.len() >= (tx + rx) * CHUNK, "an arena for all chunks");
+        Self {
             arena: Arc::new(arena),
             book: TxBook::new(tx_chunks),
             tx_chunks: tx,
@@ -63,7 +66,7 @@ impl Umem {
             spare: (tx..tx + rx).rev().map(|chunk| (chunk * CHUNK) as u64).collect(),
             ready: 0,
             wanted: 0,
-        })
+        }
     }
 
     /// From now on the kernel is to have so many receive chunks, or all.
@@ -75,6 +78,13 @@ impl Umem {
     #[inline]
     pub(crate) fn ready(&self) -> usize {
         self.ready
+    }
+
+    /// Addresses of the receive chunks that the kernel has.
+    pub(crate) fn with_kernel(&self) -> impl Iterator<Item = u64> + '_ {
+        let its = |&(_, holder): &(usize, &Holder)| *holder == Holder::Kernel;
+        let address = |(i, _)| ((self.tx_chunks + i) * CHUNK) as u64;
+        self.holders.iter().enumerate().filter(its).map(address)
     }
 
     /// Receive chunks that the kernel should have besides.
@@ -147,9 +157,13 @@ impl Umem {
 mod tests {
     use super::*;
 
+    fn umem(tx: u32, rx: u32) -> Umem {
+        Umem::new(Arena::anonymous(Umem::bytes(tx, rx)).unwrap(), tx, rx)
+    }
+
     #[test]
     fn a_received_frame_is_lent_once_until_the_kernel_has_it_again() {
-        let mut umem = Umem::new(2, 2, false).unwrap();
+        let mut umem = umem(2, 2);
         umem.provide(1);
         assert_eq!((umem.missing(), umem.missing()), (Some(2 * CHUNK as u64), None));
         let start = 2 * CHUNK as u64 + 256;
@@ -165,7 +179,7 @@ mod tests {
 
     #[test]
     fn the_kernel_never_has_more_chunks_than_there_are() {
-        let mut umem = Umem::new(1, 3, false).unwrap();
+        let mut umem = umem(1, 3);
         umem.provide(10);
         let all: Vec<_> = std::iter::from_fn(|| umem.missing()).collect();
         assert_eq!(all, [1, 2, 3].map(|chunk| chunk * CHUNK as u64));
@@ -173,7 +187,7 @@ mod tests {
 
     #[test]
     fn descriptors_that_no_kernel_writes_make_no_frame() {
-        let mut umem = Umem::new(2, 2, false).unwrap();
+        let mut umem = umem(2, 2);
         umem.provide(2);
         while umem.missing().is_some() {}
         let chunk = CHUNK as u64;
@@ -192,7 +206,7 @@ mod tests {
 
     #[test]
     fn only_frames_with_the_nic_complete() {
-        let mut umem = Umem::new(1, 1, false).unwrap();
+        let mut umem = umem(1, 1);
         assert!(!umem.complete(0) && !umem.complete(CHUNK as u64) && !umem.complete(u64::MAX));
         let frame = umem.take().unwrap();
         umem.book.post(frame.slot());

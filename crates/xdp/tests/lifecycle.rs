@@ -51,6 +51,9 @@ fn main() {
         ("a_second_link_on_an_interface_is_refused", a_second_link_on_an_interface_is_refused),
         ("what_cannot_be_opened_is_refused_in_one_line", what_cannot_be_opened_is_refused),
         ("missing_capabilities_are_named", missing_capabilities_are_named),
+        ("the_capabilities_that_are_documented_are_enough", documented_capabilities_are_enough),
+        ("a_link_is_assembled_of_its_parts_without_privileges", parts_are_assembled),
+        ("who_has_the_parts_of_a_link_can_make_nothing_else_of_them", parts_cannot_be_changed),
         ("an_interface_that_goes_down_is_reported_and_comes_back", going_down_is_reported),
         ("an_interface_that_is_deleted_is_reported", deletion_is_reported),
         ("frames_of_another_channel_reach_a_packet_link", other_channels_reach_a_packet_link),
@@ -397,6 +400,7 @@ fn a_foreign_program_is_left_alone() {
         }
         assert_eq!(ip(&fabric, "link show dev eth0"), before);
         drop(program);
+        until_no_program(&fabric);
     }
     open(&fabric, config("eth0")).unwrap();
 }
@@ -430,26 +434,133 @@ fn what_cannot_be_opened_is_refused() {
     assert!(matches!(&error, OpenError::InterfaceDown(name) if name == "eth0"), "{error}");
 }
 
+/// Runs `work` in a thread with these capabilities only, for they are a thread's own.
+fn with<T: Send>(kept: CapabilitySet, work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let result = scope.spawn(|| {
+            let mut sets = rustix::thread::capabilities(None).unwrap();
+            sets.effective = kept;
+            rustix::thread::set_capabilities(None, sets).unwrap();
+            let result = work();
+            sets.effective = sets.permitted;
+            rustix::thread::set_capabilities(None, sets).unwrap();
+            result
+        });
+        result.join().unwrap()
+    })
+}
+
+fn documented_capabilities_are_enough() {
+    let fabric = testing::fabric("enough", |_| ());
+    // The last for frame memory beyond the limit of locked memory.
+    let kept = CapabilitySet::NET_RAW
+        | CapabilitySet::NET_ADMIN
+        | CapabilitySet::BPF
+        | CapabilitySet::IPC_LOCK;
+    for (mode, mtu) in [(Mode::XdpGeneric, 1500), (Mode::XdpNative, 1500), (Mode::XdpNative, 9000)]
+    {
+        ip(&fabric, &format!("link set eth0 mtu {mtu}"));
+        let node = fabric.node(1);
+        let _inside = node.enter().unwrap();
+        let open = || XdpLink::open(XdpConfig { mode: Some(mode), ..config("eth0") });
+        let link = with(kept, open).unwrap_or_else(|e| panic!("{mode}, MTU {mtu}: {e}"));
+        assert_eq!(link.info().max_frame, mtu + 14);
+    }
+}
+
+fn parts_are_assembled() {
+    let fabric = testing::fabric("parts", |_| ());
+    let node = fabric.node(1);
+    let inside = node.enter().unwrap();
+    let parts = XdpLink::make(&config("eth0")).unwrap();
+    drop(inside);
+    let mut peer = {
+        let node = fabric.node(2);
+        let _inside = node.enter().unwrap();
+        XdpLink::open(config("eth0")).unwrap()
+    };
+    let [to, back] = [[2, 1], [1, 2]]
+        .map(|ends| ends.map(|n| fabric.node(n)))
+        .map(|[a, b]| route(Envelope::DEFAULT, [&a, &b], over_ipv4));
+    // What comes between is there when the link is.
+    let early = frame(&to, CHANNEL, 1, 200);
+    send(&mut peer, &early);
+    let made = parts.description.clone();
+    // SAFETY: the parts are new, and used here only.
+    let mut link = with(CapabilitySet::empty(), || unsafe { XdpLink::assemble(parts) }).unwrap();
+    assert_eq!((&link.info().reason, link.info().mac), (&made.reason, made.mac));
+    with(CapabilitySet::empty(), || {
+        only(&mut link, &early);
+        for number in 0..20 {
+            let there = frame(&to, CHANNEL, number, 300);
+            send(&mut peer, &there);
+            only(&mut link, &there);
+            let again = frame(&back, CHANNEL, number, 400);
+            send(&mut link, &again);
+            only(&mut peer, &again);
+        }
+    });
+    assert!(has_program(&fabric));
+    drop(link);
+    until_no_program(&fabric);
+}
+
+fn parts_cannot_be_changed() {
+    use rustix::net::{sockopt, xdp};
+    let fabric = testing::fabric("whose", |_| ());
+    ip(&fabric, "link add eth9 type bridge");
+    ip(&fabric, "link set eth9 up");
+    let node = fabric.node(1);
+    let _inside = node.enter().unwrap();
+    let parts = XdpLink::make(&config("eth0")).unwrap();
+    let other = gigae_link::Interface::find("eth9").unwrap();
+    let busy = Err(rustix::io::Errno::BUSY);
+    let attempts = || {
+        let flags = xdp::SocketAddrXdpFlags::XDP_COPY;
+        for (index, queue) in [(other.index, 0), (parts.description.index, 1)] {
+            let address = xdp::SocketAddrXdp::new(flags, index, queue);
+            assert_eq!(rustix::net::bind(&parts.socket, &address), busy);
+        }
+        let memory = xdp::XdpUmemReg {
+            addr: 0,
+            len: 4096,
+            chunk_size: 4096,
+            headroom: 0,
+            flags: xdp::XdpUmemRegFlags::empty(),
+            tx_metadata_len: 0,
+        };
+        assert_eq!(sockopt::set_xdp_umem_reg(&parts.socket, memory), busy);
+        assert_eq!(sockopt::set_xdp_umem_fill_ring_size(&parts.socket, 64), busy);
+        assert_eq!(sockopt::set_xdp_umem_completion_ring_size(&parts.socket, 64), busy);
+        assert_eq!(sockopt::set_xdp_rx_ring_size(&parts.socket, 64), busy);
+        assert_eq!(sockopt::set_xdp_tx_ring_size(&parts.socket, 64), busy);
+        // A further socket with the same memory on another queue, and another program, need capabilities.
+        let kind = rustix::net::SocketType::RAW;
+        let further = rustix::net::socket(rustix::net::AddressFamily::XDP, kind, None);
+        assert_eq!(further.err(), Some(rustix::io::Errno::PERM));
+        assert!(foreign::try_load().is_err());
+        // The memory keeps its length.
+        assert!(rustix::fs::ftruncate(&parts.memory, 0).is_err());
+        // Through the control socket nothing is changed.
+        assert!(!foreign::set_down(&parts.control, "eth9"));
+    };
+    with(CapabilitySet::empty(), attempts);
+    // Nor when its interface is gone, for a socket is bound once.
+    ip(&fabric, "link del eth0");
+    let address = xdp::SocketAddrXdp::new(xdp::SocketAddrXdpFlags::XDP_COPY, other.index, 0);
+    assert_eq!(rustix::net::bind(&parts.socket, &address), busy);
+    // All that the program's descriptor is good for is to let go.
+    with(CapabilitySet::empty(), || foreign::let_go(&parts.program));
+}
+
 fn missing_capabilities_are_named() {
     let fabric = testing::fabric("capabilities", |_| ());
     for (kept, named) in [
         (CapabilitySet::empty(), "CAP_NET_RAW"),
         (CapabilitySet::NET_RAW | CapabilitySet::IPC_LOCK, "CAP_BPF"),
     ] {
-        // Capabilities are a thread's own.
-        let error = std::thread::scope(|scope| {
-            let attempt = scope.spawn(|| {
-                let _inside = fabric.node(1).enter().unwrap();
-                let mut sets = rustix::thread::capabilities(None).unwrap();
-                sets.effective = kept;
-                rustix::thread::set_capabilities(None, sets).unwrap();
-                let error = XdpLink::open(config("eth0")).err();
-                sets.effective = sets.permitted;
-                rustix::thread::set_capabilities(None, sets).unwrap();
-                error
-            });
-            attempt.join().unwrap().expect("not permitted")
-        });
+        let _inside = fabric.node(1).enter().unwrap();
+        let error = with(kept, || XdpLink::open(config("eth0")).err()).expect("not permitted");
         assert!(matches!(error, OpenError::MissingCapability { .. }), "{error}");
         assert!(error.to_string().contains(named), "{error}");
     }
@@ -684,7 +795,8 @@ mod foreign {
         }
     }
 
-    fn load() -> OwnedFd {
+    /// Loading a program that passes everything: whether that is permitted.
+    pub(crate) fn try_load() -> std::io::Result<OwnedFd> {
         let mut rest = [0; 12];
         // The upper half of it: what the program will be attached to.
         rest[5] = u64::from(ATTACH_XDP) << 32;
@@ -695,7 +807,29 @@ mod foreign {
             license: c"MIT".as_ptr() as u64,
             rest,
         };
-        bpf(PROG_LOAD, &load)
+        // SAFETY: a new descriptor that nobody else has.
+        attempt(PROG_LOAD, &load).map(|fd| unsafe { OwnedFd::from_raw_fd(fd as i32) })
+    }
+
+    fn load() -> OwnedFd {
+        try_load().unwrap()
+    }
+
+    /// Detaches the program that a link holds. With its interface gone it holds none.
+    pub(crate) fn let_go(link: &OwnedFd) {
+        let _ = attempt(LINK_DETACH, &[link.as_raw_fd()]);
+    }
+
+    /// Takes an interface down; whether that was permitted.
+    pub(crate) fn set_down(control: &OwnedFd, interface: &str) -> bool {
+        // SAFETY: the structure is plain bytes, for which zeros are valid.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        let name = request.ifr_name.iter_mut().zip(interface.bytes());
+        name.for_each(|(to, byte)| *to = byte as libc::c_char);
+        // SAFETY: this ioctl reads one `ifreq`.
+        let result =
+            unsafe { libc::ioctl(control.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw mut request) };
+        result == 0
     }
 
     /// The link by which a program is attached.
@@ -723,12 +857,15 @@ mod foreign {
     }
 
     fn call<T>(command: libc::c_int, attributes: &T) -> libc::c_long {
+        attempt(command, attributes).unwrap_or_else(|error| panic!("bpf({command}): {error}"))
+    }
+
+    fn attempt<T>(command: libc::c_int, attributes: &T) -> std::io::Result<libc::c_long> {
         // SAFETY: both structures begin as the kernel's own and are zero beyond what they set; the
         // pointers in them lead to what is static.
         let result = unsafe {
             libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(attributes), size_of::<T>())
         };
-        assert!(result >= 0, "bpf({command}): {}", std::io::Error::last_os_error());
-        result
+        if result < 0 { Err(std::io::Error::last_os_error()) } else { Ok(result) }
     }
 }

@@ -1,0 +1,231 @@
+//! Who has how much, and whether somebody may have more: the broker's rules, without a socket.
+
+use crate::config::{Config, Limits};
+use crate::names::Peer;
+use crate::protocol::{Refusal, Request, Why};
+use std::collections::HashMap;
+
+/// Bytes of a frame, and of a MiB.
+const FRAME: u64 = 4096;
+const MIB: u64 = 1 << 20;
+
+/// What somebody has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Ports.
+    pub ports: u32,
+    /// Bytes of frame memory.
+    pub bytes: u64,
+}
+
+impl Usage {
+    fn fits(&self, more: u64, limits: Limits) -> bool {
+        self.ports < limits.ports && self.bytes + more <= u64::from(limits.mib) * MIB
+    }
+}
+
+/// A port that was granted and must be given back ([`Ledger::release`]).
+#[derive(Debug)]
+#[must_use = "a grant that is dropped counts for ever"]
+pub struct Grant {
+    uid: u32,
+    bytes: u64,
+}
+
+/// Who has how much.
+#[derive(Debug)]
+pub struct Ledger {
+    config: Config,
+    /// Of those who have something: never more entries than ports.
+    users: HashMap<u32, Usage>,
+    in_all: Usage,
+}
+
+impl Ledger {
+    /// Nobody has anything.
+    pub fn new(config: Config) -> Self {
+        Self { config, users: HashMap::new(), in_all: Usage::default() }
+    }
+
+    /// What it goes by.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// What all users have together.
+    pub fn in_all(&self) -> Usage {
+        self.in_all
+    }
+
+    /// What a user has.
+    pub fn of(&self, uid: u32) -> Usage {
+        self.users.get(&uid).copied().unwrap_or_default()
+    }
+
+    /// Whether this process may have ports at all.
+    pub fn allows(&self, peer: &Peer) -> Result<(), Refusal> {
+        let allowed = &self.config.allowed;
+        let is_allowed = allowed.everybody
+            || allowed.users.contains(&peer.uid)
+            || peer.groups.iter().any(|group| allowed.groups.contains(group));
+        match is_allowed {
+            true => Ok(()),
+            false => Err(Refusal::new(
+                Why::User,
+                format_args!(
+                    "user {} is not among those that {} allows; ask the administrator of this machine",
+                    peer.uid,
+                    self.config.path.display()
+                ),
+            )),
+        }
+    }
+
+    /// Books a port, if this process may have one like this.
+    pub fn grant(&mut self, peer: &Peer, request: &Request) -> Result<Grant, Refusal> {
+        self.allows(peer)?;
+        if (request.tx_frames, request.rx_frames) == (0, 0) {
+            return Err(Refusal::new(Why::Nothing, "you may have ports; ask for frames"));
+        }
+        let (config, file) = (&self.config, self.config.path.display());
+        if let Some(name) = request.interface.as_ref().filter(|&name| !config.nics.contains(name)) {
+            let nics = config.nics.join(", ");
+            let text =
+                format!("'{name}' is not among the NICs that {file} allows: {nics}; name one");
+            return Err(Refusal::new(Why::Interface, text));
+        }
+        if !config.ethertypes.contains(&request.ethertype) {
+            let ethertype = request.ethertype;
+            let text = format!("{file} does not allow EtherType 0x{ethertype:04x}; use another");
+            return Err(Refusal::new(Why::EtherType, text));
+        }
+        if request.tx_frames == 0 || request.rx_frames == 0 {
+            return Err(Refusal::new(Why::Malformed, "a port has at least one frame each way"));
+        }
+        let bytes = (u64::from(request.tx_frames) + u64::from(request.rx_frames)) * FRAME;
+        let user = self.users.get(&peer.uid).copied().unwrap_or_default();
+        let full = |whose: &str, limits: Limits, now: Usage| {
+            let (ports, mib) = (now.ports, now.bytes / MIB);
+            Refusal::new(
+                Why::Limit,
+                format_args!(
+                    "{whose} {ports} ports and {mib} MiB, and {file} allows {} and {}; end some \
+                     programs, or have it allow more",
+                    limits.ports, limits.mib
+                ),
+            )
+        };
+        if !user.fits(bytes, config.per_user) {
+            return Err(full(&format!("user {} has", peer.uid), config.per_user, user));
+        }
+        if !self.in_all.fits(bytes, config.in_all) {
+            return Err(full("all users together have", config.in_all, self.in_all));
+        }
+        let user = Usage { ports: user.ports + 1, bytes: user.bytes + bytes };
+        self.users.insert(peer.uid, user);
+        self.in_all.ports += 1;
+        self.in_all.bytes += bytes;
+        Ok(Grant { uid: peer.uid, bytes })
+    }
+
+    /// Takes a port out of the books.
+    pub fn release(&mut self, grant: Grant) {
+        let Grant { uid, bytes } = grant;
+        self.in_all.ports -= 1;
+        self.in_all.bytes -= bytes;
+        if let Some(user) = self.users.get_mut(&uid) {
+            user.ports -= 1;
+            user.bytes -= bytes;
+            if user.ports == 0 {
+                self.users.remove(&uid);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gigae_link::ChannelSet;
+    use std::path::Path;
+
+    fn ledger(text: &str) -> Ledger {
+        Ledger::new(Config::parse(text, Path::new("/etc/gigae/broker.toml")).unwrap())
+    }
+
+    fn peer(uid: u32) -> Peer {
+        Peer { uid, groups: vec![100], pid: 1 }
+    }
+
+    /// 1 MiB.
+    fn request() -> Request {
+        Request {
+            interface: None,
+            ethertype: 0x88b5,
+            channels: ChannelSet::EMPTY.with(0),
+            long_frames: true,
+            tx_frames: 128,
+            rx_frames: 128,
+            rx_ready: 16,
+        }
+    }
+
+    fn why(result: Result<Grant, Refusal>) -> (Why, String) {
+        let refusal = result.expect_err("refused");
+        (refusal.why, refusal.text)
+    }
+
+    #[test]
+    fn only_those_who_are_allowed_get_ports() {
+        let mut users = ledger("nics = ['eth1']\nusers = [7]");
+        let _port = users.grant(&peer(7), &request()).unwrap();
+        let (refused, text) = why(users.grant(&peer(1000), &request()));
+        assert_eq!(refused, Why::User);
+        let said = "user 1000 is not among those that /etc/gigae/broker.toml allows; ask";
+        assert!(text.starts_with(said), "{text}");
+        assert!(ledger("nics = ['eth1']\ngroups = [100]").grant(&peer(8), &request()).is_ok());
+        assert!(ledger("nics = ['eth1']\nusers = ['*']").grant(&peer(9), &request()).is_ok());
+        assert!(ledger("nics = ['eth1']").grant(&peer(0), &request()).is_err(), "root, too");
+    }
+
+    #[test]
+    fn only_what_is_allowed_is_granted() {
+        let mut ledger = ledger("nics = ['eth1', 'eth2']\nusers = ['*']");
+        let asked = Request { interface: Some("eth0".into()), ..request() };
+        let (refused, text) = why(ledger.grant(&peer(1), &asked));
+        assert!(refused == Why::Interface && text.contains("eth1, eth2"), "{text}");
+        let asked = Request { ethertype: 0x0800, ..request() };
+        assert_eq!(why(ledger.grant(&peer(1), &asked)).0, Why::EtherType);
+        let asked = Request { rx_frames: 0, ..request() };
+        assert_eq!(why(ledger.grant(&peer(1), &asked)).0, Why::Malformed);
+        let asked = Request { tx_frames: 0, ..asked };
+        assert_eq!(why(ledger.grant(&peer(1), &asked)).0, Why::Nothing);
+        assert_eq!(ledger.in_all(), Usage::default(), "what is refused does not count");
+    }
+
+    #[test]
+    fn ports_and_memory_are_limited_for_each_and_for_all_and_come_back() {
+        let text =
+            "nics = ['eth1']\nusers = ['*']\nports_per_user = 2\nmib_per_user = 3\nports = 3";
+        let mut ledger = ledger(text);
+        let first = ledger.grant(&peer(1), &request()).unwrap();
+        let large = Request { rx_frames: u32::MAX, tx_frames: u32::MAX, ..request() };
+        assert_eq!(why(ledger.grant(&peer(1), &large)).0, Why::Limit, "memory of a user");
+        let second = ledger.grant(&peer(1), &request()).unwrap();
+        let (refused, text) = why(ledger.grant(&peer(1), &request()));
+        assert!(
+            refused == Why::Limit && text.starts_with("user 1 has 2 ports and 2 MiB"),
+            "{text}"
+        );
+        let other = ledger.grant(&peer(2), &request()).unwrap();
+        let (refused, text) = why(ledger.grant(&peer(2), &request()));
+        assert!(refused == Why::Limit && text.starts_with("all users"), "{text}");
+        ledger.release(first);
+        let again = ledger.grant(&peer(2), &request()).unwrap();
+        [second, other, again].into_iter().for_each(|grant| ledger.release(grant));
+        assert_eq!(
+            (ledger.in_all(), ledger.of(1), ledger.users.len()),
+            (Usage::default(), Usage::default(), 0)
+        );
+    }
+}

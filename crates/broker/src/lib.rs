@@ -1,0 +1,48 @@
+//! Ports on a NIC for processes without privileges.
+//!
+//! Opening an AF_XDP link takes capabilities, using it does not. So a small privileged daemon, the
+//! *broker*, does the opening: it makes a macvlan child of the NIC for each client (`gigae-macvlan`), opens
+//! a link on it with everything that must be fixed fixed (`gigae_xdp::XdpLink::make`), and passes the parts
+//! to the client as descriptors. From then on frames go between the client and the kernel, with nobody in
+//! between, and as fast as if the client had opened the link itself.
+//!
+//! ```text
+//!  client                                   broker
+//!    connect ─────────────────────────────▶  who is it (SO_PEERCRED)? may he?
+//!    request: NIC, EtherType, channels ───▶  Ledger: within the limits?
+//!                                            Child::make, XdpLink::make
+//!    XdpLink::assemble  ◀── descriptors ───  closes its own copies
+//!    ... frames ...
+//!    ends, or is killed ── end of file ───▶  removes the child
+//! ```
+//!
+//! | module | is |
+//! |---|---|
+//! | `protocol` | the messages as bytes; everything may be hostile |
+//! | `ledger` | who may have what, without a socket |
+//! | `server` | the daemon: one thread, one `poll` |
+//! | `client` | asking |
+//! | `config`, `names`, `privileges` | `/etc/gigae/broker.toml`, users and groups, giving up capabilities |
+//!
+//! **Not done here.** No AF_PACKET socket is passed on: whoever has one may bind it to every interface and
+//! send on each, by bind(2) and sendto(2), without a capability. No port has a UDP envelope: a child has no
+//! IP address. What a client can do with its port is in `SECURITY.md`.
+
+mod client;
+mod config;
+mod ledger;
+mod message;
+mod names;
+mod privileges;
+mod protocol;
+mod server;
+
+pub use client::{BrokerError, Holds, Port, SOCKET, VARIABLE, is_allowed, socket};
+pub use config::{Allowed, CONFIG, Config, ConfigError, Limits};
+pub use ledger::{Grant, Ledger, Usage};
+pub use names::Peer;
+pub use privileges::{KEPT, confine};
+pub use protocol::{
+    ANSWER_LEN, Answer, DESCRIPTORS, Malformed, REQUEST_LEN, Refusal, Request, VERSION, Why,
+};
+pub use server::run;

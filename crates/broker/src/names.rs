@@ -1,0 +1,137 @@
+//! Users and groups: their numbers by name, and who is at the other end of a connection.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// Room for an entry of the user database. Larger ones (of groups with very many members) are tried too.
+const ROOM: usize = 16 << 10;
+const MOST_ROOM: usize = 16 << 20;
+
+/// Groups of one process that are looked at: what Linux allows is 65,536.
+const MOST_GROUPS: usize = 65_536;
+
+/// Who is at the other end of a connection, as the kernel says (unix(7), `SO_PEERCRED`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// The user.
+    pub uid: u32,
+    /// The groups.
+    pub groups: Vec<u32>,
+    /// The process, for people; zero if its number means nothing here.
+    pub pid: i32,
+}
+
+impl Peer {
+    /// Who connected to this socket. Two system calls.
+    pub(crate) fn of(connection: &impl AsFd) -> io::Result<Self> {
+        let mut credentials = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+        let mut length = size_of_val(&credentials) as libc::socklen_t;
+        // SAFETY: pointer and length describe one structure that lives across the call.
+        let result = unsafe {
+            let (fd, at) = (connection.as_fd().as_raw_fd(), (&raw mut credentials).cast());
+            libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, at, &raw mut length)
+        };
+        if result < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let mut groups = further_groups(connection)?;
+        groups.push(credentials.gid);
+        Ok(Self { uid: credentials.uid, groups, pid: credentials.pid })
+    }
+}
+
+/// The supplementary groups (`SO_PEERGROUPS`, Linux 4.13).
+fn further_groups(connection: &impl AsFd) -> io::Result<Vec<u32>> {
+    let mut groups = vec![0_u32; 64];
+    loop {
+        let mut length = size_of_val(&groups[..]) as libc::socklen_t;
+        let fd = connection.as_fd().as_raw_fd();
+        // SAFETY: pointer and length describe memory that lives across the call.
+        let result = unsafe {
+            let (level, option) = (libc::SOL_SOCKET, libc::SO_PEERGROUPS);
+            libc::getsockopt(fd, level, option, groups.as_mut_ptr().cast(), &raw mut length)
+        };
+        let count = length as usize / size_of::<u32>();
+        if result == 0 {
+            groups.truncate(count);
+            return Ok(groups);
+        }
+        let error = io::Error::last_os_error();
+        if error.raw_os_error() != Some(libc::ERANGE) || count > MOST_GROUPS {
+            return Err(error);
+        }
+        groups.resize(count.max(groups.len()) + 1, 0);
+    }
+}
+
+/// The number of a user; `None` if there is none of this name.
+pub(crate) fn user(name: &str) -> Option<u32> {
+    let name = CString::new(name).ok()?;
+    with_room(|room| {
+        // SAFETY: the structure is plain integers and pointers, for which zeros are valid.
+        let mut entry: libc::passwd = unsafe { std::mem::zeroed() };
+        let mut found = std::ptr::null_mut();
+        // SAFETY: a string, and places that live across the call, the room with its length.
+        let result = unsafe {
+            let (to, length) = (room.as_mut_ptr().cast(), room.len());
+            libc::getpwnam_r(name.as_ptr(), &raw mut entry, to, length, &raw mut found)
+        };
+        (result, (!found.is_null()).then_some(entry.pw_uid))
+    })
+}
+
+/// The number of a group; `None` if there is none of this name.
+pub(crate) fn group(name: &str) -> Option<u32> {
+    let name = CString::new(name).ok()?;
+    with_room(|room| {
+        // SAFETY: as above.
+        let mut entry: libc::group = unsafe { std::mem::zeroed() };
+        let mut found = std::ptr::null_mut();
+        // SAFETY: as above.
+        let result = unsafe {
+            let (to, length) = (room.as_mut_ptr().cast(), room.len());
+            libc::getgrnam_r(name.as_ptr(), &raw mut entry, to, length, &raw mut found)
+        };
+        (result, (!found.is_null()).then_some(entry.gr_gid))
+    })
+}
+
+/// Asks with more and more room, as long as it is said to be too little.
+fn with_room<T>(mut ask: impl FnMut(&mut [u8]) -> (i32, Option<T>)) -> Option<T> {
+    let mut room = ROOM;
+    loop {
+        match ask(&mut vec![0; room]) {
+            (libc::ERANGE, _) if room < MOST_ROOM => room *= 4,
+            (0, found) => return found,
+            _ => return None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType};
+
+    #[test]
+    fn root_is_user_and_group_zero() {
+        assert_eq!((user("root"), group("root")), (Some(0), Some(0)));
+        assert_eq!((user("no-such-user-here"), group("a\0b")), (None, None));
+    }
+
+    #[test]
+    fn the_kernel_says_who_is_there() {
+        let (ours, _theirs) = rustix::net::socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .unwrap();
+        let peer = Peer::of(&ours).unwrap();
+        assert_eq!(peer.uid, rustix::process::getuid().as_raw());
+        assert_eq!(peer.pid, std::process::id() as i32);
+        assert!(peer.groups.contains(&rustix::process::getgid().as_raw()), "{peer:?}");
+    }
+}

@@ -1,0 +1,323 @@
+//! A broker and its clients, as processes, on real interfaces in network namespaces. Needs root.
+#![allow(missing_docs)]
+
+mod parts;
+
+use gigae_broker::{BrokerError, KEPT, Port, REQUEST_LEN, Request, Why, is_allowed};
+use gigae_fabric::testing;
+use gigae_link::conformance::{drain, frame, only, queue, receive, send};
+use gigae_link::{Link, LinkError, Mode};
+use gigae_wire::MacAddr;
+use parts::{BOUND, CHANNEL, NOBODY, OTHER, Place, request, route, until};
+use rustix::fd::OwnedFd;
+use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
+
+fn main() {
+    if parts::play() {
+        return;
+    }
+    testing::run(&[
+        ("an_unprivileged_user_exchanges_frames_with_another_node", exchanges as fn()),
+        ("who_is_not_allowed_is_told_so", who_is_not_allowed_is_told_so),
+        ("what_is_not_allowed_is_refused_by_name", what_is_not_allowed_is_refused_by_name),
+        ("limits_are_kept_and_what_ends_makes_room", limits_are_kept),
+        ("the_child_of_a_killed_client_is_removed", the_child_of_a_killed_client_is_removed),
+        ("clients_go_on_when_the_broker_is_killed_and_comes_back", clients_outlive_the_broker),
+        ("one_client_does_not_hear_the_frames_of_another", one_does_not_hear_another),
+        ("clients_on_one_nic_reach_each_other", clients_reach_each_other),
+        ("hostile_clients_neither_stop_nor_hold_up_the_broker", hostile_clients),
+        ("a_broker_has_the_capabilities_that_it_needs_and_no_other", capabilities),
+        ("a_second_broker_is_refused_and_another_file_is_left_alone", a_second_broker_is_refused),
+        ("a_client_that_is_sent_away_hears_of_its_interfaces_end", an_interfaces_end_is_told),
+    ]);
+}
+
+fn why(place: &Place, request: &Request) -> (Why, String) {
+    match Port::open(&place.socket(), request).err().expect("refused") {
+        BrokerError::Refused(refusal) => (refusal.why, refusal.text),
+        other => panic!("{other}"),
+    }
+}
+
+/// Frames to an echoing client come back.
+fn echoes(link: &mut dyn Link, client: MacAddr) {
+    let there = route(link, client);
+    for (number, length) in [(1, 60), (2, 1514), (3, 300)] {
+        let out = frame(&there, CHANNEL, number, length);
+        send(link, &out);
+        let back = receive(link, 1).remove(0);
+        assert_eq!((&back[..6], &back[6..12]), (&out[6..12], &out[..6]));
+        assert_eq!(back[12..], out[12..]);
+    }
+    for number in 0..50 {
+        queue(link, &frame(&there, CHANNEL, number, 500));
+    }
+    link.flush().unwrap();
+    assert_eq!(receive(link, 50).len(), 50);
+}
+
+fn exchanges() {
+    let place = Place::new("exchanges", "");
+    let (_client, mac, interface) = place.echo(NOBODY).unwrap();
+    assert_eq!(interface, "gigae0");
+    echoes(&mut place.other(), mac);
+}
+
+fn who_is_not_allowed_is_told_so() {
+    let place = Place::new("not allowed", "");
+    let refused = place.echo(OTHER).err().unwrap();
+    let said = format!("user {OTHER} is not among those that ");
+    assert!(refused.starts_with(&said) && refused.contains("broker.toml allows; ask"), "{refused}");
+    assert!(!is_allowed(&place.socket()), "not even root, if it is not named");
+    let (refused, _) = why(&place, &request());
+    assert_eq!(refused, Why::User);
+    let error = Port::open("/nowhere/broker.sock".as_ref(), &request()).err().unwrap();
+    assert!(matches!(error, BrokerError::Absent { .. }), "{error}");
+    assert!(error.to_string().contains("start 'gigae broker'"), "{error}");
+    assert_eq!(place.children(), Vec::<String>::new());
+}
+
+/// What makes root one of those who are allowed.
+const ROOT_TOO: &str = "groups = [0]\n";
+
+fn what_is_not_allowed_is_refused_by_name() {
+    let place = Place::new("what", &format!("{ROOT_TOO}ethertypes = [0x88b5, 0x88b6]"));
+    assert!(is_allowed(&place.socket()));
+    let with = |interface: &str| Request { interface: Some(interface.into()), ..request() };
+    for unknown in ["eth7", "lo", "a-name-that-is-far-too-long"] {
+        let (refused, text) = why(&place, &with(unknown));
+        assert!(refused == Why::Interface && text.contains("eth0"), "{text}");
+    }
+    assert_eq!(why(&place, &Request { ethertype: 0x0800, ..request() }).0, Why::EtherType);
+    let port = Port::open(&place.socket(), &with("eth0")).unwrap_or_else(|e| panic!("{e}"));
+    let info = port.link.info();
+    assert_eq!((info.mode, info.max_frame, info.rx_frames), (Mode::XdpGeneric, 1514, 192));
+    assert!(info.reason.contains("a broker's port on eth0"), "{}", info.reason);
+    let other = Request { ethertype: 0x88b6, ..request() };
+    Port::open(&place.socket(), &other).unwrap_or_else(|e| panic!("{e}"));
+}
+
+fn limits_are_kept() {
+    let place = Place::new("limits", &format!("{ROOT_TOO}ports_per_user = 3\nmib_per_user = 2"));
+    let large = Request { rx_frames: 1 << 16, ..request() };
+    let (refused, text) = why(&place, &large);
+    assert!(refused == Why::Limit && text.contains("0 ports and 0 MiB"), "{text}");
+    let (first, second) = (place.port(), place.port());
+    let (refused, text) = why(&place, &request());
+    assert!(refused == Why::Limit && text.contains("2 ports and 2 MiB"), "{text}");
+    let (_theirs, ..) = place.echo(NOBODY).expect("another user has a share of his own");
+    drop(first);
+    let mut again = None;
+    until(
+        || match Port::open(&place.socket(), &request()) {
+            Ok(port) => again.replace(port).is_none(),
+            Err(BrokerError::Refused(refusal)) if refusal.why == Why::Limit => false,
+            Err(other) => panic!("{other}"),
+        },
+        || "what ended makes room".to_owned(),
+    );
+    drop(second);
+}
+
+fn the_child_of_a_killed_client_is_removed() {
+    let place = Place::new("killed", "");
+    let (first, ..) = place.echo(NOBODY).unwrap();
+    let (_second, mac, interface) = place.echo(NOBODY).unwrap();
+    assert_eq!(place.children(), ["gigae0", "gigae1"]);
+    first.kill();
+    place.until_children(&[&interface]);
+    echoes(&mut place.other(), mac);
+}
+
+fn clients_outlive_the_broker() {
+    let mut place = Place::new("outlives", "");
+    let (client, mac, interface) = place.echo(NOBODY).unwrap();
+    let mut other = place.other();
+    echoes(&mut other, mac);
+    place.restart();
+    assert_eq!(place.children(), [interface]);
+    echoes(&mut other, mac);
+    // What it leaves now is removed when the next port is made.
+    client.kill();
+    let (_next, mac, name) = place.echo(NOBODY).unwrap();
+    place.until_children(&[&name]);
+    echoes(&mut other, mac);
+    drop(_next);
+    // Nobody asks any more: what is left goes when a broker starts.
+    let (last, ..) = place.echo(NOBODY).unwrap();
+    let _ = place.broker.process.kill();
+    let _ = place.broker.process.wait();
+    last.kill();
+    assert!(!place.children().is_empty());
+    place.restart();
+    place.until_children(&[]);
+}
+
+fn one_does_not_hear_another() {
+    let place = Place::new("apart", ROOT_TOO);
+    let (mut a, mut b, mut other) = (place.port(), place.port(), place.other());
+    let to_a = route(&other, a.link.info().mac);
+    let to_b = route(&other, b.link.info().mac);
+    let to_all = route(&other, MacAddr::BROADCAST);
+    let to_nic = route(&other, MacAddr(place.fabric.node(1).mac));
+    for number in 0..50 {
+        queue(&mut other, &frame(&to_a, CHANNEL, number, 200));
+        // Nor what is addressed to it on another channel, to all, or to the NIC.
+        queue(&mut other, &frame(&to_b, CHANNEL + 1, number, 200));
+        queue(&mut other, &frame(&to_all, CHANNEL, number, 200));
+        queue(&mut other, &frame(&to_nic, CHANNEL, number, 200));
+    }
+    other.flush().unwrap();
+    assert_eq!(receive(&mut *a.link, 50).len(), 50);
+    assert_eq!((drain(&mut *a.link), drain(&mut *b.link)), (0, 0));
+    let own = frame(&to_b, CHANNEL, 1, 200);
+    send(&mut other, &own);
+    only(&mut *b.link, &own);
+    drop((a.link, b.link));
+}
+
+fn clients_reach_each_other() {
+    let place = Place::new("neighbours", ROOT_TOO);
+    let mut port = place.port();
+    let (_client, mac, _) = place.echo(NOBODY).unwrap();
+    echoes(&mut *port.link, mac);
+}
+
+fn connection(place: &Place) -> OwnedFd {
+    let flags = SocketFlags::CLOEXEC;
+    let socket =
+        rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+    rustix::net::connect(&socket, &SocketAddrUnix::new(place.socket()).unwrap()).unwrap();
+    socket
+}
+
+fn descriptors(process: u32) -> usize {
+    std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count()
+}
+
+fn hostile_clients() {
+    let place = Place::new("hostile", ROOT_TOO);
+    let broker = place.broker.process.id();
+    let before = descriptors(broker);
+    // Silent ones: of one user, as many as may wait and more, which costs the oldest their place.
+    let silent: Vec<_> = (0..200).map(|_| connection(&place)).collect();
+    drop(place.port());
+    assert!(descriptors(broker) < before + 100, "no more wait than may");
+    // Garbage, half messages, long ones, empty ones, the right one twice.
+    let right = request().bytes();
+    let long = vec![7; 100_000];
+    let messages: [&[u8]; 6] =
+        [b"", b"x", &right[..REQUEST_LEN - 1], &[0; REQUEST_LEN], &long, &right];
+    for message in messages {
+        for again in [1, 3] {
+            let socket = connection(&place);
+            for _ in 0..again {
+                let _ = rustix::net::send(&socket, message, SendFlags::NOSIGNAL);
+            }
+        }
+    }
+    // Descriptors that come with a request are closed.
+    for _ in 0..50 {
+        send_descriptors(&connection(&place), &right);
+    }
+    // A client that asks and does not take what it gets.
+    let deaf = connection(&place);
+    rustix::net::send(&deaf, &right, SendFlags::NOSIGNAL).unwrap();
+    drop(place.port());
+    drop((silent, deaf));
+    place.until_children(&[]);
+    until(|| descriptors(broker) == before, || format!("{} of {before}", descriptors(broker)));
+    let (_client, mac, _) = place.echo(NOBODY).unwrap();
+    echoes(&mut place.other(), mac);
+}
+
+fn send_descriptors(socket: &OwnedFd, bytes: &[u8]) {
+    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage};
+    use std::io::IoSlice;
+    let null = std::fs::File::open("/dev/null").unwrap();
+    let all = [std::os::fd::AsFd::as_fd(&null); 20];
+    let mut room = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(20))];
+    let mut control = SendAncillaryBuffer::new(&mut room);
+    assert!(control.push(SendAncillaryMessage::ScmRights(&all)));
+    let flags = SendFlags::NOSIGNAL;
+    let _ = rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut control, flags);
+}
+
+fn capabilities() {
+    let place = Place::new("capabilities", ROOT_TOO);
+    let _port = place.port();
+    let broker = place.broker.process.id();
+    let status = std::fs::read_to_string(format!("/proc/{broker}/status")).unwrap();
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.expect("the kernel tells it").trim().to_owned()
+    };
+    let kept = format!("{:016x}", KEPT.bits());
+    assert_eq!(kept, "0000008000003000", "CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF");
+    for set in ["CapPrm:", "CapEff:", "CapBnd:"] {
+        assert_eq!(field(set), kept, "{set}");
+    }
+    for set in ["CapInh:", "CapAmb:"] {
+        assert_eq!(field(set), "0000000000000000", "{set}");
+    }
+    assert_eq!((field("NoNewPrivs:"), field("Threads:")), ("1".to_owned(), "1".to_owned()));
+    // Each of them is needed: without it, no port can be made.
+    for needed in KEPT.iter() {
+        let failed = std::thread::scope(|scope| {
+            let made = scope.spawn(|| {
+                let node = place.fabric.node(2);
+                let _inside = node.enter().unwrap();
+                let mut sets = rustix::thread::capabilities(None).unwrap();
+                let all = sets.effective;
+                sets.effective = KEPT.difference(needed);
+                rustix::thread::set_capabilities(None, sets).unwrap();
+                let made = gigae_macvlan::Child::make("eth0").and_then(|child| {
+                    let envelope = gigae_wire::Envelope::DEFAULT;
+                    let channels = request().channels;
+                    let filter = gigae_link::Filter { envelope, channels };
+                    let mut config = gigae_xdp::XdpConfig::new(child.name(), filter);
+                    config.mode = Some(Mode::XdpGeneric);
+                    gigae_xdp::XdpLink::make(&config).map(drop)
+                });
+                sets.effective = all;
+                rustix::thread::set_capabilities(None, sets).unwrap();
+                made.is_err()
+            });
+            made.join().unwrap()
+        });
+        assert!(failed, "{needed:?} is not needed");
+    }
+}
+
+fn a_second_broker_is_refused() {
+    let place = Place::new("second", "");
+    let stop = std::sync::atomic::AtomicBool::new(true);
+    let config = place.socket().with_file_name("broker.toml");
+    let start = |socket: &std::path::Path| {
+        let error = gigae_broker::run(&config, socket, &stop, &mut |_| ()).err();
+        error.expect("refused").to_string()
+    };
+    let error = start(&place.socket());
+    assert!(error.contains("another broker does") && !error.contains('\n'), "{error}");
+    let file = place.socket().with_file_name("file");
+    std::fs::write(&file, "precious").unwrap();
+    let error = start(&file);
+    assert!(error.contains("in use"), "{error}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
+    assert!(place.echo(NOBODY).is_ok());
+}
+
+fn an_interfaces_end_is_told() {
+    let place = Place::new("sent away", ROOT_TOO);
+    let mut port = place.port();
+    let node = place.fabric.node(1);
+    let mut command = node.command("ip").unwrap();
+    assert!(command.args(["link", "del", "gigae0"]).status().unwrap().success());
+    let error = loop {
+        match port.link.wait(Some(BOUND)) {
+            Ok(_) => {}
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, LinkError::Gone(_)), "{error}");
+}

@@ -1,0 +1,237 @@
+//! Brokers and their clients as processes of their own: this program again, told by its environment what
+//! it is to be.
+
+use gigae_broker::{Port, Request};
+use gigae_fabric::{Fabric, Node, testing};
+use gigae_link::{ChannelSet, Filter, Link, conformance};
+use gigae_wire::{Envelope, MacAddr, NodeAddr, Route};
+use gigae_xdp::{XdpConfig, XdpLink};
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+/// What a process is to be, and by what.
+const ROLE: &str = "GIGAE_TEST_ROLE";
+const SOCKET: &str = "GIGAE_TEST_SOCKET";
+const CONFIG: &str = "GIGAE_TEST_CONFIG";
+
+/// `nobody`, who has no privileges, and somebody else without.
+pub(crate) const NOBODY: u32 = 65534;
+pub(crate) const OTHER: u32 = 65533;
+
+/// Far more than anything bounded here takes, on a busy machine.
+pub(crate) const BOUND: Duration = Duration::from_secs(30);
+
+pub(crate) const CHANNEL: u8 = 3;
+
+/// 1 MiB.
+pub(crate) fn request() -> Request {
+    Request {
+        interface: None,
+        ethertype: 0x88b5,
+        channels: ChannelSet::EMPTY.with(CHANNEL),
+        long_frames: true,
+        tx_frames: 64,
+        rx_frames: 192,
+        rx_ready: 64,
+    }
+}
+
+/// If this process was begun as a part of a test, is that.
+pub(crate) fn play() -> bool {
+    let Ok(role) = std::env::var(ROLE) else { return false };
+    let (role, uid) = role.split_once(' ').unwrap_or((&role, "0"));
+    become_user(uid.parse().unwrap());
+    let path = |name| PathBuf::from(std::env::var_os(name).unwrap());
+    match role {
+        "broker" => {
+            let mut say = |line: &str| println!("{line}");
+            let (config, socket) = (path(CONFIG), path(SOCKET));
+            let result = gigae_broker::run(&config, &socket, &AtomicBool::new(false), &mut say);
+            println!("failed: {}", result.expect_err("nobody stops it"));
+        }
+        "echo" => echo(&path(SOCKET)),
+        other => panic!("no such part: {other}"),
+    }
+    true
+}
+
+/// Gives up root's user, groups and so all capabilities, for good.
+pub(crate) fn become_user(uid: u32) {
+    if uid != 0 {
+        // SAFETY: system calls on plain numbers.
+        let results = unsafe {
+            [
+                libc::setgroups(0, std::ptr::null()),
+                libc::setresgid(uid, uid, uid),
+                libc::setresuid(uid, uid, uid),
+            ]
+        };
+        assert_eq!(results, [0; 3]);
+        let left = rustix::thread::capabilities(None).unwrap();
+        assert!(left.permitted.is_empty() && left.effective.is_empty());
+    }
+}
+
+/// Opens a port and sends every frame back to whoever sent it.
+fn echo(socket: &Path) {
+    let mut port = match Port::open(socket, &request()) {
+        Ok(port) => port,
+        Err(error) => return println!("refused: {error}"),
+    };
+    let info = port.link.info();
+    println!("open {} {}", info.mac, info.interface);
+    let (own, end) = (NodeAddr::Ethernet(info.mac), Instant::now() + BOUND);
+    let mut frames = Vec::new();
+    while Instant::now() < end {
+        port.link.poll(&mut frames, 64).unwrap();
+        let arena = port.link.arena().clone();
+        for frame in frames.drain(..) {
+            let mut back = arena.bytes(&frame).to_vec();
+            let from = MacAddr(back[6..12].try_into().unwrap());
+            let route = Route::new(Envelope::DEFAULT, own, NodeAddr::Ethernet(from));
+            route.unwrap().write(&mut back);
+            conformance::send(&mut *port.link, &back);
+            port.link.recycle(frame);
+        }
+        let _ = port.link.wait(Some(Duration::from_millis(100))).unwrap();
+    }
+}
+
+/// A process that is ended with its test.
+pub(crate) struct Part {
+    pub(crate) process: Child,
+    lines: BufReader<std::process::ChildStdout>,
+}
+
+impl Part {
+    fn start(node: &Node, role: &str, socket: &Path, config: &Path) -> Self {
+        let mut command: Command = node.command(std::env::current_exe().unwrap()).unwrap();
+        command.env(ROLE, role).env(SOCKET, socket).env(CONFIG, config);
+        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(process.stdout.take().unwrap());
+        Self { process, lines }
+    }
+
+    /// The next thing that it says.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    pub(crate) fn kill(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = self.lines.read_to_string(&mut String::new());
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Two nodes, of which the first has a broker.
+pub(crate) struct Place {
+    pub(crate) fabric: Fabric,
+    /// Where the broker's socket and configuration are.
+    directory: tempfile::TempDir,
+    pub(crate) broker: Part,
+}
+
+impl Place {
+    /// `more` is added to a configuration that allows `nobody` the use of eth0.
+    pub(crate) fn new(test: &str, more: &str) -> Self {
+        let fabric = testing::fabric(test, |_| ());
+        let directory = tempfile::tempdir().unwrap();
+        use std::os::unix::fs::PermissionsExt;
+        let open = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(directory.path(), open).unwrap();
+        let text = format!("nics = ['eth0']\nusers = [{NOBODY}]\n{more}");
+        std::fs::write(directory.path().join("broker.toml"), text).unwrap();
+        let broker = start_broker(&fabric, directory.path());
+        Self { fabric, directory, broker }
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.directory.path().join("broker.sock")
+    }
+
+    /// Kills the broker and starts another.
+    pub(crate) fn restart(&mut self) {
+        self.broker.end();
+        self.broker = start_broker(&self.fabric, self.directory.path());
+    }
+
+    /// A client of this user that sends frames back: its address and interface, or why it was refused.
+    pub(crate) fn echo(&self, uid: u32) -> Result<(Part, MacAddr, String), String> {
+        let role = format!("echo {uid}");
+        let mut part = Part::start(&self.fabric.node(1), &role, &self.socket(), Path::new(""));
+        let line = part.line();
+        let words: Vec<_> = line.split(' ').collect();
+        match words[..] {
+            ["open", mac, interface] => Ok((part, mac.parse().unwrap(), interface.to_owned())),
+            _ => Err(line.strip_prefix("refused: ").expect("an answer").to_owned()),
+        }
+    }
+
+    /// A port of this process's, which is root and so allowed if the configuration says so.
+    pub(crate) fn port(&self) -> Port {
+        Port::open(&self.socket(), &request()).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    /// A link on the other node.
+    pub(crate) fn other(&self) -> XdpLink {
+        let node = self.fabric.node(2);
+        let _inside = node.enter().unwrap();
+        let channels = ChannelSet::EMPTY.with(CHANNEL);
+        XdpLink::open(XdpConfig::new("eth0", Filter { envelope: Envelope::DEFAULT, channels }))
+            .unwrap()
+    }
+
+    /// Names of the children on the first node.
+    pub(crate) fn children(&self) -> Vec<String> {
+        let node = self.fabric.node(1);
+        let _inside = node.enter().unwrap();
+        gigae_macvlan::children().unwrap().into_iter().map(|found| found.name).collect()
+    }
+
+    /// Waits until the first node has these children.
+    pub(crate) fn until_children(&self, names: &[&str]) {
+        until(|| self.children() == names, || format!("{:?}", self.children()));
+    }
+}
+
+fn start_broker(fabric: &Fabric, directory: &Path) -> Part {
+    let (socket, config) = (directory.join("broker.sock"), directory.join("broker.toml"));
+    let mut broker = Part::start(&fabric.node(1), "broker", &socket, &config);
+    loop {
+        let line = broker.line();
+        assert!(!line.is_empty() && !line.starts_with("failed"), "{line}");
+        if line.starts_with("makes ports") {
+            return broker;
+        }
+    }
+}
+
+pub(crate) fn until(mut is: impl FnMut() -> bool, what: impl Fn() -> String) {
+    let end = Instant::now() + BOUND;
+    while !is() {
+        assert!(Instant::now() < end, "{}", what());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Outer headers from a link to an address.
+pub(crate) fn route(from: &dyn Link, to: MacAddr) -> Route {
+    let from = NodeAddr::Ethernet(from.info().mac);
+    Route::new(Envelope::DEFAULT, from, NodeAddr::Ethernet(to)).unwrap()
+}

@@ -1,0 +1,173 @@
+//! A link in parts: what a process that may open AF_XDP sockets gives to one that may not.
+//!
+//! Opening needs privileges, using does not: the rings are mapped by whoever has the socket, and frames are
+//! sent and received by whoever has the rings. So [`XdpLink::make`] and [`XdpLink::assemble`] may run in
+//! different processes, with the parts passed from one to the other as descriptors (unix(7), `SCM_RIGHTS`).
+//! What somebody can do with the parts, and what not, is in `SECURITY.md`.
+
+use crate::assembly::{Assembly, MAX_SEGMENTS};
+use crate::link::{Vigil, XdpLink};
+use crate::probe::{LONGEST, MAX_FRAMES, opening};
+use crate::socket::{RingSizes, XskSocket};
+use crate::umem::{CHUNK, SEGMENT, Umem};
+use gigae_link::{Arena, Counters, Info, Interface, Mode, OpenError, Posting};
+use gigae_wire::MacAddr;
+use std::io;
+use std::os::fd::OwnedFd;
+
+/// What a link is made of. With the last copies of the descriptors everything ends.
+#[derive(Debug)]
+pub struct Parts {
+    /// What they are.
+    pub description: Description,
+    /// The AF_XDP socket, bound to its queue. It cannot be bound anew, nor be given other rings or memory.
+    pub socket: OwnedFd,
+    /// The memory in which the frames lie, sealed against becoming shorter.
+    pub memory: OwnedFd,
+    /// The BPF link that keeps the program attached. Whoever has it can detach the program, and do nothing
+    /// else with it.
+    pub program: OwnedFd,
+    /// A UNIX-domain socket of the interface's network namespace, for looking at the interface.
+    pub control: OwnedFd,
+}
+
+/// What must be known of a link's parts in order to use them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// Name of the interface.
+    pub interface: String,
+    /// Its number.
+    pub index: u32,
+    /// The number of the NIC that carries its frames, if it is a macvlan.
+    pub lower: Option<u32>,
+    /// Its address.
+    pub mac: MacAddr,
+    /// Its MTU in bytes.
+    pub mtu: u32,
+    /// How frames reach the wire.
+    pub mode: Mode,
+    /// Longest frame in bytes, Ethernet header included.
+    pub max_frame: u32,
+    /// Frames may be in several chunks of memory.
+    pub several: bool,
+    /// Transmit frames.
+    pub tx_frames: u32,
+    /// Receive frames, and how many of them the kernel has at first.
+    pub rx_frames: u32,
+    /// See `rx_frames`.
+    pub rx_ready: u32,
+    /// The kernel's number of the attached program.
+    pub program: u32,
+    /// Whether a vain poll drives the driver.
+    pub busy: bool,
+    /// Whether the driver says when it wants the doorbell.
+    pub need_wakeup: bool,
+    /// Why this mode, in one line.
+    pub reason: String,
+}
+
+impl Description {
+    /// Whether a link of this can be: what comes from another process may be anything.
+    fn check(&self) -> io::Result<()> {
+        let kinds = [self.tx_frames, self.rx_frames];
+        let sound = kinds.iter().all(|&frames| (1..=MAX_FRAMES as u32).contains(&frames))
+            && self.rx_ready <= self.rx_frames
+            && (1..=LONGEST as u32).contains(&self.max_frame)
+            && (self.several || self.max_frame as usize <= SEGMENT)
+            && matches!(self.mode, Mode::XdpZeroCopy | Mode::XdpNative | Mode::XdpGeneric);
+        let refused = || io::Error::new(io::ErrorKind::InvalidData, "the parts fit no AF_XDP link");
+        if sound { Ok(()) } else { Err(refused()) }
+    }
+
+    fn info(&self) -> Info {
+        let max_frame = self.max_frame as usize;
+        Info {
+            interface: self.interface.clone(),
+            mac: self.mac,
+            mode: self.mode,
+            max_frame,
+            segment_size: max_frame.min(SEGMENT),
+            max_segments: if self.several { MAX_SEGMENTS } else { 1 },
+            frame_size: CHUNK,
+            tx_frames: self.tx_frames as usize,
+            rx_frames: self.rx_frames as usize,
+            reason: self.reason.clone(),
+        }
+    }
+}
+
+impl XdpLink {
+    /// Makes a link of its parts. Needs no privileges; some fifteen system calls.
+    ///
+    /// # Safety
+    /// The parts must be as [`make`](Self::make) gave them, and nobody else may use them meanwhile: the
+    /// frame memory and the rings are this link's and the kernel's.
+    pub unsafe fn assemble(parts: Parts) -> Result<Self, OpenError> {
+        let Parts { description, socket, memory, program, control } = parts;
+        let taking_over = |source| OpenError::Io { what: "taking over frame memory", source };
+        description.check().map_err(taking_over)?;
+        let (tx, rx) = (description.tx_frames, description.rx_frames);
+        // SAFETY: passed on to the caller.
+        let arena = unsafe { Arena::of(&memory, Umem::bytes(tx, rx)) }.map_err(taking_over)?;
+        let mut umem = Umem::new(arena, tx, rx);
+        umem.provide(description.rx_ready as usize);
+        // In the fill ring already, or put there before the socket is bound.
+        while umem.missing().is_some() {}
+        // SAFETY: passed on to the caller.
+        let socket = unsafe { XskSocket::map(socket, RingSizes::new(tx, rx)) }.map_err(opening)?;
+        let info = description.info();
+        let interface = Interface {
+            name: description.interface.clone(),
+            index: description.index,
+            lower: description.lower,
+            mac: description.mac,
+            mtu: description.mtu as usize,
+            control,
+        };
+        Ok(Self {
+            posting: Posting::new(&info),
+            assembly: description.several.then(Assembly::default),
+            vigil: Vigil::new(interface.index, description.program),
+            busy: description.busy,
+            must_poll: description.busy || description.mode == Mode::XdpZeroCopy,
+            need_wakeup: description.need_wakeup,
+            info,
+            interface,
+            program,
+            socket,
+            umem,
+            memory,
+            counters: Counters::default(),
+            rx_invalid: 0,
+            empty_polls: 0,
+        })
+    }
+
+    /// The parts of a link of which no frame has been taken, posted or polled.
+    pub(crate) fn into_parts(self) -> Parts {
+        let description = Description {
+            interface: self.info.interface,
+            index: self.interface.index,
+            lower: self.interface.lower,
+            mac: self.info.mac,
+            mtu: self.interface.mtu as u32,
+            mode: self.info.mode,
+            max_frame: self.info.max_frame as u32,
+            several: self.assembly.is_some(),
+            tx_frames: self.info.tx_frames as u32,
+            rx_frames: self.info.rx_frames as u32,
+            rx_ready: self.umem.ready() as u32,
+            program: self.vigil.program,
+            busy: self.busy,
+            need_wakeup: self.need_wakeup,
+            reason: self.info.reason,
+        };
+        Parts {
+            description,
+            socket: self.socket.into_fd(),
+            memory: self.memory,
+            program: self.program,
+            control: self.interface.control,
+        }
+    }
+}
