@@ -18,13 +18,14 @@ PROFILE ?= release
 # What `make install` builds first; nothing if empty.
 BUILD ?= -p gigae-cli -p gigae-capi -p gigae-ofi
 
-.PHONY: eval bench test torture simulate model chaos fuzz miri loom check build install uninstall bpf fmt clean help
+.PHONY: eval bench mpi test torture simulate model chaos fuzz miri loom check build install uninstall bpf fmt clean help
 
 help:
 	@echo "make eval    lay a virtual Gigabit Ethernet, measure on it, write $(OUT)/report.html"
 	@echo "             (PLAN=$(PLAN) OUT=$(OUT) ARGS='...'; needs root)"
 	@echo "make bench   measure what is asked of the library, $(RUNS) times, and say what was reached"
 	@echo "             (about 8 minutes each; RUNS=$(RUNS) OUT=$(OUT); needs root)"
+	@echo "make mpi     measure Open MPI over TCP and over gigae, RUNS=$(RUNS) times, side by side, answers checked (needs root)"
 	@echo "make test    build and run all tests; those that need root are skipped without it"
 	@echo "make torture model, simulate, chaos (if root) and fuzz, one after the other: hours"
 	@echo "make simulate  SEEDS=$(SEEDS) runs of whole endpoints on a network that does its worst, or HOURS=$(HOURS)"
@@ -48,6 +49,14 @@ bench: build
 	cargo run --release --locked -q -p gigae --example cut
 	cargo run --release --locked -q -p gigae --example peers
 
+# Likewise.
+mpi:
+	@tools/need cc=gcc ip=iproute2 tc=iproute2 nsenter=util-linux hostname=hostname
+	@tools/need mpirun=openmpi-bin mpicc=libopenmpi-dev hpcc=hpcc fi_info=libfabric-bin
+	@tools/need-rust
+	cargo build --release --locked -p gigae-mpi
+	$(or $(CARGO_TARGET_DIR),target)/release/gigae-mpi --runs $(RUNS)
+
 build:
 	@tools/need cc=gcc ip=iproute2 tc=iproute2
 	@tools/need-rust
@@ -65,7 +74,8 @@ uninstall:
 test:
 	@tools/need cc=gcc ip=iproute2 tc=iproute2 chromium=chromium
 	@tools/need gcc=gcc g++=g++ nm=binutils pkg-config=pkg-config valgrind=valgrind tshark=tshark
-	@tools/need fi_pingpong=libfabric-bin
+	@tools/need fi_pingpong=libfabric-bin mpirun=openmpi-bin mpicc=libopenmpi-dev python3=python3
+	@python3 -c 'import venv, ensurepip' 2>/dev/null || tools/need ensurepip=python3-venv
 	@tools/need-rust
 	cargo build --workspace --all-targets --locked
 	BUILD= cargo test --workspace --locked

@@ -141,15 +141,19 @@ fn interface(args: &DiscoverArgs, known: Option<&Cluster>) -> Result<String, Tro
             found => return found.map(|mut names| names.swap_remove(0)).map_err(trouble),
         }
     }
-    let nics = inventory(None).map_err(trouble)?;
+    only_one_up("choose one by --interface").map_err(trouble)
+}
+
+/// The interface that is up, if there is one and no other; otherwise what is so, and what to do if several are.
+pub(crate) fn only_one_up(choose: &str) -> Result<String, String> {
+    let nics = inventory(None).map_err(|error| error.to_string())?;
     let up: Vec<_> = nics.into_iter().filter(|nic| nic.link_up && nic.name != "lo").collect();
     match &up[..] {
         [nic] => Ok(nic.name.clone()),
-        [] => Err(trouble("no interface is up; bring one up with 'ip link set NAME up'")),
+        [] => Err("no interface is up; bring one up with 'ip link set NAME up'".into()),
         several => {
             let names: Vec<_> = several.iter().map(|nic| &nic.name[..]).collect();
-            let names = names.join(", ");
-            Err(trouble(format!("several interfaces are up; choose one by --interface: {names}")))
+            Err(format!("several interfaces are up; {choose}: {}", names.join(", ")))
         }
     }
 }

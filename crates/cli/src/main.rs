@@ -2,6 +2,7 @@
 
 mod capture;
 mod discover;
+mod doctor;
 mod endpoints;
 mod fabric;
 mod nic;
@@ -29,6 +30,7 @@ enum Command {
     Fabric(fabric::Fabric),
     Nic(nic::NicArgs),
     Discover(discover::DiscoverArgs),
+    Doctor(doctor::DoctorArgs),
     Stat(stat::StatArgs),
     Capture(capture::CaptureArgs),
 }
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         Command::Fabric(command) => fabric::run(command),
         Command::Nic(args) => nic::run(&args),
         Command::Discover(args) => discover::run(&args, &interrupted),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Stat(args) => stat::run(&args, &interrupted),
         Command::Capture(args) => capture::run(&args, &interrupted),
     }

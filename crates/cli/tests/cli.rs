@@ -158,6 +158,60 @@ fn what_is_discovered_fills_a_cluster_file_that_the_commands_read() {
     assert!(error.contains("no node 'nobody'; choose one of:") && error.contains(&name), "{error}");
 }
 
+fn the_doctor_says_what_is_missing_and_what_to_do() {
+    let fabric = testing::fabric("doctor", |_| ());
+    let ask = |interface: &[&str]| {
+        let mut command = on(&fabric, 1, &["doctor"]);
+        // Neither this machine's cluster file nor its provider.
+        command.env("GIGAE_CLUSTER", "/nowhere").env("FI_PROVIDER_PATH", "/nowhere");
+        command.env("GIGAE_BROKER", "/nowhere/broker.sock").args(interface).output().unwrap()
+    };
+    let line = |text: &str, about: &str| {
+        let found = text.lines().find(|line| line.starts_with(about));
+        found.unwrap_or_else(|| panic!("no line on {about}: {text}")).to_owned()
+    };
+    // The only interface that is up.
+    let output = ask(&[]);
+    let text = says(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.ends_with("messages can be sent on eth0\n"), "{text}");
+    assert!(line(&text, "endpoint").contains("xdp generic"), "{text}");
+    assert!(line(&text, "driver").contains("veth"), "{text}");
+    assert!(line(&text, "link").contains("MTU 1500"), "{text}");
+    assert!(line(&text, "broker").contains("none at /nowhere"), "{text}");
+    assert!(text.contains("make install"), "{text}");
+
+    // Beside a program that has the NIC.
+    let key = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    let serving = ["serve", "--nic", "eth0", "--key", key, "--cpu", "0"];
+    let serving = [1, 2].map(|node| Serving::start(on(&fabric, node, &serving)));
+    let text = says(&ask(&["eth0"]).stdout);
+    assert!(line(&text, "in use by").contains("gigae ("), "{text}");
+    assert!(line(&text, "endpoint").contains("1 answer"), "{text}");
+    drop(serving);
+
+    // Without privileges.
+    let mut command = fabric.node(1).command("setpriv").unwrap();
+    command.args(["--bounding-set", "-all"]);
+    let program = env!("CARGO_BIN_EXE_gigae");
+    let output = command.args([program, "doctor", "eth0"]).output().unwrap();
+    let text = says(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{text}{}", says(&output.stderr));
+    assert!(line(&text, "privileges").contains("CAP_NET_RAW"), "{text}");
+    assert!(line(&text, "endpoint").contains("FAULT"), "{text}");
+
+    // A link that is down, and a NIC that is not there.
+    let mut command = fabric.node(1).command("ip").unwrap();
+    assert!(command.args(["link", "set", "eth0", "down"]).status().unwrap().success());
+    let output = ask(&["eth0"]);
+    let text = says(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("ip link set eth0 up"), "{text}");
+    assert!(says(&ask(&["nosuch"]).stdout).contains("choose one of: "));
+    let output = ask(&[]);
+    assert!(says(&output.stderr).contains("no interface is up"), "{output:?}");
+}
+
 fn ctrl_c_ends_a_discovery_and_leaves_nothing() {
     let fabric = testing::fabric("ctrl_c", |_| ());
     let directory = tempfile::tempdir().unwrap();
@@ -193,7 +247,9 @@ fn wrong_input_is_refused_in_one_line() {
 }
 
 fn every_command_explains_itself() {
-    for command in ["eval", "serve", "soak", "fabric", "nic", "discover", "stat", "capture"] {
+    for command in
+        ["eval", "serve", "soak", "fabric", "nic", "discover", "doctor", "stat", "capture"]
+    {
         let help = succeeds(&[command, "--help"]);
         assert!(help.contains("Usage: gigae") && help.len() > 200, "{help}");
     }
@@ -213,6 +269,10 @@ fn main() {
         (
             "what_is_discovered_fills_a_cluster_file_that_the_commands_read",
             what_is_discovered_fills_a_cluster_file_that_the_commands_read,
+        ),
+        (
+            "the_doctor_says_what_is_missing_and_what_to_do",
+            the_doctor_says_what_is_missing_and_what_to_do,
         ),
         ("ctrl_c_ends_a_discovery_and_leaves_nothing", ctrl_c_ends_a_discovery_and_leaves_nothing),
         ("wrong_input_is_refused_in_one_line", wrong_input_is_refused_in_one_line),

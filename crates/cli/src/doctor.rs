@@ -1,0 +1,323 @@
+//! `gigae doctor`: whether messages can be sent from here, and if not, what to do.
+//!
+//! What is asked of the machine is in `facts.rs`; this is what it means, a function of the facts alone.
+
+mod facts;
+
+use crate::complain;
+use crate::discover::only_one_up;
+use clap::Args;
+use facts::{Facts, Provider};
+use gigae::Cluster;
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+/// Say what is missing for messages to be sent on a NIC, and what to do next.
+///
+/// Opens an endpoint as a program would and asks who is there, so some drivers (igb and others) reset the link for
+/// a few seconds. Run it as the user who is to send, on every node. Exit codes: 0 messages can be sent; 1 they
+/// cannot.
+#[derive(Args, Debug)]
+pub(crate) struct DoctorArgs {
+    /// The interface [default: this node's in the cluster file, else the only one that is up]
+    interface: Option<String>,
+}
+
+/// What a line comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Good,
+    /// Messages can be sent, but slower, or not by everybody, or not by everything.
+    Doubt,
+    /// Messages cannot be sent.
+    Fault,
+}
+
+/// A line of the table.
+#[derive(Clone, Debug)]
+struct Check {
+    about: &'static str,
+    verdict: Verdict,
+    found: String,
+    /// What to do next; empty if nothing.
+    next: String,
+}
+
+impl Check {
+    fn good(about: &'static str, found: impl Into<String>) -> Self {
+        Self { about, verdict: Verdict::Good, found: found.into(), next: String::new() }
+    }
+
+    fn doubt(about: &'static str, found: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { about, verdict: Verdict::Doubt, found: found.into(), next: next.into() }
+    }
+
+    fn fault(about: &'static str, found: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { about, verdict: Verdict::Fault, found: found.into(), next: next.into() }
+    }
+}
+
+/// Bits of a capability set, linux/capability.h, with what each is for.
+const CAPABILITIES: [(u32, &str, &str); 3] = [
+    (13, "CAP_NET_RAW", "AF_PACKET and AF_XDP sockets"),
+    (12, "CAP_NET_ADMIN", "attaching the XDP program"),
+    (39, "CAP_BPF", "loading it"),
+];
+const CAP_IPC_LOCK: u32 = 14;
+
+/// What an AF_XDP endpoint's memory is by default: 1,024 frames to send and 4,096 to receive, of 4 KiB each. The
+/// kernel adds up those of all processes of a user.
+const LOCKED: u64 = 5_120 << 12;
+
+/// Frames that fit a receive ring while a program is not scheduled: a fifth of a millisecond at 1 Gbit/s.
+const FEW_DESCRIPTORS: u32 = 256;
+
+/// Since then, programs of BPF count on no memory limit and busy polling is there.
+const GOOD_KERNEL: (u32, u32) = (5, 11);
+
+pub(crate) fn run(args: &DoctorArgs) -> ExitCode {
+    let nic = match chosen(args) {
+        Ok(nic) => nic,
+        Err(what) => return complain(&what),
+    };
+    let checks = checks(&Facts::gather(&nic));
+    print!("{}", table(&nic, &checks));
+    if can_send(&checks) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn chosen(args: &DoctorArgs) -> Result<String, String> {
+    if let Some(nic) = &args.interface {
+        return Ok(nic.clone());
+    }
+    let known = Cluster::load().ok().and_then(|cluster| cluster.interfaces().ok());
+    match known.and_then(|names| names.into_iter().next()) {
+        Some(nic) => Ok(nic),
+        None => only_one_up("name one: gigae doctor NIC"),
+    }
+}
+
+fn can_send(checks: &[Check]) -> bool {
+    checks.iter().all(|check| check.verdict != Verdict::Fault)
+}
+
+fn checks(facts: &Facts) -> Vec<Check> {
+    let mut checks = vec![kernel(facts), privileges(facts)];
+    checks.extend(memory(facts));
+    checks.extend(nic(facts));
+    checks.extend(rings(facts));
+    checks.extend(queues(facts));
+    checks.push(endpoint(facts));
+    checks.extend(users(facts));
+    checks.extend(children(facts));
+    checks.push(broker(facts));
+    checks.extend(provider(facts));
+    checks
+}
+
+fn kernel(facts: &Facts) -> Check {
+    let mut numbers = facts.kernel.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    match version >= GOOD_KERNEL {
+        true => Check::good("kernel", &facts.kernel),
+        false => Check::doubt("kernel", &facts.kernel, "Linux 5.11 or newer is advised"),
+    }
+}
+
+fn privileges(facts: &Facts) -> Check {
+    let has = |bit: u32| facts.capabilities >> bit & 1 == 1;
+    let missing: Vec<_> = CAPABILITIES.iter().filter(|(bit, ..)| !has(*bit)).collect();
+    let names = missing.iter().map(|(_, name, what)| format!("{name} ({what})"));
+    let names = names.collect::<Vec<_>>().join(", ");
+    match &missing[..] {
+        [] => Check::good("privileges", CAPABILITIES.map(|(_, name, _)| name).join(", ")),
+        // Whether it works without shows where an endpoint is opened.
+        _ => Check::doubt(
+            "privileges",
+            format!("without {names}"),
+            match facts.broker.answers {
+                true => "the broker opens links for those whom its configuration names",
+                false => {
+                    "run as root, or give the program: setcap cap_net_raw,cap_net_admin,cap_bpf+ep PROGRAM"
+                }
+            },
+        ),
+    }
+}
+
+/// The kernel counts an AF_XDP socket's memory as locked.
+fn memory(facts: &Facts) -> Option<Check> {
+    let exempt = facts.capabilities >> CAP_IPC_LOCK & 1 == 1;
+    match facts.memlock? {
+        _ if exempt => None,
+        limit if limit >= LOCKED => None,
+        limit => Some(Check::doubt(
+            "locked memory",
+            format!("at most {} KiB", limit >> 10),
+            "AF_XDP needs 20 MiB for each process: ulimit -l unlimited, or memlock in /etc/security/limits.conf; Slurm: PropagateResourceLimitsExcept=MEMLOCK",
+        )),
+    }
+}
+
+fn nic(facts: &Facts) -> Vec<Check> {
+    let Some(nic) = &facts.nic else { return Vec::new() };
+    let driver = nic.driver.as_deref().unwrap_or("unknown");
+    let xdp = match &nic.xdp {
+        None => "XDP: the kernel does not say".to_owned(),
+        Some(xdp) => {
+            let parts = [
+                (xdp.native, "native"),
+                (xdp.redirect, "redirect"),
+                (xdp.zero_copy, "zero-copy"),
+                (xdp.rx_multi_buffer, "several buffers"),
+            ];
+            let has = parts.iter().filter(|(has, _)| *has).map(|(_, name)| *name);
+            match has.collect::<Vec<_>>().join(", ") {
+                none if none.is_empty() => "XDP: generic only".into(),
+                all => format!("XDP: {all}"),
+            }
+        }
+    };
+    let mtu = nic.mtu.map_or("unknown".into(), |mtu| mtu.to_string());
+    vec![
+        Check::good("driver", format!("{driver}; {xdp}")),
+        match nic.link_up {
+            true => Check::good("link", format!("up, MTU {mtu}")),
+            false => Check::fault(
+                "link",
+                "down, or without a carrier",
+                format!("ip link set {} up; see to the cable and the switch's port", nic.name),
+            ),
+        },
+    ]
+}
+
+fn rings(facts: &Facts) -> Option<Check> {
+    let nic = facts.nic.as_ref()?;
+    let rx = nic.rings?.rx;
+    let found = format!("{} of at most {} descriptors", rx.current, rx.max);
+    Some(match rx.current < FEW_DESCRIPTORS && rx.current < rx.max {
+        true => {
+            let next = format!("ethtool -G {} rx {}", nic.name, rx.max.min(4096));
+            Check::doubt("receive ring", found, next)
+        }
+        false => Check::good("receive ring", found),
+    })
+}
+
+/// Frames that are no IP go to the first queue with most drivers; only that one is listened to.
+fn queues(facts: &Facts) -> Option<Check> {
+    let nic = facts.nic.as_ref()?;
+    let queues = nic.queues?;
+    let receiving = queues.combined.current + queues.rx.current;
+    (receiving > 1).then(|| {
+        let name = &nic.name;
+        let next = format!(
+            "if frames do not arrive, steer them to the first: ethtool -N {name} flow-type ether proto 0x88b5 action 0, or ethtool -L {name} combined 1"
+        );
+        Check::doubt("queues", format!("{receiving}; the first is used"), next)
+    })
+}
+
+fn endpoint(facts: &Facts) -> Check {
+    match &facts.endpoint {
+        Err(what) => Check::fault("endpoint", what, ""),
+        Ok(opened) => {
+            let found = format!("{}, {}", opened.mode, opened.answers());
+            // `auto` takes AF_PACKET only where AF_XDP is refused.
+            match opened.is_packet {
+                true => Check::doubt(
+                    "endpoint",
+                    found,
+                    format!("slower than AF_XDP: {}", opened.reason),
+                ),
+                false => Check::good("endpoint", found),
+            }
+        }
+    }
+}
+
+/// One AF_XDP endpoint per NIC; what stands there explains why another gets less.
+fn users(facts: &Facts) -> Option<Check> {
+    let users = &facts.users;
+    (!users.is_empty()).then(|| Check::good("in use by", users.join(", ")))
+}
+
+fn children(facts: &Facts) -> Option<Check> {
+    let left: Vec<_> = facts.left_over.iter().map(String::as_str).collect();
+    (!left.is_empty()).then(|| {
+        let next = format!(
+            "harmless; the next program that shares the NIC removes them, or: ip link del {}",
+            left[0]
+        );
+        Check::doubt(
+            "left over",
+            format!("interfaces of killed processes: {}", left.join(", ")),
+            next,
+        )
+    })
+}
+
+fn broker(facts: &Facts) -> Check {
+    let path = facts.broker.path.display();
+    match facts.broker.answers {
+        true => Check::good("broker", format!("listens at {path}")),
+        false => Check::good("broker", format!("none at {path}; needed only without privileges")),
+    }
+}
+
+fn provider(facts: &Facts) -> Vec<Check> {
+    let version = match &facts.libfabric {
+        None => {
+            let next = "for MPI: apt-get install libfabric1 libfabric-bin";
+            return vec![Check::doubt("libfabric", "fi_info cannot be run", next)];
+        }
+        Some(version) => Check::good("libfabric", version),
+    };
+    let provider = match &facts.provider {
+        Provider::Found => Check::good("provider", "libfabric finds gigae on this NIC"),
+        Provider::Missing { place: Some(place) } => Check::doubt(
+            "provider",
+            format!("libfabric does not list gigae on this NIC; {} is there", place.display()),
+            match facts.provider_path.is_some() {
+                true => "it lists NICs only where an endpoint may be opened; see above".to_owned(),
+                false => format!("export FI_PROVIDER_PATH={}", directory(place)),
+            },
+        ),
+        Provider::Missing { place: None } => Check::doubt(
+            "provider",
+            "libgigae-fi.so is not where libfabric looks",
+            "for MPI: make install, then export FI_PROVIDER_PATH=PREFIX/lib/libfabric",
+        ),
+    };
+    vec![version, provider]
+}
+
+fn directory(file: &std::path::Path) -> String {
+    file.parent().map_or_else(String::new, |place| place.display().to_string())
+}
+
+/// A line each, what to do next below it.
+fn table(nic: &str, checks: &[Check]) -> String {
+    let width = checks.iter().map(|check| check.about.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for Check { about, verdict, found, next } in checks {
+        let word = match verdict {
+            Verdict::Good => "ok",
+            Verdict::Doubt => "note",
+            Verdict::Fault => "FAULT",
+        };
+        let found = found.replace('\n', " ");
+        let _ = writeln!(text, "{about:width$}  {word:5}  {found}");
+        if !next.is_empty() {
+            let _ = writeln!(text, "{:width$}         -> {}", "", next.replace('\n', " "));
+        }
+    }
+    let _ = match can_send(checks) {
+        true => writeln!(text, "messages can be sent on {nic}"),
+        false => writeln!(text, "messages cannot be sent on {nic}; see FAULT above"),
+    };
+    text
+}
+
+#[cfg(test)]
+mod tests;

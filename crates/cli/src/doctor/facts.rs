@@ -1,0 +1,211 @@
+//! What `gigae doctor` asks of the machine. Nothing here judges, and nothing is changed but what an endpoint changes
+//! while it is open.
+
+use gigae::{Mode, Options, Wait};
+use gigae_eval::nic::{Nic, inventory};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// Where the broker listens unless `GIGAE_BROKER` says otherwise.
+const BROKER: &str = "/run/gigae/broker.sock";
+
+/// The provider's file, by whose name libfabric takes it.
+const PROVIDER: &str = "libgigae-fi.so";
+
+/// Where libfabric looks by itself, or `make install` puts providers.
+const PLACES: [&str; 3] =
+    ["/usr/lib/x86_64-linux-gnu/libfabric", "/usr/lib/libfabric", "/usr/local/lib/libfabric"];
+
+/// As `gigae discover` has it: one that no program uses.
+const CHANNEL: u8 = 255;
+
+/// Others answer within this, or are not there.
+const LISTEN: Duration = Duration::from_millis(300);
+
+pub(super) struct Facts {
+    /// As `uname -r` says it.
+    pub(super) kernel: String,
+    /// The effective set, a bit for each.
+    pub(super) capabilities: u64,
+    /// Bytes that may be locked, if limited.
+    pub(super) memlock: Option<u64>,
+    /// The interface, if it is there.
+    pub(super) nic: Option<Nic>,
+    /// What came of opening an endpoint there.
+    pub(super) endpoint: Result<Opened, String>,
+    /// Who has an endpoint there now: command and process.
+    pub(super) users: Vec<String>,
+    /// Interfaces that killed processes left.
+    pub(super) left_over: Vec<String>,
+    pub(super) broker: Broker,
+    /// Its version, if `fi_info` is there.
+    pub(super) libfabric: Option<String>,
+    /// `FI_PROVIDER_PATH`.
+    pub(super) provider_path: Option<String>,
+    pub(super) provider: Provider,
+}
+
+pub(super) struct Opened {
+    /// How frames reach the wire.
+    pub(super) mode: String,
+    /// Not by AF_XDP.
+    pub(super) is_packet: bool,
+    /// Why no better one.
+    pub(super) reason: String,
+    /// Names of those who answered.
+    pub(super) neighbours: Vec<String>,
+}
+
+pub(super) struct Broker {
+    pub(super) path: PathBuf,
+    pub(super) answers: bool,
+}
+
+pub(super) enum Provider {
+    /// Among what libfabric lists for this NIC.
+    Found,
+    /// Not there, though its file may be.
+    Missing { place: Option<PathBuf> },
+}
+
+impl Opened {
+    pub(super) fn answers(&self) -> String {
+        match &self.neighbours[..] {
+            [] => "nobody else answers now".into(),
+            names => format!("{} answer: {}", names.len(), names.join(", ")),
+        }
+    }
+}
+
+impl Facts {
+    /// Takes about half a second.
+    pub(super) fn gather(nic: &str) -> Self {
+        // Before the endpoint, which would be found among them.
+        let users = users(nic);
+        let provider_path = std::env::var("FI_PROVIDER_PATH").ok().filter(|path| !path.is_empty());
+        Self {
+            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+            capabilities: capabilities(&read("/proc/self/status")),
+            memlock: memlock(&read("/proc/self/limits")),
+            nic: inventory(Some(nic)).ok().and_then(|nics| nics.into_iter().next()),
+            endpoint: open(nic),
+            users,
+            left_over: left_over(nic),
+            broker: broker(),
+            libfabric: libfabric(),
+            provider: provider(nic, provider_path.as_deref()),
+            provider_path,
+        }
+    }
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+fn capabilities(status: &str) -> u64 {
+    let set = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0)
+}
+
+/// The soft limit in bytes; `None` if there is none.
+fn memlock(limits: &str) -> Option<u64> {
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+fn open(nic: &str) -> Result<Opened, String> {
+    // A channel of its own: others on this NIC must not notice.
+    let options = Options::new(nic).channels([CHANNEL]).wait(Wait::Sleep);
+    let endpoint = options.open().map_err(|error| error.to_string())?;
+    let info = endpoint.link();
+    // Sending a frame is the last that can fail.
+    let neighbours = endpoint.discover(LISTEN).map_err(|error| error.to_string())?;
+    Ok(Opened {
+        mode: info.mode.to_string(),
+        is_packet: info.mode == Mode::Packet,
+        reason: info.reason.clone(),
+        neighbours: neighbours.into_iter().map(|neighbour| neighbour.name).collect(),
+    })
+}
+
+/// Endpoints that this user may look at, on this NIC and of this network namespace.
+fn users(nic: &str) -> Vec<String> {
+    let own = std::fs::read_link("/proc/self/ns/net").ok();
+    let found = gigae_observe::find(None).map(|found| found.endpoints).unwrap_or_default();
+    let here = found.into_iter().filter(|endpoint| {
+        let namespace = std::fs::read_link(format!("/proc/{}/ns/net", endpoint.pid)).ok();
+        namespace == own && endpoint.about.links.iter().any(|link| link.interface == nic)
+    });
+    here.map(|endpoint| format!("{} ({})", endpoint.command, endpoint.pid)).collect()
+}
+
+fn left_over(nic: &str) -> Vec<String> {
+    let children = gigae_macvlan::children().unwrap_or_default();
+    let left = children.into_iter().filter(|child| {
+        child.left_over && child.parent.as_deref().is_none_or(|parent| parent == nic)
+    });
+    left.map(|child| child.name).collect()
+}
+
+fn broker() -> Broker {
+    let path = std::env::var_os("GIGAE_BROKER").filter(|path| !path.is_empty());
+    let path = path.map_or_else(|| PathBuf::from(BROKER), PathBuf::from);
+    let answers = answers(&path);
+    Broker { path, answers }
+}
+
+/// Whether somebody listens there, and this user may come.
+fn answers(path: &Path) -> bool {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+    let kind = SocketType::SEQPACKET;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
+    socket.is_ok_and(|socket| {
+        SocketAddrUnix::new(path).is_ok_and(|at| rustix::net::connect(&socket, &at).is_ok())
+    })
+}
+
+fn libfabric() -> Option<String> {
+    let output = Command::new("fi_info").arg("--version").output().ok()?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let version = said.lines().find_map(|line| line.strip_prefix("libfabric: "))?;
+    Some(version.to_owned())
+}
+
+fn provider(nic: &str, path: Option<&str>) -> Provider {
+    let mut command = Command::new("fi_info");
+    let output =
+        command.args(["-p", "gigae", "-t", "FI_EP_RDM"]).env("FI_GIGAE_IFACE", nic).output();
+    let listed = output.is_ok_and(|output| {
+        output.status.success()
+            && String::from_utf8_lossy(&output.stdout).contains("provider: gigae")
+    });
+    if listed {
+        return Provider::Found;
+    }
+    let own = std::env::current_exe()
+        .ok()
+        .and_then(|exe| Some(exe.parent()?.parent()?.join("lib/libfabric")));
+    let named =
+        path.unwrap_or_default().split(':').filter(|part| !part.is_empty()).map(PathBuf::from);
+    let places = named.chain(own).chain(PLACES.map(PathBuf::from));
+    let place = places.map(|place| place.join(PROVIDER)).find(|file| file.is_file());
+    Provider::Missing { place }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities_and_limits_are_read_as_the_kernel_writes_them() {
+        assert_eq!(capabilities("Name:\tx\nCapEff:\t0000000000003000\nCapBnd:\t1\n"), 0x3000);
+        assert_eq!(capabilities(""), 0);
+        let limits = |value| {
+            format!("Max locked memory         {value}              8388608              bytes\n")
+        };
+        assert_eq!(memlock(&limits("65536")), Some(65536));
+        assert_eq!(memlock(&limits("unlimited")), None);
+    }
+}

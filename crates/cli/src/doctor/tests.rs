@@ -1,0 +1,105 @@
+//! What facts come to.
+
+use super::facts::{Broker, Facts, Opened, Provider};
+use super::*;
+use gigae_eval::nic::{Level, Nic, Queues, Rings};
+
+fn healthy() -> Facts {
+    let level = |current, max| Level { current, max };
+    let (one, none) = (level(1, 1), level(0, 0));
+    Facts {
+        kernel: "6.1.0-18-amd64".into(),
+        capabilities: u64::MAX,
+        memlock: Some(8 << 20),
+        nic: Some(Nic {
+            name: "eth1".into(),
+            driver: Some("igb".into()),
+            mtu: Some(1500),
+            link_up: true,
+            queues: Some(Queues { rx: none, tx: none, combined: one }),
+            rings: Some(Rings { rx: level(256, 4096), tx: level(256, 4096) }),
+            ..Nic::default()
+        }),
+        endpoint: Ok(Opened {
+            mode: "xdp generic".into(),
+            is_packet: false,
+            reason: String::new(),
+            neighbours: vec!["n2".into()],
+        }),
+        users: Vec::new(),
+        left_over: Vec::new(),
+        broker: Broker { path: "/run/gigae/broker.sock".into(), answers: false },
+        libfabric: Some("1.17.0".into()),
+        provider_path: None,
+        provider: Provider::Found,
+    }
+}
+
+/// The lines that are not good, after a change.
+fn noticed(change: impl FnOnce(&mut Facts)) -> Vec<(&'static str, Verdict, String)> {
+    let mut facts = healthy();
+    change(&mut facts);
+    checks(&facts)
+        .into_iter()
+        .filter(|check| check.verdict != Verdict::Good)
+        .map(|check| (check.about, check.verdict, format!("{} {}", check.found, check.next)))
+        .collect()
+}
+
+#[test]
+fn a_healthy_node_has_nothing_to_notice() {
+    assert!(noticed(|_| ()).is_empty());
+    let text = table("eth1", &checks(&healthy()));
+    assert!(text.ends_with("messages can be sent on eth1\n"), "{text}");
+    assert!(text.contains("1 answer: n2") && !text.contains("->"), "{text}");
+}
+
+#[test]
+fn each_obstacle_is_one_line_with_what_to_do() {
+    type Change = fn(&mut Facts);
+    let cases: [(&str, Verdict, &str, Change); 10] = [
+        ("kernel", Verdict::Doubt, "5.11", |f| f.kernel = "5.4.0-1-x".into()),
+        ("privileges", Verdict::Doubt, "CAP_NET_RAW", |f| f.capabilities = !(1 << 13)),
+        ("locked memory", Verdict::Doubt, "memlock", |f| {
+            (f.capabilities, f.memlock) = (!(1 << 14), Some(8 << 20));
+        }),
+        ("link", Verdict::Fault, "ip link set eth1 up", |f| {
+            f.nic.as_mut().unwrap().link_up = false;
+        }),
+        ("receive ring", Verdict::Doubt, "ethtool -G eth1 rx 4096", |f| {
+            f.nic.as_mut().unwrap().rings.as_mut().unwrap().rx.current = 64;
+        }),
+        ("queues", Verdict::Doubt, "ethtool -L eth1 combined 1", |f| {
+            f.nic.as_mut().unwrap().queues.as_mut().unwrap().combined.current = 8;
+        }),
+        ("endpoint", Verdict::Fault, "another XDP program", |f| {
+            f.endpoint = Err("another XDP program is attached".into());
+        }),
+        ("endpoint", Verdict::Doubt, "no program fits", |f| {
+            let opened = f.endpoint.as_mut().ok().unwrap();
+            (opened.is_packet, opened.reason) = (true, "no program fits".into());
+        }),
+        ("left over", Verdict::Doubt, "ip link del gigae0", |f| {
+            f.left_over = vec!["gigae0".into()]
+        }),
+        ("provider", Verdict::Doubt, "export FI_PROVIDER_PATH=/opt/lib", |f| {
+            f.provider = Provider::Missing { place: Some("/opt/lib/libgigae-fi.so".into()) };
+        }),
+    ];
+    for (about, verdict, part, change) in cases {
+        let found = noticed(change);
+        let [(line, came, text)] = &found[..] else { panic!("{about}: {found:?}") };
+        assert_eq!((*line, *came), (about, verdict));
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+#[test]
+fn only_faults_keep_messages_from_being_sent() {
+    let mut facts = healthy();
+    (facts.libfabric, facts.capabilities) = (None, 0);
+    assert!(can_send(&checks(&facts)));
+    facts.endpoint = Err("down".into());
+    let text = table("eth1", &checks(&facts));
+    assert!(text.ends_with("messages cannot be sent on eth1; see FAULT above\n"), "{text}");
+}

@@ -1,0 +1,275 @@
+//! What `make mpi` does: a hello, a sweep of sizes, two programs bound by collectives, and HPC Challenge, each over
+//! TCP and over gigae by the same Open MPI.
+
+use crate::hosts::Ended;
+use crate::own::{self, Own};
+use crate::vendor::{Job, Transport, Vendor};
+use crate::{Hosts, Trouble};
+use gigae_fabric::{FabricConfig, Rate};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Many times what each takes on a machine that does nothing else.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// Nodes of the shaped network, one rank on each.
+const MANY: u16 = 4;
+
+/// Keys and rounds of the sort: some 0.8 MB per rank and round go over the network.
+const SORT: [&str; 2] = ["262144", "20"];
+/// Unknowns per rank and steps of the solver: two dot products and two neighbours per step.
+const SOLVE: [&str; 2] = ["500", "2000"];
+
+/// HPC Challenge's input: 2 x 2 ranks, a matrix of 800, so that it takes seconds.
+const HPCC: &str = include_str!("../programs/hpccinf.txt");
+
+/// Both, in the order of the tables.
+pub const BOTH: [Transport; 2] = [Transport::Tcp, Transport::Gigae];
+
+/// Everything that was measured: values of one kind and transport, one per run.
+#[derive(Clone, Debug, Default)]
+pub struct Figures {
+    /// Half a round trip in microseconds, by bytes.
+    pub latency: [BTreeMap<u32, Vec<f64>>; 2],
+    /// One way in MB/s, by bytes.
+    pub bandwidth: [BTreeMap<u32, Vec<f64>>; 2],
+    /// Seconds of the sort (alltoall).
+    pub sort: [Vec<f64>; 2],
+    /// Seconds of the solver (allreduce).
+    pub solve: [Vec<f64>; 2],
+    /// The library's own round trip of 8 bytes, in microseconds.
+    pub own: Vec<f64>,
+    /// HPC Challenge's own figures, by name.
+    pub hpcc: [BTreeMap<String, f64>; 2],
+    /// Under which conditions, a line each.
+    pub conditions: Vec<String>,
+}
+
+/// Who runs, and says what it does.
+pub struct Bench<'a> {
+    /// Runs of each measurement; the medians count.
+    pub runs: u32,
+    /// Set by Ctrl-C.
+    pub interrupted: &'a AtomicBool,
+    /// Told what is being done.
+    pub say: &'a dyn Fn(&str),
+}
+
+impl Bench<'_> {
+    /// Measures everything. Needs root, Open MPI and HPC Challenge.
+    pub fn run(&self) -> Result<Figures, Trouble> {
+        let vendor = Vendor::open_mpi()?;
+        let mut figures = Figures { conditions: conditions(), ..Figures::default() };
+        self.two(&vendor, &mut figures)?;
+        self.many(&vendor, &mut figures)?;
+        Ok(figures)
+    }
+
+    /// Two hosts back to back: hello, and the sweep.
+    fn two(&self, vendor: &Vendor, figures: &mut Figures) -> Result<(), Trouble> {
+        let config = FabricConfig { prefix: prefix("2"), cable: true, ..FabricConfig::default() };
+        let hosts = Hosts::up(config)?;
+        let hello = vendor.compile(&hosts, &["hello"])?;
+        let sweep = vendor.compile(&hosts, &["sweep"])?;
+        for transport in BOTH {
+            let said = self.job(vendor, &hosts, transport, 2, &hello, &[])?.said;
+            for line in said.lines() {
+                match line.strip_prefix("library ") {
+                    Some(library) => note(figures, format!("{library}, Debian's")),
+                    None => (self.say)(&format!("{line}, over {}", name(transport))),
+                }
+            }
+        }
+        for run in 1..=self.runs {
+            (self.say)(&format!("sweep, run {run} of {}", self.runs));
+            for transport in BOTH {
+                let said = self.job(vendor, &hosts, transport, 2, &sweep, &["--pin"])?.said;
+                let of = transport as usize;
+                collect(&said, "latency", &mut figures.latency[of])?;
+                collect(&said, "bandwidth", &mut figures.bandwidth[of])?;
+            }
+            let Own { round_trip, mode } = own::ping_pong(hosts.fabric())?;
+            figures.own.push(round_trip);
+            note(figures, format!("gigae's link: {mode}"));
+        }
+        Ok(())
+    }
+
+    /// Four hosts with 1 Gbit/s each: the programs.
+    fn many(&self, vendor: &Vendor, figures: &mut Figures) -> Result<(), Trouble> {
+        let config = FabricConfig {
+            prefix: prefix("4"),
+            nodes: MANY,
+            rate: Some(Rate::GIGABIT),
+            ..FabricConfig::default()
+        };
+        let hosts = Hosts::up(config)?;
+        let sort = vendor.compile(&hosts, &["sort"])?;
+        let solve = vendor.compile(&hosts, &["solve"])?;
+        for run in 1..=self.runs {
+            (self.say)(&format!("sort and solver, run {run} of {}", self.runs));
+            for transport in BOTH {
+                let of = transport as usize;
+                let said = self.job(vendor, &hosts, transport, MANY, &sort, &SORT)?.said;
+                figures.sort[of].push(time(&said)?);
+                let said = self.job(vendor, &hosts, transport, MANY, &solve, &SOLVE)?.said;
+                figures.solve[of].push(time(&said)?);
+            }
+        }
+        for transport in BOTH {
+            (self.say)(&format!("HPC Challenge over {}", name(transport)));
+            figures.hpcc[transport as usize] = self.hpcc(vendor, &hosts, transport)?;
+        }
+        Ok(())
+    }
+
+    fn hpcc(
+        &self,
+        vendor: &Vendor,
+        hosts: &Hosts,
+        transport: Transport,
+    ) -> Result<BTreeMap<String, f64>, Trouble> {
+        let file = |name| hosts.place().join(name);
+        // It adds to what is there.
+        let _ = fs::remove_file(file("hpccoutf.txt"));
+        fs::write(file("hpccinf.txt"), HPCC).map_err(|error| format!("hpccinf.txt: {error}"))?;
+        let hpcc = which("hpcc").ok_or("hpcc is not in PATH; run: apt-get install hpcc")?;
+        let took = self.job(vendor, hosts, transport, MANY, &hpcc, &[])?.took;
+        let text = fs::read_to_string(file("hpccoutf.txt"))
+            .map_err(|error| format!("hpcc left no result: {error}"))?;
+        let mut found = answers(&text)?;
+        found.insert("seconds".into(), took.as_secs_f64());
+        Ok(found)
+    }
+
+    fn job(
+        &self,
+        vendor: &Vendor,
+        hosts: &Hosts,
+        transport: Transport,
+        count: u16,
+        program: &Path,
+        arguments: &[&str],
+    ) -> Result<Ended, Trouble> {
+        let job = Job {
+            transport,
+            hosts: count,
+            places: 1,
+            program,
+            arguments,
+            environment: &[],
+            limit: LIMIT,
+        };
+        let ended = vendor.run(hosts, &job, self.interrupted)?;
+        if ended.status.success() {
+            return Ok(ended);
+        }
+        let what = program.file_name().unwrap_or_default().display();
+        let (over, status) = (name(transport), ended.status);
+        Err(format!("{what} over {over} failed ({status}): {}{}", ended.said, ended.complained))
+    }
+}
+
+/// As people call it.
+pub fn name(transport: Transport) -> &'static str {
+    match transport {
+        Transport::Gigae => "gigae",
+        Transport::Tcp => "TCP",
+    }
+}
+
+/// Of this process alone, so that several can run.
+fn prefix(what: &str) -> String {
+    format!("mpi{}-{what}", std::process::id())
+}
+
+fn note(figures: &mut Figures, line: String) {
+    if !figures.conditions.contains(&line) {
+        figures.conditions.push(line);
+    }
+}
+
+/// Lines `KIND BYTES VALUE`, of which there must be some.
+fn collect(said: &str, kind: &str, into: &mut BTreeMap<u32, Vec<f64>>) -> Result<(), Trouble> {
+    let mut found = false;
+    for line in said.lines() {
+        if let [word, bytes, value] = line.split_whitespace().collect::<Vec<_>>()[..]
+            && word == kind
+            && let (Ok(bytes), Ok(value)) = (bytes.parse(), value.parse())
+        {
+            into.entry(bytes).or_default().push(value);
+            found = true;
+        }
+    }
+    if found { Ok(()) } else { Err(format!("the sweep told no {kind}: {said}")) }
+}
+
+fn time(said: &str) -> Result<f64, Trouble> {
+    let value = said.lines().find_map(|line| line.strip_prefix("time ")?.parse().ok());
+    value.ok_or_else(|| format!("a program told no time: {said}"))
+}
+
+/// The figures of HPC Challenge's summary, if all its own checks were passed: the linear system's and the
+/// transposition's residuals, the updates of random places, the transform's error.
+pub fn answers(text: &str) -> Result<BTreeMap<String, f64>, Trouble> {
+    let summary: BTreeMap<String, f64> = text
+        .lines()
+        .filter_map(|line| line.split_once('='))
+        .filter_map(|(name, value)| Some((name.trim().to_owned(), value.trim().parse().ok()?)))
+        .collect();
+    let value = |name: &str| {
+        summary.get(name).copied().ok_or_else(|| format!("hpcc's result has no {name}"))
+    };
+    let residuals = text.lines().filter(|line| line.contains("and failed residual checks"));
+    let failed = residuals.clone().any(|line| !line.trim_start().starts_with("0 tests"));
+    // One table for the linear system and one for the transposition.
+    if value("Success")? != 1.0 || failed || residuals.count() < 2 {
+        return Err("hpcc: a residual is too large".into());
+    }
+    // A share of 1 % may be lost by its rules, where updates are not atomic.
+    for name in ["MPIRandomAccess_ErrorsFraction", "MPIRandomAccess_LCG_ErrorsFraction"] {
+        if value(name)? > 0.01 {
+            return Err(format!("hpcc: {name} is {}", value(name)?));
+        }
+    }
+    // Of numbers around 1 in double precision.
+    if value("MPIFFT_maxErr")? > 1e-12 {
+        return Err(format!("hpcc: MPIFFT_maxErr is {}", value("MPIFFT_maxErr")?));
+    }
+    Ok(summary)
+}
+
+fn which(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|place| place.join(program)).find(|file| file.is_file())
+}
+
+/// What the figures depend on and the programs do not tell.
+fn conditions() -> Vec<String> {
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split(' ').next().unwrap_or("?").to_owned();
+    let congestion = fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control");
+    let libfabric = Command::new("fi_info").arg("--version").output().ok();
+    let libfabric = libfabric.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let libfabric = libfabric.as_deref().unwrap_or_default().lines();
+    let libfabric = libfabric.filter_map(|line| line.strip_prefix("libfabric: ")).next();
+    vec![
+        format!("Linux {}", kernel.trim()),
+        format!("{processors} processors, {}", model.map_or("?", |(_, model)| model)),
+        format!("load average at the beginning {load} (0 is a quiet machine)"),
+        "two nodes joined by a cable, unshaped, a rank on a processor of its own; four nodes on a switch, 1 Gbit/s each; \
+         MTU 1500; TCP: ob1, offloads of the virtual link as found on the cable, "
+            .to_owned()
+            + congestion.as_deref().unwrap_or("?").trim(),
+        format!("libfabric {}", libfabric.unwrap_or("?")),
+        format!("gigae {}", env!("CARGO_PKG_VERSION")),
+    ]
+}

@@ -1,0 +1,217 @@
+//! What was measured, side by side, as text; and what was reached of what is asked.
+
+use crate::bench::Figures;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// What is asked: name, at least or at most, how much.
+const ASKED: [(&str, Bound); 7] = [
+    ("8 B latency, TCP / gigae", Bound::AtLeast(2.5)),
+    ("8 B latency, gigae / half of the library's own round trip", Bound::AtMost(1.25)),
+    ("bandwidth 64 KiB, gigae / TCP", Bound::AtLeast(1.0)),
+    ("bandwidth 1 MiB, gigae / TCP", Bound::AtLeast(1.0)),
+    ("time of the sort (alltoall), TCP / gigae", Bound::AtLeast(1.1)),
+    ("time of the solver (allreduce), TCP / gigae", Bound::AtLeast(1.1)),
+    ("HPC Challenge's own checks passed, of 2", Bound::AtLeast(2.0)),
+];
+
+#[derive(Clone, Copy, Debug)]
+enum Bound {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+/// Of HPC Challenge, what its network decides: name, and whether more is better.
+const HPCC: [(&str, bool); 9] = [
+    ("seconds", false),
+    ("HPL_Tflops", true),
+    ("PTRANS_GBs", true),
+    ("MPIRandomAccess_GUPs", true),
+    ("MPIFFT_Gflops", true),
+    ("AvgPingPongLatency_usec", false),
+    ("RandomlyOrderedRingLatency_usec", false),
+    ("AvgPingPongBandwidth_GBytes", true),
+    ("RandomlyOrderedRingBandwidth_GBytes", true),
+];
+
+/// The middle one; of an even number the lower of both.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len().checked_sub(1)? / 2).copied()
+}
+
+/// A table of sizes, of programs, of HPC Challenge's figures, of what was asked, and the conditions.
+pub fn text(figures: &Figures) -> String {
+    let mut text = String::new();
+    sizes(&mut text, "half a round trip, us", &figures.latency, false);
+    sizes(&mut text, "one way, MB/s", &figures.bandwidth, true);
+    let head = ["", "TCP", "gigae", "ratio"];
+    let _ = writeln!(text, "\n{}", line(&head));
+    for (name, [tcp, gigae]) in [("sort, s", &figures.sort), ("solver, s", &figures.solve)] {
+        let _ = writeln!(text, "{}", row(name, median(tcp), median(gigae), false));
+    }
+    let [tcp, gigae] = &figures.hpcc;
+    for (name, more_is_better) in HPCC {
+        let value = |all: &BTreeMap<String, f64>| all.get(name).copied();
+        let name = format!("hpcc {name}");
+        let _ = writeln!(text, "{}", row(&name, value(tcp), value(gigae), more_is_better));
+    }
+    let _ = writeln!(
+        text,
+        "\nRatios are above 1 where gigae is the better one. Medians of {} runs; \
+        hpcc once.\n",
+        figures.own.len()
+    );
+    for ((name, bound), value) in ASKED.iter().zip(values(figures)) {
+        let (sign, limit) = match bound {
+            Bound::AtLeast(limit) => (">=", limit),
+            Bound::AtMost(limit) => ("<=", limit),
+        };
+        let said = match (value, bound) {
+            (None, _) => "not measured",
+            (Some(value), Bound::AtLeast(limit)) if value >= *limit => "reached",
+            (Some(value), Bound::AtMost(limit)) if value <= *limit => "reached",
+            _ => "missed",
+        };
+        let _ = writeln!(text, "{name:<62} {} {sign} {limit:.2}  {said}", number(value));
+    }
+    text.push('\n');
+    if let Some(own) = median(&figures.own) {
+        let _ = writeln!(text, "the library's own round trip of 8 bytes: {own:.2} us");
+    }
+    for condition in &figures.conditions {
+        let _ = writeln!(text, "{condition}");
+    }
+    text
+}
+
+fn values(figures: &Figures) -> [Option<f64>; 7] {
+    let at =
+        |maps: &[BTreeMap<u32, Vec<f64>>; 2], of: usize, bytes: u32| median(maps[of].get(&bytes)?);
+    let ratio = |above: Option<f64>, below: Option<f64>| Some(above? / below?);
+    let latency = |of| at(&figures.latency, of, 8);
+    let wide =
+        |bytes| ratio(at(&figures.bandwidth, GIGAE, bytes), at(&figures.bandwidth, TCP, bytes));
+    let own = median(&figures.own).map(|own| own / 2.0);
+    let faster = |times: &[Vec<f64>; 2]| ratio(median(&times[TCP]), median(&times[GIGAE]));
+    let passed = figures.hpcc.iter().filter(|all| !all.is_empty()).count();
+    [
+        ratio(latency(TCP), latency(GIGAE)),
+        ratio(latency(GIGAE), own),
+        wide(64 << 10),
+        wide(1 << 20),
+        faster(&figures.sort),
+        faster(&figures.solve),
+        Some(passed as f64),
+    ]
+}
+
+/// Places in the pairs of figures.
+const TCP: usize = crate::Transport::Tcp as usize;
+const GIGAE: usize = crate::Transport::Gigae as usize;
+
+fn sizes(text: &mut String, what: &str, maps: &[BTreeMap<u32, Vec<f64>>; 2], more_is_better: bool) {
+    let _ = writeln!(text, "\n{}", line(&[what, "TCP", "gigae", "ratio"]));
+    for (&bytes, tcp) in &maps[TCP] {
+        let gigae = maps[GIGAE].get(&bytes).and_then(|all| median(all));
+        let name = format!("{bytes} B");
+        let _ = writeln!(text, "{}", row(&name, median(tcp), gigae, more_is_better));
+    }
+}
+
+fn row(name: &str, tcp: Option<f64>, gigae: Option<f64>, more_is_better: bool) -> String {
+    let ratio = match (tcp, gigae) {
+        (Some(tcp), Some(gigae)) if more_is_better => Some(gigae / tcp),
+        (Some(tcp), Some(gigae)) => Some(tcp / gigae),
+        _ => None,
+    };
+    line(&[name, &number(tcp), &number(gigae), &number(ratio)])
+}
+
+fn line([name, a, b, c]: &[&str; 4]) -> String {
+    format!("{name:<42}{a:>12}{b:>12}{c:>10}")
+}
+
+/// Three digits or more.
+fn number(value: Option<f64>) -> String {
+    match value {
+        None => "-".into(),
+        Some(value) if value.abs() >= 100.0 => format!("{value:.0}"),
+        Some(value) if value.abs() >= 0.1 || value == 0.0 => format!("{value:.2}"),
+        Some(value) => format!("{value:.2e}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::answers;
+
+    fn figures(tcp: f64, gigae: f64) -> Figures {
+        let sweep = |value: f64| [8, 65536, 1 << 20].map(|bytes| (bytes, vec![value])).into();
+        let pair = |first: f64, second: f64| {
+            let mut pair = [vec![], vec![]];
+            (pair[TCP], pair[GIGAE]) = (vec![first], vec![second]);
+            pair
+        };
+        let mut all = Figures {
+            sort: pair(tcp, gigae),
+            solve: pair(tcp, gigae),
+            own: vec![2.0, 2.0, 9.0],
+            ..Figures::default()
+        };
+        for (of, value) in [(TCP, tcp), (GIGAE, gigae)] {
+            all.latency[of] = sweep(value);
+            all.bandwidth[of] = sweep(value);
+            all.hpcc[of].insert("seconds".into(), value);
+        }
+        all
+    }
+
+    fn said(text: &str, asked: usize) -> &str {
+        let line = text.lines().find(|line| line.starts_with(ASKED[asked].0)).unwrap();
+        line.rsplit("  ").next().unwrap()
+    }
+
+    #[test]
+    fn what_is_reached_and_what_is_missed_is_said() {
+        let text = text(&figures(3.0, 1.2));
+        let outcomes: Vec<_> = (0..ASKED.len()).map(|asked| said(&text, asked)).collect();
+        let (reached, missed) = ("reached", "missed");
+        assert_eq!(outcomes, [reached, reached, missed, missed, reached, reached, reached]);
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_taken_for_reached() {
+        let text = text(&Figures::default());
+        assert_eq!(said(&text, 0), "not measured");
+        assert_eq!(said(&text, 6), "missed");
+    }
+
+    #[test]
+    fn the_median_stands_in_the_middle() {
+        assert_eq!((median(&[]), median(&[3.0, 1.0, 2.0])), (None, Some(2.0)));
+        assert_eq!(median(&[4.0, 1.0]), Some(1.0));
+    }
+
+    #[test]
+    fn hpcc_is_believed_only_if_all_its_checks_were_passed() {
+        let good = "5 tests completed and passed residual checks.\n\
+            0 tests completed and failed residual checks.\n\
+            0 tests completed and failed residual checks,\n\
+            Success=1\nMPIRandomAccess_ErrorsFraction=0\nMPIRandomAccess_LCG_ErrorsFraction=0\n\
+            MPIFFT_maxErr=1.3e-15\nHPL_Tflops=0.25\n";
+        assert_eq!(answers(good).unwrap()["HPL_Tflops"], 0.25);
+        for (right, wrong) in [
+            ("Success=1", "Success=0"),
+            ("0 tests", "1 tests"),
+            ("LCG_ErrorsFraction=0", "LCG_ErrorsFraction=0.02"),
+            ("1.3e-15", "0.1"),
+            ("MPIFFT_maxErr", "other"),
+            ("checks,\n", "words,\n"),
+        ] {
+            assert!(answers(&good.replacen(right, wrong, 1)).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! MPI programs between hosts, by Open MPI and by MPICH, with every byte checked; with loss; with a rank
+//! that is killed. Needs root, Open MPI, Python and, the first time, the Python package index.
+#![allow(missing_docs)]
+
+use gigae_fabric::{FabricConfig, testing};
+use gigae_mpi::hosts::Ended;
+use gigae_mpi::{Hosts, Job, Transport, Vendor};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// Far longer than any takes on a machine that does nothing else.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// A job that has lost a rank is over within this.
+const SOON: Duration = Duration::from_secs(60);
+
+/// What `cases all` tries; a name that is not said was not tried.
+const CASES: [&str; 12] = [
+    "point-to-point",
+    "unexpected",
+    "wildcard",
+    "synchronous",
+    "probes",
+    "cancelled",
+    "modes",
+    "layouts",
+    "collectives",
+    "nonblocking-collectives",
+    "remote-memory",
+    "communicators",
+];
+
+fn hosts(test: &str, adapt: impl FnOnce(&mut FabricConfig)) -> Hosts {
+    Hosts::new(testing::fabric(test, adapt)).unwrap()
+}
+
+fn open_mpi() -> Vendor {
+    Vendor::open_mpi().unwrap()
+}
+
+/// In the target directory, for all tests and for the next time.
+fn mpich() -> Vendor {
+    static INSTALLED: OnceLock<Result<Vendor, String>> = OnceLock::new();
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mpich");
+    let vendor = INSTALLED.get_or_init(|| Vendor::mpich(&place));
+    vendor.clone().unwrap_or_else(|what| panic!("{what}"))
+}
+
+/// Ranks spin: two jobs at once would take far longer than one after the other.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Runs cases on as many hosts as there are.
+fn run(vendor: &Vendor, hosts: &Hosts, cases: &str, limit: Duration) -> Ended {
+    let program = vendor.compile(hosts, &["cases", "collectives"]).unwrap();
+    // Of a test that failed.
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let job = Job {
+        transport: Transport::Gigae,
+        hosts: hosts.fabric().config().nodes,
+        places: 1,
+        program: &program,
+        arguments: &[cases],
+        environment: &[],
+        limit,
+    };
+    vendor.run(hosts, &job, &AtomicBool::new(false)).unwrap_or_else(|what| panic!("{what}"))
+}
+
+fn holds(vendor: &Vendor, hosts: &Hosts, cases: &str, expected: &[&str]) {
+    let ended = run(vendor, hosts, cases, LIMIT);
+    let Ended { status, said, complained, .. } = &ended;
+    assert!(status.success(), "{status}: {said}{complained}");
+    for case in expected {
+        assert!(said.contains(&format!("{case}: held")), "{case}: {said}{complained}");
+    }
+    print!("{said}");
+}
+
+/// Who waits for the one that is gone is told or ended; nobody waits for ever.
+fn a_killed_rank_ends_the_others(vendor: &Vendor) {
+    let hosts = hosts("a killed rank", |config| config.nodes = 3);
+    let ended = run(vendor, &hosts, "killed", SOON);
+    assert!(!ended.status.success(), "{}{}", ended.said, ended.complained);
+}
+
+fn open_mpi_holds_on_two_hosts() {
+    holds(&open_mpi(), &hosts("Open MPI", |_| ()), "all", &CASES);
+}
+
+fn open_mpi_holds_on_four_hosts_with_loss() {
+    let hosts = hosts("Open MPI, loss", |config| {
+        (config.nodes, config.loss, config.seed) = (4, 0.01, 7);
+    });
+    holds(&open_mpi(), &hosts, "all", &CASES);
+}
+
+fn open_mpi_holds_with_many_threads() {
+    holds(&open_mpi(), &hosts("Open MPI, threads", |_| ()), "threads", &["threads"]);
+}
+
+fn open_mpi_ends_when_a_rank_is_killed() {
+    a_killed_rank_ends_the_others(&open_mpi());
+}
+
+fn mpich_holds_on_two_hosts() {
+    holds(&mpich(), &hosts("MPICH", |_| ()), "all", &CASES);
+}
+
+fn mpich_holds_on_four_hosts_with_loss() {
+    let hosts = hosts("MPICH, loss", |config| {
+        (config.nodes, config.loss, config.seed) = (4, 0.01, 8);
+    });
+    holds(&mpich(), &hosts, "all", &CASES);
+}
+
+fn mpich_holds_with_many_threads() {
+    holds(&mpich(), &hosts("MPICH, threads", |_| ()), "threads", &["threads"]);
+}
+
+fn mpich_ends_when_a_rank_is_killed() {
+    a_killed_rank_ends_the_others(&mpich());
+}
+
+/// Or a job that hangs would take the tests with it, and its ranks the processors.
+fn a_job_that_takes_too_long_is_ended_with_all_its_processes() {
+    let hosts = hosts("too long", |_| ());
+    let argv = ["sh", "-c", "sleep 100 & sleep 100"].map(str::to_owned);
+    let late = hosts.run(&argv, Duration::from_millis(300), &AtomicBool::new(false));
+    assert!(late.unwrap_err().contains("not done"));
+    let left = hosts.fabric().status().unwrap().processes;
+    assert!(left.is_empty(), "{left:?}");
+}
+
+fn a_wrong_byte_is_noticed() {
+    let hosts = hosts("a wrong byte", |_| ());
+    let vendor = open_mpi();
+    let program = vendor.compile(&hosts, &["wrong"]).unwrap();
+    let job = Job {
+        transport: Transport::Tcp,
+        hosts: 2,
+        places: 1,
+        program: &program,
+        arguments: &[],
+        environment: &[],
+        limit: LIMIT,
+    };
+    let ended = vendor.run(&hosts, &job, &AtomicBool::new(false)).unwrap();
+    assert!(!ended.status.success());
+    assert!(ended.complained.contains("byte 77 of 100"), "{}", ended.complained);
+}
+
+fn main() {
+    let tests: [(&str, fn()); 10] = [
+        ("open_mpi_holds_on_two_hosts", open_mpi_holds_on_two_hosts),
+        ("open_mpi_holds_on_four_hosts_with_loss", open_mpi_holds_on_four_hosts_with_loss),
+        ("open_mpi_holds_with_many_threads", open_mpi_holds_with_many_threads),
+        ("open_mpi_ends_when_a_rank_is_killed", open_mpi_ends_when_a_rank_is_killed),
+        ("mpich_holds_on_two_hosts", mpich_holds_on_two_hosts),
+        ("mpich_holds_on_four_hosts_with_loss", mpich_holds_on_four_hosts_with_loss),
+        ("mpich_holds_with_many_threads", mpich_holds_with_many_threads),
+        ("mpich_ends_when_a_rank_is_killed", mpich_ends_when_a_rank_is_killed),
+        (
+            "a_job_that_takes_too_long_is_ended_with_all_its_processes",
+            a_job_that_takes_too_long_is_ended_with_all_its_processes,
+        ),
+        ("a_wrong_byte_is_noticed", a_wrong_byte_is_noticed),
+    ];
+    testing::run(&tests);
+}
