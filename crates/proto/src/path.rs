@@ -22,6 +22,10 @@ const INITIAL_FLIGHT: u32 = 64;
 /// loss does not throttle a link that is not congested.
 const LEAST_FLIGHT: u32 = 32;
 
+/// The same where the receiver keeps nothing out of order. With each loss all that flies is sent in
+/// vain, so it is as little as covers that product.
+const LEAST_IN_ORDER: u32 = 10;
+
 /// Frames in flight after everything timed out: almost nothing is known of the path then. Ten full
 /// frames are what TCP begins with (RFC 6928).
 const RESTART_FLIGHT: u32 = 10;
@@ -230,11 +234,13 @@ impl Path {
         }
     }
 
-    /// After losses, of which this transmission was the last: fewer may fly, once per flight.
-    pub(crate) fn slow_down(&mut self, last: u32, most: u32) {
+    /// After losses, of which this transmission was the last: fewer may fly, once per flight. `keeps`
+    /// says whether the receiver keeps frames out of order.
+    pub(crate) fn slow_down(&mut self, last: u32, most: u32, keeps: bool) {
         if last.wrapping_sub(self.recovery).cast_signed() >= 0 {
+            let least = if keeps { LEAST_FLIGHT } else { LEAST_IN_ORDER };
             self.recovery = self.next_transmission;
-            self.threshold = (self.flight * 7 / 10).max(LEAST_FLIGHT).min(most);
+            self.threshold = (self.flight * 7 / 10).max(least).min(most);
             self.flight = self.threshold;
         }
     }

@@ -435,7 +435,7 @@ impl<T> SendWindow<T> {
             self.settle_further(most, ack, heard);
         }
         if self.doomed > 0 {
-            self.detect(-1);
+            self.detect(-1, false);
             self.count_doomed();
         }
         Ok(count)
@@ -501,7 +501,7 @@ impl<T> SendWindow<T> {
         }
         self.doubt_others(heard);
         let dropped = self.dropped(now, report.latest);
-        self.detect(if keeps && !dropped { REORDERING } else { -1 });
+        self.detect(if keeps && !dropped { REORDERING } else { -1 }, keeps);
         if !keeps {
             self.count_doomed();
         }
@@ -527,8 +527,8 @@ impl<T> SendWindow<T> {
     }
 
     /// Marks as lost what was transmitted more than `reordering` before the latest arrival on the same
-    /// path.
-    fn detect(&mut self, reordering: i32) {
+    /// path. `keeps` says whether the receiver keeps frames out of order.
+    fn detect(&mut self, reordering: i32, keeps: bool) {
         let (mut seq, most) = (self.base, self.capacity());
         // The last found on each path, whose number tells whether the loss is a new event.
         let mut found = [None; MAX_PATHS];
@@ -543,7 +543,7 @@ impl<T> SendWindow<T> {
         }
         for (path, last) in self.paths_mut().zip(found) {
             if let Some(last) = last {
-                path.slow_down(last, most);
+                path.slow_down(last, most, keeps);
             }
         }
     }
