@@ -83,15 +83,45 @@ pub fn lives() -> Vec<Form> {
     ]
 }
 
-/// Two links, which are two paths of one session, of which one is cut for good.
+/// Two links, which are two paths of one session.
 pub fn paths() -> Vec<Form> {
     let form = |name: &str| Form::new(name, 2).two_paths();
     vec![
         form("two paths, 1 cut").up().faults(Budget { cuts: 1, ..NONE }),
         form("two paths, 1 cut, 1 early").up().faults(Budget { cuts: 1, early: 1, ..NONE }),
+        form("two paths, 1 lost").faults(Budget { lost: 1, ..NONE }).reaches(&[Sight::Repeated]),
         form("two paths, 1 restart")
             .faults(Budget { restarts: 1, ..NONE })
             .reaches(&[Sight::OldEpoch, Sight::Failed]),
+    ]
+}
+
+/// Two paths on which frames are lost, late, doubled, or cut besides.
+fn faults_on_paths() -> Vec<Form> {
+    let form = |what: &str, messages, budget| {
+        Form::new(format!("two paths, {what}"), messages).two_paths().faults(budget)
+    };
+    let up = |what: &str, budget| form(&format!("up, {what}"), 2, budget).up();
+    vec![
+        form("2 lost", 2, Budget { lost: 2, ..NONE }).reaches(&[Sight::Repeated]),
+        form("3 lost", 2, Budget { lost: 3, ..NONE }).reaches(&[Sight::Repeated]),
+        form("3 messages, 2 lost", 3, Budget { lost: 2, ..NONE }).reaches(&[Sight::Stopped]),
+        form("1 late", 2, Budget { late: 1, ..NONE }).reaches(&[Sight::Duplicate]),
+        form("1 doubled", 2, Budget { copied: 1, ..NONE }).reaches(&[Sight::Duplicate]),
+        form("1 lost, 1 late", 2, Budget { lost: 1, late: 1, ..NONE }),
+        form("1 cut", 2, Budget { cuts: 1, ..NONE }),
+        form("1 restart, 1 lost", 1, Budget { restarts: 1, lost: 1, ..NONE })
+            .reaches(&[Sight::OldEpoch, Sight::Failed]),
+        form("1 restart, 1 doubled", 1, Budget { restarts: 1, copied: 1, ..NONE })
+            .reaches(&[Sight::OldEpoch, Sight::Failed]),
+        form("farewell, 1 lost", 1, Budget { closes: 1, lost: 1, ..NONE }),
+        up("2 lost", Budget { lost: 2, ..NONE }).reaches(&[Sight::Repeated]),
+        up("1 lost, 1 late", Budget { lost: 1, late: 1, ..NONE }),
+        up("1 lost, 1 doubled", Budget { lost: 1, copied: 1, ..NONE }),
+        up("1 lost, 1 early", Budget { lost: 1, early: 1, ..NONE }),
+        up("1 cut, 1 lost", Budget { cuts: 1, lost: 1, ..NONE }),
+        up("1 cut, 1 late", Budget { cuts: 1, late: 1, ..NONE }),
+        up("both ways, 1 lost", Budget { lost: 1, ..NONE }).and_back(1),
     ]
 }
 
@@ -115,6 +145,7 @@ pub fn long() -> Vec<Form> {
         (4, 4, 2),
     ];
     let mut forms = bounded();
+    forms.extend(faults_on_paths());
     for (send, receive, reorder) in sizes {
         let form = |what: &str, messages| {
             let name = format!("{send}/{receive}/{reorder} {what}");

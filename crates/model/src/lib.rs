@@ -21,8 +21,7 @@
 //! doubled is bounded by the form, and so are timers that fire while anything else can happen.
 //!
 //! **Paths.** With two links a frame takes a nanosecond, or it could not be told which path was heard later. A path can be
-//! cut for good, and everything must arrive by the other. Losses and late frames on two paths are not among the forms: after
-//! some of them a path's timer goes on although nothing is in flight, so that there is no end of states.
+//! cut for good, and everything must arrive by the other. Frames are lost, late and doubled on two paths as on one.
 //!
 //! What is not looked at: frames of several messages, operations, the search for the longest frame, other
 //! versions, bytes (headers are handed over as they are), and everything larger than the forms.
