@@ -36,7 +36,7 @@ help:
 	@echo "make fuzz    search for hostile inputs, MINUTES=$(or $(MINUTES),5) for each target (TARGETS='wire calls ...', all if empty)"
 	@echo "make miri    what is unsafe and needs no kernel, under Miri; make loom: what threads share, in every order"
 	@echo "make check   formatting, lints, documentation, layers, BPF objects: what CI asks for besides"
-	@echo "make install put the C library, its header, the provider for libfabric and the command into PREFIX=$(PREFIX) (DESTDIR=$(DESTDIR));"
+	@echo "make install put the C library, its header, libfabric's provider, the command and the broker's unit into PREFIX=$(PREFIX) (DESTDIR=$(DESTDIR));"
 	@echo "             make uninstall removes them"
 	@echo "make bpf     compile the BPF objects anew (needs clang)"
 

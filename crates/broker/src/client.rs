@@ -58,27 +58,22 @@ impl fmt::Display for BrokerError {
 
 impl std::error::Error for BrokerError {}
 
-/// The socket that `GIGAE_BROKER` names, or else [`SOCKET`].
-pub fn socket() -> PathBuf {
-    let named = std::env::var_os(VARIABLE).filter(|path| !path.is_empty());
-    named.map_or_else(|| SOCKET.into(), PathBuf::from)
+/// The socket that `GIGAE_BROKER` names, or else [`SOCKET`]; `None` if it says `never`.
+pub fn socket() -> Option<PathBuf> {
+    match std::env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
+        Some(path) if path == "never" => None,
+        named => Some(named.map_or_else(|| SOCKET.into(), PathBuf::from)),
+    }
 }
 
-/// A port that a broker has made for this process. Everything of it ends when it is dropped.
+/// A port that a broker has made for this process. It ends with the last copies of all its descriptors.
 pub struct Port {
-    /// The link on the port.
+    /// The link on the port. To be dropped before the rest.
     pub link: Box<XdpLink>,
-    /// To be dropped after the link.
-    pub holds: Holds,
-}
-
-/// What must stay open for as long as a port is used: dropping it gives the port back.
-#[derive(Debug)]
-pub struct Holds {
-    /// The address on this node, also when the broker is gone.
-    _claim: Claim,
-    /// Tells the broker of our end.
-    _connection: OwnedFd,
+    /// Its address on this node, claimed for as long as it is used, also when the broker is gone.
+    pub claim: Claim,
+    /// Its end tells the broker of ours.
+    pub connection: OwnedFd,
 }
 
 impl Port {
@@ -97,14 +92,13 @@ impl Port {
         let parts = Parts { description, socket, memory, program, control };
         // SAFETY: the broker made the parts for this request and has closed its own copies.
         let link = unsafe { XdpLink::assemble(parts) }.map_err(BrokerError::Link)?;
-        let holds = Holds { _claim: claim.into(), _connection: connection };
-        Ok(Self { link: Box::new(link), holds })
+        Ok(Self { link: Box::new(link), claim: claim.into(), connection })
     }
 }
 
-/// Whether a broker listens at `path` and this user may have ports of it. Waits for its answer as
-/// [`Port::open`] does.
-pub fn is_allowed(path: &Path) -> bool {
+/// The NICs of which the broker at `path` makes ports for this user; `None` if it makes none, or there is no
+/// broker. Waits for its answer as [`Port::open`] does.
+pub fn nics(path: &Path) -> Option<Vec<String>> {
     let nothing = Request {
         interface: None,
         ethertype: 0,
@@ -114,8 +108,13 @@ pub fn is_allowed(path: &Path) -> bool {
         rx_frames: 0,
         rx_ready: 0,
     };
-    let answer = connect(path).and_then(|connection| ask(&connection, &nothing));
-    matches!(answer, Ok((Answer::Refusal(Refusal { why: Why::Nothing, .. }), _)))
+    let connection = connect(path).ok()?;
+    match ask(&connection, &nothing) {
+        Ok((Answer::Refusal(Refusal { why: Why::Nothing, text }), _)) => {
+            Some(text.split_whitespace().map(str::to_owned).collect())
+        }
+        _ => None,
+    }
 }
 
 fn connect(path: &Path) -> Result<OwnedFd, BrokerError> {

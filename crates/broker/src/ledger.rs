@@ -85,7 +85,7 @@ impl Ledger {
     pub fn grant(&mut self, peer: &Peer, request: &Request) -> Result<Grant, Refusal> {
         self.allows(peer)?;
         if (request.tx_frames, request.rx_frames) == (0, 0) {
-            return Err(Refusal::new(Why::Nothing, "you may have ports; ask for frames"));
+            return Err(Refusal::new(Why::Nothing, self.config.nics.join(" ")));
         }
         let (config, file) = (&self.config, self.config.path.display());
         if let Some(name) = request.interface.as_ref().filter(|&name| !config.nics.contains(name)) {

@@ -37,7 +37,7 @@ mod privileges;
 mod protocol;
 mod server;
 
-pub use client::{BrokerError, Holds, Port, SOCKET, VARIABLE, is_allowed, socket};
+pub use client::{BrokerError, Port, SOCKET, VARIABLE, nics, socket};
 pub use config::{Allowed, CONFIG, Config, ConfigError, Limits};
 pub use ledger::{Grant, Ledger, Usage};
 pub use names::Peer;

@@ -10,7 +10,7 @@
 //! | 6 | kind: 1 request, 2 port, 3 refusal |
 //! | 7 | zero; of a refusal the reason ([`Why`]) |
 //!
-//! A **request** goes on, to 76 bytes exactly:
+//! A **request** goes on, to 72 bytes exactly:
 //!
 //! | bytes | what |
 //! |---|---|
@@ -19,9 +19,10 @@
 //! | 11 | zero |
 //! | 12-15, 16-19, 20-23 | transmit frames, receive frames, of these ready at first |
 //! | 24-55 | channels, channel 0 in bit 0 of the first byte |
-//! | 56-75 | name of the NIC, at most 15 bytes; empty: any |
+//! | 56-71 | name of the NIC, at most 15 bytes; empty: any |
 //!
-//! A request for no frames either way only asks whether the user may have ports.
+//! A request for no frames either way asks for no port, but whether the user may have some: the answer is a
+//! refusal in any case, and if he may ([`Why::Nothing`]) its text the names of the NICs, with blanks between.
 //!
 //! A **port** goes on with what [`Description`] holds, 56 bytes, and the reason as text, and carries five
 //! descriptors ([`DESCRIPTORS`]). A **refusal** goes on with a text for people.
@@ -35,7 +36,7 @@ use std::fmt;
 pub const VERSION: u16 = 1;
 
 /// Bytes of a request.
-pub const REQUEST_LEN: usize = 76;
+pub const REQUEST_LEN: usize = 72;
 
 /// Most bytes of an answer.
 pub const ANSWER_LEN: usize = 1024;
@@ -51,9 +52,8 @@ const REFUSAL: u8 = 3;
 const HEADER: usize = 8;
 const DESCRIPTION: usize = 56;
 
-/// Longest name of an interface in bytes (linux/if.h, `IFNAMSIZ` - 1), and the room for it in a message.
-const LONGEST_NAME: usize = 15;
-const NAME: usize = 20;
+/// Room for the name of an interface, with a zero byte behind it (linux/if.h, `IFNAMSIZ`).
+const NAME: usize = 16;
 
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,7 +114,7 @@ pub enum Why {
     Busy = 6,
     /// The port could not be made.
     Failed = 7,
-    /// It asked for no frames: whether the user may have ports, which is so.
+    /// It asked for no frames. The user may have ports, of the NICs in the text.
     Nothing = 8,
 }
 
@@ -192,7 +192,7 @@ impl Fields<'_> {
         let field: [u8; NAME] = self.take()?;
         let end = field.iter().position(|&byte| byte == 0).unwrap_or(NAME);
         let (name, rest) = field.split_at(end);
-        let sound = end <= LONGEST_NAME
+        let sound = end < NAME
             && name.iter().all(|&byte| byte.is_ascii_graphic() && byte != b'/')
             && rest.iter().all(|&byte| byte == 0);
         let text = std::str::from_utf8(name).ok().filter(|_| sound);
@@ -202,7 +202,7 @@ impl Fields<'_> {
 
 fn name(interface: &str) -> [u8; NAME] {
     let mut field = [0; NAME];
-    field.iter_mut().zip(interface.bytes().take(LONGEST_NAME)).for_each(|(to, byte)| *to = byte);
+    field.iter_mut().zip(interface.bytes().take(NAME - 1)).for_each(|(to, byte)| *to = byte);
     field
 }
 
@@ -291,7 +291,7 @@ fn port_bytes(port: &Description) -> Vec<u8> {
     for number in [port.tx_frames, port.rx_frames, port.rx_ready, port.program] {
         bytes.extend(number.to_le_bytes());
     }
-    bytes.extend(&name(&port.interface)[..LONGEST_NAME + 1]);
+    bytes.extend(name(&port.interface));
     bytes
 }
 
@@ -299,9 +299,7 @@ fn port(rest: &[u8]) -> Result<Description, Malformed> {
     if rest.len() < DESCRIPTION {
         return Err(Malformed::Nonsense);
     }
-    let mut padded = rest[..DESCRIPTION].to_vec();
-    padded.resize(DESCRIPTION + NAME - (LONGEST_NAME + 1), 0);
-    let mut fields = Fields(&padded);
+    let mut fields = Fields(rest);
     let mac = MacAddr(fields.take()?);
     let [mode, flags] = fields.take()?;
     let mode = MODES.iter().find(|&&(number, _)| number == mode).ok_or(Malformed::Nonsense)?.1;
@@ -396,7 +394,7 @@ mod tests {
         for (at, byte) in [(0, b'G'), (6, 2), (7, 1), (10, 2), (11, 1), (56, b'/'), (57, 7)] {
             assert_eq!(with(at, byte), Err(Malformed::Nonsense), "{at}");
         }
-        assert_eq!(with(75, b'x'), Err(Malformed::Nonsense), "a name that goes on behind its end");
+        assert_eq!(with(71, b'x'), Err(Malformed::Nonsense), "a name that goes on behind its end");
     }
 
     #[test]

@@ -295,8 +295,7 @@ fn link(request: &Request, child: &Child) -> Result<Parts, OpenError> {
         ..XdpConfig::new(child.name(), filter)
     };
     let mut parts = XdpLink::make(&config)?;
-    let (reason, nic) = (&mut parts.description.reason, child.parent());
-    *reason = format!("a broker's port on {nic}: generic mode is what a NIC's child has");
+    parts.description.reason = "the mode that an interface on a shared NIC has".to_owned();
     Ok(parts)
 }
 

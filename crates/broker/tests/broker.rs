@@ -3,13 +3,13 @@
 
 mod parts;
 
-use gigae_broker::{BrokerError, KEPT, Port, REQUEST_LEN, Request, Why, is_allowed};
+use gigae_broker::{BrokerError, KEPT, Port, REQUEST_LEN, Request, Why, nics};
 use gigae_fabric::testing;
 use gigae_link::conformance::{drain, frame, only, queue, receive, send};
 use gigae_link::{Link, LinkError, Mode};
 use gigae_wire::MacAddr;
 use parts::{BOUND, CHANNEL, NOBODY, OTHER, Place, request, route, until};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 
 fn main() {
@@ -28,6 +28,7 @@ fn main() {
         ("hostile_clients_neither_stop_nor_hold_up_the_broker", hostile_clients),
         ("a_broker_has_the_capabilities_that_it_needs_and_no_other", capabilities),
         ("a_second_broker_is_refused_and_another_file_is_left_alone", a_second_broker_is_refused),
+        ("a_packet_socket_would_be_bound_anywhere", a_packet_socket_would_be_bound_anywhere),
         ("a_client_that_is_sent_away_hears_of_its_interfaces_end", an_interfaces_end_is_told),
     ]);
 }
@@ -68,7 +69,7 @@ fn who_is_not_allowed_is_told_so() {
     let refused = place.echo(OTHER).err().unwrap();
     let said = format!("user {OTHER} is not among those that ");
     assert!(refused.starts_with(&said) && refused.contains("broker.toml allows; ask"), "{refused}");
-    assert!(!is_allowed(&place.socket()), "not even root, if it is not named");
+    assert_eq!(nics(&place.socket()), None, "not even root, if it is not named");
     let (refused, _) = why(&place, &request());
     assert_eq!(refused, Why::User);
     let error = Port::open("/nowhere/broker.sock".as_ref(), &request()).err().unwrap();
@@ -82,7 +83,7 @@ const ROOT_TOO: &str = "groups = [0]\n";
 
 fn what_is_not_allowed_is_refused_by_name() {
     let place = Place::new("what", &format!("{ROOT_TOO}ethertypes = [0x88b5, 0x88b6]"));
-    assert!(is_allowed(&place.socket()));
+    assert_eq!(nics(&place.socket()), Some(vec!["eth0".to_owned()]));
     let with = |interface: &str| Request { interface: Some(interface.into()), ..request() };
     for unknown in ["eth7", "lo", "a-name-that-is-far-too-long"] {
         let (refused, text) = why(&place, &with(unknown));
@@ -92,7 +93,7 @@ fn what_is_not_allowed_is_refused_by_name() {
     let port = Port::open(&place.socket(), &with("eth0")).unwrap_or_else(|e| panic!("{e}"));
     let info = port.link.info();
     assert_eq!((info.mode, info.max_frame, info.rx_frames), (Mode::XdpGeneric, 1514, 192));
-    assert!(info.reason.contains("a broker's port on eth0"), "{}", info.reason);
+    assert!(info.reason.contains("shared NIC"), "{}", info.reason);
     let other = Request { ethertype: 0x88b6, ..request() };
     Port::open(&place.socket(), &other).unwrap_or_else(|e| panic!("{e}"));
 }
@@ -305,6 +306,35 @@ fn a_second_broker_is_refused() {
     assert!(error.contains("in use"), "{error}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
     assert!(place.echo(NOBODY).is_ok());
+}
+
+/// Why none is passed on: filter and binding do not hold who has it.
+fn a_packet_socket_would_be_bound_anywhere() {
+    let fabric = testing::fabric("packet", |_| ());
+    let node = fabric.node(1);
+    let _inside = node.enter().unwrap();
+    let kind = SocketType::RAW;
+    let socket = rustix::net::socket(AddressFamily::PACKET, kind, None).unwrap();
+    let bind = |interface: &str| {
+        let index = gigae_link::Interface::find(interface).unwrap().index;
+        // SAFETY: the structure is plain bytes, for which zeros are valid.
+        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+        address.sll_ifindex = index as i32;
+        let length = size_of_val(&address) as libc::socklen_t;
+        // SAFETY: pointer and length describe one structure that lives across the call.
+        unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) }
+    };
+    assert_eq!(bind("eth0"), 0);
+    let mut sets = rustix::thread::capabilities(None).unwrap();
+    let all = sets.effective;
+    sets.effective = rustix::thread::CapabilitySet::empty();
+    rustix::thread::set_capabilities(None, sets).unwrap();
+    let elsewhere = bind("lo");
+    sets.effective = all;
+    rustix::thread::set_capabilities(None, sets).unwrap();
+    assert_eq!(elsewhere, 0, "if this kernel forbids it, AF_PACKET could be passed on");
 }
 
 fn an_interfaces_end_is_told() {

@@ -190,6 +190,24 @@ enum gigae_backend {
 /* The kernel interface to use, one of gigae_backend. Error: GIGAE_INVALID. */
 int gigae_options_backend(gigae_options *options, int backend);
 
+enum gigae_sharing {
+    /* The NIC itself, whoever else is there. */
+    GIGAE_SHARING_ALONE = 0,
+    /* The NIC itself if no other endpoint has it, otherwise a child. */
+    GIGAE_SHARING_AUTO = 1,
+    /* Always a child. */
+    GIGAE_SHARING_CHILD = 2
+};
+
+/*
+ * Whether the NIC is shared with other processes, one of gigae_sharing; alone by default. A child is
+ * an interface that the kernel puts beside the NIC (macvlan), with an address of its own, which
+ * goes with the endpoint. It needs CAP_NET_ADMIN and an Ethernet envelope; gigae_mac tells its
+ * address. The kernel carries frames between the children of a NIC and between them and the wire,
+ * but none between a child and an endpoint on the NIC itself. Error: GIGAE_INVALID.
+ */
+int gigae_options_sharing(gigae_options *options, int sharing);
+
 /* The NIC's receive queue to which an AF_XDP socket is bound; frames of others are not seen. */
 int gigae_options_queue(gigae_options *options, uint32_t queue);
 

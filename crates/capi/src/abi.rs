@@ -265,6 +265,12 @@ numbers! {
     GIGAE_BACKEND_XDP_GENERIC = 4,
     /// `Backend::Packet`
     GIGAE_BACKEND_PACKET = 5,
+    /// `Sharing::Alone`
+    GIGAE_SHARING_ALONE = 0,
+    /// `Sharing::Auto`
+    GIGAE_SHARING_AUTO = 1,
+    /// `Sharing::Child`
+    GIGAE_SHARING_CHILD = 2,
     /// `BusyPoll::Auto`
     GIGAE_BUSY_POLL_AUTO = 0,
     /// `BusyPoll::Off`

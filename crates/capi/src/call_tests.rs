@@ -468,6 +468,9 @@ fn options_are_checked_one_by_one() {
     for backend in GIGAE_BACKEND_AUTO..=GIGAE_BACKEND_PACKET {
         assert_eq!(gigae_options_backend(o, backend), 0);
     }
+    for sharing in GIGAE_SHARING_ALONE..=GIGAE_SHARING_CHILD {
+        assert_eq!(gigae_options_sharing(o, sharing), 0);
+    }
     let bad = [
         channels(0),
         channels(257),
@@ -477,8 +480,9 @@ fn options_are_checked_one_by_one() {
         gigae_options_busy_poll(o, -1, 0, 0),
         gigae_options_peer_timeout(o, 0),
         gigae_options_backend(o, 6),
+        gigae_options_sharing(o, 3),
     ];
-    assert_eq!(bad, [INVALID; 8]);
+    assert_eq!(bad, [INVALID; 9]);
     let mut endpoint = ptr::without_provenance_mut(1);
     // SAFETY: a pointer to write to.
     let code = unsafe { gigae_open_with(options, &mut endpoint) };

@@ -134,7 +134,7 @@ impl From<OpenError> for Error {
         let code = match &e {
             OpenError::NoInterface { .. } => Code::NoInterface,
             OpenError::InterfaceDown(_) => Code::Down,
-            OpenError::MissingCapability { .. } => Code::Permission,
+            OpenError::MissingCapability { .. } | OpenError::Refused { .. } => Code::Permission,
             OpenError::MtuTooSmall { .. } => Code::Mtu,
             OpenError::Unsupported { .. } => Code::Unsupported,
             OpenError::ForeignProgram { .. } | OpenError::QueueBusy { .. } => Code::Taken,

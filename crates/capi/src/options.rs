@@ -4,7 +4,7 @@ use crate::abi::*;
 use crate::error::{Error, Outcome, answer};
 use crate::handle::{Table, contain};
 use crate::text;
-use gigae::{Backend, BusyPoll, Envelope, Mode, Options, Wait};
+use gigae::{Backend, BusyPoll, Envelope, Mode, Options, Sharing, Wait};
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 use std::time::Duration;
@@ -148,6 +148,19 @@ pub extern "C" fn gigae_options_backend(options: *mut OptionsHandle, backend: c_
             GIGAE_BACKEND_XDP_GENERIC => Backend::XdpMode(Mode::XdpGeneric),
             GIGAE_BACKEND_PACKET => Backend::Packet,
             _ => return Err(Error::invalid(format!("{backend} is no gigae_backend"))),
+        }))
+    })
+}
+
+/// Whether the NIC is shared.
+#[unsafe(no_mangle)]
+pub extern "C" fn gigae_options_sharing(options: *mut OptionsHandle, sharing: c_int) -> c_int {
+    change(options, |o| {
+        Ok(o.sharing(match sharing {
+            GIGAE_SHARING_ALONE => Sharing::Alone,
+            GIGAE_SHARING_AUTO => Sharing::Auto,
+            GIGAE_SHARING_CHILD => Sharing::Child,
+            _ => return Err(Error::invalid(format!("{sharing} is no gigae_sharing"))),
         }))
     })
 }

@@ -34,8 +34,10 @@ fn everything_is_installed_and_removed_again() {
         &shared[0],
         &shared[1],
         "lib/pkgconfig/gigae.pc",
+        "lib/systemd/system/gigae-broker.service",
         "share/doc/gigae/LICENSE-APACHE",
         "share/doc/gigae/LICENSE-MIT",
+        "share/doc/gigae/broker.md",
         "share/gigae/wireshark/gigae.lua",
     ];
     let installed = Installed::anew("removed");

@@ -1,5 +1,6 @@
 //! `gigae`: the command. It parses arguments, minds Ctrl-C and leaves the work to the crates.
 
+mod broker;
 mod capture;
 mod discover;
 mod doctor;
@@ -33,6 +34,7 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     Stat(stat::StatArgs),
     Capture(capture::CaptureArgs),
+    Broker(broker::BrokerArgs),
 }
 
 fn main() -> ExitCode {
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args),
         Command::Stat(args) => stat::run(&args, &interrupted),
         Command::Capture(args) => capture::run(&args, &interrupted),
+        Command::Broker(args) => broker::run(&args, &interrupted),
     }
 }
 

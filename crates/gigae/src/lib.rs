@@ -39,6 +39,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod brokered;
 mod clock;
 mod cluster;
 mod endpoint;
@@ -59,6 +60,7 @@ mod tapped;
 mod wait;
 
 pub use address::{Address, ParseAddressError};
+pub use brokered::{Broker, broker_nics};
 pub use cluster::{Cluster, ClusterError, Nic, Node};
 pub use endpoint::{Counters, Endpoint, Path, Peer};
 pub use engine::Neighbour;

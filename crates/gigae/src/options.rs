@@ -1,5 +1,6 @@
 //! How an endpoint is opened.
 
+use crate::brokered::{self, Broker};
 use crate::clock::Clock;
 use crate::engine::{Discovery, Engine, Sources};
 use crate::link::AnyLink;
@@ -59,6 +60,7 @@ pub struct Options {
     pub(crate) envelope: Envelope,
     backend: Backend,
     sharing: Sharing,
+    broker: Broker,
     queue: u32,
     pub(crate) wait: Wait,
     pub(crate) linger: Duration,
@@ -82,6 +84,7 @@ impl Options {
             envelope: Envelope::DEFAULT,
             backend: Backend::default(),
             sharing: Sharing::default(),
+            broker: Broker::default(),
             queue: 0,
             wait: Wait::default(),
             linger: Duration::from_secs(1),
@@ -139,6 +142,13 @@ impl Options {
     #[must_use]
     pub fn sharing(mut self, sharing: Sharing) -> Self {
         self.sharing = sharing;
+        self
+    }
+
+    /// Whether a broker opens the links: where this process lacks the privileges and one listens, by default.
+    #[must_use]
+    pub fn broker(mut self, broker: Broker) -> Self {
+        self.broker = broker;
         self
     }
 
@@ -247,13 +257,15 @@ impl Options {
     /// Opens the endpoint.
     pub fn open(self) -> Result<Endpoint, OpenError> {
         self.check_interfaces()?;
-        let port = |nic: &String| Port::new(nic, self.sharing, self.envelope);
-        // Before the links, so that it goes after them.
-        let ports = self.interfaces.iter().map(port).collect::<Result<Vec<_>, _>>()?;
-        let (first, refused) = self.open_link(0, &ports)?;
-        let first = if self.local { self.with_neighbours(first, &ports[0])? } else { first };
-        let further = (1..ports.len()).map(|i| self.open_link(i, &ports).map(|(link, _)| link));
-        let mut links = Links::new(first, further.collect::<Result<_, _>>()?)?;
+        let (port, first, refused) = self.open_port(0)?;
+        let first = if self.local { self.with_neighbours(first, &port)? } else { first };
+        let (mut ports, mut further) = (vec![port], Vec::new());
+        for i in 1..self.interfaces.len() {
+            let (port, link, _) = self.open_port(i)?;
+            ports.push(port);
+            further.push(link);
+        }
+        let mut links = Links::new(first, further)?;
         links.ports = ports;
         let reservation = match self.envelope {
             Envelope::Udp { port } => Some(
@@ -319,13 +331,32 @@ impl Options {
         Filter { envelope: self.envelope, channels: self.channels }
     }
 
+    /// Opens the link of an interface: as this process may, or by a broker. With what it needs, and what refused
+    /// a better one.
+    fn open_port(&self, i: usize) -> Result<(Port, AnyLink, Option<OpenError>), OpenError> {
+        let nic = &self.interfaces[i];
+        let own = || {
+            let port = Port::new(nic, self.sharing, self.envelope)?;
+            let (link, refused) = self.open_link(i, port.interface())?;
+            Ok((port, link, refused))
+        };
+        let missing = match self.broker {
+            Broker::Only => None,
+            Broker::Never => return own(),
+            Broker::Auto => match own() {
+                Err(missing @ OpenError::MissingCapability { .. }) => Some(missing),
+                own => return own,
+            },
+        };
+        let usual = XdpConfig::new(nic, self.filter()).tx_frames;
+        match brokered::open(nic, &self.filter(), self.backend, self.tx_frames(i, usual))? {
+            Some((port, link)) => Ok((port, link, None)),
+            None => Err(missing.unwrap_or_else(brokered::none)),
+        }
+    }
+
     /// Opens the link, and says what refused a better one.
-    fn open_link(
-        &self,
-        i: usize,
-        ports: &[Port],
-    ) -> Result<(AnyLink, Option<OpenError>), OpenError> {
-        let name = ports[i].interface();
+    fn open_link(&self, i: usize, name: &str) -> Result<(AnyLink, Option<OpenError>), OpenError> {
         Ok(match self.backend {
             Backend::Packet => (self.open_packet(i, name)?, None),
             Backend::Xdp => (self.open_xdp(i, name, None)?, None),

@@ -1,10 +1,12 @@
 //! Which interface an endpoint gets where several processes use one NIC.
 
 use crate::OpenError;
-use gigae_link::Interface;
+use crate::link::AnyLink;
+use gigae_link::{Interface, Link};
 use gigae_macvlan::{Child, Claim};
 use gigae_wire::Envelope;
 use std::io;
+use std::os::fd::OwnedFd;
 
 /// Whether a NIC is shared with other processes that use gigae; each has an interface of its own then.
 ///
@@ -31,6 +33,8 @@ pub(crate) struct Port {
     /// Holds the address for this process, and tells others so; without it another had it first.
     claim: Option<Claim>,
     child: Option<Child>,
+    /// The name of a child that a broker has made, and what tells the broker of our end.
+    brokered: Option<(String, OwnedFd)>,
     why: &'static str,
 }
 
@@ -56,16 +60,30 @@ impl Port {
             let source = io::Error::new(io::ErrorKind::InvalidInput, text);
             return Err(OpenError::Io { what: "sharing the NIC", source });
         }
-        Ok(Self { nic: nic.into(), claim: None, child: Some(Child::make(nic)?), why })
+        let child = Some(Child::make(nic)?);
+        Ok(Self { nic: nic.into(), claim: None, child, brokered: None, why })
     }
 
     fn itself(nic: &str, claim: Option<Claim>) -> Self {
-        Self { nic: nic.into(), claim, child: None, why: "" }
+        Self { nic: nic.into(), claim, child: None, brokered: None, why: "" }
+    }
+
+    /// What a broker has made, for a link.
+    pub(crate) fn brokered(nic: &str, link: &AnyLink, claim: Claim, connection: OwnedFd) -> Self {
+        let brokered = Some((link.info().interface.clone(), connection));
+        let why = "by the broker, since this process lacks the privileges";
+        Self { nic: nic.into(), claim: Some(claim), child: None, brokered, why }
+    }
+
+    /// The child's name.
+    fn child(&self) -> Option<&str> {
+        let brokered = || self.brokered.as_ref().map(|(name, _)| &name[..]);
+        self.child.as_ref().map(Child::name).or_else(brokered)
     }
 
     /// The name of the interface to open.
     pub(crate) fn interface(&self) -> &str {
-        self.child.as_ref().map_or(&self.nic, Child::name)
+        self.child().unwrap_or(&self.nic)
     }
 
     /// The name under which endpoints of this node find it, unless another has it.
@@ -75,20 +93,20 @@ impl Port {
 
     /// What people see of it: `gigae0@eth1` for a child, as in `ip link`.
     pub(crate) fn shown(&self) -> String {
-        match &self.child {
-            Some(child) => format!("{}@{}", child.name(), child.parent()),
+        match self.child() {
+            Some(child) => format!("{child}@{}", self.nic),
             None => self.nic.clone(),
         }
     }
 
     pub(crate) fn is_child(&self) -> bool {
-        self.child.is_some()
+        self.child().is_some()
     }
 
     /// Why it is a child, if it is.
     pub(crate) fn reason(&self) -> Option<String> {
-        let child = self.child.as_ref()?;
-        Some(format!("'{}' shares '{}', {}", child.name(), child.parent(), self.why))
+        let child = self.child()?;
+        Some(format!("'{child}' shares '{}', {}", self.nic, self.why))
     }
 }
 

@@ -9,6 +9,7 @@
 //! bound, and what honest nodes send each other still arrives once, in order and unchanged, as long as
 //! nobody lies about his address *and* knows the epochs of the session that he lies about.
 
+mod broker;
 mod calls;
 mod cluster;
 #[cfg(feature = "evaluator")]
@@ -25,6 +26,7 @@ mod transfer;
 mod wire;
 mod world;
 
+pub use broker::broker;
 pub use calls::calls;
 pub use cluster::cluster;
 #[cfg(feature = "evaluator")]

@@ -135,6 +135,11 @@ fn discovery() {
 }
 
 #[test]
+fn broker() {
+    replay("broker", gigae_hostile::broker, 2000);
+}
+
+#[test]
 fn calls() {
     replay("calls", gigae_hostile::calls, 300);
 }

@@ -53,6 +53,13 @@ pub enum OpenError {
         /// The receive queue.
         queue: u32,
     },
+    /// The broker that was asked for a port makes none.
+    Refused {
+        /// Where it listens.
+        broker: String,
+        /// What it says.
+        why: String,
+    },
     /// A system call failed for another reason.
     Io {
         /// What was tried.
@@ -72,7 +79,7 @@ impl fmt::Display for OpenError {
                 write!(f, "interface '{name}' is down; bring it up with 'ip link set {name} up'")
             }
             Self::MissingCapability { what, capability } => {
-                write!(f, "{what} is not permitted; run as root or grant {capability}")
+                write!(f, "{what} is not permitted; run as root, with a broker ('gigae broker'), or grant {capability}")
             }
             Self::MtuTooSmall { interface, mtu, needed } => write!(
                 f,
@@ -89,6 +96,7 @@ impl fmt::Display for OpenError {
                 f,
                 "queue {queue} of '{interface}' already has an AF_XDP socket; end its owner, choose another queue or use the packet backend"
             ),
+            Self::Refused { broker, why } => write!(f, "the broker at '{broker}' refuses: {why}"),
             Self::Io { what, source } => write!(f, "{what} failed: {source}"),
         }
     }

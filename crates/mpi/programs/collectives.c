@@ -146,7 +146,7 @@ static void reductions(int count)
     free(counts);
 }
 
-static const int COUNTS[] = {1, 100, 3000, 60000};
+static const int COUNTS[] = {1, 100, 3000, 20000};
 
 void collectives(void)
 {

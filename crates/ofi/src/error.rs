@@ -106,6 +106,7 @@ impl From<gigae::OpenError> for Code {
         use gigae::OpenError;
         match &error {
             OpenError::NoInterface { .. } | OpenError::InterfaceDown(_) => Self::NO_DEVICE,
+            OpenError::MissingCapability { .. } | OpenError::Refused { .. } => Self::PERMISSION,
             OpenError::Io { source, .. }
                 if source.kind() == std::io::ErrorKind::PermissionDenied =>
             {

@@ -187,8 +187,18 @@ fn interfaces() -> Vec<(String, MacAddr)> {
     found
 }
 
-/// Whether this process may open a link at all.
-pub(crate) fn is_permitted() -> bool {
+/// Those NICs on which this process may open a link: all, or those of which a broker makes ports for it.
+pub(crate) fn permitted(mut nics: Vec<Nic>) -> Vec<Nic> {
+    if !is_permitted() {
+        let allowed = gigae::broker_nics().unwrap_or_default();
+        let is_allowed = |name: &str| allowed.iter().any(|nic| nic == name);
+        nics.retain(|nic| nic.name.split(',').all(is_allowed));
+    }
+    nics
+}
+
+/// Whether this process may open a link by itself.
+fn is_permitted() -> bool {
     // Without a protocol nothing arrives there.
     // SAFETY: plain numbers.
     let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };

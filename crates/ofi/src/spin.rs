@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// trip on a fast network.
 const CROWDED: u32 = 50;
 
-/// The same for all others: some hundred microseconds, for what is not known to outnumber them does
+/// The same for all others: some fifty microseconds or more, for what is not known to outnumber them does
 /// so all the same, and offering a processor that nobody wants costs less than a microsecond.
-const USUAL: u32 = 4096;
+const USUAL: u32 = 1024;
 
 /// Vain looks in a row. Threads that look at one thing at a time count as one.
 pub(crate) struct Spin {

@@ -10,6 +10,9 @@ use tempfile::TempDir;
 /// The port on which `fi_pingpong` waits for the other end, and the state of a socket that waits, as
 /// /proc/net/tcp has them.
 const PORT: &str = ":B9E8";
+/// Another.
+const OTHER: &str = "47599";
+const OTHER_PORT: &str = ":B9EF";
 const LISTENS: &str = "0A";
 
 /// A directory with the provider under the name by which libfabric takes it.
@@ -41,14 +44,14 @@ fn well(output: Output) -> String {
 }
 
 /// Waits until a program listens for the other end, for ten seconds.
-fn await_listener(waiting: &mut Child) {
+fn await_listener(waiting: &mut Child, port: &str) {
     let end = Instant::now() + Duration::from_secs(10);
     let sockets = ["tcp", "tcp6"].map(|name| format!("/proc/{}/net/{name}", waiting.id()));
     let listens = |path: &String| {
         let table = std::fs::read_to_string(path).unwrap_or_default();
         table.lines().any(|line| {
             let fields: Vec<_> = line.split_whitespace().collect();
-            fields.len() > 3 && fields[1].ends_with(PORT) && fields[3] == LISTENS
+            fields.len() > 3 && fields[1].ends_with(port) && fields[3] == LISTENS
         })
     };
     while !sockets.iter().any(listens) {
@@ -58,6 +61,33 @@ fn await_listener(waiting: &mut Child) {
             waiting.try_wait()
         );
         std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Two processes on each of two nodes, each pair by a NIC that both share.
+fn two_processes_on_a_nic_talk_with_two_others_at_once() {
+    let fabric = testing::fabric("sharing", |_| ());
+    let provider = provider();
+    let command = |node| {
+        let mut command = inside(&fabric, node, "fi_pingpong", provider.path());
+        command.args(["-e", "rdm", "-c", "-m", "tagged", "-I", "5"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    let mut waiting = command(1).spawn().unwrap();
+    let mut other = command(1).args(["-B", OTHER]).spawn().unwrap();
+    await_listener(&mut waiting, PORT);
+    await_listener(&mut other, OTHER_PORT);
+    let at = fabric.node(1).ipv4.to_string();
+    let calling = command(2).arg(&at).spawn().unwrap();
+    let calling_other = command(2).args(["-P", OTHER, &at]).spawn().unwrap();
+    for process in [calling, calling_other, waiting, other] {
+        well(process.wait_with_output().unwrap());
+    }
+    for node in [1, 2] {
+        let mut ip = fabric.node(node).command("ip").unwrap();
+        let left = ip.args(["link", "show", "group", "26473"]).output().unwrap().stdout;
+        assert_eq!(String::from_utf8_lossy(&left), "", "what is shared goes with the processes");
     }
 }
 
@@ -72,7 +102,7 @@ fn ping_pong(fabric: &Fabric, arguments: &[&str]) {
     let mut waiting = command(1);
     let waiting = waiting.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut waiting = waiting.unwrap();
-    await_listener(&mut waiting);
+    await_listener(&mut waiting, PORT);
     let said = well(command(2).arg(fabric.node(1).ipv4.to_string()).output().unwrap());
     well(waiting.wait_with_output().unwrap());
     // A line for each size.
@@ -112,6 +142,13 @@ fn fi_info_lists_the_nic_and_what_cannot_be_had_is_not_there() {
     }
     let output = info().env("FI_GIGAE_IFACE", "nowhere").output().unwrap();
     assert!(!output.status.success(), "{output:?}");
+    // What another process shares the NIC with is no NIC to choose.
+    let nic = fabric.node(1).interface;
+    let child = ["name", "gigae0", "group", "26473", "up", "type", "macvlan", "mode", "bridge"];
+    let mut ip = fabric.node(1).command("ip").unwrap();
+    well(ip.args(["link", "add", "link", nic]).args(child).output().unwrap());
+    let said = well(info().env_remove("FI_GIGAE_IFACE").output().unwrap());
+    assert!(said.contains(&domain) && !said.contains("gigae0"), "{said}");
 }
 
 fn main() {
@@ -123,6 +160,10 @@ fn main() {
         (
             "fi_pingpong_finds_every_byte_of_tagged_messages_with_loss",
             fi_pingpong_finds_every_byte_of_tagged_messages_with_loss,
+        ),
+        (
+            "two_processes_on_a_nic_talk_with_two_others_at_once",
+            two_processes_on_a_nic_talk_with_two_others_at_once,
         ),
         (
             "fi_info_lists_the_nic_and_what_cannot_be_had_is_not_there",

@@ -5,8 +5,8 @@
 //!
 //! An endpoint listens at an abstract UNIX name made of its address (unix(7)), which belongs to the network
 //! namespace: "hosts" in namespaces of one machine stay apart. With the first frame to an address the sender tries
-//! to connect there. Nobody at home: an error at once, which is remembered, and the frames go to the NIC. Whoever
-//! is connected to connects back, so that the one who comes later is found by those before.
+//! to connect there. Nobody at home: an error at once, which is remembered for 1 to 8 seconds, and the frames go to
+//! the NIC. Whoever is connected to connects back at once, so that the one who comes later is found by those before.
 //!
 //! | step | by | what |
 //! |---|---|---|
@@ -21,7 +21,8 @@
 //!
 //! # Who owns which memory when
 //!
-//! A frame to a neighbour is copied into the ring while it is posted, and is its sender's again at once. The reader
+//! A frame to a neighbour is copied into the ring while it is posted; its sender may write it again, but need not
+//! repeat it while the copy was not read ([`Link::reclaim`](gigae_link::Link::reclaim)). The reader
 //! copies it into a receive frame of the wrapper's own, which lies in an arena beside the link's
 //! ([`Link::beside`](gigae_link::Link::beside)); while all of those are lent, frames wait in the ring. A frame for
 //! which the ring has no room is lost, as on a wire.
@@ -29,7 +30,7 @@
 //! # System calls
 //!
 //! None per frame while the reader is awake: it looks at the rings, and the writer at a flag. One byte to the
-//! connection if the reader sleeps. One look at all connections in 1,024 polls, and after every sleep.
+//! connection if the reader sleeps. One look at all connections in 64 polls, and after every sleep.
 //!
 //! # Trust
 //!

@@ -2,7 +2,7 @@
 
 use crate::frames::Frames;
 use crate::meeting::Hello;
-use crate::neighbours::{Neighbours, Way, key, words_for};
+use crate::neighbours::{Neighbours, Way, Written, key, words_for};
 use gigae_link::{
     Arena, Counters, Filter, Info, Link, LinkError, OpenError, Posted, Posting, RxFrame, TxFrame,
 };
@@ -13,8 +13,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Polls between looks at the connections: a system call. A caller that spins polls about once per microsecond.
-const POLLS_PER_LOOK: u32 = 1 << 10;
+/// Polls between looks at the connections: a system call, some nanoseconds per poll. A neighbour that is on the NIC while this
+/// one is on a child has no other way than memory, and where processes outnumber processors a poll may take
+/// microseconds: with 1,024, the first messages of eight ranks on two processors took seconds.
+const POLLS_PER_LOOK: u32 = 64;
 
 /// Longest sleep: the kernel wakes no sleeper when an interface goes away, and the link below looks.
 const LONGEST_SLEEP: Duration = Duration::from_millis(200);
@@ -46,6 +48,8 @@ pub struct ShmLink<L> {
     /// A frame in segments whose last one is to come: where it goes, and its bytes so far.
     begun: Option<To>,
     bytes: Vec<u8>,
+    /// By transmit frame, where in a ring what was posted last lies.
+    written: Box<[Option<Written>]>,
     watch: Option<Watch>,
     polls: u32,
     /// The neighbours were asked for doorbells.
@@ -105,6 +109,7 @@ impl<L: Link> ShmLink<L> {
             posting: Posting::new(info),
             begun: None,
             bytes: Vec::with_capacity(info.max_frame),
+            written: vec![None; info.tx_frames].into(),
             watch: watch.map_err(|e| watching(e.into()))?,
             polls: 0,
             asleep: false,
@@ -133,9 +138,9 @@ impl<L: Link> ShmLink<L> {
         }
     }
 
-    /// Writes a frame, or what of it was not yet, into a ring.
+    /// Writes a frame, or what of it was not yet, into a ring, if there is room.
     #[inline]
-    fn push(&mut self, number: usize, frame: &TxFrame, bytes: Range<usize>) -> bool {
+    fn push(&mut self, number: usize, frame: &TxFrame, bytes: Range<usize>) -> Option<Written> {
         let piece = &self.link.arena().unsent_bytes(frame)[bytes];
         self.posting.last(piece.len());
         if self.bytes.is_empty() {
@@ -145,6 +150,13 @@ impl<L: Link> ShmLink<L> {
         let pushed = self.neighbours.push(number, &self.bytes);
         self.bytes.clear();
         pushed
+    }
+
+    #[inline]
+    fn note(&mut self, frame: &TxFrame, written: Option<Written>) {
+        if let Some(place) = self.written.get_mut(frame.slot() as usize) {
+            *place = written;
+        }
     }
 
     /// Whether there is something to read in a ring, and where to.
@@ -242,14 +254,19 @@ impl<L: Link> Link for ShmLink<L> {
             Some(to) => to,
         };
         match to {
-            To::Nic => self.link.post(frame, bytes),
+            To::Nic => {
+                self.note(&frame, None);
+                self.link.post(frame, bytes)
+            }
             To::Ring(number) => {
-                let pushed = self.push(number, &frame, bytes);
-                self.counters.memory_tx_frames += u64::from(pushed);
-                self.counters.memory_full += u64::from(!pushed);
+                let written = self.push(number, &frame, bytes);
+                self.note(&frame, written);
+                self.counters.memory_tx_frames += u64::from(written.is_some());
+                self.counters.memory_full += u64::from(written.is_none());
                 frame.into_posted()
             }
             To::Both(number) => {
+                self.note(&frame, None);
                 self.push(number, &frame, bytes.clone());
                 self.link.post(frame, bytes)
             }
@@ -263,6 +280,8 @@ impl<L: Link> Link for ShmLink<L> {
             Some(to) => to,
         };
         self.begun = Some(to);
+        // It is written with the last one, of which that is noted.
+        self.note(&frame, None);
         if let To::Ring(_) | To::Both(_) = to {
             let piece = &self.link.arena().unsent_bytes(&frame)[bytes.clone()];
             self.posting.segment(piece.len());
@@ -276,7 +295,12 @@ impl<L: Link> Link for ShmLink<L> {
 
     #[inline]
     fn reclaim(&mut self, frame: Posted) -> Result<TxFrame, Posted> {
-        // A frame that went through memory never was the NIC's.
+        // What a neighbour has not read yet need not be repeated. The copy there is no hold on the frame.
+        if let Some(Some(written)) = self.written.get(frame.slot() as usize)
+            && self.neighbours.is_unread(*written)
+        {
+            return Err(frame);
+        }
         self.link.reclaim(frame)
     }
 

@@ -42,7 +42,15 @@ pub fn bind(scope: &str, mac: MacAddr) -> std::io::Result<OwnedFd> {
 /// Listens at a name that was taken before, with a socket of the same kind.
 pub fn listen(name: OwnedFd) -> std::io::Result<OwnedFd> {
     rustix::net::listen(&name, BACKLOG)?;
+    rustix::io::ioctl_fionbio(&name, true)?;
     Ok(name)
+}
+
+/// The network namespace of the calling thread, where names are looked up; `None` without `/proc`. One
+/// system call.
+pub(crate) fn namespace() -> Option<(u64, u64)> {
+    let stat = rustix::fs::stat("/proc/thread-self/ns/net").ok()?;
+    Some((stat.st_dev, stat.st_ino))
 }
 
 /// Whether the other end is of this process's user.

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
+use std::time::Instant;
 
 /// By which a ring's memory is seen in `/proc/PID/fd` until it is handed over.
 const NAME: &str = "gigae-shm";
@@ -65,9 +66,45 @@ pub(crate) enum Way {
     Ring(usize),
 }
 
+/// What is known of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    /// Nobody of that address was here, or nobody for us. It is asked for again at this time, after a wait of so
+    /// many seconds.
+    Absent {
+        again_at: u32,
+        wait: u32,
+    },
+    Here(usize),
+}
+
+impl Known {
+    fn absent(now: u32, wait: u32) -> Self {
+        Self::Absent { again_at: now.saturating_add(wait), wait }
+    }
+
+    /// Asked for again only if it comes by itself.
+    const REFUSED: Self = Self::Absent { again_at: NEVER, wait: NEVER };
+}
+
+/// Seconds between two askings at most: what one who has no other way waits for another who comes late, and
+/// seldom enough that thousands of peers far away cost nothing.
+const LONGEST_WAIT: u32 = 8;
+
+const NEVER: u32 = u32::MAX;
+
+/// Where a frame lies in a ring: which ring, and up to where.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Written {
+    ring: u32,
+    head: u64,
+}
+
 /// A neighbour to which frames go.
 struct Outgoing {
     key: u64,
+    /// Of this ring and no other.
+    id: u32,
     socket: OwnedFd,
     memory: Memory,
     writer: Writer,
@@ -118,12 +155,17 @@ impl Door {
 /// See the module's description.
 pub(crate) struct Neighbours {
     scope: String,
+    /// Where the endpoint was opened: a thread that calls it from elsewhere would meet others there.
+    namespace: Option<(u64, u64)>,
     /// What is said to whoever is connected to.
     hello: Hello,
     listener: OwnedFd,
     /// Readable while something has happened at the listener or a connection.
     pub(crate) doors: OwnedFd,
-    ways: HashMap<u64, Way>,
+    known: HashMap<u64, Known>,
+    /// Whole seconds since it began, as of the last look.
+    began: Instant,
+    now: u32,
     /// The address of the last frame: most frames go where the last one went.
     last: (u64, Way),
     outgoing: Vec<Option<Outgoing>>,
@@ -145,10 +187,13 @@ impl Neighbours {
         epoll::add(&doors, &listener, Door::Listener.data(), epoll::EventFlags::IN)?;
         Ok(Self {
             scope,
+            namespace: meeting::namespace(),
             hello,
             listener,
             doors,
-            ways: HashMap::new(),
+            known: HashMap::new(),
+            began: Instant::now(),
+            now: 0,
             last: (NONE, Way::Nic),
             outgoing: Vec::new(),
             due: Vec::new(),
@@ -169,24 +214,33 @@ impl Neighbours {
 
     #[inline(never)]
     fn look_up(&mut self, key: u64) -> Way {
-        let way = match self.ways.get(&key) {
-            Some(&way) => way,
-            None if key & GROUP != 0 || key == self::key(self.hello.mac.0) => Way::Nic,
-            None => {
-                if self.ways.len() >= MOST_REMEMBERED {
-                    self.ways.retain(|_, way| *way != Way::Nic);
-                }
-                // Whatever the reason: the NIC knows a way.
-                let way = self.connect(key).unwrap_or(Way::Nic);
-                self.ways.insert(key, way);
-                way
-            }
+        let is_nodes = key & GROUP == 0 && key != self::key(self.hello.mac.0);
+        let way = match self.known.get(&key) {
+            Some(&Known::Here(number)) => Way::Ring(number),
+            Some(&Known::Absent { again_at, .. }) if again_at > self.now => Way::Nic,
+            Some(&Known::Absent { wait, .. }) => self.ask(key, (2 * wait).min(LONGEST_WAIT)),
+            None if is_nodes => self.ask(key, 1),
+            None => Way::Nic,
         };
         self.last = (key, way);
         way
     }
 
-    fn connect(&mut self, key: u64) -> Result<Way, Errno> {
+    /// Looks whether somebody of an address is here, and if not, when to look again.
+    fn ask(&mut self, key: u64, wait: u32) -> Way {
+        if self.known.len() >= MOST_REMEMBERED {
+            self.known.retain(|_, known| matches!(known, Known::Here(_)));
+        }
+        // Whatever the reason: the NIC knows a way.
+        let known = self.connect(key).map_or(Known::absent(self.now, wait), Known::Here);
+        self.known.insert(key, known);
+        if let Known::Here(number) = known { Way::Ring(number) } else { Way::Nic }
+    }
+
+    fn connect(&mut self, key: u64) -> Result<usize, Errno> {
+        if meeting::namespace() != self.namespace {
+            return Err(Errno::XDEV);
+        }
         let [_, _, mac @ ..] = key.to_be_bytes();
         let socket = meeting::connect(&self.scope, MacAddr(mac))?;
         let number = self.outgoing.iter().position(Option::is_none).unwrap_or(self.outgoing.len());
@@ -199,12 +253,13 @@ impl Neighbours {
         self.hello.send(&socket, fd)?;
         let door = Door::Outgoing(number as u32).data();
         epoll::add(&self.doors, &socket, door, epoll::EventFlags::IN)?;
-        let outgoing = Outgoing { key, socket, memory, writer: Writer::default(), due: false };
+        let (id, writer) = (self.fresh_id(), Writer::default());
+        let outgoing = Outgoing { key, id, socket, memory, writer, due: false };
         match self.outgoing.get_mut(number) {
             Some(place) => *place = Some(outgoing),
             None => self.outgoing.push(Some(outgoing)),
         }
-        Ok(Way::Ring(number))
+        Ok(number)
     }
 
     /// Whether somebody reads a ring: a load.
@@ -214,16 +269,24 @@ impl Neighbours {
         outgoing.is_some_and(|outgoing| Ring::new(outgoing.memory.words()).is_welcome())
     }
 
-    /// Writes a frame into a ring. Whether there was room. One copy.
+    /// Writes a frame into a ring, if there is room. One copy.
     #[inline]
-    pub(crate) fn push(&mut self, number: usize, frame: &[u8]) -> bool {
-        let Some(outgoing) = &mut self.outgoing[number] else { return false };
+    pub(crate) fn push(&mut self, number: usize, frame: &[u8]) -> Option<Written> {
+        let outgoing = self.outgoing[number].as_mut()?;
         let pushed = outgoing.writer.push(&Ring::new(outgoing.memory.words()), frame);
         if !outgoing.due {
             outgoing.due = true;
             self.due.push(number);
         }
-        pushed
+        pushed.then(|| Written { ring: outgoing.id, head: outgoing.writer.head() })
+    }
+
+    /// Whether a frame still lies in its ring and will be read.
+    pub(crate) fn is_unread(&self, written: Written) -> bool {
+        let of = |outgoing: &&Outgoing| outgoing.id == written.ring;
+        self.outgoing.iter().flatten().find(of).is_some_and(|outgoing| {
+            outgoing.writer.is_unread(&Ring::new(outgoing.memory.words()), written.head)
+        })
     }
 
     /// Makes all that was written visible and wakes whom it is for. How many system calls that took.
@@ -325,6 +388,11 @@ impl Neighbours {
     #[cold]
     pub(crate) fn look(&mut self) {
         self.look_soon = false;
+        let now = u32::try_from(self.began.elapsed().as_secs()).unwrap_or(NEVER - 1);
+        if now != self.now {
+            self.now = now;
+            self.last = (NONE, Way::Nic);
+        }
         let none = Timespec { tv_sec: 0, tv_nsec: 0 };
         let (flags, data) = (epoll::EventFlags::empty(), Door::Listener.data());
         let mut events = [epoll::Event { flags, data }; 64];
@@ -357,13 +425,17 @@ impl Neighbours {
         if self.incoming.len() + self.silent.len() >= MOST {
             return;
         }
-        let id = self.next_id;
-        self.next_id = id.wrapping_add(1);
+        let id = self.fresh_id();
         let door = Door::Incoming(id).data();
         if epoll::add(&self.doors, &socket, door, epoll::EventFlags::IN).is_ok() {
             self.silent.push((id, socket));
             self.greet(id);
         }
+    }
+
+    fn fresh_id(&mut self) -> u32 {
+        self.next_id = self.next_id.wrapping_add(1);
+        self.next_id
     }
 
     /// Hears what a connection says at first. What does not belong here is closed.
@@ -375,16 +447,16 @@ impl Neighbours {
             Ok(greeting) => greeting,
         };
         let (_, socket) = self.silent.swap_remove(at);
-        if hello.filter != self.hello.filter {
-            return;
-        }
         let Some(memory) = meeting::map(&hello, &memory, WORDS) else { return };
+        if hello.filter != self.hello.filter {
+            return Ring::new(memory.words()).refuse();
+        }
         Ring::new(memory.words()).welcome();
         let reader = Reader::default();
         self.incoming.push(Incoming { id, socket, memory, reader, ended: false, done: false });
         // It is here: try the way back, if there was none.
         let key = key(hello.mac.0);
-        if self.ways.get(&key) == Some(&Way::Nic) {
+        if matches!(self.known.get(&key), Some(Known::Absent { .. })) {
             self.forget(key);
         }
     }
@@ -405,25 +477,33 @@ impl Neighbours {
         if hear(&outgoing.socket) {
             return;
         }
-        let (key, welcome) = (outgoing.key, Ring::new(outgoing.memory.words()).is_welcome());
+        let ring = Ring::new(outgoing.memory.words());
+        let (key, welcome, refused) = (outgoing.key, ring.is_welcome(), ring.is_refused());
         self.outgoing[number] = None;
         self.due.retain(|&due| due != number);
         self.forget(key);
-        if !welcome {
-            // Refused: not again before it comes by itself.
-            self.ways.insert(key, Way::Nic);
+        if refused {
+            self.known.insert(key, Known::REFUSED);
+        } else if !welcome {
+            self.known.insert(key, Known::absent(self.now, LONGEST_WAIT));
         }
     }
 
     /// How many addresses are known, neighbours or not.
     #[cfg(test)]
     pub(crate) fn remembered(&self) -> usize {
-        self.ways.len()
+        self.known.len()
+    }
+
+    /// Time passes.
+    #[cfg(test)]
+    pub(crate) fn pass_a_second(&mut self) {
+        self.began -= std::time::Duration::from_secs(1);
     }
 
     /// Asks anew with the next frame to an address.
     fn forget(&mut self, key: u64) {
-        self.ways.remove(&key);
+        self.known.remove(&key);
         self.last = (NONE, Way::Nic);
     }
 }

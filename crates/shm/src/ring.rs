@@ -25,6 +25,10 @@ const AT_TAIL: usize = 16;
 const AT_SLEEPS: usize = 32;
 const AT_WELCOME: usize = 33;
 
+/// What the reader says of what is written; nothing at first.
+const WELCOME: u64 = 1;
+const REFUSED: u64 = 2;
+
 /// In the place of a length: the next record begins with the next turn.
 const NEXT_TURN: u64 = u64::MAX;
 
@@ -79,12 +83,22 @@ impl<'a> Ring<'a> {
     /// Whether the reader takes what is written: a load.
     #[inline]
     pub(crate) fn is_welcome(&self) -> bool {
-        self.control[AT_WELCOME].load(Ordering::Relaxed) != 0
+        self.control[AT_WELCOME].load(Ordering::Relaxed) == WELCOME
+    }
+
+    /// Whether the reader does not want what is written.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.control[AT_WELCOME].load(Ordering::Relaxed) == REFUSED
     }
 
     /// The reader takes what is written.
     pub(crate) fn welcome(&self) {
-        self.control[AT_WELCOME].store(1, Ordering::Relaxed);
+        self.control[AT_WELCOME].store(WELCOME, Ordering::Relaxed);
+    }
+
+    /// The reader never will.
+    pub(crate) fn refuse(&self) {
+        self.control[AT_WELCOME].store(REFUSED, Ordering::Relaxed);
     }
 
     /// The reader wants a doorbell from now on. It must look [whether there is something](Reader::has)
@@ -137,6 +151,18 @@ impl Writer {
         write(ring.body(self.head, frame.len()), frame);
         self.head = self.head.wrapping_add(needed);
         true
+    }
+
+    /// Up to where frames were written.
+    #[inline]
+    pub(crate) fn head(&self) -> u64 {
+        self.head
+    }
+
+    /// Whether what was written up to here has not all been read.
+    pub(crate) fn is_unread(&self, ring: &Ring, head: u64) -> bool {
+        let left = head.wrapping_sub(ring.control[AT_TAIL].load(Ordering::Relaxed));
+        (1..=ring.len()).contains(&left)
     }
 
     #[inline]

@@ -53,7 +53,9 @@ fn a_full_ring_takes_no_more_until_its_reader_has_released_some() {
     let record = reader.next(&ring).unwrap().unwrap();
     reader.pass(record);
     assert!(!writer.push(&ring, &[9; 17]), "passed, but not released");
+    assert!(writer.is_unread(&ring, 4) && writer.is_unread(&ring, 16));
     reader.release(&ring);
+    assert!(!writer.is_unread(&ring, 4) && writer.is_unread(&ring, 5));
     assert!(writer.push(&ring, &[9; 17]) && !writer.push(&ring, &[9; 17]));
 }
 

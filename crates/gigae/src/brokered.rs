@@ -1,0 +1,78 @@
+//! Links that a broker opens, where this process may not do so itself.
+
+use crate::link::AnyLink;
+use crate::options::Backend;
+use crate::sharing::Port;
+use crate::{Mode, OpenError};
+use gigae_broker::{BrokerError, Request};
+use gigae_link::Filter;
+use gigae_wire::Envelope;
+use gigae_xdp::XdpConfig;
+use std::io;
+
+/// Whether a broker is asked for the link: a daemon of this machine (`gigae broker`) that makes ports on its NICs
+/// for users without privileges.
+///
+/// Such a port is a child of the NIC, as with [`Sharing::Child`](crate::Sharing::Child), in AF_XDP's generic mode; so
+/// it needs an Ethernet envelope. It listens at `/run/gigae/broker.sock`, or where the environment
+/// variable `GIGAE_BROKER` says; `GIGAE_BROKER=never` stands for [`Never`](Self::Never).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Broker {
+    /// Where opening is refused for lack of privileges and a broker listens.
+    #[default]
+    Auto,
+    /// Never.
+    Never,
+    /// Always: also with privileges.
+    Only,
+}
+
+/// The NICs of which a broker would make ports for this user; `None` if none listens or he may have none. Asks
+/// it, which takes milliseconds.
+pub fn broker_nics() -> Option<Vec<String>> {
+    gigae_broker::nics(&gigae_broker::socket()?)
+}
+
+/// Opens a link on a port of `nic` that a broker makes; `None` if there is no broker, or it makes no such links.
+pub(crate) fn open(
+    nic: &str,
+    filter: &Filter,
+    backend: Backend,
+    tx_frames: usize,
+) -> Result<Option<(Port, AnyLink)>, OpenError> {
+    let Some(path) = gigae_broker::socket() else { return Ok(None) };
+    let generic = Backend::XdpMode(Mode::XdpGeneric);
+    let (true, Envelope::Ethernet { ethertype }) =
+        ([Backend::Auto, Backend::Xdp, generic].contains(&backend), filter.envelope)
+    else {
+        return Ok(None);
+    };
+    let usual = XdpConfig::new(nic, filter.clone());
+    let request = Request {
+        interface: Some(nic.to_owned()),
+        ethertype,
+        channels: filter.channels,
+        long_frames: usual.long_frames,
+        tx_frames: tx_frames as u32,
+        rx_frames: usual.rx_frames as u32,
+        rx_ready: usual.rx_ready as u32,
+    };
+    let refused = |why: String| OpenError::Refused { broker: path.display().to_string(), why };
+    match gigae_broker::Port::open(&path, &request) {
+        Ok(port) => {
+            let link = AnyLink::Xdp(port.link);
+            Ok(Some((Port::brokered(nic, &link, port.claim, port.connection), link)))
+        }
+        Err(BrokerError::Absent { .. }) => Ok(None),
+        Err(BrokerError::Link(error)) => Err(error),
+        Err(error) => Err(refused(error.to_string())),
+    }
+}
+
+/// There was nobody to ask, or nothing to ask for.
+pub(crate) fn none() -> OpenError {
+    let text = "no broker listens, or it makes no such links: start 'gigae broker', see GIGAE_BROKER, and use \
+                an Ethernet envelope and no other backend than AF_XDP";
+    let source = io::Error::new(io::ErrorKind::NotFound, text);
+    OpenError::Io { what: "asking a broker", source }
+}

@@ -1,0 +1,171 @@
+//! Endpoints of users without privileges, whose links a broker opens, on real interfaces in network
+//! namespaces. Needs root.
+#![allow(missing_docs)]
+
+use gigae::{Address, Broker, Envelope, OpenError, Options, Sharing};
+use gigae_fabric::{Fabric, Node, testing};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// What a process is to be, and by what.
+const ROLE: &str = "GIGAE_TEST_ROLE";
+const CONFIG: &str = "GIGAE_TEST_CONFIG";
+const SOCKET: &str = "GIGAE_BROKER";
+
+/// `nobody`, who has no privileges.
+const NOBODY: u32 = 65534;
+
+/// Far more than anything bounded here takes, on a busy machine.
+const BOUND: Duration = Duration::from_secs(30);
+
+fn main() {
+    match std::env::var(ROLE).as_deref() {
+        Ok("broker") => return broker(),
+        Ok(role) => return client(role),
+        Err(_) => {}
+    }
+    testing::run(&[
+        ("a_user_without_privileges_exchanges_messages_with_another_node", exchanges as fn()),
+        ("users_of_one_nic_exchange_messages_with_each_other", neighbours),
+        ("what_the_broker_refuses_is_told", what_the_broker_refuses_is_told),
+        ("without_a_broker_the_missing_capability_is_told", without_a_broker),
+    ]);
+}
+
+fn broker() {
+    let path = |name| std::env::var_os(name).unwrap();
+    let (config, socket) = (path(CONFIG), path(SOCKET));
+    let mut say = |line: &str| println!("{line}");
+    let stop = AtomicBool::new(false);
+    let result = gigae_broker::run(config.as_ref(), socket.as_ref(), &stop, &mut say);
+    println!("failed: {:?}", result.err().map(|error| error.to_string()));
+}
+
+/// Gives up root's user and so all capabilities, opens an endpoint and sends every message back.
+fn client(role: &str) {
+    // SAFETY: system calls on plain numbers.
+    let results = unsafe {
+        let (uid, none) = (NOBODY, std::ptr::null());
+        [libc::setgroups(0, none), libc::setresgid(uid, uid, uid), libc::setresuid(uid, uid, uid)]
+    };
+    assert_eq!(results, [0; 3]);
+    let options = Options::new("eth0");
+    let options = match role {
+        "never" => options.broker(Broker::Never),
+        "udp" => options.envelope(Envelope::Udp { port: 4791 }),
+        "local" => options.local(true),
+        "child" => options.sharing(Sharing::Child),
+        _ => options,
+    };
+    let endpoint = match options.open() {
+        Ok(endpoint) => endpoint,
+        Err(error) => {
+            let kind = match &error {
+                OpenError::Refused { .. } => "refused",
+                OpenError::MissingCapability { .. } => "missing",
+                _ => "other",
+            };
+            return println!("{kind}: {error}");
+        }
+    };
+    println!("{} {}", Address::from(endpoint.link().mac), endpoint.link().reason);
+    while let Ok(Some(message)) = endpoint.recv_timeout(BOUND) {
+        let (from, bytes) = (message.from(), message.to_vec());
+        drop(message);
+        endpoint.send(from, &bytes).unwrap();
+    }
+}
+
+/// A process that is ended with its test, and the first line that it said.
+struct Part(Child, String);
+
+impl Part {
+    fn start(node: &Node, role: &str, directory: &Path, until: &str) -> Self {
+        let mut command = node.command(std::env::current_exe().unwrap()).unwrap();
+        command.env(ROLE, role).env(CONFIG, directory.join("broker.toml"));
+        command.env(SOCKET, directory.join("broker.sock"));
+        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let line = lines.find(|line| line.as_ref().is_ok_and(|line| line.contains(until)));
+        let line = line.expect("an answer").unwrap();
+        // What else it says goes nowhere, and does not hold it up.
+        std::thread::spawn(move || lines.count());
+        Self(process, line)
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Two nodes, of which the first has a broker that allows the use of eth0 as `users` says.
+fn place(test: &str, users: &str) -> (Fabric, tempfile::TempDir, Part) {
+    use std::os::unix::fs::PermissionsExt;
+    let fabric = testing::fabric(test, |_| ());
+    let directory = tempfile::tempdir().unwrap();
+    let open = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(directory.path(), open).unwrap();
+    let text = format!("nics = ['eth0']\n{users}");
+    std::fs::write(directory.path().join("broker.toml"), text).unwrap();
+    let broker = Part::start(&fabric.node(1), "broker", directory.path(), "makes ports");
+    (fabric, directory, broker)
+}
+
+/// Messages to a client come back. One of each length, and many.
+fn echoes(endpoint: &gigae::Endpoint, client: &Part) {
+    let (address, reason) = client.1.split_once(' ').unwrap();
+    assert!(reason.contains("shares 'eth0', by the broker"), "{reason}");
+    let peer = endpoint.peer(address.parse::<Address>().unwrap()).unwrap();
+    for length in [0, 1, 100, 1400].into_iter().cycle().take(400) {
+        let bytes: Vec<u8> = (0..length).map(|i| (i * 7 + length) as u8).collect();
+        endpoint.send(peer, &bytes).unwrap();
+        let back = endpoint.recv_timeout(BOUND).unwrap().expect("an echo");
+        assert!(back[..] == bytes[..], "{length}");
+    }
+}
+
+fn exchanges() {
+    let (fabric, directory, _broker) = place("exchanges", &format!("users = [{NOBODY}]"));
+    for role in ["plain", "local", "child"] {
+        let client = Part::start(&fabric.node(1), role, directory.path(), "");
+        let node = fabric.node(2);
+        let inside = node.enter().unwrap();
+        let endpoint = Options::new("eth0").open().unwrap();
+        drop(inside);
+        echoes(&endpoint, &client);
+    }
+}
+
+fn neighbours() {
+    let (fabric, directory, _broker) = place("neighbours", "users = ['*']");
+    let client = Part::start(&fabric.node(1), "plain", directory.path(), "");
+    let node = fabric.node(1);
+    let _inside = node.enter().unwrap();
+    let endpoint = Options::new("eth0").sharing(Sharing::Child).open().unwrap();
+    echoes(&endpoint, &client);
+}
+
+fn what_the_broker_refuses_is_told() {
+    let (fabric, directory, _broker) = place("refuses", "users = [1]");
+    let client = Part::start(&fabric.node(1), "plain", directory.path(), "");
+    let said = format!("user {NOBODY} is not among those that ");
+    assert!(client.1.starts_with("refused: ") && client.1.contains(&said), "{}", client.1);
+    assert!(client.1.contains("allows; ask the administrator"), "{}", client.1);
+}
+
+fn without_a_broker() {
+    let (fabric, directory, broker) = place("without", "users = ['*']");
+    for role in ["never", "udp"] {
+        let client = Part::start(&fabric.node(1), role, directory.path(), "");
+        assert!(client.1.starts_with("missing: "), "{}", client.1);
+    }
+    drop(broker);
+    let client = Part::start(&fabric.node(1), "plain", directory.path(), "");
+    assert!(client.1.starts_with("missing: ") && client.1.contains("gigae broker"), "{}", client.1);
+}

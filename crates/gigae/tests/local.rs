@@ -1,0 +1,568 @@
+//! Endpoints of one node, between which frames go through memory: on interfaces of one network namespace, mostly
+//! with no wire between them, in threads and in processes. Each test makes its own namespaces and removes them. Needs
+//! root.
+#![allow(missing_docs)]
+
+use gigae::{Address, Backend, Completion, Endpoint, Mode, Options, Reason, Rights, Wait, Wanted};
+use gigae_fabric::{Fabric, NetnsGuard, Node, testing};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Long enough for a loaded machine; nothing is concluded from how long it really takes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+const BACKENDS: [Backend; 3] =
+    [Backend::XdpMode(Mode::XdpGeneric), Backend::XdpMode(Mode::XdpNative), Backend::Packet];
+
+fn options(interface: &str, backend: Backend) -> Options {
+    Options::new(interface).backend(backend).wait(Wait::Sleep).local(true)
+}
+
+fn on(node: &Node, options: Options) -> Endpoint {
+    let _inside = node.enter().unwrap();
+    options.open().unwrap()
+}
+
+fn ip(node: &Node, arguments: &[&str]) {
+    assert!(node.command("ip").unwrap().args(arguments).status().unwrap().success());
+}
+
+/// A node with so many pairs of interfaces, `x0` and `y0` and so on: each pair is a cable, and nothing leads from one
+/// pair to another.
+fn node_with(test: &str, pairs: usize, mtu: usize) -> (Fabric, Node, NetnsGuard) {
+    let fabric = testing::fabric(test, |_| ());
+    let node = fabric.node(1);
+    let mtu = mtu.to_string();
+    for n in 0..pairs {
+        let names = [format!("x{n}"), format!("y{n}")];
+        ip(&node, &["link", "add", &names[0], "type", "veth", "peer", "name", &names[1]]);
+        names.iter().for_each(|name| ip(&node, &["link", "set", name, "mtu", &mtu, "up"]));
+    }
+    // Neighbours are looked for where the caller is.
+    let inside = node.enter().unwrap();
+    (fabric, node, inside)
+}
+
+fn address(endpoint: &Endpoint) -> Address {
+    Address::from(endpoint.link().mac)
+}
+
+fn body(n: u32, max: usize) -> Vec<u8> {
+    let len = 4 + (n as usize * 37) % (max - 3);
+    let mut body: Vec<u8> = (0..len).map(|i| (i as u32 * 7 + n) as u8).collect();
+    body[..4].copy_from_slice(&n.to_be_bytes());
+    body
+}
+
+/// The same numbered messages of all sizes both ways at once; every byte is checked.
+fn exchange(ends: [&mut Endpoint; 2], count: u32) {
+    let addresses = [address(ends[1]), address(ends[0])];
+    std::thread::scope(|scope| {
+        for (end, other) in ends.into_iter().zip(addresses) {
+            scope.spawn(move || converse(end, other, count));
+        }
+    });
+}
+
+fn converse(end: &Endpoint, other: Address, count: u32) {
+    let peer = end.peer(other).unwrap();
+    let max = end.max_message();
+    let (mut sent, mut got) = (0, 0);
+    while got < count || sent < count {
+        let until = count.min(sent + 16);
+        while sent < until && end.try_send(peer, &body(sent, max)).is_ok() {
+            sent += 1;
+        }
+        let patience = if sent < count { Duration::ZERO } else { PATIENCE };
+        while got < count {
+            let Some(message) = end.recv_timeout(patience).unwrap() else { break };
+            assert_eq!(message[..], body(got, max), "message {got}");
+            got += 1;
+        }
+        assert!(sent < count || got == count, "{got} of {count} messages came in time");
+    }
+    end.drain(PATIENCE).unwrap();
+}
+
+/// Frames sent and received through memory.
+fn by_memory(end: &Endpoint) -> (u64, u64) {
+    let link = end.counters().link;
+    (link.memory_tx_frames, link.memory_rx_frames)
+}
+
+fn messages_pass_between_interfaces_with_no_wire_between_them() {
+    let (_fabric, node, _inside) = node_with("apart", 2, 1500);
+    for backend in BACKENDS {
+        for wait in [Wait::Sleep, Wait::Spin, Wait::Adaptive] {
+            let [mut a, mut b] =
+                ["x0", "x1"].map(|name| on(&node, options(name, backend).wait(wait)));
+            exchange([&mut a, &mut b], 3_000);
+            for end in [&a, &b] {
+                let (sent, got) = by_memory(end);
+                assert!(sent > 100 && got > 100, "{backend:?}, {wait:?}: {sent} and {got} frames");
+            }
+        }
+    }
+}
+
+fn between_two_who_are_awake_a_thousand_messages_make_hardly_a_system_call() {
+    let (_fabric, node, _inside) = node_with("awake", 1, 1500);
+    let [mut a, mut b] =
+        ["x0", "y0"].map(|name| on(&node, options(name, Backend::Xdp).wait(Wait::Spin)));
+    exchange([&mut a, &mut b], 100);
+    let before = [&a, &b].map(|end| end.counters().link);
+    exchange([&mut a, &mut b], 5_000);
+    for (end, before) in [&a, &b].into_iter().zip(before) {
+        let link = end.counters().link;
+        let (frames, calls) =
+            (link.memory_tx_frames - before.memory_tx_frames, link.doorbells - before.doorbells);
+        assert!(frames > 300 && calls == 0, "{calls} system calls for {frames} frames");
+        assert_eq!(link.tx_frames - before.tx_frames, frames, "none by the NIC");
+    }
+}
+
+fn a_sleeper_is_woken_and_so_is_a_program_with_a_loop_of_its_own() {
+    let (_fabric, node, _inside) = node_with("sleep", 2, 1500);
+    for backend in BACKENDS {
+        let [a, b] = ["x0", "x1"].map(|name| on(&node, options(name, backend)));
+        let (at_a, at_b) = (address(&a), address(&b));
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let peer = a.peer(at_b).unwrap();
+                for n in 0..60u32 {
+                    std::thread::sleep(Duration::from_millis(u64::from(n % 7)));
+                    a.send(peer, &n.to_be_bytes()).unwrap();
+                    let answer = a.recv_timeout(PATIENCE).unwrap().expect("an answer");
+                    assert_eq!(answer[..], n.to_be_bytes());
+                }
+                a.drain(PATIENCE).unwrap();
+            });
+            let peer = b.peer(at_a).unwrap();
+            for n in 0..60u32 {
+                let deadline = Instant::now() + PATIENCE;
+                let message = loop {
+                    if let Some(message) = b.try_recv().unwrap() {
+                        break message;
+                    }
+                    assert!(Instant::now() < deadline, "message {n}");
+                    let time = b.prepare_to_wait().unwrap().unwrap_or(PATIENCE).min(PATIENCE);
+                    let time = Timespec {
+                        tv_sec: time.as_secs() as i64,
+                        tv_nsec: time.subsec_nanos().into(),
+                    };
+                    let fd = b.fd().unwrap();
+                    rustix::event::poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&time))
+                        .unwrap();
+                    b.progress().unwrap();
+                };
+                assert_eq!(message[..], n.to_be_bytes());
+                b.send(peer, &message).unwrap();
+            }
+            b.drain(PATIENCE).unwrap();
+        });
+    }
+}
+
+fn operations_pass_with_short_and_long_frames() {
+    const LEN: usize = 1 << 20;
+    for (mtu, backend) in [(1500, Backend::Xdp), (9000, Backend::Xdp), (9000, Backend::Packet)] {
+        let (_fabric, node, _inside) = node_with("operations", 2, mtu);
+        let [a, b] = ["x0", "x1"].map(|name| on(&node, options(name, backend)));
+        let bytes = |n: u32| body(n, 1000).into_iter().cycle().take(LEN).collect::<Vec<u8>>();
+        let key = b.register(vec![0; LEN], Rights::ALL).unwrap();
+        let at_b = address(&b);
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                for n in 0..5 {
+                    b.start_recv(Wanted::ANY, vec![0; LEN]).unwrap();
+                    let done = b.completion_timeout(PATIENCE).unwrap().expect("it has come");
+                    assert_eq!((done.tag, done.result), (n.into(), Ok(())));
+                    let memory = done.memory.and_then(gigae::Memory::into_vec).unwrap();
+                    assert!(memory == bytes(n), "message {n}");
+                }
+                b.drain(PATIENCE).unwrap();
+                assert!(by_memory(&b).1 > 500);
+            });
+            let peer = a.peer(at_b).unwrap();
+            for n in 0..5 {
+                a.start_write(peer, key, 0, bytes(n), None).unwrap();
+                a.start_send(peer, u64::from(n), bytes(n)).unwrap();
+                for _ in 0..2 {
+                    let done = a.completion_timeout(PATIENCE).unwrap().expect("it is done");
+                    done.result.unwrap();
+                }
+            }
+            a.drain(PATIENCE).unwrap();
+            let link = a.counters().link;
+            assert!(link.memory_tx_frames > 500, "{link:?}");
+        });
+    }
+}
+
+fn a_read_brings_what_was_written_by_way_of_memory() {
+    const LEN: usize = 300_000;
+    let (_fabric, node, _inside) = node_with("read", 2, 1500);
+    let [a, b] = ["x0", "x1"].map(|name| on(&node, options(name, Backend::Auto)));
+    let bytes: Vec<u8> = (0..LEN).map(|i| (i * 31) as u8).collect();
+    let key = b.register(bytes.clone(), Rights::ALL).unwrap();
+    let at_b = address(&b);
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let stop = &stop;
+        scope.spawn(move || {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                b.recv_timeout(Duration::from_millis(1)).unwrap();
+            }
+        });
+        let peer = a.peer(at_b).unwrap();
+        a.start_read(peer, key, 0, vec![0; LEN]).unwrap();
+        let done = a.completion_timeout(PATIENCE).unwrap();
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        let Completion { result, memory, .. } = done.expect("it is read");
+        result.unwrap();
+        assert!(memory.and_then(gigae::Memory::into_vec).unwrap() == bytes);
+    });
+}
+
+/// One neighbour and one peer on another node at once.
+fn a_neighbour_and_a_peer_far_away_are_served_side_by_side() {
+    let (fabric, node, _inside) = node_with("both", 1, 1500);
+    for backend in BACKENDS {
+        let mut here = on(&node, options("eth0", backend));
+        let mut near = on(&node, options("x0", backend));
+        let mut far = on(&fabric.node(2), options("eth0", backend));
+        exchange([&mut here, &mut far], 1_000);
+        let (sent, got) = by_memory(&here);
+        assert_eq!(
+            (sent, got, by_memory(&far)),
+            (0, 0, (0, 0)),
+            "another namespace is another node"
+        );
+        exchange([&mut here, &mut near], 1_000);
+        assert!(by_memory(&here).0 > 50 && by_memory(&near).0 > 50);
+        exchange([&mut here, &mut far], 1_000);
+        assert_eq!(by_memory(&far), (0, 0));
+    }
+}
+
+/// Closes an endpoint while another one hears its farewell.
+fn leave(staying: &Endpoint, leaving: Endpoint) {
+    let leaving = std::thread::spawn(move || drop(leaving));
+    while !leaving.is_finished() {
+        staying.recv_timeout(Duration::from_millis(1)).unwrap();
+    }
+}
+
+/// `x0` and `y0` have a wire, so that they talk before they are neighbours.
+fn who_did_not_ask_is_reached_by_the_nic_and_who_starts_later_is_found() {
+    let (_fabric, node, _inside) = node_with("later", 1, 1500);
+    let mut a = on(&node, options("x0", Backend::Xdp));
+    let mut plain = on(&node, options("y0", Backend::Xdp).local(false));
+    exchange([&mut a, &mut plain], 500);
+    assert_eq!((by_memory(&a), by_memory(&plain)), ((0, 0), (0, 0)));
+    leave(&a, plain);
+    for _ in 0..3 {
+        let before = by_memory(&a);
+        let mut b = on(&node, options("y0", Backend::Xdp));
+        // The answer to what it says first.
+        exchange([&mut a, &mut b], 10);
+        exchange([&mut a, &mut b], 500);
+        let after = by_memory(&a);
+        assert!(after.0 - before.0 > 20 && after.1 - before.1 > 20, "{before:?}, {after:?}");
+        leave(&a, b);
+    }
+}
+
+/// A process of this test with a task of its own.
+struct Task {
+    child: Child,
+    /// Ends when this does.
+    stdin: Option<ChildStdin>,
+    said: BufReader<std::process::ChildStdout>,
+}
+
+impl Task {
+    fn start(node: &Node, task: &[&str], user: Option<u32>) -> Self {
+        let _inside = node.enter().unwrap();
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.env("GIGAE_LOCAL_TASK", task.join(" "));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        if let Some(user) = user {
+            command.uid(user);
+        }
+        let mut child = command.spawn().unwrap();
+        let (stdin, said) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
+        Self { child, stdin, said }
+    }
+
+    /// The next line that it says.
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.said.read_line(&mut line).unwrap();
+        line.trim().into()
+    }
+
+    fn tell(&mut self, line: &str) {
+        writeln!(self.stdin.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    fn end(mut self) {
+        drop(self.stdin.take());
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What a process does that was started for it.
+fn carry_out(task: &str) {
+    let mut words = task.split(' ');
+    let (what, mut word) = (words.next().unwrap(), || words.next().unwrap());
+    let say = |line: &str| println!("{line}");
+    let hear = || {
+        let mut line = String::new();
+        std::io::stdin().read_line(&mut line).unwrap();
+        line.trim().to_owned()
+    };
+    match what {
+        // Answers every message with itself until it is killed.
+        "echo" => {
+            let end = options(word(), Backend::Xdp).open().unwrap();
+            say(&end.link().mac.to_string());
+            loop {
+                let message = end.recv().unwrap();
+                let from = end.address(message.from());
+                end.send(end.peer(from).unwrap(), &message).unwrap();
+            }
+        }
+        // Holds the name of an address and connects to another.
+        "claim" => {
+            let _name = gigae_shm::bind("gigae", word().parse().unwrap()).unwrap();
+            say("claimed");
+            let name = format!("gigae/{}", word());
+            let socket = rustix::net::socket(
+                rustix::net::AddressFamily::UNIX,
+                rustix::net::SocketType::SEQPACKET,
+                None,
+            )
+            .unwrap();
+            hear();
+            let to = rustix::net::SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap();
+            rustix::net::connect(&socket, &to).unwrap();
+            let ended = rustix::net::recv(&socket, &mut [0; 8], rustix::net::RecvFlags::empty());
+            assert!(matches!(ended, Ok((_, 0)) | Err(rustix::io::Errno::CONNRESET)));
+            say("refused");
+            hear();
+        }
+        // One of many who all talk to all.
+        "crowd" => {
+            let (name, count) = (word().to_owned(), word().parse().unwrap());
+            let options = options(&name, Backend::Auto).wait(Wait::Adaptive);
+            let end = options.peer_timeout(Duration::from_secs(60)).open().unwrap();
+            say(&end.link().mac.to_string());
+            let others: Vec<String> = hear().split(' ').map(Into::into).collect();
+            all_to_all(&end, &others, count);
+            say("done");
+            // The others may still want an acknowledgement.
+            let waiting = std::thread::spawn(hear_end);
+            while !waiting.is_finished() {
+                end.recv_timeout(Duration::from_millis(5)).unwrap();
+            }
+        }
+        other => panic!("no task '{other}'"),
+    }
+}
+
+fn hear_end() {
+    let _ = std::io::stdin().read_line(&mut String::new());
+}
+
+fn all_to_all(end: &Endpoint, others: &[String], count: u32) {
+    let max = end.max_message();
+    let peers: Vec<_> =
+        others.iter().map(|other| end.peer(other.parse::<Address>().unwrap()).unwrap()).collect();
+    let (mut sent, mut got) = (vec![0; peers.len()], vec![0; peers.len()]);
+    let deadline = Instant::now() + 3 * PATIENCE;
+    while sent.iter().chain(&got).any(|&n| n < count) {
+        for (peer, sent) in peers.iter().zip(&mut sent) {
+            while *sent < count && end.try_send(*peer, &body(*sent, max)).is_ok() {
+                *sent += 1;
+            }
+        }
+        let idle = sent.iter().all(|&n| n == count);
+        let patience = Duration::from_millis(if idle { 100 } else { 0 });
+        while let Some(message) = end.recv_timeout(patience).unwrap() {
+            let from = peers.iter().position(|&peer| peer == message.from()).unwrap();
+            assert_eq!(message[..], body(got[from], max), "message {} of {from}", got[from]);
+            got[from] += 1;
+            if got.iter().all(|&n| n == count) {
+                break;
+            }
+        }
+        assert!(Instant::now() < deadline, "{sent:?} sent, {got:?} received");
+    }
+    end.drain(PATIENCE).unwrap();
+}
+
+fn echo(end: &Endpoint, to: Address, n: u32) {
+    let peer = end.peer(to).unwrap();
+    end.send(peer, &n.to_be_bytes()).unwrap();
+    let answer = end.recv_timeout(PATIENCE).unwrap().expect("an answer");
+    assert_eq!((answer.from(), &answer[..]), (peer, &n.to_be_bytes()[..]));
+}
+
+/// Speaks to somebody whose predecessor was killed, which the first message finds out.
+fn greet(end: &Endpoint, to: Address) {
+    let peer = end.peer(to).unwrap();
+    end.send(peer, b"who is there?").unwrap();
+    match end.recv_timeout(PATIENCE) {
+        Ok(answer) => assert_eq!(&answer.expect("an answer")[..], b"who is there?"),
+        Err(gigae::RecvError::Failed) => {
+            let failed = end.take_failure().expect("a failure");
+            assert_eq!((failed.to(), failed.reason()), (peer, Reason::Reset));
+            drop(failed);
+            greet(end, to);
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn one_that_is_killed_is_lost_in_time_others_go_on_and_its_successor_is_found() {
+    const TIMEOUT: Duration = Duration::from_millis(1500);
+    let (_fabric, node, _inside) = node_with("killed", 3, 1500);
+    let end = on(&node, options("x0", Backend::Xdp).peer_timeout(TIMEOUT));
+    let mut other = Task::start(&node, &["echo", "x2"], None);
+    let at_other = other.line().parse::<Address>().unwrap();
+    for round in 0..3 {
+        let mut mortal = Task::start(&node, &["echo", "x1"], None);
+        let at_mortal = mortal.line().parse::<Address>().unwrap();
+        let before = by_memory(&end);
+        greet(&end, at_mortal);
+        (0..200).for_each(|n| echo(&end, at_mortal, n));
+        (0..200).for_each(|n| echo(&end, at_other, n));
+        let after = by_memory(&end);
+        assert!(after.0 - before.0 >= 300 && after.1 - before.1 >= 300, "{before:?}, {after:?}");
+        mortal.child.kill().unwrap();
+        mortal.child.wait().unwrap();
+        let peer = end.peer(at_mortal).unwrap();
+        end.send(peer, b"nobody reads this").unwrap();
+        // Others are served meanwhile.
+        let deadline = Instant::now() + PATIENCE;
+        let mut n = 0;
+        while let None = end.take_failure().map(|failed| {
+            assert_eq!((failed.to(), failed.reason()), (peer, Reason::Timeout), "{round}");
+        }) {
+            assert!(Instant::now() < deadline, "the message never failed");
+            let to = end.peer(at_other).unwrap();
+            end.send(to, b"meanwhile").unwrap();
+            match end.recv_timeout(TIMEOUT) {
+                Ok(answer) => assert_eq!(&answer.expect("an answer")[..], b"meanwhile"),
+                Err(gigae::RecvError::Failed) => {}
+                Err(error) => panic!("{error}"),
+            }
+            n += 1;
+        }
+        assert!(n > 10, "{n} messages meanwhile");
+        while end.recv_timeout(Duration::from_millis(50)).unwrap().is_some() {}
+    }
+}
+
+/// All but root, who may do everything: the name of the neighbour's address is taken, and a connection refused.
+fn processes_of_another_user_are_no_neighbours() {
+    let (_fabric, node, _inside) = node_with("users", 1, 1500);
+    let [a, b] = ["x0", "y0"].map(|name| on(&node, options(name, Backend::Xdp).local(false)));
+    let (at_a, at_b) = (a.link().mac.to_string(), b.link().mac.to_string());
+    drop((a, b));
+    let mut stranger = Task::start(&node, &["claim", &at_b, &at_a], Some(65_534));
+    assert_eq!(stranger.line(), "claimed");
+    let [mut a, mut b] = ["x0", "y0"].map(|name| on(&node, options(name, Backend::Xdp)));
+    exchange([&mut a, &mut b], 500);
+    assert_eq!((by_memory(&a), by_memory(&b)), ((0, 0), (0, 0)));
+    stranger.tell("connect");
+    // It is refused by whoever looks, and looking needs a call now and then.
+    let refused = std::thread::spawn(move || {
+        assert_eq!(stranger.line(), "refused");
+        stranger.end();
+    });
+    while !refused.is_finished() {
+        a.recv_timeout(Duration::from_millis(1)).unwrap();
+    }
+    refused.join().unwrap();
+    exchange([&mut a, &mut b], 500);
+    assert_eq!((by_memory(&a), by_memory(&b)), ((0, 0), (0, 0)));
+}
+
+fn more_processes_than_processors_all_talk_to_all() {
+    const PROCESSES: usize = 6;
+    let (_fabric, node, _inside) = node_with("crowd", PROCESSES, 1500);
+    let mut tasks: Vec<Task> = (0..PROCESSES)
+        .map(|n| Task::start(&node, &["crowd", &format!("x{n}"), "400"], None))
+        .collect();
+    let all: Vec<String> = tasks.iter_mut().map(Task::line).collect();
+    for (n, task) in tasks.iter_mut().enumerate() {
+        let others: Vec<_> =
+            all.iter().enumerate().filter(|&(i, _)| i != n).map(|o| &o.1[..]).collect();
+        task.tell(&others.join(" "));
+    }
+    for task in &mut tasks {
+        assert_eq!(task.line(), "done");
+    }
+    tasks.into_iter().for_each(Task::end);
+}
+
+/// What is left of neighbours when they are gone: no name, no descriptor and no mapping.
+fn nothing_is_left_when_neighbours_are_gone() {
+    let (_fabric, node, _inside) = node_with("left", 2, 1500);
+    let count = || {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let descriptors = std::fs::read_dir("/proc/self/fd").unwrap().count();
+        (descriptors, maps.lines().filter(|line| line.contains("gigae-shm")).count())
+    };
+    let end = on(&node, options("x0", Backend::Xdp));
+    let before = count();
+    for n in 0..5 {
+        let mut task = Task::start(&node, &["echo", "x1"], None);
+        let at = task.line().parse::<Address>().unwrap();
+        greet(&end, at);
+        (0..50).for_each(|n| echo(&end, at, n));
+        assert_eq!(count().1, before.1 + 2, "one each way");
+        task.child.kill().unwrap();
+        task.child.wait().unwrap();
+        drop(task);
+        let deadline = Instant::now() + PATIENCE;
+        while count() != before {
+            assert!(Instant::now() < deadline, "round {n}: {:?}, {before:?} before", count());
+            end.recv_timeout(Duration::from_millis(5)).unwrap();
+        }
+    }
+}
+
+fn main() {
+    if let Ok(task) = std::env::var("GIGAE_LOCAL_TASK") {
+        return carry_out(&task);
+    }
+    macro_rules! tests {
+        ($($test:ident),* $(,)?) => { &[$((stringify!($test), $test as fn())),*] };
+    }
+    testing::run(tests![
+        messages_pass_between_interfaces_with_no_wire_between_them,
+        between_two_who_are_awake_a_thousand_messages_make_hardly_a_system_call,
+        a_sleeper_is_woken_and_so_is_a_program_with_a_loop_of_its_own,
+        operations_pass_with_short_and_long_frames,
+        a_read_brings_what_was_written_by_way_of_memory,
+        a_neighbour_and_a_peer_far_away_are_served_side_by_side,
+        who_did_not_ask_is_reached_by_the_nic_and_who_starts_later_is_found,
+        one_that_is_killed_is_lost_in_time_others_go_on_and_its_successor_is_found,
+        processes_of_another_user_are_no_neighbours,
+        more_processes_than_processors_all_talk_to_all,
+        nothing_is_left_when_neighbours_are_gone,
+    ]);
+}

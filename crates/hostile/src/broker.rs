@@ -1,0 +1,112 @@
+//! What a local user can say to a broker, and what he can have of it.
+
+use crate::meter::within;
+use crate::script::Script;
+use gigae_broker::{Answer, Config, Grant, Ledger, Peer, REQUEST_LEN, Request, Usage};
+use std::path::Path;
+
+/// A configuration, some grants and texts of a kilobyte.
+const MEMORY: usize = 1 << 20;
+
+const MOST_STEPS: usize = 1000;
+
+/// Two users may have ports, of whom one is named by his group.
+const CONFIG: &str = "nics = ['eth1', 'eth2']\nusers = [1]\ngroups = [20]\nports_per_user = 3\n\
+                      mib_per_user = 8\nports = 5\nmib = 12";
+
+/// The broker's messages and its books: requests put together or drawn at random, granted and given back in
+/// any order.
+///
+/// # Panics
+/// If a reader does, or takes what it would not write; if somebody gets what he may not have; or if the books
+/// do not add up.
+pub fn broker(input: &[u8]) {
+    within(MEMORY, || {
+        let config = Config::parse(CONFIG, Path::new("broker.toml")).expect("it is right");
+        let mut ledger = Ledger::new(config);
+        let mut grants: Vec<(u32, u64, Grant)> = Vec::new();
+        let mut script = Script::new(input);
+        for _ in 0..MOST_STEPS {
+            if script.is_over() {
+                break;
+            }
+            match script.byte() % 4 {
+                0 => answer(&mut script),
+                1 if !grants.is_empty() => {
+                    let place = usize::from(script.byte()) % grants.len();
+                    ledger.release(grants.swap_remove(place).2);
+                }
+                _ => {
+                    let uid = u32::from(script.byte() % 4);
+                    let peer = Peer { uid, groups: vec![uid * 10], pid: 1 };
+                    let Ok(request) = Request::parse(&request(&mut script)) else { continue };
+                    assert_eq!(Request::parse(&request.bytes()).as_ref(), Ok(&request));
+                    if let Ok(grant) = ledger.grant(&peer, &request) {
+                        assert!(uid == 1 || uid == 2, "user {uid} is not allowed");
+                        assert!(request.tx_frames > 0 && request.rx_frames > 0);
+                        let frames = u64::from(request.tx_frames) + u64::from(request.rx_frames);
+                        grants.push((uid, frames * 4096, grant));
+                    }
+                }
+            }
+            check(&ledger, &grants);
+        }
+        grants.drain(..).for_each(|(_, _, grant)| ledger.release(grant));
+        check(&ledger, &grants);
+    });
+}
+
+fn check(ledger: &Ledger, grants: &[(u32, u64, Grant)]) {
+    let usage = |of: &dyn Fn(u32) -> bool| {
+        let its = grants.iter().filter(|(uid, ..)| of(*uid));
+        its.fold(Usage::default(), |sum, (_, bytes, _)| Usage {
+            ports: sum.ports + 1,
+            bytes: sum.bytes + bytes,
+        })
+    };
+    for uid in 0..4 {
+        let has = usage(&|of| of == uid);
+        assert_eq!(ledger.of(uid), has);
+        assert!(has.ports <= 3 && has.bytes <= 8 << 20, "user {uid} has {has:?}");
+    }
+    let all = usage(&|_| true);
+    assert_eq!(ledger.in_all(), all);
+    assert!(all.ports <= 5 && all.bytes <= 12 << 20, "all have {all:?}");
+}
+
+/// A request that is nearly right, or any bytes.
+fn request(script: &mut Script<'_>) -> Vec<u8> {
+    if script.byte() > 200 {
+        return script.take(2 * REQUEST_LEN).to_vec();
+    }
+    let frames = [0, 1, 128, 1024, 1 << 20, u32::MAX];
+    let right = Request {
+        interface: script.pick(&[None, Some("eth1"), Some("eth2"), Some("eth0")]).map(str::to_owned),
+        ethertype: script.pick(&[0x88b5, 0x88b5, 0x88b5, 0x0800]),
+        channels: (0..script.byte()).collect(),
+        long_frames: script.byte() < 128,
+        tx_frames: script.pick(&frames),
+        rx_frames: script.pick(&frames),
+        rx_ready: script.u32(),
+    };
+    let mut bytes = right.bytes();
+    for _ in 0..script.byte() % 3 {
+        let at = usize::from(script.byte()) % bytes.len();
+        bytes[at] = script.byte();
+    }
+    bytes
+}
+
+/// An answer, which a client reads.
+fn answer(script: &mut Script<'_>) {
+    let mut bytes = script.pick(&[&b"gigb\x01\x00\x02\x00"[..], b"gigb\x01\x00\x03\x02", b""]).to_vec();
+    let length = usize::from(script.byte());
+    bytes.extend(script.take(length));
+    match Answer::parse(&bytes) {
+        Ok(Answer::Refusal(refusal)) => {
+            assert!(!refusal.text.chars().any(char::is_control), "{refusal:?}");
+        }
+        Ok(port) => assert_eq!(Answer::parse(&port.bytes()), Ok(port)),
+        Err(_) => {}
+    }
+}
