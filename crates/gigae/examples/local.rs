@@ -12,8 +12,8 @@ use std::error::Error;
 use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 5;
-const ROUND_TRIPS: usize = 20_000;
-const STREAMED: usize = 200_000;
+const ROUND_TRIPS: usize = 10_000;
+const STREAMED: usize = 100_000;
 const LONG: usize = 1400;
 
 /// Nothing takes longer, or the run ends.

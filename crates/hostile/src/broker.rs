@@ -81,7 +81,9 @@ fn request(script: &mut Script<'_>) -> Vec<u8> {
     }
     let frames = [0, 1, 128, 1024, 1 << 20, u32::MAX];
     let right = Request {
-        interface: script.pick(&[None, Some("eth1"), Some("eth2"), Some("eth0")]).map(str::to_owned),
+        interface: script
+            .pick(&[None, Some("eth1"), Some("eth2"), Some("eth0")])
+            .map(str::to_owned),
         ethertype: script.pick(&[0x88b5, 0x88b5, 0x88b5, 0x0800]),
         channels: (0..script.byte()).collect(),
         long_frames: script.byte() < 128,
@@ -99,7 +101,8 @@ fn request(script: &mut Script<'_>) -> Vec<u8> {
 
 /// An answer, which a client reads.
 fn answer(script: &mut Script<'_>) {
-    let mut bytes = script.pick(&[&b"gigb\x01\x00\x02\x00"[..], b"gigb\x01\x00\x03\x02", b""]).to_vec();
+    let mut bytes =
+        script.pick(&[&b"gigb\x01\x00\x02\x00"[..], b"gigb\x01\x00\x03\x02", b""]).to_vec();
     let length = usize::from(script.byte());
     bytes.extend(script.take(length));
     match Answer::parse(&bytes) {

@@ -79,7 +79,10 @@ impl fmt::Display for OpenError {
                 write!(f, "interface '{name}' is down; bring it up with 'ip link set {name} up'")
             }
             Self::MissingCapability { what, capability } => {
-                write!(f, "{what} is not permitted; run as root, with a broker ('gigae broker'), or grant {capability}")
+                write!(
+                    f,
+                    "{what} is not permitted; run as root, with a broker ('gigae broker'), or grant {capability}"
+                )
             }
             Self::MtuTooSmall { interface, mtu, needed } => write!(
                 f,

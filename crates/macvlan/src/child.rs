@@ -105,7 +105,9 @@ impl Child {
             Err(e) if is(&e, Errno::AFNOSUPPORT) || is(&e, Errno::OPNOTSUPP) => {} // No IPv6 here.
             result => result?,
         }
-        self.set(LinkFlags::Up, LinkAttribute::IfAlias(ALIAS.into()))
+        // The kernel answers for this host's IP addresses on every interface that is asked (ip-sysctl,
+        // `arp_ignore`): others would send what is for the host to the child, and lose it with the child.
+        self.set(LinkFlags::Up | LinkFlags::Noarp, LinkAttribute::IfAlias(ALIAS.into()))
     }
 
     fn set(&self, flags: LinkFlags, attribute: LinkAttribute) -> io::Result<()> {

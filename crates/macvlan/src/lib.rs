@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `bind` of an abstract UNIX name (unix(7)) made of the address: the [`Claim`] | first |
 //! | `RTM_NEWLINK` (rtnetlink(7)): the child, in [`GROUP`], down | then |
-//! | `RTM_SETLINK`: no IPv6 address, the alias `gigae`, up | then |
+//! | `RTM_SETLINK`: no IPv6 address, no answers to ARP, the alias `gigae`, up | then |
 //! | `RTM_DELLINK` | when the [`Child`] is dropped |
 //!
 //! **What is left over.** A killed process drops nothing: its child stays, but its claim goes with its

@@ -26,6 +26,23 @@ pub(crate) fn encode(address: &Address) -> [u8; LEN] {
     bytes
 }
 
+/// The same of a NIC whose endpoint may come to have another, if somebody else is there first: what
+/// descriptions say that nobody has asked for an address. The text is the same; the last byte, which
+/// none reaches, tells.
+pub(crate) fn encode_provisional(address: &Address) -> [u8; LEN] {
+    let mut bytes = encode(address);
+    bytes[LEN - 1] = PROVISIONAL;
+    bytes
+}
+
+/// Whether an address comes from [`encode_provisional`].
+pub(crate) fn is_provisional(bytes: &[u8; LEN]) -> bool {
+    bytes[LEN - 1] == PROVISIONAL
+}
+
+/// The last byte of such an address.
+const PROVISIONAL: u8 = 1;
+
 /// An address that was handed in.
 pub(crate) fn decode(bytes: &[u8; LEN]) -> Outcome<Address> {
     let text = CStr::from_bytes_until_nul(bytes).map_err(|_| Code::INVALID)?;
@@ -87,6 +104,9 @@ mod tests {
         for text in ["02:00:00:00:00:02", "02:00:00:00:00:02/7/1", "198.18.0.2/9", longest] {
             let address = text.parse().unwrap();
             assert_eq!(decode(&encode(&address)), Ok(address));
+            assert_eq!(decode(&encode_provisional(&address)), Ok(address));
+            assert!(is_provisional(&encode_provisional(&address)));
+            assert!(!is_provisional(&encode(&address)));
         }
         assert_eq!(decode(&[b'x'; LEN]), Err(Code::INVALID), "no end");
         assert_eq!(decode(&[0; LEN]), Err(Code::INVALID), "no address");

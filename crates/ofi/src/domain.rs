@@ -31,6 +31,9 @@ pub(crate) struct Domain {
 struct Ports {
     all: Vec<Port>,
     regions: Vec<Weak<Region>>,
+    /// The first, if memory wanted it: programs may register and take back before they open an
+    /// endpoint, and opening takes long.
+    kept: Option<Arc<Core>>,
 }
 
 struct Port {
@@ -69,6 +72,8 @@ impl Domain {
         for port in &mut ports.all {
             if let (false, Some(core)) = (port.taken, port.core.upgrade()) {
                 port.taken = true;
+                // From now on the program's endpoint keeps it.
+                ports.kept = None;
                 return Ok(core);
             }
         }
@@ -94,7 +99,11 @@ impl Domain {
         ports.tidy();
         let first = match ports.all.iter().find_map(|port| port.core.upgrade()) {
             Some(core) => core,
-            None => ports.open(&self.opener, false)?,
+            None => {
+                let core = ports.open(&self.opener, false)?;
+                ports.kept = Some(Arc::clone(&core));
+                core
+            }
         };
         let region = Region::new(&first, memory, rights, self.own_keys.then_some(key))?;
         for port in &ports.all {
@@ -167,7 +176,7 @@ pub(crate) unsafe extern "C" fn open2(
         let name = crate::address::text(attr.name)?.ok_or(Code::INVALID)?.to_owned();
         let settings = Settings::read()?;
         let auto = attr.data_progress == sys::FI_PROGRESS_AUTO || settings.progress_thread;
-        let source = crate::info::given(info.src_addr, info.src_addrlen)?;
+        let source = crate::info::source_of(info)?;
         // Who names the address wants the NIC itself; further endpoints of the domain have others.
         let itself = AtomicBool::new(source.is_some() && !settings.is_alone());
         let opener = Box::new(move || {

@@ -128,8 +128,8 @@ pub(crate) unsafe extern "C" fn getinfo(
             _ => (named, None),
         };
         if let Some(hints) = hints {
-            source = source.or(given(hints.src_addr, hints.src_addrlen)?);
-            destination = destination.or(given(hints.dest_addr, hints.dest_addrlen)?);
+            source = source.or(source_of(hints)?);
+            destination = destination.or(destination_of(hints)?);
         }
         let settings = Settings::read()?;
         let alone = settings.is_alone();
@@ -149,7 +149,7 @@ pub(crate) unsafe extern "C" fn getinfo(
 ///
 /// # Safety
 /// `addr` is NULL or points to `len` bytes.
-pub(crate) unsafe fn given(addr: *const c_void, len: usize) -> Outcome<Option<Address>> {
+unsafe fn given(addr: *const c_void, len: usize) -> Outcome<Option<[u8; LEN]>> {
     if addr.is_null() || len == 0 {
         return Ok(None);
     }
@@ -157,8 +157,28 @@ pub(crate) unsafe fn given(addr: *const c_void, len: usize) -> Outcome<Option<Ad
         return Err(Code::NO_DATA);
     }
     // SAFETY: the caller's promise.
-    let bytes = unsafe { addr.cast::<[u8; LEN]>().read() };
-    address::decode(&bytes).map(Some).map_err(|_| Code::NO_DATA)
+    Ok(Some(unsafe { addr.cast::<[u8; LEN]>().read() }))
+}
+
+/// The address at which an endpoint is to be opened, if the program wants a certain one.
+///
+/// # Safety
+/// The source address is NULL or as long as the description says.
+pub(crate) unsafe fn source_of(info: &fi_info) -> Outcome<Option<Address>> {
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { given(info.src_addr, info.src_addrlen)? };
+    let bytes = bytes.filter(|bytes| !address::is_provisional(bytes));
+    bytes.map(|bytes| address::decode(&bytes).map_err(|_| Code::NO_DATA)).transpose()
+}
+
+/// The address that is spoken to.
+///
+/// # Safety
+/// The destination address is NULL or as long as the description says.
+unsafe fn destination_of(info: &fi_info) -> Outcome<Option<Address>> {
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { given(info.dest_addr, info.dest_addrlen)? };
+    bytes.map(|bytes| address::decode(&bytes).map_err(|_| Code::NO_DATA)).transpose()
 }
 
 fn fits(condition: bool) -> Outcome<()> {
@@ -256,12 +276,15 @@ unsafe fn describe(
         whole.next = next;
         whole.caps = capabilities(hints);
         whole.addr_format = FORMAT;
-        // Otherwise it is known only when the endpoint is open: fi_getname.
-        if alone || source.is_some() {
-            (whole.src_addr, whole.src_addrlen) = allocate(&source.unwrap_or(nic.address));
-        }
+        // Which it is otherwise is known when the endpoint is open: fi_getname.
+        let bytes = match source {
+            Some(source) => address::encode(&source),
+            None if alone => address::encode(&nic.address),
+            None => address::encode_provisional(&nic.address),
+        };
+        (whole.src_addr, whole.src_addrlen) = allocate(&bytes);
         if let Some(destination) = destination {
-            (whole.dest_addr, whole.dest_addrlen) = allocate(&destination);
+            (whole.dest_addr, whole.dest_addrlen) = allocate(&address::encode(&destination));
         }
         fill_contexts(whole, hints);
         fill_endpoint(&mut *whole.ep_attr, hints);
@@ -344,8 +367,7 @@ fn fill_domain(domain: &mut sys::fi_domain_attr, asked: Option<&sys::fi_domain_a
 }
 
 /// Memory of C's that a description keeps, or nothing if there is none.
-fn allocate(address: &Address) -> (*mut c_void, usize) {
-    let bytes = address::encode(address);
+fn allocate(bytes: &[u8; LEN]) -> (*mut c_void, usize) {
     // SAFETY: as many bytes as are copied.
     unsafe {
         let place = libc::malloc(LEN);
@@ -412,14 +434,19 @@ mod tests {
         let source = |text: &str| {
             let info = described(sys::FI_MSG, |_| (), Some(text.parse().unwrap()))?;
             // SAFETY: the address that was written there.
-            Some(unsafe { given(info.src_addr, info.src_addrlen) }.unwrap().unwrap().to_string())
+            Some(unsafe { source_of(info) }.unwrap().unwrap().to_string())
         };
         assert_eq!(source("02:00:00:00:00:07").unwrap(), "02:00:00:00:00:07");
         assert_eq!(source("02:00:00:00:00:07/9").unwrap(), "02:00:00:00:00:07/9");
         assert_eq!(source("02:00:00:00:00:08/9"), None);
         assert_eq!(source("02:00:00:00:00:07/9/1"), None, "another channel");
         let shared = described(sys::FI_MSG, |_| (), None).unwrap();
-        assert!(shared.src_addr.is_null(), "nobody knows yet whose address it will be");
+        // SAFETY: likewise.
+        unsafe {
+            let bytes = given(shared.src_addr, shared.src_addrlen).unwrap().unwrap();
+            assert_eq!(address::decode(&bytes).unwrap().to_string(), "02:00:00:00:00:07");
+            assert_eq!(source_of(shared), Ok(None), "nobody knows yet whose address it will be");
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 /// What the descriptor leads to.
 pub(crate) struct Region {
     key: RegionKey,
-    memory: Box<Request>,
+    memory: Mutex<Box<Request>>,
     rights: Rights,
     cores: Mutex<Vec<Arc<Core>>>,
     /// Counts what peers write here.
@@ -34,14 +34,14 @@ impl Region {
     ) -> Outcome<Self> {
         let (cores, counters) = (Mutex::default(), Mutex::default());
         if let Some(key) = key.map(RegionKey) {
-            let region = Self { key, memory, rights, cores, counters };
+            let region = Self { key, memory: Mutex::new(memory), rights, cores, counters };
             return region.join(core).map(|()| region);
         }
         let mut state = core.lock();
         let key = state.endpoint.register(memory.again().into_memory(), rights)?;
         state.regions += 1;
         let cores = Mutex::new(vec![Arc::clone(core)]);
-        Ok(Self { key, memory, rights, cores, counters })
+        Ok(Self { key, memory: Mutex::new(memory), rights, cores, counters })
     }
 
     /// Registers the memory with one more endpoint.
@@ -50,7 +50,7 @@ impl Region {
         if state.endpoint.region_writes(self.key).is_some() {
             return Err(Code::KEY);
         }
-        state.endpoint.register_as(self.key, self.memory.again().into_memory(), self.rights)?;
+        state.endpoint.register_as(self.key, lock(&self.memory).again().into_memory(), self.rights)?;
         state.regions += 1;
         drop(state);
         lock(&self.cores).push(Arc::clone(core));

@@ -73,8 +73,8 @@ pub(crate) unsafe extern "C" fn open(
     })
 }
 
-/// The contexts of those with news, as many as there is room for; the others come first next time
-/// only if the program sees to these.
+/// The contexts of those with news, in the order in which they were added, as many as there is room
+/// for.
 unsafe extern "C" fn poll(set: *mut fid_poll, contexts: *mut *mut c_void, count: c_int) -> c_int {
     // SAFETY: the caller's promise: room for `count` contexts.
     guard(|| unsafe {

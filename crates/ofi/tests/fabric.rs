@@ -93,10 +93,16 @@ fn two_processes_on_a_nic_talk_with_two_others_at_once() {
 
 /// The sizes that `fi_pingpong` usually has, there and back, with each byte checked.
 fn ping_pong(fabric: &Fabric, arguments: &[&str]) {
+    ping_pong_with(fabric, arguments, |_| ());
+}
+
+/// The same with a change of how the programs are started.
+fn ping_pong_with(fabric: &Fabric, arguments: &[&str], change: impl Fn(&mut Command)) {
     let provider = provider();
     let command = |node| {
         let mut command = inside(fabric, node, "fi_pingpong", provider.path());
         command.args(["-e", "rdm", "-c"]).args(arguments);
+        change(&mut command);
         command
     };
     let mut waiting = command(1);
@@ -121,6 +127,23 @@ fn fi_pingpong_finds_every_byte_of_tagged_messages_with_loss() {
         (config.loss, config.seed) = (0.01, 3);
     });
     ping_pong(&fabric, &["-m", "tagged", "-I", "5"]);
+}
+
+fn fi_pingpong_finds_every_byte_in_the_udp_envelope() {
+    let fabric = testing::fabric("fi_pingpong udp", |_| ());
+    let place = tempfile::tempdir().unwrap();
+    let (file, mut text) =
+        (place.path().join("cluster"), String::from("envelope = { udp = 4711 }"));
+    for n in [1, 2] {
+        let node = fabric.node(n);
+        let (mac, ip) = (gigae::MacAddr(node.mac), node.ipv4);
+        text +=
+            &format!("\n[[node]]\nname = \"n{n}\"\nnic = [{{ mac = \"{mac}\", ip = \"{ip}\" }}]\n");
+    }
+    std::fs::write(&file, text).unwrap();
+    ping_pong_with(&fabric, &["-m", "tagged", "-I", "5"], |command| {
+        command.env("GIGAE_CLUSTER", &file).env("FI_GIGAE_IFACE", "");
+    });
 }
 
 fn fi_info_lists_the_nic_and_what_cannot_be_had_is_not_there() {
@@ -164,6 +187,10 @@ fn main() {
         (
             "two_processes_on_a_nic_talk_with_two_others_at_once",
             two_processes_on_a_nic_talk_with_two_others_at_once,
+        ),
+        (
+            "fi_pingpong_finds_every_byte_in_the_udp_envelope",
+            fi_pingpong_finds_every_byte_in_the_udp_envelope,
         ),
         (
             "fi_info_lists_the_nic_and_what_cannot_be_had_is_not_there",

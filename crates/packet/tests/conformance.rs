@@ -2,7 +2,8 @@
 
 use gigae_fabric::{Node, testing};
 use gigae_link::conformance::{Kernels, Options, Pair};
-use gigae_link::conformance_tests;
+use gigae_link::{Link, conformance_tests};
+use gigae_macvlan::Child;
 use gigae_packet::{PacketConfig, PacketLink};
 use gigae_wire::{Envelope, MacAddr, NodeAddr, Route};
 use std::net::IpAddr;
@@ -14,6 +15,7 @@ fn main() {
     tests.extend(conformance_tests!("ethernet", Envelope::DEFAULT, over_ipv4));
     tests.extend(conformance_tests!("ethernet, MTU 3400", Envelope::DEFAULT, over_ipv4, 3400));
     tests.extend(conformance_tests!("ethernet, MTU 9000", Envelope::DEFAULT, over_ipv4, 9000));
+    tests.extend(conformance_tests!("children", Envelope::DEFAULT, children));
     tests.extend(conformance_tests!("udp_over_ipv6, MTU 9000", UDP, over_ipv6, 9000));
     tests.extend(conformance_tests!("udp_over_ipv4", UDP, over_ipv4));
     tests.extend(conformance_tests!("udp_over_ipv6", UDP, over_ipv6));
@@ -28,23 +30,35 @@ fn over_ipv6(options: &Options) -> Pair {
     pair(options, |node| node.ipv6.into())
 }
 
+/// Links on children of the NICs.
+fn children(options: &Options) -> Pair {
+    pair_on(options, |node| node.ipv4.into(), |node| Some(Child::make(node.interface).unwrap()))
+}
+
 fn pair(options: &Options, ip: fn(&Node) -> IpAddr) -> Pair {
+    pair_on(options, ip, |_| None)
+}
+
+fn pair_on(options: &Options, ip: fn(&Node) -> IpAddr, child: fn(&Node) -> Option<Child>) -> Pair {
     let fabric =
         testing::fabric("a pair of packet links", |config| config.mtu = options.mtu as u32);
     let nodes = [fabric.node(1), fabric.node(2)];
-    let [a, b] = [0, 1].map(|i: usize| {
+    let [(a, first), (b, second)] = [0, 1].map(|i: usize| {
         let _inside = nodes[i].enter().unwrap();
-        let mut config = PacketConfig::new(nodes[i].interface, options.filter.clone());
+        let child = child(&nodes[i]);
+        let name = child.as_ref().map_or(nodes[i].interface, Child::name);
+        let mut config = PacketConfig::new(name, options.filter.clone());
         config.tx_frames = options.tx_frames;
         config.rx_frames = options.rx_frames;
-        Box::new(PacketLink::open(config).unwrap())
+        (Box::new(PacketLink::open(config).unwrap()), child)
     });
     let envelope = options.filter.envelope;
-    let address = |node: &Node| match envelope {
-        Envelope::Ethernet { .. } => NodeAddr::Ethernet(MacAddr(node.mac)),
+    let address = |node: &Node, mac| match envelope {
+        Envelope::Ethernet { .. } => NodeAddr::Ethernet(mac),
         Envelope::Udp { .. } => NodeAddr::Ip { ip: ip(node), next_hop: MacAddr(node.mac) },
     };
-    let [at_a, at_b] = [0, 1].map(|i: usize| address(&nodes[i]));
+    let [at_a, at_b] =
+        [(0, a.info().mac), (1, b.info().mac)].map(|(i, mac)| address(&nodes[i], mac));
     let addresses = [ip(&nodes[0]), ip(&nodes[1])];
     let enter = nodes.map(|node| -> gigae_link::conformance::Enter {
         Box::new(move || Box::new(node.enter().unwrap()))
@@ -55,6 +69,6 @@ fn pair(options: &Options, ip: fn(&Node) -> IpAddr) -> Pair {
         to_b: Route::new(envelope, at_a, at_b).unwrap(),
         to_a: Route::new(envelope, at_b, at_a).unwrap(),
         kernels: Some(Kernels { addresses, enter }),
-        ground: Box::new(fabric),
+        ground: Box::new((first, second, fabric)),
     }
 }

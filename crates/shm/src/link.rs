@@ -328,7 +328,7 @@ impl<L: Link> Link for ShmLink<L> {
             return self.link.poll(batch, max);
         }
         // Neither way starves the other; of one frame that is asked for alone, each is first in turn.
-        let share = if self.polls % 2 == 0 { max.div_ceil(2) } else { max / 2 };
+        let share = if self.polls.is_multiple_of(2) { max.div_ceil(2) } else { max / 2 };
         let count = if share > 0 { self.link.poll(batch, share)? } else { 0 };
         let before = batch.len();
         let frames = (&mut self.frames, self.link.info().max_frame);

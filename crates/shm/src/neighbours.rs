@@ -17,8 +17,8 @@ use std::time::Instant;
 /// By which a ring's memory is seen in `/proc/PID/fd` until it is handed over.
 const NAME: &str = "gigae-shm";
 
-/// Most neighbours each way: more than processes of one node, and within the usual limits of descriptors (two per
-/// neighbour) only with a thought for them.
+/// Most neighbours each way: more than there are processes on a node. They need two descriptors each, of which
+/// there are often 1,024 (`ulimit -n`): beyond, frames go by the NIC.
 const MOST: usize = 1024;
 
 /// Most addresses that are remembered as not of this node. A wire on which more are claimed makes the

@@ -126,13 +126,15 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Writes a frame, not yet visible to the reader. False if there is no room. One copy.
+    /// Writes a frame, not yet visible to the reader. False if there is no room: for a frame of up to half the ring
+    /// there is once all was read. One copy.
     #[inline]
     pub(crate) fn push(&mut self, ring: &Ring, frame: &[u8]) -> bool {
         let (needed, place) = (words_of(frame.len()), ring.place(self.head) as u64);
         let rest = ring.len() - place;
         let mut skipped = if needed > rest { rest } else { 0 };
-        if place >= EARLY && self.head == self.published && skipped == 0 {
+        // Not where the next turn would not have room for it.
+        if place >= EARLY.max(needed) && self.head == self.published && skipped == 0 {
             self.tail = ring.control[AT_TAIL].load(Ordering::Acquire);
             skipped = if self.tail == self.head { rest } else { 0 };
         }
@@ -246,7 +248,7 @@ impl Reader {
     /// Copies bytes of a frame from a place on that is a multiple of 8.
     #[inline]
     pub(crate) fn copy(&self, ring: &Ring, record: Record, from: usize, to: &mut [u8]) {
-        debug_assert!(from % 8 == 0);
+        debug_assert!(from.is_multiple_of(8));
         let words = &ring.body(record.at, record.len)[from / 8..];
         let (whole, rest) = to.as_chunks_mut::<8>();
         let (words, last) = words.split_at(whole.len());

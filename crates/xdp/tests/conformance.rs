@@ -24,6 +24,13 @@ fn main() {
         generic_over_ipv6,
         9000
     ));
+    tests.extend(conformance_tests!("children", Envelope::DEFAULT, common::children));
+    tests.extend(conformance_tests!(
+        "children, MTU 9000",
+        Envelope::DEFAULT,
+        common::children,
+        9000
+    ));
     tests.extend(conformance_tests!("generic_udp_over_ipv4", UDP, generic));
     tests.extend(conformance_tests!("generic_udp_over_ipv6", UDP, generic_over_ipv6));
     testing::run(&tests);

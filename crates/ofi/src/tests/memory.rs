@@ -196,3 +196,30 @@ fn what_peers_do_with_memory_is_counted_for_an_endpoint_and_for_one_memory() {
         assert_eq!(general!(counter, close), 0);
     }
 }
+
+#[test]
+fn memory_that_is_registered_before_there_is_an_endpoint_opens_one_once() {
+    let net = Network::new(1, Faults::default());
+    let opened = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let count = std::sync::Arc::clone(&opened);
+    let opener = Box::new(move || {
+        count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Options::new("sim").open_simulated(&net, 1)
+    });
+    let (mut domain, mut memory) = (null_mut(), [0_u8; 64]);
+    // SAFETY: a place to write to.
+    unsafe { domain::put(Domain::new(opener, false, false), &mut domain, null_mut()).unwrap() };
+    for _ in 0..3 {
+        let (mut mr, at) = (null_mut(), memory.as_mut_ptr().cast());
+        // SAFETY: an open domain; the memory outlives the region.
+        let code = unsafe {
+            let reg = (*(*domain).mr).reg.unwrap();
+            reg(domain.cast(), at, 64, FI_REMOTE_READ, 0, 0, 0, &mut mr, null_mut())
+        };
+        assert_eq!(code, 0);
+        assert_eq!(general!(mr, close), 0);
+    }
+    // The program's endpoint is that one.
+    Node::within(domain, Asked::default()).close();
+    assert_eq!(opened.load(std::sync::atomic::Ordering::Relaxed), 1);
+}

@@ -237,4 +237,3 @@ fn what_is_refused_while_the_interface_is_down_is_not_sent() {
     assert_eq!((first, second), (sent, [0; 8]));
     p.close();
 }
-

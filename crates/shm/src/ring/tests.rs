@@ -146,6 +146,18 @@ fn whatever_lies_in_the_ring_is_refused_or_read_and_never_past_it() {
 }
 
 #[test]
+fn the_longest_frames_pass_wherever_the_ring_stands() {
+    let memory = plain(1 << 16);
+    let (ring, mut writer, mut reader) = (Ring::new(&memory), Writer::default(), Reader::default());
+    for n in 0..2_000 {
+        let frame = vec![n as u8; if n % 3 == 0 { LONGEST } else { 100 + n * 16 }];
+        assert!(writer.push(&ring, &frame), "frame {n} of {} bytes", frame.len());
+        writer.publish(&ring);
+        assert_eq!(read(&mut reader, &ring), Ok(Some(frame)));
+    }
+}
+
+#[test]
 fn a_frame_longer_than_the_ring_is_not_taken() {
     let memory = plain(16);
     let (ring, mut writer) = (Ring::new(&memory), Writer::default());

@@ -1,8 +1,9 @@
 //! AF_XDP links on a fabric.
 
 use gigae_fabric::{Fabric, Node, testing};
-use gigae_link::Mode;
 use gigae_link::conformance::{Enter, Kernels, Options, Pair};
+use gigae_link::{Link, Mode};
+use gigae_macvlan::Child;
 use gigae_wire::{Envelope, MacAddr, NodeAddr, Route};
 use gigae_xdp::{XdpConfig, XdpLink};
 use std::net::IpAddr;
@@ -54,5 +55,33 @@ pub(crate) fn pair(options: &Options, mode: Mode, ip: fn(&Node) -> IpAddr) -> Pa
             enter: [enter(first), enter(second)],
         }),
         ground: Box::new(fabric),
+    }
+}
+
+/// Links on children of the NICs of two nodes, in the mode that is chosen for them.
+#[allow(dead_code, reason = "not every test file runs the suite")]
+pub(crate) fn children(options: &Options) -> Pair {
+    let fabric = testing::fabric("a pair of children", |config| config.mtu = options.mtu as u32);
+    let nodes = [fabric.node(1), fabric.node(2)];
+    let [(a, at_a, first), (b, at_b, second)] = [0, 1].map(|i: usize| {
+        let _inside = nodes[i].enter().unwrap();
+        let child = Child::make(nodes[i].interface).unwrap();
+        let mut config = XdpConfig::new(child.name(), options.filter.clone());
+        config.tx_frames = options.tx_frames;
+        config.rx_frames = options.rx_frames;
+        let link = XdpLink::open(config).unwrap();
+        assert_eq!(link.info().mode, Mode::XdpGeneric, "{}", link.info().reason);
+        (Box::new(link), NodeAddr::Ethernet(child.mac()), child)
+    });
+    let envelope = options.filter.envelope;
+    let addresses = [0, 1].map(|i: usize| nodes[i].ipv4.into());
+    let enter = nodes.map(|node| -> Enter { Box::new(move || Box::new(node.enter().unwrap())) });
+    Pair {
+        a,
+        b,
+        to_b: Route::new(envelope, at_a, at_b).unwrap(),
+        to_a: Route::new(envelope, at_b, at_a).unwrap(),
+        kernels: Some(Kernels { addresses, enter }),
+        ground: Box::new((first, second, fabric)),
     }
 }
