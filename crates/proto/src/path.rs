@@ -265,28 +265,17 @@ impl Path {
         }
         self.waiting = if self.flying > 0 { Since::Next } else { Since::Never };
         self.rtt.progress();
-        if !self.is_sound() {
-            self.recover();
-        }
-        if self.flight < most {
-            self.grow(fresh);
+        if self.is_alive() {
+            self.state = State::Sound;
+            if self.flight < most {
+                self.grow(fresh);
+            }
         }
         true
     }
 
-    /// It was silent, and was not.
-    #[cold]
-    fn recover(&mut self) {
-        if self.is_alive() {
-            self.state = State::Sound;
-        }
-    }
-
     /// Slow start up to the threshold, then one more frame per flight (RFC 5681).
     fn grow(&mut self, acknowledged: u32) {
-        if !self.is_alive() {
-            return;
-        }
         if self.flight < self.threshold {
             self.flight = (self.flight + acknowledged).min(self.threshold);
             return;
