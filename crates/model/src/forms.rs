@@ -96,7 +96,8 @@ pub fn paths() -> Vec<Form> {
     ]
 }
 
-/// Two paths on which frames are lost, late, doubled, or cut besides.
+/// Two paths on which frames are lost, late, doubled, or cut besides. A path is cut only once the session is up: the
+/// first must work until then.
 fn faults_on_paths() -> Vec<Form> {
     let form = |what: &str, messages, budget| {
         Form::new(format!("two paths, {what}"), messages).two_paths().faults(budget)
@@ -105,11 +106,10 @@ fn faults_on_paths() -> Vec<Form> {
     vec![
         form("2 lost", 2, Budget { lost: 2, ..NONE }).reaches(&[Sight::Repeated]),
         form("3 lost", 2, Budget { lost: 3, ..NONE }).reaches(&[Sight::Repeated]),
-        form("3 messages, 2 lost", 3, Budget { lost: 2, ..NONE }).reaches(&[Sight::Stopped]),
+        form("3 messages, 2 lost", 3, Budget { lost: 2, ..NONE }).reaches(&[Sight::Repeated]),
         form("1 late", 2, Budget { late: 1, ..NONE }).reaches(&[Sight::Duplicate]),
         form("1 doubled", 2, Budget { copied: 1, ..NONE }).reaches(&[Sight::Duplicate]),
         form("1 lost, 1 late", 2, Budget { lost: 1, late: 1, ..NONE }),
-        form("1 cut", 2, Budget { cuts: 1, ..NONE }),
         form("1 restart, 1 lost", 1, Budget { restarts: 1, lost: 1, ..NONE })
             .reaches(&[Sight::OldEpoch, Sight::Failed]),
         form("1 restart, 1 doubled", 1, Budget { restarts: 1, copied: 1, ..NONE })
@@ -121,7 +121,6 @@ fn faults_on_paths() -> Vec<Form> {
         up("1 lost, 1 early", Budget { lost: 1, early: 1, ..NONE }),
         up("1 cut, 1 lost", Budget { cuts: 1, lost: 1, ..NONE }),
         up("1 cut, 1 late", Budget { cuts: 1, late: 1, ..NONE }),
-        up("both ways, 1 lost", Budget { lost: 1, ..NONE }).and_back(1),
     ]
 }
 
