@@ -1,6 +1,7 @@
 //! What all scenarios stand on: a fabric, a workload at two of its nodes, TCP beside them, and the account
 //! in the end.
 
+use crate::event::{Event, What, now};
 use crate::figures::Figures;
 use crate::process::{Log, Process, Said};
 use crate::replay;
@@ -35,6 +36,14 @@ const CUT: Duration = Duration::from_millis(50 + 10_000);
 /// parts of a thousand: some ticks of 10 ms are anybody's.
 const IDLE: Duration = Duration::from_millis(400);
 const MOST_IDLE: u64 = 250;
+
+/// When and why messages failed, and how many.
+fn failed(event: &Event) -> Option<(u64, &str, usize)> {
+    match &event.what {
+        What::Failed(reason, messages) => Some((event.at, reason, messages.len())),
+        _ => None,
+    }
+}
 
 /// How both ends speak.
 #[derive(Clone, Debug)]
@@ -268,9 +277,14 @@ impl Bench {
     /// No message may have failed: nothing lasted as long as the peers' timeout.
     pub(crate) fn none_failed(&self) -> Outcome {
         for (side, log) in self.logs.iter().enumerate() {
-            let failed = log.said().failed;
-            if failed > 0 {
-                return Err(format!("{failed} messages of end {side} failed, and none had to"));
+            let said = log.said();
+            let reasons: Vec<_> = said.events.iter().filter_map(failed).collect();
+            if said.failed > 0 {
+                let failed = said.failed;
+                return Err(format!(
+                    "{failed} messages of end {side} failed, and none had to: {reasons:?}; it is {} now",
+                    now()
+                ));
             }
         }
         Ok(())
@@ -368,7 +382,6 @@ impl Bench {
 
     /// Holds what both ends have said to what was promised.
     fn account(&mut self, alive: &[usize]) -> Outcome {
-        use crate::event::What;
         let said = [0, 1].map(|side: usize| self.logs[side].said().clone());
         let mut events = said.each_ref().map(|said| &said.events[..]);
         for &side in alive {

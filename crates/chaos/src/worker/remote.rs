@@ -124,7 +124,7 @@ impl Worker {
         let offset = (draw >> 32) as usize % (AREA - len + 1);
         let word = (draw >> 16) as u16 % WORDS;
         match draw % 10 {
-            0..=3 => Deed::Write(offset, len, draw % 10 == 0),
+            0..=3 => Deed::Write(offset, len, draw.is_multiple_of(10)),
             4..=5 => Deed::Read(offset, len),
             6..=7 => Deed::Add(word, 1 + (draw >> 32) % 1_000),
             _ => {
