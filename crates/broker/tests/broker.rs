@@ -11,6 +11,9 @@ use gigae_wire::MacAddr;
 use parts::{BOUND, CHANNEL, NOBODY, OTHER, Place, request, route, until};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::thread::CapabilitySet;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn main() {
     if parts::play() {
@@ -23,6 +26,7 @@ fn main() {
         ("limits_are_kept_and_what_ends_makes_room", limits_are_kept),
         ("the_child_of_a_killed_client_is_removed", the_child_of_a_killed_client_is_removed),
         ("clients_go_on_when_the_broker_is_killed_and_comes_back", clients_outlive_the_broker),
+        ("clients_go_on_when_the_broker_ends_in_order", clients_outlive_an_orderly_end),
         ("one_client_does_not_hear_the_frames_of_another", one_does_not_hear_another),
         ("clients_on_one_nic_reach_each_other", clients_reach_each_other),
         ("hostile_clients_neither_stop_nor_hold_up_the_broker", hostile_clients),
@@ -154,6 +158,37 @@ fn clients_outlive_the_broker() {
     place.until_children(&[]);
 }
 
+fn clients_outlive_an_orderly_end() {
+    let place = Place::new("orderly", "");
+    let socket = place.socket().with_file_name("second.sock");
+    let config = socket.with_file_name("broker.toml");
+    let stop = AtomicBool::new(false);
+    let mut said = Vec::new();
+    let client = std::thread::scope(|scope| {
+        let broker = scope.spawn(|| {
+            let node = place.fabric.node(1);
+            let _inside = node.enter().unwrap();
+            let mut say = |line: &str| said.push(line.to_owned());
+            gigae_broker::run(&config, &socket, &stop, &mut say).map_err(|e| e.to_string())
+        });
+        until(|| socket.exists() && listens(&socket), || "a broker listens".to_owned());
+        let client = place.echo_at(NOBODY, &socket).unwrap();
+        stop.store(true, Ordering::Relaxed);
+        broker.join().unwrap().unwrap();
+        client
+    });
+    assert_eq!(said.last().map(String::as_str), Some("ends; 1 ports stay in use"));
+    assert!(!socket.exists());
+    let (_client, mac, interface) = client;
+    assert_eq!(place.children(), [interface]);
+    echoes(&mut place.other(), mac);
+}
+
+/// Whether somebody listens.
+fn listens(socket: &Path) -> bool {
+    !matches!(Port::open(socket, &request()), Err(BrokerError::Absent { .. }))
+}
+
 fn one_does_not_hear_another() {
     let place = Place::new("apart", ROOT_TOO);
     let (mut a, mut b, mut other) = (place.port(), place.port(), place.other());
@@ -253,8 +288,15 @@ fn capabilities() {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         line.expect("the kernel tells it").trim().to_owned()
     };
-    let kept = format!("{:016x}", KEPT.bits());
-    assert_eq!(kept, "0000008000003000", "CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF");
+    assert_eq!(KEPT.bits(), 0x80_0000_3000, "CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF");
+    // Where the limit of locked memory could not be lifted, one more.
+    let limits = std::fs::read_to_string(format!("/proc/{broker}/limits")).unwrap();
+    let limit = limits.lines().find_map(|line| line.strip_prefix("Max locked memory")).unwrap();
+    let locking = match limit.trim_start().starts_with("unlimited") {
+        true => CapabilitySet::empty(),
+        false => CapabilitySet::IPC_LOCK,
+    };
+    let kept = format!("{:016x}", (KEPT | locking).bits());
     for set in ["CapPrm:", "CapEff:", "CapBnd:"] {
         assert_eq!(field(set), kept, "{set}");
     }
@@ -270,7 +312,7 @@ fn capabilities() {
                 let _inside = node.enter().unwrap();
                 let mut sets = rustix::thread::capabilities(None).unwrap();
                 let all = sets.effective;
-                sets.effective = KEPT.difference(needed);
+                sets.effective = KEPT.difference(needed) | CapabilitySet::IPC_LOCK;
                 rustix::thread::set_capabilities(None, sets).unwrap();
                 let made = gigae_macvlan::Child::make("eth0").and_then(|child| {
                     let envelope = gigae_wire::Envelope::DEFAULT;

@@ -15,7 +15,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Find the gigae endpoints on the wire.
 ///
-/// Every open endpoint answers by itself while its program uses it, and so does 'gigae serve'. This host's
+/// Every open endpoint answers by itself while its program uses it, unless it shares a NIC, and so does 'gigae serve'. This host's
 /// own endpoints on the same interface are not found; of several on one interface of another host, one
 /// may answer for all. Whatever anybody claims is believed: for networks whose nodes you trust. Needs
 /// root or CAP_NET_RAW.

@@ -57,6 +57,10 @@ fn round(here: &str, there: &str, memory: bool) -> Outcome<Figures> {
     let (at_a, at_b) = (Address::from(a.link().mac), Address::from(b.link().mac));
     let answering = std::thread::spawn(move || answer(b, at_a));
     let figures = measure(&a, at_b);
+    // The last answer wants an acknowledgement.
+    while !answering.is_finished() {
+        a.recv_timeout(Duration::from_millis(1))?;
+    }
     answering.join().map_err(|_| "the other end failed")??;
     let link = a.counters().link;
     let by_memory = link.memory_tx_frames as f64 / link.tx_frames as f64;

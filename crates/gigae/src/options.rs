@@ -336,7 +336,7 @@ impl Options {
     fn open_port(&self, i: usize) -> Result<(Port, AnyLink, Option<OpenError>), OpenError> {
         let nic = &self.interfaces[i];
         let own = || {
-            let port = Port::new(nic, self.sharing, self.envelope)?;
+            let port = Port::new(nic, self.sharing, self.envelope, self.local)?;
             let (link, refused) = self.open_link(i, port.interface())?;
             Ok((port, link, refused))
         };

@@ -4,9 +4,17 @@ use crate::OpenError;
 use crate::link::AnyLink;
 use gigae_link::{Interface, Link};
 use gigae_macvlan::{Child, Claim};
-use gigae_wire::Envelope;
+use gigae_wire::{Envelope, MacAddr};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+/// An address is free with the last copy of its claim, and a process that another thread has just forked
+/// has copies until it begins its own program: milliseconds, on a busy machine tens of them.
+const FREE_WITHIN: Duration = Duration::from_millis(200);
+
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// Whether a NIC is shared with other processes that use gigae; each has an interface of its own then.
 ///
@@ -39,15 +47,20 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    /// Finds or makes it in the calling thread's network namespace.
-    pub(crate) fn new(nic: &str, sharing: Sharing, envelope: Envelope) -> Result<Self, OpenError> {
+    /// Finds or makes it in the calling thread's network namespace. `named`: others look for it there.
+    pub(crate) fn new(
+        nic: &str,
+        sharing: Sharing,
+        envelope: Envelope,
+        named: bool,
+    ) -> Result<Self, OpenError> {
+        let mac = Interface::find(nic)?.mac;
         let why = match sharing {
-            // What is wrong with the NIC shows when it is opened.
             Sharing::Alone => {
-                let claim = claim(nic).unwrap_or_default();
-                return Ok(Self::itself(nic, claim));
+                let patience = if named { FREE_WITHIN } else { Duration::ZERO };
+                return Ok(Self::itself(nic, claim(mac, patience)?));
             }
-            Sharing::Auto => match claim(nic)? {
+            Sharing::Auto => match claim(mac, FREE_WITHIN)? {
                 Some(claim) => return Ok(Self::itself(nic, Some(claim))),
                 None => "which another endpoint uses",
             },
@@ -117,8 +130,15 @@ pub fn children() -> Vec<String> {
     found.into_iter().map(|child| child.name).collect()
 }
 
-/// The NIC's own address, unless another endpoint has it.
-fn claim(nic: &str) -> Result<Option<Claim>, OpenError> {
-    let mac = Interface::find(nic)?.mac;
-    Claim::take(mac).map_err(|source| OpenError::Io { what: "claiming the NIC's address", source })
+/// The NIC's own address, unless another endpoint has it for so long.
+fn claim(mac: MacAddr, patience: Duration) -> Result<Option<Claim>, OpenError> {
+    let what = "claiming the NIC's address";
+    let start = Instant::now();
+    loop {
+        let claim = Claim::take(mac).map_err(|source| OpenError::Io { what, source })?;
+        if claim.is_some() || start.elapsed() >= patience {
+            return Ok(claim);
+        }
+        std::thread::sleep(PAUSE);
+    }
 }

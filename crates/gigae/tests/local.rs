@@ -457,9 +457,11 @@ fn one_that_is_killed_is_lost_in_time_others_go_on_and_its_successor_is_found() 
         // Others are served meanwhile.
         let deadline = Instant::now() + PATIENCE;
         let mut n = 0;
-        while let None = end.take_failure().map(|failed| {
-            assert_eq!((failed.to(), failed.reason()), (peer, Reason::Timeout), "{round}");
-        }) {
+        loop {
+            if let Some(failed) = end.take_failure() {
+                assert_eq!((failed.to(), failed.reason()), (peer, Reason::Timeout), "{round}");
+                break;
+            }
             assert!(Instant::now() < deadline, "the message never failed");
             let to = end.peer(at_other).unwrap();
             end.send(to, b"meanwhile").unwrap();

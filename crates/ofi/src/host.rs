@@ -52,6 +52,30 @@ fn find(name: &CStr) -> Option<*mut c_void> {
     })
 }
 
+impl Host {
+    /// A description with all its parts and nothing in them, or a copy.
+    ///
+    /// # Safety
+    /// `info` is NULL or a description.
+    pub(crate) unsafe fn dup_info(&self, info: *const sys::fi_info) -> *mut sys::fi_info {
+        // SAFETY: the caller's promise.
+        unsafe { (self.dup_info)(info) }
+    }
+
+    /// # Safety
+    /// `info` is NULL or a list of descriptions that libfabric has allocated, and nobody else's.
+    pub(crate) unsafe fn free_info(&self, info: *mut sys::fi_info) {
+        // SAFETY: the caller's promise.
+        unsafe { (self.free_info)(info) };
+    }
+
+    /// The version of the interface.
+    pub(crate) fn version(&self) -> u32 {
+        // SAFETY: it takes nothing.
+        unsafe { (self.version)() }
+    }
+}
+
 /// Descriptions as libfabric makes them, for tests where it is not installed.
 #[cfg(test)]
 pub(crate) mod stand_in {
@@ -84,28 +108,4 @@ pub(crate) mod stand_in {
 
     /// The memory of a test is not worth it.
     unsafe extern "C" fn free_info(_: *mut sys::fi_info) {}
-}
-
-impl Host {
-    /// A description with all its parts and nothing in them, or a copy.
-    ///
-    /// # Safety
-    /// `info` is NULL or a description.
-    pub(crate) unsafe fn dup_info(&self, info: *const sys::fi_info) -> *mut sys::fi_info {
-        // SAFETY: the caller's promise.
-        unsafe { (self.dup_info)(info) }
-    }
-
-    /// # Safety
-    /// `info` is NULL or a list of descriptions that libfabric has allocated, and nobody else's.
-    pub(crate) unsafe fn free_info(&self, info: *mut sys::fi_info) {
-        // SAFETY: the caller's promise.
-        unsafe { (self.free_info)(info) };
-    }
-
-    /// The version of the interface.
-    pub(crate) fn version(&self) -> u32 {
-        // SAFETY: it takes nothing.
-        unsafe { (self.version)() }
-    }
 }

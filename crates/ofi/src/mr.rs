@@ -50,7 +50,11 @@ impl Region {
         if state.endpoint.region_writes(self.key).is_some() {
             return Err(Code::KEY);
         }
-        state.endpoint.register_as(self.key, lock(&self.memory).again().into_memory(), self.rights)?;
+        state.endpoint.register_as(
+            self.key,
+            lock(&self.memory).again().into_memory(),
+            self.rights,
+        )?;
         state.regions += 1;
         drop(state);
         lock(&self.cores).push(Arc::clone(core));

@@ -173,8 +173,17 @@ impl Place {
 
     /// A client of this user that sends frames back: its address and interface, or why it was refused.
     pub(crate) fn echo(&self, uid: u32) -> Result<(Part, MacAddr, String), String> {
+        self.echo_at(uid, &self.socket())
+    }
+
+    /// The same of a broker that listens elsewhere.
+    pub(crate) fn echo_at(
+        &self,
+        uid: u32,
+        socket: &Path,
+    ) -> Result<(Part, MacAddr, String), String> {
         let role = format!("echo {uid}");
-        let mut part = Part::start(&self.fabric.node(1), &role, &self.socket(), Path::new(""));
+        let mut part = Part::start(&self.fabric.node(1), &role, socket, Path::new(""));
         let line = part.line();
         let words: Vec<_> = line.split(' ').collect();
         match words[..] {

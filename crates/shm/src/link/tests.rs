@@ -396,7 +396,10 @@ fn whatever_a_neighbour_writes_is_a_frame_or_nothing_and_who_writes_nonsense_is_
             state ^= state << 13;
             state ^= state >> 7;
             state ^= state << 17;
-            word.store(if state % 3 == 0 { state % 2000 } else { state }, Ordering::Relaxed);
+            word.store(
+                if state.is_multiple_of(3) { state % 2000 } else { state },
+                Ordering::Relaxed,
+            );
         }
         liar.memory.words()[0].store(state % 5000, Ordering::Relaxed);
         suite::drain(&mut b);
