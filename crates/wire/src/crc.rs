@@ -91,9 +91,11 @@ mod tests {
 
     #[test]
     fn every_length_and_place_gives_the_same_as_the_plain_definition() {
+        // Under Miri, which takes minutes for all, some of each kind: whole words, rests, short and long.
+        let (lengths, places) = if cfg!(miri) { (29, 7) } else { (1, 1) };
         let bytes: [u8; 300] = core::array::from_fn(|i| (i * 31 + i / 7) as u8);
-        for len in 0..=200 {
-            for start in 0..16 {
+        for len in (0..=200).step_by(lengths) {
+            for start in (0..16).step_by(places) {
                 let piece = &bytes[start..start + len];
                 let plain = !piece.iter().fold(u32::MAX, |sum, &byte| {
                     (0..8).fold(sum ^ u32::from(byte), |sum, _| {

@@ -428,7 +428,8 @@ mod tests {
     fn jumbo_frames_are_as_long_as_their_headers_say() {
         let udp = Envelope::Udp { port: 4791 };
         for (from, to) in [("198.18.0.1", "198.18.0.2"), ("fd00::1", "fd00::2")] {
-            for total in [4096, 9000, 65_535] {
+            let totals = [4096, 9000, 65_535];
+            for total in totals.into_iter().take(if cfg!(miri) { 1 } else { totals.len() }) {
                 let route = Route::new(udp, ip(from, A), ip(to, B)).unwrap();
                 let inner: Vec<u8> =
                     (0..total + ETHERNET_LEN - route.len()).map(|i| (i / 7) as u8).collect();
