@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex};
 /// What the descriptor leads to.
 pub(crate) struct Region {
     key: RegionKey,
+    /// What it is registered with at one more endpoint.
     memory: Mutex<Box<Request>>,
     rights: Rights,
     cores: Mutex<Vec<Arc<Core>>>,
@@ -34,7 +35,8 @@ impl Region {
     ) -> Outcome<Self> {
         let (cores, counters) = (Mutex::default(), Mutex::default());
         if let Some(key) = key.map(RegionKey) {
-            let region = Self { key, memory: Mutex::new(memory), rights, cores, counters };
+            let memory = Mutex::new(memory);
+            let region = Self { key, memory, rights, cores, counters };
             return region.join(core).map(|()| region);
         }
         let mut state = core.lock();
