@@ -16,9 +16,6 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// A job that has lost a rank is over within this.
 const SOON: Duration = Duration::from_secs(60);
 
-/// Ranks on each host: one, as long as each process needs a NIC of its own.
-const PLACES: u16 = 1;
-
 /// What `cases all` tries; a name that is not said was not tried.
 const CASES: [&str; 12] = [
     "point-to-point",
@@ -54,15 +51,15 @@ fn mpich() -> Vendor {
 /// Ranks spin: two jobs at once would take far longer than one after the other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Runs cases on as many hosts as there are.
-fn run(vendor: &Vendor, hosts: &Hosts, cases: &str, limit: Duration) -> Ended {
+/// Runs cases by so many ranks on each host.
+fn run(vendor: &Vendor, hosts: &Hosts, places: u16, cases: &str, limit: Duration) -> Ended {
     let program = vendor.compile(hosts, &["cases", "collectives"]).unwrap();
     // Of a test that failed.
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let job = Job {
         transport: Transport::Gigae,
         hosts: hosts.fabric().config().nodes,
-        places: PLACES,
+        places,
         program: &program,
         arguments: &[cases],
         environment: &[],
@@ -71,8 +68,8 @@ fn run(vendor: &Vendor, hosts: &Hosts, cases: &str, limit: Duration) -> Ended {
     vendor.run(hosts, &job, &AtomicBool::new(false)).unwrap_or_else(|what| panic!("{what}"))
 }
 
-fn holds(vendor: &Vendor, hosts: &Hosts, cases: &str, expected: &[&str]) {
-    let ended = run(vendor, hosts, cases, LIMIT);
+fn holds(vendor: &Vendor, hosts: &Hosts, places: u16, cases: &str, expected: &[&str]) {
+    let ended = run(vendor, hosts, places, cases, LIMIT);
     let Ended { status, said, complained, .. } = &ended;
     assert!(status.success(), "{status}: {said}{complained}");
     for case in expected {
@@ -84,23 +81,34 @@ fn holds(vendor: &Vendor, hosts: &Hosts, cases: &str, expected: &[&str]) {
 /// Who waits for the one that is gone is told or ended; nobody waits for ever.
 fn a_killed_rank_ends_the_others(vendor: &Vendor) {
     let hosts = hosts("a killed rank", |config| config.nodes = 3);
-    let ended = run(vendor, &hosts, "killed", SOON);
+    let ended = run(vendor, &hosts, 1, "killed", SOON);
     assert!(!ended.status.success(), "{}{}", ended.said, ended.complained);
 }
 
 fn open_mpi_holds_on_two_hosts() {
-    holds(&open_mpi(), &hosts("Open MPI", |_| ()), "all", &CASES);
+    holds(&open_mpi(), &hosts("Open MPI", |_| ()), 1, "all", &CASES);
+}
+
+/// A NIC for two, and memory between these.
+fn open_mpi_holds_with_two_ranks_on_each_host() {
+    holds(&open_mpi(), &hosts("Open MPI, sharing", |_| ()), 2, "all", &CASES);
+}
+
+/// Four times as many as there are processors on the least machine that runs this.
+fn open_mpi_holds_with_eight_ranks_on_two_hosts() {
+    let hosts = hosts("Open MPI, many", |_| ());
+    holds(&open_mpi(), &hosts, 4, "collectives", &["collectives"]);
 }
 
 fn open_mpi_holds_on_four_hosts_with_loss() {
     let hosts = hosts("Open MPI, loss", |config| {
         (config.nodes, config.loss, config.seed) = (4, 0.01, 7);
     });
-    holds(&open_mpi(), &hosts, "all", &CASES);
+    holds(&open_mpi(), &hosts, 1, "all", &CASES);
 }
 
 fn open_mpi_holds_with_many_threads() {
-    holds(&open_mpi(), &hosts("Open MPI, threads", |_| ()), "threads", &["threads"]);
+    holds(&open_mpi(), &hosts("Open MPI, threads", |_| ()), 1, "threads", &["threads"]);
 }
 
 fn open_mpi_ends_when_a_rank_is_killed() {
@@ -108,18 +116,22 @@ fn open_mpi_ends_when_a_rank_is_killed() {
 }
 
 fn mpich_holds_on_two_hosts() {
-    holds(&mpich(), &hosts("MPICH", |_| ()), "all", &CASES);
+    holds(&mpich(), &hosts("MPICH", |_| ()), 1, "all", &CASES);
+}
+
+fn mpich_holds_with_two_ranks_on_each_host() {
+    holds(&mpich(), &hosts("MPICH, sharing", |_| ()), 2, "all", &CASES);
 }
 
 fn mpich_holds_on_four_hosts_with_loss() {
     let hosts = hosts("MPICH, loss", |config| {
         (config.nodes, config.loss, config.seed) = (4, 0.01, 8);
     });
-    holds(&mpich(), &hosts, "all", &CASES);
+    holds(&mpich(), &hosts, 1, "all", &CASES);
 }
 
 fn mpich_holds_with_many_threads() {
-    holds(&mpich(), &hosts("MPICH, threads", |_| ()), "threads", &["threads"]);
+    holds(&mpich(), &hosts("MPICH, threads", |_| ()), 1, "threads", &["threads"]);
 }
 
 fn mpich_ends_when_a_rank_is_killed() {
@@ -161,12 +173,18 @@ fn a_wrong_byte_is_noticed() {
 }
 
 fn main() {
-    let tests: [(&str, fn()); 11] = [
+    let tests: [(&str, fn()); 14] = [
         ("open_mpi_holds_on_two_hosts", open_mpi_holds_on_two_hosts),
+        ("open_mpi_holds_with_two_ranks_on_each_host", open_mpi_holds_with_two_ranks_on_each_host),
+        (
+            "open_mpi_holds_with_eight_ranks_on_two_hosts",
+            open_mpi_holds_with_eight_ranks_on_two_hosts,
+        ),
         ("open_mpi_holds_on_four_hosts_with_loss", open_mpi_holds_on_four_hosts_with_loss),
         ("open_mpi_holds_with_many_threads", open_mpi_holds_with_many_threads),
         ("open_mpi_ends_when_a_rank_is_killed", open_mpi_ends_when_a_rank_is_killed),
         ("mpich_holds_on_two_hosts", mpich_holds_on_two_hosts),
+        ("mpich_holds_with_two_ranks_on_each_host", mpich_holds_with_two_ranks_on_each_host),
         ("mpich_holds_on_four_hosts_with_loss", mpich_holds_on_four_hosts_with_loss),
         ("mpich_holds_with_many_threads", mpich_holds_with_many_threads),
         ("mpich_ends_when_a_rank_is_killed", mpich_ends_when_a_rank_is_killed),
