@@ -200,8 +200,8 @@ enum gigae_sharing {
 };
 
 /*
- * Whether the NIC is shared with other processes, one of gigae_sharing; alone by default. A child is
- * an interface that the kernel puts beside the NIC (macvlan), with an address of its own, which
+ * Whether the NIC is shared with other processes, one of gigae_sharing; alone by default. A child
+ * is an interface that the kernel puts beside the NIC (macvlan), with an address of its own, which
  * goes with the endpoint. It needs CAP_NET_ADMIN and an Ethernet envelope; gigae_mac tells its
  * address. The kernel carries frames between the children of a NIC and between them and the wire,
  * but none between a child and an endpoint on the NIC itself. Error: GIGAE_INVALID.
@@ -822,6 +822,11 @@ typedef struct gigae_counts {
      * this protocol starts. */
     uint64_t operations_refused;
     uint64_t operations_invalid;
+    /* Of frames_sent and frames_received, those through memory to and from endpoints of this node;
+     * frames that such an endpoint had no room for. */
+    uint64_t memory_frames_sent;
+    uint64_t memory_frames_received;
+    uint64_t memory_full;
 } gigae_counts;
 
 /*

@@ -139,9 +139,9 @@ int pmTruncateBuffer(pmContext *pmc, size_t len);
 /*
  * INFERRED from pages that name it. Sends what was built; its buffer must not be touched any more.
  * Never waits; sent is not delivered. Own errors, after which the message is gone and was not sent:
- * EIO no buffer is held, the data link failed, or messages to this node failed; EPIPE the node's end
- * was closed or began anew. What was sent while an interface was down goes when it is up again, if
- * that is soon; that it is down, pmReceive says by EIO.
+ * EIO no buffer is held, the data link failed, or messages to this node failed; EPIPE the node's
+ * end was closed or began anew. What was sent while an interface was down goes when it is up
+ * again, if that is soon; that it is down, pmReceive says by EIO.
  */
 int pmSend(pmContext *pmc);
 

@@ -227,6 +227,9 @@ counts! {
     messages_unexpected <- operations.unexpected,
     operations_refused <- operations.refused,
     operations_invalid <- operations.invalid,
+    memory_frames_sent <- link.memory_tx_frames,
+    memory_frames_received <- link.memory_rx_frames,
+    memory_full <- link.memory_full,
 }
 
 /// Declares numbers of the header, and a list of them for the comparison with it.

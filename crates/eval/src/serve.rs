@@ -40,11 +40,14 @@ pub struct Presence {
 const PRESENCE_CHANNEL: u8 = 254;
 
 impl Presence {
-    /// Answers for the interface and the name in the options, where that is permitted (CAP_NET_RAW).
+    /// Answers for the interface and the name in the options, where that is permitted (CAP_NET_RAW), from now on:
+    /// what is said to serve can be found.
     pub fn new(options: Options) -> Self {
         let options =
             options.channels([PRESENCE_CHANNEL]).backend(Backend::Packet).wait(Wait::Sleep);
-        Self { options: Some(options), endpoint: None, due: true }
+        let mut presence = Self { options: Some(options), endpoint: None, due: true };
+        presence.progress();
+        presence
     }
 
     /// Answers nobody.
