@@ -73,6 +73,7 @@ impl Bench<'_> {
     fn two(&self, vendor: &Vendor, figures: &mut Figures) -> Result<(), Trouble> {
         let config = FabricConfig { prefix: prefix("2"), cable: true, ..FabricConfig::default() };
         let hosts = Hosts::up(config)?;
+        note(figures, format!("TCP's congestion control: {}", hosts.tune_tcp()?));
         let hello = vendor.compile(&hosts, &["hello"])?;
         let sweep = vendor.compile(&hosts, &["sweep"])?;
         for transport in BOTH {
@@ -108,6 +109,7 @@ impl Bench<'_> {
             ..FabricConfig::default()
         };
         let hosts = Hosts::up(config)?;
+        note(figures, format!("TCP's congestion control: {}", hosts.tune_tcp()?));
         let sort = vendor.compile(&hosts, &["sort"])?;
         let solve = vendor.compile(&hosts, &["solve"])?;
         for run in 1..=self.runs {
@@ -256,7 +258,6 @@ fn conditions() -> Vec<String> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split(' ').next().unwrap_or("?").to_owned();
-    let congestion = fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control");
     let libfabric = Command::new("fi_info").arg("--version").output().ok();
     let libfabric = libfabric.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
     let libfabric = libfabric.as_deref().unwrap_or_default().lines();
@@ -266,9 +267,8 @@ fn conditions() -> Vec<String> {
         format!("{processors} processors, {}", model.map_or("?", |(_, model)| model)),
         format!("load average at the beginning {load} (0 is a quiet machine)"),
         "two nodes joined by a cable, unshaped, a rank on a processor of its own; four nodes on a switch, 1 Gbit/s each; \
-         MTU 1500; TCP: ob1, offloads of the virtual link as found on the cable, "
-            .to_owned()
-            + congestion.as_deref().unwrap_or("?").trim(),
+         MTU 1500; TCP: ob1, offloads of the virtual link as found on the cable"
+            .to_owned(),
         format!("libfabric {}", libfabric.unwrap_or("?")),
         format!("gigae {}", env!("CARGO_PKG_VERSION")),
     ]

@@ -79,6 +79,23 @@ impl Hosts {
         Hosts::new(Fabric::up(config).map_err(|error| error.to_string())?)
     }
 
+    /// Has TCP's congestion control be one that goes by loss, cubic or else reno: the others expect wires on which
+    /// time passes. The kernel lets a namespace choose among what the machine allows. Says which it is.
+    pub fn tune_tcp(&self) -> Result<String, Trouble> {
+        const SETTING: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
+        let mut chosen = String::new();
+        for node in self.fabric.nodes() {
+            let _inside = node.enter().map_err(|error| error.to_string())?;
+            let set = ["cubic", "reno"].iter().any(|name| fs::write(SETTING, name).is_ok());
+            let is = fs::read_to_string(SETTING).map_err(|error| format!("{SETTING}: {error}"))?;
+            chosen = is.trim().to_owned();
+            if !set {
+                chosen.push_str(", which could not be changed");
+            }
+        }
+        Ok(chosen)
+    }
+
     /// The network below.
     pub fn fabric(&self) -> &Fabric {
         &self.fabric

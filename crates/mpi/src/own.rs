@@ -27,14 +27,16 @@ pub struct Own {
 }
 
 /// Messages of 8 bytes to and fro between the first two nodes, both ends spinning, each on a processor of its own
-/// if there are two.
+/// if there are two. In threads of their own: what this one starts later may run where it may.
 pub fn ping_pong(fabric: &Fabric) -> Result<Own, Trouble> {
     let done = AtomicBool::new(false);
     let answerer = || answer(&fabric.node(2), &done).map_err(|error| error.to_string());
+    let asker = || ask(&fabric.node(1), &fabric.node(2)).map_err(|error| error.to_string());
     std::thread::scope(|scope| {
         let other = scope.spawn(answerer);
-        let asked = ask(&fabric.node(1), &fabric.node(2)).map_err(|error| error.to_string());
+        let asked = scope.spawn(asker).join();
         done.store(true, Ordering::Relaxed);
+        let asked = asked.map_err(|_| "the asking end panicked")?;
         let other = other.join().map_err(|_| "the answering end panicked")?;
         // Its error is the cause, if it had one.
         other.and(asked)

@@ -48,10 +48,11 @@ pub fn text(figures: &Figures) -> String {
     sizes(&mut text, "one way, MB/s", &figures.bandwidth, true);
     let head = ["", "TCP", "gigae", "ratio"];
     let _ = writeln!(text, "\n{}", line(&head));
-    for (name, [tcp, gigae]) in [("sort, s", &figures.sort), ("solver, s", &figures.solve)] {
-        let _ = writeln!(text, "{}", row(name, median(tcp), median(gigae), false));
+    for (name, times) in [("sort, s", &figures.sort), ("solver, s", &figures.solve)] {
+        let (tcp, gigae) = (median(&times[TCP]), median(&times[GIGAE]));
+        let _ = writeln!(text, "{}", row(name, tcp, gigae, false));
     }
-    let [tcp, gigae] = &figures.hpcc;
+    let (tcp, gigae) = (&figures.hpcc[TCP], &figures.hpcc[GIGAE]);
     for (name, more_is_better) in HPCC {
         let value = |all: &BTreeMap<String, f64>| all.get(name).copied();
         let name = format!("hpcc {name}");
@@ -180,6 +181,16 @@ mod tests {
         let outcomes: Vec<_> = (0..ASKED.len()).map(|asked| said(&text, asked)).collect();
         let (reached, missed) = ("reached", "missed");
         assert_eq!(outcomes, [reached, reached, missed, missed, reached, reached, reached]);
+    }
+
+    #[test]
+    fn each_figure_stands_in_the_column_of_its_transport() {
+        let text = text(&figures(3.0, 1.5));
+        for row in ["8 B", "sort, s", "solver, s", "hpcc seconds"] {
+            let line = text.lines().find(|line| line.starts_with(row)).unwrap();
+            let said: Vec<_> = line[row.len()..].split_whitespace().collect();
+            assert_eq!(said, ["3.00", "1.50", "2.00"], "{row}");
+        }
     }
 
     #[test]
