@@ -45,6 +45,8 @@ pub(crate) struct Request {
     pub(crate) flags: u64,
     /// Whether the caller wants to see a completion without error.
     pub(crate) reported: bool,
+    /// Its data were copied, and it is complete for the caller as soon as it was started.
+    pub(crate) early: bool,
     pieces: [iovec; MOST_PIECES],
     len: usize,
     /// A copy of the data, or memory of its own.
@@ -66,6 +68,7 @@ impl Request {
             context: null_mut(),
             flags: 0,
             reported: false,
+            early: false,
             pieces: [NO_PIECE; MOST_PIECES],
             len: 0,
             own: Vec::new(),

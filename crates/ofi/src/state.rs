@@ -224,6 +224,7 @@ impl State {
         request.kind = kind;
         request.context = call.context;
         request.reported = !call.silent;
+        request.early = false;
         request.flags = 0;
         Ok(request)
     }
@@ -258,23 +259,10 @@ impl State {
             request.copy();
         } else if is_early(kind, call.flags) && len <= INJECT_SIZE {
             request.copy();
-            self.report_early(&mut request, len);
+            request.early = true;
         }
         self.sends += 1;
         Ok(request)
-    }
-
-    /// What was copied is complete for a caller who does not care whether it has arrived.
-    fn report_early(&mut self, request: &mut Request, len: usize) {
-        if request.reported
-            && let Some(queue) = &self.binding.tx
-        {
-            let Request { context, flags, .. } = *request;
-            queue.push(Entry { context, flags, len, ..Entry::NONE });
-        }
-        request.reported = false;
-        // It may be used for something else by the time at which this fails.
-        request.context = null_mut();
     }
 
     /// Hands a request to the library. `start` names the operation.
@@ -285,11 +273,15 @@ impl State {
     ) -> Outcome<()> {
         let slot = self.enter();
         request.slot = slot;
+        let early = early_entry(&mut request);
         let context = request.context;
         let receives = matches!(request.kind, Kind::Receive | Kind::Multi { .. });
         match start(&self.endpoint, request.into_memory()) {
             Ok(op) => {
                 self.live[slot as usize] = Some(Live { op, context, receives });
+                if let (Some(entry), Some(queue)) = (early, &self.binding.tx) {
+                    queue.push(entry);
+                }
                 Ok(())
             }
             Err(OperationError(memory)) => {
@@ -576,6 +568,19 @@ impl State {
 
 fn is_outgoing(kind: Kind) -> bool {
     !matches!(kind, Kind::Receive | Kind::Multi { .. } | Kind::Claim)
+}
+
+/// What a caller is told once the operation was started, if its data were copied and it does not care whether they
+/// have arrived.
+fn early_entry(request: &mut Request) -> Option<Entry> {
+    if !std::mem::take(&mut request.early) {
+        return None;
+    }
+    let (reported, len) = (std::mem::take(&mut request.reported), gigae::Bytes::len(request));
+    let (context, flags) = (request.context, request.flags);
+    // It may be used for something else by the time at which this fails.
+    request.context = null_mut();
+    reported.then_some(Entry { context, flags, len, ..Entry::NONE })
 }
 
 /// Whether it is enough for the caller that the memory can be used again. Of messages, that is so

@@ -1,6 +1,8 @@
 //! Messages, tagged and untagged.
 
 use super::*;
+use crate::request::Kind;
+use crate::state::Call;
 
 #[test]
 fn tagged_and_untagged_messages_of_all_sizes_arrive_where_they_belong() {
@@ -235,5 +237,34 @@ fn what_is_refused_while_the_interface_is_down_is_not_sent() {
         p.net.advance_to(p.net.now() + 1_000);
     }
     assert_eq!((first, second), (sent, [0; 8]));
+    p.close();
+}
+
+#[test]
+fn a_message_that_was_not_started_has_not_ended() {
+    let p = Pair::new();
+    let (sent, mut got) = ([7_u8; 8], [0_u8; 8]);
+    let piece = one(sent.as_ptr().cast(), 8);
+    // SAFETY: an open endpoint.
+    let core = unsafe { &crate::object::inner::<_, ep::Ep>(p.a.ep).ok().unwrap().core };
+    // As the library refuses when 1,048,576 operations are going on.
+    let refused = {
+        let mut state = core.lock();
+        let call = Call::new(context(1), 0);
+        // SAFETY: one piece of memory that stays.
+        let request = unsafe { state.outgoing(Kind::Send, call, SEND, (&piece, 1)).unwrap() };
+        state.start(request, |_, memory| Err(gigae::OperationError(Some(memory))))
+    };
+    assert_eq!(refused, Err(Code::AGAIN));
+    assert_eq!(p.a.read().err(), Some(minus(Code::AGAIN)), "it was refused and has ended");
+    // Whoever is refused comes again, and is told once.
+    let into = got.as_mut_ptr().cast();
+    assert_eq!(call!(p.b.ep, msg, recv, into, 8, null_mut(), UNSPECIFIED, context(2)), 0);
+    assert_eq!(call!(p.a.ep, msg, send, piece.iov_base, 8, null_mut(), p.to_b, context(1)), 0);
+    let (entry, _) = p.done(&p.a, SEND, context(1));
+    assert_eq!(entry.len, 8);
+    p.done(&p.b, RECV, context(2));
+    assert_eq!(p.a.read().err(), Some(minus(Code::AGAIN)));
+    assert_eq!(got, sent);
     p.close();
 }
