@@ -163,10 +163,14 @@ fn bind_queue(core: &Arc<Core>, queue: &Arc<Queue>, flags: u64) -> Outcome<()> {
     let selective = flags & sys::FI_SELECTIVE_COMPLETION != 0;
     {
         let binding = &mut core.lock().binding;
-        if flags & sys::FI_TRANSMIT != 0 {
+        let (sends, receives) = (flags & sys::FI_TRANSMIT != 0, flags & sys::FI_RECV != 0);
+        if sends && binding.tx.is_some() || receives && binding.rx.is_some() {
+            return Err(Code::INVALID);
+        }
+        if sends {
             (binding.tx, binding.tx_selective) = (Some(Arc::clone(queue)), selective);
         }
-        if flags & sys::FI_RECV != 0 {
+        if receives {
             (binding.rx, binding.rx_selective) = (Some(Arc::clone(queue)), selective);
         }
     }

@@ -10,66 +10,46 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// What a queue or counter has to be told by.
+/// What a queue or counter has to be told by. Its lock is held while they make progress, so it is taken before theirs.
 #[derive(Default)]
-pub(crate) struct Sources(Mutex<Vec<Weak<Core>>>);
+pub(crate) struct Sources(Mutex<Vec<Arc<Core>>>);
 
 impl Sources {
     pub(crate) fn add(&self, core: &Arc<Core>) {
         let mut all = lock(&self.0);
-        all.retain(|known| known.strong_count() > 0);
-        if !all.iter().any(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(core))) {
-            all.push(Arc::downgrade(core));
+        if !all.iter().any(|known| Arc::ptr_eq(known, core)) {
+            all.push(Arc::clone(core));
         }
     }
 
+    /// To be called before an endpoint goes: it is kept until then.
     pub(crate) fn remove(&self, core: &Arc<Core>) {
-        lock(&self.0).retain(|known| !std::ptr::eq(known.as_ptr(), Arc::as_ptr(core)));
+        lock(&self.0).retain(|known| !Arc::ptr_eq(known, core));
     }
 
     /// Makes progress at all of them.
     pub(crate) fn progress(&self) -> Outcome<()> {
-        self.each(|core| core.progress())
-    }
-
-    /// Their locks are taken one at a time and this one is free meanwhile: their progress may end
-    /// here.
-    fn each(&self, mut call: impl FnMut(&Core) -> Outcome<()>) -> Outcome<()> {
-        let mut n = 0;
-        loop {
-            let (core, last) = {
-                let all = lock(&self.0);
-                (all.get(n).and_then(Weak::upgrade), n + 1 >= all.len())
-            };
-            if let Some(core) = core {
-                call(&core)?;
-            }
-            if last {
-                return Ok(());
-            }
-            n += 1;
-        }
+        lock(&self.0).iter().try_for_each(|core| core.progress())
     }
 
     /// Whether all of them have a descriptor to sleep on.
     pub(crate) fn have_fd(&self) -> bool {
-        lock(&self.0).iter().all(|core| core.upgrade().is_none_or(|core| core.has_fd()))
+        lock(&self.0).iter().all(|core| core.has_fd())
     }
 
     /// When one of them must be called again; an error if something waits for a call already.
     fn prepare(&self) -> Outcome<Option<Duration>> {
         let mut least: Option<Duration> = None;
-        self.each(|core| {
+        for core in lock(&self.0).iter() {
             match core.prepare_to_wait()? {
                 Some(Duration::ZERO) => return Err(Code::AGAIN),
                 Some(time) => least = Some(least.map_or(time, |least| least.min(time))),
                 None => {}
             }
-            Ok(())
-        })?;
+        }
         Ok(least)
     }
 }

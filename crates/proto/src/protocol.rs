@@ -555,6 +555,12 @@ impl<T, R> Protocol<T, R> {
         self.ended.pop_front()
     }
 
+    /// Whether [`poll_ended`](Self::poll_ended) would return something.
+    #[inline]
+    pub fn has_ended(&self) -> bool {
+        !self.ended.is_empty()
+    }
+
     /// Whether [`poll_operations`](Self::poll_operations) or [`poll_ended`](Self::poll_ended) would
     /// return something.
     #[inline]

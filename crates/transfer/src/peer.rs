@@ -148,10 +148,10 @@ impl Peer {
 
     /// Goes on with a peer of which this is known, in the memory of one with which nothing is going on.
     pub(crate) fn resume(&mut self, rest: Rest) {
+        debug_assert!(self.is_idle(), "something is going on with another");
         let Rest { epoch, sent, until, came, taken, allowed, offers } = rest;
-        let Self { starting, answers, serving, going, .. } = std::mem::replace(self, Self::new(0));
-        let lists = Self { starting, answers, serving, going, ..Self::new(0) };
-        *self = Self { epoch, sent, until, came, taken, allowed, offers, ..lists };
+        (self.epoch, self.sent, self.until) = (epoch, sent, until);
+        (self.came, self.taken, self.allowed, self.offers) = (came, taken, allowed, offers);
     }
 
     /// Whether its memory is worth keeping for another peer.
@@ -189,13 +189,15 @@ impl Peer {
         within
     }
 
-    /// It was taken by a receive: the sender is allowed as much again, and told so now and then.
-    pub(crate) fn took(&mut self, len: usize, allowance: u32) {
+    /// It was taken by a receive: the sender is allowed as much again, and told so now and then. Whether it is now.
+    pub(crate) fn took(&mut self, len: usize, allowance: u32) -> bool {
         self.taken = self.taken.wrapping_add(cost(len));
         let until = self.taken.wrapping_add(allowance);
-        if until.wrapping_sub(self.allowed) >= allowance / 2 {
+        let told = until.wrapping_sub(self.allowed) >= allowance / 2;
+        if told {
             self.allowed = until;
             self.answers.push_back(Op::Limit { until });
         }
+        told
     }
 }

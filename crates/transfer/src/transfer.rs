@@ -20,8 +20,11 @@ const LONGEST: usize = 1 << 30;
 /// (`PROTOCOL.md` 9.3). Both ends count from it, so it is part of the protocol.
 pub(crate) const ALLOWANCE: u32 = 64 << 10;
 
-/// Peers' states that are kept for others once nothing is going on with them, so that asking and answering
-/// allocates nothing.
+/// Peers that keep their state while nothing is going on with them: a program that asks and answers a few neither
+/// allocates nor moves anything.
+const MOST_KEPT: usize = 16;
+
+/// States of others that are kept for the next ones.
 const MOST_SPARE: usize = 16;
 
 /// Parameters.
@@ -141,8 +144,20 @@ impl<M: Memory> Transfer<M> {
         self.matching.unexpected()
     }
 
+    #[inline]
     pub(crate) fn peer(&mut self, peer: PeerId) -> &mut Peer {
         let at = peer.0 as usize;
+        if !matches!(self.peers.get(at), Some(Entry::Busy(_))) {
+            self.take_up(at);
+        }
+        let Entry::Busy(peer) = &mut self.peers[at] else { unreachable!("it has just become so") };
+        peer
+    }
+
+    /// Something begins with a peer with which nothing was going on.
+    #[cold]
+    #[inline(never)]
+    fn take_up(&mut self, at: usize) {
         if self.peers.len() <= at {
             if self.peers.capacity() <= at {
                 // An eighth more: twice as much would be half in vain on average.
@@ -150,24 +165,25 @@ impl<M: Memory> Transfer<M> {
             }
             self.peers.resize_with(at + 1, || Entry::Unknown);
         }
-        let entry = &mut self.peers[at];
-        let known = match entry {
-            Entry::Busy(_) => None,
-            Entry::Idle(rest) => Some(*rest),
-            Entry::Unknown => Some(Peer::new(ALLOWANCE).rest()),
+        let rest = match &self.peers[at] {
+            Entry::Idle(rest) => *rest,
+            _ => Peer::new(ALLOWANCE).rest(),
         };
-        if let Some(rest) = known {
-            self.busy += 1;
-            let mut peer = self.spare.pop().unwrap_or_else(|| Box::new(Peer::new(ALLOWANCE)));
-            peer.resume(rest);
-            *entry = Entry::Busy(peer);
-        }
-        let Entry::Busy(peer) = entry else { unreachable!("it has just become so") };
-        peer
+        self.busy += 1;
+        let mut peer = self.spare.pop().unwrap_or_else(|| Box::new(Peer::new(ALLOWANCE)));
+        peer.resume(rest);
+        self.peers[at] = Entry::Busy(peer);
     }
 
-    /// If nothing is going on with a peer any more, keeps the little of it that must be known.
+    /// If nothing is going on with a peer any more, keeps the little of it that must be known, unless there are few.
+    #[inline]
     pub(crate) fn settle(&mut self, peer: PeerId) {
+        if self.busy > MOST_KEPT {
+            self.put_away(peer);
+        }
+    }
+
+    fn put_away(&mut self, peer: PeerId) {
         let Some(entry) = self.peers.get_mut(peer.0 as usize) else { return };
         let Entry::Busy(state) = entry else { return };
         if !state.is_idle() {
@@ -428,8 +444,9 @@ impl<M: Memory> Transfer<M> {
 
     /// An unasked message was taken by a receive.
     pub(crate) fn took(&mut self, peer: PeerId, len: usize) {
-        self.peer(peer).took(len, ALLOWANCE);
-        self.wake(peer);
+        if self.peer(peer).took(len, ALLOWANCE) {
+            self.wake(peer);
+        }
     }
 
     /// Asks for an offered message that was matched with a receive.

@@ -51,8 +51,10 @@ impl Engine {
     /// once.
     #[inline(never)]
     pub(super) fn operate(&mut self) {
-        // What was acknowledged belongs to sessions that may be among those that have ended.
-        self.reap();
+        // What was acknowledged may belong to those; else it can wait until these are carried out.
+        if self.proto.has_ended() {
+            self.reap();
+        }
         let Self { proto, transfer, inbox, links, .. } = self;
         while let Some(Delivery { peer, epoch, buffer }) = proto.poll_operations() {
             inbox.read(buffer, links, |payload| transfer.handle(peer, epoch, payload));
