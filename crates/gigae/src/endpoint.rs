@@ -259,6 +259,14 @@ impl Endpoint {
         Ok(self.engine().exchange()?)
     }
 
+    /// Rings the doorbell for everything that was queued or started, and takes nothing in, unless operations wait
+    /// for a window that is full: for a program that looks at once for what has arrived, which
+    /// [`flush`](Self::flush) would only do before it. One system call, none if there is nothing.
+    #[inline]
+    pub fn ring(&self) -> Result<(), SendError> {
+        Ok(self.engine().ring()?)
+    }
+
     /// The next message, or `None` if there is none now. Takes frames in, sends acknowledgements
     /// and repeats what is due.
     #[inline(always)]

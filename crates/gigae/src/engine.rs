@@ -307,7 +307,21 @@ impl Engine {
         Ok(())
     }
 
-    /// The same for messages that were accepted: an error would say that one was not, and the program would
+    /// Rings the doorbell for all that was queued or started, and takes nothing in unless something waits for that.
+    #[inline]
+    pub(crate) fn ring(&mut self) -> Result<(), LinkError> {
+        if self.transfer.ready() > 0 {
+            self.fill()?;
+        }
+        self.transmit()?;
+        self.quiet &= !self.backlog;
+        if self.transfer.ready() > 0 {
+            self.poll()?;
+        }
+        Ok(())
+    }
+
+    /// Does what [`exchange`](Self::exchange) does for messages that were accepted: an error would say that one was not, and the program would
     /// send it again. It is the next one's.
     #[inline]
     pub(crate) fn exchange_accepted(&mut self) {

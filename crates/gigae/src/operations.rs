@@ -110,7 +110,7 @@ impl Wanted {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Completion {
-    /// Which.
+    /// Which; [`OpId::INJECTED`] for a message that was [injected](Endpoint::inject) and is lost.
     pub id: OpId,
     /// With whom; `None` for a receive that was cancelled.
     pub peer: Option<Peer>,
@@ -181,6 +181,23 @@ impl Endpoint {
         memory: impl Into<Memory>,
     ) -> Started {
         Ok(self.engine().operations().send(to.0, label, memory.into())?)
+    }
+
+    /// Sends a message that fits in a frame at once, if nothing stands in its way: a session with the peer is up, its
+    /// window has room, and no earlier operation waits for that. False if not, and nothing has happened then:
+    /// [start](Self::start_send) it.
+    ///
+    /// One copy and one system call: its bytes are in a frame when this returns. It is no operation, and has no
+    /// completion unless the peer is lost before it has acknowledged it: then there is one for
+    /// [`OpId::INJECTED`]. An error of the doorbell is told by the next call that makes progress.
+    pub fn inject(&self, to: Peer, label: impl Into<Label>, message: &[u8]) -> bool {
+        let mut engine = self.engine();
+        let injected = engine.inject(to.0, label.into(), message);
+        if injected {
+            // It was accepted: whoever is told of an error would send it again.
+            let _ = engine.ring();
+        }
+        injected
     }
 
     /// Starts receiving the first message that is wanted. One that is longer than the memory
@@ -332,8 +349,13 @@ impl Endpoint {
         let mut engine = self.engine();
         let mut ended = engine.transfer.poll_completion();
         if ended.is_none() && !engine.is_idle() {
-            engine.exchange()?;
+            engine.poll()?;
             ended = engine.transfer.poll_completion();
+            if ended.is_none() {
+                // What was acknowledged ends operations, too; what has arrived is waited for more.
+                engine.reap();
+                ended = engine.transfer.poll_completion();
+            }
         }
         Ok(ended.map(Completion::from))
     }

@@ -1,7 +1,7 @@
 //! Tagged messages and remote memory on a simulated network, with seeded faults, in virtual time.
 #![allow(missing_docs)]
 
-use gigae::{Address, Completion, Endpoint, OpError, Options, Peer, Reason, Rights, Wanted};
+use gigae::{Address, Completion, Endpoint, OpError, OpId, Options, Peer, Reason, Rights, Wanted};
 use gigae_sim::{Faults, Network};
 use std::time::Duration;
 
@@ -351,4 +351,71 @@ fn operations_with_oneself_are_done_without_a_frame() {
     end[0].start_send(own, 99, vec![1; 8]).unwrap();
     run(&net, end, |all| all[0].len() == 2);
     assert_eq!(end[0].counters().link.tx_frames, 0);
+}
+
+#[test]
+fn injected_messages_keep_their_place_among_others_through_faults() {
+    const COUNT: u64 = 300;
+    let net = Network::new(9, wild());
+    let (ends, peers) = ends(&net, 2);
+    let to = peers[0][1];
+    assert!(!ends[0].inject(to, 1, &[1]), "no session is up");
+    assert!(!ends[0].inject(peers[0][0], 1, &[1]), "oneself");
+    let (mut sent, mut injected) = (0, 0);
+    let mut got = 0;
+    for _ in 0..COUNT {
+        ends[1].start_recv(Wanted::tag(7), vec![0; 1000]).unwrap();
+    }
+    for _ in 0..1_000_000 {
+        while sent < COUNT {
+            let bytes = body(1 + sent as usize % 900, sent as usize);
+            if sent % 3 > 0 && ends[0].inject(to, 7, &bytes) {
+                injected += 1;
+            } else if sent % 3 == 0 || injected > 0 {
+                ends[0].start_send(to, 7, bytes).unwrap();
+            } else {
+                break;
+            }
+            sent += 1;
+            if sent % 8 == 0 {
+                break;
+            }
+        }
+        while let Some(completion) = ends[0].try_completion().unwrap() {
+            assert_eq!(completion.result, Ok(()));
+        }
+        while let Some(completion) = ends[1].try_completion().unwrap() {
+            let len = 1 + got % 900;
+            assert_eq!((completion.len, completion.result), (len, Ok(())), "message {got}");
+            assert!(completion.memory.unwrap().into_vec().unwrap()[..len] == body(len, got));
+            got += 1;
+        }
+        if got as u64 == COUNT && ends[0].outstanding() == 0 {
+            break;
+        }
+        net.advance_to(net.now() + 10_000);
+    }
+    assert_eq!(got as u64, COUNT);
+    assert!(injected > 20, "only {injected} were injected");
+}
+
+#[test]
+fn an_injected_message_to_a_peer_that_vanishes_is_said_to_be_lost() {
+    let net = Network::new(3, quiet());
+    let options = Options::new("sim").peer_timeout(Duration::from_millis(20));
+    let open = |n| options.clone().linger(Duration::ZERO).open_simulated(&net, n).unwrap();
+    let ends = [open(1), open(2)];
+    let to = ends[0].peer(Address::from(ends[1].link().mac)).unwrap();
+    ends[0].start_send(to, 1, vec![1]).unwrap();
+    run(&net, &ends, |all| all[0].len() == 1);
+    assert!(ends[0].inject(to, 2, &[2]));
+    let [first, second] = ends;
+    // It goes without a word.
+    std::mem::forget(second);
+    let ends = [first];
+    let all = run(&net, &ends, |all| !all[0].is_empty());
+    let Completion { id, peer, result, .. } = &all[0][0];
+    assert_eq!((*id, *peer), (OpId::INJECTED, Some(to)));
+    assert_eq!(*result, Err(OpError::Lost(Reason::Timeout)));
+    assert_eq!(all[0].len(), 1);
 }

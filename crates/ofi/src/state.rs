@@ -9,7 +9,7 @@ use crate::cq::{Entry, Queue};
 use crate::error::{Code, Outcome};
 use crate::request::{Kind, Request};
 use crate::sys::{self, iovec};
-use gigae::{Accesses, Completion, Endpoint, Memory, OpError, OpId, OperationError, Peer};
+use gigae::{Accesses, Completion, Endpoint, Label, Memory, OpError, OpId, OperationError, Peer};
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -229,6 +229,40 @@ impl State {
         Ok(request)
     }
 
+    /// Sends a short message at once if nothing stands in its way, and reports it: no request is needed then.
+    /// Whether that is so.
+    ///
+    /// # Safety
+    /// As for [`request`](Self::request).
+    pub(crate) unsafe fn inject(
+        &mut self,
+        (peer, label): (Peer, Label),
+        call: Call,
+        flags: u64,
+        (pieces, count): (*const iovec, usize),
+    ) -> bool {
+        if count != 1 || call.flags & sys::FI_MORE != 0 || !is_early(Kind::Send, call.flags) {
+            return false;
+        }
+        // SAFETY: the caller's promise.
+        let iovec { iov_base, iov_len } = unsafe { pieces.read() };
+        if iov_len > INJECT_SIZE || iov_base.is_null() {
+            return false;
+        }
+        // SAFETY: likewise; nobody writes there while the operation is started.
+        let message = unsafe { std::slice::from_raw_parts(iov_base.cast::<u8>(), iov_len) };
+        if !self.endpoint.inject(peer, label, message) {
+            return false;
+        }
+        self.count(sys::FI_SEND, true);
+        let wanted = !self.binding.tx_selective || call.flags & sys::FI_COMPLETION != 0;
+        if let (true, false, Some(queue)) = (wanted, call.silent, &self.binding.tx) {
+            let context = call.context;
+            queue.push(Entry { context, flags, len: iov_len, ..Entry::NONE });
+        }
+        true
+    }
+
     /// A request for an operation that others have to answer: not too many at once. What it sends is
     /// copied if the call says so.
     ///
@@ -336,7 +370,7 @@ impl State {
     /// error of the doorbell is the next look's.
     pub(crate) fn send_off(&mut self, flags: u64) {
         if flags & sys::FI_MORE == 0 {
-            let _ = self.endpoint.flush();
+            let _ = self.endpoint.ring();
         }
     }
 
@@ -416,6 +450,9 @@ impl State {
     }
 
     fn finish(&mut self, mut completion: Completion) {
+        if completion.id == OpId::INJECTED {
+            return self.lose_injected(&completion);
+        }
         let request = match completion.memory.take() {
             // SAFETY: all memory that operations of this endpoint were given is a request's.
             Some(memory) => unsafe { Request::from_memory(memory) },
@@ -448,6 +485,16 @@ impl State {
                     }
                 }
             }
+        }
+    }
+
+    /// A message whose caller was told that it had ended has not arrived.
+    fn lose_injected(&mut self, completion: &Completion) {
+        self.count(sys::FI_SEND, false);
+        if let (Some(queue), Err(error)) = (&self.binding.tx, &completion.result) {
+            let (code, number) = Code::of_operation(error);
+            let error = Some((code, number, 0));
+            queue.push(Entry { flags: sys::FI_SEND, error, ..Entry::NONE });
         }
     }
 

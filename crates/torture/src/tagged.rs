@@ -66,6 +66,8 @@ pub enum Ending {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Started,
+    /// Nothing is said of it, unless it is lost.
+    Injected,
     Done,
     Lost,
     Cancelled,
@@ -94,6 +96,8 @@ struct Taken {
 pub struct Tagged {
     lives: Lives,
     messages: BTreeMap<(u16, u16), Vec<Vec<Message>>>,
+    /// How many of a life's injected messages to another were said to be lost.
+    lost: BTreeMap<(u16, u16, u16), usize>,
     /// What the present life of a receiver has taken of a sender.
     taken: BTreeMap<(u16, u16), (u16, Vec<Taken>)>,
     scratch: Vec<u8>,
@@ -156,6 +160,20 @@ impl Tagged {
         let len = len as u32;
         let message = Message { at: now, len, class, state, delivered, lost_on_the_way };
         lives[usize::from(id.life)].push(message);
+    }
+
+    /// That message was injected.
+    pub fn injected(&mut self, id: Id, class: u8, len: usize, now: u64) {
+        self.started(id, class, len, now);
+        if let Some(message) = self.message(id) {
+            message.state = State::Injected;
+        }
+    }
+
+    /// One of a node's injected messages to another is said to be lost; which one is not said.
+    pub fn lost_injected(&mut self, from: u16, to: u16) {
+        let life = self.lives.of(from).number;
+        *self.lost.entry((from, to, life)).or_default() += 1;
     }
 
     fn message(&mut self, id: Id) -> Option<&mut Message> {
@@ -269,6 +287,7 @@ impl Tagged {
         for (&(from, to), lives) in &self.messages {
             let receiver = self.lives.of(to);
             for (life, messages) in lives.iter().enumerate() {
+                let mut silent = 0;
                 for (number, m) in messages.iter().enumerate() {
                     let missing = m.state == State::Done && !m.delivered;
                     let broken = |class, what: &str| {
@@ -283,9 +302,17 @@ impl Tagged {
                     }
                     let sender = self.lives.of(from);
                     let present = sender.is_open && usize::from(sender.number) == life;
+                    let gone = m.state == State::Injected && !m.delivered;
+                    let there = receiver.is_open && m.at > receiver.former_end;
+                    silent += usize::from(gone && there && present);
                     if present && m.state == State::Started {
                         return broken(Class::Hung, "was never completed");
                     }
+                }
+                let told = self.lost.get(&(from, to, life as u16)).map_or(0, |&told| told);
+                if silent > told {
+                    let what = format!("{silent} injected messages are missing, {told} were told");
+                    return Err(Violation::new(Class::Lost, (from, to), what));
                 }
             }
         }

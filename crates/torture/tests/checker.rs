@@ -171,6 +171,22 @@ fn receive(tagged: &mut Tagged, index: u32, (tag, body): &(u64, Vec<u8>)) -> Res
 }
 
 #[test]
+fn an_injected_message_that_is_missing_and_was_not_said_to_be_lost_is_noticed() {
+    let mut tagged = Tagged::new(2);
+    (0..2).for_each(|n| tagged.opened(n));
+    let ids = [(); 2].map(|()| {
+        let id = tagged.next(0, 1);
+        tagged.injected(id, 1, 10, 10);
+        id
+    });
+    let first = (tag(1, ids[0]), tagged_body(ids[0], 10));
+    assert_eq!(receive(&mut tagged, 0, &first), Ok(()));
+    assert_eq!(class(tagged.settle()), Some(Class::Lost));
+    tagged.lost_injected(0, 1);
+    assert_eq!(tagged.settle(), Ok(()));
+}
+
+#[test]
 fn tagged_messages_that_are_lost_doubled_torn_or_crossed_are_noticed() {
     let (mut tagged, all) = two_tagged();
     assert_eq!(receive(&mut tagged, 0, &all[0]), Ok(()));

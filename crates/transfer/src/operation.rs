@@ -9,6 +9,11 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OpId(pub(crate) u32);
 
+impl OpId {
+    /// What the completion of a message names that was [injected](crate::Transfer::inject), and lost with its peer.
+    pub const INJECTED: Self = Self(u32::MAX);
+}
+
 /// Why an operation did not do what it was to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -71,6 +76,15 @@ pub struct Completion<M> {
     pub memory: Option<M>,
     /// How it ended.
     pub result: Result<(), OpError>,
+}
+
+impl<M> Completion<M> {
+    /// The end of an injected message that was lost.
+    pub(crate) fn injected(peer: PeerId, reason: Reason) -> Self {
+        let (tag, data, len, total, value, memory) = (0, None, 0, 0, 0, None);
+        let (id, peer, result) = (OpId::INJECTED, Some(peer), Err(OpError::Lost(reason)));
+        Self { id, peer, tag, data, len, total, value, memory, result }
+    }
 }
 
 /// Somebody has written into a registered memory and wants it known.

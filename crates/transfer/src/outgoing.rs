@@ -6,7 +6,7 @@ use crate::peer::{Entry, Serving, Source, cost};
 use crate::transfer::Transfer;
 use gigae_proto::PeerId;
 use gigae_wire::Epoch;
-use gigae_wire::op::{MAX_OP_HEADER, Op, Status};
+use gigae_wire::op::{Label, MAX_OP_HEADER, Op, Status};
 
 /// Messages offered to a peer and not pulled, at most: what they cost the peer is bounded so, and
 /// later messages wait here.
@@ -77,6 +77,36 @@ impl<M: Memory> Transfer<M> {
         at
     }
 
+    /// Writes a short message into a frame of its own, if earlier ones do not wait and the peer allows it: `None`
+    /// if not, and nothing has happened then. It is no operation that completes, unless it is
+    /// [lost](crate::OpId::INJECTED). Returns how many bytes that is. One copy. The frame must be sent in a session of this
+    /// epoch.
+    pub fn inject(
+        &mut self,
+        (peer, epoch): (PeerId, Epoch),
+        label: Label,
+        message: &[u8],
+        out: &mut [u8],
+    ) -> Option<usize> {
+        let longest = self.config.offer_above;
+        let state = self.peer(peer);
+        let op = Op::Eager { label };
+        let header = op.header_len();
+        let body = out.get_mut(header..header + message.len())?;
+        let waits = !state.starting.is_empty();
+        if waits || message.len() > longest || !state.allows(message.len()) {
+            return None;
+        }
+        body.copy_from_slice(message);
+        op.write(message.len() as u16, out);
+        state.epoch = Some(epoch);
+        state.sent = state.sent.wrapping_add(cost(message.len()));
+        state.going.push_back((state.filled, None));
+        state.filled += 1;
+        self.counters.unasked += 1;
+        Some(header + message.len())
+    }
+
     /// All that was filled for a peer since the last call goes in one frame.
     pub fn framed(&mut self, peer: PeerId) {
         self.peer(peer).filled += 1;
@@ -93,7 +123,9 @@ impl<M: Memory> Transfer<M> {
                 break;
             }
             state.going.pop_front();
-            self.complete(id, Ok(()));
+            if let Some(id) = id {
+                self.complete(id, Ok(()));
+            }
         }
         self.settle(peer);
     }
@@ -167,7 +199,7 @@ impl<M: Memory> Transfer<M> {
         if serving.at == len {
             state.serving.pop_front();
             match source {
-                Source::Send(send) => state.going.push_back((state.filled, send)),
+                Source::Send(send) => state.going.push_back((state.filled, Some(send))),
                 Source::Region(..) => self.regions.accesses.reads += 1,
             }
         }
@@ -241,7 +273,7 @@ impl<M: Memory> Transfer<M> {
         if end == total {
             send.state = Sending::Going(total as u32);
             state.starting.pop_front();
-            state.going.push_back((state.filled, id));
+            state.going.push_back((state.filled, Some(id)));
         } else {
             send.state = Sending::Parts(end as u32);
         }

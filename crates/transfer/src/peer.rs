@@ -85,10 +85,10 @@ pub(crate) struct Peer {
     pub(crate) serving: VecDeque<Serving>,
     /// Whether it is the turn of what this end owes.
     pub(crate) serve: bool,
-    /// Frames filled and acknowledged, and the operations that end with them.
+    /// Frames filled and acknowledged, and the operations that end with them, or messages that are none.
     pub(crate) filled: u64,
     pub(crate) acknowledged: u64,
-    pub(crate) going: VecDeque<(u64, u32)>,
+    pub(crate) going: VecDeque<(u64, Option<u32>)>,
     /// What was sent unasked, and up to where the peer allows it.
     pub(crate) sent: u32,
     pub(crate) until: u32,

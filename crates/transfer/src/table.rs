@@ -3,6 +3,9 @@
 /// Bits of a number that say the place; the others count how often the place was used.
 const PLACE_BITS: u32 = 20;
 
+/// Uses of a place until its numbers come again: one less than the bits have, so that none is `u32::MAX`.
+const USES: u32 = u32::MAX >> PLACE_BITS;
+
 /// Most entries at a time.
 pub(crate) const MOST: usize = 1 << PLACE_BITS;
 
@@ -12,7 +15,7 @@ struct Place<T> {
     entry: Option<T>,
 }
 
-/// See the module's description. A number is valid again after 4,096 uses of its place at the
+/// See the module's description. A number is valid again after 4,095 uses of its place at the
 /// earliest.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
@@ -36,7 +39,7 @@ impl<T> Table<T> {
             }
         };
         let at = &mut self.places[place as usize];
-        at.uses = at.uses.wrapping_add(1) & (u32::MAX >> PLACE_BITS);
+        at.uses = (at.uses + 1) % USES;
         at.entry = Some(entry);
         Ok(at.uses << PLACE_BITS | place)
     }
@@ -88,5 +91,20 @@ mod tests {
         assert_eq!((table.get(first), table.get(second)), (None, Some(&'b')));
         assert_eq!((table.remove(first), table.len()), (None, 1));
         assert_eq!(table.get(u32::MAX), None);
+    }
+
+    #[test]
+    fn no_use_of_a_place_has_the_number_that_names_none() {
+        let mut table = Table::new();
+        table.places.extend((0..MOST).map(|_| Place { uses: 0, entry: None }));
+        table.free.push(MOST as u32 - 1);
+        let mut seen = std::collections::HashSet::new();
+        for _ in 0..USES {
+            let number = table.insert(()).unwrap();
+            assert!(number != u32::MAX && seen.insert(number));
+            table.remove(number).unwrap();
+        }
+        let again = table.insert(()).unwrap();
+        assert!(!seen.insert(again), "the first comes again");
     }
 }

@@ -407,7 +407,9 @@ impl<M: Memory> Transfer<M> {
 
     /// Everything with a peer fails.
     pub(crate) fn lose(&mut self, peer: PeerId, reason: Reason) {
-        *self.peer(peer) = Peer::new(ALLOWANCE);
+        let state = self.peer(peer);
+        let injected = state.going.iter().filter(|(_, id)| id.is_none()).count();
+        *state = Peer::new(ALLOWANCE);
         // Nothing is left to be sent to it: it would be proposed sessions for ever.
         self.ready.retain(|&ready| ready != peer);
         self.matching.forget(peer);
@@ -421,6 +423,7 @@ impl<M: Memory> Transfer<M> {
         for id in lost {
             self.complete(id, Err(OpError::Lost(reason)));
         }
+        self.completions.extend((0..injected).map(|_| Completion::injected(peer, reason)));
     }
 
     /// An operation is over.

@@ -6,7 +6,7 @@ use crate::operations::Memory;
 use crate::outbound::{Behind, Outbound, PAYLOAD, Segment};
 use gigae_link::{Link, LinkError};
 use gigae_proto::{Delivery, Ended, Instant, PeerId};
-use gigae_transfer::Transfer;
+use gigae_transfer::{Label, Transfer};
 
 /// Room in bytes that operations can always make use of; less is not asked to be filled.
 const LEAST_ROOM: usize = 128;
@@ -65,6 +65,33 @@ impl Engine {
         }
         if self.proto.credit() as usize + READY_BESIDES > self.ready {
             self.provide();
+        }
+    }
+
+    /// Puts a short message into a frame at once, if nothing stands in its way. One copy.
+    #[inline]
+    pub(crate) fn inject(&mut self, peer: PeerId, label: Label, message: &[u8]) -> bool {
+        if self.loopback.is_own(peer) || self.proto.is_full(peer) {
+            return false;
+        }
+        let Some((epoch, longest)) = self.proto.established(peer) else { return false };
+        let Some(mut frame) = self.take() else { return false };
+        let bytes = &mut self.arena.bytes_mut(&mut frame)[PAYLOAD..];
+        let room = bytes.len().min(longest.into());
+        let Some(len) = self.transfer.inject((peer, epoch), label, message, &mut bytes[..room])
+        else {
+            self.give_back_unsent(frame);
+            return false;
+        };
+        self.send_filled(peer, len, Outbound::operations((frame, len as u16), None, peer));
+        true
+    }
+
+    /// A frame that was filled takes its place in the window.
+    fn send_filled(&mut self, peer: PeerId, len: usize, frame: Outbound) {
+        let len = u16::try_from(len).expect("no longer than a frame");
+        if self.proto.send_operations(peer, len, frame).is_err() {
+            unreachable!("the session is up and its window has room");
         }
     }
 
@@ -134,10 +161,7 @@ impl Engine {
         }
         self.transfer.framed(peer);
         let frame = Outbound::operations((frame, len as u16), behind, peer);
-        let sum = u16::try_from(sum).expect("no longer than a frame");
-        if self.proto.send_operations(peer, sum, frame).is_err() {
-            unreachable!("the session is up and its window has room");
-        }
+        self.send_filled(peer, sum, frame);
         Some(true)
     }
 }

@@ -6,10 +6,13 @@ use crate::memory::{Ending as AccessEnding, WORDS};
 use crate::scenario::{percent, pick, steep};
 use crate::tagged::{self, Ending, Post, Want};
 use crate::violation::{Checked, Class, Violation};
-use gigae::{Completion, OpError, Peer, Started, Status};
+use gigae::{Completion, OpError, OpId, Peer, Started, Status};
 
 /// Operations that a node has going on at once, receives aside.
 const MOST_OPERATIONS: usize = 64;
+
+/// One tagged message in so many is injected, if that can be.
+const INJECT_EVERY: u32 = 3;
 
 /// Receives that a node keeps posted.
 const MOST_POSTED: usize = 32;
@@ -24,6 +27,15 @@ impl Node {
         context: &mut Context<'_>,
     ) -> Checked {
         let Completion { id, peer, tag, len, total, value, memory, result, .. } = completion;
+        if let (OpId::INJECTED, Some(peer)) = (id, peer) {
+            if !matches!(result, Err(OpError::Lost(_))) {
+                return Err(broken(self.me, format!("an injected message ended: {result:?}")));
+            }
+            let to = self.name(peer, context)?;
+            context.checkers.figures.lost_operations += 1;
+            context.checkers.tagged.lost_injected(self.me, to);
+            return Ok(());
+        }
         let Some(pending) = self.pending.remove(&id) else {
             let what = format!("{id:?} was completed twice or never started");
             return Err(Violation::new(Class::Doubled, (self.me, self.me), what));
@@ -175,9 +187,14 @@ impl Node {
         let id = context.checkers.tagged.next(self.me, to);
         context.note("sends tagged", (self.me, to), id.number.into(), len);
         let body = tagged::body(id, len);
+        context.checkers.figures.tagged += 1;
+        let inject = id.number.is_multiple_of(INJECT_EVERY);
+        if inject && self.endpoint.inject(peer, tagged::tag(class, id), &body) {
+            context.checkers.tagged.injected(id, class, len, context.now);
+            return Ok(());
+        }
         let started = self.endpoint.start_send(peer, tagged::tag(class, id), body);
         context.checkers.tagged.started(id, class, len, context.now);
-        context.checkers.figures.tagged += 1;
         self.enter(started, Pending::Send(id))
     }
 
