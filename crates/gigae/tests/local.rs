@@ -166,6 +166,43 @@ fn a_sleeper_is_woken_and_so_is_a_program_with_a_loop_of_its_own() {
     }
 }
 
+/// As where there are more processes than processors: who sends goes on while who reads is kept off its processor.
+fn what_is_sent_while_a_neighbour_does_not_look_waits_for_it_and_is_not_repeated() {
+    let (_fabric, node, _inside) = node_with("off", 2, 1500);
+    let [a, b] = ["x0", "x1"].map(|name| on(&node, options(name, Backend::Packet)));
+    let (to_b, to_a) = (a.peer(address(&b)).unwrap(), b.peer(address(&a)).unwrap());
+    let deadline = Instant::now() + PATIENCE;
+    let receive = |at: &Endpoint, other: &Endpoint| loop {
+        if let Some(message) = at.try_recv().unwrap() {
+            break message.len();
+        }
+        other.progress().unwrap();
+        assert!(Instant::now() < deadline, "a message did not come");
+    };
+    let long = vec![7; a.max_message()];
+    let mut most = 0;
+    for round in 0..200 {
+        // What is read at once, which moves where in the ring the rest begins.
+        for _ in 0..round % 20 {
+            a.send(to_b, &long).unwrap();
+            receive(&b, &a);
+            b.send(to_a, b"it came").unwrap();
+            receive(&a, &b);
+        }
+        let mut sent = 0;
+        while a.try_send(to_b, &long).is_ok() {
+            sent += 1;
+        }
+        (0..sent).for_each(|_| assert_eq!(receive(&b, &a), long.len()));
+        most = most.max(sent);
+    }
+    assert!(most >= 250, "never more than {most} waited");
+    for end in [&a, &b] {
+        let (link, protocol) = (end.counters().link, end.counters().protocol);
+        assert_eq!((link.memory_full, protocol.duplicates), (0, 0), "{link:?}, {protocol:?}");
+    }
+}
+
 fn operations_pass_with_short_and_long_frames() {
     const LEN: usize = 1 << 20;
     for (mtu, backend) in [(1500, Backend::Xdp), (9000, Backend::Xdp), (9000, Backend::Packet)] {
@@ -558,6 +595,7 @@ fn main() {
         messages_pass_between_interfaces_with_no_wire_between_them,
         between_two_who_are_awake_a_thousand_messages_make_hardly_a_system_call,
         a_sleeper_is_woken_and_so_is_a_program_with_a_loop_of_its_own,
+        what_is_sent_while_a_neighbour_does_not_look_waits_for_it_and_is_not_repeated,
         operations_pass_with_short_and_long_frames,
         a_read_brings_what_was_written_by_way_of_memory,
         a_neighbour_and_a_peer_far_away_are_served_side_by_side,

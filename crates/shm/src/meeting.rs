@@ -21,7 +21,7 @@ const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 
 /// Before all else in a hello: what it is, and the version of it and of the ring.
 const MAGIC: [u8; 8] = *b"gigaeshm";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 fn address(scope: &str, mac: MacAddr) -> Result<SocketAddrUnix, Errno> {
     SocketAddrUnix::new_abstract_name(format!("{scope}/{mac}").as_bytes())

@@ -2,11 +2,14 @@
 //!
 //! A record is a word with the frame's length and the frame's bytes in whole words, all in one piece. Where
 //! the rest of a turn is too short for it, a word says so, and the record begins with the next turn. Head and
-//! tail count words and never wrap (2^64); a place is a count modulo the length, which is a power of two.
-//! Neither side believes the other: what the other one claims is compared with the length before it is used.
+//! tail count words and never wrap (2^64); a place is a count from where the first word of the ring was used last,
+//! modulo the length, which is a power of two. Neither side believes the other: what the other one claims is
+//! compared with the length before it is used.
 //!
-//! A writer that finds all read begins the next turn early: what is little passes through the same few pages,
-//! which stay in a cache, and the others take no memory.
+//! A writer that finds all read begins with the first word again: what is little passes through the same few
+//! pages, which stay in a cache, and the others take no memory. It says at which count; the reader, who has come
+//! to the same count, looks there before it reads on. Nothing is passed over, so the whole ring has room then for
+//! what comes, however long the reader is kept off its processor.
 //!
 //! # The doorbell
 //!
@@ -20,6 +23,8 @@ use crate::sync::{AtomicU64, Ordering, fence};
 /// fetched in pairs.
 pub(crate) const CONTROL: usize = 512;
 const AT_HEAD: usize = 0;
+/// The count at which the writer began with the first word again.
+const AT_ORIGIN: usize = 1;
 const AT_TAIL: usize = 16;
 /// The reader's: whether it sleeps, and whether it reads at all.
 const AT_SLEEPS: usize = 32;
@@ -32,8 +37,8 @@ const REFUSED: u64 = 2;
 /// In the place of a length: the next record begins with the next turn.
 const NEXT_TURN: u64 = u64::MAX;
 
-/// Words of a turn after which a writer that finds all read begins the next: four pages.
-const EARLY: u64 = 2048;
+/// Words after which a writer that finds all read begins with the first again: four pages.
+const EARLY: u64 = if cfg!(loom) { 2 } else { 2048 };
 
 /// Longest frame in bytes that is believed: more than any interface carries.
 pub(crate) const LONGEST: usize = 1 << 17;
@@ -68,16 +73,16 @@ impl<'a> Ring<'a> {
         self.words.len() as u64
     }
 
+    /// Where a count is that was reached after the first word had been used at `origin`.
     #[inline]
-    fn place(&self, count: u64) -> usize {
-        (count & (self.len() - 1)) as usize
+    fn place(&self, count: u64, origin: u64) -> usize {
+        (count.wrapping_sub(origin) & (self.len() - 1)) as usize
     }
 
-    /// The words of a record behind its length. The record is in one piece.
+    /// The words of a record at a place, behind its length. The record is in one piece.
     #[inline]
-    fn body(&self, count: u64, bytes: usize) -> &'a [AtomicU64] {
-        let start = self.place(count) + 1;
-        &self.words[start..start + bytes.div_ceil(8)]
+    fn body(&self, place: usize, bytes: usize) -> &'a [AtomicU64] {
+        &self.words[place + 1..][..bytes.div_ceil(8)]
     }
 
     /// Whether the reader takes what is written: a load.
@@ -123,21 +128,24 @@ pub(crate) struct Writer {
     published: u64,
     /// The reader's as it was last seen.
     tail: u64,
+    /// Where the first word was used last.
+    origin: u64,
 }
 
 impl Writer {
     /// Writes a frame, not yet visible to the reader. False if there is no room: for a frame of up to half the ring
-    /// there is once all was read. One copy.
+    /// there is once all was read, and for as many as fit it without the longest of them. One copy.
     #[inline]
     pub(crate) fn push(&mut self, ring: &Ring, frame: &[u8]) -> bool {
-        let (needed, place) = (words_of(frame.len()), ring.place(self.head) as u64);
-        let rest = ring.len() - place;
-        let mut skipped = if needed > rest { rest } else { 0 };
-        // Not where the next turn would not have room for it.
-        if place >= EARLY.max(needed) && self.head == self.published && skipped == 0 {
-            self.tail = ring.control[AT_TAIL].load(Ordering::Acquire);
-            skipped = if self.tail == self.head { rest } else { 0 };
+        let needed = words_of(frame.len());
+        let mut place = ring.place(self.head, self.origin);
+        if place as u64 >= EARLY && self.head == self.published && self.is_read(ring) {
+            self.origin = self.head;
+            ring.control[AT_ORIGIN].store(self.origin, Ordering::Relaxed);
+            place = 0;
         }
+        let rest = ring.len() - place as u64;
+        let skipped = if needed > rest { rest } else { 0 };
         if !self.has_room(ring, skipped + needed) {
             // Acquire: what the reader has read, it has read.
             self.tail = ring.control[AT_TAIL].load(Ordering::Acquire);
@@ -146,13 +154,22 @@ impl Writer {
             }
         }
         if skipped > 0 {
-            ring.words[place as usize].store(NEXT_TURN, Ordering::Relaxed);
+            ring.words[place].store(NEXT_TURN, Ordering::Relaxed);
             self.head = self.head.wrapping_add(skipped);
+            place = 0;
         }
-        ring.words[ring.place(self.head)].store(frame.len() as u64, Ordering::Relaxed);
-        write(ring.body(self.head, frame.len()), frame);
+        ring.words[place].store(frame.len() as u64, Ordering::Relaxed);
+        write(ring.body(place, frame.len()), frame);
         self.head = self.head.wrapping_add(needed);
         true
+    }
+
+    /// Whether the reader has read all that was written.
+    #[inline]
+    fn is_read(&mut self, ring: &Ring) -> bool {
+        // Acquire: likewise.
+        self.tail = ring.control[AT_TAIL].load(Ordering::Acquire);
+        self.tail == self.head
     }
 
     /// Up to where frames were written.
@@ -192,7 +209,7 @@ impl Writer {
 /// A frame that lies in the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
-    at: u64,
+    place: usize,
     /// Its length in bytes.
     pub(crate) len: usize,
 }
@@ -204,6 +221,8 @@ pub(crate) struct Reader {
     released: u64,
     /// The writer's as it was last seen.
     head: u64,
+    /// Where the first word was used last.
+    origin: u64,
 }
 
 impl Reader {
@@ -217,8 +236,11 @@ impl Reader {
     #[inline]
     pub(crate) fn next(&mut self, ring: &Ring) -> Result<Option<Record>, Damaged> {
         if self.head == self.tail {
-            // Acquire: the records are seen with the head.
+            // Acquire: the records are seen with the head, and where they begin.
             self.head = ring.control[AT_HEAD].load(Ordering::Acquire);
+            if ring.control[AT_ORIGIN].load(Ordering::Relaxed) == self.tail {
+                self.origin = self.tail;
+            }
         }
         // At most once: a turn begins with a record.
         for _ in 0..2 {
@@ -229,7 +251,7 @@ impl Reader {
             if there > ring.len() {
                 return Err(Damaged);
             }
-            let place = ring.place(self.tail);
+            let place = ring.place(self.tail, self.origin);
             let rest = ring.len() - place as u64;
             let len = ring.words[place].load(Ordering::Relaxed);
             if len == NEXT_TURN {
@@ -240,7 +262,7 @@ impl Reader {
             if words_of(len) > there.min(rest) {
                 return Err(Damaged);
             }
-            return Ok(Some(Record { at: self.tail, len }));
+            return Ok(Some(Record { place, len }));
         }
         Err(Damaged)
     }
@@ -249,7 +271,7 @@ impl Reader {
     #[inline]
     pub(crate) fn copy(&self, ring: &Ring, record: Record, from: usize, to: &mut [u8]) {
         debug_assert!(from.is_multiple_of(8));
-        let words = &ring.body(record.at, record.len)[from / 8..];
+        let words = &ring.body(record.place, record.len)[from / 8..];
         let (whole, rest) = to.as_chunks_mut::<8>();
         let (words, last) = words.split_at(whole.len());
         for (bytes, word) in whole.iter_mut().zip(words) {
@@ -261,10 +283,10 @@ impl Reader {
         }
     }
 
-    /// Is done with a frame.
+    /// Is done with the [next](Self::next) frame.
     #[inline]
     pub(crate) fn pass(&mut self, record: Record) {
-        self.tail = record.at.wrapping_add(words_of(record.len));
+        self.tail = self.tail.wrapping_add(words_of(record.len));
     }
 
     /// Gives the room of what was passed back to the writer.

@@ -72,6 +72,29 @@ fn what_is_read_at_once_passes_through_few_pages() {
     assert!(touched < EARLY as usize + 200, "word {touched} was written");
 }
 
+/// A reader that is kept off its processor, as it is where there are more processes than processors, finds all of it.
+#[test]
+fn a_window_of_the_longest_frames_has_room_wherever_the_ring_stands() {
+    let memory = plain(1 << 16);
+    let (ring, mut writer, mut reader) = (Ring::new(&memory), Writer::default(), Reader::default());
+    for round in 0..300 {
+        // What is read at once moves the place at which the window begins.
+        for n in 0..round {
+            assert!(writer.push(&ring, &frame(n)));
+            writer.publish(&ring);
+            assert_eq!(read(&mut reader, &ring), Ok(Some(frame(n))));
+        }
+        let long = |n: u8| [n; 1514];
+        for n in 0..=255 {
+            assert!(writer.push(&ring, &long(n)), "round {round}: no room for frame {n}");
+            writer.publish(&ring);
+        }
+        for n in 0..=255 {
+            assert_eq!(read(&mut reader, &ring), Ok(Some(long(n).to_vec())), "round {round}");
+        }
+    }
+}
+
 #[test]
 fn the_doorbell_is_asked_for_once_by_whoever_sleeps_and_by_nobody_else() {
     let memory = plain(64);
@@ -121,6 +144,8 @@ fn whatever_lies_in_the_ring_is_refused_or_read_and_never_past_it() {
         for _ in 0..20 {
             let head = if random() % 4 == 0 { random() } else { reader.tail + random() % 18 };
             ring.control[AT_HEAD].store(head, Ordering::Relaxed);
+            let origin = if random() % 2 == 0 { random() } else { reader.tail };
+            ring.control[AT_ORIGIN].store(origin, Ordering::Relaxed);
             match read(&mut reader, &ring) {
                 Ok(Some(bytes)) => {
                     assert!(bytes.len() <= 8 * 15);
