@@ -232,12 +232,15 @@ impl Options {
     }
 
     /// Whether frames to endpoints of this node go through memory instead of the NIC, where both ends say so: default
-    /// `false`. Of several interfaces, this concerns the first.
+    /// `false`.
     ///
     /// The others are found by themselves, whoever is opened first: those of the same user in the same network
-    /// namespace, on another interface, with the same channels and envelope. All else stays as it is. For each such
-    /// peer two descriptors, and memory for 256 full frames each way (0.5 MiB at MTU 1500), of which what is never used
-    /// takes up nothing.
+    /// namespace, on another interface, with the same channels and envelope. All else stays as it is. Of several
+    /// interfaces as one, the first ones find each other, and all frames between the two go through that memory; by the
+    /// others if a first one fails.
+    ///
+    /// For each such peer two descriptors, and memory for all frames that may be unacknowledged each way: 256 for each
+    /// interface and channel, 0.5 MiB at MTU 1500, of which what is never used takes up nothing.
     #[must_use]
     pub fn local(mut self, local: bool) -> Self {
         self.local = local;
@@ -381,7 +384,9 @@ impl Options {
         let listener = name.as_fd().try_clone_to_owned().and_then(gigae_shm::listen);
         let what = "listening for endpoints of this node";
         let listener = listener.map_err(|source| OpenError::Io { what, source })?;
-        let config = ShmConfig::new(self.filter());
+        let window = usize::from(self.for_all_links(self.protocol.send_window));
+        let channels = self.channels.iter().count().max(1);
+        let config = ShmConfig { frames: window * channels, ..ShmConfig::new(self.filter()) };
         Ok(AnyLink::Local(Box::new(ShmLink::new(link, config, listener)?)))
     }
 
@@ -407,6 +412,15 @@ impl Options {
     /// Transmit frames of a link: messages lie in those of the first, however they go.
     fn tx_frames(&self, i: usize, usual: usize) -> usize {
         if i == 0 { usual * self.interfaces.len().min(2) } else { usual }
+    }
+
+    /// A window that all links share, of one that is enough for one.
+    fn for_all_links(&self, window: u16) -> u16 {
+        if self.interfaces.len() == 1 {
+            return window;
+        }
+        let all = window.saturating_mul(self.interfaces.len() as u16);
+        all.checked_next_power_of_two().unwrap_or(LONGEST_WINDOW).min(LONGEST_WINDOW)
     }
 
     fn engine(
@@ -449,14 +463,10 @@ impl Options {
         };
         if links.several() {
             config.links = links.all().map(|link| link.info().mac).collect();
-            let larger = |window: u16| {
-                let window = window.saturating_mul(config.links.len() as u16);
-                window.checked_next_power_of_two().unwrap_or(LONGEST_WINDOW).min(LONGEST_WINDOW)
-            };
-            config.send_window = larger(config.send_window);
-            config.receive_window = larger(config.receive_window);
+            config.send_window = self.for_all_links(config.send_window);
+            config.receive_window = self.for_all_links(config.receive_window);
             if config.reorder_window > 0 {
-                config.reorder_window = larger(config.reorder_window);
+                config.reorder_window = self.for_all_links(config.reorder_window);
             }
         }
         let (envelope, mac, ip) = (self.envelope, info.mac, HashMap::new());

@@ -169,37 +169,70 @@ fn a_sleeper_is_woken_and_so_is_a_program_with_a_loop_of_its_own() {
 /// As where there are more processes than processors: who sends goes on while who reads is kept off its processor.
 fn what_is_sent_while_a_neighbour_does_not_look_waits_for_it_and_is_not_repeated() {
     let (_fabric, node, _inside) = node_with("off", 2, 1500);
-    let [a, b] = ["x0", "x1"].map(|name| on(&node, options(name, Backend::Packet)));
-    let (to_b, to_a) = (a.peer(address(&b)).unwrap(), b.peer(address(&a)).unwrap());
-    let deadline = Instant::now() + PATIENCE;
-    let receive = |at: &Endpoint, other: &Endpoint| loop {
-        if let Some(message) = at.try_recv().unwrap() {
-            break message.len();
+    for channels in [1, 3] {
+        let open = |name| on(&node, options(name, Backend::Packet).channels(0..channels));
+        let (a, b) = (open("x0"), open("x1"));
+        let (at_a, at_b) = (address(&a), address(&b));
+        let peers = |channel| (a.peer(at_b.channel(channel)), b.peer(at_a.channel(channel)));
+        let deadline = Instant::now() + PATIENCE;
+        let receive = |at: &Endpoint, other: &Endpoint| loop {
+            if let Some(message) = at.try_recv().unwrap() {
+                break message.len();
+            }
+            other.progress().unwrap();
+            assert!(Instant::now() < deadline, "a message did not come");
+        };
+        let long = vec![7; a.max_message()];
+        let mut most = 0;
+        for round in 0..200 {
+            let mut sent = 0;
+            for channel in 0..channels {
+                let (to_b, to_a) = (peers(channel).0.unwrap(), peers(channel).1.unwrap());
+                // What is read at once, which moves where in the ring the rest begins.
+                for _ in 0..if sent == 0 { round % 20 } else { 0 } {
+                    a.send(to_b, &long).unwrap();
+                    receive(&b, &a);
+                    b.send(to_a, b"it came").unwrap();
+                    receive(&a, &b);
+                }
+                while a.try_send(to_b, &long).is_ok() {
+                    sent += 1;
+                }
+            }
+            (0..sent).for_each(|_| assert_eq!(receive(&b, &a), long.len()));
+            most = most.max(sent);
         }
-        other.progress().unwrap();
-        assert!(Instant::now() < deadline, "a message did not come");
-    };
-    let long = vec![7; a.max_message()];
-    let mut most = 0;
-    for round in 0..200 {
-        // What is read at once, which moves where in the ring the rest begins.
-        for _ in 0..round % 20 {
-            a.send(to_b, &long).unwrap();
-            receive(&b, &a);
-            b.send(to_a, b"it came").unwrap();
-            receive(&a, &b);
+        assert!(most >= 250 * u32::from(channels), "never more than {most} waited");
+        for end in [&a, &b] {
+            let (link, protocol) = (end.counters().link, end.counters().protocol);
+            // What was read and not acknowledged yet is asked for by one frame.
+            let repeated = protocol.duplicates > protocol.frames_delivered / 1_000;
+            assert!(link.memory_full == 0 && !repeated, "{link:?}, {protocol:?}");
         }
-        let mut sent = 0;
-        while a.try_send(to_b, &long).is_ok() {
-            sent += 1;
-        }
-        (0..sent).for_each(|_| assert_eq!(receive(&b, &a), long.len()));
-        most = most.max(sent);
     }
-    assert!(most >= 250, "never more than {most} waited");
-    for end in [&a, &b] {
-        let (link, protocol) = (end.counters().link, end.counters().protocol);
-        assert_eq!((link.memory_full, protocol.duplicates), (0, 0), "{link:?}, {protocol:?}");
+}
+
+/// Whoever knocks there stays at the door; who sleeps is not woken by that without end.
+fn who_has_no_descriptor_left_sleeps_and_takes_neighbours_in_when_it_has() {
+    let (_fabric, node, _inside) = node_with("descriptors", 1, 1500);
+    let end = on(&node, options("x0", Backend::Xdp));
+    let mut task = Task::start(&node, &["full", "y0"], None);
+    let at_task = task.line().parse::<Address>().unwrap();
+    let peer = end.peer(at_task).unwrap();
+    end.send(peer, b"who is there?").unwrap();
+    end.drain(PATIENCE).unwrap();
+    assert_eq!(task.line(), "asleep");
+    assert_eq!(by_memory(&end).0, 0, "nobody reads that");
+    task.tell("take them in");
+    assert_eq!(task.line(), "again");
+    let deadline = Instant::now() + PATIENCE;
+    for n in 0.. {
+        echo(&end, at_task, n);
+        if by_memory(&end).0 > 20 {
+            break;
+        }
+        assert!(Instant::now() < deadline, "it was never taken in");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -359,6 +392,14 @@ impl Drop for Task {
     }
 }
 
+/// Whether nothing wakes a program that sleeps on the endpoint's descriptor.
+fn may_sleep(end: &Endpoint) -> bool {
+    let none = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let ready = end.prepare_to_wait().unwrap() == Some(Duration::ZERO);
+    let mut fds = [PollFd::from_borrowed_fd(end.fd().unwrap(), PollFlags::IN)];
+    !ready && rustix::event::poll(&mut fds, Some(&none)).unwrap() == 0
+}
+
 /// What a process does that was started for it.
 fn carry_out(task: &str) {
     let mut words = task.split(' ');
@@ -378,6 +419,51 @@ fn carry_out(task: &str) {
                 let message = end.recv().unwrap();
                 let from = end.address(message.from());
                 end.send(end.peer(from).unwrap(), &message).unwrap();
+            }
+        }
+        // Exchanges messages with whom it is told, and looks what has happened when it is told to.
+        "ask" => {
+            let end = options(word(), Backend::Xdp).open().unwrap();
+            say("ready");
+            loop {
+                match &hear()[..] {
+                    "" => return,
+                    "look" => {
+                        end.recv_timeout(Duration::from_millis(5)).unwrap();
+                        say("looked");
+                    }
+                    address => {
+                        let at = address.parse().unwrap();
+                        greet(&end, at);
+                        (0..50).for_each(|n| echo(&end, at, n));
+                        say("done");
+                    }
+                }
+            }
+        }
+        // Has no descriptor left when somebody comes, and answers like the one above when it has.
+        "full" => {
+            let end = options(word(), Backend::Xdp).open().unwrap();
+            let mut limits = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+            limits.current = Some(200);
+            rustix::process::setrlimit(rustix::process::Resource::Nofile, limits).unwrap();
+            let null = || std::fs::File::open("/dev/null");
+            let all: Vec<_> = std::iter::from_fn(|| null().ok()).collect();
+            say(&end.link().mac.to_string());
+            drop(end.recv_timeout(PATIENCE).unwrap().expect("a message"));
+            // What is said after it is over soon.
+            let deadline = Instant::now() + PATIENCE;
+            while !may_sleep(&end) {
+                assert!(Instant::now() < deadline, "it is woken again and again");
+                end.recv_timeout(Duration::from_millis(5)).unwrap();
+            }
+            say("asleep");
+            hear();
+            drop(all);
+            say("again");
+            loop {
+                let message = end.recv().unwrap();
+                end.send(message.from(), &message).unwrap();
             }
         }
         // Holds the name of an address and connects to another.
@@ -560,18 +646,20 @@ fn more_processes_than_processors_all_talk_to_all() {
 /// What is left of neighbours when they are gone: no name, no descriptor and no mapping.
 fn nothing_is_left_when_neighbours_are_gone() {
     let (_fabric, node, _inside) = node_with("left", 2, 1500);
+    let mut asks = Task::start(&node, &["ask", "x0"], None);
+    assert_eq!(asks.line(), "ready");
+    // A process of its own: this one has what other tests have open.
+    let process = format!("/proc/{}", asks.child.id());
     let count = || {
-        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-        let descriptors = std::fs::read_dir("/proc/self/fd").unwrap().count();
+        let maps = std::fs::read_to_string(format!("{process}/maps")).unwrap();
+        let descriptors = std::fs::read_dir(format!("{process}/fd")).unwrap().count();
         (descriptors, maps.lines().filter(|line| line.contains("gigae-shm")).count())
     };
-    let end = on(&node, options("x0", Backend::Xdp));
     let before = count();
     for n in 0..5 {
         let mut task = Task::start(&node, &["echo", "x1"], None);
-        let at = task.line().parse::<Address>().unwrap();
-        greet(&end, at);
-        (0..50).for_each(|n| echo(&end, at, n));
+        asks.tell(&task.line());
+        assert_eq!(asks.line(), "done");
         assert_eq!(count().1, before.1 + 2, "one each way");
         task.child.kill().unwrap();
         task.child.wait().unwrap();
@@ -579,9 +667,11 @@ fn nothing_is_left_when_neighbours_are_gone() {
         let deadline = Instant::now() + PATIENCE;
         while count() != before {
             assert!(Instant::now() < deadline, "round {n}: {:?}, {before:?} before", count());
-            end.recv_timeout(Duration::from_millis(5)).unwrap();
+            asks.tell("look");
+            assert_eq!(asks.line(), "looked");
         }
     }
+    asks.end();
 }
 
 fn main() {
@@ -596,6 +686,7 @@ fn main() {
         between_two_who_are_awake_a_thousand_messages_make_hardly_a_system_call,
         a_sleeper_is_woken_and_so_is_a_program_with_a_loop_of_its_own,
         what_is_sent_while_a_neighbour_does_not_look_waits_for_it_and_is_not_repeated,
+        who_has_no_descriptor_left_sleeps_and_takes_neighbours_in_when_it_has,
         operations_pass_with_short_and_long_frames,
         a_read_brings_what_was_written_by_way_of_memory,
         a_neighbour_and_a_peer_far_away_are_served_side_by_side,

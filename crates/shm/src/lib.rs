@@ -24,8 +24,9 @@
 //! A frame to a neighbour is copied into the ring while it is posted; its sender may write it again, but need not
 //! repeat it while the copy was not read ([`Link::reclaim`](gigae_link::Link::reclaim)). The reader
 //! copies it into a receive frame of the wrapper's own, which lies in an arena beside the link's
-//! ([`Link::beside`](gigae_link::Link::beside)); while all of those are lent, frames wait in the ring. A frame for
-//! which the ring has no room is lost, as on a wire.
+//! ([`Link::beside`](gigae_link::Link::beside)); while all of those are lent, frames wait in the ring. The
+//! ring has room for all that may be unacknowledged between two endpoints, so that a reader that is kept off its
+//! processor costs nothing but time; for which it has none all the same is lost, as on a wire.
 //!
 //! # System calls
 //!

@@ -6,6 +6,7 @@ use crate::neighbours::{Neighbours, Way, Written, key, words_for};
 use gigae_link::{
     Arena, Counters, Filter, Info, Link, LinkError, OpenError, Posted, Posting, RxFrame, TxFrame,
 };
+use gigae_wire::MacAddr;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -21,11 +22,18 @@ const POLLS_PER_LOOK: u32 = 64;
 /// Longest sleep: the kernel wakes no sleeper when an interface goes away, and the link below looks.
 const LONGEST_SLEEP: Duration = Duration::from_millis(200);
 
+/// Frames of a window.
+const WINDOW: usize = 256;
+
 /// How endpoints of a node meet.
 #[derive(Clone, Debug)]
 pub struct ShmConfig {
     /// Which frames the link takes: the same as the link below.
     pub filter: Filter,
+    /// Frames of the longest kind for which the ring to a neighbour has room, if that takes no more than 64 MiB of
+    /// addresses: as many as may be unacknowledged, so that none is lost however long that one does not look. By
+    /// default 256, a window, for each channel.
+    pub frames: usize,
     /// In front of the addresses in the names under which endpoints meet, `gigae` by default; another one for
     /// tests that must not meet each other.
     pub scope: String,
@@ -34,7 +42,8 @@ pub struct ShmConfig {
 impl ShmConfig {
     /// The defaults.
     pub fn new(filter: Filter) -> Self {
-        Self { filter, scope: "gigae".into() }
+        let frames = WINDOW * filter.channels.iter().count().max(1);
+        Self { filter, frames, scope: "gigae".into() }
     }
 }
 
@@ -98,8 +107,8 @@ impl<L: Link> ShmLink<L> {
     pub fn new(link: L, config: ShmConfig, listener: OwnedFd) -> Result<Self, OpenError> {
         let failed = |what| move |source| OpenError::Io { what, source };
         let info = link.info();
-        let hello =
-            Hello { mac: info.mac, filter: config.filter, words: words_for(info.max_frame) };
+        let words = words_for(config.frames, info.max_frame);
+        let hello = Hello { mac: info.mac, filter: config.filter, words };
         let frames = Frames::new(info).map_err(failed("mapping memory for neighbours' frames"))?;
         let watching = failed("watching for neighbours");
         let neighbours =
@@ -123,6 +132,15 @@ impl<L: Link> ShmLink<L> {
     /// The link below.
     pub fn inner(&self) -> &L {
         &self.link
+    }
+
+    /// Whether frames to an address go through memory, and by nothing else.
+    #[inline]
+    pub fn is_near(&mut self, mac: MacAddr) -> bool {
+        match self.neighbours.way(key(mac.0)) {
+            Way::Nic => false,
+            Way::Ring(number) => self.neighbours.is_welcome(number),
+        }
     }
 
     /// Where a frame goes whose first bytes are these.

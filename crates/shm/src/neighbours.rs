@@ -31,12 +31,10 @@ const AT_ONCE: usize = 16;
 /// Words of a ring that is accepted: 32 KiB to 64 MiB.
 const WORDS: RangeInclusive<u32> = 1 << 12..=1 << 23;
 
-/// Frames of the longest kind that a ring has room for: a window.
-const WINDOW: usize = 256;
-
-/// Words of a ring for frames of up to so many bytes.
-pub(crate) fn words_for(max_frame: usize) -> u32 {
-    let words = WINDOW * (1 + max_frame.min(LONGEST).div_ceil(8));
+/// Words of a ring for so many frames of up to so many bytes, as far as such a ring may be.
+pub(crate) fn words_for(frames: usize, max_frame: usize) -> u32 {
+    let words = frames.saturating_mul(1 + max_frame.min(LONGEST).div_ceil(8));
+    let words = words.min(*WORDS.end() as usize);
     let words = u32::try_from(words.next_power_of_two()).unwrap_or(u32::MAX);
     words.clamp(*WORDS.start(), *WORDS.end())
 }
@@ -160,6 +158,8 @@ pub(crate) struct Neighbours {
     /// What is said to whoever is connected to.
     hello: Hello,
     listener: OwnedFd,
+    /// The listener is among the doors: not while this process has no descriptor left for who knocks.
+    listens: bool,
     /// Readable while something has happened at the listener or a connection.
     pub(crate) doors: OwnedFd,
     known: HashMap<u64, Known>,
@@ -190,6 +190,7 @@ impl Neighbours {
             namespace: meeting::namespace(),
             hello,
             listener,
+            listens: true,
             doors,
             known: HashMap::new(),
             began: Instant::now(),
@@ -392,6 +393,9 @@ impl Neighbours {
         if now != self.now {
             self.now = now;
             self.last = (NONE, Way::Nic);
+            if !self.listens {
+                self.listen_again();
+            }
         }
         let none = Timespec { tv_sec: 0, tv_nsec: 0 };
         let (flags, data) = (epoll::EventFlags::empty(), Door::Listener.data());
@@ -414,10 +418,24 @@ impl Neighbours {
                 Ok(Some(socket)) => self.enter(socket),
                 // Another user's, or gone already.
                 Ok(None) | Err(Errno::CONNABORTED) => {}
-                Err(_) => return,
+                Err(Errno::AGAIN | Errno::INTR) => return,
+                Err(_) => return self.listen_no_more(),
             }
         }
         self.look_soon = true;
+    }
+
+    /// There is no descriptor or no memory for who knocks (accept(2)): whoever sleeps would be woken without end.
+    /// Who waits there is taken in a second later, if that goes then; its frames go by the NIC, too, meanwhile.
+    #[cold]
+    fn listen_no_more(&mut self) {
+        self.listens = epoll::delete(&self.doors, &self.listener).is_err();
+    }
+
+    #[cold]
+    fn listen_again(&mut self) {
+        let (data, flags) = (Door::Listener.data(), epoll::EventFlags::IN);
+        self.listens = epoll::add(&self.doors, &self.listener, data, flags).is_ok();
     }
 
     /// Takes a connection in. Beyond what there may be, it is closed: its frames go by the NIC.

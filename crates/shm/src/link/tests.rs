@@ -4,7 +4,7 @@ use crate::{bind, meeting};
 use gigae_link::conformance::{self as suite, CHANNEL, Maker, Options, Pair, frame};
 use gigae_memfd::Memory;
 use gigae_sim::{Faults, Network, SimLink};
-use gigae_wire::{Envelope, MacAddr, Route};
+use gigae_wire::{Envelope, Route};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Names of this test's own.
@@ -31,7 +31,7 @@ impl Node {
 
     fn wrap(&self, link: SimLink) -> ShmLink<SimLink> {
         let filter = Options::new(Envelope::DEFAULT).filter;
-        wrap(link, ShmConfig { filter, scope: self.scope.clone() })
+        wrap(link, ShmConfig { scope: self.scope.clone(), ..ShmConfig::new(filter) })
     }
 
     fn open(&self) -> ShmLink<SimLink> {
@@ -82,7 +82,7 @@ fn met(options: &Options) -> Pair {
     let open = || {
         let filter = options.filter.clone();
         let link = SimLink::open(&network, filter.clone(), options.tx_frames, options.rx_frames);
-        wrap(link.unwrap(), ShmConfig { filter, scope: scope.clone() })
+        wrap(link.unwrap(), ShmConfig { scope: scope.clone(), ..ShmConfig::new(filter) })
     };
     let (mut a, mut b) = (open(), open());
     meet(&mut a, &mut b);
@@ -197,7 +197,7 @@ fn endpoints_that_take_other_frames_stay_with_the_nic() {
     let mut filter = Options::new(Envelope::DEFAULT).filter;
     filter.channels = filter.channels.with(suite::OTHER_CHANNEL);
     let b = SimLink::open(&node.network, filter.clone(), 64, 64).unwrap();
-    let mut b = wrap(b, ShmConfig { filter, scope: node.scope.clone() });
+    let mut b = wrap(b, ShmConfig { scope: node.scope.clone(), ..ShmConfig::new(filter) });
     meet(&mut a, &mut b);
     meet(&mut a, &mut b);
     let to_b = b.info().mac;
