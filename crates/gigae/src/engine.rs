@@ -570,6 +570,9 @@ impl Engine {
             while let Some(DataFrame { to, path, header, buffer }) = proto.poll_data() {
                 if path > 0 {
                     posted += usize::from(links.post_further(path, to, buffer, &header));
+                    if links.is_near(proto.key(to).node) {
+                        proto.keep_to_first(to);
+                    }
                     continue;
                 }
                 let Some(route) = route_to(to).filter(|_| links.first_is_up()) else { continue };

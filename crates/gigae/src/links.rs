@@ -264,6 +264,15 @@ impl Links {
         !self.down
     }
 
+    /// Whether what goes to a node by the first link goes through memory: then nothing else has to. A look-up at most.
+    #[inline]
+    pub(crate) fn is_near(&mut self, node: NodeAddr) -> bool {
+        match node {
+            NodeAddr::Ethernet(mac) => !self.down && self.first.is_near(mac),
+            NodeAddr::Ip { .. } => false,
+        }
+    }
+
     /// Posts a data frame on a link beyond the first. One copy.
     #[cold]
     #[inline(never)]
@@ -378,6 +387,10 @@ impl Links {
                     failed(path);
                 }
             }
+        }
+        // What links asked for in order to wake us they have taken back with that look.
+        if self.prepare_to_wait() {
+            return Ok(());
         }
         let Some(watch) = &self.watch else { return Ok(()) };
         let slice = timeout.unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP);

@@ -4,6 +4,7 @@
 use crate::link::AnyLink;
 use gigae_link::{Arena, Counters, Info, Link, LinkError, Posted, RxFrame, TxFrame};
 use gigae_observe::{Direction, Tap};
+use gigae_wire::MacAddr;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -37,6 +38,15 @@ impl AnyLink {
     pub(crate) fn untap(&mut self) {
         if let Self::Tapped(tapped) = self {
             *self = tapped.link.take().expect("a tapped link has one");
+        }
+    }
+
+    /// Whether frames to an address go through memory, and by nothing else.
+    pub(crate) fn is_near(&mut self, mac: MacAddr) -> bool {
+        match self {
+            Self::Local(local) => local.is_near(mac),
+            Self::Tapped(tapped) => tapped.link_mut().is_near(mac),
+            _ => false,
         }
     }
 

@@ -212,6 +212,60 @@ fn what_is_sent_while_a_neighbour_does_not_look_waits_for_it_and_is_not_repeated
     }
 }
 
+fn on_several_interfaces_as_one_memory_is_used_once_and_for_all_while_the_first_ones_work() {
+    let (_fabric, node, _inside) = node_with("trunk", 2, 1500);
+    let open = |names: [&str; 2]| {
+        on(&node, Options::trunk(names).backend(Backend::Packet).wait(Wait::Sleep).local(true))
+    };
+    let (mut a, mut b) = (open(["x0", "x1"]), open(["y0", "y1"]));
+    // By each end, frames through memory and by the second link.
+    let counts = |ends: [&Endpoint; 2]| {
+        ends.map(|end| (by_memory(end).0, end.paths()[1].link.tx_frames, end.counters().link))
+    };
+    exchange([&mut a, &mut b], 500);
+    let before = counts([&a, &b]);
+    exchange([&mut a, &mut b], 3_000);
+    for (before, after) in before.iter().zip(counts([&a, &b])) {
+        let (memory, second) = (after.0 - before.0, after.1 - before.1);
+        assert!(memory > 200 && second < 50, "{memory} frames through memory, {second} not");
+    }
+    // Who sleeps on several links is woken by what comes through memory.
+    let before = counts([&a, &b]);
+    let (at_a, at_b) = (address(&a), address(&b));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let a = &mut a;
+            (0..40).for_each(|n| echo(a, at_b, n));
+        });
+        let b = &mut b;
+        scope.spawn(move || {
+            let peer = b.peer(at_a).unwrap();
+            for _ in 0..40 {
+                let message = b.recv_timeout(PATIENCE).unwrap().expect("a question").to_vec();
+                std::thread::sleep(Duration::from_millis(1));
+                b.send(peer, &message).unwrap();
+            }
+        });
+    });
+    for (before, after) in before.iter().zip(counts([&a, &b])) {
+        let rung = after.2.doorbells - before.2.doorbells;
+        assert!(rung >= 10, "{rung} doorbells for 40 messages to a sleeper");
+    }
+    ip(&node, &["link", "set", "x0", "down"]);
+    exchange([&mut a, &mut b], 500);
+    ip(&node, &["link", "set", "x0", "up"]);
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let before = counts([&a, &b]);
+        exchange([&mut a, &mut b], 500);
+        let after = counts([&a, &b]);
+        if (0..2).all(|end| after[end].0 - before[end].0 > 40) {
+            break;
+        }
+        assert!(Instant::now() < deadline, "memory is not used again: {before:?}, {after:?}");
+    }
+}
+
 /// Whoever knocks there stays at the door; who sleeps is not woken by that without end.
 fn who_has_no_descriptor_left_sleeps_and_takes_neighbours_in_when_it_has() {
     let (_fabric, node, _inside) = node_with("descriptors", 1, 1500);
@@ -686,6 +740,7 @@ fn main() {
         between_two_who_are_awake_a_thousand_messages_make_hardly_a_system_call,
         a_sleeper_is_woken_and_so_is_a_program_with_a_loop_of_its_own,
         what_is_sent_while_a_neighbour_does_not_look_waits_for_it_and_is_not_repeated,
+        on_several_interfaces_as_one_memory_is_used_once_and_for_all_while_the_first_ones_work,
         who_has_no_descriptor_left_sleeps_and_takes_neighbours_in_when_it_has,
         operations_pass_with_short_and_long_frames,
         a_read_brings_what_was_written_by_way_of_memory,

@@ -393,6 +393,14 @@ impl<T, R> Protocol<T, R> {
         }
     }
 
+    /// What goes to a peer goes by the first link for as long as the session lasts and that link works: it leads
+    /// there by a shorter way than any other.
+    pub fn keep_to_first(&mut self, peer: PeerId) {
+        if let Some(send) = &mut self.sessions[peer.0 as usize].send {
+            send.keep_to_first();
+        }
+    }
+
     /// What happened on the paths, by number of the link, over all sessions. Looks at every session.
     pub fn paths(&self) -> Vec<PathCounters> {
         let mut sums = vec![PathCounters::default(); self.config.own_paths()];

@@ -113,6 +113,8 @@ pub(crate) struct SendWindow<T> {
     /// The first path, and those that further links make, of which at least one is alive.
     first: Path,
     further: Box<[Path]>,
+    /// Nothing goes by another path than the first while that works.
+    keeps_to_first: bool,
 }
 
 /// What [`SendWindow::transmit`] chose.
@@ -136,6 +138,7 @@ impl<T> SendWindow<T> {
             doomed: 0,
             first: Path::new(config),
             further: (1..config.own_paths()).map(|_| Path::new(config)).collect(),
+            keeps_to_first: false,
         }
     }
 
@@ -153,6 +156,7 @@ impl<T> SendWindow<T> {
     /// others are dead until a probe is answered; which are to be probed, by bit.
     pub(crate) fn open_paths(&mut self, count: usize, working: usize, config: &Config) -> u16 {
         let mut probes = 0;
+        self.keeps_to_first = false;
         for (i, path) in self.paths_mut().enumerate() {
             path.begin_anew(config);
             if i != working {
@@ -355,13 +359,28 @@ impl<T> SendWindow<T> {
     /// The path for the next frame, of several.
     #[inline(never)]
     fn choose(&self) -> Option<usize> {
+        if self.is_by_first() {
+            return self.first.has_room().then_some(0);
+        }
         path::choose(self.paths(), None)
     }
 
     #[inline(never)]
     fn choose_for(&mut self, seq: SeqNo, repeated: bool) -> usize {
+        if self.is_by_first() {
+            return 0;
+        }
         let before = repeated.then(|| self.slot(seq).path.into());
         path::choose(self.paths(), before).unwrap_or(0)
+    }
+
+    fn is_by_first(&self) -> bool {
+        self.keeps_to_first && self.first.is_alive()
+    }
+
+    /// For the rest of the session, nothing goes by another path than the first while that works.
+    pub(crate) fn keep_to_first(&mut self) {
+        self.keeps_to_first = true;
     }
 
     /// The clock was read.
