@@ -208,6 +208,31 @@ enum gigae_sharing {
  */
 int gigae_options_sharing(gigae_options *options, int sharing);
 
+enum gigae_broker {
+    /* Where this process lacks the privileges to open a link and a broker listens. */
+    GIGAE_BROKER_AUTO = 0,
+    GIGAE_BROKER_NEVER = 1,
+    /* Also with privileges. */
+    GIGAE_BROKER_ONLY = 2
+};
+
+/*
+ * Whether a broker (the daemon "gigae broker", at /run/gigae/broker.sock or where the environment
+ * variable GIGAE_BROKER says) opens the links; one of gigae_broker. What it gives is a child of the
+ * NIC in AF_XDP's generic mode, for an Ethernet envelope only. Who may not have one finds
+ * GIGAE_PERMISSION and the reason when the endpoint is opened. Error: GIGAE_INVALID.
+ */
+int gigae_options_broker(gigae_options *options, int broker);
+
+/*
+ * Whether frames to endpoints of this node go through memory instead of the NIC, where both ends
+ * say so: 0 by default. They find each other by themselves, whoever is opened first: those of the
+ * same user in the same network namespace, with an interface each, the same channels and envelope.
+ * gigae_counts tells how many frames did. For each such peer 2 descriptors, and memory of 0.5 MiB
+ * per channel each way at MTU 1500, of which what is never used takes up nothing.
+ */
+int gigae_options_local(gigae_options *options, int on);
+
 /* The NIC's receive queue to which an AF_XDP socket is bound; frames of others are not seen. */
 int gigae_options_queue(gigae_options *options, uint32_t queue);
 

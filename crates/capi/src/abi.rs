@@ -274,6 +274,12 @@ numbers! {
     GIGAE_SHARING_AUTO = 1,
     /// `Sharing::Child`
     GIGAE_SHARING_CHILD = 2,
+    /// `Broker::Auto`
+    GIGAE_BROKER_AUTO = 0,
+    /// `Broker::Never`
+    GIGAE_BROKER_NEVER = 1,
+    /// `Broker::Only`
+    GIGAE_BROKER_ONLY = 2,
     /// `BusyPoll::Auto`
     GIGAE_BUSY_POLL_AUTO = 0,
     /// `BusyPoll::Off`

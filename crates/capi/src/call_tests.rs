@@ -463,8 +463,10 @@ fn options_are_checked_one_by_one() {
         gigae_options_go_back_n(o),
         gigae_options_aggregate(o, 0),
         gigae_options_payload_checksum(o, 0),
+        gigae_options_local(o, 1),
+        gigae_options_local(o, 0),
     ];
-    assert_eq!(good, [0; 14]);
+    assert_eq!(good, [0; 16]);
     for backend in GIGAE_BACKEND_AUTO..=GIGAE_BACKEND_PACKET {
         assert_eq!(gigae_options_backend(o, backend), 0);
     }
@@ -481,9 +483,18 @@ fn options_are_checked_one_by_one() {
         gigae_options_peer_timeout(o, 0),
         gigae_options_backend(o, 6),
         gigae_options_sharing(o, 3),
+        gigae_options_broker(o, 3),
+        gigae_options_broker(o, -1),
     ];
-    assert_eq!(bad, [INVALID; 9]);
+    assert_eq!(bad, [INVALID; 11]);
+    assert_eq!(gigae_options_broker(o, GIGAE_BROKER_ONLY), 0);
     let mut endpoint = ptr::without_provenance_mut(1);
+    // SAFETY: a pointer to write to.
+    let code = unsafe { gigae_open_with(options, &mut endpoint) };
+    assert_eq!((code, endpoint), (Code::Io as c_int, null_mut()));
+    assert!(last_error().contains("no broker listens"), "{}", last_error());
+    assert_eq!(gigae_options_broker(o, GIGAE_BROKER_AUTO), 0);
+    assert_eq!(gigae_options_broker(o, GIGAE_BROKER_NEVER), 0);
     // SAFETY: a pointer to write to.
     let code = unsafe { gigae_open_with(options, &mut endpoint) };
     assert_eq!((code, endpoint), (Code::NoInterface as c_int, null_mut()));

@@ -4,7 +4,7 @@ use crate::abi::*;
 use crate::error::{Error, Outcome, answer};
 use crate::handle::{Table, contain};
 use crate::text;
-use gigae::{Backend, BusyPoll, Envelope, Mode, Options, Sharing, Wait};
+use gigae::{Backend, Broker, BusyPoll, Envelope, Mode, Options, Sharing, Wait};
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 use std::time::Duration;
@@ -163,6 +163,25 @@ pub extern "C" fn gigae_options_sharing(options: *mut OptionsHandle, sharing: c_
             _ => return Err(Error::invalid(format!("{sharing} is no gigae_sharing"))),
         }))
     })
+}
+
+/// Whether a broker opens the links.
+#[unsafe(no_mangle)]
+pub extern "C" fn gigae_options_broker(options: *mut OptionsHandle, broker: c_int) -> c_int {
+    change(options, |o| {
+        Ok(o.broker(match broker {
+            GIGAE_BROKER_AUTO => Broker::Auto,
+            GIGAE_BROKER_NEVER => Broker::Never,
+            GIGAE_BROKER_ONLY => Broker::Only,
+            _ => return Err(Error::invalid(format!("{broker} is no gigae_broker"))),
+        }))
+    })
+}
+
+/// Whether frames to endpoints of this node go through memory.
+#[unsafe(no_mangle)]
+pub extern "C" fn gigae_options_local(options: *mut OptionsHandle, on: c_int) -> c_int {
+    change(options, |o| Ok(o.local(on != 0)))
 }
 
 /// The NIC's receive queue.

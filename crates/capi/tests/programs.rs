@@ -212,6 +212,27 @@ fn two_programs_speak_over_two_interfaces_as_one() {
     assert_eq!((answered.as_str(), asked.as_str()), ("200 messages\n", "200 messages\n"));
 }
 
+/// On interfaces between which there is no wire.
+fn two_programs_of_a_node_speak_through_memory() {
+    let fabric = testing::fabric("c-local", |_| ());
+    let node = fabric.node(1);
+    for n in 0..2 {
+        let (end, other) = (format!("x{n}"), format!("y{n}"));
+        let arguments = ["link", "add", &end, "up", "type", "veth", "peer", "name", &other];
+        run(node.command("ip").unwrap().args(arguments));
+        run(node.command("ip").unwrap().args(["link", "set", &other, "up"]));
+    }
+    let program = Installed::once().compile("tests/c/local.c", Linking::Shared);
+    let start = |interface: &str| {
+        let mut command = untold(&fabric, 1, &program, true);
+        command.arg(interface);
+        command
+    };
+    let waiting = Waiting::start(start("x0"));
+    let said = text(&run(start("x1").arg(&waiting.mac)).stdout);
+    assert_eq!((said.as_str(), waiting.end().as_str()), ("200 messages\n", "200 messages\n"));
+}
+
 fn misuse_is_answered_with_codes_and_clean_under_valgrind() {
     let fabric = testing::fabric("misuse", |_| ());
     let program = Installed::once().compile("tests/c/misuse.c", Linking::Shared);
@@ -261,6 +282,10 @@ fn main() {
         (
             "two_programs_speak_over_two_interfaces_as_one",
             two_programs_speak_over_two_interfaces_as_one,
+        ),
+        (
+            "two_programs_of_a_node_speak_through_memory",
+            two_programs_of_a_node_speak_through_memory,
         ),
         (
             "misuse_is_answered_with_codes_and_clean_under_valgrind",
