@@ -1,9 +1,9 @@
 //! What a message may cost between the program and the kernel: no allocation, no lock, no clock read
 //! of its own, and in streams only a share of a doorbell. Needs root.
 //!
-//! Two endpoints on the ends of a cable, over AF_XDP in generic mode and over AF_PACKET, in one
-//! thread: a veth delivers within the sender's system call, so a message is there right after it
-//! was sent, and what happens is nearly the same on every run. Nothing is concluded from how long
+//! Two endpoints on the ends of a cable, over AF_XDP in generic mode and over AF_PACKET, or on one node with memory
+//! between them, in one thread: a veth delivers within the sender's system call, and memory at once, so a message is
+//! there right after it was sent, and what happens is nearly the same on every run. Nothing is concluded from how long
 //! it takes.
 //!
 //! - **Allocations** are counted by the allocator, of this thread, in the functions `measured_...`.
@@ -25,7 +25,7 @@
 mod callgrind;
 
 use gigae::{Backend, Endpoint, Mode, Options, Peer, Wait};
-use gigae_fabric::{Fabric, testing};
+use gigae_fabric::{Fabric, NetnsGuard, testing};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::hint::black_box;
@@ -53,6 +53,13 @@ const BURST: u64 = 32;
 /// Polls in vain after which a message counts as lost: more than any timer of the protocol takes.
 const MOST_VAIN_POLLS: u64 = 100_000_000;
 
+/// Polls for each look at who has come, gone or rung, where memory is used: a system call.
+const PER_LOOK: u64 = 64;
+
+/// Polls of both ends for each message, at most, besides those in vain: with what is sent, with what is received, and
+/// with the acknowledgements of both.
+const POLLS: u64 = 6;
+
 /// Callgrind's names for instructions that lock the bus, and for system calls.
 const BUS_LOCKS: &str = "Ge";
 const CALLS: &str = "sysCount";
@@ -61,6 +68,10 @@ const CALLS: &str = "sysCount";
 /// be cancelled, with such an instruction: `sendmmsg`, which AF_PACKET's doorbell is. Part of the
 /// price of the call.
 const CANCELLATION: [&str; 2] = ["__pthread_enable_asynccancel", "__pthread_disable_asynccancel"];
+
+/// Where whoever writes into memory looks whether the reader sleeps: between the two is a fence, which is such an
+/// instruction here. One per doorbell that the library would ring, and so at most one per message.
+const FENCES: &str = "Link>::flush";
 
 /// Tells this program, when it runs under valgrind, over which backend.
 const COUNTED: &str = "GIGAE_BUDGET_COUNTED";
@@ -118,25 +129,55 @@ fn allocations(work: impl FnOnce()) -> u64 {
 // ---------------------------------------------------------------------------------------------
 // What is done
 
+/// By what frames go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Link(Backend),
+    /// Memory within a node.
+    Memory,
+}
+
+const XDP: By = By::Link(Backend::XdpMode(Mode::XdpGeneric));
+const PACKET: By = By::Link(Backend::Packet);
+
+/// All of them, and their names for the program that runs under valgrind.
+const ALL: [(&str, By); 3] = [("xdp", XDP), ("packet", PACKET), ("memory", By::Memory)];
+
 struct Pair {
     // Before the fabric, so that they are closed while it is there.
     a: Endpoint,
     b: Endpoint,
     to_b: Peer,
+    // Neighbours are looked for where the caller is.
+    _inside: Option<NetnsGuard>,
     _fabric: Fabric,
 }
 
 impl Pair {
-    fn new(backend: Backend) -> Self {
+    fn new(by: By) -> Self {
         let fabric = testing::fabric("budget", |config| config.cable = true);
-        let open = |n: u16| {
+        let open = |n: u16, name: &str, backend| {
             let _inside = fabric.node(n).enter().unwrap();
-            let options = Options::new("eth0").backend(backend).wait(Wait::Spin);
+            let options = Options::new(name).backend(backend).wait(Wait::Spin);
+            let options = options.local(by == By::Memory);
             options.linger(Duration::from_millis(100)).open().unwrap()
         };
-        let (a, b) = (open(1), open(2));
+        let (a, b, inside) = match by {
+            By::Link(backend) => (open(1, "eth0", backend), open(2, "eth0", backend), None),
+            By::Memory => {
+                let ip = |arguments: &str| {
+                    let mut ip = fabric.node(1).command("ip").unwrap();
+                    assert!(ip.args(arguments.split(' ')).status().unwrap().success());
+                };
+                ip("link add x0 up type veth peer name y0");
+                ip("link set y0 up");
+                // The ends of no wire: what does not go through memory does not arrive.
+                let ends = (open(1, "eth0", Backend::Packet), open(1, "x0", Backend::Packet));
+                (ends.0, ends.1, Some(fabric.node(1).enter().unwrap()))
+            }
+        };
         let to_b = a.peer(b.link().mac).unwrap();
-        Self { a, b, to_b, _fabric: fabric }
+        Self { a, b, to_b, _inside: inside, _fabric: fabric }
     }
 
     fn counts(&self) -> Counts {
@@ -146,6 +187,7 @@ impl Pair {
             clock_reads: sum(|c| c.clock_reads),
             doorbells: sum(|c| c.link.doorbells),
             other_calls: sum(|c| c.link.drives + c.link.waits),
+            by_memory: sum(|c| c.link.memory_tx_frames),
             recovery: sum(|c| {
                 c.protocol.retransmissions + c.protocol.probes + c.protocol.duplicates
             }),
@@ -158,6 +200,8 @@ struct Counts {
     clock_reads: u64,
     doorbells: u64,
     other_calls: u64,
+    /// Frames through memory.
+    by_memory: u64,
     /// Frames sent or received again, and questions: on a loaded machine the receiver's kernel may
     /// get to a frame after the sender has given it up. Each may cost a doorbell.
     recovery: u64,
@@ -281,8 +325,8 @@ fn warm_up(pair: &Pair, messages: u64) {
 // ---------------------------------------------------------------------------------------------
 // Tests
 
-fn within_the_budget(backend: Backend) {
-    let pair = Pair::new(backend);
+fn within_the_budget(by: By) {
+    let pair = Pair::new(by);
     warm_up(&pair, MESSAGES);
     for (case, work, streams) in CASES {
         let before = pair.counts();
@@ -292,7 +336,7 @@ fn within_the_budget(backend: Backend) {
         let clock_reads = after.clock_reads - before.clock_reads;
         let doorbells = after.doorbells - before.doorbells;
         let said = format!(
-            "{case} over {backend:?}: {MESSAGES} messages, {vain} vain polls: {allocated} \
+            "{case} over {by:?}: {MESSAGES} messages, {vain} vain polls: {allocated} \
              allocations, {clock_reads} clock reads, {doorbells} doorbells"
         );
         println!("{said}");
@@ -302,17 +346,23 @@ fn within_the_budget(backend: Backend) {
             let recovery = after.recovery - before.recovery;
             assert!(doorbells < MESSAGES / PER_DOORBELL + recovery, "{recovery} again; {said}");
         }
-        // Had nothing been sent, nothing would have been measured.
-        assert!(doorbells > 0, "{said}");
+        // Had nothing been sent, nothing would have been measured. Nobody sleeps: memory needs no doorbell.
+        let by_memory = after.by_memory - before.by_memory;
+        let expected = if by == By::Memory { by_memory > 0 } else { by_memory == 0 };
+        assert!((doorbells > 0) == (by != By::Memory) && expected, "{said}");
     }
 }
 
 fn no_message_allocates_or_reads_the_clock_over_xdp() {
-    within_the_budget(Backend::XdpMode(Mode::XdpGeneric));
+    within_the_budget(XDP);
 }
 
 fn no_message_allocates_or_reads_the_clock_over_packet_sockets() {
-    within_the_budget(Backend::Packet);
+    within_the_budget(PACKET);
+}
+
+fn no_message_allocates_or_reads_the_clock_or_rings_through_memory() {
+    within_the_budget(By::Memory);
 }
 
 fn an_allocation_is_counted() {
@@ -337,18 +387,20 @@ fn measured_clock() {
 
 /// What this program does under valgrind: the same with fewer messages. Says for each case how
 /// many system calls the library has counted.
-fn counted(backend: &str) {
-    let pair = Pair::new(match backend {
-        "xdp" => Backend::XdpMode(Mode::XdpGeneric),
-        _ => Backend::Packet,
-    });
+fn counted(name: &str) {
+    let by = ALL.into_iter().find(|known| known.0 == name).expect("a name of these").1;
+    let pair = Pair::new(by);
     warm_up(&pair, COUNTED_MESSAGES);
     for (case, work, _) in CASES {
         let before = pair.counts();
-        work(&pair, COUNTED_MESSAGES);
+        let vain = work(&pair, COUNTED_MESSAGES);
         let after = pair.counts();
         let calls = |c: Counts| c.clock_reads + c.doorbells + c.other_calls;
-        println!("{case} {}", calls(after) - calls(before));
+        let looks = match by {
+            By::Link(_) => 0,
+            By::Memory => (COUNTED_MESSAGES * POLLS + vain) / PER_LOOK + 1,
+        };
+        println!("{case} {}", calls(after) - calls(before) + looks);
     }
     let lock = black_box(Mutex::new(0));
     for _ in 0..COUNTED_MESSAGES {
@@ -357,17 +409,23 @@ fn counted(backend: &str) {
     }
 }
 
-fn no_lock_is_taken(backend: &str) {
-    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("budget-{backend}.callgrind"));
+fn no_lock_is_taken(by: &str) {
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("budget-{by}.callgrind"));
     let exe = std::env::current_exe().unwrap();
     let flags = ["--collect-bus=yes", "--collect-systime=yes"];
-    let (profile, output) = callgrind::run(&exe, &flags, &[(COUNTED, backend)], &out);
+    let (profile, output) = callgrind::run(&exe, &flags, &[(COUNTED, by)], &out);
     // Giving a lock back may be a plain store.
     let known_locks = profile.inclusive("measured_lock", BUS_LOCKS);
     assert!(known_locks >= COUNTED_MESSAGES, "a lock is not seen");
     assert_eq!(profile.inclusive("measured_clock", CALLS), COUNTED_MESSAGES, "a clock read is not");
     let mut locks = profile.where_is(BUS_LOCKS);
     locks.retain(|(function, _)| !CANCELLATION.contains(function));
+    if by == "memory" {
+        let fences = |lock: &(&str, u64)| lock.0.ends_with(FENCES);
+        let count: u64 = locks.iter().copied().filter(fences).map(|(_, count)| count).sum();
+        assert!(count <= CASES.len() as u64 * COUNTED_MESSAGES, "{count} fences");
+        locks.retain(|lock| !fences(lock));
+    }
     let all = locks.iter().map(|(_, count)| count).sum::<u64>();
     assert_eq!(all, known_locks, "{locks:?}");
     let said = String::from_utf8(output.stdout).unwrap();
@@ -376,11 +434,12 @@ fn no_lock_is_taken(backend: &str) {
     for (case, known) in cases {
         let calls = profile.inclusive(case, CALLS);
         let said = format!(
-            "{case} over {backend}: {COUNTED_MESSAGES} messages, {calls} system calls, of which \
-             the library counted {known}"
+            "{case} over {by}: {COUNTED_MESSAGES} messages, {calls} system calls, of which the \
+             library counted {known}"
         );
         println!("{said}");
-        assert!(calls > 0 && calls <= known.parse().unwrap(), "{said}");
+        // Of a few full frames none may fall on a look.
+        assert!((calls > 0 || by == "memory") && calls <= known.parse().unwrap(), "{said}");
     }
 }
 
@@ -392,9 +451,13 @@ fn no_message_takes_a_lock_over_packet_sockets() {
     no_lock_is_taken("packet");
 }
 
+fn no_message_takes_a_lock_through_memory() {
+    no_lock_is_taken("memory");
+}
+
 fn main() {
-    if let Ok(backend) = std::env::var(COUNTED) {
-        return counted(&backend);
+    if let Ok(name) = std::env::var(COUNTED) {
+        return counted(&name);
     }
     // Fabrics that killed tests left are removed.
     let fabrics = Fabric::preflight().and_then(|()| Fabric::down_abandoned());
@@ -414,6 +477,16 @@ fn main() {
             "no_message_allocates_or_reads_the_clock_over_packet_sockets",
             &no_fabric,
             no_message_allocates_or_reads_the_clock_over_packet_sockets,
+        ),
+        trial(
+            "no_message_allocates_or_reads_the_clock_or_rings_through_memory",
+            &no_fabric,
+            no_message_allocates_or_reads_the_clock_or_rings_through_memory,
+        ),
+        trial(
+            "no_message_takes_a_lock_through_memory",
+            &no_callgrind,
+            no_message_takes_a_lock_through_memory,
         ),
         trial("no_message_takes_a_lock_over_xdp", &no_callgrind, no_message_takes_a_lock_over_xdp),
         trial(
