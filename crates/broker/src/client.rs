@@ -96,9 +96,9 @@ impl Port {
     }
 }
 
-/// The NICs of which the broker at `path` makes ports for this user; `None` if it makes none, or there is no
+/// The NICs of which the broker at `path` makes ports for this user. Fails if it makes none, or there is no
 /// broker. Waits for its answer as [`Port::open`] does.
-pub fn nics(path: &Path) -> Option<Vec<String>> {
+pub fn nics(path: &Path) -> Result<Vec<String>, BrokerError> {
     let nothing = Request {
         interface: None,
         ethertype: 0,
@@ -108,12 +108,12 @@ pub fn nics(path: &Path) -> Option<Vec<String>> {
         rx_frames: 0,
         rx_ready: 0,
     };
-    let connection = connect(path).ok()?;
-    match ask(&connection, &nothing) {
-        Ok((Answer::Refusal(Refusal { why: Why::Nothing, text }), _)) => {
-            Some(text.split_whitespace().map(str::to_owned).collect())
+    match ask(&connect(path)?, &nothing)?.0 {
+        Answer::Refusal(Refusal { why: Why::Nothing, text }) => {
+            Ok(text.split_whitespace().map(str::to_owned).collect())
         }
-        _ => None,
+        Answer::Refusal(refusal) => Err(BrokerError::Refused(refusal)),
+        Answer::Port(_) => Err(BrokerError::Broken("the broker's answer is another's".into())),
     }
 }
 

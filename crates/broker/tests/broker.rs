@@ -73,7 +73,9 @@ fn who_is_not_allowed_is_told_so() {
     let refused = place.echo(OTHER).err().unwrap();
     let said = format!("user {OTHER} is not among those that ");
     assert!(refused.starts_with(&said) && refused.contains("broker.toml allows; ask"), "{refused}");
-    assert_eq!(nics(&place.socket()), None, "not even root, if it is not named");
+    let refused = nics(&place.socket()).expect_err("not even root, if it is not named");
+    assert!(matches!(&refused, BrokerError::Refused(refusal) if refusal.why == Why::User));
+    assert!(refused.to_string().starts_with("user 0 is not among those"), "{refused}");
     let (refused, _) = why(&place, &request());
     assert_eq!(refused, Why::User);
     let error = Port::open("/nowhere/broker.sock".as_ref(), &request()).err().unwrap();
@@ -87,7 +89,7 @@ const ROOT_TOO: &str = "groups = [0]\n";
 
 fn what_is_not_allowed_is_refused_by_name() {
     let place = Place::new("what", &format!("{ROOT_TOO}ethertypes = [0x88b5, 0x88b6]"));
-    assert_eq!(nics(&place.socket()), Some(vec!["eth0".to_owned()]));
+    assert_eq!(nics(&place.socket()).unwrap(), ["eth0"]);
     let with = |interface: &str| Request { interface: Some(interface.into()), ..request() };
     for unknown in ["eth7", "lo", "a-name-that-is-far-too-long"] {
         let (refused, text) = why(&place, &with(unknown));

@@ -9,6 +9,7 @@ use gigae_link::Filter;
 use gigae_wire::Envelope;
 use gigae_xdp::XdpConfig;
 use std::io;
+use std::path::Path;
 
 /// Whether a broker is asked for the link: a daemon of this machine (`gigae broker`) that makes ports on its NICs
 /// for users without privileges.
@@ -27,10 +28,17 @@ pub enum Broker {
     Only,
 }
 
-/// The NICs of which a broker would make ports for this user; `None` if none listens or he may have none. Asks
+/// The NICs of which a broker would make ports for this user. Fails if none listens, or he may have none. Asks
 /// it, which takes milliseconds.
-pub fn broker_nics() -> Option<Vec<String>> {
-    gigae_broker::nics(&gigae_broker::socket()?)
+pub fn broker_nics() -> Result<Vec<String>, OpenError> {
+    let path = gigae_broker::socket().ok_or_else(none)?;
+    gigae_broker::nics(&path).map_err(|error| match error {
+        BrokerError::Absent { .. } => {
+            let source = io::Error::new(io::ErrorKind::NotFound, error.to_string());
+            OpenError::Io { what: "asking a broker", source }
+        }
+        error => refused(&path, &error),
+    })
 }
 
 /// Opens a link on a port of `nic` that a broker makes; `None` if there is no broker, or it makes no such links.
@@ -57,7 +65,6 @@ pub(crate) fn open(
         rx_frames: usual.rx_frames as u32,
         rx_ready: usual.rx_ready as u32,
     };
-    let refused = |why: String| OpenError::Refused { broker: path.display().to_string(), why };
     match gigae_broker::Port::open(&path, &request) {
         Ok(port) => {
             let link = AnyLink::Xdp(port.link);
@@ -65,8 +72,12 @@ pub(crate) fn open(
         }
         Err(BrokerError::Absent { .. }) => Ok(None),
         Err(BrokerError::Link(error)) => Err(error),
-        Err(error) => Err(refused(error.to_string())),
+        Err(error) => Err(refused(&path, &error)),
     }
+}
+
+fn refused(path: &Path, error: &BrokerError) -> OpenError {
+    OpenError::Refused { broker: path.display().to_string(), why: error.to_string() }
 }
 
 /// There was nobody to ask, or nothing to ask for.

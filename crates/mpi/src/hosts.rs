@@ -17,30 +17,29 @@ const LOOK: Duration = Duration::from_millis(10);
 /// Of what a job complained, as much is told.
 const COMPLAINTS: usize = 4_000;
 
-/// Runs a program on a host: `enter HOST PROGRAM ARGUMENT...`. A host is a network namespace and a name. Both are
-/// what an MPI tells hosts apart by; whoever wraps single ranks instead has them all on one host.
-const ENTER: &str = r#"#!/bin/sh
-host=$1
-shift
-exec nsenter --net=/run/netns/PREFIX-"$host" unshare --uts \
-    sh -c 'hostname "$0" && exec "$@"' "$host" "$@"
+/// What stands between a job and this process. The file systems of shared memory and of run-time data are the job's own
+/// and end with it; among the latter is the one program that enters hosts.
+const APART: &str = r#"
+mount -t tmpfs gigae-mpi /dev/shm && mount -t tmpfs -o mode=755 gigae-mpi "$0/run" &&
+    mkdir "$0/run/netns" "$0/run/gigae" && mount --rbind /run/netns "$0/run/netns" &&
+    mount --rbind "$0/run" /run && install -m 4755 "$0/enter" /run/enter && "$@"
+exit $?
 "#;
 
-/// The same as rsh does it: `rsh HOST COMMAND...`, the command put together and read by a shell.
+/// A program in the place of rsh: `rsh HOST COMMAND...`, the command put together and read by a shell.
 const RSH: &str = r#"#!/bin/sh
 host=$1
 shift
-exec DIRECTORY/enter "$host" sh -c "$*"
+exec /run/enter "$host" env HOME=PLACE/home TMPDIR=PLACE/home sh -c "$*"
 "#;
-
-/// What stands between a job and this process. The file system of shared memory is the job's own and ends with it.
-const APART: &str = r#"mount -t tmpfs gigae-mpi /dev/shm && "$@"; exit $?"#;
 
 /// Hosts `n1`, `n2` and so on, on one Ethernet, until this is dropped.
 #[derive(Debug)]
 pub struct Hosts {
     fabric: Fabric,
     place: TempDir,
+    /// Who starts jobs, if not root.
+    user: Option<u32>,
 }
 
 /// How a job ended, and what it said.
@@ -61,17 +60,29 @@ impl Hosts {
     pub fn new(fabric: Fabric) -> Result<Hosts, Trouble> {
         let place = tempfile::Builder::new().prefix("gigae-mpi-").tempdir();
         let place = place.map_err(|error| format!("making a directory for jobs: {error}"))?;
-        let hosts = Hosts { fabric, place };
-        let directory = hosts.place.path().display().to_string();
-        hosts.script("enter", &ENTER.replace("PREFIX", &hosts.fabric.config().prefix))?;
-        hosts.script("rsh", &RSH.replace("DIRECTORY", &directory))?;
-        let provider = built("libgigae_fi.so")?;
-        fs::create_dir(hosts.provider())
-            .and_then(|()| {
-                std::os::unix::fs::symlink(provider, hosts.provider().join("libgigae-fi.so"))
-            })
-            .map_err(|error| format!("putting the provider into {directory}: {error}"))?;
+        let hosts = Hosts { fabric, place, user: None };
+        for directory in [hosts.home(), hosts.provider(), hosts.place().join("run")] {
+            fs::create_dir(&directory)
+                .map_err(|error| format!("making {}: {error}", directory.display()))?;
+        }
+        hosts.compile_enter()?;
+        let rsh = RSH.replace("PLACE", &hosts.place().display().to_string());
+        fs::write(hosts.rsh(), rsh)
+            .and_then(|()| fs::set_permissions(hosts.rsh(), fs::Permissions::from_mode(0o755)))
+            .map_err(|error| format!("writing {}: {error}", hosts.rsh().display()))?;
+        // A copy: where it was built not every user may look.
+        fs::copy(built("libgigae_fi.so")?, hosts.provider().join("libgigae-fi.so"))
+            .map_err(|error| format!("copying the provider: {error}"))?;
         Ok(hosts)
+    }
+
+    /// The same hosts, on which this user starts jobs, and who has no privileges.
+    pub fn for_user(mut self, user: u32) -> Result<Hosts, Trouble> {
+        std::os::unix::fs::chown(self.home(), Some(user), Some(user))
+            .and_then(|()| fs::set_permissions(self.place(), fs::Permissions::from_mode(0o755)))
+            .map_err(|error| format!("giving {} to user {user}: {error}", self.home().display()))?;
+        self.user = Some(user);
+        Ok(self)
     }
 
     /// Lays a fabric and makes hosts of its nodes.
@@ -111,6 +122,19 @@ impl Hosts {
         self.place().join("provider")
     }
 
+    /// Where jobs have their home and put what they keep for themselves.
+    pub fn home(&self) -> PathBuf {
+        self.place().join("home")
+    }
+
+    /// Where a broker is to listen so that jobs find it on this host, 1 and so on, at the usual place. Makes its directory.
+    pub fn broker(&self, host: u16) -> Result<PathBuf, Trouble> {
+        let directory = self.place().join(format!("brokers/n{host}"));
+        fs::create_dir_all(&directory)
+            .map_err(|error| format!("making {}: {error}", directory.display()))?;
+        Ok(directory.join("broker.sock"))
+    }
+
     /// The program that takes the place of rsh.
     pub fn rsh(&self) -> PathBuf {
         self.place().join("rsh")
@@ -132,11 +156,17 @@ impl Hosts {
     ) -> Result<Ended, Trouble> {
         let (out, err) = (self.place().join("stdout"), self.place().join("stderr"));
         let file = |path| fs::File::create(path).map_err(|error| format!("for a job: {error}"));
+        // Brokers are there before a job, and stay.
+        let others = self.processes();
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork"]);
-        command.args(["--kill-child", "--mount-proc", "sh", "-c", APART, "sh"]);
-        command.arg(self.place().join("enter")).arg("n1").args(argv);
-        command.env("TMPDIR", self.place()).current_dir(self.place());
+        command.args(["--kill-child", "--mount-proc", "sh", "-c", APART]).arg(self.place());
+        if let Some(user) = self.user.map(|user| user.to_string()) {
+            command.args(["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups"]);
+        }
+        let home = self.home().display().to_string();
+        command.args(["/run/enter", "n1", "env", &format!("HOME={home}")]);
+        command.arg(format!("TMPDIR={home}")).args(argv).current_dir(self.place());
         command.stdin(Stdio::null()).stdout(file(&out)?).stderr(file(&err)?);
         // Ctrl-C is for this program, which then ends the job.
         command.process_group(0);
@@ -153,7 +183,7 @@ impl Hosts {
                     // The namespace's first process goes with it, and all others with that one.
                     let _ = child.kill();
                     let _ = child.wait();
-                    self.await_silence();
+                    self.await_silence(&others);
                     if !late {
                         return Err("interrupted".into());
                     }
@@ -165,26 +195,40 @@ impl Hosts {
             }
         };
         let took = begin.elapsed();
-        self.await_silence();
+        self.await_silence(&others);
         Ok(Ended { status, said: text(&out), complained: tail(&text(&err)), took })
     }
 
-    /// Until no process is left on any host: an interface is free again only then. The kernel ends those of a PID
-    /// namespace at once; how long it takes depends on what else it does.
-    fn await_silence(&self) {
+    /// Until no process but these is left on any host: an interface is free again only then. The kernel ends those of a
+    /// PID namespace at once; how long it takes depends on what else it does.
+    fn await_silence(&self, others: &[u32]) {
         let end = Instant::now() + Duration::from_secs(10);
-        while Instant::now() < end
-            && self.fabric.status().is_ok_and(|status| !status.processes.is_empty())
-        {
+        let left = || self.processes().iter().any(|process| !others.contains(process));
+        while Instant::now() < end && left() {
             std::thread::sleep(LOOK);
         }
     }
 
-    fn script(&self, name: &str, text: &str) -> Result<(), Trouble> {
-        let path = self.place().join(name);
-        fs::write(&path, text)
-            .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o755)))
-            .map_err(|error| format!("writing {}: {error}", path.display()))
+    /// Those on all hosts.
+    fn processes(&self) -> Vec<u32> {
+        let status = self.fabric.status();
+        status.map_or(Vec::new(), |all| all.processes.iter().map(|one| one.pid).collect())
+    }
+
+    /// The one program of a job that root owns and whoever calls it runs.
+    fn compile_enter(&self) -> Result<(), Trouble> {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/enter.c");
+        let define = |name: &str, value: &str| format!("-D{name}=\"{value}\"");
+        let mut command = Command::new("cc");
+        command.args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror"]);
+        command.arg(define("PREFIX", &self.fabric.config().prefix));
+        command.arg(define("PLACE", &self.place().display().to_string()));
+        let output = command.arg("-o").arg(self.place().join("enter")).arg(source).output();
+        let output = output.map_err(|error| format!("cc cannot be run: {error}; install gcc"))?;
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(format!("enter.c: {}", String::from_utf8_lossy(&output.stderr))),
+        }
     }
 }
 

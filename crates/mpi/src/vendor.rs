@@ -3,6 +3,7 @@
 use crate::Trouble;
 use crate::hosts::{Ended, Hosts};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::AtomicBool;
@@ -97,6 +98,21 @@ impl Vendor {
         Ok(vendor)
     }
 
+    /// The same in a directory that does not exist yet: where it is installed not every user may look. Some 70 MB of MPICH's;
+    /// Open MPI is where it is.
+    pub fn copied(&self, directory: &Path) -> Result<Vendor, Trouble> {
+        let Vendor::Mpich(installed) = self else { return Ok(self.clone()) };
+        let what = format!("{MPICH} cannot be copied to {}", directory.display());
+        well(Command::new("cp").arg("-r").args([installed, directory]).output(), &what)?;
+        // The compiler is a script that names the place.
+        let compiler = directory.join("bin/mpicc");
+        let [old, new] = [installed, directory].map(|place| place.display().to_string());
+        fs::read_to_string(&compiler)
+            .and_then(|text| fs::write(&compiler, text.replace(&old, &new)))
+            .map_err(|error| format!("{what}: {error}"))?;
+        Ok(Vendor::Mpich(directory.to_owned()))
+    }
+
     /// A program of this MPI's.
     fn tool(&self, name: &str) -> PathBuf {
         match self {
@@ -118,6 +134,9 @@ impl Vendor {
             output,
             &format!("mpicc does not compile {}; is libopenmpi-dev installed?", sources.join(", ")),
         )?;
+        // Whoever runs it may be another user.
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755))
+            .map_err(|error| format!("{}: {error}", program.display()))?;
         Ok(program)
     }
 

@@ -51,7 +51,8 @@ impl Ports {
 
     /// Opens one more; what is registered can be used through it, too.
     fn open(&mut self, opener: &Opener, taken: bool) -> Outcome<Arc<Core>> {
-        let core = Core::new(opener()?)?;
+        // The code that the program gets says little.
+        let core = Core::new(opener().inspect_err(|error| eprintln!("gigae: {error}"))?)?;
         for region in self.regions.iter().filter_map(Weak::upgrade) {
             region.join(&core)?;
         }

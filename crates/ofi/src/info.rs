@@ -4,7 +4,7 @@ use crate::address::{self, FORMAT, LEN};
 use crate::error::{Code, Outcome, status};
 use crate::host::{Host, host};
 use crate::request::{MAX_OPERATION, MOST_PIECES};
-use crate::settings::{Nic, Settings, permitted};
+use crate::settings::{Nic, Settings};
 use crate::state::{INJECT_SIZE, MOST_SENDS};
 use crate::sys::{self, fi_info};
 use gigae::Address;
@@ -134,7 +134,7 @@ pub(crate) unsafe extern "C" fn getinfo(
         let settings = Settings::read()?;
         let alone = settings.is_alone();
         let wanted = Wanted { hints, source, alone, destination };
-        let list = permitted(settings.nics()).iter().rev().try_fold(null_mut(), |next, nic| {
+        let list = settings.permitted().iter().rev().try_fold(null_mut(), |next, nic| {
             describe(host, version, &wanted, nic, next).inspect_err(|_| host.free_info(next))
         })?;
         if list.is_null() {

@@ -5,6 +5,7 @@ use crate::launcher::local_processes;
 use gigae::{Address, Backend, Cluster, MacAddr, Options, Sharing};
 use std::ffi::CStr;
 use std::str::FromStr;
+use std::sync::Once;
 use std::time::Duration;
 
 /// After so long without an answer a peer is lost: programs compute for minutes between two calls, and
@@ -110,6 +111,33 @@ impl Settings {
         }
     }
 
+    /// Those on which this process may open a link: all, or those of which a broker makes ports for it. If there are
+    /// none, users who have asked for this provider are told why.
+    pub(crate) fn permitted(&self) -> Vec<Nic> {
+        let mut nics = self.nics();
+        if let (true, Some(name)) = (nics.is_empty(), &self.interface) {
+            tell(&format!("no interface '{name}' here; see 'gigae nic' and FI_GIGAE_IFACE"));
+        }
+        if nics.is_empty() || is_permitted() {
+            return nics;
+        }
+        match gigae::broker_nics() {
+            Ok(allowed) => {
+                let is_allowed = |name: &str| allowed.iter().any(|nic| nic == name);
+                nics.retain(|nic| nic.name.split(',').all(is_allowed));
+                if nics.is_empty() {
+                    let allowed = allowed.join(", ");
+                    tell(&format!("the broker makes ports on {allowed} only; see FI_GIGAE_IFACE"));
+                }
+            }
+            Err(error) => {
+                tell(&format!("without CAP_NET_RAW a broker is needed: {error}"));
+                nics.clear();
+            }
+        }
+        nics
+    }
+
     /// How the endpoint of a NIC is opened.
     pub(crate) fn options(&self, name: &str) -> Options {
         let options = match &self.cluster {
@@ -187,14 +215,17 @@ fn interfaces() -> Vec<(String, MacAddr)> {
     found
 }
 
-/// Those NICs on which this process may open a link: all, or those of which a broker makes ports for it.
-pub(crate) fn permitted(mut nics: Vec<Nic>) -> Vec<Nic> {
-    if !is_permitted() {
-        let allowed = gigae::broker_nics().unwrap_or_default();
-        let is_allowed = |name: &str| allowed.iter().any(|nic| nic == name);
-        nics.retain(|nic| nic.name.split(',').all(is_allowed));
+/// Says why no NIC can be used, once for a process, and only where the environment names this provider or its NIC:
+/// otherwise it is one of many that libfabric tries.
+fn tell(why: &str) {
+    static TOLD: Once = Once::new();
+    let variable = |name| std::env::var(name).unwrap_or_default();
+    let providers = variable("FI_PROVIDER");
+    let named = !providers.starts_with('^')
+        && providers.split([',', ';']).any(|name| name.trim() == crate::info::FABRIC);
+    if named || !variable("FI_GIGAE_IFACE").is_empty() {
+        TOLD.call_once(|| eprintln!("gigae: {why}"));
     }
-    nics
 }
 
 /// Whether this process may open a link by itself.

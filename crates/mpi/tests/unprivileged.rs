@@ -1,0 +1,186 @@
+//! Jobs of users without privileges: on each host a broker opens the links of all ranks. Needs root, Open MPI, Python
+//! and, the first time, the Python package index.
+#![allow(missing_docs)]
+
+use gigae_fabric::testing;
+use gigae_mpi::hosts::Ended;
+use gigae_mpi::{Hosts, Job, Transport, Vendor};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What a process is to be, and by what.
+const ROLE: &str = "GIGAE_TEST_ROLE";
+const CONFIG: &str = "GIGAE_TEST_CONFIG";
+const SOCKET: &str = "GIGAE_TEST_SOCKET";
+
+/// `nobody`, whom the brokers allow ports, and somebody whom they do not.
+const NOBODY: u32 = 65534;
+const OTHER: u32 = 65533;
+
+/// Many times what any takes on a machine that does nothing else.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// Ranks spin: two jobs at once would take far longer than one after the other.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn main() {
+    if std::env::var_os(ROLE).is_some() {
+        return broker();
+    }
+    let tests: [(&str, fn()); 7] = [
+        ("open_mpi_of_a_user_holds_on_two_hosts", open_mpi_holds),
+        ("open_mpi_of_a_user_holds_with_two_ranks_on_each_host", open_mpi_holds_with_two_on_each),
+        ("mpich_of_a_user_holds_with_two_ranks_on_each_host", mpich_holds_with_two_on_each),
+        ("a_killed_rank_of_a_user_leaves_no_port", a_killed_rank_leaves_no_port),
+        ("a_user_who_is_not_allowed_reads_so_in_what_mpirun_says", who_is_not_allowed_reads_so),
+        ("a_user_without_a_broker_reads_so_in_what_mpirun_says", who_has_no_broker_reads_so),
+        ("a_user_is_told_that_the_broker_has_another_nic", who_names_another_nic_reads_so),
+    ];
+    testing::run(&tests);
+}
+
+fn broker() {
+    let path = |name| std::env::var_os(name).unwrap();
+    let (config, socket) = (path(CONFIG), path(SOCKET));
+    let mut say = |line: &str| println!("{line}");
+    let stop = AtomicBool::new(false);
+    let result = gigae_broker::run(config.as_ref(), socket.as_ref(), &stop, &mut say);
+    println!("failed: {:?}", result.err().map(|error| error.to_string()));
+}
+
+/// A process that is ended with its test.
+struct Part(Child);
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A broker on each host, which allows `nobody` the use of this NIC. To be dropped before the hosts.
+fn brokers(hosts: &Hosts, nic: &str) -> Vec<Part> {
+    let config = hosts.place().join("broker.toml");
+    std::fs::write(&config, format!("nics = ['{nic}']\nusers = [{NOBODY}]\n")).unwrap();
+    let start = |number| {
+        let node = hosts.fabric().node(number);
+        let mut command = node.command(std::env::current_exe().unwrap()).unwrap();
+        command.env(ROLE, "broker").env(CONFIG, &config);
+        command.env(SOCKET, hosts.broker(number).unwrap());
+        let mut process = Part(command.stdout(Stdio::piped()).spawn().unwrap());
+        let mut lines = BufReader::new(process.0.stdout.take().unwrap()).lines();
+        let listens = lines.any(|line| line.unwrap().starts_with("makes ports"));
+        assert!(listens, "a broker on n{number}");
+        // What else it says goes nowhere, and does not hold it up.
+        std::thread::spawn(move || lines.count());
+        process
+    };
+    (1..=hosts.fabric().config().nodes).map(start).collect()
+}
+
+fn hosts(test: &str, user: u32, nodes: u16) -> Hosts {
+    let fabric = testing::fabric(test, |config| config.nodes = nodes);
+    Hosts::new(fabric).and_then(|hosts| hosts.for_user(user)).unwrap()
+}
+
+/// Runs cases by so many ranks on each host.
+fn run(vendor: &Vendor, hosts: &Hosts, places: u16, cases: &str) -> Ended {
+    let program = vendor.compile(hosts, &["cases", "collectives"]).unwrap();
+    // Of a test that failed.
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let job = Job {
+        transport: Transport::Gigae,
+        hosts: hosts.fabric().config().nodes,
+        places,
+        program: &program,
+        arguments: &[cases],
+        environment: &[],
+        limit: LIMIT,
+    };
+    vendor.run(hosts, &job, &AtomicBool::new(false)).unwrap_or_else(|what| panic!("{what}"))
+}
+
+fn holds(vendor: &Vendor, hosts: &Hosts, places: u16, case: &str) {
+    let Ended { status, said, complained, .. } = run(vendor, hosts, places, case);
+    assert!(status.success(), "{status}: {said}{complained}");
+    assert!(said.contains(&format!("{case}: held")), "{said}{complained}");
+    until_no_port_is_left(hosts);
+}
+
+/// Brokers learn of the end of their clients, and take back what those had.
+fn until_no_port_is_left(hosts: &Hosts) {
+    let ports = || {
+        (1..=hosts.fabric().config().nodes).fold(String::new(), |found, number| {
+            let mut ip = hosts.fabric().node(number).command("ip").unwrap();
+            let listed = ip.args(["-o", "link", "show", "type", "macvlan"]).output().unwrap();
+            found + &String::from_utf8_lossy(&listed.stdout)
+        })
+    };
+    let end = Instant::now() + Duration::from_secs(60);
+    while !ports().is_empty() {
+        assert!(Instant::now() < end, "{}", ports());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn open_mpi_holds() {
+    let hosts = hosts("a user's Open MPI", NOBODY, 2);
+    let _brokers = brokers(&hosts, "eth0");
+    holds(&Vendor::open_mpi().unwrap(), &hosts, 1, "point-to-point");
+}
+
+/// Four ports, and memory between those of a host.
+fn open_mpi_holds_with_two_on_each() {
+    let hosts = hosts("a user's Open MPI, sharing", NOBODY, 2);
+    let _brokers = brokers(&hosts, "eth0");
+    holds(&Vendor::open_mpi().unwrap(), &hosts, 2, "collectives");
+}
+
+fn mpich_holds_with_two_on_each() {
+    let hosts = hosts("a user's MPICH, sharing", NOBODY, 2);
+    let _brokers = brokers(&hosts, "eth0");
+    let installed = Vendor::mpich(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("mpich")).unwrap();
+    let vendor = installed.copied(&hosts.place().join("mpich")).unwrap();
+    holds(&vendor, &hosts, 2, "collectives");
+}
+
+fn a_killed_rank_leaves_no_port() {
+    let hosts = hosts("a user's killed rank", NOBODY, 2);
+    let _brokers = brokers(&hosts, "eth0");
+    let ended = run(&Vendor::open_mpi().unwrap(), &hosts, 1, "killed");
+    assert!(!ended.status.success(), "{}{}", ended.said, ended.complained);
+    until_no_port_is_left(&hosts);
+}
+
+/// What a user reads whose job cannot run.
+fn complaint(hosts: &Hosts) -> String {
+    let ended = run(&Vendor::open_mpi().unwrap(), hosts, 1, "point-to-point");
+    assert!(!ended.status.success(), "{}", ended.said);
+    ended.said + &ended.complained
+}
+
+fn who_is_not_allowed_reads_so() {
+    let hosts = hosts("a user who is refused", OTHER, 2);
+    let _brokers = brokers(&hosts, "eth0");
+    let text = complaint(&hosts);
+    let refusal = format!("user {OTHER} is not among those that ");
+    assert!(text.contains(&refusal) && text.contains("ask the administrator"), "{text}");
+}
+
+fn who_has_no_broker_reads_so() {
+    let text = complaint(&hosts("a user without a broker", NOBODY, 2));
+    let listens = "no broker listens at '/run/gigae/broker.sock'";
+    assert!(text.contains("without CAP_NET_RAW") && text.contains(listens), "{text}");
+    assert!(text.contains("start 'gigae broker'"), "{text}");
+}
+
+fn who_names_another_nic_reads_so() {
+    let hosts = hosts("a user with another NIC", NOBODY, 2);
+    let _brokers = brokers(&hosts, "other");
+    let text = complaint(&hosts);
+    assert!(text.contains("the broker makes ports on other only; see FI_GIGAE_IFACE"), "{text}");
+}
