@@ -236,7 +236,7 @@ impl Broker {
             Ok((child, parts)) => Ok((Given { child, grant }, parts)),
             Err(error) => {
                 self.ledger.release(grant);
-                Err(Refusal::new(Why::Failed, error))
+                Err(Refusal::new(Why::Failed, for_others(error)))
             }
         }
     }
@@ -280,6 +280,16 @@ fn make(request: &Request, nics: &[String]) -> Result<(Child, Parts), OpenError>
         }
     }
     Err(refused.expect("a configuration names at least one NIC"))
+}
+
+/// What failed, for a client: what a broker lacks is none of his.
+fn for_others(error: OpenError) -> String {
+    match error {
+        OpenError::MissingCapability { what, capability } => format!(
+            "{what} is not permitted to the broker itself, which lacks {capability}; ask the administrator of this machine"
+        ),
+        error => error.to_string(),
+    }
 }
 
 fn link(request: &Request, child: &Child) -> Result<Parts, OpenError> {
