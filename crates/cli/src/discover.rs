@@ -2,7 +2,10 @@
 
 use crate::complain;
 use clap::Args;
-use gigae::{Backend, Cluster, ClusterError, Endpoint, Envelope, Neighbour, Options, Wait};
+use gigae::{
+    Backend, Broker, Cluster, ClusterError, Endpoint, Envelope, Neighbour, OpenError, Options,
+    Wait, broker_nics,
+};
 use gigae_eval::nic::inventory;
 use std::fmt::{Display, Write as _};
 use std::path::PathBuf;
@@ -93,7 +96,18 @@ fn discover(args: &DiscoverArgs, interrupted: &AtomicBool) -> Result<Option<Stri
         Some(name) => options.name(&name),
         None => options,
     };
-    let endpoint = options.open().map_err(trouble)?;
+    let endpoint = match options.clone().open() {
+        // A port of a broker's hears the answers as well; but its address is no node's, and goes into no file.
+        Err(missing @ OpenError::MissingCapability { .. }) if args.write.is_none() => {
+            match broker_nics() {
+                Ok(_) => options.backend(Backend::Auto).broker(Broker::Only).open(),
+                Err(refused @ OpenError::Refused { .. }) => Err(refused),
+                Err(_) => Err(missing),
+            }
+        }
+        opened => opened,
+    };
+    let endpoint = endpoint.map_err(trouble)?;
     let Some(found) = ask(&endpoint, args.time, interrupted)? else { return Ok(None) };
     let mut text = table(&endpoint.identity(), &found);
     if let Some(path) = &args.write {

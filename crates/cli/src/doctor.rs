@@ -7,7 +7,7 @@ mod facts;
 use crate::complain;
 use crate::discover::only_one_up;
 use clap::Args;
-use facts::{Facts, Provider};
+use facts::{Facts, Provider, Says};
 use gigae::Cluster;
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -111,7 +111,21 @@ fn checks(facts: &Facts) -> Vec<Check> {
     checks.extend(children(facts));
     checks.push(broker(facts));
     checks.extend(provider(facts));
+    checks.extend(open_mpi(facts));
     checks
+}
+
+/// Those without which links are opened by a broker.
+fn missing_capabilities(facts: &Facts) -> Vec<(&'static str, &'static str)> {
+    let has = |bit: u32| facts.capabilities >> bit & 1 == 1;
+    let missing = CAPABILITIES.iter().filter(|(bit, ..)| !has(*bit));
+    missing.map(|&(_, name, what)| (name, what)).collect()
+}
+
+/// Whether a broker makes ports on this NIC for this user.
+fn is_served(facts: &Facts) -> bool {
+    let nic = facts.nic.as_ref().map(|nic| &nic.name);
+    matches!(&facts.broker.says, Says::Nics(nics) if nics.iter().any(|name| Some(name) == nic))
 }
 
 fn kernel(facts: &Facts) -> Check {
@@ -124,29 +138,25 @@ fn kernel(facts: &Facts) -> Check {
 }
 
 fn privileges(facts: &Facts) -> Check {
-    let has = |bit: u32| facts.capabilities >> bit & 1 == 1;
-    let missing: Vec<_> = CAPABILITIES.iter().filter(|(bit, ..)| !has(*bit)).collect();
-    let names = missing.iter().map(|(_, name, what)| format!("{name} ({what})"));
+    let missing = missing_capabilities(facts);
+    let names = missing.iter().map(|(name, what)| format!("{name} ({what})"));
     let names = names.collect::<Vec<_>>().join(", ");
     match &missing[..] {
         [] => Check::good("privileges", CAPABILITIES.map(|(_, name, _)| name).join(", ")),
+        _ if is_served(facts) => Check::good("privileges", "none needed: the broker opens links"),
         // Whether it works without shows where an endpoint is opened.
         _ => Check::doubt(
             "privileges",
             format!("without {names}"),
-            match facts.broker.answers {
-                true => "the broker opens links for those whom its configuration names",
-                false => {
-                    "run as root, or give the program: setcap cap_net_raw,cap_net_admin,cap_bpf+ep PROGRAM"
-                }
-            },
+            "run as root, with a broker (docs/broker.md), or give the program: setcap cap_net_raw,cap_net_admin,cap_bpf+ep PROGRAM",
         ),
     }
 }
 
-/// The kernel counts an AF_XDP socket's memory as locked.
+/// The kernel counts an AF_XDP socket's memory as locked by whoever opens it.
 fn memory(facts: &Facts) -> Option<Check> {
-    let exempt = facts.capabilities >> CAP_IPC_LOCK & 1 == 1;
+    let brokered = !missing_capabilities(facts).is_empty() && is_served(facts);
+    let exempt = facts.capabilities >> CAP_IPC_LOCK & 1 == 1 || brokered;
     match facts.memlock? {
         _ if exempt => None,
         limit if limit >= LOCKED => None,
@@ -178,8 +188,16 @@ fn nic(facts: &Facts) -> Vec<Check> {
         }
     };
     let mtu = nic.mtu.map_or("unknown".into(), |mtu| mtu.to_string());
+    let generic_only = nic.xdp.as_ref().is_some_and(|xdp| !xdp.native);
     vec![
-        Check::good("driver", format!("{driver}; {xdp}")),
+        match generic_only {
+            true => Check::doubt(
+                "driver",
+                format!("{driver}; {xdp}"),
+                "slower than a driver with XDP of its own; choose another NIC if there is one: gigae nic",
+            ),
+            false => Check::good("driver", format!("{driver}; {xdp}")),
+        },
         match nic.link_up {
             true => Check::good("link", format!("up, MTU {mtu}")),
             false => Check::fault(
@@ -220,7 +238,11 @@ fn queues(facts: &Facts) -> Option<Check> {
 
 fn endpoint(facts: &Facts) -> Check {
     match &facts.endpoint {
-        Err(what) => Check::fault("endpoint", what, ""),
+        // Texts of errors end in what to do.
+        Err(what) => match what.split_once("; ") {
+            Some((found, next)) => Check::fault("endpoint", found, next),
+            None => Check::fault("endpoint", what, "docs/mpi.md, When it does not work"),
+        },
         Ok(opened) => {
             let found = format!("{}, {}", opened.mode, opened.answers());
             // `auto` takes AF_PACKET only where AF_XDP is refused.
@@ -257,11 +279,32 @@ fn children(facts: &Facts) -> Option<Check> {
     })
 }
 
+/// Whoever has privileges needs none.
 fn broker(facts: &Facts) -> Check {
-    let path = facts.broker.path.display();
-    match facts.broker.answers {
-        true => Check::good("broker", format!("listens at {path}")),
-        false => Check::good("broker", format!("none at {path}; needed only without privileges")),
+    let Some(path) = facts.broker.path.as_ref().map(|path| path.display()) else {
+        return Check::good("broker", "none is asked: GIGAE_BROKER says never");
+    };
+    let (found, next) = match &facts.broker.says {
+        Says::Nics(nics) if is_served(facts) => {
+            let found = format!("at {path}, makes ports on {} for this user", nics.join(", "));
+            return Check::good("broker", found);
+        }
+        Says::Nics(nics) => (
+            format!("at {path}, makes ports on {} only", nics.join(", ")),
+            "name that NIC, or have this one added to nics in /etc/gigae/broker.toml",
+        ),
+        Says::No(why) => match why.rsplit_once("; ") {
+            Some((found, next)) => (format!("at {path}: {found}"), next),
+            None => (format!("at {path}: {why}"), "see what it says: journalctl -u gigae-broker"),
+        },
+        Says::Nothing => (
+            format!("none at {path}"),
+            "have the administrator start one: systemctl start gigae-broker (docs/broker.md)",
+        ),
+    };
+    match missing_capabilities(facts).is_empty() {
+        true => Check::good("broker", format!("{found}; needed only without privileges")),
+        false => Check::doubt("broker", found, next),
     }
 }
 
@@ -285,11 +328,24 @@ fn provider(facts: &Facts) -> Vec<Check> {
         ),
         Provider::Missing { place: None } => Check::doubt(
             "provider",
-            "libgigae-fi.so is not where libfabric looks",
+            match &facts.provider_path {
+                Some(path) => format!("libgigae-fi.so is not in FI_PROVIDER_PATH, {path}"),
+                None => "libgigae-fi.so is not where libfabric looks".to_owned(),
+            },
             "for MPI: make install, then export FI_PROVIDER_PATH=PREFIX/lib/libfabric",
         ),
     };
     vec![version, provider]
+}
+
+fn open_mpi(facts: &Facts) -> Option<Check> {
+    facts.open_mpi.as_ref().map(|file| {
+        Check::doubt(
+            "Open MPI",
+            format!("{} has it not use libfabric", file.display()),
+            "for Open MPI: export OMPI_MCA_pml=cm OMPI_MCA_mtl=ofi OMPI_MCA_osc=pt2pt",
+        )
+    })
 }
 
 fn directory(file: &std::path::Path) -> String {

@@ -2,13 +2,11 @@
 //! while it is open.
 
 use gigae::{Mode, Options, Wait};
+use gigae_broker::BrokerError;
 use gigae_eval::nic::{Nic, inventory};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
-
-/// Where the broker listens unless `GIGAE_BROKER` says otherwise.
-const BROKER: &str = "/run/gigae/broker.sock";
 
 /// The provider's file, by whose name libfabric takes it.
 const PROVIDER: &str = "libgigae-fi.so";
@@ -16,6 +14,10 @@ const PROVIDER: &str = "libgigae-fi.so";
 /// Where libfabric looks by itself, or `make install` puts providers.
 const PLACES: [&str; 3] =
     ["/usr/lib/x86_64-linux-gnu/libfabric", "/usr/lib/libfabric", "/usr/local/lib/libfabric"];
+
+/// Where Open MPI's settings for all users of this machine lie, with Debian's and with its own prefix.
+const OPEN_MPI: [&str; 2] =
+    ["/etc/openmpi/openmpi-mca-params.conf", "/usr/local/etc/openmpi-mca-params.conf"];
 
 /// As `gigae discover` has it: one that no program uses.
 const CHANNEL: u8 = 255;
@@ -44,6 +46,8 @@ pub(super) struct Facts {
     /// `FI_PROVIDER_PATH`.
     pub(super) provider_path: Option<String>,
     pub(super) provider: Provider,
+    /// The file of Open MPI's that keeps it from using libfabric, unless the environment says otherwise.
+    pub(super) open_mpi: Option<PathBuf>,
 }
 
 pub(super) struct Opened {
@@ -58,8 +62,19 @@ pub(super) struct Opened {
 }
 
 pub(super) struct Broker {
-    pub(super) path: PathBuf,
-    pub(super) answers: bool,
+    /// Where it is looked for; nowhere if the environment says so.
+    pub(super) path: Option<PathBuf>,
+    pub(super) says: Says,
+}
+
+/// What a broker says to this user.
+pub(super) enum Says {
+    /// None listens.
+    Nothing,
+    /// It makes ports on these NICs for him.
+    Nics(Vec<String>),
+    /// It makes none.
+    No(String),
 }
 
 pub(super) enum Provider {
@@ -96,6 +111,7 @@ impl Facts {
             libfabric: libfabric(),
             provider: provider(nic, provider_path.as_deref()),
             provider_path,
+            open_mpi: open_mpi(),
         }
     }
 }
@@ -150,20 +166,30 @@ fn left_over(nic: &str) -> Vec<String> {
 }
 
 fn broker() -> Broker {
-    let path = std::env::var_os("GIGAE_BROKER").filter(|path| !path.is_empty());
-    let path = path.map_or_else(|| PathBuf::from(BROKER), PathBuf::from);
-    let answers = answers(&path);
-    Broker { path, answers }
+    let path = gigae_broker::socket();
+    let says = match path.as_deref().map(gigae_broker::nics) {
+        None | Some(Err(BrokerError::Absent { .. })) => Says::Nothing,
+        Some(Ok(nics)) => Says::Nics(nics),
+        Some(Err(error)) => Says::No(error.to_string()),
+    };
+    Broker { path, says }
 }
 
-/// Whether somebody listens there, and this user may come.
-fn answers(path: &Path) -> bool {
-    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-    let kind = SocketType::SEQPACKET;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
-    socket.is_ok_and(|socket| {
-        SocketAddrUnix::new(path).is_ok_and(|at| rustix::net::connect(&socket, &at).is_ok())
-    })
+/// Debian's settings leave out what uses libfabric.
+fn open_mpi() -> Option<PathBuf> {
+    if std::env::var("OMPI_MCA_mtl").is_ok_and(|mtl| mtl == "ofi") {
+        return None;
+    }
+    let leaves_out =
+        |path: &PathBuf| read(&path.display().to_string()).lines().any(|line| leaves_ofi_out(line));
+    OPEN_MPI.map(PathBuf::from).into_iter().find(leaves_out)
+}
+
+/// Whether a line of Open MPI's settings is one such as `mtl = ^ofi`.
+fn leaves_ofi_out(line: &str) -> bool {
+    let Some((name, value)) = line.split_once('=') else { return false };
+    let left_out = value.trim().strip_prefix('^');
+    name.trim() == "mtl" && left_out.is_some_and(|list| list.split(',').any(|one| one == "ofi"))
 }
 
 fn libfabric() -> Option<String> {
@@ -207,5 +233,15 @@ mod tests {
         };
         assert_eq!(memlock(&limits("65536")), Some(65536));
         assert_eq!(memlock(&limits("unlimited")), None);
+    }
+
+    #[test]
+    fn open_mpis_settings_are_read_as_debian_writes_them() {
+        for line in ["mtl = ^ofi", "mtl=^psm,ofi", " mtl = ^ofi "] {
+            assert!(leaves_ofi_out(line), "{line}");
+        }
+        for line in ["# mtl = ^ofi", "mtl = ofi", "btl = ^uct,openib,ofi", "mtl = ^psm", ""] {
+            assert!(!leaves_ofi_out(line), "{line}");
+        }
     }
 }

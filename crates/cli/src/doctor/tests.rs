@@ -1,8 +1,8 @@
 //! What facts come to.
 
-use super::facts::{Broker, Facts, Opened, Provider};
+use super::facts::{Broker, Facts, Opened, Provider, Says};
 use super::*;
-use gigae_eval::nic::{Level, Nic, Queues, Rings};
+use gigae_eval::nic::{Level, Nic, Queues, Rings, Xdp};
 
 fn healthy() -> Facts {
     let level = |current, max| Level { current, max };
@@ -28,10 +28,11 @@ fn healthy() -> Facts {
         }),
         users: Vec::new(),
         left_over: Vec::new(),
-        broker: Broker { path: "/run/gigae/broker.sock".into(), answers: false },
+        broker: Broker { path: Some("/run/gigae/broker.sock".into()), says: Says::Nothing },
         libfabric: Some("1.17.0".into()),
         provider_path: None,
         provider: Provider::Found,
+        open_mpi: None,
     }
 }
 
@@ -57,9 +58,11 @@ fn a_healthy_node_has_nothing_to_notice() {
 #[test]
 fn each_obstacle_is_one_line_with_what_to_do() {
     type Change = fn(&mut Facts);
-    let cases: [(&str, Verdict, &str, Change); 10] = [
+    let cases: [(&str, Verdict, &str, Change); 16] = [
         ("kernel", Verdict::Doubt, "5.11", |f| f.kernel = "5.4.0-1-x".into()),
-        ("privileges", Verdict::Doubt, "CAP_NET_RAW", |f| f.capabilities = !(1 << 13)),
+        ("driver", Verdict::Doubt, "another NIC", |f| {
+            f.nic.as_mut().unwrap().xdp = Some(Xdp::default());
+        }),
         ("locked memory", Verdict::Doubt, "memlock", |f| {
             (f.capabilities, f.memlock) = (!(1 << 14), Some(8 << 20));
         }),
@@ -85,6 +88,23 @@ fn each_obstacle_is_one_line_with_what_to_do() {
         ("provider", Verdict::Doubt, "export FI_PROVIDER_PATH=/opt/lib", |f| {
             f.provider = Provider::Missing { place: Some("/opt/lib/libgigae-fi.so".into()) };
         }),
+        ("provider", Verdict::Doubt, "make install", |f| {
+            f.provider = Provider::Missing { place: None };
+        }),
+        ("provider", Verdict::Doubt, "not in FI_PROVIDER_PATH, /opt", |f| {
+            (f.provider, f.provider_path) =
+                (Provider::Missing { place: None }, Some("/opt".into()));
+        }),
+        ("libfabric", Verdict::Doubt, "apt-get install", |f| f.libfabric = None),
+        ("Open MPI", Verdict::Doubt, "OMPI_MCA_mtl=ofi", |f| {
+            f.open_mpi = Some("/etc/openmpi/openmpi-mca-params.conf".into());
+        }),
+        ("endpoint", Verdict::Fault, "When it does not work", |f| {
+            f.endpoint = Err("asking the kernel failed".into());
+        }),
+        ("endpoint", Verdict::Fault, "is down bring it up", |f| {
+            f.endpoint = Err("interface 'eth1' is down; bring it up".into());
+        }),
     ];
     for (about, verdict, part, change) in cases {
         let found = noticed(change);
@@ -92,6 +112,52 @@ fn each_obstacle_is_one_line_with_what_to_do() {
         assert_eq!((*line, *came), (about, verdict));
         assert!(text.contains(part), "{text}");
     }
+}
+
+#[test]
+fn without_privileges_all_depends_on_the_broker() {
+    let says = |says| {
+        let found = noticed(|f| (f.capabilities, f.memlock, f.broker.says) = (0, None, says));
+        let texts: Vec<_> = found.into_iter().map(|(about, _, text)| (about, text)).collect();
+        texts
+    };
+    assert_eq!(says(Says::Nics(vec!["eth0".into(), "eth1".into()])), []);
+    let refusal = "user 7 is not among those that b.toml allows; ask the administrator";
+    let cases = [
+        (Says::Nothing, "none at /run/gigae/broker.sock", "systemctl start gigae-broker"),
+        (Says::Nics(vec!["eth0".into()]), "makes ports on eth0 only", "name that NIC"),
+        (Says::No(refusal.into()), "user 7 is not among", "allows ask the administrator"),
+        (Says::No("no answer".into()), "no answer", "journalctl -u gigae-broker"),
+    ];
+    for (case, found, next) in cases {
+        let told = says(case);
+        let [("privileges", missing), ("broker", text)] = &told[..] else { panic!("{told:?}") };
+        assert!(missing.contains("CAP_NET_RAW") && missing.contains("setcap"), "{missing}");
+        assert!(text.contains(found) && text.contains(next), "{text}");
+    }
+    // Its own memory is the broker's then.
+    let limit = Some(8 << 20);
+    let served = || Says::Nics(vec!["eth1".into()]);
+    assert!(
+        noticed(|f| (f.capabilities, f.memlock, f.broker.says) = (0, limit, served())).is_empty()
+    );
+    // With privileges none of it matters.
+    assert!(noticed(|f| f.broker.says = Says::No(refusal.into())).is_empty());
+    assert!(noticed(|f| f.broker.path = None).is_empty());
+}
+
+#[test]
+fn whatever_is_noticed_says_what_to_do() {
+    let mut facts = healthy();
+    (facts.capabilities, facts.memlock, facts.kernel) = (0, Some(0), "4.19".into());
+    (facts.libfabric, facts.open_mpi) = (None, Some("/etc/x".into()));
+    (facts.left_over, facts.endpoint) = (vec!["gigae0".into()], Err("no".into()));
+    facts.nic.as_mut().unwrap().link_up = false;
+    facts.nic.as_mut().unwrap().queues.as_mut().unwrap().combined.current = 8;
+    let checks = checks(&facts);
+    let noticed: Vec<_> = checks.iter().filter(|check| check.verdict != Verdict::Good).collect();
+    assert!(noticed.len() >= 9, "{noticed:?}");
+    assert!(noticed.iter().all(|check| !check.next.is_empty()), "{noticed:?}");
 }
 
 #[test]
