@@ -8,7 +8,7 @@ use crate::links::Links;
 use crate::local::{Local, interfaces};
 use crate::outbound::{MOST_SEGMENTS, PAYLOAD};
 use crate::resolve::reserve;
-use crate::sharing::{Port, Sharing};
+use crate::sharing::{Port, Sharing, alternatives};
 use crate::simulated;
 use crate::{Endpoint, Wait};
 use gigae_link::{ChannelSet, Filter, Link, Mode, OpenError};
@@ -77,6 +77,9 @@ pub struct Options {
 impl Options {
     /// Everything at its default for an interface: port id 0, channel 0, EtherType 0x88B5, the best
     /// backend, adaptive waiting, selective repeat, a peer timeout of 10 s, a linger of 1 s.
+    ///
+    /// A name such as `eth1v0/eth1v1` stands for the first of these interfaces that is up and no other endpoint uses, so
+    /// that processes share SR-IOV functions, or NICs, by all naming the same. [`Sharing`] says what if all are in use.
     pub fn new(interface: &str) -> Self {
         Self {
             interfaces: vec![interface.into()],
@@ -272,7 +275,7 @@ impl Options {
         links.ports = ports;
         let reservation = match self.envelope {
             Envelope::Udp { port } => Some(
-                reserve(port, &self.interfaces[0])
+                reserve(port, links.ports[0].interface())
                     .map_err(|source| OpenError::Io { what: "reserving the UDP port", source })?,
             ),
             Envelope::Ethernet { .. } => None,
@@ -317,11 +320,15 @@ impl Options {
             Err(OpenError::Io { what: "using several interfaces as one", source })
         };
         let count = self.interfaces.len();
-        let twice = |(i, name)| self.interfaces[..i].contains(name);
+        let mut names: Vec<_> =
+            self.interfaces.iter().flat_map(|name| alternatives(name)).collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
         if !(1..=MAX_PATHS).contains(&count) {
             return refuse("give 1 to 8 interfaces");
         }
-        if self.interfaces.iter().enumerate().any(twice) && !self.interfaces[0].is_empty() {
+        if names.len() < all && !self.interfaces[0].is_empty() {
             return refuse("an interface is named twice; give each once");
         }
         if count > 1 && matches!(self.envelope, Envelope::Udp { .. }) {
@@ -339,7 +346,7 @@ impl Options {
     fn open_port(&self, i: usize) -> Result<(Port, AnyLink, Option<OpenError>), OpenError> {
         let nic = &self.interfaces[i];
         let own = || {
-            let port = Port::new(nic, self.sharing, self.envelope, self.local)?;
+            let port = Port::of(nic, self.sharing, self.envelope, self.local)?;
             let (link, refused) = self.open_link(i, port.interface())?;
             Ok((port, link, refused))
         };
@@ -352,6 +359,7 @@ impl Options {
             },
         };
         let usual = XdpConfig::new(nic, self.filter()).tx_frames;
+        let nic = alternatives(nic).next().unwrap_or_default();
         match brokered::open(nic, &self.filter(), self.backend, self.tx_frames(i, usual))? {
             Some((port, link)) => Ok((port, link, None)),
             None => Err(missing.unwrap_or_else(brokered::none)),

@@ -46,7 +46,64 @@ pub(crate) struct Port {
     why: &'static str,
 }
 
+/// What a name of an interface names: one, or several of which one is meant.
+pub(crate) fn alternatives(name: &str) -> impl Iterator<Item = &str> {
+    name.split('/')
+}
+
 impl Port {
+    /// Finds it among the alternatives, or makes it, likewise.
+    pub(crate) fn of(
+        nics: &str,
+        sharing: Sharing,
+        envelope: Envelope,
+        named: bool,
+    ) -> Result<Self, OpenError> {
+        let Some((first, _)) = nics.split_once('/') else {
+            return Self::new(nics, sharing, envelope, named);
+        };
+        if sharing == Sharing::Child {
+            return Self::new(first, sharing, envelope, named);
+        }
+        match (Self::first_free(nics)?, sharing) {
+            (Some(port), _) => Ok(port),
+            (None, Sharing::Auto) => Self::new(first, Sharing::Child, envelope, named),
+            (None, _) => {
+                let text = format!(
+                    "other endpoints use each of {}; name more, or share one (Options::sharing)",
+                    nics.replace('/', ", ")
+                );
+                let source = io::Error::new(io::ErrorKind::AddrInUse, text);
+                Err(OpenError::Io { what: "choosing an interface", source })
+            }
+        }
+    }
+
+    /// The first of several interfaces that is up and that nobody has; `None` if others have all that are.
+    fn first_free(nics: &str) -> Result<Option<Self>, OpenError> {
+        let start = Instant::now();
+        loop {
+            let (mut refused, mut taken) = (None, false);
+            for nic in alternatives(nics) {
+                match Interface::find(nic) {
+                    Ok(found) => match claim(found.mac, Duration::ZERO)? {
+                        Some(claim) => return Ok(Some(Self::itself(nic, Some(claim)))),
+                        None => taken = true,
+                    },
+                    Err(e @ (OpenError::NoInterface { .. } | OpenError::InterfaceDown(_))) => {
+                        refused.get_or_insert(e);
+                    }
+                    Err(e) => return Err(e),
+                }
+            }
+            match refused {
+                Some(error) if !taken => return Err(error),
+                _ if start.elapsed() >= FREE_WITHIN => return Ok(None),
+                _ => std::thread::sleep(PAUSE),
+            }
+        }
+    }
+
     /// Finds or makes it in the calling thread's network namespace. `named`: others look for it there.
     pub(crate) fn new(
         nic: &str,

@@ -31,7 +31,8 @@ fn main() {
     if std::env::var_os(ROLE).is_some() {
         return broker();
     }
-    let tests: [(&str, fn()); 7] = [
+    let tests: [(&str, fn()); 8] = [
+        ("a_users_program_of_libfabrics_finds_every_byte", fi_pingpong_finds_every_byte),
         ("open_mpi_of_a_user_holds_on_two_hosts", open_mpi_holds),
         ("open_mpi_of_a_user_holds_with_two_ranks_on_each_host", open_mpi_holds_with_two_on_each),
         ("mpich_of_a_user_holds_with_two_ranks_on_each_host", mpich_holds_with_two_on_each),
@@ -131,6 +132,27 @@ fn open_mpi_holds() {
     let hosts = hosts("a user's Open MPI", NOBODY, 2);
     let _brokers = brokers(&hosts, "eth0");
     holds(&Vendor::open_mpi().unwrap(), &hosts, 1, "point-to-point");
+}
+
+/// One end on the first host, the other, once that one listens on its port, on the second.
+const PING_PONG: &str = r#"
+export FI_PROVIDER=gigae FI_PROVIDER_PATH=$0 FI_GIGAE_IFACE=eth0 GIGAE_CLUSTER=/nowhere
+test "$(id -u)" = 65534 || exit 2
+fi_pingpong -p gigae -e rdm -c -I 5 & waiting=$!
+until cat /proc/net/tcp /proc/net/tcp6 | grep -q ':B9E8 [0-9A-F]*:0000 0A'; do sleep 0.02; done
+/run/enter n2 fi_pingpong -p gigae -e rdm -c -I 5 198.18.0.1 && wait $waiting
+"#;
+
+fn fi_pingpong_finds_every_byte() {
+    let hosts = hosts("a user's fi_pingpong", NOBODY, 2);
+    let _brokers = brokers(&hosts, "eth0");
+    let provider = hosts.provider().display().to_string();
+    let argv = ["sh", "-c", PING_PONG, &provider].map(str::to_owned);
+    let ended = hosts.run(&argv, LIMIT, &AtomicBool::new(false)).unwrap();
+    let Ended { status, said, complained, .. } = &ended;
+    assert!(status.success(), "{status}: {said}{complained}");
+    assert!(said.lines().filter(|line| line.starts_with("1m ")).count() == 2, "{said}");
+    until_no_port_is_left(&hosts);
 }
 
 /// Four ports, and memory between those of a host.

@@ -187,7 +187,8 @@ pub(crate) unsafe extern "C" fn open2(
                 None => options.open()?,
             };
             let asked = itself.swap(false, Ordering::Relaxed);
-            if asked && name.split(',').next() != Some(&endpoint.link().interface) {
+            let first = name.split(',').next().unwrap_or_default();
+            if asked && !first.split('/').any(|one| one == endpoint.link().interface) {
                 itself.store(true, Ordering::Relaxed);
                 return Err(has_another(&name));
             }

@@ -15,7 +15,8 @@ const PEER_TIMEOUT: Duration = Duration::from_secs(300);
 /// What the environment says.
 #[derive(Clone)]
 pub(crate) struct Settings {
-    /// `FI_GIGAE_IFACE`: the interface, or several as one, with commas between.
+    /// `FI_GIGAE_IFACE`: the interface, or several as one, with commas between; each may be the first that is free of
+    /// several, with slashes between.
     interface: Option<String>,
     /// The cluster file, if there is one and this node is in it.
     cluster: Option<(Cluster, String, Address)>,
@@ -85,7 +86,8 @@ impl Settings {
 
     /// Whether an endpoint has its NIC's address, so that it is known before it is opened.
     pub(crate) fn is_alone(&self) -> bool {
-        self.sharing == Sharing::Alone
+        let several = self.interface.as_ref().is_some_and(|name| name.contains('/'));
+        self.sharing == Sharing::Alone && !several
     }
 
     /// The NICs to choose from.
@@ -98,8 +100,9 @@ impl Settings {
         match &self.interface {
             // Several as one are known by the first.
             Some(name) => {
-                let first = name.split(',').next();
-                let here = all.iter().find(|(name, _)| Some(&name[..]) == first);
+                let first = name.split(',').next().unwrap_or_default();
+                let is_meant = |name: &str| first.split('/').any(|one| one == name);
+                let here = all.iter().find(|(name, _)| is_meant(name));
                 here.map(|&(_, mac)| Nic { name: name.clone(), address: address(mac) })
                     .into_iter()
                     .collect()
@@ -124,7 +127,7 @@ impl Settings {
         match gigae::broker_nics() {
             Ok(allowed) => {
                 let is_allowed = |name: &str| allowed.iter().any(|nic| nic == name);
-                nics.retain(|nic| nic.name.split(',').all(is_allowed));
+                nics.retain(|nic| nic.name.split([',', '/']).all(is_allowed));
                 if nics.is_empty() {
                     let allowed = allowed.join(", ");
                     tell(&format!("the broker makes ports on {allowed} only; see FI_GIGAE_IFACE"));

@@ -67,11 +67,40 @@ fn await_listener(waiting: &mut Child, port: &str) {
 /// Two processes on each of two nodes, each pair by a NIC that both share.
 fn two_processes_on_a_nic_talk_with_two_others_at_once() {
     let fabric = testing::fabric("sharing", |_| ());
+    two_pairs(&fabric, |_, _| ());
+    for node in [1, 2] {
+        let left = ip(&fabric, node, &["link", "show", "group", "26473"]);
+        assert_eq!(left, "", "what is shared goes with the processes");
+    }
+}
+
+/// The same where the first node has an interface for each, which an administrator has made.
+fn each_process_has_an_interface_of_those_that_are_named() {
+    let fabric = testing::fabric("functions", |_| ());
+    for name in ["vf0", "vf1"] {
+        let macvlan = ["name", name, "type", "macvlan", "mode", "bridge"];
+        ip(&fabric, 1, &[&["link", "add", "link", "eth0"][..], &macvlan].concat());
+        ip(&fabric, 1, &["link", "set", name, "up"]);
+    }
+    two_pairs(&fabric, |node, command| {
+        if node == 1 {
+            command.env("FI_GIGAE_IFACE", "vf0/vf1").env("FI_GIGAE_SHARING", "alone");
+        }
+    });
+}
+
+/// What `ip` says on a node.
+fn ip(fabric: &Fabric, node: u16, arguments: &[&str]) -> String {
+    well(fabric.node(node).command("ip").unwrap().args(arguments).output().unwrap())
+}
+
+fn two_pairs(fabric: &Fabric, change: impl Fn(u16, &mut Command)) {
     let provider = provider();
     let command = |node| {
-        let mut command = inside(&fabric, node, "fi_pingpong", provider.path());
+        let mut command = inside(fabric, node, "fi_pingpong", provider.path());
         command.args(["-e", "rdm", "-c", "-m", "tagged", "-I", "5"]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        change(node, &mut command);
         command
     };
     let mut waiting = command(1).spawn().unwrap();
@@ -83,11 +112,6 @@ fn two_processes_on_a_nic_talk_with_two_others_at_once() {
     let calling_other = command(2).args(["-P", OTHER, &at]).spawn().unwrap();
     for process in [calling, calling_other, waiting, other] {
         well(process.wait_with_output().unwrap());
-    }
-    for node in [1, 2] {
-        let mut ip = fabric.node(node).command("ip").unwrap();
-        let left = ip.args(["link", "show", "group", "26473"]).output().unwrap().stdout;
-        assert_eq!(String::from_utf8_lossy(&left), "", "what is shared goes with the processes");
     }
 }
 
@@ -187,6 +211,10 @@ fn main() {
         (
             "two_processes_on_a_nic_talk_with_two_others_at_once",
             two_processes_on_a_nic_talk_with_two_others_at_once,
+        ),
+        (
+            "each_process_has_an_interface_of_those_that_are_named",
+            each_process_has_an_interface_of_those_that_are_named,
         ),
         (
             "fi_pingpong_finds_every_byte_in_the_udp_envelope",

@@ -1,0 +1,154 @@
+//! Interfaces and queues of a process's own: the first that is free of several, and a queue that is not the first. On
+//! real interfaces in network namespaces. Needs root.
+#![allow(missing_docs)]
+
+use gigae::{Address, Backend, Endpoint, Mode, OpenError, Options, Sharing, Wait};
+use gigae_fabric::{Fabric, Node, testing};
+use std::time::{Duration, Instant};
+
+/// Long enough for a loaded machine; nothing is concluded from how long it really takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn main() {
+    testing::run(&[
+        ("of_several_interfaces_each_endpoint_has_one_of_its_own", each_has_one_of_its_own as fn()),
+        ("when_all_are_in_use_sharing_decides", when_all_are_in_use_sharing_decides),
+        ("what_is_down_or_missing_is_passed_over", what_is_down_or_missing_is_passed_over),
+        ("an_endpoint_on_the_second_queue_hears_that_one", the_second_queue),
+    ]);
+}
+
+fn ip(node: &Node, arguments: &[&str]) {
+    let output = node.command("ip").unwrap().args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Two nodes, of which the first has two more interfaces that an administrator has made: they stand for the functions
+/// of a NIC.
+fn functions(test: &str) -> Fabric {
+    let fabric = testing::fabric(test, |_| {});
+    for name in ["vf0", "vf1"] {
+        let node = fabric.node(1);
+        ip(
+            &node,
+            &["link", "add", "link", "eth0", "name", name, "type", "macvlan", "mode", "bridge"],
+        );
+        ip(&node, &["link", "set", name, "up"]);
+    }
+    fabric
+}
+
+fn open(node: &Node, options: Options) -> Result<Endpoint, OpenError> {
+    let _inside = node.enter().unwrap();
+    options.wait(Wait::Sleep).open()
+}
+
+fn name(endpoint: &Endpoint) -> &str {
+    &endpoint.link().interface
+}
+
+/// Messages of several lengths both ways, every byte compared.
+fn exchange(a: &Endpoint, b: &Endpoint) {
+    for length in [0, 1, 60, 1400, 7].into_iter().cycle().take(60) {
+        let bytes: Vec<u8> = (0..length).map(|i| (i * 5 + length) as u8).collect();
+        for (from, to) in [(a, b), (b, a)] {
+            carry(from, to, &bytes);
+        }
+    }
+}
+
+/// Both ends in one thread, in turn: an end makes progress in its own calls only.
+fn carry(from: &Endpoint, to: &Endpoint, bytes: &[u8]) {
+    from.send(from.peer(Address::from(to.link().mac)).unwrap(), bytes).unwrap();
+    let start = Instant::now();
+    loop {
+        if let Some(message) = to.recv_timeout(Duration::from_millis(5)).unwrap() {
+            assert_eq!(to.address(message.from()), Address::from(from.link().mac));
+            assert!(message[..] == *bytes, "{} bytes", bytes.len());
+            return;
+        }
+        assert!(from.recv_timeout(Duration::ZERO).unwrap().is_none());
+        assert!(start.elapsed() < PATIENCE, "{} bytes did not arrive", bytes.len());
+    }
+}
+
+fn each_has_one_of_its_own() {
+    let fabric = functions("functions");
+    let (near, far) = (fabric.node(1), fabric.node(2));
+    let other = open(&far, Options::new("eth0")).unwrap();
+    for backend in [Backend::Auto, Backend::Packet] {
+        let any = || open(&near, Options::new("vf0/vf1").backend(backend));
+        let (first, second) = (any().unwrap(), any().unwrap());
+        assert_eq!((name(&first), name(&second)), ("vf0", "vf1"));
+        exchange(&first, &other);
+        exchange(&second, &other);
+        exchange(&first, &second);
+        drop(first);
+        assert_eq!(name(&any().unwrap()), "vf0", "it is free again");
+    }
+}
+
+fn when_all_are_in_use_sharing_decides() {
+    let fabric = functions("all in use");
+    let node = fabric.node(1);
+    let any = |sharing| open(&node, Options::new("vf0/vf1").sharing(sharing));
+    let both = [any(Sharing::Alone).unwrap(), any(Sharing::Auto).unwrap()];
+    assert_eq!(both.each_ref().map(name), ["vf0", "vf1"]);
+    let refused = any(Sharing::Alone).unwrap_err().to_string();
+    assert!(refused.contains("use each of vf0, vf1; name more"), "{refused}");
+    let child = any(Sharing::Auto).unwrap();
+    assert!(name(&child).starts_with("gigae"), "{}", name(&child));
+    drop(both);
+    assert!(name(&any(Sharing::Child).unwrap()).starts_with("gigae"));
+}
+
+fn what_is_down_or_missing_is_passed_over() {
+    let fabric = functions("passed over");
+    let node = fabric.node(1);
+    ip(&node, &["link", "set", "vf0", "down"]);
+    let any = |names: &str| open(&node, Options::new(names));
+    let second = any("nosuch/vf0/vf1").unwrap();
+    assert_eq!(name(&second), "vf1");
+    // There is one, though it is in use.
+    let refused = any("nosuch/vf1").unwrap_err().to_string();
+    assert!(refused.contains("name more"), "{refused}");
+    let refused = any("nosuch/vf0").unwrap_err();
+    assert!(matches!(refused, OpenError::NoInterface { .. }), "{refused}");
+    let refused = any("vf0/nosuch").unwrap_err();
+    assert!(matches!(refused, OpenError::InterfaceDown(_)), "{refused}");
+    let refused = open(&node, Options::trunk(["vf0/vf1", "vf1"])).unwrap_err().to_string();
+    assert!(refused.contains("named twice"), "{refused}");
+}
+
+/// Two queues at each end of a cable: what goes out by a queue of a veth arrives at the other end's queue of the same
+/// number.
+fn the_second_queue() {
+    let fabric = testing::fabric("queues", |_| {});
+    let (near, far) = (fabric.node(1), fabric.node(2));
+    let queues = ["numtxqueues", "2", "numrxqueues", "2"];
+    let link = ["link", "add", "two"].into_iter().chain(queues);
+    let link = link.chain(["type", "veth", "peer", "name", "two"]).chain(queues);
+    let link: Vec<_> = link.chain(["netns", &far.name]).collect();
+    ip(&near, &link);
+    for node in [&near, &far] {
+        ip(node, &["link", "set", "two", "up"]);
+    }
+    let on = |node, queue, mode| {
+        open(node, Options::new("two").queue(queue).backend(Backend::XdpMode(mode)))
+    };
+    let second = |node| on(node, 1, Mode::XdpNative).unwrap();
+    let (a, b) = (second(&near), second(&far));
+    exchange(&a, &b);
+    drop(b);
+    // What goes out by the first arrives at the first, to which nobody listens there.
+    let first = on(&far, 0, Mode::XdpNative).unwrap();
+    // The farewell of the other.
+    assert!(a.recv_timeout(Duration::from_millis(50)).unwrap().is_none());
+    let heard = a.counters().link.rx_frames;
+    first.send(first.peer(Address::from(a.link().mac)).unwrap(), b"lost").unwrap();
+    assert!(a.recv_timeout(Duration::from_millis(100)).unwrap().is_none());
+    assert_eq!(a.counters().link.rx_frames, heard);
+    drop(first);
+    let refused = on(&far, 2, Mode::XdpNative).unwrap_err().to_string();
+    assert!(refused.contains("is there a queue 2?"), "{refused}");
+}
