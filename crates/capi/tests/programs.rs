@@ -10,6 +10,7 @@ use gigae_fabric::{Fabric, testing};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::AtomicBool;
 
 /// Valgrind's own exit code for errors and leaks, which no program here uses.
 const VALGRIND: &[&str] = &[
@@ -88,6 +89,72 @@ fn two_programs_say_hello() {
 
 fn two_static_programs_say_hello() {
     hello(Linking::Static, false);
+}
+
+/// What a process is to be, and by what.
+const ROLE: &str = "GIGAE_TEST_ROLE";
+const CONFIG: &str = "GIGAE_TEST_CONFIG";
+const SOCKET: &str = "GIGAE_BROKER";
+
+/// `nobody`, who has no privileges.
+const NOBODY: &str = "65534";
+
+fn broker() {
+    let path = |name| std::env::var_os(name).unwrap();
+    let (config, socket) = (path(CONFIG), path(SOCKET));
+    let mut say = |line: &str| println!("{line}");
+    let stop = AtomicBool::new(false);
+    let result = gigae_broker::run(config.as_ref(), socket.as_ref(), &stop, &mut say);
+    println!("failed: {:?}", result.err().map(|error| error.to_string()));
+}
+
+/// Ended with its test.
+struct Broker(Child);
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Two programs of a user without privileges, each with a broker on its node.
+fn programs_of_a_user_say_hello_over_brokers() {
+    use std::os::unix::fs::PermissionsExt;
+    let fabric = testing::fabric("a user's hello", |_| ());
+    let place = tempfile::tempdir().unwrap();
+    let open = |mode| std::fs::Permissions::from_mode(mode);
+    std::fs::set_permissions(place.path(), open(0o755)).unwrap();
+    let config = place.path().join("broker.toml");
+    std::fs::write(&config, format!("nics = ['eth0']\nusers = [{NOBODY}]\n")).unwrap();
+    // Where it was built not every user may look.
+    let program = place.path().join("hello");
+    let built = Installed::once().compile("examples/hello.c", Linking::Static);
+    std::fs::copy(built, &program).unwrap();
+    std::fs::set_permissions(&program, open(0o755)).unwrap();
+    let socket = |node| place.path().join(format!("n{node}.sock"));
+    let start = |node| {
+        let mut command = fabric.node(node).command(std::env::current_exe().unwrap()).unwrap();
+        command.env(ROLE, "broker").env(CONFIG, &config).env(SOCKET, socket(node));
+        let mut process = Broker(command.stdout(Stdio::piped()).spawn().unwrap());
+        let mut said = BufReader::new(process.0.stdout.take().unwrap()).lines();
+        assert!(said.any(|line| line.unwrap().starts_with("makes ports")));
+        // What else it says goes nowhere, and does not hold it up.
+        std::thread::spawn(move || said.count());
+        process
+    };
+    let _brokers = [1, 2].map(start);
+    let as_nobody = |node: u16| {
+        let mut command = fabric.node(node).command("setpriv").unwrap();
+        command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]);
+        command.arg(&program).arg(fabric.node(node).interface).env(SOCKET, socket(node));
+        command
+    };
+    let waiting = Waiting::start(as_nobody(1));
+    assert_ne!(waiting.mac, gigae::MacAddr(fabric.node(1).mac).to_string(), "a port's own");
+    let answer = text(&run(as_nobody(2).arg(&waiting.mac)).stdout);
+    assert_eq!(answer, format!("{} says hello to you\n", waiting.mac));
+    assert!(waiting.end().ends_with("says hello\n"));
 }
 
 fn a_ping_pong_in_place_with_an_event_loop_is_clean_under_valgrind() {
@@ -247,8 +314,12 @@ fn valgrind_is_asked_in_a_way_that_notices_a_leak() {
 }
 
 fn main() {
+    if std::env::var_os(ROLE).is_some() {
+        return broker();
+    }
     testing::run(&[
         ("two_programs_say_hello", two_programs_say_hello as fn()),
+        ("programs_of_a_user_say_hello_over_brokers", programs_of_a_user_say_hello_over_brokers),
         ("two_static_programs_say_hello", two_static_programs_say_hello),
         (
             "a_ping_pong_in_place_with_an_event_loop_is_clean_under_valgrind",

@@ -2,7 +2,7 @@
 //! real interfaces in network namespaces. Needs root.
 #![allow(missing_docs)]
 
-use gigae::{Address, Backend, Endpoint, Mode, OpenError, Options, Sharing, Wait};
+use gigae::{Address, Backend, Endpoint, Envelope, Mode, OpenError, Options, Sharing, Wait};
 use gigae_fabric::{Fabric, Node, testing};
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn main() {
     testing::run(&[
         ("of_several_interfaces_each_endpoint_has_one_of_its_own", each_has_one_of_its_own as fn()),
+        ("those_with_addresses_of_their_own_carry_datagrams", they_carry_datagrams),
         ("when_all_are_in_use_sharing_decides", when_all_are_in_use_sharing_decides),
         ("what_is_down_or_missing_is_passed_over", what_is_down_or_missing_is_passed_over),
         ("an_endpoint_on_the_second_queue_hears_that_one", the_second_queue),
@@ -59,11 +60,11 @@ fn exchange(a: &Endpoint, b: &Endpoint) {
 
 /// Both ends in one thread, in turn: an end makes progress in its own calls only.
 fn carry(from: &Endpoint, to: &Endpoint, bytes: &[u8]) {
-    from.send(from.peer(Address::from(to.link().mac)).unwrap(), bytes).unwrap();
+    from.send(from.peer(to.identity().address).unwrap(), bytes).unwrap();
     let start = Instant::now();
     loop {
         if let Some(message) = to.recv_timeout(Duration::from_millis(5)).unwrap() {
-            assert_eq!(to.address(message.from()), Address::from(from.link().mac));
+            assert_eq!(to.address(message.from()), from.identity().address);
             assert!(message[..] == *bytes, "{} bytes", bytes.len());
             return;
         }
@@ -86,6 +87,20 @@ fn each_has_one_of_its_own() {
         drop(first);
         assert_eq!(name(&any().unwrap()), "vf0", "it is free again");
     }
+}
+
+fn they_carry_datagrams() {
+    let fabric = functions("datagrams");
+    let (near, far) = (fabric.node(1), fabric.node(2));
+    for (name, address) in [("vf0", "198.18.0.101/24"), ("vf1", "198.18.0.102/24")] {
+        ip(&near, &["address", "add", address, "dev", name]);
+    }
+    let udp = |names: &str| Options::new(names).envelope(Envelope::Udp { port: 4791 });
+    let other = open(&far, udp("eth0")).unwrap();
+    let _first = open(&near, Options::new("vf0")).unwrap();
+    let second = open(&near, udp("vf0/vf1")).unwrap();
+    assert_eq!(name(&second), "vf1");
+    exchange(&second, &other);
 }
 
 fn when_all_are_in_use_sharing_decides() {

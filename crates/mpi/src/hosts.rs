@@ -68,8 +68,8 @@ impl Hosts {
         hosts.compile_enter()?;
         let rsh = RSH.replace("PLACE", &hosts.place().display().to_string());
         fs::write(hosts.rsh(), rsh)
-            .and_then(|()| fs::set_permissions(hosts.rsh(), fs::Permissions::from_mode(0o755)))
             .map_err(|error| format!("writing {}: {error}", hosts.rsh().display()))?;
+        open_to_all(&hosts.rsh())?;
         // A copy: where it was built not every user may look.
         fs::copy(built("libgigae_fi.so")?, hosts.provider().join("libgigae-fi.so"))
             .map_err(|error| format!("copying the provider: {error}"))?;
@@ -78,8 +78,11 @@ impl Hosts {
 
     /// The same hosts, on which this user starts jobs, and who has no privileges.
     pub fn for_user(mut self, user: u32) -> Result<Hosts, Trouble> {
+        let library = self.provider().join("libgigae-fi.so");
+        for path in [self.place(), &self.provider(), &library] {
+            open_to_all(path)?;
+        }
         std::os::unix::fs::chown(self.home(), Some(user), Some(user))
-            .and_then(|()| fs::set_permissions(self.place(), fs::Permissions::from_mode(0o755)))
             .map_err(|error| format!("giving {} to user {user}: {error}", self.home().display()))?;
         self.user = Some(user);
         Ok(self)
@@ -132,6 +135,8 @@ impl Hosts {
         let directory = self.place().join(format!("brokers/n{host}"));
         fs::create_dir_all(&directory)
             .map_err(|error| format!("making {}: {error}", directory.display()))?;
+        open_to_all(&self.place().join("brokers"))?;
+        open_to_all(&directory)?;
         Ok(directory.join("broker.sock"))
     }
 
@@ -243,6 +248,12 @@ fn built(name: &str) -> Result<PathBuf, Trouble> {
         .ok_or_else(|| {
             format!("{name} is not in {}; run: cargo build -p gigae-mpi", beside.display())
         })
+}
+
+/// Has every user read and enter, or run, it.
+pub(crate) fn open_to_all(path: &Path) -> Result<(), Trouble> {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+        .map_err(|error| format!("opening {} to all: {error}", path.display()))
 }
 
 fn text(path: &Path) -> String {

@@ -1,9 +1,8 @@
 //! The two MPIs: how each compiles a program and how it is told where to run it and over what.
 
 use crate::Trouble;
-use crate::hosts::{Ended, Hosts};
+use crate::hosts::{Ended, Hosts, open_to_all};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::AtomicBool;
@@ -103,7 +102,7 @@ impl Vendor {
     pub fn copied(&self, directory: &Path) -> Result<Vendor, Trouble> {
         let Vendor::Mpich(installed) = self else { return Ok(self.clone()) };
         let what = format!("{MPICH} cannot be copied to {}", directory.display());
-        well(Command::new("cp").arg("-r").args([installed, directory]).output(), &what)?;
+        well(Command::new("cp").arg("-rp").args([installed, directory]).output(), &what)?;
         // The compiler is a script that names the place.
         let compiler = directory.join("bin/mpicc");
         let [old, new] = [installed, directory].map(|place| place.display().to_string());
@@ -135,8 +134,7 @@ impl Vendor {
             &format!("mpicc does not compile {}; is libopenmpi-dev installed?", sources.join(", ")),
         )?;
         // Whoever runs it may be another user.
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755))
-            .map_err(|error| format!("{}: {error}", program.display()))?;
+        open_to_all(&program)?;
         Ok(program)
     }
 

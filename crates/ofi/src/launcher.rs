@@ -73,6 +73,24 @@ mod tests {
         assert_eq!(at("3"), 1, "not in the list");
     }
 
+    /// Of a second step, `srun -N 2 -n 3`, in an allocation of two nodes for four tasks (Slurm 22.05), as the ranks of its
+    /// first and second node see it.
+    #[test]
+    fn a_steps_tasks_count_and_not_those_of_its_allocation() {
+        let on = |node| {
+            with(&[
+                ("SLURM_NNODES", "2"),
+                ("SLURM_NODEID", node),
+                ("SLURM_NPROCS", "3"),
+                ("SLURM_NTASKS", "3"),
+                ("SLURM_STEP_NUM_TASKS", "3"),
+                ("SLURM_STEP_TASKS_PER_NODE", "2,1"),
+                ("SLURM_TASKS_PER_NODE", "2(x2)"),
+            ])
+        };
+        assert_eq!([on("0"), on("1")], [2, 1]);
+    }
+
     #[test]
     fn what_is_no_number_says_nothing() {
         for text in ["", "x", "0", "-1", "4(x", "4(x)", "(x2)", ",", "99999999999999999999999"] {
