@@ -180,8 +180,7 @@ fn open_mpi() -> Option<PathBuf> {
     if std::env::var("OMPI_MCA_mtl").is_ok_and(|mtl| mtl == "ofi") {
         return None;
     }
-    let leaves_out =
-        |path: &PathBuf| read(&path.display().to_string()).lines().any(|line| leaves_ofi_out(line));
+    let leaves_out = |path: &PathBuf| read(&path.display().to_string()).lines().any(leaves_ofi_out);
     OPEN_MPI.map(PathBuf::from).into_iter().find(leaves_out)
 }
 
