@@ -245,8 +245,10 @@ impl Broker {
     fn end(&mut self, client: usize, say: &mut dyn FnMut(&str)) {
         let state = std::mem::replace(&mut self.clients[client].state, State::Over);
         if let State::Has(Given { child, grant }) = state {
-            say(&format!("{} is removed", child.name()));
+            let name = child.name().to_owned();
+            drop(child);
             self.ledger.release(grant);
+            say(&format!("{name} is removed"));
         }
     }
 

@@ -139,6 +139,7 @@ typedef struct gigae_options gigae_options;
 /*
  * Options for an interface, everything at its default: port 0, channel 0, EtherType 0x88B5, the
  * best backend, adaptive waiting, selective repeat, a peer timeout of 10 s, a linger of 1 s.
+ * "eth1v0/eth1v1" is the first of these interfaces that is up and that no other endpoint uses.
  * Allocates; free them with gigae_options_free. *options is NULL after an error.
  * Errors: GIGAE_INVALID, GIGAE_TOO_MANY.
  */
