@@ -317,7 +317,7 @@ fn main() {
     if std::env::var_os(ROLE).is_some() {
         return broker();
     }
-    testing::run(&[
+    testing::run_together(&[
         ("two_programs_say_hello", two_programs_say_hello as fn()),
         ("programs_of_a_user_say_hello_over_brokers", programs_of_a_user_say_hello_over_brokers),
         ("two_static_programs_say_hello", two_static_programs_say_hello),

@@ -13,22 +13,16 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Long enough for a loaded machine; nothing is concluded from how long it really takes.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn gigae() -> Command {
     Command::new(env!("CARGO_BIN_EXE_gigae"))
 }
 
-/// All tests look at the endpoints of this one process: one after the other.
-fn turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
+/// Each test looks at the endpoints of its own process.
 fn own() -> String {
     std::process::id().to_string()
 }
@@ -146,7 +140,6 @@ fn counted(file: &Path, options: &[&str]) -> BTreeMap<(u32, bool), BTreeMap<u8, 
 const ACK: u8 = 2;
 
 fn a_capture_has_every_frame_that_the_endpoints_count() {
-    let _turn = turn();
     let generic = Backend::XdpMode(Mode::XdpGeneric);
     let udp = Envelope::Udp { port: 4791 };
     let cases = [
@@ -182,7 +175,6 @@ fn a_capture_has_every_frame_that_the_endpoints_count() {
 }
 
 fn a_capture_of_a_trunk_has_an_interface_for_each_nic() {
-    let _turn = turn();
     let fabric = testing::fabric("trunk", |config| config.networks = 2);
     let options = Options::trunk(["eth0", "eth1"]).backend(Backend::Packet).wait(Wait::Spin);
     let ends = [1, 2].map(|n| on(&fabric.node(n), options.clone()));
@@ -206,7 +198,6 @@ fn a_capture_of_a_trunk_has_an_interface_for_each_nic() {
 }
 
 fn frames_are_cut_counted_and_chosen_as_asked() {
-    let _turn = turn();
     let fabric = testing::fabric("options", |_| ());
     let options = Options::new("eth0").backend(Backend::Packet).wait(Wait::Spin);
     let ends = [1, 2].map(|n| on(&fabric.node(n), options.clone()));
@@ -234,7 +225,6 @@ fn frames_are_cut_counted_and_chosen_as_asked() {
 }
 
 fn a_capture_ends_when_no_endpoint_is_left_and_can_be_piped() {
-    let _turn = turn();
     let fabric = testing::fabric("pipe", |_| ());
     let options = Options::new("eth0").backend(Backend::Packet).wait(Wait::Spin);
     let ends = [1, 2].map(|n| on(&fabric.node(n), options.clone()));
@@ -275,7 +265,6 @@ fn look(more: &[&str]) -> Vec<Value> {
 }
 
 fn the_counters_and_peers_that_are_shown_are_those_of_the_endpoint() {
-    let _turn = turn();
     let fabric = testing::fabric("stat", |_| ());
     let options = Options::new("eth0").backend(Backend::Packet).port(9);
     let ends = [1, 2].map(|n| on(&fabric.node(n), options.clone().wait(Wait::Spin)));
@@ -332,7 +321,6 @@ fn the_counters_and_peers_that_are_shown_are_those_of_the_endpoint() {
 }
 
 fn an_endpoint_that_sleeps_has_left_its_figures() {
-    let _turn = turn();
     let fabric = testing::fabric("asleep", |_| ());
     let options = Options::new("eth0").backend(Backend::Packet).wait(Wait::Sleep);
     let [a, b] = [1, 2].map(|n| on(&fabric.node(n), options.clone()));
@@ -367,7 +355,6 @@ fn an_endpoint_that_sleeps_has_left_its_figures() {
 }
 
 fn what_cannot_be_looked_at_is_explained() {
-    let _turn = turn();
     let none = |arguments: &[&str], part: &str| {
         for command in ["stat", "capture"] {
             let output =

@@ -475,7 +475,7 @@ fn carry_out(task: &str) {
                 end.send(end.peer(from).unwrap(), &message).unwrap();
             }
         }
-        // Exchanges messages with whom it is told, and looks what has happened when it is told to.
+        // Has no descriptor left when somebody comes, and answers as one that echoes when it has.
         "full" => {
             let end = options(word(), Backend::Xdp).open().unwrap();
             let mut limits = rustix::process::getrlimit(rustix::process::Resource::Nofile);

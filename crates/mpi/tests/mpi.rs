@@ -13,9 +13,6 @@ use std::time::Duration;
 /// Many times what any takes on a machine that does nothing else: a job that hangs is found out by it.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// A job that has lost a rank is over within this.
-const SOON: Duration = Duration::from_secs(60);
-
 /// What `cases all` tries; a name that is not said was not tried.
 const CASES: [&str; 12] = [
     "point-to-point",
@@ -52,7 +49,7 @@ fn mpich() -> Vendor {
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Runs cases by so many ranks on each host.
-fn run(vendor: &Vendor, hosts: &Hosts, places: u16, cases: &str, limit: Duration) -> Ended {
+fn run(vendor: &Vendor, hosts: &Hosts, places: u16, cases: &str) -> Ended {
     let program = vendor.compile(hosts, &["cases", "collectives"]).unwrap();
     // Of a test that failed.
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -63,13 +60,13 @@ fn run(vendor: &Vendor, hosts: &Hosts, places: u16, cases: &str, limit: Duration
         program: &program,
         arguments: &[cases],
         environment: &[],
-        limit,
+        limit: LIMIT,
     };
     vendor.run(hosts, &job, &AtomicBool::new(false)).unwrap_or_else(|what| panic!("{what}"))
 }
 
 fn holds(vendor: &Vendor, hosts: &Hosts, places: u16, cases: &str, expected: &[&str]) {
-    let ended = run(vendor, hosts, places, cases, LIMIT);
+    let ended = run(vendor, hosts, places, cases);
     let Ended { status, said, complained, .. } = &ended;
     assert!(status.success(), "{status}: {said}{complained}");
     for case in expected {
@@ -81,7 +78,7 @@ fn holds(vendor: &Vendor, hosts: &Hosts, places: u16, cases: &str, expected: &[&
 /// Who waits for the one that is gone is told or ended; nobody waits for ever.
 fn a_killed_rank_ends_the_others(vendor: &Vendor) {
     let hosts = hosts("a killed rank", |config| config.nodes = 3);
-    let ended = run(vendor, &hosts, 1, "killed", SOON);
+    let ended = run(vendor, &hosts, 1, "killed");
     assert!(!ended.status.success(), "{}{}", ended.said, ended.complained);
 }
 
@@ -199,5 +196,5 @@ fn main() {
         ("the_librarys_own_round_trip_is_measured", the_librarys_own_round_trip_is_measured),
         ("a_wrong_byte_is_noticed", a_wrong_byte_is_noticed),
     ];
-    testing::run(&tests);
+    testing::run_together(&tests);
 }
