@@ -3,7 +3,7 @@
 use gigae_eval::control::{self, ControlError, Key, Reply, Request};
 use gigae_eval::serve;
 use gigae_eval::site::Site;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const SECRET: &[u8] = b"0123456789abcdef";
-const SOON: Duration = Duration::from_secs(5);
+/// Long enough for a loaded machine; nothing is concluded from how long it really takes.
+const SOON: Duration = Duration::from_secs(60);
 
 /// A server on loopback that ends with the test.
 struct Server {
@@ -128,11 +129,12 @@ fn a_stranger_cannot_make_the_server_wait_for_a_long_message() {
     let server = Server::start();
     let mut stream = server.raw();
     message(&mut stream);
-    // Far more than any greeting has; the server closes without reading on.
-    stream.write_all(&100_000u32.to_be_bytes()).unwrap();
-    let begin = Instant::now();
-    rest(&mut stream);
-    assert!(begin.elapsed() < Duration::from_secs(4), "it waited for the message");
+    // Far more than any greeting has. The server closes without reading on, which its kernel calls a reset; had it
+    // waited for more of the message, it would have read what is there, and ended in order.
+    let begun = [&100_000u32.to_be_bytes()[..], &[0; 1000]].concat();
+    stream.write_all(&begun).unwrap();
+    let ended = stream.read(&mut [0]).map_err(|error| error.kind());
+    assert_eq!(ended, Err(ErrorKind::ConnectionReset), "it waited for the message");
 }
 
 #[test]
@@ -256,7 +258,7 @@ fn a_server_that_never_answers_is_given_up_in_time() {
     let begin = Instant::now();
     let error = control::connect(&address, &key()).unwrap_err();
     assert!(matches!(error, ControlError::Silent(_)), "{error}");
-    assert!(begin.elapsed() < Duration::from_secs(20));
+    assert!(begin.elapsed() < SOON);
 }
 
 #[test]
