@@ -87,7 +87,7 @@ impl Place {
 
     /// Waits until a saved state shows that so much has run.
     fn wait_for(&self, seconds: f64) {
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while State::read(&self.out()).map_or(true, |state| state.elapsed < seconds) {
             assert!(Instant::now() < deadline, "no state was saved");
             std::thread::sleep(Duration::from_millis(20));

@@ -19,7 +19,7 @@ const SOCKET: &str = "GIGAE_BROKER";
 const NOBODY: u32 = 65534;
 
 /// Far more than anything bounded here takes, on a busy machine.
-const BOUND: Duration = Duration::from_secs(30);
+const BOUND: Duration = Duration::from_secs(60);
 
 fn main() {
     match std::env::var(ROLE).as_deref() {

@@ -12,7 +12,7 @@ use std::net::{IpAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 /// Long enough for a loaded machine; nothing is concluded from how long it really takes.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 const UDP: Envelope = Envelope::Udp { port: 4791 };
 

@@ -3,7 +3,9 @@
 //! root.
 #![allow(missing_docs)]
 
-use gigae::{Address, Backend, Completion, Endpoint, Mode, Options, Reason, Rights, Wait, Wanted};
+use gigae::{
+    Address, Backend, Completion, Endpoint, Mode, Options, Reason, RecvError, Rights, Wait, Wanted,
+};
 use gigae_fabric::{Fabric, NetnsGuard, Node, testing};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io::{BufRead, BufReader, Write};
@@ -78,13 +80,21 @@ fn converse(end: &Endpoint, other: Address, count: u32) {
         }
         let patience = if sent < count { Duration::ZERO } else { PATIENCE };
         while got < count {
-            let Some(message) = end.recv_timeout(patience).unwrap() else { break };
+            let message = end.recv_timeout(patience);
+            let message = message.unwrap_or_else(|error| failed(end, &error, (sent, got)));
+            let Some(message) = message else { break };
             assert_eq!(message[..], body(got, max), "message {got}");
             got += 1;
         }
         assert!(sent < count || got == count, "{got} of {count} messages came in time");
     }
     end.drain(PATIENCE).unwrap();
+}
+
+/// Panics with what can be known of why.
+fn failed(end: &Endpoint, error: &RecvError, (sent, got): (u32, u32)) -> ! {
+    let (to, reason) = end.take_failure().map(|failed| (failed.to(), failed.reason())).unzip();
+    panic!("{error}, to {to:?}, {reason:?}, {sent} sent, {got} received, {:?}", end.counters());
 }
 
 /// Frames sent and received through memory.
@@ -601,7 +611,7 @@ fn greet(end: &Endpoint, to: Address) {
     end.send(peer, b"who is there?").unwrap();
     match end.recv_timeout(PATIENCE) {
         Ok(answer) => assert_eq!(&answer.expect("an answer")[..], b"who is there?"),
-        Err(gigae::RecvError::Failed) => {
+        Err(RecvError::Failed) => {
             let failed = end.take_failure().expect("a failure");
             assert_eq!((failed.to(), failed.reason()), (peer, Reason::Reset));
             drop(failed);
@@ -643,7 +653,7 @@ fn one_that_is_killed_is_lost_in_time_others_go_on_and_its_successor_is_found() 
             end.send(to, b"meanwhile").unwrap();
             match end.recv_timeout(TIMEOUT) {
                 Ok(answer) => assert_eq!(&answer.expect("an answer")[..], b"meanwhile"),
-                Err(gigae::RecvError::Failed) => {}
+                Err(RecvError::Failed) => {}
                 Err(error) => panic!("{error}"),
             }
             n += 1;

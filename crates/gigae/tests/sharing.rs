@@ -11,7 +11,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 /// Long enough for a loaded machine; nothing is concluded from how long it really takes.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Messages between two ends, each way.
 const COUNT: u32 = 300;

@@ -43,9 +43,9 @@ fn well(output: Output) -> String {
     said
 }
 
-/// Waits until a program listens for the other end, for ten seconds.
+/// Waits until a program listens for the other end, for a minute.
 fn await_listener(waiting: &mut Child, port: &str) {
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + Duration::from_secs(60);
     let sockets = ["tcp", "tcp6"].map(|name| format!("/proc/{}/net/{name}", waiting.id()));
     let listens = |path: &String| {
         let table = std::fs::read_to_string(path).unwrap_or_default();

@@ -22,7 +22,7 @@ pub(crate) const NOBODY: u32 = 65534;
 pub(crate) const OTHER: u32 = 65533;
 
 /// Far more than anything bounded here takes, on a busy machine.
-pub(crate) const BOUND: Duration = Duration::from_secs(30);
+pub(crate) const BOUND: Duration = Duration::from_secs(60);
 
 pub(crate) const CHANNEL: u8 = 3;
 
