@@ -622,12 +622,13 @@ fn greet(end: &Endpoint, to: Address) {
 }
 
 fn one_that_is_killed_is_lost_in_time_others_go_on_and_its_successor_is_found() {
-    const TIMEOUT: Duration = Duration::from_millis(1500);
+    /// Others must not be taken for dead because the machine is busy.
+    const TIMEOUT: Duration = Duration::from_secs(4);
     let (_fabric, node, _inside) = node_with("killed", 3, 1500);
     let end = on(&node, options("x0", Backend::Xdp).peer_timeout(TIMEOUT));
     let mut other = Task::start(&node, &["echo", "x2"], None);
     let at_other = other.line().parse::<Address>().unwrap();
-    for round in 0..3 {
+    for round in 0..2 {
         let mut mortal = Task::start(&node, &["echo", "x1"], None);
         let at_mortal = mortal.line().parse::<Address>().unwrap();
         let before = by_memory(&end);
@@ -641,25 +642,31 @@ fn one_that_is_killed_is_lost_in_time_others_go_on_and_its_successor_is_found() 
         let peer = end.peer(at_mortal).unwrap();
         end.send(peer, b"nobody reads this").unwrap();
         // Others are served meanwhile.
+        let to = end.peer(at_other).unwrap();
         let deadline = Instant::now() + PATIENCE;
-        let mut n = 0;
-        loop {
+        let (mut asked, mut answered) = (0, 0);
+        let failed = loop {
             if let Some(failed) = end.take_failure() {
-                assert_eq!((failed.to(), failed.reason()), (peer, Reason::Timeout), "{round}");
-                break;
+                break failed;
             }
             assert!(Instant::now() < deadline, "the message never failed");
-            let to = end.peer(at_other).unwrap();
             end.send(to, b"meanwhile").unwrap();
-            match end.recv_timeout(TIMEOUT) {
-                Ok(answer) => assert_eq!(&answer.expect("an answer")[..], b"meanwhile"),
+            asked += 1;
+            match end.recv_timeout(PATIENCE) {
+                Ok(answer) => {
+                    assert_eq!(&answer.expect("an answer")[..], b"meanwhile");
+                    answered += 1;
+                }
                 Err(RecvError::Failed) => {}
                 Err(error) => panic!("{error}"),
             }
-            n += 1;
+        };
+        assert_eq!((failed.to(), failed.reason()), (peer, Reason::Timeout), "{round}");
+        drop(failed);
+        for _ in answered..asked {
+            end.recv_timeout(PATIENCE).unwrap().expect("an answer");
         }
-        assert!(n > 10, "{n} messages meanwhile");
-        while end.recv_timeout(Duration::from_millis(50)).unwrap().is_some() {}
+        assert!(answered > 10, "{answered} messages meanwhile");
     }
 }
 
