@@ -10,7 +10,7 @@ use std::time::Duration;
 const STREAM: usize = 256 * 1024;
 
 /// Longest wait for the kernel's own traffic.
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(60);
 
 /// A TCP connection and UDP datagrams while the link's frames go to and fro.
 pub fn the_kernels_own_traffic_passes_beside_the_link(options: &Options, maker: Maker) {
