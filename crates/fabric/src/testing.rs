@@ -56,7 +56,10 @@ pub fn run_together(tests: &[(&str, fn())]) -> ! {
     })
 }
 
-fn run_with(tests: &[(&str, fn())], run: fn(&str, fn()) -> Result<(), Failed>) -> ! {
+/// How a test of this name is run.
+type Run = fn(&str, fn()) -> Result<(), Failed>;
+
+fn run_with(tests: &[(&str, fn())], run: Run) -> ! {
     let arguments = Arguments::from_args();
     let obstacle = obstacle();
     if let Some(reason) = &obstacle {
