@@ -18,6 +18,8 @@ const VALGRIND: &[&str] = &[
     "--error-exitcode=9",
     "--leak-check=full",
     "--errors-for-leak-kinds=definite,indirect,possible",
+    // Half of the time in which it reads the library; functions are still named.
+    "--read-inline-info=no",
 ];
 
 /// A program that will run inside a node, under valgrind or not, and is told its interface.
