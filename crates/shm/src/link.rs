@@ -156,16 +156,31 @@ impl<L: Link> ShmLink<L> {
         }
     }
 
-    /// Writes a frame, or what of it was not yet, into a ring, if there is room.
+    /// Writes a frame, or what of it was not yet, into a ring, if there is room. Before anybody reads there, nothing
+    /// is noted of it.
     #[inline]
-    fn push(&mut self, number: usize, frame: &TxFrame, bytes: Range<usize>) -> Option<Written> {
+    fn push(
+        &mut self,
+        number: usize,
+        early: bool,
+        frame: &TxFrame,
+        bytes: Range<usize>,
+    ) -> Option<Written> {
         let piece = &self.link.arena().unsent_bytes(frame)[bytes];
         self.posting.last(piece.len());
-        if self.bytes.is_empty() {
-            return self.neighbours.push(number, piece);
-        }
-        self.bytes.extend_from_slice(piece);
-        let pushed = self.neighbours.push(number, &self.bytes);
+        let whole = match self.bytes.is_empty() {
+            true => piece,
+            false => {
+                self.bytes.extend_from_slice(piece);
+                &self.bytes[..]
+            }
+        };
+        let pushed = if early {
+            self.neighbours.push_early(number, whole, self.link.info().max_frame);
+            None
+        } else {
+            self.neighbours.push(number, whole)
+        };
         self.bytes.clear();
         pushed
     }
@@ -277,7 +292,7 @@ impl<L: Link> Link for ShmLink<L> {
                 self.link.post(frame, bytes)
             }
             To::Ring(number) => {
-                let written = self.push(number, &frame, bytes);
+                let written = self.push(number, false, &frame, bytes);
                 self.note(&frame, written);
                 self.counters.memory_tx_frames += u64::from(written.is_some());
                 self.counters.memory_full += u64::from(written.is_none());
@@ -285,7 +300,7 @@ impl<L: Link> Link for ShmLink<L> {
             }
             To::Both(number) => {
                 self.note(&frame, None);
-                self.push(number, &frame, bytes.clone());
+                self.push(number, true, &frame, bytes.clone());
                 self.link.post(frame, bytes)
             }
         }

@@ -31,10 +31,18 @@ const AT_ONCE: usize = 16;
 /// Words of a ring that is accepted: 32 KiB to 64 MiB.
 const WORDS: RangeInclusive<u32> = 1 << 12..=1 << 23;
 
-/// Words of a ring for so many frames of up to so many bytes, as far as such a ring may be.
+/// Frames of the longest kind that are written before the reader says that it reads: what a session begins with.
+/// They go to the NIC, too, and so are repeated, and written again, while nobody reads them here.
+const EARLY: usize = 64;
+
+fn words_of(frames: usize, max_frame: usize) -> usize {
+    frames.saturating_mul(1 + max_frame.min(LONGEST).div_ceil(8))
+}
+
+/// Words of a ring for so many frames of up to so many bytes besides those written early, as far as such a ring may
+/// be.
 pub(crate) fn words_for(frames: usize, max_frame: usize) -> u32 {
-    let words = frames.saturating_mul(1 + max_frame.min(LONGEST).div_ceil(8));
-    let words = words.min(*WORDS.end() as usize);
+    let words = words_of(frames.saturating_add(EARLY), max_frame).min(*WORDS.end() as usize);
     let words = u32::try_from(words.next_power_of_two()).unwrap_or(u32::MAX);
     words.clamp(*WORDS.start(), *WORDS.end())
 }
@@ -288,6 +296,19 @@ impl Neighbours {
         self.outgoing.iter().flatten().find(of).is_some_and(|outgoing| {
             outgoing.writer.is_unread(&Ring::new(outgoing.memory.words()), written.head)
         })
+    }
+
+    /// The same before anybody reads there: no more than leaves room for all that may come after that.
+    #[cold]
+    pub(crate) fn push_early(&mut self, number: usize, frame: &[u8], max_frame: usize) {
+        let words = words_of(EARLY, max_frame) as u64;
+        let fits = self.outgoing[number].as_ref().is_some_and(|outgoing| {
+            let ring = Ring::new(outgoing.memory.words());
+            outgoing.writer.has_room_within(&ring, frame.len(), words)
+        });
+        if fits {
+            self.push(number, frame);
+        }
     }
 
     /// Makes all that was written visible and wakes whom it is for. How many system calls that took.

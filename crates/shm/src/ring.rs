@@ -184,6 +184,12 @@ impl Writer {
         (1..=ring.len()).contains(&left)
     }
 
+    /// Whether a frame can be written with no more than so many words unread.
+    pub(crate) fn has_room_within(&self, ring: &Ring, bytes: usize, words: u64) -> bool {
+        let unread = self.head.wrapping_sub(ring.control[AT_TAIL].load(Ordering::Relaxed));
+        unread.checked_add(words_of(bytes)).is_some_and(|all| all <= words)
+    }
+
     #[inline]
     fn has_room(&self, ring: &Ring, needed: u64) -> bool {
         let used = self.head.wrapping_sub(self.tail);

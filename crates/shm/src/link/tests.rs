@@ -236,6 +236,24 @@ fn a_neighbour_that_reads_nothing_costs_the_frames_for_which_there_is_no_room() 
     assert_eq!(suite::receive(&mut b, 1), [ours]);
 }
 
+/// What goes both ways is repeated, and written again, for as long as the neighbour takes to answer.
+#[test]
+fn what_was_written_before_somebody_reads_leaves_room_for_a_window() {
+    let node = Node::new();
+    let (mut a, mut b) = (node.open(), node.open());
+    let long = a.info().max_frame;
+    let ours = frame(&route(&a, &b), CHANNEL, 1, long);
+    for _ in 0..1000 {
+        suite::send(&mut a, &ours);
+    }
+    // It says that it reads, and does not yet.
+    b.look();
+    for _ in 0..256 {
+        suite::send(&mut a, &ours);
+    }
+    assert_eq!((by_memory(&a).0, a.counters().memory_full), (256, 0));
+}
+
 #[test]
 fn what_a_neighbour_has_not_read_yet_is_not_repeated_unless_it_is_gone() {
     let node = Node::new();
