@@ -329,6 +329,8 @@ fn refuse(connection: &OwnedFd, refusal: Refusal) {
 fn listen(path: &Path) -> io::Result<OwnedFd> {
     if let Some(directory) = path.parent().filter(|directory| !directory.exists()) {
         std::fs::create_dir_all(directory)?;
+        // Whatever the umask is.
+        rustix::fs::chmod(directory, Permissions::from_raw_mode(0o755))?;
     }
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let open = || rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);

@@ -3,10 +3,11 @@
 #![allow(missing_docs)]
 
 use gigae_fabric::{Fabric, testing};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::PathBuf;
-use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 /// `nobody`, whom the broker allows ports, and somebody whom it does not.
@@ -29,7 +30,7 @@ struct Place {
 /// A process that is ended with its test, and what it says on standard error.
 struct Part {
     process: Child,
-    lines: BufReader<ChildStderr>,
+    lines: Receiver<String>,
 }
 
 impl Place {
@@ -63,6 +64,8 @@ impl Place {
             let user = user.to_string();
             command.args(["--reuid", &user, "--regid", &user, "--clear-groups"]);
         }
+        // As cautious administrators have it: what is for all must be so all the same.
+        command.args(["sh", "-c", r#"umask 077 && exec "$@""#, "sh"]);
         command.arg(self.directory.path().join("gigae")).args(arguments);
         command.env("GIGAE_BROKER", self.socket()).env("GIGAE_CLUSTER", "/nowhere");
         command.env("FI_PROVIDER_PATH", "/nowhere").env_remove("GIGAE_NODE");
@@ -81,13 +84,13 @@ impl Place {
     }
 
     fn start_broker(&self) -> Part {
-        let mut part = Part::start(self.broker(0));
+        let part = Part::start(self.broker(0));
         part.until("makes ports on eth0 for those who ask at");
         part
     }
 
     /// A command of a user's that has a port for a while.
-    fn listener(&self, broker: &mut Part) -> Part {
+    fn listener(&self, broker: &Part) -> Part {
         let discover = ["discover", "--interface", "eth0", "--time", "600"];
         let part = Part::start(self.gigae(1, NOBODY, &discover));
         broker.until("is user 65534's (process");
@@ -111,15 +114,23 @@ impl Place {
 impl Part {
     fn start(mut command: Command) -> Self {
         let mut process = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(process.stderr.take().unwrap());
+        let (said, lines) = channel();
+        let source = BufReader::new(process.stderr.take().unwrap());
+        std::thread::spawn(move || {
+            source.lines().map_while(Result::ok).try_for_each(|line| said.send(line))
+        });
         Self { process, lines }
     }
 
     /// Reads on until it says this.
-    fn until(&mut self, part: &str) {
-        let mut said = String::new();
-        while !said.contains(part) {
-            assert!(self.lines.read_line(&mut said).unwrap() > 0, "no '{part}' in: {said}");
+    fn until(&self, part: &str) {
+        let mut said = Vec::new();
+        loop {
+            match self.lines.recv_timeout(BOUND) {
+                Ok(line) if line.contains(part) => return,
+                Ok(line) => said.push(line),
+                Err(_) => panic!("no '{part}' in: {said:?}"),
+            }
         }
     }
 
@@ -134,9 +145,7 @@ impl Part {
         let end = Instant::now() + BOUND;
         loop {
             if let Some(status) = self.process.try_wait().unwrap() {
-                let mut said = String::new();
-                self.lines.read_to_string(&mut said).unwrap();
-                return (status, said);
+                return (status, self.lines.iter().collect::<Vec<_>>().join("\n"));
             }
             assert!(Instant::now() < end, "it does not end");
             std::thread::sleep(Duration::from_millis(5));
@@ -163,7 +172,7 @@ fn users_commands_work_over_a_broker() {
     // Somebody to be found.
     let key = place.config().display().to_string();
     let serve = ["serve", "--nic", "eth0", "--key", &key, "--cpu", "0"];
-    let mut serving = Part::start(place.gigae(2, 0, &serve));
+    let serving = Part::start(place.gigae(2, 0, &serve));
     serving.until("serving on");
 
     let output = place.run(NOBODY, &["doctor", "eth0"]);
@@ -218,7 +227,7 @@ fn a_broker_ends_in_order_when_it_is_told_to() {
     let place = Place::new("signals");
     for signal in ["TERM", "INT", "HUP"] {
         let mut broker = place.start_broker();
-        let client = place.listener(&mut broker);
+        let client = place.listener(&broker);
         broker.signal(signal);
         let (status, said) = broker.ended();
         assert!(status.success(), "{signal}: {status}: {said}");
@@ -226,7 +235,7 @@ fn a_broker_ends_in_order_when_it_is_told_to() {
         assert!(!place.socket().exists(), "{signal}");
         assert!(place.ports().contains("gigae0@eth0"), "{signal}");
         drop(client);
-        let mut next = Part::start(place.broker(0));
+        let next = Part::start(place.broker(0));
         next.until("removed gigae0, which a killed process left");
         assert_eq!(place.ports(), "", "{signal}");
     }
@@ -235,8 +244,8 @@ fn a_broker_ends_in_order_when_it_is_told_to() {
 /// A client that hangs, stopped in the middle of its work, holds nobody up, and its port goes when it is killed.
 fn a_client_that_hangs_holds_nobody_up() {
     let place = Place::new("hangs");
-    let mut broker = place.start_broker();
-    let client = place.listener(&mut broker);
+    let broker = place.start_broker();
+    let client = place.listener(&broker);
     client.signal("STOP");
     let output = place.run(NOBODY, &["doctor", "eth0"]);
     assert!(output.status.success(), "{}", says(&output.stdout));
