@@ -6,6 +6,7 @@ mod discover;
 mod doctor;
 mod endpoints;
 mod fabric;
+mod generate;
 mod nic;
 mod stat;
 
@@ -26,6 +27,7 @@ struct Arguments {
 enum Command {
     Eval(gigae_eval::cli::EvalArgs),
     Serve(gigae_eval::cli::ServeArgs),
+    Key(gigae_eval::cli::KeyArgs),
     Soak(gigae_eval::soak::cli::SoakArgs),
     #[command(subcommand)]
     Fabric(fabric::Fabric),
@@ -35,6 +37,8 @@ enum Command {
     Stat(stat::StatArgs),
     Capture(capture::CaptureArgs),
     Broker(broker::BrokerArgs),
+    Completions(generate::CompletionsArgs),
+    Man(generate::ManArgs),
 }
 
 fn main() -> ExitCode {
@@ -46,6 +50,7 @@ fn main() -> ExitCode {
     }
     match arguments.command {
         Command::Eval(args) => gigae_eval::cli::eval(&args, &interrupted),
+        Command::Key(args) => gigae_eval::cli::key(&args),
         Command::Serve(args) => gigae_eval::cli::serve(&args, &interrupted),
         Command::Soak(args) => gigae_eval::soak::cli::soak(&args, &interrupted),
         Command::Fabric(command) => fabric::run(command),
@@ -55,6 +60,8 @@ fn main() -> ExitCode {
         Command::Stat(args) => stat::run(&args, &interrupted),
         Command::Capture(args) => capture::run(&args, &interrupted),
         Command::Broker(args) => broker::run(&args, &interrupted),
+        Command::Completions(args) => generate::completions(&args),
+        Command::Man(args) => generate::man(&args),
     }
 }
 

@@ -111,7 +111,7 @@ fn what_is_discovered_fills_a_cluster_file_that_the_commands_read() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let (file, key) = (path("cluster.toml"), path("key"));
-    std::fs::write(&key, "a key of enough bytes").unwrap();
+    succeeds(&["key", &key]);
     let started = [2, 3].map(|n| {
         Serving::start(on(&fabric, n, &["serve", "--nic", "eth0", "--key", &key, "--cpu", "0"]))
     });
@@ -182,8 +182,10 @@ fn the_doctor_says_what_is_missing_and_what_to_do() {
     assert!(line(&text, "provider").contains("note"), "{text}");
 
     // Beside a program that has the NIC.
-    let key = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
-    let serving = ["serve", "--nic", "eth0", "--key", key, "--cpu", "0"];
+    let directory = tempfile::tempdir().unwrap();
+    let key = directory.path().join("key").to_str().unwrap().to_owned();
+    succeeds(&["key", &key]);
+    let serving = ["serve", "--nic", "eth0", "--key", &key, "--cpu", "0"];
     let serving = [1, 2].map(|node| Serving::start(on(&fabric, node, &serving)));
     let text = says(&ask(&["eth0"]).stdout);
     assert!(line(&text, "in use by").contains("gigae ("), "{text}");
@@ -239,17 +241,31 @@ fn wrong_input_is_refused_in_one_line() {
     fails(&["fabric", "up", "--loss", "2"], "from 0 to 1");
     fails(&["eval", "--plan", "nosuch"], "nosuch");
     fails(&["serve", "--nic", "lo", "--key", "/nonexistent"], "/nonexistent");
-    let key = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
-    fails(&["serve", "--cluster", "/nonexistent", "--key", key], "cannot read the cluster file");
+    let directory = tempfile::tempdir().unwrap();
+    let key = directory.path().join("key").to_str().unwrap().to_owned();
+    succeeds(&["key", &key]);
+    fails(&["serve", "--cluster", "/nonexistent", "--key", &key], "cannot read the cluster file");
     fails(&["nic", "--cluster", "/nonexistent"], "gigae discover --write");
     fails(&["discover", "--cluster", "/nonexistent"], "GIGAE_CLUSTER");
     fails(&["discover", "--interface", "nosuch"], "nosuch");
 }
 
 fn every_command_explains_itself() {
-    for command in
-        ["eval", "serve", "soak", "fabric", "nic", "discover", "doctor", "stat", "capture"]
-    {
+    for command in [
+        "eval",
+        "serve",
+        "key",
+        "soak",
+        "fabric",
+        "nic",
+        "discover",
+        "doctor",
+        "stat",
+        "capture",
+        "broker",
+        "completions",
+        "man",
+    ] {
         let help = succeeds(&[command, "--help"]);
         assert!(help.contains("Usage: gigae") && help.len() > 200, "{help}");
     }

@@ -3,15 +3,17 @@
 //! Exit codes: 0 done; 1 an error, said in one line on standard error; 2 wrong arguments; 130
 //! interrupted (Ctrl-C), with nothing left behind.
 
-use crate::control::{Key, PORT};
+use crate::control::{KEY_FILE, Key, Limits, PORT};
+use crate::door::Door;
 use crate::plan::{Plan, SHIPPED};
-use crate::report::{html, markdown};
+use crate::report::{csv, html, markdown};
 use crate::results::Results;
 use crate::run::{self, Config, Peer, RunError};
-use crate::serve::Presence;
+use crate::serve::{File, Network, Presence, Rules, Service, parse_rate};
 use crate::site::{Site, allowed_cpus};
+use crate::soak::duration;
 use crate::terminal::{self, Bar};
-use crate::{figures, files, serve, transport};
+use crate::{environment, figures, files, serve, transport};
 use clap::Args;
 use gigae::{Cluster, ClusterError};
 use std::ffi::OsString;
@@ -20,7 +22,9 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// Interrupted by SIGINT, as shells say it.
 pub const INTERRUPTED: u8 = 130;
@@ -46,7 +50,7 @@ pub struct EvalArgs {
     pub list: bool,
     /// Measure the way to this machine, on which 'gigae serve' runs: an address, a host name, or
     /// with a cluster file the name of a node
-    #[arg(long, value_name = "HOST[:PORT]", requires = "key")]
+    #[arg(long, value_name = "HOST[:PORT]")]
     pub peer: Option<String>,
     /// This machine's interface towards the peer, or several that GigaE uses as one, with commas
     /// between them [default: the cluster file's]
@@ -55,28 +59,36 @@ pub struct EvalArgs {
     /// Cluster file [default without --nic: $GIGAE_CLUSTER, else /etc/gigae/cluster.toml]
     #[arg(long, value_name = "FILE", requires = "peer")]
     pub cluster: Option<PathBuf>,
-    /// File with the key that both machines share
+    /// File with the key that both machines share, from 'gigae key' [default: /etc/gigae/key]
     #[arg(long, value_name = "FILE", requires = "peer")]
     pub key: Option<PathBuf>,
     /// Carry the plan out so many times, and take the medians of its figures over all of them; each
     /// run's own results go to DIR/run-1 and so on
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_RUNS))]
     pub runs: u32,
-    /// Directory for results.json, report.html and report.md
+    /// Do it again every so often, like 10m or 1d, until interrupted; each time's results go to a
+    /// directory of its own in DIR, named by its time (UTC). A time that fails is said and passed over
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, conflicts_with_all = ["json", "csv", "render", "list"])]
+    pub repeat: Option<Duration>,
+    /// Directory for results.json, results.csv, report.html and report.md
     #[arg(long, default_value = "results", value_name = "DIR")]
     pub out: PathBuf,
     /// Print results.json on standard output instead of tables
     #[arg(long)]
     pub json: bool,
+    /// Print results.csv on standard output instead of tables
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
     /// Measure nothing: write the reports of this results.json
     #[arg(long, value_name = "FILE", conflicts_with_all = ["peer", "list"])]
     pub render: Option<PathBuf>,
 }
 
-/// Answer the measurements of another machine.
+/// Answer the measurements of other machines, one after the other.
 ///
-/// Listens for 'gigae eval --peer' and answers on the given interface. Needs a key file that both
-/// machines share, for example from: head -c 32 /dev/urandom | base64
+/// Listens for 'gigae eval --peer' and 'gigae soak --peer' and answers on the given interface. Both
+/// machines need the same key, from 'gigae key'. Every option but --config can be said in a file as well
+/// (docs/serve.md); what is said here comes first.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct ServeArgs {
@@ -87,18 +99,50 @@ pub struct ServeArgs {
     /// Cluster file [default without --nic: $GIGAE_CLUSTER, else /etc/gigae/cluster.toml]
     #[arg(long, value_name = "FILE")]
     pub cluster: Option<PathBuf>,
-    /// File with the key that both machines share
-    #[arg(long, value_name = "FILE", required_unless_present = "fabric_child")]
+    /// File with the key that both machines share, from 'gigae key' [default: /etc/gigae/key]
+    #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// Address and port for the control connection [default: the interface's address, port 49988]
     #[arg(long, value_name = "ADDR[:PORT]")]
     pub listen: Option<String>,
+    /// Have measured UDP and TCP come by the port of the control connection, too, for a firewall with
+    /// one open port
+    #[arg(long)]
+    pub one_port: bool,
+    /// Serve only clients from this network, like 192.0.2.0/24; may be repeated
+    #[arg(long, value_name = "NETWORK")]
+    pub allow: Vec<Network>,
+    /// Longest time of a client: 90s, 10m, 12h, 30d
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    pub max_duration: Option<Duration>,
+    /// Highest rate of a client in each direction, like 100mbit
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    pub max_rate: Option<f64>,
+    /// Tell figures in Prometheus' format at http://ADDR:PORT/metrics, to whoever asks
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub metrics: Option<String>,
+    /// File that says the same [default: /etc/gigae/serve.toml, if it exists]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// Started by 'gigae eval' on its own virtual network: the key comes on standard input
-    #[arg(long, hide = true, conflicts_with = "key")]
+    #[arg(long, hide = true, conflicts_with_all = ["key", "config"])]
     pub fabric_child: bool,
     /// CPU for the measuring thread [default: the last one]
     #[arg(long, value_name = "N")]
     pub cpu: Option<usize>,
+}
+
+/// Make a key for 'gigae serve' and its clients.
+///
+/// Writes a new random key into a file that only its owner can read. Copy it to the other machines, for
+/// example with scp, and keep it secret: who has it may load the network and read the machines'
+/// inventories.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct KeyArgs {
+    /// Where to; a file that exists is left as it is
+    #[arg(value_name = "FILE", default_value = KEY_FILE)]
+    pub file: PathBuf,
 }
 
 /// Runs `gigae eval`. `interrupted` is set by the caller's signal handler.
@@ -110,6 +154,16 @@ pub fn eval(args: &EvalArgs, interrupted: &AtomicBool) -> ExitCode {
 /// Runs `gigae serve`. `interrupted` is set by the caller's signal handler.
 pub fn serve(args: &ServeArgs, interrupted: &AtomicBool) -> ExitCode {
     finish(try_serve(args, interrupted).map_err(Trouble::Error))
+}
+
+/// Runs `gigae key`.
+pub fn key(args: &KeyArgs) -> ExitCode {
+    finish(Key::create(&args.file).map_err(Trouble::from).and_then(|()| {
+        let file = args.file.display();
+        say(&format!(
+            "a new key is in {file}; copy it to the other machines: scp -p {file} HOST:{KEY_FILE}\n"
+        ))
+    }))
 }
 
 pub(crate) enum Trouble {
@@ -158,11 +212,17 @@ fn try_eval(args: &EvalArgs, serve: &[OsString], interrupted: &AtomicBool) -> Re
                 Trouble::Error(format!("'{}' is no results.json: {error}", file.display()))
             })?
         }
-        None => measure(args, serve, interrupted, bold)?,
+        None => match args.repeat {
+            Some(every) => return repeat(args, serve, interrupted, every),
+            None => measure(args, serve, interrupted, bold)?,
+        },
     };
     let written = write(&args.out, &results)?;
     if args.json {
         return say(&results.to_json());
+    }
+    if args.csv {
+        return say(&csv::page(&results));
     }
     let mut text = if results.runs.len() > 1 {
         terminal::figures(&results, bold) + &terminal::conditions(&results, bold)
@@ -175,11 +235,58 @@ fn try_eval(args: &EvalArgs, serve: &[OsString], interrupted: &AtomicBool) -> Re
     say(&text)
 }
 
+/// Carries the plan out at the beginning of each period, until it is interrupted.
+fn repeat(
+    args: &EvalArgs,
+    serve: &[OsString],
+    interrupted: &AtomicBool,
+    every: Duration,
+) -> Result<(), Trouble> {
+    let (mut done, mut next) = (0, Instant::now());
+    let ended = |done: u32| {
+        Trouble::Interrupted(format!(
+            "ended after {done} times; their results are in '{}'",
+            args.out.display()
+        ))
+    };
+    loop {
+        // RFC 3339 with nothing that a file system or a shell takes amiss.
+        let out = args.out.join(environment::now().replace(':', "-"));
+        let one = EvalArgs { runs: args.runs, out: out.clone(), json: true, ..args.clone() };
+        match measure(&one, serve, interrupted, false).and_then(|results| write(&out, &results)) {
+            Ok(_) => {
+                done += 1;
+                say(&format!("{}\n", out.display()))?;
+            }
+            Err(Trouble::Error(text)) if done > 0 => remark(&text.replace('\n', " ")),
+            Err(Trouble::Interrupted(_)) if done > 0 => return Err(ended(done)),
+            // What cannot be done the first time is a mistake in what was asked for.
+            Err(trouble) => return Err(trouble),
+        }
+        // A period that took too long costs those that it covers.
+        while next <= Instant::now() {
+            next += every;
+        }
+        while Instant::now() < next {
+            if interrupted.load(Ordering::Relaxed) {
+                return Err(ended(done));
+            }
+            let left = next.saturating_duration_since(Instant::now());
+            std::thread::sleep(left.min(Duration::from_millis(100)));
+        }
+    }
+}
+
 /// Writes results and reports; gives the files' names.
 fn write(directory: &Path, results: &Results) -> Result<Vec<PathBuf>, Trouble> {
     let (json, page) = (results.to_json(), html::page(results));
-    let text = markdown::page(results);
-    let files = [("results.json", &json[..]), ("report.html", &page), ("report.md", &text)];
+    let (table, text) = (csv::page(results), markdown::page(results));
+    let files = [
+        ("results.json", &json[..]),
+        ("results.csv", &table),
+        ("report.html", &page),
+        ("report.md", &text),
+    ];
     files::write_all(directory, &files)?;
     Ok(files.iter().map(|(name, _)| directory.join(name)).collect())
 }
@@ -193,16 +300,17 @@ fn measure(
     bold: bool,
 ) -> Result<Results, Trouble> {
     let plan = Plan::load(&args.plan)?;
-    let peer = match (&args.peer, &args.key) {
-        (Some(host), Some(key)) => {
+    let peer = match &args.peer {
+        Some(host) => {
+            let key = Key::read(args.key.as_deref().unwrap_or(KEY_FILE.as_ref()))?;
             let cluster = cluster(args.cluster.as_deref(), args.nic.as_deref())?;
             let host = match &cluster {
                 Some(cluster) => host_of(host, cluster)?,
                 None => host.clone(),
             };
-            Some(Peer { host, nic: interface(args.nic.as_deref(), cluster)?, key: Key::read(key)? })
+            Some(Peer { host, nic: interface(args.nic.as_deref(), cluster)?, key })
         }
-        _ => None,
+        None => None,
     };
     files::prepare(&args.out)?;
     if peer.is_none() {
@@ -214,7 +322,7 @@ fn measure(
     let mut runs = Vec::new();
     for number in 1..=args.runs {
         let results = once(&config, interrupted)?;
-        if args.runs > 1 && !args.json {
+        if args.runs > 1 && !args.json && !args.csv {
             let head = format!("Run {number} of {}, steal {:.2} %", args.runs, steal(&results));
             say(&format!("{head}\n{}", terminal::figures(&results, bold)))?;
         }
@@ -288,7 +396,10 @@ fn command(args: &EvalArgs) -> String {
         let _ = write!(text, " --runs {}", args.runs);
     }
     if let Some(peer) = &args.peer {
-        let _ = write!(text, " --peer {peer} --key FILE");
+        let _ = write!(text, " --peer {peer}");
+        if args.key.is_some() {
+            text.push_str(" --key FILE");
+        }
         for (option, value) in [
             ("nic", args.nic.clone()),
             ("cluster", args.cluster.as_ref().map(|file| file.display().to_string())),
@@ -328,33 +439,46 @@ pub(crate) fn say(text: &str) -> Result<(), Trouble> {
 
 fn try_serve(args: &ServeArgs, interrupted: &AtomicBool) -> Result<(), String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
-    let key = match &args.key {
-        Some(file) => Key::read(file).map_err(|error| text(&error))?,
-        None => {
-            let mut line = String::new();
-            std::io::stdin()
-                .lock()
-                .read_line(&mut line)
-                .map_err(|error| format!("cannot read the key: {error}"))?;
-            Key::from_hex(line.trim()).map_err(|error| text(&error))?
+    let file = match args.fabric_child {
+        true => File::default(),
+        false => File::read(args.config.as_deref()).map_err(|error| text(&error))?,
+    };
+    let key = match args.fabric_child {
+        true => key_of_parent()?,
+        false => {
+            let named = args.key.as_deref().or(file.key.as_deref());
+            Key::read(named.unwrap_or(KEY_FILE.as_ref())).map_err(|error| text(&error))?
         }
     };
-    let cluster = cluster(args.cluster.as_deref(), args.nic.as_deref());
-    let cluster = cluster.map_err(|error| text(&error))?;
+    let nic = args.nic.as_deref().or(file.nic.as_deref());
+    let cluster = cluster(args.cluster.as_deref(), nic).map_err(|error| text(&error))?;
     let options = cluster.as_ref().and_then(|cluster| cluster.options().ok());
-    let nic = interface(args.nic.as_deref(), cluster).map_err(|error| text(&error))?;
+    let nic = interface(nic, cluster).map_err(|error| text(&error))?;
     let mut site = Site::find(&nic).map_err(|error| text(&error))?;
     let presence = match args.fabric_child {
         true => Presence::none(),
         false => Presence::new(options.unwrap_or_else(|| gigae::Options::trunk(site.interfaces()))),
     };
-    site.cpu = args.cpu.or_else(|| allowed_cpus().last().copied());
+    site.cpu = args.cpu.or(file.cpu).or_else(|| allowed_cpus().last().copied());
     site.virtual_link = args.fabric_child;
-    let listen = listen_address(args.listen.as_deref(), &site);
+    let listen = listen_address(args.listen.as_deref().or(file.listen.as_deref()), &site);
     let listener = TcpListener::bind(&listen).map_err(|error| {
         format!("cannot listen on {listen}: {error}; choose another address with --listen")
     })?;
     let local = listener.local_addr().map_err(|error| text(&error))?;
+    if args.one_port || file.one_port {
+        if !local.ip().is_unspecified() && local.ip() != site.ip {
+            return Err(format!(
+                "with --one-port, measured traffic for {} must reach {local}; leave out --listen, or listen on that address or on all",
+                site.ip
+            ));
+        }
+        site.door = Some(Arc::new(Door::new(local.port())));
+    }
+    let metrics = args.metrics.as_deref().or(file.metrics.as_deref());
+    let metrics = metrics.map(TcpListener::bind).transpose().map_err(|error| {
+        format!("cannot listen for --metrics: {error}; name an address and a free port, like 127.0.0.1:9488")
+    })?;
     if args.fabric_child {
         writeln!(std::io::stdout(), "{}", local.port())
             .map_err(|error| format!("nobody waits for the port: {error}"))?;
@@ -367,15 +491,36 @@ fn try_serve(args: &ServeArgs, interrupted: &AtomicBool) -> Result<(), String> {
             remark(event);
         }
     };
-    serve::serve(&listener, &key, (&site, presence), interrupted, &mut tell)
+    let (rules, metrics) = (rules(args, &file), metrics.as_ref());
+    let (listener, key, site) = (&listener, &key, &site);
+    serve::serve(Service { listener, key, site, presence, rules, metrics }, interrupted, &mut tell)
         .map_err(|error| format!("cannot accept connections: {error}; start again"))
+}
+
+/// What the options say of clients, and what they do not say, the file.
+fn rules(args: &ServeArgs, file: &File) -> Rules {
+    let seconds = args.max_duration.or(file.max_duration).map(|time| time.as_secs_f64());
+    let limits = Limits { seconds, rate: args.max_rate.or(file.max_rate) };
+    let allow = if args.allow.is_empty() { &file.allow } else { &args.allow };
+    Rules { limits, allow: allow.clone(), ..Rules::default() }
+}
+
+/// The key, from standard input.
+fn key_of_parent() -> Result<Key, String> {
+    let mut line = String::new();
+    std::io::stdin()
+        .lock()
+        .read_line(&mut line)
+        .map_err(|error| format!("cannot read the key: {error}"))?;
+    Key::from_hex(line.trim()).map_err(|error| error.to_string())
 }
 
 /// An address with or without a port; without any, the interface's own.
 fn listen_address(listen: Option<&str>, site: &Site) -> String {
-    let host = |ip: std::net::IpAddr| std::net::SocketAddr::new(ip, PORT).to_string();
+    let host = |ip: IpAddr| SocketAddr::new(ip, PORT).to_string();
+    let bare = |text: &str| text.trim_start_matches('[').trim_end_matches(']').parse();
     match listen {
         None => host(site.ip),
-        Some(text) => text.parse().map_or_else(|_| text.to_owned(), host),
+        Some(text) => bare(text).map_or_else(|_| text.to_owned(), host),
     }
 }

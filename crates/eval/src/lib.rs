@@ -13,12 +13,14 @@
 //! [`soak`] carries mixed traffic for as long as one likes, verifies every byte and tells what deviates.
 //!
 //! What this crate does not do: it changes no setting of a NIC or of the kernel, it generates no load
-//! beyond the bounds of a plan or a soak, and its control connection ([`control`]) is authenticated, not secret.
+//! beyond the bounds of a plan or a soak, and its control connection ([`control`]) tells
+//! nothing to who has not the key.
 
 pub mod cli;
 pub mod clock;
 pub mod control;
 pub mod cost;
+pub mod door;
 pub mod environment;
 pub mod figures;
 pub mod files;

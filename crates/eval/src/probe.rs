@@ -12,8 +12,10 @@
 //!
 //! Every loop is bounded in time, whatever the peer does.
 
+mod pace;
 mod tally;
 
+use self::pace::Pace;
 use self::tally::Tally;
 use crate::cost::{Cost, Meter, thread_seconds};
 use crate::plan::Wait;
@@ -198,9 +200,10 @@ impl<C: Channel> Probe for C {
     ) -> Result<Asked, ProbeError> {
         let limit = if reliable { SILENT_AFTER } else { LOST_AFTER };
         let mut asked = Asked { samples: reserved(task), ..Asked::default() };
-        let begin = Instant::now();
+        let (begin, pace) = (Instant::now(), Pace::new(task));
         let warm = begin + Duration::from_secs_f64(task.warmup);
         while Instant::now() < warm {
+            pace.wait(asked.sent, signals)?;
             let time = round_trip(self, asked.sent as u32, task.size, limit, signals)?;
             asked.sent += 1;
             keep(&mut asked.warmup, time);
@@ -212,6 +215,7 @@ impl<C: Channel> Probe for C {
         let calls = self.calls();
         let end = Instant::now() + Duration::from_secs_f64(task.measure);
         loop {
+            pace.wait(asked.sent, signals)?;
             let time = round_trip(self, asked.sent as u32, task.size, limit, signals)?;
             asked.sent += 1;
             match time {
@@ -240,6 +244,7 @@ impl<C: Channel> Probe for C {
         let before = meter.read().map_err(ProbeError::Counters)?;
         let calls = self.calls();
         let mut asked = Asked::default();
+        let pace = Pace::new(task);
         let end = Instant::now() + Duration::from_secs_f64(task.warmup + task.measure);
         let mut unflushed = 0;
         while Instant::now() < end {
@@ -248,7 +253,7 @@ impl<C: Channel> Probe for C {
             }
             let mut room = true;
             for _ in 0..BATCH {
-                room = self.send(asked.sent as u32, task.size)?;
+                room = !pace.early(asked.sent) && self.send(asked.sent as u32, task.size)?;
                 if !room {
                     break;
                 }
@@ -309,7 +314,7 @@ impl<C: Channel> Probe for C {
         let before = meter.read().map_err(ProbeError::Counters)?;
         let calls = self.calls();
         let mut answered = Answered::default();
-        let start = Instant::now();
+        let (start, pace) = (Instant::now(), Pace::new(task));
         let deadline = deadline(task);
         // The time of the last message is known to within a look at the clock; nothing more exact is
         // needed, for it only tells how long the costs were counted.
@@ -323,6 +328,7 @@ impl<C: Channel> Probe for C {
                 self.flush()?;
                 answered.messages += 1;
                 answered.bytes += arrival.bytes as u64;
+                pace.check(answered.bytes)?;
                 idle = 0;
                 continue;
             }
@@ -361,7 +367,7 @@ impl<C: Channel> Probe for C {
     ) -> Result<Answered, ProbeError> {
         let before = meter.read().map_err(ProbeError::Counters)?;
         let calls = self.calls();
-        let start = Instant::now();
+        let (start, pace) = (Instant::now(), Pace::new(task));
         let deadline = deadline(task);
         // A sleeping end makes a system call per message anyway, so its clock may be read as often.
         let batch = if task.wait == Wait::Spin { BATCH } else { 1 };
@@ -374,6 +380,7 @@ impl<C: Channel> Probe for C {
                     unseen += 1;
                     if unseen >= batch {
                         tally.tick(Instant::now());
+                        pace.check(tally.bytes)?;
                         unseen = 0;
                     }
                     idle = 0;
@@ -597,6 +604,7 @@ mod tests {
                 size,
                 warmup: 0.0,
                 measure: 0.02,
+                rate: None,
             };
             let mut link = Batching::default();
             let meter = Meter::new(&crate::site::Site::find("lo").unwrap());

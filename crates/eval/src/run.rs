@@ -6,7 +6,7 @@
 //! still too wide go on. Nothing is written here; the caller has the results or one error.
 
 use crate::clock;
-use crate::control::{Key, Reply, Request};
+use crate::control::{Key, Reply, Request, Waiting};
 use crate::cost::{self, Baseline, Meter};
 use crate::environment::{self, EndEnvironment, Environment, LinkEnvironment};
 use crate::figures::Measured;
@@ -14,6 +14,7 @@ use crate::gather::Gathered;
 use crate::plan::{Cell, Experiment, LinkPlan, Plan};
 use crate::probe::{Answered, Asked, GRACE, ProbeError, Signals};
 use crate::results::{Results, SCHEMA, Series, Skipped};
+use crate::soak::duration;
 use crate::stage::{Stage, StageError};
 use crate::transport::{self, JOIN_TIMEOUT, Side, Task, TransportError};
 use crate::{ControlError, figures, memory, site};
@@ -63,6 +64,11 @@ pub struct Peer {
 pub trait Progress {
     /// There are `total` repetitions in all as far as is known, of which `done` are done; `next` is next.
     fn step(&mut self, done: u64, total: u64, next: &str);
+
+    /// Others are before this run at the server.
+    fn wait(&mut self, waiting: &Waiting) {
+        let _ = waiting;
+    }
 }
 
 /// A run ended without results. The text is one line and says what to do.
@@ -128,6 +134,7 @@ pub fn run(
         progress,
         done: 0,
         total: 0,
+        limited: None,
         links: Vec::new(),
         series: Vec::new(),
         skipped: Vec::new(),
@@ -142,7 +149,7 @@ pub fn run(
     for (name, link) in &links {
         let stage = match &config.peer {
             None => Stage::fabric(link, config.plan.seed, &config.serve)?,
-            Some(peer) => Stage::network(&peer.host, &peer.nic, &peer.key)?,
+            Some(peer) => running.network(peer)?,
         };
         running.link(stage, name.as_deref())?;
     }
@@ -174,6 +181,8 @@ struct Running<'a> {
     progress: &'a mut dyn Progress,
     done: u64,
     total: u64,
+    /// Bytes per second that the server's owner allows.
+    limited: Option<f64>,
     links: Vec<LinkEnvironment>,
     series: Vec<Series>,
     skipped: Vec<Skipped>,
@@ -244,6 +253,19 @@ impl Running<'_> {
         }
     }
 
+    /// The way to another machine, when it is this run's turn there.
+    fn network(&mut self, peer: &Peer) -> Result<Stage, RunError> {
+        let (interrupted, progress) = (self.interrupted, &mut *self.progress);
+        let mut turn = |waiting: &Waiting| {
+            progress.wait(waiting);
+            !interrupted.load(Ordering::Relaxed)
+        };
+        match Stage::network(&peer.host, &peer.nic, &peer.key, &mut turn) {
+            Err(StageError::Control(ControlError::GivenUp)) => Err(RunError::Interrupted),
+            stage => Ok(stage?),
+        }
+    }
+
     /// Measures everything on one link.
     fn link(&mut self, mut stage: Stage, planned: Option<&str>) -> Result<(), RunError> {
         let name = planned.unwrap_or(NETWORK);
@@ -259,6 +281,16 @@ impl Running<'_> {
                 Gathered::new(cell, transport.reliable(), limit)
             })
             .collect();
+        let limits = stage.session.limits;
+        self.limited = limits.rate;
+        let each = gathered.iter().map(|one| one.cell.warmup + one.cell.measure);
+        let least = each.sum::<Duration>().as_secs_f64() * f64::from(self.plan.repetitions);
+        if let Some(most) = limits.seconds.filter(|most| least > *most) {
+            let (most, least) = (duration::say(most), duration::say(least));
+            return Err(RunError::Refused(format!(
+                "its owner allows {most} for each client (--max-duration), the plan takes {least} at least; take a shorter one or ask for more"
+            )));
+        }
         let interrupted = self.interrupted;
         let outcome =
             self.rounds(name, &mut gathered, &mut |cell| repetition(&mut stage, cell, interrupted));
@@ -406,7 +438,13 @@ impl Running<'_> {
             timer: self.timer,
             link: self.links.clone(),
         };
-        let doubts = run_doubts(&environment);
+        let mut doubts = run_doubts(&environment);
+        doubts.extend(self.limited.map(|rate| {
+            format!(
+                "limited: the server's owner allows {:.1} Mbit/s (--max-rate), so streams show that and not the network; ask for more",
+                rate * 8.0 / 1e6
+            )
+        }));
         let (series, skipped) = (self.series, self.skipped);
         let (plan, links) = (&config.plan, &environment.link);
         let found = Measured { plan, links, series: &series, skipped: &skipped };
@@ -491,6 +529,7 @@ fn repetition(
         size: cell.size,
         warmup: cell.warmup.as_secs_f64(),
         measure: cell.measure.as_secs_f64(),
+        rate: stage.session.limits.rate,
     };
     let transport = transport::by_name(&task.transport).expect("the plan was checked");
     stage
@@ -557,7 +596,7 @@ fn reply_failure(reply: &Reply) -> Failure {
 
 fn unexpected(reply: &Reply) -> RunError {
     match reply {
-        Reply::Failed { reason, .. } => RunError::Refused(reason.clone()),
+        Reply::Failed { reason, .. } | Reply::Over { reason } => RunError::Refused(reason.clone()),
         _ => RunError::Control(ControlError::Garbled("an answer to another question")),
     }
 }

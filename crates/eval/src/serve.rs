@@ -1,267 +1,361 @@
-//! The answering end: one authenticated client at a time, one repetition at a time.
+//! The answering end: one client at a time, one repetition at a time; the others wait for their turn.
 //!
-//! A client that vanishes, lies or asks for too much ends its own session only; the server then
-//! listens again. Every load is bounded in time here as well, whatever the client asks for.
+//! Three kinds of threads. The *desk*, in [`serve`], accepts connections, keeps the queue, tells those in
+//! it their place, and answers `gigae discover` while nobody is served. Each *handshake* has a thread of
+//! its own, of bounded number and time, so that a stranger holds up nobody. The *turn* of the first
+//! client in the queue ([`client`]) measures; the desk sleeps beside it and wakes for what comes.
+//!
+//! A client that vanishes, lies or asks for too much ends its own session only.
 
-use crate::control::{self, ControlError, Key, Reply, Request, Session};
-use crate::cost::{self, Meter};
-use crate::environment;
-use crate::plan::{Experiment, LARGEST_MESSAGE, LONGEST_REPETITION};
-use crate::probe::{Answered, GRACE, ProbeError, Signals};
-use crate::site::{Address, Site};
-use crate::transport::{self, JOIN_TIMEOUT, Opening, Side, Task, Transport, TransportError};
-use gigae::{Backend, Endpoint, Options, Wait};
-use std::io;
-use std::net::{TcpListener, TcpStream};
+mod client;
+mod metrics;
+mod presence;
+mod rules;
+
+pub(crate) use client::{failed, next};
+pub use presence::Presence;
+pub use rules::{CONFIG, File, FileError, Network, Rules, parse_rate};
+
+use crate::control::{self, ControlError, Key, Reply, Session, TELL_EVERY, Waiting};
+use crate::site::Site;
+use client::{ENDED, Host, LOOK};
+use metrics::{Counts, Visit};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::Scope;
 use std::time::{Duration, Instant};
 
-/// A client that asks for nothing this long is gone; between two repetitions a live one needs
-/// milliseconds, while it lays out its plan at most seconds.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How often a desk looks at questions of `gigae discover`.
+const ANSWER_EVERY: Duration = Duration::from_millis(20);
 
-/// How often a waiting server looks at its flag. Seldom enough to disturb nothing.
-const LOOK: Duration = Duration::from_millis(200);
+/// Handshakes that go on at once, in all and for one source; more are closed at once.
+const MOST_HANDSHAKES: usize = 32;
+const MOST_OF_ONE: usize = 8;
 
-/// Longest watch of the idle machine.
-const LONGEST_BASELINE: u64 = 2000;
+/// Clients that wait; more are sent away.
+const MOST_WAITING: usize = 32;
 
-/// Answers `gigae discover` while no client is there; during a measurement, its frames would cost the
-/// measured ones a filter each, so it is closed then.
-pub struct Presence {
-    options: Option<Options>,
-    endpoint: Option<Endpoint>,
-    /// Whether to try to open it: once between two clients, since what refuses it, the lack of a
-    /// permission or of the interface, hardly ever passes by itself.
-    due: bool,
+/// What a server is made of.
+pub struct Service<'a> {
+    /// Where clients connect.
+    pub listener: &'a TcpListener,
+    /// What they must have.
+    pub key: &'a Key,
+    /// The measured interface.
+    pub site: &'a Site,
+    /// Whether it can be found.
+    pub presence: Presence,
+    /// What clients may do.
+    pub rules: Rules,
+    /// Where its figures can be read.
+    pub metrics: Option<&'a TcpListener>,
 }
 
-/// The channel of an endpoint that only answers: programs take theirs from zero on.
-const PRESENCE_CHANNEL: u8 = 254;
-
-impl Presence {
-    /// Answers for the interface and the name in the options, where that is permitted (CAP_NET_RAW), from now on:
-    /// what is said to serve can be found.
-    pub fn new(options: Options) -> Self {
-        let options =
-            options.channels([PRESENCE_CHANNEL]).backend(Backend::Packet).wait(Wait::Sleep);
-        let mut presence = Self { options: Some(options), endpoint: None, due: true };
-        presence.progress();
-        presence
-    }
-
-    /// Answers nobody.
-    pub fn none() -> Self {
-        Self { options: None, endpoint: None, due: false }
-    }
-
-    /// Takes in questions and answers them.
-    fn progress(&mut self) {
-        if std::mem::take(&mut self.due) {
-            self.endpoint = self.options.clone().and_then(|options| options.open().ok());
-        }
-        if self.endpoint.as_ref().is_some_and(|endpoint| endpoint.progress().is_err()) {
-            self.endpoint = None;
-        }
-    }
-
-    /// A client is there.
-    fn close(&mut self) {
-        (self.endpoint, self.due) = (None, true);
-    }
-}
-
-/// Serves clients until `interrupted` is set; `tell` is called with one line per event.
+/// Serves clients until `interrupted` is set, which ends it within a second or so; `tell` is called with one
+/// line per event.
 pub fn serve(
-    listener: &TcpListener,
-    key: &Key,
-    (site, mut presence): (&Site, Presence),
+    service: Service<'_>,
     interrupted: &AtomicBool,
     tell: &mut dyn FnMut(&str),
 ) -> io::Result<()> {
+    let Service { listener, key, site, presence, rules, metrics } = service;
+    let counts = &Counts::default();
     listener.set_nonblocking(true)?;
-    while !interrupted.load(Ordering::Relaxed) {
-        match listener.accept() {
-            Ok((stream, from)) => {
-                presence.close();
-                stream.set_nonblocking(false)?;
-                let outcome = one_client(stream, key, site, interrupted);
-                let text = outcome.map_or_else(|error| error.to_string(), |()| "done".into());
-                tell(&format!("client {from}: {text}"));
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                presence.progress();
-                std::thread::sleep(Duration::from_millis(20))
-            }
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
-                ) => {}
-            Err(error) => return Err(error),
-        }
+    let (bell, wake) = UnixStream::pair()?;
+    for end in [&bell, &wake] {
+        end.set_nonblocking(true)?;
     }
-    Ok(())
-}
-
-fn one_client(
-    stream: TcpStream,
-    key: &Key,
-    site: &Site,
-    interrupted: &AtomicBool,
-) -> Result<(), ControlError> {
-    let mut session = control::accept(stream, key)?;
-    loop {
-        let request = match next(&mut session, IDLE_TIMEOUT, interrupted) {
-            Err(ControlError::Closed) => return Ok(()),
-            other => other?,
-        };
-        let Some(request) = request else { return Ok(()) };
-        let reply = match request {
-            Request::Describe => Reply::Description(Box::new(environment::describe(site))),
-            Request::Baseline(ms) => {
-                match cost::baseline(Duration::from_millis(ms.min(LONGEST_BASELINE))) {
-                    Ok(baseline) => Reply::Baseline(baseline),
-                    Err(error) => failed(&error.to_string()),
-                }
-            }
-            Request::Run { task, address } => {
-                let Some(reply) = repetition(&mut session, site, &task, &address, interrupted)?
-                else {
-                    return Ok(());
-                };
-                reply
-            }
-            Request::Soak(soak) => {
-                match crate::soak::answer::answer(&mut session, site, &soak, interrupted)? {
-                    Some(reply) => reply,
-                    None => return Ok(()),
-                }
-            }
-            Request::Finish { .. } | Request::Cancel | Request::Watch { .. } => {
-                failed("nothing is running")
-            }
-        };
-        session.send(&reply)?;
-    }
-}
-
-/// The next request; `None` when the server is to end.
-pub(crate) fn next(
-    session: &mut Session,
-    timeout: Duration,
-    interrupted: &AtomicBool,
-) -> Result<Option<Request>, ControlError> {
-    let deadline = Instant::now() + timeout;
-    while Instant::now() < deadline {
-        if interrupted.load(Ordering::Relaxed) {
-            return Ok(None);
-        }
-        if session.readable(LOOK).map_err(ControlError::Io)? {
-            return session.receive(GRACE).map(Some);
-        }
-    }
-    Err(ControlError::Silent("ask for anything"))
-}
-
-/// One repetition. The reply is the one that ends it; `None` when the server is to end.
-fn repetition(
-    session: &mut Session,
-    site: &Site,
-    task: &Task,
-    peer: &Address,
-    interrupted: &AtomicBool,
-) -> Result<Option<Reply>, ControlError> {
-    let (transport, opening) = match open(site, task) {
-        Ok(opened) => opened,
-        Err(error) => return Ok(Some(refusal(&error))),
-    };
-    session.send(&Reply::Ready(opening.address()))?;
-    let abort = AtomicBool::new(false);
-    let signals = Signals::new(&abort);
+    let (sender, events) = channel();
+    let host = Host { site, limits: rules.limits, counts, interrupted };
+    let bell = Bell { sender, bell };
     std::thread::scope(|scope| {
-        let worker = scope.spawn(|| answer(transport, opening, site, task, peer, &signals));
-        let longest =
-            Duration::from_secs_f64(task.warmup + task.measure) + JOIN_TIMEOUT + GRACE * 2;
-        let request = next(session, longest, interrupted);
-        let cancelled = match &request {
-            Ok(Some(Request::Finish { bytes })) => {
-                signals.expected.store(*bytes, Ordering::Release);
-                signals.finished.store(true, Ordering::Release);
-                false
-            }
-            _ => {
-                abort.store(true, Ordering::Relaxed);
-                true
-            }
-        };
-        // A panic is a bug of a transport; it ends the repetition, and the message is on standard error.
-        let Ok(answered) = worker.join() else {
-            return request.map(|request| request.map(|_| failed("the measuring thread panicked")));
-        };
-        if request?.is_none() {
-            return Ok(None);
+        if let Some(metrics) = metrics {
+            metrics.set_nonblocking(true)?;
+            scope.spawn(|| metrics::answer(metrics, counts, interrupted));
         }
-        Ok(Some(match answered {
-            // The client gave up; if this end failed first, that is why.
-            Ok(_) | Err(ProbeError::Interrupted) if cancelled => Reply::Cancelled,
-            Ok(answered) => Reply::Done(Box::new(answered)),
-            Err(ProbeError::Transport(error)) => refusal(&error),
-            Err(error) => failed(&error.to_string()),
-        }))
+        let mut desk = Desk {
+            key,
+            rules,
+            host: &host,
+            presence,
+            bell,
+            handshakes: Vec::new(),
+            queue: VecDeque::new(),
+            turn: None,
+            tell,
+        };
+        while !interrupted.load(Ordering::Relaxed) {
+            desk.sleep(listener, &wake)?;
+            desk.accept(listener)?;
+            desk.events(&events);
+            desk.tell_waiting();
+            desk.next(scope);
+        }
+        for guest in &mut desk.queue {
+            // Who does not hear it sees the connection end.
+            let _ = guest.session.send(&Reply::Over { reason: ENDED.into() });
+        }
+        Ok(())
     })
 }
 
-/// Checks a task before anything is done for it.
-fn open(
-    site: &Site,
-    task: &Task,
-) -> Result<(&'static dyn Transport, Box<dyn Opening>), TransportError> {
-    let refused = |why: &str| TransportError::Unavailable(why.to_owned());
-    let transport =
-        transport::by_name(&task.transport).ok_or_else(|| refused("unknown transport"))?;
-    let times = 0.0..=LONGEST_REPETITION;
-    if !times.contains(&task.warmup) || !times.contains(&task.measure) {
-        return Err(refused("a repetition may not take so long"));
+/// What other threads tell the desk.
+enum Event {
+    /// A handshake is over.
+    Handshake(SocketAddr, Result<Session, ControlError>),
+    /// A turn is over; a text says so if its thread panicked.
+    Left(Result<Result<(), ControlError>, String>),
+}
+
+/// Tells the desk something and wakes it.
+struct Bell {
+    sender: Sender<Event>,
+    bell: UnixStream,
+}
+
+impl Bell {
+    fn ring(&self, event: Event) {
+        // A desk that is gone wants to know nothing, and a full socket wakes it as well.
+        let _ = self.sender.send(event);
+        let _ = (&self.bell).write(&[0]);
     }
-    task.setting.check().map_err(|why| refused(&why))?;
-    if !(4..=LARGEST_MESSAGE.min(transport.largest(site.mtu))).contains(&task.size) {
-        return Err(refused(
-            "the server's interface cannot carry messages of this size; set the same MTU on both ends",
-        ));
+
+    fn another(&self) -> io::Result<Self> {
+        Ok(Self { sender: self.sender.clone(), bell: self.bell.try_clone()? })
     }
-    if !transport.experiments().contains(&task.experiment)
-        || !transport.waits().contains(&task.wait)
+}
+
+/// A client that waits.
+struct Guest {
+    from: SocketAddr,
+    session: Session,
+    /// What it was told last: clients before it, and when.
+    told: Option<(usize, Instant)>,
+}
+
+struct Desk<'a, 'host> {
+    key: &'a Key,
+    rules: Rules,
+    host: &'host Host<'host>,
+    presence: Presence,
+    bell: Bell,
+    /// Sources of the connections that are in their handshake.
+    handshakes: Vec<IpAddr>,
+    queue: VecDeque<Guest>,
+    /// Who is served, since when.
+    turn: Option<(SocketAddr, Instant)>,
+    tell: &'a mut dyn FnMut(&str),
+}
+
+impl<'host> Desk<'_, 'host> {
+    /// Until something comes, or it is time to look around.
+    fn sleep(&self, listener: &TcpListener, wake: &UnixStream) -> io::Result<()> {
+        let often = self.turn.is_none() && self.presence.is_open();
+        let timeout = if often { ANSWER_EVERY } else { LOOK };
+        let mut wanted =
+            vec![PollFd::new(listener, PollFlags::IN), PollFd::new(wake, PollFlags::IN)];
+        wanted.extend(self.queue.iter().map(|guest| PollFd::new(&guest.session, PollFlags::IN)));
+        match poll(&mut wanted, Timespec::try_from(timeout).ok().as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        // Whatever rang is looked at now.
+        while matches!((&*wake).read(&mut [0; 64]), Ok(1..)) {}
+        Ok(())
+    }
+
+    fn accept(&mut self, listener: &TcpListener) -> io::Result<()> {
+        loop {
+            match listener.accept() {
+                Ok((stream, from)) => {
+                    let stream = match &self.host.site.door {
+                        Some(door) => door.take(from, stream),
+                        None => Some(stream),
+                    };
+                    if let Some(stream) = stream {
+                        self.arrive(stream, from)?;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
+                    ) => {}
+                // All descriptors are in use: some will be free again.
+                Err(error)
+                    if [Some(libc::EMFILE), Some(libc::ENFILE)].contains(&error.raw_os_error()) =>
+                {
+                    std::thread::sleep(LOOK);
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// A connection: a handshake, if it may have one.
+    fn arrive(&mut self, stream: TcpStream, from: SocketAddr) -> io::Result<()> {
+        if !self.rules.admit(from.ip()) {
+            self.host.counts.visit(Visit::Address);
+            (self.tell)(&format!("client {from}: not among the addresses that may come"));
+            return Ok(());
+        }
+        let source = source(from.ip());
+        let of_one = self.handshakes.iter().filter(|other| **other == source).count();
+        if self.handshakes.len() >= MOST_HANDSHAKES || of_one >= MOST_OF_ONE {
+            self.host.counts.visit(Visit::Unproved);
+            return Ok(());
+        }
+        stream.set_nonblocking(false)?;
+        let (key, bell) = (self.key.clone(), self.bell.another()?);
+        let gone_after = self.rules.gone_after;
+        let handshake = move || {
+            let session = control::accept(stream, &key)
+                .and_then(|session| session.gone_after(gone_after).map(|()| session));
+            bell.ring(Event::Handshake(from, session));
+        };
+        // Nobody waits for it when the server ends: it is bounded in time.
+        std::thread::Builder::new().name("handshake".into()).spawn(handshake)?;
+        self.handshakes.push(source);
+        Ok(())
+    }
+
+    fn events(&mut self, events: &Receiver<Event>) {
+        while let Ok(event) = events.try_recv() {
+            match event {
+                Event::Handshake(from, session) => {
+                    let source = source(from.ip());
+                    if let Some(place) = self.handshakes.iter().position(|one| *one == source) {
+                        self.handshakes.swap_remove(place);
+                    }
+                    match session {
+                        Ok(session) => self.join(from, session),
+                        Err(error) => self.leave(from, Visit::Unproved, &error.to_string()),
+                    }
+                }
+                Event::Left(outcome) => {
+                    let Some((from, _)) = self.turn.take() else { continue };
+                    match outcome {
+                        Ok(Ok(())) => self.leave(from, Visit::Done, "done"),
+                        Ok(Err(error @ ControlError::Over(_))) => {
+                            self.leave(from, Visit::Limited, &error.to_string());
+                        }
+                        Ok(Err(error)) => self.leave(from, Visit::Failed, &error.to_string()),
+                        Err(panic) => self.leave(from, Visit::Failed, &panic),
+                    }
+                }
+            }
+        }
+    }
+
+    fn leave(&mut self, from: SocketAddr, visit: Visit, text: &str) {
+        self.host.counts.visit(visit);
+        (self.tell)(&format!("client {from}: {text}"));
+    }
+
+    /// Somebody with the key.
+    fn join(&mut self, from: SocketAddr, mut session: Session) {
+        if self.queue.len() < MOST_WAITING {
+            return self.queue.push_back(Guest { from, session, told: None });
+        }
+        let reason = format!("{MOST_WAITING} clients wait already; come again later");
+        let _ = session.send(&Reply::Over { reason: reason.clone() });
+        self.leave(from, Visit::Limited, &reason);
+    }
+
+    /// Tells everybody his place when it changes and now and then besides; who went is struck off.
+    fn tell_waiting(&mut self) {
+        let mut place = 0;
+        while place < self.queue.len() {
+            let before = place + usize::from(self.turn.is_some());
+            let waiting = self.waiting(before);
+            match self.queue[place].attend(before, &waiting) {
+                Ok(()) => place += 1,
+                Err(error) => {
+                    let from = self.queue.remove(place).map(|guest| guest.from);
+                    let text = format!("gone before its turn: {error}");
+                    from.into_iter().for_each(|from| self.leave(from, Visit::Failed, &text));
+                }
+            }
+        }
+        self.host.counts.queue(self.turn.is_some(), self.queue.len());
+    }
+
+    fn waiting(&self, before: usize) -> Waiting {
+        let served = self.turn.map_or(0.0, |(_, since)| since.elapsed().as_secs_f64());
+        let most = self.rules.limits.seconds;
+        Waiting {
+            before: u32::try_from(before).unwrap_or(u32::MAX),
+            served,
+            at_most: most.map(|most| (most * before as f64 - served).max(0.0)),
+        }
+    }
+
+    /// Serves the first of the queue if nobody is served, in a thread of its own.
+    fn next<'scope>(&mut self, scope: &'scope Scope<'scope, '_>)
+    where
+        'host: 'scope,
     {
-        return Err(refused("this transport cannot do that"));
-    }
-    Ok((transport, transport.open(site, task, Side::Server)?))
-}
-
-/// The measuring thread.
-fn answer(
-    transport: &dyn Transport,
-    opening: Box<dyn Opening>,
-    site: &Site,
-    task: &Task,
-    peer: &Address,
-    signals: &Signals<'_>,
-) -> Result<Answered, ProbeError> {
-    site.pin().map_err(TransportError::io("pinning the measuring thread"))?;
-    let mut probe = opening.join(peer)?;
-    let meter = Meter::new(site);
-    match task.experiment {
-        Experiment::Stream => probe.drain(task, &meter, signals, transport.reliable()),
-        // An idle end would answer, too, if anything came.
-        _ => probe.echo(task, &meter, signals),
+        if self.turn.is_some() {
+            return;
+        }
+        let guest = self.bell.another().ok().and_then(|bell| Some((bell, self.queue.pop_front()?)));
+        let Some((bell, mut guest)) = guest else {
+            return self.presence.progress();
+        };
+        self.presence.close();
+        self.turn = Some((guest.from, Instant::now()));
+        let host = self.host;
+        scope.spawn(move || {
+            let turn = || client::serve(&mut guest.session, host);
+            let outcome = catch_unwind(AssertUnwindSafe(turn));
+            bell.ring(Event::Left(outcome.map_err(|_| "its thread panicked".into())));
+        });
     }
 }
 
-fn refusal(error: &TransportError) -> Reply {
-    let unavailable = matches!(error, TransportError::Unavailable(_));
-    Reply::Failed { reason: error.to_string(), unavailable }
+impl Guest {
+    /// Sees whether the client is there, and tells it its place if that is due. It has nothing to say
+    /// before its turn.
+    fn attend(&mut self, before: usize, waiting: &Waiting) -> Result<(), ControlError> {
+        if pending(&self.session) {
+            let said: Reply = self.session.receive(Duration::ZERO)?;
+            drop(said);
+            return Err(ControlError::Garbled("something before its turn"));
+        }
+        let due = self.told.is_none_or(|(told, at)| told != before || at.elapsed() >= TELL_EVERY);
+        if before > 0 && due {
+            self.session.send(&Reply::Waiting(*waiting))?;
+            self.told = Some((before, Instant::now()));
+        }
+        Ok(())
+    }
 }
 
-pub(crate) fn failed(reason: &str) -> Reply {
-    Reply::Failed { reason: reason.to_owned(), unavailable: false }
+/// Whose connections count as one source's: an address, of IPv6 its network, in which whoever has one
+/// address has all.
+fn source(from: IpAddr) -> IpAddr {
+    match from.to_canonical() {
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
+        v4 => v4,
+    }
+}
+
+/// Whether there is something to read, or an end, now.
+fn pending(session: &Session) -> bool {
+    readable(session, Duration::ZERO)
+}
+
+/// Whether there is something to accept or to read within this time.
+fn readable(what: &impl AsFd, timeout: Duration) -> bool {
+    let mut wanted = [PollFd::new(what, PollFlags::IN)];
+    poll(&mut wanted, Timespec::try_from(timeout).ok().as_ref()).is_ok_and(|ready| ready > 0)
 }

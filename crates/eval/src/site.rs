@@ -3,12 +3,14 @@
 //! Everything is asked for from within the calling thread's network namespace; `/sys/class/net` is
 //! avoided, because a thread that entered a namespace still sees the former one there.
 
+use crate::door::Door;
 use serde::{Deserialize, Serialize};
 use std::ffi::CStr;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 
 /// Where an end measures.
 #[derive(Clone, Debug)]
@@ -27,6 +29,8 @@ pub struct Site {
     pub cpu: Option<usize>,
     /// Whether the interface is a virtual one of our own, which has no interrupt lines.
     pub virtual_link: bool,
+    /// The only port by which peers can reach this end, if there is such a limit.
+    pub door: Option<Arc<Door>>,
 }
 
 /// Where the peer of an end can be reached by the measured traffic.
@@ -108,7 +112,16 @@ impl Site {
             shortest = shortest.min(mtu(other)?);
         }
         let interface = interface.to_owned();
-        Ok(Self { interface, further, mac, ip, mtu: shortest, cpu: None, virtual_link: false })
+        Ok(Self {
+            interface,
+            further,
+            mac,
+            ip,
+            mtu: shortest,
+            cpu: None,
+            virtual_link: false,
+            door: None,
+        })
     }
 
     /// All its interfaces, the first one first.

@@ -4,7 +4,7 @@
 //! network it also owns the network and the serving process, and takes both away when it is dropped,
 //! on every way out. The calling thread is inside the measuring node as long as the stage lives.
 
-use crate::control::{self, ControlError, Key, Session};
+use crate::control::{self, ControlError, Key, Session, Waiting};
 use crate::plan::LinkPlan;
 use crate::site::{Site, SiteError, allowed_cpus};
 use gigae_fabric::{Fabric, FabricConfig, FabricError, NetnsGuard, Node, Rate};
@@ -105,7 +105,8 @@ impl Stage {
         let mut site = Site::find(&interfaces)?;
         site.cpu = Some(local);
         site.virtual_link = true;
-        let session = control::connect(&format!("{}:{port}", fabric.node(2).ipv4), &key)?;
+        let peer = format!("{}:{port}", fabric.node(2).ipv4);
+        let session = control::connect(&peer, &key, &mut |_| true)?;
         Ok(Self {
             session,
             serving: Some(serving),
@@ -115,11 +116,17 @@ impl Stage {
         })
     }
 
-    /// Connects to a serving end on another machine; `nics` as [`Site::find`] takes them.
-    pub fn network(peer: &str, nics: &str, key: &Key) -> Result<Self, StageError> {
+    /// Connects to a serving end on another machine and waits for its turn, as [`control::connect`] does; `nics`
+    /// as [`Site::find`] takes them.
+    pub fn network(
+        peer: &str,
+        nics: &str,
+        key: &Key,
+        turn: &mut dyn FnMut(&Waiting) -> bool,
+    ) -> Result<Self, StageError> {
         let mut site = Site::find(nics)?;
         site.cpu = allowed_cpus().last().copied();
-        let session = control::connect(peer, key)?;
+        let session = control::connect(peer, key, turn)?;
         Ok(Self { session, serving: None, _inside: None, fabric: None, site })
     }
 }

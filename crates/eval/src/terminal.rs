@@ -1,5 +1,7 @@
 //! What a person sees at the terminal: a progress bar while it runs, tables when it is done.
 
+use crate::cli::remark;
+use crate::control::Waiting;
 use crate::report::tables::{self, Table};
 use crate::report::{asked, compare};
 use crate::results::Results;
@@ -15,7 +17,11 @@ const WIDTH: usize = 100;
 const EXAMPLES: usize = 3;
 
 /// A progress bar on standard error, if that is a terminal.
-pub struct Bar(ProgressBar);
+pub struct Bar {
+    bar: ProgressBar,
+    /// Clients before this one, as was said last.
+    before: u32,
+}
 
 impl Bar {
     /// A bar that shows nothing yet.
@@ -29,17 +35,17 @@ impl Bar {
         if let Ok(style) = style {
             bar.set_style(style);
         }
-        Self(bar)
+        Self { bar, before: 0 }
     }
 
     /// Writes something while the bar is away.
     pub(crate) fn above(&self, write: impl FnOnce()) {
-        self.0.suspend(write);
+        self.bar.suspend(write);
     }
 
     /// Takes the bar away.
     pub fn clear(&self) {
-        self.0.finish_and_clear();
+        self.bar.finish_and_clear();
     }
 }
 
@@ -51,9 +57,19 @@ impl Default for Bar {
 
 impl Progress for Bar {
     fn step(&mut self, done: u64, total: u64, next: &str) {
-        self.0.set_length(total);
-        self.0.set_message(next.to_owned());
-        self.0.set_position(done);
+        self.bar.set_length(total);
+        self.bar.set_message(next.to_owned());
+        self.bar.set_position(done);
+    }
+
+    fn wait(&mut self, waiting: &Waiting) {
+        self.bar.set_message(waiting.to_string());
+        self.bar.tick();
+        // Without a terminal, a line when the place changes.
+        if self.bar.is_hidden() && self.before != waiting.before {
+            remark(&waiting.to_string());
+        }
+        self.before = waiting.before;
     }
 }
 

@@ -7,6 +7,7 @@ use gigae_eval::cli::{EvalArgs, ServeArgs};
 use gigae_eval::results::{Results, Verdict};
 use gigae_fabric::{Fabric, testing};
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::sync::Arc;
@@ -136,6 +137,7 @@ impl Place {
     fn key(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path(name);
         std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
         path
     }
 }
@@ -218,6 +220,7 @@ fn a_tiny_plan_gives_results_that_fit_the_schema() {
     }
     assert_eq!(point("stream", "gigae").lost, 0);
     assert!(out.join("report.html").exists() && out.join("report.md").exists());
+    assert!(out.join("results.csv").exists());
     assert_eq!(std::fs::read_dir(&out).unwrap().count(), 3, "drafts were left");
     assert_eq!(left_by(pid), Vec::<String>::new());
 }
@@ -499,7 +502,7 @@ fn bad_input_is_one_line_and_a_failure() {
     );
     is_one_line_error(
         &run(&["--peer", "127.0.0.1:1", "--key", "nokey", "--nic", "lo"]),
-        &["nokey", "/dev/urandom"],
+        &["nokey", "gigae key"],
     );
     place.key("short", "short");
     is_one_line_error(
@@ -508,10 +511,10 @@ fn bad_input_is_one_line_and_a_failure() {
     );
     is_one_line_error(&run(&["--render", "file"]), &["file"]);
     let serve = Command::new(std::env::current_exe().unwrap())
-        .args(["serve", "--nic", "lo"])
+        .args(["serve", "--nic", "lo", "--key", "nokey"])
         .output()
         .unwrap();
-    assert_eq!(serve.status.code(), Some(2), "serving without a key");
+    is_one_line_error(&serve, &["nokey", "gigae key"]);
     assert_eq!(
         std::fs::read_dir(place.0.path()).unwrap().count(),
         4,

@@ -213,7 +213,7 @@ fn machines_that_serve_are_soaked() {
     let fabric = testing::fabric("serve", |config| config.nodes = 3);
     let place = Place::new();
     let key = place.0.path().join("key");
-    std::fs::write(&key, "a key of enough bytes").unwrap();
+    gigae_eval::control::Key::create(&key).unwrap();
     let program = std::env::current_exe().unwrap();
     let start = |node| {
         let mut command = fabric.node(node).command(&program).unwrap();
@@ -251,7 +251,7 @@ fn bad_input_is_one_line_and_a_failure() {
     fails(&["--rate", "much"], "200mbit");
     fails(&["--rate", "1mbit"], "--rate");
     fails(&["--peer", "198.18.0.9", "--nic", "lo", "--key", "/nonexistent"], "key file");
-    fails(&["--peer", "127.0.0.1:1", "--nic", "nosuch0", "--key", "/dev/null"], "16");
+    fails(&["--peer", "127.0.0.1:1", "--nic", "nosuch0", "--key", "/dev/null"], "no secret");
     let nowhere = place.soak(&["--resume"]).arg(place.out()).output().unwrap();
     assert!(says(&nowhere.stderr).contains("name the directory"), "{}", both(&nowhere));
     let wrong = place.soak(&["--duration", "soon"]).output().unwrap();

@@ -4,7 +4,7 @@
 use crate::meter::within;
 use crate::script::Script;
 use gigae_eval::ControlError;
-use gigae_eval::control::{Key, Reply, Request, Session, accept, connect};
+use gigae_eval::control::{Key, Limits, Reply, Request, Session, accept, connect};
 use socket2::SockRef;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -68,8 +68,9 @@ fn stranger(script: &mut Script<'_>, at_server: bool) {
         if framed {
             let len = usize::from(script.byte());
             let body: &[u8] = match len {
-                250.. => br#"{"gigae_eval":2,"nonce":"0000000000000000000000000000000000000000000000000000000000000000"}"#,
-                240.. => br#"{"code":"0000000000000000000000000000000000000000000000000000000000000000"}"#,
+                250.. => br#"{"gigae_eval":4,"nonce":"0000000000000000000000000000000000000000000000000000000000000000"}"#,
+                // As long as a message of the handshake: a public key and a code.
+                240.. => &[9; 48],
                 _ => script.take(len),
             };
             said.extend((body.len() as u32).to_be_bytes());
@@ -97,7 +98,7 @@ fn stranger(script: &mut Script<'_>, at_server: bool) {
             stream.set_read_timeout(Some(SOON)).expect("not zero");
             let _ = stream.read_to_end(&mut Vec::new());
         });
-        let taken = connect(&address, &key());
+        let taken = connect(&address, &key(), &mut |_| true);
         assert!(taken.is_err(), "a server without the key was taken");
         server.join().expect("it only writes");
     }
@@ -107,26 +108,27 @@ fn stranger(script: &mut Script<'_>, at_server: bool) {
 fn between(script: &mut Script<'_>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("the loopback interface is there");
     let address = listener.local_addr().expect("it is bound").to_string();
-    let client = std::thread::spawn(move || connect(&address, &key()));
+    let client = std::thread::spawn(move || connect(&address, &key(), &mut |_| true));
     let (to_client, _) = listener.accept().expect("the client comes");
     let (to_server, server_end) = pair();
     SockRef::from(&to_client).set_linger(Some(Duration::ZERO)).expect("a TCP socket");
-    let server = std::thread::spawn(move || accept(server_end, &key()));
-    // The handshake passes as it is: greeting both ways, proof both ways.
+    let server = std::thread::spawn(move || {
+        let mut server = accept(server_end, &key())?;
+        server.send(&Reply::Welcome(Limits::default())).map(|()| server)
+    });
+    // The handshake passes as it is: greeting both ways, proof both ways, the welcome.
     let (mut to_client, mut to_server) = (to_client, to_server);
     carry(&mut to_client, &mut to_server);
     carry(&mut to_server, &mut to_client);
     carry(&mut to_client, &mut to_server);
     carry(&mut to_server, &mut to_client);
+    to_client.write_all(&record(&mut to_server)).expect("it fits the socket's buffer");
     let mut client = client.join().expect("no panic").expect("both have the key");
     let mut server = server.join().expect("no panic").expect("both have the key");
     let mut messages = Vec::new();
     for n in 0..MESSAGES {
         client.send(&Request::Baseline(n)).expect("somebody is there");
-        let (mut bytes, mut code) = (message(&mut to_client), [0; 32]);
-        to_client.read_exact(&mut code).expect("it was sent");
-        bytes.extend(code);
-        messages.push(bytes);
+        messages.push(record(&mut to_client));
     }
     let said = meddle(&messages, script);
     to_server.write_all(&said).expect("it fits the socket's buffer");
@@ -183,6 +185,17 @@ fn take(server: &mut Session) -> u64 {
 fn carry(from: &mut TcpStream, to: &mut TcpStream) {
     let bytes = message(from);
     to.write_all(&bytes).expect("it fits the socket's buffer");
+}
+
+/// One encrypted record with its length.
+fn record(from: &mut TcpStream) -> Vec<u8> {
+    from.set_read_timeout(Some(Duration::from_secs(20))).expect("not zero");
+    let mut len = [0; 2];
+    from.read_exact(&mut len).expect("it was sent");
+    let mut bytes = len.to_vec();
+    bytes.resize(2 + usize::from(u16::from_be_bytes(len)), 0);
+    from.read_exact(&mut bytes[2..]).expect("it was sent whole");
+    bytes
 }
 
 fn message(from: &mut TcpStream) -> Vec<u8> {

@@ -5,6 +5,7 @@
 
 pub mod asked;
 pub mod compare;
+pub mod csv;
 pub mod html;
 pub mod markdown;
 pub(crate) mod svg;

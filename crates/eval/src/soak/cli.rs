@@ -55,7 +55,7 @@ pub struct SoakArgs {
     pub stall: Duration,
     /// A machine on which 'gigae serve' runs: an address, a host name, or with a cluster file the name
     /// of a node; may be repeated
-    #[arg(long, value_name = "HOST[:PORT]", requires = "key")]
+    #[arg(long, value_name = "HOST[:PORT]")]
     pub peer: Vec<String>,
     /// This machine's interface towards the clients, or several that GigaE uses as one, with commas
     /// between them [default: the cluster file's]
@@ -64,7 +64,7 @@ pub struct SoakArgs {
     /// Cluster file [default without --nic: $GIGAE_CLUSTER, else /etc/gigae/cluster.toml]
     #[arg(long, value_name = "FILE", requires = "peer")]
     pub cluster: Option<PathBuf>,
-    /// File with the key that all machines share
+    /// File with the key that all machines share, from 'gigae key' [default: /etc/gigae/key]
     #[arg(long, value_name = "FILE", requires = "peer")]
     pub key: Option<PathBuf>,
     /// Directory for soak.json, report.html and report.md
@@ -182,7 +182,9 @@ fn command(args: &SoakArgs) -> String {
         let _ = write!(text, " --peer {peer}");
     }
     if !args.peer.is_empty() {
-        text.push_str(" --key FILE");
+        if args.key.is_some() {
+            text.push_str(" --key FILE");
+        }
         args.nic.iter().for_each(|nic| text += &format!(" --nic {nic}"));
         args.cluster.iter().for_each(|file| text += &format!(" --cluster {}", file.display()));
     }

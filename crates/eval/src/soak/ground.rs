@@ -2,7 +2,7 @@
 //! others' ends on it.
 
 use super::state::Settings;
-use crate::control::{self, Key, Session};
+use crate::control::{self, KEY_FILE, Key, Session, Waiting};
 use crate::site::{Site, allowed_cpus};
 use crate::stage::{Serving, StageError, prefix};
 use gigae_fabric::{Fabric, FabricConfig, NetnsGuard, Rate};
@@ -40,6 +40,7 @@ impl Ground {
     pub fn lay(settings: &Settings, serve: &[OsString]) -> Result<Self, StageError> {
         let key = match &settings.key {
             Some(file) => Key::read(file)?,
+            None if !settings.peers.is_empty() => Key::read(KEY_FILE.as_ref())?,
             None => Key::random()?,
         };
         let (peers, serve) = (settings.peers.clone(), serve.to_vec());
@@ -72,13 +73,13 @@ impl Ground {
     }
 
     /// Connects to all others, anew where there was a connection; on a virtual network their processes
-    /// are started for it.
-    pub fn connect(&mut self) -> Result<(), StageError> {
+    /// are started for it. `turn` as in [`control::connect`].
+    pub fn connect(&mut self, turn: &mut dyn FnMut(&Waiting) -> bool) -> Result<(), StageError> {
         self.clients.clear();
         self.servings.clear();
         let Some(fabric) = &self.fabric else {
             for (number, peer) in (1..).zip(&self.peers) {
-                let session = control::connect(peer, &self.key)?;
+                let session = control::connect(peer, &self.key, turn)?;
                 self.clients.push(Client { name: peer.clone(), number, session });
             }
             return Ok(());
@@ -90,7 +91,7 @@ impl Ground {
             let (serving, port) =
                 Serving::start(&node, &interfaces, &self.serve, (&self.key, cpu))?;
             self.servings.push(serving);
-            let session = control::connect(&format!("{}:{port}", node.ipv4), &self.key)?;
+            let session = control::connect(&format!("{}:{port}", node.ipv4), &self.key, turn)?;
             self.clients.push(Client { name: format!("client {number}"), number, session });
         }
         Ok(())

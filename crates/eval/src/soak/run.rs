@@ -66,7 +66,14 @@ pub fn run(
     tell: &mut dyn Tell,
 ) -> Result<State, SoakError> {
     let mut ground = Ground::lay(&state.settings, serve)?;
-    ground.connect()?;
+    let mut before = 0;
+    ground.connect(&mut |waiting| {
+        if before != waiting.before {
+            tell.line(&waiting.to_string());
+        }
+        before = waiting.before;
+        !interrupted.load(Ordering::Relaxed)
+    })?;
     let mut watcher = Watcher::new(state, out, tell);
     if watcher.state.span == 0.0 {
         watcher.state.span = watcher.interval().as_secs_f64();
@@ -102,7 +109,7 @@ fn again(ground: &mut Ground, watcher: &mut Watcher<'_>, interrupted: &AtomicBoo
             }
             std::thread::sleep(Duration::from_millis(100));
         }
-        match ground.connect() {
+        match ground.connect(&mut |_| !interrupted.load(Ordering::Relaxed)) {
             Ok(()) => return,
             Err(error) => watcher.deviate(HERE, Finding::new(Kind::Failed, error.to_string())),
         }

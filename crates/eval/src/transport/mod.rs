@@ -67,6 +67,8 @@ pub struct Task {
     pub warmup: f64,
     /// Measured seconds.
     pub measure: f64,
+    /// Bytes per second that the client may send at most.
+    pub rate: Option<f64>,
 }
 
 impl Task {

@@ -4,6 +4,7 @@ use super::{
     Arrival, Calls, Channel, JOIN_TIMEOUT, Opening, Side, Task, Transport, TransportError, message,
     read, set_waiting, try_again,
 };
+use crate::door::Door;
 use crate::plan::{Experiment, LARGEST_MESSAGE, TcpOptions};
 use crate::probe::Probe;
 use crate::site::{Address, Site};
@@ -11,6 +12,7 @@ use ::gigae::Endpoint;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{Read, Write};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// IPv4 and TCP headers and the timestamp option that Linux sends by default (RFC 7323).
@@ -60,15 +62,19 @@ impl Transport for Tcp {
         let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))
             .map_err(failed("opening a TCP socket"))?;
         tune(&socket, task.setting.tcp()).map_err(failed("setting TCP options"))?;
-        socket.bind(&SocketAddr::new(site.ip, 0).into()).map_err(failed("binding a TCP socket"))?;
-        if side == Side::Server {
-            socket.listen(1).map_err(failed("listening for TCP"))?;
-        }
-        let port = socket
-            .local_addr()
-            .ok()
-            .and_then(|local| local.as_socket())
-            .map_or(0, |local| local.port());
+        let door = site.door.clone().filter(|_| side == Side::Server);
+        let port = match &door {
+            Some(door) => door.port(),
+            None => {
+                let any = SocketAddr::new(site.ip, 0);
+                socket.bind(&any.into()).map_err(failed("binding a TCP socket"))?;
+                if side == Side::Server {
+                    socket.listen(1).map_err(failed("listening for TCP"))?;
+                }
+                let local = socket.local_addr().ok().and_then(|local| local.as_socket());
+                local.map_or(0, |local| local.port())
+            }
+        };
         let beside = task
             .setting
             .tcp()
@@ -80,6 +86,7 @@ impl Transport for Tcp {
             address: site.address(port),
             task: task.clone(),
             side,
+            door,
             beside,
         }))
     }
@@ -102,6 +109,8 @@ struct TcpOpening {
     address: Address,
     task: Task,
     side: Side,
+    /// By which the connection comes, if not by a port of its own.
+    door: Option<Arc<Door>>,
     /// An idle endpoint on the same interface.
     beside: Option<Endpoint>,
 }
@@ -120,7 +129,16 @@ impl Opening for TcpOpening {
                     .map_err(TransportError::io("connecting by TCP"))?;
                 self.socket
             }
-            Side::Server => accept(&self.socket, peer)?,
+            Side::Server => match &self.door {
+                None => accept(&self.socket, peer)?,
+                Some(door) => {
+                    let late = TransportError::PeerGone("did not connect by TCP in time");
+                    let socket: Socket = door.wait(JOIN_TIMEOUT).ok_or(late)?.into();
+                    tune(&socket, self.task.setting.tcp())
+                        .map_err(TransportError::io("setting TCP options"))?;
+                    socket
+                }
+            },
         };
         let failed = TransportError::io("setting TCP options");
         socket.set_tcp_nodelay(self.task.setting.tcp().nodelay).map_err(&failed)?;

@@ -51,7 +51,10 @@ impl Transport for Udp {
             .map_err(failed("opening a UDP socket"))?;
         socket.set_send_buffer_size(SOCKET_BUFFER).map_err(failed("setting UDP options"))?;
         socket.set_recv_buffer_size(SOCKET_BUFFER).map_err(failed("setting UDP options"))?;
-        socket.bind(&SocketAddr::new(site.ip, 0).into()).map_err(failed("binding a UDP socket"))?;
+        let port = site.door.as_ref().map_or(0, |door| door.port());
+        socket
+            .bind(&SocketAddr::new(site.ip, port).into())
+            .map_err(failed("binding a UDP socket"))?;
         let port = socket
             .local_addr()
             .ok()

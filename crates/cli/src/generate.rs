@@ -1,0 +1,62 @@
+//! `gigae completions` and `gigae man`: what a shell and `man` must know of the command, made from its
+//! own definition, so that neither can fall behind it.
+
+use crate::complain;
+use clap::{Args, CommandFactory, ValueEnum};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Print a shell's completions of this command.
+///
+/// `make install` puts them where the shells look. By hand, for example: gigae completions bash >
+/// ~/.local/share/bash-completion/completions/gigae
+#[derive(Args, Debug)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    shell: Shell,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+/// Write the manual pages of all commands.
+///
+/// `make install` puts them where `man` looks. By hand: gigae man DIR, then man -l DIR/gigae.1
+#[derive(Args, Debug)]
+pub(crate) struct ManArgs {
+    /// Where to; it must exist
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+}
+
+pub(crate) fn completions(args: &CompletionsArgs) -> ExitCode {
+    let mut text = Vec::new();
+    let mut command = crate::Arguments::command();
+    let shell = match args.shell {
+        Shell::Bash => clap_complete::Shell::Bash,
+        Shell::Zsh => clap_complete::Shell::Zsh,
+        Shell::Fish => clap_complete::Shell::Fish,
+    };
+    clap_complete::generate(shell, &mut command, "gigae", &mut text);
+    match std::io::stdout().lock().write_all(&text) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            complain(&format!("cannot write to standard output: {error}"))
+        }
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+pub(crate) fn man(args: &ManArgs) -> ExitCode {
+    match clap_mangen::generate_to(crate::Arguments::command(), &args.directory) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => complain(&format!(
+            "cannot write manual pages into '{}': {error}; name a directory that exists and is writable",
+            args.directory.display()
+        )),
+    }
+}

@@ -1,0 +1,262 @@
+//! One client's turn: its requests one after the other, one repetition at a time. Every load is bounded in
+//! time, and in rate if the owner wants that, whatever the client asks for.
+
+use super::metrics::Counts;
+use crate::control::{ControlError, Limits, Reply, Request, Session};
+use crate::cost::{self, Meter};
+use crate::environment;
+use crate::plan::{Experiment, LARGEST_MESSAGE, LONGEST_REPETITION};
+use crate::probe::{Answered, GRACE, ProbeError, Signals};
+use crate::site::{Address, Site};
+use crate::soak::{answer, duration};
+use crate::transport::{self, JOIN_TIMEOUT, Opening, Side, Task, Transport, TransportError};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// A client that asks for nothing this long is gone; between two repetitions a live one needs
+/// milliseconds, while it lays out its plan at most seconds.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How often a waiting server looks at its flag. Seldom enough to disturb nothing.
+pub(super) const LOOK: Duration = Duration::from_millis(200);
+
+/// Longest watch of the idle machine.
+const LONGEST_BASELINE: u64 = 2000;
+
+/// What a client is said whose server ends.
+pub(super) const ENDED: &str = "'gigae serve' was ended there";
+
+/// What a client is served with.
+pub(super) struct Host<'a> {
+    pub(super) site: &'a Site,
+    pub(super) limits: Limits,
+    pub(super) counts: &'a Counts,
+    pub(super) interrupted: &'a AtomicBool,
+}
+
+/// Serves a client from its welcome to its end.
+pub(super) fn serve(session: &mut Session, host: &Host<'_>) -> Result<(), ControlError> {
+    let Host { site, limits, counts, interrupted } = *host;
+    let begin = Instant::now();
+    session.send(&Reply::Welcome(limits))?;
+    loop {
+        let request = match next(session, IDLE_TIMEOUT, interrupted) {
+            Err(ControlError::Closed) => return Ok(()),
+            other => other?,
+        };
+        let Some(request) = request else { return over(session, ENDED.into()) };
+        if let Some(why) = beyond(&limits, &request, begin.elapsed()) {
+            return over(session, why);
+        }
+        let reply = match request {
+            Request::Describe => Some(Reply::Description(Box::new(environment::describe(site)))),
+            Request::Baseline(ms) => {
+                Some(match cost::baseline(Duration::from_millis(ms.min(LONGEST_BASELINE))) {
+                    Ok(baseline) => Reply::Baseline(baseline),
+                    Err(error) => failed(&error.to_string()),
+                })
+            }
+            Request::Run { task, address } => {
+                let reply = repetition(session, host, &task, &address)?;
+                if let Some(Reply::Done(answered)) = &reply {
+                    counts.repetition(&task, answered);
+                }
+                reply
+            }
+            Request::Soak(soak) => answer::answer(session, site, &soak, interrupted)?,
+            Request::Finish { .. } | Request::Cancel | Request::Watch { .. } => {
+                Some(failed("nothing is running"))
+            }
+        };
+        match reply {
+            Some(reply) => session.send(&reply)?,
+            None => return over(session, ENDED.into()),
+        }
+    }
+}
+
+/// Says why the session is at its end.
+fn over(session: &mut Session, reason: String) -> Result<(), ControlError> {
+    session.send(&Reply::Over { reason: reason.clone() })?;
+    Err(ControlError::Over(reason))
+}
+
+/// Why the owner's limits forbid this, if they do. A load must fit into what is left of the session.
+fn beyond(limits: &Limits, request: &Request, elapsed: Duration) -> Option<String> {
+    let (seconds, rate) = match request {
+        Request::Run { task, .. } => (task.warmup + task.measure, task.rate),
+        Request::Soak(soak) => (soak.seconds, Some(soak.traffic.rate)),
+        _ => (0.0, limits.rate),
+    };
+    let longest = limits.seconds.filter(|most| elapsed.as_secs_f64() + seconds > *most);
+    if let Some(most) = longest {
+        let most = duration::say(most);
+        return Some(format!(
+            "its owner allows {most} for each client (--max-duration); take a shorter plan or ask for more"
+        ));
+    }
+    let most = limits.rate.filter(|most| rate.is_none_or(|rate| rate > *most))?;
+    Some(format!(
+        "its owner allows {:.1} Mbit/s in each direction (--max-rate); ask for less",
+        most * 8.0 / 1e6
+    ))
+}
+
+/// The next request; `None` when the server is to end.
+pub(crate) fn next(
+    session: &mut Session,
+    timeout: Duration,
+    interrupted: &AtomicBool,
+) -> Result<Option<Request>, ControlError> {
+    let deadline = Instant::now() + timeout;
+    while Instant::now() < deadline {
+        if interrupted.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        if session.readable(LOOK)? {
+            return session.receive(GRACE).map(Some);
+        }
+    }
+    Err(ControlError::Silent("ask for anything"))
+}
+
+/// One repetition. The reply is the one that ends it; `None` when the server is to end.
+fn repetition(
+    session: &mut Session,
+    host: &Host<'_>,
+    task: &Task,
+    peer: &Address,
+) -> Result<Option<Reply>, ControlError> {
+    let Host { site, interrupted, .. } = *host;
+    let (transport, opening) = match open(site, task) {
+        Ok(opened) => opened,
+        Err(error) => return Ok(Some(refusal(&error))),
+    };
+    if let Some(door) = &site.door {
+        door.expect(Some(SocketAddr::new(peer.ip, peer.port)));
+    }
+    session.send(&Reply::Ready(opening.address()))?;
+    let abort = AtomicBool::new(false);
+    let signals = Signals::new(&abort);
+    std::thread::scope(|scope| {
+        let worker = scope.spawn(|| answer(transport, opening, site, task, peer, &signals));
+        let longest =
+            Duration::from_secs_f64(task.warmup + task.measure) + JOIN_TIMEOUT + GRACE * 2;
+        let request = next(session, longest, interrupted);
+        let cancelled = match &request {
+            Ok(Some(Request::Finish { bytes })) => {
+                signals.expected.store(*bytes, Ordering::Release);
+                signals.finished.store(true, Ordering::Release);
+                false
+            }
+            _ => {
+                abort.store(true, Ordering::Relaxed);
+                true
+            }
+        };
+        // A panic is a bug of a transport; it ends the repetition, and the message is on standard error.
+        let Ok(answered) = worker.join() else {
+            return request.map(|request| request.map(|_| failed("the measuring thread panicked")));
+        };
+        if request?.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(match answered {
+            // The client gave up; if this end failed first, that is why.
+            Ok(_) | Err(ProbeError::Interrupted) if cancelled => Reply::Cancelled,
+            Ok(answered) => Reply::Done(Box::new(answered)),
+            Err(ProbeError::Transport(error)) => refusal(&error),
+            Err(error) => failed(&error.to_string()),
+        }))
+    })
+}
+
+/// Checks a task before anything is done for it.
+fn open(
+    site: &Site,
+    task: &Task,
+) -> Result<(&'static dyn Transport, Box<dyn Opening>), TransportError> {
+    let refused = |why: &str| TransportError::Unavailable(why.to_owned());
+    let transport =
+        transport::by_name(&task.transport).ok_or_else(|| refused("unknown transport"))?;
+    let times = 0.0..=LONGEST_REPETITION;
+    if !times.contains(&task.warmup) || !times.contains(&task.measure) {
+        return Err(refused("a repetition may not take so long"));
+    }
+    task.setting.check().map_err(|why| refused(&why))?;
+    if !(4..=LARGEST_MESSAGE.min(transport.largest(site.mtu))).contains(&task.size) {
+        return Err(refused(
+            "the server's interface cannot carry messages of this size; set the same MTU on both ends",
+        ));
+    }
+    if !transport.experiments().contains(&task.experiment)
+        || !transport.waits().contains(&task.wait)
+    {
+        return Err(refused("this transport cannot do that"));
+    }
+    Ok((transport, transport.open(site, task, Side::Server)?))
+}
+
+/// The measuring thread.
+fn answer(
+    transport: &dyn Transport,
+    opening: Box<dyn Opening>,
+    site: &Site,
+    task: &Task,
+    peer: &Address,
+    signals: &Signals<'_>,
+) -> Result<Answered, ProbeError> {
+    site.pin().map_err(TransportError::io("pinning the measuring thread"))?;
+    let mut probe = opening.join(peer)?;
+    let meter = Meter::new(site);
+    match task.experiment {
+        Experiment::Stream => probe.drain(task, &meter, signals, transport.reliable()),
+        // An idle end would answer, too, if anything came.
+        _ => probe.echo(task, &meter, signals),
+    }
+}
+
+fn refusal(error: &TransportError) -> Reply {
+    let unavailable = matches!(error, TransportError::Unavailable(_));
+    Reply::Failed { reason: error.to_string(), unavailable }
+}
+
+pub(crate) fn failed(reason: &str) -> Reply {
+    Reply::Failed { reason: reason.to_owned(), unavailable: false }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Setting, Wait};
+
+    #[test]
+    fn loads_fit_into_the_session_and_keep_the_rate() {
+        let task = |measure, rate| Request::Run {
+            task: Task {
+                experiment: Experiment::Rtt,
+                transport: "udp".into(),
+                setting: Setting::Default,
+                wait: Wait::Sleep,
+                size: 8,
+                warmup: 1.0,
+                measure,
+                rate,
+            },
+            address: Address { ip: [127, 0, 0, 1].into(), port: 1, mac: [0; 6] },
+        };
+        let limits = Limits { seconds: Some(10.0), rate: Some(1e6) };
+        let at = Duration::from_secs;
+        assert_eq!(beyond(&limits, &task(2.0, Some(1e6)), at(7)), None);
+        assert_eq!(beyond(&limits, &Request::Describe, at(9)), None);
+        let long = beyond(&limits, &task(2.5, Some(1e6)), at(7)).unwrap();
+        assert!(long.contains("10s") && long.contains("--max-duration"), "{long}");
+        assert!(beyond(&limits, &Request::Describe, at(11)).is_some());
+        for rate in [None, Some(2e6)] {
+            let fast = beyond(&limits, &task(1.0, rate), at(1)).unwrap();
+            assert!(fast.contains("8.0 Mbit/s") && fast.contains("--max-rate"), "{fast}");
+        }
+        assert_eq!(beyond(&Limits::default(), &task(1e9, None), at(1 << 20)), None);
+    }
+}
