@@ -18,7 +18,11 @@ PROFILE ?= release
 # What `make install` builds first; nothing if empty.
 BUILD ?= -p gigae-cli -p gigae-capi -p gigae-ofi
 
-.PHONY: eval bench mpi test torture simulate model chaos fuzz miri loom check build install uninstall bpf fmt clean help
+# Of the package: xz, or none for speed; where to, the target directory if empty.
+DEB_COMPRESSION ?= xz
+DEB_OUT ?=
+
+.PHONY: eval bench mpi test torture simulate model chaos fuzz miri loom check build install uninstall static deb bpf fmt clean help
 
 help:
 	@echo "make eval    lay a virtual Gigabit Ethernet, measure on it, write $(OUT)/report.html"
@@ -36,8 +40,9 @@ help:
 	@echo "make fuzz    search for hostile inputs, MINUTES=$(or $(MINUTES),5) for each target (TARGETS='wire calls ...', all if empty)"
 	@echo "make miri    what is unsafe and needs no kernel, under Miri; make loom: what threads share, in every order"
 	@echo "make check   formatting, lints, documentation, layers, BPF objects: what CI asks for besides"
-	@echo "make install put the C library, its header, libfabric's provider, the command and the broker's unit into PREFIX=$(PREFIX) (DESTDIR=$(DESTDIR));"
-	@echo "             make uninstall removes them"
+	@echo "make install put the C library, its header, libfabric's provider, the command, its manual pages, completions and units into PREFIX=$(PREFIX)"
+	@echo "             (DESTDIR=$(DESTDIR)); make uninstall removes them"
+	@echo "make deb     the same as a Debian package; make static the command alone, for any Linux of this architecture"
 	@echo "make bpf     compile the BPF objects anew (needs clang)"
 
 eval: build
@@ -72,12 +77,23 @@ install:
 		cargo build --locked --profile $(PROFILE:debug=dev) $(BUILD); fi
 	@crates/capi/install $(or $(CARGO_TARGET_DIR),target)/$(PROFILE) $(PREFIX) $(DESTDIR)
 
+deb:
+	@tools/need dpkg-deb=dpkg strip=binutils
+	@if [ -n "$(BUILD)" ]; then tools/need-rust && cargo build --locked --profile $(PROFILE:debug=dev) $(BUILD); fi
+	@tools/deb $(or $(CARGO_TARGET_DIR),target)/$(PROFILE) $(or $(DEB_OUT),$(CARGO_TARGET_DIR),target) $(DEB_COMPRESSION)
+
+static:
+	@tools/need cc=gcc readelf=binutils
+	@tools/need-rust
+	@tools/static
+
 uninstall:
 	@crates/capi/install --remove $(PREFIX) $(DESTDIR)
 
 test:
 	@tools/need cc=gcc ip=iproute2 tc=iproute2 chromium=chromium
 	@tools/need gcc=gcc g++=g++ nm=binutils pkg-config=pkg-config valgrind=valgrind tshark=tshark
+	@tools/need dpkg-deb=dpkg setpriv=util-linux script=bsdutils bash=bash
 	@tools/need fi_pingpong=libfabric-bin mpirun=openmpi-bin python3=python3
 	@$(MPI_HEADERS)
 	@python3 -c 'import venv, ensurepip' 2>/dev/null || tools/need ensurepip=python3-venv

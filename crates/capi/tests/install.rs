@@ -35,17 +35,78 @@ fn everything_is_installed_and_removed_again() {
         &shared[1],
         "lib/pkgconfig/gigae.pc",
         "lib/systemd/system/gigae-broker.service",
+        "lib/systemd/system/gigae-serve.service",
+        "share/bash-completion/completions/gigae",
         "share/doc/gigae/LICENSE-APACHE",
         "share/doc/gigae/LICENSE-MIT",
         "share/doc/gigae/broker.md",
+        "share/doc/gigae/serve.md",
+        "share/fish/vendor_completions.d/gigae.fish",
         "share/gigae/wireshark/gigae.lua",
+        "share/zsh/site-functions/_gigae",
     ];
     let installed = Installed::anew("removed");
-    assert_eq!(files(&installed.path("")), all);
+    let (pages, others): (Vec<_>, Vec<_>) =
+        files(&installed.path("")).into_iter().partition(|file| file.starts_with("share/man/"));
+    assert_eq!(others, all);
+    for page in ["gigae.1", "gigae-eval.1", "gigae-serve.1", "gigae-fabric-up.1"] {
+        assert!(pages.contains(&format!("share/man/man1/{page}")), "{page} in {pages:?}");
+    }
     let version = text(&run(Command::new(installed.path("bin/gigae")).arg("--version")).stdout);
     assert_eq!(version.trim(), format!("gigae {VERSION}"));
     installed.make("uninstall");
     assert_eq!(files(&installed.path("")), [""; 0]);
+}
+
+#[test]
+fn the_package_installs_what_make_install_does_and_goes_without_a_trace() {
+    let place = tempfile::tempdir().unwrap();
+    let deb = common::package(place.path());
+    let field = |name: &str| {
+        let output = run(Command::new("dpkg-deb").arg("--field").arg(&deb).arg(name));
+        text(&output.stdout).trim().to_owned()
+    };
+    assert_eq!((field("Package").as_str(), field("Version").as_str()), ("gigae", VERSION));
+    assert!(field("Depends").starts_with("libc6 (>= 2."), "{}", field("Depends"));
+
+    let unpacked = place.path().join("unpacked");
+    run(Command::new("dpkg-deb").arg("--extract").arg(&deb).arg(&unpacked));
+    let mut expected: Vec<_> = files(&Installed::once().path(""))
+        .into_iter()
+        // Other tests compile their programs there.
+        .filter(|file| file.contains('/'))
+        .map(|file| format!("usr/{file}{}", if file.contains("/man1/") { ".gz" } else { "" }))
+        .chain(["usr/share/doc/gigae/copyright".to_owned()])
+        .collect();
+    expected.sort();
+    assert_eq!(files(&unpacked), expected);
+    let unit = unpacked.join("usr/lib/systemd/system/gigae-serve.service");
+    let unit = std::fs::read_to_string(unit).unwrap();
+    assert!(unit.contains("ExecStart=/usr/bin/gigae serve"), "{unit}");
+    let version = run(Command::new(unpacked.join("usr/bin/gigae")).arg("--version")).stdout;
+    assert_eq!(text(&version).trim(), format!("gigae {VERSION}"));
+
+    // dpkg gives the files to root, which only root may.
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let root = place.path().join("root");
+    for directory in ["info", "updates", "triggers"] {
+        std::fs::create_dir_all(root.join("var/lib/dpkg").join(directory)).unwrap();
+    }
+    std::fs::write(root.join("var/lib/dpkg/status"), "").unwrap();
+    let dpkg = |arguments: &[&str]| {
+        let mut dpkg = Command::new("dpkg");
+        dpkg.arg(format!("--root={}", root.display()));
+        dpkg.args(["--force-script-chrootless", "--force-depends", "--log=/dev/null"]);
+        text(&run(dpkg.args(arguments)).stdout)
+    };
+    dpkg(&["--install", deb.to_str().unwrap()]);
+    let usr: Vec<_> = expected.iter().map(|file| file["usr/".len()..].to_owned()).collect();
+    assert_eq!(files(&root.join("usr")), usr);
+    dpkg(&["--verify", "gigae"]);
+    dpkg(&["--remove", "gigae"]);
+    assert!(!root.join("usr").exists(), "{:?}", files(&root.join("usr")));
 }
 
 #[test]

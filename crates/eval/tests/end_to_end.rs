@@ -221,7 +221,7 @@ fn a_tiny_plan_gives_results_that_fit_the_schema() {
     assert_eq!(point("stream", "gigae").lost, 0);
     assert!(out.join("report.html").exists() && out.join("report.md").exists());
     assert!(out.join("results.csv").exists());
-    assert_eq!(std::fs::read_dir(&out).unwrap().count(), 3, "drafts were left");
+    assert_eq!(std::fs::read_dir(&out).unwrap().count(), 4, "drafts were left");
     assert_eq!(left_by(pid), Vec::<String>::new());
 }
 

@@ -34,15 +34,9 @@ impl Installed {
 
     /// Runs a target of the Makefile for this place.
     pub(crate) fn make(&self, target: &str) {
-        // Tests lie in TARGET/PROFILE/deps.
-        let exe = std::env::current_exe().unwrap();
-        let built = exe.parent().unwrap().parent().unwrap();
-        let mut make = Command::new("make");
-        make.arg("-C").arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")).arg(target);
+        let mut make = make(target);
         make.arg(format!("DESTDIR={}", self.root.display()));
         make.arg(format!("PREFIX={PREFIX}"));
-        make.arg(format!("PROFILE={}", built.file_name().unwrap().display()));
-        make.env("CARGO_TARGET_DIR", built.parent().unwrap());
         run(&mut make);
     }
 
@@ -74,6 +68,26 @@ impl Installed {
         run(&mut gcc);
         program
     }
+}
+
+/// A target of the Makefile, in the profile of this test.
+fn make(target: &str) -> Command {
+    // Tests lie in TARGET/PROFILE/deps.
+    let exe = std::env::current_exe().unwrap();
+    let built = exe.parent().unwrap().parent().unwrap();
+    let mut make = Command::new("make");
+    make.arg("-C").arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")).arg(target);
+    make.arg(format!("PROFILE={}", built.file_name().unwrap().display()));
+    make.env("CARGO_TARGET_DIR", built.parent().unwrap());
+    make
+}
+
+/// The Debian package, in a directory.
+#[allow(dead_code, reason = "one file of tests needs it")]
+pub(crate) fn package(directory: &Path) -> PathBuf {
+    run(make("deb").arg("DEB_COMPRESSION=none").arg(format!("DEB_OUT={}", directory.display())));
+    let mut found = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    found.find(|file| file.extension().is_some_and(|end| end == "deb")).unwrap()
 }
 
 /// How a program is linked.
