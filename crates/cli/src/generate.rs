@@ -43,12 +43,20 @@ pub(crate) fn completions(args: &CompletionsArgs) -> ExitCode {
         Shell::Fish => clap_complete::Shell::Fish,
     };
     clap_complete::generate(shell, &mut command, "gigae", &mut text);
-    match std::io::stdout().lock().write_all(&text) {
+    match std::io::stdout().lock().write_all(public(&text).as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             complain(&format!("cannot write to standard output: {error}"))
         }
         _ => ExitCode::SUCCESS,
     }
+}
+
+/// Without the option that only the command itself says, which is hidden from people but not from shells: a word
+/// of a line in bash's, a line in the others'.
+fn public(text: &[u8]) -> String {
+    const HIDDEN: &str = "fabric-child";
+    let text = String::from_utf8_lossy(text).replace(&format!("--{HIDDEN} "), "");
+    text.split_inclusive('\n').filter(|line| !line.contains(HIDDEN)).collect()
 }
 
 pub(crate) fn man(args: &ManArgs) -> ExitCode {

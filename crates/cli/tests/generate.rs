@@ -73,6 +73,7 @@ fn every_shell_is_told_of_every_command() {
             assert!(text.contains(&command), "{command} in {shell}");
         }
         assert!(text.contains("max-duration"), "an option in {shell}");
+        assert!(!text.contains("fabric-child"), "what only the command itself says, in {shell}");
     }
     assert_eq!(gigae(&["completions", "cmd"]).status.code(), Some(2));
 }

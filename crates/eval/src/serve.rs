@@ -16,7 +16,7 @@ pub(crate) use client::{failed, next};
 pub use presence::Presence;
 pub use rules::{CONFIG, File, FileError, Network, Rules, parse_rate};
 
-use crate::control::{self, ControlError, Key, Reply, Session, TELL_EVERY, Waiting};
+use crate::control::{self, ControlError, Key, Reply, Request, Session, TELL_EVERY, Waiting};
 use crate::site::Site;
 use client::{ENDED, Host, LOOK};
 use metrics::{Counts, Visit};
@@ -32,7 +32,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
-/// How often a desk looks at questions of `gigae discover`.
+/// How often a desk looks at questions of `gigae discover`, and for how long it hears a waiting client out.
 const ANSWER_EVERY: Duration = Duration::from_millis(20);
 
 /// Handshakes that go on at once, in all and for one source; more are closed at once.
@@ -91,9 +91,14 @@ pub fn serve(
             turn: None,
             tell,
         };
+        let mut outcome = Ok(());
         while !interrupted.load(Ordering::Relaxed) {
-            desk.sleep(listener, &wake)?;
-            desk.accept(listener)?;
+            outcome = desk.sleep(listener, &wake).and_then(|()| desk.accept(listener));
+            if outcome.is_err() {
+                // The other threads end, too.
+                interrupted.store(true, Ordering::Relaxed);
+                break;
+            }
             desk.events(&events);
             desk.tell_waiting();
             desk.next(scope);
@@ -102,7 +107,7 @@ pub fn serve(
             // Who does not hear it sees the connection end.
             let _ = guest.session.send(&Reply::Over { reason: ENDED.into() });
         }
-        Ok(())
+        outcome
     })
 }
 
@@ -179,8 +184,9 @@ impl<'host> Desk<'_, 'host> {
                         Some(door) => door.take(from, stream),
                         None => Some(stream),
                     };
-                    if let Some(stream) = stream {
-                        self.arrive(stream, from)?;
+                    let arrived = stream.map_or(Ok(()), |stream| self.arrive(stream, from));
+                    if let Err(error) = arrived {
+                        (self.tell)(&format!("client {from}: no handshake: {error}"));
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
@@ -307,10 +313,13 @@ impl<'host> Desk<'_, 'host> {
         if self.turn.is_some() {
             return;
         }
-        let guest = self.bell.another().ok().and_then(|bell| Some((bell, self.queue.pop_front()?)));
-        let Some((bell, mut guest)) = guest else {
+        if self.queue.is_empty() {
             return self.presence.progress();
-        };
+        }
+        // Without a descriptor for it, it is tried again.
+        let bell = self.bell.another().ok();
+        let guest = bell.and_then(|bell| Some((bell, self.queue.pop_front()?)));
+        let Some((bell, mut guest)) = guest else { return };
         self.presence.close();
         self.turn = Some((guest.from, Instant::now()));
         let host = self.host;
@@ -327,9 +336,10 @@ impl Guest {
     /// before its turn.
     fn attend(&mut self, before: usize, waiting: &Waiting) -> Result<(), ControlError> {
         if pending(&self.session) {
-            let said: Reply = self.session.receive(Duration::ZERO)?;
-            drop(said);
-            return Err(ControlError::Garbled("something before its turn"));
+            return match self.session.receive::<Request>(ANSWER_EVERY) {
+                Ok(_) => Err(ControlError::Garbled("something before its turn")),
+                Err(error) => Err(error),
+            };
         }
         let due = self.told.is_none_or(|(told, at)| told != before || at.elapsed() >= TELL_EVERY);
         if before > 0 && due {

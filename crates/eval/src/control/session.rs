@@ -38,9 +38,9 @@ const TAG: usize = 16;
 /// A peer that answers nothing for so long is gone: its cable is cut, or its machine stands.
 pub const GONE_AFTER: Duration = Duration::from_secs(20);
 
-/// The kernel begins to ask whether it is there after the sixth part of that, and asks so often until
-/// then (tcp(7)): a stream that is measured drops some of the questions.
-const PROBES: u32 = 5;
+/// The kernel begins to ask whether it is there after a quarter of that, and asks every second from then on
+/// (tcp(7)): a stream that is measured drops some of the questions.
+const PROBE_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -167,19 +167,17 @@ impl Wire {
     }
 }
 
-/// Has the kernel end the connection when the peer answers nothing for so long. Whole seconds, six of
-/// them at least, or the kernel does not take them.
+/// Has the kernel end the connection when the peer answers nothing for so long: neither questions nor
+/// what was sent.
 fn gone_after(stream: &TcpStream, time: Duration) -> Result<(), ControlError> {
-    let part = time / (PROBES + 1);
-    let alive = TcpKeepalive::new().with_time(part).with_interval(part).with_retries(PROBES);
+    let alive = TcpKeepalive::new().with_time(time / 4).with_interval(PROBE_EVERY);
     let socket = SockRef::from(stream);
     socket.set_tcp_keepalive(&alive).map_err(ControlError::Io)?;
-    // The same for what was sent and is not acknowledged.
     socket.set_tcp_user_timeout(Some(time)).map_err(ControlError::Io)
 }
 
 impl Session {
-    /// Takes the peer for gone when it answers nothing for so long, instead of [`GONE_AFTER`]; six
+    /// Takes the peer for gone when it answers nothing for so long, instead of [`GONE_AFTER`]; four
     /// seconds at least.
     pub fn gone_after(&self, time: Duration) -> Result<(), ControlError> {
         gone_after(&self.stream, time)

@@ -189,11 +189,14 @@ impl Counts {
 /// Answers questions, one after the other, until `interrupted` is set.
 pub(super) fn answer(listener: &TcpListener, counts: &Counts, interrupted: &AtomicBool) {
     while !interrupted.load(Ordering::Relaxed) {
-        if super::readable(listener, LOOK)
-            && let Ok((stream, _)) = listener.accept()
-        {
+        if !super::readable(listener, LOOK) {
+            continue;
+        }
+        match listener.accept() {
             // Who does not take his answer has none.
-            let _ = one(stream, counts);
+            Ok((stream, _)) => drop(one(stream, counts)),
+            // All descriptors are in use, or who asked is gone.
+            Err(_) => std::thread::sleep(LOOK),
         }
     }
 }
