@@ -26,6 +26,9 @@ use std::time::{Duration, Instant};
 /// A cell whose repetitions fail this often is given up: once may be an accident.
 const MOST_FAILURES: u32 = 2;
 
+/// Why there is no figure although nothing failed.
+const EMPTY: &str = "no repetition brought a sample; stop other work or plan longer repetitions";
+
 /// How long the idle machine is watched on each link.
 const BASELINE: Duration = Duration::from_millis(300);
 
@@ -246,10 +249,20 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Takes the figures of a link into the results.
+    /// Takes the figures of a link into the results, and says of which there are none.
     fn keep(&mut self, link: &str, gathered: &[Gathered]) {
-        for cell in gathered {
-            self.series.extend(cell.series(link, self.plan.precision, &self.timer));
+        for gathered in gathered {
+            match gathered.series(link, self.plan.precision, &self.timer) {
+                Some(series) => self.series.push(series),
+                // That has been said.
+                None if gathered.failures >= MOST_FAILURES => {}
+                None => self.skipped.push(Skipped {
+                    link: link.to_owned(),
+                    transport: gathered.cell.label(),
+                    what: Some(title(link, &gathered.cell)),
+                    reason: EMPTY.to_owned(),
+                }),
+            }
         }
     }
 
