@@ -533,8 +533,7 @@ fn carry_out(task: &str) {
         "count" => {
             let end = options(word(), Backend::Xdp).open().unwrap();
             let before = held();
-            loop {
-                let Ok(at) = hear().parse::<Address>() else { break };
+            while let Ok(at) = hear().parse::<Address>() {
                 greet(&end, at);
                 (0..50).for_each(|n| echo(&end, at, n));
                 assert_eq!(held().1, before.1 + 2, "one each way");
