@@ -3,7 +3,7 @@
 //! Three kinds of threads. The *desk*, in [`serve`], accepts connections, keeps the queue, tells those in
 //! it their place, and answers `gigae discover` while nobody is served. Each *handshake* has a thread of
 //! its own, of bounded number and time, so that a stranger holds up nobody. The *turn* of the first
-//! client in the queue ([`client`]) measures; the desk sleeps beside it and wakes for what comes.
+//! client in the queue (`serve/client.rs`) measures; the desk sleeps beside it and wakes for what comes.
 //!
 //! A client that vanishes, lies or asks for too much ends its own session only.
 
