@@ -26,6 +26,7 @@ struct Arguments {
 #[derive(Subcommand, Debug)]
 enum Command {
     Eval(gigae_eval::cli::EvalArgs),
+    Plans(gigae_eval::plans::PlansArgs),
     Serve(gigae_eval::cli::ServeArgs),
     Key(gigae_eval::cli::KeyArgs),
     Soak(gigae_eval::soak::cli::SoakArgs),
@@ -50,8 +51,9 @@ fn main() -> ExitCode {
     }
     match arguments.command {
         Command::Eval(args) => gigae_eval::cli::eval(&args, &interrupted),
-        Command::Key(args) => gigae_eval::cli::key(&args),
+        Command::Plans(args) => gigae_eval::plans::plans(&args),
         Command::Serve(args) => gigae_eval::cli::serve(&args, &interrupted),
+        Command::Key(args) => gigae_eval::cli::key(&args),
         Command::Soak(args) => gigae_eval::soak::cli::soak(&args, &interrupted),
         Command::Fabric(command) => fabric::run(command),
         Command::Nic(args) => nic::run(&args),

@@ -413,7 +413,7 @@ fn command(args: &EvalArgs) -> String {
 }
 
 fn list() -> String {
-    let mut text = String::from("plans\n");
+    let mut text = String::from("plans ('gigae plans' says more)\n");
     for (name, _) in SHIPPED {
         if let Ok(plan) = Plan::load(name) {
             let _ = writeln!(text, "  {name:10}  {}", plan.about);

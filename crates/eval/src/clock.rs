@@ -3,6 +3,8 @@
 //! `CLOCK_MONOTONIC` through [`Instant`] (vDSO, no system call where the clock source allows; see
 //! clock_gettime(2)). The cost is measured and shown beside the figures, never subtracted.
 
+use crate::experiment::{rtt, stream};
+use crate::stats;
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
@@ -37,6 +39,32 @@ pub fn timer_cost() -> TimerCost {
     TimerCost { median_ns: costs[BATCHES / 2], p99_ns: costs[BATCHES * 99 / 100] }
 }
 
+/// What measuring costs beside what is measured: the loops and the clock, without any transport.
+/// Part of every figure, and never subtracted.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Overhead {
+    /// Of a round trip, in nanoseconds: the loop over a channel that answers at once.
+    pub round_trip_ns: f64,
+    /// Of a message of a stream at the end where it costs more, in nanoseconds.
+    pub message_ns: f64,
+}
+
+/// Rounds of each; the median counts, so that an interrupt does not.
+const ROUNDS: usize = 31;
+
+/// Measures it: some milliseconds of spinning.
+pub fn overhead() -> Overhead {
+    let trip = median_of(|| rtt::overhead(BATCH));
+    let message = median_of(|| stream::overhead(BATCH));
+    Overhead { round_trip_ns: trip, message_ns: message }
+}
+
+fn median_of(measure: impl Fn() -> f64) -> f64 {
+    let costs: Vec<f64> = (0..ROUNDS).map(|_| measure()).collect();
+    stats::median(&costs).unwrap_or(0.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,5 +73,11 @@ mod tests {
     fn reading_the_clock_costs_something_and_the_median_is_below_the_tail() {
         let cost = timer_cost();
         assert!(cost.median_ns > 0.0 && cost.median_ns <= cost.p99_ns, "{cost:?}");
+    }
+
+    #[test]
+    fn the_loops_cost_something() {
+        let cost = overhead();
+        assert!(cost.message_ns > 0.0 && cost.round_trip_ns > 0.0, "{cost:?}");
     }
 }

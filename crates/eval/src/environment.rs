@@ -3,7 +3,7 @@
 //! Nothing here changes the system, and nothing identifies the machine: no host names, no serial
 //! numbers.
 
-use crate::clock::TimerCost;
+use crate::clock::{Overhead, TimerCost};
 use crate::cost::Baseline;
 use crate::nic;
 use crate::site::Site;
@@ -27,6 +27,9 @@ pub struct EndEnvironment {
     pub cpu: String,
     /// CPUs that the program may use.
     pub cpus: usize,
+    /// The machine's memory in bytes; absent in older files, or where /proc says nothing.
+    #[serde(default)]
+    pub memory: Option<u64>,
     /// The CPU to which the measuring thread is pinned.
     pub pinned_to: Option<usize>,
     /// Frequency governor, or `none` where the kernel does not scale the frequency.
@@ -67,7 +70,7 @@ pub struct EndEnvironment {
 pub struct LinkEnvironment {
     /// Name, as in the series.
     pub name: String,
-    /// `fabric` for a virtual one, `network` between two machines.
+    /// `fabric` for a virtual one, `network` between two machines, `loopback` for a machine's own.
     pub kind: String,
     /// How many cables or switches join the ends, each with an interface of its own at both.
     #[serde(default = "one")]
@@ -127,6 +130,9 @@ pub struct Environment {
     pub congestion_control: String,
     /// Reading the clock.
     pub timer: TimerCost,
+    /// What the evaluator's own loops cost; absent in older files.
+    #[serde(default)]
+    pub overhead: Option<Overhead>,
     /// All links.
     pub link: Vec<LinkEnvironment>,
 }
@@ -139,6 +145,7 @@ pub fn describe(site: &Site) -> EndEnvironment {
         kernel: line("/proc/sys/kernel/osrelease"),
         cpu: cpu_model(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default()),
         cpus: crate::site::allowed_cpus().len(),
+        memory: memory(&fs::read_to_string("/proc/meminfo").unwrap_or_default()),
         pinned_to: site.cpu,
         governor: governor(site.cpu.unwrap_or(0)),
         interface: site.names(),
@@ -172,6 +179,12 @@ fn line(file: &str) -> String {
     let text = fs::read_to_string(file).unwrap_or_default();
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if text.is_empty() { "unknown".into() } else { text }
+}
+
+/// `MemTotal` of proc_meminfo(5), in bytes.
+fn memory(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
 fn governor(cpu: usize) -> String {
@@ -226,6 +239,12 @@ mod tests {
         assert_eq!(utc(951_782_399), "2000-02-28T23:59:59Z");
         assert_eq!(utc(951_782_400), "2000-02-29T00:00:00Z");
         assert_eq!(utc(1_735_689_599), "2024-12-31T23:59:59Z");
+    }
+
+    #[test]
+    fn the_memory_is_that_of_the_whole_machine() {
+        let text = "MemTotal:       16384 kB\nMemFree: 1 kB\n";
+        assert_eq!((memory(text), memory("nothing")), (Some(16 << 20), None));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! guessed: a figure with a missing cell is not measured, and says which one and why.
 
 use crate::environment::LinkEnvironment;
-use crate::plan::{Choice, Experiment, FigurePlan, Plan, Target, Value};
+use crate::plan::{Choice, Condition, Experiment, FigurePlan, Plan, Target, Value};
 use crate::results::{Bound, Figure, Point, Results, Run, Series, Skipped, Verdict};
 use crate::run::NETWORK;
 use crate::{stats, transport};
@@ -74,6 +74,7 @@ fn unit(plan: &FigurePlan) -> &'static str {
         Value::Share => "",
         Value::PerLink => plan.kind.unit(),
         Value::Cpu => "CPU s/GB",
+        Value::Calls => "calls per frame",
     }
 }
 
@@ -98,12 +99,8 @@ impl Measured<'_> {
     fn value(&self, target: &Target<'_>, value: Value) -> Result<f64, String> {
         let series = self.find(target).ok_or_else(|| self.why_not(target))?;
         let found = match value {
-            Value::Median => Some(series.median),
-            Value::P99 => Some(series.p99),
-            Value::Messages => series.messages_per_second(),
-            Value::Share => series.limit.map(|limit| series.median / limit),
             Value::PerLink => Some(series.median / self.links_used(target)),
-            Value::Cpu => series.cpu_per_gigabyte(),
+            value => series.value(value),
         };
         // A stream of which nothing arrived says nothing in a ratio.
         let positive =
@@ -118,6 +115,7 @@ impl Measured<'_> {
                 && series.link == link.name
                 && series.transport == target.transport
                 && series.variant.as_deref() == target.variant
+                && series.condition == Condition::default()
         })
     }
 

@@ -1,8 +1,9 @@
 //! From repetitions to figures: collects what the ends measured and says what to doubt about it.
 
-use crate::clock::TimerCost;
+use crate::clock::Overhead;
 use crate::cost::Cost;
-use crate::plan::{Cell, Experiment};
+use crate::experiment::SCALE;
+use crate::plan::{Cell, Cpus, Experiment};
 use crate::probe::{Answered, Asked};
 use crate::results::{Series, Warmup};
 use crate::stats::{self, CONFIDENCE, Distribution, Interval};
@@ -15,14 +16,10 @@ const STEAL: f64 = 0.01;
 const OTHERS: f64 = 0.05;
 /// Ticks of `/proc/stat` are 10 ms; this many seconds of other threads may be mere rounding.
 const ROUNDING: f64 = 0.05;
-/// Share of a figure that the clock's own cost may have.
-const TIMER: f64 = 0.01;
+/// Share of a figure that measuring itself may have.
+const OVERHEAD: f64 = 0.01;
 /// Fewest samples for which a 99.9th percentile is more than the largest sample.
 const ENOUGH: u64 = 1000;
-
-/// Samples are thousandths of a figure's unit: nanoseconds of microseconds, bytes per millisecond of
-/// 10^6 bytes per second, picoseconds of nanoseconds.
-const SCALE: f64 = 1e-3;
 
 /// All repetitions of one cell.
 #[derive(Debug)]
@@ -73,28 +70,18 @@ impl Gathered {
 
     /// Adds a repetition.
     pub fn add(&mut self, asked: &Asked, answered: &Answered) {
-        let (samples, warmup) = match self.cell.experiment {
-            Experiment::Stream => (&answered.slices, &answered.warmup),
-            _ => (&asked.samples, &asked.warmup),
-        };
+        let form = self.cell.experiment.form();
+        let (samples, warmup) = (form.samples)(asked, answered);
         samples.iter().for_each(|&value| self.samples.record(value.into()));
         warmup.iter().for_each(|&value| self.warmup.record(value.into()));
         self.drifts.extend(stats::drift(samples));
-        self.values.push(match self.cell.experiment {
-            Experiment::Stream if answered.measured_seconds > 0.0 => {
-                answered.measured_bytes as f64 / answered.measured_seconds / 1e6
-            }
-            Experiment::Stream => 0.0,
-            _ => stats::median_of_integers(samples).unwrap_or(0.0) * SCALE,
-        });
+        self.values.push((form.figure)(asked, answered));
         self.local.add(&asked.cost);
         self.remote.add(&answered.cost);
         self.sent += asked.sent;
-        self.lost += match self.cell.experiment {
-            Experiment::Stream if self.reliable => 0,
-            Experiment::Stream => asked.sent.saturating_sub(answered.messages),
-            _ => asked.lost,
-        };
+        // A reliable stream arrives, though perhaps in other pieces than it was sent in.
+        let arrives = self.reliable && self.cell.experiment == Experiment::Stream;
+        self.lost += if arrives { 0 } else { (form.lost)(asked, answered) };
         self.note = asked.note.clone().or_else(|| self.note.take());
     }
 
@@ -109,7 +96,7 @@ impl Gathered {
     }
 
     /// The figures; `None` if no repetition gave any sample.
-    pub fn series(&self, link: &str, precision: f64, timer: &TimerCost) -> Option<Series> {
+    pub fn series(&self, link: &str, precision: f64, overhead: &Overhead) -> Option<Series> {
         let median = stats::median(&self.values)?;
         let interval = stats::median_interval(&self.values)?;
         let summary = self.samples.summary(SCALE)?;
@@ -118,6 +105,7 @@ impl Gathered {
             experiment: self.cell.experiment,
             transport: self.cell.transport.clone(),
             variant: self.cell.variant.clone(),
+            condition: self.cell.condition,
             link: link.to_owned(),
             wait: self.cell.wait,
             size: self.cell.size,
@@ -152,7 +140,7 @@ impl Gathered {
             note: self.note.clone(),
             doubts: Vec::new(),
         };
-        series.doubts = self.doubts(&series, &interval, precision, timer);
+        series.doubts = self.doubts(&series, &interval, precision, overhead);
         Some(series)
     }
 
@@ -161,7 +149,7 @@ impl Gathered {
         series: &Series,
         interval: &Interval,
         precision: f64,
-        timer: &TimerCost,
+        overhead: &Overhead,
     ) -> Vec<String> {
         let mut doubts = Vec::new();
         let width = interval.relative_half_width(series.median);
@@ -192,20 +180,17 @@ impl Gathered {
                 drift * 100.0
             ));
         }
-        if self.cell.experiment == Experiment::Rtt {
-            let share = timer.median_ns * SCALE / series.p50;
-            if share > TIMER {
-                doubts.push(format!(
-                    "timer: reading the clock is {:.1} % of this figure, not subtracted; compare with figures of this run only",
-                    share * 100.0
-                ));
-            }
-            if series.n < ENOUGH {
-                doubts.push(format!(
-                    "few-samples: p99.9 of {} samples is their largest; plan longer repetitions",
-                    series.n
-                ));
-            }
+        if let Some(share) = own_share(series, overhead).filter(|share| *share > OVERHEAD) {
+            doubts.push(format!(
+                "overhead: the evaluator's own loop and clock are {:.1} % of this figure, not subtracted; compare with figures of this run only",
+                share * 100.0
+            ));
+        }
+        if self.cell.experiment.is_trip() && series.n < ENOUGH {
+            doubts.push(format!(
+                "few-samples: p99.9 of {} samples is their largest; plan longer repetitions",
+                series.n
+            ));
         }
         if self.failures > 0 {
             doubts.push(format!(
@@ -223,7 +208,9 @@ impl Gathered {
                 cost.steal / cost.seconds * 100.0
             ));
         }
-        if cost.cpu_others > cost.seconds * OTHERS + ROUNDING {
+        // The other end is no disturbance where it is meant to be on the same CPU.
+        let shared = self.cell.condition.cpus == Cpus::One;
+        if !shared && cost.cpu_others > cost.seconds * OTHERS + ROUNDING {
             doubts.push(format!(
                 "interference: other threads took {:.0} % of the {end} CPU; stop other work and repeat",
                 cost.cpu_others / cost.seconds.max(f64::MIN_POSITIVE) * 100.0
@@ -232,10 +219,18 @@ impl Gathered {
     }
 }
 
+/// How much of a figure is the measuring itself; `None` where no message is measured.
+fn own_share(series: &Series, overhead: &Overhead) -> Option<f64> {
+    if series.experiment.is_trip() {
+        return Some(overhead.round_trip_ns * SCALE / series.p50);
+    }
+    Some(overhead.message_ns * 1e-9 * series.messages_per_second()?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Setting, Wait};
+    use crate::plan::{Condition, Setting, Wait};
     use std::time::Duration;
 
     fn cell(experiment: Experiment) -> Cell {
@@ -244,6 +239,7 @@ mod tests {
             transport: "udp".into(),
             variant: None,
             setting: Setting::Default,
+            condition: Condition::default(),
             wait: Wait::Spin,
             size: 8,
             measure: Duration::from_secs(1),
@@ -251,7 +247,7 @@ mod tests {
         }
     }
 
-    const TIMER: TimerCost = TimerCost { median_ns: 20.0, p99_ns: 30.0 };
+    const OWN: Overhead = Overhead { round_trip_ns: 20.0, message_ns: 1.0 };
 
     #[test]
     fn a_quiet_run_of_six_equal_repetitions_raises_no_doubt() {
@@ -260,7 +256,7 @@ mod tests {
             let asked = Asked { samples: vec![5000; 1000], sent: 1000, ..Asked::default() };
             gathered.add(&asked, &Answered::default());
         }
-        let series = gathered.series("here", 0.05, &TIMER).unwrap();
+        let series = gathered.series("here", 0.05, &OWN).unwrap();
         assert_eq!((series.median, series.p50, series.n), (5.0, 5.0, 6000));
         assert_eq!(series.doubts, Vec::<String>::new());
         assert!(gathered.precise(0.05));
@@ -278,11 +274,37 @@ mod tests {
             ..Answered::default()
         };
         gathered.add(&asked, &answered);
-        let series = gathered.series("here", 0.05, &TIMER).unwrap();
+        let series = gathered.series("here", 0.05, &OWN).unwrap();
         assert_eq!((series.median, series.p50, series.lost), (4.0, 4.0, 10));
         let codes: Vec<_> =
             series.doubts.iter().map(|doubt| doubt.split(':').next().unwrap()).collect();
         assert_eq!(codes, ["few-repetitions", "loss"]);
+    }
+
+    #[test]
+    fn what_measuring_costs_is_told_of_trips_and_streams_where_it_is_more_than_a_hundredth() {
+        let own = |experiment, median: f64, overhead: &Overhead| {
+            let mut gathered = Gathered::new(cell(experiment), true, None);
+            for _ in 0..6 {
+                let asked =
+                    Asked { samples: vec![(median * 1e3) as u32; 1000], ..Asked::default() };
+                let answered = Answered {
+                    measured_bytes: (median * 1e6) as u64,
+                    measured_seconds: 1.0,
+                    slices: vec![(median * 1e3) as u32; 10],
+                    ..Answered::default()
+                };
+                gathered.add(&asked, &answered);
+            }
+            let series = gathered.series("here", 0.05, overhead).unwrap();
+            series.doubts.iter().any(|doubt| doubt.starts_with("overhead:"))
+        };
+        let overhead = Overhead { round_trip_ns: 40.0, message_ns: 0.5 };
+        // 40 ns of 5 us are 0.8 %, of 3 us 1.3 %; at 8 B, 80 MB/s are 10 M/s, or 0.5 %.
+        assert!(!own(Experiment::Rtt, 5.0, &overhead) && own(Experiment::Rtt, 3.0, &overhead));
+        assert!(
+            !own(Experiment::Stream, 80.0, &overhead) && own(Experiment::Stream, 240.0, &overhead)
+        );
     }
 
     #[test]
@@ -295,7 +317,7 @@ mod tests {
             gathered.add(&asked, &Answered::default());
         }
         gathered.failures = 1;
-        let series = gathered.series("here", 0.05, &TIMER).unwrap();
+        let series = gathered.series("here", 0.05, &OWN).unwrap();
         let codes: Vec<_> =
             series.doubts.iter().map(|doubt| doubt.split(':').next().unwrap()).collect();
         assert_eq!(
@@ -305,7 +327,7 @@ mod tests {
                 "steal",
                 "interference",
                 "unsettled",
-                "timer",
+                "overhead",
                 "few-samples",
                 "failed"
             ]

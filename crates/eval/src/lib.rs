@@ -4,7 +4,7 @@
 //! a virtual network of its own or between two machines, and gives [`results::Results`], from which
 //! the reports are made. [`cli`] is what the `gigae` program calls.
 //!
-//! One method for all: both ends run the loops of [`probe`] over the channels of [`transport`], with
+//! One method for all: both ends run the loops of an [`experiment`] over the channels of [`transport`], with
 //! the clock of [`clock`], the costs of [`cost`] and the statistics of [`stats`]; [`gather`] says what
 //! to doubt. A figure that is not obtained this way does not get into the results.
 //!
@@ -22,12 +22,15 @@ pub mod control;
 pub mod cost;
 pub mod door;
 pub mod environment;
+pub mod experiment;
 pub mod figures;
 pub mod files;
+pub mod findings;
 pub mod gather;
-pub mod memory;
+pub mod load;
 pub mod nic;
 pub mod plan;
+pub mod plans;
 pub mod probe;
 pub mod report;
 pub mod results;

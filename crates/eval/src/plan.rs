@@ -5,16 +5,21 @@
 //! runs on a virtual network and between two machines.
 
 mod cell;
+mod condition;
 mod figure;
+mod paper;
 mod settings;
 
-pub use cell::{Cell, label};
+pub use cell::{Cell, conditional, label};
+pub use condition::{Condition, Cpus};
 pub use figure::{Choice, FigurePlan, PaperRow, RowPlan, Spot, Target, Value};
+pub use paper::{PaperPlan, SaidPlan};
 pub use settings::{
     Backend, BusyPoll, BusyPollOn, DEFAULT, GigaeOptions, Recovery, Setting, TcpOptions, XdpMode,
     XdpOptions,
 };
 
+pub use crate::experiment::Experiment;
 use crate::transport::{self, Transport};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -24,6 +29,15 @@ use std::path::Path;
 /// The plans that come with the program, by name.
 pub const SHIPPED: &[(&str, &str)] = &[
     ("quick", include_str!("../plans/quick.toml")),
+    ("latency", include_str!("../plans/latency.toml")),
+    ("bandwidth", include_str!("../plans/bandwidth.toml")),
+    ("icmp", include_str!("../plans/icmp.toml")),
+    ("frames", include_str!("../plans/frames.toml")),
+    ("baseline", include_str!("../plans/baseline.toml")),
+    ("inventory", include_str!("../plans/inventory.toml")),
+    ("buffers", include_str!("../plans/buffers.toml")),
+    ("cpus", include_str!("../plans/cpus.toml")),
+    ("load", include_str!("../plans/load.toml")),
     ("gigabit", include_str!("../plans/gigabit.toml")),
     ("bench", include_str!("../plans/bench.toml")),
     ("ablation", include_str!("../plans/ablation.toml")),
@@ -48,6 +62,12 @@ pub struct Plan {
     pub name: String,
     /// One sentence on what the plan answers.
     pub about: String,
+    /// How long it takes on the virtual network, in words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub takes: String,
+    /// The tables and figures of papers that it repeats, in words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub repeats: String,
     /// Seed of the random order of the repetitions.
     #[serde(default = "one")]
     pub seed: u64,
@@ -77,6 +97,15 @@ pub struct Plan {
     /// Variants to set beside one another, and beside the paper.
     #[serde(default)]
     pub row: Vec<RowPlan>,
+    /// The papers whose figures it carries, by a short name: authors, title and year.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub source: BTreeMap<String, String>,
+    /// Figures that papers printed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paper: Vec<PaperPlan>,
+    /// Sentences that papers printed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub said: Vec<SaidPlan>,
 }
 
 /// A virtual link.
@@ -86,6 +115,9 @@ pub struct LinkPlan {
     /// Both nodes back to back, without a switch, as in 003; cannot be shaped.
     #[serde(default)]
     pub cable: bool,
+    /// This machine's own loopback interface: no network at all, and the same between two machines.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub loopback: bool,
     /// So many cables, or switches of this rate, side by side, 1 to 8: those transports that can use
     /// them all as one, the others the first.
     #[serde(default = "one_link")]
@@ -106,6 +138,7 @@ impl Default for LinkPlan {
     fn default() -> Self {
         Self {
             cable: false,
+            loopback: false,
             links: one_link(),
             rate_mbit: None,
             mtu: ethernet_mtu(),
@@ -139,47 +172,19 @@ pub struct ExperimentPlan {
     /// Styles of waiting; those that a transport does not have are left out for it.
     #[serde(default)]
     pub waits: Vec<Wait>,
+    /// Messages per second of a paced experiment; each is a cell of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rates: Vec<f64>,
+    /// How many CPUs both ends have between them; absent: two.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<Cpus>,
+    /// TCP streams beside what is measured; absent: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bulk: Vec<u32>,
     /// Seconds measured per repetition.
     pub seconds: f64,
     /// Seconds before that, discarded.
     pub warmup: f64,
-}
-
-/// What is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Experiment {
-    /// A message goes out, one of the same length comes back: microseconds.
-    Rtt,
-    /// Messages go one way as fast as they can: 10^6 bytes per second at the receiver.
-    Stream,
-    /// Both ends wait for a message of this size and none comes: share of one CPU at the measuring end.
-    Idle,
-    /// No network: what a received message costs its reader in place, copied and mapped, in
-    /// nanoseconds (`memory.rs`).
-    Memory,
-}
-
-impl Experiment {
-    /// The unit of its figures.
-    pub fn unit(self) -> &'static str {
-        match self {
-            Self::Rtt => "us",
-            Self::Stream => "MB/s",
-            Self::Idle => "%",
-            Self::Memory => "ns",
-        }
-    }
-
-    /// The name in plans and results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Rtt => "rtt",
-            Self::Stream => "stream",
-            Self::Idle => "idle",
-            Self::Memory => "memory",
-        }
-    }
 }
 
 /// How an end waits for a message.
@@ -352,7 +357,8 @@ impl Plan {
         if self.experiment.iter().all(|experiment| experiment.kind == Experiment::Memory) {
             return Err("at least one experiment must use a link".into());
         }
-        figure::check(self)
+        figure::check(self)?;
+        paper::check(self)
     }
 
     fn check_settings(&self) -> Result<(), String> {
@@ -413,10 +419,21 @@ impl LinkPlan {
         if !(1..=8).contains(&self.links) || self.links > 1 && self.loss > 0.0 {
             return Err("links must be from 1 to 8, and 1 where there is a loss".into());
         }
+        if self.loopback && !self.is_plain() {
+            return Err("a loopback is nothing else; leave out all other keys".into());
+        }
         if self.cable && (self.rate_mbit.is_some() || self.loss > 0.0) {
             return Err("a cable has neither rate_mbit nor loss; leave out cable".into());
         }
         Ok(())
+    }
+}
+
+impl LinkPlan {
+    /// Whether all but `loopback` is left out.
+    fn is_plain(&self) -> bool {
+        let shaped = self.rate_mbit.is_some() || self.buffer.is_some() || self.loss > 0.0;
+        !(self.cable || shaped) && (self.links, self.mtu) == (one_link(), ethernet_mtu())
     }
 }
 
@@ -430,6 +447,13 @@ impl ExperimentPlan {
                     "sizes must be from 4 to {LARGEST_MESSAGE} bytes or \"frame\""
                 ));
             }
+        }
+        for condition in self.conditions() {
+            condition.check(self.kind)?;
+        }
+        let spins = self.kind == Experiment::Paced || self.waits != [Wait::Sleep];
+        if spins && self.cpus.contains(&Cpus::One) {
+            return Err("ends on one CPU must sleep, or neither lets the other run".into());
         }
         let network =
             !(self.links.is_empty() && self.transports.is_empty() && self.waits.is_empty());

@@ -1,15 +1,18 @@
 //! The results of a run: plain data, written as `results.json` and read back by the reports.
 //!
-//! The form is fixed by `schema/gigae.eval.1.json`; what was added to it later may be absent in older
-//! files. Whatever a report shows comes from here.
+//! The form is fixed by `schema/gigae.eval.2.json`. Files of version 1 are read as well: what they do
+//! not have is as it was then. Whatever a report shows comes from here.
 
 use crate::cost::Cost;
 use crate::environment::Environment;
-use crate::plan::{Experiment, Plan, Wait};
+use crate::plan::{Condition, Experiment, Plan, Value, Wait};
 use serde::{Deserialize, Serialize};
 
 /// Name and version of the form.
-pub const SCHEMA: &str = "gigae.eval/1";
+pub const SCHEMA: &str = "gigae.eval/2";
+
+/// Older forms that [`Results::parse`] reads; all that was added since may be absent.
+const OLDER: [&str; 1] = ["gigae.eval/1"];
 
 /// All of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -119,13 +122,16 @@ pub struct Series {
     pub transport: String,
     /// Which setting of it, where it has several.
     pub variant: Option<String>,
+    /// What else was unusual; ordinary in older files.
+    #[serde(default)]
+    pub condition: Condition,
     /// Name of the link; `memory` where there is none.
     pub link: String,
     /// How both ends waited.
     pub wait: Wait,
     /// Payload in bytes.
     pub size: usize,
-    /// Unit of all figures: `us` (round trips), `MB/s` (streams, 10^6 bytes per second), `%` of one CPU
+    /// Unit of all figures: `us` (round trips, paced or not), `MB/s` (streams, 10^6 bytes per second), `%` of one CPU
     /// (idle) or `ns` (memory).
     pub unit: String,
     /// The figure to quote: median over the repetitions (of a repetition's median round trip, or of its goodput).
@@ -207,14 +213,15 @@ pub struct Skipped {
 }
 
 impl Results {
-    /// Reads `results.json`; the error is one line.
+    /// Reads `results.json` of this version or an older one, and gives it as this one; the error is one
+    /// line.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let results: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        if results.schema == SCHEMA {
-            Ok(results)
-        } else {
-            Err(format!("schema '{}' is not '{SCHEMA}'", results.schema))
+        let mut results: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        if results.schema != SCHEMA && !OLDER.contains(&results.schema.as_str()) {
+            return Err(format!("schema '{}' is not '{SCHEMA}'", results.schema));
         }
+        results.schema = SCHEMA.to_owned();
+        Ok(results)
     }
 
     /// The text of `results.json`.
@@ -243,9 +250,23 @@ impl Results {
 }
 
 impl Series {
-    /// The transport with its variant.
+    /// The transport with its variant and what else was unusual.
     pub fn label(&self) -> String {
-        crate::plan::label(&self.transport, self.variant.as_deref())
+        crate::plan::conditional(&self.transport, self.variant.as_deref(), &self.condition)
+    }
+
+    /// What of it a figure takes; `None` where it has no such value.
+    pub fn value(&self, value: Value) -> Option<f64> {
+        match value {
+            Value::Median => Some(self.median),
+            Value::P99 => Some(self.p99),
+            Value::Messages => self.messages_per_second(),
+            Value::Share => self.limit.map(|limit| self.median / limit),
+            // How many links it used is known to the run alone (`figures.rs`).
+            Value::PerLink => None,
+            Value::Cpu => self.cpu_per_gigabyte(),
+            Value::Calls => self.calls_per_frame(),
+        }
     }
 
     /// Sending system calls per frame that the device sent (003, table 3, the other way round);
@@ -255,10 +276,10 @@ impl Series {
             .then(|| self.local.send_calls as f64 / self.local.tx_frames as f64)
     }
 
-    /// Codes of its doubts, but for the one that all fast round trips share: reading the clock.
+    /// Codes of its doubts, but for the one that all fast figures share: what measuring itself costs.
     pub fn doubt_codes(&self) -> impl Iterator<Item = &str> {
         let codes = self.doubts.iter().map(|doubt| doubt.split(':').next().unwrap_or(doubt));
-        codes.filter(|code| *code != "timer")
+        codes.filter(|code| !matches!(*code, "timer" | "overhead"))
     }
 
     /// Messages per second that arrived; `None` but for streams. On a byte stream, so many messages'

@@ -9,17 +9,21 @@ use crate::clock;
 use crate::control::{Key, Reply, Request, Waiting};
 use crate::cost::{self, Baseline, Meter};
 use crate::environment::{self, EndEnvironment, Environment, LinkEnvironment};
+use crate::experiment::memory;
 use crate::figures::Measured;
 use crate::gather::Gathered;
-use crate::plan::{Cell, Experiment, LinkPlan, Plan};
-use crate::probe::{Answered, Asked, GRACE, ProbeError, Signals};
+use crate::load::Load;
+use crate::plan::{Cell, Cpus, Experiment, LinkPlan, Plan, Wait};
+use crate::probe::{Answered, Asked, GRACE, Loop, ProbeError, Signals};
 use crate::results::{Results, SCHEMA, Series, Skipped};
+use crate::site::{Address, Site};
 use crate::soak::duration;
 use crate::stage::{Stage, StageError};
 use crate::transport::{self, JOIN_TIMEOUT, Side, Task, TransportError};
-use crate::{ControlError, figures, memory, site};
+use crate::{ControlError, figures, site};
 use std::ffi::OsString;
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -132,6 +136,7 @@ pub fn run(
     let mut running = Running {
         plan: &config.plan,
         timer: clock::timer_cost(),
+        overhead: clock::overhead(),
         random: oorandom::Rand32::new(config.plan.seed),
         interrupted,
         progress,
@@ -151,6 +156,7 @@ pub fn run(
     running.memory()?;
     for (name, link) in &links {
         let stage = match &config.peer {
+            _ if link.loopback => Stage::loopback(&config.serve)?,
             None => Stage::fabric(link, config.plan.seed, &config.serve)?,
             Some(peer) => running.network(peer)?,
         };
@@ -164,21 +170,25 @@ pub fn run(
     Ok(running.results(config, date, begin.elapsed()))
 }
 
-/// The links that experiments name; between machines the one there is, whose MTU is yet unknown.
+/// The links that experiments name, the machine's own first; between machines the one there is instead
+/// of virtual ones, whose MTU is yet unknown.
 fn planned_links(config: &Config) -> Vec<(Option<String>, LinkPlan)> {
-    if config.peer.is_some() {
-        return vec![(None, LinkPlan::default())];
-    }
     let used = |name: &String| {
         config.plan.experiment.iter().any(|experiment| experiment.links.contains(name))
     };
     let links = config.plan.link.iter().filter(|(name, _)| used(name));
-    links.map(|(name, link)| (Some(name.clone()), link.clone())).collect()
+    let (own, others): (Vec<_>, Vec<_>) = links
+        .map(|(name, link)| (Some(name.clone()), link.clone()))
+        .partition(|(_, link)| link.loopback);
+    let network = || vec![(None, LinkPlan::default())];
+    let others = if config.peer.is_some() && !others.is_empty() { network() } else { others };
+    own.into_iter().chain(others).collect()
 }
 
 struct Running<'a> {
     plan: &'a Plan,
     timer: clock::TimerCost,
+    overhead: clock::Overhead,
     random: oorandom::Rand32,
     interrupted: &'a AtomicBool,
     progress: &'a mut dyn Progress,
@@ -252,7 +262,7 @@ impl Running<'_> {
     /// Takes the figures of a link into the results, and says of which there are none.
     fn keep(&mut self, link: &str, gathered: &[Gathered]) {
         for gathered in gathered {
-            match gathered.series(link, self.plan.precision, &self.timer) {
+            match gathered.series(link, self.plan.precision, &self.overhead) {
                 Some(series) => self.series.push(series),
                 // That has been said.
                 None if gathered.failures >= MOST_FAILURES => {}
@@ -295,7 +305,7 @@ impl Running<'_> {
             })
             .collect();
         let limits = stage.session.limits;
-        self.limited = limits.rate;
+        self.limited = self.limited.or(limits.rate);
         let each = gathered.iter().map(|one| one.cell.warmup + one.cell.measure);
         let least = each.sum::<Duration>().as_secs_f64() * f64::from(self.plan.repetitions);
         if let Some(most) = limits.seconds.filter(|most| least > *most) {
@@ -331,7 +341,7 @@ impl Running<'_> {
         let fabric = stage.fabric.as_ref();
         Ok(LinkEnvironment {
             name: name.to_owned(),
-            kind: if fabric.is_some() { "fabric" } else { NETWORK }.to_owned(),
+            kind: stage.kind().to_owned(),
             links: stage.site.interfaces().count(),
             loss: fabric.map_or(0.0, |fabric| fabric.config().loss),
             rate: fabric.and_then(|fabric| Some(fabric.rate()?.bits() as f64)),
@@ -449,6 +459,7 @@ impl Running<'_> {
             coalescing: first.coalescing.clone(),
             congestion_control: congestion_control.to_owned(),
             timer: self.timer,
+            overhead: Some(self.overhead),
             link: self.links.clone(),
         };
         let mut doubts = run_doubts(&environment);
@@ -477,7 +488,7 @@ impl Running<'_> {
 /// Doubts about the run as a whole.
 fn run_doubts(environment: &Environment) -> Vec<String> {
     let mut doubts = Vec::new();
-    let same_machine = environment.link.iter().any(|link| link.kind == "fabric");
+    let same_machine = environment.link.iter().any(|link| link.kind != NETWORK);
     if same_machine && site::allowed_cpus().len() < 2 {
         doubts.push(
             "one-cpu: both ends share one CPU, so spinning ends starve each other; use two CPUs"
@@ -538,24 +549,26 @@ fn repetition(
         experiment: cell.experiment,
         transport: cell.transport.clone(),
         setting: cell.setting,
+        condition: cell.condition,
         wait: cell.wait,
         size: cell.size,
         warmup: cell.warmup.as_secs_f64(),
         measure: cell.measure.as_secs_f64(),
         rate: stage.session.limits.rate,
     };
+    let site = place(stage, cell)?;
     let transport = transport::by_name(&task.transport).expect("the plan was checked");
-    stage
-        .site
-        .pin()
-        .map_err(|error| Failure::Repetition(format!("pinning to a CPU failed: {error}")))?;
-    let opening = transport.open(&stage.site, &task, Side::Client)?;
-    let run = Request::Run { task: task.clone(), address: opening.address() };
+    site.pin().map_err(|error| Failure::Repetition(format!("pinning to a CPU failed: {error}")))?;
+    // Whoever keeps to a schedule must not sleep.
+    let wait = if cell.experiment == Experiment::Paced { Wait::Spin } else { cell.wait };
+    let own = Task { wait, ..task.clone() };
+    let opening = transport.open(&site, &own, Side::Client)?;
+    let run = Request::Run { task, address: opening.address() };
     let peer = match stage.session.ask(&run, ANSWER)? {
         Reply::Ready(address) => address,
         other => return Err(reply_failure(&other)),
     };
-    let measured = measure(stage, &task, || opening.join(&peer), interrupted);
+    let measured = measure(&site, &own, &peer, || opening.join(&peer), interrupted);
     let (asked, _open) = match measured {
         Ok(measured) => measured,
         Err(failure) => {
@@ -574,24 +587,40 @@ fn repetition(
     }
 }
 
+/// Where this end measures: on its own CPU, or on that of the answering end, if both are to share one.
+fn place(stage: &Stage, cell: &Cell) -> Result<Site, Failure> {
+    match (cell.condition.cpus, stage.answering_cpu) {
+        (Cpus::Two, _) => Ok(stage.site.clone()),
+        (Cpus::One, Some(cpu)) => Ok(Site { cpu: Some(cpu), ..stage.site.clone() }),
+        (Cpus::One, None) => Err(Failure::Unavailable(
+            "two machines do not share a CPU; leave --peer out for what one CPU gives".into(),
+        )),
+    }
+}
+
 type Probe = Box<dyn crate::probe::Probe>;
 
 /// The measuring end's part. The probe stays open until the serving end is done with it.
 fn measure(
-    stage: &Stage,
+    site: &Site,
     task: &Task,
+    peer: &Address,
     join: impl FnOnce() -> Result<Probe, TransportError>,
     interrupted: &AtomicBool,
 ) -> Result<(Asked, Probe), Failure> {
     let mut probe = join()?;
-    let meter = Meter::new(&stage.site);
+    let load = match task.condition.bulk {
+        0 => None,
+        streams => {
+            let poured = Load::pour(site, SocketAddr::new(peer.ip, peer.bulk), streams);
+            Some(poured.map_err(TransportError::io("connecting bulk streams"))?)
+        }
+    };
+    let meter = Meter::new(site);
     let signals = Signals::new(interrupted);
     let reliable = transport::by_name(&task.transport).is_some_and(transport::Transport::reliable);
-    let asked = match task.experiment {
-        Experiment::Rtt => probe.ask(task, &meter, &signals, reliable)?,
-        Experiment::Stream => probe.pour(task, &meter, &signals)?,
-        Experiment::Idle | Experiment::Memory => probe.rest(task, &meter, &signals)?,
-    };
+    let asked = probe.ask(&Loop { task, meter: &meter, signals: &signals, reliable })?;
+    drop(load);
     Ok((asked, probe))
 }
 

@@ -41,6 +41,8 @@ pub struct Address {
     pub ip: IpAddr,
     /// TCP or UDP port, zero where there is none.
     pub port: u16,
+    /// TCP port for bulk streams beside the measurement, zero where there are none.
+    pub bulk: u16,
     /// Ethernet address.
     pub mac: [u8; 6],
 }
@@ -136,7 +138,7 @@ impl Site {
 
     /// This end's address with a port.
     pub fn address(&self, port: u16) -> Address {
-        Address { ip: self.ip, port, mac: self.mac }
+        Address { ip: self.ip, port, bulk: 0, mac: self.mac }
     }
 
     /// Pins the calling thread to this end's CPU, if there is one (sched_setaffinity(2)).

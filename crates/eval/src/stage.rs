@@ -6,13 +6,15 @@
 
 use crate::control::{self, ControlError, Key, Session, Waiting};
 use crate::plan::LinkPlan;
+use crate::run::NETWORK;
 use crate::site::{Site, SiteError, allowed_cpus};
-use gigae_fabric::{Fabric, FabricConfig, FabricError, NetnsGuard, Node, Rate};
+use gigae_fabric::{Fabric, FabricConfig, FabricError, NetnsGuard, Rate};
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -21,6 +23,12 @@ const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A process whose connection is closed ends within this time, if it is about to end.
 const LAST_WORDS: Duration = Duration::from_millis(300);
+
+/// The loopback interface, by the name that Linux gives it.
+const LOOPBACK: &str = "lo";
+
+/// The kind of a loopback link in results.
+pub(crate) const LOOPBACK_KIND: &str = "loopback";
 
 /// A stage could not be set. The text is one line and says what to do.
 #[derive(Debug)]
@@ -77,9 +85,35 @@ pub struct Stage {
     pub fabric: Option<Fabric>,
     /// This end.
     pub site: Site,
+    /// The CPU of the answering end, if that is on this machine.
+    pub answering_cpu: Option<usize>,
 }
 
 impl Stage {
+    /// This machine's own loopback interface: nothing is laid, and no privilege is needed.
+    pub fn loopback(serve: &[OsString]) -> Result<Self, StageError> {
+        let mut site = Site::find(LOOPBACK)?;
+        let (local, remote) = measuring_cpus();
+        let key = Key::random()?;
+        let (program, arguments) = program(serve)?;
+        let mut command = Command::new(program);
+        command.args(arguments);
+        let (serving, port) = Serving::start(command, (LOOPBACK, site.ip), (&key, remote))?;
+        site.cpu = Some(local);
+        site.virtual_link = true;
+        let peer = SocketAddr::new(site.ip, port).to_string();
+        let session = control::connect(&peer, &key, &mut |_| true)?;
+        let answering_cpu = Some(remote);
+        Ok(Self {
+            session,
+            serving: Some(serving),
+            _inside: None,
+            fabric: None,
+            site,
+            answering_cpu,
+        })
+    }
+
     /// Lays a virtual network and starts the serving end in its second node: `serve` is the command
     /// line of `gigae serve`, without options; `seed` chooses the frames that a lossy link loses.
     pub fn fabric(link: &LinkPlan, seed: u64, serve: &[OsString]) -> Result<Self, StageError> {
@@ -100,7 +134,12 @@ impl Stage {
         let interfaces = fabric.interfaces().join(",");
         let (local, remote) = measuring_cpus();
         let key = Key::random()?;
-        let (serving, port) = Serving::start(&fabric.node(2), &interfaces, serve, (&key, remote))?;
+        let node = fabric.node(2);
+        let (program, arguments) = program(serve)?;
+        let mut command = node.command(program)?;
+        command.args(arguments);
+        let at = (&interfaces[..], node.ipv4.into());
+        let (serving, port) = Serving::start(command, at, (&key, remote))?;
         let inside = fabric.node(1).enter()?;
         let mut site = Site::find(&interfaces)?;
         site.cpu = Some(local);
@@ -113,6 +152,7 @@ impl Stage {
             _inside: Some(inside),
             fabric: Some(fabric),
             site,
+            answering_cpu: Some(remote),
         })
     }
 
@@ -127,15 +167,29 @@ impl Stage {
         let mut site = Site::find(nics)?;
         site.cpu = allowed_cpus().last().copied();
         let session = control::connect(peer, key, turn)?;
-        Ok(Self { session, serving: None, _inside: None, fabric: None, site })
+        Ok(Self { session, serving: None, _inside: None, fabric: None, site, answering_cpu: None })
     }
 }
 
 impl Stage {
+    /// What kind of link it is, for the results.
+    pub fn kind(&self) -> &'static str {
+        match (&self.fabric, &self.serving) {
+            (Some(_), _) => "fabric",
+            (None, Some(_)) => LOOPBACK_KIND,
+            (None, None) => NETWORK,
+        }
+    }
+
     /// What the serving process of a virtual network said before it ended, if it has ended.
     pub fn last_words(&mut self) -> Option<String> {
         self.serving.as_mut()?.said()
     }
+}
+
+/// The command line of the serving end.
+pub(crate) fn program(serve: &[OsString]) -> Result<(&OsString, &[OsString]), StageError> {
+    serve.split_first().ok_or_else(|| StageError::Serve("no command was given".into()))
 }
 
 /// The CPUs of the measuring and of the answering end on a virtual network: different ones; the first
@@ -166,17 +220,14 @@ impl Drop for Serving {
 
 impl Serving {
     pub(crate) fn start(
-        node: &Node,
-        interfaces: &str,
-        serve: &[OsString],
+        mut command: Command,
+        (interfaces, ip): (&str, IpAddr),
         (key, cpu): (&Key, usize),
     ) -> Result<(Self, u16), StageError> {
         let failed = |error: io::Error| StageError::Serve(error.to_string());
-        let (program, arguments) =
-            serve.split_first().ok_or_else(|| StageError::Serve("no command was given".into()))?;
-        let mut command = node.command(program)?;
-        command.args(arguments).args(["--fabric-child", "--nic", interfaces]);
-        command.args(["--listen", &format!("{}:0", node.ipv4), "--cpu", &cpu.to_string()]);
+        command.args(["--fabric-child", "--nic", interfaces]);
+        let listen = SocketAddr::new(ip, 0).to_string();
+        command.args(["--listen", &listen, "--cpu", &cpu.to_string()]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A Ctrl-C at the terminal is for the parent, which ends its child in an orderly way.
         command.process_group(0);

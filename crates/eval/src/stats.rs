@@ -162,9 +162,86 @@ pub fn median_of_integers(values: &[u32]) -> Option<f64> {
     (!values.is_empty()).then(|| f64::from(*values.select_nth_unstable(at).1))
 }
 
+/// A straight line through points, found without regard to how far the odd one lies off.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Line {
+    /// The value at zero.
+    pub fixed: f64,
+    /// By how much it grows per unit.
+    pub slope: f64,
+    /// How far the farthest point lies off, as a share of its value.
+    pub worst: f64,
+}
+
+impl Line {
+    /// The value at `x`.
+    pub fn at(&self, x: f64) -> f64 {
+        self.fixed + self.slope * x
+    }
+}
+
+/// The line whose slope is the median of the slopes between all pairs of points, each weighed by its
+/// distance (Sievers 1978, after Theil and Sen), and whose height is the median of what is left.
+/// `None` with fewer than three different abscissas.
+pub fn robust_line(points: &[(f64, f64)]) -> Option<Line> {
+    let mut slopes: Vec<(f64, f64)> = Vec::new();
+    for (number, one) in points.iter().enumerate() {
+        for other in &points[number + 1..] {
+            let distance = (other.0 - one.0).abs();
+            if distance > 0.0 {
+                slopes.push(((other.1 - one.1) / (other.0 - one.0), distance));
+            }
+        }
+    }
+    let mut places: Vec<f64> = points.iter().map(|point| point.0).collect();
+    places.sort_by(f64::total_cmp);
+    places.dedup();
+    if places.len() < 3 {
+        return None;
+    }
+    slopes.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let half = slopes.iter().map(|slope| slope.1).sum::<f64>() / 2.0;
+    let mut weight = 0.0;
+    let slope = slopes.iter().find_map(|(slope, distance)| {
+        weight += distance;
+        (weight >= half).then_some(*slope)
+    })?;
+    let rests: Vec<f64> = points.iter().map(|(x, y)| y - slope * x).collect();
+    let fixed = median(&rests)?;
+    let off = |(x, y): &(f64, f64)| (y - fixed - slope * x).abs() / y.abs().max(f64::MIN_POSITIVE);
+    Some(Line { fixed, slope, worst: points.iter().map(off).fold(0.0, f64::max) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_is_found_in_spite_of_a_point_far_off() {
+        let mut points: Vec<(f64, f64)> =
+            (0..9).map(|step| f64::from(step) * 100.0).map(|x| (x, 3.0 + x * 0.01)).collect();
+        let line = robust_line(&points).unwrap();
+        assert!((line.fixed - 3.0).abs() < 1e-9 && (line.slope - 0.01).abs() < 1e-12, "{line:?}");
+        assert!(line.worst < 1e-9 && (line.at(1000.0) - 13.0).abs() < 1e-9, "{line:?}");
+        points[4].1 = 700.0;
+        let line = robust_line(&points).unwrap();
+        assert!((line.fixed - 3.0).abs() < 1e-9 && (line.slope - 0.01).abs() < 1e-12, "{line:?}");
+        assert!(line.worst > 0.9, "{line:?}");
+    }
+
+    #[test]
+    fn what_lies_close_together_hardly_tells_a_slope() {
+        // Noise of 0.1 between 4 and 8 bytes would be a slope of 0.025; the others say 0.001.
+        let points = [(4.0, 2.0), (8.0, 2.1), (12.0, 2.0), (1000.0, 3.0), (2000.0, 4.0)];
+        let line = robust_line(&points).unwrap();
+        assert!((line.slope - 0.001).abs() < 1e-4, "{line:?}");
+    }
+
+    #[test]
+    fn two_points_are_no_line() {
+        assert_eq!(robust_line(&[(1.0, 1.0), (2.0, 2.0), (2.0, 3.0)]), None);
+        assert_eq!(robust_line(&[]), None);
+    }
 
     #[test]
     fn the_median_of_an_even_number_lies_between_the_middle_two() {

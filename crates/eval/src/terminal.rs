@@ -3,7 +3,7 @@
 use crate::cli::remark;
 use crate::control::Waiting;
 use crate::report::tables::{self, Table};
-use crate::report::{asked, compare};
+use crate::report::{asked, compare, found, machine, sweeps};
 use crate::results::Results;
 use crate::run::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -77,8 +77,11 @@ impl Progress for Bar {
 pub fn summary(results: &Results, bold: bool) -> String {
     let mut text = String::new();
     let mut all = tables::figure_tables(results);
+    all.extend(sweeps::load_table(results));
+    all.extend(sweeps::buffer_tables(results));
     all.extend(compare::row_table(results, false));
     all.extend(compare::memory_table(results));
+    all.extend(found::fit_table(results));
     all.extend(tables::limit_table(results));
     all.extend(compare::loss_table(results));
     all.extend(compare::cpu_table(results));
@@ -87,12 +90,34 @@ pub fn summary(results: &Results, bold: bool) -> String {
     all.push(tables::cost_table(results));
     all.extend(tables::call_table(results));
     all.push(tables::ratio_table(results));
+    all.extend(found::paper_table(results));
+    let ladder = machine::ladders(results);
+    if ladder.is_some() {
+        all.extend(machine::inventory(results));
+    }
+    all.extend(ladder);
     for table in all.iter().filter(|table| !table.rows.is_empty()) {
         text += &plain_table(table, bold);
         text.push('\n');
     }
     text += &doubts(results, bold);
+    text += &findings(results, bold);
     text + &figures(results, bold)
+}
+
+/// What follows, and what papers said; empty if nothing does.
+fn findings(results: &Results, bold: bool) -> String {
+    let findings = found::findings(results);
+    if findings.is_empty() {
+        return String::new();
+    }
+    let mut text = heading(found::TITLE, bold);
+    for finding in findings {
+        finding.here.iter().for_each(|sentence| hanging(sentence, &mut text));
+        finding.there.iter().for_each(|sentence| hanging(&format!("    {sentence}"), &mut text));
+    }
+    text.push('\n');
+    text
 }
 
 /// The plan's figures with what belongs to them; empty if it asks for none.

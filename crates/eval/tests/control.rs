@@ -2,7 +2,7 @@
 
 use gigae_eval::control::{self, ControlError, Key, Limits, Reply, Request, Session, Waiting};
 use gigae_eval::door::Door;
-use gigae_eval::plan::{Experiment, Setting, TcpOptions, Wait};
+use gigae_eval::plan::{Condition, Experiment, Setting, TcpOptions, Wait};
 use gigae_eval::serve::{self, Presence, Rules, Service};
 use gigae_eval::site::Site;
 use gigae_eval::transport::Task;
@@ -300,6 +300,7 @@ fn a_client_that_vanishes_in_mid_run_leaves_a_server_that_serves_the_next() {
         experiment: Experiment::Rtt,
         transport: "udp".into(),
         setting: Setting::Default,
+        condition: Condition::default(),
         wait: Wait::Sleep,
         size: 8,
         warmup: 0.0,
@@ -324,6 +325,7 @@ fn a_client_that_asks_for_too_much_is_refused() {
         experiment: Experiment::Stream,
         transport: "udp".into(),
         setting: Setting::Default,
+        condition: Condition::default(),
         wait: Wait::Spin,
         size: 8,
         warmup: 0.0,
@@ -339,6 +341,9 @@ fn a_client_that_asks_for_too_much_is_refused() {
         Task { wait: Wait::Adaptive, ..fair.clone() },
         Task { transport: "icmp".into(), ..fair.clone() },
         Task { experiment: Experiment::Memory, ..fair.clone() },
+        Task { experiment: Experiment::Paced, ..fair.clone() },
+        Task { condition: Condition { rate: Some(1e3), ..Condition::default() }, ..fair.clone() },
+        Task { condition: Condition { bulk: 1000, ..Condition::default() }, ..fair.clone() },
         Task {
             setting: Setting::Xdp(XdpOptions { batch: Some(0), ..XdpOptions::default() }),
             ..fair
@@ -497,6 +502,7 @@ fn task(transport: &str, rate: Option<f64>, measure: f64) -> Task {
         experiment: Experiment::Stream,
         transport: transport.into(),
         setting: Setting::Default,
+        condition: Condition::default(),
         wait: Wait::Sleep,
         size: 1400,
         warmup: 0.0,
@@ -533,12 +539,22 @@ fn what_the_owner_does_not_allow_ends_the_session_with_the_reason() {
 #[test]
 fn a_client_that_sends_faster_than_it_said_is_refused() {
     let server = Server::limited(Limits { seconds: None, rate: Some(1e5) });
+    let slow = Task {
+        experiment: Experiment::Paced,
+        condition: Condition { rate: Some(10.0), ..Condition::default() },
+        ..task("udp", Some(1e5), 20.0)
+    };
+    for experiment in [Experiment::Stream, Experiment::Rtt, Experiment::Idle] {
+        faster_than_said(&server, Task { experiment, ..task("udp", Some(1e5), 20.0) });
+    }
+    faster_than_said(&server, slow);
+}
+
+fn faster_than_said(server: &Server, task: Task) {
     let mut session = server.client();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = socket.local_addr().unwrap().port();
-    let Reply::Ready(to) = run(&mut session, task("udp", Some(1e5), 20.0), port) else {
-        panic!("not ready")
-    };
+    let Reply::Ready(to) = run(&mut session, task, port) else { panic!("not ready") };
     socket.connect((to.ip, to.port)).unwrap();
     // 20 MB, 64 at a time, so that they find room: far more than 100 kB/s allow in any time it takes.
     for number in 0..15_000 {

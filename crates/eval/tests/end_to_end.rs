@@ -33,6 +33,10 @@ fn main() -> ExitCode {
             a_tiny_plan_gives_results_that_fit_the_schema as fn(),
         ),
         (
+            "a_loopback_one_cpu_schedules_and_bulk_streams_come_out_of_a_run",
+            a_loopback_one_cpu_schedules_and_bulk_streams_come_out_of_a_run,
+        ),
+        (
             "variants_loss_and_figures_come_out_of_every_run",
             variants_loss_and_figures_come_out_of_every_run,
         ),
@@ -166,7 +170,7 @@ fn left_by(pid: u32) -> Vec<String> {
 
 fn fits_schema(results: &str) {
     let schema: serde_json::Value =
-        serde_json::from_str(include_str!("../schema/gigae.eval.1.json")).unwrap();
+        serde_json::from_str(include_str!("../schema/gigae.eval.2.json")).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let value = serde_json::from_str(results).unwrap();
     let errors: Vec<String> =
@@ -228,6 +232,107 @@ fn a_tiny_plan_gives_results_that_fit_the_schema() {
     assert!(out.join("results.csv").exists());
     assert_eq!(std::fs::read_dir(&out).unwrap().count(), 4, "drafts were left");
     assert_eq!(left_by(pid), Vec::<String>::new());
+}
+
+const CONDITIONS: &str = r#"
+name = "conditions"
+about = "a test: a loopback, one CPU, schedules, streams beside, papers, findings"
+repetitions = 2
+max_repetitions = 2
+[link.own]
+loopback = true
+[link.gigabit]
+rate_mbit = 1000
+[[experiment]]
+kind = "stream"
+links = ["own", "gigabit"]
+transports = ["tcp"]
+sizes = [1400]
+waits = ["sleep"]
+cpus = ["two", "one"]
+seconds = 0.05
+warmup = 0.02
+[[experiment]]
+kind = "rtt"
+links = ["own", "gigabit"]
+transports = ["udp", "tcp", "icmp"]
+sizes = [8, 256, 512]
+waits = ["spin"]
+seconds = 0.03
+warmup = 0.01
+[[experiment]]
+kind = "paced"
+links = ["gigabit"]
+transports = ["gigae", "packet", "udp", "tcp", "icmp"]
+sizes = [64]
+waits = ["sleep"]
+rates = [500, 1000]
+seconds = 0.05
+warmup = 0.02
+[[experiment]]
+kind = "paced"
+links = ["gigabit"]
+transports = ["tcp"]
+sizes = [64]
+waits = ["sleep"]
+rates = [500]
+bulk = [2]
+seconds = 0.05
+warmup = 0.05
+[source]
+old = "Somebody: Something (1999)"
+[[paper]]
+source = "old"
+at = "figure 1"
+what = "TCP, of old"
+kind = "rtt"
+points = [[8, 139.4], [300, 150.0]]
+of = { transport = "tcp", link = "gigabit" }
+[[said]]
+source = "old"
+at = "section 2"
+finding = "tcp-share"
+says = "It took 21.9 % then."
+"#;
+
+fn a_loopback_one_cpu_schedules_and_bulk_streams_come_out_of_a_run() {
+    let place = Place::new();
+    let out = place.path("out");
+    let output =
+        eval().arg("--plan").arg(place.plan(CONDITIONS)).arg("--out").arg(&out).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = std::fs::read_to_string(out.join("results.json")).unwrap();
+    fits_schema(&text);
+    let results = Results::parse(&text).unwrap();
+    assert!(results.skipped.is_empty(), "{:?}", results.skipped);
+    assert_eq!(results.links(), ["own", "gigabit"]);
+    assert_eq!(results.environment.link[0].kind, "loopback");
+    let own = results.environment.overhead.unwrap();
+    assert!(own.round_trip_ns > 0.0 && own.message_ns > 0.0, "{own:?}");
+    let count = |link: &str, words: &str| {
+        let mine = results.series.iter().filter(|series| series.link == link);
+        mine.filter(|series| series.median > 0.0 && series.label().ends_with(words)).count()
+    };
+    assert_eq!((count("own", "on one CPU"), count("gigabit", "on one CPU")), (1, 1));
+    assert_eq!((count("gigabit", " 500/s"), count("gigabit", " 1000/s")), (5, 5));
+    assert_eq!(count("gigabit", "500/s beside 2 streams"), 1);
+    // 50 ms of a schedule of 1,000 per second, twice; what is not answered in time counts as lost.
+    for series in results.series.iter().filter(|series| series.condition.rate == Some(1000.0)) {
+        assert_eq!(series.sent, 140, "{series:?}");
+        assert_eq!(series.n + series.warmup.n + series.lost, 140, "{series:?}");
+    }
+    let report = std::fs::read_to_string(out.join("report.md")).unwrap();
+    for words in [
+        "What follows",
+        "It took 21.9 % then. (Somebody",
+        "TCP, of old",
+        "on one CPU",
+        "Inventory (own)",
+    ] {
+        assert!(report.contains(words), "'{words}' is not in: {report}");
+    }
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("Round trips under load") && said.contains("What follows"), "{said}");
 }
 
 const ASKED: &str = r#"

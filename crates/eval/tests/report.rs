@@ -7,7 +7,11 @@ use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// Of version 1, with most of what there is to show.
 const FIXTURE: &str = include_str!("fixtures/results.json");
+
+/// Of version 2: conditions, papers and findings.
+const SECOND: &str = include_str!("fixtures/results-2.json");
 
 /// Narrowest screen on which nothing may stick out.
 const PHONE: u32 = 360;
@@ -19,7 +23,11 @@ fn results() -> Results {
 fn main() {
     let arguments = Arguments::from_args();
     let plain: &[(&str, fn())] = &[
-        ("the_fixture_fits_the_schema", the_fixture_fits_the_schema),
+        ("the_fixtures_fit_their_schemas", the_fixtures_fit_their_schemas),
+        (
+            "results_of_every_version_are_read_as_those_of_this_one",
+            results_of_every_version_are_read_as_those_of_this_one,
+        ),
         ("the_fixture_is_of_the_plan_beside_it", the_fixture_is_of_the_plan_beside_it),
         ("results_read_back_are_what_was_written", results_read_back_are_what_was_written),
         ("another_schema_is_refused", another_schema_is_refused),
@@ -87,21 +95,40 @@ fn main() {
     libtest_mimic::run(&arguments, trials).exit()
 }
 
-fn the_fixture_fits_the_schema() {
-    let schema: serde_json::Value =
-        serde_json::from_str(include_str!("../schema/gigae.eval.1.json")).unwrap();
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    let value: serde_json::Value = serde_json::from_str(FIXTURE).unwrap();
-    let errors: Vec<String> =
-        validator.iter_errors(&value).map(|error| error.to_string()).collect();
-    assert!(errors.is_empty(), "{errors:?}");
-    // And the schema is no rubber stamp.
-    let mut spoiled = value.clone();
-    spoiled["series"][0]["wait"] = "doze".into();
-    assert!(!validator.is_valid(&spoiled));
-    let mut short = value;
-    short["series"][0].as_object_mut().unwrap().remove("ci95");
-    assert!(!validator.is_valid(&short));
+const SCHEMAS: [(&str, &str); 2] = [
+    (FIXTURE, include_str!("../schema/gigae.eval.1.json")),
+    (SECOND, include_str!("../schema/gigae.eval.2.json")),
+];
+
+fn the_fixtures_fit_their_schemas() {
+    for (text, schema) in SCHEMAS {
+        let validator = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
+        let value: serde_json::Value = serde_json::from_str(text).unwrap();
+        let errors: Vec<String> =
+            validator.iter_errors(&value).map(|error| error.to_string()).collect();
+        assert!(errors.is_empty(), "{errors:?}");
+        // And the schema is no rubber stamp.
+        let mut spoiled = value.clone();
+        spoiled["series"][0]["wait"] = "doze".into();
+        assert!(!validator.is_valid(&spoiled));
+        let mut short = value;
+        short["series"][0].as_object_mut().unwrap().remove("ci95");
+        assert!(!validator.is_valid(&short));
+    }
+}
+
+fn results_of_every_version_are_read_as_those_of_this_one() {
+    let (_, present) = SCHEMAS[SCHEMAS.len() - 1];
+    let validator = jsonschema::validator_for(&serde_json::from_str(present).unwrap()).unwrap();
+    for (text, _) in SCHEMAS {
+        let results = Results::parse(text).unwrap();
+        assert_eq!(results.schema, gigae_eval::results::SCHEMA);
+        let again = serde_json::to_value(&results).unwrap();
+        let errors: Vec<String> =
+            validator.iter_errors(&again).map(|error| error.to_string()).collect();
+        assert!(errors.is_empty(), "{errors:?}");
+        assert!(!html::page(&results).is_empty() && !markdown::page(&results).is_empty());
+    }
 }
 
 fn the_fixture_is_of_the_plan_beside_it() {
@@ -111,7 +138,7 @@ fn the_fixture_is_of_the_plan_beside_it() {
 }
 
 fn results_read_back_are_what_was_written() {
-    assert_eq!(results().to_json(), FIXTURE);
+    assert_eq!(Results::parse(SECOND).unwrap().to_json(), SECOND);
 }
 
 fn another_schema_is_refused() {

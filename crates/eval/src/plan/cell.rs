@@ -1,7 +1,8 @@
 //! Cells: a plan multiplied out into single things to measure.
 
-use super::{DEFAULT, Experiment, ExperimentPlan, Plan, Setting, Size, Wait};
-use crate::{memory, transport};
+use super::{Condition, DEFAULT, Experiment, ExperimentPlan, Plan, Setting, Size, Wait};
+use crate::experiment::memory;
+use crate::transport;
 use std::time::Duration;
 
 /// One thing to measure: a point of a curve.
@@ -15,7 +16,9 @@ pub struct Cell {
     pub variant: Option<String>,
     /// The setting itself.
     pub setting: Setting,
-    /// How both ends wait.
+    /// What else is unusual.
+    pub condition: Condition,
+    /// How both ends wait; of a paced experiment the answering one, for the other spins.
     pub wait: Wait,
     /// Payload in bytes.
     pub size: usize,
@@ -26,21 +29,27 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// The transport, and its variant where it has one, for people.
+    /// The transport, its variant and what else is unusual, for people.
     pub fn label(&self) -> String {
-        label(&self.transport, self.variant.as_deref())
+        conditional(&self.transport, self.variant.as_deref(), &self.condition)
     }
 
     /// Whether this is the same point of the same curve, whatever its times are.
     fn is(&self, other: &Self) -> bool {
         (self.experiment, &self.transport, &self.variant, self.wait, self.size)
             == (other.experiment, &other.transport, &other.variant, other.wait, other.size)
+            && self.condition == other.condition
     }
 }
 
 /// A transport's name with its variant.
 pub fn label(transport: &str, variant: Option<&str>) -> String {
     variant.map_or_else(|| transport.to_owned(), |variant| format!("{transport} {variant}"))
+}
+
+/// The same with what is unusual about its conditions.
+pub fn conditional(transport: &str, variant: Option<&str>, condition: &Condition) -> String {
+    format!("{} {}", label(transport, variant), condition.words()).trim_end().to_owned()
 }
 
 impl Plan {
@@ -84,13 +93,23 @@ impl Plan {
     pub fn cells(&self, link: Option<&str>, mtu: usize) -> Vec<Cell> {
         let mut cells = Vec::new();
         for experiment in self.experiment.iter().filter(|one| one.kind != Experiment::Memory) {
-            if link.is_none_or(|link| experiment.links.iter().any(|name| name == link)) {
+            let here = match link {
+                Some(link) => experiment.links.iter().any(|name| name == link),
+                // What is of a loopback only stays there.
+                None => experiment.links.iter().any(|name| !self.is_loopback(name)),
+            };
+            if here {
                 for name in &experiment.transports {
                     self.transport_cells(experiment, name, mtu, &mut cells);
                 }
             }
         }
         cells
+    }
+
+    /// Whether the link of this name is the machine's own.
+    pub(crate) fn is_loopback(&self, link: &str) -> bool {
+        self.link.get(link).is_some_and(|link| link.loopback)
     }
 
     /// What is to be measured in this machine's memory, without any link.
@@ -100,8 +119,9 @@ impl Plan {
             for way in memory::WAYS {
                 for size in &plan.sizes {
                     if let Size::Bytes(size) = *size {
-                        let cell =
-                            plan.cell(way.name(), (None, Setting::Default), Wait::Spin, size);
+                        let setting = (None, Setting::Default);
+                        let condition = Condition::default();
+                        let cell = plan.cell(way.name(), setting, condition, Wait::Spin, size);
                         add(&mut cells, cell);
                     }
                 }
@@ -122,11 +142,11 @@ impl Plan {
             return;
         }
         for variant in self.variants(plan, name) {
-            for &wait in plan.waits.iter().filter(|wait| transport.waits().contains(wait)) {
-                for size in &plan.sizes {
-                    let size = size.bytes(transport, mtu);
-                    if size <= transport.largest(mtu) {
-                        add(cells, plan.cell(name, variant.clone(), wait, size));
+            for condition in plan.conditions() {
+                for &wait in plan.waits.iter().filter(|wait| transport.waits().contains(wait)) {
+                    let sizes = plan.sizes.iter().map(|size| size.bytes(transport, mtu));
+                    for size in sizes.filter(|&size| size <= transport.largest(mtu)) {
+                        add(cells, plan.cell(name, variant.clone(), condition, wait, size));
                     }
                 }
             }
@@ -149,6 +169,7 @@ impl ExperimentPlan {
         &self,
         transport: &str,
         (variant, setting): (Option<String>, Setting),
+        condition: Condition,
         wait: Wait,
         size: usize,
     ) -> Cell {
@@ -157,6 +178,7 @@ impl ExperimentPlan {
             transport: transport.to_owned(),
             variant,
             setting,
+            condition,
             wait,
             size,
             measure: Duration::from_secs_f64(self.seconds),

@@ -5,7 +5,7 @@
 //! Both name cells that an experiment of the plan measures; anything else is refused by name.
 
 use super::cell::is_variant;
-use super::{Experiment, Plan, Size, Wait};
+use super::{Condition, Experiment, Plan, Size, Wait};
 use crate::transport;
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +58,8 @@ pub enum Value {
     PerLink,
     /// CPU seconds of both ends per GB (10^9 bytes) of a stream.
     Cpu,
+    /// Sending system calls per frame that the measuring end's device sent.
+    Calls,
 }
 
 /// A cell, as far as the figure does not say it.
@@ -166,7 +168,7 @@ impl FigurePlan {
         match self.value {
             Value::Median => self.kind == Experiment::Stream,
             Value::Messages | Value::Share | Value::PerLink => true,
-            Value::P99 | Value::Cpu => false,
+            Value::P99 | Value::Cpu | Value::Calls => false,
         }
     }
 
@@ -199,7 +201,7 @@ impl FigurePlan {
         let fits = match self.value {
             Value::Median => self.kind != Experiment::Memory,
             Value::P99 => self.kind == Experiment::Rtt,
-            Value::Messages | Value::Share | Value::PerLink | Value::Cpu => {
+            Value::Messages | Value::Share | Value::PerLink | Value::Cpu | Value::Calls => {
                 self.kind == Experiment::Stream
             }
         };
@@ -275,6 +277,7 @@ fn check_target(plan: &Plan, target: &Target<'_>) -> Result<(), String> {
     let found = cells.iter().any(|cell| {
         (cell.experiment, cell.transport.as_str(), cell.variant.as_deref(), cell.wait, cell.size)
             == (target.kind, target.transport, target.variant, target.wait, size)
+            && cell.condition == Condition::default()
     });
     if found { Ok(()) } else { Err(format!("no experiment measures '{}'", target.say())) }
 }

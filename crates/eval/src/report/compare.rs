@@ -2,8 +2,9 @@
 
 use super::asked::millions;
 use super::tables::{Table, figure, short, words};
-use crate::memory::WAYS;
-use crate::plan::{Experiment, PaperRow, RowPlan, Wait};
+use crate::experiment::memory::WAYS;
+use crate::findings::demand;
+use crate::plan::{Condition, Experiment, PaperRow, RowPlan, Wait};
 use crate::results::{Results, Series};
 use std::collections::BTreeSet;
 
@@ -93,6 +94,7 @@ fn series_of<'a>(results: &'a Results, row: &'a RowPlan) -> impl Iterator<Item =
         matches!(series.experiment, Experiment::Rtt | Experiment::Stream)
             && (series.link.as_str(), series.transport.as_str()) == (&row.link, &row.transport)
             && (series.variant.as_ref(), series.wait) == (row.variant.as_ref(), row.wait)
+            && series.condition == Condition::default()
     })
 }
 
@@ -200,6 +202,7 @@ pub fn loss_table(results: &Results) -> Option<Table> {
 fn same_cell(one: &Series, other: &Series) -> bool {
     (one.experiment, &one.transport, &one.variant, one.wait, one.size)
         == (other.experiment, &other.transport, &other.variant, other.wait, other.size)
+        && one.condition == other.condition
 }
 
 fn loss_row(series: &Series, without: Option<&Series>, loss: f64) -> Vec<String> {
@@ -233,6 +236,7 @@ pub fn cpu_table(results: &Results) -> Option<Table> {
     let rows: Vec<Vec<String>> = streams
         .filter_map(|series| {
             let both = series.cpu_per_gigabyte()?;
+            let demand = demand(series)?;
             Some(vec![
                 series.link.clone(),
                 series.label(),
@@ -242,15 +246,22 @@ pub fn cpu_table(results: &Results) -> Option<Table> {
                 format!("{:.0} %", series.cpu_local * 100.0),
                 format!("{:.0} %", series.cpu_remote * 100.0),
                 short(both),
+                short(demand.sender),
+                short(demand.receiver),
+                short(demand.interrupts),
             ])
         })
         .collect();
     (!rows.is_empty()).then(|| Table {
         title: "CPU of streams".into(),
         note: "Thread and interrupt time of both ends' CPUs, as a share of one CPU each and in seconds per \
-               GB (10^9 bytes), warm-up included."
+               GB (10^9 bytes), warm-up included. us/KB (1,024 bytes), as netperf has it, of which: by the \
+               threads of sender and receiver, and by interrupts on their CPUs."
             .into(),
-        header: words(&["link", "transport", "wait", "bytes", "MB/s", "sender", "receiver", "s/GB"]),
+        header: words(&[
+            "link", "transport", "wait", "bytes", "MB/s", "sender", "receiver", "s/GB", "us/KB sender",
+            "us/KB receiver", "us/KB interrupts",
+        ]),
         rows,
     })
 }

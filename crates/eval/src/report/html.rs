@@ -1,8 +1,8 @@
 //! `report.html`: one self-contained file, without scripts and without anything from a network.
 
-use super::svg::{self, Chart, Line, Point, escape};
+use super::svg::{self, Chart, Line, Point, SIZES, escape};
 use super::tables::{self, Table};
-use super::{asked, compare};
+use super::{asked, compare, found, machine, sweeps};
 use crate::plan::{Experiment, Wait};
 use crate::results::{Results, Series};
 use std::fmt::Write;
@@ -17,11 +17,18 @@ const LOOKS: [&str; 4] = ["gigae", "xdp", "packet", "tcp"];
 pub fn page(results: &Results) -> String {
     let mut page = begin(&results.plan.name);
     head(results, &mut page);
+    findings(results, &mut page);
     asked_for(results, &mut page);
     ratios(results, &mut page);
-    for content in [compare::row_table(results, true), compare::memory_table(results)] {
-        content.iter().for_each(|content| section(content, &mut page));
-    }
+    let first = [
+        found::paper_table(results),
+        compare::row_table(results, true),
+        compare::memory_table(results),
+        machine::ladders(results),
+        found::fit_table(results),
+    ];
+    first.iter().flatten().for_each(|content| section(content, &mut page));
+    swept(results, &mut page);
     for link in results.links() {
         link_figures(results, link, &mut page);
     }
@@ -37,6 +44,11 @@ pub fn page(results: &Results) -> String {
     section(&tables::cost_table(results), &mut page);
     doubts(results, &mut page);
     environment(results, &mut page);
+    for inventory in machine::inventory(results) {
+        let _ = write!(page, "<details><summary>{}</summary>", escape(&inventory.title));
+        table(&inventory, "left wrap", &mut page);
+        page.push_str("</details>");
+    }
     method(results, &mut page);
     page.push_str(END);
     page
@@ -76,6 +88,52 @@ fn head(results: &Results, page: &mut String) {
         escape(&environment.git),
         environment.duration
     );
+}
+
+/// What follows, and what papers said.
+fn findings(results: &Results, page: &mut String) {
+    let findings = found::findings(results);
+    if findings.is_empty() {
+        return;
+    }
+    let _ = write!(page, "<h2>{}</h2><ul class=\"findings\">", found::TITLE);
+    for finding in findings {
+        page.push_str("<li>");
+        for sentence in finding.here {
+            let _ = write!(page, "<p>{}</p>", escape(&sentence));
+        }
+        for sentence in finding.there {
+            let _ = write!(page, "<p class=\"soft\">{}</p>", escape(&sentence));
+        }
+        page.push_str("</li>");
+    }
+    page.push_str("</ul>");
+}
+
+/// What is swept over something else than the message size: figures, and the same as numbers.
+fn swept(results: &Results, page: &mut String) {
+    let charts: Vec<Chart> =
+        sweeps::load_charts(results).into_iter().chain(sweeps::buffer_charts(results)).collect();
+    let numbers: Vec<Table> =
+        sweeps::load_table(results).into_iter().chain(sweeps::buffer_tables(results)).collect();
+    if !charts.is_empty() {
+        page.push_str("<h2>Sweeps</h2><div class=\"figures\">");
+        charts.iter().for_each(|chart| drawn(chart, page));
+        page.push_str("</div>");
+    }
+    numbers.iter().for_each(|content| section(content, page));
+}
+
+/// A figure with its title and its legend.
+fn drawn(chart: &Chart, page: &mut String) {
+    let title = escape(&chart.title);
+    let _ = write!(page, "<figure><figcaption>{title}</figcaption><ul class=\"legend\">");
+    for line in &chart.lines {
+        let _ = write!(page, "<li>{}{}</li>", svg::key(line.style), escape(&line.name));
+    }
+    page.push_str("</ul>");
+    page.push_str(&chart.svg());
+    page.push_str("</figure>");
 }
 
 /// The plan's figures and the conditions under which they hold.
@@ -150,10 +208,14 @@ fn link_figures(results: &Results, link: &str, page: &mut String) {
     page.push_str("</details>");
 }
 
-/// Single points are better read as numbers.
+/// More lines than this cannot be told apart.
+const MOST_LINES: usize = 12;
+
+/// Single points, and too many lines, are better read as numbers.
 fn has_curve(series: &[&Series]) -> bool {
-    let mut labels = series.iter().map(|one| one.label());
-    labels.any(|label| series.iter().filter(|one| one.label() == label).count() > 1)
+    let labels = tables::labels(series.iter().copied());
+    labels.len() <= MOST_LINES
+        && labels.iter().any(|label| series.iter().filter(|one| one.label() == *label).count() > 1)
 }
 
 fn figure(results: &Results, series: &[&Series], rate: Option<f64>, page: &mut String) {
@@ -174,17 +236,10 @@ fn figure(results: &Results, series: &[&Series], rate: Option<f64>, page: &mut S
             Line { style: look(results, &name), name, points }
         })
         .collect();
-    let _ =
-        write!(page, "<figure><figcaption>{}</figcaption><ul class=\"legend\">", escape(&title));
-    for line in &lines {
-        let _ = write!(page, "<li>{}{}</li>", svg::key(line.style), escape(&line.name));
-    }
-    page.push_str("</ul>");
     // The papers' axis ends at the link's rate; without one, rates span three decades.
     let log = experiment == Experiment::Rtt || rate.is_none();
-    let chart = Chart { title, unit: unit.into(), log, level, lines };
-    page.push_str(&chart.svg());
-    page.push_str("</figure>");
+    let chart = Chart { title, unit: unit.into(), log, across: SIZES, level, mark: None, lines };
+    drawn(&chart, page);
 }
 
 fn point(series: &Series) -> Point {
@@ -325,6 +380,7 @@ fn method(results: &Results, page: &mut String) {
 /// How the figures come about; the same sentences in every report.
 pub(super) const METHOD: &[&str] = &[
     "All transports run through the same loops and the same clock (CLOCK_MONOTONIC). A round trip is a message of the given length and its echo of the same length, one at a time; it is never halved and called latency. A stream's figure is the receiver's: bytes that arrived after the warm-up, over the time until the last of them.",
+    "Round trips under load go by a fixed schedule, whether earlier messages have been answered or not, and are timed from the moment at which they should have gone. What follows from the figures is said by fixed rules, and no difference is said where the 95 % intervals of two figures meet.",
     "Repetitions of all figures are made in random order, round by round. The figure is the median over the repetitions, with a confidence interval from order statistics, which assumes no distribution; percentiles are of all samples together. The warm-up is discarded and kept in results.json.",
     "Spin: both ends look again and again and never sleep. Sleep: both sleep in the kernel until something arrives. Both ends are pinned to one CPU each; on one machine to different ones.",
     "CPU is the measuring thread's time plus the interrupt time of its CPU, at most one CPU. System calls are counted by the loops themselves, frames by the device, interrupts by the kernel. What producing and reading the data would cost the application is in no figure.",

@@ -2,7 +2,7 @@
 
 use super::html::METHOD;
 use super::tables::{self, Table};
-use super::{asked, compare};
+use super::{asked, compare, found, machine, sweeps};
 use crate::results::Results;
 use std::fmt::Write;
 
@@ -20,13 +20,19 @@ pub fn page(results: &Results) -> String {
         escape(&environment.driver),
         environment.mtu
     );
+    findings(results, &mut page);
     if let Some(figures) = asked::table(results, true) {
         table(&figures, &mut page);
         names_and_values("Conditions", asked::conditions(results), &mut page);
     }
     let mut all = vec![tables::ratio_table(results)];
+    all.extend(found::paper_table(results));
     all.extend(compare::row_table(results, true));
     all.extend(compare::memory_table(results));
+    all.extend(machine::ladders(results));
+    all.extend(found::fit_table(results));
+    all.extend(sweeps::load_table(results));
+    all.extend(sweeps::buffer_tables(results));
     all.extend(tables::figure_tables(results));
     all.extend(tables::limit_table(results));
     all.extend(compare::loss_table(results));
@@ -38,6 +44,7 @@ pub fn page(results: &Results) -> String {
     all.iter().filter(|table| !table.rows.is_empty()).for_each(|content| table(content, &mut page));
     doubts(results, &mut page);
     names_and_values("Environment", tables::environment_rows(results), &mut page);
+    machine::inventory(results).iter().for_each(|content| table(content, &mut page));
     page.push_str("## Method\n\n");
     for paragraph in METHOD {
         let _ = writeln!(page, "{}\n", escape(paragraph));
@@ -66,6 +73,21 @@ pub(crate) fn table(content: &Table, page: &mut String) {
     page.push_str(&line(&content.header));
     let _ = writeln!(page, "|{}", "---|".repeat(content.header.len()));
     content.rows.iter().for_each(|row| page.push_str(&line(row)));
+    page.push('\n');
+}
+
+fn findings(results: &Results, page: &mut String) {
+    let findings = found::findings(results);
+    if findings.is_empty() {
+        return;
+    }
+    let _ = writeln!(page, "## {}\n", found::TITLE);
+    for finding in findings {
+        let _ = writeln!(page, "- {}", escape(&finding.here.join(" ")));
+        finding.there.iter().for_each(|sentence| {
+            let _ = writeln!(page, "  - {}", escape(sentence));
+        });
+    }
     page.push('\n');
 }
 

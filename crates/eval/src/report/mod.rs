@@ -6,8 +6,11 @@
 pub mod asked;
 pub mod compare;
 pub mod csv;
+pub mod found;
 pub mod html;
+pub mod machine;
 pub mod markdown;
 pub(crate) mod svg;
+pub mod sweeps;
 pub mod tables;
 pub(crate) mod time;

@@ -24,10 +24,32 @@ pub(super) struct Chart {
     pub(super) unit: String,
     /// Whether the vertical axis is logarithmic.
     pub(super) log: bool,
+    /// What the horizontal axis counts.
+    pub(super) across: Axis,
     /// A level to compare with, and its name.
     pub(super) level: Option<(f64, String)>,
+    /// A place on the horizontal axis to compare with.
+    pub(super) mark: Option<Mark>,
     /// The lines.
     pub(super) lines: Vec<Line>,
+}
+
+/// What a horizontal axis counts, in words; it is logarithmic.
+#[derive(Clone, Copy)]
+pub(super) enum Axis {
+    /// Bytes, with powers of four marked.
+    Bytes(&'static str),
+    /// Anything else, with one, two and five of every decade.
+    Plain(&'static str),
+}
+
+/// The axis of nearly all figures.
+pub(super) const SIZES: Axis = Axis::Bytes("message size in bytes");
+
+/// A place on the horizontal axis, and its name.
+pub(super) struct Mark {
+    pub(super) at: f64,
+    pub(super) name: String,
 }
 
 /// A line of a figure.
@@ -67,8 +89,8 @@ pub(crate) fn escape(text: &str) -> String {
     safe
 }
 
-/// An axis: which values it spans and where they lie.
-struct Axis {
+/// Which values an axis spans and where they lie.
+struct Span {
     low: f64,
     high: f64,
     log: bool,
@@ -76,7 +98,7 @@ struct Axis {
     to: f64,
 }
 
-impl Axis {
+impl Span {
     fn at(&self, value: f64) -> f64 {
         let share = if self.log {
             (value.max(self.low) / self.low).ln() / (self.high / self.low).ln()
@@ -107,6 +129,17 @@ impl Chart {
                 escape(name)
             );
         }
+        if let Some(mark) = &self.mark {
+            let at = x.at(mark.at);
+            let _ = write!(
+                svg,
+                "<line class=\"level\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{:.1}\"/><text class=\"note\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                HEIGHT - BOTTOM,
+                at + 5.0,
+                HEIGHT - BOTTOM - 6.0,
+                escape(&mark.name)
+            );
+        }
         for line in &self.lines {
             draw(line, &x, &y, &mut svg);
         }
@@ -119,15 +152,17 @@ impl Chart {
         self.lines.iter().flat_map(|line| &line.points)
     }
 
-    fn sizes(&self) -> Axis {
-        let low = self.points().map(|point| point.size).fold(f64::INFINITY, f64::min).max(1.0);
-        let high = self.points().map(|point| point.size).fold(1.0, f64::max);
+    fn sizes(&self) -> Span {
+        let mark = || self.mark.iter().map(|mark| mark.at);
+        let all = || self.points().map(|point| point.size).chain(mark());
+        let low = all().fold(f64::INFINITY, f64::min).max(1.0);
+        let high = all().fold(1.0, f64::max);
         // A single size sits in the middle of a decade.
         let (low, high) = if high > low { (low, high) } else { (low / 3.0, low * 3.0) };
-        Axis { low: low / 1.15, high: high * 1.15, log: true, from: LEFT, to: WIDTH - RIGHT }
+        Span { low: low / 1.15, high: high * 1.15, log: true, from: LEFT, to: WIDTH - RIGHT }
     }
 
-    fn values(&self) -> Axis {
+    fn values(&self) -> Span {
         let level = self.level.iter().map(|(value, _)| *value);
         let high = self
             .points()
@@ -137,10 +172,10 @@ impl Chart {
         let positive = self.points().map(|point| point.low).filter(|value| *value > 0.0);
         let low = if self.log { positive.fold(high, f64::min) / 1.4 } else { 0.0 };
         let high = if self.log { high * 1.4 } else { high * 1.08 };
-        Axis { low, high, log: self.log, from: HEIGHT - BOTTOM, to: TOP }
+        Span { low, high, log: self.log, from: HEIGHT - BOTTOM, to: TOP }
     }
 
-    fn grid(&self, x: &Axis, y: &Axis, svg: &mut String) {
+    fn grid(&self, x: &Span, y: &Span, svg: &mut String) {
         for value in if self.log { steps_log(y.low, y.high) } else { steps(y.high) } {
             let at = y.at(value);
             let _ = write!(
@@ -153,31 +188,38 @@ impl Chart {
             );
         }
         let bottom = HEIGHT - BOTTOM;
-        // Powers of four from the smallest size that can be planned.
-        for power in 1..11 {
-            let size = f64::from(1u32 << (2 * power));
-            if (x.low..=x.high).contains(&size) {
-                let at = x.at(size);
-                let _ = write!(
-                    svg,
-                    "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{bottom}\"/><text class=\"tick\" x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-                    bottom + 18.0,
-                    bytes(size)
-                );
+        let places: Vec<(f64, String)> = match self.across {
+            // From the smallest size that can be planned.
+            Axis::Bytes(_) => (1..12)
+                .map(|power| f64::from(1u32 << (2 * power)))
+                .map(|at| (at, bytes(at)))
+                .collect(),
+            Axis::Plain(_) => {
+                steps_log(x.low, x.high).into_iter().map(|at| (at, number(at))).collect()
             }
+        };
+        for (value, name) in places.into_iter().filter(|(at, _)| (x.low..=x.high).contains(at)) {
+            let at = x.at(value);
+            let _ = write!(
+                svg,
+                "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{bottom}\"/><text class=\"tick\" x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{name}</text>",
+                bottom + 18.0
+            );
         }
+        let (Axis::Bytes(across) | Axis::Plain(across)) = self.across;
         let _ = write!(
             svg,
-            "<text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">message size in bytes</text><text class=\"axis\" transform=\"translate(14 {:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
+            "<text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text><text class=\"axis\" transform=\"translate(14 {:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
             f64::midpoint(x.from, x.to),
             HEIGHT - 8.0,
+            escape(across),
             f64::midpoint(y.from, y.to),
             escape(&self.unit)
         );
     }
 
     /// Names beside the ends of the lines, moved apart where they would cover each other.
-    fn names(&self, y: &Axis, svg: &mut String) {
+    fn names(&self, y: &Span, svg: &mut String) {
         let mut ends: Vec<(f64, &Line)> = self
             .lines
             .iter()
@@ -207,7 +249,7 @@ impl Chart {
     }
 }
 
-fn draw(line: &Line, x: &Axis, y: &Axis, svg: &mut String) {
+fn draw(line: &Line, x: &Span, y: &Span, svg: &mut String) {
     let _ = write!(svg, "<g class=\"line c{}\">", line.style);
     let path: Vec<String> = line
         .points
@@ -357,7 +399,15 @@ mod tests {
     fn a_figure_of_one_point_stays_within_its_bounds() {
         let point = Point { size: 8.0, value: 5.0, low: 4.0, high: 6.0, tip: "t".into() };
         let lines = vec![Line { name: "n".into(), style: 0, points: vec![point] }];
-        let chart = Chart { title: "t".into(), unit: "us".into(), log: true, level: None, lines };
+        let chart = Chart {
+            title: "t".into(),
+            unit: "us".into(),
+            log: true,
+            across: SIZES,
+            level: None,
+            mark: None,
+            lines,
+        };
         let svg = chart.svg();
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
         let middle = f64::midpoint(LEFT, WIDTH - RIGHT);
@@ -371,9 +421,16 @@ mod tests {
             Line { name: format!("n{style}"), style, points: vec![point] }
         };
         let lines = (0..5).map(line).collect();
-        let svg =
-            Chart { title: String::new(), unit: String::new(), log: false, level: None, lines }
-                .svg();
+        let svg = Chart {
+            title: String::new(),
+            unit: String::new(),
+            log: false,
+            across: SIZES,
+            level: None,
+            mark: None,
+            lines,
+        }
+        .svg();
         let mut heights: Vec<f64> = svg
             .split("<text class=\"name")
             .skip(1)

@@ -52,19 +52,6 @@ const PAPER: [(&str, f64, &str); 4] = [
     ("gigae / tcp, stream", 98.2 / 59.5, "98.2 MB/s / 59.5 MB/s"),
 ];
 
-/// 003, table 3: message size and system calls per frame that TCP sent.
-const PAPER_CALLS: [(usize, f64); 9] = [
-    (8, 20.4),
-    (16, 14.1),
-    (32, 7.4),
-    (64, 3.7),
-    (128, 1.5),
-    (256, 1.1),
-    (512, 1.0),
-    (768, 1.0),
-    (1024, 1.0),
-];
-
 /// The size of the papers' round trips, and the one nearest to their streams' that every transport carries.
 const ROUND_TRIP_SIZE: usize = 8;
 const STREAM_SIZE: usize = 1400;
@@ -186,7 +173,7 @@ pub fn ratio_table(results: &Results) -> Table {
 pub fn figure_tables(results: &Results) -> Vec<Table> {
     let mut tables = Vec::new();
     for link in results.links() {
-        for experiment in [Experiment::Rtt, Experiment::Stream] {
+        for experiment in Experiment::ALL.into_iter().filter(|one| one.form().sizes.is_some()) {
             for wait in [Wait::Spin, Wait::Sleep, Wait::Adaptive] {
                 let series: Vec<&Series> = results.of(experiment, link, wait).collect();
                 if !series.is_empty() {
@@ -207,10 +194,7 @@ fn figure_table(series: &[&Series], link: &str, experiment: Experiment, wait: Wa
             row[column] = figure(one);
         }
     }
-    let (what, unit) = match experiment {
-        Experiment::Rtt => ("Round trip", "microseconds"),
-        _ => ("Stream, goodput at the receiver", "MB/s (10^6 bytes)"),
-    };
+    let (what, unit) = experiment.form().sizes.unwrap_or_default();
     let small = series.iter().any(|one| compare::per_second(one).is_some());
     let also = if small { ", of small messages also their number per second" } else { "" };
     Table {
@@ -243,7 +227,7 @@ pub fn short(value: f64) -> String {
     }
 }
 
-/// Sending system calls per frame, beside the paper's table 3.
+/// Sending system calls per frame.
 pub fn call_table(results: &Results) -> Option<Table> {
     let streams: Vec<&Series> = results
         .series
@@ -261,18 +245,16 @@ pub fn call_table(results: &Results) -> Option<Table> {
         by_size.entry(series.size).or_default().insert(name(series), calls);
     }
     let rows = by_size.into_iter().map(|(size, found)| {
-        let paper = PAPER_CALLS.iter().find(|(bytes, _)| *bytes == size);
-        let paper = paper.map_or(String::new(), |(_, calls)| short(*calls));
         let ours = columns
             .iter()
             .map(|column| found.get(column).map_or(String::new(), |calls| short(*calls)));
-        [size.to_string(), paper].into_iter().chain(ours).collect()
+        std::iter::once(size.to_string()).chain(ours).collect()
     });
     let rows: Vec<Vec<String>> = rows.collect();
     (!rows.is_empty()).then(|| Table {
         title: "Sending system calls per frame".into(),
-        note: "Streams, spin. Above 1, several messages share a frame or a call sends in vain; below 1, one call sends several frames. With segmentation offload the device counts one frame of up to 64 KB. 1999: TCP on GigaE PM II's machine (table 3).".into(),
-        header: words(&["bytes", "TCP 1999"]).into_iter().chain(columns).collect(),
+        note: "Streams, spin. Above 1, several messages share a frame or a call sends in vain; below 1, one call sends several frames. With segmentation offload the device counts one frame of up to 64 KB.".into(),
+        header: words(&["bytes"]).into_iter().chain(columns).collect(),
         rows,
     })
 }
@@ -282,7 +264,7 @@ pub fn cost_table(results: &Results) -> Table {
     let interesting = |series: &&Series| match series.experiment {
         Experiment::Rtt => series.size == ROUND_TRIP_SIZE,
         Experiment::Stream => series.size == STREAM_SIZE,
-        Experiment::Idle | Experiment::Memory => false,
+        Experiment::Idle | Experiment::Memory | Experiment::Paced => false,
     };
     let rows = results.series.iter().filter(interesting).map(|series| {
         // For round trips the costs are those of the measured part, as the samples are.
@@ -359,6 +341,13 @@ pub fn environment_rows(results: &Results) -> Vec<(String, String)> {
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into();
+    rows.extend(environment.overhead.map(|own| {
+        let text = format!(
+            "{:.0} ns of a round trip, {:.1} ns of a streamed message, loop and clock; never subtracted",
+            own.round_trip_ns, own.message_ns
+        );
+        ("measuring itself".to_owned(), text)
+    }));
     for link in &environment.link {
         let rate = link.rate.map_or("not shaped".into(), |rate| format!("{} Mbit/s", rate / 1e6));
         let loss = match link.loss {

@@ -5,11 +5,13 @@ use super::metrics::Counts;
 use crate::control::{ControlError, Limits, Reply, Request, Session};
 use crate::cost::{self, Meter};
 use crate::environment;
-use crate::plan::{Experiment, LARGEST_MESSAGE, LONGEST_REPETITION};
-use crate::probe::{Answered, GRACE, ProbeError, Signals};
+use crate::load::{self, Load};
+use crate::plan::{LARGEST_MESSAGE, LONGEST_REPETITION};
+use crate::probe::{Answered, GRACE, Loop, ProbeError, Signals};
 use crate::site::{Address, Site};
 use crate::soak::{answer, duration};
 use crate::transport::{self, JOIN_TIMEOUT, Opening, Side, Task, Transport, TransportError};
+use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -136,7 +138,14 @@ fn repetition(
     if let Some(door) = &site.door {
         door.expect(Some(SocketAddr::new(peer.ip, peer.port)));
     }
-    session.send(&Reply::Ready(opening.address()))?;
+    let mut address = opening.address();
+    let load = match load_of(site, task, peer, &mut address) {
+        Ok(load) => load,
+        Err(error) => {
+            return Ok(Some(refusal(&TransportError::io("taking in bulk streams")(error))));
+        }
+    };
+    session.send(&Reply::Ready(address))?;
     let abort = AtomicBool::new(false);
     let signals = Signals::new(&abort);
     std::thread::scope(|scope| {
@@ -155,6 +164,7 @@ fn repetition(
                 true
             }
         };
+        drop(load);
         // A panic is a bug of a transport; it ends the repetition, and the message is on standard error.
         let Ok(answered) = worker.join() else {
             return request.map(|request| request.map(|_| failed("the measuring thread panicked")));
@@ -172,6 +182,21 @@ fn repetition(
     })
 }
 
+/// Takes in the bulk streams that the task asks for, and tells their port in the address.
+fn load_of(
+    site: &Site,
+    task: &Task,
+    peer: &Address,
+    address: &mut Address,
+) -> io::Result<Option<Load>> {
+    if task.condition.bulk == 0 {
+        return Ok(None);
+    }
+    let (listener, port) = load::listen(site)?;
+    address.bulk = port;
+    Load::drain(site, listener, peer.ip, task.condition.bulk).map(Some)
+}
+
 /// Checks a task before anything is done for it.
 fn open(
     site: &Site,
@@ -185,6 +210,7 @@ fn open(
         return Err(refused("a repetition may not take so long"));
     }
     task.setting.check().map_err(|why| refused(&why))?;
+    task.condition.check(task.experiment).map_err(|why| refused(&why))?;
     if !(4..=LARGEST_MESSAGE.min(transport.largest(site.mtu))).contains(&task.size) {
         return Err(refused(
             "the server's interface cannot carry messages of this size; set the same MTU on both ends",
@@ -210,11 +236,7 @@ fn answer(
     site.pin().map_err(TransportError::io("pinning the measuring thread"))?;
     let mut probe = opening.join(peer)?;
     let meter = Meter::new(site);
-    match task.experiment {
-        Experiment::Stream => probe.drain(task, &meter, signals, transport.reliable()),
-        // An idle end would answer, too, if anything came.
-        _ => probe.echo(task, &meter, signals),
-    }
+    probe.answer(&Loop { task, meter: &meter, signals, reliable: transport.reliable() })
 }
 
 fn refusal(error: &TransportError) -> Reply {
@@ -229,7 +251,7 @@ pub(crate) fn failed(reason: &str) -> Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Setting, Wait};
+    use crate::plan::{Condition, Experiment, Setting, Wait};
 
     #[test]
     fn loads_fit_into_the_session_and_keep_the_rate() {
@@ -238,13 +260,14 @@ mod tests {
                 experiment: Experiment::Rtt,
                 transport: "udp".into(),
                 setting: Setting::Default,
+                condition: Condition::default(),
                 wait: Wait::Sleep,
                 size: 8,
                 warmup: 1.0,
                 measure,
                 rate,
             },
-            address: Address { ip: [127, 0, 0, 1].into(), port: 1, mac: [0; 6] },
+            address: Address { ip: [127, 0, 0, 1].into(), port: 1, bulk: 0, mac: [0; 6] },
         };
         let limits = Limits { seconds: Some(10.0), rate: Some(1e6) };
         let at = Duration::from_secs;

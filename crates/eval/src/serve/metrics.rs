@@ -237,7 +237,7 @@ fn one(mut stream: TcpStream, counts: &Counts) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Experiment, Setting, Wait};
+    use crate::plan::{Condition, Experiment, Setting, Wait};
     use std::collections::BTreeSet;
 
     fn task() -> Task {
@@ -245,6 +245,7 @@ mod tests {
             experiment: Experiment::Stream,
             transport: "tcp".into(),
             setting: Setting::Default,
+            condition: Condition::default(),
             wait: Wait::Sleep,
             size: 8,
             warmup: 0.0,

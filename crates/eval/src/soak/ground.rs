@@ -4,7 +4,7 @@
 use super::state::Settings;
 use crate::control::{self, KEY_FILE, Key, Session, Waiting};
 use crate::site::{Site, allowed_cpus};
-use crate::stage::{Serving, StageError, prefix};
+use crate::stage::{self, Serving, StageError, prefix};
 use gigae_fabric::{Fabric, FabricConfig, NetnsGuard, Rate};
 use std::ffi::OsString;
 
@@ -88,8 +88,11 @@ impl Ground {
         for (number, node) in (1..).zip(fabric.nodes().into_iter().skip(1)) {
             let cpu = cpus[usize::from(number) % cpus.len()];
             let interfaces = self.site.interfaces().collect::<Vec<_>>().join(",");
-            let (serving, port) =
-                Serving::start(&node, &interfaces, &self.serve, (&self.key, cpu))?;
+            let (program, arguments) = stage::program(&self.serve)?;
+            let mut command = node.command(program)?;
+            command.args(arguments);
+            let at = (&interfaces[..], node.ipv4.into());
+            let (serving, port) = Serving::start(command, at, (&self.key, cpu))?;
             self.servings.push(serving);
             let session = control::connect(&format!("{}:{port}", node.ipv4), &self.key, turn)?;
             self.clients.push(Client { name: format!("client {number}"), number, session });

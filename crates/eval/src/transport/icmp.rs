@@ -40,7 +40,7 @@ impl Transport for Icmp {
     }
 
     fn experiments(&self) -> &'static [Experiment] {
-        &[Experiment::Rtt]
+        &[Experiment::Rtt, Experiment::Paced]
     }
 
     fn frame_payload(&self, mtu: usize) -> usize {

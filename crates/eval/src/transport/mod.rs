@@ -18,7 +18,7 @@ mod udp;
 
 pub(crate) use tcp::CONGESTION_CONTROL;
 
-use crate::plan::{Experiment, Setting, Wait};
+use crate::plan::{Condition, Experiment, Setting, Wait};
 use crate::probe::Probe;
 use crate::site::{Address, Site};
 use serde::{Deserialize, Serialize};
@@ -59,6 +59,8 @@ pub struct Task {
     pub transport: String,
     /// The transport's setting.
     pub setting: Setting,
+    /// What else is unusual.
+    pub condition: Condition,
     /// How to wait.
     pub wait: Wait,
     /// Payload in bytes.
@@ -96,7 +98,7 @@ pub trait Transport: Sync {
 
     /// What can be measured with it.
     fn experiments(&self) -> &'static [Experiment] {
-        &[Experiment::Rtt, Experiment::Stream, Experiment::Idle]
+        &[Experiment::Rtt, Experiment::Stream, Experiment::Idle, Experiment::Paced]
     }
 
     /// How it can wait.

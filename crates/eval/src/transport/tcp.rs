@@ -5,7 +5,7 @@ use super::{
     read, set_waiting, try_again,
 };
 use crate::door::Door;
-use crate::plan::{Experiment, LARGEST_MESSAGE, TcpOptions};
+use crate::plan::{LARGEST_MESSAGE, TcpOptions};
 use crate::probe::Probe;
 use crate::site::{Address, Site};
 use ::gigae::Endpoint;
@@ -145,7 +145,7 @@ impl Opening for TcpOpening {
         set_waiting(&socket, &self.task).map_err(&failed)?;
         let size = self.task.size;
         // An answering end must find the ends of messages; a sink takes what is there.
-        let whole = self.task.experiment == Experiment::Rtt;
+        let whole = self.task.experiment.is_trip();
         Ok(Box::new(TcpChannel {
             socket,
             outgoing: message(size),

@@ -1,8 +1,8 @@
 //! Keeping to the rate that the owner of a server allows, at the end that sends; and seeing at the other
 //! whether it was kept.
 
-use super::{ProbeError, Signals};
 use crate::plan::Wait;
+use crate::probe::{ProbeError, Signals};
 use crate::transport::{NAP, Task, TransportError};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -25,6 +25,11 @@ impl Pace {
     pub(super) fn new(task: &Task) -> Self {
         let (size, spin) = (task.size as f64, task.wait == Wait::Spin);
         Self { rate: task.rate, size, spin, begin: Instant::now() }
+    }
+
+    /// No rate.
+    pub(super) fn free() -> Self {
+        Self { rate: None, size: 0.0, spin: true, begin: Instant::now() }
     }
 
     /// How long to wait after so many messages before the next.

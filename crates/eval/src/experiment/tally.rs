@@ -1,6 +1,6 @@
 //! Bytes that arrive, by time: what the receiver's goodput is made of.
 
-use super::Answered;
+use crate::probe::Answered;
 use std::time::{Duration, Instant};
 
 /// Length of the pieces for which a stream's rate is recorded. Longer than a scheduling hiccup,

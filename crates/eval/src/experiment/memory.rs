@@ -13,12 +13,22 @@
 //! All four include the looking, so that differences are the price of the way. The memory is a memfd
 //! in all of them. Caches hold as much of the ring as they are large; nothing is flushed.
 
+use super::Form;
 use crate::probe::Asked;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+pub(super) const FORM: Form = Form {
+    name: "memory",
+    unit: "ns",
+    sizes: None,
+    figure: super::median,
+    samples: super::asked,
+    lost: super::missed,
+};
 
 /// Frames of the ring: the default of an AF_XDP link's receive frames.
 const FRAMES: usize = 4096;

@@ -1,0 +1,83 @@
+//! Conditions: what an experiment varies besides transport, setting, waiting and size.
+
+use super::{Experiment, ExperimentPlan};
+use serde::{Deserialize, Serialize};
+
+/// Most messages per second of a schedule: a microsecond is what an end can keep to.
+const HIGHEST_RATE: f64 = 1e6;
+
+/// Most bulk streams beside a measurement; each has a thread at either end.
+const MOST_BULK: u32 = 64;
+
+/// The condition of one cell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Condition {
+    /// Messages per second of a schedule ([`Experiment::Paced`]); absent for all else.
+    pub rate: Option<f64>,
+    /// How many CPUs both ends have between them.
+    pub cpus: Cpus,
+    /// TCP streams that fill the same link, in the direction of the messages, meanwhile.
+    pub bulk: u32,
+}
+
+/// How many CPUs both ends of a measurement on one machine have between them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Cpus {
+    /// One each.
+    #[default]
+    Two,
+    /// The same one.
+    One,
+}
+
+impl Condition {
+    /// What is unusual about it, in a few words; empty for an ordinary one.
+    pub fn words(&self) -> String {
+        let mut words = Vec::new();
+        words.extend(self.rate.map(|rate| format!("{rate}/s")));
+        if self.cpus == Cpus::One {
+            words.push("on one CPU".to_owned());
+        }
+        match self.bulk {
+            0 => {}
+            1 => words.push("beside a stream".to_owned()),
+            streams => words.push(format!("beside {streams} streams")),
+        }
+        words.join(" ")
+    }
+
+    /// Refuses what cannot be done, in one line. Both the plan and the answering end ask.
+    pub fn check(&self, experiment: Experiment) -> Result<(), String> {
+        if self.rate.is_some() != (experiment == Experiment::Paced) {
+            return Err("a paced experiment, and no other, has rates".into());
+        }
+        if self.rate.is_some_and(|rate| !(1.0..=HIGHEST_RATE).contains(&rate)) {
+            return Err(format!("rates must be from 1 to {HIGHEST_RATE} messages per second"));
+        }
+        if self.bulk > MOST_BULK {
+            return Err(format!("at most {MOST_BULK} bulk streams"));
+        }
+        Ok(())
+    }
+}
+
+impl ExperimentPlan {
+    /// The product of its lists; what a list leaves out is as usual.
+    pub(super) fn conditions(&self) -> Vec<Condition> {
+        let rates: Vec<Option<f64>> = match &self.rates[..] {
+            [] => vec![None],
+            rates => rates.iter().copied().map(Some).collect(),
+        };
+        let cpus = if self.cpus.is_empty() { &[Cpus::Two][..] } else { &self.cpus };
+        let bulks = if self.bulk.is_empty() { &[0][..] } else { &self.bulk };
+        let mut all = Vec::new();
+        for &rate in &rates {
+            for &cpus in cpus {
+                all.extend(bulks.iter().map(|&bulk| Condition { rate, cpus, bulk }));
+            }
+        }
+        all
+    }
+}
