@@ -92,17 +92,34 @@ pub fn summary(results: &Results, bold: bool) -> String {
     all.push(tables::ratio_table(results));
     all.extend(found::paper_table(results));
     let ladder = machine::ladders(results);
-    if ladder.is_some() {
-        all.extend(machine::inventory(results));
-    }
+    let inventory = ladder.is_some().then(|| inventory(results, bold));
     all.extend(ladder);
     for table in all.iter().filter(|table| !table.rows.is_empty()) {
         text += &plain_table(table, bold);
         text.push('\n');
     }
+    text += &inventory.unwrap_or_default();
     text += &doubts(results, bold);
     text += &findings(results, bold);
     text + &figures(results, bold)
+}
+
+/// Both ends, a line for each that they have in common.
+fn inventory(results: &Results, bold: bool) -> String {
+    let mut text = String::new();
+    for table in machine::inventory(results) {
+        text += &heading(&table.title, bold);
+        for row in &table.rows {
+            let (name, here, there) = (&row[0], &row[1], &row[2]);
+            if here == there {
+                hanging(&format!("{name}: {here}"), &mut text);
+            } else {
+                hanging(&format!("{name}: {here}; at the answering end: {there}"), &mut text);
+            }
+        }
+        text.push('\n');
+    }
+    text
 }
 
 /// What follows, and what papers said; empty if nothing does.
@@ -112,9 +129,13 @@ fn findings(results: &Results, bold: bool) -> String {
         return String::new();
     }
     let mut text = heading(found::TITLE, bold);
+    hanging(found::NOTE, &mut text);
     for finding in findings {
         finding.here.iter().for_each(|sentence| hanging(sentence, &mut text));
-        finding.there.iter().for_each(|sentence| hanging(&format!("    {sentence}"), &mut text));
+        finding
+            .there
+            .iter()
+            .for_each(|sentence| hanging(&format!("Before: {sentence}"), &mut text));
     }
     text.push('\n');
     text

@@ -38,6 +38,121 @@ fn every_shipped_plan_parses_and_gives_cells() {
     }
 }
 
+/// Seconds that a plan measures on its own links, without what lies between repetitions.
+fn planned(plan: &Plan) -> f64 {
+    let links = plan.link.keys().map(|link| plan.cells(Some(link), 1500));
+    let cells = links.flatten().chain(plan.memory_cells());
+    let seconds: f64 = cells.map(|cell| (cell.measure + cell.warmup).as_secs_f64()).sum();
+    seconds * f64::from(plan.max_repetitions)
+}
+
+#[test]
+fn the_papers_plans_say_how_long_they_take_and_stay_far_below_five_minutes() {
+    let papers = [
+        "latency",
+        "bandwidth",
+        "icmp",
+        "frames",
+        "baseline",
+        "inventory",
+        "buffers",
+        "cpus",
+        "load",
+    ];
+    for name in papers {
+        let plan = Plan::load(name).unwrap();
+        let seconds = planned(&plan);
+        assert!(!plan.takes.is_empty() && seconds < 150.0, "{name}: {seconds} s");
+        // The one plan of no paper asks what all of them leave open.
+        assert_eq!(plan.repeats.is_empty(), name == "load", "{name}");
+    }
+    assert!(planned(&Plan::load("quick").unwrap()) < 45.0, "quick is no longer quick");
+}
+
+#[test]
+fn every_figure_of_a_paper_stands_beside_a_curve_that_its_plan_measures() {
+    for (name, _) in SHIPPED {
+        let plan = Plan::load(name).unwrap();
+        for paper in &plan.paper {
+            let of = &paper.of;
+            let link = of.link.as_deref().expect("shipped plans name it");
+            let cells = plan.cells(Some(link), 1500);
+            let found = cells.iter().any(|cell| {
+                (cell.experiment, &cell.transport, &cell.variant)
+                    == (paper.kind, &of.transport, &of.variant)
+                    && of.wait == Some(cell.wait)
+            });
+            assert!(found, "{name}: {} {}", paper.source, paper.at);
+        }
+    }
+}
+
+#[test]
+fn papers_that_name_nothing_are_refused() {
+    const PAPERS: &str = r#"
+[source]
+old = "Somebody: Something (1999)"
+[[paper]]
+source = "old"
+at = "figure 1"
+what = "TCP"
+kind = "rtt"
+points = [[8, 139.4]]
+of = { transport = "tcp", variant = "quick" }
+[[said]]
+source = "old"
+at = "section 2"
+finding = "tcp-share"
+says = "It took 21.9 %."
+"#;
+    let whole = format!("{SMALL}{PAPERS}");
+    assert_eq!(Plan::parse("test", &whole).unwrap().paper[0].points, [(8, 139.4)]);
+    let cases = [
+        ("old = ", "new = ", "unknown source"),
+        ("\"tcp\", variant = \"quick\"", "\"smoke\"", "smoke"),
+        ("variant = \"quick\"", "variant = \"slow\"", "slow"),
+        ("points = [[8, 139.4]]", "", "points or a best"),
+        ("points = [[8, 139.4]]", "points = [[8, 139.4]]\nbest = 1.0", "points or a best"),
+        ("\"tcp-share\"", "\"nonsense\"", "nonsense"),
+    ];
+    for (from, to, named) in cases {
+        let text = whole.replacen(from, to, 1);
+        assert_ne!(text, whole, "the case replaces nothing: {from}");
+        let error = refused(&text);
+        assert!(error.contains(named), "{error} does not name {named}");
+    }
+}
+
+#[test]
+fn conditions_multiply_the_cells_and_what_makes_no_sense_is_refused() {
+    let rates = "kind = \"paced\"\nrates = [1000, 2000]\nbulk = [0, 1]";
+    let text = SMALL.replace("kind = \"rtt\"", rates);
+    let text = text.replace("\"spin\", \"adaptive\"", "\"sleep\"");
+    let plan = Plan::parse("test", &text).unwrap();
+    let cells = plan.cells(Some("here"), 1500);
+    assert_eq!(cells.len(), (2 + 1 + 1) * 2 * 2 * 2);
+    let labels: Vec<String> = cells.iter().map(gigae_eval::plan::Cell::label).collect();
+    assert!(labels.contains(&"udp 2000/s beside a stream".to_owned()), "{labels:?}");
+    let cases = [
+        ("rates = [1000, 2000]", "", "rates"),
+        ("rates = [1000, 2000]", "rates = [0.5]", "from 1 to"),
+        ("bulk = [0, 1]", "bulk = [1000]", "at most"),
+        ("bulk = [0, 1]", "cpus = [\"one\"]", "must sleep"),
+        ("kind = \"paced\"", "kind = \"rtt\"", "rates"),
+        ("[link.here]", "[link.here]\nloopback = true\ncable = true", "nothing else"),
+    ];
+    for (from, to, named) in cases {
+        let changed = text.replacen(from, to, 1);
+        assert_ne!(changed, text, "the case replaces nothing: {from}");
+        let error = refused(&changed);
+        assert!(error.contains(named), "{error} does not name {named}");
+    }
+    // What is of the machine alone is not measured between two of them.
+    let own = SMALL.replace("[link.here]", "[link.here]\nloopback = true");
+    let own = Plan::parse("test", &own).unwrap();
+    assert!(own.cells(None, 1500).is_empty() && !own.cells(Some("here"), 65_536).is_empty());
+}
+
 #[test]
 fn an_unknown_key_is_named_with_its_line() {
     let error = refused(&SMALL.replace("repetitions = 2", "repetitons = 2"));

@@ -1,6 +1,6 @@
 //! What follows from round trips under load.
 
-use super::{bytes, differ, name};
+use super::{bytes, differ, name, told};
 use crate::plan::{Condition, Experiment};
 use crate::report::tables::short;
 use crate::results::{Results, Series};
@@ -73,7 +73,8 @@ fn say(curve: &[&Series]) -> Option<String> {
         short(first.median)
     );
     let broken = curve.iter().find(|one| !calm(one));
-    Some(match broken {
+    let used = [*first, broken.unwrap_or(last)];
+    let sentence = match broken {
         None => format!(
             "{tail}, and {} with {} us: no queue builds up to there ({at}).",
             rate(last),
@@ -90,7 +91,8 @@ fn say(curve: &[&Series]) -> Option<String> {
             short(broken.p99),
             short(broken.p99 / first.p99)
         ),
-    })
+    };
+    Some(told(sentence, &used))
 }
 
 /// What a bulk stream on the same link does to round trips, and how much of that is the switch's queue.
@@ -116,9 +118,10 @@ fn say_bloat(results: &Results, beside: &Series, alone: &Series) -> String {
         1 => "a bulk stream".to_owned(),
         streams => format!("{streams} bulk streams"),
     };
-    let at = format!("{}, {}, {}", bytes(beside.size), beside.link, beside.wait.name());
+    let rate = beside.condition.rate.map_or(String::new(), |_| format!("{}, ", rate(beside)));
+    let at = format!("{}, {rate}{}, {}", bytes(beside.size), beside.link, beside.wait.name());
     if !differ(beside, alone) {
-        return format!("Beside {streams} {who} answers no later ({at}).");
+        return told(format!("Beside {streams} {who} answers no later ({at})."), &[beside, alone]);
     }
     let added = beside.median - alone.median;
     let queue =
@@ -126,13 +129,14 @@ fn say_bloat(results: &Results, beside: &Series, alone: &Series) -> String {
             let full = f64::from(link.switch_buffer?) * 8.0 / link.rate? * 1e6;
             Some(format!("; the switch's buffer, when full, is {} us long", short(full)))
         });
-    format!(
+    let sentence = format!(
         "Beside {streams} {who} answers in {} us instead of {} us, {} us more{} ({at}).",
         short(beside.median),
         short(alone.median),
         short(added),
         queue.unwrap_or_default()
-    )
+    );
+    told(sentence, &[beside, alone])
 }
 
 #[cfg(test)]
@@ -180,7 +184,7 @@ mod tests {
             bufferbloat(&all),
             [
                 "Beside a bulk stream TCP answers in 1500 us instead of 20.0 us, 1480 us more; the switch's \
-              buffer, when full, is 2000 us long (64 B, gigabit, spin)."
+              buffer, when full, is 2000 us long (64 B, 1,000/s, gigabit, spin)."
             ]
         );
         // The stream's cells do not count as the link's own tail.

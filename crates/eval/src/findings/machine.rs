@@ -1,6 +1,6 @@
 //! What follows from the machine itself: its loopback, its bus, its memory.
 
-use super::{by_size, bytes, differ, name, plain};
+use super::{by_size, bytes, differ, name, plain, told};
 use crate::nic::{Bus, Nic};
 use crate::plan::{Experiment, Wait};
 use crate::report::tables::short;
@@ -39,14 +39,15 @@ pub(super) fn ceiling(results: &Results) -> Vec<String> {
             .collect();
         let trips =
             if trips.is_empty() { String::new() } else { format!("; {}", trips.join("; ")) };
-        sentences.push(format!(
+        let sentence = format!(
             "Without any network TCP carries {} MB/s in writes of {}{trips} ({name}): the ceiling of this machine.",
             short(stream.median),
             bytes(stream.size)
-        ));
+        );
+        sentences.push(told(sentence, &[stream]));
         for other in &others {
             let Some(there) = best_tcp(results, &other.name) else { continue };
-            sentences.push(if differ(there, stream) {
+            let sentence = if differ(there, stream) {
                 format!(
                     "Over {} TCP carries {} MB/s, {:.1} % of that ceiling.",
                     other.name,
@@ -54,8 +55,9 @@ pub(super) fn ceiling(results: &Results) -> Vec<String> {
                     there.median / stream.median * 100.0
                 )
             } else {
-                format!("Over {} TCP carries no less than without a network.", other.name)
-            });
+                format!("What TCP carries over {} does not differ from that.", other.name)
+            };
+            sentences.push(told(sentence, &[there, stream]));
         }
     }
     sentences

@@ -94,6 +94,13 @@ fn differ(one: &Series, other: &Series) -> bool {
     one.ci95[0] > other.ci95[1] || other.ci95[0] > one.ci95[1]
 }
 
+/// A sentence made of these figures: with a mark if one of them is doubtful for a reason that others do
+/// not share, as in the tables.
+fn told(sentence: String, of: &[&Series]) -> String {
+    let doubtful = of.iter().any(|series| series.doubt_codes().next().is_some());
+    if doubtful { sentence + " !" } else { sentence }
+}
+
 /// A transport as it begins a sentence or stands within one.
 fn name(transport: &str) -> &str {
     match transport {
@@ -186,6 +193,16 @@ mod testing {
         for rule in RULES {
             assert_eq!((rule.find)(&empty), Vec::<String>::new(), "{}", rule.name);
         }
+    }
+
+    #[test]
+    fn a_sentence_of_doubtful_figures_is_marked() {
+        let all = results(&["cable"]);
+        let mut trip = cell(&all, Experiment::Rtt, "tcp", 8, 5.0);
+        trip.doubts = vec!["overhead: said of all".into()];
+        assert_eq!(told("It is so.".into(), &[&trip]), "It is so.");
+        trip.doubts.push("wide-interval: repeat".into());
+        assert_eq!(told("It is so.".into(), &[&trip]), "It is so. !");
     }
 
     #[test]

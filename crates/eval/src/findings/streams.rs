@@ -1,7 +1,7 @@
 //! What follows from streams: what they carry, in how many frames and calls, with which buffers, and
 //! for how much CPU.
 
-use super::{by_size, bytes, differ, name, plain};
+use super::{by_size, bytes, differ, name, plain, told};
 use crate::plan::{Condition, Cpus, Experiment, TcpOptions, Wait};
 use crate::report::tables::{reference_tcp, short};
 use crate::results::{Results, Series};
@@ -32,12 +32,13 @@ pub(super) fn most(results: &Results) -> Vec<String> {
             let share = best.limit.filter(|limit| *limit > 0.0).map_or(String::new(), |limit| {
                 format!(", {:.1} % of what the link allows", best.median / limit * 100.0)
             });
-            sentences.push(format!(
+            let sentence = format!(
                 "{} carries at most {} MB/s, in messages of {}{share}{half} ({link}, spin).",
                 name(transport),
                 short(best.median),
                 bytes(best.size)
-            ));
+            );
+            sentences.push(told(sentence, &[best]));
         }
     }
     sentences
@@ -132,8 +133,19 @@ fn buffer_on(results: &Results, link: &str) -> Option<String> {
         return None;
     }
     let best = curve.iter().map(|(_, one)| one.median).reduce(f64::max)?;
-    let enough = set.iter().find(|(_, one)| one.median >= best * ENOUGH)?;
+    let used: Vec<&Series> = curve.iter().map(|(_, one)| *one).collect();
     let (smallest, least) = set[0];
+    let Some(enough) = set.iter().find(|(_, one)| one.median >= best * ENOUGH) else {
+        let (largest, most) = set[set.len() - 1];
+        let sentence = format!(
+            "No socket buffer tried is enough for TCP: with {} it carries {} MB/s, left to the kernel {} MB/s, in writes of {} ({link}).",
+            bytes(largest as usize),
+            short(most.median),
+            short(best),
+            bytes(size)
+        );
+        return Some(told(sentence, &used));
+    };
     let product = bandwidth_delay(results, link).map_or(String::new(), |product| {
         format!(
             "; the bandwidth-delay product is {}, so that it is {} times as large",
@@ -163,7 +175,7 @@ fn buffer_on(results: &Results, link: &str) -> Option<String> {
             short(least.median)
         )
     };
-    Some(format!("{first}{product}{own} ({link})."))
+    Some(told(format!("{first}{product}{own} ({link})."), &used))
 }
 
 /// What TCP_NODELAY does to small writes.
@@ -184,15 +196,17 @@ fn nodelay_on(results: &Results, link: &str) -> Option<String> {
     })?;
     let (size, buffer) = (bytes(size), bytes(buffer as usize));
     if !differ(with, without) {
-        return Some(format!(
+        let sentence = format!(
             "TCP_NODELAY makes no difference to a stream of writes of {size} (socket buffers of {buffer}, {link})."
-        ));
+        );
+        return Some(told(sentence, &[with, without]));
     }
-    Some(format!(
+    let sentence = format!(
         "TCP_NODELAY makes a stream of writes of {size} {} MB/s instead of {} MB/s (socket buffers of {buffer}, {link}).",
         short(with.median),
         short(without.median)
-    ))
+    );
+    Some(told(sentence, &[with, without]))
 }
 
 /// What a stream costs its ends, in microseconds of CPU per KB (1,024 bytes), as netperf says it.
@@ -285,7 +299,7 @@ fn say_cpus(one: &Series, two: &Series) -> String {
     let demand = demand(one).zip(demand(two)).map_or(String::new(), |(one, two)| {
         format!(", for {} us of CPU per KB instead of {}", short(one.sum()), short(two.sum()))
     });
-    format!("{what} {figures} ({change}){demand} ({at}).")
+    told(format!("{what} {figures} ({change}){demand} ({at})."), &[one, two])
 }
 
 #[cfg(test)]
@@ -368,6 +382,16 @@ mod tests {
             ]
         );
         assert!(nodelay(&all).is_empty());
+        let mut hungry = all.clone();
+        hungry.series.retain(|one| one.variant.as_deref() != Some("own"));
+        buffered(&mut hungry, "own", None, false, 500.0);
+        assert_eq!(
+            buffer(&hungry),
+            [
+                "No socket buffer tried is enough for TCP: with 262,144 B it carries 117 MB/s, left to the \
+              kernel 500 MB/s, in writes of 65,536 B (gigabit)."
+            ]
+        );
         buffered(&mut all, "quick", Some(262_144), true, 50.0);
         assert_eq!(
             nodelay(&all),

@@ -1,6 +1,6 @@
 //! What follows from round trips.
 
-use super::{by_size, bytes, differ, name, of_name, plain};
+use super::{by_size, bytes, differ, name, of_name, plain, told};
 use crate::plan::{Condition, Experiment, Wait};
 use crate::report::tables::short;
 use crate::results::{Results, Series};
@@ -34,15 +34,13 @@ fn quickest_on(results: &Results, link: &str) -> Option<String> {
         let both = (name(&first.transport), name(&second.transport));
         format!("{} and {} answer {} first and do not differ", both.0, both.1, bytes(size))
     };
-    let behind = here.iter().find(|one| one.transport == "tcp" && differ(one, first)).map(|tcp| {
-        format!(
-            "; TCP takes {} us, {} times as long",
-            short(tcp.median),
-            short(tcp.median / first.median)
-        )
+    let tcp = here.iter().copied().find(|one| one.transport == "tcp" && differ(one, first));
+    let behind = tcp.map_or(String::new(), |tcp| {
+        let times = tcp.median / first.median;
+        format!("; TCP takes {} us, {} times as long", short(tcp.median), short(times))
     });
-    let behind = behind.unwrap_or_default();
-    Some(format!("{lead}: {} us{behind} ({link}, spin).", short(first.median)))
+    let sentence = format!("{lead}: {} us{behind} ({link}, spin).", short(first.median));
+    Some(told(sentence, &[*first, *second, tcp.unwrap_or(first)]))
 }
 
 /// What it costs to wait asleep.
@@ -60,7 +58,7 @@ pub(super) fn asleep(results: &Results) -> Vec<String> {
             let Some((awake, asleep)) = pair else { continue };
             let whose = of_name(transport);
             let size = bytes(awake.size);
-            sentences.push(if differ(awake, asleep) {
+            let sentence = if differ(awake, asleep) {
                 format!(
                     "Waiting asleep instead of awake makes {whose} round trip of {size} {} us instead of {} us ({link}).",
                     short(asleep.median),
@@ -68,7 +66,8 @@ pub(super) fn asleep(results: &Results) -> Vec<String> {
                 )
             } else {
                 format!("{whose} round trip of {size} is no different asleep and awake ({link}).")
-            });
+            };
+            sentences.push(told(sentence, &[awake, asleep]));
         }
     }
     sentences
@@ -94,20 +93,22 @@ fn tcp_share_on(results: &Results, link: &str) -> Option<String> {
     })?;
     let size = bytes(tcp.size);
     if !differ(tcp, below) || tcp.median <= below.median {
-        return Some(format!(
+        let sentence = format!(
             "TCP/IP costs nothing that shows in a round trip of {size}: it takes {} us, {what} {} us ({link}, spin).",
             short(tcp.median),
             short(below.median)
-        ));
+        );
+        return Some(told(sentence, &[tcp, below]));
     }
     let cost = tcp.median - below.median;
-    Some(format!(
+    let sentence = format!(
         "TCP/IP costs {} us of a {} us round trip of {size} ({}), the answering program included: {what} takes {} us ({link}, spin).",
         short(cost),
         short(tcp.median),
         percent(cost / tcp.median),
         short(below.median)
-    ))
+    );
+    Some(told(sentence, &[tcp, below]))
 }
 
 /// How round trips depend on the message size.
@@ -125,6 +126,8 @@ pub enum Growth {
 pub struct Fit<'a> {
     /// The first of its cells, for its name and conditions.
     pub of: &'a Series,
+    /// All of them.
+    pub curve: Vec<&'a Series>,
     /// Smallest and largest size.
     pub sizes: (usize, usize),
     /// Microseconds over bytes.
@@ -172,7 +175,8 @@ fn fit<'a>(curve: &[&'a Series]) -> Option<Fit<'a>> {
     let line = stats::robust_line(&points)?;
     let sizes = curve.iter().map(|series| series.size);
     let sizes = (sizes.clone().min()?, sizes.max()?);
-    let mut fit = Fit { of: curve[0], sizes, line, growth: Growth::Straight };
+    let mut fit =
+        Fit { of: curve[0], curve: curve.to_vec(), sizes, line, growth: Growth::Straight };
     fit.growth = match (line.worst, fit.rise()) {
         (worst, _) if worst > BENT => Growth::Bent,
         (_, rise) if rise.abs() < FLAT => Growth::Flat,
@@ -193,7 +197,7 @@ pub(super) fn echo_by_size(results: &Results) -> Vec<String> {
         echo if echo.is_empty() => of("tcp"),
         echo => echo,
     };
-    chosen.into_iter().map(say_fit).collect()
+    chosen.into_iter().map(|fit| told(say_fit(fit), &fit.curve)).collect()
 }
 
 fn say_fit(fit: &Fit<'_>) -> String {

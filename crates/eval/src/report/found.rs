@@ -8,6 +8,10 @@ use crate::results::{Results, Series};
 /// Heading of the findings.
 pub const TITLE: &str = "What follows";
 
+/// How to read them.
+pub const NOTE: &str =
+    "By fixed rules from the figures of this run; ! marks a doubt about one of them.";
+
 /// A finding for people: what follows, and what was found elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {

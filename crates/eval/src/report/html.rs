@@ -96,7 +96,8 @@ fn findings(results: &Results, page: &mut String) {
     if findings.is_empty() {
         return;
     }
-    let _ = write!(page, "<h2>{}</h2><ul class=\"findings\">", found::TITLE);
+    let (title, note) = (found::TITLE, found::NOTE);
+    let _ = write!(page, "<h2>{title}</h2><p class=\"soft\">{note}</p><ul class=\"findings\">");
     for finding in findings {
         page.push_str("<li>");
         for sentence in finding.here {

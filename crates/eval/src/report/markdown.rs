@@ -81,7 +81,7 @@ fn findings(results: &Results, page: &mut String) {
     if findings.is_empty() {
         return;
     }
-    let _ = writeln!(page, "## {}\n", found::TITLE);
+    let _ = writeln!(page, "## {}\n\n{}\n", found::TITLE, found::NOTE);
     for finding in findings {
         let _ = writeln!(page, "- {}", escape(&finding.here.join(" ")));
         finding.there.iter().for_each(|sentence| {
