@@ -253,6 +253,7 @@ fn wrong_input_is_refused_in_one_line() {
 fn every_command_explains_itself() {
     for command in [
         "eval",
+        "plans",
         "serve",
         "key",
         "soak",

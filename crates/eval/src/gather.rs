@@ -2,11 +2,14 @@
 
 use crate::clock::Overhead;
 use crate::cost::Cost;
+use crate::environment::Environment;
 use crate::experiment::SCALE;
 use crate::plan::{Cell, Cpus, Experiment};
 use crate::probe::{Answered, Asked};
 use crate::results::{Series, Warmup};
+use crate::run::NETWORK;
 use crate::stats::{self, CONFIDENCE, Distribution, Interval};
+use crate::{site, transport};
 
 /// A figure's run has settled if its last quarter differs from its first by less.
 const SETTLED: f64 = 0.10;
@@ -217,6 +220,40 @@ impl Gathered {
             ));
         }
     }
+}
+
+/// Doubts about the run as a whole.
+pub(crate) fn run_doubts(environment: &Environment) -> Vec<String> {
+    let mut doubts = Vec::new();
+    let same_machine = environment.link.iter().any(|link| link.kind != NETWORK);
+    if same_machine && site::allowed_cpus().len() < 2 {
+        doubts.push(
+            "one-cpu: both ends share one CPU, so spinning ends starve each other; use two CPUs"
+                .into(),
+        );
+    }
+    if cfg!(debug_assertions) {
+        doubts.push("debug-build: built without optimisation; build with --release".into());
+    }
+    let control = environment.congestion_control.as_str();
+    if control != "unknown" && control != transport::CONGESTION_CONTROL {
+        doubts.push(format!(
+            "congestion-control: TCP ran with '{control}', which may not be '{}'; permit that one and repeat",
+            transport::CONGESTION_CONTROL
+        ));
+    }
+    let governor = &environment.link[0].local.governor;
+    if !matches!(governor.as_str(), "none" | "performance") {
+        doubts.push(format!(
+            "governor: the CPU frequency follows '{governor}'; set 'performance' and repeat"
+        ));
+    }
+    if environment.link.iter().any(|link| link.idle_local.work > 0.10) {
+        doubts.push(
+            "busy: the machine was not idle before the run; stop other work and repeat".into(),
+        );
+    }
+    doubts
 }
 
 /// How much of a figure is the measuring itself; `None` where no message is measured.

@@ -11,7 +11,7 @@ use crate::cost::{self, Baseline, Meter};
 use crate::environment::{self, EndEnvironment, Environment, LinkEnvironment};
 use crate::experiment::memory;
 use crate::figures::Measured;
-use crate::gather::Gathered;
+use crate::gather::{self, Gathered};
 use crate::load::Load;
 use crate::plan::{Cell, Cpus, Experiment, LinkPlan, Plan, Wait};
 use crate::probe::{Answered, Asked, GRACE, Loop, ProbeError, Signals};
@@ -20,7 +20,7 @@ use crate::site::{Address, Site};
 use crate::soak::duration;
 use crate::stage::{Stage, StageError};
 use crate::transport::{self, JOIN_TIMEOUT, Side, Task, TransportError};
-use crate::{ControlError, figures, site};
+use crate::{ControlError, figures};
 use std::ffi::OsString;
 use std::fmt;
 use std::net::SocketAddr;
@@ -462,7 +462,7 @@ impl Running<'_> {
             overhead: Some(self.overhead),
             link: self.links.clone(),
         };
-        let mut doubts = run_doubts(&environment);
+        let mut doubts = gather::run_doubts(&environment);
         doubts.extend(self.limited.map(|rate| {
             format!(
                 "limited: the server's owner allows {:.1} Mbit/s (--max-rate), so streams show that and not the network; ask for more",
@@ -483,40 +483,6 @@ impl Running<'_> {
             doubts,
         }
     }
-}
-
-/// Doubts about the run as a whole.
-fn run_doubts(environment: &Environment) -> Vec<String> {
-    let mut doubts = Vec::new();
-    let same_machine = environment.link.iter().any(|link| link.kind != NETWORK);
-    if same_machine && site::allowed_cpus().len() < 2 {
-        doubts.push(
-            "one-cpu: both ends share one CPU, so spinning ends starve each other; use two CPUs"
-                .into(),
-        );
-    }
-    if cfg!(debug_assertions) {
-        doubts.push("debug-build: built without optimisation; build with --release".into());
-    }
-    let control = environment.congestion_control.as_str();
-    if control != "unknown" && control != transport::CONGESTION_CONTROL {
-        doubts.push(format!(
-            "congestion-control: TCP ran with '{control}', which may not be '{}'; permit that one and repeat",
-            transport::CONGESTION_CONTROL
-        ));
-    }
-    let governor = &environment.link[0].local.governor;
-    if !matches!(governor.as_str(), "none" | "performance") {
-        doubts.push(format!(
-            "governor: the CPU frequency follows '{governor}'; set 'performance' and repeat"
-        ));
-    }
-    if environment.link.iter().any(|link| link.idle_local.work > 0.10) {
-        doubts.push(
-            "busy: the machine was not idle before the run; stop other work and repeat".into(),
-        );
-    }
-    doubts
 }
 
 /// Goodput that a shaped link allows, or several that the transport uses as one: for messages of one

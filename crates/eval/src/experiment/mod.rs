@@ -47,10 +47,13 @@ pub struct Form {
     /// The figure of a repetition.
     pub figure: fn(&Asked, &Answered) -> f64,
     /// Its samples, and those of its warm-up, in thousandths of the unit.
-    pub samples: for<'a> fn(&'a Asked, &'a Answered) -> (&'a [u32], &'a [u32]),
+    pub samples: for<'a> fn(&'a Asked, &'a Answered) -> Samples<'a>,
     /// Messages that were lost, on transports that lose some.
     pub lost: fn(&Asked, &Answered) -> u64,
 }
+
+/// Samples of the measured part, and of the warm-up.
+pub type Samples<'a> = (&'a [u32], &'a [u32]);
 
 /// Samples are thousandths of a figure's unit: nanoseconds of microseconds, bytes per millisecond of
 /// 10^6 bytes per second, picoseconds of nanoseconds.
@@ -88,7 +91,7 @@ impl Experiment {
 }
 
 /// The client's own samples.
-fn asked<'a>(asked: &'a Asked, _: &'a Answered) -> (&'a [u32], &'a [u32]) {
+fn asked<'a>(asked: &'a Asked, _: &'a Answered) -> Samples<'a> {
     (&asked.samples, &asked.warmup)
 }
 

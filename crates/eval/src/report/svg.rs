@@ -9,7 +9,7 @@ use std::fmt::Write;
 pub(super) const WIDTH: f64 = 560.0;
 pub(super) const HEIGHT: f64 = 400.0;
 pub(super) const LEFT: f64 = 64.0;
-const RIGHT: f64 = 124.0;
+const RIGHT: f64 = 138.0;
 pub(super) const TOP: f64 = 14.0;
 pub(super) const BOTTOM: f64 = 48.0;
 
@@ -195,7 +195,7 @@ impl Chart {
                 .map(|at| (at, bytes(at)))
                 .collect(),
             Axis::Plain(_) => {
-                steps_log(x.low, x.high).into_iter().map(|at| (at, number(at))).collect()
+                steps_log(x.low, x.high).into_iter().map(|at| (at, thousands(at))).collect()
             }
         };
         for (value, name) in places.into_iter().filter(|(at, _)| (x.low..=x.high).contains(at)) {
@@ -368,6 +368,15 @@ pub(super) fn number(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
+/// A number of something that there is a lot of: `20k`.
+fn thousands(value: f64) -> String {
+    match value {
+        many if many >= 1e6 => format!("{}M", number(many / 1e6)),
+        some if some >= 1e3 => format!("{}k", number(some / 1e3)),
+        few => number(few),
+    }
+}
+
 fn bytes(size: f64) -> String {
     if size >= 1_048_576.0 {
         format!("{}M", size / 1_048_576.0)
@@ -388,6 +397,11 @@ mod tests {
         assert_eq!(steps(2500.0), [0.0, 500.0, 1000.0, 1500.0, 2000.0, 2500.0]);
         assert_eq!(steps_log(1.6, 60.0), [2.0, 5.0, 10.0, 20.0, 50.0]);
         assert_eq!(steps_log(3.5, 12.0), [4.0, 5.0, 6.0, 8.0, 10.0]);
+    }
+
+    #[test]
+    fn large_numbers_are_short() {
+        assert_eq!([5.0, 2000.0, 1.5e6].map(thousands), ["5", "2k", "1.5M"]);
     }
 
     #[test]
