@@ -1,7 +1,7 @@
 //! What can be measured: a file per experiment, with its two loops and what its figure is.
 //!
-//! An experiment is a loop for each end over any [`Channel`], so that all transports are measured by
-//! the same code, and a [`Form`]: its name, its unit, and how the figure of a repetition comes out of
+//! An experiment is a loop for each end over any [`Channel`](crate::transport::Channel), so that all
+//! transports are measured by the same code, and a [`Form`]: its name, its unit, and how the figure of a repetition comes out of
 //! what the ends counted. To add one: write a file here and name it in [`Experiment`], in
 //! [`Experiment::form`] and in the two ends of [`Probe`](crate::probe::Probe); the compiler says where it is missing. Plans,
 //! tables and figures know it then.
