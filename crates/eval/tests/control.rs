@@ -570,6 +570,47 @@ fn faster_than_said(server: &Server, task: Task) {
 }
 
 #[test]
+fn conditions_that_the_owners_limits_leave_no_room_for_are_refused_and_others_are_not() {
+    let server = Server::limited(Limits { seconds: None, rate: Some(1e5) });
+    let mut session = server.client();
+    let paced = |rate| Task {
+        experiment: Experiment::Paced,
+        condition: Condition { rate: Some(rate), ..Condition::default() },
+        ..task("udp", Some(1e5), 20.0)
+    };
+    // Messages of 1,400 B: 140 kB/s of 100 kB/s, and a tenth of that.
+    let reply = run(&mut session, paced(100.0), 9);
+    let Reply::Failed { reason, unavailable: false } = reply else { panic!("{reply:?}") };
+    assert!(reason.contains("1.1 Mbit/s") && reason.contains("--max-rate"), "{reason}");
+    assert!(matches!(run(&mut session, paced(10.0), 9), Reply::Ready(_)));
+    assert_eq!(session.ask(&Request::Cancel, SOON * 4).unwrap(), Reply::Cancelled);
+    let reply = run(&mut session, beside_a_stream(Some(1e5)), 9);
+    let Reply::Failed { reason, unavailable: true } = reply else { panic!("{reply:?}") };
+    assert!(reason.contains("--max-rate"), "{reason}");
+}
+
+fn beside_a_stream(rate: Option<f64>) -> Task {
+    let condition = Condition { bulk: 1, ..Condition::default() };
+    Task { experiment: Experiment::Rtt, condition, ..task("udp", rate, 20.0) }
+}
+
+#[test]
+fn bulk_streams_have_a_port_where_there_is_more_than_one() {
+    let server = Server::start();
+    let mut session = server.client();
+    let Reply::Ready(to) = run(&mut session, beside_a_stream(None), 9) else { panic!() };
+    assert!(TcpStream::connect((to.ip, to.bulk)).is_ok());
+    assert_eq!(session.ask(&Request::Cancel, SOON * 4).unwrap(), Reply::Cancelled);
+    assert!(TcpStream::connect((to.ip, to.bulk)).is_err(), "it is still open");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = Server::at(listener, None, Rules::default(), true);
+    let mut session = server.client();
+    let reply = run(&mut session, beside_a_stream(None), 9);
+    let Reply::Failed { reason, unavailable: true } = reply else { panic!("{reply:?}") };
+    assert!(reason.contains("--one-port"), "{reason}");
+}
+
+#[test]
 fn with_one_port_udp_and_tcp_come_by_that_of_the_control_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = Server::at(listener, None, Rules::default(), true);

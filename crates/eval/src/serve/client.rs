@@ -131,6 +131,9 @@ fn repetition(
     peer: &Address,
 ) -> Result<Option<Reply>, ControlError> {
     let Host { site, interrupted, .. } = *host;
+    if let Err(refused) = fits(task, host.limits, site.door.is_some()) {
+        return Ok(Some(refused));
+    }
     let (transport, opening) = match open(site, task) {
         Ok(opened) => opened,
         Err(error) => return Ok(Some(refusal(&error))),
@@ -195,6 +198,34 @@ fn load_of(
     let (listener, port) = load::listen(site)?;
     address.bulk = port;
     Load::drain(site, listener, peer.ip, task.condition.bulk).map(Some)
+}
+
+/// Refuses conditions that the owner's limits leave no room for, while the rest of the plan goes on:
+/// bulk streams know no rate and have a port of their own, and a schedule that is faster than the rate
+/// would time the waiting for it. What keeps the rate is the smaller message or the slower schedule, so
+/// that only this one is refused.
+fn fits(task: &Task, limits: Limits, one_port: bool) -> Result<(), Reply> {
+    let bulk = task.condition.bulk > 0;
+    let unavailable = |why: &str| refusal(&TransportError::Unavailable(why.to_owned()));
+    if bulk && limits.rate.is_some() {
+        return Err(unavailable(
+            "bulk streams keep to no rate, and the server's owner allows only one (--max-rate)",
+        ));
+    }
+    if bulk && one_port {
+        return Err(unavailable(
+            "bulk streams need a port of their own, and the server has one for all (--one-port)",
+        ));
+    }
+    let schedule = task.condition.rate.map(|rate| rate * task.size as f64);
+    match (schedule, limits.rate) {
+        (Some(schedule), Some(most)) if schedule > most => Err(failed(&format!(
+            "its schedule is {:.1} Mbit/s, and the server's owner allows {:.1} (--max-rate)",
+            schedule * 8.0 / 1e6,
+            most * 8.0 / 1e6
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Checks a task before anything is done for it.
