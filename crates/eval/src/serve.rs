@@ -101,7 +101,10 @@ pub fn serve(
             }
             desk.events(&events);
             desk.tell_waiting();
-            desk.next(scope);
+            // A turn may have ended because the server does: then nobody has the next.
+            if !interrupted.load(Ordering::Relaxed) {
+                desk.next(scope);
+            }
         }
         for guest in &mut desk.queue {
             // Who does not hear it sees the connection end.
