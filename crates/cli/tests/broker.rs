@@ -170,7 +170,10 @@ fn users_commands_work_over_a_broker() {
     let _broker = place.start_broker();
     assert!(std::fs::metadata(place.socket()).unwrap().file_type().is_socket());
     // Somebody to be found.
-    let key = place.config().display().to_string();
+    let key = place.config().with_file_name("key");
+    std::fs::write(&key, "0123456789abcdef").unwrap();
+    std::fs::set_permissions(&key, PermissionsExt::from_mode(0o600)).unwrap();
+    let key = key.display().to_string();
     let serve = ["serve", "--nic", "eth0", "--key", &key, "--cpu", "0"];
     let serving = Part::start(place.gigae(2, 0, &serve));
     serving.until("serving on");
