@@ -23,11 +23,11 @@
 
 #[path = "../../proto/tests/callgrind/mod.rs"]
 mod callgrind;
+mod heap;
 
 use gigae::{Backend, Endpoint, Mode, Options, Peer, Wait};
 use gigae_fabric::{Fabric, NetnsGuard, testing};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+use heap::allocations;
 use std::hint::black_box;
 use std::path::Path;
 use std::sync::Mutex;
@@ -75,56 +75,6 @@ const FENCES: &str = "Link>::flush";
 
 /// Tells this program, when it runs under valgrind, over which backend.
 const COUNTED: &str = "GIGAE_BUDGET_COUNTED";
-
-// ---------------------------------------------------------------------------------------------
-// Allocations
-
-struct Counting;
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-fn count_one() {
-    // While a thread ends there is nothing left to count in.
-    let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-}
-
-// SAFETY: the system's allocator does it; counting neither allocates nor unwinds.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count_one();
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count_one();
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn realloc(&self, old: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count_one();
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.realloc(old, layout, size) }
-    }
-
-    unsafe fn dealloc(&self, old: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(old, layout) }
-    }
-}
-
-/// How often this thread allocated while `work` was done.
-fn allocations(work: impl FnOnce()) -> u64 {
-    let before = ALLOCATIONS.get();
-    work();
-    ALLOCATIONS.get() - before
-}
 
 // ---------------------------------------------------------------------------------------------
 // What is done

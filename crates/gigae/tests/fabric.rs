@@ -2,11 +2,14 @@
 //! each test makes and removes. Needs root.
 #![allow(missing_docs)]
 
+mod numbered;
+
 use gigae::{
     Address, Backend, Cluster, Endpoint, Envelope, Mode, OpenError, Options, PeerError, Reason,
     Wait,
 };
 use gigae_fabric::{Fabric, FabricConfig, Node, testing};
+use numbered::body;
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::time::Duration;
@@ -38,13 +41,6 @@ fn exchange(fabric: &Fabric, options: &Options, by_ip: bool, count: u32) {
             scope.spawn(move || converse(&endpoint, other, count));
         }
     });
-}
-
-fn body(n: u32, max: usize) -> Vec<u8> {
-    let len = 4 + (n as usize * 37) % (max - 3);
-    let mut body: Vec<u8> = (0..len).map(|i| (i as u32 * 7 + n) as u8).collect();
-    body[..4].copy_from_slice(&n.to_be_bytes());
-    body
 }
 
 fn converse(endpoint: &Endpoint, other: Address, count: u32) {

@@ -3,10 +3,13 @@
 //! root.
 #![allow(missing_docs)]
 
+mod numbered;
+
 use gigae::{
     Address, Backend, Completion, Endpoint, Mode, Options, Reason, RecvError, Rights, Wait, Wanted,
 };
 use gigae_fabric::{Fabric, NetnsGuard, Node, testing};
+use numbered::body;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -50,13 +53,6 @@ fn node_with(test: &str, pairs: usize, mtu: usize) -> (Fabric, Node, NetnsGuard)
 
 fn address(endpoint: &Endpoint) -> Address {
     Address::from(endpoint.link().mac)
-}
-
-fn body(n: u32, max: usize) -> Vec<u8> {
-    let len = 4 + (n as usize * 37) % (max - 3);
-    let mut body: Vec<u8> = (0..len).map(|i| (i as u32 * 7 + n) as u8).collect();
-    body[..4].copy_from_slice(&n.to_be_bytes());
-    body
 }
 
 /// The same numbered messages of all sizes both ways at once; every byte is checked.

@@ -4,7 +4,8 @@
 
 mod crowd;
 
-use crowd::{Crowd, allocations};
+use crowd::Crowd;
+use crowd::heap::allocations;
 use gigae_proto::{Body, Config, Instant, PeerId, PeerKey, Protocol};
 use gigae_sim::Faults;
 use gigae_wire::{Header, MacAddr};

@@ -2,10 +2,13 @@
 //! namespaces that each test makes and removes. Needs root.
 #![allow(missing_docs)]
 
+mod numbered;
+
 use gigae::{
     Address, Backend, Endpoint, Envelope, LinkError, Mode, Options, RecvError, Sharing, Wait,
 };
 use gigae_fabric::{Node, testing};
+use numbered::body;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -43,13 +46,6 @@ fn children(node: &Node) -> usize {
 
 fn mac(endpoint: &Endpoint) -> Address {
     Address::from(endpoint.link().mac)
-}
-
-fn body(n: u32, max: usize) -> Vec<u8> {
-    let len = 4 + (n as usize * 37) % (max - 3);
-    let mut body: Vec<u8> = (0..len).map(|i| (i as u32 * 7 + n) as u8).collect();
-    body[..4].copy_from_slice(&n.to_be_bytes());
-    body
 }
 
 /// Numbered messages of all sizes both ways at once; every byte and every sender is checked.

@@ -2,8 +2,11 @@
 //! removes. Needs root.
 #![allow(missing_docs)]
 
+mod numbered;
+
 use gigae::{Address, Backend, Completion, Endpoint, Mode, Options, Rights, Wait, Wanted};
 use gigae_fabric::{Fabric, FabricConfig, Node, Rate, testing};
+use numbered::body;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -26,13 +29,6 @@ fn on(node: &Node, options: Options) -> Endpoint {
 
 fn ip(node: &Node, arguments: &[&str]) {
     assert!(node.command("ip").unwrap().args(arguments).status().unwrap().success());
-}
-
-fn body(n: u32, max: usize) -> Vec<u8> {
-    let len = 4 + (n as usize * 37) % (max - 3);
-    let mut body: Vec<u8> = (0..len).map(|i| (i as u32 * 7 + n) as u8).collect();
-    body[..4].copy_from_slice(&n.to_be_bytes());
-    body
 }
 
 /// The same numbered messages of all sizes both ways at once; every byte is checked.

@@ -2,16 +2,16 @@
 //! that is killed. Needs root, Open MPI, Python and, the first time, the Python package index.
 #![allow(missing_docs)]
 
+mod common;
+
+use common::{LIMIT, run};
 use gigae_fabric::{FabricConfig, testing};
 use gigae_mpi::hosts::Ended;
 use gigae_mpi::{Hosts, Job, Transport, Vendor};
 use std::path::Path;
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
-
-/// Many times what any takes on a machine that does nothing else: a job that hangs is found out by it.
-const LIMIT: Duration = Duration::from_secs(300);
 
 /// What `cases all` tries; a name that is not said was not tried.
 const CASES: [&str; 12] = [
@@ -43,26 +43,6 @@ fn mpich() -> Vendor {
     let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mpich");
     let vendor = INSTALLED.get_or_init(|| Vendor::mpich(&place));
     vendor.clone().unwrap_or_else(|what| panic!("{what}"))
-}
-
-/// Ranks spin: two jobs at once would take far longer than one after the other.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-/// Runs cases by so many ranks on each host.
-fn run(vendor: &Vendor, hosts: &Hosts, places: u16, cases: &str) -> Ended {
-    let program = vendor.compile(hosts, &["cases", "collectives"]).unwrap();
-    // Of a test that failed.
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let job = Job {
-        transport: Transport::Gigae,
-        hosts: hosts.fabric().config().nodes,
-        places,
-        program: &program,
-        arguments: &[cases],
-        environment: &[],
-        limit: LIMIT,
-    };
-    vendor.run(hosts, &job, &AtomicBool::new(false)).unwrap_or_else(|what| panic!("{what}"))
 }
 
 fn holds(vendor: &Vendor, hosts: &Hosts, places: u16, cases: &str, expected: &[&str]) {

@@ -2,14 +2,16 @@
 //! and, the first time, the Python package index.
 #![allow(missing_docs)]
 
+mod common;
+
+use common::{LIMIT, run};
 use gigae_fabric::testing;
 use gigae_mpi::hosts::Ended;
-use gigae_mpi::{Hosts, Job, Transport, Vendor};
+use gigae_mpi::{Hosts, Vendor};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What a process is to be, and by what.
@@ -20,12 +22,6 @@ const SOCKET: &str = "GIGAE_TEST_SOCKET";
 /// `nobody`, whom the brokers allow ports, and somebody whom they do not.
 const NOBODY: u32 = 65534;
 const OTHER: u32 = 65533;
-
-/// Many times what any takes on a machine that does nothing else.
-const LIMIT: Duration = Duration::from_secs(300);
-
-/// Ranks spin: two jobs at once would take far longer than one after the other.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn main() {
     if std::env::var_os(ROLE).is_some() {
@@ -41,7 +37,7 @@ fn main() {
         ("a_user_without_a_broker_reads_so_in_what_mpirun_says", who_has_no_broker_reads_so),
         ("a_user_is_told_that_the_broker_has_another_nic", who_names_another_nic_reads_so),
     ];
-    testing::run(&tests);
+    testing::run_together(&tests);
 }
 
 fn broker() {
@@ -86,23 +82,6 @@ fn brokers(hosts: &Hosts, nic: &str) -> Vec<Part> {
 fn hosts(test: &str, user: u32, nodes: u16) -> Hosts {
     let fabric = testing::fabric(test, |config| config.nodes = nodes);
     Hosts::new(fabric).and_then(|hosts| hosts.for_user(user)).unwrap()
-}
-
-/// Runs cases by so many ranks on each host.
-fn run(vendor: &Vendor, hosts: &Hosts, places: u16, cases: &str) -> Ended {
-    let program = vendor.compile(hosts, &["cases", "collectives"]).unwrap();
-    // Of a test that failed.
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let job = Job {
-        transport: Transport::Gigae,
-        hosts: hosts.fabric().config().nodes,
-        places,
-        program: &program,
-        arguments: &[cases],
-        environment: &[],
-        limit: LIMIT,
-    };
-    vendor.run(hosts, &job, &AtomicBool::new(false)).unwrap_or_else(|what| panic!("{what}"))
 }
 
 fn holds(vendor: &Vendor, hosts: &Hosts, places: u16, case: &str) {

@@ -1,7 +1,8 @@
 //! The endpoint of the library behind a lock, and the way from its completions to the caller's.
 //!
-//! One lock per endpoint, taken once per operation and per look for completions. Queues and counters have locks of their own, which are taken under this one
-//! and never the other way round.
+//! One lock per endpoint, taken once per operation and per look for completions. The list of the endpoints that report to a
+//! queue or counter has a lock that is held while they make progress, so it comes before theirs; entries of queues and
+//! values of counters have locks of their own, which are taken under an endpoint's and never the other way round.
 
 use crate::error::{Code, Outcome};
 use crate::object::lock;

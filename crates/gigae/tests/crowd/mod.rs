@@ -5,58 +5,16 @@
 //! port ids and share one port of the network. The heap is counted by the allocator.
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each program uses a part of it")]
 
+#[path = "../heap/mod.rs"]
+pub mod heap;
+
 use gigae::{Address, Endpoint, Options, Peer, TrySendError, Wanted};
 use gigae_proto::{Body, Config, PeerId, PeerKey, Protocol};
 use gigae_sim::{Faults, Network, Port};
 use gigae_wire::op::Op;
 use gigae_wire::{Envelope, HEADER_LEN, Header, Route};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
-
-struct Counting;
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-thread_local! {
-    static LIVE: Cell<i64> = const { Cell::new(0) };
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-fn count(bytes: i64) {
-    // While a thread ends there is nothing left to count in.
-    let _ = LIVE.try_with(|live| live.set(live.get() + bytes));
-    let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + u64::from(bytes > 0)));
-}
-
-// SAFETY: the system's allocator does it; counting neither allocates nor unwinds.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as i64);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, old: *mut u8, layout: Layout) {
-        count(-(layout.size() as i64));
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(old, layout) }
-    }
-}
-
-/// Bytes that this thread has on the heap.
-pub fn live() -> i64 {
-    LIVE.get()
-}
-
-/// How often this thread allocated while `work` was done.
-pub fn allocations(work: impl FnOnce()) -> u64 {
-    let before = ALLOCATIONS.get();
-    work();
-    ALLOCATIONS.get() - before
-}
 
 /// Virtual time after which an exchange counts as hung, in nanoseconds.
 const PATIENCE: u64 = 100_000_000_000;
@@ -288,9 +246,9 @@ impl Crowd {
         let endpoint = self.endpoint.take().unwrap();
         let port = self.net.port_of(endpoint.link().mac).unwrap();
         self.net.cut(port, true, true);
-        let before = live();
+        let before = heap::live();
         drop(endpoint);
-        before - live()
+        before - heap::live()
     }
 }
 

@@ -4,80 +4,38 @@
 //! simulated one allocates each. That the links' own ways allocate nothing is shown by the budget of
 //! the library.
 
+#[path = "../../../gigae/tests/heap/mod.rs"]
+mod heap;
+
 use super::*;
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
-struct Counting;
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-fn count_one() {
-    // A thread that is ending has none any more.
-    let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-}
-
-// SAFETY: every call goes to the system's allocator as it came; counting neither allocates nor unwinds.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count_one();
-        // SAFETY: passed on to the caller.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count_one();
-        // SAFETY: passed on to the caller.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count_one();
-        // SAFETY: passed on to the caller.
-        unsafe { System.realloc(place, layout, size) }
-    }
-
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        // SAFETY: passed on to the caller.
-        unsafe { System.dealloc(place, layout) }
-    }
-}
-
 /// Rounds that may allocate, and rounds that may not. A receiver says only once per 32 KiB of short messages what
 /// it has taken.
 const WARM: u64 = 2000;
 const COUNTED: u64 = 1000;
 
-/// What happens in a round, and ends with so many entries in the queue.
+/// How often what happens in a round, and ends with so many entries in the queue, allocates once warm.
 fn allocations(p: &Pair, mut start: impl FnMut(), ends: usize) -> u64 {
-    let mut before = 0;
-    for round in 0..WARM + COUNTED {
-        if round == WARM {
-            before = ALLOCATIONS.get();
-        }
-        start();
-        let mut seen = 0;
-        while seen < ends {
-            match p.a.read() {
-                Ok(_) => seen += 1,
-                Err(code) => assert_eq!(code, minus(Code::AGAIN)),
+    let mut rounds = |count| {
+        for _ in 0..count {
+            start();
+            let mut seen = 0;
+            while seen < ends {
+                match p.a.read() {
+                    Ok(_) => seen += 1,
+                    Err(code) => assert_eq!(code, minus(Code::AGAIN)),
+                }
             }
         }
-    }
-    ALLOCATIONS.get() - before
+    };
+    rounds(WARM);
+    heap::allocations(|| rounds(COUNTED))
 }
 
 #[test]
 fn once_warm_no_operation_allocates() {
     let p = Pair::new();
-    let before = ALLOCATIONS.get();
-    drop(std::hint::black_box(Box::new(0_u64)));
-    assert!(ALLOCATIONS.get() > before, "allocations are counted");
+    let boxed = heap::allocations(|| drop(std::hint::black_box(Box::new(0_u64))));
+    assert_eq!(boxed, 1, "allocations are counted");
 
     let (sent, mut got) = (body(40_000, 1), vec![0_u8; 40_000]);
     let (data, into) = (sent.as_ptr().cast::<c_void>(), got.as_mut_ptr().cast::<c_void>());
