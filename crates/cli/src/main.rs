@@ -27,6 +27,7 @@ struct Arguments {
 enum Command {
     Eval(gigae_eval::cli::EvalArgs),
     Plans(gigae_eval::plans::PlansArgs),
+    Compare(gigae_eval::compare::cli::CompareArgs),
     Serve(gigae_eval::cli::ServeArgs),
     Key(gigae_eval::cli::KeyArgs),
     Soak(gigae_eval::soak::cli::SoakArgs),
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
     match arguments.command {
         Command::Eval(args) => gigae_eval::cli::eval(&args, &interrupted),
         Command::Plans(args) => gigae_eval::plans::plans(&args),
+        Command::Compare(args) => gigae_eval::compare::cli::run(&args),
         Command::Serve(args) => gigae_eval::cli::serve(&args, &interrupted),
         Command::Key(args) => gigae_eval::cli::key(&args),
         Command::Soak(args) => gigae_eval::soak::cli::soak(&args, &interrupted),

@@ -254,6 +254,7 @@ fn every_command_explains_itself() {
     for command in [
         "eval",
         "plans",
+        "compare",
         "serve",
         "key",
         "soak",

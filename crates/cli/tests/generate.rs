@@ -119,7 +119,8 @@ fn no_color_is_heeded() {
     let place = tempfile::tempdir().unwrap();
     let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/../eval/tests/fixtures/results.json");
     let render = format!("eval --render {fixture} --out {}", place.path().display());
-    for arguments in ["serve --help", &render] {
+    let compare = format!("compare {fixture} {fixture}");
+    for arguments in ["serve --help", &render, &compare] {
         let coloured = |no_color| on_a_terminal(arguments, no_color).contains('\x1b');
         assert!(coloured(None), "{arguments}: never emphasised");
         assert!(coloured(Some("")), "{arguments}: empty is not set");

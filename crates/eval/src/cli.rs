@@ -18,7 +18,7 @@ use clap::Args;
 use gigae::{Cluster, ClusterError};
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{BufRead, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -198,8 +198,7 @@ fn try_eval(args: &EvalArgs, serve: &[OsString], interrupted: &AtomicBool) -> Re
     if args.list {
         return say(&list());
     }
-    let bold = std::io::stdout().is_terminal()
-        && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let bold = terminal::emphasised();
     let results = match &args.render {
         Some(file) => {
             let text = std::fs::read_to_string(file).map_err(|error| {

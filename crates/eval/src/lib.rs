@@ -10,6 +10,8 @@
 //!
 //! [`figures`] then takes from the cells what the plan asked for, and says what was reached.
 //!
+//! [`compare`] sets saved runs beside one another, and says what is more than chance.
+//!
 //! [`soak`] carries mixed traffic for as long as one likes, verifies every byte and tells what deviates.
 //!
 //! What this crate does not do: it changes no setting of a NIC or of the kernel, it generates no load
@@ -18,6 +20,7 @@
 
 pub mod cli;
 pub mod clock;
+pub mod compare;
 pub mod control;
 pub mod cost;
 pub mod door;

@@ -29,6 +29,7 @@ use std::path::Path;
 /// The plans that come with the program, by name.
 pub const SHIPPED: &[(&str, &str)] = &[
     ("quick", include_str!("../plans/quick.toml")),
+    ("compare", include_str!("../plans/compare.toml")),
     ("latency", include_str!("../plans/latency.toml")),
     ("bandwidth", include_str!("../plans/bandwidth.toml")),
     ("icmp", include_str!("../plans/icmp.toml")),

@@ -73,6 +73,12 @@ impl Progress for Bar {
     }
 }
 
+/// Whether headings on standard output are to stand out: on a terminal, unless NO_COLOR is set.
+pub(crate) fn emphasised() -> bool {
+    std::io::stdout().is_terminal()
+        && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
 /// The results as text of at most 100 columns.
 pub fn summary(results: &Results, bold: bool) -> String {
     let mut text = String::new();
@@ -163,7 +169,7 @@ pub fn conditions(results: &Results, bold: bool) -> String {
 }
 
 /// A paragraph whose further lines are set in.
-fn hanging(paragraph: &str, text: &mut String) {
+pub(crate) fn hanging(paragraph: &str, text: &mut String) {
     for (number, line) in wrapped(paragraph, WIDTH - 4).iter().enumerate() {
         let _ = writeln!(text, "{}{line}", if number == 0 { "  " } else { "    " });
     }
@@ -192,11 +198,11 @@ fn doubts(results: &Results, bold: bool) -> String {
     text
 }
 
-fn heading(title: &str, bold: bool) -> String {
+pub(crate) fn heading(title: &str, bold: bool) -> String {
     if bold { format!("\x1b[1m{title}\x1b[0m\n") } else { format!("{title}\n") }
 }
 
-fn plain_table(table: &Table, bold: bool) -> String {
+pub(crate) fn plain_table(table: &Table, bold: bool) -> String {
     let mut text = heading(&table.title, bold);
     for line in wrapped(&table.note, WIDTH - 2) {
         let _ = writeln!(text, "  {line}");

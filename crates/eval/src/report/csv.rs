@@ -75,7 +75,7 @@ fn cells(series: &Series) -> [String; COLUMNS.len()] {
 
 /// A cell in quotes where it must be. Texts that a spreadsheet would take for a formula are not: a
 /// quotation mark before them keeps them texts.
-fn quoted(cell: &str) -> String {
+pub(super) fn quoted(cell: &str) -> String {
     let formula = cell.starts_with(['=', '+', '-', '@']) && cell.parse::<f64>().is_err();
     let cell = if formula { format!("'{cell}") } else { cell.to_owned() };
     if cell.contains([',', '"', '\r', '\n']) {

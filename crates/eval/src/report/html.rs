@@ -126,7 +126,7 @@ fn swept(results: &Results, page: &mut String) {
 }
 
 /// A figure with its title and its legend.
-fn drawn(chart: &Chart, page: &mut String) {
+pub(super) fn drawn(chart: &Chart, page: &mut String) {
     let title = escape(&chart.title);
     let _ = write!(page, "<figure><figcaption>{title}</figcaption><ul class=\"legend\">");
     for line in &chart.lines {
@@ -210,7 +210,7 @@ fn link_figures(results: &Results, link: &str, page: &mut String) {
 }
 
 /// More lines than this cannot be told apart.
-const MOST_LINES: usize = 12;
+pub(super) const MOST_LINES: usize = 12;
 
 /// Single points, and too many lines, are better read as numbers.
 fn has_curve(series: &[&Series]) -> bool {
@@ -264,7 +264,7 @@ fn point(series: &Series) -> Point {
 }
 
 /// Number of a transport's colour and marker.
-fn look(results: &Results, label: &str) -> usize {
+pub(super) fn look(results: &Results, label: &str) -> usize {
     let all = tables::labels(results.series.iter());
     let reference = tables::reference_tcp(results);
     let named = |label: &str| match label.split_once(' ') {

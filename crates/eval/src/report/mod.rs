@@ -5,11 +5,13 @@
 
 pub mod asked;
 pub mod compare;
+pub mod compared;
 pub mod csv;
 pub mod found;
 pub mod html;
 pub mod machine;
 pub mod markdown;
+mod overlay;
 pub(crate) mod svg;
 pub mod sweeps;
 pub mod tables;

@@ -1,7 +1,8 @@
 //! Figures as SVG: lines over a logarithmic axis of message sizes.
 //!
 //! Colours and fonts come from the page's style sheet (classes `c0` to `c7`), so that a figure follows
-//! dark mode; every line also has a marker of its own shape and its name at its end.
+//! dark mode; every line also has a marker of its own shape and its name at its end. Lines of several runs
+//! have the same colour and marker and are dashed each in its own way (classes `d1` and on).
 
 use std::fmt::Write;
 
@@ -56,7 +57,7 @@ pub(super) struct Mark {
 pub(super) struct Line {
     /// Its name.
     pub(super) name: String,
-    /// Number of its colour and marker.
+    /// Number of its colour and marker, and eight times that of its dashes.
     pub(super) style: usize,
     /// Its points, by ascending size.
     pub(super) points: Vec<Point>,
@@ -240,7 +241,7 @@ impl Chart {
             let _ = write!(
                 svg,
                 "<text class=\"name c{}\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-                line.style,
+                line.style % 8,
                 WIDTH - RIGHT + 10.0,
                 at + 4.5,
                 escape(&line.name)
@@ -250,7 +251,7 @@ impl Chart {
 }
 
 fn draw(line: &Line, x: &Span, y: &Span, svg: &mut String) {
-    let _ = write!(svg, "<g class=\"line c{}\">", line.style);
+    let _ = write!(svg, "<g class=\"line {}\">", class(line.style));
     let path: Vec<String> = line
         .points
         .iter()
@@ -274,10 +275,19 @@ fn draw(line: &Line, x: &Span, y: &Span, svg: &mut String) {
     svg.push_str("</g>");
 }
 
+/// Colour and dashes of a line.
+fn class(style: usize) -> String {
+    match style / 8 {
+        0 => format!("c{style}"),
+        dashes => format!("c{} d{dashes}", style % 8),
+    }
+}
+
 /// A small picture of a line's marker, for legends.
 pub(crate) fn key(style: usize) -> String {
     format!(
-        "<svg class=\"key\" viewBox=\"0 0 28 14\" aria-hidden=\"true\"><g class=\"line c{style}\"><polyline points=\"0,7 28,7\"/><path class=\"marker\" d=\"{}\"/></g></svg>",
+        "<svg class=\"key\" viewBox=\"0 0 28 14\" aria-hidden=\"true\"><g class=\"line {}\"><polyline points=\"0,7 28,7\"/><path class=\"marker\" d=\"{}\"/></g></svg>",
+        class(style),
         marker(style, 14.0, 7.0, 4.6)
     )
 }
