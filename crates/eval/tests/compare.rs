@@ -29,7 +29,10 @@ fn main() -> ExitCode {
         };
     }
     testing::run(&[
-        ("four_runs_are_compared_with_four_others", four_runs_are_compared_with_four_others as fn()),
+        (
+            "four_runs_are_compared_with_four_others",
+            four_runs_are_compared_with_four_others as fn(),
+        ),
         ("saved_runs_of_any_version_are_compared", saved_runs_of_any_version_are_compared),
         ("what_cannot_be_compared_is_one_line", what_cannot_be_compared_is_one_line),
     ]);
@@ -135,7 +138,8 @@ fn what_cannot_be_compared_is_one_line() {
     refused(&["compare", first, "/nonexistent"], 1, "name a results.json");
     let place = tempfile::tempdir().unwrap();
     let other = place.path().join("results.json");
-    let mut results: Value = serde_json::from_str(&std::fs::read_to_string(first).unwrap()).unwrap();
+    let mut results: Value =
+        serde_json::from_str(&std::fs::read_to_string(first).unwrap()).unwrap();
     for series in results["series"].as_array_mut().unwrap() {
         series["size"] = 3.into();
     }

@@ -65,7 +65,8 @@ impl Cell {
 
     fn is(&self, series: &Series, links: Links) -> bool {
         (links == Links::One || self.link == series.link)
-            && (self.experiment, self.wait, self.size) == (series.experiment, series.wait, series.size)
+            && (self.experiment, self.wait, self.size)
+                == (series.experiment, series.wait, series.size)
             && (&self.transport, &self.variant) == (&series.transport, &series.variant)
             && self.condition == series.condition
     }
@@ -153,7 +154,11 @@ pub(super) const COSTS: [Cost; 5] = [
         },
     },
     Cost { name: "frames", unit: "", of: |series| per_message(series, series.frames as f64) },
-    Cost { name: "interrupts", unit: "", of: |series| per_message(series, series.interrupts as f64) },
+    Cost {
+        name: "interrupts",
+        unit: "",
+        of: |series| per_message(series, series.interrupts as f64),
+    },
 ];
 
 fn cpu(series: &Series, seconds: f64) -> Option<f64> {

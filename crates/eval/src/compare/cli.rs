@@ -58,8 +58,11 @@ fn try_run(args: &CompareArgs) -> Result<(), Trouble> {
         Some(directory) => {
             let (page, json) = (compared::page(&comparison, &sides), json(&comparison));
             let csv = compared::csv(&comparison);
-            let files =
-                [("compare.html", &page[..]), ("compare.json", &json[..]), ("compare.csv", &csv[..])];
+            let files = [
+                ("compare.html", &page[..]),
+                ("compare.json", &json[..]),
+                ("compare.csv", &csv[..]),
+            ];
             files::write_all(directory, &files)?;
             files.map(|(name, _)| directory.join(name)).to_vec()
         }

@@ -208,7 +208,7 @@ fn deviations(values: &mut [f64]) -> f64 {
 /// The median, without sorting them all.
 fn middle(values: &mut [f64]) -> f64 {
     let half = values.len() / 2;
-    let even = values.len() % 2 == 0;
+    let even = values.len().is_multiple_of(2);
     let (low, at, _) = values.select_nth_unstable_by(half, f64::total_cmp);
     let below = low.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     if even { f64::midpoint(*at, below) } else { *at }

@@ -214,15 +214,15 @@ fn against(sides: &[Side], side: usize, judging: Judging) -> Result<Against, Not
     }
     let units = |unit| [reference, other].map(|side| cell::units(side, unit));
     let [n, m] = units(Unit::Run);
-    let unit =
-        if family::can_tell(n, m, judging.level) { Unit::Run } else { Unit::Repetition };
+    let unit = if family::can_tell(n, m, judging.level) { Unit::Run } else { Unit::Repetition };
     let figures = common.iter().map(|(cell, [a, b])| {
         let figures = |side, series: &[_]| cell::figures(side, series, unit);
         begun(cell, None, [a, b], [figures(reference, a), figures(other, b)])
     });
     let figures = judged(figures.collect(), judging);
     let costs = judged(common.iter().flat_map(costs).collect(), judging);
-    let mut against = Against { side, unit, units: units(unit), figures, costs, alone, doubts: Vec::new() };
+    let mut against =
+        Against { side, unit, units: units(unit), figures, costs, alone, doubts: Vec::new() };
     against.doubts = doubts(reference, other, &against, judging);
     Ok(against)
 }
@@ -257,11 +257,13 @@ fn begun(
 ) -> (Compared, Row) {
     let first = series[0].iter().flatten().next();
     let unit = cost.map_or(first.map_or("", |first| &first.unit), |cost| cost.unit);
-    let present = |values: &Vec<Option<f64>>| values.iter().flatten().copied().collect::<Vec<f64>>();
+    let present =
+        |values: &Vec<Option<f64>>| values.iter().flatten().copied().collect::<Vec<f64>>();
     let positive = values.iter().flatten().flatten().all(|value| value.is_finite() && *value > 0.0);
     let row = match &values {
         [reference, other] if positive => {
-            let logarithms = |values: &[Option<f64>]| values.iter().map(|v| v.map(f64::ln)).collect();
+            let logarithms =
+                |values: &[Option<f64>]| values.iter().map(|v| v.map(f64::ln)).collect();
             Row { reference: logarithms(reference), other: logarithms(other) }
         }
         [reference, other] => {
@@ -269,9 +271,11 @@ fn begun(
         }
     };
     let shift = shift(&present(&row.reference), &present(&row.other));
-    let several = row.reference.iter().flatten().count().min(row.other.iter().flatten().count()) > 1;
+    let several =
+        row.reference.iter().flatten().count().min(row.other.iter().flatten().count()) > 1;
     let medians = [0, 1].map(|side| stats::median(&present(&values[side])).unwrap_or(0.0));
-    let doubtful = series.into_iter().flatten().flatten().any(|one| one.doubt_codes().next().is_some());
+    let doubtful =
+        series.into_iter().flatten().flatten().any(|one| one.doubt_codes().next().is_some());
     let compared = Compared {
         cell: cell.clone(),
         cost: cost.map(|cost| cost.name),

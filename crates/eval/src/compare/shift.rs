@@ -30,10 +30,8 @@ pub struct Shift {
 
 /// How far `other` lies above `reference`; `None` where either is empty.
 pub fn shift(reference: &[f64], other: &[f64]) -> Option<Shift> {
-    let mut differences: Vec<f64> = other
-        .iter()
-        .flat_map(|value| reference.iter().map(move |beside| value - beside))
-        .collect();
+    let mut differences: Vec<f64> =
+        other.iter().flat_map(|value| reference.iter().map(move |beside| value - beside)).collect();
     differences.sort_by(f64::total_cmp);
     let estimate = stats::median(&differences)?;
     let (place, coverage) = place(reference.len(), other.len());

@@ -80,7 +80,9 @@ fn read(path: &Path) -> Result<Results, SideError> {
 fn summed(directory: &Path, results: Results) -> Result<Vec<Results>, SideError> {
     match results.runs.len() {
         0 | 1 => Ok(vec![results]),
-        runs => (1..=runs).map(|run| read(&directory.join(format!("run-{run}")).join(FILE))).collect(),
+        runs => {
+            (1..=runs).map(|run| read(&directory.join(format!("run-{run}")).join(FILE))).collect()
+        }
     }
 }
 
@@ -92,7 +94,10 @@ fn within(directory: &Path) -> Result<Vec<Results>, SideError> {
     // So that run-10 comes behind run-9.
     files.sort_by_key(|file| (file.as_os_str().len(), file.clone()));
     if files.is_empty() {
-        return Err(failed(directory, format!("there is no {FILE} in it, and in no directory in it")));
+        return Err(failed(
+            directory,
+            format!("there is no {FILE} in it, and in no directory in it"),
+        ));
     }
     files.iter().map(|file| read(file)).collect()
 }

@@ -64,7 +64,8 @@ impl Machine {
         self.made += 1;
         run.environment.date = crate::environment::utc(u64::from(self.made) * 100);
         let scatter = self.scatter;
-        let common = scatter.common * normal(&mut self.random) + scatter.drift * f64::from(self.made);
+        let common =
+            scatter.common * normal(&mut self.random) + scatter.drift * f64::from(self.made);
         for (cell, series) in run.series.iter_mut().enumerate() {
             let own = if cell < changed { (1.0 + change).ln() } else { 0.0 };
             let middle = series.median.ln() + own + common + scatter.run * normal(&mut self.random);
@@ -163,7 +164,8 @@ fn a_difference_of_ten_percent_is_found() {
 fn better_and_worse_are_told_apart_and_what_is_slight_does_not_count() {
     let quiet = Scatter { repetition: 0.001, run: 0.001, common: 0.0, drift: 0.0 };
     let mut machine = Machine::new(7, quiet);
-    let sides = [machine.side(4, 0, 0.0), machine.side(4, CELLS, 0.2), machine.side(4, CELLS, 0.02)];
+    let sides =
+        [machine.side(4, 0, 0.0), machine.side(4, CELLS, 0.2), machine.side(4, CELLS, 0.02)];
     let against = against_of(&[sides[0].clone(), sides[1].clone()], 5.0);
     for figure in &against.figures {
         let stream = figure.cell.experiment == Experiment::Stream;

@@ -8,7 +8,9 @@ use crate::terminal::{hanging, heading, plain_table};
 pub fn text(comparison: &Comparison, bold: bool) -> String {
     let mut text = heading("Runs", bold);
     let paragraph = |(name, value): (String, String)| format!("{name}: {value}");
-    for side in compared::sides(comparison).into_iter().map(|(name, said)| format!("{name}, {said}")) {
+    for side in
+        compared::sides(comparison).into_iter().map(|(name, said)| format!("{name}, {said}"))
+    {
         hanging(&side, &mut text);
     }
     text.push('\n');

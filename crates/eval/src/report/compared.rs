@@ -56,7 +56,12 @@ pub fn conditions(comparison: &Comparison) -> Vec<(String, String)> {
 pub fn sentences(comparison: &Comparison, against: &Against) -> Vec<String> {
     let (a, b) = (letter(0), letter(against.side));
     let mut said = Vec::new();
-    said.extend(verdicts(&against.figures, &format!("{b} against {a}"), "figures", comparison.least));
+    said.extend(verdicts(
+        &against.figures,
+        &format!("{b} against {a}"),
+        "figures",
+        comparison.least,
+    ));
     said.extend(visible(&against.figures));
     said.extend(verdicts(&against.costs, "What a message costs", "costs", comparison.least));
     said.extend(visible(&against.costs));
@@ -79,7 +84,9 @@ fn verdicts(all: &[Compared], who: &str, kind: &str, least: f64) -> Option<Strin
         return None;
     }
     if tested == 0 {
-        return Some(format!("{who}: too few runs to tell chance from a difference in {untested} {kind}."));
+        return Some(format!(
+            "{who}: too few runs to tell chance from a difference in {untested} {kind}."
+        ));
     }
     let mut text = match better + worse {
         0 => format!("{who}: no significant difference in {tested} {kind}."),
@@ -131,7 +138,9 @@ pub fn figure_tables(comparison: &Comparison, against: &Against) -> Vec<Table> {
 pub fn cost_tables(comparison: &Comparison, against: &Against, all: bool) -> Vec<Table> {
     let tells = |one: &&Compared| match one.verdict {
         Verdict::Same => all,
-        Verdict::Untested => all || one.change.is_some_and(|change| change.abs() >= comparison.least),
+        Verdict::Untested => {
+            all || one.change.is_some_and(|change| change.abs() >= comparison.least)
+        }
         _ => true,
     };
     let costs: Vec<&Compared> = against.costs.iter().filter(tells).collect();
@@ -155,7 +164,15 @@ fn tables(against: &Against, all: &[&Compared], what: &str, note: &str) -> Vec<T
     let table = |(number, link): (usize, &str)| Table {
         title: format!("{what}{b} against {a} ({link})"),
         note: if number == 0 { note.to_owned() } else { String::new() },
-        header: words(&["figure", &a.to_string(), &b.to_string(), "change", "95 %", "seen from", "verdict"]),
+        header: words(&[
+            "figure",
+            &a.to_string(),
+            &b.to_string(),
+            "change",
+            "95 %",
+            "seen from",
+            "verdict",
+        ]),
         rows: all.iter().filter(|one| one.cell.link == link).map(|one| row(one)).collect(),
     };
     links.into_iter().enumerate().map(table).collect()
@@ -174,7 +191,8 @@ fn row(one: &Compared) -> Vec<String> {
         short(one.medians[0]),
         short(one.medians[1]),
         one.change.map_or(String::new(), signed),
-        one.ci95.map_or(String::new(), |[low, high]| format!("{} to {}", signed(low), signed(high))),
+        one.ci95
+            .map_or(String::new(), |[low, high]| format!("{} to {}", signed(low), signed(high))),
         one.visible.map_or(String::new(), |percent| format!("{percent:.1}")),
         format!("{}{mark}", word(one.verdict)),
     ]

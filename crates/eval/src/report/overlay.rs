@@ -34,7 +34,8 @@ pub(super) fn charts(sides: &[Side]) -> Vec<Chart> {
                 for (label, line) in lines {
                     by_label.entry(label).or_default().push(line);
                 }
-                charts.extend(by_label.into_iter().map(|(label, lines)| place.chart(&label, lines)));
+                charts
+                    .extend(by_label.into_iter().map(|(label, lines)| place.chart(&label, lines)));
             }
         }
     }
@@ -148,11 +149,7 @@ fn point(side: &str, at: f64, all: &[&Series]) -> Point {
         }
     };
     let unit = all.first().map_or("", |series| &series.unit);
-    let tip = format!(
-        "{side}, {at}: {} {unit} ({what} {} to {})",
-        short(value),
-        short(low),
-        short(high)
-    );
+    let tip =
+        format!("{side}, {at}: {} {unit} ({what} {} to {})", short(value), short(low), short(high));
     Point { size: at, value, low, high, tip }
 }
