@@ -94,6 +94,7 @@ test:
 	@tools/need cc=gcc ip=iproute2 tc=iproute2 chromium=chromium
 	@tools/need gcc=gcc g++=g++ nm=binutils pkg-config=pkg-config valgrind=valgrind tshark=tshark
 	@tools/need dpkg-deb=dpkg setpriv=util-linux script=bsdutils bash=bash
+	@tools/need iperf3=iperf3 sockperf=sockperf NPtcp=netpipe-tcp qperf=qperf
 	@tools/need fi_pingpong=libfabric-bin mpirun=openmpi-bin python3=python3
 	@$(MPI_HEADERS)
 	@python3 -c 'import venv, ensurepip' 2>/dev/null || tools/need ensurepip=python3-venv

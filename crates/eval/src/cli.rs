@@ -6,6 +6,7 @@
 use crate::control::{KEY_FILE, Key, Limits, PORT};
 use crate::door::Door;
 use crate::plan::{Plan, SHIPPED};
+use crate::programs::pairs::PAIRS;
 use crate::report::{csv, html, markdown};
 use crate::results::Results;
 use crate::run::{self, Config, Peer, RunError};
@@ -13,8 +14,9 @@ use crate::serve::{File, Network, Presence, Rules, Service, parse_rate};
 use crate::site::{Site, allowed_cpus};
 use crate::soak::duration;
 use crate::terminal::{self, Bar};
-use crate::{environment, figures, files, serve, transport};
+use crate::{environment, figures, files, programs, serve, transport};
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use gigae::{Cluster, ClusterError};
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -70,6 +72,13 @@ pub struct EvalArgs {
     /// directory of its own in DIR, named by its time (UTC). A time that fails is said and passed over
     #[arg(long, value_name = "TIME", value_parser = duration::parse, conflicts_with_all = ["json", "csv", "render", "list"])]
     pub repeat: Option<Duration>,
+    /// Run these other programs on the same link, in turns with ours, and set their figures beside ours:
+    /// those that are installed at both ends, or with commas between them
+    #[arg(long, value_name = "all|PROGRAM,...", value_delimiter = ',', value_parser = PossibleValuesParser::new(programs::names()), conflicts_with_all = ["render", "list"])]
+    pub with: Vec<String>,
+    /// With --with, so many pairs for each comparison
+    #[arg(long, default_value_t = PAIRS, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_RUNS), requires = "with")]
+    pub pairs: u32,
     /// Directory for results.json, results.csv, report.html and report.md
     #[arg(long, default_value = "results", value_name = "DIR")]
     pub out: PathBuf,
@@ -112,6 +121,10 @@ pub struct ServeArgs {
     /// Serve only clients from this network, like 192.0.2.0/24; may be repeated
     #[arg(long, value_name = "NETWORK")]
     pub allow: Vec<Network>,
+    /// Let clients have this machine's iperf3, sockperf, NetPIPE, qperf and netperf run ('gigae eval --with'),
+    /// whose traffic anybody can join while they wait
+    #[arg(long)]
+    pub allow_programs: bool,
     /// Longest time of a client: 90s, 10m, 12h, 30d
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub max_duration: Option<Duration>,
@@ -317,7 +330,8 @@ fn measure(
         gigae_fabric::Fabric::preflight()?;
         gigae_fabric::Fabric::down_abandoned()?;
     }
-    let mut config = Config { plan, peer, serve: serve.to_vec(), command: command(args) };
+    let (serve, with) = (serve.to_vec(), run::With { names: args.with.clone(), pairs: args.pairs });
+    let mut config = Config { plan, peer, serve, with, command: command(args) };
     let mut runs = Vec::new();
     for number in 1..=args.runs {
         let results = once(&config, interrupted)?;
@@ -393,6 +407,12 @@ fn command(args: &EvalArgs) -> String {
     let mut text = format!("gigae eval --plan {}", args.plan);
     if args.runs > 1 {
         let _ = write!(text, " --runs {}", args.runs);
+    }
+    if !args.with.is_empty() {
+        let _ = write!(text, " --with {}", args.with.join(","));
+        if args.pairs != PAIRS {
+            let _ = write!(text, " --pairs {}", args.pairs);
+        }
     }
     if let Some(peer) = &args.peer {
         let _ = write!(text, " --peer {peer}");
@@ -501,7 +521,8 @@ fn rules(args: &ServeArgs, file: &File) -> Rules {
     let seconds = args.max_duration.or(file.max_duration).map(|time| time.as_secs_f64());
     let limits = Limits { seconds, rate: args.max_rate.or(file.max_rate) };
     let allow = if args.allow.is_empty() { &file.allow } else { &args.allow };
-    Rules { limits, allow: allow.clone(), ..Rules::default() }
+    let programs = args.fabric_child || args.allow_programs || file.allow_programs;
+    Rules { limits, allow: allow.clone(), programs, ..Rules::default() }
 }
 
 /// The key, from standard input.

@@ -16,6 +16,7 @@ pub use session::{GONE_AFTER, Session, accept};
 use crate::cost::Baseline;
 use crate::environment::EndEnvironment;
 use crate::probe::Answered;
+use crate::programs::Job;
 use crate::site::Address;
 use crate::soak::duration;
 use crate::soak::sample::Sample;
@@ -30,7 +31,7 @@ use std::time::Duration;
 
 /// Version of everything in this module and of what its messages mean. Ends of different versions
 /// refuse each other.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// TCP port that `serve` listens on unless told otherwise; in the range that IANA leaves free.
 pub const PORT: u16 = 49_988;
@@ -96,6 +97,10 @@ pub enum Request {
     },
     /// I could not join; give up this repetition.
     Cancel,
+    /// Which other programs are installed there?
+    Programs,
+    /// Start your end of this program. Ends with [`Request::Cancel`].
+    Program(Box<Job>),
     /// Open your end of a soak; mine is here. Ends with [`Request::Finish`] or [`Request::Cancel`].
     Soak(Box<Soak>),
     /// How is your end of the soak?
@@ -137,6 +142,13 @@ pub enum Reply {
     Done(Box<Answered>),
     /// To [`Request::Cancel`].
     Cancelled,
+    /// To [`Request::Programs`]: their names.
+    Programs(Vec<String>),
+    /// To [`Request::Program`]: it waits.
+    Listening {
+        /// Where.
+        at: SocketAddr,
+    },
     /// To [`Request::Soak`]: the server's end is open, here.
     Soaking {
         /// Where.

@@ -35,6 +35,7 @@ pub mod nic;
 pub mod plan;
 pub mod plans;
 pub mod probe;
+pub mod programs;
 pub mod report;
 pub mod results;
 pub mod run;

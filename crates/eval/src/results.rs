@@ -6,6 +6,7 @@
 use crate::cost::Cost;
 use crate::environment::Environment;
 use crate::plan::{Condition, Experiment, Plan, Value, Wait};
+use crate::programs::Beside;
 use serde::{Deserialize, Serialize};
 
 /// Name and version of the form.
@@ -32,6 +33,9 @@ pub struct Results {
     /// What the plan wanted to know, in its order.
     #[serde(default)]
     pub figures: Vec<Figure>,
+    /// Other programs' figures beside ours.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<Beside>,
     /// What was planned and could not be measured.
     pub skipped: Vec<Skipped>,
     /// Doubts about the run as a whole, each a code, a colon and what to do.

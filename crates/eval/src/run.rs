@@ -5,6 +5,8 @@
 //! neighbours) hits all cells alike. After the planned repetitions, only cells whose interval is
 //! still too wide go on. Nothing is written here; the caller has the results or one error.
 
+mod programs;
+
 use crate::clock;
 use crate::control::{Key, Reply, Request, Waiting};
 use crate::cost::{self, Baseline, Meter};
@@ -15,6 +17,7 @@ use crate::gather::{self, Gathered};
 use crate::load::Load;
 use crate::plan::{Cell, Cpus, Experiment, LinkPlan, Plan, Wait};
 use crate::probe::{Answered, Asked, GRACE, Loop, ProbeError, Signals};
+use crate::programs::{self as others, Beside, Program, Trouble};
 use crate::results::{Results, SCHEMA, Series, Skipped};
 use crate::site::{Address, Site};
 use crate::soak::duration;
@@ -53,8 +56,19 @@ pub struct Config {
     pub peer: Option<Peer>,
     /// Command line of the serving end on a virtual network.
     pub serve: Vec<OsString>,
+    /// Other programs to run beside.
+    pub with: With,
     /// Command line of this run, for the record.
     pub command: String,
+}
+
+/// Other programs to run beside, and how often.
+#[derive(Clone, Debug, Default)]
+pub struct With {
+    /// Their names, [`crate::programs::ALL`] among them for all that are installed; none if empty.
+    pub names: Vec<String>,
+    /// Pairs for each comparison.
+    pub pairs: u32,
 }
 
 /// Another machine.
@@ -89,6 +103,8 @@ pub enum RunError {
     Refused(String),
     /// The counters of the kernel could not be read.
     Counters(std::io::Error),
+    /// Another program cannot be run beside.
+    Program(Trouble),
     /// The plan holds nothing that can be measured here.
     Nothing(String),
     /// The user interrupted it.
@@ -104,6 +120,7 @@ impl fmt::Display for RunError {
             Self::Counters(error) => {
                 write!(f, "cannot read the counters below /proc: {error}; mount /proc")
             }
+            Self::Program(trouble) => trouble.fmt(f),
             Self::Nothing(reason) => write!(f, "nothing was measured: {reason}"),
             Self::Interrupted => {
                 f.write_str("interrupted; nothing was written and nothing is left behind")
@@ -133,7 +150,15 @@ pub fn run(
     progress: &mut dyn Progress,
 ) -> Result<Results, RunError> {
     let (date, begin) = (environment::now(), Instant::now());
+    let with = match &config.with.names[..] {
+        [] => Vec::new(),
+        names => others::chosen(names).map_err(RunError::Program)?,
+    };
     let mut running = Running {
+        with,
+        with_any: config.with.names.iter().any(|name| name == others::ALL),
+        pairs: config.with.pairs,
+        programs: Vec::new(),
         plan: &config.plan,
         timer: clock::timer_cost(),
         overhead: clock::overhead(),
@@ -187,6 +212,11 @@ fn planned_links(config: &Config) -> Vec<(Option<String>, LinkPlan)> {
 
 struct Running<'a> {
     plan: &'a Plan,
+    /// Programs beside, whether those that the answering end has not may be left out, and pairs of each.
+    with: Vec<&'static dyn Program>,
+    with_any: bool,
+    pairs: u32,
+    programs: Vec<Beside>,
     timer: clock::TimerCost,
     overhead: clock::Overhead,
     random: oorandom::Rand32,
@@ -294,6 +324,7 @@ impl Running<'_> {
         let name = planned.unwrap_or(NETWORK);
         let before = allowed()?;
         let environment = self.describe(&mut stage, name)?;
+        self.agree_on_programs(&mut stage)?;
         self.links.push(environment);
         let cells = self.plan.cells(planned, stage.site.mtu);
         let mut gathered: Vec<Gathered> = cells
@@ -307,7 +338,8 @@ impl Running<'_> {
         let limits = stage.session.limits;
         self.limited = self.limited.or(limits.rate);
         let each = gathered.iter().map(|one| one.cell.warmup + one.cell.measure);
-        let least = each.sum::<Duration>().as_secs_f64() * f64::from(self.plan.repetitions);
+        let least = each.sum::<Duration>().as_secs_f64() * f64::from(self.plan.repetitions)
+            + self.programs_take(&stage, planned);
         if let Some(most) = limits.seconds.filter(|most| least > *most) {
             let (most, least) = (duration::say(most), duration::say(least));
             return Err(RunError::Refused(format!(
@@ -315,8 +347,9 @@ impl Running<'_> {
             )));
         }
         let interrupted = self.interrupted;
-        let outcome =
-            self.rounds(name, &mut gathered, &mut |cell| repetition(&mut stage, cell, interrupted));
+        let outcome = self
+            .rounds(name, &mut gathered, &mut |cell| repetition(&mut stage, cell, interrupted))
+            .and_then(|()| self.beside(&mut stage, name, planned));
         unpin(&before);
         outcome.map_err(|error| match (error, stage.last_words()) {
             (RunError::Control(_), Some(words)) => RunError::Stage(StageError::Serve(words)),
@@ -469,7 +502,7 @@ impl Running<'_> {
                 rate * 8.0 / 1e6
             )
         }));
-        let (series, skipped) = (self.series, self.skipped);
+        let (series, skipped, programs) = (self.series, self.skipped, self.programs);
         let (plan, links) = (&config.plan, &environment.link);
         let found = Measured { plan, links, series: &series, skipped: &skipped };
         Results {
@@ -479,6 +512,7 @@ impl Running<'_> {
             environment,
             plan: config.plan.clone(),
             series,
+            programs,
             skipped,
             doubts,
         }

@@ -73,7 +73,8 @@ pub fn serve(
         end.set_nonblocking(true)?;
     }
     let (sender, events) = channel();
-    let host = Host { site, limits: rules.limits, counts, interrupted };
+    let (limits, programs) = (rules.limits, rules.programs);
+    let host = Host { site, limits, programs, counts, interrupted };
     let bell = Bell { sender, bell };
     std::thread::scope(|scope| {
         if let Some(metrics) = metrics {

@@ -148,6 +148,16 @@ impl Site {
         set.set(cpu);
         Ok(rustix::thread::sched_setaffinity(None, &set)?)
     }
+
+    /// Does something with the calling thread pinned to this end's CPU, such as starting a process, which stays
+    /// there; then the thread is where it was. What cannot be pinned is done all the same.
+    pub fn pinned<T>(&self, work: impl FnOnce() -> T) -> T {
+        let before = rustix::thread::sched_getaffinity(None);
+        let _ = self.pin();
+        let done = work();
+        let _ = before.and_then(|before| rustix::thread::sched_setaffinity(None, &before));
+        done
+    }
 }
 
 /// The CPUs that this process may run on.

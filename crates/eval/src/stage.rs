@@ -205,6 +205,24 @@ pub(crate) fn prefix() -> String {
     format!("ge{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
+/// Has the kernel kill the process that this command becomes when the thread that starts it ends.
+pub(crate) fn ends_with_parent(command: &mut Command) {
+    let parent = rustix::process::getpid();
+    // SAFETY: two system calls without allocation or locks between fork and exec.
+    unsafe {
+        command.pre_exec(move || {
+            let signal = Some(rustix::process::Signal::KILL);
+            rustix::process::set_parent_process_death_signal(signal)?;
+            // The parent may have died before the line above took effect.
+            if rustix::process::getppid() == Some(parent) {
+                Ok(())
+            } else {
+                Err(io::ErrorKind::NotFound.into())
+            }
+        });
+    }
+}
+
 /// The serving process in a node. Ends with this value, and with this process.
 pub(crate) struct Serving {
     child: Child,
@@ -231,21 +249,7 @@ impl Serving {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A Ctrl-C at the terminal is for the parent, which ends its child in an orderly way.
         command.process_group(0);
-        let parent = rustix::process::getpid();
-        // SAFETY: two system calls without allocation or locks between fork and exec.
-        unsafe {
-            command.pre_exec(move || {
-                rustix::process::set_parent_process_death_signal(Some(
-                    rustix::process::Signal::KILL,
-                ))?;
-                // The parent may have died before the line above took effect.
-                if rustix::process::getppid() == Some(parent) {
-                    Ok(())
-                } else {
-                    Err(io::ErrorKind::NotFound.into())
-                }
-            });
-        }
+        ends_with_parent(&mut command);
         let mut serving = Self { child: command.spawn().map_err(failed)? };
         let mut stdin =
             serving.child.stdin.take().ok_or_else(|| StageError::Serve("it has no pipe".into()))?;

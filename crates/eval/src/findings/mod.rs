@@ -8,6 +8,7 @@
 
 mod load;
 mod machine;
+mod programs;
 mod streams;
 mod trips;
 
@@ -39,6 +40,7 @@ pub const RULES: &[Rule] = &[
     Rule { name: "nodelay", find: streams::nodelay },
     Rule { name: "cpus", find: streams::cpus },
     Rule { name: "ceiling", find: machine::ceiling },
+    Rule { name: "programs", find: programs::programs },
     Rule { name: "narrowest", find: machine::narrowest },
     Rule { name: "slot", find: machine::slot },
     Rule { name: "load", find: load::load },

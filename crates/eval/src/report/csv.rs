@@ -1,6 +1,7 @@
 //! The points of all curves as comma-separated values (RFC 4180), for spreadsheets and scripts: a line
 //! for each point, its columns named as in `results.json`.
 
+use crate::programs::Beside;
 use crate::results::{Results, Series};
 
 const COLUMNS: [&str; 25] = [
@@ -39,7 +40,37 @@ pub fn page(results: &Results) -> String {
         text += &cells.join(",");
         text += "\r\n";
     }
+    for beside in &results.programs {
+        for line in lines(beside) {
+            text += &line.map(|cell| quoted(&cell)).join(",");
+            text += "\r\n";
+        }
+    }
     text
+}
+
+/// Ours and a program's, made in turns: two lines, of which the second has the program as its transport, and both
+/// as their number the pairs.
+fn lines(beside: &Beside) -> [[String; COLUMNS.len()]; 2] {
+    let line = |transport: &str, variant: String, median: f64| {
+        let cell = |column: &str| match column {
+            "link" => beside.link.clone(),
+            "experiment" => beside.experiment.name().to_owned(),
+            "transport" => transport.to_owned(),
+            "variant" => variant.clone(),
+            "wait" => "sleep".to_owned(),
+            "size" => beside.size.to_string(),
+            "unit" => beside.unit.clone(),
+            "median" => median.to_string(),
+            "n" => beside.pairs.len().to_string(),
+            _ => String::new(),
+        };
+        COLUMNS.map(cell)
+    };
+    [
+        line(&beside.transport, format!("beside {}", beside.program), beside.ours),
+        line(&beside.program, beside.transport.clone(), beside.theirs),
+    ]
 }
 
 fn cells(series: &Series) -> [String; COLUMNS.len()] {

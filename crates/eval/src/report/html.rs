@@ -2,7 +2,7 @@
 
 use super::svg::{self, Chart, Line, Point, SIZES, escape};
 use super::tables::{self, Table};
-use super::{asked, compare, found, machine, sweeps};
+use super::{asked, compare, found, machine, programs, sweeps};
 use crate::plan::{Experiment, Wait};
 use crate::results::{Results, Series};
 use std::fmt::Write;
@@ -28,6 +28,8 @@ pub fn page(results: &Results) -> String {
         found::fit_table(results),
     ];
     first.iter().flatten().for_each(|content| section(content, &mut page));
+    let beside = [programs::table(results), programs::meanings(results)];
+    beside.iter().flatten().for_each(|content| section(content, &mut page));
     swept(results, &mut page);
     for link in results.links() {
         link_figures(results, link, &mut page);

@@ -2,7 +2,7 @@
 
 use super::html::METHOD;
 use super::tables::{self, Table};
-use super::{asked, compare, found, machine, sweeps};
+use super::{asked, compare, found, machine, programs, sweeps};
 use crate::results::Results;
 use std::fmt::Write;
 
@@ -31,6 +31,8 @@ pub fn page(results: &Results) -> String {
     all.extend(compare::memory_table(results));
     all.extend(machine::ladders(results));
     all.extend(found::fit_table(results));
+    all.extend(programs::table(results));
+    all.extend(programs::meanings(results));
     all.extend(sweeps::load_table(results));
     all.extend(sweeps::buffer_tables(results));
     all.extend(tables::figure_tables(results));

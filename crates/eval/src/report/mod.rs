@@ -12,6 +12,7 @@ pub mod html;
 pub mod machine;
 pub mod markdown;
 mod overlay;
+pub mod programs;
 pub(crate) mod svg;
 pub mod sweeps;
 pub mod tables;

@@ -8,6 +8,7 @@ use crate::environment;
 use crate::load::{self, Load};
 use crate::plan::{LARGEST_MESSAGE, LONGEST_REPETITION};
 use crate::probe::{Answered, GRACE, Loop, ProbeError, Signals};
+use crate::programs::answer::{self as program, Terms};
 use crate::site::{Address, Site};
 use crate::soak::{answer, duration};
 use crate::transport::{self, JOIN_TIMEOUT, Opening, Side, Task, Transport, TransportError};
@@ -33,13 +34,16 @@ pub(super) const ENDED: &str = "'gigae serve' was ended there";
 pub(super) struct Host<'a> {
     pub(super) site: &'a Site,
     pub(super) limits: Limits,
+    /// Whether clients may have other programs run.
+    pub(super) programs: bool,
     pub(super) counts: &'a Counts,
     pub(super) interrupted: &'a AtomicBool,
 }
 
 /// Serves a client from its welcome to its end.
 pub(super) fn serve(session: &mut Session, host: &Host<'_>) -> Result<(), ControlError> {
-    let Host { site, limits, counts, interrupted } = *host;
+    let Host { site, limits, counts, interrupted, .. } = *host;
+    let terms = Terms { allowed: host.programs, limited: limits.rate.is_some() };
     let begin = Instant::now();
     session.send(&Reply::Welcome(limits))?;
     loop {
@@ -67,6 +71,8 @@ pub(super) fn serve(session: &mut Session, host: &Host<'_>) -> Result<(), Contro
                 reply
             }
             Request::Soak(soak) => answer::answer(session, site, &soak, interrupted)?,
+            Request::Programs => Some(program::list(site, terms)),
+            Request::Program(job) => program::answer(session, site, terms, &job, interrupted)?,
             Request::Finish { .. } | Request::Cancel | Request::Watch { .. } => {
                 Some(failed("nothing is running"))
             }
@@ -89,6 +95,8 @@ fn beyond(limits: &Limits, request: &Request, elapsed: Duration) -> Option<Strin
     let (seconds, rate) = match request {
         Request::Run { task, .. } => (task.warmup + task.measure, task.rate),
         Request::Soak(soak) => (soak.seconds, Some(soak.traffic.rate)),
+        // Whether they may run at all is another question.
+        Request::Program(job) => (f64::from(job.seconds), limits.rate),
         _ => (0.0, limits.rate),
     };
     let longest = limits.seconds.filter(|most| elapsed.as_secs_f64() + seconds > *most);

@@ -14,13 +14,15 @@ use std::time::Duration;
 /// Where it is looked for.
 pub const CONFIG: &str = "/etc/gigae/serve.toml";
 
-/// What the owner allows. By default, whoever has the key, what he likes.
+/// What the owner allows. By default, whoever has the key, what he likes but other programs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rules {
     /// What each client may do.
     pub limits: Limits,
     /// Whence clients may come; from everywhere if empty.
     pub allow: Vec<Network>,
+    /// Whether clients may have other programs run, those of [`crate::programs`].
+    pub programs: bool,
     /// A client that answers nothing for so long is gone.
     pub gone_after: Duration,
 }
@@ -28,7 +30,7 @@ pub struct Rules {
 impl Default for Rules {
     fn default() -> Self {
         let (limits, allow) = (Limits::default(), Vec::new());
-        Self { limits, allow, gone_after: crate::control::GONE_AFTER }
+        Self { limits, allow, programs: false, gone_after: crate::control::GONE_AFTER }
     }
 }
 
@@ -101,6 +103,9 @@ pub struct File {
     /// As `--one-port`.
     #[serde(default)]
     pub one_port: bool,
+    /// As `--allow-programs`.
+    #[serde(default)]
+    pub allow_programs: bool,
     /// As `--allow`.
     #[serde(default)]
     pub allow: Vec<Network>,

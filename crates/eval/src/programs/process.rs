@@ -1,0 +1,323 @@
+//! Running somebody else's program: bounded in time and output, and gone with this process.
+//!
+//! A program runs in a process group of its own with a guard, which does nothing but wait for the end of
+//! a pipe that this process holds: however this one ends, the pipe ends with it, and the guard kills the
+//! group, itself included. So what the program has started goes, too. A program that leaves its group is
+//! killed by the kernel when the thread that started it ends (prctl(2) `PR_SET_PDEATHSIG`); what such a one has
+//! started would stay.
+
+use crate::stage::ends_with_parent;
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::fmt;
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+/// What is kept of what a program says; one that says more is cut off, and mostly ends by that.
+const MOST_SAID: u64 = 1 << 20;
+
+/// How often a program is looked at. Seldom enough to disturb nothing.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Time for an answering end to wait at its port.
+pub const LISTEN: Duration = Duration::from_secs(5);
+
+/// Time to hear what a killed program has said: its pipes end with it, unless something of it escaped.
+const HEAR: Duration = Duration::from_secs(1);
+
+/// Of a program's last line, so many characters are shown.
+const LINE: usize = 160;
+
+/// Why there is no figure of a program. The text is one line and says what to do.
+#[derive(Debug)]
+pub enum Trouble {
+    /// Not installed.
+    Missing {
+        /// The programs.
+        programs: String,
+        /// Debian's packages.
+        packages: String,
+        /// At which end.
+        place: &'static str,
+    },
+    /// It could not be started.
+    Start {
+        /// The program.
+        program: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// It did not do in time what it should.
+    Late {
+        /// The program.
+        program: &'static str,
+        /// What.
+        what: &'static str,
+        /// Its last line.
+        last: String,
+    },
+    /// It ended by itself, with a failure or too early.
+    Ended {
+        /// The program.
+        program: &'static str,
+        /// Its status.
+        status: ExitStatus,
+        /// Its last line.
+        last: String,
+    },
+    /// What it said has no figure.
+    Garbled {
+        /// The program.
+        program: &'static str,
+        /// Its last line.
+        last: String,
+    },
+    /// It may not or cannot do that.
+    Refused(String),
+    /// The run was interrupted.
+    Interrupted,
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing { programs, packages, place } => {
+                write!(f, "not installed {place}: {programs}; try 'apt install {packages}'")
+            }
+            Self::Start { program, source } => {
+                write!(f, "{program} could not be started: {source}; check its installation")
+            }
+            Self::Late { program, what, last } => {
+                write!(f, "{program} {what} in time and was ended; its last line: {last}")
+            }
+            Self::Ended { program, status, last } => {
+                write!(f, "{program} ended with {status}; its last line: {last}")
+            }
+            Self::Garbled { program, last } => {
+                write!(f, "{program} told no figure that is understood here; its last line: {last}")
+            }
+            Self::Refused(why) => f.write_str(why),
+            Self::Interrupted => f.write_str("interrupted"),
+        }
+    }
+}
+
+impl std::error::Error for Trouble {}
+
+/// Whether there is an executable of this name where programs are looked for.
+pub fn is_installed(file: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let executable = |place: PathBuf| {
+        place.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
+    };
+    std::env::split_paths(&path).any(|directory| executable(directory.join(file)))
+}
+
+/// A program that runs; it and all that it has started end with this value, and with this process.
+#[derive(Debug)]
+pub struct Process {
+    name: &'static str,
+    child: Child,
+    group: Group,
+    said: [Receiver<Vec<u8>>; 2],
+}
+
+/// A process group and the guard that leads it.
+#[derive(Debug)]
+struct Group(Child);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // Nobody else has the guard's number before it is waited for, so it is still its group's.
+        let group = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
+        let _ = group.map(|group| kill_process_group(group, Signal::KILL));
+        let _ = self.0.wait();
+    }
+}
+
+impl Group {
+    fn new() -> io::Result<Self> {
+        let mut guard = Command::new("sh");
+        guard.args(["-c", "read -r end; kill -KILL 0"]).process_group(0);
+        guard.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        guard.spawn().map(Self)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // The group has all that has not left it.
+        let _ = self.child.kill();
+        let group = i32::try_from(self.group.0.id()).ok().and_then(Pid::from_raw);
+        let _ = group.map(|group| kill_process_group(group, Signal::KILL));
+        let _ = self.child.wait();
+    }
+}
+
+impl Process {
+    /// Starts a program, on the CPUs and in the network of the calling thread, which must live as long.
+    pub fn start(name: &'static str, file: &str, arguments: &[String]) -> Result<Self, Trouble> {
+        let failed = |source| Trouble::Start { program: name, source };
+        let group = Group::new().map_err(failed)?;
+        let mut command = Command::new(file);
+        command.args(arguments).env("LC_ALL", "C");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.process_group(i32::try_from(group.0.id()).unwrap_or(0));
+        ends_with_parent(&mut command);
+        let mut child = command.spawn().map_err(failed)?;
+        let said = [hear(child.stdout.take()), hear(child.stderr.take())];
+        Ok(Self { name, child, group, said })
+    }
+
+    /// Whether it has ended by itself.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// Waits for its end, for so long at most; what it said on standard output then.
+    pub fn finish(mut self, most: Duration, interrupted: &AtomicBool) -> Result<String, Trouble> {
+        let deadline = Instant::now() + most;
+        let status = loop {
+            if let Some(status) = self.ended() {
+                break status;
+            }
+            if interrupted.load(Ordering::Relaxed) {
+                return Err(Trouble::Interrupted);
+            }
+            if Instant::now() > deadline {
+                return Err(self.late("did not end"));
+            }
+            std::thread::sleep(LOOK);
+        };
+        let program = self.name;
+        let [out, err] = self.end();
+        match status.success() {
+            true => Ok(out),
+            false => Err(Trouble::Ended { program, status, last: last_line(&err, &out) }),
+        }
+    }
+
+    /// Ends it, because it did not do something in time.
+    pub fn late(self, what: &'static str) -> Trouble {
+        let program = self.name;
+        let [out, err] = self.end();
+        Trouble::Late { program, what, last: last_line(&err, &out) }
+    }
+
+    /// What is to be said of one that has ended with this status although it was needed.
+    pub fn gone(self, status: ExitStatus) -> Trouble {
+        let program = self.name;
+        let [out, err] = self.end();
+        Trouble::Ended { program, status, last: last_line(&err, &out) }
+    }
+
+    /// Ends it and all of its group; what it said on standard output and standard error.
+    pub fn end(mut self) -> [String; 2] {
+        let said = std::mem::replace(&mut self.said, [channel().1, channel().1]);
+        drop(self);
+        said.map(|said| {
+            let bytes: Vec<u8> = said.recv_timeout(HEAR).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).into_owned()
+        })
+    }
+}
+
+/// Takes in what comes, in a thread that ends with the pipe.
+fn hear(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = channel();
+    if let Some(pipe) = pipe {
+        std::thread::spawn(move || {
+            let mut said = Vec::new();
+            let _ = pipe.take(MOST_SAID).read_to_end(&mut said);
+            let _ = sender.send(said);
+        });
+    }
+    receiver
+}
+
+/// The last line of these in which there is something, in quotation marks and fit to be shown.
+pub fn last_line(first: &str, second: &str) -> String {
+    let last = |text: &str| {
+        let mut lines = text.lines().rev().map(shown);
+        lines.find(|line| !line.is_empty())
+    };
+    match last(first).or_else(|| last(second)) {
+        Some(line) => format!("'{line}'"),
+        None => "(it said nothing)".to_owned(),
+    }
+}
+
+fn shown(line: &str) -> String {
+    let plain = line.chars().filter(|c| !c.is_control()).collect::<String>();
+    plain.trim().chars().take(LINE).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Process {
+        Process::start("fake", "sh", &["-c".into(), script.into()]).unwrap()
+    }
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// Running, and not a zombie.
+    fn alive(pid: &str) -> bool {
+        std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
+            stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with('Z'))
+        })
+    }
+
+    #[test]
+    fn what_a_program_says_is_heard_and_its_failure_shows_its_last_line() {
+        let never = AtomicBool::new(false);
+        let said = shell("echo one; echo two").finish(PATIENCE, &never).unwrap();
+        assert_eq!(said, "one\ntwo\n");
+        let failed = shell("echo out; echo 'no way' >&2; exit 3").finish(PATIENCE, &never);
+        let text = failed.unwrap_err().to_string();
+        assert!(text.contains("fake ended with") && text.contains("'no way'"), "{text}");
+        assert_eq!(text.lines().count(), 1);
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_ended_with_all_that_it_started() {
+        let never = AtomicBool::new(false);
+        let hung = shell("sleep 1000 & echo $!; wait").finish(Duration::from_millis(500), &never);
+        let text = hung.unwrap_err().to_string();
+        assert!(text.contains("did not end in time"), "{text}");
+        let pid = text.split('\'').nth(1).unwrap();
+        // It was killed before the pipe's end was heard.
+        assert!(!alive(pid), "{pid} lives on");
+        let now = AtomicBool::new(true);
+        assert!(matches!(shell("sleep 1000").finish(PATIENCE, &now), Err(Trouble::Interrupted)));
+    }
+
+    #[test]
+    fn a_program_that_says_too_much_fills_no_memory() {
+        let never = AtomicBool::new(false);
+        // It ends by the closed pipe.
+        let ended = shell("yes").finish(PATIENCE, &never);
+        assert!(matches!(ended, Err(Trouble::Ended { .. })), "{ended:?}");
+    }
+
+    #[test]
+    fn what_is_shown_of_a_program_is_one_short_line_without_control_characters() {
+        assert_eq!(last_line("", "a\n\x1b[1mb\x07\n\n"), "'[1mb'");
+        assert_eq!(last_line("err", "out"), "'err'");
+        assert_eq!(last_line(" \n", ""), "(it said nothing)");
+        assert_eq!(last_line(&"x".repeat(1000), "").len(), LINE + 2);
+    }
+
+    #[test]
+    fn what_is_not_there_is_said() {
+        assert!(is_installed("sh") && !is_installed("no-such-program-here"));
+        let error = Process::start("fake", "no-such-program-here", &[]).unwrap_err();
+        assert!(error.to_string().contains("could not be started"), "{error}");
+    }
+}
