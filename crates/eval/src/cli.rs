@@ -5,7 +5,7 @@
 
 use crate::control::{KEY_FILE, Key, Limits, PORT};
 use crate::door::Door;
-use crate::plan::{Plan, SHIPPED};
+use crate::plan::{Only, Plan, SHIPPED, shell_word};
 use crate::programs::pairs::PAIRS;
 use crate::report::{csv, html, markdown};
 use crate::results::Results;
@@ -47,6 +47,11 @@ pub struct EvalArgs {
     /// Name of a shipped plan, or a TOML file
     #[arg(long, default_value = "quick", value_name = "NAME|FILE")]
     pub plan: String,
+    /// Only a part of the plan: link, experiment, transport (as 'tcp' or 'tcp/nodelay'), wait, size, rate, cpus,
+    /// bulk, each as the plan says it, like 'link=cable,transport=tcp,transport=gigae'. Values of one key are
+    /// alternatives, all keys must fit; said again, it narrows further. A part has none of the plan's bounds
+    #[arg(long, value_name = "KEY=VALUE,...", conflicts_with_all = ["render", "list"])]
+    pub only: Vec<Only>,
     /// List the shipped plans and the transports, and end
     #[arg(long)]
     pub list: bool,
@@ -311,7 +316,8 @@ fn measure(
     interrupted: &AtomicBool,
     bold: bool,
 ) -> Result<Results, Trouble> {
-    let plan = Plan::load(&args.plan)?;
+    let whole = Plan::load(&args.plan)?;
+    let plan = args.only.iter().try_fold(whole, |plan, only| plan.only(only))?;
     let peer = match &args.peer {
         Some(host) => {
             let key = Key::read(args.key.as_deref().unwrap_or(KEY_FILE.as_ref()))?;
@@ -404,7 +410,10 @@ fn once(config: &Config, interrupted: &AtomicBool) -> Result<Results, Trouble> {
 
 /// The command line that repeats this run.
 fn command(args: &EvalArgs) -> String {
-    let mut text = format!("gigae eval --plan {}", args.plan);
+    let mut text = format!("gigae eval --plan {}", shell_word(&args.plan));
+    for only in &args.only {
+        let _ = write!(text, " --only {}", shell_word(&only.to_string()));
+    }
     if args.runs > 1 {
         let _ = write!(text, " --runs {}", args.runs);
     }

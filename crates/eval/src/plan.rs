@@ -7,12 +7,14 @@
 mod cell;
 mod condition;
 mod figure;
+mod only;
 mod paper;
 mod settings;
 
 pub use cell::{Cell, conditional, label};
 pub use condition::{Condition, Cpus};
 pub use figure::{Choice, FigurePlan, PaperRow, RowPlan, Spot, Target, Value};
+pub use only::{Only, shell_word};
 pub use paper::{PaperPlan, SaidPlan};
 pub use settings::{
     Backend, BusyPoll, BusyPollOn, DEFAULT, GigaeOptions, Recovery, Setting, TcpOptions, XdpMode,
@@ -284,6 +286,13 @@ pub enum PlanError {
         /// Where and why, in one line.
         reason: String,
     },
+    /// It has not what `--only` names.
+    NoPart {
+        /// The plan.
+        plan: String,
+        /// What it lacks, and what it has.
+        reason: String,
+    },
 }
 
 impl fmt::Display for PlanError {
@@ -303,6 +312,7 @@ impl fmt::Display for PlanError {
             Self::Malformed { plan, reason } => {
                 write!(f, "plan '{plan}': {reason}; see the shipped plans for the form")
             }
+            Self::NoPart { plan, reason } => write!(f, "--only: plan '{plan}' {reason}"),
         }
     }
 }

@@ -112,7 +112,7 @@ pub fn prefix() -> String {
 }
 
 /// Why fabrics cannot be laid here, if they cannot. Removes those that killed tests left.
-fn obstacle() -> Option<String> {
+pub fn obstacle() -> Option<String> {
     let attempt = Fabric::preflight()
         .and_then(|()| netns::possible())
         .and_then(|()| Fabric::down_abandoned());

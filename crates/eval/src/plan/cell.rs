@@ -65,6 +65,11 @@ impl Plan {
         }
     }
 
+    /// Whether the plan has named settings for a transport.
+    pub(crate) fn has_settings(&self, transport: &str) -> bool {
+        !self.settings(transport).is_empty()
+    }
+
     /// The variants of a transport that an experiment measures: those it names; without a list all
     /// that the plan has; without any, the transport at its defaults, without a name.
     fn variants(

@@ -1,6 +1,7 @@
 //! A comparison of saved runs as tables, sentences, comma-separated values and a page.
 
 use super::csv::quoted;
+use super::figure::Figure;
 use super::html::{self, names_and_values, section};
 use super::overlay::{self, letter};
 use super::svg::escape;
@@ -290,7 +291,7 @@ pub fn page(comparison: &Comparison, sides: &[Side]) -> String {
     let charts = overlay::charts(sides);
     if !charts.is_empty() {
         page.push_str("<h2>Curves</h2><div class=\"figures\">");
-        charts.iter().for_each(|chart| html::drawn(chart, &mut page));
+        charts.into_iter().for_each(|chart| Figure::from(chart).write(&mut page));
         page.push_str("</div>");
     }
     for against in &comparison.against {

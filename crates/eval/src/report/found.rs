@@ -71,7 +71,7 @@ pub fn paper_table(results: &Results) -> Option<Table> {
 }
 
 /// The cells that a paper's figures compare with, on the first link that has any.
-fn curve<'a>(results: &'a Results, paper: &PaperPlan) -> Vec<&'a Series> {
+pub(super) fn curve<'a>(results: &'a Results, paper: &PaperPlan) -> Vec<&'a Series> {
     let of = &paper.of;
     let fits = |series: &&Series| {
         (series.experiment, &series.transport, &series.variant)

@@ -1,13 +1,17 @@
-//! `report.html`: one self-contained file, without scripts and without anything from a network.
+//! `report.html`: one self-contained file with nothing from a network. Everything is there without
+//! scripts; one of its own adds hovering, keys, hiding lines and copying commands.
 
-use super::svg::{self, Chart, Line, Point, SIZES, escape};
+use super::figure::Figure;
+use super::svg::{Chart, Line, Point, SIZES, escape};
 use super::tables::{self, Table};
-use super::{asked, compare, found, machine, programs, sweeps};
+use super::{asked, compare, found, machine, printed, programs, repeat, sweeps, tips};
 use crate::plan::{Experiment, Wait};
 use crate::results::{Results, Series};
+use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("script.js");
 
 /// Colours and markers by transport, so that a transport looks the same in every figure; those that
 /// are not named here and variants share the last ones.
@@ -63,16 +67,37 @@ pub(crate) fn begin(title: &str) -> String {
     page.push_str("<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">");
     // An icon of its own keeps browsers from asking the server of the page for one.
     page.push_str("<link rel=\"icon\" href=\"data:,\">");
+    // The browser itself keeps the page from fetching anything and from running what is not its script.
     let _ = write!(
         page,
-        "<title>gigae: {}</title><style>{STYLE}</style></head><body><main>",
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'sha256-{}'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'\">",
+        base64(&Sha256::digest(SCRIPT))
+    );
+    let _ = write!(
+        page,
+        "<title>gigae: {}</title><style>{STYLE}</style></head><body><a class=\"skip\" href=\"#main\">Skip to the report</a><main id=\"main\" tabindex=\"-1\">",
         escape(title)
     );
     page
 }
 
 /// What every page ends with.
-pub(crate) const END: &str = "</main></body></html>\n";
+pub(crate) const END: &str =
+    concat!("</main><script>", include_str!("script.js"), "</script></body></html>\n");
+
+/// RFC 4648, section 4.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for three in bytes.chunks(3) {
+        let word = (0..3).fold(0, |word, at| word << 8 | u32::from(*three.get(at).unwrap_or(&0)));
+        for digit in 0..4 {
+            let six = (word >> (18 - 6 * digit)) as usize % 64;
+            text.push(if digit > three.len() { '=' } else { char::from(DIGITS[six]) });
+        }
+    }
+    text
+}
 
 fn head(results: &Results, page: &mut String) {
     let environment = &results.environment;
@@ -115,28 +140,14 @@ fn findings(results: &Results, page: &mut String) {
 
 /// What is swept over something else than the message size: figures, and the same as numbers.
 fn swept(results: &Results, page: &mut String) {
-    let charts: Vec<Chart> =
-        sweeps::load_charts(results).into_iter().chain(sweeps::buffer_charts(results)).collect();
-    let numbers: Vec<Table> =
-        sweeps::load_table(results).into_iter().chain(sweeps::buffer_tables(results)).collect();
-    if !charts.is_empty() {
+    let figures: Vec<Figure> =
+        sweeps::load_figures(results).into_iter().chain(sweeps::buffer_figures(results)).collect();
+    if !figures.is_empty() {
         page.push_str("<h2>Sweeps</h2><div class=\"figures\">");
-        charts.iter().for_each(|chart| drawn(chart, page));
+        figures.iter().for_each(|figure| figure.write(page));
         page.push_str("</div>");
     }
-    numbers.iter().for_each(|content| section(content, page));
-}
-
-/// A figure with its title and its legend.
-pub(super) fn drawn(chart: &Chart, page: &mut String) {
-    let title = escape(&chart.title);
-    let _ = write!(page, "<figure><figcaption>{title}</figcaption><ul class=\"legend\">");
-    for line in &chart.lines {
-        let _ = write!(page, "<li>{}{}</li>", svg::key(line.style), escape(&line.name));
-    }
-    page.push_str("</ul>");
-    page.push_str(&chart.svg());
-    page.push_str("</figure>");
+    sweeps::load_table(results).iter().for_each(|content| section(content, page));
 }
 
 /// The plan's figures and the conditions under which they hold.
@@ -185,30 +196,29 @@ fn link_figures(results: &Results, link: &str, page: &mut String) {
         .and_then(|entry| entry.rate);
     let said = rate.map_or("as fast as it goes".into(), |rate| format!("{} Mbit/s", rate / 1e6));
     let _ = write!(page, "<h2>Link {}, {said}</h2><div class=\"figures\">", escape(link));
-    let mut drawn = false;
-    for experiment in [Experiment::Stream, Experiment::Rtt] {
+    let mut rest = Vec::new();
+    let mut sized = Experiment::ALL;
+    // Bandwidth first.
+    sized.reverse();
+    for experiment in sized.into_iter().filter(|one| one.form().sizes.is_some()) {
         for wait in [Wait::Spin, Wait::Sleep, Wait::Adaptive] {
             let series: Vec<&Series> = results.of(experiment, link, wait).collect();
-            if has_curve(&series) {
-                figure(results, &series, rate, page);
-                drawn = true;
+            if series.is_empty() {
+                continue;
+            }
+            let numbers = tables::figure_table(&series, link, experiment, wait);
+            match has_curve(&series) {
+                true => figure(results, &series, rate, numbers).write(page),
+                false => rest.push(numbers),
             }
         }
     }
-    let open = if drawn { "" } else { " open" };
-    let _ = write!(page, "</div><details{open}><summary>The figures as numbers</summary>");
-    for numbers in tables::figure_tables(results) {
-        if numbers.title.ends_with(&format!("({link})")) {
-            let _ = write!(
-                page,
-                "<h3>{}</h3><p class=\"soft\">{}</p>",
-                escape(&numbers.title),
-                escape(&numbers.note)
-            );
-            table(&numbers, "", page);
-        }
+    page.push_str("</div>");
+    for numbers in rest {
+        let (title, note) = (escape(&numbers.title), escape(&numbers.note));
+        let _ = write!(page, "<h3>{title}</h3><p class=\"soft\">{note}</p>");
+        table(&numbers, "", page);
     }
-    page.push_str("</details>");
 }
 
 /// More lines than this cannot be told apart.
@@ -221,7 +231,7 @@ fn has_curve(series: &[&Series]) -> bool {
         && labels.iter().any(|label| series.iter().filter(|one| one.label() == *label).count() > 1)
 }
 
-fn figure(results: &Results, series: &[&Series], rate: Option<f64>, page: &mut String) {
+fn figure(results: &Results, series: &[&Series], rate: Option<f64>, numbers: Table) -> Figure {
     let (experiment, wait) = (series[0].experiment, series[0].wait.name());
     let (title, unit) = match experiment {
         Experiment::Rtt => (format!("Round trip over message size, {wait}"), "microseconds"),
@@ -230,38 +240,44 @@ fn figure(results: &Results, series: &[&Series], rate: Option<f64>, page: &mut S
     let level = rate
         .filter(|_| experiment == Experiment::Stream)
         .map(|rate| (rate / 8e6, format!("link rate {} MB/s", tables::short(rate / 8e6))));
-    let lines: Vec<Line> = tables::labels(series.iter().copied())
-        .into_iter()
-        .map(|name| {
-            let mut points: Vec<Point> =
-                series.iter().filter(|one| one.label() == name).map(|one| point(one)).collect();
-            points.sort_by(|a, b| a.size.total_cmp(&b.size));
-            Line { style: look(results, &name), name, points }
-        })
-        .collect();
+    let labels = tables::labels(series.iter().copied());
+    let line = |name: &String| {
+        let mut points: Vec<Point> =
+            series.iter().filter(|one| one.label() == *name).map(|one| point(one)).collect();
+        points.sort_by(|a, b| a.size.total_cmp(&b.size));
+        Line { style: look(results, name), name: name.clone(), points }
+    };
+    let lines: Vec<Line> = labels.iter().map(line).collect();
     // The papers' axis ends at the link's rate; without one, rates span three decades.
     let log = experiment == Experiment::Rtt || rate.is_none();
     let chart = Chart { title, unit: unit.into(), log, across: SIZES, level, mark: None, lines };
-    drawn(&chart, page);
+    Figure {
+        chart,
+        printed: printed::beside(results, series, |label| look(results, label)),
+        numbers: Some(numbers),
+        repeat: commands(results, series, &labels),
+    }
+}
+
+/// The command for all lines of a figure, and for each.
+fn commands(results: &Results, series: &[&Series], labels: &[String]) -> Vec<(String, String)> {
+    let all = repeat::figure(results, series[0]);
+    let of = |label: &String| {
+        let one = series.iter().find(|one| one.label() == *label)?;
+        let part: repeat::Part = all.iter().cloned().chain(repeat::curve(results, one)).collect();
+        Some((label.clone(), repeat::command(results, &part)?))
+    };
+    let whole = repeat::command(results, &all).map(|command| ("all lines".to_owned(), command));
+    whole.into_iter().chain(labels.iter().filter_map(of)).collect()
 }
 
 fn point(series: &Series) -> Point {
-    let tip = format!(
-        "{}, {} B: {} {} (95 % interval {} to {}; p99 {})",
-        series.label(),
-        series.size,
-        tables::short(series.median),
-        series.unit,
-        tables::short(series.ci95[0]),
-        tables::short(series.ci95[1]),
-        tables::short(series.p99)
-    );
     Point {
         size: series.size as f64,
         value: series.median,
         low: series.ci95[0],
         high: series.ci95[1],
-        tip,
+        tip: tips::of(series),
     }
 }
 
@@ -300,8 +316,11 @@ pub(crate) fn section(content: &Table, page: &mut String) {
 }
 
 pub(crate) fn table(content: &Table, class: &str, page: &mut String) {
-    let _ =
-        write!(page, "<div class=\"scroll\" tabindex=\"0\"><table class=\"{class}\"><thead><tr>");
+    let title = escape(&content.title);
+    let _ = write!(
+        page,
+        "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"{title}\"><table class=\"{class}\"><caption class=\"unseen\">{title}</caption><thead><tr>"
+    );
     // Words are flush left, figures right.
     let words = |column: usize| {
         let mut cells = content.rows.iter().map(|row| &row[column]);
@@ -316,8 +335,12 @@ pub(crate) fn table(content: &Table, class: &str, page: &mut String) {
     page.push_str("</tr></thead><tbody>");
     for row in &content.rows {
         page.push_str("<tr>");
-        for (cell, side) in row.iter().zip(&side) {
-            let _ = write!(page, "<td{side}>{}</td>", escape(cell));
+        for (column, (cell, side)) in row.iter().zip(&side).enumerate() {
+            let cell = escape(cell);
+            let _ = match column {
+                0 => write!(page, "<th scope=\"row\"{side}>{cell}</th>"),
+                _ => write!(page, "<td{side}>{cell}</td>"),
+            };
         }
         page.push_str("</tr>");
     }
@@ -356,7 +379,9 @@ fn environment(results: &Results, page: &mut String) {
 }
 
 pub(crate) fn names_and_values(rows: Vec<(String, String)>, page: &mut String) {
-    page.push_str("<div class=\"scroll\"><table class=\"left wrap\"><tbody>");
+    page.push_str(
+        "<div class=\"scroll\"><table class=\"left wrap\"><caption class=\"unseen\">Names and values</caption><tbody>",
+    );
     for (name, value) in rows {
         let _ = write!(
             page,

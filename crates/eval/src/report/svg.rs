@@ -4,6 +4,7 @@
 //! dark mode; every line also has a marker of its own shape and its name at its end. Lines of several runs
 //! have the same colour and marker and are dashed each in its own way (classes `d1` and on).
 
+use super::tables::short;
 use std::fmt::Write;
 
 /// Size of a figure in its own units; the page scales it.
@@ -13,6 +14,9 @@ pub(super) const LEFT: f64 = 64.0;
 const RIGHT: f64 = 138.0;
 pub(super) const TOP: f64 = 14.0;
 pub(super) const BOTTOM: f64 = 48.0;
+
+/// About half the size of a marker.
+const RADIUS: f64 = 4.6;
 
 /// Least distance between two names at the ends of lines: the height of their letters.
 const NAME_HEIGHT: f64 = 15.0;
@@ -113,10 +117,16 @@ impl Span {
 impl Chart {
     /// The figure as an SVG element.
     pub(super) fn svg(&self) -> String {
-        let (x, y) = (self.sizes(), self.values());
+        self.svg_beside(&[])
+    }
+
+    /// The same with what was printed elsewhere: hollow markers, without a line between them.
+    pub(super) fn svg_beside(&self, printed: &[Line]) -> String {
+        let (x, y) = (self.sizes(printed), self.values(printed));
         let mut svg = format!(
-            "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">",
-            escape(&self.title)
+            "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\"><desc>{}</desc>",
+            escape(&self.title),
+            escape(&self.described())
         );
         self.grid(&x, &y, &mut svg);
         if let Some((value, name)) = &self.level {
@@ -144,18 +154,38 @@ impl Chart {
         for line in &self.lines {
             draw(line, &x, &y, &mut svg);
         }
+        for line in printed {
+            draw_printed(line, &x, &y, &mut svg);
+        }
         self.names(&y, &mut svg);
         svg.push_str("</svg>");
         svg
     }
 
-    fn points(&self) -> impl Iterator<Item = &Point> {
-        self.lines.iter().flat_map(|line| &line.points)
+    /// What its axes count, and where each line begins and ends.
+    fn described(&self) -> String {
+        let (Axis::Bytes(across) | Axis::Plain(across)) = self.across;
+        let lines = self.lines.iter().filter_map(|line| {
+            let (first, last) = (line.points.first()?, line.points.last()?);
+            Some(format!(
+                " {}: {} at {}, {} at {}.",
+                line.name,
+                short(first.value),
+                first.size,
+                short(last.value),
+                last.size
+            ))
+        });
+        format!("{}, over {across}.{}", self.unit, lines.collect::<String>())
     }
 
-    fn sizes(&self) -> Span {
+    fn points<'a>(&'a self, printed: &'a [Line]) -> impl Iterator<Item = &'a Point> {
+        self.lines.iter().chain(printed).flat_map(|line| &line.points)
+    }
+
+    fn sizes(&self, printed: &[Line]) -> Span {
         let mark = || self.mark.iter().map(|mark| mark.at);
-        let all = || self.points().map(|point| point.size).chain(mark());
+        let all = || self.points(printed).map(|point| point.size).chain(mark());
         let low = all().fold(f64::INFINITY, f64::min).max(1.0);
         let high = all().fold(1.0, f64::max);
         // A single size sits in the middle of a decade.
@@ -163,14 +193,14 @@ impl Chart {
         Span { low: low / 1.15, high: high * 1.15, log: true, from: LEFT, to: WIDTH - RIGHT }
     }
 
-    fn values(&self) -> Span {
+    fn values(&self, printed: &[Line]) -> Span {
         let level = self.level.iter().map(|(value, _)| *value);
         let high = self
-            .points()
+            .points(printed)
             .map(|point| point.high.max(point.value))
             .chain(level)
             .fold(1e-9, f64::max);
-        let positive = self.points().map(|point| point.low).filter(|value| *value > 0.0);
+        let positive = self.points(printed).map(|point| point.low).filter(|value| *value > 0.0);
         let low = if self.log { positive.fold(high, f64::min) / 1.4 } else { 0.0 };
         let high = if self.log { high * 1.4 } else { high * 1.08 };
         Span { low, high, log: self.log, from: HEIGHT - BOTTOM, to: TOP }
@@ -240,18 +270,19 @@ impl Chart {
         for (at, line) in ends {
             let _ = write!(
                 svg,
-                "<text class=\"name c{}\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                "<text class=\"name c{}\" x=\"{:.1}\" y=\"{:.1}\" data-line=\"{name}\">{name}</text>",
                 line.style % 8,
                 WIDTH - RIGHT + 10.0,
                 at + 4.5,
-                escape(&line.name)
+                name = escape(&line.name)
             );
         }
     }
 }
 
 fn draw(line: &Line, x: &Span, y: &Span, svg: &mut String) {
-    let _ = write!(svg, "<g class=\"line {}\">", class(line.style));
+    let name = escape(&line.name);
+    let _ = write!(svg, "<g class=\"line {}\" data-line=\"{name}\">", class(line.style));
     let path: Vec<String> = line
         .points
         .iter()
@@ -265,12 +296,7 @@ fn draw(line: &Line, x: &Span, y: &Span, svg: &mut String) {
         if bottom - top > 10.0 {
             let _ = write!(svg, "<path class=\"interval\" d=\"M{px:.1} {top:.1}V{bottom:.1}\"/>");
         }
-        let _ = write!(
-            svg,
-            "<path class=\"marker\" d=\"{}\"><title>{}</title></path>",
-            marker(line.style, px, py, 4.6),
-            escape(&point.tip)
-        );
+        spot("marker", line.style, (px, py), &point.tip, svg);
     }
     svg.push_str("</g>");
 }
@@ -283,12 +309,41 @@ fn class(style: usize) -> String {
     }
 }
 
+fn draw_printed(line: &Line, x: &Span, y: &Span, svg: &mut String) {
+    let name = escape(&line.name);
+    let _ = write!(svg, "<g class=\"c{}\" data-line=\"{name}\">", line.style);
+    for point in &line.points {
+        spot("printed", line.style, (x.at(point.size), y.at(point.value)), &point.tip, svg);
+    }
+    svg.push_str("</g>");
+}
+
+/// A point's marker, with where it lies for the page's script.
+fn spot(class: &str, style: usize, (x, y): (f64, f64), tip: &str, svg: &mut String) {
+    let _ = write!(
+        svg,
+        "<path class=\"{class}\" data-at=\"{x:.1} {y:.1}\" d=\"{}\"><title>{}</title></path>",
+        marker(style, x, y, RADIUS),
+        escape(tip)
+    );
+}
+
 /// A small picture of a line's marker, for legends.
 pub(crate) fn key(style: usize) -> String {
+    let marker = format!("<path class=\"marker\" d=\"{}\"/>", marker(style, 14.0, 7.0, RADIUS));
+    key_of(style, &format!("<polyline points=\"0,7 28,7\"/>{marker}"))
+}
+
+/// The same of what was printed elsewhere.
+pub(super) fn printed_key(style: usize) -> String {
+    let marker = marker(style, 14.0, 7.0, RADIUS);
+    key_of(style, &format!("<path class=\"printed\" d=\"{marker}\"/>"))
+}
+
+fn key_of(style: usize, inner: &str) -> String {
     format!(
-        "<svg class=\"key\" viewBox=\"0 0 28 14\" aria-hidden=\"true\"><g class=\"line {}\"><polyline points=\"0,7 28,7\"/><path class=\"marker\" d=\"{}\"/></g></svg>",
-        class(style),
-        marker(style, 14.0, 7.0, 4.6)
+        "<svg class=\"key\" viewBox=\"0 0 28 14\" aria-hidden=\"true\"><g class=\"line {}\">{inner}</g></svg>",
+        class(style)
     )
 }
 

@@ -1,8 +1,10 @@
 //! What is swept over something else than the message size: schedules over their rate, streams over the
 //! socket buffer.
 
+use super::figure::Figure;
 use super::svg::{Axis, Chart, Line, Mark, Point};
 use super::tables::{Table, figure, short, words};
+use super::{repeat, tips};
 use crate::findings::bandwidth_delay;
 use crate::plan::{Condition, Experiment, Wait};
 use crate::results::{Results, Series};
@@ -100,97 +102,118 @@ fn buffer_table(results: &Results, link: &str) -> Option<Table> {
 }
 
 /// The same as figures, with the bandwidth-delay product drawn in.
-pub(super) fn buffer_charts(results: &Results) -> Vec<Chart> {
-    let charts = results.links().into_iter().filter_map(|link| {
-        let rows = by_buffer(results, link);
-        let lines: Vec<Line> = columns(&rows)
-            .into_iter()
-            .enumerate()
-            .map(|(style, column)| Line {
-                name: column_name(column),
-                style: style % 8,
-                points: rows
-                    .iter()
-                    .filter(|(buffer, _)| **buffer != u32::MAX)
-                    .filter_map(|(buffer, row)| Some(point(f64::from(*buffer), row.get(&column)?)))
-                    .collect(),
-            })
-            .collect();
-        (!lines.is_empty()).then(|| Chart {
-            title: format!("TCP by socket buffer, by size of writes ({link})"),
-            unit: "MB/s at the receiver".into(),
-            log: true,
-            across: Axis::Bytes("socket buffer in bytes"),
-            level: None,
-            mark: bandwidth_delay(results, link)
-                .map(|product| Mark { at: product, name: "bandwidth x delay".into() }),
-            lines,
-        })
-    });
-    charts.collect()
+pub(super) fn buffer_figures(results: &Results) -> Vec<Figure> {
+    results.links().into_iter().filter_map(|link| buffer_figure(results, link)).collect()
+}
+
+fn buffer_figure(results: &Results, link: &str) -> Option<Figure> {
+    let rows = by_buffer(results, link);
+    let columns = columns(&rows);
+    let line = |(style, column): (usize, &Column)| Line {
+        name: column_name(*column),
+        style: style % 8,
+        points: rows
+            .iter()
+            .filter(|(buffer, _)| **buffer != u32::MAX)
+            .filter_map(|(buffer, row)| Some(point(f64::from(*buffer), row.get(column)?)))
+            .collect(),
+    };
+    let lines: Vec<Line> = columns.iter().enumerate().map(line).collect();
+    let one = rows.values().flat_map(BTreeMap::values).next()?;
+    let whole = repeat::figure(results, one);
+    let commands = std::iter::once(("all lines".to_owned(), vec![("transport", "tcp".into())]))
+        .chain(
+            columns.iter().map(|column| (column_name(*column), buffers(results, &rows, *column))),
+        )
+        .filter_map(|(name, part)| {
+            let part: repeat::Part = whole.iter().cloned().chain(part).collect();
+            Some((name, repeat::command(results, &part)?))
+        });
+    let chart = Chart {
+        title: format!("TCP by socket buffer, by size of writes ({link})"),
+        unit: "MB/s at the receiver".into(),
+        log: true,
+        across: Axis::Bytes("socket buffer in bytes"),
+        level: None,
+        mark: bandwidth_delay(results, link)
+            .map(|product| Mark { at: product, name: "bandwidth x delay".into() }),
+        lines,
+    };
+    let (repeat, numbers) = (commands.collect(), buffer_table(results, link));
+    Some(Figure { numbers, repeat, ..Figure::from(chart) })
+}
+
+/// The settings and the size that a column is made of.
+fn buffers(
+    results: &Results,
+    rows: &BTreeMap<u32, BTreeMap<Column, &Series>>,
+    column: Column,
+) -> repeat::Part {
+    let cells = rows.values().filter_map(|row| row.get(&column));
+    let settings = cells.map(|one| ("transport", repeat::transport(results, one)));
+    settings.chain(repeat::size(results, column.0)).collect()
 }
 
 fn point(at: f64, series: &Series) -> Point {
-    let tip = format!(
-        "{}, {} B: {} {} (95 % interval {} to {})",
-        series.label(),
-        series.size,
-        short(series.median),
-        series.unit,
-        short(series.ci95[0]),
-        short(series.ci95[1])
-    );
-    Point { size: at, value: series.median, low: series.ci95[0], high: series.ci95[1], tip }
+    Point {
+        size: at,
+        value: series.median,
+        low: series.ci95[0],
+        high: series.ci95[1],
+        tip: tips::of(series),
+    }
 }
 
 /// Medians and 99th percentiles over the rate of a schedule, a figure for each link and style of
 /// waiting.
-pub(super) fn load_charts(results: &Results) -> Vec<Chart> {
-    let mut charts = Vec::new();
-    for link in results.links() {
-        for wait in [Wait::Spin, Wait::Sleep] {
-            let mut curves: BTreeMap<String, Vec<&Series>> = BTreeMap::new();
-            for series in results.of(Experiment::Paced, link, wait) {
-                if series.condition.bulk == 0 {
-                    let name = crate::plan::label(&series.transport, series.variant.as_deref());
-                    curves.entry(name).or_default().push(series);
-                }
-            }
-            curves.retain(|_, curve| curve.len() > 1);
-            let lines: Vec<Line> = curves
-                .into_iter()
-                .enumerate()
-                .flat_map(|(number, (name, mut curve))| {
-                    let rate = |one: &Series| one.condition.rate.unwrap_or(0.0);
-                    curve.sort_by(|a, b| rate(a).total_cmp(&rate(b)));
-                    let tail = |one: &&Series| {
-                        let tip = format!("{}: p99 {} us", one.label(), short(one.p99));
-                        Point { size: rate(one), value: one.p99, low: one.p99, high: one.p99, tip }
-                    };
-                    let tails = curve.iter().map(tail).collect();
-                    let medians = curve.iter().map(|one| point(rate(one), one)).collect();
-                    [
-                        Line { name: name.clone(), style: 2 * number % 8, points: medians },
-                        Line {
-                            name: format!("{name} p99"),
-                            style: (2 * number + 1) % 8,
-                            points: tails,
-                        },
-                    ]
-                })
-                .collect();
-            if !lines.is_empty() {
-                charts.push(Chart {
-                    title: format!("Round trip under load, {} ({link})", wait.name()),
-                    unit: "microseconds from the intended time".into(),
-                    log: true,
-                    across: Axis::Plain("messages per second"),
-                    level: None,
-                    mark: None,
-                    lines,
-                });
-            }
+pub(super) fn load_figures(results: &Results) -> Vec<Figure> {
+    let each = |link| {
+        [Wait::Spin, Wait::Sleep].into_iter().filter_map(move |wait| load(results, link, wait))
+    };
+    results.links().into_iter().flat_map(each).collect()
+}
+
+fn load(results: &Results, link: &str, wait: Wait) -> Option<Figure> {
+    let mut curves: BTreeMap<String, Vec<&Series>> = BTreeMap::new();
+    for series in results.of(Experiment::Paced, link, wait) {
+        if series.condition.bulk == 0 {
+            let name = crate::plan::label(&series.transport, series.variant.as_deref());
+            curves.entry(name).or_default().push(series);
         }
     }
-    charts
+    curves.retain(|_, curve| curve.len() > 1);
+    let rate = |one: &Series| one.condition.rate.unwrap_or(0.0);
+    for curve in curves.values_mut() {
+        curve.sort_by(|a, b| rate(a).total_cmp(&rate(b)));
+    }
+    let tail = |one: &&Series| {
+        let tip = format!("p99 {} us\n{}", short(one.p99), tips::of(one));
+        Point { size: rate(one), value: one.p99, low: one.p99, high: one.p99, tip }
+    };
+    let lines = curves.iter().enumerate().flat_map(|(number, (name, curve))| {
+        let medians = curve.iter().map(|one| point(rate(one), one)).collect();
+        let (tails, of_tails) = (curve.iter().map(tail).collect(), format!("{name} p99"));
+        [
+            Line { name: name.clone(), style: 2 * number % 8, points: medians },
+            Line { name: of_tails, style: (2 * number + 1) % 8, points: tails },
+        ]
+    });
+    let chart = Chart {
+        title: format!("Round trip under load, {} ({link})", wait.name()),
+        unit: "microseconds from the intended time".into(),
+        log: true,
+        across: Axis::Plain("messages per second"),
+        level: None,
+        mark: None,
+        lines: lines.collect(),
+    };
+    let whole = repeat::figure(results, curves.values().flatten().next()?);
+    let commands = std::iter::once(("all lines".to_owned(), vec![("bulk", "0".to_owned())]))
+        .chain(curves.iter().map(|(name, curve)| (name.clone(), repeat::curve(results, curve[0]))))
+        .filter_map(|(name, part)| {
+            let part: repeat::Part = whole.iter().cloned().chain(part).collect();
+            Some((name, repeat::command(results, &part)?))
+        });
+    let repeat = commands.collect();
+    Some(Figure { repeat, ..Figure::from(chart) })
 }

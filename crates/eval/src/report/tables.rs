@@ -185,7 +185,13 @@ pub fn figure_tables(results: &Results) -> Vec<Table> {
     tables
 }
 
-fn figure_table(series: &[&Series], link: &str, experiment: Experiment, wait: Wait) -> Table {
+/// One of them.
+pub(super) fn figure_table(
+    series: &[&Series],
+    link: &str,
+    experiment: Experiment,
+    wait: Wait,
+) -> Table {
     let labels = labels(series.iter().copied());
     let mut by_size: BTreeMap<usize, Vec<String>> = BTreeMap::new();
     for one in series {

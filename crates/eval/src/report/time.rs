@@ -80,14 +80,15 @@ impl TimeChart<'_> {
                 "<line class=\"level\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{bottom:.1}\"/>"
             );
         }
-        for (_, style, points) in &self.lines {
+        for (name, style, points) in &self.lines {
             let path: Vec<String> = points
                 .iter()
                 .map(|(at, value)| format!("{:.1},{:.1}", x(*at), y(*value)))
                 .collect();
             let _ = write!(
                 svg,
-                "<g class=\"line c{style}\"><polyline points=\"{}\"/></g>",
+                "<g class=\"line c{style}\" data-line=\"{}\"><polyline points=\"{}\"/></g>",
+                escape(name),
                 path.join(" ")
             );
         }

@@ -5,6 +5,7 @@ use super::duration;
 use super::rules::{SETTLED, is_drop};
 use super::state::{Point, State};
 use super::traffic::STREAMS;
+use crate::report::figure::{as_numbers, legend};
 use crate::report::svg::{escape, key};
 use crate::report::tables::Table;
 use crate::report::time::TimeChart;
@@ -43,6 +44,7 @@ pub fn html(state: &State) -> String {
     page.push_str("</div><div class=\"figures\">");
     charts(state).iter().for_each(|chart| figure(chart, &mut page));
     page.push_str("</div>");
+    as_numbers(&over_time(state), &mut page);
     page.push_str("<h2>Deviations</h2>");
     match deviations(state) {
         Some(deviations) => {
@@ -216,11 +218,9 @@ fn charts(state: &State) -> Vec<TimeChart<'static>> {
 
 fn figure(chart: &TimeChart<'_>, page: &mut String) {
     let title = escape(chart.title);
-    let _ = write!(page, "<figure><figcaption>{title}</figcaption><ul class=\"legend\">");
-    for (name, style, _) in &chart.lines {
-        let _ = write!(page, "<li>{}{}</li>", key(*style), escape(name));
-    }
-    let _ = write!(page, "</ul>{}</figure>", chart.svg());
+    let _ = write!(page, "<figure><figcaption>{title}</figcaption>");
+    legend(chart.lines.iter().map(|(name, style, _)| (*name, key(*style))), page);
+    let _ = write!(page, "<div class=\"plot\">{}</div></figure>", chart.svg());
 }
 
 fn table(title: &str, note: &str, header: &[&str], rows: Vec<Vec<String>>) -> Table {

@@ -1,0 +1,50 @@
+//! What a point of a figure says when it is pointed at: the figure, its interval, its tail, its cost,
+//! its doubts; a line each.
+
+use super::tables::short;
+use crate::plan::Experiment;
+use crate::results::Series;
+
+/// The lines, with line breaks between them.
+pub(super) fn of(series: &Series) -> String {
+    let mut lines = vec![
+        format!("{}, {} B: {} {}", series.label(), series.size, short(series.median), series.unit),
+        format!("95 % interval {} to {}", short(series.ci95[0]), short(series.ci95[1])),
+        tail(series),
+        format!(
+            "CPU: {:.0} % at the measuring end, {:.0} % at the answering",
+            series.cpu_local * 100.0,
+            series.cpu_remote * 100.0
+        ),
+    ];
+    lines.extend(per_message(series));
+    let doubts: Vec<&str> = series.doubt_codes().collect();
+    if !doubts.is_empty() {
+        lines.push(format!("! doubts: {}", doubts.join(", ")));
+    }
+    lines.join("\n")
+}
+
+/// Of round trips the slow ones are the tail, of rates the low ones are of no percentile here.
+fn tail(series: &Series) -> String {
+    match series.experiment.is_trip() {
+        true => {
+            format!("p99 {}, p99.9 {}, of all samples", short(series.p99), short(series.p999))
+        }
+        false => format!("of all slices: median {}, p99 {}", short(series.p50), short(series.p99)),
+    }
+}
+
+/// What a message costs the measuring end; `None` if none was sent.
+fn per_message(series: &Series) -> Option<String> {
+    // For round trips the costs are those of the measured part, as the samples are.
+    let messages = if series.experiment == Experiment::Rtt { series.n } else { series.sent } as f64;
+    (messages > 0.0).then(|| {
+        format!(
+            "per message: {} calls, {} frames, {} interrupts",
+            short(series.syscalls as f64 / messages),
+            short(series.frames as f64 / messages),
+            short(series.interrupts as f64 / messages)
+        )
+    })
+}
