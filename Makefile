@@ -9,6 +9,9 @@ HOURS ?= 6
 FROM ?= 0
 CHAOS_SEEDS ?= 100
 MODEL ?=
+# Of the NIC lab: cards (all that QEMU has), and suites of Debian whose kernels to boot.
+MODELS ?= all
+KERNEL ?= bookworm
 # Of chaos, 30 if empty; of each fuzz target, 5 if empty.
 MINUTES ?=
 TARGETS ?=
@@ -22,7 +25,7 @@ BUILD ?= -p gigae-cli -p gigae-capi -p gigae-ofi
 DEB_COMPRESSION ?= xz
 DEB_OUT ?=
 
-.PHONY: eval bench mpi test torture simulate model chaos fuzz miri loom check build install uninstall static deb bpf fmt clean help
+.PHONY: eval bench mpi niclab test torture simulate model chaos fuzz miri loom check build install uninstall static deb bpf fmt clean help
 
 help:
 	@echo "make eval    lay a virtual Gigabit Ethernet, measure on it, write $(OUT)/report.html"
@@ -30,6 +33,8 @@ help:
 	@echo "make bench   measure what is asked of the library, $(RUNS) times, and say what was reached"
 	@echo "             (about 8 minutes each; RUNS=$(RUNS) OUT=$(OUT); needs root)"
 	@echo "make mpi     measure Open MPI over TCP and over gigae, RUNS=$(RUNS) times, side by side, answers checked (needs root)"
+	@echo "make niclab  library and evaluator on the drivers of QEMU's network cards, in software emulation"
+	@echo "             (MODELS=$(MODELS) KERNEL=$(KERNEL) OUT=$(OUT) ARGS='...'; needs no root but to install QEMU)"
 	@echo "make test    build and run all tests; those that need root are skipped without it"
 	@echo "make torture model, simulate, chaos (if root) and fuzz, one after the other: hours"
 	@echo "make simulate  SEEDS=$(SEEDS) runs of whole endpoints on a network that does its worst, or HOURS=$(HOURS)"
@@ -65,6 +70,15 @@ mpi:
 	@tools/need-rust
 	cargo build --release --locked -p gigae-mpi
 	$(or $(CARGO_TARGET_DIR),target)/release/gigae-mpi --runs $(RUNS)
+
+NICLAB = $(or $(CARGO_TARGET_DIR),target)/$(shell uname -m)-unknown-linux-musl/static/gigae-niclab
+
+# Docs: docs/niclab.md. A card that fails is an error.
+niclab:
+	@tools/need cc=gcc readelf=binutils qemu-system-x86_64=qemu-system-x86 dpkg-deb=dpkg setpriv=util-linux xz=xz-utils
+	@tools/need-rust
+	@tools/static gigae-niclab
+	$(NICLAB) run --models $(MODELS) --kernels $(KERNEL) --out $(OUT)/niclab --cache $(or $(CARGO_TARGET_DIR),target)/niclab $(ARGS)
 
 build:
 	@tools/need cc=gcc ip=iproute2 tc=iproute2

@@ -71,6 +71,6 @@ pub use config::{FabricConfig, Impairments, Rate};
 pub use error::FabricError;
 pub use fabric::{Down, Fabric, Process};
 pub use impair::ImpairmentCounters;
-pub use netns::NetnsGuard;
+pub use netns::{NetnsGuard, leave_network};
 pub use node::Node;
 pub use status::{NodeStatus, PortCounters, Status};

@@ -1,0 +1,162 @@
+//! The suite for all links, on the cards: every mode that opens, and AF_PACKET.
+
+use super::ground::{End, Ground, MTU};
+use super::modes;
+use super::serial::Serial;
+use crate::job::{Job, Test, Told};
+use gigae::{Backend, Mode};
+use gigae_link::conformance::{Enter, Kernels, Options, Pair};
+use gigae_link::{Link, conformance_tests};
+use gigae_packet::{PacketConfig, PacketLink};
+use gigae_wire::{Envelope, NodeAddr, Route};
+use gigae_xdp::{XdpConfig, XdpLink};
+use std::panic::catch_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+/// What the pairs are made on: the suite's makers are functions without a state.
+static GROUND: OnceLock<&'static Ground> = OnceLock::new();
+
+/// The MTU at which they are made.
+static NOW: AtomicUsize = AtomicUsize::new(MTU as usize);
+
+/// What a panic said last.
+static SAID: Mutex<String> = Mutex::new(String::new());
+
+const UDP: Envelope = Envelope::Udp { port: 4791 };
+
+type Tests = [(&'static str, fn()); 30];
+
+/// Runs all of it.
+pub(super) fn run(job: &Job, ground: &'static Ground, serial: &Serial) -> Result<(), String> {
+    GROUND.get_or_init(|| ground);
+    let former = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|info| {
+        if let Ok(mut said) = SAID.lock() {
+            *said = info.to_string().replace('\n', " ");
+        }
+    }));
+    let outcome = modes::mtus(job).into_iter().try_for_each(|mtu| {
+        modes::set_mtu(ground, mtu)?;
+        NOW.store(mtu as usize, Ordering::Relaxed);
+        suites(mtu, ground).into_iter().for_each(|(of, tests)| suite(&of, &tests, serial));
+        Ok(())
+    });
+    std::panic::set_hook(former);
+    outcome
+}
+
+/// Those that can be run at an MTU, with their names.
+fn suites(mtu: u32, ground: &Ground) -> Vec<(String, Tests)> {
+    let all: [(&str, Backend, Tests); 4] = [
+        (
+            "zero-copy",
+            Backend::XdpMode(Mode::XdpZeroCopy),
+            conformance_tests!("", Envelope::DEFAULT, zero_copy, now_mtu()),
+        ),
+        (
+            "native",
+            Backend::XdpMode(Mode::XdpNative),
+            conformance_tests!("", Envelope::DEFAULT, native, now_mtu()),
+        ),
+        (
+            "generic",
+            Backend::XdpMode(Mode::XdpGeneric),
+            conformance_tests!("", Envelope::DEFAULT, generic, now_mtu()),
+        ),
+        ("packet", Backend::Packet, conformance_tests!("", Envelope::DEFAULT, packet, now_mtu())),
+    ];
+    let opens = |backend| modes::try_open(ground, backend).0.is_some();
+    let mut suites: Vec<(String, Tests)> = all
+        .into_iter()
+        .filter(|(_, backend, _)| opens(*backend))
+        .map(|(name, _, tests)| (format!("{name}, MTU {mtu}"), tests))
+        .collect();
+    if mtu == MTU {
+        let tests = conformance_tests!("", UDP, packet, now_mtu());
+        suites.push((format!("packet in UDP, MTU {mtu}"), tests));
+        if opens(Backend::Xdp) {
+            let tests = conformance_tests!("", UDP, best, now_mtu());
+            suites.push((format!("best in UDP, MTU {mtu}"), tests));
+        }
+    }
+    suites
+}
+
+/// The MTU of the cards now.
+fn now_mtu() -> usize {
+    NOW.load(Ordering::Relaxed)
+}
+
+fn suite(of: &str, tests: &Tests, serial: &Serial) {
+    serial.progress(format!("conformance: {of}"));
+    for (name, test) in tests {
+        let name = name.trim_start_matches("::").to_owned();
+        let failure = catch_unwind(*test)
+            .err()
+            .map(|_| SAID.lock().map_or_else(|_| "it panicked".to_owned(), |said| said.clone()));
+        serial.tell(&Told::Test(Test { of: of.to_owned(), name, failure }));
+    }
+}
+
+fn zero_copy(options: &Options) -> Pair {
+    pair(options, &|end| xdp(end, options, Some(Mode::XdpZeroCopy)))
+}
+
+fn native(options: &Options) -> Pair {
+    pair(options, &|end| xdp(end, options, Some(Mode::XdpNative)))
+}
+
+fn generic(options: &Options) -> Pair {
+    pair(options, &|end| xdp(end, options, Some(Mode::XdpGeneric)))
+}
+
+fn best(options: &Options) -> Pair {
+    pair(options, &|end| xdp(end, options, None))
+}
+
+fn packet(options: &Options) -> Pair {
+    pair(options, &|end| {
+        let mut config = PacketConfig::new(&end.interface, options.filter.clone());
+        config.tx_frames = options.tx_frames;
+        config.rx_frames = options.rx_frames;
+        Box::new(PacketLink::open(config).expect("a packet link"))
+    })
+}
+
+fn xdp(end: &End, options: &Options, mode: Option<Mode>) -> Box<dyn Link> {
+    let mut config = XdpConfig::new(&end.interface, options.filter.clone());
+    config.tx_frames = options.tx_frames;
+    config.rx_frames = options.rx_frames;
+    config.mode = mode;
+    Box::new(XdpLink::open(config).expect("an AF_XDP link"))
+}
+
+/// Links on both cards.
+fn pair(options: &Options, open: &dyn Fn(&End) -> Box<dyn Link>) -> Pair {
+    let ground: &'static Ground = GROUND.get().expect("set before");
+    let ends = &ground.ends;
+    let [a, b] = [0, 1].map(|i: usize| {
+        let _inside = ends[i].enter().expect("a way into the namespace");
+        open(&ends[i])
+    });
+    let envelope = options.filter.envelope;
+    let [at_a, at_b] = [0, 1].map(|i: usize| match envelope {
+        Envelope::Ethernet { .. } => NodeAddr::Ethernet(ends[i].mac),
+        Envelope::Udp { .. } => NodeAddr::Ip { ip: ends[i].ip.into(), next_hop: ends[i].mac },
+    });
+    let enter = |i: usize| -> Enter {
+        Box::new(move || Box::new(ends[i].enter().expect("a way into the namespace")))
+    };
+    Pair {
+        a,
+        b,
+        to_b: Route::new(envelope, at_a, at_b).expect("addresses of the envelope"),
+        to_a: Route::new(envelope, at_b, at_a).expect("addresses of the envelope"),
+        kernels: Some(Kernels {
+            addresses: [ends[0].ip.into(), ends[1].ip.into()],
+            enter: [enter(0), enter(1)],
+        }),
+        ground: Box::new(()),
+    }
+}

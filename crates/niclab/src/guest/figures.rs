@@ -1,0 +1,87 @@
+//! The evaluator between the two cards: one end answers in a process of its own, as `gigae serve`.
+
+use super::ground::Ground;
+use super::serial::Serial;
+use crate::job::{Job, Told};
+use gigae_eval::control::Key;
+use gigae_eval::plan::Plan;
+use gigae_eval::run::{self, Config, Peer, With};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
+
+/// Where both ends find their key.
+const KEY: &str = "/tmp/key";
+
+/// Tells how far the plan is, now and then.
+struct Progress<'a> {
+    serial: &'a Serial,
+    told: u64,
+}
+
+impl run::Progress for Progress<'_> {
+    fn step(&mut self, done: u64, total: u64, next: &str) {
+        let tenth = done * 10 / total.max(1);
+        if tenth >= self.told {
+            self.told = tenth + 1;
+            self.serial.progress(format!("figures: {done} of {total}, {next}"));
+        }
+    }
+}
+
+/// Ends the answering process.
+struct Serving(Child);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // Already gone is as good.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Carries the plan out and tells its results.
+pub(super) fn run(job: &Job, ground: &Ground, serial: &Serial) -> Result<(), String> {
+    if !Path::new(KEY).exists() {
+        Key::create(Path::new(KEY)).map_err(|error| error.to_string())?;
+    }
+    let plan = Plan::parse("niclab", &job.plan).map_err(|error| error.to_string())?;
+    let _serving = serve(ground)?;
+    let key = Key::read(Path::new(KEY)).map_err(|error| error.to_string())?;
+    let _inside = ground.ends[0].enter().map_err(|error| error.to_string())?;
+    let peer =
+        Peer { host: ground.ends[1].ip.to_string(), nic: ground.ends[0].interface.clone(), key };
+    let config = Config {
+        plan,
+        with: With::default(),
+        peer: Some(peer),
+        serve: Vec::new(),
+        command: "make niclab".into(),
+    };
+    let mut progress = Progress { serial, told: 0 };
+    let results = run::run(&config, &AtomicBool::new(false), &mut progress)
+        .map_err(|error| error.to_string())?;
+    serial.tell(&Told::Figures(Box::new(results)));
+    Ok(())
+}
+
+/// The answering end, when it says that it listens.
+fn serve(ground: &Ground) -> Result<Serving, String> {
+    let end = &ground.ends[1];
+    // A process begins in the namespace of the thread that starts it.
+    let _inside = end.enter().map_err(|error| error.to_string())?;
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["serve", "--nic", &end.interface, "--key", KEY, "--cpu", "0"]);
+    let child = command.stderr(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
+    let mut serving = Serving(child);
+    let stderr = serving.0.stderr.take().ok_or("the answering end has no pipe")?;
+    let mut lines = BufReader::new(stderr).lines();
+    let first = lines.next().and_then(Result::ok).unwrap_or_default();
+    if !first.contains("serving on") {
+        return Err(format!("the answering end said: {first}"));
+    }
+    // Its further lines are for nobody, but must not fill the pipe.
+    std::thread::spawn(move || lines.for_each(drop));
+    Ok(serving)
+}

@@ -1,0 +1,303 @@
+//! The two cards, each in a network namespace of its own.
+
+use crate::job::Interrupts;
+use gigae_link::{Interface, Rtnetlink};
+use gigae_wire::MacAddr;
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::fs::{self, File};
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// The namespace of the calling thread.
+const OWN: &str = "/proc/thread-self/ns/net";
+
+/// A card negotiates its link in seconds; of virtual time, which a sleeping machine passes over.
+const CARRIER_WITHIN: Duration = Duration::from_secs(20);
+
+/// Pause between looks.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// The MTU that the cards have unless a step changes it.
+pub(super) const MTU: u32 = 1500;
+
+/// Of the network of the cards.
+const PREFIX: u8 = 24;
+
+/// Both ends.
+pub(super) struct Ground {
+    pub(super) ends: [End; 2],
+    interrupts: Interrupts,
+}
+
+/// A card and where it is.
+pub(super) struct End {
+    pub(super) interface: String,
+    pub(super) mac: MacAddr,
+    pub(super) ip: Ipv4Addr,
+    /// The driver, as the bus names it.
+    pub(super) driver: String,
+    /// The driver's directory on its bus.
+    bus: PathBuf,
+    /// The device, as the bus names it.
+    device: String,
+    namespace: File,
+}
+
+/// Moves the calling thread back when dropped.
+pub(super) struct Inside {
+    former: File,
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        // The first process has all privileges, so nothing can refuse this.
+        let _ = set(&self.former);
+    }
+}
+
+fn set(namespace: &File) -> io::Result<()> {
+    Ok(move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?)
+}
+
+impl Ground {
+    /// Finds the two cards, which are in the first namespace, and lays the ground with them.
+    pub(super) fn lay(interrupts: Interrupts) -> io::Result<&'static Self> {
+        static GROUND: OnceLock<Ground> = OnceLock::new();
+        let found = cards()?;
+        let [first, second] = <[_; 2]>::try_from(found).map_err(|found: Vec<PathBuf>| {
+            io::Error::other(format!(
+                "{} cards where two should be; the driver did not bind",
+                found.len()
+            ))
+        })?;
+        let ends = [End::new(&first, 1)?, End::new(&second, 2)?];
+        let ground = Self { ends, interrupts };
+        for end in &ground.ends {
+            end.take_in()?;
+        }
+        ground.restore()?;
+        Ok(GROUND.get_or_init(|| ground))
+    }
+
+    /// Both cards up, with their usual MTU and a carrier, their interrupts where they belong.
+    pub(super) fn restore(&self) -> io::Result<()> {
+        for end in &self.ends {
+            end.up(true)?;
+            end.mtu(MTU)?;
+        }
+        for end in &self.ends {
+            end.await_carrier()?;
+        }
+        self.distribute();
+        Ok(())
+    }
+
+    /// Sets which processor serves whose interrupts. A controller that refuses leaves them as they are.
+    pub(super) fn distribute(&self) {
+        let cpus = gigae_eval::site::allowed_cpus().len();
+        for (i, end) in self.ends.iter().enumerate() {
+            // The first end measures, on the last processor.
+            let own = (1 - i) * (cpus - 1);
+            let cpu = match self.interrupts {
+                Interrupts::Own => own,
+                Interrupts::Other => cpus - 1 - own,
+                Interrupts::First => 0,
+            };
+            for irq in irqs(&end.interface) {
+                let _ = fs::write(format!("/proc/irq/{irq}/smp_affinity_list"), cpu.to_string());
+            }
+        }
+    }
+}
+
+/// Numbers of the interrupts that carry an interface's name in `/proc/interrupts`.
+fn irqs(interface: &str) -> Vec<u32> {
+    let table = fs::read_to_string("/proc/interrupts").unwrap_or_default();
+    let of = |line: &str| {
+        let (number, rest) = line.split_once(':')?;
+        // virtio's are named after the device: those belong to no interface by name.
+        rest.contains(interface).then(|| number.trim().parse().ok())?
+    };
+    table.lines().filter_map(of).collect()
+}
+
+/// Network interfaces with a device behind them, in the first namespace, in the order of their buses.
+fn cards() -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/sys/class/net")? {
+        let path = entry?.path();
+        if let Ok(device) = path.join("device").canonicalize() {
+            found.push((device, path));
+        }
+    }
+    found.sort();
+    Ok(found.into_iter().map(|(_, path)| path).collect())
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+impl End {
+    fn new(class: &Path, number: u8) -> io::Result<Self> {
+        let device = class.join("device").canonicalize()?;
+        let bus = device.join("driver").canonicalize()?;
+        let interface = name_of(class);
+        let address = fs::read_to_string(class.join("address"))?;
+        let mac = address.trim().parse().map_err(|_| io::Error::other("no Ethernet address"))?;
+        Ok(Self {
+            mac,
+            ip: Ipv4Addr::new(198, 18, 0, number),
+            driver: name_of(&bus),
+            device: name_of(&device),
+            bus,
+            interface,
+            namespace: namespace()?,
+        })
+    }
+
+    /// Moves the calling thread to this end.
+    pub(super) fn enter(&self) -> io::Result<Inside> {
+        let former = File::open(OWN)?;
+        set(&self.namespace)?;
+        Ok(Inside { former })
+    }
+
+    /// The socket to the kernel of this end.
+    fn kernel(&self) -> io::Result<Rtnetlink> {
+        let _inside = self.enter()?;
+        Ok(Rtnetlink::open()?)
+    }
+
+    fn change(&self, attribute: Option<LinkAttribute>, up: Option<bool>) -> io::Result<()> {
+        let mut link = LinkMessage::default();
+        link.header.index = self.index()?;
+        if let Some(up) = up {
+            link.header.change_mask = LinkFlags::Up;
+            link.header.flags = if up { LinkFlags::Up } else { LinkFlags::empty() };
+        }
+        link.attributes.extend(attribute);
+        self.kernel()?.change(RouteNetlinkMessage::SetLink(link), 0)
+    }
+
+    fn index(&self) -> io::Result<u32> {
+        let _inside = self.enter()?;
+        let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+        Ok(rustix::net::netdevice::name_to_index(&socket, &self.interface)?)
+    }
+
+    /// Brings the interface up, or takes it down.
+    pub(super) fn up(&self, up: bool) -> io::Result<()> {
+        self.change(None, Some(up))
+    }
+
+    /// Sets the MTU.
+    pub(super) fn mtu(&self, mtu: u32) -> io::Result<()> {
+        self.change(Some(LinkAttribute::Mtu(mtu)), None)
+    }
+
+    /// Takes the device from its driver: the interface vanishes.
+    pub(super) fn unbind(&self) -> io::Result<()> {
+        fs::write(self.bus.join("unbind"), &self.device)
+    }
+
+    /// Gives the device back to its driver and takes the new interface in, up.
+    pub(super) fn bind(&self) -> io::Result<()> {
+        fs::write(self.bus.join("bind"), &self.device)?;
+        self.take_in()?;
+        self.up(true)?;
+        self.await_carrier()
+    }
+
+    /// Moves the interface of the device from the first namespace to this end, under its own name, and
+    /// gives it its address.
+    fn take_in(&self) -> io::Result<()> {
+        let class = cards()?
+            .into_iter()
+            .find(|class| {
+                class.join("device").canonicalize().is_ok_and(|d| name_of(&d) == self.device)
+            })
+            .ok_or_else(|| io::Error::other("the device has no interface"))?;
+        let index = fs::read_to_string(class.join("ifindex"))?;
+        let mut link = LinkMessage::default();
+        link.header.index = index.trim().parse().map_err(io::Error::other)?;
+        link.attributes.push(LinkAttribute::NetNsFd(self.namespace.as_raw_fd()));
+        link.attributes.push(LinkAttribute::IfName(self.interface.clone()));
+        Rtnetlink::open()?.change(RouteNetlinkMessage::SetLink(link), 0)?;
+        let mut address = AddressMessage::default();
+        address.header.family = AddressFamily::Inet;
+        address.header.prefix_len = PREFIX;
+        address.header.index = self.index()?;
+        address.attributes.push(AddressAttribute::Local(self.ip.into()));
+        address.attributes.push(AddressAttribute::Address(self.ip.into()));
+        let request = RouteNetlinkMessage::NewAddress(address);
+        self.kernel()?.change(request, NLM_F_CREATE | NLM_F_EXCL)
+    }
+
+    /// Waits until the card says that it has a carrier.
+    pub(super) fn await_carrier(&self) -> io::Result<()> {
+        let _inside = self.enter()?;
+        let interface = Interface::find(&self.interface).map_err(io::Error::other)?;
+        let start = Instant::now();
+        while !interface.has_carrier() {
+            if start.elapsed() > CARRIER_WITHIN {
+                return Err(io::Error::other(format!("{} has no carrier", self.interface)));
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+
+    /// Frames that the card has sent and received, by its own counters.
+    pub(super) fn frames(&self) -> io::Result<[u64; 2]> {
+        let _inside = self.enter()?;
+        let table = fs::read_to_string("/proc/thread-self/net/dev")?;
+        Ok(frames_of(&table, &self.interface).unwrap_or_default())
+    }
+}
+
+/// Sent and received packets of an interface in the text of `/proc/net/dev`.
+fn frames_of(table: &str, interface: &str) -> Option<[u64; 2]> {
+    let line =
+        table.lines().find_map(|line| line.trim().strip_prefix(interface)?.strip_prefix(':'))?;
+    let fields: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    Some([*fields.get(9)?, *fields.get(1)?])
+}
+
+/// A new network namespace with its loopback up, without IPv6, which would send frames of its own.
+fn namespace() -> io::Result<File> {
+    std::thread::scope(|scope| {
+        let make = || {
+            gigae_fabric::leave_network().map_err(io::Error::other)?;
+            // Absent where the kernel has no IPv6.
+            let _ = fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
+            let mut lo = LinkMessage::default();
+            lo.header.index = 1;
+            lo.header.change_mask = LinkFlags::Up;
+            lo.header.flags = LinkFlags::Up;
+            Rtnetlink::open()?.change(RouteNetlinkMessage::SetLink(lo), 0)?;
+            File::open(OWN)
+        };
+        scope.spawn(make).join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_of_an_interface_are_read_in_both_directions() {
+        let table = "Inter-|   Receive  \n face |bytes packets\n    lo: 1 2 0 0 0 0 0 0 3 4 0 0 0 0 0 0\n  eth1: 80 70 0 0 0 0 0 0 60 50 0 0 0 0 0 0\n";
+        assert_eq!(frames_of(table, "eth1"), Some([50, 70]));
+        assert_eq!(frames_of(table, "eth"), None);
+    }
+}

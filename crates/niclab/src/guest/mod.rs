@@ -1,0 +1,154 @@
+//! What runs inside a guest: the first process of the machine.
+//!
+//! It mounts what the library needs, loads the modules, puts the cards into their namespaces, does the
+//! steps of its job one after the other, tells what came of each, and switches the machine off. A step
+//! that fails does not keep the next from being done.
+
+mod conformance;
+mod events;
+mod exchange;
+mod figures;
+mod ground;
+mod modes;
+mod serial;
+mod traffic;
+
+use crate::job::{Booted, Failed, JOB, Job, Step, Told};
+use ground::Ground;
+use rustix::fs::{Mode, OFlags};
+use rustix::mount::MountFlags;
+use rustix::system::RebootCommand;
+use serial::Serial;
+use std::ffi::CStr;
+use std::fs;
+use std::io::{self, Read};
+
+/// The least severe of the kernel's lines that are told, as in syslog(2): a warning.
+const WARNING: u32 = 4;
+
+/// Most lines of the kernel's that are told.
+const MOST_LINES: usize = 40;
+
+/// Does the job and ends the machine.
+pub fn run() -> ! {
+    let outcome = prepare().and_then(|serial| {
+        if let Err(error) = work(&serial) {
+            serial.tell(&Told::Failed(Failed { what: "guest".into(), why: error.to_string() }));
+        }
+        serial.tell(&Told::Kernel(kernel_lines()));
+        serial.tell(&Told::Done);
+        serial.drain();
+        Ok(())
+    });
+    if let Err(error) = outcome {
+        eprintln!("niclab: {error}");
+    }
+    // Comes back only if the machine cannot be switched off, which its host then does.
+    let _ = rustix::system::reboot(RebootCommand::PowerOff);
+    loop {
+        std::thread::park();
+    }
+}
+
+/// The file systems that every Linux system has.
+fn prepare() -> io::Result<Serial> {
+    let plain = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    let nothing: Option<&CStr> = None;
+    for (kind, at, flags) in [
+        ("proc", "/proc", plain),
+        ("sysfs", "/sys", plain),
+        ("devtmpfs", "/dev", MountFlags::NOSUID),
+        ("tmpfs", "/tmp", plain),
+        ("tmpfs", "/run", plain),
+    ] {
+        fs::create_dir_all(at)?;
+        rustix::mount::mount(kind, at, kind, flags, nothing)?;
+    }
+    Serial::open("/dev/ttyS1")
+}
+
+fn work(serial: &Serial) -> io::Result<()> {
+    let job: Job = serde_json::from_str(&fs::read_to_string(JOB)?)?;
+    load(&job.modules)?;
+    let ground = Ground::lay(job.interrupts)?;
+    serial.tell(&Told::Booted(Booted {
+        kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+        cpus: gigae_eval::site::allowed_cpus().len(),
+        memory: rustix::system::sysinfo().totalram as u64 >> 20,
+        driver: ground.ends[0].driver.clone(),
+    }));
+    for &step in &job.steps {
+        serial.tell(&Told::Begins(step.name().into()));
+        if let Err(why) = do_step(step, &job, ground, serial) {
+            serial.tell(&Told::Failed(Failed { what: step.name().into(), why }));
+        }
+        // Whatever it did to the cards, the next one finds them as they were.
+        ground.restore()?;
+    }
+    Ok(())
+}
+
+fn do_step(step: Step, job: &Job, ground: &'static Ground, serial: &Serial) -> Result<(), String> {
+    match step {
+        Step::Modes => modes::run(job, ground, serial),
+        Step::Inventory => modes::inventory(ground, serial),
+        Step::Conformance => conformance::run(job, ground, serial),
+        Step::Messages => traffic::run(job, ground, serial),
+        Step::Events => events::run(job, ground, serial),
+        Step::Figures => figures::run(job, ground, serial),
+    }
+}
+
+/// Loads kernel modules, each of which needs only those before it.
+fn load(modules: &[String]) -> io::Result<()> {
+    for module in modules {
+        let name = |error: io::Error| io::Error::new(error.kind(), format!("{module}: {error}"));
+        let file = fs::File::open(module).map_err(name)?;
+        match rustix::system::finit_module(&file, c"", 0) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            Err(error) => return Err(name(error.into())),
+        }
+    }
+    Ok(())
+}
+
+/// What the kernel's log holds of warnings and worse, from the modules on.
+fn kernel_lines() -> Vec<String> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+    let Ok(log) = rustix::fs::open("/dev/kmsg", flags, Mode::empty()) else { return Vec::new() };
+    let (mut log, mut lines, mut record) = (fs::File::from(log), Vec::new(), [0; 8192]);
+    while let Ok(length) = log.read(&mut record) {
+        if let Some(line) = warning(&String::from_utf8_lossy(&record[..length])) {
+            lines.push(line);
+        }
+        if length == 0 || lines.len() == MOST_LINES {
+            break;
+        }
+    }
+    lines
+}
+
+/// The text of a record of `/dev/kmsg` ("priority,number,time,flags;text") if it is a warning or worse and
+/// not from the time before the first process.
+fn warning(record: &str) -> Option<String> {
+    let (head, text) = record.split_once(';')?;
+    let mut fields = head.split(',');
+    let priority: u32 = fields.next()?.parse().ok()?;
+    // The lowest three bits; those above name who logs.
+    (priority & 7 <= WARNING).then(|| text.lines().next().unwrap_or_default().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_the_kernels_records_warnings_and_worse_are_told() {
+        assert_eq!(
+            warning("4,339,5140900,-;a ring is full\n A=b").as_deref(),
+            Some("a ring is full")
+        );
+        assert_eq!(warning("6,339,5140900,-;eth0: link up"), None);
+        assert_eq!(warning("garbage"), None);
+    }
+}

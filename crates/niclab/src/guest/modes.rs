@@ -1,0 +1,77 @@
+//! Which modes a driver has, by opening them.
+
+use super::ground::{Ground, MTU};
+use super::serial::Serial;
+use crate::job::{Job, Opened, Told};
+use gigae::{Backend, Mode, Options, Wait};
+use std::time::Duration;
+
+/// AF_XDP's modes and AF_PACKET, by name.
+pub(super) const BACKENDS: [(&str, Backend); 5] = [
+    ("auto", Backend::Auto),
+    ("zero-copy", Backend::XdpMode(Mode::XdpZeroCopy)),
+    ("native", Backend::XdpMode(Mode::XdpNative)),
+    ("generic", Backend::XdpMode(Mode::XdpGeneric)),
+    ("packet", Backend::Packet),
+];
+
+/// MTUs worth trying: the usual one, and the longest that the card has.
+pub(super) fn mtus(job: &Job) -> Vec<u32> {
+    if job.mtu > MTU { vec![MTU, job.mtu] } else { vec![MTU] }
+}
+
+/// The options of an endpoint of the lab.
+pub(super) fn options(interface: &str, backend: Backend) -> Options {
+    Options::new(interface).backend(backend).wait(Wait::Adaptive).linger(Duration::from_millis(200))
+}
+
+/// Opens every mode at every MTU and tells what came of it.
+pub(super) fn run(job: &Job, ground: &Ground, serial: &Serial) -> Result<(), String> {
+    for mtu in mtus(job) {
+        set_mtu(ground, mtu)?;
+        for (asked, backend) in BACKENDS {
+            let (mode, reason) = try_open(ground, backend);
+            serial.tell(&Told::Opened(Opened { asked: asked.into(), mtu, mode, reason }));
+        }
+    }
+    Ok(())
+}
+
+/// Sets the MTU of both cards.
+pub(super) fn set_mtu(ground: &Ground, mtu: u32) -> Result<(), String> {
+    for end in &ground.ends {
+        end.mtu(mtu).map_err(|error| format!("MTU {mtu} is refused: {error}"))?;
+    }
+    for end in &ground.ends {
+        end.await_carrier().map_err(|error| format!("at MTU {mtu}: {error}"))?;
+    }
+    Ok(())
+}
+
+/// The mode that is reached on both cards, and why; or what refuses it.
+pub(super) fn try_open(ground: &Ground, backend: Backend) -> (Option<String>, String) {
+    for end in &ground.ends {
+        let opened = end.enter().map_err(|error| error.to_string()).and_then(|_inside| {
+            let endpoint = options(&end.interface, backend).open().map_err(|e| e.to_string())?;
+            Ok((endpoint.link().mode.to_string(), endpoint.link().reason.clone()))
+        });
+        match opened {
+            Ok((mode, reason)) if std::ptr::eq(end, &ground.ends[1]) => {
+                return (Some(mode), reason);
+            }
+            Ok(_) => {}
+            Err(why) => return (None, why),
+        }
+    }
+    (None, "there is no card".into())
+}
+
+/// The inventory of the first card.
+pub(super) fn inventory(ground: &Ground, serial: &Serial) -> Result<(), String> {
+    let end = &ground.ends[0];
+    let _inside = end.enter().map_err(|error| error.to_string())?;
+    let nics =
+        gigae_eval::nic::inventory(Some(&end.interface)).map_err(|error| error.to_string())?;
+    serial.tell(&Told::Inventory(gigae_eval::nic::table(&nics)));
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! Messages beside TCP, over the best mode and over AF_PACKET, at every MTU.
+
+use super::exchange::{Progress, Wanted, exchange};
+use super::ground::{Ground, MTU};
+use super::modes;
+use super::serial::Serial;
+use crate::job::{Job, Told};
+use gigae::Backend;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Bytes that go to and fro over TCP at a time: some ten segments.
+const BLOCK: usize = 16 << 10;
+
+/// Longest wait for TCP.
+const SOON: Duration = Duration::from_secs(60);
+
+/// A peer that is slow under emulation is not lost.
+const PEER_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// At a longer MTU, so many times fewer messages: what is looked for there shows early.
+const FEWER: u32 = 10;
+
+/// All exchanges, told one by one.
+pub(super) fn run(job: &Job, ground: &Ground, serial: &Serial) -> Result<(), String> {
+    for mtu in modes::mtus(job) {
+        modes::set_mtu(ground, mtu)?;
+        let messages = if mtu == MTU { job.messages } else { job.messages / FEWER };
+        for (name, backend) in [("auto", Backend::Auto), ("packet", Backend::Packet)] {
+            serial.progress(format!("{messages} messages both ways, {name}, MTU {mtu}"));
+            let wanted = Wanted { backend, messages, peer_timeout: PEER_TIMEOUT, may_fail: false };
+            let mut result = exchange(ground, wanted, |progress| tcp(ground, progress));
+            result.of = format!("{name}, MTU {mtu}");
+            serial.tell(&Told::Exchange(result));
+        }
+    }
+    Ok(())
+}
+
+/// Bytes to and fro over TCP for as long as the exchange lasts, each looked at; how many.
+pub(super) fn tcp(ground: &Ground, progress: &Progress) -> Result<u64, String> {
+    let listener = {
+        let _inside = ground.ends[1].enter().map_err(|error| error.to_string())?;
+        TcpListener::bind((ground.ends[1].ip, 0)).map_err(|error| error.to_string())?
+    };
+    let at = listener.local_addr().map_err(|error| error.to_string())?;
+    let stream = {
+        let _inside = ground.ends[0].enter().map_err(|error| error.to_string())?;
+        TcpStream::connect_timeout(&at, SOON).map_err(|error| format!("TCP: {error}"))?
+    };
+    let (echo, _) = listener.accept().map_err(|error| format!("TCP: {error}"))?;
+    std::thread::scope(|scope| {
+        let answers = scope.spawn(|| answer(echo));
+        let asked = ask(stream, progress);
+        let answered = answers.join().unwrap_or_else(|_| Ok(()));
+        asked
+            .and_then(|bytes| answered.map(|()| bytes))
+            .map_err(|error| format!("TCP beside: {error}"))
+    })
+}
+
+fn ask(mut stream: TcpStream, progress: &Progress) -> std::io::Result<u64> {
+    stream.set_read_timeout(Some(SOON))?;
+    let (mut out, mut back, mut bytes) = (vec![0; BLOCK], vec![0; BLOCK], 0);
+    while !progress.over.load(Ordering::Relaxed) || bytes == 0 {
+        gigae_body::stream(bytes, &mut out);
+        stream.write_all(&out)?;
+        stream.read_exact(&mut back)?;
+        if out != back {
+            return Err(std::io::Error::other(format!("changed bytes after {bytes}")));
+        }
+        bytes += BLOCK as u64;
+    }
+    Ok(bytes)
+}
+
+fn answer(mut stream: TcpStream) -> std::io::Result<()> {
+    let mut block = vec![0; BLOCK];
+    loop {
+        match stream.read(&mut block)? {
+            0 => return Ok(()),
+            bytes => stream.write_all(&block[..bytes])?,
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The image that all guests of a kernel start from, and what each gets besides.
+
+use super::cpio::Archive;
+use super::packages::Kernel;
+use super::{LabError, file};
+use crate::job::{JOB, Job};
+use crate::model::Model;
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Microcode that e100's driver loads into some cards, 134 words and three numbers (its `e100_request_firmware`).
+/// The real ones are not free, and QEMU's cards ignore them: zeros do.
+const MICROCODE: [&str; 3] = ["d101m_ucode.bin", "d101s_ucode.bin", "d102e_ucode.bin"];
+const MICROCODE_BYTES: usize = 134 * 4 + 3;
+
+/// An image, and which of its modules each model needs.
+#[derive(Debug)]
+pub struct Image {
+    /// The file.
+    pub path: PathBuf,
+    modules: Vec<(&'static str, Vec<String>)>,
+}
+
+impl Image {
+    /// Makes the image of a kernel, this very program and the modules of these models, or finds one that
+    /// has the same contents.
+    pub fn make(kernel: &Kernel, models: &[Model], cache: &Path) -> Result<Self, LabError> {
+        let own = Path::new("/proc/self/exe");
+        let program = fs::read(own).map_err(file("reading", own))?;
+        let mut archive = Archive::default();
+        for directory in ["dev", "etc", "lib", "lib/firmware", "lib/firmware/e100", "modules"] {
+            archive.directory(directory);
+        }
+        archive.device("dev/console", [5, 1]);
+        archive.program("init", &program);
+        for name in MICROCODE {
+            archive.file(&format!("lib/firmware/e100/{name}"), &[0; MICROCODE_BYTES]);
+        }
+        let (mut there, mut modules) = (Vec::new(), Vec::new());
+        for model in models {
+            let mut files = Vec::new();
+            for module in model.modules {
+                for (name, content) in kernel.modules.with_needed(module)? {
+                    let path = format!("/modules/{name}.ko");
+                    if !there.contains(&name) {
+                        archive.file(&path, &content);
+                        there.push(name);
+                    }
+                    if !files.contains(&path) {
+                        files.push(path);
+                    }
+                }
+            }
+            modules.push((model.name, files));
+        }
+        let bytes = archive.finish();
+        let digest: String =
+            Sha256::digest(&bytes)[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        let path = cache.join(format!("image-{}-{digest}.cpio", kernel.release));
+        if !path.exists() {
+            let part = path.with_extension("part");
+            fs::write(&part, &bytes).map_err(file("writing", &part))?;
+            fs::rename(&part, &path).map_err(file("writing", &path))?;
+        }
+        Ok(Self { path, modules })
+    }
+
+    /// Modules of a model, in the order in which to load them.
+    pub fn modules_of(&self, model: &Model) -> Vec<String> {
+        let mine = self.modules.iter().find(|(name, _)| *name == model.name);
+        mine.map(|(_, files)| files.clone()).unwrap_or_default()
+    }
+
+    /// The image with a job behind it, as a file in this directory.
+    pub fn with_job(&self, job: &Job, directory: &Path) -> Result<PathBuf, LabError> {
+        let mut archive = Archive::default();
+        let text = serde_json::to_string(job).expect("a job is plain data");
+        archive.file(JOB, text.as_bytes());
+        let mut bytes = fs::read(&self.path).map_err(file("reading", &self.path))?;
+        bytes.extend(archive.finish());
+        let path = directory.join("initrd");
+        fs::write(&path, bytes).map_err(file("writing", &path))?;
+        Ok(path)
+    }
+}

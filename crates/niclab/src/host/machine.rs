@@ -1,0 +1,259 @@
+//! One guest: started, listened to, and ended on every way out.
+
+use super::{LabError, file, output};
+use crate::job::{Interrupts, Job, Told};
+use crate::model::Model;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// QEMU's program.
+const QEMU: &str = "qemu-system-x86_64";
+
+/// Between two looks at what a guest told.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A guest that says nothing for so long hangs; a suite's longest test takes some ten seconds here.
+const SILENCE: Duration = Duration::from_secs(180);
+
+/// What a guest that is done may take to switch itself off.
+const LAST_MOMENTS: Duration = Duration::from_secs(3);
+
+/// Lines of the console that are shown of a guest that hangs.
+const SHOWN: usize = 25;
+
+/// What a machine is made of.
+#[derive(Clone, Debug)]
+pub struct Setup<'a> {
+    /// The card.
+    pub model: Model,
+    /// The kernel's file.
+    pub kernel: &'a Path,
+    /// Processors.
+    pub cpus: u32,
+    /// Memory in MiB.
+    pub memory: u32,
+    /// Who serves the interrupts.
+    pub interrupts: Interrupts,
+    /// Longest time that it may take, by the host's clock.
+    pub limit: Duration,
+}
+
+/// How a guest ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It said that all is done.
+    Done,
+    /// It hung, or ended before it was done: why, and the last lines of its console.
+    Broken(String, Vec<String>),
+}
+
+/// QEMU's version.
+pub fn version() -> Result<String, LabError> {
+    let said = output(Command::new(QEMU).arg("--version"))?;
+    let said = String::from_utf8_lossy(&said);
+    let word = said.split_whitespace().nth(3).unwrap_or("unknown");
+    Ok(word.trim_end_matches(')').to_owned())
+}
+
+/// QEMU's process. Ends with this value, and with this process.
+struct Guest(Child);
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        // Already gone is as good.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Boots a guest with this initial file system, hands what it tells to `hear`, and ends it.
+pub fn run(
+    setup: &Setup<'_>,
+    initrd: &Path,
+    directory: &Path,
+    interrupted: &AtomicBool,
+    hear: &mut dyn FnMut(Told),
+) -> Result<End, LabError> {
+    let (console, told) = (directory.join("console"), directory.join("told"));
+    for path in [&console, &told] {
+        File::create(path).map_err(file("making", path))?;
+    }
+    let mut command = command(setup, initrd, [&console, &told]);
+    let stderr = directory.join("qemu");
+    let said = File::create(&stderr).map_err(file("making", &stderr))?;
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
+    let child = command.spawn().map_err(|error| LabError::Program {
+        program: "setpriv".into(),
+        said: error.to_string(),
+    })?;
+    let mut guest = Guest(child);
+    let mut ear = Ear::open(&told)?;
+    let (begin, mut heard_at) = (Instant::now(), Instant::now());
+    loop {
+        if interrupted.load(Ordering::Relaxed) {
+            return Err(LabError::Interrupted);
+        }
+        let ended = guest.0.try_wait().ok().flatten().is_some();
+        let (lines, done) = ear.listen(hear).map_err(file("reading", &told))?;
+        if done {
+            let deadline = Instant::now() + LAST_MOMENTS;
+            while Instant::now() < deadline && guest.0.try_wait().ok().flatten().is_none() {
+                std::thread::sleep(LOOK);
+            }
+            return Ok(End::Done);
+        }
+        if lines > 0 {
+            heard_at = Instant::now();
+        }
+        let why = match () {
+            () if ended => "it ended before it was done".to_owned(),
+            () if begin.elapsed() > setup.limit => {
+                format!("it took more than {} s", setup.limit.as_secs())
+            }
+            () if heard_at.elapsed() > SILENCE => {
+                format!("it said nothing for {} s", SILENCE.as_secs())
+            }
+            () => {
+                std::thread::sleep(LOOK);
+                continue;
+            }
+        };
+        drop(guest);
+        return Ok(End::Broken(why, last_lines(&[&stderr, &console])));
+    }
+}
+
+/// Reads what a guest told, line by line.
+struct Ear {
+    file: File,
+    rest: Vec<u8>,
+}
+
+impl Ear {
+    fn open(path: &Path) -> Result<Self, LabError> {
+        Ok(Self { file: File::open(path).map_err(file("opening", path))?, rest: Vec::new() })
+    }
+
+    /// How many lines there were, and whether the last thing was said.
+    fn listen(&mut self, hear: &mut dyn FnMut(Told)) -> std::io::Result<(usize, bool)> {
+        self.file.read_to_end(&mut self.rest)?;
+        let mut lines = 0;
+        while let Some(at) = self.rest.iter().position(|&byte| byte == b'\n') {
+            let line: Vec<u8> = self.rest.drain(..=at).collect();
+            lines += 1;
+            match serde_json::from_slice(&line) {
+                Ok(Told::Done) => return Ok((lines, true)),
+                Ok(told) => hear(told),
+                // A kernel may write to any port while it dies; the console shows it.
+                Err(_) => {}
+            }
+        }
+        Ok((lines, false))
+    }
+}
+
+fn last_lines(files: &[&Path]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for path in files {
+        let text = fs::read(path).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        lines.extend(
+            text.lines().map(|line| line.trim_end().to_owned()).filter(|line| !line.is_empty()),
+        );
+    }
+    lines.split_off(lines.len().saturating_sub(SHOWN))
+}
+
+/// Single-threaded emulation with a clock that counts instructions, a nanosecond each, and passes over
+/// the time in which all processors sleep: what the guest measures then depends on nothing of the host.
+fn command(setup: &Setup<'_>, initrd: &Path, serials: [&PathBuf; 2]) -> Command {
+    let mut command = Command::new("setpriv");
+    // Whoever ends this process, even by SIGKILL, ends QEMU.
+    command.args(["--pdeathsig", "KILL", "--", QEMU]);
+    command.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]);
+    command.args(["-machine", "pc,hpet=off", "-accel", "tcg,thread=single"]);
+    command.args([
+        "-icount",
+        "shift=0,sleep=off",
+        "-rtc",
+        "base=2026-01-01,clock=vm",
+        "-seed",
+        "1",
+    ]);
+    // What the emulation has of processor features, without a fifth level of page tables.
+    command.args(["-cpu", "max,la57=off", "-smp", &setup.cpus.to_string()]);
+    command.args(["-m", &setup.memory.to_string()]);
+    command.arg("-kernel").arg(setup.kernel).arg("-initrd").arg(initrd);
+    command.args([
+        "-append",
+        "console=ttyS0 quiet loglevel=4 panic=-1 tsc=reliable nokaslr mitigations=off rdinit=/init",
+    ]);
+    for serial in serials {
+        command.arg("-serial").arg(format!("file:{}", serial.display()));
+    }
+    for end in 0..2 {
+        command.args(["-netdev", &format!("hubport,id=n{end},hubid=0")]);
+        let device = setup.model.device;
+        command.args([
+            "-device",
+            &format!(
+                "{device},netdev=n{end},mac=02:00:00:00:00:0{},addr={},romfile=",
+                end + 1,
+                end + 4
+            ),
+        ]);
+    }
+    command
+}
+
+/// What a guest is asked to do on this machine.
+pub fn job(
+    setup: &Setup<'_>,
+    steps: &[crate::job::Step],
+    messages: u32,
+    modules: Vec<String>,
+    plan: &str,
+) -> Job {
+    Job {
+        modules,
+        steps: steps.to_vec(),
+        messages,
+        mtu: setup.model.mtu,
+        interrupts: setup.interrupts,
+        plan: plan.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn what_a_guest_tells_is_heard_line_by_line_and_noise_is_passed_over() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("told");
+        let mut port = File::create(&path).unwrap();
+        let mut ear = Ear::open(&path).unwrap();
+        let mut heard = Vec::new();
+        port.write_all(b"{\"begins\":\"a\"}\nKernel pan").unwrap();
+        assert_eq!(ear.listen(&mut |told| heard.push(told)).unwrap(), (1, false));
+        port.write_all(b"ic\n\"done\"\n").unwrap();
+        assert_eq!(ear.listen(&mut |told| heard.push(told)).unwrap(), (2, true));
+        assert!(matches!(&heard[..], [Told::Begins(what)] if what == "a"));
+    }
+
+    #[test]
+    fn of_a_guest_that_hangs_the_last_lines_of_the_console_are_shown() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("console");
+        let text: String = (0..100).map(|i| format!("line {i}\r\n\n")).collect();
+        fs::write(&path, text).unwrap();
+        let lines = last_lines(&[&path]);
+        assert_eq!((lines.len(), lines[SHOWN - 1].as_str()), (SHOWN, "line 99"));
+    }
+}

@@ -1,0 +1,87 @@
+//! The lab's results as tables in Markdown.
+
+use super::findings::findings;
+use super::record::{Record, Run};
+use gigae_eval::plan::{Experiment, Wait};
+use std::fmt::Write as _;
+
+/// A whole page: the table of cards, and what was wrong.
+pub fn page(record: &Record) -> String {
+    let mut text = format!(
+        "Measured {}, QEMU {}, gigae {}. Round trips in virtual microseconds (8 bytes).\n\n{}",
+        record.date,
+        record.qemu,
+        record.gigae,
+        table(record)
+    );
+    for sentence in findings(record) {
+        let _ = writeln!(text, "\n- {sentence}");
+    }
+    for run in &record.runs {
+        for fault in run.faults() {
+            let _ = writeln!(text, "\n- {} ({}): {fault}", run.model, kernel(run));
+        }
+    }
+    text
+}
+
+/// Cards in rows.
+pub fn table(record: &Record) -> String {
+    let mut text = String::from(
+        "| card | driver | kernel | CPUs, MiB, interrupts | mode | conformance | messages | repeated (packet) | spin: gigae | tcp | tcp / gigae | sleep: tcp / gigae |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+    );
+    for run in &record.runs {
+        let cells = [
+            run.model.clone(),
+            run.booted.as_ref().map_or_else(String::new, |booted| booted.driver.clone()),
+            kernel(run),
+            conditions(run),
+            run.chosen()
+                .map_or_else(String::new, |opened| opened.mode.clone().unwrap_or("none".into())),
+            conformance(run),
+            messages(run),
+            match (run.lost("auto"), run.lost("packet")) {
+                (Some(ours), Some(packet)) => format!("{ours} ({packet})"),
+                _ => String::new(),
+            },
+            number(run.median(Experiment::Rtt, "gigae", Wait::Spin, 8), 1),
+            number(run.median(Experiment::Rtt, "tcp", Wait::Spin, 8), 1),
+            number(run.ratio(Wait::Spin, 8), 2),
+            number(run.ratio(Wait::Sleep, 8), 2),
+        ];
+        let _ = writeln!(text, "| {} |", cells.join(" | "));
+    }
+    text
+}
+
+/// The release of the kernel that booted.
+pub(super) fn kernel(run: &Run) -> String {
+    run.booted.as_ref().map_or_else(|| run.suite.clone(), |booted| booted.kernel.clone())
+}
+
+pub(super) fn conditions(run: &Run) -> String {
+    let interrupts = format!("{:?}", run.interrupts).to_lowercase();
+    format!("{}, {}, {interrupts}", run.cpus, run.memory)
+}
+
+/// Tests that passed, of all that were run.
+pub(super) fn conformance(run: &Run) -> String {
+    let passed: u32 = run.passed.iter().map(|(_, count)| count).sum();
+    match passed as usize + run.failed.len() {
+        0 => String::new(),
+        all => format!("{passed} of {all}"),
+    }
+}
+
+/// Messages that arrived as they were sent, in exchanges that went well.
+pub(super) fn messages(run: &Run) -> String {
+    let well = run.exchanges.iter().filter(|exchange| exchange.failure.is_none());
+    match (run.exchanges.len(), well.map(|exchange| exchange.messages).sum::<u64>()) {
+        (0, _) => String::new(),
+        (_, messages) => messages.to_string(),
+    }
+}
+
+pub(super) fn number(value: Option<f64>, digits: usize) -> String {
+    value.map_or_else(String::new, |value| format!("{value:.digits$}"))
+}

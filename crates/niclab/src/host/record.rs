@@ -1,0 +1,271 @@
+//! What came of the lab: plain data, written as `niclab.json`, from which the reports are made.
+
+use super::machine::End;
+use crate::job::{Booted, Exchange, Failed, Interrupts, Opened, Test, Told};
+use gigae_eval::plan::{Experiment, Wait};
+use gigae_eval::results::{Results, Series};
+use serde::{Deserialize, Serialize};
+
+/// tcp / gigae of round trips with waiting style spin, at least.
+pub const ASKED: f64 = 1.5;
+
+/// All runs of the lab.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// When it began, in UTC (RFC 3339).
+    pub date: String,
+    /// QEMU's version.
+    pub qemu: String,
+    /// The version of this program.
+    pub gigae: String,
+    /// What of it was run, one guest each.
+    pub runs: Vec<Run>,
+}
+
+/// One guest.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// The card.
+    pub model: String,
+    /// What it is.
+    pub about: String,
+    /// The suite of the kernel, or its package's file, as asked for.
+    pub suite: String,
+    /// Debian's version of the kernel.
+    pub package: String,
+    /// Processors.
+    pub cpus: u32,
+    /// Memory in MiB that the machine has.
+    pub memory: u32,
+    /// Who served the interrupts.
+    pub interrupts: Interrupts,
+    /// Messages that each end was to send.
+    pub messages: u32,
+    /// How long it took, in seconds of the host's clock.
+    pub seconds: f64,
+    /// What booted.
+    pub booted: Option<Booted>,
+    /// What opened.
+    pub opened: Vec<Opened>,
+    /// Tests that passed, by suite.
+    pub passed: Vec<(String, u32)>,
+    /// Tests that failed.
+    pub failed: Vec<Test>,
+    /// Exchanges of messages.
+    pub exchanges: Vec<Exchange>,
+    /// The inventory.
+    pub inventory: String,
+    /// What was measured.
+    pub figures: Vec<Figure>,
+    /// The kernel's warnings.
+    pub kernel: Vec<String>,
+    /// Steps that could not be done.
+    pub troubles: Vec<Failed>,
+    /// The end of the console of a guest that broke.
+    pub console: Vec<String>,
+}
+
+/// A point of the plan's results.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// What was measured.
+    pub experiment: Experiment,
+    /// The transport.
+    pub transport: String,
+    /// How both ends waited.
+    pub wait: Wait,
+    /// Bytes of a message.
+    pub size: usize,
+    /// Median: virtual microseconds of a round trip, MB per virtual second of a stream.
+    pub median: f64,
+    /// Smallest and largest of the repetitions.
+    pub range: [f64; 2],
+    /// Messages of the measuring end.
+    pub sent: u64,
+    /// Frames that it sent.
+    pub frames: u64,
+    /// Interrupts of its card; 0 where the driver's carry no name of the interface.
+    pub interrupts: u64,
+    /// System calls.
+    pub calls: u64,
+}
+
+impl Figure {
+    fn of(series: &Series) -> Self {
+        let least = series.repetitions.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = series.repetitions.iter().copied().fold(0.0, f64::max);
+        Self {
+            experiment: series.experiment,
+            transport: series.transport.clone(),
+            wait: series.wait,
+            size: series.size,
+            median: series.median,
+            range: [least, most],
+            sent: series.sent,
+            frames: series.frames,
+            interrupts: series.interrupts,
+            calls: series.syscalls,
+        }
+    }
+
+    /// So many per message, which is `None` without messages.
+    pub fn per_message(&self, count: u64) -> Option<f64> {
+        (self.sent > 0).then(|| count as f64 / self.sent as f64)
+    }
+}
+
+impl Run {
+    /// Takes in what the guest tells. The full results of the plan come back.
+    pub fn hear(&mut self, told: Told) -> Option<Box<Results>> {
+        match told {
+            Told::Booted(booted) => self.booted = Some(booted),
+            Told::Opened(opened) => self.opened.push(opened),
+            Told::Test(test) if test.failure.is_some() => self.failed.push(test),
+            Told::Test(test) => match self.passed.iter_mut().find(|(of, _)| *of == test.of) {
+                Some((_, count)) => *count += 1,
+                None => self.passed.push((test.of, 1)),
+            },
+            Told::Exchange(exchange) => self.exchanges.push(exchange),
+            Told::Inventory(text) => self.inventory = text,
+            Told::Kernel(lines) => self.kernel = lines,
+            Told::Failed(failed) => self.troubles.push(failed),
+            Told::Figures(results) => {
+                self.figures = results.series.iter().map(Figure::of).collect();
+                let skipped = |skipped: &gigae_eval::results::Skipped| Failed {
+                    what: format!("measuring {}", skipped.transport),
+                    why: skipped.reason.clone(),
+                };
+                self.troubles.extend(results.skipped.iter().map(skipped));
+                return Some(results);
+            }
+            Told::Begins(_) | Told::Done => {}
+        }
+        None
+    }
+
+    /// How the guest ended.
+    pub fn ended(&mut self, end: End) {
+        if let End::Broken(why, console) = end {
+            self.troubles.push(Failed { what: "the guest".into(), why });
+            self.console = console;
+        }
+    }
+
+    /// The mode that the self-test chose at the usual MTU, and why.
+    pub fn chosen(&self) -> Option<&Opened> {
+        self.opened.iter().find(|opened| opened.asked == "auto" && opened.mtu == 1500)
+    }
+
+    /// The median of a point.
+    pub fn median(
+        &self,
+        experiment: Experiment,
+        transport: &str,
+        wait: Wait,
+        size: usize,
+    ) -> Option<f64> {
+        self.figure(experiment, transport, wait, size).map(|figure| figure.median)
+    }
+
+    /// A point.
+    pub fn figure(
+        &self,
+        experiment: Experiment,
+        transport: &str,
+        wait: Wait,
+        size: usize,
+    ) -> Option<&Figure> {
+        self.figures.iter().find(|figure| {
+            (figure.experiment, &figure.transport[..], figure.wait, figure.size)
+                == (experiment, transport, wait, size)
+        })
+    }
+
+    /// tcp / gigae of a round trip.
+    pub fn ratio(&self, wait: Wait, size: usize) -> Option<f64> {
+        let of = |transport| self.median(Experiment::Rtt, transport, wait, size);
+        Some(of("tcp")? / of("gigae")?)
+    }
+
+    /// All that is not as it must be, a line each.
+    pub fn faults(&self) -> Vec<String> {
+        let mut faults: Vec<String> = self
+            .troubles
+            .iter()
+            .map(|trouble| format!("{}: {}", trouble.what, trouble.why))
+            .collect();
+        faults.extend(self.failed.iter().map(|test| {
+            format!("{}: {}: {}", test.of, test.name, test.failure.as_deref().unwrap_or_default())
+        }));
+        for exchange in &self.exchanges {
+            faults.extend(exchange.failure.iter().map(|why| format!("{}: {why}", exchange.of)));
+        }
+        if let (Some(ours), Some(packet)) = (self.lost("auto"), self.lost("packet"))
+            && ours > packet
+        {
+            faults.push(format!("{ours} frames were lost where AF_PACKET lost {packet}"));
+        }
+        if let Some(ratio) = self.ratio(Wait::Spin, 8).filter(|&ratio| ratio < ASKED) {
+            faults.push(format!("TCP's round trip is {ratio:.2} of gigae's; {ASKED} was asked"));
+        }
+        faults
+    }
+
+    /// Data frames that had to be repeated in the exchange over a backend at the usual MTU.
+    pub fn lost(&self, backend: &str) -> Option<u64> {
+        let of = format!("{backend}, MTU 1500");
+        self.exchanges.iter().find(|exchange| exchange.of == of).map(|exchange| exchange.repeated)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exchange(of: &str, repeated: u64) -> Told {
+        Told::Exchange(Exchange { of: of.into(), repeated, ..Exchange::default() })
+    }
+
+    #[test]
+    fn a_run_without_a_fault_has_none_and_each_kind_is_told() {
+        let mut run = Run::default();
+        run.hear(exchange("auto, MTU 1500", 0));
+        run.hear(exchange("packet, MTU 1500", 0));
+        let test = Test { of: "generic, MTU 1500".into(), name: "a".into(), failure: None };
+        run.hear(Told::Test(test.clone()));
+        run.hear(Told::Test(test.clone()));
+        assert_eq!(run.passed, [("generic, MTU 1500".to_owned(), 2)]);
+        assert!(run.faults().is_empty());
+        run.hear(Told::Test(Test { failure: Some("other bytes".into()), ..test }));
+        run.exchanges[0].repeated = 3;
+        run.ended(End::Broken("it hung".into(), vec!["panic".into()]));
+        let faults = run.faults().join("\n");
+        for word in
+            ["the guest: it hung", "a: other bytes", "3 frames were lost where AF_PACKET lost 0"]
+        {
+            assert!(faults.contains(word), "{faults}");
+        }
+    }
+
+    #[test]
+    fn a_round_trip_that_is_too_near_to_tcps_is_a_fault() {
+        let figure = |transport: &str, median| Figure {
+            experiment: Experiment::Rtt,
+            transport: transport.into(),
+            wait: Wait::Spin,
+            size: 8,
+            median,
+            range: [median; 2],
+            sent: 10,
+            frames: 20,
+            interrupts: 0,
+            calls: 30,
+        };
+        let mut run =
+            Run { figures: vec![figure("gigae", 10.0), figure("tcp", 15.0)], ..Run::default() };
+        assert_eq!((run.ratio(Wait::Spin, 8), run.faults().len()), (Some(1.5), 0));
+        run.figures[1].median = 14.0;
+        assert_eq!(run.faults().len(), 1);
+        assert_eq!(run.figures[0].per_message(run.figures[0].frames), Some(2.0));
+    }
+}

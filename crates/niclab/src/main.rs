@@ -1,0 +1,80 @@
+//! `gigae-niclab`: the lab's command; and, as the first process of a guest, what runs inside.
+
+use clap::{Parser, Subcommand};
+use gigae_eval::cli::ServeArgs;
+use gigae_niclab::host::matrix::{self, RunArgs};
+use gigae_niclab::host::record::Record;
+use gigae_niclab::{guest, model};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// The library and the evaluator on the drivers of QEMU's network cards, in software emulation.
+#[derive(Parser, Debug)]
+#[command(name = "gigae-niclab", version, after_help = gigae_eval::cli::EXIT_CODES)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Run guests; exit code 1 if anything was not as it must be
+    Run(RunArgs),
+    /// List the cards
+    Models,
+    /// Write the reports of a niclab.json again
+    Render {
+        /// The file.
+        file: PathBuf,
+        /// Directory for the reports.
+        #[arg(long, default_value = "results/niclab", value_name = "DIR")]
+        out: PathBuf,
+    },
+    /// The answering end of a measurement, inside a guest
+    #[command(hide = true)]
+    Serve(ServeArgs),
+}
+
+fn main() -> ExitCode {
+    if std::process::id() == 1 && std::env::args().len() == 1 {
+        guest::run();
+    }
+    let arguments = Arguments::parse();
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        if let Err(error) = signal_hook::flag::register(signal, Arc::clone(&interrupted)) {
+            return complain(&error);
+        }
+    }
+    match arguments.command {
+        Command::Run(args) => match matrix::run(&args, &interrupted) {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::FAILURE,
+            Err(error) => complain(&error),
+        },
+        Command::Models => {
+            for model in model::MODELS {
+                println!("{:18} {:12} {}", model.name, model.modules.join(" "), model.about);
+            }
+            ExitCode::SUCCESS
+        }
+        Command::Render { file, out } => match render(&file, &out) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => complain(&error),
+        },
+        Command::Serve(args) => gigae_eval::cli::serve(&args, &interrupted),
+    }
+}
+
+fn render(file: &std::path::Path, out: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
+    let record: Record = serde_json::from_str(&std::fs::read_to_string(file)?)?;
+    Ok(matrix::write(out, &record)?)
+}
+
+/// Says an error in one line; the exit code for it.
+fn complain(error: &dyn std::fmt::Display) -> ExitCode {
+    eprintln!("gigae-niclab: {}", error.to_string().replace('\n', " "));
+    ExitCode::FAILURE
+}
