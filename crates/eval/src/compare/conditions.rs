@@ -1,6 +1,7 @@
 //! What differs in the conditions: machine, kernel, NIC, settings, program and plan.
 
 use super::side::Side;
+use crate::report::tables::plain;
 use crate::results::Results;
 use serde::Serialize;
 use serde_json::Value;
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 pub struct Differs {
     /// What.
     pub what: String,
-    /// On each side, in their order; empty where a side has nothing of the kind.
+    /// On each side, in their order.
     pub values: Vec<String>,
 }
 
@@ -58,8 +59,9 @@ pub(super) fn differences(sides: &[Side]) -> Vec<Differs> {
     // By the last part of the path and the values, at which places.
     let mut found: Vec<(String, Vec<String>, Vec<String>)> = Vec::new();
     for place in places {
-        let values: Vec<String> =
-            facts.iter().map(|facts| facts.get(place).cloned().unwrap_or_default()).collect();
+        // A link or a setting that not all have is in no cell that all have.
+        let values = facts.iter().map(|facts| facts.get(place).cloned());
+        let Some(values) = values.collect::<Option<Vec<String>>>() else { continue };
         if values.iter().all(|value| *value == values[0]) {
             continue;
         }
@@ -106,12 +108,22 @@ fn facts(results: &Results) -> Facts {
     }
     facts.insert(vec![String::new(), "plan".into()], results.plan.name.clone());
     let mut plan = json(&results.plan);
-    // A plan's own links are there only where no other machine is measured.
-    if results.environment.link.iter().any(|link| link.kind == crate::run::NETWORK) {
-        plan["link"] = Value::Null;
-    }
+    // The links stand above as they were, what was measured in the cells.
+    drop_fields(&mut plan, &["link", "experiment"]);
     flatten(&plan, &mut vec![String::new(), "plan".into()], &mut facts);
+    facts.insert(vec![String::new(), "time of a repetition".into()], times(results));
     facts
+}
+
+/// How long repetitions measure, after which warm-up, by experiment.
+fn times(results: &Results) -> String {
+    let say = |one: &crate::plan::ExperimentPlan| {
+        format!("{} {} s after {} s", one.kind.name(), one.seconds, one.warmup)
+    };
+    let mut times: Vec<String> = results.plan.experiment.iter().map(say).collect();
+    times.sort();
+    times.dedup();
+    times.join(", ")
 }
 
 fn json(data: &impl Serialize) -> Value {
@@ -134,17 +146,10 @@ fn flatten(value: &Value, path: &mut Vec<String>, facts: &mut Facts) {
                 path.pop();
             }
         }
-        // A list of plain values is one value.
-        Value::Array(list) if list.iter().any(Value::is_object) => {
-            for (number, value) in list.iter().enumerate() {
-                path.push((number + 1).to_string());
-                flatten(value, path, facts);
-                path.pop();
-            }
-        }
-        Value::Null => {}
+        // A list is one value.
         value => {
-            facts.insert(path.clone(), crate::report::tables::plain(value));
+            let text = if value.is_null() { "none".into() } else { plain(value) };
+            facts.insert(path.clone(), text);
         }
     }
 }

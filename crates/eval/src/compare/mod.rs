@@ -20,6 +20,7 @@ pub use shift::{Shift, shift};
 pub use side::{Side, SideError};
 pub use text::text;
 
+use crate::plan::Experiment;
 use crate::results::Series;
 use crate::stats;
 use cell::Links;
@@ -228,7 +229,10 @@ fn against(sides: &[Side], side: usize, judging: Judging) -> Result<Against, Not
 }
 
 fn full_name(cell: &Cell) -> String {
-    format!("{} {}", cell.link, cell.name())
+    match cell.experiment {
+        Experiment::Memory => cell.name(),
+        _ => format!("{} {}", cell.link, cell.name()),
+    }
 }
 
 type OfRuns<'a> = Vec<Option<&'a Series>>;

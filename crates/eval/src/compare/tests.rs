@@ -2,7 +2,6 @@
 //! know.
 
 use super::*;
-use crate::plan::Experiment;
 use crate::results::Results;
 use oorandom::Rand32;
 

@@ -39,10 +39,7 @@ pub const DIFFERS: &str = "What else differs";
 /// The conditions that differ, each with what it is on every side.
 pub fn conditions(comparison: &Comparison) -> Vec<(String, String)> {
     let rows = comparison.differs.iter().map(|differs| {
-        let value = |(number, value): (usize, &String)| {
-            let value = if value.is_empty() { "not recorded" } else { value };
-            format!("{}: {value}", letter(number))
-        };
+        let value = |(number, value): (usize, &String)| format!("{}: {value}", letter(number));
         let values: Vec<String> = differs.values.iter().enumerate().map(value).collect();
         (differs.what.clone(), values.join("; "))
     });
@@ -64,7 +61,12 @@ pub fn sentences(comparison: &Comparison, against: &Against) -> Vec<String> {
         comparison.least,
     ));
     said.extend(visible(&against.figures));
-    said.extend(verdicts(&against.costs, "What a message costs", "costs", comparison.least));
+    said.extend(verdicts(
+        &against.costs,
+        &format!("{b} against {a}, what a message costs"),
+        "costs",
+        comparison.least,
+    ));
     said.extend(visible(&against.costs));
     let alone = [(a, &against.alone[0]), (b, &against.alone[1])];
     for (letter, cells) in alone.into_iter().filter(|(_, cells)| !cells.is_empty()) {
@@ -74,6 +76,9 @@ pub fn sentences(comparison: &Comparison, against: &Against) -> Vec<String> {
     }
     said
 }
+
+/// What is farther apart than this, in percent, is simply something else.
+const BEYOND: f64 = 1000.0;
 
 /// How many of a family came out how.
 fn verdicts(all: &[Compared], who: &str, kind: &str, least: f64) -> Option<String> {
@@ -113,9 +118,9 @@ fn visible(all: &[Compared]) -> Option<String> {
     let middle = visible[visible.len() / 2];
     Some(format!(
         "Where no difference was found, one of {} to {} % could have been seen, of {} % in half of them.",
-        short(*least),
-        short(*most),
-        short(middle)
+        seen(*least),
+        seen(*most),
+        seen(middle)
     ))
 }
 
@@ -170,9 +175,9 @@ fn tables(against: &Against, all: &[&Compared], what: &str, note: &str) -> Vec<T
             &a.to_string(),
             &b.to_string(),
             "change",
+            "verdict",
             "95 %",
             "seen from",
-            "verdict",
         ]),
         rows: all.iter().filter(|one| one.cell.link == link).map(|one| row(one)).collect(),
     };
@@ -185,18 +190,31 @@ fn row(one: &Compared) -> Vec<String> {
         Some(cost) => format!("{}: {cost}{unit}", one.cell.name()),
         None => format!("{}{unit}", one.cell.name()),
     };
-    let signed = |value: f64| format!("{value:+.1}");
     let mark = if one.doubtful && one.cost.is_none() { " !" } else { "" };
     vec![
         name,
         short(one.medians[0]),
         short(one.medians[1]),
         one.change.map_or(String::new(), signed),
+        format!("{}{mark}", word(one.verdict)),
         one.ci95
             .map_or(String::new(), |[low, high]| format!("{} to {}", signed(low), signed(high))),
-        one.visible.map_or(String::new(), |percent| format!("{percent:.1}")),
-        format!("{}{mark}", word(one.verdict)),
+        one.visible.map_or(String::new(), seen),
     ]
+}
+
+/// A change in percent, as far as its digits say something.
+fn signed(percent: f64) -> String {
+    match percent.abs() {
+        size if size > BEYOND => format!(">{BEYOND}"),
+        size if size >= 99.95 => format!("{percent:+.0}"),
+        _ => format!("{percent:+.1}"),
+    }
+}
+
+/// A difference in percent that could have been seen.
+fn seen(percent: f64) -> String {
+    if percent > BEYOND { format!(">{BEYOND}") } else { short(percent) }
 }
 
 fn word(verdict: Verdict) -> &'static str {
