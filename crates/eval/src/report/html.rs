@@ -284,11 +284,12 @@ fn point(series: &Series) -> Point {
 /// Number of a transport's colour and marker.
 pub(super) fn look(results: &Results, label: &str) -> usize {
     let all = tables::labels(results.series.iter());
-    let reference = tables::reference_tcp(results);
+    let reference = tables::reference_tcp(results).map(|variant| format!("tcp {variant}"));
+    let second = all.iter().find(|one| one.starts_with("tcp ") && Some(*one) != reference.as_ref());
     let named = |label: &str| match label.split_once(' ') {
         None => LOOKS.iter().position(|look| *look == label),
-        Some(("tcp", variant)) if reference.as_deref() == Some(variant) => Some(3),
-        Some(("tcp", _)) => Some(4),
+        Some(_) if reference.as_deref() == Some(label) => Some(3),
+        Some(_) if second.is_some_and(|one| one == label) => Some(4),
         Some(_) => None,
     };
     match named(label) {

@@ -99,7 +99,7 @@
       tip.hidden = false;
       // Beside the point, above it where there is room, never beyond the figure.
       const by = scale();
-      const top = svg.offsetTop + point.y * by;
+      const top = svg.getBoundingClientRect().top - place.getBoundingClientRect().top + point.y * by;
       const above = top - tip.offsetHeight - 12;
       const most = place.clientWidth - tip.offsetWidth;
       tip.style.left = `${Math.max(0, Math.min(point.x * by - tip.offsetWidth / 2, most))}px`;

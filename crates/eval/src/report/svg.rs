@@ -215,7 +215,7 @@ impl Chart {
                 x.to,
                 LEFT - 7.0,
                 at + 4.5,
-                number(value)
+                if value < 1e4 { number(value) } else { thousands(value) }
             );
         }
         let bottom = HEIGHT - BOTTOM;

@@ -18,7 +18,9 @@ pub(super) fn of(series: &Series) -> String {
         ),
     ];
     lines.extend(per_message(series));
-    let doubts: Vec<&str> = series.doubt_codes().collect();
+    let mut doubts: Vec<&str> = series.doubt_codes().collect();
+    doubts.sort_unstable();
+    doubts.dedup();
     if !doubts.is_empty() {
         lines.push(format!("! doubts: {}", doubts.join(", ")));
     }

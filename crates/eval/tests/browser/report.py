@@ -8,6 +8,7 @@ import functools
 import itertools
 import pathlib
 import sys
+import unicodedata
 import unittest
 
 import pypdf
@@ -120,6 +121,7 @@ class Report(unittest.TestCase):
                 box = marks.nth(at).bounding_box()
                 page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
                 self.assertTrue(tip.is_visible())
+                self.beside(tip, box)
                 self.within(tip, page, WIDE)
                 said = tip.inner_text()
                 if plot.locator(".at.marker").count():
@@ -129,6 +131,13 @@ class Report(unittest.TestCase):
                     self.assertIn("printed in", said)
             page.mouse.move(0, 0)
             self.assertFalse(tip.is_visible())
+
+    def beside(self, tip, point):
+        """Above or below the point, and not far from it."""
+        box = tip.bounding_box()
+        middle = point["y"] + point["height"] / 2
+        far = min(abs(box["y"] - middle), abs(box["y"] + box["height"] - middle))
+        self.assertLess(far, 40)
 
     def within(self, tip, page, size):
         """The whole of it is on the screen, sideways at least."""
@@ -252,13 +261,13 @@ class Report(unittest.TestCase):
         self.assertEqual(cuts, ["avoid"] * figures)
         file = pathlib.Path(sys.argv[2]).parent / "printed.pdf"
         page.pdf(path=file, format="A4", prefer_css_page_size=True)
-        said = "".join("".join(sheet.extract_text() for sheet in pypdf.PdfReader(file).pages).split())
+        said = plain("".join(sheet.extract_text() for sheet in pypdf.PdfReader(file).pages))
         self.assertNotIn("Showall", said)
         for text in folded:
-            self.assertIn("".join(text.split()), said)
+            self.assertIn(plain(text), said)
         # What was folded: every command, to its end.
         for command in page.locator("code.command").all_text_contents():
-            self.assertIn("".join(command.split()), said)
+            self.assertIn(plain(command), said)
         # And on the screen it is folded again.
         self.assertEqual(page.locator(FOLDED).count(), len(folded))
 
@@ -298,6 +307,11 @@ class Report(unittest.TestCase):
                     for one in found.response["violations"]
                 ]
                 self.assertEqual(said, [])
+
+
+def plain(text):
+    """Its letters, without breaks and ligatures."""
+    return "".join(unicodedata.normalize("NFKC", text).split())
 
 
 def quoted(name):
