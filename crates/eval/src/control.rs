@@ -90,6 +90,19 @@ pub enum Request {
         /// Where the client's end is.
         address: Address,
     },
+    /// Open your ends of this task, to which many send; theirs are here. Ends with [`Request::Gathered`] or
+    /// [`Request::Cancel`].
+    Gather {
+        /// What to do.
+        task: Task,
+        /// Where the senders are.
+        addresses: Vec<Address>,
+    },
+    /// The senders are done and sent this many bytes each.
+    Gathered {
+        /// Bytes, in the senders' order.
+        bytes: Vec<u64>,
+    },
     /// I am done and sent this many bytes in all.
     Finish {
         /// Bytes.
@@ -138,6 +151,10 @@ pub enum Reply {
     Baseline(Baseline),
     /// To [`Request::Run`]: the server's end is open, here.
     Ready(Address),
+    /// To [`Request::Gather`]: the server's ends are open, here; one for each sender or one for all.
+    Gathering(Vec<Address>),
+    /// To [`Request::Gathered`].
+    Counted(Vec<Answered>),
     /// To [`Request::Finish`].
     Done(Box<Answered>),
     /// To [`Request::Cancel`].

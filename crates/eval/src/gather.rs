@@ -4,6 +4,7 @@ use crate::clock::Overhead;
 use crate::cost::Cost;
 use crate::environment::Environment;
 use crate::experiment::SCALE;
+use crate::experiment::incast::Crowds;
 use crate::plan::{Cell, Cpus, Experiment};
 use crate::probe::{Answered, Asked};
 use crate::results::{Series, Warmup};
@@ -43,6 +44,7 @@ pub struct Gathered {
     remote: Cost,
     sent: u64,
     lost: u64,
+    crowds: Crowds,
     note: Option<String>,
 }
 
@@ -62,6 +64,7 @@ impl Gathered {
             remote: Cost::default(),
             sent: 0,
             lost: 0,
+            crowds: Crowds::default(),
             note: None,
         }
     }
@@ -83,8 +86,10 @@ impl Gathered {
         self.remote.add(&answered.cost);
         self.sent += asked.sent;
         // A reliable stream arrives, though perhaps in other pieces than it was sent in.
-        let arrives = self.reliable && self.cell.experiment == Experiment::Stream;
+        let stream = matches!(self.cell.experiment, Experiment::Stream | Experiment::Incast);
+        let arrives = self.reliable && stream;
         self.lost += if arrives { 0 } else { (form.lost)(asked, answered) };
+        self.crowds.add(asked);
         self.note = asked.note.clone().or_else(|| self.note.take());
     }
 
@@ -140,6 +145,7 @@ impl Gathered {
             limit: self.limit,
             local: self.local,
             remote: self.remote,
+            shares: self.crowds.shares(),
             note: self.note.clone(),
             doubts: Vec::new(),
         };

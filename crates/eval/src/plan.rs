@@ -125,6 +125,10 @@ pub struct LinkPlan {
     /// them all as one, the others the first.
     #[serde(default = "one_link")]
     pub links: u16,
+    /// Nodes of the network, 2 to 17: the receiver and those on which senders of an incast experiment are, in
+    /// turn.
+    #[serde(default = "two_nodes", skip_serializing_if = "are_two")]
+    pub nodes: u16,
     /// Rate in Mbit/s that the switch's ports are shaped to; absent: as fast as the machine can.
     pub rate_mbit: Option<u64>,
     /// MTU in bytes.
@@ -143,6 +147,7 @@ impl Default for LinkPlan {
             cable: false,
             loopback: false,
             links: one_link(),
+            nodes: two_nodes(),
             rate_mbit: None,
             mtu: ethernet_mtu(),
             buffer: None,
@@ -184,6 +189,9 @@ pub struct ExperimentPlan {
     /// TCP streams beside what is measured; absent: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bulk: Vec<u32>,
+    /// How many send to one, of an incast experiment; each is a cell of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub senders: Vec<u32>,
     /// Seconds measured per repetition.
     pub seconds: f64,
     /// Seconds before that, discarded.
@@ -259,6 +267,13 @@ fn one() -> u64 {
 }
 fn one_link() -> u16 {
     1
+}
+fn two_nodes() -> u16 {
+    2
+}
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn are_two(nodes: &u16) -> bool {
+    *nodes == 2
 }
 fn five_percent() -> f64 {
     0.05
@@ -430,6 +445,9 @@ impl LinkPlan {
         if !(1..=8).contains(&self.links) || self.links > 1 && self.loss > 0.0 {
             return Err("links must be from 1 to 8, and 1 where there is a loss".into());
         }
+        if !(2..=17).contains(&self.nodes) || self.nodes > 2 && self.cable {
+            return Err("nodes must be from 2 to 17, and 2 of a cable".into());
+        }
         if self.loopback && !self.is_plain() {
             return Err("a loopback is nothing else; leave out all other keys".into());
         }
@@ -444,7 +462,8 @@ impl LinkPlan {
     /// Whether all but `loopback` is left out.
     fn is_plain(&self) -> bool {
         let shaped = self.rate_mbit.is_some() || self.buffer.is_some() || self.loss > 0.0;
-        !(self.cable || shaped) && (self.links, self.mtu) == (one_link(), ethernet_mtu())
+        !(self.cable || shaped)
+            && (self.links, self.nodes, self.mtu) == (one_link(), two_nodes(), ethernet_mtu())
     }
 }
 
@@ -463,6 +482,9 @@ impl ExperimentPlan {
             condition.check(self.kind)?;
         }
         let spins = self.kind == Experiment::Paced || self.waits != [Wait::Sleep];
+        if self.kind == Experiment::Incast && self.waits != [Wait::Sleep] {
+            return Err("many senders share a CPU, so an incast experiment sleeps".into());
+        }
         if spins && self.cpus.contains(&Cpus::One) {
             return Err("ends on one CPU must sleep, or neither lets the other run".into());
         }

@@ -7,6 +7,7 @@
 //! whatever the peer does.
 
 use crate::cost::{Cost, Meter};
+use crate::experiment::incast::Crowd;
 use crate::experiment::{Experiment, idle, paced, rtt, stream};
 use crate::transport::{Calls, Channel, Task, TransportError};
 use serde::{Deserialize, Serialize};
@@ -102,6 +103,10 @@ pub struct Asked {
     pub bytes: u64,
     /// Echoes that never came.
     pub lost: u64,
+    /// Segments or frames that the transport has sent again, where that is known.
+    pub repeated: u64,
+    /// What is known of many senders.
+    pub crowd: Crowd,
     /// Costs of the measured part (round trips) or of all (stream).
     pub cost: Cost,
     /// What the channel says about itself.
@@ -155,7 +160,7 @@ impl<C: Channel> Probe for C {
     fn ask(&mut self, run: &Loop<'_>) -> Result<Asked, ProbeError> {
         match run.task.experiment {
             Experiment::Rtt => rtt::ask(self, run),
-            Experiment::Stream => stream::ask(self, run),
+            Experiment::Stream | Experiment::Incast => stream::ask(self, run),
             Experiment::Idle => idle::ask(self, run),
             Experiment::Paced => paced::ask(self, run),
             Experiment::Memory => Err(NO_LINK),
@@ -164,7 +169,7 @@ impl<C: Channel> Probe for C {
 
     fn answer(&mut self, run: &Loop<'_>) -> Result<Answered, ProbeError> {
         match run.task.experiment {
-            Experiment::Stream => stream::answer(self, run),
+            Experiment::Stream | Experiment::Incast => stream::answer(self, run),
             Experiment::Rtt | Experiment::Idle | Experiment::Paced => rtt::answer(self, run),
             Experiment::Memory => Err(NO_LINK),
         }

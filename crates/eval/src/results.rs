@@ -5,6 +5,7 @@
 
 use crate::cost::Cost;
 use crate::environment::Environment;
+use crate::experiment::incast::Shares;
 use crate::plan::{Condition, Experiment, Plan, Value, Wait};
 use crate::programs::Beside;
 use serde::{Deserialize, Serialize};
@@ -184,6 +185,9 @@ pub struct Series {
     pub local: Cost,
     /// All costs of the answering end.
     pub remote: Cost,
+    /// How many senders share the goodput; absent but for incast.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shares: Option<Shares>,
     /// What the transport says about itself: congestion control, socket buffers, XDP mode.
     pub note: Option<String>,
     /// Doubts about this figure, each a code, a colon and what to do.

@@ -5,6 +5,7 @@
 //! neighbours) hits all cells alike. After the planned repetitions, only cells whose interval is
 //! still too wide go on. Nothing is written here; the caller has the results or one error.
 
+mod incast;
 mod programs;
 
 use crate::clock;
@@ -533,7 +534,8 @@ fn limit(stage: &Stage, transport: &dyn transport::Transport, cell: &Cell) -> Op
     };
     let limit = fabric.payload_limit(u32::try_from(payload).ok()?, u32::try_from(header).ok()?)?;
     let links = if transport.uses_all_links() { stage.site.interfaces().count() } else { 1 };
-    (cell.experiment == Experiment::Stream).then_some(limit * links as f64 / 1e6)
+    matches!(cell.experiment, Experiment::Stream | Experiment::Incast)
+        .then_some(limit * links as f64 / 1e6)
 }
 
 /// Two addresses and an EtherType, which the MTU does not count.
@@ -556,6 +558,9 @@ fn repetition(
         measure: cell.measure.as_secs_f64(),
         rate: stage.session.limits.rate,
     };
+    if cell.experiment == Experiment::Incast {
+        return incast::repetition(stage, task, interrupted);
+    }
     let site = place(stage, cell)?;
     let transport = transport::by_name(&task.transport).expect("the plan was checked");
     site.pin().map_err(|error| Failure::Repetition(format!("pinning to a CPU failed: {error}")))?;

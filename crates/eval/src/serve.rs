@@ -8,6 +8,7 @@
 //! A client that vanishes, lies or asks for too much ends its own session only.
 
 mod client;
+mod gather;
 mod metrics;
 mod presence;
 mod rules;

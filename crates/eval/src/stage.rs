@@ -8,7 +8,7 @@ use crate::control::{self, ControlError, Key, Session, Waiting};
 use crate::plan::LinkPlan;
 use crate::run::NETWORK;
 use crate::site::{Site, SiteError, allowed_cpus};
-use gigae_fabric::{Fabric, FabricConfig, FabricError, NetnsGuard, Rate};
+use gigae_fabric::{Fabric, FabricConfig, FabricError, NetnsGuard, Node, Rate};
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -121,6 +121,7 @@ impl Stage {
             prefix: prefix(),
             cable: link.cable,
             networks: link.links,
+            nodes: link.nodes,
             mtu: link.mtu,
             loss: link.loss,
             seed,
@@ -179,6 +180,15 @@ impl Stage {
             (None, Some(_)) => LOOPBACK_KIND,
             (None, None) => NETWORK,
         }
+    }
+
+    /// The nodes from which many send in turn: that of the calling thread (`None`), then all but the receiver's.
+    pub fn sending_nodes(&self) -> Vec<Option<Node>> {
+        let further = self
+            .fabric
+            .iter()
+            .flat_map(|fabric| (3..=fabric.config().nodes).map(|number| Some(fabric.node(number))));
+        std::iter::once(None).chain(further).collect()
     }
 
     /// What the serving process of a virtual network said before it ended, if it has ended.

@@ -3,7 +3,7 @@
 use crate::cli::remark;
 use crate::control::Waiting;
 use crate::report::tables::{self, Table};
-use crate::report::{asked, compare, found, machine, programs, sweeps};
+use crate::report::{asked, compare, found, incast, machine, programs, sweeps};
 use crate::results::Results;
 use crate::run::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -86,6 +86,7 @@ pub fn summary(results: &Results, bold: bool) -> String {
     all.extend(sweeps::load_table(results));
     all.extend(sweeps::buffer_tables(results));
     all.extend(programs::table(results));
+    all.extend(incast::table(results));
     all.extend(compare::row_table(results, false));
     all.extend(compare::memory_table(results));
     all.extend(found::fit_table(results));

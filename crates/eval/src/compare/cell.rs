@@ -60,7 +60,7 @@ impl Cell {
 
     /// Whether more is better.
     pub fn larger_is_better(&self) -> bool {
-        self.experiment == Experiment::Stream
+        matches!(self.experiment, Experiment::Stream | Experiment::Incast)
     }
 
     fn is(&self, series: &Series, links: Links) -> bool {
@@ -169,7 +169,7 @@ fn cpu(series: &Series, seconds: f64) -> Option<f64> {
 fn per_message(series: &Series, count: f64) -> Option<f64> {
     let messages = match series.experiment {
         Experiment::Rtt | Experiment::Paced => series.n,
-        Experiment::Stream => series.sent,
+        Experiment::Stream | Experiment::Incast => series.sent,
         Experiment::Idle | Experiment::Memory => 0,
     };
     (messages > 0).then(|| count / messages as f64)

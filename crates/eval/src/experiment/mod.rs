@@ -7,6 +7,7 @@
 //! tables and figures know it then.
 
 pub mod idle;
+pub mod incast;
 pub mod memory;
 mod pace;
 pub mod paced;
@@ -33,6 +34,8 @@ pub enum Experiment {
     Memory,
     /// Messages go out by a schedule and come back: microseconds from the intended time ([`paced`]).
     Paced,
+    /// Many send to one as fast as they can: 10^6 bytes per second of all at the receiver ([`incast`]).
+    Incast,
 }
 
 /// What an experiment is for plans, tables and figures.
@@ -61,7 +64,8 @@ pub const SCALE: f64 = 1e-3;
 
 impl Experiment {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Rtt, Self::Stream, Self::Idle, Self::Memory, Self::Paced];
+    pub const ALL: [Self; 6] =
+        [Self::Rtt, Self::Stream, Self::Idle, Self::Memory, Self::Paced, Self::Incast];
 
     /// What it is.
     pub fn form(self) -> &'static Form {
@@ -71,6 +75,7 @@ impl Experiment {
             Self::Idle => &idle::FORM,
             Self::Memory => &memory::FORM,
             Self::Paced => &paced::FORM,
+            Self::Incast => &incast::FORM,
         }
     }
 

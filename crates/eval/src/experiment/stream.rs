@@ -27,7 +27,7 @@ pub(super) const FORM: Form = Form {
 /// links, TCP) does so.
 const FLUSH_AFTER: usize = 48 << 10;
 
-fn goodput(_: &Asked, answered: &Answered) -> f64 {
+pub(super) fn goodput(_: &Asked, answered: &Answered) -> f64 {
     if answered.measured_seconds > 0.0 {
         answered.measured_bytes as f64 / answered.measured_seconds / 1e6
     } else {
@@ -64,6 +64,7 @@ pub(crate) fn ask<C: Channel>(channel: &mut C, run: &Loop<'_>) -> Result<Asked, 
     asked.cost = before.until(&run.meter.read().map_err(ProbeError::Counters)?);
     charge(&mut asked.cost, calls, made);
     asked.bytes = asked.sent * task.size as u64;
+    asked.repeated = channel.repeated();
     asked.note = channel.note();
     Ok(asked)
 }

@@ -6,6 +6,7 @@
 //!
 //! To add one: write the rule and name it in [`RULES`].
 
+mod incast;
 mod load;
 mod machine;
 mod programs;
@@ -44,6 +45,7 @@ pub const RULES: &[Rule] = &[
     Rule { name: "narrowest", find: machine::narrowest },
     Rule { name: "slot", find: machine::slot },
     Rule { name: "load", find: load::load },
+    Rule { name: "incast", find: incast::incast },
     Rule { name: "bufferbloat", find: load::bufferbloat },
 ];
 

@@ -1,6 +1,7 @@
 //! Conditions: what an experiment varies besides transport, setting, waiting and size.
 
 use super::{Experiment, ExperimentPlan};
+use crate::experiment::incast::MOST_SENDERS;
 use serde::{Deserialize, Serialize};
 
 /// Most messages per second of a schedule: a microsecond is what an end can keep to.
@@ -19,6 +20,14 @@ pub struct Condition {
     pub cpus: Cpus,
     /// TCP streams that fill the same link, in the direction of the messages, meanwhile.
     pub bulk: u32,
+    /// Senders of an [`Experiment::Incast`]; none for all else.
+    #[serde(skip_serializing_if = "none")]
+    pub senders: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn none(count: &u32) -> bool {
+    *count == 0
 }
 
 /// How many CPUs both ends of a measurement on one machine have between them.
@@ -45,6 +54,11 @@ impl Condition {
             1 => words.push("beside a stream".to_owned()),
             streams => words.push(format!("beside {streams} streams")),
         }
+        match self.senders {
+            0 => {}
+            1 => words.push("from one sender".to_owned()),
+            senders => words.push(format!("from {senders} senders")),
+        }
         words.join(" ")
     }
 
@@ -55,6 +69,17 @@ impl Condition {
         }
         if self.rate.is_some_and(|rate| !(1.0..=HIGHEST_RATE).contains(&rate)) {
             return Err(format!("rates must be from 1 to {HIGHEST_RATE} messages per second"));
+        }
+        if (self.senders > 0) != (experiment == Experiment::Incast) {
+            return Err("an incast experiment, and no other, has senders".into());
+        }
+        if self.senders > MOST_SENDERS {
+            return Err(format!("at most {MOST_SENDERS} senders"));
+        }
+        if self.senders > 0 && (self.bulk > 0 || self.cpus == Cpus::One) {
+            return Err(
+                "an incast experiment has neither bulk streams beside it nor one CPU".into()
+            );
         }
         if self.bulk > MOST_BULK {
             return Err(format!("at most {MOST_BULK} bulk streams"));
@@ -72,10 +97,14 @@ impl ExperimentPlan {
         };
         let cpus = if self.cpus.is_empty() { &[Cpus::Two][..] } else { &self.cpus };
         let bulks = if self.bulk.is_empty() { &[0][..] } else { &self.bulk };
+        let senders = if self.senders.is_empty() { &[0][..] } else { &self.senders };
         let mut all = Vec::new();
         for &rate in &rates {
             for &cpus in cpus {
-                all.extend(bulks.iter().map(|&bulk| Condition { rate, cpus, bulk }));
+                for &bulk in bulks {
+                    let one = |&senders: &u32| Condition { rate, cpus, bulk, senders };
+                    all.extend(senders.iter().map(one));
+                }
             }
         }
         all

@@ -4,7 +4,7 @@
 use super::figure::Figure;
 use super::svg::{Chart, Line, Point, SIZES, escape};
 use super::tables::{self, Table};
-use super::{asked, compare, found, machine, printed, programs, repeat, sweeps, tips};
+use super::{asked, compare, found, incast, machine, printed, programs, repeat, sweeps, tips};
 use crate::plan::{Experiment, Wait};
 use crate::results::{Results, Series};
 use sha2::{Digest, Sha256};
@@ -32,7 +32,7 @@ pub fn page(results: &Results) -> String {
         found::fit_table(results),
     ];
     first.iter().flatten().for_each(|content| section(content, &mut page));
-    let beside = [programs::table(results), programs::meanings(results)];
+    let beside = [programs::table(results), programs::meanings(results), incast::table(results)];
     beside.iter().flatten().for_each(|content| section(content, &mut page));
     swept(results, &mut page);
     for link in results.links() {

@@ -2,7 +2,7 @@
 
 use super::html::METHOD;
 use super::tables::{self, Table};
-use super::{asked, compare, found, machine, programs, sweeps};
+use super::{asked, compare, found, incast, machine, programs, sweeps};
 use crate::results::Results;
 use std::fmt::Write;
 
@@ -33,6 +33,7 @@ pub fn page(results: &Results) -> String {
     all.extend(found::fit_table(results));
     all.extend(programs::table(results));
     all.extend(programs::meanings(results));
+    all.extend(incast::table(results));
     all.extend(sweeps::load_table(results));
     all.extend(sweeps::buffer_tables(results));
     all.extend(tables::figure_tables(results));

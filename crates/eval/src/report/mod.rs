@@ -10,6 +10,7 @@ pub mod csv;
 pub(crate) mod figure;
 pub mod found;
 pub mod html;
+pub mod incast;
 pub mod machine;
 pub mod markdown;
 mod overlay;

@@ -18,7 +18,7 @@ pub fn table(results: &Results) -> Option<Table> {
             AGREE * 100.0
         ),
         header: words(&[
-            "program", "what", "bytes", "ours", "program's", "unit", "ratio", "interval", "", "pairs", "link",
+            "program", "what", "bytes", "ours", "program's", "unit", "ratio", "interval", "verdict", "pairs", "link",
         ]),
         rows,
     })

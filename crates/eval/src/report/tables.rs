@@ -270,7 +270,7 @@ pub fn cost_table(results: &Results) -> Table {
     let interesting = |series: &&Series| match series.experiment {
         Experiment::Rtt => series.size == ROUND_TRIP_SIZE,
         Experiment::Stream => series.size == STREAM_SIZE,
-        Experiment::Idle | Experiment::Memory | Experiment::Paced => false,
+        Experiment::Idle | Experiment::Memory | Experiment::Paced | Experiment::Incast => false,
     };
     let rows = results.series.iter().filter(interesting).map(|series| {
         // For round trips the costs are those of the measured part, as the samples are.

@@ -1,6 +1,7 @@
 //! One client's turn: its requests one after the other, one repetition at a time. Every load is bounded in
 //! time, and in rate if the owner wants that, whatever the client asks for.
 
+use super::gather::gather;
 use super::metrics::Counts;
 use crate::control::{ControlError, Limits, Reply, Request, Session};
 use crate::cost::{self, Meter};
@@ -71,11 +72,13 @@ pub(super) fn serve(session: &mut Session, host: &Host<'_>) -> Result<(), Contro
                 reply
             }
             Request::Soak(soak) => answer::answer(session, site, &soak, interrupted)?,
+            Request::Gather { task, addresses } => gather(session, host, &task, &addresses)?,
             Request::Programs => Some(program::list(site, terms)),
             Request::Program(job) => program::answer(session, site, terms, &job, interrupted)?,
-            Request::Finish { .. } | Request::Cancel | Request::Watch { .. } => {
-                Some(failed("nothing is running"))
-            }
+            Request::Finish { .. }
+            | Request::Gathered { .. }
+            | Request::Cancel
+            | Request::Watch { .. } => Some(failed("nothing is running")),
         };
         match reply {
             Some(reply) => session.send(&reply)?,
@@ -95,6 +98,10 @@ fn beyond(limits: &Limits, request: &Request, elapsed: Duration) -> Option<Strin
     let (seconds, rate) = match request {
         Request::Run { task, .. } => (task.warmup + task.measure, task.rate),
         Request::Soak(soak) => (soak.seconds, Some(soak.traffic.rate)),
+        Request::Gather { task, addresses } => {
+            let all = task.rate.map(|rate| rate * addresses.len() as f64);
+            (task.warmup + task.measure, all)
+        }
         // Whether they may run at all is another question.
         Request::Program(job) => (f64::from(job.seconds), limits.rate),
         _ => (0.0, limits.rate),
@@ -212,7 +219,7 @@ fn load_of(
 /// bulk streams know no rate and have a port of their own, and a schedule that is faster than the rate
 /// would time the waiting for it. What keeps the rate is the smaller message or the slower schedule, so
 /// that only this one is refused.
-fn fits(task: &Task, limits: Limits, one_port: bool) -> Result<(), Reply> {
+pub(super) fn fits(task: &Task, limits: Limits, one_port: bool) -> Result<(), Reply> {
     let bulk = task.condition.bulk > 0;
     let unavailable = |why: &str| refusal(&TransportError::Unavailable(why.to_owned()));
     if bulk && limits.rate.is_some() {
@@ -237,7 +244,7 @@ fn fits(task: &Task, limits: Limits, one_port: bool) -> Result<(), Reply> {
 }
 
 /// Checks a task before anything is done for it.
-fn open(
+pub(super) fn open(
     site: &Site,
     task: &Task,
 ) -> Result<(&'static dyn Transport, Box<dyn Opening>), TransportError> {
@@ -264,7 +271,7 @@ fn open(
 }
 
 /// The measuring thread.
-fn answer(
+pub(super) fn answer(
     transport: &dyn Transport,
     opening: Box<dyn Opening>,
     site: &Site,
@@ -278,7 +285,7 @@ fn answer(
     probe.answer(&Loop { task, meter: &meter, signals, reliable: transport.reliable() })
 }
 
-fn refusal(error: &TransportError) -> Reply {
+pub(super) fn refusal(error: &TransportError) -> Reply {
     let unavailable = matches!(error, TransportError::Unavailable(_));
     Reply::Failed { reason: error.to_string(), unavailable }
 }

@@ -2,10 +2,10 @@
 
 use super::raw::{payload, unavailable};
 use super::{
-    Arrival, Calls, Channel, NAP, Opening, Side, Task, Transport, TransportError, bulk, message,
-    read,
+    Arrival, Calls, Channel, NAP, Opening, Side, Task, Transport, TransportError, WITH_MANY, bulk,
+    message, read,
 };
-use crate::plan::{self, GigaeOptions, LARGEST_MESSAGE, Recovery, Wait};
+use crate::plan::{self, Experiment, GigaeOptions, LARGEST_MESSAGE, Recovery, Wait};
 use crate::probe::Probe;
 use crate::site::{Address, Site};
 use ::gigae::{
@@ -29,6 +29,14 @@ impl Transport for Gigae {
     }
 
     fn reliable(&self) -> bool {
+        true
+    }
+
+    fn experiments(&self) -> &'static [Experiment] {
+        WITH_MANY
+    }
+
+    fn hears_all(&self) -> bool {
         true
     }
 
@@ -231,6 +239,10 @@ impl Channel for GigaeChannel {
     fn calls(&self) -> Calls {
         let link = self.endpoint.counters().link;
         Calls { all: link.doorbells + link.drives + link.waits, send: link.doorbells }
+    }
+
+    fn repeated(&self) -> u64 {
+        self.endpoint.counters().protocol.retransmissions
     }
 
     fn note(&self) -> Option<String> {

@@ -101,6 +101,11 @@ pub trait Transport: Sync {
         &[Experiment::Rtt, Experiment::Stream, Experiment::Idle, Experiment::Paced]
     }
 
+    /// Whether one end hears all who send to it; else each of many senders needs an end of its own.
+    fn hears_all(&self) -> bool {
+        false
+    }
+
     /// How it can wait.
     fn waits(&self) -> &'static [Wait] {
         &[Wait::Spin, Wait::Sleep]
@@ -186,6 +191,11 @@ pub trait Channel: Send {
     /// System calls made so far, counted one by one.
     fn calls(&self) -> Calls;
 
+    /// Frames that were sent again, where the channel knows of them.
+    fn repeated(&self) -> u64 {
+        0
+    }
+
     /// Something worth recording about how it runs: congestion control, XDP mode.
     fn note(&self) -> Option<String> {
         None
@@ -246,6 +256,10 @@ pub fn all() -> &'static [&'static dyn Transport] {
 pub fn by_name(name: &str) -> Option<&'static dyn Transport> {
     all().iter().copied().find(|transport| transport.name() == name)
 }
+
+/// What can be measured with transports to which many can send.
+const WITH_MANY: &[Experiment] =
+    &[Experiment::Rtt, Experiment::Stream, Experiment::Idle, Experiment::Paced, Experiment::Incast];
 
 /// All names, for messages to people.
 pub fn names() -> String {

@@ -1,11 +1,11 @@
 //! TCP: a byte stream through the kernel, cut into messages by their known length.
 
 use super::{
-    Arrival, Calls, Channel, JOIN_TIMEOUT, Opening, Side, Task, Transport, TransportError, message,
-    read, set_waiting, try_again,
+    Arrival, Calls, Channel, JOIN_TIMEOUT, Opening, Side, Task, Transport, TransportError,
+    WITH_MANY, message, read, set_waiting, try_again,
 };
 use crate::door::Door;
-use crate::plan::{LARGEST_MESSAGE, TcpOptions};
+use crate::plan::{Experiment, LARGEST_MESSAGE, TcpOptions};
 use crate::probe::Probe;
 use crate::site::{Address, Site};
 use ::gigae::Endpoint;
@@ -41,6 +41,10 @@ impl Transport for Tcp {
 
     fn boundaries(&self) -> bool {
         false
+    }
+
+    fn experiments(&self) -> &'static [Experiment] {
+        WITH_MANY
     }
 
     fn frame_payload(&self, mtu: usize) -> usize {

@@ -2,8 +2,9 @@
 
 use super::{
     Arrival, Calls, Channel, Opening, SOCKET_BUFFER, Side, Task, Transport, TransportError,
-    message, read, set_waiting, try_again,
+    WITH_MANY, message, read, set_waiting, try_again,
 };
+use crate::plan::Experiment;
 use crate::probe::Probe;
 use crate::site::{Address, Site};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -29,6 +30,10 @@ impl Transport for Udp {
 
     fn reliable(&self) -> bool {
         false
+    }
+
+    fn experiments(&self) -> &'static [Experiment] {
+        WITH_MANY
     }
 
     fn frame_payload(&self, mtu: usize) -> usize {
