@@ -30,6 +30,7 @@ enum Command {
     Compare(gigae_eval::compare::cli::CompareArgs),
     Serve(gigae_eval::cli::ServeArgs),
     Key(gigae_eval::cli::KeyArgs),
+    Tuning(gigae_eval::tune::cli::TuningArgs),
     Soak(gigae_eval::soak::cli::SoakArgs),
     #[command(subcommand)]
     Fabric(fabric::Fabric),
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => gigae_eval::compare::cli::run(&args),
         Command::Serve(args) => gigae_eval::cli::serve(&args, &interrupted),
         Command::Key(args) => gigae_eval::cli::key(&args),
+        Command::Tuning(args) => gigae_eval::tune::cli::tuning(&args),
         Command::Soak(args) => gigae_eval::soak::cli::soak(&args, &interrupted),
         Command::Fabric(command) => fabric::run(command),
         Command::Nic(args) => nic::run(&args),

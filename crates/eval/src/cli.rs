@@ -14,6 +14,7 @@ use crate::serve::{File, Network, Presence, Rules, Service, parse_rate};
 use crate::site::{Site, allowed_cpus};
 use crate::soak::duration;
 use crate::terminal::{self, Bar};
+use crate::tune;
 use crate::{environment, figures, files, programs, serve, transport};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -130,6 +131,10 @@ pub struct ServeArgs {
     /// whose traffic anybody can join while they wait
     #[arg(long)]
     pub allow_programs: bool,
+    /// Let clients change settings of the interface and the kernel while they are served, and put them back
+    /// when they leave: coalescing, rings, offloads, MTU and more ('gigae tuning knobs'). Needs root
+    #[arg(long)]
+    pub allow_tuning: bool,
     /// Longest time of a client: 90s, 10m, 12h, 30d
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub max_duration: Option<Duration>,
@@ -331,6 +336,7 @@ fn measure(
         None => None,
     };
     files::prepare(&args.out)?;
+    tune::cli::restore();
     if peer.is_none() {
         // Whatever a killed run left behind.
         gigae_fabric::Fabric::preflight()?;
@@ -478,6 +484,9 @@ fn try_serve(args: &ServeArgs, interrupted: &AtomicBool) -> Result<(), String> {
             Key::read(named.unwrap_or(KEY_FILE.as_ref())).map_err(|error| text(&error))?
         }
     };
+    if !args.fabric_child {
+        tune::cli::restore();
+    }
     let nic = args.nic.as_deref().or(file.nic.as_deref());
     let cluster = cluster(args.cluster.as_deref(), nic).map_err(|error| text(&error))?;
     let options = cluster.as_ref().and_then(|cluster| cluster.options().ok());
@@ -530,8 +539,10 @@ fn rules(args: &ServeArgs, file: &File) -> Rules {
     let seconds = args.max_duration.or(file.max_duration).map(|time| time.as_secs_f64());
     let limits = Limits { seconds, rate: args.max_rate.or(file.max_rate) };
     let allow = if args.allow.is_empty() { &file.allow } else { &args.allow };
+    // A virtual network is the caller's own.
     let programs = args.fabric_child || args.allow_programs || file.allow_programs;
-    Rules { limits, allow: allow.clone(), programs, ..Rules::default() }
+    let tuning = args.fabric_child || args.allow_tuning || file.allow_tuning;
+    Rules { limits, allow: allow.clone(), programs, tuning, ..Rules::default() }
 }
 
 /// The key, from standard input.

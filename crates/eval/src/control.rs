@@ -22,6 +22,7 @@ use crate::soak::duration;
 use crate::soak::sample::Sample;
 use crate::soak::traffic::Traffic;
 use crate::transport::Task;
+use crate::tune::{KnobState, Set};
 use serde::{Deserialize, Serialize};
 use session::HANDSHAKE_TIMEOUT;
 use std::fmt;
@@ -83,6 +84,10 @@ pub enum Request {
     Describe,
     /// Watch your idle machine for this many milliseconds.
     Baseline(u64),
+    /// What have you of these knobs, each with values that may be asked for? Whatever was set before is put back.
+    Knobs(Vec<(String, Vec<String>)>),
+    /// Set these, of those that were asked about, and all others as they were. The session's end puts back all.
+    Tune(Vec<Set>),
     /// Open your end of this task; mine is here.
     Run {
         /// What to do.
@@ -149,6 +154,10 @@ pub enum Reply {
     Description(Box<EndEnvironment>),
     /// To [`Request::Baseline`].
     Baseline(Baseline),
+    /// To [`Request::Knobs`].
+    Knobs(Vec<KnobState>),
+    /// To [`Request::Tune`]: it is done.
+    Tuned,
     /// To [`Request::Run`]: the server's end is open, here.
     Ready(Address),
     /// To [`Request::Gather`]: the server's ends are open, here; one for each sender or one for all.

@@ -7,7 +7,7 @@ use crate::experiment::SCALE;
 use crate::experiment::incast::Crowds;
 use crate::plan::{Cell, Cpus, Experiment};
 use crate::probe::{Answered, Asked};
-use crate::results::{Series, Warmup};
+use crate::results::{Estimate, Series, Warmup};
 use crate::run::NETWORK;
 use crate::stats::{self, CONFIDENCE, Distribution, Interval};
 use crate::{site, transport};
@@ -40,6 +40,7 @@ pub struct Gathered {
     samples: Distribution,
     warmup: Distribution,
     drifts: Vec<f64>,
+    demands: Vec<f64>,
     local: Cost,
     remote: Cost,
     sent: u64,
@@ -60,6 +61,7 @@ impl Gathered {
             samples: Distribution::default(),
             warmup: Distribution::default(),
             drifts: Vec::new(),
+            demands: Vec::new(),
             local: Cost::default(),
             remote: Cost::default(),
             sent: 0,
@@ -82,6 +84,7 @@ impl Gathered {
         warmup.iter().for_each(|&value| self.warmup.record(value.into()));
         self.drifts.extend(stats::drift(samples));
         self.values.push((form.figure)(asked, answered));
+        self.demands.extend(self.demand(asked, answered));
         self.local.add(&asked.cost);
         self.remote.add(&answered.cost);
         self.sent += asked.sent;
@@ -91,6 +94,19 @@ impl Gathered {
         self.lost += if arrives { 0 } else { (form.lost)(asked, answered) };
         self.crowds.add(asked);
         self.note = asked.note.clone().or_else(|| self.note.take());
+    }
+
+    /// Microseconds of CPU per KB of a stream in one repetition, at both ends together, their warm-up included.
+    fn demand(&self, asked: &Asked, answered: &Answered) -> Option<f64> {
+        let kilobytes = asked.sent as f64 * self.cell.size as f64 / 1024.0;
+        let (local, remote) = (&asked.cost, &answered.cost);
+        let interrupts = match self.cell.condition.cpus {
+            Cpus::Two => local.cpu_interrupts + remote.cpu_interrupts,
+            Cpus::One => local.cpu_interrupts.max(remote.cpu_interrupts),
+        };
+        let seconds = local.cpu_thread + remote.cpu_thread + interrupts;
+        (self.cell.experiment == Experiment::Stream && kilobytes > 0.0)
+            .then(|| seconds * 1e6 / kilobytes)
     }
 
     /// Whether another repetition would hardly change the figure.
@@ -146,6 +162,9 @@ impl Gathered {
             local: self.local,
             remote: self.remote,
             shares: self.crowds.shares(),
+            cpu_per_kb: stats::median(&self.demands)
+                .zip(stats::median_interval(&self.demands))
+                .map(|(median, interval)| Estimate { median, ci95: [interval.low, interval.high] }),
             note: self.note.clone(),
             doubts: Vec::new(),
         };
@@ -287,6 +306,7 @@ mod tests {
             size: 8,
             measure: Duration::from_secs(1),
             warmup: Duration::ZERO,
+            tune: false,
         }
     }
 

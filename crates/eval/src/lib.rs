@@ -14,7 +14,8 @@
 //!
 //! [`soak`] carries mixed traffic for as long as one likes, verifies every byte and tells what deviates.
 //!
-//! What this crate does not do: it changes no setting of a NIC or of the kernel, it generates no load
+//! What this crate does not do: but for [`tune`], and where a plan asks for it, it changes no setting of a
+//! NIC or of the kernel, and what that changes it puts back; it generates no load
 //! beyond the bounds of a plan or a soak, and its control connection ([`control`]) tells
 //! nothing to who has not the key.
 
@@ -46,5 +47,6 @@ pub mod stage;
 pub mod stats;
 pub mod terminal;
 pub mod transport;
+pub mod tune;
 
 pub use control::ControlError;

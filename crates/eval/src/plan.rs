@@ -10,6 +10,7 @@ mod figure;
 mod only;
 mod paper;
 mod settings;
+mod tune;
 
 pub use cell::{Cell, conditional, label};
 pub use condition::{Condition, Cpus};
@@ -20,6 +21,7 @@ pub use settings::{
     Backend, BusyPoll, BusyPollOn, DEFAULT, GigaeOptions, Recovery, Setting, TcpOptions, XdpMode,
     XdpOptions,
 };
+pub use tune::{KnobValue, Sweep, TuneEnds, TunePlan};
 
 pub use crate::experiment::Experiment;
 use crate::transport::{self, Transport};
@@ -40,6 +42,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("inventory", include_str!("../plans/inventory.toml")),
     ("buffers", include_str!("../plans/buffers.toml")),
     ("cpus", include_str!("../plans/cpus.toml")),
+    ("tuning", include_str!("../plans/tuning.toml")),
     ("load", include_str!("../plans/load.toml")),
     ("gigabit", include_str!("../plans/gigabit.toml")),
     ("bench", include_str!("../plans/bench.toml")),
@@ -92,6 +95,9 @@ pub struct Plan {
     /// Settings of the raw AF_XDP link, by name.
     #[serde(default)]
     pub xdp: BTreeMap<String, XdpOptions>,
+    /// Settings of the interfaces and the kernel to try.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tune: Option<TunePlan>,
     /// What to measure.
     pub experiment: Vec<ExperimentPlan>,
     /// What to say about it, and what is asked of it.
@@ -192,6 +198,9 @@ pub struct ExperimentPlan {
     /// How many send to one, of an incast experiment; each is a cell of its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub senders: Vec<u32>,
+    /// Whether it is measured under every setting of `[tune]`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tune: bool,
     /// Seconds measured per repetition.
     pub seconds: f64,
     /// Seconds before that, discarded.
@@ -384,6 +393,7 @@ impl Plan {
             return Err("at least one experiment must use a link".into());
         }
         figure::check(self)?;
+        tune::check(self)?;
         paper::check(self)
     }
 
@@ -480,6 +490,9 @@ impl ExperimentPlan {
         }
         for condition in self.conditions() {
             condition.check(self.kind)?;
+        }
+        if self.tune && self.kind == Experiment::Memory {
+            return Err("a memory experiment has no interface to tune".into());
         }
         let spins = self.kind == Experiment::Paced || self.waits != [Wait::Sleep];
         if self.kind == Experiment::Incast && self.waits != [Wait::Sleep] {

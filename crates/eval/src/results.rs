@@ -8,6 +8,7 @@ use crate::environment::Environment;
 use crate::experiment::incast::Shares;
 use crate::plan::{Condition, Experiment, Plan, Value, Wait};
 use crate::programs::Beside;
+use crate::tune::Tuning;
 use serde::{Deserialize, Serialize};
 
 /// Name and version of the form.
@@ -37,6 +38,9 @@ pub struct Results {
     /// Other programs' figures beside ours.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<Beside>,
+    /// The settings that were tried, and what was measured with them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tuning: Vec<Tuning>,
     /// What was planned and could not be measured.
     pub skipped: Vec<Skipped>,
     /// Doubts about the run as a whole, each a code, a colon and what to do.
@@ -188,10 +192,23 @@ pub struct Series {
     /// How many senders share the goodput; absent but for incast.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shares: Option<Shares>,
+    /// Microseconds of CPU per KB (1,024 bytes) of a stream, at both ends together; absent in older files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_per_kb: Option<Estimate>,
     /// What the transport says about itself: congestion control, socket buffers, XDP mode.
     pub note: Option<String>,
     /// Doubts about this figure, each a code, a colon and what to do.
     pub doubts: Vec<String>,
+}
+
+/// A median over the repetitions with its interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Estimate {
+    /// The median.
+    pub median: f64,
+    /// Lower and upper end of its interval, as of [`Series::ci95`].
+    pub ci95: [f64; 2],
 }
 
 /// What was discarded before the measured part of the repetitions.

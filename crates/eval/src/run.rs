@@ -4,9 +4,12 @@
 //! an order drawn anew from the plan's seed, so that whatever changes over time (temperature,
 //! neighbours) hits all cells alike. After the planned repetitions, only cells whose interval is
 //! still too wide go on. Nothing is written here; the caller has the results or one error.
+//!
+//! Settings that a plan tries are blocks of that design ([`tuned`]).
 
 mod incast;
 mod programs;
+mod tuned;
 
 use crate::clock;
 use crate::control::{Key, Reply, Request, Waiting};
@@ -24,6 +27,7 @@ use crate::site::{Address, Site};
 use crate::soak::duration;
 use crate::stage::{Stage, StageError};
 use crate::transport::{self, JOIN_TIMEOUT, Side, Task, TransportError};
+use crate::tune::{TuneError, Tuning};
 use crate::{ControlError, figures};
 use std::ffi::OsString;
 use std::fmt;
@@ -106,6 +110,8 @@ pub enum RunError {
     Counters(std::io::Error),
     /// Another program cannot be run beside.
     Program(Trouble),
+    /// Settings cannot be changed safely here.
+    Tuning(TuneError),
     /// The plan holds nothing that can be measured here.
     Nothing(String),
     /// The user interrupted it.
@@ -122,6 +128,7 @@ impl fmt::Display for RunError {
                 write!(f, "cannot read the counters below /proc: {error}; mount /proc")
             }
             Self::Program(trouble) => trouble.fmt(f),
+            Self::Tuning(error) => error.fmt(f),
             Self::Nothing(reason) => write!(f, "nothing was measured: {reason}"),
             Self::Interrupted => {
                 f.write_str("interrupted; nothing was written and nothing is left behind")
@@ -171,14 +178,16 @@ pub fn run(
         limited: None,
         links: Vec::new(),
         series: Vec::new(),
+        tuning: Vec::new(),
         skipped: Vec::new(),
     };
     let links = planned_links(config);
     let cells = |(name, link): &(Option<String>, LinkPlan)| {
-        config.plan.cells(name.as_deref(), link.mtu as usize).len()
+        let cells = config.plan.most_measured(name.as_deref(), link.mtu as usize);
+        cells.map(|(_, times)| u64::from(times)).sum::<u64>()
     };
-    let cells = links.iter().map(cells).sum::<usize>() + config.plan.memory_cells().len();
-    running.total = cells as u64 * u64::from(config.plan.repetitions);
+    let cells = links.iter().map(cells).sum::<u64>() + config.plan.memory_cells().len() as u64;
+    running.total = cells * u64::from(config.plan.repetitions);
     running.memory()?;
     for (name, link) in &links {
         let stage = match &config.peer {
@@ -229,6 +238,7 @@ struct Running<'a> {
     limited: Option<f64>,
     links: Vec<LinkEnvironment>,
     series: Vec<Series>,
+    tuning: Vec<Tuning>,
     skipped: Vec<Skipped>,
 }
 
@@ -327,18 +337,12 @@ impl Running<'_> {
         let environment = self.describe(&mut stage, name)?;
         self.agree_on_programs(&mut stage)?;
         self.links.push(environment);
-        let cells = self.plan.cells(planned, stage.site.mtu);
-        let mut gathered: Vec<Gathered> = cells
-            .into_iter()
-            .map(|cell| {
-                let transport = transport::by_name(&cell.transport).expect("the plan was checked");
-                let limit = limit(&stage, transport, &cell);
-                Gathered::new(cell, transport.reliable(), limit)
-            })
-            .collect();
+        let (cells, tuned) = self.plan.split_cells(planned, stage.site.mtu);
+        let mut gathered = gather(&stage, cells);
         let limits = stage.session.limits;
         self.limited = self.limited.or(limits.rate);
-        let each = gathered.iter().map(|one| one.cell.warmup + one.cell.measure);
+        let each = self.plan.most_measured(planned, stage.site.mtu);
+        let each = each.map(|(cell, times)| (cell.warmup + cell.measure) * times);
         let least = each.sum::<Duration>().as_secs_f64() * f64::from(self.plan.repetitions)
             + self.programs_take(&stage, planned);
         if let Some(most) = limits.seconds.filter(|most| least > *most) {
@@ -348,9 +352,12 @@ impl Running<'_> {
             )));
         }
         let interrupted = self.interrupted;
-        let outcome = self
+        let mut outcome = self
             .rounds(name, &mut gathered, &mut |cell| repetition(&mut stage, cell, interrupted))
             .and_then(|()| self.beside(&mut stage, name, planned));
+        if let Some(tune) = self.plan.tune_on(planned).filter(|_| outcome.is_ok()) {
+            outcome = self.tuned(name, &mut stage, tune, tuned);
+        }
         unpin(&before);
         outcome.map_err(|error| match (error, stage.last_words()) {
             (RunError::Control(_), Some(words)) => RunError::Stage(StageError::Serve(words)),
@@ -514,10 +521,21 @@ impl Running<'_> {
             plan: config.plan.clone(),
             series,
             programs,
+            tuning: self.tuning,
             skipped,
             doubts,
         }
     }
+}
+
+/// The cells of a link, of which nothing is known yet.
+fn gather(stage: &Stage, cells: Vec<Cell>) -> Vec<Gathered> {
+    let gathered = |cell: Cell| {
+        let transport = transport::by_name(&cell.transport).expect("the plan was checked");
+        let limit = limit(stage, transport, &cell);
+        Gathered::new(cell, transport.reliable(), limit)
+    };
+    cells.into_iter().map(gathered).collect()
 }
 
 /// Goodput that a shaped link allows, or several that the transport uses as one: for messages of one

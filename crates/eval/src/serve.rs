@@ -74,8 +74,8 @@ pub fn serve(
         end.set_nonblocking(true)?;
     }
     let (sender, events) = channel();
-    let (limits, programs) = (rules.limits, rules.programs);
-    let host = Host { site, limits, programs, counts, interrupted };
+    let Rules { limits, programs, tuning, .. } = rules;
+    let host = Host { site, limits, programs, tuning, counts, interrupted };
     let bell = Bell { sender, bell };
     std::thread::scope(|scope| {
         if let Some(metrics) = metrics {

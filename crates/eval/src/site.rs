@@ -29,6 +29,8 @@ pub struct Site {
     pub cpu: Option<usize>,
     /// Whether the interface is a virtual one of our own, which has no interrupt lines.
     pub virtual_link: bool,
+    /// Congestion control of its TCP sockets; absent: that of all figures that are to be compared.
+    pub congestion: Option<String>,
     /// The only port by which peers can reach this end, if there is such a limit.
     pub door: Option<Arc<Door>>,
 }
@@ -122,6 +124,7 @@ impl Site {
             mtu: shortest,
             cpu: None,
             virtual_link: false,
+            congestion: None,
             door: None,
         })
     }

@@ -3,7 +3,7 @@
 use crate::cli::remark;
 use crate::control::Waiting;
 use crate::report::tables::{self, Table};
-use crate::report::{asked, compare, found, incast, machine, programs, sweeps};
+use crate::report::{asked, compare, found, incast, machine, programs, sweeps, tuning};
 use crate::results::Results;
 use crate::run::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -99,6 +99,7 @@ pub fn summary(results: &Results, bold: bool) -> String {
     all.extend(tables::call_table(results));
     all.push(tables::ratio_table(results));
     all.extend(found::paper_table(results));
+    all.extend(tuning::trial_tables(results));
     let ladder = machine::ladders(results);
     let inventory = ladder.is_some().then(|| inventory(results, bold));
     all.extend(ladder);
@@ -109,6 +110,13 @@ pub fn summary(results: &Results, bold: bool) -> String {
     text += &inventory.unwrap_or_default();
     text += &doubts(results, bold);
     text += &findings(results, bold);
+    for (title, lines) in tuning::commands(results) {
+        text += &heading(&title, bold);
+        for line in lines.lines() {
+            let _ = writeln!(text, "  {line}");
+        }
+        text.push('\n');
+    }
     text + &figures(results, bold)
 }
 

@@ -40,9 +40,10 @@ fn every_shipped_plan_parses_and_gives_cells() {
 
 /// Seconds that a plan measures on its own links, without what lies between repetitions.
 fn planned(plan: &Plan) -> f64 {
-    let links = plan.link.keys().map(|link| plan.cells(Some(link), 1500));
-    let cells = links.flatten().chain(plan.memory_cells());
-    let seconds: f64 = cells.map(|cell| (cell.measure + cell.warmup).as_secs_f64()).sum();
+    let links = plan.link.keys().flat_map(|link| plan.most_measured(Some(link), 1500));
+    let cells = links.chain(plan.memory_cells().into_iter().map(|cell| (cell, 1)));
+    let seconds: f64 =
+        cells.map(|(cell, times)| ((cell.measure + cell.warmup) * times).as_secs_f64()).sum();
     seconds * f64::from(plan.max_repetitions)
 }
 
@@ -67,6 +68,69 @@ fn the_papers_plans_say_how_long_they_take_and_stay_far_below_five_minutes() {
         assert_eq!(plan.repeats.is_empty(), name == "load", "{name}");
     }
     assert!(planned(&Plan::load("quick").unwrap()) < 45.0, "quick is no longer quick");
+}
+
+#[test]
+fn what_is_tried_on_the_virtual_network_stays_below_five_minutes() {
+    let plan = Plan::load("tuning").unwrap();
+    let tune = plan.tune.as_ref().unwrap();
+    // What a veth, of all that it has, does not have already, and the best ones together.
+    let virtual_knobs = ["tso", "gso", "gro", "tx-checksum", "mtu", "rps", "congestion-control"];
+    let values = tune.knobs.iter().filter(|(knob, _)| virtual_knobs.contains(&knob.as_str()));
+    let there = values.map(|(_, values)| values.len()).sum::<usize>() + 1;
+    let share = (there + 2) as f64 / (tune.most_trials() + 2) as f64;
+    // A repetition takes some 40 ms besides, and a setting as long.
+    let besides = 1.0 + 0.04 / 0.15;
+    let seconds = planned(&plan) * share * besides;
+    assert!(!plan.takes.is_empty() && seconds < 240.0, "{seconds} s");
+}
+
+const TUNE: &str = r#"
+[tune]
+by = "tcp"
+[tune.knobs]
+gro = [true, "off"]
+mtu = [9000]
+rx-usecs = [0, 50]
+"#;
+
+#[test]
+fn settings_to_try_multiply_the_cells_that_ask_for_it_and_mistakes_are_named() {
+    let text = SMALL.replace("[[experiment]]", &format!("{TUNE}[[experiment]]"));
+    let text = text.replace("seconds = 0.1", "tune = true\nseconds = 0.1");
+    let plan = Plan::parse("test", &text).unwrap();
+    let (once, tuned) = plan.split_cells(Some("here"), 1500);
+    assert_eq!((once.len(), tuned.len()), (0, 8));
+    // Five values and the best ones together, the present setting, and that once more.
+    assert_eq!(plan.tune.as_ref().unwrap().most_trials(), 6);
+    assert!(plan.most_measured(Some("here"), 1500).all(|(_, times)| times == 8));
+    let product = text.replace("by = \"tcp\"", "by = \"tcp\"\nsweep = \"product\"");
+    let product = Plan::parse("test", &product).unwrap();
+    assert_eq!(product.tune.unwrap().most_trials(), 3 * 2 * 3);
+    let cases = [
+        ("gro =", "grow =", "unknown knob 'grow'"),
+        ("[true, \"off\"]", "[]", "\"on\" or \"off\""),
+        ("[true, \"off\"]", "[5]", "does not take '5'"),
+        ("mtu = [9000]", "mtu = [500]", "1280 to 9000"),
+        ("rx-usecs = [0, 50]", "rx-usecs = [-1]", "word or a number"),
+        ("by = \"tcp\"", "by = \"xdp\"", "by = 'xdp'"),
+        ("by = \"tcp\"", "by = \"tcp\"\nlinks = [\"there\"]", "there"),
+        ("by = \"tcp\"", "by = \"tcp\"\nsweep = \"all\"", "all"),
+        ("[link.here]", "[link.here]\nloopback = true\n[link.x]", ""),
+        ("tune = true\n", "", "tune = true"),
+        (TUNE, "", "[tune]"),
+    ];
+    for (from, to, named) in cases {
+        let changed = text.replacen(from, to, 1);
+        assert_ne!(changed, text, "the case replaces nothing: {from}");
+        if named.is_empty() {
+            let own = Plan::parse("test", &changed).unwrap();
+            assert!(own.tune_on(Some("here")).is_none() && own.tune_on(Some("x")).is_some());
+            continue;
+        }
+        let error = refused(&changed);
+        assert!(error.contains(named), "{error} does not name {named}");
+    }
 }
 
 #[test]

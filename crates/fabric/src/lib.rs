@@ -73,4 +73,5 @@ pub use fabric::{Down, Fabric, Process};
 pub use impair::ImpairmentCounters;
 pub use netns::{NetnsGuard, leave_network};
 pub use node::Node;
+pub use state::Owner;
 pub use status::{NodeStatus, PortCounters, Status};

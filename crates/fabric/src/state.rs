@@ -30,21 +30,22 @@ pub(crate) struct State {
 
 /// A process, told from a later one with the same number by its start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Owner {
-    pub(crate) pid: u32,
+pub struct Owner {
+    /// Its number.
+    pub pid: u32,
     /// Clock ticks after boot, field 22 of `/proc/PID/stat` (proc(5)).
-    pub(crate) started: u64,
+    pub started: u64,
 }
 
 impl Owner {
     /// The calling process.
-    pub(crate) fn this() -> Owner {
+    pub fn this() -> Owner {
         let pid = std::process::id();
         Owner { pid, started: started(pid).unwrap_or(0) }
     }
 
     /// True while the process lives.
-    pub(crate) fn lives(&self) -> bool {
+    pub fn lives(&self) -> bool {
         started(self.pid) == Some(self.started)
     }
 }

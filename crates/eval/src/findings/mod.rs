@@ -12,10 +12,12 @@ mod machine;
 mod programs;
 mod streams;
 mod trips;
+mod tuning;
 
 pub use machine::{Step, ladder};
 pub use streams::{Demand, bandwidth_delay, demand};
 pub use trips::{Fit, Growth, fits};
+pub use tuning::{Recommended, commands, recommended};
 
 use crate::plan::{Condition, Experiment, SaidPlan, Wait};
 use crate::report::tables::reference_tcp;
@@ -40,6 +42,7 @@ pub const RULES: &[Rule] = &[
     Rule { name: "buffer", find: streams::buffer },
     Rule { name: "nodelay", find: streams::nodelay },
     Rule { name: "cpus", find: streams::cpus },
+    Rule { name: "tuning", find: tuning::tuning },
     Rule { name: "ceiling", find: machine::ceiling },
     Rule { name: "programs", find: programs::programs },
     Rule { name: "narrowest", find: machine::narrowest },

@@ -1,6 +1,10 @@
 //! Questions to a driver, by ioctl: `SIOCETHTOOL` (linux/ethtool.h) and those of netdevice(7).
 //!
-//! Only questions; nothing is set. A driver that does not answer one gives `None`.
+//! Only questions; a driver that does not answer one gives `None`. What is set, [`set`] sets.
+
+mod set;
+
+pub(crate) use set::Feature;
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -29,17 +33,17 @@ const ETH_SS_FEATURES: u32 = 4;
 const ETH_GSTRING_LEN: usize = 32;
 
 /// A socket to ask through; it belongs to the namespace of the thread that opened it.
-pub(super) struct Ethtool {
+pub(crate) struct Ethtool {
     socket: OwnedFd,
 }
 
 /// `ethtool -i`.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Driver {
-    pub(super) driver: Option<String>,
-    pub(super) version: Option<String>,
-    pub(super) firmware: Option<String>,
-    pub(super) bus: Option<String>,
+pub(crate) struct Driver {
+    pub(crate) driver: Option<String>,
+    pub(crate) version: Option<String>,
+    pub(crate) firmware: Option<String>,
+    pub(crate) bus: Option<String>,
 }
 
 /// Speed and duplex, as far as known.
@@ -50,12 +54,12 @@ pub(super) struct LinkSettings {
 }
 
 impl Ethtool {
-    pub(super) fn new() -> io::Result<Ethtool> {
+    pub(crate) fn new() -> io::Result<Ethtool> {
         let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
         Ok(Ethtool { socket })
     }
 
-    pub(super) fn driver(&self, name: &str) -> Option<Driver> {
+    pub(crate) fn driver(&self, name: &str) -> Option<Driver> {
         // struct ethtool_drvinfo: cmd; driver, version, firmware, bus, each 32 bytes; more.
         let words = self.ask::<49>(name, ETHTOOL_GDRVINFO)?;
         let text = |place: usize| {
@@ -146,11 +150,11 @@ impl Ethtool {
         (words[1] as usize == names.len()).then(|| names.into_iter().zip(values).collect())
     }
 
-    pub(super) fn index(&self, name: &str) -> Option<u32> {
+    pub(crate) fn index(&self, name: &str) -> Option<u32> {
         rustix::net::netdevice::name_to_index(&self.socket, name).ok()
     }
 
-    pub(super) fn mac(&self, name: &str) -> Option<String> {
+    pub(crate) fn mac(&self, name: &str) -> Option<String> {
         let request = self.interface(name, libc::SIOCGIFHWADDR as libc::Ioctl)?;
         // SAFETY: SIOCGIFHWADDR succeeded, so the kernel has filled this member; every bit pattern
         // is a valid sockaddr.
@@ -167,14 +171,14 @@ impl Ethtool {
         unsafe { request.ifr_ifru.ifru_hwaddr }.sa_family == libc::ARPHRD_ETHER
     }
 
-    pub(super) fn mtu(&self, name: &str) -> Option<u32> {
+    pub(crate) fn mtu(&self, name: &str) -> Option<u32> {
         let request = self.interface(name, libc::SIOCGIFMTU as libc::Ioctl)?;
         // SAFETY: SIOCGIFMTU succeeded, so the kernel has filled this member; it is an integer.
         u32::try_from(unsafe { request.ifr_ifru.ifru_mtu }).ok()
     }
 
     /// True when the interface is up and its link carries frames.
-    pub(super) fn is_running(&self, name: &str) -> bool {
+    pub(crate) fn is_running(&self, name: &str) -> bool {
         let Some(request) = self.interface(name, libc::SIOCGIFFLAGS as libc::Ioctl) else {
             return false;
         };
@@ -224,10 +228,18 @@ impl Ethtool {
     /// One of the ioctls of netdevice(7) that answer within the `ifreq`.
     fn interface(&self, name: &str, command: libc::Ioctl) -> Option<libc::ifreq> {
         let mut request = named(name).ok()?;
-        // SAFETY: the name is NUL-terminated, and the commands used here read and write nothing
-        // but the `ifreq` itself.
-        (unsafe { libc::ioctl(self.socket.as_raw_fd(), command, &mut request) } >= 0)
-            .then_some(request)
+        self.within(&mut request, command).ok()?;
+        Some(request)
+    }
+
+    /// The same of a request that may say more than a name.
+    fn within(&self, request: &mut libc::ifreq, command: libc::Ioctl) -> io::Result<()> {
+        // SAFETY: the name is NUL-terminated (`named`), and the commands used here read and write
+        // nothing but the `ifreq` itself.
+        if unsafe { libc::ioctl(self.socket.as_raw_fd(), command, request) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
     }
 }
 

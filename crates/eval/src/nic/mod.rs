@@ -8,7 +8,7 @@
 //! It does not try XDP out: [`Xdp`] is what the driver announces, and which mode is really reached
 //! only an attempt can say ([`Nic::xdp_mode`], filled in by whoever makes the attempt).
 
-mod ethtool;
+pub(crate) mod ethtool;
 mod pci;
 mod table;
 mod xdp;

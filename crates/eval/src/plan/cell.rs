@@ -26,6 +26,8 @@ pub struct Cell {
     pub measure: Duration,
     /// Discarded part before it.
     pub warmup: Duration,
+    /// Whether it is measured under every setting of `[tune]`.
+    pub tune: bool,
 }
 
 impl Cell {
@@ -188,6 +190,7 @@ impl ExperimentPlan {
             size,
             measure: Duration::from_secs_f64(self.seconds),
             warmup: Duration::from_secs_f64(self.warmup),
+            tune: self.tune,
         }
     }
 }

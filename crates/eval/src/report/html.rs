@@ -4,7 +4,9 @@
 use super::figure::Figure;
 use super::svg::{Chart, Line, Point, SIZES, escape};
 use super::tables::{self, Table};
-use super::{asked, compare, found, incast, machine, printed, programs, repeat, sweeps, tips};
+use super::{
+    asked, compare, found, incast, machine, printed, programs, repeat, sweeps, tips, tuning,
+};
 use crate::plan::{Experiment, Wait};
 use crate::results::{Results, Series};
 use sha2::{Digest, Sha256};
@@ -22,6 +24,7 @@ pub fn page(results: &Results) -> String {
     let mut page = begin(&results.plan.name);
     head(results, &mut page);
     findings(results, &mut page);
+    settings_tried(results, &mut page);
     asked_for(results, &mut page);
     ratios(results, &mut page);
     let first = [
@@ -148,6 +151,33 @@ fn swept(results: &Results, page: &mut String) {
         page.push_str("</div>");
     }
     sweeps::load_table(results).iter().for_each(|content| section(content, page));
+}
+
+/// The commands for the recommended setting, every setting that was tried as a figure and as numbers, and what
+/// the ends have.
+fn settings_tried(results: &Results, page: &mut String) {
+    for (title, lines) in tuning::commands(results) {
+        let _ =
+            write!(page, "<h3>{}</h3><pre><code>{}</code></pre>", escape(&title), escape(&lines));
+    }
+    let charts = tuning::charts(results);
+    if !charts.is_empty() {
+        page.push_str("<h2>Settings tried</h2><div class=\"figures\">");
+        for (title, svg) in charts {
+            let title = escape(&title);
+            let _ = write!(page, "<figure><figcaption>{title}</figcaption>{svg}</figure>");
+        }
+        page.push_str("</div>");
+    }
+    for content in tuning::trial_tables(results) {
+        section(&content, page);
+    }
+    for content in tuning::knob_tables(results) {
+        let title = escape(&content.title);
+        let _ = write!(page, "<details><summary>{title}</summary>");
+        table(&content, "left wrap", page);
+        page.push_str("</details>");
+    }
 }
 
 /// The plan's figures and the conditions under which they hold.

@@ -2,7 +2,7 @@
 
 use super::html::METHOD;
 use super::tables::{self, Table};
-use super::{asked, compare, found, incast, machine, programs, sweeps};
+use super::{asked, compare, found, incast, machine, programs, sweeps, tuning};
 use crate::results::Results;
 use std::fmt::Write;
 
@@ -21,11 +21,17 @@ pub fn page(results: &Results) -> String {
         environment.mtu
     );
     findings(results, &mut page);
+    for (title, lines) in tuning::commands(results) {
+        let lines = lines.replace('<', "&lt;").replace('\n', "\n    ");
+        let _ = writeln!(page, "{}:\n\n    {lines}\n", escape(&title));
+    }
     if let Some(figures) = asked::table(results, true) {
         table(&figures, &mut page);
         names_and_values("Conditions", asked::conditions(results), &mut page);
     }
     let mut all = vec![tables::ratio_table(results)];
+    all.extend(tuning::trial_tables(results));
+    all.extend(tuning::knob_tables(results));
     all.extend(found::paper_table(results));
     all.extend(compare::row_table(results, true));
     all.extend(compare::memory_table(results));

@@ -22,3 +22,4 @@ pub mod sweeps;
 pub mod tables;
 pub(crate) mod time;
 mod tips;
+pub mod tuning;

@@ -95,16 +95,16 @@ pub(crate) fn escape(text: &str) -> String {
 }
 
 /// Which values an axis spans and where they lie.
-struct Span {
-    low: f64,
-    high: f64,
-    log: bool,
-    from: f64,
-    to: f64,
+pub(super) struct Span {
+    pub(super) low: f64,
+    pub(super) high: f64,
+    pub(super) log: bool,
+    pub(super) from: f64,
+    pub(super) to: f64,
 }
 
 impl Span {
-    fn at(&self, value: f64) -> f64 {
+    pub(super) fn at(&self, value: f64) -> f64 {
         let share = if self.log {
             (value.max(self.low) / self.low).ln() / (self.high / self.low).ln()
         } else {
@@ -349,7 +349,7 @@ fn key_of(style: usize, inner: &str) -> String {
 
 /// Shapes that differ without colour: circle, square, triangle, diamond, triangle on its tip, cross,
 /// plus, hexagon.
-fn marker(style: usize, x: f64, y: f64, r: f64) -> String {
+pub(super) fn marker(style: usize, x: f64, y: f64, r: f64) -> String {
     let polygon = |corners: &[(f64, f64)]| {
         let corners: Vec<String> =
             corners.iter().map(|(dx, dy)| format!("{:.1} {:.1}", x + dx * r, y + dy * r)).collect();
@@ -417,7 +417,7 @@ pub(super) fn steps(high: f64) -> Vec<f64> {
 }
 
 /// One, two and five of every decade; finer where that would be fewer than four.
-fn steps_log(low: f64, high: f64) -> Vec<f64> {
+pub(super) fn steps_log(low: f64, high: f64) -> Vec<f64> {
     let among = |factors: &[f64]| -> Vec<f64> {
         let first = low.log10().floor() as i32;
         let decades = (first..first + 12).map(|decade| 10f64.powi(decade));

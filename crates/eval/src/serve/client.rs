@@ -13,6 +13,7 @@ use crate::programs::answer::{self as program, Terms};
 use crate::site::{Address, Site};
 use crate::soak::{answer, duration};
 use crate::transport::{self, JOIN_TIMEOUT, Opening, Side, Task, Transport, TransportError};
+use crate::tune::Tuner;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,15 +29,21 @@ pub(super) const LOOK: Duration = Duration::from_millis(200);
 /// Longest watch of the idle machine.
 const LONGEST_BASELINE: u64 = 2000;
 
+/// What a client is said that may not tune.
+const NO_TUNING: &str = "its owner allows no change of settings; start it with --allow-tuning there, or write ends = \"measuring\" into the plan's [tune]";
+
 /// What a client is said whose server ends.
 pub(super) const ENDED: &str = "'gigae serve' was ended there";
 
 /// What a client is served with.
+#[derive(Clone, Copy)]
 pub(super) struct Host<'a> {
     pub(super) site: &'a Site,
     pub(super) limits: Limits,
     /// Whether clients may have other programs run.
     pub(super) programs: bool,
+    /// Whether settings may be changed.
+    pub(super) tuning: bool,
     pub(super) counts: &'a Counts,
     pub(super) interrupted: &'a AtomicBool,
 }
@@ -46,6 +53,8 @@ pub(super) fn serve(session: &mut Session, host: &Host<'_>) -> Result<(), Contro
     let Host { site, limits, counts, interrupted, .. } = *host;
     let terms = Terms { allowed: host.programs, limited: limits.rate.is_some() };
     let begin = Instant::now();
+    // Both are the client's: what it changes of them ends with it.
+    let (mut site, mut tuner) = (site.clone(), None);
     session.send(&Reply::Welcome(limits))?;
     loop {
         let request = match next(session, IDLE_TIMEOUT, interrupted) {
@@ -57,24 +66,45 @@ pub(super) fn serve(session: &mut Session, host: &Host<'_>) -> Result<(), Contro
             return over(session, why);
         }
         let reply = match request {
-            Request::Describe => Some(Reply::Description(Box::new(environment::describe(site)))),
+            Request::Describe => Some(Reply::Description(Box::new(environment::describe(&site)))),
             Request::Baseline(ms) => {
                 Some(match cost::baseline(Duration::from_millis(ms.min(LONGEST_BASELINE))) {
                     Ok(baseline) => Reply::Baseline(baseline),
                     Err(error) => failed(&error.to_string()),
                 })
             }
+            Request::Knobs(_) | Request::Tune(_) if !host.tuning => Some(failed(NO_TUNING)),
+            Request::Knobs(wanted) => {
+                // The former one puts back what it changed before the next one looks.
+                drop(tuner.take());
+                Some(match Tuner::new(&site, &wanted) {
+                    Ok((new, states)) => {
+                        tuner = Some(new);
+                        Reply::Knobs(states)
+                    }
+                    Err(error) => failed(&format!("the interface cannot be tuned: {error}")),
+                })
+            }
+            Request::Tune(sets) => Some(match &mut tuner {
+                None => failed("no knobs were asked about"),
+                Some(tuner) => {
+                    let outcome = tuner.apply(&sets);
+                    tuner.adapt(&mut site);
+                    outcome.map_or_else(|error| failed(&error.to_string()), |()| Reply::Tuned)
+                }
+            }),
             Request::Run { task, address } => {
+                let host = &Host { site: &site, ..*host };
                 let reply = repetition(session, host, &task, &address)?;
                 if let Some(Reply::Done(answered)) = &reply {
                     counts.repetition(&task, answered);
                 }
                 reply
             }
-            Request::Soak(soak) => answer::answer(session, site, &soak, interrupted)?,
+            Request::Soak(soak) => answer::answer(session, &site, &soak, interrupted)?,
             Request::Gather { task, addresses } => gather(session, host, &task, &addresses)?,
-            Request::Programs => Some(program::list(site, terms)),
-            Request::Program(job) => program::answer(session, site, terms, &job, interrupted)?,
+            Request::Programs => Some(program::list(&site, terms)),
+            Request::Program(job) => program::answer(session, &site, terms, &job, interrupted)?,
             Request::Finish { .. }
             | Request::Gathered { .. }
             | Request::Cancel

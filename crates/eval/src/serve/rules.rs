@@ -23,6 +23,8 @@ pub struct Rules {
     pub allow: Vec<Network>,
     /// Whether clients may have other programs run, those of [`crate::programs`].
     pub programs: bool,
+    /// Whether clients may change settings of the interface and the kernel for as long as they are served.
+    pub tuning: bool,
     /// A client that answers nothing for so long is gone.
     pub gone_after: Duration,
 }
@@ -30,7 +32,13 @@ pub struct Rules {
 impl Default for Rules {
     fn default() -> Self {
         let (limits, allow) = (Limits::default(), Vec::new());
-        Self { limits, allow, programs: false, gone_after: crate::control::GONE_AFTER }
+        Self {
+            limits,
+            allow,
+            programs: false,
+            tuning: false,
+            gone_after: crate::control::GONE_AFTER,
+        }
     }
 }
 
@@ -109,6 +117,9 @@ pub struct File {
     /// As `--allow`.
     #[serde(default)]
     pub allow: Vec<Network>,
+    /// As `--allow-tuning`.
+    #[serde(default)]
+    pub allow_tuning: bool,
     /// As `--max-duration`.
     #[serde(default, deserialize_with = "time")]
     pub max_duration: Option<Duration>,
@@ -231,10 +242,12 @@ mod tests {
             allow = ["192.0.2.0/24", "fd00::/8"]
             metrics = "127.0.0.1:9488"
             one_port = true
+            allow_tuning = true
         "#;
         let file = File::parse(text, Path::new("x")).unwrap();
         assert_eq!(file.max_duration, Some(Duration::from_secs(3600)));
         assert_eq!((file.max_rate, file.allow.len(), file.one_port), (Some(12.5e6), 2, true));
+        assert!(file.allow_tuning);
         assert_eq!(File::parse("", Path::new("x")).unwrap(), File::default());
         for (wrong, line) in [
             ("nic = 5", 1),

@@ -65,7 +65,7 @@ impl Transport for Tcp {
         let domain = Domain::for_address(SocketAddr::new(site.ip, 0));
         let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))
             .map_err(failed("opening a TCP socket"))?;
-        tune(&socket, task.setting.tcp()).map_err(failed("setting TCP options"))?;
+        tune(&socket, task.setting.tcp(), site).map_err(failed("setting TCP options"))?;
         let door = site.door.clone().filter(|_| side == Side::Server);
         let port = match &door {
             Some(door) => door.port(),
@@ -92,17 +92,21 @@ impl Transport for Tcp {
             side,
             door,
             beside,
+            site: site.clone(),
         }))
     }
 }
 
 /// Buffers must be set before the connection is made, or they do not count for the window scale (tcp(7)).
-fn tune(socket: &Socket, options: TcpOptions) -> std::io::Result<()> {
+fn tune(socket: &Socket, options: TcpOptions, site: &Site) -> std::io::Result<()> {
     if let Some(bytes) = options.buffer {
         socket.set_send_buffer_size(bytes as usize)?;
         socket.set_recv_buffer_size(bytes as usize)?;
     }
     socket.set_tcp_nodelay(options.nodelay)?;
+    if let Some(name) = &site.congestion {
+        return socket.set_tcp_congestion(name.as_bytes());
+    }
     // Absent or forbidden: the default stays, and the results say which one that is.
     let _ = socket.set_tcp_congestion(CONGESTION_CONTROL.as_bytes());
     Ok(())
@@ -117,6 +121,7 @@ struct TcpOpening {
     door: Option<Arc<Door>>,
     /// An idle endpoint on the same interface.
     beside: Option<Endpoint>,
+    site: Site,
 }
 
 impl Opening for TcpOpening {
@@ -138,7 +143,7 @@ impl Opening for TcpOpening {
                 Some(door) => {
                     let late = TransportError::PeerGone("did not connect by TCP in time");
                     let socket: Socket = door.wait(JOIN_TIMEOUT).ok_or(late)?.into();
-                    tune(&socket, self.task.setting.tcp())
+                    tune(&socket, self.task.setting.tcp(), &self.site)
                         .map_err(TransportError::io("setting TCP options"))?;
                     socket
                 }
