@@ -89,8 +89,7 @@ impl Gathered {
         self.remote.add(&answered.cost);
         self.sent += asked.sent;
         // A reliable stream arrives, though perhaps in other pieces than it was sent in.
-        let stream = matches!(self.cell.experiment, Experiment::Stream | Experiment::Incast);
-        let arrives = self.reliable && stream;
+        let arrives = self.reliable && self.cell.experiment.is_goodput();
         self.lost += if arrives { 0 } else { (form.lost)(asked, answered) };
         self.crowds.add(asked);
         self.note = asked.note.clone().or_else(|| self.note.take());

@@ -8,7 +8,6 @@
 
 use crate::cost::{Cost, Meter};
 use crate::experiment::incast::Crowd;
-use crate::experiment::{Experiment, idle, paced, rtt, stream};
 use crate::transport::{Calls, Channel, Task, TransportError};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -158,25 +157,13 @@ pub trait Probe: Send {
 
 impl<C: Channel> Probe for C {
     fn ask(&mut self, run: &Loop<'_>) -> Result<Asked, ProbeError> {
-        match run.task.experiment {
-            Experiment::Rtt => rtt::ask(self, run),
-            Experiment::Stream | Experiment::Incast => stream::ask(self, run),
-            Experiment::Idle => idle::ask(self, run),
-            Experiment::Paced => paced::ask(self, run),
-            Experiment::Memory => Err(NO_LINK),
-        }
+        run.task.experiment.ask(self, run)
     }
 
     fn answer(&mut self, run: &Loop<'_>) -> Result<Answered, ProbeError> {
-        match run.task.experiment {
-            Experiment::Stream | Experiment::Incast => stream::answer(self, run),
-            Experiment::Rtt | Experiment::Idle | Experiment::Paced => rtt::answer(self, run),
-            Experiment::Memory => Err(NO_LINK),
-        }
+        run.task.experiment.answer(self, run)
     }
 }
-
-const NO_LINK: ProbeError = ProbeError::Silent("this experiment uses no link");
 
 /// Counts an empty look; every so often, says whether the limit has passed.
 pub(crate) fn expired_look(

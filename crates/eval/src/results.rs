@@ -5,7 +5,7 @@
 
 use crate::cost::Cost;
 use crate::environment::Environment;
-use crate::experiment::incast::Shares;
+use crate::experiment::{Kind, incast::Shares};
 use crate::plan::{Condition, Experiment, Plan, Value, Wait};
 use crate::programs::Beside;
 use crate::tune::Tuning;
@@ -305,6 +305,16 @@ impl Series {
     pub fn doubt_codes(&self) -> impl Iterator<Item = &str> {
         let codes = self.doubts.iter().map(|doubt| doubt.split(':').next().unwrap_or(doubt));
         codes.filter(|code| !matches!(*code, "timer" | "overhead"))
+    }
+
+    /// What one message costs of so much; `None` where costs are not counted per message.
+    pub fn per_message(&self, count: f64) -> Option<f64> {
+        let messages = match self.experiment.form().kind {
+            Kind::Trip => self.n,
+            Kind::Goodput => self.sent,
+            Kind::Other => 0,
+        };
+        (messages > 0).then(|| count / messages as f64)
     }
 
     /// Messages per second that arrived; `None` but for streams. On a byte stream, so many messages'

@@ -552,8 +552,7 @@ fn limit(stage: &Stage, transport: &dyn transport::Transport, cell: &Cell) -> Op
     };
     let limit = fabric.payload_limit(u32::try_from(payload).ok()?, u32::try_from(header).ok()?)?;
     let links = if transport.uses_all_links() { stage.site.interfaces().count() } else { 1 };
-    matches!(cell.experiment, Experiment::Stream | Experiment::Incast)
-        .then_some(limit * links as f64 / 1e6)
+    cell.experiment.is_goodput().then_some(limit * links as f64 / 1e6)
 }
 
 /// Two addresses and an EtherType, which the MTU does not count.

@@ -60,7 +60,7 @@ impl Cell {
 
     /// Whether more is better.
     pub fn larger_is_better(&self) -> bool {
-        matches!(self.experiment, Experiment::Stream | Experiment::Incast)
+        self.experiment.is_goodput()
     }
 
     fn is(&self, series: &Series, links: Links) -> bool {
@@ -149,28 +149,18 @@ pub(super) const COSTS: [Cost; 5] = [
         name: "system calls",
         unit: "",
         of: |series| match series.wait {
-            Wait::Spin => per_message(series, series.local.send_calls as f64),
-            _ => per_message(series, series.syscalls as f64),
+            Wait::Spin => series.per_message(series.local.send_calls as f64),
+            _ => series.per_message(series.syscalls as f64),
         },
     },
-    Cost { name: "frames", unit: "", of: |series| per_message(series, series.frames as f64) },
+    Cost { name: "frames", unit: "", of: |series| series.per_message(series.frames as f64) },
     Cost {
         name: "interrupts",
         unit: "",
-        of: |series| per_message(series, series.interrupts as f64),
+        of: |series| series.per_message(series.interrupts as f64),
     },
 ];
 
 fn cpu(series: &Series, seconds: f64) -> Option<f64> {
-    if series.wait == Wait::Spin { None } else { per_message(series, seconds * 1e6) }
-}
-
-/// Of round trips costs are those of the measured part, as the samples are; of streams, of everything sent.
-fn per_message(series: &Series, count: f64) -> Option<f64> {
-    let messages = match series.experiment {
-        Experiment::Rtt | Experiment::Paced => series.n,
-        Experiment::Stream | Experiment::Incast => series.sent,
-        Experiment::Idle | Experiment::Memory => 0,
-    };
-    (messages > 0).then(|| count / messages as f64)
+    if series.wait == Wait::Spin { None } else { series.per_message(seconds * 1e6) }
 }

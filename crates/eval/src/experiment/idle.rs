@@ -1,7 +1,9 @@
 //! An idle end: it waits for a message that never comes, and what counts is its share of a CPU. The
 //! answering end would answer, too, if anything came.
 
-use super::Form;
+pub(crate) use super::rtt::answer;
+
+use super::{Form, Kind};
 use crate::cost::thread_seconds;
 use crate::probe::{Asked, Loop, ProbeError, Signals, charge};
 use crate::transport::Channel;
@@ -11,6 +13,7 @@ use std::time::{Duration, Instant};
 pub(super) const FORM: Form = Form {
     name: "idle",
     unit: "%",
+    kind: Kind::Other,
     sizes: None,
     figure: super::median,
     samples: super::asked,

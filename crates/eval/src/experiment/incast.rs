@@ -3,7 +3,9 @@
 //! together, and beside it stand how evenly they share it, what is lost or repeated, and how long an
 //! ICMP ECHO takes on the same way meanwhile.
 
-use super::{Form, stream};
+pub(crate) use super::stream::{answer, ask};
+
+use super::{Form, Kind, stream};
 use crate::probe::{Answered, Asked};
 use crate::stats::Distribution;
 use serde::{Deserialize, Serialize};
@@ -11,6 +13,7 @@ use serde::{Deserialize, Serialize};
 pub(super) const FORM: Form = Form {
     name: "incast",
     unit: "MB/s",
+    kind: Kind::Goodput,
     sizes: None,
     figure: stream::goodput,
     samples: |_, answered| (&answered.slices, &answered.warmup),

@@ -13,8 +13,9 @@
 //! All four include the looking, so that differences are the price of the way. The memory is a memfd
 //! in all of them. Caches hold as much of the ring as they are large; nothing is flushed.
 
-use super::Form;
-use crate::probe::Asked;
+use super::{Form, Kind};
+use crate::probe::{Answered, Asked, Loop, ProbeError};
+use crate::transport::Channel;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
@@ -24,6 +25,7 @@ use std::time::{Duration, Instant};
 pub(super) const FORM: Form = Form {
     name: "memory",
     unit: "ns",
+    kind: Kind::Other,
     sizes: None,
     figure: super::median,
     samples: super::asked,
@@ -76,6 +78,18 @@ impl Way {
     pub fn by_name(name: &str) -> Option<Self> {
         WAYS.into_iter().find(|way| way.name() == name)
     }
+}
+
+const NO_LINK: ProbeError = ProbeError::Silent("this experiment uses no link");
+
+/// It has no two ends.
+pub(crate) fn ask<C: Channel>(_: &mut C, _: &Loop<'_>) -> Result<Asked, ProbeError> {
+    Err(NO_LINK)
+}
+
+/// Likewise.
+pub(crate) fn answer<C: Channel>(_: &mut C, _: &Loop<'_>) -> Result<Answered, ProbeError> {
+    Err(NO_LINK)
 }
 
 /// Measures one way with messages of `size` bytes (at most the ring) for a while. Samples are

@@ -6,8 +6,10 @@
 //! measuring end spins, so that it keeps to its schedule; the answering end waits as the plan says and
 //! is that of [`rtt`](super::rtt).
 
-use super::Form;
+pub(crate) use super::rtt::answer;
+
 use super::pace::Pace;
+use super::{Form, Kind};
 use crate::probe::{Asked, BATCH, LOOKS, LOST_AFTER, Loop, MOST_SAMPLES, ProbeError, charge, keep};
 use crate::transport::Channel;
 use std::sync::atomic::Ordering;
@@ -16,6 +18,7 @@ use std::time::{Duration, Instant};
 pub(super) const FORM: Form = Form {
     name: "paced",
     unit: "us",
+    kind: Kind::Trip,
     sizes: None,
     figure: super::median,
     samples: super::asked,

@@ -1,8 +1,8 @@
 //! Round trips, one at a time: clock, send, wait for the echo with the same number, clock. The
 //! answering end returns a message of the same number and length.
 
-use super::Form;
 use super::pace::Pace;
+use super::{Form, Kind};
 use crate::plan::Wait;
 use crate::probe::{
     Answered, Asked, LOOKS, LOST_AFTER, Loop, ProbeError, SILENT_AFTER, Signals, charge, deadline,
@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 pub(super) const FORM: Form = Form {
     name: "rtt",
     unit: "us",
+    kind: Kind::Trip,
     sizes: Some(("Round trip", "microseconds")),
     figure: super::median,
     samples: super::asked,

@@ -2,9 +2,9 @@
 //! The goodput is the receiver's: bytes that arrived after the warm-up, over the time until the last
 //! of them.
 
-use super::Form;
 use super::pace::Pace;
 use super::tally::Tally;
+use super::{Form, Kind};
 use crate::plan::Wait;
 use crate::probe::{
     Answered, Asked, BATCH, GRACE, LOOKS, Loop, ProbeError, QUIET, charge, deadline, expired,
@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 pub(super) const FORM: Form = Form {
     name: "stream",
     unit: "MB/s",
+    kind: Kind::Goodput,
     sizes: Some(("Stream, goodput at the receiver", "MB/s (10^6 bytes)")),
     figure: goodput,
     samples: |_, answered| (&answered.slices, &answered.warmup),

@@ -227,10 +227,8 @@ fn link_figures(results: &Results, link: &str, page: &mut String) {
     let said = rate.map_or("as fast as it goes".into(), |rate| format!("{} Mbit/s", rate / 1e6));
     let _ = write!(page, "<h2>Link {}, {said}</h2><div class=\"figures\">", escape(link));
     let mut rest = Vec::new();
-    let mut sized = Experiment::ALL;
     // Bandwidth first.
-    sized.reverse();
-    for experiment in sized.into_iter().filter(|one| one.form().sizes.is_some()) {
+    for &experiment in Experiment::ALL.iter().rev().filter(|one| one.form().sizes.is_some()) {
         for wait in [Wait::Spin, Wait::Sleep, Wait::Adaptive] {
             let series: Vec<&Series> = results.of(experiment, link, wait).collect();
             if series.is_empty() {

@@ -173,7 +173,7 @@ pub fn ratio_table(results: &Results) -> Table {
 pub fn figure_tables(results: &Results) -> Vec<Table> {
     let mut tables = Vec::new();
     for link in results.links() {
-        for experiment in Experiment::ALL.into_iter().filter(|one| one.form().sizes.is_some()) {
+        for &experiment in Experiment::ALL.iter().filter(|one| one.form().sizes.is_some()) {
             for wait in [Wait::Spin, Wait::Sleep, Wait::Adaptive] {
                 let series: Vec<&Series> = results.of(experiment, link, wait).collect();
                 if !series.is_empty() {
@@ -270,17 +270,10 @@ pub fn cost_table(results: &Results) -> Table {
     let interesting = |series: &&Series| match series.experiment {
         Experiment::Rtt => series.size == ROUND_TRIP_SIZE,
         Experiment::Stream => series.size == STREAM_SIZE,
-        Experiment::Idle | Experiment::Memory | Experiment::Paced | Experiment::Incast => false,
+        _ => false,
     };
     let rows = results.series.iter().filter(interesting).map(|series| {
-        // For round trips the costs are those of the measured part, as the samples are.
-        let messages = match series.experiment {
-            Experiment::Rtt => series.n as f64,
-            _ => series.sent as f64,
-        };
-        let per = |count: u64| {
-            if messages > 0.0 { short(count as f64 / messages) } else { String::new() }
-        };
+        let per = |count: u64| series.per_message(count as f64).map_or(String::new(), short);
         vec![
             series.link.clone(),
             format!("{} {}", series.experiment.name(), series.size),

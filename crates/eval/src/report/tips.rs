@@ -2,7 +2,6 @@
 //! its doubts; a line each.
 
 use super::tables::short;
-use crate::plan::Experiment;
 use crate::results::Series;
 
 /// The lines, with line breaks between them.
@@ -39,14 +38,10 @@ fn tail(series: &Series) -> String {
 
 /// What a message costs the measuring end; `None` if none was sent.
 fn per_message(series: &Series) -> Option<String> {
-    // For round trips the costs are those of the measured part, as the samples are.
-    let messages = if series.experiment == Experiment::Rtt { series.n } else { series.sent } as f64;
-    (messages > 0.0).then(|| {
-        format!(
-            "per message: {} calls, {} frames, {} interrupts",
-            short(series.syscalls as f64 / messages),
-            short(series.frames as f64 / messages),
-            short(series.interrupts as f64 / messages)
-        )
-    })
+    let per = |count: u64| series.per_message(count as f64).map(short);
+    let (calls, frames) = (per(series.syscalls)?, per(series.frames)?);
+    Some(format!(
+        "per message: {calls} calls, {frames} frames, {} interrupts",
+        per(series.interrupts)?
+    ))
 }
