@@ -33,7 +33,7 @@ pub fn text(comparison: &Comparison, bold: bool) -> String {
         doubts.iter().for_each(|doubt| hanging(doubt, &mut text));
         text.push('\n');
     }
-    text += &heading("What follows", bold);
+    text += &heading(compared::FOLLOWS, bold);
     for against in &comparison.against {
         for sentence in compared::sentences(comparison, against) {
             hanging(&sentence, &mut text);

@@ -36,6 +36,9 @@ pub fn sides(comparison: &Comparison) -> Vec<(String, String)> {
 /// Heading of the conditions that differ.
 pub const DIFFERS: &str = "What else differs";
 
+/// Heading of the sentences.
+pub const FOLLOWS: &str = "What follows";
+
 /// The conditions that differ, each with what it is on every side.
 pub fn conditions(comparison: &Comparison) -> Vec<(String, String)> {
     let rows = comparison.differs.iter().map(|differs| {
@@ -193,14 +196,19 @@ fn row(one: &Compared) -> Vec<String> {
     let mark = if one.doubtful && one.cost.is_none() { " !" } else { "" };
     vec![
         name,
-        short(one.medians[0]),
-        short(one.medians[1]),
+        median(one.medians[0]),
+        median(one.medians[1]),
         one.change.map_or(String::new(), signed),
         format!("{}{mark}", word(one.verdict)),
         one.ci95
             .map_or(String::new(), |[low, high]| format!("{} to {}", signed(low), signed(high))),
         one.visible.map_or(String::new(), seen),
     ]
+}
+
+/// A median; a cost may be a small part of one per message.
+fn median(value: f64) -> String {
+    if value > 0.0 && value < 0.1 { format!("{value:.4}") } else { short(value) }
 }
 
 /// A change in percent, as far as its digits say something.
@@ -297,15 +305,16 @@ pub fn page(comparison: &Comparison, sides: &[Side]) -> String {
     let names: Vec<&str> = comparison.sides.iter().map(|side| side.name.as_str()).collect();
     let mut page = html::begin(&format!("{} compared", names.join(", ")));
     page.push_str("<h1>Runs compared</h1>");
-    for against in &comparison.against {
-        for sentence in sentences(comparison, against) {
-            let _ = write!(page, "<p class=\"lead\">{}</p>", escape(&sentence));
-        }
-    }
     names_and_values(self::sides(comparison), &mut page);
-    doubts(comparison, &mut page);
     let _ = write!(page, "<h2>{DIFFERS}</h2>");
     names_and_values(conditions(comparison), &mut page);
+    let _ = write!(page, "<h2>{FOLLOWS}</h2>");
+    for against in &comparison.against {
+        for sentence in sentences(comparison, against) {
+            let _ = write!(page, "<p>{}</p>", escape(&sentence));
+        }
+    }
+    doubts(comparison, &mut page);
     let charts = overlay::charts(sides);
     if !charts.is_empty() {
         page.push_str("<h2>Curves</h2><div class=\"figures\">");
