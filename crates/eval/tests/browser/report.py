@@ -66,7 +66,7 @@ class Report(unittest.TestCase):
         """A page in a window of its own; quiet means that nothing else may be asked for or logged."""
         context = self.browser.new_context(**({"viewport": WIDE} | settings))
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(60_000)
         asked, logged = [], []
         page.on("request", lambda request: asked.append(request.url))
         page.on("console", lambda message: logged.append(message.text))
@@ -120,7 +120,7 @@ class Report(unittest.TestCase):
             for at in {0, marks.count() // 2, marks.count() - 1}:
                 box = marks.nth(at).bounding_box()
                 page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-                self.assertTrue(tip.is_visible())
+                tip.wait_for(state="visible")
                 self.beside(tip, box)
                 self.within(tip, page, WIDE)
                 said = tip.inner_text()
@@ -129,8 +129,8 @@ class Report(unittest.TestCase):
                         self.assertIn(part, said)
                 else:
                     self.assertIn("printed in", said)
-            page.mouse.move(0, 0)
-            self.assertFalse(tip.is_visible())
+                page.mouse.move(0, 0)
+                tip.wait_for(state="hidden")
 
     def beside(self, tip, point):
         """Above or below the point, and not far from it."""
@@ -191,10 +191,10 @@ class Report(unittest.TestCase):
             plot.scroll_into_view_if_needed()
             box = plot.locator("[data-at]").last.bounding_box()
             page.touchscreen.tap(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-            self.assertTrue(plot.locator(".tip").is_visible())
+            plot.locator(".tip").wait_for(state="visible")
             self.within(plot.locator(".tip"), page, PHONE)
             page.touchscreen.tap(5, 5)
-            self.assertFalse(plot.locator(".tip").is_visible())
+            plot.locator(".tip").wait_for(state="hidden")
         page.evaluate("() => document.querySelectorAll('details').forEach(e => e.open = true)")
         self.assertLessEqual(page.evaluate("() => document.documentElement.scrollWidth"), 390)
 
@@ -243,7 +243,8 @@ class Report(unittest.TestCase):
                 document.body.append(evil);
                 document.body.insertAdjacentHTML('beforeend', '<img src=x onerror="window.ran = true">');
                 document.body.insertAdjacentHTML('beforeend', '<iframe src="https://198.18.0.1/"></iframe>');
-                await new Promise((done) => setTimeout(done, 100));
+                const end = Date.now() + 30000;
+                while (refused.size < 5 && Date.now() < end) await new Promise((done) => setTimeout(done, 10));
                 return [window.ran ?? null, ...[...refused].sort()];
             }"""
         )
@@ -269,7 +270,9 @@ class Report(unittest.TestCase):
         for command in page.locator("code.command").all_text_contents():
             self.assertIn(plain(command), said)
         # And on the screen it is folded again.
-        self.assertEqual(page.locator(FOLDED).count(), len(folded))
+        page.wait_for_function(
+            "([folded, most]) => document.querySelectorAll(folded).length === most", arg=[FOLDED, len(folded)]
+        )
 
     @on_every_page()
     def test_a_page_is_well_formed_for_those_who_hear_it(self, page):
