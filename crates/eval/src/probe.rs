@@ -124,6 +124,9 @@ pub struct Answered {
     pub measured_bytes: u64,
     /// Time from the end of the warm-up to the last of them, in seconds.
     pub measured_seconds: f64,
+    /// The end of the warm-up by this end's clock (clock_gettime(2) `CLOCK_MONOTONIC`), in seconds, so that ends which
+    /// count at the same time can be put together; zero if nothing was measured.
+    pub measured_from: f64,
     /// Rates of the slices after the warm-up, in bytes per millisecond.
     pub slices: Vec<u32>,
     /// The same of the warm-up.

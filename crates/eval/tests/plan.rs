@@ -202,6 +202,10 @@ fn conditions_multiply_the_cells_and_what_makes_no_sense_is_refused() {
         ("rates = [1000, 2000]", "rates = [0.5]", "from 1 to"),
         ("bulk = [0, 1]", "bulk = [1000]", "at most"),
         ("bulk = [0, 1]", "cpus = [\"one\"]", "must sleep"),
+        ("bulk = [0, 1]", "senders = [2]", "no other, has senders"),
+        ("kind = \"paced\"\nrates = [1000, 2000]", "kind = \"incast\"", "has senders"),
+        ("rates = [1000, 2000]\nbulk = [0, 1]", "senders = [17]", "paced"),
+        ("[link.here]", "[link.here]\nnodes = 18", "nodes must be from 2 to 17"),
         ("kind = \"paced\"", "kind = \"rtt\"", "rates"),
         ("[link.here]", "[link.here]\nloopback = true\ncable = true", "nothing else"),
     ];

@@ -92,8 +92,12 @@ pub fn jain(rates: &[f64]) -> Option<f64> {
 /// own counts tell how they share, for everything they sent has arrived.
 pub(crate) fn together(asked: Vec<Asked>, answered: Vec<Answered>) -> (Asked, Answered) {
     let sent = |one: &Asked| one.bytes as f64 / one.cost.seconds.max(f64::MIN_POSITIVE) / 1e6;
+    let seconds = common(&answered);
     let rates = match answered.len() == asked.len() {
-        true => answered.iter().map(|one| stream::goodput(&Asked::default(), one)).collect(),
+        true => {
+            let rate = |one: &Answered| one.measured_bytes as f64 / seconds / 1e6;
+            answered.iter().map(rate).collect()
+        }
         false => asked.iter().map(sent).collect(),
     };
     let mut all = Asked { crowd: Crowd { rates, trips: Vec::new() }, ..Asked::default() };
@@ -104,18 +108,26 @@ pub(crate) fn together(asked: Vec<Asked>, answered: Vec<Answered>) -> (Asked, An
         parallel(&mut all.cost, &one.cost);
         all.note = one.note.or(all.note);
     }
-    let mut received = Answered::default();
+    let mut received = Answered { measured_seconds: seconds, ..Answered::default() };
     for one in answered {
         received.messages += one.messages;
         received.bytes += one.bytes;
         received.measured_bytes += one.measured_bytes;
-        received.measured_seconds = received.measured_seconds.max(one.measured_seconds);
         added(&mut received.slices, &one.slices);
         added(&mut received.warmup, &one.warmup);
         parallel(&mut received.cost, &one.cost);
         received.note = one.note.or(received.note);
     }
     (all, received)
+}
+
+/// Seconds from the first end's warm-up to the last one's last byte. Ends that did not count at the same time
+/// have not shared the link, and get no credit for it.
+fn common(answered: &[Answered]) -> f64 {
+    let counted = || answered.iter().filter(|one| one.measured_seconds > 0.0);
+    let from = counted().map(|one| one.measured_from).reduce(f64::min);
+    let to = counted().map(|one| one.measured_from + one.measured_seconds).reduce(f64::max);
+    from.zip(to).map_or(f64::MIN_POSITIVE, |(from, to)| to - from)
 }
 
 /// Adds costs of threads that ran at the same time.
@@ -151,21 +163,26 @@ mod tests {
             cost: crate::cost::Cost { seconds: 1.0, cpu_thread: 0.25, ..Default::default() },
             ..Asked::default()
         };
-        let answered = |bytes, seconds| Answered {
+        let answered = |bytes, from, seconds| Answered {
             messages: 9,
+            measured_from: from,
             measured_bytes: bytes,
             measured_seconds: seconds,
             slices: vec![4, 4],
             ..Answered::default()
         };
         let senders = || vec![asked(1_000_000), asked(3_000_000)];
-        let each = vec![answered(1_000_000, 1.0), answered(2_000_000, 0.5)];
+        let each = vec![answered(1_000_000, 70.0, 1.0), answered(2_000_000, 70.25, 0.5)];
         let (all, received) = together(senders(), each);
         assert_eq!((FORM.figure)(&all, &received), 3.0);
         assert_eq!(((FORM.lost)(&all, &received), received.slices), (2, vec![8, 8]));
         assert_eq!((all.cost.seconds, all.cost.cpu_thread), (1.0, 0.5));
-        assert_eq!(all.crowd.rates, [1.0, 4.0]);
-        let (all, _) = together(senders(), vec![answered(4_000_000, 1.0)]);
+        assert_eq!(all.crowd.rates, [1.0, 2.0]);
+        // One after the other: no more than the link carries.
+        let each = vec![answered(1_000_000, 70.0, 1.0), answered(1_000_000, 71.0, 1.0)];
+        let (all, received) = together(senders(), each);
+        assert_eq!((FORM.figure)(&all, &received), 1.0);
+        let (all, _) = together(senders(), vec![answered(4_000_000, 0.0, 1.0)]);
         assert_eq!(all.crowd.rates, [1.0, 3.0], "one receiver for all: as the senders say");
     }
 }

@@ -73,11 +73,19 @@ impl Tally {
             bytes: self.bytes,
             measured_bytes,
             measured_seconds,
+            measured_from: self.mark.map_or(0.0, |(begin, _)| by_the_clock(begin)),
             slices: self.slices.clone(),
             warmup: self.warm_slices.clone(),
             ..Answered::default()
         }
     }
+}
+
+/// A moment of the past as the clock says it, in seconds.
+fn by_the_clock(moment: Instant) -> f64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let now = now.tv_sec as f64 + now.tv_nsec as f64 / 1e9;
+    now - moment.elapsed().as_secs_f64()
 }
 
 #[cfg(test)]

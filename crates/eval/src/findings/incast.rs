@@ -9,6 +9,9 @@ use crate::results::{Results, Series};
 /// more than the others or a third less.
 const EVEN: f64 = 0.98;
 
+/// A smaller share of lost messages is not told.
+const TOLD: f64 = 0.01;
+
 /// What becomes of the goodput from the fewest senders to the most, how they share it, and what it does to the
 /// queue.
 pub(super) fn incast(results: &Results) -> Vec<String> {
@@ -51,7 +54,7 @@ fn say(curve: &[&Series]) -> Option<String> {
     };
     let even = if shares.fairness >= EVEN { "evenly" } else { "unevenly" };
     let lost = match many.loss() {
-        lost if lost > 0.0 => format!(", {:.0} % are lost", lost * 100.0),
+        lost if lost >= TOLD => format!(", {:.0} % are lost", lost * 100.0),
         _ => String::new(),
     };
     let trip = |series: &Series| series.shares.as_ref().and_then(|shares| shares.trip_p50);

@@ -13,6 +13,7 @@ use crate::stage::Stage;
 use crate::transport::{self, JOIN_TIMEOUT, Opening, Side, Task, TransportError};
 use gigae_fabric::Node;
 use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
 /// TCP's counters of the calling thread's network (proc_net(5)).
 const COUNTERS: &str = "/proc/thread-self/net/snmp";
@@ -23,6 +24,9 @@ const ECHO: usize = 56;
 /// So many of them per second, whatever one takes: else those that find the queue empty, before and after the
 /// senders, would be most of them.
 const ECHOES: f64 = 250.0;
+
+/// All senders begin at the same time, when the last of their threads surely runs.
+const START: Duration = Duration::from_millis(10);
 
 /// They end before the senders do.
 const WITHIN: f64 = 0.9;
@@ -131,13 +135,16 @@ fn send(
     peer: &Address,
     interrupted: &AtomicBool,
 ) -> Result<Sent, Failure> {
+    let begin = Instant::now() + START;
     std::thread::scope(|scope| {
         // It begins in the calling thread's node.
         let beside = scope.spawn(|| trips(site, task, peer, interrupted).unwrap_or_default());
         let workers: Vec<_> = places
             .iter()
             .zip(probes)
-            .map(|(place, probe)| scope.spawn(|| sender(place, probe, task, interrupted)))
+            .map(|(place, probe)| {
+                scope.spawn(move || sender(place, probe, task, (begin, interrupted)))
+            })
             .collect();
         let ends: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
         let trips = beside.join().unwrap_or_default();
@@ -153,7 +160,7 @@ fn sender(
     place: &Place,
     probe: &mut Box<dyn Probe>,
     task: &Task,
-    interrupted: &AtomicBool,
+    (begin, interrupted): (Instant, &AtomicBool),
 ) -> Result<Asked, Failure> {
     let _inside = place.node.as_ref().map(Node::enter).transpose().map_err(failed)?;
     place.site.pin().map_err(failed)?;
@@ -161,6 +168,7 @@ fn sender(
     let signals = Signals::new(interrupted);
     let reliable = transport::by_name(&task.transport).is_some_and(|one| one.reliable());
     let before = repeated_segments();
+    std::thread::sleep(begin.saturating_duration_since(Instant::now()));
     let mut asked = probe.ask(&Loop { task, meter: &meter, signals: &signals, reliable })?;
     if task.transport == "tcp" && place.first {
         asked.repeated = repeated_segments().saturating_sub(before);
