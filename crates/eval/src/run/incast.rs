@@ -85,8 +85,11 @@ pub(super) fn repetition(
     }
 }
 
+/// All senders, before they have joined.
+type Opened = (Vec<Place>, Vec<Box<dyn Opening>>);
+
 /// Opens all senders, each in its node.
-fn open(stage: &Stage, task: &Task) -> Result<(Vec<Place>, Vec<Box<dyn Opening>>), Failure> {
+fn open(stage: &Stage, task: &Task) -> Result<Opened, Failure> {
     let transport = transport::by_name(&task.transport).expect("the plan was checked");
     if transport.hears_all() && task.size > transport.frame_payload(stage.site.mtu) {
         let why = "one end hears many senders only by messages within a frame; take smaller ones";
