@@ -87,6 +87,7 @@ fn fake(name: &str, words: &[String]) -> ExitCode {
         _ => words.len() > 2,
     };
     if let Ok(file) = std::env::var(PIDS) {
+        #[expect(clippy::zombie_processes, reason = "it is to be killed with this one")]
         let child = Command::new("sleep").arg("1000").spawn().unwrap();
         let mut file = std::fs::OpenOptions::new().append(true).create(true).open(file).unwrap();
         writeln!(file, "{}\n{}", std::process::id(), child.id()).unwrap();

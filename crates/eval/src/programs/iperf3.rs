@@ -14,7 +14,7 @@ const MEASURES: [Measure; 2] = [
         sizes: [4, 1 << 20],
         ours: Ours::Goodput,
         counts: "bits per second that arrived, at the receiver",
-        otherwise: "it asks select(2) before each write and read, and reads no more at a time than it writes",
+        otherwise: "it asks select(2) before each read and after ten writes, and reads no more at a time than it writes",
     },
     Measure {
         experiment: Experiment::Stream,
@@ -23,7 +23,7 @@ const MEASURES: [Measure; 2] = [
         sizes: [16, 65_507],
         ours: Ours::Goodput,
         counts: "bits per second that arrived, at the receiver",
-        otherwise: "it asks select(2) and the clock for each datagram, so that its receiver loses other ones",
+        otherwise: "both its ends read the clock for each datagram, and its receiver asks select(2), which decides what is lost",
     },
 ];
 

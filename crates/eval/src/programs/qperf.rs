@@ -32,7 +32,7 @@ const MEASURES: [Measure; 4] = [
         sizes: [1, 65_507],
         ours: Ours::Goodput,
         counts: "bytes per second that arrived, at the receiver",
-        otherwise: "it sets no buffer at the sender",
+        otherwise: "its sender has the kernel's buffer, and its ends stop by timers of their own",
     },
     trips("tcp"),
     trips("udp"),
