@@ -159,6 +159,8 @@ pub struct Exchange {
     pub frames: u64,
     /// Data frames that were repeated.
     pub repeated: u64,
+    /// Data frames that arrived more than once: of those repeated, the ones that had not been lost.
+    pub duplicates: u64,
     /// Frames that the links of both ends had no room for, as they count it.
     pub dropped: u64,
     /// Frames with a bad checksum.
@@ -173,6 +175,13 @@ pub struct Exchange {
     pub seconds: f64,
     /// What went wrong.
     pub failure: Option<String>,
+}
+
+impl Exchange {
+    /// Data frames that were repeated although, as far as is known, they had to be.
+    pub fn lost(&self) -> u64 {
+        self.repeated.saturating_sub(self.duplicates)
+    }
 }
 
 /// A step that could not be done.

@@ -13,8 +13,8 @@
 //!          └──── QEMU's netdev ─────┘
 //! ```
 //!
-//! The conformance suite needs that, since it holds both ends in its hands. And it makes the guest's
-//! time mean something: QEMU counts instructions instead of looking at a clock (`-icount`), and with
+//! The conformance suite needs that, since it holds both ends in its hands. And it makes a guest's
+//! time mean something where QEMU counts instructions instead of looking at a clock (`-icount`): with
 //! both ends in one machine there is one count for the whole round trip. Between two machines each would
 //! have its own, and a round trip would depend on how fast the host runs them.
 //!

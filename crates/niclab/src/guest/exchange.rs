@@ -78,6 +78,7 @@ struct Counted {
     bytes: u64,
     frames: u64,
     repeated: u64,
+    duplicates: u64,
     dropped: u64,
     corrupt: u64,
 }
@@ -114,6 +115,7 @@ pub(super) fn exchange(
             result.bytes += counted.bytes;
             result.frames += counted.frames;
             result.repeated += counted.repeated;
+            result.duplicates += counted.duplicates;
             result.dropped += counted.dropped;
             result.corrupt += counted.corrupt;
         }
@@ -249,6 +251,7 @@ impl<'a> End<'a> {
         let counters = endpoint.counters();
         self.counted.frames += counters.link.tx_frames;
         self.counted.repeated += counters.protocol.retransmissions;
+        self.counted.duplicates += counters.protocol.duplicates;
         self.counted.dropped += counters.link.rx_dropped;
         self.counted.corrupt += counters.protocol.checksum;
         outcome

@@ -54,7 +54,7 @@ pub(super) fn tcp(ground: &Ground, progress: &Progress) -> Result<u64, String> {
     std::thread::scope(|scope| {
         let answers = scope.spawn(|| answer(echo));
         let asked = ask(stream, progress);
-        let answered = answers.join().unwrap_or_else(|_| Ok(()));
+        let answered = answers.join().unwrap_or(Ok(()));
         asked
             .and_then(|bytes| answered.map(|()| bytes))
             .map_err(|error| format!("TCP beside: {error}"))

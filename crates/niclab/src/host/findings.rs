@@ -9,7 +9,7 @@ use gigae_eval::plan::{Experiment, Wait};
 const SAME: f64 = 0.05;
 
 /// The memory and processors of a run that is compared with others.
-const USUAL: (u32, u32) = (2, 256);
+const USUAL: (u32, u32) = (2, 512);
 
 /// What the evaluation of Gigabit Ethernet NICs (Sumimoto et al., 1999; sections 3.3 and 3.5) found on one
 /// processor and two.
@@ -178,7 +178,7 @@ mod tests {
             figure(Experiment::Rtt, "gigae", 8, tcp / 2.0),
             figure(Experiment::Stream, "tcp", 1400, rate),
         ];
-        Run { model: "e1000".into(), cpus, memory: 256, figures, ..Run::default() }
+        Run { model: "e1000".into(), cpus, memory: 512, figures, ..Run::default() }
     }
 
     #[test]
@@ -197,6 +197,6 @@ mod tests {
         small.memory = 128;
         let found =
             findings(&Record { runs: vec![run(2, 101.0, 10.0), small], ..Record::default() });
-        assert!(found[0].contains("128, 256 MiB") && found[0].contains("none beyond"), "{found:?}");
+        assert!(found[0].contains("128, 512 MiB") && found[0].contains("none beyond"), "{found:?}");
     }
 }

@@ -28,10 +28,10 @@ pub fn page(record: &Record) -> String {
     );
     let _ = write!(
         page,
-        "<p class=\"soft\">{}, QEMU {}, gigae {}. Real drivers of real kernels on emulated cards. Times are virtual: \
-the emulator counts a nanosecond for each instruction, both ends and both processors together, and passes over sleep. \
-They compare what runs, instruction by instruction, and repeat from host to host; they are no times of hardware, and a \
-card's own work and the wire's take none.</p>",
+        "<p class=\"soft\">{}, QEMU {}, gigae {}. Real drivers of real kernels on emulated cards. \
+With one processor times are virtual: the emulator counts a nanosecond for each instruction, of both ends together, and \
+passes over sleep, so they repeat whatever the host does. With two they are the host's, and only ratios of one guest mean \
+something. They compare what runs; they are no times of hardware, and a card's own work and the wire's take none.</p>",
         escape(&record.date),
         escape(&record.qemu),
         escape(&record.gigae)
@@ -113,7 +113,7 @@ fn what_works(runs: &[&Run], page: &mut String) {
         "conformance",
         "messages",
         "TCP beside, MB",
-        "repeated, packet's",
+        "frames lost, packet's",
     ];
     let rows = runs.iter().map(|run| {
         let tcp: u64 = run.exchanges.iter().map(|exchange| exchange.tcp).sum();
@@ -134,7 +134,7 @@ fn what_works(runs: &[&Run], page: &mut String) {
 fn trips(runs: &[&Run], title: &str, page: &mut String) {
     let _ = write!(
         page,
-        "<h2>{title}</h2><p class=\"soft\">Medians in virtual microseconds; tcp / gigae of 8 bytes with both ends spinning \
+        "<h2>{title}</h2><p class=\"soft\">Medians in microseconds of the guest; tcp / gigae of 8 bytes with both ends spinning \
 must be {ASKED} or more. Interrupts and system calls are of the measuring end, for each round trip of 8 bytes.</p>"
     );
     let heads = [
@@ -184,7 +184,7 @@ must be {ASKED} or more. Interrupts and system calls are of the measuring end, f
 }
 
 fn streams(runs: &[&Run], page: &mut String) {
-    page.push_str("<h2>Streams</h2><p class=\"soft\">MB per virtual second with both ends sleeping; frames for each message.</p>");
+    page.push_str("<h2>Streams</h2><p class=\"soft\">MB per second of the guest with both ends sleeping; frames for each message.</p>");
     let heads = [
         "card",
         "64 B: gigae",

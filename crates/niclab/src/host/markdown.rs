@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 /// A whole page: the table of cards, and what was wrong.
 pub fn page(record: &Record) -> String {
     let mut text = format!(
-        "Measured {}, QEMU {}, gigae {}. Round trips in virtual microseconds (8 bytes).\n\n{}",
+        "Measured {}, QEMU {}, gigae {}. Round trips of 8 bytes in microseconds of the guest.\n\n{}",
         record.date,
         record.qemu,
         record.gigae,
@@ -28,7 +28,7 @@ pub fn page(record: &Record) -> String {
 /// Cards in rows.
 pub fn table(record: &Record) -> String {
     let mut text = String::from(
-        "| card | driver | kernel | CPUs, MiB, interrupts | mode | conformance | messages | repeated (packet) | spin: gigae | tcp | tcp / gigae | sleep: tcp / gigae |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+        "| card | driver | kernel | CPUs, MiB, interrupts | mode | conformance | messages | lost (packet) | spin: gigae | tcp | tcp / gigae | sleep: tcp / gigae |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for run in &record.runs {
         let cells = [

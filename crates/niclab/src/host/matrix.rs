@@ -20,9 +20,9 @@ const VARIED: [&str; 3] = ["e1000", "i82557b", "virtio-net-pci"];
 
 /// What the varied ones vary.
 const CONDITIONS: [(u32, u32, Interrupts); 6] = [
-    (1, 256, Interrupts::Own),
-    (2, 256, Interrupts::Other),
-    (2, 256, Interrupts::First),
+    (1, 512, Interrupts::Own),
+    (2, 512, Interrupts::Other),
+    (2, 512, Interrupts::First),
     (2, 128, Interrupts::Own),
     (2, 160, Interrupts::Own),
     (2, 192, Interrupts::Own),
@@ -40,8 +40,8 @@ pub struct RunArgs {
     /// Processors of a guest
     #[arg(long, default_value_t = 2)]
     pub cpus: u32,
-    /// Memory of a guest in MiB
-    #[arg(long, default_value_t = 256)]
+    /// Memory of a guest in MiB; AF_PACKET at MTU 9000 needs more than 256 for both ends
+    #[arg(long, default_value_t = 512)]
     pub memory: u32,
     /// Which processors serve the cards' interrupts
     #[arg(long, value_enum, default_value = "own")]

@@ -76,7 +76,7 @@ pub struct Figure {
     pub wait: Wait,
     /// Bytes of a message.
     pub size: usize,
-    /// Median: virtual microseconds of a round trip, MB per virtual second of a stream.
+    /// Median: microseconds of a round trip, MB per second of a stream, by the guest's clock.
     pub median: f64,
     /// Smallest and largest of the repetitions.
     pub range: [f64; 2],
@@ -211,10 +211,11 @@ impl Run {
         faults
     }
 
-    /// Data frames that had to be repeated in the exchange over a backend at the usual MTU.
+    /// Data frames that were lost in the exchange over a backend at the usual MTU: repeated, and not because
+    /// a busy host kept the guest from acknowledging in time, which shows as a duplicate.
     pub fn lost(&self, backend: &str) -> Option<u64> {
         let of = format!("{backend}, MTU 1500");
-        self.exchanges.iter().find(|exchange| exchange.of == of).map(|exchange| exchange.repeated)
+        self.exchanges.iter().find(|exchange| exchange.of == of).map(Exchange::lost)
     }
 }
 
