@@ -8,8 +8,8 @@ use gigae_eval::plan::{Experiment, Wait};
 /// Less than this is no difference: a run differs from the next by about as much.
 const SAME: f64 = 0.05;
 
-/// The memory and processors of a run that is compared with others.
-const USUAL: (u32, u32) = (2, 512);
+/// The memory of a run that is compared with others, in MiB.
+const USUAL: u32 = 512;
 
 /// What the evaluation of Gigabit Ethernet NICs (Sumimoto et al., 1999; sections 3.3 and 3.5) found on one
 /// processor and two.
@@ -23,7 +23,9 @@ pub fn findings(record: &Record) -> Vec<String> {
     let mut found = Vec::new();
     for run in record.runs.iter().filter(|run| is_usual(run) && !run.figures.is_empty()) {
         let others = || record.runs.iter().filter(|other| is_of(other, run));
-        found.extend(cpus(run, others().find(|other| other.cpus == 1)));
+        if run.cpus > 1 {
+            found.extend(cpus(run, others().find(|other| is_usual(other) && other.cpus == 1)));
+        }
         let with = |interrupts| {
             others().find(move |other| other.cpus == run.cpus && other.interrupts == interrupts)
         };
@@ -39,7 +41,7 @@ pub fn findings(record: &Record) -> Vec<String> {
 }
 
 fn is_usual(run: &Run) -> bool {
-    (run.cpus, run.memory, run.interrupts) == (USUAL.0, USUAL.1, Interrupts::Own)
+    (run.memory, run.interrupts) == (USUAL, Interrupts::Own)
 }
 
 /// Another run of the same card under the same kernel.
