@@ -4,8 +4,9 @@
 use clap::Parser;
 use gigae_eval::cli::{EvalArgs, ServeArgs};
 use gigae_eval::results::Results;
+use gigae_eval::site::Site;
 use gigae_eval::tune::cli::TuningArgs;
-use gigae_eval::tune::{self, Place};
+use gigae_eval::tune::{self, Place, Set, Tuner};
 use gigae_fabric::{Fabric, Node, testing};
 use rustix::fs::FlockOperation;
 use rustix::process::{Pid, Signal, kill_process};
@@ -36,6 +37,10 @@ fn main() -> ExitCode {
         (
             "a_sweep_on_a_virtual_network_says_what_was_tried_and_what_follows",
             a_sweep_on_a_virtual_network_says_what_was_tried_and_what_follows as fn(),
+        ),
+        (
+            "every_knob_that_a_virtual_interface_has_is_turned_and_put_back",
+            every_knob_that_a_virtual_interface_has_is_turned_and_put_back,
         ),
         (
             "both_ends_of_a_run_are_as_before_when_it_is_done",
@@ -346,6 +351,57 @@ fn a_sweep_on_a_virtual_network_says_what_was_tried_and_what_follows() {
     }
     let page = fs::read_to_string(out.join("report.html")).unwrap();
     assert!(page.contains("round trip in microseconds"), "no figure");
+}
+
+fn every_knob_that_a_virtual_interface_has_is_turned_and_put_back() {
+    let _alone = alone();
+    let fabric = testing::fabric("every_knob", |config| config.cable = true);
+    let _inside = fabric.node(1).enter().unwrap();
+    let mut site = Site::find("eth0").unwrap();
+    site.cpu = Some(0);
+    let tried = |name: &str| match name {
+        "rps" => "same",
+        "irq-affinity" => "spread",
+        "congestion-control" => "reno",
+        "mtu" => "1400",
+        "tx-ring" | "rx-ring" => "max",
+        "gro" => "on",
+        "tso" | "gso" | "lro" | "rx-checksum" | "tx-checksum" | "adaptive-rx" => "off",
+        _ => "50",
+    };
+    let wanted: Vec<(String, Vec<String>)> = tune::KNOBS
+        .iter()
+        .map(|knob| (knob.name().to_owned(), vec![tried(knob.name()).to_owned()]))
+        .collect();
+    let read = |name: &str| tune::by_name(name).unwrap().read(&Place::new("eth0").unwrap());
+    let before: Vec<_> = wanted.iter().map(|(name, _)| read(name)).collect();
+    let (mut tuner, states) = Tuner::new(&site, &wanted).unwrap();
+    let mut turned = Vec::new();
+    for state in &states {
+        let value = tried(&state.knob);
+        if !state.changes(value) {
+            assert!(state.absent.is_some() || state.values[0].same, "{state:?}");
+            continue;
+        }
+        let set = Set { knob: state.knob.clone(), value: value.to_owned() };
+        tuner.apply(&[set]).unwrap_or_else(|error| panic!("{state:?}: {error}"));
+        turned.push(state.knob.as_str());
+        let changed = wanted.iter().zip(&before).filter(|((name, _), was)| read(name) != **was);
+        let changed: Vec<&str> = changed.map(|((name, _), _)| name.as_str()).collect();
+        // Of a socket's setting nothing is seen from outside.
+        let seen = if state.knob == "congestion-control" { vec![] } else { vec![&state.knob[..]] };
+        assert_eq!(changed, seen, "one at a time");
+    }
+    for knob in ["tso", "gro", "mtu", "napi-defer-hard-irqs", "gro-flush-timeout", "rps"] {
+        assert!(turned.contains(&knob), "{knob}: {states:?}");
+    }
+    // What another machine asks for is looked at before it is done.
+    let set = Set { knob: "mtu".into(), value: "68".into() };
+    tuner.apply(&[set]).unwrap();
+    drop(tuner);
+    let after: Vec<_> = wanted.iter().map(|(name, _)| read(name)).collect();
+    assert_eq!(after, before);
+    assert_eq!(journals(std::process::id()), 0);
 }
 
 fn both_ends_of_a_run_are_as_before_when_it_is_done() {

@@ -201,7 +201,7 @@ mod tests {
             tuning(&all),
             [
                 "Recommended by TCP's figures on cable: gro on; a round trip of 8 B takes 10.0 us instead of 10.0 \
-              (no difference), a stream of 65,536 B carries 1500 MB/s instead of 1000 (+50 %), a KB takes 0.800 \
+              (no difference), a stream of 65,536 B carries 1500 MB/s instead of 1000 (+50 %), a KB takes 0.80 \
               us of CPU instead of 1.00 (-20 %); it costs none of them. 3 of 3 settings tried differ from the \
               present one."
             ]

@@ -1,7 +1,9 @@
 //! Settings that were tried: each with its three figures, which of them nothing surpasses, and the commands for the
 //! recommended one.
 
-use super::svg::{BOTTOM, HEIGHT, LEFT, Span, TOP, WIDTH, escape, marker, number, steps_log};
+use super::svg::{
+    BOTTOM, HEIGHT, LEFT, Span, TOP, WIDTH, escape, marker, number, steps, steps_log,
+};
 use super::tables::{Table, short, words};
 use crate::findings;
 use crate::results::Results;
@@ -248,9 +250,21 @@ fn chart(title: &str, all: &[Tried<'_>]) -> Option<String> {
     Some(svg)
 }
 
+/// Round values of an axis; where the usual ones would be fewer than three, in equal steps.
+fn ticks(span: &Span) -> Vec<f64> {
+    let usual = steps_log(span.low, span.high);
+    if usual.len() > 2 {
+        return usual;
+    }
+    let step = steps(span.high - span.low).get(1).copied().unwrap_or(span.high);
+    let first = (span.low / step).ceil();
+    let all = (0..20).map(|place| (first + f64::from(place)) * step);
+    all.take_while(|value| *value <= span.high).collect()
+}
+
 fn axes(x: &Span, y: &Span, svg: &mut String) {
     let bottom = HEIGHT - BOTTOM;
-    for value in steps_log(y.low, y.high) {
+    for value in ticks(y) {
         let at = y.at(value);
         let _ = write!(
             svg,
@@ -261,7 +275,7 @@ fn axes(x: &Span, y: &Span, svg: &mut String) {
             number(value)
         );
     }
-    for value in steps_log(x.low, x.high) {
+    for value in ticks(x) {
         let at = x.at(value);
         let _ = write!(
             svg,

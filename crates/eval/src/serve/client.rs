@@ -77,6 +77,7 @@ pub(super) fn serve(session: &mut Session, host: &Host<'_>) -> Result<(), Contro
             Request::Knobs(wanted) => {
                 // The former one puts back what it changed before the next one looks.
                 drop(tuner.take());
+                site = host.site.clone();
                 Some(match Tuner::new(&site, &wanted) {
                     Ok((new, states)) => {
                         tuner = Some(new);

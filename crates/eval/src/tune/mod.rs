@@ -25,6 +25,7 @@ mod files;
 mod guardian;
 mod journal;
 mod place;
+mod quota;
 mod restore;
 mod steering;
 pub mod sweep;
@@ -62,6 +63,7 @@ pub const KNOBS: &[&dyn Knob] = &[
     &congestion::CONGESTION_CONTROL,
     &steering::RPS,
     &steering::IRQ,
+    &quota::CPU_QUOTA,
 ];
 
 /// Something that can be read and set.
@@ -118,7 +120,7 @@ pub enum Belongs {
     Kernel,
     /// The whole machine; not changed for a virtual network.
     Machine,
-    /// The measuring program's own sockets; nothing outlives them.
+    /// The measuring program's own; nothing that matters outlives it.
     Program,
 }
 

@@ -36,6 +36,8 @@ pub struct Place {
     pub(super) irqs: Vec<u32>,
     /// The congestion control of the program's own TCP sockets, if it is not the usual one.
     pub(super) congestion: Option<String>,
+    /// The cgroup from which the process came, while it is in one of its own.
+    pub(super) home: Option<PathBuf>,
 }
 
 impl Place {
@@ -57,6 +59,7 @@ impl Place {
             proc: PathBuf::from("/proc"),
             irqs: irqs.unwrap_or_default(),
             congestion: None,
+            home: None,
         })
     }
 

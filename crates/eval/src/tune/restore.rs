@@ -1,6 +1,7 @@
 //! Puts back what a dead run left changed.
 
 use super::journal::{self, Entry, Lock, NAMESPACE, Outcome, Record};
+use super::quota;
 use rustix::thread::LinkNameSpaceType;
 use std::fs::{self, File};
 use std::io;
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 /// Puts back what runs changed whose processes are gone; gives a line for each run, and one for each value that
 /// was not put back. Costs a look into a directory where there is nothing to do.
 pub fn abandoned() -> io::Result<Vec<String>> {
+    quota::sweep();
     let dead = |path: &PathBuf| journal::read(path).is_some_and(|record| !record.owner.lives());
     if !journal::all().iter().any(dead) && journal::drafts().is_empty() {
         return Ok(Vec::new());

@@ -106,7 +106,9 @@ impl Tuner {
             return state;
         }
         let first = self.held.len();
-        for (number, place) in self.places.iter().enumerate() {
+        // What is the program's own it has once, and not once for each interface.
+        let places = if knob.belongs() == Belongs::Program { 1 } else { self.places.len() };
+        for (number, place) in self.places.iter().enumerate().take(places) {
             match knob.read(place) {
                 Ok(before) => self.held.push(Held {
                     knob,
