@@ -1,8 +1,8 @@
 //! `gigae compare`: two or more saved runs, cell by cell.
 //!
-//! [`side`] reads them, [`cell`] finds what they have in common, [`shift`] says by how much a cell differs and
-//! [`family`] whether that is more than chance, [`conditions`] what else differs between the runs. What is
-//! shown is made by [`crate::report::compared`]. docs/method.md says what a verdict means.
+//! `side` reads them, `cell` finds what they have in common, [`shift()`] says by how much a cell differs and `family`
+//! whether that is more than chance, `conditions` what else differs between the runs. What is shown is made by
+//! [`crate::report::compared`]. docs/method.md says what a verdict means.
 //!
 //! What this does not do: it measures nothing, and it does not say why something differs.
 
