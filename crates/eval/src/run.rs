@@ -5,7 +5,7 @@
 //! neighbours) hits all cells alike. After the planned repetitions, only cells whose interval is
 //! still too wide go on. Nothing is written here; the caller has the results or one error.
 //!
-//! Settings that a plan tries are blocks of that design ([`tuned`]).
+//! Settings that a plan tries are blocks of that design (`run/tuned.rs`).
 
 mod incast;
 mod programs;

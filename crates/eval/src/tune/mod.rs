@@ -1,13 +1,13 @@
 //! Tuning: settings of an interface and of the kernel, swept, measured, and put back.
 //!
 //! A [`Knob`] is something that can be read and set; those that there are stand in [`KNOBS`]. A [`Tuner`]
-//! turns those of one end. What they were before is written down first, in a [`journal`], and put back on
+//! turns those of one end. What they were before is written down first, in a journal, and put back on
 //! every way out:
 //!
 //! | what ends the run | who puts back |
 //! |---|---|
 //! | its end, an error, Ctrl-C, a panic | the run itself, when its [`Tuner`] is dropped |
-//! | SIGKILL | its [`guardian`], a process that holds the other end of a pipe |
+//! | SIGKILL | its guardian, a process that holds the other end of a pipe |
 //! | SIGKILL of both | the next `gigae eval` or `gigae serve`, or `gigae tuning restore`, by the journal |
 //! | the machine's end | nobody: the settings go with it, as the journal does |
 //!
