@@ -225,8 +225,7 @@ fn link_figures(results: &Results, link: &str, page: &mut String) {
         .find(|entry| entry.name == link)
         .and_then(|entry| entry.rate);
     let said = rate.map_or("as fast as it goes".into(), |rate| format!("{} Mbit/s", rate / 1e6));
-    let _ = write!(page, "<h2>Link {}, {said}</h2><div class=\"figures\">", escape(link));
-    let mut rest = Vec::new();
+    let (mut figures, mut rest) = (Vec::new(), Vec::new());
     // Bandwidth first.
     for &experiment in Experiment::ALL.iter().rev().filter(|one| one.form().sizes.is_some()) {
         for wait in [Wait::Spin, Wait::Sleep, Wait::Adaptive] {
@@ -236,11 +235,16 @@ fn link_figures(results: &Results, link: &str, page: &mut String) {
             }
             let numbers = tables::figure_table(&series, link, experiment, wait);
             match has_curve(&series) {
-                true => figure(results, &series, rate, numbers).write(page),
+                true => figures.push(figure(results, &series, rate, numbers)),
                 false => rest.push(numbers),
             }
         }
     }
+    if figures.is_empty() && rest.is_empty() {
+        return;
+    }
+    let _ = write!(page, "<h2>Link {}, {said}</h2><div class=\"figures\">", escape(link));
+    figures.iter().for_each(|figure| figure.write(page));
     page.push_str("</div>");
     for numbers in rest {
         let (title, note) = (escape(&numbers.title), escape(&numbers.note));

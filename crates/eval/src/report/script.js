@@ -60,6 +60,7 @@
 
   // --- A figure's points, by pointer, touch and keys.
   const REACH = 28; // CSS pixels within which a point is meant
+  const SMALL = 400; // CSS pixels of a figure's width
   const HELP = "Arrow keys left and right go along a line, up and down to the next line, Escape ends.";
 
   const plot = (place) => {
@@ -97,13 +98,15 @@
       const lines = point.tip.split("\n");
       tip.replaceChildren(...lines.map((line, at) => made(at === 0 ? "b" : "span", "", line)));
       tip.hidden = false;
-      // Beside the point, above it where there is room, never beyond the figure.
+      // Beside the point, above it where there is room, never beyond the figure; below a small figure, which
+      // it would hide.
       const by = scale();
       const top = svg.getBoundingClientRect().top - place.getBoundingClientRect().top + point.y * by;
       const above = top - tip.offsetHeight - 12;
       const most = place.clientWidth - tip.offsetWidth;
       tip.style.left = `${Math.max(0, Math.min(point.x * by - tip.offsetWidth / 2, most))}px`;
-      tip.style.top = `${above < 0 ? top + 14 : above}px`;
+      const beside = above < 0 ? top + 14 : above;
+      tip.style.top = `${place.clientWidth < SMALL ? place.clientHeight : beside}px`;
     };
 
     const nearest = (event) => {
