@@ -2,6 +2,7 @@
 
 use super::{Job, Measure, Ours, Program, words};
 use crate::plan::Experiment;
+use crate::transport::CONGESTION_CONTROL;
 use std::net::SocketAddr;
 
 pub(super) struct Netperf;
@@ -24,7 +25,7 @@ const MEASURES: [Measure; 4] = [
         sizes: [1, 1 << 20],
         ours: Ours::Goodput,
         counts: "bits per second that were written, at the sender",
-        otherwise: "it counts what was written, of which some is still on the way at its end",
+        otherwise: "it counts what was written, some of it still on the way at its end, and reads as much at a time as the buffer has",
     },
     Measure {
         experiment: Experiment::Stream,
@@ -32,7 +33,7 @@ const MEASURES: [Measure; 4] = [
         sizes: [1, 65_507],
         ours: Ours::Goodput,
         counts: "bits per second that arrived, at the receiver",
-        otherwise: "its time is the sender's",
+        otherwise: "it writes from a ring of buffers as large as the socket's",
     },
     trips("tcp"),
     trips("udp"),
@@ -93,6 +94,7 @@ impl Program for Netperf {
             all.extend(words(["-s", &bytes, "-S", &bytes]));
         }
         all.extend((job.is_tcp() && job.tcp.nodelay).then(|| "-D".to_owned()));
+        all.extend(job.is_tcp().then(|| format!("-K{CONGESTION_CONTROL}")));
         all.extend(words(["-k", Self::selector(job)]));
         all
     }

@@ -148,7 +148,7 @@ fn programs_are_asked_for_the_same_options() {
     );
     assert_eq!(
         asked(&job("netperf", Experiment::Rtt, "tcp", 64)),
-        "-H 198.18.0.2 -p 7777 -P 0 -l 1 -t TCP_RR -- -r 64,64 -s 131072 -S 131072 -D -k THROUGHPUT"
+        "-H 198.18.0.2 -p 7777 -P 0 -l 1 -t TCP_RR -- -r 64,64 -s 131072 -S 131072 -D -Kcubic -k THROUGHPUT"
     );
 }
 
@@ -231,6 +231,9 @@ fn what_programs_said_in_a_run_is_read_in_our_units() {
     near(&stream("qperf", "udp"), both, 138.5426);
     near(&trip("qperf", "tcp"), "tcp_lat:\n    latency  =  6219.17621 ns\n", 12.43835242);
     near(&trip("qperf", "udp"), "udp_lat:\n    latency  =  4,483.5 ns\n", 8.967);
+    near(&stream("netperf", "tcp"), "THROUGHPUT=7913.92\n", 989.24);
+    near(&stream("netperf", "udp"), "REMOTE_RECV_THROUGHPUT=1840.00\n", 230.0);
+    near(&trip("netperf", "tcp"), "THROUGHPUT=40000.00\n", 25.0);
     // Half a figure, another block, another unit.
     assert_eq!(read(&trip("netpipe", "tcp"), "      65 145.064275   0.00000337\n"), None);
     assert_eq!(read(&stream("qperf", "tcp"), "    bw  =  588 MB/sec\n"), None);
