@@ -114,7 +114,7 @@ impl Running<'_> {
         if self.interrupted.load(Ordering::Relaxed) {
             return Err(RunError::Interrupted);
         }
-        if pairs.failures >= MOST_FAILURES {
+        if pairs.failures >= MOST_FAILURES.min(self.pairs) {
             return Ok(());
         }
         let what = format!("{link} {} {} B", pairs.of.label(), pairs.of.job.size);
@@ -127,7 +127,8 @@ impl Running<'_> {
             Err(Failure::Fatal(error)) => return Err(error),
             Err(Failure::Unavailable(reason) | Failure::Repetition(reason)) => {
                 pairs.failures += 1;
-                if pairs.failures == MOST_FAILURES {
+                // The only pair that was planned is as good as given up, too.
+                if pairs.failures == MOST_FAILURES.min(self.pairs) {
                     let what = Some(format!("{} {what}", pairs.of.measure.experiment.name()));
                     let skip = skipped(link, &pairs.of.label(), &reason);
                     self.skipped.push(Skipped { what, ..skip });
