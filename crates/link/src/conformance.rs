@@ -190,6 +190,17 @@ fn take(link: &mut dyn Link) -> TxFrame {
     panic!("no transmit frame gets free");
 }
 
+/// Flushes until the link has taken everything: a NIC may be full for a moment.
+pub fn flush(link: &mut dyn Link) {
+    for _ in 0..PATIENCE {
+        if link.flush().expect("flush") {
+            return;
+        }
+        link.wait(Some(Duration::from_millis(1))).expect("wait");
+    }
+    panic!("the link never takes all that was posted");
+}
+
 /// Posts a frame with these bytes, which fit one segment.
 pub fn post(link: &mut dyn Link, bytes: &[u8]) -> Posted {
     let mut frame = take(link);
@@ -232,7 +243,7 @@ pub fn queue(link: &mut dyn Link, bytes: &[u8]) {
 /// Posts, flushes and releases a frame with these bytes, in segments if it must be.
 pub fn send(link: &mut dyn Link, bytes: &[u8]) {
     queue(link, bytes);
-    link.flush().expect("flush");
+    flush(link);
 }
 
 /// Receives until there are `count` frames or more, without recycling; their tokens. Spins for a

@@ -1,8 +1,8 @@
 //! What arrives, and what does not.
 
 use super::{
-    CHANNEL, Maker, OTHER_CHANNEL, Options, drain, frame, has_kernel, hold, number, only, post,
-    receive, send, shortest,
+    CHANNEL, Maker, OTHER_CHANNEL, Options, drain, flush, frame, has_kernel, hold, number, only,
+    post, receive, send, shortest,
 };
 use gigae_wire::{Envelope, Kind, VERSION};
 
@@ -33,7 +33,7 @@ pub fn frames_arrive_in_the_order_in_which_they_were_posted(options: &Options, m
             let posted = post(&mut *pair.a, &frame(&pair.to_b, CHANNEL, i, 200));
             pair.a.release(posted);
         }
-        pair.a.flush().expect("flush");
+        flush(&mut *pair.a);
         let received = receive(&mut *pair.b, batch as usize);
         let numbers: Vec<u32> = received.iter().map(|f| number(&pair.to_b, f)).collect();
         assert_eq!(numbers, (next..next + batch).collect::<Vec<_>>());
@@ -48,7 +48,7 @@ pub fn a_batch_larger_than_one_call_sends_arrives_whole(options: &Options, maker
         let posted = post(&mut *pair.a, &frame(&pair.to_b, CHANNEL, i as u32, 300));
         pair.a.release(posted);
     }
-    pair.a.flush().expect("flush");
+    flush(&mut *pair.a);
     for (i, bytes) in receive(&mut *pair.b, options.tx_frames).iter().enumerate() {
         assert_eq!(bytes, &frame(&pair.to_b, CHANNEL, i as u32, 300));
     }

@@ -1,7 +1,8 @@
 //! Who holds which frame when.
 
 use super::{
-    CHANNEL, Maker, Options, PATIENCE, drain, frame, has_kernel, hold, only, post, receive, send,
+    CHANNEL, Maker, Options, PATIENCE, drain, flush, frame, has_kernel, hold, only, post, receive,
+    send,
 };
 use crate::{Link, Posted, TxFrame};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -62,7 +63,7 @@ pub fn a_released_frame_is_not_handed_out_while_the_nic_has_it(options: &Options
     if has_kernel(&*pair.a) {
         assert!(pair.a.take().is_none(), "all are with the NIC");
     }
-    pair.a.flush().expect("flush");
+    flush(&mut *pair.a);
     for (i, bytes) in receive(&mut *pair.b, posted as usize).iter().enumerate() {
         assert_eq!(bytes, &frame(&pair.to_b, CHANNEL, i as u32, 100));
     }
@@ -90,12 +91,12 @@ pub fn a_frame_is_reclaimed_only_when_it_has_left_and_can_be_sent_again(
         posted = pair.a.reclaim(posted).expect_err("a frame that was not flushed is the NIC's");
     }
     assert_eq!(pair.a.arena().clone().posted_bytes(&posted)[16..116], first);
-    pair.a.flush().expect("flush");
+    flush(&mut *pair.a);
     let mut again = reclaim(&mut *pair.a, posted);
     let second = frame(&pair.to_b, CHANNEL, 2, 300);
     pair.a.arena().clone().bytes_mut(&mut again)[..300].copy_from_slice(&second);
     let posted = pair.a.post(again, 0..300);
-    pair.a.flush().expect("flush");
+    flush(&mut *pair.a);
     assert_eq!(receive(&mut *pair.b, 2), [first, second]);
     let free = reclaim(&mut *pair.a, posted);
     pair.a.give_back(free);
@@ -113,7 +114,7 @@ pub fn frames_pass_without_end_as_long_as_they_are_recycled(options: &Options, m
             let posted = post(&mut *pair.a, &frame(&pair.to_b, CHANNEL, number, 100));
             pair.a.release(posted);
         }
-        pair.a.flush().expect("flush");
+        flush(&mut *pair.a);
         receive(&mut *pair.b, batch);
     }
     assert_eq!(pair.b.counters().rx_frames, (rounds * batch) as u64);

@@ -1,8 +1,8 @@
 //! The longest frames that the interface carries: in one piece or in segments, as the link has them.
 
 use super::{
-    CHANNEL, Maker, Options, PATIENCE, Pair, drain, frame, has_kernel, hold, post_segments, queue,
-    receive, send, shortest,
+    CHANNEL, Maker, Options, PATIENCE, Pair, drain, flush, frame, has_kernel, hold, post_segments,
+    queue, receive, send, shortest,
 };
 use crate::{Link, Posted, RxFrame, TxFrame};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -40,7 +40,7 @@ pub fn the_longest_frames_arrive_whole_and_in_order_among_short_ones(
             .map(|(i, &length)| frame(&pair.to_b, CHANNEL, (round * 20 + i) as u32, length))
             .collect();
         frames.iter().for_each(|bytes| queue(&mut *pair.a, bytes));
-        pair.a.flush().expect("flush");
+        flush(&mut *pair.a);
         assert!(receive(&mut *pair.b, frames.len()) == frames, "frames of {lengths:?} bytes");
     }
     let (a, b) = (pair.a.counters(), pair.b.counters());
@@ -121,7 +121,7 @@ pub fn segments_of_any_length_make_one_frame(options: &Options, maker: Maker) {
         let segments: Vec<&[u8]> =
             starts.zip(ends).map(|(start, end)| &bytes[start..end]).collect();
         let posted = post_segments(&mut *pair.a, &segments);
-        pair.a.flush().expect("flush");
+        flush(&mut *pair.a);
         assert!(receive(&mut *pair.b, 1) == [bytes], "cut at {cuts:?}");
         posted.into_iter().for_each(|posted| pair.a.release(posted));
     }
@@ -139,7 +139,7 @@ pub fn a_segment_is_reclaimed_and_sent_again_in_another_frame(options: &Options,
         let still = pair.a.reclaim(still).expect_err("a frame that was not flushed is the NIC's");
         posted.push(still);
     }
-    pair.a.flush().expect("flush");
+    flush(&mut *pair.a);
     assert!(receive(&mut *pair.b, 1) == [first]);
     let reclaimed: Vec<TxFrame> =
         posted.into_iter().map(|posted| reclaim(&mut *pair.a, posted)).collect();
@@ -147,7 +147,7 @@ pub fn a_segment_is_reclaimed_and_sent_again_in_another_frame(options: &Options,
         let second = frame(&pair.to_b, CHANNEL, 10 + number as u32, 500);
         pair.a.arena().clone().bytes_mut(&mut again)[..500].copy_from_slice(&second);
         let posted = pair.a.post(again, 0..500);
-        pair.a.flush().expect("flush");
+        flush(&mut *pair.a);
         assert!(receive(&mut *pair.b, 1) == [second]);
         let free = reclaim(&mut *pair.a, posted);
         pair.a.give_back(free);
