@@ -26,8 +26,7 @@ const fn model(
     Model { name, about, device: name, modules, mtu, qemu: 7 }
 }
 
-/// All of them. Those that QEMU has and that are not here do not work: usb-net's driver drops frames of
-/// unknown types under emulation.
+/// All of them. usb-net is left out: it does not work.
 pub const MODELS: &[Model] = &[
     model("e1000", "Intel PRO/1000 (82540EM), the papers' card", &["e1000"], 9000),
     model("e1000-82544gc", "Intel PRO/1000 (82544GC)", &["e1000"], 9000),
