@@ -48,7 +48,7 @@ pub struct EvalArgs {
     /// Name of a shipped plan, or a TOML file
     #[arg(long, default_value = "quick", value_name = "NAME|FILE")]
     pub plan: String,
-    /// Only a part of the plan: link, experiment, transport (as 'tcp' or 'tcp/nodelay'), wait, size, rate, cpus,
+    /// Only a part of the plan: link, experiment, transport (as 'tcp' or 'tcp/nodelay'), wait, size, rate, senders, cpus,
     /// bulk, each as the plan says it, like 'link=cable,transport=tcp,transport=gigae'. Values of one key are
     /// alternatives, all keys must fit; said again, it narrows further. A part has none of the plan's bounds
     #[arg(long, value_name = "KEY=VALUE,...", conflicts_with_all = ["render", "list"])]

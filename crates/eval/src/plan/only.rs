@@ -8,7 +8,8 @@ use std::fmt;
 use std::str::FromStr;
 
 /// What can be named, in the order in which it is told.
-const KEYS: [&str; 8] = ["link", "experiment", "transport", "wait", "size", "rate", "cpus", "bulk"];
+const KEYS: [&str; 9] =
+    ["link", "experiment", "transport", "wait", "size", "rate", "senders", "cpus", "bulk"];
 
 /// Which part: keys with values, of which those of one key are alternatives and all keys must fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +76,7 @@ impl Plan {
             takes: String::new(),
             ..self.clone()
         };
+        part.leave_settings();
         let cells = part.all_cells();
         // What was printed of curves that are left out would only be said to be missing.
         part.paper.retain(|paper| {
@@ -95,6 +97,16 @@ impl Plan {
             return Err(refuse(advice.to_owned()));
         }
         Ok(part)
+    }
+
+    /// Tries no settings any more if nothing is left by which they are judged.
+    fn leave_settings(&mut self) {
+        let judged =
+            |by: &String| self.experiment.iter().any(|one| one.tune && one.transports.contains(by));
+        if !self.tune.as_ref().is_some_and(|tune| judged(&tune.by)) {
+            self.tune = None;
+            self.experiment.iter_mut().for_each(|one| one.tune = false);
+        }
     }
 
     /// Its cells on its own links, each with the link's name.
@@ -137,6 +149,7 @@ impl ExperimentPlan {
             "wait" => self.waits.iter().map(|wait| wait.name().to_owned()).collect(),
             "size" => self.sizes.iter().map(size_word).collect(),
             "rate" => self.rates.iter().map(f64::to_string).collect(),
+            "senders" => self.senders.iter().map(u32::to_string).collect(),
             "cpus" => self.conditions().iter().map(|one| cpus_word(&one.cpus)).collect(),
             _ => self.conditions().iter().map(|one| one.bulk.to_string()).collect(),
         }
@@ -159,6 +172,7 @@ impl ExperimentPlan {
         only.narrow("wait", &mut part.waits, |wait| wait.name().to_owned());
         only.narrow("size", &mut part.sizes, size_word);
         only.narrow("rate", &mut part.rates, f64::to_string);
+        only.narrow("senders", &mut part.senders, u32::to_string);
         let mut transports = std::mem::take(&mut part.transports);
         transports.retain(|name| {
             let variants = self.variant_names(plan, name);
@@ -185,7 +199,8 @@ impl ExperimentPlan {
             false => !["link", "transport", "wait"].into_iter().any(named),
         };
         let rates = self.rates.is_empty() && !named("rate") || !part.rates.is_empty();
-        let whole = left && rates && !part.sizes.is_empty() && !conditions.is_empty();
+        let senders = self.senders.is_empty() && !named("senders") || !part.senders.is_empty();
+        let whole = left && rates && senders && !part.sizes.is_empty() && !conditions.is_empty();
         (whole && only.fits("experiment", self.kind.name())).then_some(part)
     }
 
@@ -274,8 +289,11 @@ mod tests {
                         && (one.condition.cpus, one.condition.bulk)
                             == (cell.condition.cpus, cell.condition.bulk)
                 };
-                let expected: Vec<_> = whole.all_cells().into_iter().filter(of_curve).collect();
-                assert_eq!(part.all_cells(), expected, "{name}: {only}");
+                // Settings may be judged by another curve.
+                let plain = |(link, cell)| (link, super::super::Cell { tune: false, ..cell });
+                let expected = whole.all_cells().into_iter().filter(of_curve).map(plain);
+                let measured = part.all_cells().into_iter().map(plain);
+                assert!(measured.eq(expected), "{name}: {only}");
             }
         }
     }
@@ -295,6 +313,12 @@ mod tests {
         );
         let full = part("quick", "size=frame").unwrap();
         assert!(cells(&full).iter().all(|cell| cell.starts_with("gigabit stream")));
+        let many = part("load", "experiment=incast,senders=4,transport=udp").unwrap().all_cells();
+        assert!(
+            matches!(&many[..], [(link, cell)] if link == "many" && cell.condition.senders == 4)
+        );
+        let by_tcp = part("cpus", "link=cable,experiment=rtt").unwrap();
+        assert!(by_tcp.tune.is_some() && part("cpus", "transport=udp").unwrap().tune.is_none());
         let load = part("load", "rate=1000,bulk=4,transport=udp").unwrap();
         assert_eq!(cells(&load), ["gigabit paced udp 1000/s beside 4 streams sleep 64"]);
     }
@@ -316,6 +340,7 @@ mod tests {
             ("link=lan", &["quick", "link 'lan'", "cable, gigabit"][..]),
             ("transport=tcp/fast", &["tcp/nodelay", "tcp/untuned", "udp"]),
             ("rate=5", &["has no rate '5'", "none"]),
+            ("senders=2", &["has no senders '2'", "none"]),
             ("colour=red", &["colour", "link, experiment, transport"]),
             ("wait", &["wait=..."]),
             ("wait=", &["wait=..."]),
