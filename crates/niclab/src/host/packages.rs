@@ -7,8 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where packages come from, unless `DEBIAN_MIRROR` says otherwise.
-const MIRROR: &str = "http://deb.debian.org/debian";
+/// Says where packages come from; without it, from where this machine has its own.
+const MIRROR: &str = "DEBIAN_MIRROR";
 
 /// Whose signatures are trusted.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
@@ -97,7 +97,7 @@ fn newest(suite: &str, cache: &Path) -> Result<(String, PathBuf), LabError> {
     let about = apt.run("apt-cache", &["show", "--no-all-versions", NEWEST])?;
     let package = depends(&about).ok_or_else(|| {
         LabError::Package(format!(
-            "suite '{suite}' has no {NEWEST}; choose bookworm, bookworm-backports or trixie"
+            "suite '{suite}' has no {NEWEST}; choose bookworm, bookworm-backports or trixie, or set {MIRROR} to the URI of an archive of Debian's"
         ))
     })?;
     apt.run("apt-get", &["download", &package])?;
@@ -121,6 +121,22 @@ fn depends(about: &str) -> Option<String> {
     package.split_whitespace().next().map(str::to_owned)
 }
 
+/// The archive that [`MIRROR`] says, or else the first of this machine's own.
+fn mirror() -> Result<String, LabError> {
+    if let Ok(said) = std::env::var(MIRROR) {
+        return Ok(said);
+    }
+    let mut own = Command::new("apt-get");
+    own.args(["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]);
+    let own = String::from_utf8_lossy(&output(&mut own)?).into_owned();
+    let first = own.lines().next().map(|uri| uri.trim_end_matches('/').to_owned());
+    first.ok_or_else(|| {
+        LabError::Package(format!(
+            "apt knows of no archive; set {MIRROR} to the URI of one of Debian's"
+        ))
+    })
+}
+
 /// apt with a directory of its own and one suite.
 struct Apt {
     directory: PathBuf,
@@ -135,7 +151,7 @@ impl Apt {
             fs::create_dir_all(&path).map_err(file("making", &path))?;
         }
         let directory = directory.canonicalize().map_err(file("finding", &directory))?;
-        let mirror = std::env::var("DEBIAN_MIRROR").unwrap_or_else(|_| MIRROR.into());
+        let mirror = mirror()?;
         let sources = directory.join("sources.list");
         let line = format!("deb [signed-by={KEYRING}] {mirror} {suite} main\n");
         fs::write(&sources, line).map_err(file("writing", &sources))?;
