@@ -277,7 +277,7 @@ fn guardian_of(pid: u32) -> u32 {
 
 /// Journals of this process.
 fn journals(pid: u32) -> usize {
-    let entries = fs::read_dir("/run/gigae/tuning").into_iter().flatten().flatten();
+    let entries = fs::read_dir("/run/gigae-tuning").into_iter().flatten().flatten();
     let own = format!("{pid}-");
     entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&own)).count()
 }

@@ -15,8 +15,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Where the files are.
-pub(super) const DIRECTORY: &str = "/run/gigae/tuning";
+/// Where the files are. Not below `/run/gigae`, which belongs to the broker's unit: systemd removes it when that stops,
+/// and its user could put files there.
+pub(super) const DIRECTORY: &str = "/run/gigae-tuning";
 
 /// Extension of one that is not yet written whole.
 const DRAFT: &str = "partial";
