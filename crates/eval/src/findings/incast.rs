@@ -5,9 +5,12 @@ use crate::plan::{Condition, Experiment};
 use crate::report::tables::short;
 use crate::results::{Results, Series};
 
-/// Shares whose index of fairness is below this are told to be uneven: at four senders, one of them has a third
-/// more than the others or a third less.
+/// Jain's index from which on shares are told to be even: of four senders, one has at most a third more than each
+/// other, or three tenths less.
 const EVEN: f64 = 0.98;
+
+/// And below which they are uneven: of four, one has twice as much as each other, or a third.
+const UNEVEN: f64 = 0.9;
 
 /// A smaller share of lost messages is not told.
 const TOLD: f64 = 0.01;
@@ -52,7 +55,11 @@ fn say(curve: &[&Series]) -> Option<String> {
         false => format!("{} MB/s, as of {}", short(many.median), count(few)),
         true => format!("{} MB/s, of {} {}", short(many.median), count(few), short(few.median)),
     };
-    let even = if shares.fairness >= EVEN { "evenly" } else { "unevenly" };
+    let even = match shares.fairness {
+        index if index >= EVEN => "evenly",
+        index if index >= UNEVEN => "nearly evenly",
+        _ => "unevenly",
+    };
     let lost = match many.loss() {
         lost if lost >= TOLD => format!(", {:.0} % are lost", lost * 100.0),
         _ => String::new(),
@@ -101,6 +108,9 @@ mod tests {
                  4000 us meanwhile instead of 400 us (1,400 B, gigabit)."
             ]
         );
+        many.shares.as_mut().unwrap().fairness = 0.97;
+        all.series[0] = many.clone();
+        assert!(incast(&all)[0].contains("share it nearly evenly (Jain's index 0.97)"));
         many.median = 60.0;
         many.ci95 = [59.0, 61.0];
         many.lost = 30;

@@ -22,6 +22,7 @@ pub mod cli;
 mod congestion;
 mod ethtool;
 mod files;
+mod frequency;
 mod guardian;
 mod journal;
 mod place;
@@ -64,6 +65,7 @@ pub const KNOBS: &[&dyn Knob] = &[
     &steering::RPS,
     &steering::IRQ,
     &quota::CPU_QUOTA,
+    &frequency::CPU_FREQUENCY,
 ];
 
 /// Something that can be read and set.

@@ -32,6 +32,8 @@ pub struct Place {
     pub(super) sys: Result<OwnedFd, String>,
     /// Where proc(5) is.
     pub(super) proc: PathBuf,
+    /// Where sysfs has the policies of the CPUs' frequencies.
+    pub(super) cpufreq: PathBuf,
     /// The interface's interrupts.
     pub(super) irqs: Vec<u32>,
     /// The congestion control of the program's own TCP sockets, if it is not the usual one.
@@ -57,6 +59,7 @@ impl Place {
             ethtool,
             sys,
             proc: PathBuf::from("/proc"),
+            cpufreq: PathBuf::from("/sys/devices/system/cpu/cpufreq"),
             irqs: irqs.unwrap_or_default(),
             congestion: None,
             home: None,

@@ -80,8 +80,8 @@ fn list(cpus: &[usize]) -> String {
     }
 }
 
-/// The parts of an exact value: queue or interrupt, and its CPUs.
-fn parts(exact: &str) -> impl Iterator<Item = (&str, &str)> {
+/// The parts of an exact value that has several: queue or interrupt and its CPUs, policy and its frequency.
+pub(super) fn parts(exact: &str) -> impl Iterator<Item = (&str, &str)> {
     exact.split(';').filter_map(|part| part.split_once('='))
 }
 
