@@ -86,20 +86,20 @@ impl Cost {
 
 /// Ticks of one line of `/proc/stat`, as seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct CpuTimes {
-    work: f64,
-    interrupts: f64,
-    steal: f64,
-    total: f64,
+pub(crate) struct CpuTimes {
+    pub(crate) work: f64,
+    pub(crate) interrupts: f64,
+    pub(crate) steal: f64,
+    pub(crate) total: f64,
 }
 
 /// Packets and bytes of a line of `net/dev`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Device {
-    rx_bytes: u64,
-    rx_frames: u64,
-    tx_bytes: u64,
-    tx_frames: u64,
+pub(crate) struct Device {
+    pub(crate) rx_bytes: u64,
+    pub(crate) rx_frames: u64,
+    pub(crate) tx_bytes: u64,
+    pub(crate) tx_frames: u64,
 }
 
 impl Device {
@@ -160,8 +160,7 @@ impl Meter {
             receive_softirqs(&fs::read_to_string("/proc/softirqs")?, self.cpu)
         };
         let devices = fs::read_to_string("/proc/thread-self/net/dev")?;
-        let devices = self.interfaces.iter().filter_map(|name| device(&devices, name));
-        let device = devices.reduce(|sum, one| sum.and(&one));
+        let device = devices_of(&devices, &self.interfaces);
         let cpu = cpu_times(&fs::read_to_string("/proc/stat")?, self.cpu, self.ticks);
         let (thread, sleeps, preemptions) = thread_usage();
         let at = Instant::now();
@@ -267,7 +266,7 @@ fn thread_usage() -> (f64, u64, u64) {
 }
 
 /// The line of one CPU, or of all of them together.
-fn cpu_times(stat: &str, cpu: Option<usize>, ticks: f64) -> CpuTimes {
+pub(crate) fn cpu_times(stat: &str, cpu: Option<usize>, ticks: f64) -> CpuTimes {
     let name = cpu.map_or_else(|| "cpu".to_owned(), |cpu| format!("cpu{cpu}"));
     let line = stat.lines().find(|line| line.split_whitespace().next() == Some(&name));
     // user nice system idle iowait irq softirq steal (proc_stat(5)); guest time is part of user.
@@ -284,6 +283,23 @@ fn cpu_times(stat: &str, cpu: Option<usize>, ticks: f64) -> CpuTimes {
         total: field.iter().take(8).sum(),
     }
 }
+
+/// Of all these interfaces together; `None` if none is there.
+pub(crate) fn devices_of(net_dev: &str, interfaces: &[String]) -> Option<Device> {
+    let devices = interfaces.iter().filter_map(|name| device(net_dev, name));
+    devices.reduce(|sum, one| sum.and(&one))
+}
+
+/// A counter of TCP (proc_pid_net(5), `snmp`): a line of names, then one of values.
+pub(crate) fn tcp_counter(snmp: &str, wanted: &str) -> Option<u64> {
+    let mut lines = snmp.lines().filter_map(|line| line.strip_prefix("Tcp: "));
+    let (names, values) = (lines.next()?, lines.next()?);
+    let place = names.split(' ').position(|name| name == wanted)?;
+    values.split(' ').nth(place)?.parse().ok()
+}
+
+/// The counter of segments that were sent again.
+pub(crate) const TCP_REPEATED: &str = "RetransSegs";
 
 fn device(net_dev: &str, interface: &str) -> Option<Device> {
     let numbers = net_dev.lines().find_map(|line| {
@@ -363,6 +379,16 @@ mod tests {
             (10, 20, 30, 40)
         );
         assert_eq!(device(text, "eth"), None);
+    }
+
+    #[test]
+    fn tcp_counters_are_found_by_name() {
+        let text =
+            "Ip: A\nIp: 1\nTcp: MaxConn RetransSegs InErrs OutRsts\nTcp: -1 12 3 4\nUdp: x\n";
+        let found =
+            ["RetransSegs", "InErrs", "MaxConn", "Nothing"].map(|name| tcp_counter(text, name));
+        assert_eq!(found, [Some(12), Some(3), None, None]);
+        assert_eq!(tcp_counter("", "RetransSegs"), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use super::{ANSWER, Failure, reply_failure};
 use crate::control::{Reply, Request};
-use crate::cost::Meter;
+use crate::cost::{self, Meter};
 use crate::experiment::Experiment;
 use crate::experiment::incast::together;
 use crate::plan::{Condition, Setting, Wait};
@@ -182,10 +182,7 @@ fn sender(
 /// Segments that TCP has repeated in the calling thread's network.
 fn repeated_segments() -> u64 {
     let text = std::fs::read_to_string(COUNTERS).unwrap_or_default();
-    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp:"));
-    let (names, values) = (lines.next().unwrap_or(""), lines.next().unwrap_or(""));
-    let mut both = names.split_whitespace().zip(values.split_whitespace());
-    both.find(|(name, _)| *name == "RetransSegs").map_or(0, |(_, value)| value.parse().unwrap_or(0))
+    cost::tcp_counter(&text, cost::TCP_REPEATED).unwrap_or(0)
 }
 
 /// ECHO round trips while the senders measure, one at a time; none where they cannot be made.

@@ -5,6 +5,7 @@
 use super::interface::{self, Interface};
 use super::kernel::{KernelLog, KernelMessage};
 use super::tally::{Finding, Passed, Tally};
+use crate::cost;
 use crate::site::Site;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -144,31 +145,14 @@ fn rss() -> u64 {
     pages * rustix::param::page_size() as u64
 }
 
-/// Two lines of `Tcp:`: names, then values.
 fn tcp(snmp: &str) -> TcpCounters {
-    let mut lines = snmp.lines().filter_map(|line| line.strip_prefix("Tcp: "));
-    let (names, values) = (lines.next().unwrap_or(""), lines.next().unwrap_or(""));
-    let value = |wanted: &str| {
-        let place = names.split(' ').position(|name| name == wanted)?;
-        values.split(' ').nth(place)?.parse().ok()
-    };
-    TcpCounters {
-        retransmissions: value("RetransSegs").unwrap_or(0),
-        errors: value("InErrs").unwrap_or(0),
-    }
+    let counter = |name: &str| cost::tcp_counter(snmp, name).unwrap_or(0);
+    TcpCounters { retransmissions: counter(cost::TCP_REPEATED), errors: counter("InErrs") }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn tcp_counters_are_found_by_name() {
-        let text =
-            "Ip: A\nIp: 1\nTcp: MaxConn RetransSegs InErrs OutRsts\nTcp: -1 12 3 4\nUdp: x\n";
-        assert_eq!(tcp(text), TcpCounters { retransmissions: 12, errors: 3 });
-        assert_eq!(tcp(""), TcpCounters::default());
-    }
 
     #[test]
     fn a_process_has_memory_and_descriptors() {
