@@ -11,6 +11,8 @@ mod nic;
 mod stat;
 
 use clap::{Parser, Subcommand};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,10 +46,29 @@ enum Command {
     Man(generate::ManArgs),
 }
 
+impl Command {
+    /// Whether it takes the terminal for a live view.
+    fn has_view(&self) -> bool {
+        match self {
+            Self::Eval(args) => args.tui,
+            Self::Soak(args) => args.tui,
+            _ => false,
+        }
+    }
+}
+
+/// What asks for an end.
+const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let interrupted = Arc::new(AtomicBool::new(false));
-    if let Err(error) = mind_signals(&interrupted) {
+    let minded = if arguments.command.has_view() {
+        mind_signals_beside_view(&interrupted)
+    } else {
+        mind_signals(&interrupted)
+    };
+    if let Err(error) = minded {
         eprintln!("gigae: signals cannot be handled: {error}");
         return ExitCode::FAILURE;
     }
@@ -74,8 +95,7 @@ fn main() -> ExitCode {
 /// Ctrl-C, a closed terminal and `kill` all ask for an orderly end; the second time they end the
 /// process at once.
 fn mind_signals(interrupted: &Arc<AtomicBool>) -> std::io::Result<()> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for signal in SIGNALS {
         signal_hook::flag::register_conditional_shutdown(
             signal,
             gigae_eval::cli::INTERRUPTED.into(),
@@ -84,6 +104,22 @@ fn mind_signals(interrupted: &Arc<AtomicBool>) -> std::io::Result<()> {
         signal_hook::flag::register(signal, Arc::clone(interrupted))?;
     }
     debug_assert!(!interrupted.load(Ordering::Relaxed));
+    Ok(())
+}
+
+/// The same where a live view has the terminal. That is put back before anything ends at once, which is more than a
+/// signal handler may do.
+fn mind_signals_beside_view(interrupted: &Arc<AtomicBool>) -> std::io::Result<()> {
+    let mut signals = Signals::new(SIGNALS)?;
+    let interrupted = Arc::clone(interrupted);
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        for _ in signals.forever() {
+            if interrupted.swap(true, Ordering::Relaxed) {
+                gigae_eval::tui::restore();
+                signal_hook::low_level::exit(gigae_eval::cli::INTERRUPTED.into());
+            }
+        }
+    })?;
     Ok(())
 }
 

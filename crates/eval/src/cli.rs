@@ -14,6 +14,7 @@ use crate::serve::{File, Network, Presence, Rules, Service, parse_rate};
 use crate::site::{Site, allowed_cpus};
 use crate::soak::duration;
 use crate::terminal::{self, Bar};
+use crate::tui::{self, View};
 use crate::tune;
 use crate::{environment, figures, files, programs, serve, transport};
 use clap::Args;
@@ -94,6 +95,10 @@ pub struct EvalArgs {
     /// Print results.csv on standard output instead of tables
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
+    /// Show a live view on the terminal meanwhile: rate, round trip, CPU, what is sent again, figures so far. Keys: q
+    /// ends as Ctrl-C does, ? lists the others. It is on standard error, so --json and --csv may go to a file
+    #[arg(long, conflicts_with_all = ["render", "list"])]
+    pub tui: bool,
     /// Measure nothing: write the reports of this results.json
     #[arg(long, value_name = "FILE", conflicts_with_all = ["peer", "list"])]
     pub render: Option<PathBuf>,
@@ -214,12 +219,19 @@ pub(crate) fn finish(outcome: Result<(), Trouble>) -> ExitCode {
 /// Writes a line to standard error. Unlike `eprintln`, it does not panic when nobody reads it: a
 /// server must not end because its terminal did.
 pub(crate) fn remark(text: &str) {
-    let _ = writeln!(std::io::stderr(), "gigae: {text}");
+    let line = format!("gigae: {text}");
+    // A live view says it when it is gone.
+    if !tui::keep(&line) {
+        let _ = writeln!(std::io::stderr(), "{line}");
+    }
 }
 
 fn try_eval(args: &EvalArgs, serve: &[OsString], interrupted: &AtomicBool) -> Result<(), Trouble> {
     if args.list {
         return say(&list());
+    }
+    if args.tui {
+        tui::ready()?;
     }
     let bold = terminal::emphasised();
     let results = match &args.render {
@@ -346,7 +358,7 @@ fn measure(
     let mut config = Config { plan, peer, serve, with, command: command(args) };
     let mut runs = Vec::new();
     for number in 1..=args.runs {
-        let results = once(&config, interrupted)?;
+        let results = once(&config, interrupted, args.tui)?;
         if args.runs > 1 && !args.json && !args.csv {
             let head = format!("Run {number} of {}, steal {:.2} %", args.runs, steal(&results));
             say(&format!("{head}\n{}", terminal::figures(&results, bold)))?;
@@ -404,10 +416,16 @@ fn steal(results: &Results) -> f64 {
     results.runs.iter().map(|run| run.steal * 100.0).sum()
 }
 
-fn once(config: &Config, interrupted: &AtomicBool) -> Result<Results, Trouble> {
-    let mut bar = Bar::new();
-    let outcome = run::run(config, interrupted, &mut bar);
-    bar.clear();
+fn once(config: &Config, interrupted: &AtomicBool, view: bool) -> Result<Results, Trouble> {
+    let outcome = if view {
+        let mut view = View::of_run(&config.command)?;
+        run::run(config, interrupted, &mut view)
+    } else {
+        let mut bar = Bar::new();
+        let outcome = run::run(config, interrupted, &mut bar);
+        bar.clear();
+        outcome
+    };
     outcome.map_err(|error| match error {
         RunError::Interrupted => Trouble::Interrupted(error.to_string()),
         error => Trouble::Error(error.to_string()),

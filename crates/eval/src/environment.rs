@@ -133,6 +133,9 @@ pub struct Environment {
     /// What the evaluator's own loops cost; absent in older files.
     #[serde(default)]
     pub overhead: Option<Overhead>,
+    /// CPU seconds per second that a live view took; absent where there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live_view: Option<f64>,
     /// All links.
     pub link: Vec<LinkEnvironment>,
 }

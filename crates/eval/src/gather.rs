@@ -8,7 +8,7 @@ use crate::experiment::incast::Crowds;
 use crate::plan::{Cell, Cpus, Experiment};
 use crate::probe::{Answered, Asked};
 use crate::results::{Estimate, Series, Warmup};
-use crate::run::NETWORK;
+use crate::run::{NETWORK, Took};
 use crate::stats::{self, CONFIDENCE, Distribution, Interval};
 use crate::{site, transport};
 
@@ -47,6 +47,21 @@ pub struct Gathered {
     lost: u64,
     crowds: Crowds,
     note: Option<String>,
+}
+
+/// A cell's figure while more repetitions may come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SoFar {
+    /// Of the last repetition.
+    pub last: f64,
+    /// The median over the repetitions.
+    pub median: f64,
+    /// Its interval, as far as it goes.
+    pub interval: [f64; 2],
+    /// How many repetitions there are.
+    pub repetitions: u32,
+    /// CPU seconds per second of the measuring and of the answering end.
+    pub cpu: [f64; 2],
 }
 
 impl Gathered {
@@ -106,6 +121,18 @@ impl Gathered {
         let seconds = local.cpu_thread + remote.cpu_thread + interrupts;
         (self.cell.experiment == Experiment::Stream && kilobytes > 0.0)
             .then(|| seconds * 1e6 / kilobytes)
+    }
+
+    /// The figure so far; `None` before the first repetition.
+    pub fn so_far(&self) -> Option<SoFar> {
+        let interval = stats::median_interval(&self.values)?;
+        Some(SoFar {
+            last: *self.values.last()?,
+            median: stats::median(&self.values)?,
+            interval: [interval.low, interval.high],
+            repetitions: self.repetitions(),
+            cpu: [self.local.cpu(), self.remote.cpu()],
+        })
     }
 
     /// Whether another repetition would hardly change the figure.
@@ -280,6 +307,16 @@ pub(crate) fn run_doubts(environment: &Environment) -> Vec<String> {
     doubts
 }
 
+/// What a live view does to the figures, where it may have run on the CPUs of the ends.
+pub(crate) fn view_doubt(view: Took) -> Option<String> {
+    (!view.apart).then(|| {
+        format!(
+            "live-view: --tui had no CPU of its own and took {:.2} % of one that an end was on, its terminal not counted; leave it out for figures to quote",
+            view.share * 100.0
+        )
+    })
+}
+
 /// How much of a figure is the measuring itself; `None` where no message is measured.
 fn own_share(series: &Series, overhead: &Overhead) -> Option<f64> {
     if series.experiment.is_trip() {
@@ -367,6 +404,26 @@ mod tests {
         assert!(
             !own(Experiment::Stream, 80.0, &overhead) && own(Experiment::Stream, 240.0, &overhead)
         );
+    }
+
+    #[test]
+    fn a_live_view_is_a_doubt_where_it_shared_a_cpu_with_an_end() {
+        assert_eq!(view_doubt(Took { share: 0.002, apart: true }), None);
+        let doubt = view_doubt(Took { share: 0.002, apart: false }).unwrap();
+        assert!(doubt.starts_with("live-view:") && doubt.contains("0.20 %"), "{doubt}");
+    }
+
+    #[test]
+    fn the_figure_so_far_is_that_of_the_repetitions_so_far() {
+        let mut gathered = Gathered::new(cell(Experiment::Rtt), false, None);
+        assert_eq!(gathered.so_far(), None);
+        for value in [4000, 6000, 5000] {
+            let asked = Asked { samples: vec![value; 9], ..Asked::default() };
+            gathered.add(&asked, &Answered::default());
+        }
+        let so_far = gathered.so_far().unwrap();
+        assert_eq!((so_far.last, so_far.median, so_far.repetitions), (5.0, 5.0, 3));
+        assert_eq!(so_far.interval, [4.0, 6.0]);
     }
 
     #[test]

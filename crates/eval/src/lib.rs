@@ -14,6 +14,8 @@
 //!
 //! [`soak`] carries mixed traffic for as long as one likes, verifies every byte and tells what deviates.
 //!
+//! [`tui`] shows a run or a soak while it goes on.
+//!
 //! What this crate does not do: but for [`tune`], and where a plan asks for it, it changes no setting of a
 //! NIC or of the kernel, and what that changes it puts back; it generates no load
 //! beyond the bounds of a plan or a soak, and its control connection ([`control`]) tells
@@ -47,6 +49,7 @@ pub mod stage;
 pub mod stats;
 pub mod terminal;
 pub mod transport;
+pub mod tui;
 pub mod tune;
 
 pub use control::ControlError;

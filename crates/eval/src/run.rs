@@ -9,7 +9,11 @@
 
 mod incast;
 mod programs;
+mod progress;
 mod tuned;
+
+pub use progress::{Made, Place, Progress, Took};
+use progress::{about, title, titles};
 
 use crate::clock;
 use crate::control::{Key, Reply, Request, Waiting};
@@ -84,17 +88,6 @@ pub struct Peer {
     pub nic: String,
     /// The shared key.
     pub key: Key,
-}
-
-/// Hears how far a run is.
-pub trait Progress {
-    /// There are `total` repetitions in all as far as is known, of which `done` are done; `next` is next.
-    fn step(&mut self, done: u64, total: u64, next: &str);
-
-    /// Others are before this run at the server.
-    fn wait(&mut self, waiting: &Waiting) {
-        let _ = waiting;
-    }
 }
 
 /// A run ended without results. The text is one line and says what to do.
@@ -290,6 +283,8 @@ impl Running<'_> {
         }
         let mut gathered: Vec<Gathered> =
             cells.into_iter().map(|cell| Gathered::new(cell, true, None)).collect();
+        let (about, cells) = ("this machine's memory".to_owned(), titles(MEMORY, &gathered));
+        self.progress.place(&Place { about, site: None, answering_cpu: None, cells });
         let before = allowed()?;
         pin_measuring();
         let interrupted = self.interrupted;
@@ -336,9 +331,15 @@ impl Running<'_> {
         let before = allowed()?;
         let environment = self.describe(&mut stage, name)?;
         self.agree_on_programs(&mut stage)?;
-        self.links.push(environment);
         let (cells, tuned) = self.plan.split_cells(planned, stage.site.mtu);
         let mut gathered = gather(&stage, cells);
+        self.progress.place(&Place {
+            about: about(&environment),
+            site: Some(&stage.site),
+            answering_cpu: stage.answering_cpu,
+            cells: titles(name, &gathered),
+        });
+        self.links.push(environment);
         let limits = stage.session.limits;
         self.limited = self.limited.or(limits.rate);
         let each = self.plan.most_measured(planned, stage.site.mtu);
@@ -457,8 +458,12 @@ impl Running<'_> {
             what,
             reason,
         };
+        if let Ok((asked, answered)) = &outcome {
+            cells[index].add(asked, answered);
+        }
+        self.tell(link, &cells[index], &outcome);
         match outcome {
-            Ok((asked, answered)) => cells[index].add(&asked, &answered),
+            Ok(_) => {}
             Err(Failure::Fatal(error)) => return Err(error),
             Err(Failure::Unavailable(reason)) => {
                 self.skipped.push(skip(None, reason));
@@ -478,6 +483,7 @@ impl Running<'_> {
     }
 
     fn results(self, config: &Config, date: String, duration: Duration) -> Results {
+        let took = self.progress.took();
         let first = &self.links[0].local;
         let widest = self.links.iter().rev().max_by_key(|link| link.links).expect("as above");
         let tcp = self.series.iter().find(|series| series.transport == "tcp");
@@ -501,9 +507,11 @@ impl Running<'_> {
             congestion_control: congestion_control.to_owned(),
             timer: self.timer,
             overhead: Some(self.overhead),
+            live_view: took.map(|took| took.share),
             link: self.links.clone(),
         };
         let mut doubts = gather::run_doubts(&environment);
+        doubts.extend(took.and_then(gather::view_doubt));
         doubts.extend(self.limited.map(|rate| {
             format!(
                 "limited: the server's owner allows {:.1} Mbit/s (--max-rate), so streams show that and not the network; ask for more",
@@ -663,11 +671,6 @@ fn unexpected(reply: &Reply) -> RunError {
         Reply::Failed { reason, .. } | Reply::Over { reason } => RunError::Refused(reason.clone()),
         _ => RunError::Control(ControlError::Garbled("an answer to another question")),
     }
-}
-
-fn title(link: &str, cell: &Cell) -> String {
-    let (name, wait) = (cell.experiment.name(), cell.wait.name());
-    format!("{link} {name} {} {wait} {} B", cell.label(), cell.size)
 }
 
 /// One repetition in memory.

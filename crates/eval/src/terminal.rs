@@ -1,4 +1,5 @@
-//! What a person sees at the terminal: a progress bar while it runs, tables when it is done.
+//! What a person sees at the terminal: a progress bar while it runs, tables when it is done. The live view is
+//! [`crate::tui`]'s.
 
 use crate::cli::remark;
 use crate::control::Waiting;
@@ -75,8 +76,12 @@ impl Progress for Bar {
 
 /// Whether headings on standard output are to stand out: on a terminal, unless NO_COLOR is set.
 pub(crate) fn emphasised() -> bool {
-    std::io::stdout().is_terminal()
-        && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    std::io::stdout().is_terminal() && coloured()
+}
+
+/// Whether terminals may be told how letters look.
+pub(crate) fn coloured() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// The results as text of at most 100 columns.

@@ -17,7 +17,7 @@ pub struct Differs {
 }
 
 /// What is measured, happens once or stands elsewhere already, and so is no condition.
-const NO_CONDITION: [&str; 20] = [
+const NO_CONDITION: [&str; 21] = [
     "about",
     "command",
     "date",
@@ -28,6 +28,7 @@ const NO_CONDITION: [&str; 20] = [
     "interface",
     "irqs",
     "link_up",
+    "live_view",
     "name",
     "overhead",
     "paper",

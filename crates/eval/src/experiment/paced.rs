@@ -118,6 +118,7 @@ pub(crate) fn ask<C: Channel>(channel: &mut C, run: &Loop<'_>) -> Result<Asked, 
     charge(&mut asked.cost, calls, made);
     asked.bytes = asked.sent * task.size as u64;
     asked.sent = schedule.all;
+    asked.repeated = channel.repeated();
     asked.note = channel.note();
     Ok(asked)
 }

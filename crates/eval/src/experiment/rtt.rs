@@ -58,6 +58,7 @@ pub(crate) fn ask<C: Channel>(channel: &mut C, run: &Loop<'_>) -> Result<Asked, 
     asked.cost = before.until(&run.meter.read().map_err(ProbeError::Counters)?);
     charge(&mut asked.cost, calls, made);
     asked.bytes = asked.sent * task.size as u64;
+    asked.repeated = channel.repeated();
     asked.note = channel.note();
     Ok(asked)
 }

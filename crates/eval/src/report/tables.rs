@@ -347,6 +347,12 @@ pub fn environment_rows(results: &Results) -> Vec<(String, String)> {
         );
         ("measuring itself".to_owned(), text)
     }));
+    rows.extend(environment.live_view.map(|share| {
+        (
+            "live view".to_owned(),
+            format!("{:.2} % of a CPU, its terminal not counted", share * 100.0),
+        )
+    }));
     for link in &environment.link {
         let rate = link.rate.map_or("not shaped".into(), |rate| format!("{} Mbit/s", rate / 1e6));
         let loss = match link.loss {

@@ -10,6 +10,7 @@ use super::watch::{Tell, unix};
 use crate::cli::{INTERRUPTED, Trouble, cluster, finish, host_of, interface, remark, say};
 use crate::run::Progress;
 use crate::terminal::Bar;
+use crate::tui::{self, View};
 use crate::{environment, files, nic};
 use clap::Args;
 use std::fmt::Write as _;
@@ -74,6 +75,10 @@ pub struct SoakArgs {
     /// remains
     #[arg(long, value_name = "DIR", conflicts_with_all = ["clients", "duration", "rate", "seed", "stall", "peer", "nic", "cluster", "key", "out"])]
     pub resume: Option<PathBuf>,
+    /// Show a live view on the terminal while it goes on: rates, what is sent again, CPUs, what each end has verified.
+    /// Keys: q ends as Ctrl-C does, ? lists the others. It is on standard error
+    #[arg(long)]
+    pub tui: bool,
 }
 
 /// Runs `gigae soak`. `interrupted` is set by the caller's signal handler.
@@ -87,6 +92,9 @@ pub fn soak(args: &SoakArgs, interrupted: &AtomicBool) -> ExitCode {
 }
 
 fn try_soak(args: &SoakArgs, interrupted: &AtomicBool) -> Result<Verdict, Trouble> {
+    if args.tui {
+        tui::ready()?;
+    }
     let (state, out) = match &args.resume {
         Some(place) => (resumed(place)?, place.clone()),
         None => (begun(args)?, args.out.clone()),
@@ -98,9 +106,15 @@ fn try_soak(args: &SoakArgs, interrupted: &AtomicBool) -> Result<Verdict, Troubl
         gigae_fabric::Fabric::down_abandoned()?;
     }
     let serve = ["/proc/self/exe".into(), "serve".into()];
-    let mut terminal = Terminal::new();
-    let outcome = run::run(state, &serve, &out, interrupted, &mut terminal);
-    terminal.bar.clear();
+    let outcome = if args.tui {
+        let mut view = View::of_soak(&state.command)?;
+        run::run(state, &serve, &out, interrupted, &mut view)
+    } else {
+        let mut terminal = Terminal::new();
+        let outcome = run::run(state, &serve, &out, interrupted, &mut terminal);
+        terminal.bar.clear();
+        outcome
+    };
     let state = outcome?;
     say(&summary(&state, &out))?;
     Ok(state.verdict)

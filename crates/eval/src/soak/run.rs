@@ -79,6 +79,7 @@ pub fn run(
         watcher.state.span = watcher.interval().as_secs_f64();
     }
     describe(&mut watcher, &ground);
+    watcher.place(&ground.site);
     let others: Vec<String> = ground.clients.iter().map(|client| client.name.clone()).collect();
     watcher.name_ends(std::iter::once(HERE.to_owned()).chain(others));
     let stop = || interrupted.load(Ordering::Relaxed);

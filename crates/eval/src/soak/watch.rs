@@ -6,6 +6,7 @@ use super::sample::Sample;
 use super::state::{Deviation, End, FILE, Point, State};
 use super::tally::{Amount, Finding};
 use super::traffic::STREAMS;
+use crate::site::Site;
 use crate::{cost, environment, files};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -25,6 +26,10 @@ pub trait Tell {
     fn line(&mut self, text: &str);
     /// How far it is: may be shown or not.
     fn progress(&mut self, state: &State);
+    /// Where it takes place, told by the end that leads before anything passes.
+    fn place(&mut self, site: &Site, about: &str) {
+        let _ = (site, about);
+    }
 }
 
 /// Seconds since 1970 by the clock of the wall.
@@ -241,6 +246,12 @@ impl<'a> Watcher<'a> {
         let (page, text) = (report::html(state), report::markdown(state));
         let files = [(FILE, &state.to_json()[..]), ("report.html", &page), ("report.md", &text)];
         files::write_all(&self.out, &files)
+    }
+
+    /// Tells where it takes place.
+    pub fn place(&mut self, site: &Site) {
+        let conditions = &self.state.conditions;
+        self.tell.place(site, &format!("{}, {}", conditions.network, conditions.nic));
     }
 
     /// Names the ends, this one first; those of a resumed soak keep their sums.
