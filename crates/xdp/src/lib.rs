@@ -55,6 +55,7 @@
 
 mod assembly;
 mod attached;
+mod bpf;
 mod link;
 mod parts;
 mod probe;

@@ -254,7 +254,7 @@ fn attempt(
     program
         .steer(config.queue, link.socket.as_fd())
         .map_err(|e| refused("steering frames to the socket", e))?;
-    classifies(&mut program, &link, config)?;
+    classifies(&program, &link, config)?;
     link.busy = busy_poll(&link, config.busy_poll, hardware && native)?;
     link.must_poll |= link.busy;
     if link.interface.has_carrier() {
@@ -283,7 +283,7 @@ fn parts(
         .map_err(|source| OpenError::Io { what, source })?;
     let socket = XskSocket::create(&arena, CHUNK, RingSizes::new(tx, rx)).map_err(opening)?;
     let program = Program::load(&config.filter, interface.mac, config.queue, several);
-    let mut program = program.map_err(|e| match e.raw_os_error() {
+    let program = program.map_err(|e| match e.raw_os_error() {
         Some(libc::EINVAL) if several => refused("loading the XDP program", "needs Linux 5.18"),
         _ => loading(e).into(),
     })?;
@@ -390,7 +390,7 @@ fn bind(link: &XdpLink, config: &XdpConfig, flags: SocketAddrXdpFlags) -> Result
 }
 
 /// The program in the kernel takes a matching frame and passes others.
-fn classifies(program: &mut Program, link: &XdpLink, config: &XdpConfig) -> Result<(), Refusal> {
+fn classifies(program: &Program, link: &XdpLink, config: &XdpConfig) -> Result<(), Refusal> {
     let ours = matching_frame(config, link.info.mac);
     let mut foreign = ours.clone();
     foreign[..6].copy_from_slice(&[0xff; 6]);

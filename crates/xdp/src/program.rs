@@ -3,14 +3,15 @@
 //! when the process ends, however it ends: with the last copy of the descriptor. A process that was forked meanwhile has copies until it begins its
 //! own program, so with threads that start other programs it may be there a moment longer.
 
-use aya::maps::{MapError, XskMap};
-use aya::programs::{TestRun, TestRunOptions, Xdp};
-use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
+use crate::bpf;
+use aya::include_bytes_aligned;
+use aya::maps::{Map, MapData, MapError, XskMap};
+use aya_obj::Object;
 use gigae_link::Filter;
 use gigae_wire::{Envelope, MacAddr};
 use std::error::Error;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Compiled from the C file beside it; the check for that is part of the tests.
 static OBJECT: &[u8] = include_bytes_aligned!("../bpf/steer.bpf.o");
@@ -35,52 +36,45 @@ pub(crate) enum Verdict {
     Other(u32),
 }
 
-/// linux/bpf.h: `BPF_LINK_CREATE`, `BPF_XDP`, `XDP_FLAGS_SKB_MODE` and `XDP_FLAGS_DRV_MODE`.
-const LINK_CREATE: libc::c_long = 28;
-const ATTACH_XDP: u32 = 37;
-const GENERIC: u32 = 1 << 1;
-const DRIVER: u32 = 1 << 2;
-
-/// `union bpf_attr` of linux/bpf.h, as far as making a link reads it.
-#[repr(C)]
-struct LinkCreate {
-    program: u32,
-    interface: u32,
-    kind: u32,
-    flags: u32,
-}
-
 /// A loaded program and its map of sockets. Both stay in the kernel for as long as they are attached.
 pub(crate) struct Program {
-    object: Ebpf,
-    name: &'static str,
+    sockets: XskMap<MapData>,
+    program: OwnedFd,
     id: u32,
 }
 
 impl Program {
     /// Loads the program for frames of `filter` to `mac`, each in one buffer or (`sg`, Linux 5.18) in
-    /// several, with room for sockets of the queues up to `queue`.
+    /// several, with room for sockets of the queues up to `queue`. Takes some ten system calls.
+    ///
+    /// Not by `aya`'s loader: that parses what the kernel says of all its own types, 5 MB, before it can be told that
+    /// the program uses none of them.
     pub(crate) fn load(filter: &Filter, mac: MacAddr, queue: u32, sg: bool) -> io::Result<Self> {
         let name = if sg { NAME_SG } else { NAME };
-        let (ethertype, port) = match filter.envelope {
-            Envelope::Ethernet { ethertype } => (ethertype, 0),
-            Envelope::Udp { port } => (0, port),
-        };
-        let (ethertype, port, words) = (ethertype.to_be(), port.to_be(), filter.channels.words());
-        let mut object = EbpfLoader::new()
-            // The program uses no kernel type, so the kernel's own BTF need not be read.
-            .btf(None)
-            .override_global("own_mac", &mac.0[..], true)
-            .override_global("ethertype", &ethertype, true)
-            .override_global("udp_port", &port, true)
-            .override_global("channels", &words[..], true)
-            .map_max_entries(SOCKETS, queue + 1)
-            .load(OBJECT)
-            .map_err(|e| cause(&e))?;
-        let program = xdp(&mut object, name)?;
-        program.load().map_err(|e| cause(&e))?;
-        let id = program.info().map_err(|e| cause(&e))?.id();
-        Ok(Self { object, name, id })
+        let mut object = Object::parse(OBJECT).map_err(|e| cause(&e))?;
+        set_globals(&mut object, filter, mac)?;
+        let mut maps = Vec::new();
+        for (name, mut map) in std::mem::take(&mut object.maps) {
+            if name == SOCKETS {
+                map.set_max_entries(queue + 1);
+            }
+            let made = MapData::create(map.clone(), &name, None).map_err(|e| cause(&e))?;
+            if !map.data().is_empty() {
+                bpf::fill_and_freeze(made.fd().as_fd(), map.data())?;
+            }
+            maps.push((name, map, made));
+        }
+        let code = object.functions.keys().map(|&(section, _)| section).collect();
+        let known = maps.iter().map(|(n, map, made)| (&n[..], made.fd().as_fd().as_raw_fd(), map));
+        object.relocate_maps(known, &code).map_err(|e| cause(&e))?;
+        object.relocate_calls(&code).map_err(|e| cause(&e))?;
+        let found = object.programs.get(name).ok_or_else(incomplete)?;
+        let function = object.functions.get(&found.function_key()).ok_or_else(incomplete)?;
+        let program = bpf::load(name, &function.instructions, &found.license, sg)?;
+        let sockets = maps.into_iter().find(|(name, ..)| name == SOCKETS).ok_or_else(incomplete)?;
+        let sockets = Map::XskMap(sockets.2).try_into().map_err(|e: MapError| cause(&e))?;
+        let id = bpf::id(program.as_fd())?;
+        Ok(Self { sockets, program, id })
     }
 
     /// The kernel's number of it.
@@ -90,34 +84,19 @@ impl Program {
 
     /// Attaches to an interface by a BPF link; native in the driver, or generic above it. It is detached
     /// with the last copy of the descriptor.
-    pub(crate) fn attach(&mut self, interface: u32, native: bool) -> io::Result<OwnedFd> {
-        let program = xdp(&mut self.object, self.name)?;
-        let program = program.fd().map_err(|e| cause(&e))?.as_fd().as_raw_fd() as u32;
-        let flags = if native { DRIVER } else { GENERIC };
-        let mut request = LinkCreate { program, interface, kind: ATTACH_XDP, flags };
-        let length = size_of_val(&request);
-        // SAFETY: pointer and length describe one structure that lives across the call.
-        let made = unsafe { libc::syscall(libc::SYS_bpf, LINK_CREATE, &raw mut request, length) };
-        if made < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: a descriptor that the kernel has just made for us.
-        Ok(unsafe { OwnedFd::from_raw_fd(made as libc::c_int) })
+    pub(crate) fn attach(&self, interface: u32, native: bool) -> io::Result<OwnedFd> {
+        bpf::attach(self.program.as_fd(), interface, native)
     }
 
     /// Sends the frames of a queue to a socket.
     pub(crate) fn steer(&mut self, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
-        let map = self.object.map_mut(SOCKETS).ok_or_else(incomplete)?;
-        let mut sockets: XskMap<_> = map.try_into().map_err(|e: MapError| cause(&e))?;
-        sockets.set(queue, socket.as_raw_fd(), 0).map_err(|e| cause(&e))
+        self.sockets.set(queue, socket.as_raw_fd(), 0).map_err(|e| cause(&e))
     }
 
     /// What the program decides about a frame on queue 0 (`BPF_PROG_TEST_RUN`). A matching frame
     /// passes too while queue 0 has no socket.
-    pub(crate) fn judge(&mut self, frame: &[u8]) -> io::Result<Verdict> {
-        let options = TestRunOptions { data_in: Some(frame), ..TestRunOptions::new() };
-        let result = xdp(&mut self.object, self.name)?.test_run(options).map_err(|e| cause(&e))?;
-        Ok(match result.return_value {
+    pub(crate) fn judge(&self, frame: &[u8]) -> io::Result<Verdict> {
+        Ok(match bpf::test_run(self.program.as_fd(), frame)? {
             2 => Verdict::Pass,
             4 => Verdict::Redirect,
             other => Verdict::Other(other),
@@ -125,9 +104,22 @@ impl Program {
     }
 }
 
-fn xdp<'a>(object: &'a mut Ebpf, name: &str) -> io::Result<&'a mut Xdp> {
-    let program = object.program_mut(name).ok_or_else(incomplete)?;
-    program.try_into().map_err(|_| incomplete())
+/// Which frames the program takes.
+fn set_globals(object: &mut Object, filter: &Filter, mac: MacAddr) -> io::Result<()> {
+    let (ethertype, port) = match filter.envelope {
+        Envelope::Ethernet { ethertype } => (ethertype, 0),
+        Envelope::Udp { port } => (0, port),
+    };
+    let (ethertype, port) = (ethertype.to_be_bytes(), port.to_be_bytes());
+    let channels = filter.channels.words().map(u64::to_ne_bytes);
+    let globals = [
+        ("own_mac", &mac.0[..]),
+        ("ethertype", &ethertype),
+        ("udp_port", &port),
+        ("channels", channels.as_flattened()),
+    ];
+    let globals = globals.into_iter().map(|(name, bytes)| (name, (bytes, true))).collect();
+    object.patch_map_data(globals).map_err(|e| cause(&e))
 }
 
 /// The object in this library is not the one that this file was written for.

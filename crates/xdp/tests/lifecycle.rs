@@ -41,6 +41,7 @@ fn main() {
         ("long_frames_pass_between_packet_and_xdp_links", long_frames_pass_between_backends),
         ("what_the_peers_mtu_forbids_vanishes_and_nothing_else", peers_of_a_lesser_mtu),
         ("a_frame_longer_than_its_reader_expected_is_dropped", frames_after_a_raised_mtu),
+        ("opening_reads_nothing_of_the_kernels_own_types", opening_reads_nothing),
         ("the_program_goes_when_the_link_is_dropped", the_program_goes_when_the_link_is_dropped),
         ("the_program_goes_with_the_last_copy_of_its_descriptor", the_program_stays_with_a_copy),
         ("the_program_goes_when_the_process_is_killed", the_program_goes_with_the_process),
@@ -180,6 +181,20 @@ fn frames_can_be_limited_to_one_buffer() {
     let error = open(&fabric, refused).err().expect("MTU 9000 in one buffer").to_string();
     assert!(error.contains("'ip link set eth0 mtu 3826'"), "{error}");
     assert!(error.contains("packet backend") && !error.contains('\n'), "{error}");
+}
+
+/// They are megabytes, and no program of ours uses one.
+fn opening_reads_nothing() {
+    let fabric = testing::fabric("reads", |_| ());
+    let read = || -> u64 {
+        let text = std::fs::read_to_string("/proc/self/io").unwrap();
+        let bytes = text.lines().find_map(|line| line.strip_prefix("rchar: "));
+        bytes.expect("bytes that were read").parse().unwrap()
+    };
+    let before = read();
+    let _link = open(&fabric, config("eth0")).unwrap();
+    let bytes = read() - before;
+    assert!(bytes < 1 << 20, "{bytes} bytes were read");
 }
 
 fn frames_of_any_mtu_are_limited() {
