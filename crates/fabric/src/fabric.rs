@@ -60,11 +60,11 @@ impl Fabric {
     /// frames.
     ///
     /// Fails without leaving anything behind. Costs some ten processes and 50 ms for two nodes, half
-    /// a second for 64. Waits for another process that is laying or removing a fabric.
+    /// a second for 64. Waits for another process that is laying or removing this fabric.
     pub fn up(config: FabricConfig) -> Result<Fabric, FabricError> {
         config.check()?;
         Fabric::preflight()?;
-        let _lock = Lock::take()?;
+        let _lock = Lock::take(&config.prefix)?;
         refuse_taken_names(&config.prefix)?;
         let owner = Owner::this();
         let mut state = State { config, owner, kept: false, counters: None };
@@ -93,7 +93,7 @@ impl Fabric {
 
     /// Lets the fabric outlive this value and this process.
     pub fn keep(&mut self) -> Result<(), FabricError> {
-        let _lock = Lock::take()?;
+        let _lock = Lock::take(&self.config.prefix)?;
         if let Some(mut state) = state::read(&self.config.prefix) {
             state.kept = true;
             state::write(&state)?;
@@ -110,7 +110,7 @@ impl Fabric {
         let mut config = self.config.clone();
         config.set_impairments(impairments);
         config.check()?;
-        let _lock = Lock::take()?;
+        let _lock = Lock::take(&self.config.prefix)?;
         let prefix = &self.config.prefix;
         let mut state =
             state::read(prefix).ok_or_else(|| FabricError::Absent { prefix: prefix.to_owned() })?;
@@ -140,7 +140,7 @@ impl Fabric {
     pub fn down(prefix: &str) -> Result<Down, FabricError> {
         crate::config::check_prefix(prefix)?;
         require_capabilities()?;
-        let _lock = Lock::take()?;
+        let _lock = Lock::take(prefix)?;
         take_down(prefix)
     }
 
@@ -153,14 +153,15 @@ impl Fabric {
     /// take it down).
     pub fn down_abandoned() -> Result<Vec<Down>, FabricError> {
         require_capabilities()?;
-        let _lock = Lock::take()?;
-        state::prefixes()
-            .iter()
-            .filter(|prefix| {
-                state::read(prefix).is_some_and(|state| !state.kept && !state.owner.lives())
-            })
-            .map(|prefix| take_down(prefix))
-            .collect()
+        let abandoned = |prefix: &String| {
+            state::read(prefix).is_some_and(|state| !state.kept && !state.owner.lives())
+        };
+        let take = |prefix: &String| {
+            let _lock = Lock::take(prefix)?;
+            // Somebody else may have done it meanwhile, and laid another one.
+            if abandoned(prefix) { take_down(prefix) } else { Ok(Down::default()) }
+        };
+        state::prefixes().iter().filter(|prefix| abandoned(prefix)).map(take).collect()
     }
 
     /// Says, without making anything, whether a fabric can be laid here: privileges and programs.

@@ -19,6 +19,7 @@ use rustix::io::Errno;
 use rustix::mount::{MountPropagationFlags, UnmountFlags};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 
+use crate::state::Lock;
 use crate::{FabricError, tool};
 
 /// Where ip-netns(8) keeps the names.
@@ -210,6 +211,8 @@ fn on_a_thread<T: Send>(
 /// away in every mount namespace.
 fn prepare_directory() -> Result<(), FabricError> {
     let fail = |error: io::Error| FabricError::privileged(format!("preparing {DIRECTORY}"), error);
+    // Two at once would bind it twice, and names be taken away from one of the two alone.
+    let _lock = Lock::of_all()?;
     fs::create_dir_all(DIRECTORY).map_err(fail)?;
     let shared = MountPropagationFlags::SHARED | MountPropagationFlags::REC;
     match rustix::mount::mount_change(DIRECTORY, shared) {

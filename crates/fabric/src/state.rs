@@ -1,4 +1,4 @@
-//! What is known of standing fabrics: one file each under `/run/gigae`, and one lock for all.
+//! What is known of standing fabrics: one file each under `/run/gigae`, and locks beside them.
 //!
 //! The file is written before the first namespace is made and removed after the last one is gone.
 //! It says what was asked for and who asked; it proves nothing: whether a namespace may be removed
@@ -56,15 +56,31 @@ fn started(pid: u32) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
-/// Held while a fabric is laid, changed or removed, so that two processes never work on one.
+/// Locks that fabrics share by their prefixes: few files, which stay, for as many as there may be. Those that
+/// have one in common wait for each other, which costs time alone.
+const LOCKS: usize = 16;
+
+/// Held while a fabric is laid, changed or removed, so that two processes never work on one. Most of that time passes
+/// waiting for the kernel, so fabrics of different prefixes are worked on at once.
 #[derive(Debug)]
 pub(crate) struct Lock {
     _file: File,
 }
 
 impl Lock {
-    /// Waits for the lock. It is the kernel's (flock(2)), so a killed process gives it back.
-    pub(crate) fn take() -> Result<Lock, FabricError> {
+    /// Waits for the lock of a fabric. It is the kernel's (flock(2)), so a killed process gives it back.
+    pub(crate) fn take(prefix: &str) -> Result<Lock, FabricError> {
+        let number =
+            prefix.bytes().fold(0, |sum: usize, byte| (31 * sum + usize::from(byte)) % LOCKS);
+        Lock::named(&format!("lock-{number}"))
+    }
+
+    /// The same for what all fabrics share. Whoever holds it takes no other.
+    pub(crate) fn of_all() -> Result<Lock, FabricError> {
+        Lock::named("lock")
+    }
+
+    fn named(name: &str) -> Result<Lock, FabricError> {
         let fail =
             |error: io::Error| FabricError::privileged(format!("locking {DIRECTORY}"), error);
         fs::create_dir_all(DIRECTORY).map_err(fail)?;
@@ -72,7 +88,7 @@ impl Lock {
             .write(true)
             .create(true)
             .truncate(false)
-            .open(Path::new(DIRECTORY).join("lock"))
+            .open(Path::new(DIRECTORY).join(name))
             .map_err(fail)?;
         loop {
             match rustix::fs::flock(&file, FlockOperation::LockExclusive) {
