@@ -167,6 +167,7 @@ check:
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 	tools/layers
 	tools/security
+	tools/examples
 	tools/bpf check
 
 bpf:
