@@ -114,7 +114,8 @@ test:
 	@python3 -c 'import venv, ensurepip' 2>/dev/null || tools/need ensurepip=python3-venv
 	@tools/need-rust
 	cargo build --workspace --all-targets --locked
-	BUILD= cargo test --workspace --locked
+	cargo build --release --locked -p gigae-proto --example instructions
+	BUILD= tools/test
 
 # The long forms; bounded ones are among the tests. Each stops at the first thing that is wrong and says how to repeat it.
 torture: model simulate

@@ -12,6 +12,7 @@ use rustix::fs::FlockOperation;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::sync::Arc;
@@ -32,6 +33,9 @@ fn main() -> ExitCode {
     let word = std::env::args().nth(1).unwrap_or_default();
     if ["eval", "serve", "tuning"].contains(&word.as_str()) {
         return program();
+    }
+    if std::env::var_os(APART).is_none() && testing::obstacle().is_none() {
+        panic!("unshare (util-linux): {}", apart());
     }
     testing::run(&[
         (
@@ -75,7 +79,21 @@ fn program() -> ExitCode {
     }
 }
 
-/// Whoever starts puts back what dead runs left, those of other tests included: one test at a time.
+/// Set where journals are seen by nobody else.
+const APART: &str = "GIGAE_TUNING_TEST_APART";
+
+/// Whoever starts puts back what dead runs left, those of these tests included: so these see journals of their own,
+/// in a file system that only this process and its children see.
+fn apart() -> std::io::Error {
+    const APART_AND_ON: &str =
+        "mkdir -p /run/gigae-tuning && mount -t tmpfs tmpfs /run/gigae-tuning && exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "slave", "sh", "-c", APART_AND_ON, "sh"]);
+    command.arg(std::env::current_exe().unwrap()).args(std::env::args_os().skip(1));
+    command.env(APART, "1").exec()
+}
+
+/// And one test at a time.
 fn alone() -> File {
     let file = File::create(std::env::temp_dir().join("gigae-tuning-tests.lock")).unwrap();
     rustix::fs::flock(&file, FlockOperation::LockExclusive).unwrap();

@@ -66,9 +66,14 @@ impl Vendor {
     }
 
     /// MPICH from the Python package index, installed into `directory` if it is not there yet. Takes some 35 MB
-    /// and, the first time, the network.
+    /// and, the first time, the network. Waits for another process that is doing so.
     pub fn mpich(directory: &Path) -> Result<Vendor, Trouble> {
         let vendor = Vendor::Mpich(directory.to_owned());
+        let lock = directory.with_extension("lock");
+        let _locked = fs::create_dir_all(directory.parent().unwrap_or(directory))
+            .and_then(|()| fs::File::create(&lock))
+            .and_then(|file| file.lock().map(|()| file))
+            .map_err(|error| format!("locking {}: {error}", lock.display()))?;
         let done = directory.join("installed");
         if fs::read_to_string(&done).is_ok_and(|what| what == MPICH) {
             return Ok(vendor);
