@@ -1,0 +1,220 @@
+//! What other processes of the tests do.
+
+use super::*;
+
+/// A process of this test with a task of its own.
+pub(crate) struct Task {
+    pub(crate) child: Child,
+    /// Ends when this does.
+    stdin: Option<ChildStdin>,
+    said: BufReader<std::process::ChildStdout>,
+}
+
+impl Task {
+    pub(crate) fn start(node: &Node, task: &[&str], user: Option<u32>) -> Self {
+        let _inside = node.enter().unwrap();
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.env("GIGAE_LOCAL_TASK", task.join(" "));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        if let Some(user) = user {
+            command.uid(user);
+        }
+        let mut child = command.spawn().unwrap();
+        let (stdin, said) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
+        Self { child, stdin, said }
+    }
+
+    /// The next line that it says.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.said.read_line(&mut line).unwrap();
+        line.trim().into()
+    }
+
+    pub(crate) fn tell(&mut self, line: &str) {
+        writeln!(self.stdin.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    pub(crate) fn end(mut self) {
+        drop(self.stdin.take());
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Whether nothing wakes a program that sleeps on the endpoint's descriptor.
+pub(crate) fn may_sleep(end: &Endpoint) -> bool {
+    let none = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let ready = end.prepare_to_wait().unwrap() == Some(Duration::ZERO);
+    let mut fds = [PollFd::from_borrowed_fd(end.fd().unwrap(), PollFlags::IN)];
+    !ready && rustix::event::poll(&mut fds, Some(&none)).unwrap() == 0
+}
+
+/// What a process does that was started for it.
+pub(crate) fn carry_out(task: &str) {
+    let mut words = task.split(' ');
+    let (what, mut word) = (words.next().unwrap(), || words.next().unwrap());
+    let say = |line: &str| println!("{line}");
+    let hear = || {
+        let mut line = String::new();
+        std::io::stdin().read_line(&mut line).unwrap();
+        line.trim().to_owned()
+    };
+    match what {
+        // Answers every message with itself until it is killed.
+        "echo" => {
+            let end = options(word(), Backend::Xdp).open().unwrap();
+            say(&end.link().mac.to_string());
+            loop {
+                let message = end.recv().unwrap();
+                let from = end.address(message.from());
+                end.send(end.peer(from).unwrap(), &message).unwrap();
+            }
+        }
+        // Has no descriptor left when somebody comes, and answers as one that echoes when it has.
+        "full" => {
+            let end = options(word(), Backend::Xdp).open().unwrap();
+            let mut limits = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+            limits.current = Some(200);
+            rustix::process::setrlimit(rustix::process::Resource::Nofile, limits).unwrap();
+            let null = || std::fs::File::open("/dev/null");
+            let all: Vec<_> = std::iter::from_fn(|| null().ok()).collect();
+            say(&end.link().mac.to_string());
+            drop(end.recv_timeout(PATIENCE).unwrap().expect("a message"));
+            // What is said after it is over soon.
+            let deadline = Instant::now() + PATIENCE;
+            while !may_sleep(&end) {
+                assert!(Instant::now() < deadline, "it is woken again and again");
+                end.recv_timeout(Duration::from_millis(5)).unwrap();
+            }
+            say("asleep");
+            hear();
+            drop(all);
+            say("again");
+            loop {
+                let message = end.recv().unwrap();
+                end.send(message.from(), &message).unwrap();
+            }
+        }
+        // Holds the name of an address and connects to another.
+        "claim" => {
+            let _name = gigae_shm::bind("gigae", word().parse().unwrap()).unwrap();
+            say("claimed");
+            let name = format!("gigae/{}", word());
+            let socket = rustix::net::socket(
+                rustix::net::AddressFamily::UNIX,
+                rustix::net::SocketType::SEQPACKET,
+                None,
+            )
+            .unwrap();
+            hear();
+            let to = rustix::net::SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap();
+            rustix::net::connect(&socket, &to).unwrap();
+            let ended = rustix::net::recv(&socket, &mut [0; 8], rustix::net::RecvFlags::empty());
+            assert!(matches!(ended, Ok((_, 0)) | Err(rustix::io::Errno::CONNRESET)));
+            say("refused");
+            hear();
+        }
+        // Meets one after another, and says when nothing is left of the one who is gone.
+        "count" => {
+            let end = options(word(), Backend::Xdp).open().unwrap();
+            let before = held();
+            while let Ok(at) = hear().parse::<Address>() {
+                greet(&end, at);
+                (0..50).for_each(|n| echo(&end, at, n));
+                assert_eq!(held().1, before.1 + 2, "one each way");
+                say("met");
+                hear();
+                let deadline = Instant::now() + PATIENCE;
+                while held() != before {
+                    assert!(Instant::now() < deadline, "{:?}, {before:?} before", held());
+                    end.recv_timeout(Duration::from_millis(5)).unwrap();
+                }
+                say("nothing is left");
+            }
+        }
+        // One of many who all talk to all.
+        "crowd" => {
+            let (name, count) = (word().to_owned(), word().parse().unwrap());
+            let options = options(&name, Backend::Auto).wait(Wait::Adaptive);
+            let end = options.peer_timeout(Duration::from_secs(60)).open().unwrap();
+            say(&end.link().mac.to_string());
+            let others: Vec<String> = hear().split(' ').map(Into::into).collect();
+            all_to_all(&end, &others, count);
+            say("done");
+            // The others may still want an acknowledgement.
+            let waiting = std::thread::spawn(hear_end);
+            while !waiting.is_finished() {
+                end.recv_timeout(Duration::from_millis(5)).unwrap();
+            }
+        }
+        other => panic!("no task '{other}'"),
+    }
+}
+
+pub(crate) fn hear_end() {
+    let _ = std::io::stdin().read_line(&mut String::new());
+}
+
+pub(crate) fn all_to_all(end: &Endpoint, others: &[String], count: u32) {
+    let max = end.max_message();
+    let peers: Vec<_> =
+        others.iter().map(|other| end.peer(other.parse::<Address>().unwrap()).unwrap()).collect();
+    let (mut sent, mut got) = (vec![0; peers.len()], vec![0; peers.len()]);
+    let deadline = Instant::now() + 3 * PATIENCE;
+    while sent.iter().chain(&got).any(|&n| n < count) {
+        for (peer, sent) in peers.iter().zip(&mut sent) {
+            while *sent < count && end.try_send(*peer, &body(*sent, max)).is_ok() {
+                *sent += 1;
+            }
+        }
+        let idle = sent.iter().all(|&n| n == count);
+        let patience = Duration::from_millis(if idle { 100 } else { 0 });
+        while let Some(message) = end.recv_timeout(patience).unwrap() {
+            let from = peers.iter().position(|&peer| peer == message.from()).unwrap();
+            assert_eq!(message[..], body(got[from], max), "message {} of {from}", got[from]);
+            got[from] += 1;
+            if got.iter().all(|&n| n == count) {
+                break;
+            }
+        }
+        assert!(Instant::now() < deadline, "{sent:?} sent, {got:?} received");
+    }
+    end.drain(PATIENCE).unwrap();
+}
+
+pub(crate) fn echo(end: &Endpoint, to: Address, n: u32) {
+    let peer = end.peer(to).unwrap();
+    end.send(peer, &n.to_be_bytes()).unwrap();
+    let answer = end.recv_timeout(PATIENCE).unwrap().expect("an answer");
+    assert_eq!((answer.from(), &answer[..]), (peer, &n.to_be_bytes()[..]));
+}
+
+/// Speaks to somebody whose predecessor was killed, which the first message finds out.
+pub(crate) fn greet(end: &Endpoint, to: Address) {
+    let peer = end.peer(to).unwrap();
+    end.send(peer, b"who is there?").unwrap();
+    match end.recv_timeout(PATIENCE) {
+        Ok(answer) => assert_eq!(&answer.expect("an answer")[..], b"who is there?"),
+        Err(RecvError::Failed) => {
+            let failed = end.take_failure().expect("a failure");
+            assert_eq!((failed.to(), failed.reason()), (peer, Reason::Reset));
+            drop(failed);
+            greet(end, to);
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Descriptors of this process, and mappings of neighbours' memory.
+pub(crate) fn held() -> (usize, usize) {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let descriptors = std::fs::read_dir("/proc/self/fd").unwrap().count();
+    (descriptors, maps.lines().filter(|line| line.contains("gigae-shm")).count())
+}
