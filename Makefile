@@ -25,7 +25,7 @@ BUILD ?= -p gigae-cli -p gigae-capi -p gigae-ofi
 DEB_COMPRESSION ?= xz
 DEB_OUT ?=
 
-.PHONY: eval bench mpi niclab test torture simulate model chaos fuzz miri loom check build install uninstall static deb bpf fmt clean help
+.PHONY: eval bench mpi niclab niclab-ci test torture simulate model chaos fuzz miri loom check build install uninstall static deb bpf fmt clean help
 
 help:
 	@echo "make eval    lay a virtual Gigabit Ethernet, measure on it, write $(OUT)/report.html"
@@ -79,6 +79,11 @@ niclab:
 	@tools/need-rust
 	@tools/static gigae-niclab
 	$(NICLAB) run --models $(MODELS) --kernels $(KERNEL) --out $(OUT)/niclab --cache $(or $(CARGO_TARGET_DIR),target)/niclab $(ARGS)
+
+# What CI runs of it: a card in generic mode, one in native mode, and virtio.
+niclab-ci: MODELS = e1000,vmxnet3,virtio-net-pci
+niclab-ci: ARGS = --messages 5000
+niclab-ci: niclab
 
 build:
 	@tools/need cc=gcc ip=iproute2 tc=iproute2

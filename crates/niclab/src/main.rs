@@ -2,6 +2,7 @@
 
 use clap::{Parser, Subcommand};
 use gigae_eval::cli::ServeArgs;
+use gigae_niclab::host::LabError;
 use gigae_niclab::host::matrix::{self, RunArgs};
 use gigae_niclab::host::record::Record;
 use gigae_niclab::{guest, model};
@@ -68,9 +69,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn render(file: &std::path::Path, out: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
-    let record: Record = serde_json::from_str(&std::fs::read_to_string(file)?)?;
-    Ok(matrix::write(out, &record)?)
+fn render(file: &std::path::Path, out: &std::path::Path) -> Result<(), LabError> {
+    matrix::write(out, &Record::read(file)?)
 }
 
 /// Says an error in one line; the exit code for it.

@@ -46,8 +46,9 @@ pub(super) struct End {
     pub(super) driver: String,
     /// The driver's directory on its bus.
     bus: PathBuf,
-    /// The device, as the bus names it.
+    /// The device, as the bus names it, and its directory.
     device: String,
+    path: PathBuf,
     namespace: File,
 }
 
@@ -111,22 +112,29 @@ impl Ground {
                 Interrupts::Other => cpus - 1 - own,
                 Interrupts::First => 0,
             };
-            for irq in irqs(&end.interface) {
+            for irq in irqs(&end.path) {
                 let _ = fs::write(format!("/proc/irq/{irq}/smp_affinity_list"), cpu.to_string());
             }
         }
     }
 }
 
-/// Numbers of the interrupts that carry an interface's name in `/proc/interrupts`.
-fn irqs(interface: &str) -> Vec<u32> {
-    let table = fs::read_to_string("/proc/interrupts").unwrap_or_default();
-    let of = |line: &str| {
-        let (number, rest) = line.split_once(':')?;
-        // virtio's are named after the device: those belong to no interface by name.
-        rest.contains(interface).then(|| number.trim().parse().ok())?
+/// Numbers of the interrupts of a device, or of the nearest one above it that has any (the kernel's
+/// ABI/testing/sysfs-bus-pci): virtio's are its PCI device's. None while it has no driver.
+fn irqs(device: &Path) -> Vec<u32> {
+    let Some(pci) = device.ancestors().find(|path| path.join("irq").exists()) else {
+        return Vec::new();
     };
-    table.lines().filter_map(of).collect()
+    let messages = fs::read_dir(pci.join("msi_irqs")).into_iter().flatten().flatten();
+    let messages: Vec<u32> =
+        messages.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    match messages.is_empty() {
+        true => {
+            let line = fs::read_to_string(pci.join("irq")).unwrap_or_default();
+            line.trim().parse().into_iter().collect()
+        }
+        false => messages,
+    }
 }
 
 /// Network interfaces with a device behind them, in the first namespace, in the order of their buses.
@@ -158,6 +166,7 @@ impl End {
             ip: Ipv4Addr::new(198, 18, 0, number),
             driver: name_of(&bus),
             device: name_of(&device),
+            path: device,
             bus,
             interface,
             namespace: namespace()?,
@@ -293,6 +302,19 @@ fn namespace() -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn interrupts_are_the_devices_or_those_of_the_bus_below_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let (pci, virtio) = (directory.path().join("pci"), directory.path().join("pci/virtio0"));
+        fs::create_dir_all(&virtio).unwrap();
+        assert_eq!(irqs(Path::new("/proc/none")), []);
+        fs::write(pci.join("irq"), "11\n").unwrap();
+        assert_eq!((irqs(&pci), irqs(&virtio)), (vec![11], vec![11]));
+        fs::create_dir_all(pci.join("msi_irqs")).unwrap();
+        fs::write(pci.join("msi_irqs/24"), "msix\n").unwrap();
+        assert_eq!(irqs(&virtio), [24]);
+    }
 
     #[test]
     fn packets_of_an_interface_are_read_in_both_directions() {

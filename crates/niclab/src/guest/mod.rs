@@ -29,9 +29,6 @@ const WARNING: u32 = 4;
 /// Most lines of the kernel's that are told.
 const MOST_LINES: usize = 40;
 
-/// Most processors of a guest.
-const MOST_CPUS: usize = 8;
-
 /// Does the job and ends the machine.
 pub fn run() -> ! {
     let outcome = prepare().map(|serial| {
@@ -65,10 +62,6 @@ fn prepare() -> io::Result<Serial> {
     ] {
         fs::create_dir_all(at)?;
         rustix::mount::mount(kind, at, kind, flags, nothing)?;
-    }
-    // Processors that the kernel was told not to start with; refused where there is no other.
-    for cpu in 1..MOST_CPUS {
-        let _ = fs::write(format!("/sys/devices/system/cpu/cpu{cpu}/online"), "1");
     }
     Serial::open("/dev/ttyS1")
 }

@@ -29,9 +29,9 @@ pub fn page(record: &Record) -> String {
     let _ = write!(
         page,
         "<p class=\"soft\">{}, QEMU {}, gigae {}. Real drivers of real kernels on emulated cards. \
-With one processor times are virtual: the emulator counts a nanosecond for each instruction, of both ends together, and \
-passes over sleep, so they repeat whatever the host does. With two they are the host's, and only ratios of one guest mean \
-something. They compare what runs; they are no times of hardware, and a card's own work and the wire's take none.</p>",
+Times are virtual: the emulator counts a nanosecond for each instruction of any processor, one after the other, and \
+passes over the time in which all sleep, so they repeat whatever the host does. They compare what runs; they are no times of \
+hardware, and a card's own work and the wire's take none.</p>",
         escape(&record.date),
         escape(&record.qemu),
         escape(&record.gigae)

@@ -1,6 +1,7 @@
 //! One guest: started, listened to, and ended on every way out.
 
-use super::{LabError, file, output};
+use super::emulator::Emulator;
+use super::{LabError, file};
 use crate::job::{Interrupts, Job, Told};
 use crate::model::Model;
 use std::fs::{self, File};
@@ -9,9 +10,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-/// QEMU's program.
-const QEMU: &str = "qemu-system-x86_64";
 
 /// Between two looks at what a guest told.
 const LOOK: Duration = Duration::from_millis(50);
@@ -32,6 +30,8 @@ const SHOWN: usize = 25;
 /// What a machine is made of.
 #[derive(Clone, Debug)]
 pub struct Setup<'a> {
+    /// What runs it.
+    pub emulator: &'a Emulator,
     /// The card.
     pub model: Model,
     /// The kernel's file.
@@ -53,14 +53,6 @@ pub enum End {
     Done,
     /// It hung, or ended before it was done: why, and the last lines of its console.
     Broken(String, Vec<String>),
-}
-
-/// QEMU's version.
-pub fn version() -> Result<String, LabError> {
-    let said = output(Command::new(QEMU).arg("--version"))?;
-    let said = String::from_utf8_lossy(&said);
-    let word = said.split_whitespace().nth(3).unwrap_or("unknown");
-    Ok(word.trim_end_matches(')').to_owned())
 }
 
 /// QEMU's process. Ends with this value, and with this process.
@@ -190,23 +182,14 @@ fn last_lines(files: &[&Path]) -> Vec<String> {
     lines.split_off(lines.len().saturating_sub(SHOWN))
 }
 
-/// Whether a guest's clock counts instructions, and passes over the time in which it sleeps: what it measures
-/// then depends on nothing of the host. QEMU 7.2 with that clock does not get a second processor started,
-/// which waits for the first, which waits for it.
-pub fn counts_instructions(cpus: u32) -> bool {
-    cpus == 1
-}
-
-/// Emulation in one thread: a processor that spins (`pause`) leaves its time to the other.
+/// Emulation in one thread, whose clock counts the instructions of all processors, a nanosecond each, and passes
+/// over the time in which all sleep: what a guest measures depends on nothing of the host. A processor that
+/// spins (`pause`) leaves the rest of its share to the next.
 fn command(setup: &Setup<'_>, initrd: &Path, serials: [&PathBuf; 2]) -> Command {
-    let mut command = Command::new("setpriv");
-    // Whoever ends this process, even by SIGKILL, ends QEMU.
-    command.args(["--pdeathsig", "KILL", "--", QEMU]);
+    let mut command = setup.emulator.command();
     command.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]);
     command.args(["-machine", "pc,hpet=off", "-accel", "tcg,thread=single"]);
-    if counts_instructions(setup.cpus) {
-        command.args(["-icount", "shift=0,sleep=off", "-rtc", "base=2026-01-01,clock=vm"]);
-    }
+    command.args(["-icount", "shift=0,sleep=off", "-rtc", "base=2026-01-01,clock=vm"]);
     // What the emulation has of processor features, without a fifth level of page tables.
     command.args(["-cpu", "max,la57=off", "-smp", &setup.cpus.to_string()]);
     command.args(["-m", &setup.memory.to_string()]);

@@ -1,5 +1,6 @@
 //! Which guests are run, one after the other, and what is said meanwhile.
 
+use super::emulator::Emulator;
 use super::image::Image;
 use super::machine::{self, Setup};
 use super::packages::{self, Kernel};
@@ -18,10 +19,11 @@ const PLAN: &str = include_str!("../../plan.toml");
 /// Whose conditions are varied: the papers' two cards, and the one that guests have today.
 const VARIED: [&str; 3] = ["e1000", "i82557b", "virtio-net-pci"];
 
-/// What the varied ones vary.
-const CONDITIONS: [(u32, u32, Interrupts); 5] = [
+/// What the varied ones vary: processors, memory, interrupts.
+const CONDITIONS: [(u32, u32, Interrupts); 6] = [
     (2, 512, Interrupts::Other),
     (2, 512, Interrupts::First),
+    (1, 512, Interrupts::Own),
     (1, 128, Interrupts::Own),
     (1, 160, Interrupts::Own),
     (1, 192, Interrupts::Own),
@@ -30,26 +32,22 @@ const CONDITIONS: [(u32, u32, Interrupts); 5] = [
 /// What to run.
 #[derive(Clone, Debug, clap::Args)]
 pub struct RunArgs {
-    /// Cards, with commas between them; 'all' for all that this QEMU has
+    /// Cards, with commas between them; 'all' for all of them
     #[arg(long, default_value = "all", value_delimiter = ',')]
     pub models: Vec<String>,
     /// Kernels, with commas between them: suites of Debian, or files of packages
     #[arg(long, default_value = "bookworm", value_delimiter = ',')]
     pub kernels: Vec<String>,
-    /// Processors of a guest. With one, its clock counts instructions, and what it does repeats; a second guest with
-    /// two then measures what spinning ends need
-    #[arg(long, default_value_t = 1)]
+    /// Processors of a guest. With one, no ends that spin are measured
+    #[arg(long, default_value_t = 2)]
     pub cpus: u32,
-    /// No second guest
-    #[arg(long)]
-    pub one: bool,
     /// Memory of a guest in MiB; AF_PACKET at MTU 9000 needs more than 256 for both ends
     #[arg(long, default_value_t = 512)]
     pub memory: u32,
     /// Which processors serve the cards' interrupts
     #[arg(long, value_enum, default_value = "own")]
     pub interrupts: Interrupts,
-    /// Measure some cards also with one processor, other interrupts and less memory
+    /// Only measure, and only e1000, i82557b and virtio-net-pci: with one processor, other interrupts, less memory
     #[arg(long)]
     pub conditions: bool,
     /// Only these steps: modes, inventory, conformance, messages, events, figures
@@ -61,6 +59,9 @@ pub struct RunArgs {
     /// Longest time of a guest in seconds
     #[arg(long, default_value_t = 900)]
     pub limit: u64,
+    /// Keep the guests that DIR's niclab.json has; those that are run again take the place of the same ones there
+    #[arg(long)]
+    pub add: bool,
     /// Directory for niclab.json, niclab.html, niclab.md and each guest's results
     #[arg(long, default_value = "results/niclab", value_name = "DIR")]
     pub out: PathBuf,
@@ -81,38 +82,67 @@ struct Entry {
 
 /// Runs everything, and writes after each guest what there is until then. Whether all was as it must be.
 pub fn run(args: &RunArgs, interrupted: &AtomicBool) -> Result<bool, LabError> {
-    let qemu = machine::version()?;
-    let entries = entries(args, &qemu)?;
+    let entries = entries(args)?;
     std::fs::create_dir_all(&args.cache).map_err(file("making", &args.cache))?;
-    let mut record = Record {
-        date: environment::now(),
-        gigae: env!("CARGO_PKG_VERSION").into(),
-        qemu,
-        runs: Vec::new(),
-    };
+    let emulator = Emulator::find(&args.cache)?;
+    let mut record = begin(args, &emulator)?;
+    let (mut guests, mut faults) = (0, 0);
     for asked in &args.kernels {
         let kernel = packages::fetch(asked, &args.cache)?;
         println!("kernel {} ({asked}, {})", kernel.release, kernel.version);
+        let entries: Vec<&Entry> =
+            entries.iter().filter(|entry| is_possible(args, entry, &kernel)).collect();
         let mut models: Vec<Model> = entries.iter().map(|entry| entry.model).collect();
         models.dedup();
         let image = Image::make(&kernel, &models, &args.cache)?;
         for (i, entry) in entries.iter().enumerate() {
             println!("[{}/{}] {}", i + 1, entries.len(), entry.title());
-            let run = guest(args, entry, (&kernel, &image), interrupted)?;
+            let run = guest(args, entry, (&emulator, &kernel, &image), interrupted)?;
             run.faults().iter().for_each(|fault| println!("    WRONG {fault}"));
             run.console.iter().for_each(|line| println!("    | {line}"));
-            record.runs.push(run);
+            (guests, faults) = (guests + 1, faults + run.faults().len());
+            record.put(run);
             write(&args.out, &record)?;
         }
     }
-    let faults: usize = record.runs.iter().map(|run| run.faults().len()).sum();
     println!("{}", markdown::table(&record));
-    println!(
-        "{} guests, {faults} faults; {}",
-        record.runs.len(),
-        args.out.join("niclab.html").display()
-    );
+    println!("{guests} guests, {faults} faults; {}", args.out.join("niclab.html").display());
     Ok(faults == 0)
+}
+
+/// An empty record, or the one that is there already.
+fn begin(args: &RunArgs, emulator: &Emulator) -> Result<Record, LabError> {
+    let (date, gigae) = (environment::now(), env!("CARGO_PKG_VERSION").to_owned());
+    let new = Record { date, gigae, qemu: emulator.version.clone(), runs: Vec::new() };
+    let path = args.out.join("niclab.json");
+    if !args.add || !path.exists() {
+        return Ok(new);
+    }
+    let former = Record::read(&path)?;
+    let differs = |what: &str, there: &str, here: &str| {
+        LabError::Package(format!(
+            "{} was made with {what} {there}, and this is {here}; leave --add out, or name another --out",
+            path.display()
+        ))
+    };
+    match () {
+        () if former.qemu != new.qemu => Err(differs("QEMU", &former.qemu, &new.qemu)),
+        () if former.gigae != new.gigae => Err(differs("gigae", &former.gigae, &new.gigae)),
+        () => Ok(Record { runs: former.runs, ..new }),
+    }
+}
+
+/// Whether a kernel has what a card needs. Of all cards, those for which it has not are left out; one that was
+/// asked for is an error, which making the image says.
+fn is_possible(args: &RunArgs, entry: &Entry, kernel: &Kernel) -> bool {
+    let missing = entry.model.modules.iter().find(|module| !kernel.modules.has(module));
+    let Some(module) = missing.filter(|_| is_all(args)) else { return true };
+    println!("{} is left out: {} has no module '{module}'", entry.model.name, kernel.release);
+    false
+}
+
+fn is_all(args: &RunArgs) -> bool {
+    args.models.iter().any(|name| name == "all")
 }
 
 /// Writes the reports of a record.
@@ -129,10 +159,9 @@ fn write_all(out: &Path, all: &[(&str, &str)]) -> Result<(), LabError> {
     files::write_all(out, all).map_err(|error| LabError::Package(error.to_string()))
 }
 
-fn entries(args: &RunArgs, qemu: &str) -> Result<Vec<Entry>, LabError> {
-    let major: u32 = qemu.split('.').next().and_then(|word| word.parse().ok()).unwrap_or(0);
-    let models = match args.models.iter().any(|name| name == "all") {
-        true => MODELS.iter().copied().filter(|model| model.qemu <= major).collect(),
+fn entries(args: &RunArgs) -> Result<Vec<Entry>, LabError> {
+    let models = match is_all(args) {
+        true => MODELS.to_vec(),
         false => args.models.iter().map(|name| named(name)).collect::<Result<Vec<_>, _>>()?,
     };
     let steps = steps(args)?;
@@ -143,21 +172,17 @@ fn entries(args: &RunArgs, qemu: &str) -> Result<Vec<Entry>, LabError> {
         interrupts: args.interrupts,
         steps: steps.clone(),
     };
-    let mut entries: Vec<Entry> = models.iter().map(|&model| entry(model)).collect();
-    // Whether both ends can spin: two processors are needed, and the host's clock.
-    if args.cpus == 1 && steps.contains(&Step::Figures) && !args.one {
-        for &model in &models {
-            let steps = vec![Step::Modes, Step::Figures];
-            entries.push(Entry { cpus: 2, steps, ..entry(model) });
-        }
+    if !args.conditions {
+        return Ok(models.into_iter().map(entry).collect());
     }
-    for &model in models.iter().filter(|model| args.conditions && VARIED.contains(&model.name)) {
-        for (cpus, memory, interrupts) in CONDITIONS {
+    let varied = models.into_iter().filter(|model| VARIED.contains(&model.name));
+    let conditions = |model| {
+        CONDITIONS.map(|(cpus, memory, interrupts)| {
             let steps = vec![Step::Modes, Step::Figures];
-            entries.push(Entry { cpus, memory, interrupts, steps, ..entry(model) });
-        }
-    }
-    Ok(entries)
+            Entry { cpus, memory, interrupts, steps, ..entry(model) }
+        })
+    };
+    Ok(varied.flat_map(conditions).collect())
 }
 
 fn named(name: &str) -> Result<Model, LabError> {
@@ -195,12 +220,13 @@ impl Entry {
 fn guest(
     args: &RunArgs,
     entry: &Entry,
-    (kernel, image): (&Kernel, &Image),
+    (emulator, kernel, image): (&Emulator, &Kernel, &Image),
     interrupted: &AtomicBool,
 ) -> Result<Run, LabError> {
     let temporary = |source| LabError::File { what: "making a temporary directory".into(), source };
     let directory = tempfile::tempdir().map_err(temporary)?;
     let setup = Setup {
+        emulator,
         model: entry.model,
         kernel: &kernel.image,
         cpus: entry.cpus,
@@ -212,6 +238,7 @@ fn guest(
     let job = machine::job(&setup, &entry.steps, args.messages, modules, &entry.plan());
     let initrd = image.with_job(&job, directory.path())?;
     let mut run = Run {
+        date: environment::now(),
         model: entry.model.name.into(),
         about: entry.model.about.into(),
         suite: kernel.asked.clone(),
@@ -262,4 +289,58 @@ fn say(begin: Instant, told: &Told) {
         _ => return,
     };
     println!("    {:5.1} s  {line}", begin.elapsed().as_secs_f64());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Arguments {
+        #[command(flatten)]
+        run: RunArgs,
+    }
+
+    fn args(words: &[&str]) -> RunArgs {
+        Arguments::parse_from([&["run"], words].concat()).run
+    }
+
+    #[test]
+    fn every_card_is_one_guest_of_two_processors_that_does_all_steps() {
+        let entries = entries(&args(&[])).unwrap();
+        assert_eq!(entries.len(), MODELS.len());
+        assert!(entries.iter().all(|entry| entry.cpus == 2 && entry.steps == Step::ALL));
+        assert!(entries[0].plan().contains("\"spin\""));
+    }
+
+    #[test]
+    fn conditions_are_those_of_three_cards_and_one_processor_does_not_spin() {
+        let entries = entries(&args(&["--conditions"])).unwrap();
+        assert_eq!(entries.len(), VARIED.len() * CONDITIONS.len());
+        let of = |cpus| entries.iter().filter(move |entry| entry.cpus == cpus);
+        assert!(of(1).all(|entry| !entry.plan().contains("\"spin\"")));
+        assert!(of(1).any(|entry| entry.memory == 512) && of(2).count() > 0);
+        assert!(super::entries(&args(&["--models", "ne2000"])).is_err());
+    }
+
+    #[test]
+    fn guests_are_added_to_a_record_of_the_same_qemu_only() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().to_str().unwrap();
+        let (new, added) = (args(&["--out", path]), args(&["--add", "--out", path]));
+        let of = |version: &str| Emulator {
+            version: version.into(),
+            program: "qemu".into(),
+            firmware: Vec::new(),
+        };
+        assert_eq!(begin(&added, &of("10.0.2")).unwrap().runs, []);
+        let mut record = begin(&new, &of("10.0.2")).unwrap();
+        record.put(Run::default());
+        write(directory.path(), &record).unwrap();
+        assert_eq!(begin(&new, &of("10.0.2")).unwrap().runs, []);
+        assert_eq!(begin(&added, &of("10.0.2")).unwrap().runs.len(), 1);
+        let error = begin(&added, &of("10.0.3")).unwrap_err().to_string();
+        assert!(error.contains("made with QEMU 10.0.2"), "{error}");
+    }
 }

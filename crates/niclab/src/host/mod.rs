@@ -1,6 +1,8 @@
 //! The side that owns the machine: fetching, making, running, telling.
 
+mod apt;
 pub mod cpio;
+pub mod emulator;
 pub mod findings;
 pub mod html;
 pub mod image;

@@ -31,6 +31,12 @@ impl Modules {
         Ok(loaded)
     }
 
+    /// Whether the kernel has a module, or has it built in.
+    pub fn has(&self, name: &str) -> bool {
+        let name = plain(name);
+        self.files.contains_key(&name) || self.is_built_in(&name)
+    }
+
     fn add(&self, name: &str, loaded: &mut Vec<(String, Vec<u8>)>) -> Result<(), LabError> {
         if loaded.iter().any(|(known, _)| known == name) || self.is_built_in(name) {
             return Ok(());
@@ -112,6 +118,7 @@ mod tests {
         let loaded = modules.with_needed("virtio-net").unwrap();
         let names: Vec<&str> = loaded.iter().map(|(name, _)| &name[..]).collect();
         assert_eq!(names, ["failover", "net_failover", "virtio_net"]);
+        assert!(modules.has("virtio-net") && modules.has("virtio") && !modules.has("e1000"));
         let error = modules.with_needed("e1000").unwrap_err().to_string();
         assert!(error.contains("no module 'e1000'"), "{error}");
     }

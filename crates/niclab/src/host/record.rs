@@ -1,10 +1,13 @@
 //! What came of the lab: plain data, written as `niclab.json`, from which the reports are made.
 
 use super::machine::End;
+use super::{LabError, file};
 use crate::job::{Booted, Exchange, Failed, Interrupts, Opened, Test, Told};
 use gigae_eval::plan::{Experiment, Wait};
 use gigae_eval::results::{Results, Series};
 use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::Path;
 
 /// tcp / gigae of round trips with waiting style spin, at least.
 pub const ASKED: f64 = 1.5;
@@ -12,7 +15,7 @@ pub const ASKED: f64 = 1.5;
 /// All runs of the lab.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// When it began, in UTC (RFC 3339).
+    /// When the last part of it began, in UTC (RFC 3339).
     pub date: String,
     /// QEMU's version.
     pub qemu: String,
@@ -25,6 +28,8 @@ pub struct Record {
 /// One guest.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
+    /// When it began, in UTC (RFC 3339).
+    pub date: String,
     /// The card.
     pub model: String,
     /// What it is.
@@ -114,7 +119,32 @@ impl Figure {
     }
 }
 
+impl Record {
+    /// Reads a niclab.json.
+    pub fn read(path: &Path) -> Result<Self, LabError> {
+        let text = fs::read_to_string(path).map_err(file("reading", path))?;
+        serde_json::from_str(&text).map_err(|error| {
+            LabError::Package(format!("{} is no record of this lab ({error})", path.display()))
+        })
+    }
+
+    /// Adds a guest, in the place of the same one if there is one.
+    pub fn put(&mut self, run: Run) {
+        match self.runs.iter_mut().find(|former| former.is_same(&run)) {
+            Some(former) => *former = run,
+            None => self.runs.push(run),
+        }
+    }
+}
+
 impl Run {
+    /// Whether both are of the same machine.
+    fn is_same(&self, other: &Self) -> bool {
+        let machine = |run: &Self| (run.cpus, run.memory, run.interrupts);
+        (&self.model, &self.suite) == (&other.model, &other.suite)
+            && machine(self) == machine(other)
+    }
+
     /// Takes in what the guest tells. The full results of the plan come back.
     pub fn hear(&mut self, told: Told) -> Option<Box<Results>> {
         match told {
@@ -194,6 +224,11 @@ impl Run {
             .iter()
             .map(|trouble| format!("{}: {}", trouble.what, trouble.why))
             .collect();
+        if let Some(booted) =
+            self.booted.as_ref().filter(|booted| booted.cpus != self.cpus as usize)
+        {
+            faults.push(format!("{} of {} processors were started", booted.cpus, self.cpus));
+        }
         faults.extend(self.failed.iter().map(|test| {
             format!("{}: {}: {}", test.of, test.name, test.failure.as_deref().unwrap_or_default())
         }));
@@ -228,6 +263,15 @@ mod tests {
     }
 
     #[test]
+    fn a_guest_takes_the_place_of_the_same_one_and_of_no_other() {
+        let of = |cpus, seconds| Run { model: "e1000".into(), cpus, seconds, ..Run::default() };
+        let mut record = Record::default();
+        [of(2, 1.0), of(1, 2.0), of(2, 3.0)].into_iter().for_each(|run| record.put(run));
+        let seconds: Vec<f64> = record.runs.iter().map(|run| run.seconds).collect();
+        assert_eq!(seconds, [3.0, 2.0]);
+    }
+
+    #[test]
     fn a_run_without_a_fault_has_none_and_each_kind_is_told() {
         let mut run = Run::default();
         run.hear(exchange("auto, MTU 1500", 0));
@@ -239,11 +283,21 @@ mod tests {
         assert!(run.faults().is_empty());
         run.hear(Told::Test(Test { failure: Some("other bytes".into()), ..test }));
         run.exchanges[0].repeated = 3;
+        run.cpus = 2;
+        run.hear(Told::Booted(Booted {
+            kernel: "6.1".into(),
+            cpus: 1,
+            memory: 500,
+            driver: "e1000".into(),
+        }));
         run.ended(End::Broken("it hung".into(), vec!["panic".into()]));
         let faults = run.faults().join("\n");
-        for word in
-            ["the guest: it hung", "a: other bytes", "3 frames were lost where AF_PACKET lost 0"]
-        {
+        for word in [
+            "the guest: it hung",
+            "a: other bytes",
+            "1 of 2 processors",
+            "3 frames were lost where AF_PACKET lost 0",
+        ] {
             assert!(faults.contains(word), "{faults}");
         }
     }
