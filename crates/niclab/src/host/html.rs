@@ -29,7 +29,7 @@ pub fn page(record: &Record) -> String {
     let _ = write!(
         page,
         "<p class=\"soft\">{}, QEMU {}, gigae {}. Real drivers of real kernels on emulated cards. \
-Times are virtual: the emulator counts a nanosecond for each instruction of any processor, one after the other, and \
+Times are virtual: the emulator counts 8 ns for each instruction of any processor, one after the other, and \
 passes over the time in which all sleep, so they repeat whatever the host does. They compare what runs; they are no times of \
 hardware, and a card's own work and the wire's take none.</p>",
         escape(&record.date),

@@ -2,9 +2,10 @@
 
 use super::apt::{self, Apt, MIRROR};
 use super::modules::Modules;
-use super::{LabError, file};
+use super::{LabError, file, output};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// What names the newest kernel of a suite.
 const NEWEST: &str = "linux-image-amd64";
@@ -34,6 +35,7 @@ pub fn fetch(asked: &str, cache: &Path) -> Result<Kernel, LabError> {
     let unpacked = cache.join("kernels").join(&name);
     apt::unpack(&[package], &unpacked)?;
     let (release, image) = image(&unpacked)?;
+    let image = plain(&image)?.unwrap_or(image);
     let directory = ["lib/modules", "usr/lib/modules"]
         .map(|place| unpacked.join(place).join(&release))
         .into_iter()
@@ -73,6 +75,33 @@ fn image(unpacked: &Path) -> Result<(String, PathBuf), LabError> {
     )))
 }
 
+/// The kernel that a boot image unpacks, as a file beside it: under emulation that would take most of a guest's
+/// start. None if it is packed in another way than xz's.
+fn plain(image: &Path) -> Result<Option<PathBuf>, LabError> {
+    let plain = image.with_file_name("plain");
+    if !plain.exists() {
+        let bytes = fs::read(image).map_err(file("reading", image))?;
+        let Some(packed) = packed(&bytes) else { return Ok(None) };
+        let part = image.with_file_name("part.xz");
+        fs::write(&part, packed).map_err(file("writing", &part))?;
+        let unpacked = output(Command::new("xz").arg("-dc").arg(&part))?;
+        fs::write(&part, unpacked).map_err(file("writing", &part))?;
+        fs::rename(&part, &plain).map_err(file("writing", &plain))?;
+    }
+    Ok(Some(plain))
+}
+
+/// What is packed in a boot image (the kernel's arch/x86/boot.rst: `setup_sects`, `payload_offset` and
+/// `payload_length`, whose last four bytes are the length of what comes out), if xz can unpack it.
+fn packed(image: &[u8]) -> Option<&[u8]> {
+    const XZ: &[u8] = b"\xfd7zXZ";
+    let word = |at: usize| Some(u32::from_le_bytes(*image.get(at..)?.first_chunk()?) as usize);
+    let sectors = usize::from(*image.get(0x1f1)?);
+    let start = (sectors + 1) * 512 + word(0x248)?;
+    let end = start.checked_add(word(0x24c)?)?.checked_sub(4)?;
+    image.get(start..end).filter(|packed| packed.starts_with(XZ))
+}
+
 /// The package's name and file of the newest kernel of a suite.
 fn newest(suite: &str, cache: &Path) -> Result<(String, PathBuf), LabError> {
     let apt = Apt::new(suite, cache)?;
@@ -109,5 +138,19 @@ mod tests {
         let about = "Package: linux-image-amd64\nDepends: linux-image-6.1.0-37-amd64 (= 6.1.140-1)\nSize: 1\n";
         assert_eq!(depends(about).as_deref(), Some("linux-image-6.1.0-37-amd64"));
         assert_eq!(depends("Package: x\n"), None);
+    }
+
+    #[test]
+    fn what_is_packed_in_a_boot_image_is_where_its_header_says() {
+        let mut image = vec![0; 2048];
+        image[0x1f1] = 1;
+        image[0x248..0x24c].copy_from_slice(&16_u32.to_le_bytes());
+        image[0x24c..0x250].copy_from_slice(&24_u32.to_le_bytes());
+        assert_eq!(packed(&image), None, "not xz");
+        image[1040..1046].copy_from_slice(b"\xfd7zXZ\0");
+        assert_eq!(packed(&image).map(<[u8]>::len), Some(20));
+        image[0x24c..0x250].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert_eq!(packed(&image), None, "beyond its end");
+        assert_eq!(packed(&image[..100]), None);
     }
 }
