@@ -75,14 +75,15 @@ NICLAB = $(or $(CARGO_TARGET_DIR),target)/$(shell uname -m)-unknown-linux-musl/s
 
 # Docs: docs/niclab.md. A card that fails is an error.
 niclab:
-	@tools/need cc=gcc readelf=binutils qemu-system-x86_64=qemu-system-x86 dpkg-deb=dpkg setpriv=util-linux xz=xz-utils
+	@tools/need cc=gcc readelf=binutils qemu-system-x86_64=qemu-system-x86 dpkg-deb=dpkg setpriv=util-linux xz=xz-utils zstd=zstd
 	@tools/need-rust
 	@tools/static gigae-niclab
 	$(NICLAB) run --models $(MODELS) --kernels $(KERNEL) --out $(OUT)/niclab --cache $(or $(CARGO_TARGET_DIR),target)/niclab $(ARGS)
 
 # What CI runs of it: a card in generic mode, one in native mode, and virtio.
 niclab-ci: MODELS = e1000,vmxnet3,virtio-net-pci
-niclab-ci: ARGS = --messages 5000
+niclab-ci: KERNEL = trixie
+niclab-ci: ARGS = --messages 2500
 niclab-ci: niclab
 
 build:

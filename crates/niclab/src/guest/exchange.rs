@@ -14,8 +14,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
-/// Virtual time in which an exchange must be done; a stuck one shows after this.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Virtual time in which an exchange must be done, and each of its messages; a stuck one shows after this.
+/// Beside TCP a message takes up to two milliseconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+const FOR_EACH: Duration = Duration::from_millis(5);
 
 /// Longest wait for a message before one looks around.
 const LOOK: Duration = Duration::from_millis(20);
@@ -212,7 +214,7 @@ impl<'a> End<'a> {
         };
         // Not before this may an end fail, or the other would wait for it.
         start.wait();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + PATIENCE + FOR_EACH * wanted.messages;
         loop {
             let left = end.converse(&endpoint?, deadline)?;
             match left {

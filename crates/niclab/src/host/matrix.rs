@@ -57,7 +57,7 @@ pub struct RunArgs {
     #[arg(long, default_value_t = 50_000)]
     pub messages: u32,
     /// Longest time of a guest in seconds
-    #[arg(long, default_value_t = 900)]
+    #[arg(long, default_value_t = 1800)]
     pub limit: u64,
     /// Keep the guests that DIR's niclab.json has; those that are run again take the place of the same ones there
     #[arg(long)]

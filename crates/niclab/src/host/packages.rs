@@ -3,12 +3,15 @@
 use super::apt::{self, Apt, MIRROR};
 use super::modules::Modules;
 use super::{LabError, file, output};
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What names the newest kernel of a suite.
 const NEWEST: &str = "linux-image-amd64";
+
+/// What a kernel's package consists of since 7.x; before, it has all of it itself.
+const PARTS: [&str; 2] = ["linux-binary-", "linux-modules-"];
 
 /// A kernel that was unpacked.
 #[derive(Debug)]
@@ -28,12 +31,13 @@ pub struct Kernel {
 /// Fetches and unpacks a kernel: of a suite ("bookworm", "bookworm-backports", "trixie"), or of a package's
 /// file. What is there already is not fetched again.
 pub fn fetch(asked: &str, cache: &Path) -> Result<Kernel, LabError> {
-    let (name, package) = match asked.ends_with(".deb") {
-        true => (stem(Path::new(asked)), PathBuf::from(asked)),
+    let packages = match asked.ends_with(".deb") {
+        true => vec![PathBuf::from(asked)],
         false => newest(asked, cache)?,
     };
+    let name = packages.first().map(|package| stem(package)).unwrap_or_default();
     let unpacked = cache.join("kernels").join(&name);
-    apt::unpack(&[package], &unpacked)?;
+    apt::unpack(&packages, &unpacked)?;
     let (release, image) = image(&unpacked)?;
     let image = plain(&image)?.unwrap_or(image);
     let directory = ["lib/modules", "usr/lib/modules"]
@@ -59,32 +63,38 @@ fn stem(path: &Path) -> String {
     path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The kernel's file and release.
+/// The kernel's release and file: in `boot`, or since 7.x beside its modules.
 fn image(unpacked: &Path) -> Result<(String, PathBuf), LabError> {
-    let boot = unpacked.join("boot");
-    for entry in fs::read_dir(&boot).map_err(file("reading", &boot))? {
-        let path = entry.map_err(file("reading", &boot))?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if let Some(release) = name.strip_prefix("vmlinuz-") {
+    let entries = |place: &str| fs::read_dir(unpacked.join(place)).into_iter().flatten().flatten();
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    for path in entries("boot").map(|entry| entry.path()) {
+        if let Some(release) = name(&path).strip_prefix("vmlinuz-") {
             return Ok((release.to_owned(), path));
+        }
+    }
+    for directory in entries("usr/lib/modules").map(|entry| entry.path()) {
+        let path = directory.join("vmlinuz");
+        if path.exists() {
+            return Ok((name(&directory), path));
         }
     }
     Err(LabError::Package(format!(
         "{} has no kernel; name a 'linux-image' of Debian's",
-        boot.display()
+        unpacked.display()
     )))
 }
 
 /// The kernel that a boot image unpacks, as a file beside it: under emulation that would take most of a guest's
-/// start. None if it is packed in another way than xz's.
+/// start. None if it is packed in a way unknown here.
 fn plain(image: &Path) -> Result<Option<PathBuf>, LabError> {
     let plain = image.with_file_name("plain");
     if !plain.exists() {
         let bytes = fs::read(image).map_err(file("reading", image))?;
-        let Some(packed) = packed(&bytes) else { return Ok(None) };
-        let part = image.with_file_name("part.xz");
+        let Some((packed, program)) = packed(&bytes) else { return Ok(None) };
+        let part = image.with_file_name("part");
         fs::write(&part, packed).map_err(file("writing", &part))?;
-        let unpacked = output(Command::new("xz").arg("-dc").arg(&part))?;
+        let source = File::open(&part).map_err(file("reading", &part))?;
+        let unpacked = output(Command::new(program).arg("-dc").stdin(source))?;
         fs::write(&part, unpacked).map_err(file("writing", &part))?;
         fs::rename(&part, &plain).map_err(file("writing", &plain))?;
     }
@@ -92,41 +102,50 @@ fn plain(image: &Path) -> Result<Option<PathBuf>, LabError> {
 }
 
 /// What is packed in a boot image (the kernel's arch/x86/boot.rst: `setup_sects`, `payload_offset` and
-/// `payload_length`, whose last four bytes are the length of what comes out), if xz can unpack it.
-fn packed(image: &[u8]) -> Option<&[u8]> {
-    const XZ: &[u8] = b"\xfd7zXZ";
+/// `payload_length`, whose last four bytes are the length of what comes out), and the program that unpacks it.
+fn packed(image: &[u8]) -> Option<(&[u8], &'static str)> {
+    const PROGRAMS: [(&[u8], &str); 2] = [(b"\xfd7zXZ", "xz"), (b"\x28\xb5\x2f\xfd", "zstd")];
     let word = |at: usize| Some(u32::from_le_bytes(*image.get(at..)?.first_chunk()?) as usize);
     let sectors = usize::from(*image.get(0x1f1)?);
     let start = (sectors + 1) * 512 + word(0x248)?;
     let end = start.checked_add(word(0x24c)?)?.checked_sub(4)?;
-    image.get(start..end).filter(|packed| packed.starts_with(XZ))
+    let packed = image.get(start..end)?;
+    let (_, program) = PROGRAMS.iter().find(|(begin, _)| packed.starts_with(begin))?;
+    Some((packed, program))
 }
 
-/// The package's name and file of the newest kernel of a suite.
-fn newest(suite: &str, cache: &Path) -> Result<(String, PathBuf), LabError> {
+/// The files of the packages of a suite's newest kernel.
+fn newest(suite: &str, cache: &Path) -> Result<Vec<PathBuf>, LabError> {
     let apt = Apt::new(suite, cache)?;
     let note = apt.directory.join("package");
     let told = fs::read_to_string(&note).unwrap_or_default();
-    if let Some(known) = apt.file(told.trim()) {
-        return Ok((stem(&known), known));
+    let known: Option<Vec<PathBuf>> = told.lines().map(|name| apt.file(name)).collect();
+    if let Some(known) = known.filter(|known| !known.is_empty()) {
+        return Ok(known);
     }
     apt.update()?;
-    let package = depends(&apt.show(NEWEST)?).ok_or_else(|| {
+    let image = depends(&apt.show(NEWEST)?, &["linux-image-"]).pop().ok_or_else(|| {
         LabError::Package(format!(
             "suite '{suite}' has no {NEWEST}; choose bookworm, bookworm-backports, trixie or trixie-backports, or set {MIRROR} to the URI of an archive of Debian's"
         ))
     })?;
-    let found = apt.download(&[&package])?.remove(0);
-    let name = found.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    fs::write(&note, name).map_err(file("writing", &note))?;
-    Ok((stem(&found), found))
+    let mut packages = vec![image.clone()];
+    packages.extend(depends(&apt.show(&image)?, &PARTS));
+    let names: Vec<&str> = packages.iter().map(String::as_str).collect();
+    let found = apt.download(&names)?;
+    let names: Vec<_> = found.iter().filter_map(|path| path.file_name()?.to_str()).collect();
+    fs::write(&note, names.join("\n")).map_err(file("writing", &note))?;
+    Ok(found)
 }
 
-/// The kernel's package that the newest one's name stands for.
-fn depends(about: &str) -> Option<String> {
-    let line = about.lines().find_map(|line| line.strip_prefix("Depends: "))?;
-    let package = line.split(',').map(str::trim).find(|name| name.starts_with("linux-image-"))?;
-    package.split_whitespace().next().map(str::to_owned)
+/// Of the packages that one depends on, those whose names begin so.
+fn depends(about: &str, begins: &[&str]) -> Vec<String> {
+    let line = about.lines().find_map(|line| line.strip_prefix("Depends: ")).unwrap_or_default();
+    let names = line.split(',').filter_map(|name| name.split_whitespace().next());
+    names
+        .filter(|name| begins.iter().any(|begin| name.starts_with(begin)))
+        .map(str::to_owned)
+        .collect()
 }
 
 #[cfg(test)]
@@ -136,8 +155,24 @@ mod tests {
     #[test]
     fn the_newest_kernel_is_what_the_package_of_that_name_depends_on() {
         let about = "Package: linux-image-amd64\nDepends: linux-image-6.1.0-37-amd64 (= 6.1.140-1)\nSize: 1\n";
-        assert_eq!(depends(about).as_deref(), Some("linux-image-6.1.0-37-amd64"));
-        assert_eq!(depends("Package: x\n"), None);
+        assert_eq!(depends(about, &["linux-image-"]), ["linux-image-6.1.0-37-amd64"]);
+        assert!(depends("Package: x\n", &["linux-image-"]).is_empty());
+        let about = "Depends: dracut | initramfs-tools (>= 1), linux-base-7 (= 1), linux-binary-7 (= 1), linux-modules-7\n";
+        assert_eq!(depends(about, &PARTS), ["linux-binary-7", "linux-modules-7"]);
+    }
+
+    #[test]
+    fn a_kernel_is_in_boot_or_beside_its_modules() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(image(directory.path()).unwrap_err().to_string().contains("has no kernel"));
+        for (place, release) in
+            [("usr/lib/modules/7.3/vmlinuz", "7.3"), ("boot/vmlinuz-6.1", "6.1")]
+        {
+            let path = directory.path().join(place);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, "").unwrap();
+            assert_eq!(image(directory.path()).unwrap(), (release.to_owned(), path));
+        }
     }
 
     #[test]
@@ -146,9 +181,11 @@ mod tests {
         image[0x1f1] = 1;
         image[0x248..0x24c].copy_from_slice(&16_u32.to_le_bytes());
         image[0x24c..0x250].copy_from_slice(&24_u32.to_le_bytes());
-        assert_eq!(packed(&image), None, "not xz");
+        assert_eq!(packed(&image), None, "packed by nothing known");
         image[1040..1046].copy_from_slice(b"\xfd7zXZ\0");
-        assert_eq!(packed(&image).map(<[u8]>::len), Some(20));
+        assert_eq!(packed(&image).map(|(packed, by)| (packed.len(), by)), Some((20, "xz")));
+        image[1040..1044].copy_from_slice(b"\x28\xb5\x2f\xfd");
+        assert_eq!(packed(&image).map(|(_, by)| by), Some("zstd"));
         image[0x24c..0x250].copy_from_slice(&u32::MAX.to_le_bytes());
         assert_eq!(packed(&image), None, "beyond its end");
         assert_eq!(packed(&image[..100]), None);
