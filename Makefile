@@ -80,7 +80,7 @@ niclab:
 	@tools/static gigae-niclab
 	$(NICLAB) run --models $(MODELS) --kernels $(KERNEL) --out $(OUT)/niclab --cache $(or $(CARGO_TARGET_DIR),target)/niclab $(ARGS)
 
-# What CI runs of it: a card in generic mode, one in native mode, and virtio.
+# A short form: a card in generic mode, one in native mode, and virtio.
 niclab-ci: MODELS = e1000,vmxnet3,virtio-net-pci
 niclab-ci: KERNEL = trixie
 niclab-ci: ARGS = --messages 2500

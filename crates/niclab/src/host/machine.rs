@@ -214,6 +214,7 @@ fn command(setup: &Setup<'_>, initrd: &Path, serials: [&PathBuf; 2]) -> Command 
     for serial in serials {
         command.arg("-serial").arg(format!("file:{}", serial.display()));
     }
+    // A slot apart: an igb's virtual functions take some of those sixteen beyond its own.
     for end in 0..2 {
         command.args(["-netdev", &format!("hubport,id=n{end},hubid=0")]);
         let device = setup.model.device;
@@ -222,7 +223,7 @@ fn command(setup: &Setup<'_>, initrd: &Path, serials: [&PathBuf; 2]) -> Command 
             &format!(
                 "{device},netdev=n{end},mac=02:00:00:00:00:0{},addr={},romfile=",
                 end + 1,
-                end + 4
+                2 * end + 4
             ),
         ]);
     }
