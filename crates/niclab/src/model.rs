@@ -26,18 +26,9 @@ const fn model(
 
 /// All of them. usb-net is left out: it does not work.
 pub const MODELS: &[Model] = &[
-    Model {
-        device: "e1000,mitigation=off",
-        ..model("e1000", "Intel PRO/1000 (82540EM), the papers' card", &["e1000"], 9000)
-    },
-    Model {
-        device: "e1000-82544gc,mitigation=off",
-        ..model("e1000-82544gc", "Intel PRO/1000 (82544GC)", &["e1000"], 9000)
-    },
-    Model {
-        device: "e1000-82545em,mitigation=off",
-        ..model("e1000-82545em", "Intel PRO/1000 (82545EM)", &["e1000"], 9000)
-    },
+    model("e1000", "Intel PRO/1000 (82540EM), the papers' card", &["e1000"], 9000),
+    model("e1000-82544gc", "Intel PRO/1000 (82544GC)", &["e1000"], 9000),
+    model("e1000-82545em", "Intel PRO/1000 (82545EM)", &["e1000"], 9000),
     model("e1000e", "Intel 82574L", &["e1000e"], 9000),
     model("igb", "Intel 82576", &["igb"], 9000),
     model("i82550", "Intel PRO/100 (82550), the papers' card", &["e100"], 1500),
@@ -66,9 +57,6 @@ pub const MODELS: &[Model] = &[
     },
 ];
 
-// QEMU's e1000 holds interrupts back for 128 us after the last one, unless told not to: every round trip would take twice
-// that, whatever sent it.
-//
 // virtio's card sends in another thread of QEMU's, of which the guest's clock knows nothing, unless a timer of
 // that clock (in nanoseconds) has it do so, and unless it is told at once of what there is to send.
 
