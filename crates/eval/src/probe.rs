@@ -8,6 +8,7 @@
 
 use crate::cost::{Cost, Meter};
 use crate::experiment::incast::Crowd;
+use crate::plan::Wait;
 use crate::transport::{Calls, Channel, Task, TransportError};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -168,24 +169,30 @@ impl<C: Channel> Probe for C {
     }
 }
 
+/// How long an answer is waited for, and how.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    pub(crate) limit: Duration,
+    pub(crate) wait: Wait,
+}
+
 /// Counts an empty look; every so often, says whether the limit has passed.
 pub(crate) fn expired_look(
     looks: &mut u32,
     start: Instant,
-    limit: Duration,
+    patience: Patience,
     signals: &Signals<'_>,
 ) -> Result<bool, ProbeError> {
     *looks = looks.wrapping_add(1);
-    // A napping receive takes milliseconds, a spinning one a fraction of a microsecond; the first few
-    // looks are checked at once so that naps stay within the limit as well.
-    if *looks > 20 && !looks.is_multiple_of(LOOKS) {
+    // A napping receive takes milliseconds, a spinning one a fraction of a microsecond.
+    if patience.wait == Wait::Spin && !looks.is_multiple_of(LOOKS) {
         std::hint::spin_loop();
         return Ok(false);
     }
     if signals.abort.load(Ordering::Relaxed) {
         return Err(ProbeError::Interrupted);
     }
-    Ok(start.elapsed() >= limit)
+    Ok(start.elapsed() >= patience.limit)
 }
 
 pub(crate) fn deadline(task: &Task) -> Instant {

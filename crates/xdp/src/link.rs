@@ -99,8 +99,9 @@ impl XdpConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BusyPoll {
     /// On in zero-copy and native mode on hardware, if the kernel permits it. Off in generic mode,
-    /// where the program runs after the driver and there is nothing to drive, and on a veth, where
-    /// the sender's own context runs the receiver's driver.
+    /// where the program runs after the driver and there is nothing to drive; on a veth, where the
+    /// sender's own context runs the receiver's driver; and on a guest's virtio or vmxnet3, which
+    /// interrupts at once.
     #[default]
     Auto,
     /// Never.

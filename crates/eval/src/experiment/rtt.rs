@@ -5,8 +5,8 @@ use super::pace::Pace;
 use super::{Form, Kind};
 use crate::plan::Wait;
 use crate::probe::{
-    Answered, Asked, LOOKS, LOST_AFTER, Loop, ProbeError, SILENT_AFTER, Signals, charge, deadline,
-    expired, expired_look, keep, reserved,
+    Answered, Asked, LOOKS, LOST_AFTER, Loop, Patience, ProbeError, SILENT_AFTER, Signals, charge,
+    deadline, expired, expired_look, keep, reserved,
 };
 use crate::transport::{Arrival, Calls, Channel, TransportError};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,12 +26,13 @@ pub(super) const FORM: Form = Form {
 pub(crate) fn ask<C: Channel>(channel: &mut C, run: &Loop<'_>) -> Result<Asked, ProbeError> {
     let (task, reliable) = (run.task, run.reliable);
     let limit = if reliable { SILENT_AFTER } else { LOST_AFTER };
+    let patience = Patience { limit, wait: task.wait };
     let mut asked = Asked { samples: reserved(task), ..Asked::default() };
     let (begin, pace) = (Instant::now(), Pace::new(task));
     let warm = begin + Duration::from_secs_f64(task.warmup);
     while Instant::now() < warm {
         pace.wait(asked.sent, run.signals)?;
-        let time = round_trip(channel, asked.sent as u32, task.size, limit, run.signals)?;
+        let time = round_trip(channel, asked.sent as u32, task.size, patience, run.signals)?;
         asked.sent += 1;
         keep(&mut asked.warmup, time);
         if time.is_none() && reliable {
@@ -43,7 +44,7 @@ pub(crate) fn ask<C: Channel>(channel: &mut C, run: &Loop<'_>) -> Result<Asked, 
     let end = Instant::now() + Duration::from_secs_f64(task.measure);
     loop {
         pace.wait(asked.sent, run.signals)?;
-        let time = round_trip(channel, asked.sent as u32, task.size, limit, run.signals)?;
+        let time = round_trip(channel, asked.sent as u32, task.size, patience, run.signals)?;
         asked.sent += 1;
         match time {
             Some(_) => keep(&mut asked.samples, time),
@@ -113,12 +114,12 @@ pub(crate) fn answer<C: Channel>(channel: &mut C, run: &Loop<'_>) -> Result<Answ
     Ok(answered)
 }
 
-/// One message there and back; `None` if the echo did not come within `limit`.
+/// One message there and back; `None` if the echo did not come in time.
 pub(crate) fn round_trip<C: Channel>(
     channel: &mut C,
     number: u32,
     size: usize,
-    limit: Duration,
+    patience: Patience,
     signals: &Signals<'_>,
 ) -> Result<Option<u32>, ProbeError> {
     // Where answers are quick, there may never be a vain look.
@@ -128,7 +129,7 @@ pub(crate) fn round_trip<C: Channel>(
     let start = Instant::now();
     let mut looks = 0u32;
     while !channel.send(number, size)? {
-        if expired_look(&mut looks, start, limit, signals)? {
+        if expired_look(&mut looks, start, patience, signals)? {
             return Ok(None);
         }
     }
@@ -142,7 +143,7 @@ pub(crate) fn round_trip<C: Channel>(
             // A late echo of a message that was given up.
             Some(_) => {}
             None => {
-                if expired_look(&mut looks, start, limit, signals)? {
+                if expired_look(&mut looks, start, patience, signals)? {
                     return Ok(None);
                 }
             }
@@ -154,11 +155,12 @@ pub(crate) fn round_trip<C: Channel>(
 pub(crate) fn overhead(times: u32) -> f64 {
     let never = AtomicBool::new(false);
     let signals = Signals::new(&never);
+    let patience = Patience { limit: LOST_AFTER, wait: Wait::Spin };
     let mut mirror = Mirror(None);
     let begin = Instant::now();
     for number in 0..times {
         // It cannot fail: the mirror always answers.
-        let time = round_trip(&mut mirror, number, 8, LOST_AFTER, &signals);
+        let time = round_trip(&mut mirror, number, 8, patience, &signals);
         std::hint::black_box(time.ok());
     }
     begin.elapsed().as_nanos() as f64 / f64::from(times)
@@ -213,9 +215,11 @@ mod tests {
         let abort = AtomicBool::new(false);
         let signals = Signals::new(&abort);
         let mut wire = Lossy { waiting: None, calls: 0 };
-        let limit = Duration::from_millis(1);
-        assert!(round_trip(&mut wire, 0, 4, limit, &signals).unwrap().is_none());
-        assert!(round_trip(&mut wire, 1, 4, limit, &signals).unwrap().is_some());
+        for wait in [Wait::Spin, Wait::Sleep] {
+            let patience = Patience { limit: Duration::from_millis(1), wait };
+            assert!(round_trip(&mut wire, 0, 4, patience, &signals).unwrap().is_none());
+            assert!(round_trip(&mut wire, 1, 4, patience, &signals).unwrap().is_some());
+        }
     }
 
     #[test]
@@ -223,7 +227,8 @@ mod tests {
         let abort = AtomicBool::new(true);
         let signals = Signals::new(&abort);
         let mut wire = Lossy { waiting: None, calls: 0 };
-        let ended = round_trip(&mut wire, 0, 4, Duration::from_secs(60), &signals);
+        let patience = Patience { limit: Duration::from_secs(60), wait: Wait::Sleep };
+        let ended = round_trip(&mut wire, 0, 4, patience, &signals);
         assert!(matches!(ended, Err(ProbeError::Interrupted)));
     }
 }

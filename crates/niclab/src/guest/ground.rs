@@ -197,6 +197,14 @@ impl End {
         self.kernel()?.change(RouteNetlinkMessage::SetLink(link), 0)
     }
 
+    /// One queue, where the driver can: frames in IP would be spread by their hash, and a link has one.
+    fn one_queue(&self) -> io::Result<()> {
+        match gigae_eval::nic::use_one_queue(&self.interface) {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
+            outcome => outcome,
+        }
+    }
+
     fn index(&self) -> io::Result<u32> {
         let _inside = self.enter()?;
         let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
@@ -227,7 +235,7 @@ impl End {
     }
 
     /// Moves the interface of the device from the first namespace to this end, under its own name, and
-    /// gives it its address.
+    /// gives it its address and one queue.
     fn take_in(&self) -> io::Result<()> {
         let class = cards()?
             .into_iter()
@@ -248,7 +256,9 @@ impl End {
         address.attributes.push(AddressAttribute::Local(self.ip.into()));
         address.attributes.push(AddressAttribute::Address(self.ip.into()));
         let request = RouteNetlinkMessage::NewAddress(address);
-        self.kernel()?.change(request, NLM_F_CREATE | NLM_F_EXCL)
+        self.kernel()?.change(request, NLM_F_CREATE | NLM_F_EXCL)?;
+        let _inside = self.enter()?;
+        self.one_queue()
     }
 
     /// Waits until the card says that it has a carrier.

@@ -40,8 +40,7 @@ impl Emulator {
         if is_recent(&own.version) {
             return Ok(own);
         }
-        println!("QEMU {} cannot count for two processors: fetching a newer one", own.version);
-        Self::fetch(cache).map_err(|error| {
+        Self::fetch(&own.version, cache).map_err(|error| {
             LabError::Package(format!(
                 "QEMU here is {}, which cannot count instructions for two processors, and one of Debian's {SUITE} \
                  cannot be had ({error}); install QEMU {}.{} or later",
@@ -50,9 +49,11 @@ impl Emulator {
         })
     }
 
-    fn fetch(cache: &Path) -> Result<Self, LabError> {
+    /// One from the distribution's packages, unless it was fetched before, since `own` is too old.
+    fn fetch(own: &str, cache: &Path) -> Result<Self, LabError> {
         let root = cache.join("qemu");
         if !root.join("done").exists() {
+            println!("QEMU {own} cannot count for two processors: fetching a newer one");
             let apt = Apt::new(SUITE, cache)?;
             apt.update()?;
             apt::unpack(&apt.download(&PACKAGES)?, &root)?;

@@ -1,4 +1,4 @@
-//! Which guests are run, one after the other, and what is said meanwhile.
+//! Which guests are run, several at once, and what is said meanwhile.
 
 use super::emulator::Emulator;
 use super::image::Image;
@@ -9,8 +9,10 @@ use super::{LabError, file, html, markdown};
 use crate::job::{Interrupts, Step, Told};
 use crate::model::{self, MODELS, Model};
 use gigae_eval::{environment, files, report};
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// The plan of a machine with two processors or more.
@@ -56,7 +58,10 @@ pub struct RunArgs {
     /// Messages that each end sends
     #[arg(long, default_value_t = 50_000)]
     pub messages: u32,
-    /// Longest time of a guest in seconds
+    /// Guests that run at once, each of which fills a processor; as many as this machine has, unless given
+    #[arg(long)]
+    pub at_once: Option<NonZero<usize>>,
+    /// Longest processor time of a guest in seconds
     #[arg(long, default_value_t = 1800)]
     pub limit: u64,
     /// Keep the guests that DIR's niclab.json has; those that are run again take the place of the same ones there
@@ -80,34 +85,97 @@ struct Entry {
     steps: Vec<Step>,
 }
 
+/// A kernel with all that its guests need.
+struct Equipped {
+    kernel: Kernel,
+    image: Image,
+    entries: Vec<Entry>,
+}
+
 /// Runs everything, and writes after each guest what there is until then. Whether all was as it must be.
 pub fn run(args: &RunArgs, interrupted: &AtomicBool) -> Result<bool, LabError> {
     let entries = entries(args)?;
     std::fs::create_dir_all(&args.cache).map_err(file("making", &args.cache))?;
     let emulator = Emulator::find(&args.cache)?;
-    let mut record = begin(args, &emulator)?;
-    let (mut guests, mut faults) = (0, 0);
-    for asked in &args.kernels {
-        let kernel = packages::fetch(asked, &args.cache)?;
-        println!("kernel {} ({asked}, {})", kernel.release, kernel.version);
-        let entries: Vec<&Entry> =
-            entries.iter().filter(|entry| is_possible(args, entry, &kernel)).collect();
-        let mut models: Vec<Model> = entries.iter().map(|entry| entry.model).collect();
-        models.dedup();
-        let image = Image::make(&kernel, &models, &args.cache)?;
-        for (i, entry) in entries.iter().enumerate() {
-            println!("[{}/{}] {}", i + 1, entries.len(), entry.title());
-            let run = guest(args, entry, (&emulator, &kernel, &image), interrupted)?;
-            run.faults().iter().for_each(|fault| println!("    WRONG {fault}"));
+    let record = begin(args, &emulator)?;
+    let kernels = args.kernels.iter().map(|asked| equip(args, asked, &entries));
+    let kernels = kernels.collect::<Result<Vec<_>, _>>()?;
+    let jobs: Vec<(&Equipped, &Entry)> = kernels
+        .iter()
+        .flat_map(|with| with.entries.iter().map(move |entry| (with, entry)))
+        .collect();
+    let (next, outcome) =
+        (AtomicUsize::new(0), Mutex::new(Outcome { record, faults: 0, error: None }));
+    std::thread::scope(|scope| {
+        for _ in 0..at_once(args).min(jobs.len()) {
+            scope.spawn(|| {
+                while let Some((i, (with, entry))) = take(&next, &jobs, &outcome) {
+                    println!("[{}/{}] {}", i + 1, jobs.len(), entry.title(&with.kernel));
+                    let run = guest(args, entry, (&emulator, with), interrupted);
+                    lock(&outcome).add(run, &args.out);
+                }
+            });
+        }
+    });
+    let Outcome { record, faults, error } =
+        outcome.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    error.map_or(Ok(()), Err)?;
+    println!("{}", markdown::table(&record));
+    println!("{} guests, {faults} faults; {}", jobs.len(), args.out.join("niclab.html").display());
+    Ok(faults == 0)
+}
+
+/// A kernel with the entries that it can serve.
+fn equip(args: &RunArgs, asked: &str, entries: &[Entry]) -> Result<Equipped, LabError> {
+    let kernel = packages::fetch(asked, &args.cache)?;
+    println!("kernel {} ({asked}, {})", kernel.release, kernel.version);
+    let possible = |entry: &&Entry| is_possible(args, entry, &kernel);
+    let entries: Vec<Entry> = entries.iter().filter(possible).cloned().collect();
+    let mut models: Vec<Model> = entries.iter().map(|entry| entry.model).collect();
+    models.dedup();
+    let image = Image::make(&kernel, &models, &args.cache)?;
+    Ok(Equipped { kernel, image, entries })
+}
+
+fn at_once(args: &RunArgs) -> usize {
+    let processors = || std::thread::available_parallelism().ok();
+    args.at_once.or_else(processors).map_or(1, NonZero::get)
+}
+
+/// What came of all guests until now.
+struct Outcome {
+    record: Record,
+    faults: usize,
+    /// Why there will be no more.
+    error: Option<LabError>,
+}
+
+impl Outcome {
+    fn add(&mut self, run: Result<Run, LabError>, out: &Path) {
+        let added = run.and_then(|run| {
+            run.faults().iter().for_each(|fault| println!("    WRONG {}: {fault}", run.model));
             run.console.iter().for_each(|line| println!("    | {line}"));
-            (guests, faults) = (guests + 1, faults + run.faults().len());
-            record.put(run);
-            write(&args.out, &record)?;
+            self.faults += run.faults().len();
+            self.record.put(run);
+            write(out, &self.record)
+        });
+        if let Err(error) = added {
+            self.error.get_or_insert(error);
         }
     }
-    println!("{}", markdown::table(&record));
-    println!("{guests} guests, {faults} faults; {}", args.out.join("niclab.html").display());
-    Ok(faults == 0)
+}
+
+fn lock(outcome: &Mutex<Outcome>) -> std::sync::MutexGuard<'_, Outcome> {
+    outcome.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// The next one with its number, unless there will be no more.
+fn take<T: Copy>(next: &AtomicUsize, jobs: &[T], outcome: &Mutex<Outcome>) -> Option<(usize, T)> {
+    if lock(outcome).error.is_some() {
+        return None;
+    }
+    let i = next.fetch_add(1, Ordering::Relaxed);
+    jobs.get(i).map(|&job| (i, job))
 }
 
 /// An empty record, or the one that is there already.
@@ -203,9 +271,10 @@ fn steps(args: &RunArgs) -> Result<Vec<Step>, LabError> {
 }
 
 impl Entry {
-    fn title(&self) -> String {
+    fn title(&self, kernel: &Kernel) -> String {
         let Self { model, cpus, memory, interrupts, .. } = self;
-        format!("{}: {cpus} CPUs, {memory} MiB, interrupts {interrupts:?}", model.name)
+        let (name, release) = (model.name, &kernel.release);
+        format!("{name}: {release}, {cpus} CPUs, {memory} MiB, interrupts {interrupts:?}")
     }
 
     /// What is measured: ends on one processor must sleep, or neither lets the other run.
@@ -220,7 +289,7 @@ impl Entry {
 fn guest(
     args: &RunArgs,
     entry: &Entry,
-    (emulator, kernel, image): (&Emulator, &Kernel, &Image),
+    (emulator, Equipped { kernel, image, .. }): (&Emulator, &Equipped),
     interrupted: &AtomicBool,
 ) -> Result<Run, LabError> {
     let temporary = |source| LabError::File { what: "making a temporary directory".into(), source };
@@ -251,7 +320,7 @@ fn guest(
     };
     let (begin, mut full) = (Instant::now(), None);
     let end = machine::run(&setup, &initrd, directory.path(), interrupted, &mut |told| {
-        say(begin, &told);
+        say(entry.model.name, begin, &told);
         full = run.hear(told).or(full.take());
     })?;
     run.ended(end);
@@ -270,7 +339,7 @@ fn guest(
 }
 
 /// One line for whoever watches.
-fn say(begin: Instant, told: &Told) {
+fn say(model: &str, begin: Instant, told: &Told) {
     let line = match told {
         Told::Begins(what) => what.clone(),
         Told::Booted(booted) => format!("booted {}, driver {}", booted.kernel, booted.driver),
@@ -288,7 +357,7 @@ fn say(begin: Instant, told: &Told) {
         Told::Failed(failed) => format!("FAILED {}: {}", failed.what, failed.why),
         _ => return,
     };
-    println!("    {:5.1} s  {line}", begin.elapsed().as_secs_f64());
+    println!("    {:5.1} s  {model}: {line}", begin.elapsed().as_secs_f64());
 }
 
 #[cfg(test)]

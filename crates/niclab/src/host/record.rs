@@ -3,6 +3,7 @@
 use super::machine::End;
 use super::{LabError, file};
 use crate::job::{Booted, Exchange, Failed, Interrupts, Opened, Test, Told};
+use crate::model::MODELS;
 use gigae_eval::plan::{Experiment, Wait};
 use gigae_eval::results::{Results, Series};
 use serde::{Deserialize, Serialize};
@@ -128,12 +129,13 @@ impl Record {
         })
     }
 
-    /// Adds a guest, in the place of the same one if there is one.
+    /// Adds a guest, in the place of the same one if there is one. Cards stand in the order of [`MODELS`].
     pub fn put(&mut self, run: Run) {
         match self.runs.iter_mut().find(|former| former.is_same(&run)) {
             Some(former) => *former = run,
             None => self.runs.push(run),
         }
+        self.runs.sort_by_key(|run| MODELS.iter().position(|model| model.name == run.model));
     }
 }
 

@@ -1,10 +1,12 @@
-//! What a driver can be told, by the same ioctls: coalescing, rings, features, MTU.
+//! What a driver can be told, by the same ioctls: coalescing, rings, queues, features, MTU.
 //!
 //! Whoever sets something reads it first and afterwards: drivers round, and the kernel takes features
-//! away that need others. Only [`crate::tune`] sets, and puts back.
+//! away that need others. [`crate::tune`] sets, and puts back; but for the queues, which whoever owns the
+//! interface sets.
 
 use super::{
-    ETH_SS_FEATURES, ETHTOOL_GCOALESCE, ETHTOOL_GFEATURES, ETHTOOL_GRINGPARAM, Ethtool, named,
+    ETH_SS_FEATURES, ETHTOOL_GCHANNELS, ETHTOOL_GCOALESCE, ETHTOOL_GFEATURES, ETHTOOL_GRINGPARAM,
+    Ethtool, named,
 };
 use std::io;
 
@@ -12,6 +14,7 @@ use std::io;
 const ETHTOOL_SCOALESCE: u32 = 0x0f;
 const ETHTOOL_SRINGPARAM: u32 = 0x11;
 const ETHTOOL_SFEATURES: u32 = 0x3b;
+const ETHTOOL_SCHANNELS: u32 = 0x3d;
 
 /// Words of struct ethtool_coalesce.
 const COALESCE: usize = 23;
@@ -68,6 +71,21 @@ impl Ethtool {
         words[0] = ETHTOOL_GRINGPARAM;
         self.call(name, &mut words)?;
         Ok(words)
+    }
+
+    /// Asks for so many pairs of queues (`combined`), where the driver has pairs and has others.
+    pub(crate) fn set_pairs(&self, name: &str, pairs: u32) -> io::Result<()> {
+        // struct ethtool_channels: cmd; the most of rx, tx, other, combined; the same as set.
+        let mut words = [0; 9];
+        words[0] = ETHTOOL_GCHANNELS;
+        self.call(name, &mut words)?;
+        let set = &mut words[8];
+        if *set == 0 || *set == pairs {
+            return Ok(());
+        }
+        *set = pairs;
+        words[0] = ETHTOOL_SCHANNELS;
+        self.call(name, &mut words)
     }
 
     /// All features.
