@@ -52,6 +52,14 @@ impl Options {
         let channels = ChannelSet::EMPTY.with(CHANNEL);
         Self { filter: Filter { envelope, channels }, tx_frames: 256, rx_frames: 512, mtu: 1500 }
     }
+
+    /// For cards that hold so many frames for which the receiver has had no time yet. No test has more on the way
+    /// than the transmit frames, half of them.
+    pub fn within(mut self, frames: usize) -> Self {
+        self.tx_frames = self.tx_frames.min(frames / 2);
+        self.rx_frames = self.rx_frames.min(frames);
+        self
+    }
 }
 
 /// Opens two links that can reach each other.
@@ -85,14 +93,18 @@ pub struct Kernels {
 }
 
 /// Makes the list of tests for a maker: `conformance_tests!("generic", open_pair)` is an array of
-/// names and functions, for a runner. A number behind it is the MTU, 1500 without.
+/// names and functions, for a runner. A number behind it is the MTU, 1500 without; another one what the cards
+/// hold ([`Options::within`](crate::conformance::Options::within)), any number of frames without.
 #[macro_export]
 macro_rules! conformance_tests {
     ($prefix:literal, $envelope:expr, $maker:path) => {
         $crate::conformance_tests!($prefix, $envelope, $maker, 1500)
     };
     ($prefix:literal, $envelope:expr, $maker:path, $mtu:expr) => {
-        $crate::conformance_tests!(@list $prefix, $envelope, $maker, $mtu;
+        $crate::conformance_tests!($prefix, $envelope, $maker, $mtu, usize::MAX)
+    };
+    ($prefix:literal, $envelope:expr, $maker:path, $mtu:expr, $held:expr) => {
+        $crate::conformance_tests!(@list $prefix, $envelope, $maker, $mtu, $held;
             frames_of_every_length_arrive_unchanged,
             frames_arrive_in_the_order_in_which_they_were_posted,
             a_batch_larger_than_one_call_sends_arrives_whole,
@@ -125,11 +137,11 @@ macro_rules! conformance_tests {
             the_kernels_own_traffic_passes_beside_the_link,
         )
     };
-    (@list $prefix:literal, $envelope:expr, $maker:path, $mtu:expr; $($test:ident,)*) => {
+    (@list $prefix:literal, $envelope:expr, $maker:path, $mtu:expr, $held:expr; $($test:ident,)*) => {
         [$((
             concat!($prefix, "::", stringify!($test)),
             (|| {
-                let mut options = $crate::conformance::Options::new($envelope);
+                let mut options = $crate::conformance::Options::new($envelope).within($held);
                 options.mtu = $mtu;
                 $crate::conformance::$test(&options, $maker)
             }) as fn(),

@@ -17,6 +17,8 @@ pub struct Job {
     pub messages: u32,
     /// Longest MTU to try in bytes.
     pub mtu: u32,
+    /// Frames that a card holds while the driver does not run.
+    pub held: usize,
     /// Who serves the cards' interrupts.
     pub interrupts: Interrupts,
     /// The evaluator's plan, as TOML.

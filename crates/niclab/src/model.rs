@@ -13,7 +13,12 @@ pub struct Model {
     pub modules: &'static [&'static str],
     /// Longest MTU to try in bytes; 1500 where it has no jumbo frames.
     pub mtu: u32,
+    /// Frames that it holds while the driver does not run.
+    pub held: usize,
 }
+
+/// Receive descriptors that most drivers give a card.
+const RING: usize = 256;
 
 const fn model(
     name: &'static str,
@@ -21,7 +26,7 @@ const fn model(
     modules: &'static [&'static str],
     mtu: u32,
 ) -> Model {
-    Model { name, about, device: name, modules, mtu }
+    Model { name, about, device: name, modules, mtu, held: RING }
 }
 
 /// All of them. usb-net is left out: it does not work.
@@ -42,11 +47,13 @@ pub const MODELS: &[Model] = &[
     model("i82559b", "Intel PRO/100 (82559B)", &["e100"], 1500),
     model("i82559c", "Intel PRO/100 (82559C)", &["e100"], 1500),
     model("i82559er", "Intel PRO/100 (82559ER)", &["e100"], 1500),
-    model("rtl8139", "RealTek 8139C+", &["8139cp"], 4096),
-    model("tulip", "DEC 21143", &["tulip"], 1500),
-    model("pcnet", "AMD PCnet", &["pcnet32"], 1500),
-    model("ne2k_pci", "NE2000 (RTL8029)", &["ne2k-pci"], 1500),
-    model("vmxnet3", "VMware VMXNET3", &["vmxnet3"], 9000),
+    Model { held: 64, ..model("rtl8139", "RealTek 8139C+", &["8139cp"], 4096) },
+    Model { held: 128, ..model("tulip", "DEC 21143", &["tulip"], 1500) },
+    Model { held: 32, ..model("pcnet", "AMD PCnet", &["pcnet32"], 1500) },
+    // Memory of 13 KB for frames.
+    Model { held: 16, ..model("ne2k_pci", "NE2000 (RTL8029)", &["ne2k-pci"], 1500) },
+    // QEMU's hands over each buffer of a frame in several as a frame with an error, TCP's too.
+    model("vmxnet3", "VMware VMXNET3", &["vmxnet3"], 3000),
     Model {
         device: "virtio-net-pci,ioeventfd=off,tx=timer,x-txtimer=1000",
         ..model("virtio-net-pci", "virtio", VIRTIO, 9000)
@@ -76,7 +83,7 @@ mod tests {
     fn every_model_is_found_by_its_name_and_once() {
         for model in MODELS {
             assert_eq!(find(model.name), Some(*model));
-            assert!(model.mtu >= 1500 && !model.modules.is_empty());
+            assert!(model.mtu >= 1500 && !model.modules.is_empty() && model.held.is_power_of_two());
         }
         assert_eq!(find("ne2000"), None);
     }

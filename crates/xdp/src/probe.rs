@@ -74,6 +74,11 @@ const QUIRKS: &[Quirk] = &[
         why: "a tap has no zero-copy",
     },
     Quirk {
+        driver: "vmxnet3",
+        modes: &[Mode::XdpGeneric],
+        why: "in vmxnet3's native mode the kernel's TCP stalls (seen with Linux 6.12)",
+    },
+    Quirk {
         driver: "igc",
         modes: &[Mode::XdpNative, Mode::XdpGeneric],
         why: "igc's zero-copy starves the frames that pass to the kernel",
@@ -89,6 +94,13 @@ const QUIRKS: &[Quirk] = &[
 /// frame, so that busy polling saves no waiting, while the kernel looks into the queue at every doorbell on its account:
 /// a round trip on virtio takes a fifth longer with it, on vmxnet3 a third (docs/niclab.md).
 const WITHOUT_HARDWARE: &[&str] = &["veth", "macvlan", "tun", "virtio_net", "vmxnet3"];
+
+/// Modes in which a driver does not carry frames in several buffers reliably, and what happens.
+const LONG_FRAMES_FAIL: &[(&str, Mode, &str)] = &[(
+    "virtio_net",
+    Mode::XdpNative,
+    "virtio_net drops such frames while there is other traffic (seen with Linux 6.12)",
+)];
 
 /// For all other drivers.
 const BEST_FIRST: &[Mode] = &[Mode::XdpZeroCopy, Mode::XdpNative, Mode::XdpGeneric];
@@ -136,6 +148,10 @@ pub(crate) fn open(config: &XdpConfig) -> Result<XdpLink, OpenError> {
     let hardware = !WITHOUT_HARDWARE.contains(&driver.as_str());
     for &mode in candidates {
         for &buffers in buffers(config, found.mtu) {
+            if let Some(why) = fails(&driver, mode, buffers).filter(|_| asked.is_none()) {
+                reasons.push(format!("{mode}{} left out ({why})", buffers.suffix()));
+                continue;
+            }
             match attempt(config, mode, buffers, hardware) {
                 Ok(mut link) => {
                     if reasons.is_empty() {
@@ -161,6 +177,13 @@ pub(crate) fn open(config: &XdpConfig) -> Result<XdpLink, OpenError> {
     };
     let source = format!("{}; {lower}use the packet backend", reasons.join("; "));
     Err(OpenError::Io { what: "opening an AF_XDP link", source: io::Error::other(source) })
+}
+
+/// Why a driver's mode is not to be tried unasked.
+fn fails(driver: &str, mode: Mode, buffers: Buffers) -> Option<&'static str> {
+    let known = |(of, in_mode, _): &&(&str, Mode, &str)| *of == driver && *in_mode == mode;
+    let found = LONG_FRAMES_FAIL.iter().find(known).filter(|_| buffers == Buffers::Several);
+    found.map(|(_, _, why)| *why)
 }
 
 /// In how many chunks a received frame may be.
@@ -527,5 +550,19 @@ fn within(time: Duration, mut done: impl FnMut() -> bool) -> bool {
             return false;
         }
         std::thread::sleep(PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_long_frames_of_virtio_in_native_mode_are_left_out() {
+        let (native, several) = (Mode::XdpNative, Buffers::Several);
+        assert!(fails("virtio_net", native, several).is_some());
+        assert!(fails("virtio_net", native, Buffers::One).is_none());
+        assert!(fails("virtio_net", Mode::XdpGeneric, several).is_none());
+        assert!(fails("igb", native, several).is_none());
     }
 }

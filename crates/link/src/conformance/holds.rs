@@ -124,23 +124,24 @@ pub fn frames_pass_without_end_as_long_as_they_are_recycled(options: &Options, m
 pub fn frames_may_be_recycled_in_any_order(options: &Options, maker: Maker) {
     let mut pair = maker(options);
     let ring = pair.b.info().rx_frames;
+    let batch = options.tx_frames.min(30);
     let mut kept = Vec::new();
     let mut next = 0;
     while kept.len() < ring / 4 {
-        for i in 0..30 {
+        for i in 0..batch as u32 {
             send(&mut *pair.a, &frame(&pair.to_b, CHANNEL, next + i, 100));
         }
-        let mut frames = hold(&mut *pair.b, 30);
+        let mut frames = hold(&mut *pair.b, batch);
         for (i, rx) in frames.iter().enumerate() {
             assert_eq!(pair.b.received(rx), frame(&pair.to_b, CHANNEL, next + i as u32, 100));
         }
-        for i in (0..30).rev() {
+        for i in (0..batch).rev() {
             if i % 3 == 0 {
                 kept.push((next + i as u32, frames.swap_remove(i)));
             }
         }
         frames.into_iter().rev().for_each(|frame| pair.b.recycle(frame));
-        next += 30;
+        next += batch as u32;
         if next as usize >= ring / 2 {
             break;
         }

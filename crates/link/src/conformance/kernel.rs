@@ -49,6 +49,7 @@ fn serve(enter: &Enter, at: IpAddr, ready: &mpsc::Sender<(u16, u16)>) {
         udp.send_to(&datagram[..length], from).expect("its answer");
     }
     let (mut stream, _) = tcp.accept().expect("a connection");
+    briefly(&stream);
     stream.set_read_timeout(Some(SOON)).expect("a timeout");
     let mut bytes = vec![0; STREAM];
     stream.read_exact(&mut bytes).expect("the client's bytes");
@@ -70,10 +71,16 @@ fn ask(enter: &Enter, server: IpAddr, tcp: u16, udp: u16) {
         assert_eq!(answer[..length], [i; 1000]);
     }
     let mut stream = TcpStream::connect_timeout(&(server, tcp).into(), SOON).expect("a connection");
+    briefly(&stream);
     stream.set_read_timeout(Some(SOON)).expect("a timeout");
     let bytes: Vec<u8> = (0..STREAM).map(|i| (i % 251) as u8).collect();
     stream.write_all(&bytes).expect("our bytes");
     let mut back = vec![0; STREAM];
     stream.read_exact(&mut back).expect("the same back");
     assert!(bytes == back, "TCP changed bytes");
+}
+
+/// A few frames on the way at most: a card that has no room for more would lose the link's, too.
+fn briefly(stream: &TcpStream) {
+    rustix::net::sockopt::set_socket_send_buffer_size(stream, 4096).expect("a small buffer");
 }

@@ -20,6 +20,9 @@ static GROUND: OnceLock<&'static Ground> = OnceLock::new();
 /// The MTU at which they are made.
 static NOW: AtomicUsize = AtomicUsize::new(MTU as usize);
 
+/// What the cards hold.
+static HELD: AtomicUsize = AtomicUsize::new(usize::MAX);
+
 /// What a panic said last.
 static SAID: Mutex<String> = Mutex::new(String::new());
 
@@ -35,6 +38,7 @@ type Tests = [(&'static str, fn()); 30];
 /// Runs all of it.
 pub(super) fn run(job: &Job, ground: &'static Ground, serial: &Serial) -> Result<(), String> {
     GROUND.get_or_init(|| ground);
+    HELD.store(job.held, Ordering::Relaxed);
     let former = std::panic::take_hook();
     std::panic::set_hook(Box::new(|info| {
         if let Ok(mut said) = SAID.lock() {
@@ -60,27 +64,35 @@ pub(super) fn run(job: &Job, ground: &'static Ground, serial: &Serial) -> Result
 fn suites(mtu: u32, ground: &Ground) -> Vec<(&'static str, Tests)> {
     let mode = |mode| Backend::XdpMode(mode);
     let long: [(&str, Backend, Tests); 2] = [
-        ("best", Backend::Xdp, conformance_tests!("", Envelope::DEFAULT, best, now_mtu())),
-        ("packet", Backend::Packet, conformance_tests!("", Envelope::DEFAULT, packet, now_mtu())),
+        ("best", Backend::Xdp, conformance_tests!("", Envelope::DEFAULT, best, now_mtu(), held())),
+        (
+            "packet",
+            Backend::Packet,
+            conformance_tests!("", Envelope::DEFAULT, packet, now_mtu(), held()),
+        ),
     ];
     let all: [(&str, Backend, Tests); 5] = [
         (
             "zero-copy",
             mode(Mode::XdpZeroCopy),
-            conformance_tests!("", Envelope::DEFAULT, zero_copy, now_mtu()),
+            conformance_tests!("", Envelope::DEFAULT, zero_copy, now_mtu(), held()),
         ),
         (
             "native",
             mode(Mode::XdpNative),
-            conformance_tests!("", Envelope::DEFAULT, native, now_mtu()),
+            conformance_tests!("", Envelope::DEFAULT, native, now_mtu(), held()),
         ),
         (
             "generic",
             mode(Mode::XdpGeneric),
-            conformance_tests!("", Envelope::DEFAULT, generic, now_mtu()),
+            conformance_tests!("", Envelope::DEFAULT, generic, now_mtu(), held()),
         ),
-        ("packet", Backend::Packet, conformance_tests!("", Envelope::DEFAULT, packet, now_mtu())),
-        ("best in UDP", Backend::Xdp, conformance_tests!("", UDP, best, now_mtu())),
+        (
+            "packet",
+            Backend::Packet,
+            conformance_tests!("", Envelope::DEFAULT, packet, now_mtu(), held()),
+        ),
+        ("best in UDP", Backend::Xdp, conformance_tests!("", UDP, best, now_mtu(), held())),
     ];
     let chosen = if mtu == MTU { &all[..] } else { &long[..] };
     chosen
@@ -93,6 +105,11 @@ fn suites(mtu: u32, ground: &Ground) -> Vec<(&'static str, Tests)> {
 /// The MTU of the cards now.
 fn now_mtu() -> usize {
     NOW.load(Ordering::Relaxed)
+}
+
+/// What the cards hold, in frames.
+fn held() -> usize {
+    HELD.load(Ordering::Relaxed)
 }
 
 fn suite(of: &str, tests: &Tests, slow: bool, serial: &Serial) {

@@ -3,9 +3,12 @@
 use crate::job::Interrupts;
 use gigae_link::{Interface, Rtnetlink};
 use gigae_wire::MacAddr;
-use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
+};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::{self, File};
@@ -42,6 +45,8 @@ pub(super) struct End {
     pub(super) interface: String,
     pub(super) mac: MacAddr,
     pub(super) ip: Ipv4Addr,
+    /// Where the other end is.
+    other: (Ipv4Addr, MacAddr),
     /// The driver, as the bus names it.
     pub(super) driver: String,
     /// The driver's directory on its bus.
@@ -79,7 +84,9 @@ impl Ground {
                 found.len()
             ))
         })?;
-        let ends = [End::new(&first, 1)?, End::new(&second, 2)?];
+        let mut ends = [End::new(&first, 1)?, End::new(&second, 2)?];
+        let at = [&ends[0], &ends[1]].map(|end| (end.ip, end.mac));
+        (ends[0].other, ends[1].other) = (at[1], at[0]);
         let ground = Self { ends, interrupts };
         for end in &ground.ends {
             end.take_in()?;
@@ -164,6 +171,7 @@ impl End {
         Ok(Self {
             mac,
             ip: Ipv4Addr::new(198, 18, 0, number),
+            other: (Ipv4Addr::UNSPECIFIED, MacAddr([0; 6])),
             driver: name_of(&bus),
             device: name_of(&device),
             path: device,
@@ -211,9 +219,13 @@ impl End {
         Ok(rustix::net::netdevice::name_to_index(&socket, &self.interface)?)
     }
 
-    /// Brings the interface up, or takes it down.
+    /// Brings the interface up, with its neighbour, or takes it down, which makes the kernel forget that.
     pub(super) fn up(&self, up: bool) -> io::Result<()> {
-        self.change(None, Some(up))
+        self.change(None, Some(up))?;
+        match up {
+            true => self.kernel()?.change(self.neighbour()?, NLM_F_CREATE | NLM_F_REPLACE),
+            false => Ok(()),
+        }
     }
 
     /// Sets the MTU.
@@ -259,6 +271,21 @@ impl End {
         self.kernel()?.change(request, NLM_F_CREATE | NLM_F_EXCL)?;
         let _inside = self.enter()?;
         self.one_queue()
+    }
+
+    /// The other end for good: pcnet32 drops the question for it, which is shorter than a frame may be and which
+    /// QEMU's card sends as it is.
+    fn neighbour(&self) -> io::Result<RouteNetlinkMessage> {
+        let (ip, mac) = self.other;
+        let mut neighbour = NeighbourMessage::default();
+        neighbour.header.family = AddressFamily::Inet;
+        neighbour.header.ifindex = self.index()?;
+        neighbour.header.state = NeighbourState::Permanent;
+        neighbour.attributes = vec![
+            NeighbourAttribute::Destination(NeighbourAddress::Inet(ip)),
+            NeighbourAttribute::LinkLayerAddress(mac.0.to_vec()),
+        ];
+        Ok(RouteNetlinkMessage::NewNeighbour(neighbour))
     }
 
     /// Waits until the card says that it has a carrier.

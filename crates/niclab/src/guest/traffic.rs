@@ -51,6 +51,10 @@ pub(super) fn tcp(ground: &Ground, progress: &Progress) -> Result<u64, String> {
         TcpStream::connect_timeout(&at, SOON).map_err(|error| format!("TCP: {error}"))?
     };
     let (echo, _) = listener.accept().map_err(|error| format!("TCP: {error}"))?;
+    for end in [&stream, &echo] {
+        let limited = end.set_read_timeout(Some(SOON)).and(end.set_write_timeout(Some(SOON)));
+        limited.map_err(|error| format!("TCP: {error}"))?;
+    }
     std::thread::scope(|scope| {
         let answers = scope.spawn(|| answer(echo));
         let asked = ask(stream, progress);
@@ -62,7 +66,6 @@ pub(super) fn tcp(ground: &Ground, progress: &Progress) -> Result<u64, String> {
 }
 
 fn ask(mut stream: TcpStream, progress: &Progress) -> std::io::Result<u64> {
-    stream.set_read_timeout(Some(SOON))?;
     let (mut out, mut back, mut bytes) = (vec![0; BLOCK], vec![0; BLOCK], 0);
     while !progress.over.load(Ordering::Relaxed) || bytes == 0 {
         gigae_body::stream(bytes, &mut out);

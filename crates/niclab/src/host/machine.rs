@@ -245,6 +245,7 @@ pub fn job(
         steps: steps.to_vec(),
         messages,
         mtu: setup.model.mtu,
+        held: setup.model.held,
         interrupts: setup.interrupts,
         plan: plan.to_owned(),
     }
