@@ -27,9 +27,9 @@
 //!
 //! `take`, `post`, `poll`, `recycle`, `reclaim` and `release` make none. `flush` rings the doorbell
 //! (`sendto`) when the kernel asks for it; in the copy modes it always does, and the kernel sends
-//! within the call. `wait` is a `ppoll`. With busy polling on, `poll` on an empty ring drives the
-//! driver by `recvfrom`, as GigaE PM II calls the interrupt handler (§4.4 of its paper). Once in
-//! 65,536 empty polls the interface is looked at, so that a spinning caller learns of its end.
+//! within the call. `wait` is a `ppoll`. With busy polling on, every fourth `poll` on an empty ring drives
+//! the driver by `recvfrom`, as GigaE PM II calls the interrupt handler (§4.4 of its paper). Once in
+//! 4,096 empty polls the interface is looked at, so that a spinning caller learns of its end.
 //!
 //! # Modes
 //!

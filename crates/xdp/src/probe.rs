@@ -292,13 +292,7 @@ fn parts(
     // The longest frame must find room.
     let tx = config.tx_frames.clamp(max_frame.div_ceil(CHUNK), MAX_FRAMES) as u32;
     let rx = config.rx_frames.clamp(max_frame.div_ceil(SEGMENT), MAX_FRAMES) as u32;
-    let what = match config.huge_pages {
-        true => "allocating frame memory in huge pages (see /proc/sys/vm/nr_hugepages)",
-        false => "allocating frame memory",
-    };
-    let (arena, memory) = Arena::shared(Umem::bytes(tx, rx), config.huge_pages)
-        .map_err(|source| OpenError::Io { what, source })?;
-    let socket = XskSocket::create(&arena, CHUNK, RingSizes::new(tx, rx)).map_err(opening)?;
+    // What a driver may refuse comes first: megabytes of memory take longer than all the rest.
     let program = Program::load(&config.filter, interface.mac, config.queue, several);
     let program = program.map_err(|e| match e.raw_os_error() {
         Some(libc::EINVAL) if several => refused("loading the XDP program", "needs Linux 5.18"),
@@ -307,6 +301,13 @@ fn parts(
     let attached = program
         .attach(interface.index, mode != Mode::XdpGeneric)
         .map_err(|e| attaching(e, &interface, config))?;
+    let what = match config.huge_pages {
+        true => "allocating frame memory in huge pages (see /proc/sys/vm/nr_hugepages)",
+        false => "allocating frame memory",
+    };
+    let (arena, memory) = Arena::shared(Umem::bytes(tx, rx), config.huge_pages)
+        .map_err(|source| OpenError::Io { what, source })?;
+    let socket = XskSocket::create(&arena, CHUNK, RingSizes::new(tx, rx)).map_err(opening)?;
     let description = Description {
         interface: interface.name.clone(),
         index: interface.index,
