@@ -80,10 +80,12 @@ niclab:
 	@tools/static gigae-niclab
 	$(NICLAB) run --models $(MODELS) --kernels $(KERNEL) --out $(OUT)/niclab --cache $(or $(CARGO_TARGET_DIR),target)/niclab $(ARGS)
 
-# A short form: a card in generic mode, one in native mode, and virtio.
-niclab-ci: MODELS = e1000,vmxnet3,virtio-net-pci
-niclab-ci: KERNEL = trixie
-niclab-ci: ARGS = --messages 2500
+# A short form, which says only whether all is right: a card in generic mode, one in native mode, and virtio. It is built
+# in half the time and runs at half the speed.
+niclab-ci: MODELS = e1000,igb,virtio-net-pci
+niclab-ci: ARGS = --steps modes,conformance,messages,events --messages 1000 --at-once 3
+niclab-ci: export CARGO_PROFILE_STATIC_LTO = off
+niclab-ci: export CARGO_PROFILE_STATIC_CODEGEN_UNITS = 16
 niclab-ci: niclab
 
 build:

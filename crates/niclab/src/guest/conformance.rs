@@ -165,6 +165,8 @@ fn pair(options: &Options, open: &dyn Fn(&End) -> Box<dyn Link>) -> Pair {
         let _inside = ends[i].enter().expect("a way into the namespace");
         open(&ends[i])
     });
+    // Some cards negotiate their link anew when a program comes or goes, also the one of the test before.
+    ends.iter().for_each(|end| end.await_carrier().expect("a carrier"));
     let envelope = options.filter.envelope;
     let [at_a, at_b] = [0, 1].map(|i: usize| match envelope {
         Envelope::Ethernet { .. } => NodeAddr::Ethernet(ends[i].mac),
