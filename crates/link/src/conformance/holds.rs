@@ -164,7 +164,7 @@ pub fn a_receiver_that_holds_every_frame_drops_and_recovers(options: &Options, m
         send(&mut *pair.a, &frame(&pair.to_b, CHANNEL, i as u32, 100));
         held.extend(hold(&mut *pair.b, 1));
     }
-    for i in 0..50 {
+    for i in 0..options.tx_frames.min(50) as u32 {
         send(&mut *pair.a, &frame(&pair.to_b, CHANNEL, i, 100));
     }
     pair.b.wait(Some(Duration::from_millis(10))).expect("wait");
