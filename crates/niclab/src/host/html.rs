@@ -75,9 +75,10 @@ fn faults(record: &Record, page: &mut String) {
     for (run, fault) in faults {
         let _ = write!(
             page,
-            "<div class=\"bad\">{} ({}): {}</div>",
+            "<div class=\"bad\">{} ({}; {}): {}</div>",
             escape(&run.model),
             escape(&kernel(run)),
+            conditions(run),
             escape(&fault)
         );
     }

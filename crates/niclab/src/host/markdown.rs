@@ -19,7 +19,8 @@ pub fn page(record: &Record) -> String {
     }
     for run in &record.runs {
         for fault in run.faults() {
-            let _ = writeln!(text, "\n- {} ({}): {fault}", run.model, kernel(run));
+            let _ =
+                writeln!(text, "\n- {} ({}; {}): {fault}", run.model, kernel(run), conditions(run));
         }
     }
     text

@@ -232,7 +232,8 @@ impl Run {
             faults.push(format!("{} of {} processors were started", booted.cpus, self.cpus));
         }
         faults.extend(self.failed.iter().map(|test| {
-            format!("{}: {}: {}", test.of, test.name, test.failure.as_deref().unwrap_or_default())
+            let why = brief(test.failure.as_deref().unwrap_or_default());
+            format!("{}: {}: {why}", test.of, test.name)
         }));
         for exchange in &self.exchanges {
             faults.extend(exchange.failure.iter().map(|why| format!("{}: {why}", exchange.of)));
@@ -256,9 +257,24 @@ impl Run {
     }
 }
 
+/// The beginning of a long text: a test that compares frames says both whole.
+fn brief(text: &str) -> String {
+    const LONGEST: usize = 150;
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{} ...", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_long_text_the_beginning_is_shown() {
+        assert_eq!(brief("short"), "short");
+        assert_eq!(brief(&"ä".repeat(200)), format!("{} ...", "ä".repeat(150)));
+    }
 
     fn exchange(of: &str, repeated: u64) -> Told {
         Told::Exchange(Exchange { of: of.into(), repeated, ..Exchange::default() })
