@@ -51,11 +51,11 @@ help:
 	@echo "make bpf     compile the BPF objects anew (needs clang)"
 
 eval: build
-	target/release/gigae eval --plan $(PLAN) --out $(OUT) $(ARGS)
+	$(or $(CARGO_TARGET_DIR),target)/release/gigae eval --plan $(PLAN) --out $(OUT) $(ARGS)
 
 # A figure that is missed is a result and not an error: this fails only if it could not measure.
 bench: build
-	target/release/gigae eval --plan bench --runs $(RUNS) --out $(OUT) $(ARGS)
+	$(or $(CARGO_TARGET_DIR),target)/release/gigae eval --plan bench --runs $(RUNS) --out $(OUT) $(ARGS)
 	cargo run --release --locked -q -p gigae --example cut
 	cargo run --release --locked -q -p gigae --example peers
 
