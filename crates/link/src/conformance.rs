@@ -53,8 +53,8 @@ impl Options {
         Self { filter: Filter { envelope, channels }, tx_frames: 256, rx_frames: 512, mtu: 1500 }
     }
 
-    /// For cards that hold so many frames for which the receiver has had no time yet. No test has more on the way
-    /// than the transmit frames, half of them.
+    /// For cards that hold so many frames for which the receiver has had no time yet. No test that waits for all
+    /// of its frames has more on the way than the transmit frames, half of them.
     pub fn within(mut self, frames: usize) -> Self {
         self.tx_frames = self.tx_frames.min(frames / 2);
         self.rx_frames = self.rx_frames.min(frames);

@@ -58,7 +58,7 @@ pub struct RunArgs {
     /// Messages that each end sends
     #[arg(long, default_value_t = 50_000)]
     pub messages: u32,
-    /// Guests that run at once, each of which fills a processor; as many as this machine has, unless given
+    /// Guests that run at once, each of which fills a processor and its memory; as many as this machine has, unless given
     #[arg(long)]
     pub at_once: Option<NonZero<usize>>,
     /// Longest processor time of a guest in seconds
