@@ -19,7 +19,7 @@ pub use kernel::*;
 pub use long::*;
 pub use waiting::*;
 
-use crate::{ChannelSet, Filter, Link, Posted, RxFrame, TxFrame};
+use crate::{ChannelSet, Filter, Link, Mode, Posted, RxFrame, TxFrame};
 use gigae_wire::{Envelope, Route};
 use std::any::Any;
 use std::net::IpAddr;
@@ -156,6 +156,12 @@ const PATIENCE: usize = 60_000;
 /// is free at once, and its wire holds any number of frames that nobody polls.
 fn has_kernel(link: &dyn Link) -> bool {
     link.fd().is_some()
+}
+
+/// Whether the link is told of frames for which there was no room. A card in zero-copy mode lets them wait, or drops
+/// them and counts them itself.
+fn sees_drops(link: &dyn Link) -> bool {
+    link.info().mode != Mode::XdpZeroCopy
 }
 
 /// A whole frame behind the headers of `route`: its channel, its number and bytes that depend on

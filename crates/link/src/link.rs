@@ -61,7 +61,8 @@ pub trait Link: Send {
     fn post_segment(&mut self, frame: TxFrame, bytes: Range<usize>) -> Posted;
 
     /// Takes a posted frame back in order to change and send it again; refused, with the token
-    /// returned, while the NIC still holds it (it need not be sent again then: it is still queued).
+    /// returned, while the NIC still holds it (it need not be sent again then: it is still queued, and
+    /// a driver that may have overlooked it is told again).
     fn reclaim(&mut self, frame: Posted) -> Result<TxFrame, Posted>;
 
     /// Gives up a posted frame. It becomes free as soon as the NIC is done with it.
@@ -256,7 +257,8 @@ pub struct Counters {
     /// Sleeps that ended because of a frame.
     pub wakeups: u64,
     /// Frames for us that the kernel had no room for (statistics of the socket), or of which a
-    /// segment was missing.
+    /// segment was missing. Those that a card in zero-copy mode has no room for, it counts itself
+    /// (`ethtool -S`).
     pub rx_dropped: u64,
     /// Transmit descriptors that the kernel refused as invalid. Always zero unless there is a bug.
     pub tx_invalid: u64,

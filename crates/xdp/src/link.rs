@@ -102,10 +102,10 @@ impl XdpConfig {
 /// neither.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BusyPoll {
-    /// On in zero-copy and native mode on hardware, if the kernel permits it. Off in generic mode,
-    /// where the program runs after the driver and there is nothing to drive; on a veth, where the
-    /// sender's own context runs the receiver's driver; and on a guest's virtio or vmxnet3, which
-    /// interrupts at once.
+    /// On in zero-copy and native mode on hardware, if the kernel permits it and frames leave with it, which
+    /// shows only where there is a carrier. Off in generic mode, where the program runs after the driver
+    /// and there is nothing to drive; on a veth, where the sender's own context runs the receiver's driver; and
+    /// on a guest's virtio or vmxnet3, which interrupts at once.
     #[default]
     Auto,
     /// Never.
@@ -190,7 +190,7 @@ impl XdpLink {
     /// Needs `CAP_NET_RAW`, `CAP_NET_ADMIN` and `CAP_BPF` (Linux 5.8; before, `CAP_SYS_ADMIN`), and
     /// `CAP_IPC_LOCK` if the frames are more than may be locked (`ulimit -l`).
     /// Allocates everything that the link will ever use. Milliseconds on virtual interfaces; some
-    /// hardware drops its carrier for seconds when a program is attached. Sends one frame per mode
+    /// hardware drops its carrier for seconds when a program is attached. Sends four frames per mode
     /// tried, from the interface's own address to itself, which a switch that learns keeps to
     /// itself.
     pub fn open(config: XdpConfig) -> Result<Self, OpenError> {
@@ -328,12 +328,27 @@ impl XdpLink {
             self.empty_polls = 0;
             self.check()?;
         }
-        let starved = self.info.mode == Mode::XdpZeroCopy && self.socket.fill.needs_wakeup();
+        // A driver that found too few chunks and sleeps; told of those that it has not seen, not again of those that it
+        // took: igb's asks for more as long as its ring is not full.
+        let starved = self.info.mode == Mode::XdpZeroCopy
+            && self.socket.fill.needs_wakeup()
+            && self.socket.fill.pending() > 0;
         if !(self.busy || starved) || self.empty_polls % POLLS_PER_DRIVE != 1 {
             return Ok(0);
         }
         self.drive()?;
         Ok(self.socket.rx.available())
+    }
+
+    /// Rings again for frames that the driver was told of and did not take: a zero-copy driver that had no carrier then
+    /// does not look again by itself.
+    #[cold]
+    fn remind(&mut self) {
+        if self.socket.tx.pending() > 0 {
+            self.counters.doorbells += 1;
+            // What is wrong with the interface, the next flush or poll says.
+            let _ = self.socket.doorbell();
+        }
     }
 
     /// One sleep. Returns `None` to sleep on, or what `wait` returns.
@@ -397,6 +412,7 @@ impl Link for XdpLink {
         if self.umem.book.with_nic(frame.slot()) {
             self.complete();
             if self.umem.book.with_nic(frame.slot()) {
+                self.remind();
                 return Err(frame);
             }
         }
@@ -439,7 +455,7 @@ impl Link for XdpLink {
             pending = left;
         }
         self.complete();
-        // A zero-copy driver that has been woken goes on by itself.
+        // A zero-copy driver that has been woken goes on by itself, or is reminded when frames are missed.
         Ok(!copies || self.socket.tx.pending() == 0)
     }
 

@@ -2,7 +2,7 @@
 //! ones.
 //!
 //! The test shows that *this side* works: the program loads, attaches and tells frames apart, the
-//! socket binds and the kernel confirms the mode, a frame of full length leaves and completes. Whether
+//! socket binds and the kernel confirms the mode, frames of full length leave and complete. Whether
 //! frames arrive unchanged takes a peer, and is not tested here.
 //!
 //! A frame lies in one buffer if it can. If the MTU asks for more than a chunk holds, or the driver for
@@ -38,6 +38,13 @@ const PROGRAM_GONE_WITHIN: Duration = Duration::from_millis(300);
 
 /// Completions come with the driver's coalescing, milliseconds at most; this long only if never.
 const COMPLETE_WITHIN: Duration = Duration::from_millis(500);
+
+/// Frames that must complete one after the other.
+const FRAMES: usize = 4;
+
+/// Why there is no busy polling on hardware.
+const IN_VAIN: &str = "no busy polling, with which a frame did not complete";
+const NOT_TRIED: &str = "no busy polling, which cannot be tried without a carrier";
 
 /// igb and others restart when a program is attached, and then negotiate the link anew.
 const CARRIER_WITHIN: Duration = Duration::from_secs(5);
@@ -153,11 +160,12 @@ pub(crate) fn open(config: &XdpConfig) -> Result<XdpLink, OpenError> {
                 continue;
             }
             match attempt(config, mode, buffers, hardware) {
-                Ok(mut link) => {
+                Ok((mut link, left_off)) => {
                     if reasons.is_empty() {
                         reasons.push("the best mode there is".to_owned());
                     }
                     reasons.extend(limits(&link, buffers));
+                    reasons.extend(left_off);
                     link.info.reason = reasons.join("; ");
                     return Ok(link);
                 }
@@ -236,13 +244,13 @@ fn limits(link: &XdpLink, buffers: Buffers) -> Vec<String> {
 /// Ethernet header.
 const ETHERNET: usize = 14;
 
-/// One mode, from loading the program to a frame that left.
+/// One mode, from loading the program to frames that left. Also why there is no busy polling, where there would be.
 fn attempt(
     config: &XdpConfig,
     mode: Mode,
     buffers: Buffers,
     hardware: bool,
-) -> Result<XdpLink, Refusal> {
+) -> Result<(XdpLink, Option<String>), Refusal> {
     let mut flags = match mode {
         Mode::XdpZeroCopy => SocketAddrXdpFlags::XDP_ZEROCOPY,
         Mode::XdpNative | Mode::XdpGeneric => SocketAddrXdpFlags::XDP_COPY,
@@ -272,12 +280,16 @@ fn attempt(
         .steer(config.queue, link.socket.as_fd())
         .map_err(|e| refused("steering frames to the socket", e))?;
     classifies(&program, &link, config)?;
-    link.busy = busy_poll(&link, config.busy_poll, hardware && native)?;
+    let carrier = link.interface.has_carrier();
+    let useful = hardware && native;
+    link.busy = busy_poll(&link, config.busy_poll, useful && carrier)?;
+    let left_off = match carrier {
+        true => transmits(&mut link, config)?,
+        false if useful && config.busy_poll == BusyPoll::Auto => Some(NOT_TRIED.to_owned()),
+        false => None,
+    };
     link.must_poll |= link.busy;
-    if link.interface.has_carrier() {
-        transmits(&mut link, config)?;
-    }
-    Ok(link)
+    Ok((link, left_off))
 }
 
 /// Memory, socket and program, attached to the interface, but not yet bound together.
@@ -472,39 +484,41 @@ fn busy_poll(link: &XdpLink, wanted: BusyPoll, useful: bool) -> Result<bool, Ope
     }
 }
 
-/// A frame of full length leaves and completes.
+/// Frames of full length leave and complete one by one, if need be without busy polling: why that is off then.
 ///
-/// It goes from the interface's own address to the same address: a switch learns nothing that it
-/// would not learn from any other frame of ours, and finds that the frame's destination is where it
-/// came from, so it goes nowhere else; a macvlan has it back from the kernel, which completes it too. Should it come back, its header of zeros is of no version of
-/// the protocol.
-fn transmits(link: &mut XdpLink, config: &XdpConfig) -> Result<(), Refusal> {
+/// A kernel that is driven so looks into the queue that receives, and into no other: an igb with one queue, whose
+/// driver serves sending and receiving apart then, sends nothing in zero-copy mode but when it looks after its
+/// queues, every two seconds. One frame may be in luck.
+///
+/// They go from the interface's own address to the same address: a switch learns nothing that it
+/// would not learn from any other frame of ours, and finds that their destination is where they
+/// came from, so they go nowhere else; a macvlan has them back from the kernel, which completes them too. Should one
+/// come back, its header of zeros is of no version of the protocol.
+fn transmits(link: &mut XdpLink, config: &XdpConfig) -> Result<Option<String>, Refusal> {
     let Envelope::Ethernet { ethertype } = (match config.filter.envelope {
         Envelope::Udp { .. } => Envelope::DEFAULT,
         ethernet => ethernet,
     }) else {
-        return Ok(());
+        return Ok(None);
     };
     let mac = link.info.mac.0;
     let mut frame = vec![0; link.info.max_frame];
     frame[..6].copy_from_slice(&mac);
     frame[6..12].copy_from_slice(&mac);
     frame[12..14].copy_from_slice(&ethertype.to_be_bytes());
-    let mut posted = post(link, &frame);
-    let mut result = Ok(());
-    let done = within(COMPLETE_WITHIN, || {
-        result = link.flush().map(drop);
-        for token in std::mem::take(&mut posted) {
-            match link.reclaim(token) {
-                Ok(frame) => link.give_back(frame),
-                Err(still) => posted.push(still),
-            }
+    let mut left_off = None;
+    for _ in 0..FRAMES {
+        let mut posted = post(link, &frame);
+        let mut done = completes(link, &mut posted)?;
+        if !done && link.busy && config.busy_poll == BusyPoll::Auto {
+            link.socket.no_busy_poll().map_err(|e| refused("ending busy polling", e))?;
+            link.busy = false;
+            left_off = Some(IN_VAIN.to_owned());
+            done = completes(link, &mut posted)?;
         }
-        posted.is_empty() || result.is_err()
-    });
-    result.map_err(|e| refused("transmitting", e))?;
-    if !done {
-        return Err(refused("transmitting", "a frame did not complete"));
+        if !done {
+            return Err(refused("transmitting", "a frame did not complete"));
+        }
     }
     if link.socket.statistics().is_ok_and(|counts| counts.tx_invalid_descs > 0) {
         return Err(refused("transmitting", "the kernel does not take the frame's descriptors"));
@@ -515,7 +529,23 @@ fn transmits(link: &mut XdpLink, config: &XdpConfig) -> Result<(), Refusal> {
         back.drain(..).for_each(|frame| link.recycle(frame));
     }
     link.counters = Counters::default();
-    Ok(())
+    Ok(left_off)
+}
+
+/// Whether the kernel gives all of a frame back.
+fn completes(link: &mut XdpLink, posted: &mut Vec<Posted>) -> Result<bool, Refusal> {
+    let mut result = Ok(());
+    let done = within(COMPLETE_WITHIN, || {
+        result = link.flush().map(drop);
+        for token in std::mem::take(posted) {
+            match link.reclaim(token) {
+                Ok(frame) => link.give_back(frame),
+                Err(still) => posted.push(still),
+            }
+        }
+        posted.is_empty() || result.is_err()
+    });
+    result.map(|()| done).map_err(|e| refused("transmitting", e))
 }
 
 /// Posts a frame in as few segments as it needs.

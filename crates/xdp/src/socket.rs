@@ -147,6 +147,12 @@ impl XskSocket {
         set(&self.fd, libc::SOL_SOCKET, SO_BUSY_POLL_BUDGET, budget.into())
     }
 
+    /// Turns it off: calls wake the driver again.
+    pub(crate) fn no_busy_poll(&self) -> Result<(), Errno> {
+        set(&self.fd, libc::SOL_SOCKET, SO_PREFER_BUSY_POLL, 0)?;
+        set(&self.fd, libc::SOL_SOCKET, SO_BUSY_POLL, 0)
+    }
+
     /// Tells the kernel of frames in the transmit ring; in the copy modes it sends them now.
     #[inline]
     pub(crate) fn doorbell(&self) -> Result<(), Errno> {

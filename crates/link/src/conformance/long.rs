@@ -2,7 +2,7 @@
 
 use super::{
     CHANNEL, Maker, Options, PATIENCE, Pair, drain, flush, frame, has_kernel, hold, post_segments,
-    queue, receive, send, shortest,
+    queue, receive, sees_drops, send, shortest,
 };
 use crate::{Link, Posted, RxFrame, TxFrame};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -186,7 +186,8 @@ pub fn a_long_frame_for_which_there_is_no_room_is_dropped_whole(options: &Option
     pair.b.wait(Some(Duration::from_millis(10))).expect("wait");
     let mut more = Vec::new();
     assert_eq!(pair.b.poll(&mut more, 64).expect("poll"), 0, "there is no room");
-    assert!(pair.b.counters().rx_dropped > 0, "drops are counted");
+    let seen = sees_drops(&*pair.b);
+    assert!(!seen || pair.b.counters().rx_dropped > 0, "drops are counted");
     held.into_iter().for_each(|frame| pair.b.recycle(frame));
     drain(&mut *pair.b);
     for i in 0..2 * ring as u32 {
