@@ -57,7 +57,8 @@ fn main() -> ExitCode {
         },
         Command::Models => {
             for model in model::MODELS {
-                println!("{:18} {:12} {}", model.name, model.modules.join(" "), model.about);
+                let note = model.defect.map_or(String::new(), |why| format!("; {why}"));
+                println!("{:18} {:12} {}{note}", model.name, model.modules.join(" "), model.about);
             }
             ExitCode::SUCCESS
         }

@@ -15,6 +15,8 @@ pub struct Model {
     pub mtu: u32,
     /// Frames that it holds while the driver does not run.
     pub held: usize,
+    /// What is wrong with QEMU's, if that makes the conformance suite fail over every link.
+    pub defect: Option<&'static str>,
 }
 
 /// Receive descriptors that most drivers give a card.
@@ -26,7 +28,16 @@ const fn model(
     modules: &'static [&'static str],
     mtu: u32,
 ) -> Model {
-    Model { name, about, device: name, modules, mtu, held: RING }
+    Model { name, about, device: name, modules, mtu, held: RING, defect: None }
+}
+
+/// One that can be told of a frame's two pieces without a list of them (QEMU's hw/net/eepro100.c, `tx_command`, and
+/// `e100_configure` of Linux's e100, which uses it from the 82558 on).
+const fn i8255x(name: &'static str, about: &'static str) -> Model {
+    let defect = "for each frame QEMU's card reads two descriptors, also where the driver says that there is one, and \
+                  appends what the second one happens to say: each time round the ring some frames are too long or lost, \
+                  over AF_PACKET and TCP too";
+    Model { defect: Some(defect), ..model(name, about, &["e100"], 1500) }
 }
 
 /// All of them. usb-net is left out: it does not work.
@@ -36,17 +47,17 @@ pub const MODELS: &[Model] = &[
     model("e1000-82545em", "Intel PRO/1000 (82545EM)", &["e1000"], 9000),
     model("e1000e", "Intel 82574L", &["e1000e"], 9000),
     model("igb", "Intel 82576", &["igb"], 9000),
-    model("i82550", "Intel PRO/100 (82550), the papers' card", &["e100"], 1500),
-    model("i82551", "Intel PRO/100 (82551)", &["e100"], 1500),
+    i8255x("i82550", "Intel PRO/100 (82550), the papers' card"),
+    i8255x("i82551", "Intel PRO/100 (82551)"),
     model("i82557a", "Intel PRO/100 (82557A)", &["e100"], 1500),
     model("i82557b", "Intel PRO/100 (82557B)", &["e100"], 1500),
     model("i82557c", "Intel PRO/100 (82557C)", &["e100"], 1500),
-    model("i82558a", "Intel PRO/100 (82558A)", &["e100"], 1500),
-    model("i82558b", "Intel PRO/100 (82558B)", &["e100"], 1500),
-    model("i82559a", "Intel PRO/100 (82559A)", &["e100"], 1500),
-    model("i82559b", "Intel PRO/100 (82559B)", &["e100"], 1500),
-    model("i82559c", "Intel PRO/100 (82559C)", &["e100"], 1500),
-    model("i82559er", "Intel PRO/100 (82559ER)", &["e100"], 1500),
+    i8255x("i82558a", "Intel PRO/100 (82558A)"),
+    i8255x("i82558b", "Intel PRO/100 (82558B)"),
+    i8255x("i82559a", "Intel PRO/100 (82559A)"),
+    i8255x("i82559b", "Intel PRO/100 (82559B)"),
+    i8255x("i82559c", "Intel PRO/100 (82559C)"),
+    i8255x("i82559er", "Intel PRO/100 (82559ER)"),
     Model { held: 64, ..model("rtl8139", "RealTek 8139C+", &["8139cp"], 4096) },
     Model { held: 128, ..model("tulip", "DEC 21143", &["tulip"], 1500) },
     Model { held: 32, ..model("pcnet", "AMD PCnet", &["pcnet32"], 1500) },

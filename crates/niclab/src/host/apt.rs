@@ -64,7 +64,10 @@ impl Apt {
 
     /// Fetches packages; their files.
     pub(super) fn download(&self, packages: &[&str]) -> Result<Vec<PathBuf>, LabError> {
-        let planned = self.run("apt-get", &[&["--print-uris", "download"], packages].concat())?;
+        // Of what lies there already, apt would not say the name.
+        let elsewhere = &self.directory;
+        let plan = [&["--print-uris", "download"], packages].concat();
+        let planned = self.run_in(elsewhere, "apt-get", &plan)?;
         self.run("apt-get", &[&["download"], packages].concat())?;
         let missing = || {
             LabError::Package(format!("apt-get did not fetch {}; try again", packages.join(", ")))
@@ -77,11 +80,20 @@ impl Apt {
     }
 
     fn run(&self, program: &str, arguments: &[&str]) -> Result<String, LabError> {
+        self.run_in(&self.directory.join("archives"), program, arguments)
+    }
+
+    fn run_in(
+        &self,
+        directory: &Path,
+        program: &str,
+        arguments: &[&str],
+    ) -> Result<String, LabError> {
         let mut command = Command::new(program);
         self.options.iter().for_each(|option| {
             command.args(["-o", option]);
         });
-        command.args(arguments).current_dir(self.directory.join("archives"));
+        command.args(arguments).current_dir(directory);
         Ok(String::from_utf8_lossy(&output(&mut command)?).into_owned())
     }
 }

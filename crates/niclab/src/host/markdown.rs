@@ -17,6 +17,9 @@ pub fn page(record: &Record) -> String {
     for sentence in findings(record) {
         let _ = writeln!(text, "\n- {sentence}");
     }
+    for (cards, why) in left_out(record) {
+        let _ = writeln!(text, "\n- {cards}: conformance was left out, since {why}.");
+    }
     for run in &record.runs {
         for fault in run.faults() {
             let _ =
@@ -55,6 +58,19 @@ pub fn table(record: &Record) -> String {
     text
 }
 
+/// For which cards the conformance suite was left out, by the reason.
+pub(super) fn left_out(record: &Record) -> Vec<(String, &str)> {
+    let mut all: Vec<(String, &str)> = Vec::new();
+    for run in &record.runs {
+        let Some(why) = &run.left_out else { continue };
+        match all.iter_mut().find(|(_, reason)| reason == why) {
+            Some((cards, _)) => *cards = format!("{cards}, {}", run.model),
+            None => all.push((run.model.clone(), why)),
+        }
+    }
+    all
+}
+
 /// The release of the kernel that booted.
 pub(super) fn kernel(run: &Run) -> String {
     run.booted.as_ref().map_or_else(|| run.suite.clone(), |booted| booted.kernel.clone())
@@ -69,6 +85,7 @@ pub(super) fn conditions(run: &Run) -> String {
 pub(super) fn conformance(run: &Run) -> String {
     let passed: u32 = run.passed.iter().map(|(_, count)| count).sum();
     match passed as usize + run.failed.len() {
+        0 if run.left_out.is_some() => "left out".into(),
         0 => String::new(),
         all => format!("{passed} of {all}"),
     }

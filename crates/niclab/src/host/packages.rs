@@ -10,8 +10,9 @@ use std::process::Command;
 /// What names the newest kernel of a suite.
 const NEWEST: &str = "linux-image-amd64";
 
-/// What a kernel's package consists of since 7.x; before, it has all of it itself.
-const PARTS: [&str; 2] = ["linux-binary-", "linux-modules-"];
+/// What a kernel's package consists of since 7.x; before, it has all of it itself. The base says which modules the
+/// kernel has built in.
+const PARTS: [&str; 3] = ["linux-base-", "linux-binary-", "linux-modules-"];
 
 /// A kernel that was unpacked.
 #[derive(Debug)]
@@ -157,8 +158,8 @@ mod tests {
         let about = "Package: linux-image-amd64\nDepends: linux-image-6.1.0-37-amd64 (= 6.1.140-1)\nSize: 1\n";
         assert_eq!(depends(about, &["linux-image-"]), ["linux-image-6.1.0-37-amd64"]);
         assert!(depends("Package: x\n", &["linux-image-"]).is_empty());
-        let about = "Depends: dracut | initramfs-tools (>= 1), linux-base-7 (= 1), linux-binary-7 (= 1), linux-modules-7\n";
-        assert_eq!(depends(about, &PARTS), ["linux-binary-7", "linux-modules-7"]);
+        let about = "Depends: dracut | initramfs-tools (>= 1), linux-base (>= 4), linux-base-7 (= 1), linux-binary-7 (= 1), linux-modules-7\n";
+        assert_eq!(depends(about, &PARTS), ["linux-base-7", "linux-binary-7", "linux-modules-7"]);
     }
 
     #[test]
