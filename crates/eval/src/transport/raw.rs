@@ -1,8 +1,8 @@
 //! Raw frames on a [`Link`], without any protocol: what the road itself gives, and the yardstick for
 //! what a protocol on it costs. One code for AF_PACKET and AF_XDP.
 //!
-//! A frame has the size and the headers of a GigaE frame of the same payload, so that a filter lets
-//! it in and the same bytes travel; but its header is constant, its checksum is not computed, nobody
+//! A frame has the size and the headers of a GigaE frame of the same payload, padding included, so that a
+//! filter lets it in and the same bytes travel; but its header is constant, its checksum is not computed, nobody
 //! acknowledges it and nobody sends it again. It goes on a channel of its own. A frame too long for one
 //! buffer of the link goes in several.
 
@@ -25,6 +25,10 @@ const POLL_BATCH: usize = 64;
 /// Frames of a stream per doorbell: enough to make the system call cheap, few enough that the
 /// receiver has something to do meanwhile.
 const DOORBELL_BATCH: usize = 32;
+
+/// Shortest frame in bytes (IEEE 802.3: 64 with the check sequence). Most cards pad what is shorter; those that do
+/// not, as a PCnet by default, would have it dropped.
+const SHORTEST: usize = 60;
 
 /// Places within the GigaE header (`PROTOCOL.md`, section 2): version and kind, channel, length.
 const VERSION_AT: usize = 4;
@@ -271,7 +275,9 @@ impl<L: Link> Channel for RawChannel<L> {
         bytes[..payload].copy_from_slice(&self.headers);
         bytes[payload..payload + 4].copy_from_slice(&number.to_le_bytes());
         if payload + size <= bytes.len() {
-            let posted = self.link.post(frame, 0..payload + size);
+            let length = SHORTEST.max(payload + size);
+            bytes[payload + size..length].fill(0);
+            let posted = self.link.post(frame, 0..length);
             self.link.release(posted);
         } else if !self.post_long(frame, payload + size) {
             self.flush()?;
@@ -317,5 +323,46 @@ impl<L: Link> Channel for RawChannel<L> {
     fn note(&self) -> Option<String> {
         let info = self.link.info();
         Some(format!("{}: {}", info.mode, info.reason))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gigae_sim::{Faults, Network, SimLink};
+
+    #[test]
+    fn a_frame_is_padded_to_the_shortest_that_ethernet_knows() {
+        let network = Network::new(1, Faults::default());
+        let open = || SimLink::open(&network, filter(), 8, 8).unwrap();
+        let (link, mut peer) = (open(), open());
+        let [from, to] = [&link, &peer].map(|link| NodeAddr::from(link.info().mac));
+        let route = Route::new(Envelope::DEFAULT, from, to).unwrap();
+        let mut headers = vec![0; route.len() + HEADER_LEN];
+        route.write(&mut headers);
+        headers[route.len() + VERSION_AT] = VERSION << 4;
+        headers[route.len() + CHANNEL_AT] = CHANNEL;
+        let mut channel = RawChannel {
+            link,
+            headers,
+            outer: route.len(),
+            spin: true,
+            nap: Duration::ZERO,
+            arrived: Vec::new(),
+            taken: Vec::new(),
+            doorbell_batch: 1,
+            poll_batch: 1,
+            posted: 0,
+        };
+        for (size, expected) in [(8, SHORTEST), (20, 14 + HEADER_LEN + 20)] {
+            assert!(channel.send(7, size).unwrap());
+            network.advance_to(network.now() + 1_000_000);
+            let mut frames = Vec::new();
+            assert_eq!(peer.poll(&mut frames, 8).unwrap(), 1);
+            let bytes = peer.received(&frames[0]);
+            assert_eq!(bytes.len(), expected);
+            assert!(bytes[14 + HEADER_LEN + size..].iter().all(|&byte| byte == 0));
+            frames.into_iter().for_each(|frame| peer.recycle(frame));
+        }
     }
 }
