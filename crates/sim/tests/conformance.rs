@@ -10,6 +10,8 @@ fn main() {
     let mut tests = Vec::new();
     tests.extend(conformance_tests!("simulated", Envelope::DEFAULT, pair));
     tests.extend(conformance_tests!("simulated, MTU 3400", Envelope::DEFAULT, pair, 3400));
+    // The longest frame is little more than a buffer.
+    tests.extend(conformance_tests!("simulated, MTU 4096", Envelope::DEFAULT, pair, 4096));
     tests.extend(conformance_tests!("simulated, MTU 9000", Envelope::DEFAULT, pair, 9000));
     let trials = tests.into_iter().map(|(name, test)| {
         Trial::test(name, move || {

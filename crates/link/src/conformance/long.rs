@@ -114,6 +114,7 @@ pub fn segments_of_any_length_make_one_frame(options: &Options, maker: Maker) {
     .iter()
     .enumerate()
     {
+        let cuts: Vec<usize> = cuts.iter().copied().filter(|&cut| cut < longest).collect();
         let end = longest.min(cuts[cuts.len() - 1] + size);
         let bytes = frame(&pair.to_b, CHANNEL, number as u32, end);
         let starts = std::iter::once(0).chain(cuts.iter().copied());
