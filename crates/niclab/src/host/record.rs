@@ -248,7 +248,7 @@ impl Run {
             faults.push(format!("{ours} frames were lost where AF_PACKET lost {packet}"));
         }
         if let Some(ratio) = self.ratio(Wait::Spin, 8).filter(|&ratio| ratio < ASKED) {
-            faults.push(format!("TCP's round trip is {ratio:.2} of gigae's; {ASKED} was asked"));
+            faults.push(format!("TCP's round trip is {ratio:.3} of gigae's; {ASKED} was asked"));
         }
         faults
     }
