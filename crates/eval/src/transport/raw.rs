@@ -334,8 +334,12 @@ mod tests {
     #[test]
     fn a_frame_is_padded_to_the_shortest_that_ethernet_knows() {
         let network = Network::new(1, Faults::default());
-        let open = || SimLink::open(&network, filter(), 8, 8).unwrap();
-        let (link, mut peer) = (open(), open());
+        let open = || SimLink::open(&network, filter(), 1, 8).unwrap();
+        let (mut link, mut peer) = (open(), open());
+        // Its one frame carried something else before.
+        let mut used = link.take().unwrap();
+        link.arena().bytes_mut(&mut used).fill(0xff);
+        link.give_back(used);
         let [from, to] = [&link, &peer].map(|link| NodeAddr::from(link.info().mac));
         let route = Route::new(Envelope::DEFAULT, from, to).unwrap();
         let mut headers = vec![0; route.len() + HEADER_LEN];
