@@ -1,8 +1,8 @@
 //! The client's side: asking for a port, and having it.
 
-use crate::message;
-use crate::protocol::{ANSWER_LEN, Answer, DESCRIPTORS, Refusal, Request, Why};
-use gigae_link::{ChannelSet, OpenError};
+use crate::protocol::{ANSWER_LEN, Answer, DESCRIPTORS, Refusal, Request, Why, filled};
+use crate::{message, names};
+use gigae_link::{Arena, ChannelSet, OpenError};
 use gigae_macvlan::Claim;
 use gigae_xdp::{Parts, XdpLink};
 use rustix::fd::OwnedFd;
@@ -33,6 +33,13 @@ pub enum BrokerError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// Who listens there is neither root nor this process's own user, and could be anybody.
+    Stranger {
+        /// Where.
+        path: PathBuf,
+        /// The user who listens.
+        uid: u32,
+    },
     /// The broker refuses.
     Refused(Refusal),
     /// The broker gave no answer, or none that can be read.
@@ -49,6 +56,12 @@ impl fmt::Display for BrokerError {
                 "no broker listens at '{}' ({source}); start 'gigae broker', or name its socket by {VARIABLE}",
                 path.display()
             ),
+            Self::Stranger { path, uid } => write!(
+                f,
+                "user {uid} listens at '{}', who is neither root nor this process's user, and is not trusted; \
+                 start 'gigae broker' as root, or correct {VARIABLE}",
+                path.display()
+            ),
             Self::Refused(refusal) => f.write_str(&refusal.text),
             Self::Broken(why) => f.write_str(why),
             Self::Link(e) => e.fmt(f),
@@ -58,9 +71,13 @@ impl fmt::Display for BrokerError {
 
 impl std::error::Error for BrokerError {}
 
-/// The socket that `GIGAE_BROKER` names, or else [`SOCKET`]; `None` if it says `never`.
+/// The socket that `GIGAE_BROKER` names, or else [`SOCKET`]; `None` if it says `never`. A program that has more rights
+/// than the user who started it (set-user-id, capabilities of its file) does not ask its environment, which is that
+/// user's.
 pub fn socket() -> Option<PathBuf> {
-    match std::env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
+    // SAFETY: reads a number that the kernel gave this process.
+    let secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
+    match std::env::var_os(VARIABLE).filter(|path| !path.is_empty() && !secure) {
         Some(path) if path == "never" => None,
         named => Some(named.map_or_else(|| SOCKET.into(), PathBuf::from)),
     }
@@ -80,20 +97,78 @@ impl Port {
     /// Asks the broker that listens at `path`, and waits for its answer: some ten milliseconds, 30 s at
     /// most. Needs no privileges.
     pub fn open(path: &Path, request: &Request) -> Result<Self, BrokerError> {
-        let connection = connect(path)?;
-        let (answer, descriptors) = ask(&connection, request)?;
-        let description = match answer {
-            Answer::Port(description) => description,
-            Answer::Refusal(refusal) => return Err(BrokerError::Refused(refusal)),
-        };
-        let descriptors: Result<[OwnedFd; DESCRIPTORS], _> = descriptors.try_into();
-        let [socket, memory, program, control, claim] = descriptors
-            .map_err(|_| BrokerError::Broken("the broker's answer lacks descriptors".into()))?;
-        let parts = Parts { description, socket, memory, program, control };
-        // SAFETY: the broker made the parts for this request and has closed its own copies.
-        let link = unsafe { XdpLink::assemble(parts) }.map_err(BrokerError::Link)?;
-        Ok(Self { link: Box::new(link), claim: claim.into(), connection })
+        let offer = Offer::ask(path, request)?;
+        offer.filled()?;
+        offer.take()
     }
+}
+
+/// A port that a broker will make for this process: [`Port::open`] in three steps. Only with the last one the broker
+/// has work.
+#[derive(Debug)]
+pub struct Offer {
+    connection: OwnedFd,
+    arena: Arena,
+}
+
+impl Offer {
+    /// Asks the broker at `path`, and fills the frame memory: its pages are this process's.
+    pub fn ask(path: &Path, request: &Request) -> Result<Self, BrokerError> {
+        let connection = connect(path)?;
+        say(&connection, &request.bytes())?;
+        let memory = match hear(&connection)? {
+            (Answer::Memory, descriptors) => {
+                let [memory] = descriptors.try_into().map_err(|_| lacks_descriptors())?;
+                memory
+            }
+            (Answer::Refusal(refusal), _) => return Err(BrokerError::Refused(refusal)),
+            (Answer::Port(_), _) => return Err(another()),
+        };
+        // SAFETY: the broker made the memory for this request and gave it to nobody else. It writes to it until it has
+        // answered, before there is a link that reads.
+        let arena = unsafe { Arena::of(&memory, request.memory()) };
+        let taking = |source| OpenError::Io { what: "filling frame memory", source };
+        let arena = arena.map_err(taking).map_err(BrokerError::Link)?;
+        Ok(Self { connection, arena })
+    }
+
+    /// Says that the memory is filled. Does not wait.
+    pub fn filled(&self) -> Result<(), BrokerError> {
+        say(&self.connection, &filled())
+    }
+
+    /// Waits for the port.
+    pub fn take(self) -> Result<Port, BrokerError> {
+        let Self { connection, arena } = self;
+        let (description, descriptors) = match hear(&connection)? {
+            (Answer::Port(description), descriptors) => (description, descriptors),
+            (Answer::Refusal(refusal), _) => return Err(BrokerError::Refused(refusal)),
+            (Answer::Memory, _) => return Err(another()),
+        };
+        let descriptors: [OwnedFd; DESCRIPTORS] =
+            descriptors.try_into().map_err(|_| lacks_descriptors())?;
+        let [socket, claim] = descriptors;
+        let (family, kind) = (AddressFamily::UNIX, SocketType::DGRAM);
+        let control = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None);
+        let control = control.map_err(|e| {
+            BrokerError::Link(OpenError::Io {
+                what: "opening a socket to look at interfaces",
+                source: e.into(),
+            })
+        })?;
+        let parts = Parts { description, socket, control };
+        // SAFETY: the broker made the parts for this request and this memory, and has closed its own copies.
+        let link = unsafe { XdpLink::assemble(parts, arena) }.map_err(BrokerError::Link)?;
+        Ok(Port { link: Box::new(link), claim: claim.into(), connection })
+    }
+}
+
+fn lacks_descriptors() -> BrokerError {
+    BrokerError::Broken("the broker's answer lacks descriptors".into())
+}
+
+fn another() -> BrokerError {
+    BrokerError::Broken("the broker's answer is another's".into())
 }
 
 /// The NICs of which the broker at `path` makes ports for this user. Fails if it makes none, or there is no
@@ -108,12 +183,14 @@ pub fn nics(path: &Path) -> Result<Vec<String>, BrokerError> {
         rx_frames: 0,
         rx_ready: 0,
     };
-    match ask(&connect(path)?, &nothing)?.0 {
+    let connection = connect(path)?;
+    say(&connection, &nothing.bytes())?;
+    match hear(&connection)?.0 {
         Answer::Refusal(Refusal { why: Why::Nothing, text }) => {
             Ok(text.split_whitespace().map(str::to_owned).collect())
         }
         Answer::Refusal(refusal) => Err(BrokerError::Refused(refusal)),
-        Answer::Port(_) => Err(BrokerError::Broken("the broker's answer is another's".into())),
+        Answer::Port(_) | Answer::Memory => Err(another()),
     }
 }
 
@@ -127,16 +204,26 @@ fn connect(path: &Path) -> Result<OwnedFd, BrokerError> {
     }
     let address = SocketAddrUnix::new(path).map_err(absent)?;
     rustix::io::retry_on_intr(|| rustix::net::connect(&socket, &address)).map_err(absent)?;
-    Ok(socket)
+    // Its answers will be believed: who began to listen there, says the kernel.
+    let listener = names::credentials(&socket)
+        .map_err(|e| BrokerError::Broken(format!("asking who listens there: {e}")))?;
+    match listener.uid {
+        0 => Ok(socket),
+        uid if uid == rustix::process::geteuid().as_raw() => Ok(socket),
+        uid => Err(BrokerError::Stranger { path: path.into(), uid }),
+    }
 }
 
-/// One request, one answer with its descriptors.
-fn ask(connection: &OwnedFd, request: &Request) -> Result<(Answer, Vec<OwnedFd>), BrokerError> {
-    // A broker that refuses at once may have closed already: its answer can be read all the same.
-    match message::send(connection, &request.bytes(), &[]) {
-        Ok(()) | Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => {}
-        Err(e) => return Err(BrokerError::Broken(format!("asking the broker failed: {e}"))),
+fn say(connection: &OwnedFd, bytes: &[u8]) -> Result<(), BrokerError> {
+    match message::send(connection, bytes, &[]) {
+        // A broker that refuses at once may have closed already: its answer can be read all the same.
+        Ok(()) | Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => Ok(()),
+        Err(e) => Err(BrokerError::Broken(format!("asking the broker failed: {e}"))),
     }
+}
+
+/// One answer with its descriptors.
+fn hear(connection: &OwnedFd) -> Result<(Answer, Vec<OwnedFd>), BrokerError> {
     let mut bytes = [0; ANSWER_LEN];
     let received = match message::receive(connection, &mut bytes) {
         // It has closed without reading our request: told once, before its answer.

@@ -26,7 +26,7 @@ const MIB_PER_USER: u32 = 5120;
 const PORTS: u32 = 1024;
 const MIB: u32 = 20_480;
 
-/// Most that can be configured: each port has a descriptor of the broker's.
+/// Most that can be configured: each port has four descriptors of the broker's.
 const MOST_PORTS: u32 = 16_384;
 
 /// Smaller numbers are lengths (IEEE Std 802.3, clause 3.2.6).
@@ -39,6 +39,8 @@ pub struct Config {
     pub path: PathBuf,
     /// NICs of which ports may be made, the preferred one first.
     pub nics: Vec<String>,
+    /// The user that a broker becomes that is started as root; `None`: see [`run`](crate::run).
+    pub user: Option<String>,
     /// Who may have ports.
     pub allowed: Allowed,
     /// EtherTypes that may be used.
@@ -116,6 +118,7 @@ impl std::error::Error for ConfigError {
 #[serde(deny_unknown_fields)]
 struct Entries {
     nics: Spanned<Vec<Spanned<String>>>,
+    user: Option<Spanned<String>>,
     #[serde(default)]
     users: Vec<Spanned<Who>>,
     #[serde(default)]
@@ -172,6 +175,16 @@ fn check(entries: Entries) -> Result<Config, Wrong> {
     if nics.is_empty() {
         return Err((entries.nics.span(), "no NIC may be used; name one, see 'ip link'".into()));
     }
+    let user = entries.user.map(|name| match names::user(name.get_ref()) {
+        Some(1..) => Ok(name.into_inner()),
+        Some(0) => Err((name.span(), "a broker does not run as root; name another user".into())),
+        None => {
+            let (at, name) = (name.span(), name.into_inner());
+            let what = format!("no user '{name}' here; make one (useradd --system {name})");
+            Err((at, what))
+        }
+    });
+    let user = user.transpose()?;
     let mut allowed = Allowed::default();
     for entry in &entries.users {
         match entry.get_ref() {
@@ -203,7 +216,7 @@ fn check(entries: Entries) -> Result<Config, Wrong> {
     if entries.ethertypes.is_none() {
         ethertypes.push(usual);
     }
-    Ok(Config { path: PathBuf::new(), nics, allowed, ethertypes, per_user, in_all })
+    Ok(Config { path: PathBuf::new(), nics, user, allowed, ethertypes, per_user, in_all })
 }
 
 fn number(
@@ -265,6 +278,8 @@ mod tests {
             ("nics = ['eth0',\n'eth0']", 2, "twice"),
             ("nics = ['a-name-that-is-too-long']", 1, "no name of a NIC"),
             ("nics = ['a']\nusers = ['no-such-user-here']", 2, "no user"),
+            ("nics = ['a']\nuser = 'no-such-user-here'", 2, "useradd --system no-such-user-here"),
+            ("nics = ['a']\nuser = 'root'", 2, "does not run as root"),
             ("nics = ['a']\ngroups = ['no-such-group-here']", 2, "no group"),
             ("nics = ['a']\nethertypes = [5]", 2, "EtherType"),
             ("nics = ['a']\nports = 100000", 2, "at most"),

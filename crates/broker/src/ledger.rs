@@ -5,8 +5,6 @@ use crate::names::Peer;
 use crate::protocol::{Refusal, Request, Why};
 use std::collections::HashMap;
 
-/// Bytes of a frame, and of a MiB.
-const FRAME: u64 = 4096;
 const MIB: u64 = 1 << 20;
 
 /// What somebody has.
@@ -30,6 +28,13 @@ impl Usage {
 pub struct Grant {
     uid: u32,
     bytes: u64,
+}
+
+impl Grant {
+    /// The user who has it.
+    pub fn uid(&self) -> u32 {
+        self.uid
+    }
 }
 
 /// Who has how much.
@@ -62,8 +67,19 @@ impl Ledger {
         self.users.get(&uid).copied().unwrap_or_default()
     }
 
+    /// Whether a user may have a port like this besides what he has, whatever others have.
+    pub(crate) fn has_room(&self, uid: u32, request: &Request) -> bool {
+        self.of(uid).fits(request.memory() as u64, self.config.per_user)
+    }
+
     /// Whether this process may have ports at all.
     pub fn allows(&self, peer: &Peer) -> Result<(), Refusal> {
+        if peer.elsewhere {
+            let text = "this process is in another network namespace than the broker, whose NICs are not \
+                        there; run it where the broker runs, or start 'gigae broker' with a --socket of its \
+                        own in this namespace and name that by GIGAE_BROKER";
+            return Err(Refusal::new(Why::Namespace, text));
+        }
         let allowed = &self.config.allowed;
         let is_allowed = allowed.everybody
             || allowed.users.contains(&peer.uid)
@@ -102,8 +118,8 @@ impl Ledger {
         if request.tx_frames == 0 || request.rx_frames == 0 {
             return Err(Refusal::new(Why::Malformed, "a port has at least one frame each way"));
         }
-        let bytes = (u64::from(request.tx_frames) + u64::from(request.rx_frames)) * FRAME;
-        let user = self.users.get(&peer.uid).copied().unwrap_or_default();
+        let bytes = request.memory() as u64;
+        let user = self.of(peer.uid);
         let full = |whose: &str, limits: Limits, now: Usage| {
             let (ports, mib) = (now.ports, now.bytes / MIB);
             Refusal::new(
@@ -115,7 +131,7 @@ impl Ledger {
                 ),
             )
         };
-        if !user.fits(bytes, config.per_user) {
+        if !self.has_room(peer.uid, request) {
             return Err(full(&format!("user {} has", peer.uid), config.per_user, user));
         }
         if !self.in_all.fits(bytes, config.in_all) {
@@ -154,7 +170,7 @@ mod tests {
     }
 
     fn peer(uid: u32) -> Peer {
-        Peer { uid, groups: vec![100], pid: 1 }
+        Peer { uid, groups: vec![100], pid: 1, elsewhere: false }
     }
 
     /// 1 MiB.
@@ -186,6 +202,13 @@ mod tests {
         assert!(ledger("nics = ['eth1']\ngroups = [100]").grant(&peer(8), &request()).is_ok());
         assert!(ledger("nics = ['eth1']\nusers = ['*']").grant(&peer(9), &request()).is_ok());
         assert!(ledger("nics = ['eth1']").grant(&peer(0), &request()).is_err(), "root, too");
+    }
+
+    #[test]
+    fn a_process_of_another_network_namespace_gets_no_port() {
+        let mut ledger = ledger("nics = ['eth1']\nusers = ['*']");
+        let elsewhere = Peer { elsewhere: true, ..peer(7) };
+        assert_eq!(why(ledger.grant(&elsewhere, &request())).0, Why::Namespace);
     }
 
     #[test]

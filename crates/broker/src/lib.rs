@@ -8,21 +8,26 @@
 //!
 //! ```text
 //!  client                                   broker
-//!    connect ─────────────────────────────▶  who is it (SO_PEERCRED)? may he?
+//!    connect ─────────────────────────────▶  who is it (SO_PEERCRED), and where? may he?
 //!    request: NIC, EtherType, channels ───▶  Ledger: within the limits?
-//!                                            Child::make, XdpLink::make
-//!    XdpLink::assemble  ◀── descriptors ───  closes its own copies
+//!    fills the memory  ◀────── empty memory  Arena::reserve
+//!    filled ──────────────────────────────▶  in its user's turn: Child::make, XdpLink::make
+//!    XdpLink::assemble  ◀── socket, claim ─  closes its own copies
 //!    ... frames ...
-//!    ends, or is killed ── end of file ───▶  removes the child
+//!    ends, or is killed ── end of file ───▶  removes the child; counts the rest until it is gone
 //! ```
 //!
 //! | module | is |
 //! |---|---|
 //! | `protocol` | the messages as bytes; everything may be hostile |
 //! | `ledger` | who may have what, without a socket |
-//! | `server` | the daemon: one thread, one `poll` |
+//! | `server` | the broker: one thread, one `poll` |
+//! | `turns` | whose turn it is |
+//! | `lent` | what clients have of the broker's, and whether they still have it |
+//! | `kernel` | what a broker has the kernel do |
 //! | `client` | asking |
-//! | `config`, `names`, `privileges` | `/etc/gigae/broker.toml`, users and groups, giving up capabilities |
+//! | `daemon` | the broker as a process |
+//! | `config`, `names`, `privileges` | `/etc/gigae/broker.toml`, users and groups, giving up privileges |
 //!
 //! **Not done here.** No AF_PACKET socket is passed on: whoever has one may bind it to every interface and
 //! send on each, by bind(2) and sendto(2), without a capability. No port has a UDP envelope: a child has no
@@ -30,19 +35,25 @@
 
 mod client;
 mod config;
+mod daemon;
+mod kernel;
 mod ledger;
+mod lent;
 mod message;
 mod names;
 mod privileges;
 mod protocol;
 mod server;
+mod turns;
 
-pub use client::{BrokerError, Port, SOCKET, VARIABLE, nics, socket};
+pub use client::{BrokerError, Offer, Port, SOCKET, VARIABLE, nics, socket};
 pub use config::{Allowed, CONFIG, Config, ConfigError, Limits};
+pub use daemon::{listen, run};
+pub use kernel::{Kernel, Made};
 pub use ledger::{Grant, Ledger, Usage};
 pub use names::Peer;
-pub use privileges::{KEPT, confine};
+pub use privileges::KEPT;
 pub use protocol::{
-    ANSWER_LEN, Answer, DESCRIPTORS, Malformed, REQUEST_LEN, Refusal, Request, VERSION, Why,
+    ANSWER_LEN, Answer, DESCRIPTORS, Malformed, REQUEST_LEN, Refusal, Request, VERSION, Why, filled,
 };
-pub use server::run;
+pub use server::Broker;

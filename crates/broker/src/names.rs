@@ -2,7 +2,10 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+/// linux/sockios.h: the network namespace of a socket, as a descriptor.
+const SIOCGSKNS: libc::c_ulong = 0x894c;
 
 /// Room for an entry of the user database. Larger ones (of groups with very many members) are tried too.
 const ROOM: usize = 16 << 10;
@@ -20,24 +23,54 @@ pub struct Peer {
     pub groups: Vec<u32>,
     /// The process, for people; zero if its number means nothing here.
     pub pid: i32,
+    /// Its socket is of another network namespace than the broker's.
+    pub elsewhere: bool,
+}
+
+/// A network namespace: device and number of its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Namespace(u64, u64);
+
+impl Namespace {
+    /// The one of a socket. An accepted UNIX-domain socket is of the namespace of the socket that connected, so
+    /// the kernel says where a client is, whatever the client says or does later. Three system calls; needs
+    /// `CAP_NET_ADMIN` there.
+    pub(crate) fn of(socket: &impl AsFd) -> io::Result<Self> {
+        // SAFETY: this ioctl has no argument; what it returns is a descriptor or an error.
+        let file = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), SIOCGSKNS) };
+        if file < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: a descriptor that the kernel has just made for us.
+        let about = rustix::fs::fstat(unsafe { OwnedFd::from_raw_fd(file) })?;
+        Ok(Self(about.st_dev, about.st_ino))
+    }
 }
 
 impl Peer {
-    /// Who connected to this socket. Two system calls.
-    pub(crate) fn of(connection: &impl AsFd) -> io::Result<Self> {
-        let mut credentials = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
-        let mut length = size_of_val(&credentials) as libc::socklen_t;
-        // SAFETY: pointer and length describe one structure that lives across the call.
-        let result = unsafe {
-            let (fd, at) = (connection.as_fd().as_raw_fd(), (&raw mut credentials).cast());
-            libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, at, &raw mut length)
-        };
-        if result < 0 {
-            return Err(io::Error::last_os_error());
-        }
+    /// Who connected to this socket, seen from this namespace. Five system calls.
+    pub(crate) fn of(connection: &impl AsFd, here: Namespace) -> io::Result<Self> {
+        let credentials = credentials(connection)?;
         let mut groups = further_groups(connection)?;
         groups.push(credentials.gid);
-        Ok(Self { uid: credentials.uid, groups, pid: credentials.pid })
+        // Where one may not even ask, it is not here.
+        let elsewhere = Namespace::of(connection).ok() != Some(here);
+        Ok(Self { uid: credentials.uid, groups, pid: credentials.pid, elsewhere })
+    }
+}
+
+/// Who is at the other end of a connection: who connected, or who listens there.
+pub(crate) fn credentials(connection: &impl AsFd) -> io::Result<libc::ucred> {
+    let mut credentials = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    let mut length = size_of_val(&credentials) as libc::socklen_t;
+    // SAFETY: pointer and length describe one structure that lives across the call.
+    let result = unsafe {
+        let (fd, at) = (connection.as_fd().as_raw_fd(), (&raw mut credentials).cast());
+        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, at, &raw mut length)
+    };
+    match result {
+        0 => Ok(credentials),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 
@@ -129,9 +162,12 @@ mod tests {
             None,
         )
         .unwrap();
-        let peer = Peer::of(&ours).unwrap();
+        let peer = credentials(&ours).unwrap();
         assert_eq!(peer.uid, rustix::process::getuid().as_raw());
+        assert_eq!(peer.gid, rustix::process::getgid().as_raw());
         assert_eq!(peer.pid, std::process::id() as i32);
-        assert!(peer.groups.contains(&rustix::process::getgid().as_raw()), "{peer:?}");
+        let own: Vec<_> = rustix::process::getgroups().unwrap();
+        let own: Vec<_> = own.into_iter().map(|group| group.as_raw()).collect();
+        assert_eq!(further_groups(&ours).unwrap(), own);
     }
 }

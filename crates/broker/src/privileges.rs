@@ -1,8 +1,6 @@
 //! Giving up what a broker does not need.
 
-use rustix::io::Errno;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use rustix::thread::{CapabilitySet, CapabilitySets};
+use gigae_confine::{CapabilitySet, Confined, Confinement, lift_limits};
 use std::io;
 
 /// What a broker keeps: each is tested to be needed.
@@ -11,48 +9,21 @@ use std::io;
 pub const KEPT: CapabilitySet =
     CapabilitySet::NET_ADMIN.union(CapabilitySet::NET_RAW).union(CapabilitySet::BPF);
 
-/// Their names, for people.
-const NAMES: &str = "CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF";
+/// The user that a broker becomes, unless its configuration names another. Where there is no such user, `nobody`.
+const USER: &str = "gigae-broker";
 
-/// Gives up all capabilities but [`KEPT`] (and, where the limit of locked memory cannot be lifted,
-/// `CAP_IPC_LOCK`), for good: also those that programs begun by this one could get
-/// (bounding set, `no_new_privs`). Raises the limits of descriptors and locked memory as far as permitted,
-/// before. For the calling thread: the process should have no other yet.
+/// Gives up root, all capabilities but [`KEPT`] (and, where the limit of locked memory cannot be lifted,
+/// `CAP_IPC_LOCK`), files, ports and system calls, for good. Raises the limits of descriptors and locked memory as far
+/// as permitted, before. For a process that has one thread.
 ///
-/// Fails if one of those is missing.
-pub fn confine() -> io::Result<()> {
-    let now = rustix::thread::capabilities(None)?;
-    let locking = if raise_limits() { CapabilitySet::empty() } else { CapabilitySet::IPC_LOCK };
-    let kept = KEPT | locking & now.permitted;
-    if !now.permitted.contains(KEPT) {
-        let text = format!("a broker needs {NAMES}; run it as root or by its systemd unit");
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
-    }
-    rustix::thread::set_no_new_privs(true)?;
-    for capability in CapabilitySet::all().difference(kept).iter() {
-        match rustix::thread::remove_capability_from_bounding_set(capability) {
-            // This kernel has no such capability; or a supervisor has left us no right to do this, and
-            // without set-user-id programs the set means nothing.
-            Ok(()) | Err(Errno::INVAL | Errno::PERM) => {}
-            Err(e) => return Err(e.into()),
-        }
-    }
-    rustix::thread::clear_ambient_capability_set()?;
-    let empty = CapabilitySet::empty();
-    let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: empty };
-    Ok(rustix::thread::set_capabilities(None, sets)?)
-}
-
-/// Frame memory counts as locked by whoever registers it, and each port takes three descriptors. Whether any
-/// amount may be locked.
-fn raise_limits() -> bool {
-    let endless = Rlimit { current: None, maximum: None };
-    if setrlimit(Resource::Memlock, endless).is_err() {
-        let maximum = getrlimit(Resource::Memlock).maximum;
-        let _ = setrlimit(Resource::Memlock, Rlimit { current: maximum, maximum });
-    }
-    let unlimited = getrlimit(Resource::Memlock).current.is_none();
-    let maximum = getrlimit(Resource::Nofile).maximum;
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
-    unlimited
+/// Fails if a capability is missing.
+pub(crate) fn confine(user: Option<&str>) -> io::Result<Confined> {
+    let locking = match lift_limits() {
+        true => CapabilitySet::empty(),
+        false => CapabilitySet::IPC_LOCK & rustix::thread::capabilities(None)?.permitted,
+    };
+    // What the kernel says of interfaces and programs is read in these.
+    let needs =
+        Confinement::new().keep(KEPT | locking).call(libc::SYS_bpf).read("/proc").read("/sys");
+    user.into_iter().chain([USER]).fold(needs, Confinement::user).apply()
 }

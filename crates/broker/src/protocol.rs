@@ -1,4 +1,14 @@
-//! What a client and the broker say to each other, as bytes: one question, one answer.
+//! What a client and the broker say to each other, as bytes.
+//!
+//! ```text
+//!  client                     broker
+//!    request ───────────────▶  books the port
+//!    fills  ◀──────── memory   one descriptor, of which no page is there
+//!    filled ────────────────▶  makes the port
+//!    uses it ◀───────── port   two descriptors
+//! ```
+//!
+//! In the place of memory and port there may be a refusal, which ends the connection.
 //!
 //! All numbers are little-endian; texts end at a zero byte or at their field's end. Every message begins
 //! alike, in every version:
@@ -6,8 +16,8 @@
 //! | bytes | what |
 //! |---|---|
 //! | 0-3 | `gigb` |
-//! | 4-5 | version, 1 |
-//! | 6 | kind: 1 request, 2 port, 3 refusal |
+//! | 4-5 | version, 2 |
+//! | 6 | kind: 1 request, 2 port, 3 refusal, 4 memory, 5 filled |
 //! | 7 | zero; of a refusal the reason ([`Why`]) |
 //!
 //! A **request** goes on, to 72 bytes exactly:
@@ -24,16 +34,17 @@
 //! A request for no frames either way asks for no port, but whether the user may have some: the answer is a
 //! refusal in any case, and if he may ([`Why::Nothing`]) its text the names of the NICs, with blanks between.
 //!
-//! A **port** goes on with what [`Description`] holds, 56 bytes, and the reason as text, and carries five
-//! descriptors ([`DESCRIPTORS`]). A **refusal** goes on with a text for people.
+//! A **port** goes on with what [`Description`] holds, 56 bytes, and the reason as text, and carries two
+//! descriptors ([`DESCRIPTORS`]). A **refusal** goes on with a text for people. **Memory**, with its one descriptor,
+//! and **filled** are these 8 bytes.
 
 use gigae_link::{ChannelSet, Mode};
 use gigae_wire::MacAddr;
-use gigae_xdp::Description;
+use gigae_xdp::{Description, XdpLink};
 use std::fmt;
 
 /// Of this protocol. Client and daemon are installed together: another version is refused.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// Bytes of a request.
 pub const REQUEST_LEN: usize = 72;
@@ -41,13 +52,15 @@ pub const REQUEST_LEN: usize = 72;
 /// Most bytes of an answer.
 pub const ANSWER_LEN: usize = 1024;
 
-/// Descriptors that come with a port: socket, memory, program, control, claim.
-pub const DESCRIPTORS: usize = 5;
+/// Descriptors that come with a port: socket, claim.
+pub const DESCRIPTORS: usize = 2;
 
 const MAGIC: [u8; 4] = *b"gigb";
 const REQUEST: u8 = 1;
 const PORT: u8 = 2;
 const REFUSAL: u8 = 3;
+const MEMORY: u8 = 4;
+const FILLED: u8 = 5;
 
 const HEADER: usize = 8;
 const DESCRIPTION: usize = 56;
@@ -116,10 +129,12 @@ pub enum Why {
     Failed = 7,
     /// It asked for no frames. The user may have ports, of the NICs in the text.
     Nothing = 8,
+    /// The client is in another network namespace than the broker.
+    Namespace = 9,
 }
 
 impl Why {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Malformed,
         Self::User,
         Self::Interface,
@@ -128,6 +143,7 @@ impl Why {
         Self::Busy,
         Self::Failed,
         Self::Nothing,
+        Self::Namespace,
     ];
 }
 
@@ -149,6 +165,8 @@ impl Refusal {
 /// What the broker answers, without the descriptors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
+    /// The frame memory of the port, for the client to fill.
+    Memory,
     /// Here it is.
     Port(Description),
     /// No.
@@ -206,7 +224,22 @@ fn name(interface: &str) -> [u8; NAME] {
     field
 }
 
+/// What a client says when it has filled the memory.
+pub fn filled() -> Vec<u8> {
+    header(FILLED, 0)
+}
+
+/// Whether bytes say that.
+pub(crate) fn is_filled(bytes: &[u8]) -> bool {
+    bytes == filled()
+}
+
 impl Request {
+    /// Bytes of frame memory that the port takes.
+    pub fn memory(&self) -> usize {
+        XdpLink::memory_for(self.tx_frames, self.rx_frames)
+    }
+
     /// As bytes. A name that no interface can have is cut, and so found nowhere.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = header(REQUEST, 0);
@@ -244,6 +277,7 @@ impl Answer {
     pub fn bytes(&self) -> Vec<u8> {
         let (mut bytes, text) = match self {
             Self::Refusal(Refusal { why, text }) => (header(REFUSAL, *why as u8), text),
+            Self::Memory => return header(MEMORY, 0),
             Self::Port(port) => (port_bytes(port), &port.reason),
         };
         let mut end = text.len().min(ANSWER_LEN - bytes.len());
@@ -265,6 +299,7 @@ impl Answer {
                 Ok(Self::Refusal(Refusal { why, text: text(rest) }))
             }
             PORT => port(rest).map(Self::Port),
+            MEMORY if (detail, rest) == (0, &[]) => Ok(Self::Memory),
             _ => Err(Malformed::Nonsense),
         }
     }
@@ -373,7 +408,8 @@ mod tests {
             assert_eq!(Request::parse(&request.bytes()), Ok(request));
         }
         let refusals = Why::ALL.map(|why| Answer::Refusal(Refusal::new(why, "no; ask")));
-        for answer in refusals.into_iter().chain([Answer::Port(description())]) {
+        let others = [Answer::Memory, Answer::Port(description())];
+        for answer in refusals.into_iter().chain(others) {
             assert_eq!(Answer::parse(&answer.bytes()), Ok(answer));
         }
     }
@@ -390,7 +426,7 @@ mod tests {
             changed[at] = byte;
             Request::parse(&changed)
         };
-        assert_eq!(with(4, 2), Err(Malformed::Version(2)));
+        assert_eq!(with(4, 1), Err(Malformed::Version(1)));
         for (at, byte) in [(0, b'G'), (6, 2), (7, 1), (10, 2), (11, 1), (56, b'/'), (57, 7)] {
             assert_eq!(with(at, byte), Err(Malformed::Nonsense), "{at}");
         }

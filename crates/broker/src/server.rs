@@ -1,157 +1,178 @@
-//! The daemon: accepts connections, makes ports, takes them back.
+//! What a broker does: accepts connections, makes ports, takes them back.
 //!
 //! One thread, one `poll`: nothing waits for a client. A client sends its request as soon as it is
 //! connected; the connection then stays open for as long as the client has the port, and its end, also
-//! by SIGKILL, is how the broker learns to remove the child. What a client may keep waiting is bounded,
+//! by SIGKILL, is how the broker learns to remove the interface. What a client may keep waiting is bounded,
 //! for each user and in all, and so is for how long.
+//!
+//! Each turn takes all messages that came, which is short work, and does at most one piece of long work: making a
+//! port, or taking one back. [`Turns`](crate::turns) says whose.
+//!
+//! ```text
+//!          request          filled         its turn            end               gone
+//!  Silent ────────▶ Filling ──────▶ Filled ───────▶ Has a port ───▶ (leaving) ───▶
+//!     └──▶ Waits ──────┘
+//!          for room
+//! ```
+//!
+//! What a client asks for counts from its request on until it is gone ([`lent`](crate::lent)).
 
-use crate::config::Config;
+use crate::kernel::Kernel;
 use crate::ledger::{Grant, Ledger};
+use crate::lent::{Leash, Left, Loan};
+use crate::message;
 use crate::names::Peer;
-use crate::protocol::{Answer, REQUEST_LEN, Refusal, Request, Why};
-use crate::{message, privileges};
-use gigae_link::{Filter, Mode, OpenError};
-use gigae_macvlan::Child;
-use gigae_wire::Envelope;
-use gigae_xdp::{BusyPoll, Parts, XdpConfig, XdpLink};
+use crate::protocol::{Answer, REQUEST_LEN, Refusal, Request, Why, is_filled};
+use crate::turns::Turns;
+use gigae_link::{Arena, OpenError};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::Mode as Permissions;
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
-use std::error::Error;
+use rustix::net::SocketFlags;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Connections that the kernel keeps for us: the ranks of a large node start at once.
-const BACKLOG: i32 = 1024;
-
-/// Connections accepted before those that have asked get their turn.
+/// Connections accepted in one turn.
 const ACCEPTED_AT_ONCE: usize = 64;
 
 /// A client asks at once; this is for one that was not given the processor.
 const ASKS_WITHIN: Duration = Duration::from_secs(5);
 
-/// Clients that have not asked yet, of one user and in all.
-const WAITING_PER_USER: usize = 64;
-const WAITING: usize = 1024;
+/// A client fills up to 512 MiB of memory, beside others who do the same.
+const FILLS_WITHIN: Duration = Duration::from_secs(30);
 
-/// Longest sleep: a signal that comes just before it is seen after it.
-const LONGEST_SLEEP: Duration = Duration::from_millis(500);
+/// How long a request waits for what is about to go: the ports of a large node, one after the other. A client waits
+/// for 30 s. Those who wait, of one user.
+const WAITS_FOR: Duration = Duration::from_secs(20);
+const WAITING: usize = 256;
 
-/// Runs a broker until `stop` is set: reads its configuration, listens, gives up what it does not need, tells
-/// the supervisor (systemd, `sd_notify`(3)) that it is ready, and serves. What happens is told to `say`, one line
-/// each. For a process that has one thread.
-pub fn run(
-    config: &Path,
-    socket: &Path,
-    stop: &AtomicBool,
-    say: &mut dyn FnMut(&str),
-) -> Result<(), Box<dyn Error>> {
-    let ledger = Ledger::new(Config::read(config)?);
-    let nics = ledger.config().nics.join(", ");
-    let broker = Broker::listen(ledger, socket)?;
-    privileges::confine()?;
-    broker.sweep(say)?;
-    say(&format!("makes ports on {nics} for those who ask at '{}'", socket.display()));
-    ready();
-    Ok(broker.serve(stop, say)?)
-}
+/// What an order counts as, besides the work that it makes: its memory's inode is the kernel's for as long as the client
+/// keeps the descriptor, which nobody can see.
+const ORDER: Duration = Duration::from_millis(10);
 
-/// Tells the supervisor, if there is one.
-fn ready() {
-    let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return };
-    let bytes = path.as_bytes();
-    let address = match bytes.strip_prefix(b"@") {
-        Some(name) => SocketAddrUnix::new_abstract_name(name),
-        None => SocketAddrUnix::new(bytes),
-    };
-    let kind = SocketType::DGRAM;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
-    if let (Ok(address), Ok(socket)) = (address, socket) {
-        let _ = rustix::net::sendto(&socket, b"READY=1", SendFlags::NOSIGNAL, &address);
-    }
-}
+/// Between two looks for that.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// Clients of one user that have not asked yet, and all clients that have not asked or wait.
+const SILENT_PER_USER: usize = 64;
+const UNSERVED: usize = 1024;
 
 /// A broker that listens.
 #[derive(Debug)]
-struct Broker {
+pub struct Broker<K: Kernel> {
+    kernel: K,
     ledger: Ledger,
     listener: OwnedFd,
-    path: PathBuf,
-    clients: Vec<Client>,
+    /// In the order in which they came.
+    clients: Vec<Client<K::Interface>>,
+    /// What clients had that have ended.
+    leaving: Vec<Loan<K::Interface>>,
+    leash: Leash,
+    turns: Turns,
+    /// Loans made so far.
+    loans: u64,
 }
 
 #[derive(Debug)]
-struct Client {
+struct Client<I> {
     connection: OwnedFd,
     peer: Peer,
-    state: State,
+    state: State<I>,
 }
 
 #[derive(Debug)]
-enum State {
+enum State<I> {
     /// It has connected then, and not asked yet.
     Silent(Instant),
+    /// It has asked then, and waits for room or its user's time.
+    Waits(Request, Instant),
+    /// It has its memory since then, and has not filled it.
+    Filling(Order, Instant),
+    /// It has, and waits for its turn.
+    Filled(Order),
     /// It has a port.
-    Has(Given),
+    Has(Loan<I>),
     /// It is to be forgotten.
     Over,
 }
 
-/// What one client has of ours.
+/// A port that is to be made.
 #[derive(Debug)]
-struct Given {
-    child: Child,
+struct Order {
+    request: Request,
     grant: Grant,
+    memory: OwnedFd,
 }
 
-impl Broker {
-    /// Listens at `path`, where every user may connect. Its directory is made if it is not there, and a
-    /// socket that a killed broker left is replaced.
-    fn listen(ledger: Ledger, path: &Path) -> io::Result<Self> {
-        let listener = listen(path)
-            .map_err(|e| io::Error::other(format!("listening at '{}': {e}", path.display())))?;
-        Ok(Self { ledger, listener, path: path.into(), clients: Vec::new() })
+impl<K: Kernel> Broker<K> {
+    /// Nobody has anything yet. The listening socket must not block.
+    pub fn new(ledger: Ledger, listener: OwnedFd, kernel: K) -> io::Result<Self> {
+        let (clients, leaving, leash) = (Vec::new(), Vec::new(), Leash::new()?);
+        let turns = Turns::default();
+        Ok(Self { kernel, ledger, listener, clients, leaving, leash, turns, loans: 0 })
     }
 
-    /// Removes the children that nobody uses any more in this network namespace.
-    fn sweep(&self, say: &mut dyn FnMut(&str)) -> io::Result<()> {
-        for name in gigae_macvlan::remove_left_overs()? {
-            say(&format!("removed {name}, which a killed process left"));
+    /// Sleeps until there is something to do, `longest` at most, and does it: hears who has something to say, and does
+    /// one piece of work.
+    pub fn turn(&mut self, longest: Duration, say: &mut dyn FnMut(&str)) -> io::Result<()> {
+        let now = self.kernel.now();
+        let (news, ready) = self.sleep(longest.min(self.idle(now)))?;
+        ready.into_iter().for_each(|client| self.hear(client));
+        if news {
+            self.accept();
         }
+        self.ask_again();
+        let now = self.kernel.now();
+        self.give_up(now);
+        self.clients.retain(|client| !matches!(client.state, State::Over));
+        self.work(now, say);
         Ok(())
     }
 
-    /// Serves until `stop` is set (by a signal's handler, which also ends a sleep). Ports that are in use
-    /// then stay in use: nothing of them needs a broker, and the next one removes what they leave.
-    fn serve(mut self, stop: &AtomicBool, say: &mut dyn FnMut(&str)) -> io::Result<()> {
-        while !stop.load(Ordering::Relaxed) {
-            let (news, ready) = self.sleep()?;
-            let clients = ready.into_iter().rev();
-            clients.for_each(|client| self.attend(client, say));
-            self.forget();
-            if news {
-                self.accept(say);
-            }
-        }
-        let given = self.clients.drain(..).filter_map(|client| match client.state {
-            State::Has(given) => Some(given),
+    /// Leaves all ports as they are, and says how many are in use.
+    pub fn leave_in_use(mut self) -> usize {
+        let has = |client: Client<_>| match client.state {
+            State::Has(loan) => loan.interface,
             _ => None,
-        });
-        let in_use = given.map(|given| std::mem::forget(given.child)).count();
-        say(&format!("ends; {in_use} ports stay in use"));
-        let _ = std::fs::remove_file(&self.path);
-        Ok(())
+        };
+        self.clients.drain(..).filter_map(has).map(std::mem::forget).count()
     }
 
-    /// Sleeps until something is to be done: whether somebody connects, and which clients have sent
-    /// something or ended.
-    fn sleep(&self) -> io::Result<(bool, Vec<usize>)> {
-        let time = Timespec { tv_sec: 0, tv_nsec: LONGEST_SLEEP.subsec_nanos().into() };
+    /// What it goes by, and who has what.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// What has ended and is not gone yet.
+    pub fn leaving(&self) -> usize {
+        self.leaving.len()
+    }
+
+    /// Clients, and users of whom something is remembered.
+    pub fn entries(&self) -> (usize, usize) {
+        (self.clients.len(), self.turns.len())
+    }
+
+    /// The kernel.
+    pub fn kernel(&mut self) -> &mut K {
+        &mut self.kernel
+    }
+
+    /// How long nothing will be to do, unless somebody says something.
+    fn idle(&self, now: Instant) -> Duration {
+        let dues = self.leaving.iter().map(|loan| loan.due().saturating_duration_since(now));
+        let waits = self.clients.iter().any(|client| matches!(client.state, State::Waits(..)));
+        let room = waits.then_some(LOOK_EVERY);
+        let turn = self.turns.next(self.workers(now), now).map(|(_, wait)| wait);
+        // What is due waits for its user's turn.
+        let dues = dues.filter(|due| !due.is_zero()).min();
+        [dues, room, turn].into_iter().flatten().min().unwrap_or(Duration::MAX)
+    }
+
+    /// Whether somebody connects, and which clients have sent something or ended.
+    fn sleep(&self, time: Duration) -> io::Result<(bool, Vec<usize>)> {
+        let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+        let time = Timespec { tv_sec: seconds, tv_nsec: time.subsec_nanos().into() };
         let sockets = self.clients.iter().map(|client| client.connection.as_fd());
         let sockets = std::iter::once(self.listener.as_fd()).chain(sockets);
         let mut fds: Vec<_> =
@@ -166,122 +187,240 @@ impl Broker {
         Ok((has(&fds[0]), clients.map(|(i, _)| i).collect()))
     }
 
-    fn accept(&mut self, say: &mut dyn FnMut(&str)) {
+    fn accept(&mut self) {
         for _ in 0..ACCEPTED_AT_ONCE {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            let Ok(connection) = rustix::net::accept_with(&self.listener, flags) else { return };
-            let Ok(peer) = Peer::of(&connection) else { continue };
+            let connection = match rustix::net::accept_with(&self.listener, flags) {
+                Ok(connection) => connection,
+                // All descriptors are in use: some will be free again.
+                Err(Errno::MFILE | Errno::NFILE) => return std::thread::sleep(LOOK_EVERY),
+                Err(_) => return,
+            };
+            let Ok(peer) = self.kernel.peer(&connection) else { continue };
             if let Err(refusal) = self.admit(&peer) {
                 refuse(&connection, refusal);
                 continue;
             }
-            self.clients.push(Client { connection, peer, state: State::Silent(Instant::now()) });
-            self.attend(self.clients.len() - 1, say);
+            let state = State::Silent(self.kernel.now());
+            self.clients.push(Client { connection, peer, state });
+            self.hear(self.clients.len() - 1);
         }
     }
 
     /// Whether one more client may wait. Of a user with too many, the one that has waited longest ends.
     fn admit(&mut self, peer: &Peer) -> Result<(), Refusal> {
         self.ledger.allows(peer)?;
-        let is_silent = |client: &&mut Client| matches!(client.state, State::Silent(_));
-        let silent: Vec<_> = self.clients.iter_mut().filter(is_silent).collect();
-        if silent.len() >= WAITING {
+        let is_silent = |client: &Client<_>| matches!(client.state, State::Silent(_));
+        let waits = |client: &Client<_>| matches!(client.state, State::Waits(..));
+        if self.clients.iter().filter(|c| is_silent(c) || waits(c)).count() >= UNSERVED {
             return Err(Refusal::new(Why::Busy, "too many requests wait; try again"));
         }
-        // In the order in which they came.
-        let mut own: Vec<_> = silent.into_iter().filter(|c| c.peer.uid == peer.uid).collect();
-        if own.len() >= WAITING_PER_USER {
+        let is_own = |client: &&mut Client<_>| is_silent(client) && client.peer.uid == peer.uid;
+        let mut own: Vec<_> = self.clients.iter_mut().filter(is_own).collect();
+        if own.len() >= SILENT_PER_USER {
             own[0].state = State::Over;
         }
         Ok(())
     }
 
-    /// Takes a client's request, or learns of its end.
-    fn attend(&mut self, client: usize, say: &mut dyn FnMut(&str)) {
+    /// Takes what a client says, or learns of its end.
+    fn hear(&mut self, client: usize) {
         let mut bytes = [0; REQUEST_LEN + 1];
-        let Client { connection, peer, state } = &mut self.clients[client];
+        let Client { connection, state, .. } = &mut self.clients[client];
         let length = match message::receive_plain(connection, &mut bytes) {
             Err(Errno::AGAIN | Errno::INTR) => return,
             Ok(length) if length > 0 => length,
-            _ => return self.end(client, say),
+            _ => return self.end(client),
         };
-        if !matches!(state, State::Silent(_)) {
-            // It has asked already, and there is nothing else to say.
-            return self.end(client, say);
+        // Longer than any message, if it is cut.
+        let bytes = bytes.get(..length).unwrap_or_default();
+        match (std::mem::replace(state, State::Over), Request::parse(bytes)) {
+            (State::Silent(_), Ok(request)) => {
+                let now = self.kernel.now();
+                self.ask(client, request, now);
+            }
+            (State::Silent(_), Err(e)) => refuse(connection, Refusal::new(Why::Malformed, e)),
+            (State::Filling(order, _), _) if is_filled(bytes) => *state = State::Filled(order),
+            // There is nothing else to say.
+            (other, _) => {
+                *state = other;
+                self.end(client);
+            }
         }
-        let peer = peer.clone();
-        let given = Request::parse(bytes.get(..length).unwrap_or_default())
-            .map_err(|e| Refusal::new(Why::Malformed, e))
-            .and_then(|request| self.give(&peer, &request));
-        let (given, parts) = match given {
-            Ok(given) => given,
+    }
+
+    /// Books what a client asks for, and gives it the memory.
+    fn ask(&mut self, client: usize, request: Request, since: Instant) {
+        let now = self.kernel.now();
+        let Client { connection, peer, state } = &mut self.clients[client];
+        let booked = match self.turns.next(std::iter::once(peer.uid), now) {
+            Some((_, Duration::ZERO)) => order(&mut self.ledger, peer, &request),
+            _ => Err(Refusal::new(
+                Why::Busy,
+                "this user's requests take too much of the broker's time; try again later",
+            )),
+        };
+        match booked {
+            Ok(order) => {
+                self.turns.charge(peer.uid, ORDER, now);
+                let memory = [order.memory.as_fd()];
+                let sent = message::send(connection, &Answer::Memory.bytes(), &memory);
+                *state = State::Filling(order, now);
+                if sent.is_err() {
+                    self.end(client);
+                }
+            }
+            Err(refusal) if self.may_wait(client, &request, refusal.why, since) => {
+                self.clients[client].state = State::Waits(request, since);
+            }
             Err(refusal) => {
-                refuse(&self.clients[client].connection, refusal);
-                return self.end(client, say);
+                let Client { connection, state, .. } = &mut self.clients[client];
+                refuse(connection, refusal);
+                *state = State::Over;
+            }
+        }
+    }
+
+    /// Whether a client that asked then should wait: for its user's time, or for what others leave.
+    fn may_wait(&self, client: usize, request: &Request, why: Why, since: Instant) -> bool {
+        let (uid, now) = (self.clients[client].peer.uid, self.kernel.now());
+        let waits = |c: &&Client<_>| c.peer.uid == uid && matches!(c.state, State::Waits(..));
+        // What others leave helps only if it is they who have too much.
+        let others = self.ledger.has_room(uid, request);
+        let helps = |loan: &Loan<_>| others || loan.grant.uid() == uid;
+        let comes = match why {
+            Why::Busy => true,
+            Why::Limit => self.leaving.iter().any(|loan| helps(loan) && loan.goes(now)),
+            _ => false,
+        };
+        comes
+            && now.saturating_duration_since(since) < WAITS_FOR
+            && self.clients.iter().filter(waits).count() <= WAITING
+    }
+
+    /// Asks again for those who wait.
+    fn ask_again(&mut self) {
+        for client in 0..self.clients.len() {
+            if let State::Waits(request, since) = &self.clients[client].state {
+                let (request, since) = (request.clone(), *since);
+                self.ask(client, request, since);
+            }
+        }
+    }
+
+    /// Ends clients that say nothing for too long.
+    fn give_up(&mut self, now: Instant) {
+        let over = |since: &Instant, time| now.saturating_duration_since(*since) > time;
+        for client in 0..self.clients.len() {
+            match &self.clients[client].state {
+                State::Silent(since) if over(since, ASKS_WITHIN) => self.end(client),
+                State::Filling(_, since) if over(since, FILLS_WITHIN) => self.end(client),
+                _ => {}
+            }
+        }
+    }
+
+    /// Hangs up. What a client has is taken back in its user's turn; what was only booked is free at once.
+    fn end(&mut self, client: usize) {
+        match std::mem::replace(&mut self.clients[client].state, State::Over) {
+            State::Filling(order, _) | State::Filled(order) => self.ledger.release(order.grant),
+            State::Has(loan) => self.leaving.push(loan),
+            State::Silent(_) | State::Waits(..) | State::Over => {}
+        }
+    }
+
+    /// Users for whom there is work.
+    fn workers(&self, now: Instant) -> impl Iterator<Item = u32> {
+        let due = self.leaving.iter().filter(move |loan| loan.due() <= now);
+        let filled = |client: &&Client<_>| matches!(client.state, State::Filled(_));
+        let orders = self.clients.iter().filter(filled).map(|client| client.peer.uid);
+        due.map(|loan| loan.grant.uid()).chain(orders)
+    }
+
+    /// Does one piece of work, if it is somebody's turn. What a user leaves comes before what he wants: it makes room.
+    fn work(&mut self, now: Instant, say: &mut dyn FnMut(&str)) {
+        let Some((user, Duration::ZERO)) = self.turns.next(self.workers(now), now) else { return };
+        let is_due = |loan: &Loan<_>| loan.grant.uid() == user && loan.due() <= now;
+        match self.leaving.iter().position(is_due) {
+            Some(loan) => self.take_back(loan, say),
+            None => {
+                let next = |client: &Client<_>| {
+                    client.peer.uid == user && matches!(client.state, State::Filled(_))
+                };
+                if let Some(client) = self.clients.iter().position(next) {
+                    self.make(client, say);
+                }
+            }
+        }
+        let end = self.kernel.now();
+        self.turns.charge(user, end.saturating_duration_since(now), end);
+    }
+
+    /// Makes the port that a client waits for, and passes it on.
+    fn make(&mut self, client: usize, say: &mut dyn FnMut(&str)) {
+        let Client { connection, peer, state } = &mut self.clients[client];
+        let State::Filled(order) = std::mem::replace(state, State::Over) else { return };
+        let Order { request, grant, memory } = order;
+        self.loans += 1;
+        let made = self.kernel.make(&request, &self.ledger.config().nics, &memory);
+        let made = made.map_err(for_others).and_then(|made| {
+            let files = [made.socket.as_fd(), made.claim.as_fd()];
+            let watched = self.leash.watch(self.loans, files);
+            watched.map(|()| made).map_err(|e| format!("watching the port: {e}"))
+        });
+        let made = match made {
+            Ok(made) => made,
+            Err(text) => {
+                self.ledger.release(grant);
+                return refuse(connection, Refusal::new(Why::Failed, text));
             }
         };
-        let (name, nic) = (given.child.name().to_owned(), given.child.parent().to_owned());
-        say(&format!("{name} on {nic} is user {}'s (process {})", peer.uid, peer.pid));
-        let sent = hand_over(&self.clients[client].connection, &given.child, parts);
-        self.clients[client].state = State::Has(given);
+        let name = made.description.interface.clone();
+        say(&format!("{name} on {} is user {}'s (process {})", made.nic, peer.uid, peer.pid));
+        let descriptors = [made.socket.as_fd(), made.claim.as_fd()];
+        let sent = message::send(connection, &Answer::Port(made.description).bytes(), &descriptors);
+        let interface = (made.interface, name);
+        let loan = Loan::new(self.loans, grant, interface, memory, self.kernel.now());
+        *state = State::Has(loan);
         if sent.is_err() {
-            self.end(client, say);
+            self.end(client);
         }
     }
 
-    /// Makes a port, if this client may have it.
-    fn give(&mut self, peer: &Peer, request: &Request) -> Result<(Given, Parts), Refusal> {
-        let grant = self.ledger.grant(peer, request)?;
-        match make(request, &self.ledger.config().nics) {
-            Ok((child, parts)) => Ok((Given { child, grant }, parts)),
-            Err(error) => {
+    /// Removes the interface of a client that has ended, and forgets what it had when that is gone.
+    fn take_back(&mut self, loan: usize, say: &mut dyn FnMut(&str)) {
+        let leaving = &mut self.leaving[loan];
+        if leaving.remove(self.kernel.now()) {
+            say(&format!("{} is removed", leaving.name));
+        }
+        match leaving.left(&mut self.leash) {
+            Left::Nothing => {
+                let Loan { grant, .. } = self.leaving.swap_remove(loan);
                 self.ledger.release(grant);
-                Err(Refusal::new(Why::Failed, for_others(error)))
+            }
+            Left::Something => leaving.wait(self.kernel.now()),
+            Left::Unknown => {
+                // The grant stays in the books.
+                let Loan { grant, name, .. } = self.leaving.swap_remove(loan);
+                let user = grant.uid();
+                say(&format!(
+                    "user {user} sealed the memory of {name}, so that nobody knows who has it: it counts until this broker ends"
+                ));
             }
         }
-    }
-
-    /// Takes back what a client has, and hangs up.
-    fn end(&mut self, client: usize, say: &mut dyn FnMut(&str)) {
-        let state = std::mem::replace(&mut self.clients[client].state, State::Over);
-        if let State::Has(Given { child, grant }) = state {
-            let name = child.name().to_owned();
-            drop(child);
-            self.ledger.release(grant);
-            say(&format!("{name} is removed"));
-        }
-    }
-
-    /// Forgets clients that are over, and those that do not ask.
-    fn forget(&mut self) {
-        let too_old = |since: &Instant| since.elapsed() > ASKS_WITHIN;
-        self.clients.retain(|client| match &client.state {
-            State::Over => false,
-            State::Silent(since) => !too_old(since),
-            State::Has(_) => true,
-        });
     }
 }
 
-/// Makes a child of the first NIC on which that is possible, and a link on it.
-fn make(request: &Request, nics: &[String]) -> Result<(Child, Parts), OpenError> {
-    let asked = request.interface.as_slice();
-    let nics = if asked.is_empty() { nics } else { asked };
-    let mut refused = None;
-    for nic in nics {
-        match Child::make(nic) {
-            Ok(child) => {
-                let parts = link(request, &child)?;
-                return Ok((child, parts));
-            }
-            // Another may be up.
-            Err(e @ (OpenError::NoInterface { .. } | OpenError::InterfaceDown(_))) => {
-                refused.get_or_insert(e);
-            }
-            Err(e) => return Err(e),
+/// Books a port and makes its memory.
+fn order(ledger: &mut Ledger, peer: &Peer, request: &Request) -> Result<Order, Refusal> {
+    let grant = ledger.grant(peer, request)?;
+    match Arena::reserve(request.memory()) {
+        Ok(memory) => Ok(Order { request: request.clone(), grant, memory }),
+        Err(e) => {
+            ledger.release(grant);
+            Err(Refusal::new(Why::Failed, format_args!("making frame memory: {e}")))
         }
     }
-    Err(refused.expect("a configuration names at least one NIC"))
 }
 
 /// What failed, for a client: what a broker lacks is none of his.
@@ -294,64 +433,7 @@ fn for_others(error: OpenError) -> String {
     }
 }
 
-fn link(request: &Request, child: &Child) -> Result<Parts, OpenError> {
-    let envelope = Envelope::Ethernet { ethertype: request.ethertype };
-    let filter = Filter { envelope, channels: request.channels };
-    let config = XdpConfig {
-        mode: Some(Mode::XdpGeneric),
-        tx_frames: request.tx_frames as usize,
-        rx_frames: request.rx_frames as usize,
-        rx_ready: request.rx_ready as usize,
-        long_frames: request.long_frames,
-        busy_poll: BusyPoll::Off,
-        ..XdpConfig::new(child.name(), filter)
-    };
-    let mut parts = XdpLink::make(&config)?;
-    parts.description.reason = "the mode that an interface on a shared NIC has".to_owned();
-    Ok(parts)
-}
-
-/// Sends a client its port. Our copies of the descriptors are closed, whether it got them or not.
-fn hand_over(connection: &OwnedFd, child: &Child, parts: Parts) -> Result<(), Errno> {
-    let Parts { description, socket, memory, program, control } = parts;
-    let descriptors = [&socket, &memory, &program, &control].map(|fd| fd.as_fd());
-    let [socket, memory, program, control] = descriptors;
-    let all = [socket, memory, program, control, child.claim().as_fd()];
-    message::send(connection, &Answer::Port(description).bytes(), &all)
-}
-
 fn refuse(connection: &OwnedFd, refusal: Refusal) {
     // Who does not take it does not learn why.
     let _ = message::send(connection, &Answer::Refusal(refusal).bytes(), &[]);
-}
-
-/// A socket at `path` to which everybody may connect.
-fn listen(path: &Path) -> io::Result<OwnedFd> {
-    if let Some(directory) = path.parent().filter(|directory| !directory.exists()) {
-        std::fs::create_dir_all(directory)?;
-        // Whatever the umask is.
-        rustix::fs::chmod(directory, Permissions::from_raw_mode(0o755))?;
-    }
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let open = || rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
-    let address = SocketAddrUnix::new(path)?;
-    match rustix::net::connect(open()?, &address) {
-        Ok(()) | Err(Errno::AGAIN) => {
-            let text = "another broker does; end it, or name another --socket";
-            return Err(io::Error::new(io::ErrorKind::AddrInUse, text));
-        }
-        // A socket that nobody listens at; any other file is left alone.
-        Err(Errno::CONNREFUSED) if is_socket(path) => std::fs::remove_file(path)?,
-        Err(_) => {}
-    }
-    let listener = open()?;
-    rustix::net::bind(&listener, &address)?;
-    rustix::fs::chmod(path, Permissions::from_raw_mode(0o666))?;
-    rustix::net::listen(&listener, BACKLOG)?;
-    Ok(listener)
-}
-
-fn is_socket(path: &Path) -> bool {
-    use std::os::unix::fs::FileTypeExt;
-    std::fs::symlink_metadata(path).is_ok_and(|about| about.file_type().is_socket())
 }

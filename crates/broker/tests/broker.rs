@@ -3,17 +3,17 @@
 
 mod parts;
 
-use gigae_broker::{BrokerError, KEPT, Port, REQUEST_LEN, Request, Why, nics};
+use gigae_broker::{BrokerError, KEPT, Offer, Port, REQUEST_LEN, Request, Why, nics};
 use gigae_fabric::testing;
 use gigae_link::conformance::{drain, frame, only, queue, receive, send};
 use gigae_link::{Link, LinkError, Mode};
 use gigae_wire::MacAddr;
-use parts::{BOUND, CHANNEL, NOBODY, OTHER, Place, request, route, until};
+use parts::{BOUND, CHANNEL, NOBODY, OTHER, Part, Place, liar, request, route, until};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::thread::CapabilitySet;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 fn main() {
     if parts::play() {
@@ -29,6 +29,13 @@ fn main() {
         ("clients_go_on_when_the_broker_ends_in_order", clients_outlive_an_orderly_end),
         ("one_client_does_not_hear_the_frames_of_another", one_does_not_hear_another),
         ("clients_on_one_nic_reach_each_other", clients_reach_each_other),
+        ("hanging_up_gives_nothing_back_that_is_kept", hanging_up_gives_nothing_back),
+        ("memory_that_is_shared_with_another_socket_counts", memory_that_is_shared),
+        ("a_process_of_another_network_namespace_gets_nothing", another_namespace_gets_nothing),
+        ("a_user_who_asks_for_much_does_not_keep_others_waiting", others_get_their_turn),
+        ("who_is_neither_root_nor_oneself_is_not_believed", a_stranger_is_not_believed),
+        ("a_set_user_id_program_does_not_ask_its_environment", set_user_id_programs),
+        ("several_liars_get_no_more_than_their_limits", liar::they_get_no_more),
         ("hostile_clients_neither_stop_nor_hold_up_the_broker", hostile_clients),
         ("a_broker_has_the_capabilities_that_it_needs_and_no_other", capabilities),
         ("a_second_broker_is_refused_and_another_file_is_left_alone", a_second_broker_is_refused),
@@ -38,7 +45,7 @@ fn main() {
 }
 
 fn why(place: &Place, request: &Request) -> (Why, String) {
-    match Port::open(&place.socket(), request).err().expect("refused") {
+    match place.open(request).err().expect("refused") {
         BrokerError::Refused(refusal) => (refusal.why, refusal.text),
         other => panic!("{other}"),
     }
@@ -73,7 +80,8 @@ fn who_is_not_allowed_is_told_so() {
     let refused = place.echo(OTHER).err().unwrap();
     let said = format!("user {OTHER} is not among those that ");
     assert!(refused.starts_with(&said) && refused.contains("broker.toml allows; ask"), "{refused}");
-    let refused = nics(&place.socket()).expect_err("not even root, if it is not named");
+    let refused = place.inside(|| nics(&place.socket()));
+    let refused = refused.expect_err("not even root, if it is not named");
     assert!(matches!(&refused, BrokerError::Refused(refusal) if refusal.why == Why::User));
     assert!(refused.to_string().starts_with("user 0 is not among those"), "{refused}");
     let (refused, _) = why(&place, &request());
@@ -89,19 +97,19 @@ const ROOT_TOO: &str = "groups = [0]\n";
 
 fn what_is_not_allowed_is_refused_by_name() {
     let place = Place::new("what", &format!("{ROOT_TOO}ethertypes = [0x88b5, 0x88b6]"));
-    assert_eq!(nics(&place.socket()).unwrap(), ["eth0"]);
+    assert_eq!(place.inside(|| nics(&place.socket())).unwrap(), ["eth0"]);
     let with = |interface: &str| Request { interface: Some(interface.into()), ..request() };
     for unknown in ["eth7", "lo", "a-name-that-is-far-too-long"] {
         let (refused, text) = why(&place, &with(unknown));
         assert!(refused == Why::Interface && text.contains("eth0"), "{text}");
     }
     assert_eq!(why(&place, &Request { ethertype: 0x0800, ..request() }).0, Why::EtherType);
-    let port = Port::open(&place.socket(), &with("eth0")).unwrap_or_else(|e| panic!("{e}"));
+    let port = place.open(&with("eth0")).unwrap_or_else(|e| panic!("{e}"));
     let info = port.link.info();
     assert_eq!((info.mode, info.max_frame, info.rx_frames), (Mode::XdpGeneric, 1514, 192));
     assert!(info.reason.contains("shared NIC"), "{}", info.reason);
     let other = Request { ethertype: 0x88b6, ..request() };
-    Port::open(&place.socket(), &other).unwrap_or_else(|e| panic!("{e}"));
+    place.open(&other).unwrap_or_else(|e| panic!("{e}"));
 }
 
 fn limits_are_kept() {
@@ -116,7 +124,7 @@ fn limits_are_kept() {
     drop(first);
     let mut again = None;
     until(
-        || match Port::open(&place.socket(), &request()) {
+        || match place.open(&request()) {
             Ok(port) => again.replace(port).is_none(),
             Err(BrokerError::Refused(refusal)) if refusal.why == Why::Limit => false,
             Err(other) => panic!("{other}"),
@@ -161,34 +169,19 @@ fn clients_outlive_the_broker() {
 }
 
 fn clients_outlive_an_orderly_end() {
-    let place = Place::new("orderly", "");
-    let socket = place.socket().with_file_name("second.sock");
-    let config = socket.with_file_name("broker.toml");
-    let stop = AtomicBool::new(false);
-    let mut said = Vec::new();
-    let client = std::thread::scope(|scope| {
-        let broker = scope.spawn(|| {
-            let node = place.fabric.node(1);
-            let _inside = node.enter().unwrap();
-            let mut say = |line: &str| said.push(line.to_owned());
-            gigae_broker::run(&config, &socket, &stop, &mut say).map_err(|e| e.to_string())
-        });
-        until(|| socket.exists() && listens(&socket), || "a broker listens".to_owned());
-        let client = place.echo_at(NOBODY, &socket).unwrap();
-        stop.store(true, Ordering::Relaxed);
-        broker.join().unwrap().unwrap();
-        client
-    });
-    assert_eq!(said.last().map(String::as_str), Some("ends; 1 ports stay in use"));
-    assert!(!socket.exists());
-    let (_client, mac, interface) = client;
+    let mut place = Place::new("orderly", "");
+    let (_client, mac, interface) = place.echo(NOBODY).unwrap();
+    place.broker.signal(libc::SIGTERM);
+    let mut said = String::new();
+    while !said.starts_with("ends") {
+        said = place.broker.line();
+        assert!(!said.is_empty(), "it says how it ends");
+    }
+    assert_eq!((&said[..], &place.broker.line()[..]), ("ends; 1 ports stay in use", "ended"));
+    let absent = place.open(&request()).err();
+    assert!(matches!(absent, Some(BrokerError::Absent { .. })), "{absent:?}");
     assert_eq!(place.children(), [interface]);
     echoes(&mut place.other(), mac);
-}
-
-/// Whether somebody listens.
-fn listens(socket: &Path) -> bool {
-    !matches!(Port::open(socket, &request()), Err(BrokerError::Absent { .. }))
 }
 
 fn one_does_not_hear_another() {
@@ -222,9 +215,8 @@ fn clients_reach_each_other() {
 }
 
 fn connection(place: &Place) -> OwnedFd {
-    let flags = SocketFlags::CLOEXEC;
-    let socket =
-        rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+    let (family, kind, flags) = (AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+    let socket = place.inside(|| rustix::net::socket_with(family, kind, flags, None)).unwrap();
     rustix::net::connect(&socket, &SocketAddrUnix::new(place.socket()).unwrap()).unwrap();
     socket
 }
@@ -308,6 +300,15 @@ fn capabilities() {
         assert_eq!(field(set), "0000000000000000", "{set}");
     }
     assert_eq!((field("NoNewPrivs:"), field("Threads:")), ("1".to_owned(), "1".to_owned()));
+    for ids in ["Uid:", "Gid:"] {
+        let ids = field(ids);
+        let user = ids.split_whitespace().all(|id| id != "0" && ids.starts_with(id));
+        assert!(user, "not root, and one user: {ids}");
+    }
+    assert_eq!(field("Groups:"), "");
+    let kernel = gigae_confine::Kernel::look();
+    let filtered = kernel.seccomp != gigae_confine::Seccomp::Absent;
+    assert_eq!(field("Seccomp:"), if filtered { "2" } else { "0" }, "{kernel}");
     // Each of them is needed: without it, no port can be made.
     for needed in KEPT.iter() {
         let failed = std::thread::scope(|scope| {
@@ -324,7 +325,7 @@ fn capabilities() {
                     let filter = gigae_link::Filter { envelope, channels };
                     let mut config = gigae_xdp::XdpConfig::new(child.name(), filter);
                     config.mode = Some(Mode::XdpGeneric);
-                    gigae_xdp::XdpLink::make(&config).map(drop)
+                    gigae_xdp::XdpLink::open(config).map(drop)
                 });
                 sets.effective = all;
                 rustix::thread::set_capabilities(None, sets).unwrap();
@@ -352,6 +353,120 @@ fn a_second_broker_is_refused() {
     assert!(error.contains("in use"), "{error}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
     assert!(place.echo(NOBODY).is_ok());
+}
+
+/// Descriptors that a client keeps when it hangs up count on, and so does memory that it keeps.
+fn hanging_up_gives_nothing_back() {
+    let place = Place::new("hang up", &format!("{ROOT_TOO}ports_per_user = 2"));
+    let refused = || why(&place, &request()).0 == Why::Limit;
+    let Port { link, claim, connection } = place.port();
+    drop((connection, claim));
+    let Port { link: other, claim, connection } = place.port();
+    drop((connection, other));
+    let kept = (link, claim);
+    assert!(refused());
+    // Their interfaces go all the same.
+    place.until_children(&[]);
+    assert!(refused());
+    drop(kept);
+    let mut again = Vec::new();
+    let has_room = || match place.open(&request()) {
+        Ok(port) => {
+            again.push(port);
+            again.len() == 2
+        }
+        Err(_) => false,
+    };
+    until(has_room, || "what is gone makes room".to_owned());
+}
+
+/// A client registers the memory of its port with a socket of a namespace of its own and gives all else back.
+fn memory_that_is_shared() {
+    let place = Place::new("shared", &format!("{ROOT_TOO}ports_per_user = 1"));
+    let kept = liar::share_memory(&place, place.port());
+    place.until_children(&[]);
+    for _ in 0..20 {
+        let (refused, text) = why(&place, &request());
+        assert_eq!(refused, Why::Limit, "{text}");
+    }
+    drop(kept);
+    until(|| place.open(&request()).is_ok(), || "what is gone makes room".to_owned());
+}
+
+fn another_namespace_gets_nothing() {
+    let place = Place::new("elsewhere", ROOT_TOO);
+    let node = place.fabric.node(2);
+    let inside = node.enter().unwrap();
+    for refused in [
+        Port::open(&place.socket(), &request()).err().expect("it is elsewhere"),
+        nics(&place.socket()).expect_err("it is elsewhere"),
+    ] {
+        let BrokerError::Refused(refusal) = &refused else { panic!("{refused}") };
+        assert_eq!(refusal.why, Why::Namespace);
+        assert!(refusal.text.contains("another network namespace"), "{refusal:?}");
+    }
+    drop(inside);
+    assert_eq!(place.children(), Vec::<String>::new());
+    drop(place.port());
+}
+
+/// Root asks for many ports at once, another user then for one. All of them are ready before the broker, which is
+/// stopped meanwhile, sees the first.
+fn others_get_their_turn() {
+    let mut place = Place::new("turns", ROOT_TOO);
+    let ask = || place.inside(|| Offer::ask(&place.socket(), &request()));
+    let offers: Vec<_> = (0..12).map(|_| ask().unwrap_or_else(|e| panic!("{e}"))).collect();
+    let role = format!("ask {NOBODY}");
+    let mut other = Part::start(&place.fabric.node(1), &role, &place.socket(), Path::new(""));
+    assert_eq!(other.line(), "asked");
+    place.broker.signal(libc::SIGSTOP);
+    offers.iter().for_each(|offer| offer.filled().unwrap());
+    other.go_on();
+    assert_eq!(other.line(), "filled");
+    place.broker.signal(libc::SIGCONT);
+    let ports: Vec<_> = offers.into_iter().map(|offer| offer.take()).collect();
+    assert!(ports.iter().all(Result::is_ok), "all are served");
+    assert_eq!(other.line(), "open");
+    let mut order = Vec::new();
+    while order.len() < 13 {
+        let line = place.broker.line();
+        assert!(!line.is_empty());
+        order.extend(line.contains("'s (process").then(|| line.contains(&format!("{NOBODY}'s"))));
+    }
+    let at = order.iter().position(|&is_other| is_other).expect("it has a port");
+    assert!(at <= 1, "{at} of root's ports came first: {order:?}");
+}
+
+fn a_stranger_is_not_believed() {
+    let place = Place::new("stranger", "");
+    let open = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(open.path(), PermissionsExt::from_mode(0o777)).unwrap();
+    let socket = open.path().join("broker.sock");
+    let role = format!("fake {OTHER}");
+    let mut fake = Part::start(&place.fabric.node(1), &role, &socket, Path::new(""));
+    assert_eq!(fake.line(), "listens");
+    let error = place.inside(|| Port::open(&socket, &request())).err().expect("not believed");
+    assert!(matches!(&error, BrokerError::Stranger { uid: OTHER, .. }), "{error}");
+    assert!(error.to_string().contains("not trusted"), "{error}");
+    assert_eq!(fake.line(), "got 0 bytes", "nothing is said to it");
+}
+
+/// A program that is root's whoever starts it asks root's broker, and not one that its user names.
+fn set_user_id_programs() {
+    let place = Place::new("secure", "");
+    let socket = Path::new("/nowhere/evil.sock");
+    let copy = place.socket().with_file_name("secure");
+    std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+    for (mode, asked) in [(0o755, "/nowhere/evil.sock"), (0o4755, gigae_broker::SOCKET)] {
+        std::fs::set_permissions(&copy, PermissionsExt::from_mode(mode)).unwrap();
+        let mut command = place.fabric.node(1).command("setpriv").unwrap();
+        let user = NOBODY.to_string();
+        command.args(["--reuid", &user, "--regid", &user, "--clear-groups"]).arg(&copy);
+        command.env("GIGAE_TEST_ROLE", "secure").env(gigae_broker::VARIABLE, socket);
+        let output = command.output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(said.trim(), format!("Some({asked:?})"), "mode {mode:o}");
+    }
 }
 
 /// Why none is passed on: filter and binding do not hold who has it.

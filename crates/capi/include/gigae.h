@@ -22,11 +22,12 @@
  * THREADS. An endpoint (with its buffers and messages) and options may be used by any thread, by
  * one at a time; a second one is answered GIGAE_IN_CALL. So is a signal handler that comes in the
  * midst of a call. Different endpoints are independent of each other. After fork, use an endpoint
- * only in the parent.
+ * only in the parent: a call in the child answers GIGAE_PANICKED, and closing it there does
+ * nothing.
  *
- * PROGRESS. The library has no thread of its own. Acknowledgements and retransmissions happen
- * inside calls on the endpoint, so make one (gigae_progress at least) more often than the peers'
- * timeout, 10 s by default, or they will take this end for lost.
+ * PROGRESS. A program may compute for as long as it likes. While it makes no calls, one background
+ * thread per process acknowledges, repeats, answers, and lets peers use registered memory. The
+ * thread blocks all signals and ends with the last endpoint. gigae_options_progress turns it off.
  *
  * MISTAKES. A closed handle, a dropped or zeroed buffer or message, a copy of either, an unknown
  * peer, NULL and lengths out of range are noticed and answered with an error. What cannot be
@@ -111,7 +112,7 @@ enum gigae_error {
     GIGAE_LOST = -25,
     /* Refused, and nothing was done: the peer has no memory registered under the key; */
     GIGAE_NO_REGION = -26,
-    /* the bytes are not all within that memory, or an atomic change is not at a multiple of 8; */
+    /* the bytes are not all within that memory; */
     GIGAE_BOUNDS = -27,
     /* the memory was registered without this right; */
     GIGAE_RIGHTS = -28,
@@ -233,6 +234,21 @@ int gigae_options_broker(gigae_options *options, int broker);
  * per channel each way at MTU 1500, of which what is never used takes up nothing.
  */
 int gigae_options_local(gigae_options *options, int on);
+
+/* For gigae_options_progress. */
+enum gigae_progress_mode {
+    /* A background thread, one for all endpoints of the process, acts for an endpoint whose program
+     * has made no call for a millisecond. */
+    GIGAE_PROGRESS_AUTO = 0,
+    /* Nobody does: call gigae_progress more often than the peers' timeout. */
+    GIGAE_PROGRESS_MANUAL = 1
+};
+
+/*
+ * Who acknowledges, repeats and answers while the program makes no calls, one of
+ * gigae_progress_mode; GIGAE_PROGRESS_AUTO by default. Error: GIGAE_INVALID.
+ */
+int gigae_options_progress(gigae_options *options, int progress);
 
 /* The NIC's receive queue to which an AF_XDP socket is bound; frames of others are not seen. */
 int gigae_options_queue(gigae_options *options, uint32_t queue);
@@ -725,9 +741,9 @@ int gigae_start_read(gigae_endpoint *endpoint, const gigae_place *from, void *da
                      void *context, uint64_t *id);
 
 /*
- * Starts adding to the eight bytes at a place, a little-endian number at a multiple of 8 bytes from
- * the memory's beginning. The completion has what was there before. Nothing comes between reading
- * and writing it, but what the owner's program does to it itself is not seen to.
+ * Starts adding to the eight bytes at a place, a little-endian number. The completion has what was
+ * there before. No other peer's operation comes between reading and writing it; what the owner's
+ * program does to it may.
  */
 int gigae_start_fetch_add(gigae_endpoint *endpoint, const gigae_place *place, uint64_t operand,
                           void *context, uint64_t *id);
@@ -848,11 +864,19 @@ typedef struct gigae_counts {
      * this protocol starts. */
     uint64_t operations_refused;
     uint64_t operations_invalid;
+    /* Of those refused, these had a key that fits no memory. */
+    uint64_t operations_wrong_keys;
+    /* Messages that nobody received, of sessions that ended, for which there was no more room. */
+    uint64_t messages_dropped;
     /* Of frames_sent and frames_received, those through memory to and from endpoints of this node;
      * frames that such an endpoint had no room for. */
     uint64_t memory_frames_sent;
     uint64_t memory_frames_received;
     uint64_t memory_full;
+    /* How often the progress thread acted for this endpoint; how often it has woken up, for all
+     * endpoints of the process. */
+    uint64_t progress_turns;
+    uint64_t progress_wakeups;
 } gigae_counts;
 
 /*

@@ -227,9 +227,13 @@ counts! {
     messages_unexpected <- operations.unexpected,
     operations_refused <- operations.refused,
     operations_invalid <- operations.invalid,
+    operations_wrong_keys <- operations.wrong_keys,
+    messages_dropped <- operations.dropped,
     memory_frames_sent <- link.memory_tx_frames,
     memory_frames_received <- link.memory_rx_frames,
     memory_full <- link.memory_full,
+    progress_turns <- progress_turns,
+    progress_wakeups <- progress_wakeups,
 }
 
 /// Declares numbers of the header, and a list of them for the comparison with it.
@@ -274,6 +278,10 @@ numbers! {
     GIGAE_SHARING_AUTO = 1,
     /// `Sharing::Child`
     GIGAE_SHARING_CHILD = 2,
+    /// `Progress::Auto`
+    GIGAE_PROGRESS_AUTO = 0,
+    /// `Progress::Manual`
+    GIGAE_PROGRESS_MANUAL = 1,
     /// `Broker::Auto`
     GIGAE_BROKER_AUTO = 0,
     /// `Broker::Never`

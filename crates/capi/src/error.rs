@@ -56,7 +56,7 @@ codes! {
     Cancelled "GIGAE_CANCELLED" = -24: c"the operation was cancelled",
     Lost "GIGAE_LOST" = -25: c"the peer was lost; how much had been done is not known",
     NoRegion "GIGAE_NO_REGION" = -26: c"the peer has no memory registered under this key; ask it for the present one",
-    Bounds "GIGAE_BOUNDS" = -27: c"the bytes are not all within the remote memory, or not aligned; check offset and length",
+    Bounds "GIGAE_BOUNDS" = -27: c"the bytes are not all within the remote memory; check offset and length",
     Rights "GIGAE_RIGHTS" = -28: c"the remote memory was registered without the right to do this",
     Notices "GIGAE_NOTICES" = -29: c"the peer has not taken its notices; try again when it has",
     Cluster "GIGAE_CLUSTER" = -30: c"the cluster file is missing, wrong or lacks a node; gigae_last_error says where",

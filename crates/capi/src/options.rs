@@ -4,7 +4,7 @@ use crate::abi::*;
 use crate::error::{Error, Outcome, answer};
 use crate::handle::{Table, contain};
 use crate::text;
-use gigae::{Backend, Broker, BusyPoll, Envelope, Mode, Options, Sharing, Wait};
+use gigae::{Backend, Broker, BusyPoll, Envelope, Mode, Options, Progress, Sharing, Wait};
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 use std::time::Duration;
@@ -182,6 +182,18 @@ pub extern "C" fn gigae_options_broker(options: *mut OptionsHandle, broker: c_in
 #[unsafe(no_mangle)]
 pub extern "C" fn gigae_options_local(options: *mut OptionsHandle, on: c_int) -> c_int {
     change(options, |o| Ok(o.local(on != 0)))
+}
+
+/// Who acts while the program makes no calls.
+#[unsafe(no_mangle)]
+pub extern "C" fn gigae_options_progress(options: *mut OptionsHandle, progress: c_int) -> c_int {
+    change(options, |o| {
+        Ok(o.progress(match progress {
+            GIGAE_PROGRESS_AUTO => Progress::Auto,
+            GIGAE_PROGRESS_MANUAL => Progress::Manual,
+            _ => return Err(Error::invalid(format!("{progress} is no gigae_progress_mode"))),
+        }))
+    })
 }
 
 /// The NIC's receive queue.

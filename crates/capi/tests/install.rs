@@ -110,6 +110,24 @@ fn the_package_installs_what_make_install_does_and_goes_without_a_trace() {
 }
 
 #[test]
+fn a_package_made_again_is_the_same_to_the_byte() {
+    let places = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let of = |place: &Path| {
+        let deb = std::fs::read(common::package(place)).unwrap();
+        let mut names = std::fs::read_dir(place).unwrap().map(|entry| entry.unwrap().path());
+        let bill = names.find(|file| file.to_string_lossy().ends_with(".cdx.json")).unwrap();
+        (deb, std::fs::read_to_string(bill).unwrap())
+    };
+    let first = of(places[0].path());
+    // Times in the package are of whole seconds.
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let again = of(places[1].path());
+    assert!(first.0 == again.0, "{} and {} bytes", first.0.len(), again.0.len());
+    assert_eq!(first.1, again.1);
+    assert!(first.1.contains("pkg:cargo/gigae-wire@"), "{}", first.1);
+}
+
+#[test]
 fn pkg_config_names_the_release_and_what_the_archive_needs() {
     let installed = Installed::once();
     assert_eq!(installed.pkg_config(&["--modversion"]), [VERSION]);

@@ -9,8 +9,8 @@ use std::sync::atomic::AtomicBool;
 
 /// Make ports on this machine's NICs for users without privileges, until it is interrupted.
 ///
-/// Which NICs, for whom, and how many is said in its configuration (docs/broker.md). It needs CAP_NET_ADMIN,
-/// CAP_NET_RAW and CAP_BPF and gives up all others. When it ends, those who have ports keep them.
+/// Which NICs, for whom, and how many is said in its configuration (docs/broker.md). Start it as root: it listens, becomes
+/// another user and keeps CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF. When it ends, those who have ports keep them.
 #[derive(Args, Debug)]
 pub(crate) struct BrokerArgs {
     /// What it may do, for whom

@@ -110,6 +110,7 @@ fn checks(facts: &Facts) -> Vec<Check> {
     checks.extend(users(facts));
     checks.extend(children(facts));
     checks.push(broker(facts));
+    checks.push(daemons(facts));
     checks.extend(provider(facts));
     checks.extend(open_mpi(facts));
     checks
@@ -279,7 +280,20 @@ fn children(facts: &Facts) -> Option<Check> {
     })
 }
 
-/// Whoever has privileges needs none.
+/// What `gigae broker` and `gigae serve` can confine themselves with on this kernel.
+fn daemons(facts: &Facts) -> Check {
+    let found = facts.confining.to_string();
+    match facts.confining.is_whole() {
+        true => Check::good("confining", found),
+        false => Check::doubt(
+            "confining",
+            found,
+            "gigae broker and gigae serve confine themselves less; Linux 6.12 or newer has all, with landlock in lsm=",
+        ),
+    }
+}
+
+/// A user with privileges needs none.
 fn broker(facts: &Facts) -> Check {
     let Some(path) = facts.broker.path.as_ref().map(|path| path.display()) else {
         return Check::good("broker", "none is asked: GIGAE_BROKER says never");

@@ -235,7 +235,6 @@ fn a_broker_ends_in_order_when_it_is_told_to() {
         let (status, said) = broker.ended();
         assert!(status.success(), "{signal}: {status}: {said}");
         assert!(said.contains("ends; 1 ports stay in use"), "{signal}: {said}");
-        assert!(!place.socket().exists(), "{signal}");
         assert!(place.ports().contains("gigae0@eth0"), "{signal}");
         drop(client);
         let next = Part::start(place.broker(0));
@@ -286,10 +285,12 @@ fn a_broker_that_cannot_start_says_why_in_one_line() {
     bare.arg(place.directory.path().join("gigae")).args(["broker", "--config"]);
     bare.arg(place.config()).arg("--socket").arg(place.directory.path().join("other.sock"));
     fails(bare, "run it as root or by its systemd unit");
-    std::fs::write(place.config(), "nics = ['eth0']\nuser = ['alice']\n").unwrap();
-    fails(place.broker(0), "broker.toml:2: unknown field `user`");
+    std::fs::write(place.config(), "nics = ['eth0']\nusres = ['alice']\n").unwrap();
+    fails(place.broker(0), "broker.toml:2: unknown field `usres`");
     std::fs::write(place.config(), "nics = ['eth0']\nusers = ['no-such-user']\n").unwrap();
     fails(place.broker(0), "broker.toml:2: no user 'no-such-user' here");
+    std::fs::write(place.config(), "nics = ['eth0']\nuser = 'no-such-user'\n").unwrap();
+    fails(place.broker(0), "broker.toml:2: no user 'no-such-user' here; make one");
 }
 
 fn main() {

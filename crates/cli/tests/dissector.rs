@@ -8,8 +8,8 @@ use gigae::{Address, Options};
 use gigae_observe::pcapng::{Frame, Interface, Writer};
 use gigae_sim::{Faults, Network};
 use gigae_wire::{
-    Envelope, Epoch, Flags, HEADER_LEN, Header, Hello, Here, Kind, MacAddr, NodeAddr, Paths,
-    Pieces, Route, SeqNo, batch, op,
+    Envelope, Epoch, Flags, HEADER_LEN, Handshake, Header, Hello, Here, Kind, MacAddr, NodeAddr,
+    Paths, Pieces, Route, SeqNo, batch, op,
 };
 use std::fs::File;
 use std::path::PathBuf;
@@ -113,7 +113,7 @@ fn kinds() -> Vec<Kind> {
         Header::parse(&frame).ok().map(|(header, _)| header.kind)
     };
     let kinds: Vec<_> = (0..16).filter_map(kind).collect();
-    assert!(kinds.len() >= 11);
+    assert!(kinds.len() >= 12);
     kinds
 }
 
@@ -122,11 +122,13 @@ fn payload(kind: Kind) -> Vec<u8> {
     match kind {
         Kind::Data => b"a message".to_vec(),
         Kind::Ack => [&7u32.to_be_bytes()[..], &[0b101, 0x80]].concat(),
-        Kind::Hello | Kind::HelloAck => {
+        Kind::Hello | Kind::HelloAck | Kind::Confirm => {
             let hello = Hello { max_payload: 1468, reorder_window: 256, max_operations: 8968 };
-            let mut links = [0; Paths::LONGEST];
-            let len = Paths::new(&[FROM, TO]).write(&mut links);
-            [&hello.to_bytes()[..], &links[..len]].concat()
+            let (token, echo) = (0x0102_0304_0506_0708, 0x1112_1314_1516_1718);
+            let mut bytes = [0; Handshake::LONGEST];
+            let links = Paths::new(&[FROM, TO]);
+            let len = Handshake { hello, token, echo, links }.write(&mut bytes);
+            bytes[..len].to_vec()
         }
         Kind::Reset | Kind::Who => Vec::new(),
         Kind::Batch => {
@@ -187,7 +189,7 @@ fn every_kind_of_frame_is_dissected_in_every_envelope() {
             let length = payload(kind).len().to_string();
             let expected = [
                 &number[..],
-                "1",
+                "2",
                 "3",
                 &length,
                 "4386",
@@ -215,10 +217,12 @@ fn payloads_are_shown_field_by_field() {
         match kind {
             Kind::Data => &[("gigae.message", "61206d657373616765")],
             Kind::Ack => &[("gigae.report.latest", "7"), ("gigae.report.arrived", "0,2,15")],
-            Kind::Hello | Kind::HelloAck => &[
+            Kind::Hello | Kind::HelloAck | Kind::Confirm => &[
                 ("gigae.max_payload", "1468"),
                 ("gigae.hello.reorder_window", "256"),
                 ("gigae.hello.max_operations", "8968"),
+                ("gigae.hello.token", "0x0102030405060708"),
+                ("gigae.hello.echo", "0x1112131415161718"),
                 ("gigae.hello.links", "2"),
                 ("gigae.hello.link", "02:00:00:00:00:01,02:00:00:00:00:02"),
             ],
@@ -257,7 +261,9 @@ fn payloads_are_shown_field_by_field() {
 #[test]
 fn every_operation_is_dissected_with_its_status() {
     // Whatever code the library reads, with numbers that all differ.
-    let numbers: Vec<u8> = (1..=32).collect();
+    let mut numbers: Vec<u8> = (1..=32).collect();
+    // An Atomic's: two numbers of 64 bits are swapped, and what was there comes back.
+    numbers[16..20].copy_from_slice(&[12, 7, 2, 1]);
     let mut names = Vec::new();
     let mut frames = Vec::new();
     for (code, flags) in (0..=u8::MAX).flat_map(|code| (0..4).map(move |flags| (code, flags))) {
@@ -275,25 +281,30 @@ fn every_operation_is_dissected_with_its_status() {
     for (name, row) in names.iter().zip(plain(&frames, &fields)) {
         assert!(row[0].split(',').count() == 2 && row[1] == "64617461,64617461", "{name}: {row:?}");
         assert_eq!(row[2], "", "{name}: {row:?}");
-        // Two operations of the library have two codes each.
+        // A Write of the library has two codes.
         let shown = row[3].rsplit('[').next().unwrap();
-        assert!(shown.starts_with(&name[..]) || name == "Atomic", "{name}: {row:?}");
+        assert!(shown.starts_with(&name[..]), "{name}: {row:?}");
         if matches!(&name[..], "Read" | "Write" | "Atomic") {
             let offset = u64::from_be_bytes(numbers[8..16].try_into().unwrap());
             assert_eq!(row[4], format!("{offset},{offset}"));
         }
     }
+    let change = op::Change::new(op::Action::Swap, op::Number::U64, 2, true).unwrap();
+    let atomic = operation(&op::Op::Atomic { id: 1, key: 2, offset: 3, change }, &[0; 32]);
+    let fields = ["gigae.op.action", "gigae.op.number", "gigae.op.count", "gigae.op.fetch"];
+    assert_eq!(plain(&[sealed(&header(Kind::Op), &atomic)], &fields)[0], ["12", "7", "2", "1"]);
     let label = op::Label { tag: 7, untagged: true, data: Some(0xbeef) };
     let offer = operation(&op::Op::Offer { id: 1, label, total: 5 }, b"");
     let fields = ["gigae.op.untagged", "gigae.op.tag", "gigae.op.word", "gigae.op.total"];
     let rows = plain(&[sealed(&header(Kind::Op), &offer)], &fields);
     assert_eq!(rows[0], ["1", "0x0000000000000007", "0x000000000000beef", "5"]);
-    let status = |status| operation(&op::Op::Done { id: 1, status, value: 5 }, b"");
+    let status = |status| operation(&op::Op::Done { id: 1, status }, b"value");
     let all =
         [op::Status::Ok, op::Status::Key, op::Status::Bounds, op::Status::Rights, op::Status::Busy];
     let frames: Vec<_> = all.iter().map(|&s| sealed(&header(Kind::Op), &status(s))).collect();
-    for (status, row) in all.iter().zip(plain(&frames, &["_ws.col.Info", "gigae.op.value"])) {
-        assert!(row[0].contains(&format!("[Done ({status:?})]")) && row[1] == "5", "{row:?}");
+    for (status, row) in all.iter().zip(plain(&frames, &["_ws.col.Info", "gigae.op.data"])) {
+        let (shown, data) = (format!("[Done ({status:?})]"), "76616c7565");
+        assert!(row[0].contains(&shown) && row[1] == data, "{row:?}");
     }
 }
 
@@ -305,7 +316,7 @@ fn what_is_wrong_with_a_frame_is_said() {
         frame[place] = to;
         frame
     };
-    let mut unknown = changed(4, 0x1f);
+    let mut unknown = changed(4, 0x2f);
     reseal(&mut unknown);
     let mut batch = sealed(&header(Kind::Batch), &[0, 9, 1]);
     reseal(&mut batch);
@@ -314,7 +325,7 @@ fn what_is_wrong_with_a_frame_is_said() {
     let frames = [
         good.clone(),
         changed(HEADER_LEN, b'M'),
-        changed(4, 0x21),
+        changed(4, 0x11),
         unknown,
         batch,
         operation,
@@ -330,7 +341,7 @@ fn what_is_wrong_with_a_frame_is_said() {
         "Unknown kind",
         "not exactly filled",
         "unknown operation",
-        "six bytes",
+        "22 bytes",
         "four bytes",
         "a name of",
         "STOP",
@@ -422,7 +433,9 @@ fn a_capture_of_a_simulated_network_is_dissected_frame_by_frame() {
     let rows = tshark::read(&path, &[], &["gigae.kind", "gigae.crc.status", COMPLAINTS]);
     assert_eq!(rows.len() as u64, sent);
     assert!(rows.iter().all(|row| row[1] == "1" && row[2].is_empty()), "{rows:?}");
-    for kind in [Kind::Hello, Kind::HelloAck, Kind::Who, Kind::Here, Kind::Batch, Kind::Ack] {
+    for kind in
+        [Kind::Hello, Kind::HelloAck, Kind::Confirm, Kind::Who, Kind::Here, Kind::Batch, Kind::Ack]
+    {
         assert!(rows.iter().any(|row| row[0] == (kind as u8).to_string()), "no {kind:?}: {rows:?}");
     }
 }

@@ -38,6 +38,7 @@ fn main() {
             "a_server_needs_three_capabilities_and_not_root",
             a_server_needs_three_capabilities_and_not_root,
         ),
+        ("a_server_of_roots_gives_up_root", a_server_of_roots_gives_up_root),
         (
             "what_is_repeated_has_a_directory_for_each_time",
             what_is_repeated_has_a_directory_for_each_time,
@@ -308,6 +309,33 @@ fn a_server_needs_three_capabilities_and_not_root() {
     assert_eq!(results.series.len(), 5);
     let gigae = results.series.iter().find(|series| series.transport == "gigae").unwrap();
     assert!(gigae.note.as_deref().is_some_and(|note| note.contains("xdp")), "{:?}", gigae.note);
+}
+
+/// A line of a process's status (proc_pid_status(5)).
+fn status(pid: u32, name: &str) -> String {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).expect(name);
+    line.trim().replace('\t', " ")
+}
+
+fn a_server_of_roots_gives_up_root() {
+    let transports = "\"udp\", \"tcp\", \"gigae\", \"gigae-write\", \"packet\", \"xdp\"";
+    let experiments = [("stream", transports, "1000", 0.05)];
+    let machines = Machines::new("rights", &plan(&experiments), &[]);
+    let said = machines.hears("confined to");
+    let pid = machines.serve.id();
+    assert_eq!(status(pid, "Uid:"), "65534 65534 65534 65534");
+    assert_eq!(status(pid, "Gid:"), "65534 65534 65534 65534");
+    assert_eq!((status(pid, "NoNewPrivs:"), status(pid, "Seccomp:")), ("1".into(), "2".into()));
+    for set in ["CapPrm:", "CapEff:", "CapBnd:"] {
+        let kept = u64::from_str_radix(&status(pid, set), 16).unwrap();
+        // CAP_IPC_LOCK, where the limit of locked memory could not be lifted.
+        assert_eq!(kept & !(1 << 14), 1 << 12 | 1 << 13 | 1 << 39, "{set} {kept:x}");
+    }
+    assert!(said.contains("user 65534") && said.contains("Landlock: "), "{said}");
+    // And it measures everything.
+    let results = machines.results(&machines.eval("out").output().unwrap(), "out");
+    assert_eq!(results.series.len(), 6);
 }
 
 fn what_is_repeated_has_a_directory_for_each_time() {

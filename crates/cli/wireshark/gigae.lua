@@ -6,7 +6,7 @@
 
 local gigae = Proto("gigae", "GigaE")
 
-local VERSION = 1
+local VERSION = 2
 local HEADER_LEN = 32
 
 -- Flags of a header (1).
@@ -14,7 +14,7 @@ local ASK, HEADER_ONLY, ANSWER = 1, 2, 4
 
 local KINDS = {
     [1] = "Data", [2] = "Ack", [3] = "Hello", [4] = "HelloAck", [5] = "Reset", [6] = "Batch",
-    [7] = "Op", [8] = "Who", [9] = "Here", [10] = "Probe", [11] = "Echo",
+    [7] = "Op", [8] = "Who", [9] = "Here", [10] = "Probe", [11] = "Echo", [12] = "Confirm",
 }
 
 -- Operations (9.1): name, and fields with their lengths in the order in which they come.
@@ -28,12 +28,11 @@ local CODES = {
     [7] = { "Reply", { "at", 4 } },
     [8] = { "Write", { "key", 8 }, { "offset", 8 }, { "total", 4 }, { "at", 4 } },
     [9] = { "Write with notice", { "key", 8 }, { "offset", 8 }, { "total", 4 }, { "at", 4 }, { "notice", 8 } },
-    [10] = { "Add", { "key", 8 }, { "offset", 8 }, { "operand", 8 } },
-    [11] = { "Swap", { "key", 8 }, { "offset", 8 }, { "expected", 8 }, { "new", 8 } },
-    [12] = { "Done", { "value", 8 } },
-    [13] = { "Limit", { "until", 4 } },
+    [10] = { "Atomic", { "key", 8 }, { "offset", 8 }, { "action", 1 }, { "number", 1 }, { "count", 1 }, { "fetch", 1 } },
+    [11] = { "Done" },
+    [12] = { "Limit", { "until", 4 }, { "entries", 4 } },
 }
-local DONE = 12
+local DONE = 11
 -- The second byte of Eager, First and Offer: matched with untagged receives; a word follows the tag.
 local UNTAGGED, WITH_WORD = 1, 2
 local WORD = { "word", 8 }
@@ -77,6 +76,8 @@ local f = {
     max_payload = ProtoField.uint16("gigae.max_payload", "Longest message"),
     reorder_window = ProtoField.uint16("gigae.hello.reorder_window", "Reorder window"),
     max_operations = ProtoField.uint16("gigae.hello.max_operations", "Longest payload of operations"),
+    token = ProtoField.uint64("gigae.hello.token", "Token", base.HEX),
+    echo = ProtoField.uint64("gigae.hello.echo", "Token of the other end", base.HEX),
     paths = ProtoField.uint8("gigae.hello.links", "Links"),
     path = ProtoField.ether("gigae.hello.link", "Link"),
     more = ProtoField.bytes("gigae.more", "More, ignored"),
@@ -195,22 +196,29 @@ end
 
 show[3] = function(payload, tree)
     local len = payload:len()
-    if len < 6 then return malformed(tree, "Malformed: a Hello has six bytes at least") end
+    if len < 22 then return malformed(tree, "Malformed: a handshake has 22 bytes at least") end
     tree:add(f.max_payload, payload(0, 2))
     tree:add(f.reorder_window, payload(2, 2))
     tree:add(f.max_operations, payload(4, 2))
+    tree:add(f.token, payload(6, 8))
+    tree:add(f.echo, payload(14, 8))
     local text = "max " .. payload(0, 2):uint()
-    if len == 6 then return text end
-    local count = payload(6, 1):uint()
-    tree:add(f.paths, payload(6, 1))
-    if len < 7 + 6 * count then return malformed(tree, "Malformed: fewer addresses of links than it says") end
-    for i = 0, count - 1 do
-        tree:add(f.path, payload(7 + 6 * i, 6))
+    if len == 22 then return text end
+    local count = payload(22, 1):uint()
+    if count == 0 then
+        tree:add(f.pad, payload(22))
+        return text
     end
-    if len > 7 + 6 * count then tree:add(f.more, payload(7 + 6 * count)) end
+    tree:add(f.paths, payload(22, 1))
+    if len < 23 + 6 * count then return malformed(tree, "Malformed: fewer addresses of links than it says") end
+    for i = 0, count - 1 do
+        tree:add(f.path, payload(23 + 6 * i, 6))
+    end
+    if len > 23 + 6 * count then tree:add(f.more, payload(23 + 6 * count)) end
     return text .. ", " .. count .. " links"
 end
 show[4] = show[3]
+show[12] = show[3]
 
 show[5] = function(payload, tree)
     if payload:len() > 0 then tree:add(f.more, payload()) end

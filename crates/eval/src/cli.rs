@@ -510,10 +510,6 @@ fn try_serve(args: &ServeArgs, interrupted: &AtomicBool) -> Result<(), String> {
     let options = cluster.as_ref().and_then(|cluster| cluster.options().ok());
     let nic = interface(nic, cluster).map_err(|error| text(&error))?;
     let mut site = Site::find(&nic).map_err(|error| text(&error))?;
-    let presence = match args.fabric_child {
-        true => Presence::none(),
-        false => Presence::new(options.unwrap_or_else(|| gigae::Options::trunk(site.interfaces()))),
-    };
     site.cpu = args.cpu.or(file.cpu).or_else(|| allowed_cpus().last().copied());
     site.virtual_link = args.fabric_child;
     let listen = listen_address(args.listen.as_deref().or(file.listen.as_deref()), &site);
@@ -534,19 +530,29 @@ fn try_serve(args: &ServeArgs, interrupted: &AtomicBool) -> Result<(), String> {
     let metrics = metrics.map(TcpListener::bind).transpose().map_err(|error| {
         format!("cannot listen for --metrics: {error}; name an address and a free port, like 127.0.0.1:9488")
     })?;
-    if args.fabric_child {
+    let rules = rules(args, &file);
+    // After the last thing that takes more rights, and before the first endpoint, which has a thread.
+    let presence = if args.fabric_child {
         writeln!(std::io::stdout(), "{}", local.port())
             .map_err(|error| format!("nobody waits for the port: {error}"))?;
+        Presence::none()
     } else {
+        let confined = serve::confine(&rules, site.door.is_some())
+            .map_err(|error| format!("cannot give up rights: {error}"))?;
+        // What is said to serve can be found.
+        let options = options.unwrap_or_else(|| gigae::Options::trunk(site.interfaces()));
+        let presence = Presence::new(options);
         remark(&format!("serving on {local}, measuring on {}; end with Ctrl-C", site.names()));
-    }
+        remark(&format!("confined to {confined}"));
+        presence
+    };
     let quiet = args.fabric_child;
     let mut tell = |event: &str| {
         if !quiet {
             remark(event);
         }
     };
-    let (rules, metrics) = (rules(args, &file), metrics.as_ref());
+    let metrics = metrics.as_ref();
     let (listener, key, site) = (&listener, &key, &site);
     serve::serve(Service { listener, key, site, presence, rules, metrics }, interrupted, &mut tell)
         .map_err(|error| format!("cannot accept connections: {error}; start again"))

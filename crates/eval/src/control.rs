@@ -32,7 +32,7 @@ use std::time::Duration;
 
 /// Version of everything in this module and of what its messages mean. Ends of different versions
 /// refuse each other.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// TCP port that `serve` listens on unless told otherwise; in the range that IANA leaves free.
 pub const PORT: u16 = 49_988;
@@ -136,13 +136,13 @@ pub struct Soak {
     pub traffic: Traffic,
     /// The server's number in the soak; the client's is 0.
     pub number: u8,
-    /// Where the client's end is, with the port to which TCP connects.
+    /// Where the client's end is.
     pub address: Address,
-    /// What each connection begins with, so that the client knows whose it is.
-    pub token: u64,
+    /// The ports from which its TCP connections come, in the order of their roles. The server connects nowhere.
+    pub ports: Vec<u16>,
     /// The memory that the client has registered for this end.
     pub key: u64,
-    /// Seconds until the end at the latest.
+    /// Seconds after which the server begins nothing new.
     pub seconds: f64,
 }
 
@@ -177,7 +177,7 @@ pub enum Reply {
     },
     /// To [`Request::Soak`]: the server's end is open, here.
     Soaking {
-        /// Where.
+        /// Where, with the port to which the client connects by TCP.
         address: Address,
         /// The memory registered for the client.
         key: u64,

@@ -19,8 +19,14 @@ pub struct Door {
 
 #[derive(Debug, Default)]
 struct State {
-    expected: Option<SocketAddr>,
-    arrived: Option<TcpStream>,
+    /// Whose connections are wanted, and those that came.
+    wanted: Vec<(SocketAddr, Option<TcpStream>)>,
+}
+
+impl State {
+    fn is_complete(&self) -> bool {
+        self.wanted.iter().all(|(_, came)| came.is_some())
+    }
 }
 
 impl Door {
@@ -34,10 +40,10 @@ impl Door {
         self.port
     }
 
-    /// From now on this peer's connection is for [`Door::wait`], and nobody else's; `None` expects nobody. What
-    /// came for the one before is closed.
-    pub fn expect(&self, peer: Option<SocketAddr>) {
-        *self.state() = State { expected: peer, arrived: None };
+    /// From now on the connections from these addresses and ports are for [`Door::wait`], and no others. What
+    /// came for those before is closed.
+    pub fn expect(&self, peers: &[SocketAddr]) {
+        *self.state() = State { wanted: peers.iter().map(|peer| (*peer, None)).collect() };
     }
 
     /// Keeps a connection that is expected, and gives back any other.
@@ -45,20 +51,24 @@ impl Door {
         let mut state = self.state();
         // A socket for both families says IPv4 addresses in another way.
         let from = SocketAddr::new(from.ip().to_canonical(), from.port());
-        if state.expected != Some(from) {
-            return Some(stream);
-        }
-        state.expected = None;
-        state.arrived = Some(stream);
+        let place = state.wanted.iter_mut().find(|(peer, came)| *peer == from && came.is_none());
+        let Some((_, place)) = place else { return Some(stream) };
+        *place = Some(stream);
         self.came.notify_all();
         None
     }
 
-    /// The expected connection, if it comes in time.
-    pub fn wait(&self, timeout: Duration) -> Option<TcpStream> {
-        let none = |state: &mut State| state.arrived.is_none();
-        let waited = self.came.wait_timeout_while(self.state(), timeout, none);
-        waited.unwrap_or_else(PoisonError::into_inner).0.arrived.take()
+    /// The expected connections in the order of [`Door::expect`], if all come in time.
+    pub fn wait(&self, timeout: Duration) -> Option<Vec<TcpStream>> {
+        let waited =
+            self.came.wait_timeout_while(self.state(), timeout, |state| !state.is_complete());
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        std::mem::take(&mut state.wanted).into_iter().map(|(_, came)| came).collect()
+    }
+
+    /// Whether all that are expected have come.
+    pub fn is_complete(&self) -> bool {
+        self.state().is_complete()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -73,21 +83,24 @@ mod tests {
     use std::net::TcpListener;
 
     #[test]
-    fn only_the_expected_connection_is_kept_and_only_once() {
+    fn only_the_expected_connections_are_kept_and_each_only_once() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let connect = || {
             let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             (one.local_addr().unwrap(), listener.accept().unwrap().0)
         };
         let door = Door::new(1);
-        let ((first, stream), (second, other)) = (connect(), connect());
+        let ((first, stream), (second, other), (third, last)) = (connect(), connect(), connect());
         let stream = door.take(first, stream).expect("nobody was expected");
-        door.expect(Some(first));
-        let other = door.take(second, other).expect("another was expected");
-        assert!(door.wait(Duration::from_millis(1)).is_none());
+        door.expect(&[second, first]);
+        let last = door.take(third, last).expect("another was expected");
         assert!(door.take(first, stream).is_none());
-        assert!(door.take(first, other).is_some(), "it came already");
-        assert!(door.wait(Duration::ZERO).is_some());
-        assert!(door.wait(Duration::ZERO).is_none());
+        let last = door.take(first, last).expect("it came already");
+        assert!(door.wait(Duration::from_millis(1)).is_none(), "one is missing");
+        door.expect(&[second, first]);
+        assert!(door.take(second, other).is_none() && door.take(first, last).is_none());
+        let came = door.wait(Duration::ZERO).unwrap();
+        assert_eq!(came[0].peer_addr().unwrap(), second);
+        assert_eq!(came.len(), 2);
     }
 }

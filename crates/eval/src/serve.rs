@@ -8,18 +8,22 @@
 //! A client that vanishes, lies or asks for too much ends its own session only.
 
 mod client;
+mod gate;
 mod gather;
 mod metrics;
 mod presence;
+mod rights;
 mod rules;
 
 pub(crate) use client::{failed, next};
 pub use presence::Presence;
+pub use rights::confine;
 pub use rules::{CONFIG, File, FileError, Network, Rules, parse_rate};
 
 use crate::control::{self, ControlError, Key, Reply, Request, Session, TELL_EVERY, Waiting};
 use crate::site::Site;
 use client::{ENDED, Host, LOOK};
+use gate::{Gate, Refusals};
 use metrics::{Counts, Visit};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
@@ -88,6 +92,8 @@ pub fn serve(
             host: &host,
             presence,
             bell,
+            gate: Gate::new(Instant::now()),
+            refusals: Refusals::default(),
             handshakes: Vec::new(),
             queue: VecDeque::new(),
             turn: None,
@@ -156,6 +162,8 @@ struct Desk<'a, 'host> {
     host: &'host Host<'host>,
     presence: Presence,
     bell: Bell,
+    gate: Gate,
+    refusals: Refusals,
     /// Sources of the connections that are in their handshake.
     handshakes: Vec<IpAddr>,
     queue: VecDeque<Guest>,
@@ -166,11 +174,15 @@ struct Desk<'a, 'host> {
 
 impl<'host> Desk<'_, 'host> {
     /// Until something comes, or it is time to look around.
-    fn sleep(&self, listener: &TcpListener, wake: &UnixStream) -> io::Result<()> {
+    fn sleep(&mut self, listener: &TcpListener, wake: &UnixStream) -> io::Result<()> {
         let often = self.turn.is_none() && self.presence.is_open();
-        let timeout = if often { ANSWER_EVERY } else { LOOK };
-        let mut wanted =
-            vec![PollFd::new(listener, PollFlags::IN), PollFd::new(wake, PollFlags::IN)];
+        let mut timeout = if often { ANSWER_EVERY } else { LOOK };
+        let mut wanted = vec![PollFd::new(wake, PollFlags::IN)];
+        if self.gate.is_open(Instant::now()) {
+            wanted.push(PollFd::new(listener, PollFlags::IN));
+        } else {
+            timeout = timeout.min(self.gate.wait());
+        }
         wanted.extend(self.queue.iter().map(|guest| PollFd::new(&guest.session, PollFlags::IN)));
         match poll(&mut wanted, Timespec::try_from(timeout).ok().as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -181,17 +193,21 @@ impl<'host> Desk<'_, 'host> {
         Ok(())
     }
 
+    /// Takes what has come, as far as the gate is open.
     fn accept(&mut self, listener: &TcpListener) -> io::Result<()> {
-        loop {
+        let due = self.refusals.due(Instant::now());
+        due.into_iter().for_each(|line| (self.tell)(&line));
+        while self.gate.is_open(Instant::now()) {
             match listener.accept() {
                 Ok((stream, from)) => {
+                    self.gate.pass();
                     let stream = match &self.host.site.door {
                         Some(door) => door.take(from, stream),
                         None => Some(stream),
                     };
                     let arrived = stream.map_or(Ok(()), |stream| self.arrive(stream, from));
                     if let Err(error) = arrived {
-                        (self.tell)(&format!("client {from}: no handshake: {error}"));
+                        self.refuse(Visit::Failed, from, &format!("no handshake: {error}"));
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
@@ -210,19 +226,26 @@ impl<'host> Desk<'_, 'host> {
                 Err(error) => return Err(error),
             }
         }
+        Ok(())
+    }
+
+    /// A stranger is sent away. Strangers decide how often, so the log has sums only.
+    fn refuse(&mut self, visit: Visit, from: SocketAddr, why: &str) {
+        self.host.counts.visit(visit);
+        let line = self.refusals.add(Instant::now(), format!("client {from}: {why}"));
+        line.into_iter().for_each(|line| (self.tell)(&line));
     }
 
     /// A connection: a handshake, if it may have one.
     fn arrive(&mut self, stream: TcpStream, from: SocketAddr) -> io::Result<()> {
         if !self.rules.admit(from.ip()) {
-            self.host.counts.visit(Visit::Address);
-            (self.tell)(&format!("client {from}: not among the addresses that may come"));
+            self.refuse(Visit::Address, from, "not among the addresses that may come");
             return Ok(());
         }
         let source = source(from.ip());
         let of_one = self.handshakes.iter().filter(|other| **other == source).count();
         if self.handshakes.len() >= MOST_HANDSHAKES || of_one >= MOST_OF_ONE {
-            self.host.counts.visit(Visit::Unproved);
+            self.refuse(Visit::Unproved, from, "too many handshakes at once");
             return Ok(());
         }
         stream.set_nonblocking(false)?;
@@ -249,7 +272,7 @@ impl<'host> Desk<'_, 'host> {
                     }
                     match session {
                         Ok(session) => self.join(from, session),
-                        Err(error) => self.leave(from, Visit::Unproved, &error.to_string()),
+                        Err(error) => self.refuse(Visit::Unproved, from, &error.to_string()),
                     }
                 }
                 Event::Left(outcome) => {

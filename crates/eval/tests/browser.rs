@@ -239,6 +239,7 @@ fn a_fresh_page_is_easy_to_use_and_its_commands_repeat_its_curves(browser: &Path
     assert_eq!(expected.len(), 2, "{expected:?}");
     assert_eq!(again.plan.cells(Some("cable"), 1500), expected);
     assert_eq!(again.series.len() + again.skipped.len(), expected.len());
+    assert!(!again.series.is_empty(), "nothing was measured again: {:?}", again.skipped);
     assert!(again.series.iter().all(|one| one.label() == "tcp on one CPU"));
 
     // What there is not is refused in one line that says what there is.

@@ -489,6 +489,33 @@ fn strangers_who_say_nothing_hold_up_nobody_and_have_a_bounded_number() {
 }
 
 #[test]
+fn a_flood_of_refused_addresses_is_taken_slowly_and_said_in_two_lines() {
+    let (listener, key) = (TcpListener::bind("127.0.0.1:0").unwrap(), key());
+    let (address, site) = (listener.local_addr().unwrap(), Site::find("lo").unwrap());
+    let rules = Rules { allow: vec!["198.18.0.0/15".parse().unwrap()], ..Rules::default() };
+    let (stop, lines) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (presence, metrics) = (Presence::none(), None);
+            let service =
+                Service { listener: &listener, key: &key, site: &site, presence, rules, metrics };
+            let mut tell = |line: &str| lines.lock().unwrap().push(line.to_owned());
+            serve::serve(service, &stop, &mut tell).unwrap();
+        });
+        for _ in 0..500 {
+            // Closed without a word.
+            let mut stream = TcpStream::connect(address).unwrap();
+            assert!(matches!(stream.read(&mut [0; 1]), Ok(0) | Err(_)));
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    let lines = lines.into_inner().unwrap();
+    assert!(lines[0].contains("not among the addresses that may come"), "{lines:?}");
+    // A second one if the machine took a minute for it.
+    assert!(lines.len() <= 2, "{} lines", lines.len());
+}
+
+#[test]
 fn only_the_networks_that_are_allowed_are_served() {
     let allow = vec!["127.0.0.2/32".parse().unwrap()];
     let server = Server::with("127.0.0.1:0", Rules { allow, ..Rules::default() });

@@ -84,6 +84,8 @@ fn program() -> ExitCode {
     }
 }
 
+/// Whoever sleeps gets a busy processor within milliseconds, so 0.2 s bring something everywhere; who spins may be kept off
+/// it for longer, which is told then.
 const TINY: &str = r#"
 name = "tiny"
 about = "a test: every transport once"
@@ -100,7 +102,7 @@ links = ["gigabit"]
 transports = ["gigae", "packet", "udp", "tcp", "icmp"]
 sizes = [8]
 waits = ["sleep"]
-seconds = 0.03
+seconds = 0.2
 warmup = 0.01
 [[experiment]]
 kind = "stream"
@@ -108,7 +110,7 @@ links = ["gigabit"]
 transports = ["gigae", "packet", "udp", "tcp"]
 sizes = [1400]
 waits = ["sleep"]
-seconds = 0.05
+seconds = 0.2
 warmup = 0.02
 [[experiment]]
 kind = "stream"
@@ -116,7 +118,7 @@ links = ["gigabit"]
 transports = ["gigae", "gigae-write"]
 sizes = [100000]
 waits = ["sleep", "spin"]
-seconds = 0.05
+seconds = 0.2
 warmup = 0.02
 "#;
 
@@ -202,14 +204,11 @@ fn a_tiny_plan_gives_results_that_fit_the_schema() {
             .series
             .iter()
             .find(|s| s.experiment.name() == experiment && s.transport == transport);
-        are_told(&results);
-        // Its repetitions are so short that on a busy machine they may bring nothing.
-        let told = || results.skipped.iter().any(|skipped| skipped.transport == transport);
-        assert!(found.is_some() || told(), "no {experiment} of {transport}: {:?}", results.skipped);
-        found
+        found.unwrap_or_else(|| panic!("no {experiment} of {transport}: {:?}", results.skipped))
     };
+    sleepers_are_all_measured(&results);
     for transport in ["gigae", "packet", "udp", "tcp", "icmp"] {
-        let Some(series) = point("rtt", transport) else { continue };
+        let series = point("rtt", transport);
         assert!(
             series.min > 0.0 && series.min <= series.p50 && series.p50 <= series.max,
             "{series:?}"
@@ -219,9 +218,9 @@ fn a_tiny_plan_gives_results_that_fit_the_schema() {
         assert!(series.frames >= series.n && series.syscalls >= series.n, "{series:?}");
     }
     for transport in ["gigae", "packet", "udp", "tcp"] {
-        let Some(series) = point("stream", transport) else { continue };
+        let series = point("stream", transport);
         assert!(series.median > 0.0 && series.limit.is_some(), "{series:?}");
-        // Two buckets of tokens at most beyond the rate, over 50 ms at 125 MB/s: a few percent. Who did not get the
+        // Two buckets of tokens at most beyond the rate, over 200 ms at 125 MB/s: a few percent. Who did not get the
         // processor for long takes in at once what waited, which is among the doubts.
         let disturbed = series.doubts.iter().any(|doubt| doubt.starts_with("interference"));
         let fits = series.median < 1.2 * series.limit.unwrap();
@@ -518,6 +517,14 @@ fn raw_frames_are_as_long_as_a_jumbo_network_allows() {
     assert!(full + missing >= 6 && all > missing, "{:?}, {:?}", results.series, results.skipped);
 }
 
+/// Of the tiny plan's 13 cells only the two that spin may be missing.
+fn sleepers_are_all_measured(results: &Results) {
+    are_told(results);
+    assert_eq!(results.series.len() + results.skipped.len(), 13, "{:?}", results.skipped);
+    let sleepers = results.series.iter().filter(|series| series.wait.name() == "sleep").count();
+    assert_eq!(sleepers, 11, "{:?}", results.skipped);
+}
+
 /// What is missing was tried, and is named with its reason.
 fn are_told(results: &Results) {
     for skipped in &results.skipped {
@@ -527,7 +534,7 @@ fn are_told(results: &Results) {
 
 /// A run that is certainly still measuring a second after its network stands.
 fn long_run(place: &Place) -> Child {
-    let plan = TINY.replace("seconds = 0.03", "seconds = 20.0");
+    let plan = TINY.replacen("seconds = 0.2", "seconds = 20.0", 1);
     let child = eval()
         .arg("--plan")
         .arg(place.plan(&plan))
@@ -719,8 +726,7 @@ fn two_nodes_with_a_key_file_measure_each_other() {
     let results =
         Results::parse(&std::fs::read_to_string(place.path("out/results.json")).unwrap()).unwrap();
     assert_eq!(results.links(), ["network"]);
-    are_told(&results);
-    assert_eq!(results.series.len() + results.skipped.len(), 13, "{:?}", results.skipped);
+    sleepers_are_all_measured(&results);
     assert!(
         results.environment.command.contains("--peer")
             && !results.environment.command.contains("the key")
@@ -806,7 +812,7 @@ fn a_link_of_two_is_used_as_one_and_the_limit_is_that_of_both() {
 fn a_peer_that_vanishes_ends_the_run_in_bounded_time() {
     let place = Place::new();
     let key = place.key("key", "the key of both machines\n");
-    let plan = place.plan(&TINY.replace("seconds = 0.03", "seconds = 3.0"));
+    let plan = place.plan(&TINY.replacen("seconds = 0.2", "seconds = 3.0", 1));
     let mut machines = Machines::new("vanishing_peer", &key);
     let child = machines.eval(&key, &place, &plan).spawn().unwrap();
     std::thread::sleep(Duration::from_secs(2));

@@ -320,6 +320,10 @@ impl Drop for Serving {
 fn another_machine_runs_programs_only_if_its_owner_allows_it() {
     let place = Place::new();
     let path = place.fakes(&["iperf3"]);
+    // The server is another user, who may not reach the directory of this program.
+    std::fs::set_permissions(place.path(""), PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::remove_file(place.path("bin/iperf3")).unwrap();
+    std::fs::copy(std::env::current_exe().unwrap(), place.path("bin/iperf3")).unwrap();
     let fabric = testing::fabric("programs", |_| {});
     let cpu = gigae_eval::site::allowed_cpus()[0].to_string();
     let serve = |more: &[&str]| {

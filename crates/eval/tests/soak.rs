@@ -38,6 +38,10 @@ fn main() -> ExitCode {
             ctrl_c_ends_it_with_a_verdict_and_no_fabric,
         ),
         ("machines_that_serve_are_soaked", machines_that_serve_are_soaked),
+        (
+            "a_server_connects_to_no_address_that_a_client_names_and_ends_on_time",
+            a_server_connects_to_no_address_that_a_client_names_and_ends_on_time,
+        ),
         ("bad_input_is_one_line_and_a_failure", bad_input_is_one_line_and_a_failure),
         ("the_report_is_a_pure_function_of_the_state", the_report_is_a_pure_function_of_the_state),
         ("hostile_text_in_the_state_stays_text", hostile_text_in_the_state_stays_text),
@@ -237,6 +241,62 @@ fn machines_that_serve_are_soaked() {
     assert!(output.status.success(), "{}", both(&output));
     is_whole(&place.state(), 3);
     assert_eq!(place.state().ends[1].name, "198.18.0.2");
+}
+
+fn a_server_connects_to_no_address_that_a_client_names_and_ends_on_time() {
+    use gigae_eval::control::{Key, Reply, Request, Soak, connect};
+    use gigae_eval::soak::traffic::Traffic;
+    let fabric = testing::fabric("third", |config| config.nodes = 3);
+    let place = Place::new();
+    let file = place.0.path().join("key");
+    Key::create(&file).unwrap();
+    let mut command = fabric.node(2).command(std::env::current_exe().unwrap()).unwrap();
+    command.args(["serve", "--nic", "eth0", "--key"]).arg(&file);
+    let mut serving = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(serving.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
+    // A third machine, and what came to it.
+    let victim = std::thread::scope(|scope| {
+        let bind = || {
+            let _inside = fabric.node(3).enter().unwrap();
+            std::net::TcpListener::bind("198.18.0.3:0").unwrap()
+        };
+        scope.spawn(bind).join().unwrap()
+    });
+    victim.set_nonblocking(true).unwrap();
+    let _inside = fabric.node(1).enter().unwrap();
+    let key = Key::read(&file).unwrap();
+    let mut session = connect("198.18.0.2", &key, &mut |_| true).unwrap();
+    // The address is the third machine's, also the one of frames; it has no endpoint there.
+    let mut address = gigae_eval::site::Site::find("eth0").unwrap().address(0);
+    address.ip = "198.18.0.3".parse().unwrap();
+    address.mac = [2, 0, 0, 0, 0, 3];
+    let port = victim.local_addr().unwrap().port();
+    let traffic = Traffic { seed: 1, round: 0, rate: 1e6, message: 1000 };
+    let soak = Soak { traffic, number: 1, address, ports: vec![port; 3], key: 0, seconds: 1.0 };
+    let wait = Duration::from_secs(60);
+    let reply = session.ask(&Request::Soak(Box::new(soak)), wait).unwrap();
+    assert!(matches!(reply, Reply::Soaking { .. }), "{reply:?}");
+    let ended = loop {
+        match session.ask(&Request::Watch { quiet: false }, wait).unwrap() {
+            Reply::Sample(sample) if sample.ended.is_some() => break sample.ended.unwrap(),
+            Reply::Sample(_) => std::thread::sleep(Duration::from_millis(100)),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(ended.contains("did not connect by TCP"), "{ended}");
+    let came = victim.accept().map_err(|error| error.kind());
+    assert_eq!(came.err(), Some(std::io::ErrorKind::WouldBlock), "the third machine was reached");
+    // The round's time is over: whatever the client does, the server leaves it in half a minute.
+    let over = loop {
+        match session.ask(&Request::Watch { quiet: false }, wait) {
+            Ok(Reply::Sample(_)) => std::thread::sleep(Duration::from_millis(500)),
+            other => break other,
+        }
+    };
+    assert!(over.is_err(), "{over:?}");
+    serving.kill().unwrap();
+    serving.wait().unwrap();
 }
 
 fn bad_input_is_one_line_and_a_failure() {

@@ -123,7 +123,7 @@ fn traces(prefix: &str) -> Vec<String> {
         let entries = fs::read_dir(directory).into_iter().flatten().flatten();
         entries.map(|entry| entry.path().display().to_string()).collect::<Vec<_>>()
     };
-    let all = [list("/run/netns"), list("/run/gigae")].concat();
+    let all = [list("/run/netns"), list("/run/gigae-fabric")].concat();
     all.into_iter().filter(|path| path.rsplit('/').next().unwrap().starts_with(prefix)).collect()
 }
 

@@ -16,7 +16,8 @@ use std::path::Path;
 ///
 /// Such a port is a child of the NIC, as with [`Sharing::Child`](crate::Sharing::Child), in AF_XDP's generic mode; so
 /// it needs an Ethernet envelope. It listens at `/run/gigae/broker.sock`, or where the environment
-/// variable `GIGAE_BROKER` says; `GIGAE_BROKER=never` stands for [`Never`](Self::Never).
+/// variable `GIGAE_BROKER` says; `GIGAE_BROKER=never` stands for [`Never`](Self::Never). A set-user-id program does not
+/// read that variable. A broker that was started neither by root nor by this process's user is refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Broker {
     /// Where opening is refused for lack of privileges and a broker listens.

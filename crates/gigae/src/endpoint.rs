@@ -5,16 +5,19 @@ use crate::engine::{Engine, Neighbour, NotQueued};
 use crate::inbox::Received;
 use crate::links::Arenas;
 use crate::message::{Failed, Kept, Message, SendBuffer};
-use crate::options::Options;
-use crate::resolve::Reservation;
+use crate::options::{Options, Progress};
+use crate::resolve::{Hop, Reservation};
 use crate::sharing::Port;
 use crate::simulated;
+use crate::sources::Way;
 use crate::wait::{Ended, For, Vain, Wait, Waiter};
 use crate::{DiscoverError, DrainError, PeerError, RecvError, SendError, TrySendError};
 use gigae_link::{ChannelSet, Info, Link, LinkError, OpenError};
+use gigae_progress::{Attended, Guard, Owner};
 use gigae_proto::{PeerId, PeerKey};
 use gigae_wire::{Envelope, NodeAddr};
-use std::cell::{RefCell, RefMut};
+use rustix::event::epoll;
+use std::cell::RefCell;
 use std::fmt;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -38,6 +41,10 @@ pub struct Counters {
     pub copied: u64,
     /// How often the clock was read (some 25 ns each time).
     pub clock_reads: u64,
+    /// How often the progress thread acted for this endpoint ([`Progress::Auto`]).
+    pub progress_turns: u64,
+    /// How often the process's progress thread has woken up, for all endpoints.
+    pub progress_wakeups: u64,
 }
 
 /// A link of an endpoint, and what happened there.
@@ -58,7 +65,9 @@ pub struct Path {
 /// It is used by one thread at a time (it is `Send` and not `Sync`); messages and buffers borrow
 /// from it.
 pub struct Endpoint {
-    engine: RefCell<Engine>,
+    engine: Owner<Engine>,
+    /// The process's thread acts for it while the program does not.
+    attended: Option<Attended>,
     arenas: Arenas,
     info: Info,
     channels: ChannelSet,
@@ -82,22 +91,40 @@ impl Endpoint {
     }
 
     pub(crate) fn new(
-        engine: Engine,
+        mut engine: Engine,
         options: &Options,
         reservation: Option<Reservation>,
     ) -> Result<Self, OpenError> {
         let info = engine.links.first.info().clone();
-        let fd = engine.links.fd().map_err(|source| OpenError::Io {
-            what: "duplicating the link's descriptor",
-            source,
-        })?;
+        let failed = |what| move |source| OpenError::Io { what, source };
+        let link = engine.links.fd().map_err(failed("duplicating the link's descriptor"))?;
+        let news = match (&link, options.progress) {
+            (Some(_), Progress::Auto) => Some(engine.tell_news().map_err(failed(WATCHING))?),
+            _ => None,
+        };
+        let arenas = engine.links.arenas.clone();
+        let max_message = engine.proto.config().max_payload.into();
+        let engine =
+            Owner::new(engine, link.is_some()).map_err(failed("mapping the endpoint's lock"))?;
+        let (mut attended, mut fd) = (None, None);
+        if let Some(link) = link {
+            fd = Some(match news {
+                Some(news) => {
+                    let thread = gigae_progress::attend(&engine, link.as_fd());
+                    attended = Some(thread.map_err(failed("starting the progress thread"))?);
+                    watch_both(&link, &news).map_err(|e| failed(WATCHING)(e.into()))?
+                }
+                None => link,
+            });
+        }
         Ok(Self {
-            arenas: engine.links.arenas.clone(),
+            arenas,
             channels: options.channels,
-            max_message: engine.proto.config().max_payload.into(),
+            max_message,
             waiter: RefCell::new(Waiter::new(options.wait)),
             linger: options.linger,
-            engine: RefCell::new(engine),
+            engine,
+            attended,
             info,
             reservation,
             fd,
@@ -109,14 +136,16 @@ impl Endpoint {
         if let Some(refused) = refused {
             self.info.reason = format!("AF_XDP was refused: {refused}");
         }
-        if let Some(shares) = self.engine.borrow().links.ports.first().and_then(Port::reason) {
+        let shares = self.engine().links.ports.first().and_then(Port::reason);
+        if let Some(shares) = shares {
             self.info.reason = format!("{}; {shares}", self.info.reason);
         }
         self
     }
 
-    pub(crate) fn engine(&self) -> RefMut<'_, Engine> {
-        self.engine.borrow_mut()
+    #[inline(always)]
+    pub(crate) fn engine(&self) -> Guard<'_, Engine> {
+        self.engine.enter()
     }
 
     pub(crate) fn arenas(&self) -> &Arenas {
@@ -145,25 +174,28 @@ impl Endpoint {
         let node = match (host, &self.reservation) {
             (Host::Mac(mac), None) if !mac.is_group() && !self.is_in_ip() => mac.into(),
             (Host::Ip(ip), None) if self.is_in_ip() => {
-                let own = simulated::ip(self.info.mac, ip.is_ipv6());
-                self.engine().sources.ip.insert(ip, own);
-                NodeAddr::Ip { ip, next_hop: simulated::next_hop(ip)? }
+                let source = simulated::ip(self.info.mac, ip.is_ipv6());
+                self.by_way(ip, Way { source, next_hop: simulated::next_hop(ip)? })
             }
             (Host::Ip(ip), Some(_)) if self.is_own(ip, port) => {
-                self.engine().sources.ip.insert(ip, ip);
-                NodeAddr::Ip { ip, next_hop: self.info.mac }
+                self.by_way(ip, Way { source: ip, next_hop: self.info.mac })
             }
             (Host::Ip(ip), Some(reservation)) => {
-                let hop =
+                let Hop { source, next_hop } =
                     reservation.next_hop(ip).map_err(|e| PeerError::Unreachable(e.to_string()))?;
-                self.engine().sources.ip.insert(ip, hop.source);
-                NodeAddr::Ip { ip, next_hop: hop.next_hop }
+                self.by_way(ip, Way { source, next_hop })
             }
             _ => return Err(PeerError::Family),
         };
         let mut engine = self.engine();
         let most = engine.proto.config().max_peers;
         engine.peer(PeerKey { node, port, channel }).map(Peer).ok_or(PeerError::TooMany(most))
+    }
+
+    /// A node that is reached by this way from now on.
+    fn by_way(&self, ip: IpAddr, way: Way) -> NodeAddr {
+        self.engine().set_way(ip, way);
+        NodeAddr::Ip { ip, next_hop: way.next_hop }
     }
 
     /// Whether this is the address of this very endpoint, to which operations need no way.
@@ -212,9 +244,7 @@ impl Endpoint {
     /// [`take_failure`](Self::take_failure). [`drain`](Self::drain) waits for all.
     #[inline]
     pub fn send(&self, to: Peer, message: &[u8]) -> Result<(), SendError> {
-        self.queue(to, message)?;
-        self.engine().exchange_accepted();
-        Ok(())
+        self.accept::<true>(to, message)
     }
 
     /// Like [`send`](Self::send) without the doorbell: the message goes with the next
@@ -222,9 +252,22 @@ impl Endpoint {
     /// for many messages, and one frame for as many small ones as fit.
     #[inline]
     pub fn queue(&self, to: Peer, message: &[u8]) -> Result<(), SendError> {
+        self.accept::<false>(to, message)
+    }
+
+    /// Queues a message, and rings the doorbell if that is wanted.
+    #[inline]
+    fn accept<const RING: bool>(&self, to: Peer, message: &[u8]) -> Result<(), SendError> {
         self.check_len(message.len())?;
         loop {
-            let queued = self.engine().queue(to.0, message);
+            let queued = {
+                let mut engine = self.engine();
+                let queued = engine.queue(to.0, message);
+                if RING && queued.is_ok() {
+                    engine.exchange_accepted();
+                }
+                queued
+            };
             match queued {
                 Ok(()) => return Ok(()),
                 Err(NotQueued::NoFrame) => self.wait_for_buffer()?,
@@ -320,8 +363,8 @@ impl Endpoint {
         }
     }
 
-    /// Takes in frames, sends acknowledgements and repeats what is due, without waiting. For
-    /// programs that are busy with other things for long, and for event loops.
+    /// Takes in frames, sends acknowledgements and repeats what is due, without waiting. For event loops, and
+    /// with [`Progress::Manual`] for programs that are busy with other things for long.
     pub fn progress(&self) -> Result<(), SendError> {
         self.engine().poll()?;
         Ok(())
@@ -402,15 +445,19 @@ impl Endpoint {
 
     /// Sends the acknowledgements that wait for company, and says how long the program may sleep
     /// on the [descriptor](Self::fd) before it must call [`progress`](Self::progress): `None`, for
-    /// as long as it likes; zero, something waits for the next call already.
+    /// as long as it likes, as always with [`Progress::Auto`]; zero, something waits for the next call already.
+    ///
+    /// With [`Progress::Auto`] the descriptor is readable, too, when the thread has taken something in that the
+    /// program may want. One system call more then.
     pub fn prepare_to_wait(&self) -> Result<Option<Duration>, SendError> {
         let mut engine = self.engine();
         engine.poll()?;
         let may_sleep = engine.acknowledge()?;
-        let waiting = engine.has_messages() || engine.has_failures() || engine.has_completions();
-        let waiting = waiting || engine.links.prepare_to_wait();
+        engine.watch_from_outside(self.engine.calls().wrapping_add(1));
+        let waiting = engine.has_news() || engine.links.prepare_to_wait();
         engine.leave_figures_soon();
-        Ok(if waiting || !may_sleep { Some(Duration::ZERO) } else { engine.time_left() })
+        let left = if self.attended.is_some() { None } else { engine.time_left() };
+        Ok(if waiting || !may_sleep { Some(Duration::ZERO) } else { left })
     }
 
     /// Tells all peers that this endpoint is gone, as dropping it does, without waiting: what is not
@@ -442,6 +489,8 @@ impl Endpoint {
             link: engine.links.all().map(Link::counters).fold(Default::default(), sum),
             copied: engine.inbox.copied(),
             clock_reads: engine.clock_reads,
+            progress_turns: engine.progress_turns(),
+            progress_wakeups: gigae_progress::wakeups(),
         }
     }
 
@@ -523,10 +572,27 @@ impl Drop for Endpoint {
     /// Waits at most for [`Options::linger`] for the acknowledgement of what was sent, then tells
     /// all peers that this endpoint is gone and what has arrived here. A peer that is there answers
     /// at once; others are waited for 127 ms at most, within the same linger.
+    ///
+    /// In a child of fork(2) nothing happens: the links are the parent's.
     fn drop(&mut self) {
+        if self.engine.is_forked() {
+            return;
+        }
         // A link that stopped working has nobody left to tell.
         let _ = self.close();
+        self.attended = None;
     }
+}
+
+const WATCHING: &str = "watching the links and the progress thread";
+
+/// One descriptor that is readable while one of two is.
+fn watch_both(a: &OwnedFd, b: &OwnedFd) -> Result<OwnedFd, rustix::io::Errno> {
+    let both = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    for fd in [a, b] {
+        epoll::add(&both, fd, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
+    }
+    Ok(both)
 }
 
 impl fmt::Debug for Endpoint {
@@ -604,7 +670,7 @@ impl Pause {
             }
             Vain::Sleep => {
                 self.slept = true;
-                endpoint.engine().sleep(left)?;
+                endpoint.engine.sleep(|engine| engine.sleep(left))?;
             }
         }
         Ok(true)

@@ -8,20 +8,22 @@ mod incoming;
 mod loopback;
 mod observed;
 mod operations;
+mod unattended;
 
 use crate::clock::Clock;
 use crate::inbox::{Copied, Done, Inbound, Inbox, Received};
 use crate::links::Links;
 use crate::operations::Memory;
 use crate::outbound::{Behind, Outbound, PAYLOAD, post_control};
+use crate::sources::{Sources, Way};
 use crate::{Options, RecvError, SendError};
 use gigae_link::{Arena, ChannelSet, Link, LinkError, RxFrame, RxPart, TxFrame};
 use gigae_proto::{
     Body, DataFrame, Destination, Instant, PeerId, PeerKey, Protocol, Reason, Transmit,
 };
 use gigae_transfer::Transfer;
-use gigae_wire::{Envelope, NodeAddr, Route};
-use std::collections::{HashMap, VecDeque};
+use gigae_wire::{Kind, NodeAddr, Route};
+use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,27 +60,6 @@ const ASK_PARTS: u32 = 4;
 /// Transmit frames that messages cannot have: they carry acknowledgements, without which the
 /// frames held by the window would never come back.
 const CONTROL_FRAMES: usize = 64;
-
-/// This node's own addresses towards the nodes that it was told of or heard from.
-#[derive(Debug)]
-pub(crate) struct Sources {
-    pub(crate) envelope: Envelope,
-    pub(crate) mac: gigae_wire::MacAddr,
-    /// Source address for each IP node, found when the peer was named.
-    pub(crate) ip: HashMap<IpAddr, IpAddr>,
-    /// The IP addresses that the interface had when the endpoint was opened; `None` if the kernel did not say.
-    pub(crate) own: Option<Vec<IpAddr>>,
-}
-
-impl Sources {
-    fn route(&self, to: NodeAddr) -> Option<Route> {
-        let from = match to {
-            NodeAddr::Ethernet(_) => NodeAddr::Ethernet(self.mac),
-            NodeAddr::Ip { ip, .. } => NodeAddr::Ip { ip: *self.ip.get(&ip)?, next_hop: self.mac },
-        };
-        Route::new(self.envelope, from, to)
-    }
-}
 
 /// Why a message was not queued now.
 pub(crate) enum NotQueued {
@@ -137,6 +118,7 @@ pub(crate) struct Engine {
     /// What observers see of it, if they may.
     watched: Option<Box<observed::Watched>>,
     loopback: loopback::Loopback,
+    unattended: unattended::Unattended,
 }
 
 impl Engine {
@@ -181,6 +163,7 @@ impl Engine {
             discovery,
             watched: None,
             loopback: loopback::Loopback::default(),
+            unattended: unattended::Unattended::default(),
         };
         engine.proto.advance(engine.now);
         engine.provide();
@@ -412,6 +395,10 @@ impl Engine {
         self.clock_reads += 1;
         self.now = self.clock.now();
         self.proto.advance(self.now);
+        self.transfer.advance(self.now);
+        while let Some(peer) = self.proto.poll_silent() {
+            self.ask_way(self.proto.key(peer).node, true);
+        }
         if self.now >= self.ask_at {
             self.ask_engaged();
         } else if self.ask_at == Instant::NEVER && self.transfer.outstanding() > 0 {
@@ -561,11 +548,8 @@ impl Engine {
     fn post_pending(&mut self) -> bool {
         let mut posted = 0;
         let Self { links, proto, sources, arena, routes, .. } = self;
-        let route_to = |peer: PeerId| {
-            let route = routes.get(peer.0 as usize).and_then(Option::as_ref);
-            debug_assert!(route.is_some(), "a session with a peer to which there is no route");
-            route
-        };
+        // While the way to a node is not known, nothing goes there: it is asked for until it is.
+        let route_to = |peer: PeerId| routes.get(peer.0 as usize).and_then(Option::as_ref);
         loop {
             while let Some(DataFrame { to, path, header, buffer }) = proto.poll_data() {
                 if path > 0 {
@@ -602,7 +586,10 @@ impl Engine {
             let route = match to {
                 Destination::Peer(peer) => route_to(peer),
                 Destination::Stranger(key) => {
-                    stranger = sources.route(key.node);
+                    stranger = match header.kind {
+                        Kind::HelloAck => sources.route_of_answer(key.node),
+                        _ => sources.route(key.node),
+                    };
                     stranger.as_ref()
                 }
             };
@@ -624,10 +611,45 @@ impl Engine {
 
     /// Builds the outer headers of peers that the protocol has entered by itself.
     fn complete_routes(&mut self) {
+        while let Some((peer, former)) = self.proto.poll_replaced() {
+            let node = self.proto.key(peer).node;
+            if let NodeAddr::Ip { ip, .. } = former.node
+                && !self.proto.is_known_node(&former.node)
+            {
+                self.sources.forget(ip);
+            }
+            if let Some(route) = self.routes.get_mut(peer.0 as usize) {
+                *route = self.sources.route(node);
+            }
+        }
         while self.routes.len() < self.proto.peers() {
             self.routes.reserve_exact(self.proto.peers_at_once() - self.routes.len());
             let peer = PeerId(u32::try_from(self.routes.len()).expect("bounded by max_peers"));
             self.routes.push(self.sources.route(self.proto.key(peer).node));
+        }
+    }
+
+    /// Asks for the way to a node, and takes the answer. With `doubt` the one that is known may be wrong.
+    #[cold]
+    pub(crate) fn ask_way(&mut self, node: NodeAddr, doubt: bool) {
+        let NodeAddr::Ip { ip, .. } = node else { return };
+        if let Some(Way { source, next_hop }) = self.sources.ask(ip, doubt, self.now) {
+            // Who spoke to another address of this node is answered from that.
+            let source = self.sources.way(ip).map_or(source, |way| way.source);
+            self.set_way(ip, Way { source, next_hop });
+        }
+    }
+
+    /// The way to an IP node is this from now on.
+    pub(crate) fn set_way(&mut self, to: IpAddr, way: Way) {
+        if !self.sources.set(to, way, self.now) {
+            return;
+        }
+        for (peer, route) in self.routes.iter_mut().enumerate() {
+            let node = self.proto.key(PeerId(peer as u32)).node;
+            if matches!(node, NodeAddr::Ip { ip, .. } if ip == to) {
+                *route = self.sources.route(node);
+            }
         }
     }
 

@@ -32,9 +32,12 @@
 //!
 //! # Progress
 //!
-//! The library has no thread of its own. Acknowledgements and retransmissions happen inside calls
-//! on the endpoint, so call one ([`Endpoint::progress`] at least) more often than the peers'
-//! timeout ([`Options::peer_timeout`], 10 s by default), or they will take this end for lost.
+//! A program may compute for as long as it likes. While it makes no calls, one background thread per process
+//! acknowledges, repeats, answers, and carries out peers' operations on registered memory
+//! ([`Options::progress`]). A program that calls [`Endpoint::progress`] often enough may do without it
+//! ([`Progress::Manual`]).
+//!
+//! After fork(2), use an endpoint in the parent only: a call in the child panics, and dropping it there does nothing.
 
 #![forbid(unsafe_code)]
 
@@ -56,6 +59,7 @@ mod outbound;
 mod resolve;
 mod sharing;
 mod simulated;
+mod sources;
 mod tapped;
 mod wait;
 
@@ -71,14 +75,15 @@ pub use gigae_link::{Info, LinkError, Mode, OpenError};
 pub use gigae_proto::Reason;
 pub use gigae_wire::{Envelope, MacAddr, payload_of_mtu};
 pub use gigae_xdp::BusyPoll;
+pub use local::mac_of;
 #[doc(hidden)]
 pub use message::Kept;
 pub use message::{Failed, Message, SendBuffer};
 pub use operations::{
-    Accesses, Bytes, Completion, Label, Memory, Notice, OpError, OpId, RegionKey, Rights, Started,
-    Status, Wanted,
+    Accesses, Action, Bytes, Change, Completion, Label, MOST_FETCHED, Memory, Notice, Number,
+    OpError, OpId, RegionKey, Rights, Started, Status, Wanted,
 };
-pub use options::{Backend, Options};
+pub use options::{Backend, Options, Progress};
 pub use sharing::Sharing;
 #[doc(hidden)]
 pub use sharing::children;

@@ -1,6 +1,7 @@
 //! The interfaces of this host: their names, MAC addresses and IP addresses, asked of the kernel by
 //! rtnetlink(7), `RTM_GETLINK` and `RTM_GETADDR`. It does not follow changes.
 
+use crate::resolve::neighbour;
 use gigae_link::Rtnetlink;
 use gigae_wire::MacAddr;
 use netlink_packet_route::RouteNetlinkMessage;
@@ -39,6 +40,18 @@ pub(crate) fn interfaces() -> io::Result<Vec<Local>> {
         }
     }
     Ok(all)
+}
+
+/// The MAC address of the node that has an IP address on the network of an interface: this node, or a neighbour that the
+/// kernel knows or finds. Looking for it may take a second.
+pub fn mac_of(ip: IpAddr, interface: &str) -> io::Result<MacAddr> {
+    match interfaces()?.into_iter().find(|local| local.addresses().contains(&ip)) {
+        Some(own) => own.mac.filter(|_| own.name == interface).ok_or_else(|| {
+            let text = format!("{ip} is an address of this node, but not of '{interface}'");
+            io::Error::new(io::ErrorKind::NotFound, text)
+        }),
+        None => neighbour(ip, interface),
+    }
 }
 
 fn read_link(message: RouteNetlinkMessage) -> Option<Local> {

@@ -29,10 +29,7 @@ impl<'a> SendBuffer<'a> {
     ///
     /// No copy, one system call.
     pub fn send(self, to: Peer, len: usize) -> Result<(), SendError> {
-        let endpoint = self.endpoint;
-        self.queue(to, len)?;
-        endpoint.engine().exchange_accepted();
-        Ok(())
+        self.accept::<true>(to, len)
     }
 
     /// Like [`send`](Self::send) without the doorbell: the message goes with the next
@@ -40,10 +37,15 @@ impl<'a> SendBuffer<'a> {
     /// into the frame of one that waits already, which is cheaper than a frame of its own;
     /// otherwise no copy. No system call unless it has to wait or enough frames do.
     pub fn queue(self, to: Peer, len: usize) -> Result<(), SendError> {
+        self.accept::<false>(to, len)
+    }
+
+    #[inline]
+    fn accept<const RING: bool>(self, to: Peer, len: usize) -> Result<(), SendError> {
         let endpoint = self.endpoint;
         let mut buffer = self;
         loop {
-            match buffer.try_queue(to, len) {
+            match buffer.try_accept::<RING>(to, len) {
                 Ok(()) => return Ok(()),
                 Err(TrySendError::Refused(e)) => return Err(e),
                 Err(TrySendError::WouldBlock(back)) => buffer = back,
@@ -53,10 +55,24 @@ impl<'a> SendBuffer<'a> {
     }
 
     /// Like [`queue`](Self::queue), but gives the buffer back instead of waiting.
-    pub fn try_queue(mut self, to: Peer, len: usize) -> Result<(), TrySendError<Self>> {
+    pub fn try_queue(self, to: Peer, len: usize) -> Result<(), TrySendError<Self>> {
+        self.try_accept::<false>(to, len)
+    }
+
+    #[inline]
+    fn try_accept<const RING: bool>(
+        mut self,
+        to: Peer,
+        len: usize,
+    ) -> Result<(), TrySendError<Self>> {
         self.endpoint.check_len(len)?;
         let Some(frame) = self.frame.take() else { unreachable!("buffers are consumed once") };
-        let queued = self.endpoint.engine().queue_frame(to.0, frame, len)?;
+        let mut engine = self.endpoint.engine();
+        let queued = engine.queue_frame(to.0, frame, len)?;
+        if RING && queued.is_ok() {
+            engine.exchange_accepted();
+        }
+        drop(engine);
         queued.map_err(|frame| {
             self.frame = Some(frame);
             TrySendError::WouldBlock(self)

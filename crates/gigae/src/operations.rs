@@ -8,12 +8,11 @@
 use crate::endpoint::{Endpoint, Pause, Peer};
 use crate::error::{OperationError, RecvError};
 use gigae_transfer::{Completion as Ended, Selector, TooLong};
-use gigae_wire::op::Change;
 use std::fmt;
 use std::time::{Duration, Instant};
 
 pub use gigae_transfer::{Accesses, Label, Memory as Bytes, OpError, OpId, RegionKey, Rights};
-pub use gigae_wire::op::Status;
+pub use gigae_wire::op::{Action, Change, MOST_FETCHED, Number, Status};
 
 /// Memory that an operation copies from or to, handed over to the endpoint until the operation is
 /// completed.
@@ -122,9 +121,11 @@ pub struct Completion {
     pub len: usize,
     /// Receives: bytes of the message as it was sent.
     pub total: usize,
-    /// Atomic changes: what was there before.
+    /// Receives of [several messages](Endpoint::start_recv_several): where in the memory this one begins.
+    pub at: usize,
+    /// Atomic changes that fetch: the first number that was there before, with zeros above it. The memory has all.
     pub value: u64,
-    /// The memory that the operation was given.
+    /// The memory that the operation was given. A receive of several messages has it in its last completion.
     pub memory: Option<Memory>,
     /// How it ended.
     pub result: Result<(), OpError>,
@@ -132,8 +133,8 @@ pub struct Completion {
 
 impl From<Ended<Memory>> for Completion {
     fn from(ended: Ended<Memory>) -> Self {
-        let Ended { id, peer, tag, data, len, total, value, memory, result } = ended;
-        Self { id, peer: peer.map(Peer), tag, data, len, total, value, memory, result }
+        let Ended { id, peer, tag, data, len, total, at, value, memory, result } = ended;
+        Self { id, peer: peer.map(Peer), tag, data, len, total, at, value, memory, result }
     }
 }
 
@@ -206,6 +207,20 @@ impl Endpoint {
         Ok(self.engine().operations().receive(wanted.selector(), memory.into())?)
     }
 
+    /// Starts receiving the messages that are wanted, one behind the other, until less than `least` bytes of the
+    /// memory are left. Each message has a completion with the number that this call returns; the last one brings the
+    /// memory back. The receive keeps its place among those that are posted, so what is left of its memory is used
+    /// before that of later ones.
+    pub fn start_recv_several(
+        &self,
+        wanted: Wanted,
+        memory: impl Into<Memory>,
+        least: usize,
+    ) -> Started {
+        let (wanted, memory) = (wanted.selector(), memory.into());
+        Ok(self.engine().operations().receive_several(wanted, memory, least)?)
+    }
+
     /// The first message that a receive would get at once: its sender, what it bears, and its
     /// bytes.
     pub fn peek(&self, wanted: Wanted) -> Option<(Peer, Label, usize)> {
@@ -213,10 +228,17 @@ impl Endpoint {
         Some((Peer(peer), label, len))
     }
 
-    /// Cancels a receive that no message was matched with, or a message of which nothing was sent.
-    /// False if it is too late or over. A completion comes in any case, if none has.
+    /// Cancels a receive that no message was matched with, or a message of which nothing was sent; a receive of
+    /// several messages takes no further ones. False if it is too late or over. A completion comes in any case, if
+    /// none has.
     pub fn cancel(&self, id: OpId) -> bool {
         self.engine().operations().cancel(id)
+    }
+
+    /// Cancels all operations that write to memory of the program, however far they are: receives, reads and atomic
+    /// changes. Nothing is written there any more; the completions are there when this returns.
+    pub fn cancel_incoming(&self) {
+        self.engine().operations().cancel_incoming();
     }
 
     /// Starts writing into a memory that the peer has registered, beginning at `offset` there. It is
@@ -244,11 +266,29 @@ impl Endpoint {
         Ok(self.engine().operations().read(from.0, key, offset, memory.into())?)
     }
 
-    /// Starts adding to eight bytes at `offset`, a multiple of eight, of a memory that the peer has registered:
-    /// a little-endian number. The completion has what was there before.
+    /// Starts changing numbers of a memory that the peer has registered, from `offset` on. The memory here has the
+    /// operands, all first ones before all second ones; when the operation is completed, and the change fetches, its
+    /// beginning is what was there before. Nothing comes between reading and writing a number, except what the owner's
+    /// program does itself.
+    ///
+    /// # Panics
+    /// If the memory is not as long as the operands are, or as what a change without operands concerns.
+    pub fn start_atomic(
+        &self,
+        at: Peer,
+        key: RegionKey,
+        offset: u64,
+        change: Change,
+        memory: impl Into<Memory>,
+    ) -> Started {
+        Ok(self.engine().operations().atomic(at.0, key, offset, change, memory.into())?)
+    }
+
+    /// Starts adding to eight bytes at `offset` of such a memory: a little-endian number. The completion has what was
+    /// there before.
     pub fn start_fetch_add(&self, at: Peer, key: RegionKey, offset: u64, operand: u64) -> Started {
-        let change = Change::Add(operand);
-        self.engine().operations().atomic(at.0, key, offset, change).ok_or(OperationError(None))
+        let operand = operand.to_le_bytes().to_vec();
+        self.start_atomic(at, key, offset, word(Action::Sum), operand)
     }
 
     /// Starts replacing such a number by `new`, if it is `expected`. The completion has what was
@@ -261,12 +301,12 @@ impl Endpoint {
         expected: u64,
         new: u64,
     ) -> Started {
-        let change = Change::Swap { expected, new };
-        self.engine().operations().atomic(at.0, key, offset, change).ok_or(OperationError(None))
+        let operands = [new, expected].map(u64::to_le_bytes).concat();
+        self.start_atomic(at, key, offset, word(Action::Swap), operands)
     }
 
-    /// Lets peers use a memory who are told its key. They do so while this program uses the
-    /// endpoint, in calls that make progress.
+    /// Lets peers use a memory who are told its key: while this program makes calls that make progress and, with
+    /// [`Progress::Auto`](crate::Progress::Auto), between them.
     pub fn register(
         &self,
         memory: impl Into<Memory>,
@@ -420,6 +460,11 @@ impl Endpoint {
             }
         }
     }
+}
+
+/// What is done to one number of 64 bits.
+fn word(action: Action) -> Change {
+    Change::new(action, Number::U64, 1, true).expect("there is such a change")
 }
 
 fn within(memory: &Memory, offset: usize, len: usize) -> bool {

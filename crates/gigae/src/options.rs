@@ -2,7 +2,7 @@
 
 use crate::brokered::{self, Broker};
 use crate::clock::Clock;
-use crate::engine::{Discovery, Engine, Sources};
+use crate::engine::{Discovery, Engine};
 use crate::link::AnyLink;
 use crate::links::Links;
 use crate::local::{Local, interfaces};
@@ -10,16 +10,16 @@ use crate::outbound::{MOST_SEGMENTS, PAYLOAD};
 use crate::resolve::reserve;
 use crate::sharing::{Port, Sharing, alternatives};
 use crate::simulated;
+use crate::sources::{Resolver, Sources};
 use crate::{Endpoint, Wait};
 use gigae_link::{ChannelSet, Filter, Link, Mode, OpenError};
 use gigae_packet::{PacketConfig, PacketLink};
 use gigae_proto::{Config, Protocol};
 use gigae_shm::{ShmConfig, ShmLink};
 use gigae_sim::{Network, SimLink};
-use gigae_transfer::{Config as TransferConfig, Transfer};
+use gigae_transfer::{Config as TransferConfig, Transfer, predictable_keys};
 use gigae_wire::{Envelope, HEADER_LEN, MAX_PATHS, is_node_name};
 use gigae_xdp::{BusyPoll, XdpConfig, XdpLink};
-use std::collections::HashMap;
 use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -37,6 +37,21 @@ pub enum Backend {
     XdpMode(Mode),
     /// AF_PACKET.
     Packet,
+}
+
+/// Who acknowledges, repeats and answers while the program makes no calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Progress {
+    /// A background thread, one for all endpoints of the process. It acts for an endpoint whose program has made no
+    /// call for a millisecond, and then at once on whatever arrives, operations on registered memory included. An
+    /// endpoint that the program uses pays nothing for it but the thread's look, 2,000 times a second; one with which
+    /// nothing is going on, nothing at all.
+    #[default]
+    Auto,
+    /// Nobody. A peer that is owed an answer takes this end for lost after its [timeout](Options::peer_timeout), and
+    /// a message that begins a session goes out with one of the program's later calls. For programs that call
+    /// [`Endpoint::progress`] more often than that and have no processor for a thread.
+    Manual,
 }
 
 /// Least message in bytes that a usable interface must carry: what 003 calls a short message, with
@@ -65,6 +80,7 @@ pub struct Options {
     pub(crate) wait: Wait,
     pub(crate) linger: Duration,
     pub(crate) aggregate: bool,
+    pub(crate) progress: Progress,
     busy_poll: BusyPoll,
     protocol: Config,
     simulated_frames: usize,
@@ -92,6 +108,7 @@ impl Options {
             wait: Wait::default(),
             linger: Duration::from_secs(1),
             aggregate: true,
+            progress: Progress::default(),
             busy_poll: BusyPoll::Auto,
             protocol: Config::default(),
             simulated_frames: SIMULATED_FRAMES,
@@ -201,6 +218,14 @@ impl Options {
         self
     }
 
+    /// Who acknowledges, repeats and answers while the program makes no calls: by default a background thread. On a
+    /// simulated network nobody does.
+    #[must_use]
+    pub fn progress(mut self, progress: Progress) -> Self {
+        self.progress = progress;
+        self
+    }
+
     /// Whether the CRC of sent frames covers the messages (default) or only the header, which saves
     /// some 40 ns per KB. Ethernet's own FCS covers every wire, but neither memory, bus nor switch.
     #[must_use]
@@ -280,17 +305,23 @@ impl Options {
             ),
             Envelope::Ethernet { .. } => None,
         };
-        let mut seed = [0; 8];
-        getrandom::fill(&mut seed).map_err(|e| OpenError::Io {
+        let mut secret = [0; 16];
+        getrandom::fill(&mut secret).map_err(|e| OpenError::Io {
             what: "asking the kernel for a random number",
             source: std::io::Error::other(e.to_string()),
         })?;
-        let seed = u64::from_ne_bytes(seed);
+        let secret = u128::from_ne_bytes(secret);
         // Only what others are told depends on it.
         let name = links.ports[0].interface();
         let is_first = |local: &Local| local.name == name;
         let local = interfaces().unwrap_or_default().into_iter().find(is_first);
-        let engine = self.engine(links, local, Clock::Monotonic, seed)?;
+        let mut engine = self.engine(links, local, Clock::Monotonic, secret)?;
+        if let Some(reservation) = &reservation {
+            let own = reservation.try_clone();
+            let own =
+                own.map_err(|source| OpenError::Io { what: "reserving the UDP port", source })?;
+            engine.sources.resolve_by(own);
+        }
         Ok(Endpoint::new(engine, &self, reservation)?.instead_of(refused))
     }
 
@@ -307,9 +338,7 @@ impl Options {
         let first = open()?;
         let further = (1..self.interfaces.len()).map(|_| open()).collect::<Result<_, _>>()?;
         let clock = Clock::Virtual(network.clock());
-        // Both halves of the number: epochs and keys differ from those of other seeds.
-        let seed = u64::from(seed) << 32 | u64::from(seed);
-        let engine = self.engine(Links::new(first, further)?, None, clock, seed)?;
+        let engine = self.engine(Links::new(first, further)?, None, clock, seed.into())?;
         Endpoint::new(engine, &self, None)
     }
 
@@ -436,7 +465,7 @@ impl Options {
         links: Links,
         local: Option<Local>,
         clock: Clock,
-        seed: u64,
+        secret: u128,
     ) -> Result<Engine, OpenError> {
         let headers = self.envelope.max_len() + HEADER_LEN;
         let (mut longest, mut longest_operations) = (usize::MAX, usize::MAX);
@@ -477,7 +506,7 @@ impl Options {
                 config.reorder_window = self.for_all_links(config.reorder_window);
             }
         }
-        let (envelope, mac, ip) = (self.envelope, info.mac, HashMap::new());
+        let (envelope, mac) = (self.envelope, info.mac);
         let own = match (&local, envelope, &clock) {
             (Some(local), ..) => Some(local.addresses()),
             (None, Envelope::Udp { .. }, Clock::Virtual(_)) => {
@@ -485,12 +514,19 @@ impl Options {
             }
             _ => None,
         };
-        let sources = Sources { envelope, mac, ip, own };
+        let resolver = match (envelope, &clock) {
+            (Envelope::Udp { .. }, Clock::Virtual(_)) => Resolver::Simulated,
+            _ => Resolver::None,
+        };
+        let sources = Sources::new((envelope, mac), own, resolver);
         let answers = !links.ports.first().is_some_and(Port::is_child);
         let about = (sources, Discovery::new(self, local, answers));
-        // The half of the number that the epochs show is none of the keys' secret.
-        let protocol = Protocol::new(config, (seed >> 32) as u32);
-        let transfer = Transfer::new(TransferConfig::default(), seed);
+        let protocol = Protocol::new(config, secret);
+        let keys: Box<dyn FnMut() -> u64 + Send> = match clock {
+            Clock::Monotonic => Box::new(random_key),
+            Clock::Virtual(_) => Box::new(predictable_keys(secret as u64)),
+        };
+        let transfer = Transfer::new(TransferConfig::default(), keys);
         let layers = (protocol, transfer);
         let kernel = matches!(clock, Clock::Monotonic);
         let mut engine = Engine::new((links, segments), layers, clock, about, self);
@@ -499,4 +535,12 @@ impl Options {
         }
         Ok(engine)
     }
+}
+
+/// The key of a registered memory: from the operating system's generator, so that no key and no
+/// epoch says anything of another key.
+fn random_key() -> u64 {
+    let mut key = [0; 8];
+    getrandom::fill(&mut key).expect("the kernel gave random numbers when the endpoint was opened");
+    u64::from_ne_bytes(key)
 }

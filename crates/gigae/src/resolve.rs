@@ -11,9 +11,8 @@
 //! filter that drops everything (socket(7), `SO_ATTACH_FILTER`), so nothing is ever queued; the
 //! kernel counts the dropped datagrams as UDP `InErrors`.
 //!
-//! What it does not do: it neither keeps a table nor follows changes (a neighbour that gets
-//! another MAC address must be looked up again), it speaks no ARP of its own, and it refuses
-//! multicast and broadcast.
+//! What it does not do: it neither keeps a table nor follows changes (`sources.rs` asks again), it
+//! speaks no ARP of its own, and it refuses multicast and broadcast.
 
 use gigae_link::Rtnetlink;
 use gigae_wire::MacAddr;
@@ -37,6 +36,20 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Between two looks at the neighbour table. An answer on a LAN takes less than a millisecond.
 const INTERVAL: Duration = Duration::from_millis(2);
+
+/// A port that nobody is expected to listen at, as traceroute(8) has it: an empty datagram goes there where the kernel has
+/// to look for a neighbour and no port is agreed upon.
+const NOBODYS_PORT: u16 = 33_434;
+
+/// The MAC address of the neighbour with an IP address on the network of an interface. Looking for it may take a second.
+pub(crate) fn neighbour(ip: IpAddr, interface: &str) -> io::Result<MacAddr> {
+    let kept = reserve(NOBODYS_PORT, interface)?;
+    if kept.way(ip).map_err(io::Error::other)?.neighbour != ip {
+        let text = format!("{ip} is not on the network of '{interface}'");
+        return Err(io::Error::new(io::ErrorKind::NotFound, text));
+    }
+    Ok(kept.next_hop(ip).map_err(io::Error::other)?.next_hop)
+}
 
 /// A UDP port that is kept on one interface, and the means to ask the kernel for ways over it.
 ///
@@ -99,6 +112,8 @@ fn keep(domain: Domain, at: SocketAddr, interface: &str) -> io::Result<UdpSocket
     socket.bind_device(Some(interface.as_bytes()))?;
     socket.attach_filter(&[drop_everything()])?;
     socket.bind(&at.into())?;
+    // Datagrams wait until the neighbour is found, and who sends them does not.
+    socket.set_nonblocking(true)?;
     Ok(socket.into())
 }
 
@@ -125,6 +140,19 @@ fn explain(e: io::Error, port: u16, interface: &str) -> io::Error {
 }
 
 impl Reservation {
+    /// Another of the same port, for use beside this one. Five system calls, in the same network
+    /// namespace as [`reserve`].
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self {
+            interface: self.interface.clone(),
+            index: self.index,
+            port: self.port,
+            ipv4: self.ipv4.try_clone()?,
+            ipv6: self.ipv6.as_ref().map(UdpSocket::try_clone).transpose()?,
+            kernel: Rtnetlink::open()?,
+        })
+    }
+
     /// Finds the way to the node `to` over this interface.
     ///
     /// Six system calls when the kernel knows the neighbour. Otherwise one more to ask for it, and
@@ -134,12 +162,6 @@ impl Reservation {
     /// An entry that the kernel holds for stale is taken as it is: it was right when it was last
     /// confirmed, and the kernel sees none of our traffic that could confirm it.
     pub(crate) fn next_hop(&self, to: IpAddr) -> Result<Hop, ResolveError> {
-        if to.is_multicast() || to.is_unspecified() {
-            return Err(ResolveError::NoNode(to));
-        }
-        if to.is_loopback() {
-            return Err(ResolveError::Own(to)); // Without a route while `lo` is down.
-        }
         let way = self.way(to)?;
         if let Some(next_hop) = self.neighbour(way.neighbour)? {
             return Ok(Hop { source: way.source, next_hop });
@@ -156,9 +178,22 @@ impl Reservation {
         Err(ResolveError::NoAnswer { to, neighbour: way.neighbour, interface })
     }
 
+    /// What the kernel knows now of the way to the node `to`: this node's address, and the next hop if that
+    /// neighbour is known. Six system calls; waits for nobody.
+    pub(crate) fn look(&self, to: IpAddr) -> Option<(IpAddr, Option<MacAddr>)> {
+        let way = self.way(to).ok()?;
+        Some((way.source, self.neighbour(way.neighbour).ok()?))
+    }
+
     /// Two lookups: restricted to an interface, the kernel does not see that an address is its own
     /// but on another interface.
     fn way(&self, to: IpAddr) -> Result<Way, ResolveError> {
+        if to.is_multicast() || to.is_unspecified() {
+            return Err(ResolveError::NoNode(to));
+        }
+        if to.is_loopback() {
+            return Err(ResolveError::Own(to)); // Without a route while `lo` is down.
+        }
         let anywhere = self.kernel.ask(RouteNetlinkMessage::GetRoute(route_request(to, None)));
         if let Ok(RouteNetlinkMessage::NewRoute(route)) = anywhere
             && route.header.kind == RouteType::Local
@@ -196,9 +231,10 @@ impl Reservation {
         }
     }
 
-    /// Makes the kernel ask for the neighbour. The node's endpoint keeps the same port and drops
-    /// the datagram; a node without one may answer with ICMP, which nobody hears.
-    fn provoke(&self, to: IpAddr) -> Result<(), ResolveError> {
+    /// Makes the kernel ask for the neighbour, or make sure of one that it has not heard of for long. The
+    /// node's endpoint keeps the same port and drops the datagram; a node without one may answer with
+    /// ICMP, which nobody hears.
+    pub(crate) fn provoke(&self, to: IpAddr) -> Result<(), ResolveError> {
         let sent = match (to, &self.ipv6) {
             (IpAddr::V4(ip), _) => self.ipv4.send_to(&[], (ip, self.port)),
             // The scope matters to link-local addresses only.

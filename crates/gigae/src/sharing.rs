@@ -5,12 +5,16 @@ use crate::link::AnyLink;
 use gigae_link::{Interface, Link};
 use gigae_macvlan::{Child, Claim};
 use gigae_wire::{Envelope, MacAddr};
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// An address is free with the last copy of its claim, and a process that another thread has just forked
-/// has copies until it begins its own program: milliseconds, on a busy machine tens of them.
+/// has copies until it begins its own program: milliseconds, on a busy machine tens of them. So an address that this process
+/// had is waited for. One that another process has is in use: nobody waits for that, or each further rank of an MPI
+/// program on a node would.
 const FREE_WITHIN: Duration = Duration::from_millis(200);
 
 /// Between two tries.
@@ -83,12 +87,12 @@ impl Port {
     fn first_free(nics: &str) -> Result<Option<Self>, OpenError> {
         let start = Instant::now();
         loop {
-            let (mut refused, mut taken) = (None, false);
+            let (mut refused, mut taken, mut longest) = (None, false, Duration::ZERO);
             for nic in alternatives(nics) {
                 match Interface::find(nic) {
                     Ok(found) => match claim(found.mac, Duration::ZERO)? {
                         Some(claim) => return Ok(Some(Self::itself(nic, Some(claim)))),
-                        None => taken = true,
+                        None => (taken, longest) = (true, longest.max(patience(found.mac))),
                     },
                     Err(e @ (OpenError::NoInterface { .. } | OpenError::InterfaceDown(_))) => {
                         refused.get_or_insert(e);
@@ -98,7 +102,7 @@ impl Port {
             }
             match refused {
                 Some(error) if !taken => return Err(error),
-                _ if start.elapsed() >= FREE_WITHIN => return Ok(None),
+                _ if start.elapsed() >= longest => return Ok(None),
                 _ => std::thread::sleep(PAUSE),
             }
         }
@@ -114,10 +118,10 @@ impl Port {
         let mac = Interface::find(nic)?.mac;
         let why = match sharing {
             Sharing::Alone => {
-                let patience = if named { FREE_WITHIN } else { Duration::ZERO };
+                let patience = if named { patience(mac) } else { Duration::ZERO };
                 return Ok(Self::itself(nic, claim(mac, patience)?));
             }
-            Sharing::Auto => match claim(mac, FREE_WITHIN)? {
+            Sharing::Auto => match claim(mac, patience(mac))? {
                 Some(claim) => return Ok(Self::itself(nic, Some(claim))),
                 None => "which another endpoint uses",
             },
@@ -193,9 +197,24 @@ fn claim(mac: MacAddr, patience: Duration) -> Result<Option<Claim>, OpenError> {
     let start = Instant::now();
     loop {
         let claim = Claim::take(mac).map_err(|source| OpenError::Io { what, source })?;
+        if claim.is_some() {
+            had().insert(mac.0);
+        }
         if claim.is_some() || start.elapsed() >= patience {
             return Ok(claim);
         }
         std::thread::sleep(PAUSE);
     }
+}
+
+/// How long to wait for an address.
+fn patience(mac: MacAddr) -> Duration {
+    if had().contains(&mac.0) { FREE_WITHIN } else { Duration::ZERO }
+}
+
+/// The addresses of NICs that endpoints of this process have or had.
+fn had() -> MutexGuard<'static, BTreeSet<[u8; 6]>> {
+    static HAD: Mutex<BTreeSet<[u8; 6]>> = Mutex::new(BTreeSet::new());
+    // A set stays whole whatever panics.
+    HAD.lock().unwrap_or_else(PoisonError::into_inner)
 }

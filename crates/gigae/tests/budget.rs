@@ -25,7 +25,7 @@
 mod callgrind;
 mod heap;
 
-use gigae::{Backend, Endpoint, Mode, Options, Peer, Wait};
+use gigae::{Backend, Endpoint, Mode, Options, Peer, Progress, Wait};
 use gigae_fabric::{Fabric, NetnsGuard, testing};
 use heap::allocations;
 use std::hint::black_box;
@@ -109,6 +109,9 @@ impl Pair {
         let open = |n: u16, name: &str, backend| {
             let _inside = fabric.node(n).enter().unwrap();
             let options = Options::new(name).backend(backend).wait(Wait::Spin);
+            // The way of a call is the same with the thread. What a call does besides when the machine took the
+            // processor from it for so long that the thread came is no cost of a message.
+            let options = options.progress(Progress::Manual);
             let options = options.local(by == By::Memory);
             options.linger(Duration::from_millis(100)).open().unwrap()
         };

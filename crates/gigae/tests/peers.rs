@@ -111,7 +111,8 @@ impl Star {
         let mut hub = Protocol::new(Config::default(), 1);
         let rim = (0..count).map(|n| {
             hub.peer(key(RIM, n)).unwrap();
-            let mut proto = Protocol::new(Config { port: n as u16, ..Config::default() }, 7 << 20);
+            let mut proto =
+                Protocol::new(Config { port: n as u16, ..Config::default() }, 2 + n as u128);
             proto.peer(key(HUB, 0)).unwrap();
             proto
         });
@@ -167,9 +168,9 @@ impl Star {
 fn next(proto: &mut Protocol<u32, u32>) -> Option<(Header, Payload)> {
     let transmit = proto.poll_transmit()?;
     let mut payload = Payload { bytes: [0; 132], len: 0 };
-    if let Body::Control(control, 0) = transmit.body {
+    if let Body::Control(control, padded) = transmit.body {
         payload.bytes[..control.len()].copy_from_slice(control);
-        payload.len = control.len();
+        payload.len = control.len().max(padded.into());
     }
     Some((transmit.header, payload))
 }

@@ -235,6 +235,30 @@ fn echo(node: &Node) -> (Child, Address) {
     (process, line.trim().parse().unwrap())
 }
 
+/// It will not be free. Each further rank of a program on a node waited for it.
+fn an_address_that_another_process_has_is_not_waited_for() {
+    /// A try each millisecond was a sleep, for 200 of them.
+    const SLEEPS: i64 = 100;
+    let slept = || {
+        // SAFETY: the call writes one structure of integers, for which zeros are valid.
+        unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            assert_eq!(libc::getrusage(libc::RUSAGE_THREAD, &mut usage), 0);
+            usage.ru_nvcsw
+        }
+    };
+    let fabric = testing::fabric("taken", |_| {});
+    let near = fabric.node(1);
+    let (mut other, _) = echo(&near);
+    let before = slept();
+    let named = on(&near, options(Sharing::Alone, Backend::Packet).local(true));
+    let sleeps = slept() - before;
+    assert!(sleeps < SLEEPS, "{sleeps} sleeps for one endpoint");
+    drop(named);
+    other.kill().unwrap();
+    other.wait().unwrap();
+}
+
 /// The other process's part, until it is killed, its parent is gone or nothing comes for long.
 fn return_what_comes() {
     let endpoint = options(Sharing::Auto, Backend::Auto).open().unwrap();
@@ -305,6 +329,10 @@ fn main() {
         (
             "the_first_has_the_nic_itself_and_the_next_a_child",
             the_first_has_the_nic_itself_and_the_next_a_child,
+        ),
+        (
+            "an_address_that_another_process_has_is_not_waited_for",
+            an_address_that_another_process_has_is_not_waited_for,
         ),
         ("no_child_hears_the_frames_of_another", no_child_hears_the_frames_of_another),
         (

@@ -11,7 +11,7 @@ const MEMORY: usize = 1 << 20;
 const MOST_STEPS: usize = 1000;
 
 /// Two users may have ports, of whom one is named by his group.
-const CONFIG: &str = "nics = ['eth1', 'eth2']\nusers = [1]\ngroups = [20]\nports_per_user = 3\n\
+pub(crate) const CONFIG: &str = "nics = ['eth1', 'eth2']\nusers = [1]\ngroups = [20]\nports_per_user = 3\n\
                       mib_per_user = 8\nports = 5\nmib = 12";
 
 /// The broker's messages and its books: requests put together or drawn at random, granted and given back in
@@ -38,14 +38,15 @@ pub fn broker(input: &[u8]) {
                 }
                 _ => {
                     let uid = u32::from(script.byte() % 4);
-                    let peer = Peer { uid, groups: vec![uid * 10], pid: 1 };
+                    let elsewhere = script.byte() > 250;
+                    let peer = Peer { uid, groups: vec![uid * 10], pid: 1, elsewhere };
                     let Ok(request) = Request::parse(&request(&mut script)) else { continue };
                     assert_eq!(Request::parse(&request.bytes()).as_ref(), Ok(&request));
                     if let Ok(grant) = ledger.grant(&peer, &request) {
                         assert!(uid == 1 || uid == 2, "user {uid} is not allowed");
+                        assert!(!elsewhere, "a process of another network namespace");
                         assert!(request.tx_frames > 0 && request.rx_frames > 0);
-                        let frames = u64::from(request.tx_frames) + u64::from(request.rx_frames);
-                        grants.push((uid, frames * 4096, grant));
+                        grants.push((uid, request.memory() as u64, grant));
                     }
                 }
             }
@@ -75,11 +76,11 @@ fn check(ledger: &Ledger, grants: &[(u32, u64, Grant)]) {
 }
 
 /// A request that is nearly right, or any bytes.
-fn request(script: &mut Script<'_>) -> Vec<u8> {
+pub(crate) fn request(script: &mut Script<'_>) -> Vec<u8> {
     if script.byte() > 200 {
         return script.take(2 * REQUEST_LEN).to_vec();
     }
-    let frames = [0, 1, 128, 1024, 1 << 20, u32::MAX];
+    let frames = [0, 1, 128, 128, 1024, u32::MAX];
     let right = Request {
         interface: script
             .pick(&[None, Some("eth1"), Some("eth2"), Some("eth0")])
@@ -101,8 +102,14 @@ fn request(script: &mut Script<'_>) -> Vec<u8> {
 
 /// An answer, which a client reads.
 fn answer(script: &mut Script<'_>) {
-    let mut bytes =
-        script.pick(&[&b"gigb\x01\x00\x02\x00"[..], b"gigb\x01\x00\x03\x02", b""]).to_vec();
+    let mut bytes = script
+        .pick(&[
+            &b"gigb\x02\x00\x02\x00"[..],
+            b"gigb\x02\x00\x03\x02",
+            b"gigb\x02\x00\x04\x00",
+            b"",
+        ])
+        .to_vec();
     let length = usize::from(script.byte());
     bytes.extend(script.take(length));
     match Answer::parse(&bytes) {

@@ -1,6 +1,6 @@
 //! Who is there: questions and answers that nobody honest would send.
 
-use crate::frames::{Hostile, SEED};
+use crate::frames::Hostile;
 use crate::meter::within;
 use crate::script::Script;
 use gigae::{MacAddr, Options};
@@ -29,7 +29,7 @@ pub fn discovery(input: &[u8]) {
         let net = Network::new(1, Faults { delay: Duration::from_micros(5), ..Faults::default() });
         let open = |n: u32, name: &str| {
             let options = Options::new("sim").name(name).tuned(128, |_| {});
-            options.open_simulated(&net, SEED + 0x1000 * n).expect("a simulated port")
+            options.open_simulated(&net, n).expect("a simulated port")
         };
         let (asker, other) = (open(1, "asker"), open(2, "other"));
         let macs = [asker.link().mac, other.link().mac];

@@ -1,6 +1,6 @@
 //! Whole endpoints on a simulated network: two that are honest, and a node that sends them whatever it likes.
 
-use crate::frames::{HONEST, Hostile, SEED};
+use crate::frames::{HONEST, Hostile};
 use crate::script::Script;
 use crate::world::{self, body, play};
 use gigae::{
@@ -68,7 +68,7 @@ impl world::World for World {
 
     const MOST_STEPS: usize = 2000;
 
-    fn new(script: &mut Script<'_>) -> Self {
+    fn new(script: &mut Script<'_>, secret: u128) -> Self {
         let setup = script.byte();
         let net = Network::new(1, Faults { delay: Duration::from_micros(5), ..Faults::default() });
         if setup & 2 > 0 {
@@ -81,8 +81,8 @@ impl world::World for World {
             .name("honest")
             .tuned(FRAMES, |_| {});
         let options = if setup & 4 > 0 { options.go_back_n() } else { options };
-        let open = |n: u32| options.clone().open_simulated(&net, SEED + 0x1000 * n);
-        let ends = [open(1).expect("a simulated port"), open(2).expect("a simulated port")];
+        let open = |seed: u128| options.clone().open_simulated(&net, seed as u32);
+        let ends = [secret, !secret].map(|seed| open(seed).expect("a simulated port"));
         let first = ends.each_ref().map(|end| end.link().mac);
         let macs = |n: usize| -> Vec<MacAddr> {
             (0..count).map(|link| port_mac(first[n], link)).collect()

@@ -2,10 +2,10 @@
 
 use crate::script::Script;
 use gigae_sim::{Network, Port};
-use gigae_wire::op::{Change, Label, MAX_OP_HEADER, Op, Status};
+use gigae_wire::op::{Action, Change, Label, MAX_OP_HEADER, Number, Op, Status};
 use gigae_wire::{
-    Envelope, Epoch, Flags, HEADER_LEN, Header, Hello, Here, Kind, MacAddr, NodeAddr, Paths, Route,
-    SeqNo,
+    Envelope, Epoch, Flags, HEADER_LEN, Handshake, Header, Hello, Here, Kind, MacAddr, NodeAddr,
+    Paths, Route, SeqNo,
 };
 use std::collections::BTreeMap;
 
@@ -15,11 +15,15 @@ type Claim = (MacAddr, u16, u8);
 /// What every message between honest nodes begins with, so that one which goes astray is seen.
 pub(crate) const HONEST: [u8; 8] = *b"honestly";
 
+/// Its own token, which it need not hide.
+const TOKEN: u64 = 0x0bad;
+
 /// What the hostile node knows of a session that it tries to have.
 #[derive(Clone, Copy, Debug, Default)]
 struct Learnt {
-    /// The victim's epoch, and its next number.
+    /// The victim's epoch and token, and its next number.
     epoch: Epoch,
+    token: u64,
     ack: SeqNo,
     /// Its own.
     own: Epoch,
@@ -42,14 +46,6 @@ pub(crate) struct Hostile {
     pub(crate) sent: u64,
     /// Frames received.
     pub(crate) received: u64,
-}
-
-/// Epochs of honest sessions begin here, and a liar who does not know them never says one: else the first
-/// thing that a search by coverage learns is these numbers.
-pub(crate) const SEED: u32 = 0xc0de_0000;
-
-fn is_guess_of_honest(epoch: Epoch) -> bool {
-    epoch.0 >> 16 == SEED >> 16
 }
 
 impl Hostile {
@@ -91,16 +87,50 @@ impl Hostile {
             let Ok((header, payload)) = Header::parse(inner) else { continue };
             let astray = payload.windows(HONEST.len()).any(|bytes| bytes == HONEST);
             assert!(!astray, "a message between honest nodes went to the hostile one: {header:?}");
-            self.note((to, header.dst_port, header.channel), &header);
+            let from = MacAddr(*frame[6..].first_chunk().expect("a whole frame"));
+            self.note((to, header.dst_port, header.channel), &header, payload);
+            if header.kind == Kind::HelloAck {
+                self.confirm(net, (to, from), &header);
+            }
         }
     }
 
-    fn note(&mut self, claim: Claim, header: &Header) {
+    /// It takes what it was offered, as any node can in its own name.
+    fn confirm(&mut self, net: &Network, (own, victim): (MacAddr, MacAddr), offer: &Header) {
+        let learnt = self.learnt.entry((own, offer.dst_port, offer.channel)).or_default();
+        let header = Header {
+            kind: Kind::Confirm,
+            src_port: offer.dst_port,
+            dst_port: offer.src_port,
+            src_epoch: offer.dst_epoch,
+            dst_epoch: offer.src_epoch,
+            seq: offer.dst_epoch.first_seq(),
+            ack: offer.src_epoch.first_seq(),
+            flags: Flags::NONE,
+            ..*offer
+        };
+        let hello = Hello { max_payload: 1468, reorder_window: 256, max_operations: 1468 };
+        let said = Handshake { hello, token: TOKEN, echo: learnt.token, links: Paths::NONE };
+        let mut payload = [0; Handshake::LONGEST];
+        said.write(&mut payload);
+        let mut frame = vec![0; 14 + HEADER_LEN];
+        frame.extend_from_slice(&payload);
+        header.seal(&mut frame[14..]);
+        let route = Route::new(Envelope::DEFAULT, own.into(), NodeAddr::Ethernet(victim));
+        route.expect("both are Ethernet addresses").write(&mut frame);
+        self.sent += 1;
+        net.send(self.port, &frame);
+    }
+
+    fn note(&mut self, claim: Claim, header: &Header, payload: &[u8]) {
         let learnt = self.learnt.entry(claim).or_default();
         match header.kind {
             Kind::Hello | Kind::HelloAck => {
                 learnt.epoch = header.src_epoch;
                 learnt.ack = header.src_epoch.first_seq();
+                if let Ok(said) = Handshake::parse(payload) {
+                    learnt.token = said.token;
+                }
             }
             kind if kind.is_data() => {
                 learnt.ack = header.seq + 1;
@@ -125,9 +155,9 @@ impl Hostile {
         let src_port = script.pick(&[0, 0, 0, 0, 0, 1, 0xffff]);
         let channel = script.pick(&[0, 0, 0, 0, 0, 1, 255]);
         let claim = (from, src_port, channel);
-        let lies = other.contains(&from);
-        let header = self.header(claim, lies, script);
-        let payload = self.payload(header.kind, script);
+        let header = self.header(claim, script);
+        let token = self.learnt.get(&claim).map_or(0, |learnt| learnt.token);
+        let payload = self.payload(header.kind, token, script);
         let mut frame = vec![0; 14 + HEADER_LEN];
         frame.extend_from_slice(&payload);
         header.seal(&mut frame[14..]);
@@ -138,7 +168,7 @@ impl Hostile {
         frame
     }
 
-    fn header(&mut self, claim: Claim, lies: bool, script: &mut Script<'_>) -> Header {
+    fn header(&mut self, claim: Claim, script: &mut Script<'_>) -> Header {
         const KINDS: [Kind; 16] = [
             Kind::Hello,
             Kind::HelloAck,
@@ -154,7 +184,7 @@ impl Hostile {
             Kind::Echo,
             Kind::Who,
             Kind::Here,
-            Kind::Data,
+            Kind::Confirm,
             Kind::Op,
         ];
         let kind = script.pick(&KINDS);
@@ -171,17 +201,21 @@ impl Hostile {
             learnt.own = Epoch(self.epochs);
             learnt.seq = learnt.own.first_seq();
         }
-        let known = *learnt;
+        let mut known = *learnt;
+        if change & 3 == 3 && self.learnt.len() > 1 {
+            // In this name it says what it was told under another.
+            let all: Vec<&Learnt> = self.learnt.values().collect();
+            let other = all[usize::from(change >> 2) % all.len()];
+            (known.epoch, known.ack) = (other.epoch, other.ack);
+        }
+        let learnt = self.learnt.entry(claim).or_default();
         let proper = if kind == Kind::Hello { Epoch::UNKNOWN } else { known.epoch };
-        let (src_epoch, mut dst_epoch) = match way % 8 {
+        let (src_epoch, dst_epoch) = match way % 8 {
             0..=4 => (known.own, proper),
             5 => (known.own, Epoch(known.epoch.0.wrapping_add(u32::from(change)))),
             6 => (known.epoch, known.own),
             _ => (Epoch(script.u32()), Epoch(script.u32())),
         };
-        if lies && is_guess_of_honest(dst_epoch) {
-            dst_epoch = Epoch(!dst_epoch.0);
-        }
         // A small step back or ahead, mostly none.
         let step = |by: u8| if by < 160 { 0 } else { i32::from(by) - 200 };
         let (seq_by, ack_by) = (step(script.byte()), step(script.byte()));
@@ -211,7 +245,7 @@ impl Hostile {
     }
 
     /// Mostly what fits the kind.
-    fn payload(&self, kind: Kind, script: &mut Script<'_>) -> Vec<u8> {
+    fn payload(&self, kind: Kind, token: u64, script: &mut Script<'_>) -> Vec<u8> {
         let way = script.byte();
         if way >= 224 {
             return match way {
@@ -220,7 +254,10 @@ impl Hostile {
             };
         }
         match kind {
-            Kind::Hello | Kind::HelloAck => self.hello(way, script),
+            Kind::Hello | Kind::HelloAck | Kind::Confirm => {
+                let echo = if kind == Kind::Hello { 0 } else { token };
+                self.handshake(way, echo, script)
+            }
             Kind::Ack if way < 64 => Vec::new(),
             Kind::Ack => script.take(4 + usize::from(way)).to_vec(),
             Kind::Data => script.take(usize::from(way)).to_vec(),
@@ -264,24 +301,25 @@ impl Hostile {
         }
     }
 
-    fn hello(&self, way: u8, script: &mut Script<'_>) -> Vec<u8> {
+    fn handshake(&self, way: u8, echo: u64, script: &mut Script<'_>) -> Vec<u8> {
         let lengths = [1468, 1468, 0, 1, 64, 3794, 9000, u16::MAX];
         let hello = Hello {
             max_payload: script.pick(&lengths),
             reorder_window: script.pick(&[256, 0, 1, 255, 1024, u16::MAX]),
             max_operations: script.pick(&lengths),
         };
-        let mut payload = hello.to_bytes().to_vec();
+        let mut links = Paths::NONE;
         if way >= 96 {
             // Addresses of its own, and of others.
             let all = [self.own.as_slice(), &self.honest[1], &self.honest[0]].concat();
             let count = 2 + usize::from(way % 7);
             let macs: Vec<MacAddr> = (0..count).map(|_| script.pick(&all)).collect();
-            let mut room = [0; Paths::LONGEST];
-            let len = Paths::new(&macs).write(&mut room);
-            payload.extend_from_slice(&room[..len]);
+            links = Paths::new(&macs);
         }
-        payload
+        let mut payload = [0; Handshake::LONGEST];
+        let len = Handshake { hello, token: TOKEN, echo, links }.write(&mut payload);
+        let len = if way.is_multiple_of(16) { len } else { payload.len() };
+        payload[..len].to_vec()
     }
 
     /// One operation, mostly about memory that it was told of.
@@ -316,16 +354,19 @@ impl Hostile {
             6 => Op::Reply { id, at: one },
             7 => Op::Write { id, key, offset, total: one, at: two, notice: None },
             8 => Op::Write { id, key, offset, total: one, at: two, notice: Some(tag) },
-            9 => Op::Atomic { id, key, offset, change: Change::Add(tag) },
-            10 => {
-                let change = Change::Swap { expected: one.into(), new: two.into() };
-                Op::Atomic { id, key, offset, change }
+            9 | 10 => {
+                let (action, number) = (script.pick(&Action::ALL), script.pick(&Number::ALL));
+                let count = usize::from(kind % 4) + 1;
+                match Change::new(action, number, count, code == 9) {
+                    Some(change) => Op::Atomic { id, key, offset, change },
+                    None => return,
+                }
             }
             11 => {
                 let all = [Status::Ok, Status::Key, Status::Bounds, Status::Rights, Status::Busy];
-                Op::Done { id, status: script.pick(&all), value: tag }
+                Op::Done { id, status: script.pick(&all) }
             }
-            12 => Op::Limit { until: one },
+            12 => Op::Limit { until: one, entries: two },
             _ => return payload.extend_from_slice(script.take(24)),
         };
         let len = match script.byte() {

@@ -7,10 +7,12 @@
 //! Hostile frames get past the CRC: they are put together and then sealed, as anybody on the same
 //! Ethernet can. What such a node may do is bounded: no panic, no endless loop, no memory beyond a stated
 //! bound, and what honest nodes send each other still arrives once, in order and unchanged, as long as
-//! nobody lies about his address *and* knows the epochs of the session that he lies about.
+//! nobody lies about his address *and* knows the epochs of the session that he lies about. What is kept and answered is
+//! bounded also then: `resources` has a liar who sees all.
 
 mod broker;
 mod calls;
+mod clients;
 mod cluster;
 #[cfg(feature = "evaluator")]
 mod control;
@@ -19,15 +21,20 @@ mod discovery;
 mod documents;
 mod endpoint;
 mod frames;
+mod identities;
 mod meter;
 mod protocol;
+mod resources;
 mod script;
+pub mod search;
+mod speaker;
 mod transfer;
 mod wire;
 mod world;
 
 pub use broker::broker;
 pub use calls::calls;
+pub use clients::{clients, clients_alone};
 pub use cluster::cluster;
 #[cfg(feature = "evaluator")]
 pub use control::control;
@@ -35,7 +42,9 @@ pub use discovery::discovery;
 #[cfg(feature = "evaluator")]
 pub use documents::{plan, results};
 pub use endpoint::endpoint;
+pub use identities::identities;
 pub use meter::Meter;
 pub use protocol::protocol;
+pub use resources::resources;
 pub use transfer::transfer;
 pub use wire::wire;

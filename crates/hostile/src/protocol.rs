@@ -1,6 +1,6 @@
 //! Two honest protocols that talk, and a node that sends them whatever it likes.
 
-use crate::frames::{HONEST, Hostile, SEED};
+use crate::frames::{HONEST, Hostile};
 use crate::script::Script;
 use crate::world::{self, body, play};
 use gigae_proto::{
@@ -57,7 +57,7 @@ impl world::World for World {
 
     const MOST_STEPS: usize = 4000;
 
-    fn new(script: &mut Script<'_>) -> Self {
+    fn new(script: &mut Script<'_>, secret: u128) -> Self {
         let setup = script.byte();
         let delay = Duration::from_micros(5);
         let net = Network::new(1, Faults { delay, ..Faults::default() });
@@ -65,7 +65,7 @@ impl world::World for World {
         let links = [0, 1].map(|_| (0..count).map(|_| net.add_port()).collect::<Vec<_>>());
         let macs = links.clone().map(|l| l.iter().map(|&(_, mac)| mac).collect::<Vec<_>>());
         let [first, second] = links;
-        let ends = [End::new(0, first, setup), End::new(1, second, setup)];
+        let ends = [End::new(0, first, setup, secret), End::new(1, second, setup, !secret)];
         let hostile = Hostile::new(&net, macs);
         let mut world = Self { net, ends, hostile, transmitted: 0 };
         for (end, other) in [(0, 1), (1, 0)] {
@@ -116,7 +116,7 @@ impl world::World for World {
 }
 
 impl World {
-    /// The honest session comes up undisturbed: a liar can hinder that, as PROTOCOL.md 4.2 and 4.6 have it.
+    /// The honest session comes up undisturbed: a liar of another version can hinder that, as PROTOCOL.md 4.6 has it.
     fn begin(&mut self) {
         self.honest(0, 8);
         self.run(Duration::from_millis(5));
@@ -183,7 +183,7 @@ impl World {
 }
 
 impl End {
-    fn new(me: usize, links: Vec<(Port, MacAddr)>, setup: u8) -> Self {
+    fn new(me: usize, links: Vec<(Port, MacAddr)>, setup: u8, secret: u128) -> Self {
         let mut config = Config {
             links: if links.len() > 1 { links.iter().map(|l| l.1).collect() } else { Vec::new() },
             ..Config::default()
@@ -201,7 +201,7 @@ impl End {
         let config = if setup & 16 > 0 { config.go_back_n() } else { config };
         Self {
             me,
-            proto: Protocol::new(config, SEED + 0x1000 * me as u32),
+            proto: Protocol::new(config, secret),
             links,
             paths: HashMap::new(),
             other: PeerId(0),

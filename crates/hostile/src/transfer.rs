@@ -5,7 +5,9 @@ use crate::script::Script;
 use crate::world::{self, play};
 use gigae_proto::{PeerId, Reason};
 use gigae_sim::{Faults, Network};
-use gigae_transfer::{Config, OpError, OpId, RegionKey, Rights, Selector, Transfer};
+use gigae_transfer::{
+    Config, OpError, OpId, RegionKey, Rights, Selector, Transfer, predictable_keys,
+};
 use gigae_wire::{Epoch, MacAddr, Pieces, op};
 
 /// The honest peer; the others are hostile.
@@ -48,19 +50,19 @@ impl world::World for World {
 
     const MOST_STEPS: usize = 4000;
 
-    fn new(_: &mut Script<'_>) -> Self {
+    fn new(_: &mut Script<'_>, _: u128) -> Self {
         let net = Network::new(1, Faults::default());
         let mac = |n| vec![MacAddr([2, 0, 0, 0, 1, n])];
         let mut hostile = Hostile::new(&net, [mac(1), mac(2)]);
         let config = Config { most_notices: 64, ..Config::default() };
-        let mut owner = Transfer::new(config, 0x5eed);
+        let mut owner = Transfer::new(config, predictable_keys(0x5eed));
         let mut register = |rights| owner.register(vec![0; LEN], rights).expect("there is room");
         let secret = register(Rights::ALL);
         let fixed = register(Rights::READ);
         let open = register(Rights::ALL);
         hostile.keys = [open.0, fixed.0];
         hostile.secret = secret.0;
-        let honest = Transfer::new(Config::default(), 0x600d);
+        let honest = Transfer::new(Config::default(), predictable_keys(0x600d));
         let epochs = [Epoch(7); 3];
         let expected = vec![0; LEN];
         let (started, done, frames) = (0, 0, 0);
@@ -83,10 +85,9 @@ impl world::World for World {
                     1 => self.owner.write(enemy, key, 0, memory, None),
                     2 => self.owner.read(enemy, key, 0, memory),
                     _ => {
-                        let change = op::Change::Add(1);
-                        self.owner
-                            .atomic(enemy, key, 0, change)
-                            .ok_or(gigae_transfer::TooLong(Vec::new()))
+                        let (action, number) = (op::Action::Sum, op::Number::U64);
+                        let change = op::Change::new(action, number, 1, true).expect("there is");
+                        self.owner.atomic(enemy, key, 0, change, vec![1; 8])
                     }
                 });
             }
@@ -106,7 +107,7 @@ impl world::World for World {
                 if script.byte() & 1 == 0 {
                     self.owner.ended(enemy, *epoch, Reason::Timeout);
                 }
-                *epoch = epoch.next();
+                *epoch = Epoch(epoch.0 + 1);
             }
             _ => {
                 let mut payload = Vec::new();

@@ -4,8 +4,8 @@ use crate::meter::within;
 use crate::script::Script;
 use gigae_wire::op::{self, Op};
 use gigae_wire::{
-    AckReport, Discard, Envelope, Epoch, Flags, HEADER_LEN, Header, Hello, Here, Kind, MAX_PATHS,
-    MacAddr, NodeAddr, Paths, Pieces, Route, SeqNo, batch, is_node_name, is_who,
+    AckReport, Discard, Envelope, Epoch, Flags, HEADER_LEN, Handshake, Header, Here, Kind,
+    MAX_PATHS, MacAddr, NodeAddr, Paths, Pieces, Route, SeqNo, batch, is_node_name, is_who,
 };
 
 /// The crate allocates nothing; this is for the frames that are put together here.
@@ -77,7 +77,11 @@ fn header(frame: &[u8]) -> Result<Header, Discard> {
 
 /// A payload is read as that of every kind, since its header may say any.
 fn every_payload(payload: &[u8]) {
-    let _ = Hello::parse(payload);
+    if let Ok(said) = Handshake::parse(payload) {
+        let mut again = [0; Handshake::LONGEST];
+        let len = said.write(&mut again);
+        assert_eq!(Handshake::parse(&again[..len]), Ok(said));
+    }
     if let Ok(Some(report)) = AckReport::parse(payload) {
         let mut last = None;
         for offset in report.offsets() {
@@ -161,6 +165,7 @@ fn any_header(script: &mut Script<'_>) -> Header {
         Kind::Here,
         Kind::Probe,
         Kind::Echo,
+        Kind::Confirm,
     ];
     Header {
         kind: script.pick(&kinds),

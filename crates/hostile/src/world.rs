@@ -3,6 +3,7 @@
 use crate::frames::HONEST;
 use crate::meter::within;
 use crate::script::Script;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Honest nodes, and one that means harm.
 pub(crate) trait World: Sized {
@@ -12,8 +13,10 @@ pub(crate) trait World: Sized {
     /// Steps that one input may ask for.
     const MOST_STEPS: usize;
 
-    /// The honest nodes as the script wants them, with their session up.
-    fn new(script: &mut Script<'_>) -> Self;
+    /// The honest nodes as the script wants them, with their session up. Their numbers come from `secret`, which
+    /// depends on every byte of the input: an input that states one has others then, and nothing that a search
+    /// learns of one input holds for the next.
+    fn new(script: &mut Script<'_>, secret: u128) -> Self;
 
     /// The script's next step, with its number.
     fn act(&mut self, number: usize, script: &mut Script<'_>);
@@ -32,7 +35,7 @@ pub(crate) trait World: Sized {
 pub(crate) fn play<W: World>(input: &[u8]) {
     within(W::MEMORY, || {
         let mut script = Script::new(input);
-        let mut world = W::new(&mut script);
+        let mut world = W::new(&mut script, secret_of(input));
         for number in 0..W::MOST_STEPS {
             if script.is_over() {
                 break;
@@ -41,6 +44,15 @@ pub(crate) fn play<W: World>(input: &[u8]) {
         }
         world.finish();
     });
+}
+
+fn secret_of(input: &[u8]) -> u128 {
+    let half = |n: u8| {
+        let mut hasher = DefaultHasher::new();
+        (n, input).hash(&mut hasher);
+        u128::from(hasher.finish())
+    };
+    half(0) << 64 | half(1)
 }
 
 /// A message between honest ends: its number, and bytes that follow from it.

@@ -9,7 +9,7 @@
 
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::{MapFlags, MlockFlags, ProtFlags};
 use std::io;
 use std::num::NonZeroU64;
 use std::ops::Range;
@@ -51,9 +51,46 @@ const POPULATED: MapFlags = MapFlags::POPULATE;
 /// Huge pages are a multiple or a divisor of this on the processors that this runs on.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// Against becoming shorter, which would end whoever reads it by a signal, and longer, and against other
-/// seals.
-const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
+/// Against becoming shorter, which would end whoever reads it by a signal, and longer.
+const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
+
+/// Bytes of the blocks that fstat(2) counts.
+const BLOCK: u64 = 512;
+
+/// A sealed memfd of so many bytes, none of which has a page yet.
+fn file(len: usize, kind: MemfdFlags) -> io::Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | kind;
+    let memory = match rustix::fs::memfd_create(NAME, flags | MemfdFlags::NOEXEC_SEAL) {
+        // Before Linux 6.3.
+        Err(Errno::INVAL) => rustix::fs::memfd_create(NAME, flags),
+        made => made,
+    }?;
+    rustix::fs::ftruncate(&memory, len as u64)?;
+    rustix::fs::fcntl_add_seals(&memory, SEALS)?;
+    Ok(memory)
+}
+
+/// Bytes of a memory, which must be at least so many and stay there.
+fn length(memory: &OwnedFd, least: usize) -> io::Result<usize> {
+    if !rustix::fs::fcntl_get_seals(memory)?.contains(SealFlags::SHRINK) {
+        return refuse("frame memory that may become shorter");
+    }
+    match usize::try_from(rustix::fs::fstat(memory)?.st_size).unwrap_or(0) {
+        len if len >= least && len > 0 => Ok(len),
+        _ => refuse("frame memory that is too short"),
+    }
+}
+
+fn refuse<T>(what: &str) -> io::Result<T> {
+    Err(io::Error::new(io::ErrorKind::InvalidData, what))
+}
+
+/// Maps a memory at a place of the kernel's choice.
+fn map(memory: &OwnedFd, len: usize, how: MapFlags) -> Result<*mut std::ffi::c_void, Errno> {
+    let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | how);
+    // SAFETY: such a mapping aliases nothing of this process.
+    unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, access, flags, memory, 0) }
+}
 
 impl Arena {
     /// Maps `len` bytes of zeroed, populated memory and locks it where the limits allow
@@ -79,49 +116,60 @@ impl Arena {
         Ok(Self { base, len, id: fresh_id() })
     }
 
-    /// The same with a descriptor, by which another process can take the memory over: a memfd, sealed
-    /// against becoming shorter. With `huge` it lies in huge pages of the system's default size, of which
-    /// enough must be free (`/proc/sys/vm/nr_hugepages`), and `len` is rounded up to them.
+    /// The same in a file of its own (memfd), so that a fork has the same pages. No page is there yet: the caller
+    /// registers the memory with the kernel, which makes all of them then, once, and each is locked as it comes. With
+    /// `huge` it lies in huge pages of the system's default size, of which enough must be free
+    /// (`/proc/sys/vm/nr_hugepages`), and `len` is rounded up to them.
     ///
     /// Four system calls more.
-    pub fn shared(len: usize, huge: bool) -> io::Result<(Self, OwnedFd)> {
-        let mut flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let mut len = len;
-        if huge {
-            flags |= MemfdFlags::HUGETLB;
-            len = len.next_multiple_of(HUGE_PAGE);
-        }
-        let memory = match rustix::fs::memfd_create(NAME, flags | MemfdFlags::NOEXEC_SEAL) {
-            // Before Linux 6.3.
-            Err(Errno::INVAL) => rustix::fs::memfd_create(NAME, flags),
-            made => made,
+    pub fn shared(len: usize, huge: bool) -> io::Result<Self> {
+        let memory = match huge {
+            true => file(len.next_multiple_of(HUGE_PAGE), MemfdFlags::HUGETLB),
+            false => file(len, MemfdFlags::empty()),
         }?;
-        rustix::fs::ftruncate(&memory, len as u64)?;
-        rustix::fs::fcntl_add_seals(&memory, SEALS)?;
-        // SAFETY: nobody else has this memory yet.
-        let arena = unsafe { Self::of(&memory, len)? };
-        Ok((arena, memory))
+        let len = length(&memory, len)?;
+        let base = map(&memory, len, MapFlags::empty())?;
+        // SAFETY: the range was just mapped. Failure only means that pages may be swapped.
+        let _ = unsafe { rustix::mm::mlock_with(base, len, MlockFlags::ONFAULT) };
+        let base = NonNull::new(base.cast()).expect("mmap returns no null");
+        Ok(Self { base, len, id: fresh_id() })
     }
 
-    /// Maps memory that was made by [`shared`](Self::shared), perhaps in another process: all of it.
-    /// Refused unless it has at least `least` bytes and will keep them.
+    /// Memory of `len` bytes without a page, as a descriptor (memfd): for another process, which maps it by
+    /// [`of`](Self::of). The pages come then, and are charged to that process's control group.
+    pub fn reserve(len: usize) -> io::Result<OwnedFd> {
+        file(len, MemfdFlags::empty())
+    }
+
+    /// Maps memory that was made by [`reserve`](Self::reserve), perhaps in another process: all of it, populated
+    /// and locked as by [`anonymous`](Self::anonymous). Refused unless it has at least `least` bytes and will
+    /// keep them.
     ///
     /// # Safety
     /// Nobody else may write to the memory while this arena lives, but for the kernel as the tokens allow.
     pub unsafe fn of(memory: &OwnedFd, least: usize) -> io::Result<Self> {
-        let refuse = |what| Err(io::Error::new(io::ErrorKind::InvalidData, what));
-        if !rustix::fs::fcntl_get_seals(memory)?.contains(SealFlags::SHRINK) {
-            return refuse("frame memory that may become shorter");
+        let len = length(memory, least)?;
+        Ok(Self::locked(map(memory, len, POPULATED)?, len))
+    }
+
+    /// Maps memory of [`reserve`](Self::reserve) that another process has mapped and populated, without adding a
+    /// page. From then on nobody can map it for writing anew, or take a page out of it. Refused if a page is
+    /// missing.
+    ///
+    /// # Safety
+    /// Nothing may be read from this arena: the other process may write to it at any time.
+    pub unsafe fn of_another(memory: &OwnedFd, least: usize) -> io::Result<Self> {
+        let len = length(memory, least)?;
+        let base = map(memory, len, MapFlags::empty())?;
+        let base = NonNull::new(base.cast()).expect("mmap returns no null");
+        let arena = Self { base, len, id: fresh_id() };
+        // After mapping, which this seal forbids. No page can go from now on, so they can be counted.
+        rustix::fs::fcntl_add_seals(memory, SealFlags::FUTURE_WRITE)?;
+        let there = u64::try_from(rustix::fs::fstat(memory)?.st_blocks).unwrap_or(0) * BLOCK;
+        match there >= len as u64 {
+            true => Ok(arena),
+            false => refuse("frame memory of which pages are missing"),
         }
-        let len = usize::try_from(rustix::fs::fstat(memory)?.st_size).unwrap_or(0);
-        if len < least || len == 0 {
-            return refuse("frame memory that is too short");
-        }
-        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | POPULATED);
-        // SAFETY: a mapping at a place of the kernel's choice aliases nothing of this process.
-        let base =
-            unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, access, flags, memory, 0)? };
-        Ok(Self::locked(base, len))
     }
 
     /// Locks a mapping that was just made.
@@ -462,7 +510,9 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no memfd")]
     fn memory_that_is_taken_over_is_the_same_and_keeps_its_length() {
-        let (first, memory) = Arena::shared(8192, false).unwrap();
+        let memory = Arena::reserve(8192).unwrap();
+        // SAFETY: the only mapping.
+        let first = unsafe { Arena::of(&memory, 8192).unwrap() };
         // SAFETY: the only token of this arena.
         let mut frame = unsafe { TxFrame::new(&first, 0..4096, 0) };
         first.bytes_mut(&mut frame)[..5].copy_from_slice(b"gigae");
@@ -480,6 +530,39 @@ mod tests {
         // SAFETY: it is refused.
         let refused = unsafe { Arena::of(&open, 8192) }.unwrap_err().to_string();
         assert!(refused.contains("shorter"), "{refused}");
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no memfd")]
+    fn shared_memory_has_no_page_to_begin_with() {
+        const LEN: usize = 3 << 20;
+        let arena = Arena::shared(LEN, false).unwrap();
+        let mut there = [0u8; LEN / 4096];
+        let base = arena.base().as_ptr();
+        // SAFETY: a byte for each page of the mapping.
+        assert_eq!(unsafe { libc::mincore(base.cast(), LEN, there.as_mut_ptr()) }, 0);
+        assert!(there.iter().all(|page| page & 1 == 0), "pages before anybody wanted them");
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no memfd")]
+    fn memory_of_another_is_mapped_with_all_its_pages_or_not_at_all() {
+        let memory = Arena::reserve(8192).unwrap();
+        let blocks = || rustix::fs::fstat(&memory).unwrap().st_blocks;
+        // SAFETY: nothing is read.
+        let refused = unsafe { Arena::of_another(&memory, 8192) }.unwrap_err().to_string();
+        assert!(refused.contains("missing") && blocks() == 0, "{refused}, {} blocks", blocks());
+
+        let memory = Arena::reserve(8192).unwrap();
+        // SAFETY: the only mapping that is read.
+        let first = unsafe { Arena::of(&memory, 8192).unwrap() };
+        // SAFETY: nothing is read.
+        let second = unsafe { Arena::of_another(&memory, 8192).unwrap() };
+        let punch = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
+        assert!(rustix::fs::fallocate(&memory, punch, 0, 4096).is_err(), "a page went");
+        // SAFETY: it is refused.
+        assert!(unsafe { Arena::of(&memory, 8192) }.is_err(), "it was mapped once more");
+        drop((first, second));
     }
 
     #[test]

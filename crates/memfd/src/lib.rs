@@ -48,20 +48,9 @@ impl Memory {
         Ok((Self::map(&fd, len)?, fd))
     }
 
-    /// Maps what another process may have made. Refused unless it is a memfd of `len` words that will keep its
-    /// length. Four system calls.
+    /// Maps what another process may have made, if [`check`] accepts it. Four system calls.
     pub fn map(fd: impl AsFd, len: usize) -> io::Result<Self> {
-        let refuse = |what| Err(io::Error::new(io::ErrorKind::InvalidData, what));
-        if rustix::fs::fstatfs(&fd)?.f_type as i64 != TMPFS {
-            return refuse("no memfd");
-        }
-        if !rustix::fs::fcntl_get_seals(&fd)?.contains(SealFlags::SHRINK) {
-            return refuse("a memfd that may become shorter");
-        }
-        let bytes = bytes(len)?;
-        if rustix::fs::fstat(&fd)?.st_size != bytes as i64 {
-            return refuse("a memfd of another length");
-        }
+        let bytes = check(&fd, len)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let null = std::ptr::null_mut();
         // SAFETY: a fresh mapping at a place of the kernel's choice aliases nothing of this process.
@@ -77,6 +66,23 @@ impl Memory {
         // atomics allow, and any bits are a number.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len) }
     }
+}
+
+/// Refuses what is no memfd of `len` words that will keep its length. Gives the length in bytes. The descriptor need
+/// not be open for writing.
+pub fn check(fd: impl AsFd, len: usize) -> io::Result<usize> {
+    let refuse = |what| Err(io::Error::new(io::ErrorKind::InvalidData, what));
+    if rustix::fs::fstatfs(&fd)?.f_type as i64 != TMPFS {
+        return refuse("no memfd");
+    }
+    if !rustix::fs::fcntl_get_seals(&fd)?.contains(SealFlags::SHRINK) {
+        return refuse("a memfd that may become shorter");
+    }
+    let bytes = bytes(len)?;
+    if rustix::fs::fstat(&fd)?.st_size != bytes as i64 {
+        return refuse("a memfd of another length");
+    }
+    Ok(bytes)
 }
 
 /// Bytes of so many words.

@@ -24,14 +24,18 @@ impl World {
     pub(crate) fn forge(&mut self, form: &Form, way: Way) {
         let Some(frame) = self.network.first(way) else { return };
         let asked = frame.header;
+        let (kind, flags) = match form.lie {
+            Lie::ForgedReset => (Kind::Reset, Flags::ANSWER),
+            _ => (Kind::Ack, Flags::NONE),
+        };
         let header = Header {
-            kind: if form.lie == Lie::ForgedReset { Kind::Reset } else { Kind::Ack },
+            kind,
             src_epoch: asked.dst_epoch,
             dst_epoch: asked.src_epoch,
             seq: asked.ack,
             ack: asked.seq + 1,
             credit: 1,
-            flags: Flags::NONE,
+            flags,
             ..asked
         };
         let life = self.nodes[way.to].life;

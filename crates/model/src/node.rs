@@ -3,8 +3,8 @@
 use crate::history::Message;
 use crate::network::Way;
 use gigae_proto::{Body, Config, Destination, Instant, PeerId, PeerKey, Protocol};
-use gigae_wire::{Epoch, Header, MacAddr, NodeAddr, SeqNo};
-use std::collections::VecDeque;
+use gigae_wire::{Epoch, Flags, Header, Kind, MacAddr, NodeAddr, SeqNo};
+use std::collections::{BTreeSet, VecDeque};
 
 /// A frame on its way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -40,12 +40,13 @@ pub(crate) struct Told {
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct Node {
     pub(crate) proto: Protocol<Message, Message>,
+    secret: u128,
     /// Its own clock: it stands still but for timers.
     pub(crate) now: Instant,
     /// How often it has begun anew.
     pub(crate) life: u8,
-    /// Where the epochs of this life begin.
-    pub(crate) begin: Epoch,
+    /// Epochs that this life has used or offered.
+    own: BTreeSet<Epoch>,
     /// It has closed its endpoint.
     pub(crate) closed: bool,
     /// Messages that the program has and has not given back, and their sessions.
@@ -77,22 +78,23 @@ fn node_at(address: &NodeAddr) -> usize {
 }
 
 impl Node {
-    pub(crate) fn new(config: &Config, nodes: usize, seed: u32, life: u8) -> Self {
+    pub(crate) fn new(config: &Config, nodes: usize, secret: u128, life: u8) -> Self {
         Self {
-            proto: Protocol::new(config.clone(), seed),
+            proto: Protocol::new(config.clone(), secret),
+            secret,
             now: Instant(1),
             life,
-            begin: Epoch(seed).next(),
+            own: BTreeSet::new(),
             closed: false,
             held: VecDeque::new(),
             told: vec![Told::default(); nodes],
         }
     }
 
-    /// It forgets all; no epoch is used again, but the next ones are as close as can be.
-    pub(crate) fn restart(&mut self, seed: Option<u32>) {
-        let seed = seed.unwrap_or_else(|| self.proto.fresh_epoch().0);
-        *self = Self::new(&self.proto.config().clone(), self.told.len(), seed, self.life + 1);
+    /// It forgets all and has a new secret, or the same as before ([`Lie`](crate::Lie)).
+    pub(crate) fn restart(&mut self, same: bool) {
+        let secret = if same { self.secret } else { self.secret.wrapping_add(1 << 64) };
+        *self = Self::new(&self.proto.config().clone(), self.told.len(), secret, self.life + 1);
     }
 
     pub(crate) fn peer(&mut self, node: usize) -> PeerId {
@@ -107,7 +109,7 @@ impl Node {
 
     /// Whether an epoch is of this life.
     pub(crate) fn owns(&self, epoch: Epoch) -> bool {
-        !epoch.first_seq().is_before(self.begin.first_seq())
+        self.own.contains(&epoch)
     }
 
     /// The next frame to send for this node, which has that number, and its way.
@@ -117,10 +119,18 @@ impl Node {
         while self.proto.poll_path().is_some() {}
         let transmit = self.proto.poll_transmit()?;
         let (to, path, header) = (transmit.to, transmit.path, transmit.header);
+        // A Reset repeats what somebody else has said.
+        let own = (header.kind != Kind::Reset || header.flags.has(Flags::ASK))
+            .then_some(header.src_epoch);
         let body = match transmit.body {
             Body::Message(message) => Payload::Message(*message),
-            Body::Control(bytes, _) => Payload::Control(bytes.to_vec()),
+            Body::Control(bytes, padded) => {
+                let mut bytes = bytes.to_vec();
+                bytes.resize(bytes.len().max(padded.into()), 0);
+                Payload::Control(bytes)
+            }
         };
+        self.own.extend(own);
         let to = match to {
             Destination::Peer(peer) => self.of(peer),
             Destination::Stranger(key) => node_at(&key.node),

@@ -69,10 +69,9 @@ impl World {
     /// The beginning.
     pub(crate) fn new(form: &Form) -> Self {
         let count = form.nodes;
-        // All count from the same number: nothing may be told apart by that.
         let node = |i| {
             let config = Config { links: addresses(i, form.paths), ..form.config.clone() };
-            Arc::new(Node::new(&config, count, form.seed, 0))
+            Arc::new(Node::new(&config, count, form.secret, 0))
         };
         let mut world = Self {
             nodes: (0..count).map(node).collect(),
@@ -283,8 +282,7 @@ impl World {
     pub(crate) fn restart(&mut self, form: &Form, node: usize) {
         let again = self.node(node);
         let planned = again.closed && !again.proto.is_closing();
-        let seed = (form.lie == Lie::SameEpochs).then(|| again.begin.0.wrapping_sub(1));
-        again.restart(seed);
+        again.restart(form.lie == Lie::SameEpochs);
         self.budget.restarts -= u8::from(!planned);
         self.flows.iter_mut().filter(|flow| flow.from == node).for_each(Flow::forget);
     }

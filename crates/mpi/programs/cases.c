@@ -397,6 +397,9 @@ static void killed(void)
     }
 }
 
+/* computing.c */
+void computing(void);
+
 /* collectives.c */
 void collectives(void);
 void nonblocking_collectives(void);
@@ -417,6 +420,7 @@ static const struct {
     {"nonblocking-collectives", nonblocking_collectives},
     {"remote-memory", remote_memory},
     {"communicators", communicators},
+    {"computing", computing},
     {"threads", threads},
     {"killed", killed},
 };

@@ -33,6 +33,8 @@ pub const BOTH: [Transport; 2] = [Transport::Tcp, Transport::Gigae];
 /// Everything that was measured: values of one kind and transport, one per run.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
+    /// `MPI_Init` in milliseconds, of the slower rank.
+    pub init: [Vec<f64>; 2],
     /// Half a round trip in microseconds, by bytes.
     pub latency: [BTreeMap<u32, Vec<f64>>; 2],
     /// One way in MB/s, by bytes.
@@ -90,6 +92,7 @@ impl Bench<'_> {
             for transport in BOTH {
                 let said = self.job(vendor, &hosts, transport, 2, &sweep, &["--pin"])?.said;
                 let of = transport as usize;
+                figures.init[of].push(value(&said, "init")?);
                 collect(&said, "latency", &mut figures.latency[of])?;
                 collect(&said, "bandwidth", &mut figures.bandwidth[of])?;
             }
@@ -117,9 +120,9 @@ impl Bench<'_> {
             for transport in BOTH {
                 let of = transport as usize;
                 let said = self.job(vendor, &hosts, transport, MANY, &sort, &SORT)?.said;
-                figures.sort[of].push(time(&said)?);
+                figures.sort[of].push(value(&said, "time")?);
                 let said = self.job(vendor, &hosts, transport, MANY, &solve, &SOLVE)?.said;
-                figures.solve[of].push(time(&said)?);
+                figures.solve[of].push(value(&said, "time")?);
             }
         }
         for transport in BOTH {
@@ -210,9 +213,10 @@ fn collect(said: &str, kind: &str, into: &mut BTreeMap<u32, Vec<f64>>) -> Result
     if found { Ok(()) } else { Err(format!("the sweep told no {kind}: {said}")) }
 }
 
-fn time(said: &str) -> Result<f64, Trouble> {
-    let value = said.lines().find_map(|line| line.strip_prefix("time ")?.parse().ok());
-    value.ok_or_else(|| format!("a program told no time: {said}"))
+/// The line `KIND VALUE`, which there must be.
+fn value(said: &str, kind: &str) -> Result<f64, Trouble> {
+    let number = |line: &str| line.strip_prefix(kind)?.strip_prefix(' ')?.parse().ok();
+    said.lines().find_map(number).ok_or_else(|| format!("a program told no {kind}: {said}"))
 }
 
 /// The figures of HPC Challenge's summary, if all its own checks were passed: the linear system's and the

@@ -19,6 +19,10 @@ struct Arguments {
     /// Runs of each measurement; medians are told
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     runs: u32,
+
+    /// Also write what is asked, with the value of each run, to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<std::path::PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -38,7 +42,17 @@ fn main() -> ExitCode {
     match possible.map_err(|error| error.to_string()).and_then(|_| bench.run()) {
         Ok(figures) => {
             print!("{}", report::text(&figures));
-            ExitCode::SUCCESS
+            let written = arguments.json.map(|file| {
+                std::fs::write(&file, report::json(&figures))
+                    .map_err(|error| format!("gigae-mpi: {}: {error}", file.display()))
+            });
+            match written {
+                Some(Err(what)) => {
+                    eprintln!("{what}");
+                    ExitCode::FAILURE
+                }
+                _ => ExitCode::SUCCESS,
+            }
         }
         Err(_) if interrupted.load(Ordering::Relaxed) => {
             eprintln!("gigae-mpi: interrupted; nothing is left behind");

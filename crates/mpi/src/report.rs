@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// What is asked: name, at least or at most, how much.
-const ASKED: [(&str, Bound); 7] = [
+const ASKED: [(&str, Bound); 8] = [
     ("8 B latency, TCP / gigae", Bound::AtLeast(2.5)),
     ("8 B latency, gigae / half of the library's own round trip", Bound::AtMost(1.25)),
     ("bandwidth 64 KiB, gigae / TCP", Bound::AtLeast(1.0)),
@@ -13,6 +13,7 @@ const ASKED: [(&str, Bound); 7] = [
     ("time of the sort (alltoall), TCP / gigae", Bound::AtLeast(1.1)),
     ("time of the solver (allreduce), TCP / gigae", Bound::AtLeast(1.1)),
     ("HPC Challenge's own checks passed, of 2", Bound::AtLeast(2.0)),
+    ("MPI_Init, gigae / TCP", Bound::AtMost(2.0)),
 ];
 
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +49,12 @@ pub fn text(figures: &Figures) -> String {
     sizes(&mut text, "one way, MB/s", &figures.bandwidth, true);
     let head = ["", "TCP", "gigae", "ratio"];
     let _ = writeln!(text, "\n{}", line(&head));
-    for (name, times) in [("sort, s", &figures.sort), ("solver, s", &figures.solve)] {
+    let times = [
+        ("MPI_Init, ms", &figures.init),
+        ("sort, s", &figures.sort),
+        ("solver, s", &figures.solve),
+    ];
+    for (name, times) in times {
         let (tcp, gigae) = (median(&times[TCP]), median(&times[GIGAE]));
         let _ = writeln!(text, "{}", row(name, tcp, gigae, false));
     }
@@ -87,15 +93,37 @@ pub fn text(figures: &Figures) -> String {
     text
 }
 
-fn values(figures: &Figures) -> [Option<f64>; 7] {
+/// What is asked, as JSON: name, bound, and the value of each run, as the evaluator's results have them.
+pub fn json(figures: &Figures) -> String {
+    let runs = figures.own.len();
+    let by_run: Vec<_> = (0..runs).map(|run| each(figures, &|all| all.get(run).copied())).collect();
+    let entry = |(at, (name, bound)): (usize, &(&str, Bound))| {
+        let asked = match bound {
+            Bound::AtLeast(limit) => format!("\"at_least\": {limit:?}"),
+            Bound::AtMost(limit) => format!("\"at_most\": {limit:?}"),
+        };
+        let value = |run: &[Option<f64>; 8]| run[at].map_or("null".into(), |v| format!("{v:?}"));
+        let values = by_run.iter().map(value).collect::<Vec<String>>().join(", ");
+        format!("{{\"name\": \"{name}\", \"asked\": {{{asked}}}, \"runs\": [{values}]}}")
+    };
+    let entries: Vec<_> = ASKED.iter().enumerate().map(entry).collect();
+    format!("{{\"figures\": [\n{}\n]}}\n", entries.join(",\n"))
+}
+
+fn values(figures: &Figures) -> [Option<f64>; 8] {
+    each(figures, &median)
+}
+
+/// The values of what is asked, each made of one value of what was measured in several runs.
+fn each(figures: &Figures, pick: &dyn Fn(&[f64]) -> Option<f64>) -> [Option<f64>; 8] {
     let at =
-        |maps: &[BTreeMap<u32, Vec<f64>>; 2], of: usize, bytes: u32| median(maps[of].get(&bytes)?);
+        |maps: &[BTreeMap<u32, Vec<f64>>; 2], of: usize, bytes: u32| pick(maps[of].get(&bytes)?);
     let ratio = |above: Option<f64>, below: Option<f64>| Some(above? / below?);
     let latency = |of| at(&figures.latency, of, 8);
     let wide =
         |bytes| ratio(at(&figures.bandwidth, GIGAE, bytes), at(&figures.bandwidth, TCP, bytes));
-    let own = median(&figures.own).map(|own| own / 2.0);
-    let faster = |times: &[Vec<f64>; 2]| ratio(median(&times[TCP]), median(&times[GIGAE]));
+    let own = pick(&figures.own).map(|own| own / 2.0);
+    let faster = |times: &[Vec<f64>; 2]| ratio(pick(&times[TCP]), pick(&times[GIGAE]));
     let passed = figures.hpcc.iter().filter(|all| !all.is_empty()).count();
     [
         ratio(latency(TCP), latency(GIGAE)),
@@ -105,6 +133,7 @@ fn values(figures: &Figures) -> [Option<f64>; 7] {
         faster(&figures.sort),
         faster(&figures.solve),
         Some(passed as f64),
+        ratio(pick(&figures.init[GIGAE]), pick(&figures.init[TCP])),
     ]
 }
 
@@ -157,6 +186,7 @@ mod tests {
             pair
         };
         let mut all = Figures {
+            init: pair(tcp, gigae),
             sort: pair(tcp, gigae),
             solve: pair(tcp, gigae),
             own: vec![2.0, 2.0, 9.0],
@@ -180,13 +210,31 @@ mod tests {
         let text = text(&figures(3.0, 1.2));
         let outcomes: Vec<_> = (0..ASKED.len()).map(|asked| said(&text, asked)).collect();
         let (reached, missed) = ("reached", "missed");
-        assert_eq!(outcomes, [reached, reached, missed, missed, reached, reached, reached]);
+        assert_eq!(
+            outcomes,
+            [reached, reached, missed, missed, reached, reached, reached, reached]
+        );
+    }
+
+    #[test]
+    fn every_run_is_in_the_file_for_the_gate() {
+        let mut all = figures(3.0, 1.5);
+        all.latency[TCP].insert(8, vec![3.0, 6.0]);
+        all.latency[GIGAE].insert(8, vec![1.5, 1.5]);
+        let text = json(&all);
+        let line = |name: &str| text.lines().find(|line| line.contains(name)).unwrap().to_owned();
+        let first = line("8 B latency, TCP / gigae");
+        assert!(
+            first.contains(r#""asked": {"at_least": 2.5}, "runs": [2.0, 4.0, null]}"#),
+            "{first}"
+        );
+        assert!(line("of 2").contains(r#""runs": [2.0, 2.0, 2.0]}"#), "{text}");
     }
 
     #[test]
     fn each_figure_stands_in_the_column_of_its_transport() {
         let text = text(&figures(3.0, 1.5));
-        for row in ["8 B", "sort, s", "solver, s", "hpcc seconds"] {
+        for row in ["8 B", "MPI_Init, ms", "sort, s", "solver, s", "hpcc seconds"] {
             let line = text.lines().find(|line| line.starts_with(row)).unwrap();
             let said: Vec<_> = line[row.len()..].split_whitespace().collect();
             assert_eq!(said, ["3.00", "1.50", "2.00"], "{row}");

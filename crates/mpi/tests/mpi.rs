@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// What `cases all` tries; a name that is not said was not tried.
-const CASES: [&str; 12] = [
+const CASES: [&str; 13] = [
     "point-to-point",
     "unexpected",
     "wildcard",
@@ -27,6 +27,7 @@ const CASES: [&str; 12] = [
     "nonblocking-collectives",
     "remote-memory",
     "communicators",
+    "computing",
 ];
 
 fn hosts(test: &str, adapt: impl FnOnce(&mut FabricConfig)) -> Hosts {

@@ -2,9 +2,9 @@
 //! which they find it.
 
 use crate::layout::TOTAL_WORDS;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FileType, MemfdFlags, Mode, OFlags};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
@@ -26,11 +26,28 @@ impl Memory {
     }
 
     /// That of another process, by its name below `/proc`. Refused unless it is a memfd of the right length that
-    /// will keep it.
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        // What only has the right name may be anything: waiting for it might take for ever.
-        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let fd = rustix::fs::open(path, flags, Mode::empty())?;
+    /// will keep it, made by `user` or by root.
+    ///
+    /// The other process chose the file, and opening one can have effects: a FIFO wakes who waits for the
+    /// other end, a device acts, a file system of the user's own (FUSE) may not answer for ever. So the file is
+    /// only named at first (`O_PATH`), which asks its file system nothing, and opened when the kernel
+    /// has said that it lies where only memfds and other anonymous memory do.
+    pub(crate) fn open(path: &Path, user: u32) -> io::Result<Self> {
+        let refuse = |what| Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        let named = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        if mount(named.as_fd())? != mount_of_memfds()? {
+            return refuse("no memfd");
+        }
+        let stat = rustix::fs::fstat(&named)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return refuse("no memfd");
+        }
+        if stat.st_uid != user && stat.st_uid != 0 {
+            return refuse("a memfd of another user");
+        }
+        gigae_memfd::check(reopen(&named, OFlags::RDONLY)?, TOTAL_WORDS)?;
+        // To be written: who looks says so there.
+        let fd = reopen(&named, OFlags::RDWR)?;
         Ok(Self { mapped: gigae_memfd::Memory::map(&fd, TOTAL_WORDS)?, fd })
     }
 
@@ -38,4 +55,23 @@ impl Memory {
     pub(crate) fn words(&self) -> &[AtomicU64] {
         self.mapped.words()
     }
+}
+
+/// Opens what is named. Never waits, not even for a lease (fcntl(2)) that a process holds.
+fn reopen(named: &OwnedFd, access: OFlags) -> io::Result<OwnedFd> {
+    let flags = access | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let path = format!("/proc/self/fd/{}", named.as_raw_fd());
+    Ok(rustix::fs::open(path, flags, Mode::empty())?)
+}
+
+/// The kernel's number of the mount that a file lies on (proc_pid_fdinfo(5)).
+fn mount(fd: BorrowedFd<'_>) -> io::Result<u64> {
+    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd()))?;
+    let number = text.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok());
+    number.ok_or_else(|| io::ErrorKind::Unsupported.into())
+}
+
+/// The mount of all memfds, which is the kernel's own and appears in no namespace.
+fn mount_of_memfds() -> io::Result<u64> {
+    mount(rustix::fs::memfd_create(NAME, MemfdFlags::CLOEXEC)?.as_fd())
 }

@@ -103,7 +103,8 @@ fn is_ours(path: &Path) -> bool {
 
 /// Takes one in, unless it is none: a process may name anything as it likes, and be gone meanwhile.
 fn look(pid: u32, path: PathBuf, seen: &mut HashSet<u64>, found: &mut Found) {
-    let Ok(memory) = Memory::open(&path) else { return };
+    let memory = user(pid).and_then(|user| Memory::open(&path, user));
+    let Ok(memory) = memory else { return };
     // A process that forked has it twice.
     let Ok(key) = rustix::fs::fstat(&memory.fd).map(|stat| stat.st_ino) else { return };
     match About::read(memory.words()) {
@@ -116,6 +117,15 @@ fn look(pid: u32, path: PathBuf, seen: &mut HashSet<u64>, found: &mut Found) {
         Err(Foreign::Version(_)) => found.foreign.push(pid),
         Ok(_) | Err(Foreign::NoEndpoint) => {}
     }
+}
+
+/// The user by whose rights a process makes files: the last number of this line (proc_pid_status(5)). The owner of
+/// `/proc/PID` is root where a process gave up rights.
+fn user(pid: u32) -> io::Result<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    let user = ids.and_then(|ids| ids.split_whitespace().next_back()?.parse().ok());
+    user.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// What a process calls itself, without what would do harm on a terminal.

@@ -27,6 +27,13 @@ impl State {
         self.watched.push(Watched { key, counter: Arc::clone(counter), counted });
     }
 
+    /// Whether the endpoint counts something by this counter.
+    pub(crate) fn is_counted_by(&self, counter: &Arc<Counter>) -> bool {
+        let bound = self.binding.counters.iter().map(|(_, bound)| bound);
+        let watching = self.watched.iter().map(|watched| &watched.counter);
+        bound.chain(watching).any(|known| Arc::ptr_eq(known, counter))
+    }
+
     /// The memory is no longer registered.
     pub(crate) fn unwatch(&mut self, key: RegionKey) {
         self.watched.retain(|watched| watched.key != key);

@@ -2,9 +2,11 @@
 //! `02:00:00:00:00:02/7/1`, padded with NULs to a fixed length. Nothing needs converting to be read.
 
 use crate::error::{Code, Outcome};
+use crate::settings::Settings;
 use crate::sys;
 use gigae::{Address, Cluster};
 use std::ffi::{CStr, c_char, c_void};
+use std::net::IpAddr;
 
 /// The format's number: "gi" among the provider-specific ones.
 pub(crate) const FORMAT: u32 = sys::FI_PROV_SPECIFIC as u32 | 0x6769;
@@ -49,14 +51,13 @@ pub(crate) fn decode(bytes: &[u8; LEN]) -> Outcome<Address> {
     text.to_str().ok().and_then(|text| text.parse().ok()).ok_or(Code::INVALID)
 }
 
-/// The address of a node by what a person calls it: an address as text, else a node's name in the
-/// cluster file. A service is a port id.
+/// The address of a node by what a person calls it: an address as text, the IP address of a node, else a node's name in
+/// the cluster file. A service is a port id.
 pub(crate) fn resolve(node: &str, service: Option<&str>) -> Outcome<Address> {
-    let address = match node.parse() {
-        Ok(address) => address,
-        Err(_) => {
-            Cluster::load().and_then(|cluster| cluster.node(node)).map_err(|_| Code::NO_DATA)?
-        }
+    let address = match (node.parse::<IpAddr>(), node.parse()) {
+        (Ok(ip), _) => Settings::read()?.named(ip)?,
+        (_, Ok(address)) => address,
+        _ => Cluster::load().and_then(|cluster| cluster.node(node)).map_err(|_| Code::NO_DATA)?,
     };
     match service {
         None => Ok(address),

@@ -1,35 +1,38 @@
-//! Atomic changes of peers' memory, as far as the library has them: adding to, reading and
-//! comparing-and-swapping one number of 64 bits, which is little-endian there.
+//! Atomic changes of peers' memory: all that libfabric defines for integers and numbers with a point of 8 to 64 bits, as
+//! many at once as one operation of the library takes. All are little-endian there, as they are here.
 
 use crate::ep::Ep;
-use crate::error::{Code, Outcome, Stub, guard, status};
+use crate::error::{Code, Outcome, guard, status};
 use crate::object::inner;
-use crate::request::Kind;
+use crate::request::{Kind, MOST_PIECES, one};
 use crate::state::Call;
 use crate::sys::{
     self, fi_atomic_attr, fi_datatype, fi_ioc, fi_msg_atomic, fi_op, fi_ops_atomic, fid_domain,
-    fid_ep,
+    fid_ep, iovec,
 };
-use gigae::RegionKey;
+use gigae::{Action, Change, Number, RegionKey};
 use std::ffi::{c_int, c_void};
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 
 pub(crate) static ATOMIC_OPS: fi_ops_atomic = fi_ops_atomic {
     size: size_of::<fi_ops_atomic>(),
     write: Some(write),
-    writev: Stub::NONE,
+    writev: Some(writev),
     writemsg: Some(writemsg),
     inject: Some(inject),
     readwrite: Some(readwrite),
-    readwritev: Stub::NONE,
+    readwritev: Some(readwritev),
     readwritemsg: Some(readwritemsg),
     compwrite: Some(compwrite),
-    compwritev: Stub::NONE,
+    compwritev: Some(compwritev),
     compwritemsg: Some(compwritemsg),
     writevalid: Some(writevalid),
     readwritevalid: Some(readwritevalid),
     compwritevalid: Some(compwritevalid),
 };
+
+// Memory of a program is in the byte order of its processor.
+const _: () = assert!(cfg!(target_endian = "little"));
 
 /// Which of the three kinds of atomic operations.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -39,68 +42,109 @@ enum Family {
     Compare,
 }
 
-/// Whether there is such an operation.
-fn is_there(family: Family, datatype: fi_datatype, op: fi_op) -> bool {
-    let number = matches!(datatype, sys::FI_INT64 | sys::FI_UINT64);
-    number
-        && match family {
-            Family::Write => op == sys::FI_SUM,
-            Family::Fetch => op == sys::FI_SUM || op == sys::FI_ATOMIC_READ,
-            Family::Compare => op == sys::FI_CSWAP,
-        }
+/// The change that this is, of so many numbers; an error if there is none. Codes are libfabric's in both.
+fn change_of(family: Family, kind: fi_datatype, op: fi_op, count: usize) -> Outcome<Change> {
+    let action = *Action::ALL.get(op as usize).ok_or(Code::NO_SYS)?;
+    let number = *Number::ALL.get(kind as usize).ok_or(Code::NO_SYS)?;
+    let is_there = match family {
+        Family::Write => action.operands() == 1,
+        Family::Fetch => action.operands() < 2,
+        Family::Compare => action.operands() == 2,
+    };
+    // One number shows whether there is such a change.
+    if !is_there || Change::new(action, number, 1, false).is_none() {
+        return Err(Code::NO_SYS);
+    }
+    Change::new(action, number, count, family != Family::Write).ok_or(Code::INVALID)
 }
 
+const _: () = {
+    assert!(sys::FI_MIN == Action::Min as u32 && sys::FI_MSWAP == Action::SwapMasked as u32);
+    assert!(sys::FI_ATOMIC_READ == Action::Read as u32 && sys::FI_CSWAP == Action::Swap as u32);
+    assert!(sys::FI_INT8 == Number::I8 as u32 && sys::FI_DOUBLE == Number::F64 as u32);
+};
+
+/// Numbers of the program's, in several places.
+type List = (*const fi_ioc, usize);
+
+const NONE: List = (null(), 0);
+
 /// What is done where, and what with.
-struct Change {
+struct Asked {
     family: Family,
     datatype: fi_datatype,
     op: fi_op,
-    count: usize,
-    operand: *const c_void,
-    compare: *const c_void,
-    before: *mut c_void,
+    operands: List,
+    compare: List,
+    before: List,
     to: u64,
     offset: u64,
     key: u64,
 }
 
+/// A list as pieces of memory, and how many numbers there are.
+///
 /// # Safety
-/// The descriptor is NULL or of an open endpoint; operands are there, and the place for what was there
-/// before stays until the operation is completed.
+/// There are as many places as the list says.
+unsafe fn pieces((list, count): List, number: Number) -> Outcome<([iovec; MOST_PIECES], usize)> {
+    let mut pieces = [one(null(), 0); MOST_PIECES];
+    if count > MOST_PIECES || (list.is_null() && count > 0) {
+        return Err(Code::INVALID);
+    }
+    let mut numbers = 0_usize;
+    for (n, piece) in pieces[..count].iter_mut().enumerate() {
+        // SAFETY: the caller's promise.
+        let fi_ioc { addr, count } = unsafe { list.add(n).read() };
+        let len = count.checked_mul(number.size()).ok_or(Code::INVALID)?;
+        if addr.is_null() && len > 0 {
+            return Err(Code::INVALID);
+        }
+        *piece = one(addr, len);
+        numbers = numbers.checked_add(count).ok_or(Code::INVALID)?;
+    }
+    Ok((pieces, numbers))
+}
+
+/// # Safety
+/// The descriptor is NULL or of an open endpoint; operands are there, and the places for what was there
+/// before stay until the operation is completed.
 unsafe fn change(
     ep: *mut fid_ep,
-    change: Change,
+    asked: Outcome<Asked>,
     context: *mut c_void,
     flags: Option<u64>,
     silent: bool,
 ) -> isize {
     // SAFETY: the caller's promise.
     guard(|| unsafe {
-        let Change { family, datatype, op, .. } = change;
-        if !is_there(family, datatype, op) || change.count != 1 {
-            return Err(Code::NO_SYS);
-        }
-        let number = |at: *const c_void| -> Outcome<u64> {
-            if at.is_null() { Err(Code::INVALID) } else { Ok(at.cast::<u64>().read_unaligned()) }
-        };
-        let operand = if op == sys::FI_ATOMIC_READ { 0 } else { number(change.operand)? };
-        if family != Family::Write && change.before.is_null() {
+        let asked = asked?;
+        let Asked { family, datatype, op, .. } = asked;
+        let number = change_of(family, datatype, op, 1)?.number();
+        let (operands, given) = pieces(asked.operands, number)?;
+        let (compare, compared) = pieces(asked.compare, number)?;
+        let (before, room) = pieces(asked.before, number)?;
+        // Reading needs no operands: there are as many as there is room for.
+        let reads = op == sys::FI_ATOMIC_READ;
+        let change = change_of(family, datatype, op, if reads { room } else { given })?;
+        let len = change.len();
+        let fits = |numbers: usize| numbers.checked_mul(number.size()) == Some(len);
+        if (family != Family::Write && !fits(room))
+            || (family == Family::Compare && !fits(compared))
+        {
             return Err(Code::INVALID);
         }
         let mut state = inner::<_, Ep>(ep)?.core.lock();
         let flags = flags.unwrap_or(state.binding.tx_flags) & !sys::FI_INJECT;
         let call = Call { silent, ..Call::new(context, flags) };
-        let (peer, key) = (state.peer(change.to)?, RegionKey(change.key));
-        let kind = Kind::Atomic { before: change.before.cast() };
+        let (peer, key) = (state.peer(asked.to)?, RegionKey(asked.key));
         let which = if family == Family::Write { sys::FI_WRITE } else { sys::FI_READ };
-        let memory = (std::ptr::null(), 0);
-        let expected = if family == Family::Compare { Some(number(change.compare)?) } else { None };
-        let request = state.outgoing(kind, call, sys::FI_ATOMIC | which, memory)?;
-        state.start_atomic(request, |endpoint| match expected {
-            None => endpoint.start_fetch_add(peer, key, change.offset, operand),
-            Some(expected) => {
-                endpoint.start_compare_swap(peer, key, change.offset, expected, operand)
-            }
+        let memory = (before.as_ptr(), MOST_PIECES);
+        let mut request = state.outgoing(Kind::Atomic, call, sys::FI_ATOMIC | which, memory)?;
+        let lists = [&operands, &compare];
+        request.bring(&lists[..change.action().operands()], len);
+        let offset = asked.offset;
+        state.start(request, |endpoint, memory| {
+            endpoint.start_atomic(peer, key, offset, change, memory)
         })?;
         state.send_off(call.flags);
         Ok(0)
@@ -121,10 +165,33 @@ unsafe extern "C" fn write(
     op: fi_op,
     context: *mut c_void,
 ) -> isize {
-    let (family, compare, before) = (Family::Write, std::ptr::null(), null_mut());
-    let what = Change { family, datatype, op, count, operand, compare, before, to, offset, key };
+    let list = ioc(operand, count);
     // SAFETY: the caller's promise.
-    unsafe { change(ep, what, context, None, false) }
+    unsafe { writev(ep, &list, null_mut(), 1, to, offset, key, datatype, op, context) }
+}
+
+/// One place of numbers.
+fn ioc(addr: *const c_void, count: usize) -> fi_ioc {
+    fi_ioc { addr: addr.cast_mut(), count }
+}
+
+unsafe extern "C" fn writev(
+    ep: *mut fid_ep,
+    list: *const fi_ioc,
+    _desc: *mut *mut c_void,
+    count: usize,
+    to: u64,
+    offset: u64,
+    key: u64,
+    datatype: fi_datatype,
+    op: fi_op,
+    context: *mut c_void,
+) -> isize {
+    let (family, operands) = (Family::Write, (list, count));
+    let (compare, before) = (NONE, NONE);
+    let asked = Asked { family, datatype, op, operands, compare, before, to, offset, key };
+    // SAFETY: the caller's promise.
+    unsafe { change(ep, Ok(asked), context, None, false) }
 }
 
 unsafe extern "C" fn inject(
@@ -137,10 +204,12 @@ unsafe extern "C" fn inject(
     datatype: fi_datatype,
     op: fi_op,
 ) -> isize {
-    let (family, compare, before) = (Family::Write, std::ptr::null(), null_mut());
-    let what = Change { family, datatype, op, count, operand, compare, before, to, offset, key };
+    let list = ioc(operand, count);
+    let (family, operands) = (Family::Write, (&raw const list, 1));
+    let (compare, before) = (NONE, NONE);
+    let asked = Asked { family, datatype, op, operands, compare, before, to, offset, key };
     // SAFETY: the caller's promise.
-    unsafe { change(ep, what, null_mut(), None, true) }
+    unsafe { change(ep, Ok(asked), null_mut(), None, true) }
 }
 
 unsafe extern "C" fn readwrite(
@@ -157,10 +226,36 @@ unsafe extern "C" fn readwrite(
     op: fi_op,
     context: *mut c_void,
 ) -> isize {
-    let (family, compare) = (Family::Fetch, std::ptr::null());
-    let what = Change { family, datatype, op, count, operand, compare, before, to, offset, key };
+    let (list, mut before) = (ioc(operand, count), ioc(before, count));
+    let (none, before) = (null_mut(), &raw mut before);
     // SAFETY: the caller's promise.
-    unsafe { change(ep, what, context, None, false) }
+    unsafe {
+        readwritev(ep, &list, none, 1, before, none, 1, to, offset, key, datatype, op, context)
+    }
+}
+
+unsafe extern "C" fn readwritev(
+    ep: *mut fid_ep,
+    list: *const fi_ioc,
+    _desc: *mut *mut c_void,
+    count: usize,
+    before: *mut fi_ioc,
+    _before_desc: *mut *mut c_void,
+    before_count: usize,
+    to: u64,
+    offset: u64,
+    key: u64,
+    datatype: fi_datatype,
+    op: fi_op,
+    context: *mut c_void,
+) -> isize {
+    // Operands of a read are not looked at.
+    let operands = if op == sys::FI_ATOMIC_READ { NONE } else { (list, count) };
+    let (family, compare) = (Family::Fetch, NONE);
+    let before = (before.cast_const(), before_count);
+    let asked = Asked { family, datatype, op, operands, compare, before, to, offset, key };
+    // SAFETY: the caller's promise.
+    unsafe { change(ep, Ok(asked), context, None, false) }
 }
 
 unsafe extern "C" fn compwrite(
@@ -179,61 +274,74 @@ unsafe extern "C" fn compwrite(
     op: fi_op,
     context: *mut c_void,
 ) -> isize {
-    let family = Family::Compare;
-    let what = Change { family, datatype, op, count, operand, compare, before, to, offset, key };
+    let [list, compare, before] = [operand, compare, before.cast_const()].map(|at| ioc(at, count));
+    let (family, operands) = (Family::Compare, (&raw const list, 1));
+    let (compare, before) = ((&raw const compare, 1), (&raw const before, 1));
+    let asked = Asked { family, datatype, op, operands, compare, before, to, offset, key };
     // SAFETY: the caller's promise.
-    unsafe { change(ep, what, context, None, false) }
+    unsafe { change(ep, Ok(asked), context, None, false) }
 }
 
-/// The one number that a list of numbers names.
-///
-/// # Safety
-/// `list` is NULL or has `count` entries.
-unsafe fn only(list: *const fi_ioc, count: usize) -> Outcome<(*mut c_void, usize)> {
+unsafe extern "C" fn compwritev(
+    ep: *mut fid_ep,
+    list: *const fi_ioc,
+    _desc: *mut *mut c_void,
+    count: usize,
+    compare: *const fi_ioc,
+    _compare_desc: *mut *mut c_void,
+    compare_count: usize,
+    before: *mut fi_ioc,
+    _before_desc: *mut *mut c_void,
+    before_count: usize,
+    to: u64,
+    offset: u64,
+    key: u64,
+    datatype: fi_datatype,
+    op: fi_op,
+    context: *mut c_void,
+) -> isize {
+    let (family, operands, compare) = (Family::Compare, (list, count), (compare, compare_count));
+    let before = (before.cast_const(), before_count);
+    let asked = Asked { family, datatype, op, operands, compare, before, to, offset, key };
     // SAFETY: the caller's promise.
-    match unsafe { list.as_ref() } {
-        Some(ioc) if count == 1 => Ok((ioc.addr, ioc.count)),
-        _ => Err(Code::INVALID),
-    }
+    unsafe { change(ep, Ok(asked), context, None, false) }
 }
 
-/// What a message says is to be done.
+/// What a message says is to be done, and its context.
 ///
 /// # Safety
 /// `msg` is NULL or a message, whose lists have as many entries as it says.
-unsafe fn of_msg(family: Family, msg: *const fi_msg_atomic) -> Outcome<(Change, *mut c_void)> {
+unsafe fn of_msg(
+    family: Family,
+    msg: *const fi_msg_atomic,
+    compare: List,
+    before: List,
+) -> (Outcome<Asked>, *mut c_void) {
     // SAFETY: the caller's promise.
     unsafe {
-        let msg = msg.as_ref().ok_or(Code::INVALID)?;
-        // Reading needs no operand.
-        let (operand, count) = match only(msg.msg_iov, msg.iov_count) {
-            Err(_) if msg.op == sys::FI_ATOMIC_READ => (null_mut(), 1),
-            only => only?,
-        };
-        let place = msg.rma_iov.as_ref().filter(|_| msg.rma_iov_count == 1).ok_or(Code::INVALID)?;
-        let what = Change {
+        let Some(msg) = msg.as_ref() else { return (Err(Code::INVALID), null_mut()) };
+        let place = msg.rma_iov.as_ref().filter(|_| msg.rma_iov_count == 1);
+        let reads = msg.op == sys::FI_ATOMIC_READ;
+        let asked = place.ok_or(Code::INVALID).map(|place| Asked {
             family,
             datatype: msg.datatype,
             op: msg.op,
-            count,
-            operand,
-            compare: std::ptr::null(),
-            before: null_mut(),
+            operands: if reads { NONE } else { (msg.msg_iov, msg.iov_count) },
+            compare,
+            before,
             to: msg.addr,
             offset: place.addr,
             key: place.key,
-        };
-        Ok((what, msg.context))
+        });
+        (asked, msg.context)
     }
 }
 
 unsafe extern "C" fn writemsg(ep: *mut fid_ep, msg: *const fi_msg_atomic, flags: u64) -> isize {
     // SAFETY: the caller's promise.
     unsafe {
-        match of_msg(Family::Write, msg) {
-            Ok((what, context)) => change(ep, what, context, Some(flags), false),
-            Err(code) => guard(|| Err(code)),
-        }
+        let (asked, context) = of_msg(Family::Write, msg, NONE, NONE);
+        change(ep, asked, context, Some(flags), false)
     }
 }
 
@@ -245,14 +353,11 @@ unsafe extern "C" fn readwritemsg(
     before_count: usize,
     flags: u64,
 ) -> isize {
+    let before = (before.cast_const(), before_count);
     // SAFETY: the caller's promise.
     unsafe {
-        match (of_msg(Family::Fetch, msg), only(before, before_count)) {
-            (Ok((what, context)), Ok((before, _))) => {
-                change(ep, Change { before, ..what }, context, Some(flags), false)
-            }
-            _ => guard(|| Err(Code::INVALID)),
-        }
+        let (asked, context) = of_msg(Family::Fetch, msg, NONE, before);
+        change(ep, asked, context, Some(flags), false)
     }
 }
 
@@ -267,28 +372,28 @@ unsafe extern "C" fn compwritemsg(
     before_count: usize,
     flags: u64,
 ) -> isize {
+    let before = (before.cast_const(), before_count);
     // SAFETY: the caller's promise.
     unsafe {
-        let what = of_msg(Family::Compare, msg);
-        match (what, only(compare, compare_count), only(before, before_count)) {
-            (Ok((what, context)), Ok((compare, _)), Ok((before, _))) => {
-                change(ep, Change { compare, before, ..what }, context, Some(flags), false)
-            }
-            _ => guard(|| Err(Code::INVALID)),
-        }
+        let (asked, context) = of_msg(Family::Compare, msg, (compare, compare_count), before);
+        change(ep, asked, context, Some(flags), false)
     }
+}
+
+/// How many numbers an operation may have at most, if there is such a one.
+fn most(family: Family, datatype: fi_datatype, op: fi_op) -> Outcome<usize> {
+    let number = change_of(family, datatype, op, 1)?.number();
+    Ok(gigae::MOST_FETCHED / number.size())
 }
 
 /// # Safety
 /// `count` is NULL or points to a writable number.
 unsafe fn valid(family: Family, datatype: fi_datatype, op: fi_op, count: *mut usize) -> c_int {
     status(|| {
-        if !is_there(family, datatype, op) {
-            return Err(Code::NO_SYS);
-        }
+        let most = most(family, datatype, op)?;
         // SAFETY: the caller's promise.
         if let Some(count) = unsafe { count.as_mut() } {
-            *count = 1;
+            *count = most;
         }
         Ok(())
     })
@@ -333,17 +438,16 @@ pub(crate) unsafe extern "C" fn query(
     flags: u64,
 ) -> c_int {
     let family = match flags {
+        0 => Family::Write,
         sys::FI_FETCH_ATOMIC => Family::Fetch,
         sys::FI_COMPARE_ATOMIC => Family::Compare,
-        _ => Family::Write,
+        _ => return status(|| Err(Code::INVALID)),
     };
-    let mut count = 0;
-    // SAFETY: the number is here, and the caller's promise.
-    unsafe {
-        let code = valid(family, datatype, op, &mut count);
-        if let (0, Some(attr)) = (code, attr.as_mut()) {
-            (attr.count, attr.size) = (count, size_of::<u64>());
-        }
-        code
-    }
+    // SAFETY: the caller's promise.
+    status(|| unsafe {
+        let attr = attr.as_mut().ok_or(Code::INVALID)?;
+        let number = change_of(family, datatype, op, 1)?.number();
+        (attr.count, attr.size) = (most(family, datatype, op)?, number.size());
+        Ok(())
+    })
 }

@@ -2,6 +2,7 @@
 //! a place is not used again.
 
 use crate::address::{self, LEN, NOT_AVAILABLE};
+use crate::domain::Domain;
 use crate::eq::Events;
 use crate::error::{Code, Outcome, Stub, guard, status};
 use crate::object::{self, descriptor, inner, lock, table};
@@ -27,6 +28,7 @@ pub(crate) struct Vector {
     events: Mutex<Option<Arc<Events>>>,
     /// Insertions are reported as events.
     asynchronous: bool,
+    _domain: Arc<Domain>,
 }
 
 impl Vector {
@@ -103,7 +105,7 @@ pub(crate) unsafe extern "C" fn open(
 ) -> c_int {
     // SAFETY: the caller's promise.
     status(|| unsafe {
-        let _ = inner::<_, crate::domain::Domain>(domain)?;
+        let domain = inner::<_, Domain>(domain)?;
         let attr = attr.as_ref().ok_or(Code::INVALID)?;
         if !attr.name.is_null() || attr.rx_ctx_bits != 0 {
             return Err(Code::NO_SYS);
@@ -116,6 +118,7 @@ pub(crate) unsafe extern "C" fn open(
             changes: AtomicU64::new(0),
             events: Mutex::new(None),
             asynchronous: attr.flags & sys::FI_EVENT != 0,
+            _domain: Arc::clone(domain),
         };
         let fid = descriptor(sys::FI_CLASS_AV, context, &OPS);
         object::open(fid_av { fid, ops: table(&AV_OPS) }, Arc::new(vector), av)

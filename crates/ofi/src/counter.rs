@@ -1,6 +1,7 @@
 //! Counters of completions.
 
 use crate::core::Core;
+use crate::domain::Domain;
 use crate::error::{Code, Outcome, Stub, status};
 use crate::object::{self, descriptor, inner, table};
 use crate::spin::Spin;
@@ -20,6 +21,7 @@ pub(crate) struct Counter {
     spin: Spin,
     /// What was read last.
     seen: AtomicU64,
+    _domain: Arc<Domain>,
 }
 
 /// Vain looks of a wait before it sleeps for a moment each time.
@@ -46,8 +48,12 @@ impl Counter {
         }
     }
 
-    pub(crate) fn wait(&self) -> Option<&Wait> {
-        self.wait.as_ref()
+    /// The end of that.
+    pub(crate) fn leave(&self, core: &Arc<Core>) {
+        self.sources.remove(core);
+        if let (Some(wait), Some(fd)) = (&self.wait, core.fd()) {
+            wait.unwatch(fd);
+        }
     }
 
     /// All that was counted.
@@ -118,7 +124,7 @@ pub(crate) unsafe extern "C" fn open(
 ) -> c_int {
     // SAFETY: the caller's promise.
     status(|| unsafe {
-        let _ = inner::<_, crate::domain::Domain>(domain)?;
+        let domain = inner::<_, Domain>(domain)?;
         let wait = match attr.as_ref() {
             None => None,
             Some(attr) if attr.events != sys::FI_CNTR_EVENTS_COMP => return Err(Code::NO_SYS),
@@ -131,6 +137,7 @@ pub(crate) unsafe extern "C" fn open(
             wait,
             spin: Spin::new(),
             seen: AtomicU64::new(0),
+            _domain: Arc::clone(domain),
         };
         let fid = descriptor(sys::FI_CLASS_CNTR, context, &OPS);
         object::open(fid_cntr { fid, ops: table(&COUNTER_OPS) }, Arc::new(counter), cntr)
@@ -211,6 +218,6 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
     // SAFETY: the caller's promise.
     status(|| unsafe {
         let counter = object::of_class::<fid_cntr, Counter>(fid, sys::FI_CLASS_CNTR)?;
-        crate::cq::wait_control(counter.wait(), command, arg)
+        crate::cq::wait_control(counter.wait.as_ref(), command, arg)
     })
 }

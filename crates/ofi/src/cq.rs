@@ -1,9 +1,10 @@
 //! Completion queues: what has ended, in the order in which it did.
 //!
 //! A queue grows where a reader is slow: nothing is ever lost. Reading makes progress at the
-//! endpoints that report here; that is all that the provider does in manual progress.
+//! endpoints that report here.
 
 use crate::address::NOT_AVAILABLE;
+use crate::domain::Domain;
 use crate::error::{Code, Outcome, Stub, explain, guard, status};
 use crate::object::{self, descriptor, inner, lock, table};
 use crate::spin::Spin;
@@ -61,6 +62,7 @@ pub(crate) struct Queue {
     pub(crate) sources: Sources,
     pub(crate) wait: Option<Wait>,
     spin: Spin,
+    _domain: Arc<Domain>,
 }
 
 impl Queue {
@@ -200,7 +202,7 @@ pub(crate) unsafe extern "C" fn open(
 ) -> c_int {
     // SAFETY: the caller's promise.
     status(|| unsafe {
-        let _ = inner::<_, crate::domain::Domain>(domain)?;
+        let domain = inner::<_, Domain>(domain)?;
         let (size, format, wait) = match attr.as_ref() {
             None => (0, sys::FI_CQ_FORMAT_UNSPEC, None),
             Some(attr) if attr.flags & !sys::FI_AFFINITY != 0 => return Err(Code::INVALID),
@@ -221,6 +223,7 @@ pub(crate) unsafe extern "C" fn open(
             sources: Sources::default(),
             wait,
             spin: Spin::new(),
+            _domain: Arc::clone(domain),
         };
         let fid = descriptor(sys::FI_CLASS_CQ, context, &OPS);
         object::open(fid_cq { fid, ops: table(&CQ_OPS) }, Arc::new(queue), cq)

@@ -3,6 +3,7 @@
 
 use crate::core::Core;
 use crate::error::{Code, Outcome, Stub, status};
+use crate::fabric::Fabric;
 use crate::mr::Region;
 use crate::object::{self, descriptor, inner, lock, table};
 use crate::request::Request;
@@ -20,97 +21,89 @@ type Opener = Box<dyn Fn() -> Result<Endpoint, OpenError> + Send + Sync>;
 pub(crate) struct Domain {
     opener: Opener,
     ports: Mutex<Ports>,
-    /// Progress while the program makes none, by a thread.
-    pub(crate) auto: bool,
     /// Keys of registered memory are the program's choice.
     own_keys: bool,
+    /// Where it was opened, unless by a test.
+    _fabric: Option<Arc<Fabric>>,
 }
 
 /// The library's endpoints, and what is registered with all of them.
 #[derive(Default)]
 struct Ports {
-    all: Vec<Port>,
+    all: Vec<Weak<Core>>,
     regions: Vec<Weak<Region>>,
     /// The first, if memory wanted it: programs may register and take back before they open an
     /// endpoint, and opening takes long.
     kept: Option<Arc<Core>>,
 }
 
-struct Port {
-    core: Weak<Core>,
-    /// It is that of one of the program's endpoints.
-    taken: bool,
-}
-
 impl Ports {
     /// Forgets what is closed.
     fn tidy(&mut self) {
-        self.all.retain(|port| port.core.strong_count() > 0);
+        self.all.retain(|core| core.strong_count() > 0);
         self.regions.retain(|region| region.strong_count() > 0);
     }
 
     /// Opens one more; what is registered can be used through it, too.
-    fn open(&mut self, opener: &Opener, taken: bool) -> Outcome<Arc<Core>> {
+    fn open(&mut self, opener: &Opener) -> Outcome<Arc<Core>> {
         // The code that the program gets says little.
         let core = Core::new(opener().inspect_err(|error| eprintln!("gigae: {error}"))?)?;
         for region in self.regions.iter().filter_map(Weak::upgrade) {
             region.join(&core)?;
         }
-        self.all.push(Port { core: Arc::downgrade(&core), taken });
+        self.all.push(Arc::downgrade(&core));
         Ok(core)
     }
 }
 
 impl Domain {
-    pub(crate) fn new(opener: Opener, auto: bool, own_keys: bool) -> Self {
-        Self { opener, ports: Mutex::default(), auto, own_keys }
+    pub(crate) fn new(opener: Opener, own_keys: bool) -> Self {
+        Self { opener, ports: Mutex::default(), own_keys, _fabric: None }
     }
 
     /// The library's endpoint for one of the program's.
     pub(crate) fn take(&self) -> Outcome<Arc<Core>> {
         let mut ports = lock(&self.ports);
         ports.tidy();
-        for port in &mut ports.all {
-            if let (false, Some(core)) = (port.taken, port.core.upgrade()) {
-                port.taken = true;
-                // From now on the program's endpoint keeps it.
-                ports.kept = None;
-                return Ok(core);
-            }
+        // From now on the program's endpoint keeps it.
+        match ports.kept.take() {
+            Some(core) => Ok(core),
+            None => ports.open(&self.opener),
         }
-        ports.open(&self.opener, true)
     }
 
-    /// The program's endpoint is closed.
-    pub(crate) fn give_back(&self, core: &Arc<Core>) {
-        for port in &mut lock(&self.ports).all {
-            port.taken &= !std::ptr::eq(port.core.as_ptr(), Arc::as_ptr(core));
+    /// The program's endpoint is being closed: it is nobody's way to memory any more.
+    pub(crate) fn leave(&self, core: &Arc<Core>) {
+        let mut ports = lock(&self.ports);
+        ports.all.retain(|known| !std::ptr::eq(known.as_ptr(), Arc::as_ptr(core)));
+        for region in ports.regions.iter().filter_map(Weak::upgrade) {
+            region.leave(core);
         }
     }
 
     /// Registers memory with all endpoints of the library, of which there is one at least then. `key`
     /// is the program's, and matters only if the keys are.
     pub(crate) fn register(
-        &self,
+        self: &Arc<Self>,
         memory: Box<Request>,
         rights: Rights,
         key: u64,
     ) -> Outcome<Arc<Region>> {
         let mut ports = lock(&self.ports);
         ports.tidy();
-        let first = match ports.all.iter().find_map(|port| port.core.upgrade()) {
+        let first = match ports.all.iter().find_map(Weak::upgrade) {
             Some(core) => core,
             None => {
-                let core = ports.open(&self.opener, false)?;
+                let core = ports.open(&self.opener)?;
                 ports.kept = Some(Arc::clone(&core));
                 core
             }
         };
-        let region = Region::new(&first, memory, rights, self.own_keys.then_some(key))?;
-        for port in &ports.all {
-            match port.core.upgrade() {
-                Some(core) if !Arc::ptr_eq(&core, &first) => region.join(&core)?,
-                _ => {}
+        let key = self.own_keys.then_some(key);
+        let region = Region::new((Arc::clone(self), &first), memory, rights, key)?;
+        for core in ports.all.iter().filter_map(Weak::upgrade) {
+            if !Arc::ptr_eq(&core, &first) {
+                region.join(&core)?;
             }
         }
         let region = Arc::new(region);
@@ -168,7 +161,7 @@ pub(crate) unsafe extern "C" fn open2(
 ) -> c_int {
     // SAFETY: the caller's promise.
     status(|| unsafe {
-        let _ = inner::<_, crate::fabric::Fabric>(fabric)?;
+        let fabric = inner::<_, Fabric>(fabric)?;
         let info = info.as_ref().ok_or(Code::INVALID)?;
         let attr = info.domain_attr.as_ref().ok_or(Code::INVALID)?;
         if flags != 0 {
@@ -176,7 +169,6 @@ pub(crate) unsafe extern "C" fn open2(
         }
         let name = crate::address::text(attr.name)?.ok_or(Code::INVALID)?.to_owned();
         let settings = Settings::read()?;
-        let auto = attr.data_progress == sys::FI_PROGRESS_AUTO || settings.progress_thread;
         let source = crate::info::source_of(info)?;
         // Who names the address wants the NIC itself; further endpoints of the domain have others.
         let itself = AtomicBool::new(source.is_some() && !settings.is_alone());
@@ -195,7 +187,9 @@ pub(crate) unsafe extern "C" fn open2(
             Ok(endpoint)
         });
         let own_keys = attr.mr_mode & sys::FI_MR_PROV_KEY as c_int == 0;
-        put(Domain::new(opener, auto, own_keys), domain, context)
+        let mut inner = Domain::new(opener, own_keys);
+        inner._fabric = Some(Arc::clone(fabric));
+        put(inner, domain, context)
     })
 }
 

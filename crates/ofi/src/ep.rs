@@ -22,13 +22,7 @@ pub(crate) struct Ep {
 
 impl Drop for Ep {
     fn drop(&mut self) {
-        self.core.rest();
-        let bound = {
-            let mut state = self.core.lock();
-            let bound = std::mem::take(&mut state.binding);
-            state.detach();
-            bound
-        };
+        let bound = self.core.lock().detach();
         for queue in bound.tx.iter().chain(&bound.rx) {
             queue.sources.remove(&self.core);
             if let (Some(wait), Some(fd)) = (&queue.wait, self.core.fd()) {
@@ -36,12 +30,10 @@ impl Drop for Ep {
             }
         }
         for (_, counter) in &bound.counters {
-            counter.sources.remove(&self.core);
-            if let (Some(wait), Some(fd)) = (counter.wait(), self.core.fd()) {
-                wait.unwatch(fd);
-            }
+            counter.leave(&self.core);
         }
-        self.domain.give_back(&self.core);
+        // Nobody else has it then: its link is closed with this.
+        self.domain.leave(&self.core);
     }
 }
 
@@ -111,9 +103,6 @@ pub(crate) unsafe extern "C" fn open2(
         }
         // From here on it is closed by dropping this.
         let inner = Ep { core, domain: Arc::clone(domain) };
-        if domain.auto {
-            inner.core.work()?;
-        }
         let descriptor = fid_ep {
             fid: descriptor(sys::FI_CLASS_EP, context, &OPS),
             ops: table(&EP_OPS),
@@ -128,7 +117,8 @@ pub(crate) unsafe extern "C" fn open2(
     })
 }
 
-/// What was sent is waited for, within the library's linger of a second.
+/// What was posted is cancelled, before anything else is looked at: from then on nothing is written to the program's
+/// memory. What was sent is waited for, within the library's linger of a second.
 unsafe extern "C" fn close(ep: *mut fid) -> c_int {
     // SAFETY: the caller's promise.
     status(|| unsafe { object::close::<fid_ep, Ep>(ep) })

@@ -2,6 +2,7 @@
 //! insertions into address vectors, and what the program puts there itself.
 
 use crate::error::{Code, Outcome, Stub, explain, guard, status};
+use crate::fabric::Fabric;
 use crate::object::{self, descriptor, inner, lock, table};
 use crate::sys::{self, fi_eq_attr, fi_eq_entry, fi_eq_err_entry, fi_ops, fi_ops_eq, fid, fid_eq};
 use crate::wait::{Sources, Wait, end_of};
@@ -13,6 +14,7 @@ use std::sync::{Arc, Mutex};
 pub(crate) struct Events {
     waiting: Mutex<VecDeque<(u32, Vec<u8>)>>,
     pub(crate) wait: Option<Wait>,
+    _fabric: Arc<Fabric>,
 }
 
 impl Events {
@@ -97,12 +99,12 @@ pub(crate) unsafe extern "C" fn open(
 ) -> c_int {
     // SAFETY: the caller's promise.
     status(|| unsafe {
-        let _ = inner::<_, crate::fabric::Fabric>(fabric)?;
+        let fabric = inner::<_, Fabric>(fabric)?;
         let wait = match attr.as_ref() {
             None => None,
             Some(attr) => crate::cq::wait_of(attr.wait_obj)?,
         };
-        let events = Events { waiting: Mutex::default(), wait };
+        let events = Events { waiting: Mutex::default(), wait, _fabric: Arc::clone(fabric) };
         let fid = descriptor(sys::FI_CLASS_EQ, context, &OPS);
         object::open(fid_eq { fid, ops: table(&EQ_OPS) }, Arc::new(events), eq)
     })

@@ -69,7 +69,7 @@ pub(crate) fn explain(number: c_int) -> &'static std::ffi::CStr {
         4 => c"the peer restarted or closed its endpoint",
         5 => c"the session with the peer ended; install the same release on both ends",
         6 => c"the peer has no memory registered under this key; ask it for the present one",
-        7 => c"the bytes are not all within the remote memory, or not aligned; check address and length",
+        7 => c"the bytes are not all within the remote memory; check address and length",
         8 => c"the remote memory was not registered for this; register it with FI_REMOTE_READ or FI_REMOTE_WRITE",
         9 => c"the peer has too many completions with remote data that it did not read; let it read its completion queue",
         11 => c"there is no such message yet",

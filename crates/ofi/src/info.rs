@@ -342,8 +342,8 @@ fn fill_domain(domain: &mut sys::fi_domain_attr, asked: Option<&sys::fi_domain_a
     let or = |asked: u32, usual: u32| if asked == 0 { usual } else { asked };
     domain.name = duplicate(name);
     domain.threading = or(asked.map_or(0, |a| a.threading), sys::FI_THREAD_SAFE);
-    domain.control_progress = or(asked.map_or(0, |a| a.control_progress), sys::FI_PROGRESS_MANUAL);
-    domain.data_progress = or(asked.map_or(0, |a| a.data_progress), sys::FI_PROGRESS_MANUAL);
+    domain.control_progress = or(asked.map_or(0, |a| a.control_progress), sys::FI_PROGRESS_AUTO);
+    domain.data_progress = or(asked.map_or(0, |a| a.data_progress), sys::FI_PROGRESS_AUTO);
     domain.resource_mgmt = or(asked.map_or(0, |a| a.resource_mgmt), sys::FI_RM_ENABLED);
     domain.av_type = or(asked.map_or(0, |a| a.av_type), sys::FI_AV_TABLE);
     // Keys of the library's cannot be guessed, so they are preferred where the program takes them.

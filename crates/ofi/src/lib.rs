@@ -30,6 +30,7 @@ mod mr;
 mod msg;
 mod object;
 mod poll;
+mod report;
 mod request;
 mod rma;
 mod settings;

@@ -5,10 +5,13 @@
 use crate::core::Core;
 use crate::counter::Counter;
 use crate::domain::Domain;
+use crate::ep::Ep;
 use crate::error::{Code, Outcome, Stub, status};
 use crate::object::{self, descriptor, inner, lock};
 use crate::request::{Request, one};
-use crate::sys::{self, fi_mr_attr, fi_ops, fi_ops_mr, fid, fid_cntr, fid_domain, fid_mr, iovec};
+use crate::sys::{
+    self, fi_mr_attr, fi_ops, fi_ops_mr, fid, fid_cntr, fid_domain, fid_ep, fid_mr, iovec,
+};
 use gigae::{RegionKey, Rights};
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
@@ -23,27 +26,28 @@ pub(crate) struct Region {
     cores: Mutex<Vec<Arc<Core>>>,
     /// Counts what peers write here.
     counters: Mutex<Vec<Arc<Counter>>>,
+    _domain: Arc<Domain>,
 }
 
 impl Region {
-    /// Registers memory with the first endpoint, under this key or one of the library's.
+    /// Registers memory with the first endpoint of a domain, under this key or one of the library's.
     pub(crate) fn new(
-        core: &Arc<Core>,
+        (domain, core): (Arc<Domain>, &Arc<Core>),
         memory: Box<Request>,
         rights: Rights,
         key: Option<u64>,
     ) -> Outcome<Self> {
-        let (cores, counters) = (Mutex::default(), Mutex::default());
+        let (cores, counters, _domain) = (Mutex::default(), Mutex::default(), domain);
         if let Some(key) = key.map(RegionKey) {
             let memory = Mutex::new(memory);
-            let region = Self { key, memory, rights, cores, counters };
+            let region = Self { key, memory, rights, cores, counters, _domain };
             return region.join(core).map(|()| region);
         }
         let mut state = core.lock();
         let key = state.endpoint.register(memory.again().into_memory(), rights)?;
         state.regions += 1;
         let cores = Mutex::new(vec![Arc::clone(core)]);
-        Ok(Self { key, memory: Mutex::new(memory), rights, cores, counters })
+        Ok(Self { key, memory: Mutex::new(memory), rights, cores, counters, _domain })
     }
 
     /// Registers the memory with one more endpoint.
@@ -80,14 +84,33 @@ impl Region {
     }
 }
 
+impl Region {
+    /// An endpoint goes, or the memory.
+    pub(crate) fn leave(&self, core: &Arc<Core>) {
+        let mut cores = lock(&self.cores);
+        let Some(at) = cores.iter().position(|known| Arc::ptr_eq(known, core)) else { return };
+        cores.remove(at);
+        drop(cores);
+        let mut state = core.lock();
+        state.count_remote();
+        state.regions -= 1;
+        state.unwatch(self.key);
+        drop(state.endpoint.deregister(self.key));
+        drop(state);
+        // A counter of the endpoint's own still follows it.
+        for counter in lock(&self.counters).iter() {
+            if !core.lock().is_counted_by(counter) {
+                counter.leave(core);
+            }
+        }
+    }
+}
+
 impl Drop for Region {
     fn drop(&mut self) {
-        for core in std::mem::take(&mut *lock(&self.cores)) {
-            let mut state = core.lock();
-            state.count_remote();
-            state.regions -= 1;
-            state.unwatch(self.key);
-            drop(state.endpoint.deregister(self.key));
+        let cores = lock(&self.cores).clone();
+        for core in &cores {
+            self.leave(core);
         }
     }
 }
@@ -131,7 +154,7 @@ unsafe fn register(
         if access & sys::FI_REMOTE_WRITE != 0 {
             rights = rights.with(Rights::WRITE).with(Rights::ATOMIC);
         }
-        let region = domain.register(memory, rights, key)?;
+        let region = Domain::register(domain, memory, rights, key)?;
         let fid = descriptor(sys::FI_CLASS_MR, context, &OPS);
         let descriptor = fid_mr { fid, mem_desc: null_mut(), key: region.key.0 };
         object::open(descriptor, region, mr)
@@ -184,13 +207,19 @@ unsafe extern "C" fn regattr(
     })
 }
 
-/// An endpoint need not be bound: each of the domain's will do. A counter counts what peers write; what
+/// An endpoint need not be bound: each of the domain's will do. One that is bound keeps the memory from being closed
+/// before it. A counter counts what peers write; what
 /// they read is counted for an endpoint only.
 unsafe extern "C" fn bind(mr: *mut fid, other: *mut fid, flags: u64) -> c_int {
     // SAFETY: the caller's promise.
     status(|| unsafe {
         match other.as_ref().ok_or(Code::INVALID)?.fclass as u32 {
-            sys::FI_CLASS_EP => Ok(()),
+            sys::FI_CLASS_EP => {
+                let region = object::of_class::<fid_mr, Region>(mr, sys::FI_CLASS_MR)?;
+                let ep = inner::<_, Ep>(other.cast::<fid_ep>())?;
+                ep.core.lock().binding.regions.push(Arc::clone(region));
+                Ok(())
+            }
             sys::FI_CLASS_CNTR if flags == sys::FI_REMOTE_WRITE => {
                 let region = object::of_class::<fid_mr, Region>(mr, sys::FI_CLASS_MR)?;
                 region.count(inner::<_, Counter>(other.cast::<fid_cntr>())?)

@@ -4,8 +4,9 @@ use crate::cq::Entry;
 use crate::ep::Ep;
 use crate::error::{Code, Outcome, guard};
 use crate::object::inner;
+use crate::report::Claimed;
 use crate::request::{Kind, class, one};
-use crate::state::{Call, Claimed, State};
+use crate::state::{Call, State};
 use crate::sys::{self, fi_msg, fi_ops_msg, fid_ep, iovec};
 use gigae::{Label, Wanted};
 use std::ffi::c_void;
@@ -77,17 +78,26 @@ pub(crate) unsafe fn receive(
             return peek(&mut state, wanted, call).map(|()| 0);
         }
         let several = call.flags & sys::FI_MULTI_RECV != 0;
-        if several && (!untagged || memory.1 != 1) {
+        let least = state.least_left;
+        if several
+            && (!untagged || memory.0.is_null() || memory.1 != 1 || (*memory.0).iov_len < least)
+        {
             return Err(Code::INVALID);
         }
-        let kind = if several { Kind::Multi { from } } else { Kind::Receive };
+        let kind = if several { Kind::Several } else { Kind::Receive };
         let mut request = state.request(kind, call, memory)?;
         request.flags = sys::FI_RECV | class(untagged);
         request.reported = !state.binding.rx_selective || call.flags & sys::FI_COMPLETION != 0;
         if call.flags & sys::FI_CLAIM != 0 {
             return claimed(&mut state, request, call).map(|()| 0);
         }
-        state.start(request, |endpoint, memory| endpoint.start_recv(wanted, memory))?;
+        state.start(request, |endpoint, memory| {
+            if several {
+                endpoint.start_recv_several(wanted, memory, least)
+            } else {
+                endpoint.start_recv(wanted, memory)
+            }
+        })?;
         Ok(0)
     })
 }
@@ -111,7 +121,7 @@ fn peek(state: &mut State, wanted: Wanted, call: Call) -> Outcome<()> {
         // SAFETY: no memory is lent.
         let mut request = unsafe { state.request(Kind::Claim, call, (std::ptr::null(), 0))? };
         if claim {
-            request.allocate(len);
+            request.expect(len);
             state.claims.insert(context.addr(), Claimed::Arriving);
         }
         state.start(request, |endpoint, memory| endpoint.start_recv(own, memory))?;

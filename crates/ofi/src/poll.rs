@@ -27,7 +27,7 @@ struct Member {
 unsafe impl Send for Member {}
 
 /// What the descriptor leads to.
-pub(crate) struct Set(Mutex<Vec<Member>>);
+pub(crate) struct Set(Mutex<Vec<Member>>, #[expect(dead_code, reason = "kept open")] Arc<Domain>);
 
 impl Member {
     /// Makes progress; whether there is something to read that was not told of yet.
@@ -63,12 +63,12 @@ pub(crate) unsafe extern "C" fn open(
 ) -> c_int {
     // SAFETY: the caller's promise.
     status(|| unsafe {
-        let _ = inner::<_, Domain>(domain)?;
+        let domain = inner::<_, Domain>(domain)?;
         if attr.as_ref().is_some_and(|attr| attr.flags != 0) {
             return Err(Code::INVALID);
         }
         let fid = descriptor(sys::FI_CLASS_POLL, std::ptr::null_mut(), &OPS);
-        let inner = Arc::new(Set(Mutex::default()));
+        let inner = Arc::new(Set(Mutex::default(), Arc::clone(domain)));
         object::open(fid_poll { fid, ops: table(&POLL_OPS) }, inner, set)
     })
 }

@@ -5,8 +5,9 @@
 //! allocates nothing once as many as are going on at a time were there.
 
 use crate::error::{Code, Outcome};
+use crate::report::Receiver;
 use crate::sys::{self, iovec};
-use gigae::{Bytes, Memory, Peer};
+use gigae::{Bytes, Memory};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
@@ -21,18 +22,14 @@ pub(crate) const MAX_OPERATION: usize = 1 << 30;
 pub(crate) enum Kind {
     Send,
     Receive,
-    /// A receive of several messages into one memory, from one peer or any.
-    Multi {
-        from: Option<Peer>,
-    },
+    /// A receive of several messages into one memory.
+    Several,
     /// A receive into memory of its own, of a message that was claimed and will be asked for.
     Claim,
     Write,
     Read,
-    /// An atomic change; what was there before is put there, unless that is null.
-    Atomic {
-        before: *mut u64,
-    },
+    /// An atomic change: the memory is for what was there before, and its own has the operands.
+    Atomic,
 }
 
 /// See the module's description.
@@ -120,31 +117,49 @@ impl Request {
         self.pieces = [NO_PIECE; MOST_PIECES];
     }
 
-    /// Gives it memory of its own.
-    pub(crate) fn allocate(&mut self, len: usize) {
-        self.own.clear();
-        self.own.resize(len, 0);
+    /// Gives it memory of its own for so many bytes. That number is what a peer says: memory is allocated as the bytes
+    /// come.
+    pub(crate) fn expect(&mut self, len: usize) {
+        self.own = Vec::new();
         (self.owned, self.len) = (true, len);
     }
 
-    /// The memory of its own.
+    /// Brings copies of the operands of an atomic change, each of `len` bytes. What was lent is for what was there
+    /// before: see [`fetched`](Self::fetched).
+    ///
+    /// # Safety
+    /// There are so many bytes in the pieces of each.
+    pub(crate) unsafe fn bring(&mut self, operands: &[&[iovec; MOST_PIECES]], len: usize) {
+        self.own.clear();
+        for piece in operands.iter().copied().flatten().filter(|piece| piece.iov_len > 0) {
+            // SAFETY: the caller's promise.
+            let bytes = unsafe { std::slice::from_raw_parts(piece.iov_base.cast(), piece.iov_len) };
+            self.own.extend_from_slice(bytes);
+        }
+        let whole = self.own.len().max(len);
+        self.own.resize(whole, 0);
+        (self.owned, self.len) = (true, whole);
+    }
+
+    /// Hands over what an atomic change has found, if the caller wants it.
+    pub(crate) fn fetched(&mut self) {
+        let own = std::mem::take(&mut self.own);
+        self.owned = false;
+        self.len = self.pieces.iter().map(|piece| piece.iov_len).sum();
+        let len = self.len;
+        self.write(0, &own[..len]);
+        self.own = own;
+    }
+
+    /// The bytes in the memory of its own.
     pub(crate) fn own(&self) -> &[u8] {
-        &self.own[..self.len]
+        &self.own[..self.len.min(self.own.len())]
     }
 
-    /// Where its first piece begins.
-    pub(crate) fn base(&self) -> *mut c_void {
-        self.pieces[0].iov_base
-    }
-
-    /// What is left of a memory whose first `used` bytes are used.
-    pub(crate) fn shorten(&mut self, used: usize) {
-        let used = used.min(self.len);
-        let piece = &mut self.pieces[0];
-        // SAFETY: it has one piece, of `len` bytes.
-        piece.iov_base = unsafe { piece.iov_base.cast::<u8>().add(used) }.cast();
-        piece.iov_len -= used;
-        self.len -= used;
+    /// What completions of a receive bear.
+    pub(crate) fn receiver(&self) -> Receiver {
+        let Self { context, flags, reported, .. } = *self;
+        Receiver { context, flags, reported, base: self.pieces[0].iov_base }
     }
 
     /// The memory that the library is given.
@@ -209,7 +224,14 @@ impl Bytes for Request {
 
     fn write(&mut self, at: usize, bytes: &[u8]) {
         if self.owned {
-            self.own[at..][..bytes.len()].copy_from_slice(bytes);
+            let end = at + bytes.len();
+            assert!(at <= self.own.len() && end <= self.len, "in order and within");
+            if end <= self.own.len() {
+                self.own[at..end].copy_from_slice(bytes);
+            } else {
+                self.own.truncate(at);
+                self.own.extend_from_slice(bytes);
+            }
             return;
         }
         // SAFETY: likewise.
@@ -232,6 +254,17 @@ pub(crate) fn class(untagged: bool) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_peer_says_of_a_length_allocates_nothing() {
+        let mut request = Request::new();
+        request.expect(4 << 30);
+        assert_eq!((Bytes::len(&*request), request.own.capacity()), (4 << 30, 0));
+        request.write(0, &[1; 1000]);
+        request.write(1000, &[2; 500]);
+        assert!(request.own.capacity() < 4096);
+        assert_eq!(request.own(), [vec![1; 1000], vec![2; 500]].concat());
+    }
 
     #[test]
     fn pieces_are_read_and_written_as_one_memory() {

@@ -2,15 +2,16 @@
 
 use crate::error::{Code, Outcome};
 use crate::launcher::local_processes;
-use gigae::{Address, Backend, Cluster, MacAddr, Options, Sharing};
+use gigae::{Address, Backend, Cluster, Envelope, MacAddr, Options, Sharing};
 use std::ffi::CStr;
+use std::net::IpAddr;
 use std::str::FromStr;
 use std::sync::Once;
 use std::time::Duration;
 
-/// After so long without an answer a peer is lost: programs compute for minutes between two calls, and
-/// make no progress meanwhile.
-const PEER_TIMEOUT: Duration = Duration::from_secs(300);
+/// After so long without an answer a peer is lost. Its progress thread answers while its program computes; a node
+/// that swaps, or a virtual machine that is moved to another host, may be silent for many seconds.
+const PEER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What the environment says.
 #[derive(Clone)]
@@ -31,8 +32,6 @@ pub(crate) struct Settings {
     memory: bool,
     /// `FI_GIGAE_PEER_TIMEOUT`, in seconds.
     peer_timeout: Duration,
-    /// `FI_GIGAE_PROGRESS_THREAD`.
-    pub(crate) progress_thread: bool,
 }
 
 /// A NIC that can be used, or several as one.
@@ -80,7 +79,6 @@ impl Settings {
             sharing,
             memory,
             peer_timeout: Duration::from_secs(seconds.clamp(1, 86_400)),
-            progress_thread: variable("FI_GIGAE_PROGRESS_THREAD", 0_u8)? != 0,
         })
     }
 
@@ -112,6 +110,26 @@ impl Settings {
                 all.into_iter().map(nic).collect()
             }
         }
+    }
+
+    /// The address of the endpoint of a node that is named by an IP address: as the cluster file says, else that of the
+    /// node which has this address on the network of one of the NICs.
+    pub(crate) fn named(&self, ip: IpAddr) -> Outcome<Address> {
+        if let Ok(cluster) = Cluster::load() {
+            let has_it = |node: &gigae::Node| node.nics.iter().any(|nic| nic.ip == Some(ip));
+            let listed = cluster.nodes().iter().position(has_it);
+            if let Some(Ok(address)) = listed.map(|number| cluster.address(number)) {
+                return Ok(address);
+            }
+            if let (Some(_), Envelope::Udp { .. }) = (&self.cluster, cluster.envelope()) {
+                return Ok(Address::from(ip).port(cluster.port()));
+            }
+        }
+        let interfaces = self.nics();
+        let mut interfaces = interfaces.iter().flat_map(|nic| nic.name.split([',', '/']));
+        let mac = interfaces.find_map(|interface| gigae::mac_of(ip, interface).ok());
+        let address = Address::from(mac.ok_or(Code::NO_DATA)?);
+        Ok(address.port(self.port).channel(self.channel))
     }
 
     /// Those on which this process may open a link: all, or those of which a broker makes ports for it. If there are

@@ -7,9 +7,11 @@ use crate::av::Vector;
 use crate::counter::Counter;
 use crate::cq::{Entry, Queue};
 use crate::error::{Code, Outcome};
+use crate::mr::Region;
+use crate::report::{Claimed, Receiver};
 use crate::request::{Kind, Request};
 use crate::sys::{self, iovec};
-use gigae::{Accesses, Completion, Endpoint, Label, Memory, OpError, OpId, OperationError, Peer};
+use gigae::{Accesses, Endpoint, Label, Memory, OpId, OperationError, Peer};
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -46,13 +48,15 @@ pub(crate) struct Binding {
     pub(crate) rx_flags: u64,
     /// A receive's source matters.
     pub(crate) directed: bool,
+    /// Memories that were bound, and are not closed before the endpoint.
+    pub(crate) regions: Vec<Arc<Region>>,
     /// What peers had done with memory here when it was last counted, if a counter is bound for that.
     pub(crate) accesses: Option<Accesses>,
 }
 
 /// An operation that can be cancelled.
 #[derive(Clone, Copy)]
-struct Live {
+pub(crate) struct Live {
     op: OpId,
     context: *mut c_void,
     receives: bool,
@@ -60,24 +64,6 @@ struct Live {
 
 // SAFETY: the context is only compared.
 unsafe impl Send for Live {}
-
-/// A message that was claimed, by the context that it was claimed for.
-pub(crate) enum Claimed {
-    Arriving,
-    Arrived(Box<Request>, Ended),
-    Wanted(Box<Request>),
-}
-
-/// The end of a receive.
-#[derive(Clone, Copy)]
-pub(crate) struct Ended {
-    pub(crate) source: u64,
-    pub(crate) tag: u64,
-    pub(crate) data: Option<u64>,
-    pub(crate) len: usize,
-    pub(crate) total: usize,
-    pub(crate) result: Result<(), OpError>,
-}
 
 /// What is guarded.
 pub(crate) struct State {
@@ -90,19 +76,19 @@ pub(crate) struct State {
     last: Option<(Peer, u64)>,
     /// The vector's changes when `numbers` was right.
     known: u64,
-    live: Vec<Option<Live>>,
-    free: Vec<u32>,
+    pub(crate) live: Vec<Option<Live>>,
+    pub(crate) free: Vec<u32>,
     #[expect(clippy::vec_box, reason = "the boxes move between here and the library")]
-    spare: Vec<Box<Request>>,
-    /// Atomic changes have no memory by which their requests could come back.
-    atomics: HashMap<OpId, Box<Request>>,
+    pub(crate) spare: Vec<Box<Request>>,
+    /// Receives of several messages: their requests come back with the last one.
+    pub(crate) several: HashMap<OpId, Receiver>,
     pub(crate) claims: HashMap<usize, Claimed>,
     /// Memories that peers may use.
     pub(crate) regions: usize,
     pub(crate) watched: Vec<Watched>,
-    sends: usize,
+    pub(crate) sends: usize,
     /// A message came whose sender waits for its acknowledgement.
-    awaited: bool,
+    pub(crate) awaited: bool,
     pub(crate) least_left: usize,
     looks: u32,
 }
@@ -142,7 +128,7 @@ impl State {
             live: Vec::new(),
             free: Vec::new(),
             spare: Vec::new(),
-            atomics: HashMap::new(),
+            several: HashMap::new(),
             claims: HashMap::new(),
             regions: 0,
             watched: Vec::new(),
@@ -309,9 +295,13 @@ impl State {
         request.slot = slot;
         let early = early_entry(&mut request);
         let context = request.context;
-        let receives = matches!(request.kind, Kind::Receive | Kind::Multi { .. });
+        let receives = matches!(request.kind, Kind::Receive | Kind::Several);
+        let several = (request.kind == Kind::Several).then(|| request.receiver());
         match start(&self.endpoint, request.into_memory()) {
             Ok(op) => {
+                if let Some(receiver) = several {
+                    self.several.insert(op, receiver);
+                }
                 self.live[slot as usize] = Some(Live { op, context, receives });
                 if let (Some(entry), Some(queue)) = (early, &self.binding.tx) {
                     queue.push(entry);
@@ -325,28 +315,6 @@ impl State {
                     self.sends -= usize::from(is_outgoing(request.kind));
                     self.spare.push(request);
                 }
-                self.free.push(slot);
-                Err(Code::AGAIN)
-            }
-        }
-    }
-
-    /// The same for an atomic change, which has no memory.
-    pub(crate) fn start_atomic(
-        &mut self,
-        mut request: Box<Request>,
-        start: impl FnOnce(&Endpoint) -> Result<OpId, OperationError>,
-    ) -> Outcome<()> {
-        let slot = self.enter();
-        request.slot = slot;
-        match start(&self.endpoint) {
-            Ok(op) => {
-                self.atomics.insert(op, request);
-                Ok(())
-            }
-            Err(_) => {
-                self.sends -= 1;
-                self.spare.push(request);
                 self.free.push(slot);
                 Err(Code::AGAIN)
             }
@@ -395,20 +363,15 @@ impl State {
         self.look().map(drop)
     }
 
-    /// Ends all that can be ended, and reports to nobody any more.
-    pub(crate) fn detach(&mut self) {
-        self.binding = Binding::default();
-        let receives: Vec<_> =
-            self.live.iter().flatten().filter(|live| live.receives).map(|live| live.op).collect();
-        for op in receives {
-            self.endpoint.cancel(op);
+    /// Cancels what would write to the program's memory and says so, without a look at the link. From then on
+    /// nothing is reported; what was to be sent is the library's to end.
+    pub(crate) fn detach(&mut self) -> Binding {
+        self.endpoint.cancel_incoming();
+        while let Some(completion) = self.endpoint.take_completion() {
+            self.finish(completion);
         }
-        // A link that does not work has nothing to tell.
-        while self.look() == Ok(BATCH) {}
         self.claims.clear();
-        self.peers.clear();
-        self.numbers.clear();
-        self.last = None;
+        std::mem::take(&mut self.binding)
     }
 
     pub(crate) fn progress(&mut self) -> Outcome<()> {
@@ -448,173 +411,10 @@ impl State {
         }
         Ok(count)
     }
-
-    fn finish(&mut self, mut completion: Completion) {
-        if completion.id == OpId::INJECTED {
-            return self.lose_injected(&completion);
-        }
-        let request = match completion.memory.take() {
-            // SAFETY: all memory that operations of this endpoint were given is a request's.
-            Some(memory) => unsafe { Request::from_memory(memory) },
-            None => self.atomics.remove(&completion.id),
-        };
-        let Some(request) = request else { return };
-        self.live[request.slot as usize] = None;
-        self.free.push(request.slot);
-        match request.kind {
-            Kind::Send | Kind::Write | Kind::Read | Kind::Atomic { .. } => {
-                self.finish_outgoing(request, &completion);
-            }
-            Kind::Receive | Kind::Multi { .. } | Kind::Claim => {
-                let ended = Ended {
-                    source: completion.peer.map_or(NOT_AVAILABLE, |peer| self.number(peer)),
-                    tag: completion.tag,
-                    data: completion.data,
-                    len: completion.len,
-                    total: completion.total,
-                    result: completion.result,
-                };
-                // What is shorter was complete for its sender when it was copied.
-                self.awaited |= ended.total > INJECT_SIZE;
-                match request.kind {
-                    Kind::Claim => self.finish_claim(request, ended),
-                    Kind::Multi { from } => self.finish_multi(request, ended, from),
-                    _ => {
-                        self.report(&request, &ended);
-                        self.spare.push(request);
-                    }
-                }
-            }
-        }
-    }
-
-    /// A message whose caller was told that it had ended has not arrived.
-    fn lose_injected(&mut self, completion: &Completion) {
-        self.count(sys::FI_SEND, false);
-        if let (Some(queue), Err(error)) = (&self.binding.tx, &completion.result) {
-            let (code, number) = Code::of_operation(error);
-            let error = Some((code, number, 0));
-            queue.push(Entry { flags: sys::FI_SEND, error, ..Entry::NONE });
-        }
-    }
-
-    fn finish_outgoing(&mut self, request: Box<Request>, completion: &Completion) {
-        self.sends -= 1;
-        let Completion { value, len, result, .. } = completion;
-        if let (Kind::Atomic { before }, Ok(())) = (request.kind, result)
-            && !before.is_null()
-        {
-            // SAFETY: the caller's place for it until the operation is completed.
-            unsafe { before.write_unaligned(*value) };
-        }
-        let Request { context, flags, reported, .. } = *request;
-        let which = match request.kind {
-            Kind::Send => sys::FI_SEND,
-            Kind::Read => sys::FI_READ,
-            Kind::Atomic { before } if !before.is_null() => sys::FI_READ,
-            _ => sys::FI_WRITE,
-        };
-        self.count(which, result.is_ok());
-        if let Some(queue) = &self.binding.tx {
-            match result {
-                Ok(()) if reported => {
-                    queue.push(Entry { context, flags, len: *len, ..Entry::NONE });
-                }
-                Ok(()) => {}
-                Err(error) => {
-                    let (code, number) = Code::of_operation(error);
-                    let error = Some((code, number, 0));
-                    queue.push(Entry { context, flags, error, ..Entry::NONE });
-                }
-            }
-        }
-        self.spare.push(request);
-    }
-
-    fn count(&self, what: u64, well: bool) {
-        for (counted, counter) in &self.binding.counters {
-            if counted & what != 0 {
-                counter.count(1, well);
-            }
-        }
-    }
-
-    /// Tells the end of a receive.
-    pub(crate) fn report(&mut self, request: &Request, ended: &Ended) {
-        self.count(sys::FI_RECV, ended.result.is_ok());
-        if let Some(queue) = &self.binding.rx
-            && (request.reported || ended.result.is_err())
-        {
-            let flags = request.flags | ended.data.map_or(0, |_| sys::FI_REMOTE_CQ_DATA);
-            let error = ended.result.as_ref().err().map(|error| {
-                let (code, number) = Code::of_operation(error);
-                (code, number, ended.total.saturating_sub(ended.len))
-            });
-            queue.push(Entry {
-                context: request.context,
-                flags,
-                len: ended.len,
-                buf: request.base(),
-                data: ended.data.unwrap_or_default(),
-                tag: ended.tag,
-                source: ended.source,
-                error,
-            });
-        }
-    }
-
-    /// A message came into a memory for several: the rest of it waits for the next.
-    fn finish_multi(&mut self, mut request: Box<Request>, ended: Ended, from: Option<Peer>) {
-        let left = gigae::Bytes::len(&*request) - ended.len;
-        let cancelled = ended.result == Err(OpError::Cancelled);
-        if cancelled || left < self.least_left {
-            request.flags |= sys::FI_MULTI_RECV;
-            self.report(&request, &ended);
-            self.spare.push(request);
-            return;
-        }
-        self.report(&request, &ended);
-        request.shorten(ended.len);
-        let (context, wanted) =
-            (request.context, gigae::Wanted { from, ..gigae::Wanted::UNTAGGED });
-        if self.start(request, |endpoint, memory| endpoint.start_recv(wanted, memory)).is_err()
-            && let Some(queue) = &self.binding.rx
-        {
-            // No room for another operation: the program has its memory back.
-            queue.push(Entry { context, flags: sys::FI_MULTI_RECV, ..Entry::NONE });
-        }
-    }
-
-    fn finish_claim(&mut self, request: Box<Request>, ended: Ended) {
-        let key = request.context.addr();
-        match self.claims.remove(&key) {
-            Some(Claimed::Wanted(wanted)) => self.deliver(wanted, &request, ended),
-            Some(_) => {
-                self.claims.insert(key, Claimed::Arrived(request, ended));
-                return;
-            }
-            // It was discarded.
-            None => {}
-        }
-        self.spare.push(request);
-    }
-
-    /// Copies a claimed message to where it is wanted.
-    pub(crate) fn deliver(&mut self, mut wanted: Box<Request>, claimed: &Request, ended: Ended) {
-        use gigae::Bytes;
-        let len = ended.len.min(wanted.len());
-        wanted.write(0, &claimed.own()[..len]);
-        let result = match ended.result {
-            Ok(()) if len < ended.total => Err(OpError::Truncated),
-            other => other,
-        };
-        self.report(&wanted, &Ended { len, result, ..ended });
-        self.spare.push(wanted);
-    }
 }
 
 fn is_outgoing(kind: Kind) -> bool {
-    !matches!(kind, Kind::Receive | Kind::Multi { .. } | Kind::Claim)
+    !matches!(kind, Kind::Receive | Kind::Several | Kind::Claim)
 }
 
 /// What a caller is told once the operation was started, if its data were copied and it does not care whether they

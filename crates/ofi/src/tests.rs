@@ -6,7 +6,7 @@ use crate::error::Code;
 use crate::request::one;
 use crate::sys::*;
 use crate::{atomic, av, counter, cq, ep};
-use gigae::Options;
+use gigae::{Options, Progress};
 use gigae_sim::{Faults, Network};
 use std::ffi::{c_int, c_void};
 use std::mem::{MaybeUninit, zeroed};
@@ -59,12 +59,12 @@ struct Node {
 struct Asked {
     tx_flags: u64,
     caps: u64,
-    /// Progress by a thread.
-    auto: bool,
     /// Keys of registered memory are the program's.
     own_keys: bool,
     /// So many links as one, if there are several.
     links: usize,
+    /// No progress while the program makes none.
+    manual: bool,
 }
 
 impl Node {
@@ -75,10 +75,12 @@ impl Node {
                 0 => Options::new("sim"),
                 links => Options::trunk((0..links).map(|n| format!("sim{n}"))),
             };
+            let progress = if asked.manual { Progress::Manual } else { Progress::Auto };
+            let options = options.progress(progress);
             options.peer_timeout(Duration::from_millis(10)).open_simulated(&net, seed)
         });
         let mut domain = null_mut();
-        let inner = Domain::new(opener, asked.auto, asked.own_keys);
+        let inner = Domain::new(opener, asked.own_keys);
         // SAFETY: a place to write to.
         unsafe { domain::put(inner, &mut domain, null_mut()).unwrap() };
         Self::within(domain, asked)
@@ -273,7 +275,9 @@ const TSEND: u64 = FI_SEND | FI_TAGGED;
 const TRECV: u64 = FI_RECV | FI_TAGGED;
 
 mod budget;
+mod closing;
 mod memory;
 mod messages;
 mod objects;
+mod paths;
 mod waiting;

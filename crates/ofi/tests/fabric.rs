@@ -2,6 +2,7 @@
 #![allow(missing_docs)]
 
 use gigae_fabric::{Fabric, testing};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -198,12 +199,95 @@ fn fi_info_lists_the_nic_and_what_cannot_be_had_is_not_there() {
     assert!(said.contains(&domain) && !said.contains("gigae0"), "{said}");
 }
 
+/// The beginning of libfabric's `fi_info`.
+#[repr(C)]
+struct Described {
+    next: *mut Self,
+    caps: u64,
+    mode: u64,
+    addr_format: u32,
+    src_addrlen: usize,
+    dest_addrlen: usize,
+    src_addr: *const c_char,
+    dest_addr: *const c_char,
+}
+
+/// libfabric's `fi_getinfo`.
+type GetInfo = unsafe extern "C" fn(
+    version: u32,
+    node: *const c_char,
+    service: *const c_char,
+    flags: u64,
+    hints: *const c_void,
+    info: *mut *mut Described,
+) -> c_int;
+
+/// What this program is when a node runs it: it asks libfabric for a node as the source (1 << 57, `FI_SOURCE`) or as the
+/// destination, and says the address that the first description has.
+fn ask(node: &str, as_source: bool) {
+    let node = CString::new(node).unwrap();
+    // SAFETY: libfabric and its function of this type; node and service are texts, and what it describes stays.
+    unsafe {
+        let library = libc::dlopen(c"libfabric.so.1".as_ptr(), libc::RTLD_NOW);
+        assert!(!library.is_null(), "no libfabric.so.1");
+        let found = libc::dlsym(library, c"fi_getinfo".as_ptr());
+        assert!(!found.is_null());
+        let getinfo = std::mem::transmute::<*mut c_void, GetInfo>(found);
+        let (version, flags) = (1 << 16 | 17, if as_source { 1 << 57 } else { 0 });
+        let (mut info, service) = (std::ptr::null_mut(), c"9".as_ptr());
+        let code = getinfo(version, node.as_ptr(), service, flags, std::ptr::null(), &mut info);
+        assert_eq!(code, 0);
+        let address = if as_source { (*info).src_addr } else { (*info).dest_addr };
+        println!("{}", CStr::from_ptr(address).to_str().unwrap());
+    }
+}
+
+fn a_node_is_named_by_its_ip_address_with_and_without_a_cluster_file() {
+    let fabric = testing::fabric("by ip", |_| ());
+    let (provider, place) = (provider(), tempfile::tempdir().unwrap());
+    let file = place.path().join("cluster");
+    let mut text = String::new();
+    for n in [1, 2] {
+        let node = fabric.node(n);
+        let (mac, ip) = (gigae::MacAddr(node.mac), node.ipv4);
+        text +=
+            &format!("[[node]]\nname = \"n{n}\"\nnic = [{{ mac = \"{mac}\", ip = \"{ip}\" }}]\n");
+    }
+    std::fs::write(&file, text).unwrap();
+    let exe = std::env::current_exe().unwrap();
+    for cluster in ["/nowhere", file.to_str().unwrap()] {
+        for (n, role) in [(1, SOURCE), (2, DESTINATION)] {
+            let node = fabric.node(n);
+            let mut command = fabric.node(1).command("timeout").unwrap();
+            command.arg("60").arg(&exe).env(role, node.ipv4.to_string());
+            command.env("FI_PROVIDER_PATH", provider.path()).env("FI_PROVIDER", "gigae");
+            command.env("GIGAE_CLUSTER", cluster);
+            if cluster == "/nowhere" {
+                command.env("FI_GIGAE_IFACE", fabric.node(1).interface);
+            }
+            let said = well(command.output().unwrap());
+            let expected = format!("{}/9", gigae::MacAddr(node.mac));
+            assert_eq!(said.trim(), expected, "{role} by {cluster}");
+        }
+    }
+}
+
+/// Variables by which this program is told to [`ask`].
+const SOURCE: &str = "TEST_SOURCE";
+const DESTINATION: &str = "TEST_DESTINATION";
+
 fn main() {
+    for role in [SOURCE, DESTINATION] {
+        if let Ok(node) = std::env::var(role) {
+            return ask(&node, role == SOURCE);
+        }
+    }
     testing::run(&[
         (
-            "fi_pingpong_finds_every_byte_of_messages",
-            fi_pingpong_finds_every_byte_of_messages as fn(),
+            "a_node_is_named_by_its_ip_address_with_and_without_a_cluster_file",
+            a_node_is_named_by_its_ip_address_with_and_without_a_cluster_file as fn(),
         ),
+        ("fi_pingpong_finds_every_byte_of_messages", fi_pingpong_finds_every_byte_of_messages),
         (
             "fi_pingpong_finds_every_byte_of_tagged_messages_with_loss",
             fi_pingpong_finds_every_byte_of_tagged_messages_with_loss,

@@ -32,6 +32,7 @@ fn main() {
     proto_stream();
     proto_round_trips();
     proto_appends();
+    proto_hostile();
 }
 
 fn report(case: &str, messages: usize) {
@@ -174,7 +175,7 @@ impl Pair {
     /// Two protocols whose session is up, and whose windows and credit have grown to their full
     /// size.
     fn new() -> Self {
-        let [mut near, mut far] = [1, 2].map(|seed| Proto::new(Config::default(), seed << 20));
+        let [mut near, mut far] = [1, 2].map(|secret| Proto::new(Config::default(), secret));
         let key = |node: MacAddr| PeerKey { node: node.into(), port: 0, channel: 3 };
         let to_far = near.peer(key(FAR)).expect("the table is empty");
         let to_near = far.peer(key(NEAR)).expect("the table is empty");
@@ -218,12 +219,13 @@ fn carry(from: &mut Proto, to: &mut Proto, node: MacAddr) -> bool {
     while let Some(transmit) = from.poll_transmit() {
         any = true;
         let header = transmit.header;
-        let payload = match transmit.body {
-            gigae_proto::Body::Control(payload, _) => payload,
-            gigae_proto::Body::Message(_) => &[],
-        };
+        let mut payload = Vec::new();
+        if let gigae_proto::Body::Control(control, padded) = transmit.body {
+            payload.extend_from_slice(control);
+            payload.resize(payload.len().max(padded.into()), 0);
+        }
         let handled =
-            to.handle((0, &node.into()), (&header, payload), &mut Some(Buffer::default()));
+            to.handle((0, &node.into()), (&header, &payload), &mut Some(Buffer::default()));
         assert_eq!(handled, Ok(()));
         while let Some(delivery) = to.poll_delivery() {
             to.release(delivery.peer, delivery.epoch);
@@ -392,4 +394,57 @@ fn measured_proto_append(near: &mut Proto, to: PeerId) -> bool {
         let len = buffer.0[0] as u16;
         (len <= longest).then_some(len)
     })
+}
+
+/// Frames of strangers at an endpoint that knows many peers and proposes sessions to some of them.
+fn proto_hostile() {
+    const KNOWN: u16 = 4096;
+    let mut end = Proto::new(Config::default(), 7);
+    let key = |n: u16| {
+        let [a, b] = n.to_be_bytes();
+        PeerKey { node: MacAddr([2, 1, 0, 0, a, b]).into(), port: 0, channel: 3 }
+    };
+    for n in 0..KNOWN {
+        let peer = end.peer(key(n)).expect("the table has room");
+        if n % 2 == 0 {
+            end.propose(peer);
+        }
+    }
+    while end.poll_transmit().is_some() {}
+    // Many links are stated, and cut off.
+    let mut said = [0xff; 71];
+    said[22] = 0;
+    let stray = |kind, dst_epoch| Header { kind, dst_port: 0, dst_epoch, ..header(Flags::NONE) };
+    for n in 0..ROUNDS {
+        measured_proto_hostile_version(&mut end, n);
+        measured_proto_hostile_hello(&mut end, &stray(Kind::Hello, Epoch::UNKNOWN), &said);
+        measured_proto_hostile_confirm(&mut end, &stray(Kind::Confirm, Epoch(n)), &said);
+        measured_proto_hostile_data(&mut end, &stray(Kind::Data, Epoch(n)));
+        while end.poll_transmit().is_some() {}
+    }
+    for case in ["version", "hello", "confirm", "data"] {
+        report(&format!("proto_hostile_{case}"), ROUNDS as usize);
+    }
+}
+
+#[inline(never)]
+fn measured_proto_hostile_version(end: &mut Proto, n: u32) {
+    let [a, b, c, d] = n.to_be_bytes();
+    end.handle_foreign_version((0, MacAddr([2, 9, a, b, c, d]).into()), 3, 1, 1);
+}
+
+#[inline(never)]
+fn measured_proto_hostile_hello(end: &mut Proto, header: &Header, said: &[u8]) {
+    let _ = end.handle((0, &FAR.into()), (header, said), &mut None);
+}
+
+#[inline(never)]
+fn measured_proto_hostile_confirm(end: &mut Proto, header: &Header, said: &[u8]) {
+    let _ = end.handle((0, &FAR.into()), (header, said), &mut None);
+    black_box(said);
+}
+
+#[inline(never)]
+fn measured_proto_hostile_data(end: &mut Proto, header: &Header) {
+    let _ = end.handle((0, &FAR.into()), (header, &[]), &mut Some(Buffer::default()));
 }

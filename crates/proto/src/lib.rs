@@ -21,6 +21,7 @@ mod peer;
 mod protocol;
 mod receive;
 mod rtt;
+mod secret;
 mod send;
 mod session;
 mod size;

@@ -64,8 +64,8 @@ impl<T, R> Protocol<T, R> {
         let mut figures = PeerFigures {
             state: match session.state {
                 State::Idle => PeerState::Idle,
-                State::Proposing { .. } => PeerState::Proposing,
-                State::Established => PeerState::Established,
+                State::Proposing(_) => PeerState::Proposing,
+                State::Established | State::Confirming(..) => PeerState::Established,
                 State::Closing => PeerState::Closing,
             },
             ..PeerFigures::default()

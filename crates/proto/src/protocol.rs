@@ -1,9 +1,12 @@
 //! The state machine of one endpoint: all its peers, and what goes in and comes out.
 
+mod handshake;
 mod incoming;
 mod outgoing;
 mod state;
+mod table;
 
+use crate::secret::Secret;
 use crate::send::Spare;
 use crate::session::{Session, State};
 use crate::timers::Timers;
@@ -11,11 +14,15 @@ use crate::{
     Config, Counters, Delivery, Ended, Failure, Instant, PathCounters, PathTo, PeerId, PeerKey,
     Reason, SendError,
 };
-use gigae_wire::{AckReport, Epoch, Kind, Paths};
+use gigae_wire::{AckReport, Epoch, Flags, Kind, NodeAddr, Paths};
 use std::collections::{HashMap, VecDeque};
 
-/// Resets waiting to be sent; more are dropped, since each is only a courtesy.
-const MAX_RESETS: usize = 16;
+/// Replies waiting to be sent, for each link: as many as the frames that an endpoint takes in from it at once. More are
+/// dropped, and what they answer is repeated.
+const MAX_REPLIES: usize = 64;
+
+/// Peers that are remembered as silent: the others are silent again soon.
+const MOST_SILENT: usize = 16;
 
 /// Windows that keep the memory they have grown to, on either side, while nothing is in them: peers that are
 /// spoken to again and again. A window beyond gives its own up when it is empty, so that a peer costs
@@ -27,13 +34,22 @@ const KEPT_WINDOWS: usize = 16;
 /// begins with.
 const LEAST_SHARE: u32 = 16;
 
-/// A Reset to be sent: to whom, with the epochs of its header, by which path.
+/// What is sent to somebody of whom nothing is kept for that.
 #[derive(Clone, Copy, Debug, Hash)]
-struct ResetTo {
-    key: PeerKey,
+struct Reply {
+    to: PeerKey,
+    path: usize,
     src_epoch: Epoch,
     dst_epoch: Epoch,
-    path: usize,
+    say: Say,
+}
+
+#[derive(Clone, Copy, Debug, Hash)]
+enum Say {
+    /// These epochs belong to no session here.
+    Reset(Flags),
+    /// A session is offered with these epochs: this end's token, and the proposer's.
+    HelloAck { token: u64, echo: u64 },
 }
 
 /// See the crate's description. `T` is a transmit buffer, `R` a received one.
@@ -45,13 +61,27 @@ pub struct Protocol<T, R> {
     /// Whose further addresses these are, by this end's epoch of the session or proposal that named them: what one
     /// peer claims takes nothing from another.
     by_path: HashMap<(PeerKey, Epoch), PeerId>,
+    /// Entries by node.
+    nodes: HashMap<NodeAddr, table::Entries>,
+    /// Sessions that are being proposed, by node.
+    proposing: HashMap<NodeAddr, table::Proposals>,
+    /// Entries of peers that the program has not named, and those of them in the order of their coming that may make
+    /// room for others. Entries that have.
+    strangers: usize,
+    visitors: VecDeque<(PeerId, Instant)>,
+    replaced: Vec<(PeerId, PeerKey)>,
     /// The peer of the last frame: most frames come from the same one as the last.
     last: PeerId,
-    epochs: Epoch,
+    secret: Secret,
+    /// Questions that have an epoch of their own.
+    questions: u32,
+    /// Sessions that are up, and how many of them are with peers that the program has named.
     established: u32,
-    /// The largest credit window that the receive frames allow each established session.
+    established_named: u32,
+    /// The largest credit window that the receive frames allow each session that is up.
     share: u32,
-    /// That is less than [`LEAST_SHARE`], and those that send share the frames.
+    /// That is less than [`LEAST_SHARE`], or strangers are among them and it is less than the receive window: those that send
+    /// share the frames.
     crowded: bool,
     /// A round is as many frames as can be received: its number, what is left of it, how many peers
     /// sent some of its frames, and of those of the former one.
@@ -72,7 +102,7 @@ pub struct Protocol<T, R> {
     timers: Timers,
     /// Sessions with an acknowledgement that waited for company when the clock was read.
     owing: Vec<PeerId>,
-    resets: VecDeque<ResetTo>,
+    replies: VecDeque<Reply>,
     /// Paths that sessions have since they came up.
     routes: VecDeque<PathTo>,
     /// The addresses of this end's links, if it has several.
@@ -93,26 +123,35 @@ pub struct Protocol<T, R> {
     spare: Spare<T>,
     /// Sessions whose farewell was not answered.
     closing: usize,
+    /// Peers that did not answer in time, until somebody asks.
+    silent: Vec<PeerId>,
     report: [u8; 4 + AckReport::MAX_BITMAP],
     counters: Counters,
 }
 
 impl<T, R> Protocol<T, R> {
-    /// A protocol without peers. `seed` must differ from that of every former incarnation of this
-    /// endpoint (a random number does): epochs are counted from it.
+    /// A protocol without peers. `secret` must be random and known to nobody else: whoever knows it can speak for
+    /// any peer. It must differ from that of every former incarnation of this endpoint.
     ///
     /// # Panics
     /// If the configuration is outside its stated ranges.
-    pub fn new(config: Config, seed: u32) -> Self {
+    pub fn new(config: Config, secret: u128) -> Self {
         config.check();
         let receive_frames = config.receive_frames as usize;
         Self {
             sessions: Vec::new(),
             by_key: HashMap::new(),
             by_path: HashMap::new(),
+            nodes: HashMap::new(),
+            proposing: HashMap::new(),
+            strangers: 0,
+            visitors: VecDeque::new(),
+            replaced: Vec::new(),
             last: PeerId(0),
-            epochs: Epoch(seed),
+            secret: Secret::new(secret),
+            questions: 0,
             established: 0,
+            established_named: 0,
             share: 0,
             crowded: false,
             round: 0,
@@ -126,7 +165,7 @@ impl<T, R> Protocol<T, R> {
             undated: Vec::with_capacity(64),
             timers: Timers::new(),
             owing: Vec::with_capacity(64),
-            resets: VecDeque::with_capacity(MAX_RESETS),
+            replies: VecDeque::with_capacity(MAX_REPLIES),
             routes: VecDeque::new(),
             links: Paths::new(&config.links),
             deliveries: VecDeque::with_capacity(receive_frames),
@@ -142,6 +181,7 @@ impl<T, R> Protocol<T, R> {
             windows: 0,
             spare: Vec::new(),
             closing: 0,
+            silent: Vec::with_capacity(MOST_SILENT),
             report: [0; 4 + AckReport::MAX_BITMAP],
             counters: Counters::default(),
             config,
@@ -161,25 +201,6 @@ impl<T, R> Protocol<T, R> {
     /// The parameters given to [`new`](Self::new).
     pub fn config(&self) -> &Config {
         &self.config
-    }
-
-    /// The peer of a key, entered in the table if it is new; `None` if the table is full.
-    /// Sends nothing.
-    pub fn peer(&mut self, key: PeerKey) -> Option<PeerId> {
-        if let Some(&id) = self.by_key.get(&key) {
-            return Some(id);
-        }
-        if self.sessions.len() >= self.config.max_peers {
-            return None;
-        }
-        let id = PeerId(u32::try_from(self.sessions.len()).ok()?);
-        if self.sessions.len() == self.sessions.capacity() {
-            // An eighth more: twice as much would be half in vain on average.
-            self.sessions.reserve_exact(self.sessions.len() / 8 + 8);
-        }
-        self.sessions.push(Session::new(key));
-        self.by_key.insert(key, id);
-        Some(id)
     }
 
     /// How many peers are in the table: the ids run from zero to this.
@@ -223,10 +244,16 @@ impl<T, R> Protocol<T, R> {
         Some(id)
     }
 
-    /// A number that this endpoint has given to no session and no question, and never will again.
+    /// An epoch for a question that belongs to no session. Nobody can guess it.
     pub fn fresh_epoch(&mut self) -> Epoch {
-        self.epochs = self.epochs.next();
-        self.epochs
+        self.questions = self.questions.wrapping_add(1);
+        self.secret.question(self.questions)
+    }
+
+    fn reply(&mut self, reply: Reply) {
+        if self.replies.len() < MAX_REPLIES * self.config.own_paths() {
+            self.replies.push_back(reply);
+        }
     }
 
     /// Admits a message of `len` bytes for a peer; it goes out by [`poll_transmit`](Self::poll_transmit)
@@ -325,12 +352,9 @@ impl<T, R> Protocol<T, R> {
         }
         self.forget_paths(peer);
         let session = &mut self.sessions[peer.0 as usize];
-        let epochs = &mut self.epochs;
-        let fresh = || {
-            *epochs = epochs.next();
-            *epochs
-        };
-        session.propose(self.now, fresh, &self.config);
+        let local = self.secret.epoch(&session.key, session.number);
+        session.propose(self.now, local, &self.config);
+        self.note_proposal(peer);
         self.touch(peer);
         self.enqueue(peer);
     }
@@ -340,7 +364,7 @@ impl<T, R> Protocol<T, R> {
     #[inline]
     pub fn established(&self, peer: PeerId) -> Option<(Epoch, u16)> {
         let session = self.session(peer);
-        let up = session.state == State::Established && session.failures == 0 && !session.sizing;
+        let up = session.is_up() && session.failures == 0 && !session.sizing;
         let longest = session.peer.max_operations.min(self.config.max_operations);
         up.then_some((session.local, longest))
     }
@@ -357,7 +381,7 @@ impl<T, R> Protocol<T, R> {
     ) -> bool {
         let session = &mut self.sessions[peer.0 as usize];
         // Only once the session is up is it known what the peer can receive.
-        if session.state != State::Established || session.failures > 0 || session.sizing {
+        if !matches!(session.state, State::Established) || session.failures > 0 || session.sizing {
             return false;
         }
         let longest = session.peer.max_payload;
@@ -459,13 +483,16 @@ impl<T, R> Protocol<T, R> {
     /// A session came or went: the largest window of each is its part of the receive frames.
     fn divide_credit(&mut self) {
         let share = self.config.receive_frames / self.established.max(1);
-        self.share = share.clamp(1, self.config.receive_window.into());
-        self.crowded = self.share < LEAST_SHARE;
+        let most = self.config.receive_window.into();
+        self.share = share.clamp(1, most);
+        let strangers = self.established > self.established_named;
+        self.crowded = self.share < if strangers { most } else { LEAST_SHARE.min(most) };
     }
 
-    /// The largest window of a peer whose frame was released, while there are so many sessions: up to
+    /// The largest window of a peer whose frame was released, while there are many sessions: up to
     /// [`LEAST_SHARE`], its part among those that have sent something lately. So one of thousands is not slowed
-    /// down by those that are silent, and if all send, each gets little.
+    /// down by those that are silent, and if all send, each gets little. A peer that the program has named shares
+    /// the frames with the others that it has named, and with strangers only while they send.
     fn share_of(&mut self, peer: PeerId) -> u32 {
         if self.round_left == 0 {
             self.round = self.round.wrapping_add(1);
@@ -478,8 +505,11 @@ impl<T, R> Protocol<T, R> {
             session.round = self.round;
             self.active += 1;
         }
-        let share = self.config.receive_frames / self.active.max(self.active_before).max(1);
-        share.min(LEAST_SHARE).min(self.config.receive_window.into()).max(self.share)
+        let others = self.active.max(self.active_before).max(1);
+        let part = |of: u32| self.config.receive_frames / of;
+        let named = if session.named { part(others.max(self.established_named)) } else { 0 };
+        let most = part(others).min(LEAST_SHARE).max(named);
+        most.min(self.config.receive_window.into()).max(self.share)
     }
 
     /// Ends a peer's session; its unacknowledged messages fail, in order.
@@ -488,12 +518,16 @@ impl<T, R> Protocol<T, R> {
             let epoch = self.session(peer).local;
             self.ended.push_back(Ended { peer, epoch, reason });
         }
-        if self.session(peer).state == State::Established {
+        if self.session(peer).is_up() {
             self.credit -= self.session(peer).receive.as_ref().map_or(0, |r| r.window());
             self.established -= 1;
+            self.established_named -= u32::from(self.session(peer).named);
             self.divide_credit();
         }
+        self.forget_proposal(peer);
         let session = &mut self.sessions[peer.0 as usize];
+        session.number = session.number.wrapping_add(u32::from(session.state != State::Idle));
+        session.known |= session.has_received();
         self.closing -= usize::from(session.state == State::Closing);
         let discarded = &mut self.discarded;
         let before = discarded.len();
@@ -523,7 +557,6 @@ impl<T, R> Protocol<T, R> {
             let peer = PeerId(u32::try_from(i).expect("bounded by max_peers"));
             let farewell = self.session(peer).farewell();
             self.fail(peer, Reason::Closed);
-            self.session_mut(peer).pending = None;
             if farewell.is_some() {
                 self.session_mut(peer).take_leave(farewell);
                 self.closing += 1;
@@ -666,6 +699,13 @@ impl<T, R> Protocol<T, R> {
         }
     }
 
+    /// The next peer that has left something unanswered for a timeout, if not too many have: what it is
+    /// reached by may have changed. No peer is kept twice as often as it was silent.
+    #[inline]
+    pub fn poll_silent(&mut self) -> Option<PeerId> {
+        self.silent.pop()
+    }
+
     /// No later than this, [`advance`](Self::advance) should be called again; what began after its
     /// last call is not in this.
     #[inline]
@@ -704,8 +744,15 @@ impl<T, R> Protocol<T, R> {
             let lost = session.deadline(&self.config) <= now
                 && session.expire(now, &self.config, &mut self.counters);
             self.closing -= usize::from(closing && session.state != State::Closing);
-            if lost {
-                self.fail(peer, Reason::Timeout);
+            if session.is_silent() && self.silent.len() < MOST_SILENT {
+                self.silent.push(peer);
+            }
+            if lost || self.session(peer).hello_stays_unanswered() {
+                match self.noted_version(peer) {
+                    Some(version) => self.fail(peer, Reason::Version(version)),
+                    None if lost => self.fail(peer, Reason::Timeout),
+                    None => {}
+                }
             }
             let session = &mut self.sessions[peer.0 as usize];
             // What is due until it is transmitted is not looked at again before time has passed.

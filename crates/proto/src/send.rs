@@ -608,6 +608,19 @@ impl<T> SendWindow<T> {
         }
     }
 
+    /// Whether a timeout has fired since something was acknowledged.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.first.rtt.timeouts() > 0
+    }
+
+    /// Nothing that is on its way has arrived.
+    #[cold]
+    pub(crate) fn repeat_all(&mut self) {
+        for path in 0..=self.further.len() {
+            self.lose_flying(path, true);
+        }
+    }
+
     /// Does what is due at `now`. Returns which paths are to be probed, by bit.
     pub(crate) fn expire(&mut self, now: Instant, counters: &mut Counters) -> u16 {
         let (slowest, mut probes) = (path::slowest(self.paths()), 0);

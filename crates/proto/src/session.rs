@@ -9,11 +9,14 @@ use crate::{Config, Counters, PeerKey};
 use gigae_wire::{AckReport, Epoch, Flags, Header, Hello, Kind, NodeAddr, Paths, SeqNo};
 use std::fmt;
 
-/// First wait in nanoseconds for the answer to a Hello; doubled with each repetition.
+/// First wait in nanoseconds for the answer to a Hello or a Confirm; doubled with each repetition.
 const HELLO_INTERVAL: u64 = 1_000_000;
 
-/// Longest wait in nanoseconds between two Hellos or two probes.
+/// Longest wait in nanoseconds between two Hellos, Confirms or probes.
 const LONGEST_INTERVAL: u64 = 100_000_000;
+
+/// Hellos that stay unanswered, for 127 ms in all, before it counts that the node seems to speak another version.
+const HELLOS: u8 = 7;
 
 /// In [`Session::probes`], beside the paths: a question for lost credit.
 const CREDIT: u16 = 1 << 15;
@@ -77,11 +80,41 @@ pub(crate) enum State {
     /// No session; the next message proposes one.
     Idle,
     /// A Hello was or will be sent.
-    Proposing { due: bool, next_at: Instant, interval: u64, tries: u8 },
-    /// Both epochs are known.
+    Proposing(Repeated),
+    /// Both epochs are known and used here. Whether the peer knows the session is asked with a Confirm, which
+    /// repeats this token of the peer's: at its beginning, and when the peer says that it does not.
+    Confirming(Repeated, u64),
+    /// The peer has used both epochs, too.
     Established,
     /// This end is closing; the peer does not know yet what has arrived here, as far as is known.
     Closing,
+}
+
+/// What is sent again until it is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Repeated {
+    due: bool,
+    next_at: Instant,
+    interval: u64,
+    tries: u8,
+}
+
+impl Repeated {
+    /// To be sent at once.
+    pub(crate) fn begin(now: Instant) -> Self {
+        Self { due: true, next_at: now, interval: HELLO_INTERVAL, tries: 0 }
+    }
+
+    fn sent(&mut self, now: Instant) {
+        self.due = false;
+        self.tries = self.tries.wrapping_add(1);
+        self.next_at = now.after(self.interval);
+        self.interval = (self.interval * 2).min(LONGEST_INTERVAL);
+    }
+
+    fn expire(&mut self, now: Instant) {
+        self.due |= now >= self.next_at;
+    }
 }
 
 /// A Reset that tells what has arrived and is repeated until it is answered (rule 8.4).
@@ -97,9 +130,9 @@ pub(crate) struct Farewell {
     left: u8,
 }
 
-/// A session that the peer proposed and has not confirmed by using it.
-#[derive(Clone, Copy, Debug, Hash)]
-pub(crate) struct Pending {
+/// What both ends have agreed on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
     pub(crate) local: Epoch,
     pub(crate) remote: Epoch,
     pub(crate) hello: Hello,
@@ -112,8 +145,8 @@ pub(crate) struct Pending {
 /// What a session should transmit next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Plan {
-    HelloAck,
     Hello,
+    Confirm,
     Data,
     Ack,
     Probe,
@@ -129,9 +162,12 @@ pub(crate) struct Session<T, R> {
     pub(crate) farewell: Option<Box<Farewell>>,
     pub(crate) local: Epoch,
     pub(crate) remote: Epoch,
-    pub(crate) pending: Option<Pending>,
-    /// Epochs (ours, the peer's) of a HelloAck that is due, and the path that its question came by.
-    pub(crate) answer: Option<(Epoch, Epoch, u8)>,
+    /// Sessions with this peer that have ended, proposed ones included.
+    pub(crate) number: u32,
+    /// The program has named the peer.
+    pub(crate) named: bool,
+    /// A session that has ended delivered something: the program may hold the peer's id.
+    pub(crate) known: bool,
     pub(crate) peer: Hello,
     pub(crate) send: Option<Box<SendWindow<T>>>,
     pub(crate) receive: Option<Box<ReceiveWindow<R>>>,
@@ -176,8 +212,9 @@ impl<T, R> Session<T, R> {
             farewell: None,
             local: Epoch::UNKNOWN,
             remote: Epoch::UNKNOWN,
-            pending: None,
-            answer: None,
+            number: 0,
+            named: false,
+            known: false,
             peer: Hello { max_payload: u16::MAX, reorder_window: 0, max_operations: u16::MAX },
             send: None,
             receive: None,
@@ -220,14 +257,47 @@ impl<T, R> Session<T, R> {
         }
     }
 
-    /// Proposes a session with the given epoch (or the one already offered to the peer).
-    pub(crate) fn propose(&mut self, now: Instant, fresh: impl FnOnce() -> Epoch, config: &Config) {
-        self.local = self.pending.map_or_else(fresh, |p| p.local);
+    /// Whether both epochs are known: this end sends and receives.
+    #[inline]
+    pub(crate) fn is_up(&self) -> bool {
+        matches!(self.state, State::Established | State::Confirming(..))
+    }
+
+    /// Whether anything has arrived in this session.
+    pub(crate) fn has_received(&self) -> bool {
+        let first = self.remote.first_seq();
+        self.receive.as_ref().is_some_and(|receive| receive.next() != first)
+    }
+
+    /// Proposes a session with this epoch.
+    pub(crate) fn propose(&mut self, now: Instant, local: Epoch, config: &Config) {
+        self.local = local;
         self.remote = Epoch::UNKNOWN;
-        self.state =
-            State::Proposing { due: true, next_at: now, interval: HELLO_INTERVAL, tries: 0 };
+        self.state = State::Proposing(Repeated::begin(now));
         self.waiting = Since::Next;
         self.open_send(config);
+    }
+
+    /// The peer says that it does not know the session. That may be an answer to what overtook the Confirm, so
+    /// it is asked with another one. If the first was lost, so is all that came behind it.
+    #[cold]
+    pub(crate) fn doubt(&mut self, now: Instant) {
+        match &mut self.state {
+            State::Confirming(repeated, _) => {
+                let first = repeated.tries == 1 && !repeated.due;
+                repeated.due = true;
+                if let Some(send) = self.send.as_mut().filter(|_| first) {
+                    send.repeat_all();
+                }
+            }
+            // It once knew the session: without a token it cannot come up again.
+            state => *state = State::Confirming(Repeated::begin(now), 0),
+        }
+    }
+
+    /// Whether a Hello was sent so often that a node which answers would have done so.
+    pub(crate) fn hello_stays_unanswered(&self) -> bool {
+        matches!(self.state, State::Proposing(repeated) if repeated.due && repeated.tries >= HELLOS)
     }
 
     fn open_send(&mut self, config: &Config) {
@@ -238,11 +308,10 @@ impl<T, R> Session<T, R> {
         }
     }
 
-    /// Both epochs are known now, and the path `by` works. Whoever had a session before this has ended
-    /// it already.
-    pub(crate) fn establish(&mut self, with: Pending, by: usize, config: &Config) {
+    /// Both epochs are known now, and the path `by` works. A former session has ended before.
+    pub(crate) fn establish(&mut self, with: Terms, state: State, by: usize, config: &Config) {
         self.local = with.local;
-        if !matches!(self.state, State::Proposing { .. }) {
+        if !matches!(self.state, State::Proposing(_)) {
             self.open_send(config);
         }
         self.links = with.links;
@@ -258,8 +327,7 @@ impl<T, R> Session<T, R> {
         }
         self.remote = with.remote;
         self.peer = with.hello;
-        self.pending = None;
-        self.state = State::Established;
+        self.state = state;
         self.waiting = Since::Never;
         self.ask_size(config);
         let mut receive = ReceiveWindow::new(with.remote.first_seq(), config);
@@ -369,7 +437,7 @@ impl<T, R> Session<T, R> {
 
     /// What is to be said to the peer once the session has ended because this end closes.
     pub(crate) fn farewell(&self) -> Option<Farewell> {
-        let receive = self.receive.as_ref().filter(|_| self.state == State::Established)?;
+        let receive = self.receive.as_ref().filter(|_| self.is_up())?;
         Some(Farewell {
             remote: self.remote,
             ack: receive.next(),
@@ -389,25 +457,32 @@ impl<T, R> Session<T, R> {
     /// What should go out now, in order of urgency. Changes nothing.
     #[inline]
     pub(crate) fn plan(&self) -> Option<Plan> {
-        if self.answer.is_some() {
-            return Some(Plan::HelloAck);
+        if matches!(self.state, State::Established) { self.plan_up() } else { self.plan_besides() }
+    }
+
+    #[inline]
+    fn plan_up(&self) -> Option<Plan> {
+        let (Some(send), Some(receive)) = (&self.send, &self.receive) else { return None };
+        if receive.has_gap() {
+            Some(Plan::Ack)
+        } else if send.can_transmit() && !self.sizing {
+            Some(Plan::Data)
+        } else if self.probes != 0 {
+            Some(Plan::Probe)
+        } else {
+            receive.is_due(false).then_some(Plan::Ack)
         }
+    }
+
+    #[cold]
+    fn plan_besides(&self) -> Option<Plan> {
         match &self.state {
-            State::Established => {
-                let (Some(send), Some(receive)) = (&self.send, &self.receive) else { return None };
-                if receive.has_gap() {
-                    Some(Plan::Ack)
-                } else if send.can_transmit() && !self.sizing {
-                    Some(Plan::Data)
-                } else if self.probes != 0 {
-                    Some(Plan::Probe)
-                } else {
-                    receive.is_due(false).then_some(Plan::Ack)
-                }
-            }
-            State::Proposing { due: true, .. } => Some(Plan::Hello),
+            State::Established => self.plan_up(),
+            State::Confirming(repeated, _) if repeated.due => Some(Plan::Confirm),
+            State::Confirming(..) => self.plan_up(),
+            State::Proposing(repeated) => repeated.due.then_some(Plan::Hello),
             State::Closing => self.farewell.as_ref()?.due.then_some(Plan::Farewell),
-            State::Proposing { .. } | State::Idle => None,
+            State::Idle => None,
         }
     }
 
@@ -432,36 +507,46 @@ impl<T, R> Session<T, R> {
         }
     }
 
-    /// Builds the Hello, or the answer to one, that `plan` asked for. Its credit is that of a new
-    /// session also when it is repeated: credit once given is never taken back.
-    pub(crate) fn hello(&mut self, now: Instant, plan: Plan, config: &Config) -> Header {
-        let (kind, local, remote) = match (plan, self.answer) {
-            (Plan::HelloAck, Some((local, remote, _))) => {
-                self.answer = None;
-                (Kind::HelloAck, local, remote)
-            }
-            _ => {
-                if let State::Proposing { due, next_at, interval, tries } = &mut self.state {
-                    *due = false;
-                    *tries = tries.wrapping_add(1);
-                    *next_at = now.after(*interval);
-                    *interval = (*interval * 2).min(LONGEST_INTERVAL);
-                }
-                (Kind::Hello, self.local, Epoch::UNKNOWN)
-            }
-        };
+    /// Builds the Hello that `plan` asked for. Its credit is that of a new session also when it is repeated:
+    /// credit once given is never taken back.
+    pub(crate) fn hello(&mut self, now: Instant, config: &Config) -> Header {
+        if let State::Proposing(repeated) = &mut self.state {
+            repeated.sent(now);
+        }
         Header {
-            kind,
+            kind: Kind::Hello,
             channel: self.key.channel,
             src_port: config.port,
             dst_port: self.key.port,
-            src_epoch: local,
-            dst_epoch: remote,
-            seq: local.first_seq(),
-            ack: remote.first_seq(),
+            src_epoch: self.local,
+            dst_epoch: Epoch::UNKNOWN,
+            seq: self.local.first_seq(),
+            ack: Epoch::UNKNOWN.first_seq(),
             credit: initial_credit(config),
             flags: Flags::NONE,
         }
+    }
+
+    /// Whether the peer is asked if it knows the session: questions to it are Confirms then.
+    pub(crate) fn is_confirming(&self) -> bool {
+        matches!(self.state, State::Confirming(..))
+    }
+
+    /// Builds a Confirm, and the token of the peer's that it repeats.
+    #[cold]
+    pub(crate) fn confirm(&mut self, plan: Plan, now: Instant, config: &Config) -> (Header, u64) {
+        let State::Confirming(repeated, token) = &mut self.state else {
+            unreachable!("only a session in doubt is confirmed")
+        };
+        let token = *token;
+        if plan == Plan::Confirm {
+            repeated.sent(now);
+        }
+        self.waiting.start();
+        let next = self.send.as_ref().map_or(self.local.first_seq(), |send| send.sent());
+        let mut header = self.header(Kind::Confirm, config.port, next);
+        header.flags = Flags::ASK;
+        (header, token)
     }
 
     /// Builds the Reset that `plan` asked for: its ASK says that its acknowledgement counts and that
@@ -532,8 +617,8 @@ impl<T, R> Session<T, R> {
     /// its GO is lost.
     #[inline]
     pub(crate) fn has_stopped(&mut self) -> bool {
-        let stopped =
-            self.state == State::Established && self.send.as_ref().is_some_and(|s| s.is_stopped());
+        let stopped = matches!(self.state, State::Established)
+            && self.send.as_ref().is_some_and(|s| s.is_stopped());
         match (stopped, self.probe) {
             (true, None) => {
                 let wait = self.send.as_ref().map_or(0, |send| send.timeout());
@@ -553,8 +638,9 @@ impl<T, R> Session<T, R> {
     /// that begins now.
     pub(crate) fn ask(&mut self) -> bool {
         let Some(send) = &self.send else { return false };
-        let silent =
-            self.state == State::Established && self.probe.is_none() && !send.awaits_answer();
+        let silent = matches!(self.state, State::Established)
+            && self.probe.is_none()
+            && !send.awaits_answer();
         if silent {
             self.probe = Some((Since::Next, send.timeout()));
         }
@@ -566,11 +652,11 @@ impl<T, R> Session<T, R> {
         let lost = self.waiting.after(nanos(config.peer_timeout));
         let own = match self.state {
             State::Idle => return Instant::NEVER,
-            State::Proposing { next_at, .. } => next_at,
+            State::Proposing(repeated) => repeated.next_at,
             State::Closing => {
                 self.farewell.as_ref().map_or(Instant::NEVER, |f| f.since.after(f.wait))
             }
-            State::Established => {
+            State::Established | State::Confirming(..) => {
                 let resend = self.send.as_ref().map_or(Instant::NEVER, |s| s.deadline());
                 let ack = self
                     .receive
@@ -581,7 +667,11 @@ impl<T, R> Session<T, R> {
                     Some(sizes) if self.wants_size() => sizes.deadline(),
                     _ => Instant::NEVER,
                 };
-                resend.min(ack).min(probe).min(size)
+                let confirm = match self.state {
+                    State::Confirming(repeated, _) => repeated.next_at,
+                    _ => Instant::NEVER,
+                };
+                resend.min(ack).min(probe).min(size).min(confirm)
             }
         };
         own.min(lost)
@@ -597,9 +687,13 @@ impl<T, R> Session<T, R> {
         if now >= self.waiting.after(nanos(config.peer_timeout)) {
             return true;
         }
-        if let State::Proposing { due, next_at, .. } = &mut self.state {
-            *due |= now >= *next_at;
-            return false;
+        match &mut self.state {
+            State::Proposing(repeated) => {
+                repeated.expire(now);
+                return false;
+            }
+            State::Confirming(repeated, _) => repeated.expire(now),
+            _ => {}
         }
         if let Some(farewell) = &mut self.farewell {
             if now < farewell.since.after(farewell.wait) {
@@ -639,9 +733,18 @@ impl<T, R> Session<T, R> {
         false
     }
 
+    /// Whether the peer leaves something unanswered for longer than usual.
+    pub(crate) fn is_silent(&self) -> bool {
+        let unacknowledged = self.send.as_ref().is_some_and(|send| send.is_silent());
+        unacknowledged
+            || self.probe.is_some()
+            || matches!(self.state, State::Proposing(_) | State::Confirming(..))
+    }
+
     /// A link of this end does not work: what flew on it goes again elsewhere.
     pub(crate) fn give_up(&mut self, path: usize) {
-        if let Some(send) = self.send.as_mut().filter(|_| self.state == State::Established) {
+        let up = self.is_up();
+        if let Some(send) = self.send.as_mut().filter(|_| up) {
             self.probes |= send.give_up(path);
         }
     }
@@ -663,13 +766,14 @@ impl<T, R> Session<T, R> {
         let first = |bits: u16| bits.trailing_zeros() as usize;
         match plan {
             // Of a former session it is known which ways there are, not which still lead there.
-            Plan::Hello if let State::Proposing { tries, .. } = self.state => {
-                (self.in_turn(tries), Flags::NONE)
+            Plan::Hello | Plan::Confirm
+                if let State::Proposing(repeated) | State::Confirming(repeated, _) = self.state =>
+            {
+                (self.in_turn(repeated.tries), Flags::NONE)
             }
             Plan::Farewell if let Some(farewell) = &self.farewell => {
                 (self.in_turn(REPETITIONS - farewell.left), Flags::NONE)
             }
-            Plan::HelloAck => (self.answer.map_or(0, |(.., path)| path.into()), Flags::NONE),
             _ if self.asked != 0 => {
                 let path = first(self.asked);
                 self.asked &= !(1 << path);

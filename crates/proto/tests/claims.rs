@@ -2,67 +2,14 @@
 //! (`PROTOCOL.md` 11.2 and 5.4).
 #![allow(missing_docs)]
 
+mod stranger;
 mod world;
 
-use gigae_proto::{Body, Config, Destination, PathTo, PeerId, PeerKey, Protocol, Transmit};
-use gigae_wire::{Discard, Epoch, Flags, Header, Hello, Kind, MAX_PATHS, MacAddr, Paths};
+use gigae_proto::{Body, Config, Destination, PathTo, PeerId, PeerKey, Transmit};
+use gigae_wire::{Discard, Epoch, Flags, Kind, MAX_PATHS, MacAddr};
 use std::time::Duration;
+use stranger::{End, LIAR, confirm, header, propose, said};
 use world::{CHANNEL, World, quiet};
-
-type End = Protocol<Vec<u8>, Vec<u8>>;
-
-/// The liar's own address.
-const LIAR: MacAddr = MacAddr([2, 0, 0xbb, 0, 0, 1]);
-
-fn header(kind: Kind, from: u32, to: Epoch) -> Header {
-    let src_epoch = Epoch(from);
-    let (seq, ack) = (src_epoch.first_seq(), to.first_seq());
-    Header {
-        kind,
-        channel: CHANNEL,
-        src_port: 0,
-        dst_port: 0,
-        src_epoch,
-        dst_epoch: to,
-        seq,
-        ack,
-        credit: 64,
-        flags: Flags::NONE,
-    }
-}
-
-fn hello(macs: &[MacAddr]) -> Vec<u8> {
-    let hello = Hello { max_payload: 1468, reorder_window: 256, max_operations: 1468 };
-    let mut payload = hello.to_bytes().to_vec();
-    let mut room = [0; Paths::LONGEST];
-    let len = Paths::new(macs).write(&mut room);
-    payload.extend_from_slice(&room[..len]);
-    payload
-}
-
-/// The liar proposes a session, saying that it has these addresses; the epoch that the answer offers.
-fn propose(end: &mut End, from: MacAddr, epoch: u32, macs: &[MacAddr]) -> Epoch {
-    let (header, payload) = (header(Kind::Hello, epoch, Epoch::UNKNOWN), hello(macs));
-    end.handle((0, &from.into()), (&header, &payload), &mut None).unwrap();
-    loop {
-        let transmit = end.poll_transmit().expect("an answer");
-        if transmit.header.kind == Kind::HelloAck {
-            return transmit.header.src_epoch;
-        }
-    }
-}
-
-/// The first frame of a session by a path.
-fn confirm(
-    end: &mut End,
-    (path, from): (usize, MacAddr),
-    epoch: u32,
-    to: Epoch,
-) -> Result<(), Discard> {
-    let header = header(Kind::Data, epoch, to);
-    let mut buffer = Some(vec![9]);
-    end.handle((path, &from.into()), (&header, &[9]), &mut buffer)
-}
 
 fn ways(end: &mut End) -> Vec<PathTo> {
     std::iter::from_fn(|| end.poll_path()).collect()
@@ -81,9 +28,12 @@ fn honest() -> World {
 fn a_proposal_is_not_used_by_a_way_that_it_did_not_name() {
     let mut w = honest();
     let end = &mut w.nodes[0].proto;
-    let offered = propose(end, LIAR, 1000, &[]);
-    assert_eq!(confirm(end, (1, LIAR), 1000, offered), Err(Discard::Epoch));
-    assert_eq!(confirm(end, (0, LIAR), 1000, offered), Ok(()));
+    let offer = propose(end, LIAR, 1000, &[]);
+    assert_eq!(confirm(end, (1, LIAR), (1000, offer), &[]), Err(Discard::Malformed));
+    let first = w.nodes[1].links[0].1;
+    let end = &mut w.nodes[0].proto;
+    assert_eq!(confirm(end, (1, LIAR), (1000, offer), &[first, LIAR]), Err(Discard::Epoch));
+    assert_eq!(confirm(end, (0, LIAR), (1000, offer), &[]), Ok(()));
 }
 
 #[test]
@@ -93,8 +43,8 @@ fn a_session_that_claims_the_address_of_another_does_not_get_its_frames() {
     let end = &mut w.nodes[0].proto;
     for (n, other) in (0..).zip(others) {
         let liar = MacAddr([2, 0, 0xbb, 0, 0, n as u8]);
-        let offered = propose(end, liar, 1000 + n, &[liar, other]);
-        confirm(end, (0, liar), 1000 + n, offered).unwrap();
+        let offer = propose(end, liar, 1000 + n, &[liar, other]);
+        confirm(end, (0, liar), (1000 + n, offer), &[liar, other]).unwrap();
     }
     // Many at once, so that both links are used.
     for n in 0..100_u8 {
@@ -116,12 +66,17 @@ fn a_proposal_under_the_name_of_another_does_not_lead_its_frames_elsewhere() {
     ways(end);
     propose(end, first, 1000, &[first, LIAR]);
     assert_eq!(ways(end), []);
-    // Nor is what goes by the second link answered to somebody else.
-    let (proposal, payload) = (header(Kind::Hello, 1001, Epoch::UNKNOWN), hello(&[first, LIAR]));
-    end.handle((1, &LIAR.into()), (&proposal, &payload), &mut None).unwrap();
-    let Transmit { to, path, .. } = end.poll_transmit().unwrap();
-    let Destination::Peer(PeerId(peer)) = to else { panic!("{to:?}") };
-    assert_eq!((peer, path), (0, 0));
+    // Nor is what goes by the second link answered to somebody else, or the liar could speak as the other.
+    for w in [w, World::with_links(&[2, 2], 1, quiet(), &Config::default())] {
+        let mut w = w;
+        let end = &mut w.nodes[0].proto;
+        let proposal = header(Kind::Hello, 1001, Epoch::UNKNOWN);
+        let payload = said(&[first, LIAR], 0, 1468);
+        end.handle((1, &LIAR.into()), (&proposal, &payload), &mut None).unwrap();
+        let Transmit { to, path, .. } = end.poll_transmit().unwrap();
+        let Destination::Stranger(key) = to else { panic!("{to:?}") };
+        assert_eq!((key.node, path), (first.into(), 0));
+    }
 }
 
 #[test]
@@ -135,10 +90,10 @@ fn addresses_that_were_claimed_and_given_up_are_forgotten() {
         let [_, a, b, c] = n.to_be_bytes();
         let further = (0..7).map(|i| MacAddr([2, 1 + i, a, b, c, 1]));
         let macs: Vec<MacAddr> = [LIAR].into_iter().chain(further).collect();
-        let offered = propose(&mut end, LIAR, 1000 + n, &macs);
+        let offer = propose(&mut end, LIAR, 1000 + n, &macs);
         ways(&mut end);
         if n % 3 == 0 {
-            confirm(&mut end, (0, LIAR), 1000 + n, offered).unwrap();
+            confirm(&mut end, (0, LIAR), (1000 + n, offer), &macs).unwrap();
             while let Some(Transmit { body: Body::Control(..), .. }) = end.poll_transmit() {}
             while end.poll_delivery().is_some() {}
             ways(&mut end);
@@ -153,9 +108,9 @@ fn addresses_that_were_claimed_and_given_up_are_forgotten() {
 fn a_peer_that_has_no_room_for_any_operation_is_none() {
     let mut end = End::new(Config::default(), 7);
     for max_operations in [0, 1, 40, 127] {
-        let hello = Hello { max_payload: 1468, reorder_window: 256, max_operations };
         let header = header(Kind::Hello, 1000, Epoch::UNKNOWN);
-        let taken = end.handle((0, &LIAR.into()), (&header, &hello.to_bytes()), &mut None);
+        let payload = said(&[], 0, max_operations);
+        let taken = end.handle((0, &LIAR.into()), (&header, &payload), &mut None);
         assert_eq!((taken, end.peers()), (Err(Discard::Malformed), 0), "{max_operations} bytes");
     }
     propose(&mut end, LIAR, 1000, &[]);
@@ -189,9 +144,9 @@ fn gaps_never_take_more_than_half_of_the_receive_frames() {
     let node = |n: u32| MacAddr([2, 0, 0xbb, 0, 1, n as u8]);
     // Four that leave gaps, and an honest one; each has credit for 60 frames, more than a quarter of all.
     let [a, b, c, d, honest] = [0, 1, 2, 3, 4].map(|n| {
-        let offered = propose(&mut end, node(n), 1000 + n, &[]);
-        confirm(&mut end, (0, node(n)), 1000 + n, offered).unwrap();
-        (node(n), (1000 + n, offered))
+        let offer = propose(&mut end, node(n), 1000 + n, &[]);
+        confirm(&mut end, (0, node(n)), (1000 + n, offer), &[]).unwrap();
+        (node(n), (1000 + n, offer.epoch))
     });
     assert_eq!(read(&mut end).len(), 5);
     let mut kept = 0;
@@ -215,7 +170,8 @@ fn gaps_never_take_more_than_half_of_the_receive_frames() {
     assert_eq!(read(&mut end).len(), 1 + HALF / 4);
     let room = (203..=224).filter(|&past| data(&mut end, honest.0, honest.1, past).is_ok());
     assert_eq!(room.count(), HALF / 4);
-    let reset = header(Kind::Reset, b.1.0, b.1.1);
+    let mut reset = header(Kind::Reset, b.1.0, b.1.1);
+    reset.flags = Flags::ANSWER;
     end.handle((0, &b.0.into()), (&reset, &[]), &mut None).unwrap();
     let room = (42..=60).filter(|&past| data(&mut end, c.0, c.1, past).is_ok());
     assert_eq!(room.count(), HALF / 4);

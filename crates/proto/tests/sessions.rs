@@ -149,7 +149,7 @@ fn a_restarted_peer_is_detected_at_once_and_gets_only_new_messages() {
     w.send(0, 1, b"new");
     w.run(micros(200));
     assert_eq!(w.received(1), [&b"old"[..], b"new"]);
-    assert_eq!(w.nodes[1].proto.counters().epoch, 1, "the old frame was refused and counted");
+    assert_eq!(w.nodes[1].proto.counters().epoch, 2, "the old frame and the question about it");
 }
 
 #[test]
@@ -298,16 +298,33 @@ fn a_closing_end_takes_no_part_in_new_sessions() {
 #[test]
 fn a_peer_of_another_version_is_named_without_waiting_for_the_timeout() {
     let mut w = World::pair(quiet(), &Config::default());
+    w.net.cut(w.nodes[1].links[0].0, true, true);
     w.send(0, 1, b"hello");
     w.settle();
     let from = (0, w.nodes[1].links[0].1.into());
-    w.nodes[0].proto.handle_foreign_version(from, world::CHANNEL, 2, Kind::Reset as u8);
-    w.nodes[0].deliver();
-    assert_eq!(w.nodes[0].failed[0].reason, Reason::Version(2));
+    w.nodes[0].proto.handle_foreign_version(from, world::CHANNEL, 3, Kind::Reset as u8);
+    w.run(Duration::from_millis(130));
+    assert_eq!(w.nodes[0].failed[0].reason, Reason::Version(3));
+    assert_eq!(w.nodes[0].count(Kind::Hello), 7);
     assert_eq!(w.nodes[0].count(Kind::Reset), 0, "an answer is not answered");
-    w.nodes[0].proto.handle_foreign_version(from, world::CHANNEL, 2, Kind::Hello as u8);
+    w.nodes[0].proto.handle_foreign_version(from, world::CHANNEL, 3, Kind::Hello as u8);
     w.settle();
     assert_eq!(w.nodes[0].count(Kind::Reset), 1, "a question is");
+}
+
+#[test]
+fn frames_of_another_version_in_a_peers_name_do_not_end_a_proposal_that_is_answered() {
+    let mut w = World::pair(quiet(), &Config::default());
+    // The first proposals are lost.
+    w.nodes[0].drop_sent = vec![0, 1, 2];
+    w.send(0, 1, b"hello");
+    let from = (0, w.nodes[1].links[0].1.into());
+    for _ in 0..20 {
+        w.nodes[0].proto.handle_foreign_version(from, world::CHANNEL, 3, Kind::Reset as u8);
+        w.run(Duration::from_millis(1));
+    }
+    assert_eq!(w.received(1), [b"hello"]);
+    assert!(w.nodes[0].failed.is_empty());
 }
 
 #[test]

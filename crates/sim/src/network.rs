@@ -94,6 +94,8 @@ struct State {
     serial: u64,
     tally: Tally,
     capture: Option<Capture>,
+    /// Where a copy of every frame goes.
+    mirror: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -135,6 +137,7 @@ impl Network {
             serial: 0,
             tally: Tally::default(),
             capture: None,
+            mirror: None,
         };
         Self { state: Arc::new(Mutex::new(state)), clock: Arc::new(AtomicU64::new(0)) }
     }
@@ -258,6 +261,11 @@ impl Network {
         Ok(())
     }
 
+    /// From now on a port hears every frame that others send, as a switch's mirror port does.
+    pub fn mirror_to(&self, port: Port) {
+        self.state().mirror = Some(port.0);
+    }
+
     /// Hands a frame in at a port. Where it goes is up to its destination address; to a group or
     /// an unknown address, it goes to all other ports.
     ///
@@ -279,7 +287,14 @@ impl Network {
             return;
         }
         let to = MacAddr(*frame.first_chunk().expect("a frame has an Ethernet header"));
-        match state.port_of(to) {
+        let to = state.port_of(to);
+        // What goes to all goes there anyhow.
+        if let Some(mirror) =
+            state.mirror.filter(|&at| at != from.0 && to.is_some_and(|to| to != at))
+        {
+            state.carry(now, (from.0, mirror), frame);
+        }
+        match to {
             Some(port) => state.carry(now, (from.0, port), frame),
             None => {
                 for port in (0..state.ports.len()).filter(|&p| p != from.0) {

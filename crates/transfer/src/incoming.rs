@@ -1,18 +1,15 @@
 //! Operations that arrived, in order.
 
+use crate::atomic::{Values, apply};
 use crate::matching::{Body, Unexpected};
-use crate::memory::{Memory, RegionKey, Rights};
+use crate::memory::{Found, Memory, RegionKey, Rights};
 use crate::operation::{Matched, Notice, OpError, Operation, Receive, Send, Sending};
-use crate::outgoing::{MOST_ASKED, MOST_OFFERED};
-use crate::peer::{Arriving, Into, Serving, Source};
-use crate::transfer::{ALLOWANCE, Transfer};
+use crate::peer::{Answer, Arriving, Into, Serving, Source, Writing};
+use crate::pool::{MOST_BYTES, MOST_OFFERED};
+use crate::transfer::{LONGEST, Transfer};
 use gigae_proto::{PeerId, Reason};
-use gigae_wire::op::{Change, Label, Op, Status};
+use gigae_wire::op::{Action, Change, Label, MOST_FETCHED, Op, Status};
 use gigae_wire::{Epoch, Pieces};
-
-/// Answers to a peer that may wait to be sent: all that an honest one can be owed, with room for
-/// limits.
-const MOST_ANSWERS: usize = (MOST_ASKED + MOST_OFFERED) as usize + 64;
 
 /// No sender of this protocol would have sent it.
 struct Invalid;
@@ -52,16 +49,13 @@ impl<M: Memory> Transfer<M> {
             Op::Reply { id, at } => self.on_reply(peer, id, at, data),
             Op::Write { .. } => self.on_write(peer, op, data),
             Op::Atomic { id, key, offset, change } => {
-                let key = RegionKey(key);
-                let result = self.change(key, offset, change);
-                if result.is_ok() {
-                    self.regions.count_write(key);
-                }
-                self.answer(peer, id, result)
+                self.on_atomic(peer, id, (RegionKey(key), offset), change, data)
             }
-            Op::Done { id, status, value } => self.on_done(peer, id, status, value),
-            Op::Limit { until } => {
+            Op::Done { id, status } => self.on_done(peer, id, status, data),
+            Op::Limit { until, entries } => {
                 let state = self.peer(peer);
+                let entries = entries.min(MOST_OFFERED.into()) as u16;
+                state.entries = state.entries.max(entries);
                 if until.wrapping_sub(state.until).cast_signed() > 0 {
                     state.until = until;
                 }
@@ -73,25 +67,37 @@ impl<M: Memory> Transfer<M> {
 
     /// Matches a message that begins to arrive with a receive.
     fn match_with(&mut self, peer: PeerId, label: Label, total: u32) -> Option<u32> {
-        let Some(id) = self.matching.receive_for(peer, label) else {
-            self.counters.unexpected += 1;
-            return None;
-        };
-        if let Some(Operation::Receive(receive)) = self.operations.get_mut(id) {
-            receive.matched = Some(Matched { peer, label, total, got: 0, pulled: false });
+        let matched = Matched { peer, label, total, got: 0, pulled: false };
+        let found = self.matching.receive_for(peer, label);
+        if let Some(id) = found {
+            if let Some(Operation::Receive(receive)) = self.operations.get_mut(id) {
+                receive.matched = Some(matched);
+                return found;
+            }
+            // While messages are kept for it, later ones wait behind them.
+            if !self.stalled.contains(&id) {
+                if self.is_open(id) {
+                    return Some(self.part(id, matched));
+                }
+                self.stalled.push(id);
+            }
         }
-        Some(id)
+        self.counters.unexpected += 1;
+        None
     }
 
     /// Keeps a message until a receive wants it.
     fn keep(&mut self, peer: PeerId, label: Label, total: u32, body: Body) {
-        let epoch = self.peer(peer).epoch;
-        self.matching.keep(Unexpected { peer, epoch, label, total, body });
+        self.matching.kept.push(Unexpected { peer, label, total, body });
     }
 
     fn on_eager(&mut self, peer: PeerId, label: Label, data: Pieces) -> Taken {
-        if !self.peer(peer).came(data.len(), ALLOWANCE) {
+        let state = self.peer(peer);
+        if !state.came(data.len()) {
             return Err(Invalid);
+        }
+        if state.wants_bytes() {
+            self.grant_bytes(peer);
         }
         let total = data.len() as u32;
         match self.match_with(peer, label, total) {
@@ -112,8 +118,11 @@ impl<M: Memory> Transfer<M> {
     fn on_first(&mut self, peer: PeerId, label: Label, total: u32, data: Pieces) -> Taken {
         let state = self.peer(peer);
         let parts = data.len() < total as usize;
-        if state.arriving.is_some() || !parts || !state.came(total as usize, ALLOWANCE) {
+        if state.arriving.is_some() || !parts || !state.came(total as usize) {
             return Err(Invalid);
+        }
+        if state.wants_bytes() {
+            self.grant_bytes(peer);
         }
         let into = match self.match_with(peer, label, total) {
             Some(id) => {
@@ -154,7 +163,7 @@ impl<M: Memory> Transfer<M> {
             return Ok(());
         }
         match arriving.into {
-            Into::Own(bytes) => self.matching.arrived(peer, bytes),
+            Into::Own(bytes) => self.matching.kept.arrived(peer, bytes),
             Into::Receive(id) => {
                 self.took(peer, total);
                 self.complete(id, Ok(()));
@@ -165,10 +174,18 @@ impl<M: Memory> Transfer<M> {
 
     fn on_offer(&mut self, peer: PeerId, offer: u32, label: Label, total: u32) -> Taken {
         let state = self.peer(peer);
-        if state.offers >= MOST_OFFERED {
+        if state.offers >= state.granted.entries || total as usize > LONGEST {
             return Err(Invalid);
         }
         state.offers += 1;
+        // It may be offered for want of bytes.
+        let wants_bytes = state.granted.bytes < MOST_BYTES && total < MOST_BYTES;
+        if state.wants_entries() {
+            self.grant_entries(peer);
+        }
+        if wants_bytes {
+            self.grant_bytes(peer);
+        }
         match self.match_with(peer, label, total) {
             Some(id) => self.pull(id, offer),
             None => {
@@ -195,30 +212,33 @@ impl<M: Memory> Transfer<M> {
     }
 
     fn on_read(&mut self, peer: PeerId, id: u32, key: RegionKey, offset: u64, len: u32) -> Taken {
-        if let Err(status) = self.may_read(key, offset, len) {
-            return self.answer(peer, id, Err(status));
-        }
-        let state = self.peer(peer);
-        if state.serving.len() >= (MOST_ASKED + MOST_OFFERED) as usize {
+        if !self.peer(peer).may_ask() {
             return Err(Invalid);
         }
-        let source = Source::Region(key, offset);
+        let found = self.find(peer, key).and_then(|found| {
+            self.regions.check(found, offset, len.into(), Rights::READ)?;
+            Ok(found)
+        });
+        let found = match found {
+            Ok(found) => found,
+            Err(status) => return self.answer(peer, id, Err(status)),
+        };
+        let state = self.peer(peer);
+        let source = Source::Region(found, offset);
         state.serving.push_back(Serving { id, source, len, at: 0 });
-        self.wake(peer);
+        self.owes(peer);
         Ok(())
     }
 
     fn on_reply(&mut self, peer: PeerId, id: u32, at: u32, data: Pieces) -> Taken {
         let expected = match self.operations.get_mut(id) {
-            Some(Operation::Receive(Receive { memory, matched: Some(m), .. }))
+            Some(Operation::Receive(Receive { room, matched: Some(m), .. }))
                 if m.peer == peer && m.pulled && m.got == at =>
             {
-                m.total.min(memory.len() as u32)
+                m.total.min(*room)
             }
-            Some(Operation::Read { peer: from, memory, got, .. })
-                if *from == peer && *got == at =>
-            {
-                memory.len() as u32
+            Some(Operation::Read { peer: from, len, got, .. }) if *from == peer && *got == at => {
+                *len
             }
             // The peer's answer to what was lost with a former session, or nonsense.
             _ => return Err(Invalid),
@@ -227,7 +247,9 @@ impl<M: Memory> Transfer<M> {
         let end = end.ok_or(Invalid)?;
         let is_read = match self.operations.get_mut(id) {
             Some(Operation::Read { memory, got, .. }) => {
-                memory.write_pieces(at as usize, data);
+                if let Some(memory) = memory {
+                    memory.write_pieces(at as usize, data);
+                }
                 *got = end;
                 true
             }
@@ -247,82 +269,196 @@ impl<M: Memory> Transfer<M> {
 
     fn on_write(&mut self, peer: PeerId, op: Op, data: Pieces) -> Taken {
         let Op::Write { id, key, offset, total, at, notice } = op else { return Err(Invalid) };
-        let key = RegionKey(key);
-        let end = at.checked_add(data.len() as u32).filter(|&end| end <= total);
-        let end = end.ok_or(Invalid)?;
-        let crowded = notice.is_some() && self.notices.len() >= self.config.most_notices;
-        let refused = self.peer(peer).refusing.filter(|&(refused, _)| refused == id && at > 0);
-        let result = match (refused, self.regions.check(key, offset, total.into(), Rights::WRITE)) {
-            (Some((_, status)), _) | (None, Err(status)) => Err(status),
-            (None, Ok(_)) if crowded && at == 0 => Err(Status::Busy),
-            (None, Ok(memory)) => {
-                memory.write_pieces(offset as usize + at as usize, data);
-                Ok(0)
+        let part = Writing { id, key: RegionKey(key), offset, total, notice, at };
+        let mut found = self.begun(peer, part, data.len())?;
+        let len = data.len() as u32;
+        let place = (offset as usize).wrapping_add(at as usize);
+        if let Ok(memory) = found {
+            match self.regions.check(memory, offset, total.into(), Rights::WRITE) {
+                Ok(memory) => memory.write_pieces(place, data),
+                Err(status) => {
+                    if notice.is_some() {
+                        self.notices.release(peer);
+                    }
+                    found = Err(status);
+                }
             }
-        };
-        // One part refused, all that follow are.
-        self.peer(peer).refusing = result.err().map(|status| (id, status));
-        if end < total {
+        }
+        if at + len < total {
+            self.peer(peer).writing = Some((Writing { at: at + len, ..part }, found));
             return Ok(());
         }
-        if result.is_ok() {
-            self.regions.count_write(key);
+        if let Ok(memory) = found {
+            self.regions.count_write(memory);
             if let Some(value) = notice {
-                self.notices.push_back(Notice { peer, key, offset, len: total, value });
+                self.notices.push(Notice { peer, key: memory.key, offset, len: total, value });
             }
         }
-        self.answer(peer, id, result)
+        self.answer(peer, id, found.map(drop))
     }
 
-    fn change(&mut self, key: RegionKey, offset: u64, change: Change) -> Result<u64, Status> {
-        let memory = self.regions.check(key, offset, 8, Rights::ATOMIC)?;
-        if !offset.is_multiple_of(8) {
-            return Err(Status::Bounds);
+    /// The memory of the write that a part of so many bytes continues or begins, or why it is refused.
+    fn begun(
+        &mut self,
+        peer: PeerId,
+        part: Writing,
+        len: usize,
+    ) -> Result<Result<Found, Status>, Invalid> {
+        let left = part.total.checked_sub(part.at).ok_or(Invalid)?;
+        if len > left as usize || len == 0 && part.total > 0 {
+            return Err(Invalid);
         }
-        let mut bytes = [0; 8];
-        memory.read(offset as usize, &mut bytes);
-        let before = u64::from_le_bytes(bytes);
-        let after = match change {
-            Change::Add(operand) => before.wrapping_add(operand),
-            Change::Swap { expected, new } if before == expected => new,
-            Change::Swap { .. } => before,
-        };
-        memory.write(offset as usize, &after.to_le_bytes());
+        let state = self.peer(peer);
+        let may_begin = part.at == 0 && state.may_ask();
+        match state.writing {
+            Some((next, found)) if next == part => {
+                self.peer(peer).writing = None;
+                Ok(found)
+            }
+            None if may_begin => {
+                let found = self.find(peer, part.key);
+                if found.is_ok() && part.notice.is_some() && !self.notices.reserve(peer) {
+                    return Ok(Err(Status::Busy));
+                }
+                Ok(found)
+            }
+            _ => Err(Invalid),
+        }
+    }
+
+    /// The memory with a key that a peer has named. A peer that has named many wrong ones is not told
+    /// whether there is one.
+    fn find(&mut self, peer: PeerId, key: RegionKey) -> Result<Found, Status> {
+        if !self.guesses.may_ask(peer, self.now) {
+            return Err(Status::Busy);
+        }
+        self.regions.find(key).ok_or_else(|| {
+            self.counters.wrong_keys += 1;
+            self.guesses.wrong(peer, self.now);
+            Status::Key
+        })
+    }
+
+    fn on_atomic(
+        &mut self,
+        peer: PeerId,
+        id: u32,
+        place: (RegionKey, u64),
+        change: Change,
+        data: Pieces,
+    ) -> Taken {
+        let mut operands = [0; 2 * MOST_FETCHED];
+        let operands = operands.get_mut(..data.len()).ok_or(Invalid)?;
+        if operands.len() != change.operands_len() || !self.peer(peer).may_ask() {
+            return Err(Invalid);
+        }
+        let mut at = 0;
+        for piece in data {
+            operands[at..at + piece.len()].copy_from_slice(piece);
+            at += piece.len();
+        }
+        match self.change(peer, place, change, operands) {
+            Ok(before) if change.fetches() => self.owe(peer, Answer::Fetched(id, before)),
+            result => self.answer(peer, id, result.map(drop)),
+        }
+    }
+
+    /// Changes a memory; what was there before.
+    fn change(
+        &mut self,
+        peer: PeerId,
+        (key, offset): (RegionKey, u64),
+        change: Change,
+        operands: &[u8],
+    ) -> Result<Values, Status> {
+        let found = self.find(peer, key)?;
+        let memory = self.regions.check(found, offset, change.len() as u64, Rights::ATOMIC)?;
+        let mut before = Values::of(&change);
+        memory.read(offset as usize, before.bytes_mut());
+        if change.action() == Action::Read {
+            self.regions.accesses.reads += 1;
+        } else {
+            memory.write(offset as usize, apply(&change, &before, operands).bytes());
+            self.regions.count_write(found);
+        }
         Ok(before)
     }
 
-    fn answer(&mut self, peer: PeerId, id: u32, result: Result<u64, Status>) -> Taken {
+    fn answer(&mut self, peer: PeerId, id: u32, result: Result<(), Status>) -> Taken {
         self.counters.refused += u64::from(result.is_err());
+        let status = result.err().unwrap_or(Status::Ok);
+        self.owe(peer, Answer::Plain(Op::Done { id, status }))
+    }
+
+    fn owe(&mut self, peer: PeerId, answer: Answer) -> Taken {
         let state = self.peer(peer);
-        if state.answers.len() >= MOST_ANSWERS {
-            return Err(Invalid);
-        }
-        let (status, value) = match result {
-            Ok(value) => (Status::Ok, value),
-            Err(status) => (status, 0),
-        };
-        state.answers.push_back(Op::Done { id, status, value });
-        self.wake(peer);
+        state.answers.push_back(answer);
+        self.owes(peer);
         Ok(())
     }
 
-    fn on_done(&mut self, peer: PeerId, id: u32, status: Status, value: u64) -> Taken {
+    /// An operation of a peer waits for its answer.
+    fn owes(&mut self, peer: PeerId) {
+        let state = self.peer(peer);
+        state.owed += 1;
+        if state.wants_entries() {
+            self.grant_entries(peer);
+        }
+        self.wake(peer);
+    }
+
+    /// A peer nears what it may send unasked.
+    #[cold]
+    fn grant_bytes(&mut self, peer: PeerId) {
+        let former = self.matching.kept.former(peer);
+        let mut granted = self.peer(peer).granted;
+        let more = granted.grow_bytes(former, &mut self.pool);
+        let state = self.peer(peer);
+        state.granted = granted;
+        if more > 0 {
+            state.allowed = state.allowed.wrapping_add(more);
+            state.tell = true;
+            self.wake(peer);
+        }
+    }
+
+    /// A peer nears what it may offer and ask for.
+    #[cold]
+    fn grant_entries(&mut self, peer: PeerId) {
+        let mut granted = self.peer(peer).granted;
+        if granted.grow_entries(&mut self.pool) {
+            let state = self.peer(peer);
+            state.granted = granted;
+            state.tell = true;
+            self.wake(peer);
+        }
+    }
+
+    fn on_done(&mut self, peer: PeerId, id: u32, status: Status, data: Pieces) -> Taken {
         let result = match status {
             Status::Ok => Ok(()),
             refused => Err(OpError::Refused(refused)),
         };
-        match self.operations.get(id) {
+        let expected = match self.operations.get_mut(id) {
             Some(Operation::Write { peer: to, memory, at, .. })
-                if *to == peer && *at as usize == memory.len() => {}
-            Some(Operation::Read { peer: to, .. }) if *to == peer && result.is_err() => {}
-            Some(Operation::Atomic { peer: to, .. }) if *to == peer => {}
+                if *to == peer && *at as usize == memory.len() =>
+            {
+                0
+            }
+            Some(Operation::Read { peer: to, .. }) if *to == peer && result.is_err() => 0,
+            Some(Operation::Atomic { peer: to, change, .. }) if *to == peer => {
+                if result.is_ok() && change.fetches() { change.len() } else { 0 }
+            }
             _ => return Err(Invalid),
+        };
+        if data.len() != expected {
+            return Err(Invalid);
+        }
+        if let Some(Operation::Atomic { memory: Some(memory), .. }) = self.operations.get_mut(id) {
+            memory.write_pieces(0, data);
         }
         self.answered(peer);
-        let operation = self.operations.remove(id).ok_or(Invalid)?;
-        let mut completion = operation.complete(id, result);
-        completion.value = value;
-        self.completions.push_back(completion);
+        self.complete(id, result);
         Ok(())
     }
 

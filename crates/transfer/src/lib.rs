@@ -19,17 +19,22 @@
 
 #![forbid(unsafe_code)]
 
+mod atomic;
+mod guesses;
 mod incoming;
+mod kept;
 mod matching;
 mod memory;
+mod notices;
 mod operation;
 mod outgoing;
 mod peer;
+mod pool;
 mod table;
 mod transfer;
 
 pub use gigae_wire::op::Label;
 pub use matching::Selector;
-pub use memory::{Accesses, Memory, RegionKey, Rights};
+pub use memory::{Accesses, Memory, RegionKey, Rights, predictable_keys};
 pub use operation::{Completion, Notice, OpError, OpId};
 pub use transfer::{Config, Counters, Start, TooLong, Transfer};

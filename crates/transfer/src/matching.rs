@@ -1,8 +1,9 @@
 //! Which message goes to which receive (`PROTOCOL.md` 9.2): the first posted receive that wants it, and
 //! of several messages that a receive wants, the one that came first.
 
+use crate::kept::Kept;
+use crate::operation::Matched;
 use gigae_proto::PeerId;
-use gigae_wire::Epoch;
 use gigae_wire::op::Label;
 use std::collections::VecDeque;
 
@@ -33,11 +34,17 @@ impl Selector {
 #[derive(Debug)]
 pub(crate) struct Unexpected {
     pub(crate) peer: PeerId,
-    /// The session that it came in: only there was it allowed.
-    pub(crate) epoch: Option<Epoch>,
     pub(crate) label: Label,
     pub(crate) total: u32,
     pub(crate) body: Body,
+}
+
+impl Unexpected {
+    /// What a receive knows of it.
+    pub(crate) fn matched(&self) -> Matched {
+        let Self { peer, label, total, .. } = *self;
+        Matched { peer, label, total, got: 0, pulled: false }
+    }
 }
 
 #[derive(Debug)]
@@ -49,61 +56,50 @@ pub(crate) enum Body {
     Offered(u32),
 }
 
+/// A receive that waits for its message.
+#[derive(Debug)]
+struct Posted {
+    id: u32,
+    selector: Selector,
+    /// It takes further messages, and stays where it is until it is withdrawn.
+    several: bool,
+}
+
 /// Receives without message and messages without receive; never both for the same.
 #[derive(Debug, Default)]
 pub(crate) struct Matching {
-    posted: VecDeque<(u32, Selector)>,
-    unexpected: VecDeque<Unexpected>,
+    posted: VecDeque<Posted>,
+    pub(crate) kept: Kept,
 }
 
 impl Matching {
     pub(crate) fn post(&mut self, id: u32, selector: Selector) {
-        self.posted.push_back((id, selector));
+        self.posted.push_back(Posted { id, selector, several: false });
     }
 
-    pub(crate) fn keep(&mut self, message: Unexpected) {
-        self.unexpected.push_back(message);
+    /// The same for a receive of several messages.
+    pub(crate) fn post_several(&mut self, id: u32, selector: Selector) {
+        self.posted.push_back(Posted { id, selector, several: true });
     }
 
-    /// Takes out the first receive that wants a message.
+    /// The first receive that wants a message. It is taken out, unless it is one of several messages.
     pub(crate) fn receive_for(&mut self, from: PeerId, label: Label) -> Option<u32> {
-        let at = self.posted.iter().position(|(_, selector)| selector.wants(from, label))?;
-        self.posted.remove(at).map(|(id, _)| id)
+        let at = self.posted.iter().position(|posted| posted.selector.wants(from, label))?;
+        let Posted { id, several, .. } = self.posted[at];
+        if !several {
+            self.posted.remove(at);
+        }
+        Some(id)
     }
 
-    /// Takes out the first message that a receive wants.
-    pub(crate) fn message_for(&mut self, selector: &Selector) -> Option<Unexpected> {
-        let at = self.unexpected.iter().position(|m| selector.wants(m.peer, m.label))?;
-        self.unexpected.remove(at)
-    }
-
-    /// The first message that a receive would get: its sender, what it bears, and its bytes.
-    pub(crate) fn peek(&self, selector: &Selector) -> Option<(PeerId, Label, usize)> {
-        let found = self.unexpected.iter().find(|m| selector.wants(m.peer, m.label))?;
-        Some((found.peer, found.label, found.total as usize))
+    /// What a posted receive wants.
+    pub(crate) fn selector(&self, id: u32) -> Option<Selector> {
+        self.posted.iter().find(|posted| posted.id == id).map(|posted| posted.selector)
     }
 
     /// Withdraws a receive.
     pub(crate) fn withdraw(&mut self, id: u32) {
-        self.posted.retain(|(posted, _)| *posted != id);
-    }
-
-    /// The message that is arriving from a peer is complete.
-    pub(crate) fn arrived(&mut self, peer: PeerId, bytes: Vec<u8>) {
-        let arriving = |m: &&mut Unexpected| m.peer == peer && matches!(m.body, Body::Arriving);
-        if let Some(message) = self.unexpected.iter_mut().rev().find(arriving) {
-            message.body = Body::Whole(bytes);
-        }
-    }
-
-    /// A peer is gone: only what has arrived whole can still be received.
-    pub(crate) fn forget(&mut self, peer: PeerId) {
-        self.unexpected.retain(|m| m.peer != peer || matches!(m.body, Body::Whole(_)));
-    }
-
-    /// Offers of a peer that wait for a receive.
-    pub(crate) fn unexpected(&self) -> usize {
-        self.unexpected.len()
+        self.posted.retain(|posted| posted.id != id);
     }
 }
 
@@ -128,11 +124,18 @@ mod tests {
         for tag in [0x11, 0x12] {
             let label = tag.into();
             let body = Body::Offered(0);
-            matching.keep(Unexpected { peer: PeerId(1), epoch: None, label, total: 0, body });
+            matching.kept.push(Unexpected { peer: PeerId(1), label, total: 0, body });
         }
-        assert_eq!(matching.peek(&any), Some((PeerId(1), 0x11.into(), 0)));
-        assert_eq!(matching.message_for(&any).unwrap().label.tag, 0x11);
+        assert_eq!(matching.kept.peek(&any).unwrap().label.tag, 0x11);
+        assert_eq!(matching.kept.take(&any).unwrap().message.label.tag, 0x11);
         matching.withdraw(3);
+        matching.post_several(4, any);
+        matching.post(5, any);
+        for _ in 0..3 {
+            assert_eq!(matching.receive_for(PeerId(1), 0x1f.into()), Some(4), "it stays first");
+        }
+        matching.withdraw(4);
+        assert_eq!(matching.receive_for(PeerId(1), 0x1f.into()), Some(5));
         assert_eq!(matching.receive_for(PeerId(9), 0x1f.into()), None);
     }
 }

@@ -4,6 +4,7 @@ use crate::table::Table;
 use gigae_wire::Pieces;
 use gigae_wire::op::Status;
 use std::collections::HashMap;
+use std::fmt;
 
 /// Memory that operations copy from and to. Lengths are at most 1 GiB, places within the length.
 pub trait Memory {
@@ -53,10 +54,31 @@ impl Memory for Vec<u8> {
     }
 }
 
-/// Names a registered memory to other endpoints. Half of it is random: one that was not told cannot
-/// be guessed in practice, and one that is over fits nothing.
+/// Names a registered memory to other endpoints, and allows whoever knows it to use the memory. All 64
+/// bits come from the generator that the endpoint was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RegionKey(pub u64);
+
+/// Where keys come from. Who knows some of its numbers must not be able to tell the others.
+pub(crate) struct Generator(Box<dyn FnMut() -> u64 + Send>);
+
+impl fmt::Debug for Generator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Generator")
+    }
+}
+
+/// Keys for simulations and tests, the same for the same seed: SplitMix64 (Steele, Lea, Flood: Fast
+/// Splittable Pseudorandom Number Generators, OOPSLA 2014). One of them gives away all others.
+pub fn predictable_keys(seed: u64) -> impl FnMut() -> u64 + Send {
+    let mut state = seed;
+    move || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
 
 /// What others may do with a registered memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -90,8 +112,16 @@ impl Rights {
 struct Region<M> {
     memory: M,
     rights: Rights,
-    secret: u32,
+    key: RegionKey,
     writes: u64,
+}
+
+/// A registered memory that was found by its key: looked up once for an operation, which may be in
+/// many parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) key: RegionKey,
+    number: u32,
 }
 
 /// How often others have used memories of this endpoint since the beginning.
@@ -107,38 +137,24 @@ pub struct Accesses {
 #[derive(Debug)]
 pub(crate) struct Regions<M> {
     table: Table<Region<M>>,
-    /// Numbers of those whose keys the program has chosen, by these.
-    chosen: HashMap<u64, u32>,
-    random: u64,
+    by_key: HashMap<u64, u32>,
+    keys: Generator,
     pub(crate) accesses: Accesses,
 }
 
 impl<M: Memory> Regions<M> {
-    pub(crate) fn new(seed: u64) -> Self {
-        let (table, chosen) = (Table::new(), HashMap::new());
-        Self { table, chosen, random: seed, accesses: Accesses::default() }
-    }
-
-    /// The next number of SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number
-    /// Generators, OOPSLA 2014).
-    fn random(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+    pub(crate) fn new(keys: impl FnMut() -> u64 + Send + 'static) -> Self {
+        let (table, by_key) = (Table::new(), HashMap::new());
+        let keys = Generator(Box::new(keys));
+        Self { table, by_key, keys, accesses: Accesses::default() }
     }
 
     /// Hands the memory back if there are too many.
     pub(crate) fn register(&mut self, memory: M, rights: Rights) -> Result<RegionKey, M> {
-        let region = Region { memory, rights, secret: 0, writes: 0 };
-        let number = self.table.insert(region).map_err(|region| region.memory)?;
         loop {
-            let secret = (self.random() >> 32) as u32;
-            let key = u64::from(secret) << 32 | u64::from(number);
-            if !self.chosen.contains_key(&key) {
-                self.table.get_mut(number).expect("just entered").secret = secret;
-                return Ok(RegionKey(key));
+            let key = RegionKey((self.keys.0)());
+            if !self.by_key.contains_key(&key.0) {
+                return self.register_as(key, memory, rights).map(|()| key);
             }
         }
     }
@@ -151,61 +167,62 @@ impl<M: Memory> Regions<M> {
         memory: M,
         rights: Rights,
     ) -> Result<(), M> {
-        if self.number(key).is_some() {
+        if self.by_key.contains_key(&key.0) {
             return Err(memory);
         }
-        // It has another key besides, which nobody is told.
-        let RegionKey(own) = self.register(memory, rights)?;
-        self.chosen.insert(key.0, own as u32);
+        let region = Region { memory, rights, key, writes: 0 };
+        let number = self.table.insert(region).map_err(|region| region.memory)?;
+        self.by_key.insert(key.0, number);
         Ok(())
     }
 
-    fn number(&self, key: RegionKey) -> Option<u32> {
-        let number = key.0 as u32;
-        let is_own = |region: &Region<M>| u64::from(region.secret) == key.0 >> 32;
-        if self.table.get(number).is_some_and(is_own) {
-            return Some(number);
-        }
-        self.chosen.get(&key.0).copied()
-    }
-
     pub(crate) fn deregister(&mut self, key: RegionKey) -> Option<M> {
-        let number = self.number(key)?;
-        self.chosen.remove(&key.0);
+        let number = self.by_key.remove(&key.0)?;
         self.table.remove(number).map(|region| region.memory)
     }
 
+    /// The memory with this key: one look into a hash table, whether there is one or not.
+    pub(crate) fn find(&self, key: RegionKey) -> Option<Found> {
+        let number = *self.by_key.get(&key.0)?;
+        Some(Found { key, number })
+    }
+
+    fn region(&self, key: RegionKey) -> Option<&Region<M>> {
+        self.table.get(*self.by_key.get(&key.0)?)
+    }
+
     pub(crate) fn memory(&self, key: RegionKey) -> Option<&M> {
-        Some(&self.table.get(self.number(key)?)?.memory)
+        Some(&self.region(key)?.memory)
     }
 
     pub(crate) fn memory_mut(&mut self, key: RegionKey) -> Option<&mut M> {
-        let number = self.number(key)?;
+        let number = *self.by_key.get(&key.0)?;
         Some(&mut self.table.get_mut(number)?.memory)
     }
 
     /// Writes of others that were completed.
     pub(crate) fn writes(&self, key: RegionKey) -> Option<u64> {
-        Some(self.table.get(self.number(key)?)?.writes)
+        Some(self.region(key)?.writes)
     }
 
-    pub(crate) fn count_write(&mut self, key: RegionKey) {
-        if let Some(region) = self.number(key).and_then(|number| self.table.get_mut(number)) {
+    pub(crate) fn count_write(&mut self, found: Found) {
+        if let Some(region) = self.table.get_mut(found.number) {
             region.writes += 1;
             self.accesses.writes += 1;
         }
     }
 
-    /// The memory, if `len` bytes from `offset` on may be used so.
+    /// The memory, if it is still registered and `len` bytes from `offset` on may be used so.
     pub(crate) fn check(
         &mut self,
-        key: RegionKey,
+        found: Found,
         offset: u64,
         len: u64,
         rights: Rights,
     ) -> Result<&mut M, Status> {
-        let number = self.number(key).ok_or(Status::Key)?;
-        let region = self.table.get_mut(number).ok_or(Status::Key)?;
+        // A number comes again at last, a key does not.
+        let region = self.table.get_mut(found.number).filter(|region| region.key == found.key);
+        let region = region.ok_or(Status::Key)?;
         if !region.rights.has(rights) {
             return Err(Status::Rights);
         }

@@ -40,13 +40,13 @@ impl fmt::Display for OpError {
                 "the peer has no memory registered under this key; ask it for the present one",
             ),
             Self::Refused(Status::Bounds) => f.write_str(
-                "the bytes are not all within the remote memory, or not aligned; check offset and length",
+                "the bytes are not all within the remote memory; check offset and length",
             ),
             Self::Refused(Status::Rights) => f.write_str(
                 "the remote memory was registered without the right to do this",
             ),
             Self::Refused(Status::Busy) => f.write_str(
-                "the peer has not taken its notices; try again when it has",
+                "the peer has not taken its notices, or it was given too many wrong keys; try again later",
             ),
             Self::Refused(Status::Ok) => f.write_str("it was not refused"),
         }
@@ -70,20 +70,26 @@ pub struct Completion<M> {
     pub len: usize,
     /// Receives: bytes of the message as it was sent.
     pub total: usize,
-    /// Atomic changes: what was there before.
+    /// Receives of [several messages](crate::Transfer::receive_several): where in the memory this one begins.
+    pub at: usize,
+    /// Atomic changes that fetch: the first number that was there before, with zeros above it. The memory has all.
     pub value: u64,
-    /// The memory that the operation was given.
+    /// The memory that the operation was given. A receive of several messages has it in its last completion.
     pub memory: Option<M>,
     /// How it ended.
     pub result: Result<(), OpError>,
 }
 
 impl<M> Completion<M> {
+    /// The end of an operation of which nothing else is known.
+    pub(crate) fn of(id: OpId, peer: Option<PeerId>, result: Result<(), OpError>) -> Self {
+        let (tag, data, len, total, at, value, memory) = (0, None, 0, 0, 0, 0, None);
+        Self { id, peer, tag, data, len, total, at, value, memory, result }
+    }
+
     /// The end of an injected message that was lost.
     pub(crate) fn injected(peer: PeerId, reason: Reason) -> Self {
-        let (tag, data, len, total, value, memory) = (0, None, 0, 0, 0, None);
-        let (id, peer, result) = (OpId::INJECTED, Some(peer), Err(OpError::Lost(reason)));
-        Self { id, peer, tag, data, len, total, value, memory, result }
+        Self::of(OpId::INJECTED, Some(peer), Err(OpError::Lost(reason)))
     }
 }
 
@@ -107,9 +113,32 @@ pub struct Notice {
 pub(crate) enum Operation<M> {
     Send(Send<M>),
     Receive(Receive<M>),
-    Write { peer: PeerId, memory: M, key: u64, offset: u64, at: u32, notice: Option<u64> },
-    Read { peer: PeerId, memory: M, key: u64, offset: u64, got: u32 },
-    Atomic { peer: PeerId, key: u64, offset: u64, change: Change },
+    Several(Several<M>),
+    Write {
+        peer: PeerId,
+        memory: M,
+        key: u64,
+        offset: u64,
+        at: u32,
+        notice: Option<u64>,
+    },
+    /// Without memory, it was given up: its bytes are dropped.
+    Read {
+        peer: PeerId,
+        memory: Option<M>,
+        len: u32,
+        key: u64,
+        offset: u64,
+        got: u32,
+    },
+    /// Without memory, it was given up.
+    Atomic {
+        peer: PeerId,
+        memory: Option<M>,
+        key: u64,
+        offset: u64,
+        change: Change,
+    },
 }
 
 #[derive(Debug)]
@@ -134,8 +163,54 @@ pub(crate) enum Sending {
 
 #[derive(Debug)]
 pub(crate) struct Receive<M> {
-    pub(crate) memory: M,
+    pub(crate) place: Place<M>,
+    /// Bytes for which there is room.
+    pub(crate) room: u32,
     pub(crate) matched: Option<Matched>,
+}
+
+/// Where the bytes of a message go.
+#[derive(Debug)]
+pub(crate) enum Place<M> {
+    Own(M),
+    /// Into the memory of a receive of several messages, from this byte on.
+    Part {
+        of: u32,
+        at: u32,
+    },
+    /// Nowhere: the receive was given up.
+    Dropped,
+}
+
+/// A receive of several messages, each behind the one before.
+#[derive(Debug)]
+pub(crate) struct Several<M> {
+    pub(crate) memory: M,
+    /// Less room than this is not used.
+    pub(crate) least: u32,
+    /// Bytes that messages were given.
+    pub(crate) used: u32,
+    /// Messages that are arriving.
+    pub(crate) arriving: u32,
+    pub(crate) state: Taking,
+}
+
+/// One message of a receive of several.
+#[derive(Debug)]
+pub(crate) struct Part<M> {
+    pub(crate) id: u32,
+    pub(crate) peer: PeerId,
+    /// It is over, but an earlier one of the same sender is not.
+    pub(crate) ended: Option<Completion<M>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taking {
+    /// The next message is wanted.
+    Open,
+    /// There is no room for another.
+    Full,
+    Cancelled,
 }
 
 /// The message that a receive was matched with.
@@ -159,16 +234,14 @@ impl<M: Memory> Operation<M> {
             | Self::Read { peer, .. }
             | Self::Atomic { peer, .. } => Some(*peer),
             Self::Receive(receive) => receive.matched.map(|m| m.peer),
+            Self::Several(_) => None,
         }
     }
 
-    /// The end of it.
-    pub(crate) fn complete(self, id: u32, result: Result<(), OpError>) -> Completion<M> {
-        let peer = self.peer();
-        let (id, value) = (OpId(id), 0);
-        let (tag, data, len, total, memory) = (0, None, 0, 0, None);
-        let nothing = Completion { id, peer, tag, data, len, total, value, memory, result };
-        match self {
+    /// The end of it, unless it was given up: then that was told.
+    pub(crate) fn complete(self, id: u32, result: Result<(), OpError>) -> Option<Completion<M>> {
+        let nothing = Completion::of(OpId(id), self.peer(), result);
+        Some(match self {
             Self::Send(send) => {
                 let len = match send.state {
                     Sending::Going(len) => len as usize,
@@ -178,23 +251,38 @@ impl<M: Memory> Operation<M> {
                 let (tag, memory) = (send.label.tag, Some(send.memory));
                 Completion { tag, len, total, memory, ..nothing }
             }
-            Self::Receive(Receive { memory, matched: None, .. }) => {
-                Completion { memory: Some(memory), ..nothing }
-            }
-            Self::Receive(Receive { memory, matched: Some(m), .. }) => {
-                let (total, len) = (m.total as usize, (m.got as usize).min(memory.len()));
+            Self::Receive(Receive { place, room, matched }) => {
+                let (id, at, memory) = match place {
+                    Place::Own(memory) => (OpId(id), 0, Some(memory)),
+                    Place::Part { of, at } => (OpId(of), at as usize, None),
+                    Place::Dropped => return None,
+                };
+                let Some(Matched { label: Label { tag, data, .. }, total, got, .. }) = matched
+                else {
+                    return Some(Completion { memory, ..nothing });
+                };
                 let result = match result {
-                    Ok(()) if total > memory.len() => Err(OpError::Truncated),
+                    Ok(()) if total > room => Err(OpError::Truncated),
                     other => other,
                 };
-                let Label { tag, data, .. } = m.label;
-                Completion { tag, data, len, total, memory: Some(memory), result, ..nothing }
+                let (len, total) = (got.min(room) as usize, total as usize);
+                Completion { id, tag, data, len, total, at, memory, result, ..nothing }
             }
-            Self::Write { memory, .. } | Self::Read { memory, .. } => {
+            Self::Several(several) => Completion { memory: Some(several.memory), ..nothing },
+            Self::Write { memory, .. } | Self::Read { memory: Some(memory), .. } => {
                 let len = if result.is_ok() { memory.len() } else { 0 };
                 Completion { len, total: memory.len(), memory: Some(memory), ..nothing }
             }
-            Self::Atomic { .. } => nothing,
-        }
+            Self::Atomic { memory: Some(memory), change, .. } => {
+                let mut value = [0; 8];
+                let len = if result.is_ok() { change.len() } else { 0 };
+                if result.is_ok() && change.fetches() {
+                    memory.read(0, &mut value[..change.number().size()]);
+                }
+                let value = u64::from_le_bytes(value);
+                Completion { len, total: len, value, memory: Some(memory), ..nothing }
+            }
+            Self::Read { memory: None, .. } | Self::Atomic { memory: None, .. } => return None,
+        })
     }
 }

@@ -1,22 +1,19 @@
 //! What goes into the next frame for a peer.
 
-use crate::memory::{Memory, RegionKey, Rights};
+use crate::memory::{Memory, Rights};
 use crate::operation::{Operation, Send, Sending};
-use crate::peer::{Entry, Serving, Source, cost};
+use crate::peer::{Answer, Entry, Serving, Source, cost};
+use crate::pool::{MOST_ASKED, MOST_OFFERED};
 use crate::transfer::Transfer;
 use gigae_proto::PeerId;
 use gigae_wire::Epoch;
-use gigae_wire::op::{Label, MAX_OP_HEADER, Op, Status};
-
-/// Messages offered to a peer and not pulled, at most: what they cost the peer is bounded so, and
-/// later messages wait here.
-pub(crate) const MOST_OFFERED: u32 = 16_384;
-
-/// Reads, writes and atomic changes at a peer whose answer is awaited, at most.
-pub(crate) const MOST_ASKED: u32 = 1024;
+use gigae_wire::op::{Label, MAX_OP_HEADER, MOST_FETCHED, Op, Status};
 
 /// A part of something longer is not worth its header when there is less room than this.
 const LEAST_PART: usize = 64;
+
+/// An Atomic has room where any other operation on remote memory begins.
+const _: () = assert!(2 * MOST_FETCHED <= LEAST_PART);
 
 /// What became of the attempt to go on with something.
 enum Step {
@@ -132,12 +129,26 @@ impl<M: Memory> Transfer<M> {
 
     fn fill_answer(&mut self, peer: PeerId, room: &mut [u8]) -> Step {
         let state = self.peer(peer);
-        let Some(answer) = state.answers.front() else { return Step::Nothing };
-        if answer.header_len() > room.len() {
+        let limit = state.tell.then(|| Answer::Plain(state.limit()));
+        let Some(answer) = limit.as_ref().or(state.answers.front()) else { return Step::Nothing };
+        let (op, data) = match answer {
+            Answer::Plain(op) => (*op, &[][..]),
+            Answer::Fetched(id, values) => {
+                (Op::Done { id: *id, status: Status::Ok }, values.bytes())
+            }
+        };
+        let len = op.header_len() + data.len();
+        if len > room.len() {
             return Step::Full;
         }
-        let len = answer.write(0, room);
-        state.answers.pop_front();
+        let header = op.write(data.len() as u16, room);
+        room[header..len].copy_from_slice(data);
+        if limit.is_some() {
+            state.tell = false;
+        } else {
+            state.answers.pop_front();
+            state.owed -= u16::from(matches!(op, Op::Done { .. }));
+        }
         Step::Wrote(len)
     }
 
@@ -177,8 +188,8 @@ impl<M: Memory> Transfer<M> {
                 _ => false,
             },
             // It may have been deregistered since.
-            Source::Region(key, offset) => {
-                match self.regions.check(key, offset, len.into(), Rights::READ) {
+            Source::Region(found, offset) => {
+                match self.regions.check(found, offset, len.into(), Rights::READ) {
                     Ok(memory) => {
                         memory.read(offset as usize + at as usize, body);
                         true
@@ -190,7 +201,9 @@ impl<M: Memory> Transfer<M> {
         let state = self.peer(peer);
         if !there {
             state.serving.pop_front();
-            state.answers.push_back(Op::Done { id, status: Status::Key, value: 0 });
+            state.owed += u16::from(matches!(source, Source::Send(_)));
+            let done = Op::Done { id, status: Status::Key };
+            state.answers.push_back(Answer::Plain(done));
             return Step::Wrote(0);
         }
         reply.write(part as u16, head);
@@ -200,7 +213,10 @@ impl<M: Memory> Transfer<M> {
             state.serving.pop_front();
             match source {
                 Source::Send(send) => state.going.push_back((state.filled, Some(send))),
-                Source::Region(..) => self.regions.accesses.reads += 1,
+                Source::Region(..) => {
+                    state.owed -= 1;
+                    self.regions.accesses.reads += 1;
+                }
             }
         }
         Step::Wrote(header + part)
@@ -235,7 +251,7 @@ impl<M: Memory> Transfer<M> {
             }
             Sending::Queued => {
                 let offer = Op::Offer { id, label: send.label, total: total as u32 };
-                if state.offered >= MOST_OFFERED {
+                if state.offered >= state.entries.min(MOST_OFFERED) {
                     return Step::Nothing;
                 }
                 if room.len() < offer.header_len() {
@@ -288,9 +304,15 @@ impl<M: Memory> Transfer<M> {
             return Step::Full;
         }
         let Some(operation) = self.operations.get_mut(id) else { return Step::Nothing };
+        if let Operation::Atomic { memory: None, .. } = operation {
+            // Its operands went with it.
+            state.starting.pop_front();
+            self.operations.remove(id);
+            return Step::Wrote(0);
+        }
         let begun = matches!(operation, Operation::Write { at, .. } if *at > 0);
         if !begun {
-            if state.asked >= MOST_ASKED {
+            if state.asked >= state.entries.min(MOST_ASKED) {
                 return Step::Nothing;
             }
             state.asked += 1;
@@ -315,24 +337,25 @@ impl<M: Memory> Transfer<M> {
                 *at += part as u32;
                 (header + part, from + part == total)
             }
-            Operation::Read { memory, key, offset, .. } => {
-                let len = memory.len() as u32;
-                (Op::Read { id, key: *key, offset: *offset, len }.write(0, room), true)
+            Operation::Read { len, key, offset, .. } => {
+                (Op::Read { id, key: *key, offset: *offset, len: *len }.write(0, room), true)
             }
-            Operation::Atomic { key, offset, change, .. } => {
+            Operation::Atomic { memory, key, offset, change, .. } => {
                 let op = Op::Atomic { id, key: *key, offset: *offset, change: *change };
-                (op.write(0, room), true)
+                let (header, len) = (op.header_len(), change.operands_len());
+                op.write(len as u16, room);
+                if let Some(memory) = memory {
+                    memory.read(0, &mut room[header..header + len]);
+                }
+                (header + len, true)
             }
-            Operation::Send(_) | Operation::Receive(_) => unreachable!("not remote memory"),
+            Operation::Send(_) | Operation::Receive(_) | Operation::Several(_) => {
+                unreachable!("not remote memory")
+            }
         };
         if ends {
             state.starting.pop_front();
         }
         Step::Wrote(written)
-    }
-
-    /// What the owner of a region is asked for, if that is allowed.
-    pub(crate) fn may_read(&mut self, key: RegionKey, offset: u64, len: u32) -> Result<(), Status> {
-        self.regions.check(key, offset, len.into(), Rights::READ).map(drop)
     }
 }

@@ -1,6 +1,8 @@
 //! What is going on with one peer, and the little that is left of it while nothing is.
 
-use crate::memory::RegionKey;
+use crate::atomic::Values;
+use crate::memory::{Found, RegionKey};
+use crate::pool::{FIRST_BYTES, FIRST_ENTRIES, Grant, MOST_ASKED, MOST_BYTES, MOST_OFFERED};
 use gigae_wire::Epoch;
 use gigae_wire::op::{Op, Status};
 use std::collections::VecDeque;
@@ -12,6 +14,14 @@ const OVERHEAD: u32 = 64;
 /// What a message takes of the allowance.
 pub(crate) fn cost(len: usize) -> u32 {
     OVERHEAD + len as u32
+}
+
+/// What a peer is answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Answer {
+    Plain(Op),
+    /// An atomic change of the peer's is done, and this was there before.
+    Fetched(u32, Values),
 }
 
 /// Bytes that a peer has asked for.
@@ -29,7 +39,7 @@ pub(crate) struct Serving {
 pub(crate) enum Source {
     /// In the memory of an offered message.
     Send(u32),
-    Region(RegionKey, u64),
+    Region(Found, u64),
 }
 
 /// A message that arrives in parts.
@@ -47,6 +57,19 @@ pub(crate) enum Into {
     Own(Vec<u8>),
 }
 
+/// A part of a peer's write, or what the next part must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Writing {
+    /// The peer's number for it.
+    pub(crate) id: u32,
+    pub(crate) key: RegionKey,
+    pub(crate) offset: u64,
+    pub(crate) total: u32,
+    pub(crate) notice: Option<u64>,
+    /// Bytes that have come.
+    pub(crate) at: u32,
+}
+
 /// Entries up to which the memory of a peer's lists is worth keeping for another peer.
 const FEW: usize = 64;
 
@@ -59,7 +82,9 @@ pub(crate) struct Rest {
     came: u32,
     taken: u32,
     allowed: u32,
-    offers: u32,
+    granted: Grant,
+    entries: u16,
+    offers: u16,
 }
 
 /// A peer's place in the table.
@@ -81,7 +106,7 @@ pub(crate) struct Peer {
     /// Operations started here, in order.
     pub(crate) starting: VecDeque<u32>,
     /// What this end owes.
-    pub(crate) answers: VecDeque<Op>,
+    pub(crate) answers: VecDeque<Answer>,
     pub(crate) serving: VecDeque<Serving>,
     /// Whether it is the turn of what this end owes.
     pub(crate) serve: bool,
@@ -96,18 +121,25 @@ pub(crate) struct Peer {
     pub(crate) came: u32,
     pub(crate) taken: u32,
     pub(crate) allowed: u32,
-    /// Messages offered and not pulled; operations whose answer is awaited.
-    pub(crate) offered: u32,
-    pub(crate) asked: u32,
-    /// Offers of the peer that were not pulled.
-    pub(crate) offers: u32,
+    /// Messages offered and not pulled; operations whose answer is awaited; how many of either the peer
+    /// allows.
+    pub(crate) offered: u16,
+    pub(crate) asked: u16,
+    pub(crate) entries: u16,
+    /// What the peer was granted, and whether it is to be told.
+    pub(crate) granted: Grant,
+    pub(crate) tell: bool,
+    /// Offers of the peer that were not pulled; its operations that were not answered.
+    pub(crate) offers: u16,
+    pub(crate) owed: u16,
     pub(crate) arriving: Option<Arriving>,
-    /// The peer's write that is being refused, part by part.
-    pub(crate) refusing: Option<(u32, Status)>,
+    /// The peer's write that has begun and not ended: its next part, and its memory or why it is refused. One part
+    /// refused, all that follow are.
+    pub(crate) writing: Option<(Writing, Result<Found, Status>)>,
 }
 
 impl Peer {
-    pub(crate) fn new(allowance: u32) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             epoch: None,
             ready: false,
@@ -119,15 +151,19 @@ impl Peer {
             acknowledged: 0,
             going: VecDeque::new(),
             sent: 0,
-            until: allowance,
+            until: FIRST_BYTES,
             came: 0,
             taken: 0,
-            allowed: allowance,
+            allowed: FIRST_BYTES,
             offered: 0,
             asked: 0,
+            entries: FIRST_ENTRIES,
+            granted: Grant::FIRST,
+            tell: false,
             offers: 0,
+            owed: 0,
             arriving: None,
-            refusing: None,
+            writing: None,
         }
     }
 
@@ -137,21 +173,22 @@ impl Peer {
             || self.is_owed()
             || self.filled > self.acknowledged
             || self.arriving.is_some()
-            || self.refusing.is_some();
+            || self.writing.is_some();
         !going_on
     }
 
     pub(crate) fn rest(&self) -> Rest {
-        let &Self { epoch, sent, until, came, taken, allowed, offers, .. } = self;
-        Rest { epoch, sent, until, came, taken, allowed, offers }
+        let &Self { epoch, sent, until, came, taken, allowed, granted, entries, offers, .. } = self;
+        Rest { epoch, sent, until, came, taken, allowed, granted, entries, offers }
     }
 
     /// Goes on with a peer of which this is known, in the memory of one with which nothing is going on.
     pub(crate) fn resume(&mut self, rest: Rest) {
         debug_assert!(self.is_idle(), "something is going on with another");
-        let Rest { epoch, sent, until, came, taken, allowed, offers } = rest;
+        let Rest { epoch, sent, until, came, taken, allowed, granted, entries, offers } = rest;
         (self.epoch, self.sent, self.until) = (epoch, sent, until);
-        (self.came, self.taken, self.allowed, self.offers) = (came, taken, allowed, offers);
+        (self.came, self.taken, self.allowed) = (came, taken, allowed);
+        (self.granted, self.entries, self.offers) = (granted, entries, offers);
     }
 
     /// Whether its memory is worth keeping for another peer.
@@ -167,7 +204,7 @@ impl Peer {
             && self.answers.is_empty()
             && self.serving.is_empty()
             && self.going.is_empty();
-        !nothing || self.offered > 0 || self.asked > 0
+        !nothing || self.offered > 0 || self.asked > 0 || self.tell
     }
 
     /// Whether a message may be sent unasked.
@@ -177,8 +214,8 @@ impl Peer {
     }
 
     /// A message came unasked; false if that was not allowed.
-    pub(crate) fn came(&mut self, len: usize, allowance: u32) -> bool {
-        if len > allowance as usize {
+    pub(crate) fn came(&mut self, len: usize) -> bool {
+        if len > MOST_BYTES as usize {
             return false;
         }
         let came = self.came.wrapping_add(cost(len));
@@ -190,14 +227,40 @@ impl Peer {
     }
 
     /// It was taken by a receive: the sender is allowed as much again, and told so now and then. Whether it is now.
-    pub(crate) fn took(&mut self, len: usize, allowance: u32) -> bool {
+    pub(crate) fn took(&mut self, len: usize) -> bool {
+        let granted = self.granted.bytes;
         self.taken = self.taken.wrapping_add(cost(len));
-        let until = self.taken.wrapping_add(allowance);
-        let told = until.wrapping_sub(self.allowed) >= allowance / 2;
-        if told {
+        let until = self.taken.wrapping_add(granted);
+        let tell = until.wrapping_sub(self.allowed) >= granted / 2;
+        if tell {
             self.allowed = until;
-            self.answers.push_back(Op::Limit { until });
+            self.tell = true;
         }
-        told
+        tell
+    }
+
+    /// Whether the peer uses its first share of bytes: it should be granted more.
+    #[inline]
+    pub(crate) fn wants_bytes(&self) -> bool {
+        let left = self.allowed.wrapping_sub(self.came);
+        self.granted.bytes < MOST_BYTES && left <= self.granted.bytes - FIRST_BYTES / 4
+    }
+
+    /// Whether the peer uses half of its entries.
+    #[inline]
+    pub(crate) fn wants_entries(&self) -> bool {
+        let Self { offers, owed, granted: Grant { entries, .. }, .. } = *self;
+        let most = if offers < owed { MOST_ASKED } else { MOST_OFFERED };
+        offers.max(owed) > entries / 2 && entries < most
+    }
+
+    /// Whether another operation of the peer may wait for its answer.
+    pub(crate) fn may_ask(&self) -> bool {
+        self.owed < self.granted.entries.min(MOST_ASKED)
+    }
+
+    /// What the peer may send from now on.
+    pub(crate) fn limit(&self) -> Op {
+        Op::Limit { until: self.allowed, entries: self.granted.entries.into() }
     }
 }

@@ -1,105 +1,16 @@
 //! Two and three ends joined by ordered frames without loss: what the protocol below provides.
 #![allow(missing_docs)]
 
+mod world;
+
 use gigae_proto::{PeerId, Reason};
 use gigae_transfer::{
     Accesses, Completion, Config, Label, Notice, OpError, OpId, RegionKey, Rights, Selector,
-    Transfer,
 };
-use gigae_wire::op::{Change, MAX_OP_HEADER, Op, Status};
-use gigae_wire::{Epoch, Pieces};
+use gigae_wire::Epoch;
+use gigae_wire::op::{Action, Change, MAX_OP_HEADER, Number, Op, Status};
 use std::collections::VecDeque;
-
-const FRAME: usize = 1468;
-
-/// Ends that know each other by their places, every end numbering its peers as here.
-struct World {
-    ends: Vec<Transfer<Vec<u8>>>,
-    /// Frames on the way, by (from, to), and how many may be.
-    wires: Vec<Vec<VecDeque<Vec<u8>>>>,
-    window: usize,
-    epoch: Vec<Vec<Epoch>>,
-}
-
-impl World {
-    fn new(ends: usize) -> Self {
-        Self::with(ends, &Config::default())
-    }
-
-    fn with(ends: usize, config: &Config) -> Self {
-        Self {
-            ends: (0..ends).map(|n| Transfer::new(config.clone(), n as u64 + 1)).collect(),
-            wires: vec![vec![VecDeque::new(); ends]; ends],
-            window: 16,
-            epoch: vec![vec![Epoch(7); ends]; ends],
-        }
-    }
-
-    /// Fills what the windows allow and takes in what is there, once for each end.
-    fn step(&mut self) -> bool {
-        let mut moved = false;
-        for from in 0..self.ends.len() {
-            for _ in 0..self.ends[from].ready() {
-                let Some(peer) = self.ends[from].poll_ready() else { break };
-                let to = peer.0 as usize;
-                if self.wires[from][to].len() >= self.window {
-                    self.ends[from].postpone(peer);
-                    continue;
-                }
-                let mut frame = vec![0; FRAME];
-                let len = self.ends[from].fill(peer, self.epoch[from][to], &mut frame);
-                frame.truncate(len);
-                if len > 0 {
-                    self.ends[from].framed(peer);
-                    gigae_wire::op::check(frame[..].into()).unwrap();
-                    self.wires[from][to].push_back(frame);
-                    moved = true;
-                }
-            }
-        }
-        for from in 0..self.ends.len() {
-            for to in 0..self.ends.len() {
-                if let Some(frame) = self.wires[from][to].pop_front() {
-                    let epoch = self.epoch[to][from];
-                    // In segments, as a receiver may have it; they end anywhere.
-                    let cut = frame.len() * 2 / 3;
-                    let rest = [&frame[cut..]];
-                    let pieces = Pieces::new(&frame[..cut], &rest);
-                    self.ends[to].handle(PeerId(from as u32), epoch, pieces);
-                    self.ends[from].acknowledged(PeerId(to as u32));
-                    moved = true;
-                }
-            }
-        }
-        moved
-    }
-
-    fn run(&mut self) {
-        while self.step() {}
-    }
-
-    fn completions(&mut self, end: usize) -> Vec<Completion<Vec<u8>>> {
-        std::iter::from_fn(|| self.ends[end].poll_completion()).collect()
-    }
-
-    fn only(&mut self, end: usize) -> Completion<Vec<u8>> {
-        let mut all = self.completions(end);
-        assert_eq!(all.len(), 1, "{all:?}");
-        all.remove(0)
-    }
-}
-
-fn from(peer: u32, tag: u64) -> Selector {
-    Selector { source: Some(PeerId(peer)), tag, ..Selector::default() }
-}
-
-fn anything() -> Selector {
-    Selector { ignore: u64::MAX, ..Selector::default() }
-}
-
-fn body(len: usize, seed: usize) -> Vec<u8> {
-    (0..len).map(|i| (i * 31 + seed * 7 + (i >> 8)) as u8).collect()
-}
+use world::{FRAME, World, anything, body, from};
 
 /// Sizes around every limit there is: empty, one frame, parts, offered.
 const SIZES: [usize; 13] =
@@ -287,6 +198,13 @@ fn a_message_is_cancelled_until_something_of_it_has_gone_out() {
     assert_eq!(w.ends[1].unexpected(), 2);
 }
 
+/// One end adds to a number of 64 bits in another's memory.
+fn add(w: &mut World, (end, to): (usize, u32), key: RegionKey, offset: u64, operand: u64) {
+    let change = Change::new(Action::Sum, Number::U64, 1, true).unwrap();
+    let operand = operand.to_le_bytes().to_vec();
+    w.ends[end].atomic(PeerId(to), key, offset, change, operand).unwrap();
+}
+
 /// An end with registered memory of 10,000 bytes, told to the other.
 fn with_memory(rights: Rights) -> (World, RegionKey) {
     let mut w = World::new(2);
@@ -329,7 +247,7 @@ fn what_is_not_allowed_is_refused_by_name_and_harms_nothing() {
     ] {
         w.ends[0].write(PeerId(1), key, offset, body(len, 1), Some(1)).unwrap();
         w.ends[0].read(PeerId(1), key, offset, vec![0; len]).unwrap();
-        w.ends[0].atomic(PeerId(1), key, offset.max(9_993), Change::Add(1)).unwrap();
+        add(&mut w, (0, 1), key, offset.max(9_993), 1);
         w.run();
         let all = w.completions(0);
         assert_eq!(all.len(), 3);
@@ -375,7 +293,7 @@ fn what_others_do_with_memories_is_counted_once_it_is_done() {
         w.ends[0].read(PeerId(1), key, 0, vec![0; len]).unwrap();
     }
     w.ends[0].read(PeerId(1), key, 0, vec![0; 8]).unwrap();
-    w.ends[0].atomic(PeerId(1), key, 0, Change::Add(1)).unwrap();
+    add(&mut w, (0, 1), key, 0, 1);
     // Refused.
     w.ends[0].write(PeerId(1), key, 9_999, body(2, 1), None).unwrap();
     w.ends[0].read(PeerId(1), key, 9_999, vec![0; 2]).unwrap();
@@ -394,7 +312,7 @@ fn rights_are_each_for_themselves() {
         let (mut w, key) = with_memory(rights);
         w.ends[0].write(PeerId(1), key, 0, vec![1], None).unwrap();
         w.ends[0].read(PeerId(1), key, 0, vec![0]).unwrap();
-        w.ends[0].atomic(PeerId(1), key, 8, Change::Add(1)).unwrap();
+        add(&mut w, (0, 1), key, 8, 1);
         w.run();
         let mut all = w.completions(0);
         all.sort_by_key(|c| c.total == 0);
@@ -428,7 +346,7 @@ fn atomic_changes_of_several_ends_lose_nothing() {
     let key = w.ends[2].register(vec![0; 16], Rights::ATOMIC).unwrap();
     for _ in 0..500 {
         for end in [0, 1] {
-            w.ends[end].atomic(PeerId(2), key, 8, Change::Add(3)).unwrap();
+            add(&mut w, (end, 2), key, 8, 3);
         }
         w.step();
     }
@@ -437,9 +355,11 @@ fn atomic_changes_of_several_ends_lose_nothing() {
         [0, 1].into_iter().flat_map(|end| w.completions(end)).map(|c| c.value).collect();
     before.sort_unstable();
     assert_eq!(before, (0..1000).map(|n| n * 3).collect::<Vec<_>>());
-    let swap = |expected, new| Change::Swap { expected, new };
-    w.ends[0].atomic(PeerId(2), key, 8, swap(1, 7)).unwrap();
-    w.ends[0].atomic(PeerId(2), key, 8, swap(3000, 8)).unwrap();
+    let swap = Change::new(Action::Swap, Number::U64, 1, true).unwrap();
+    for (expected, new) in [(1_u64, 7_u64), (3000, 8)] {
+        let operands = [new, expected].map(u64::to_le_bytes).concat();
+        w.ends[0].atomic(PeerId(2), key, 8, swap, operands).unwrap();
+    }
     w.run();
     assert_eq!(w.completions(0).iter().map(|c| c.value).collect::<Vec<_>>(), [3000, 3000]);
     assert_eq!(w.ends[2].region(key).unwrap()[8..], 8_u64.to_le_bytes());
@@ -504,6 +424,7 @@ fn when_a_peer_is_lost_everything_with_it_ends_and_a_new_session_begins_clean() 
     assert_eq!(w.ends[1].unexpected(), 2, "what had arrived whole, and the new one");
     for tag in [5, 1] {
         w.ends[1].receive(from(0, tag), vec![0; 30_000]).unwrap();
+        w.run();
         assert!(w.only(1).result.is_ok());
     }
     assert!(w.only(0).result.is_ok());
@@ -582,9 +503,12 @@ fn hostile_operations_are_counted_and_write_nowhere() {
                 at: small(r()),
                 notice: (r() % 2 == 0).then_some(1),
             },
-            8 => Op::Atomic { id, key, offset: small(r()).into(), change: Change::Add(1) },
-            9 => Op::Done { id, status: Status::Ok, value: 0 },
-            _ => Op::Limit { until: r() },
+            8 => {
+                let change = Change::new(Action::Sum, Number::U64, 1, true).unwrap();
+                Op::Atomic { id, key, offset: small(r()).into(), change }
+            }
+            9 => Op::Done { id, status: Status::Ok },
+            _ => Op::Limit { until: r(), entries: r() },
         };
         let len = (r() % 200) as u16;
         let mut frame = [0; MAX_OP_HEADER + 200];
@@ -638,11 +562,14 @@ fn an_injected_message_arrives_in_order_or_not_at_all_and_completes_nothing() {
 fn injected_messages_use_the_allowance_of_what_nobody_waits_for() {
     let mut world = World::new(2);
     let mut sent = 0;
-    while inject(&mut world, 1, sent, &body(1000, 0)) {
-        sent += 1;
+    // The first share, and all once the receiver has said so.
+    for allowance in [8 << 10, 64 << 10] {
+        while inject(&mut world, 1, sent, &body(1000, 0)) {
+            sent += 1;
+        }
+        assert_eq!(sent, allowance / 1064);
+        world.run();
     }
-    assert_eq!(sent, (64 << 10) / 1064);
-    world.run();
     assert_eq!(world.ends[1].unexpected() as u64, sent);
     assert!(!inject(&mut world, 1, 0, &body(1000, 0)));
     for _ in 0..sent {
@@ -692,4 +619,25 @@ fn with_many_peers_only_those_with_something_going_on_keep_their_state() {
         assert_eq!(std::iter::from_fn(|| world.ends[0].poll_completion()).count(), 2 * 39);
         assert!(!world.ends[0].is_owed());
     }
+}
+
+#[test]
+fn without_anything_beyond_the_first_shares_everything_arrives_as_receives_take_it() {
+    let mut w = World::with(2, &Config { most_granted: 0, ..Config::default() });
+    let key = w.ends[1].register(vec![0; 8], Rights::ALL).unwrap();
+    for n in 0..500 {
+        w.ends[0].send(PeerId(1), 0, body(SIZES[n % SIZES.len()].min(40_000), n)).unwrap();
+        add(&mut w, (0, 1), key, 0, 1);
+    }
+    w.run();
+    assert!(w.ends[1].unexpected() <= 64 + (8 << 10) / 64, "{}", w.ends[1].unexpected());
+    for n in 0..500 {
+        w.ends[1].receive(from(0, 0), vec![0; 40_000]).unwrap();
+        w.run();
+        let got = w.only(1);
+        assert_eq!(got.memory.unwrap()[..got.len], body(SIZES[n % SIZES.len()].min(40_000), n));
+    }
+    assert_eq!(w.ends[1].region(key).unwrap()[..], 500_u64.to_le_bytes());
+    assert_eq!(w.ends[0].outstanding() + w.ends[1].outstanding(), 0);
+    assert_eq!(w.ends[1].counters().invalid, 0);
 }

@@ -5,7 +5,7 @@ use crate::{Epoch, Pieces, SeqNo};
 use core::fmt;
 
 /// The version this crate speaks. Its place in the header (byte 4, high half) never changes.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 /// Bytes in the GigaE header: with MTU 1500 this leaves 1,468 bytes, GigaE PM II's message size.
 pub const HEADER_LEN: usize = 32;
@@ -18,11 +18,11 @@ pub enum Kind {
     Data = 1,
     /// Acknowledgement and credit alone; the payload is an [`AckReport`].
     Ack = 2,
-    /// Proposes a session; the payload is a [`Hello`].
+    /// Proposes a session; the payload is a [`crate::Handshake`].
     Hello = 3,
-    /// Accepts a proposed session; the payload is a [`Hello`].
+    /// Answers a Hello with what the proposer has to repeat; the payload is a [`crate::Handshake`].
     HelloAck = 4,
-    /// Says that the session meant by `dst_epoch` does not exist (any more).
+    /// Says that the session meant by `dst_epoch` is not known here.
     Reset = 5,
     /// Several messages, see [`crate::batch`]; takes one sequence number.
     Batch = 6,
@@ -36,6 +36,9 @@ pub enum Kind {
     Probe = 10,
     /// Says that it did.
     Echo = 11,
+    /// Repeats what the HelloAck said, which brings the session up at the other end; the payload is
+    /// a [`crate::Handshake`].
+    Confirm = 12,
 }
 
 impl Kind {
@@ -64,6 +67,7 @@ impl Kind {
             9 => Self::Here,
             10 => Self::Probe,
             11 => Self::Echo,
+            12 => Self::Confirm,
             _ => return None,
         })
     }
@@ -82,7 +86,8 @@ impl Flags {
     pub const ASK: Self = Self(1);
     /// The CRC covers the header alone.
     pub const HEADER_ONLY: Self = Self(2);
-    /// On an Ack: it answers one with [`ASK`](Self::ASK) that came by the same path.
+    /// On an Ack: it answers one with [`ASK`](Self::ASK) that came by the same path. On a Reset: it
+    /// answers a Confirm, so the session is over.
     pub const ANSWER: Self = Self(4);
 
     /// Whether all marks of `other` are set.
@@ -294,42 +299,6 @@ const fn flags_of(h: &[u8; HEADER_LEN]) -> Flags {
     Flags(u16::from_be_bytes([h[30], h[31]]))
 }
 
-/// Payload of [`Kind::Hello`] and [`Kind::HelloAck`]: what the sender can do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Hello {
-    /// Longest message payload in bytes that the sender can receive in one frame.
-    pub max_payload: u16,
-    /// How many frames past a missing one the sender keeps; zero means that it drops them
-    /// (go-back-N).
-    pub reorder_window: u16,
-    /// Longest payload in bytes of a frame with operations that the sender can receive: in several
-    /// buffers, if it has such.
-    pub max_operations: u16,
-}
-
-impl Hello {
-    /// Bytes on the wire. A later version may append; the rest is ignored.
-    pub const LEN: usize = 6;
-
-    /// The bytes on the wire.
-    pub fn to_bytes(self) -> [u8; Self::LEN] {
-        let [a, b] = self.max_payload.to_be_bytes();
-        let [c, d] = self.reorder_window.to_be_bytes();
-        let [e, f] = self.max_operations.to_be_bytes();
-        [a, b, c, d, e, f]
-    }
-
-    /// Reads the payload of a Hello or HelloAck.
-    pub fn parse(payload: &[u8]) -> Result<Self, Discard> {
-        let &[a, b, c, d, e, f] = payload.first_chunk().ok_or(Discard::Malformed)?;
-        Ok(Self {
-            max_payload: u16::from_be_bytes([a, b]),
-            reorder_window: u16::from_be_bytes([c, d]),
-            max_operations: u16::from_be_bytes([e, f]),
-        })
-    }
-}
-
 /// Payload of [`Kind::Ack`]: what the receiver holds beyond the cumulative acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckReport<'a> {
@@ -400,7 +369,7 @@ mod tests {
         assert_eq!(
             &frame[4..],
             [
-                0x11, 3, 0, 2, 0x11, 0x22, 0x33, 0x44, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13,
+                0x21, 3, 0, 2, 0x11, 0x22, 0x33, 0x44, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13,
                 14, 15, 16, 0x11, 0x12, 0, 1, b'a', b'b'
             ]
         );
@@ -417,8 +386,8 @@ mod tests {
     #[test]
     fn another_version_is_told_apart_from_a_bad_checksum() {
         let mut frame = sealed(sample(), b"");
-        frame[4] = 2 << 4 | 1;
-        assert_eq!(Header::parse(&frame), Err(Discard::Version(2)));
+        frame[4] = 1 << 4 | 1;
+        assert_eq!(Header::parse(&frame), Err(Discard::Version(1)));
     }
 
     #[test]
@@ -456,7 +425,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_sealed_is_parsed_back(
-            kind in prop::sample::select((1..=11u8).collect::<Vec<_>>()), channel: u8, ports: (u16, u16), epochs: (u32, u32),
+            kind in prop::sample::select((1..=12u8).collect::<Vec<_>>()), channel: u8, ports: (u16, u16), epochs: (u32, u32),
             seq: u32, ack: u32, credit: u16, flags: u16, payload in prop::collection::vec(any::<u8>(), 0..1500), cut: prop::sample::Index,
         ) {
             let header = Header {
@@ -487,7 +456,6 @@ mod tests {
         #[test]
         fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = Header::parse(&bytes);
-            let _ = Hello::parse(&bytes);
             if let Ok(Some(report)) = AckReport::parse(&bytes) { report.offsets().count(); }
         }
     }

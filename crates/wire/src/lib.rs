@@ -13,6 +13,7 @@ pub mod batch;
 mod crc;
 mod discovery;
 mod envelope;
+mod handshake;
 mod header;
 mod mac;
 pub mod op;
@@ -22,7 +23,8 @@ mod seq;
 
 pub use discovery::{Here, LONGEST_NAME, is_node_name, is_who};
 pub use envelope::{Envelope, MAX_ENVELOPE, NodeAddr, Route};
-pub use header::{AckReport, Discard, Flags, HEADER_LEN, Header, Hello, Kind, VERSION};
+pub use handshake::{Handshake, Hello};
+pub use header::{AckReport, Discard, Flags, HEADER_LEN, Header, Kind, VERSION};
 pub use mac::{MacAddr, ParseMacError};
 pub use paths::{MAX_PATHS, Paths};
 pub use pieces::Pieces;

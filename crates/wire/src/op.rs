@@ -7,7 +7,10 @@
 //!
 //! Whether an operation makes sense is not decided here; only that its bytes are all there.
 
+mod change;
+
 use crate::{Discard, Pieces};
+pub use change::{Action, Change, MOST_FETCHED, Number};
 
 /// Bytes in front of the fields.
 const FIXED: usize = 8;
@@ -84,31 +87,30 @@ pub enum Op {
         /// Told to the owner of the memory when all are there.
         notice: Option<u64>,
     },
-    /// Changes eight bytes of a registered memory at once.
+    /// Changes numbers of a registered memory, each at once. The data are the operands.
     Atomic {
         /// The asker's number, which the answer bears.
         id: u32,
         /// The memory.
         key: u64,
-        /// First byte, a multiple of eight.
+        /// First byte.
         offset: u64,
         /// What is done to them.
         change: Change,
     },
-    /// Answers a Write or Atomic, or refuses a Read.
+    /// Answers a Write or Atomic, or refuses a Read. The data are what an Atomic that fetches found.
     Done {
         /// The asker's number.
         id: u32,
         /// How it went.
         status: Status,
-        /// Atomic: what was there before.
-        value: u64,
     },
-    /// How much may be sent unasked from the beginning of the session on, in the units of
-    /// `PROTOCOL.md` 9.3, modulo 2^32.
+    /// What the receiver of this may make its sender keep from now on (`PROTOCOL.md` 9.3 to 9.5).
     Limit {
-        /// So much.
+        /// What may be sent unasked from the beginning of the session on, modulo 2^32.
         until: u32,
+        /// Offers that may wait for their Pull, and operations that may wait for their answer.
+        entries: u32,
     },
 }
 
@@ -151,20 +153,6 @@ impl From<u64> for Label {
     }
 }
 
-/// What an Atomic does to a number of 64 bits, little-endian in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// Adds, modulo 2^64.
-    Add(u64),
-    /// Replaces it if it is `expected`.
-    Swap {
-        /// What must be there.
-        expected: u64,
-        /// What is put there then.
-        new: u64,
-    },
-}
-
 /// How an operation on remote memory went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -173,7 +161,7 @@ pub enum Status {
     Ok = 0,
     /// No memory is registered under this key (any more).
     Key = 1,
-    /// Some of the bytes are outside the memory, or an Atomic's are not aligned.
+    /// Some of the bytes are outside the memory.
     Bounds = 2,
     /// The memory was not registered for this.
     Rights = 3,
@@ -208,26 +196,23 @@ const READ: u8 = 6;
 const REPLY: u8 = 7;
 const WRITE: u8 = 8;
 const WRITE_NOTICE: u8 = 9;
-const ADD: u8 = 10;
-const SWAP: u8 = 11;
-const DONE: u8 = 12;
-const LIMIT: u8 = 13;
+const ATOMIC: u8 = 10;
+const DONE: u8 = 11;
+const LIMIT: u8 = 12;
 
 impl Op {
     /// Bytes of the header in front of the data.
     pub const fn header_len(&self) -> usize {
         FIXED
             + match self {
-                Self::More => 0,
-                Self::Reply { .. } | Self::Limit { .. } => 4,
-                Self::Pull { .. } | Self::Done { .. } => 8,
+                Self::More | Self::Done { .. } => 0,
+                Self::Reply { .. } => 4,
+                Self::Pull { .. } | Self::Limit { .. } => 8,
                 Self::Eager { label } => 8 + label.more(),
                 Self::First { label, .. } | Self::Offer { label, .. } => 12 + label.more(),
-                Self::Read { .. } => 20,
-                Self::Write { notice: None, .. } | Self::Atomic { change: Change::Add(_), .. } => {
-                    24
-                }
-                Self::Write { .. } | Self::Atomic { .. } => 32,
+                Self::Read { .. } | Self::Atomic { .. } => 20,
+                Self::Write { notice: None, .. } => 24,
+                Self::Write { .. } => 32,
             }
     }
 
@@ -295,26 +280,17 @@ impl Op {
                 writer.u32(id);
                 writer.u64(key);
                 writer.u64(offset);
-                match change {
-                    Change::Add(operand) => {
-                        writer.u64(operand);
-                        (ADD, 0)
-                    }
-                    Change::Swap { expected, new } => {
-                        writer.u64(expected);
-                        writer.u64(new);
-                        (SWAP, 0)
-                    }
-                }
+                writer.put(&change.to_bytes());
+                (ATOMIC, 0)
             }
-            Self::Done { id, status, value } => {
+            Self::Done { id, status } => {
                 writer.u32(id);
-                writer.u64(value);
                 (DONE, status as u8)
             }
-            Self::Limit { until } => {
+            Self::Limit { until, entries } => {
                 writer.u32(0);
                 writer.u32(until);
+                writer.u32(entries);
                 (LIMIT, 0)
             }
         };
@@ -353,22 +329,14 @@ impl Op {
                 at: reader.u32()?,
                 notice: if code == WRITE { None } else { Some(reader.u64()?) },
             },
-            ADD | SWAP => Self::Atomic {
+            ATOMIC => Self::Atomic {
                 id,
                 key: reader.u64()?,
                 offset: reader.u64()?,
-                change: if code == ADD {
-                    Change::Add(reader.u64()?)
-                } else {
-                    Change::Swap { expected: reader.u64()?, new: reader.u64()? }
-                },
+                change: Change::from_bytes(reader.take()?).ok_or(Discard::Malformed)?,
             },
-            DONE => Self::Done {
-                id,
-                status: Status::from_bits(flags).ok_or(Discard::Malformed)?,
-                value: reader.u64()?,
-            },
-            LIMIT => Self::Limit { until: reader.u32()? },
+            DONE => Self::Done { id, status: Status::from_bits(flags).ok_or(Discard::Malformed)? },
+            LIMIT => Self::Limit { until: reader.u32()?, entries: reader.u32()? },
             _ => return Err(Discard::Malformed),
         };
         let data = payload.split(len).ok_or(Discard::Malformed)?;
@@ -448,10 +416,10 @@ mod tests {
     use std::vec::Vec;
 
     fn ops() -> impl Strategy<Value = Op> {
-        let change = prop_oneof![
-            any::<u64>().prop_map(Change::Add),
-            any::<(u64, u64)>().prop_map(|(expected, new)| Change::Swap { expected, new }),
-        ];
+        let change =
+            any::<[u8; 4]>().prop_filter_map("no such change", |[action, number, count, fetch]| {
+                Change::from_bytes([action % 19, number % 10, count % 33, fetch % 2])
+            });
         let label = || {
             any::<(u64, bool, Option<u64>)>().prop_map(|(tag, untagged, data)| Label {
                 tag,
@@ -493,12 +461,8 @@ mod tests {
                 offset,
                 change
             }),
-            (any::<(u32, u64)>(), status).prop_map(|((id, value), status)| Op::Done {
-                id,
-                status,
-                value
-            }),
-            any::<u32>().prop_map(|until| Op::Limit { until }),
+            (any::<u32>(), status).prop_map(|(id, status)| Op::Done { id, status }),
+            any::<(u32, u32)>().prop_map(|(until, entries)| Op::Limit { until, entries }),
         ]
     }
 

@@ -1,6 +1,6 @@
 //! The addresses of an endpoint that has several links (`PROTOCOL.md` §11).
 
-use crate::{Discard, Hello, MacAddr};
+use crate::{Discard, MacAddr};
 
 /// Most paths of a session: as many NICs as a node can have for one endpoint.
 pub const MAX_PATHS: usize = 8;
@@ -43,7 +43,7 @@ impl Paths {
         self.macs[..usize::from(self.count)].get(path).copied()
     }
 
-    /// Writes what follows a [`Hello`]; returns its length, zero if there are none.
+    /// Writes the end of a [`crate::Handshake`]; returns its length, zero if there are none.
     ///
     /// # Panics
     /// If `to` is shorter than that.
@@ -60,10 +60,10 @@ impl Paths {
         at
     }
 
-    /// Reads what follows the [`Hello`] in a payload. Nothing there is [`NONE`](Self::NONE); more may
-    /// follow and is ignored.
-    pub fn parse(payload: &[u8]) -> Result<Self, Discard> {
-        let Some((&count, rest)) = payload.get(Hello::LEN..).and_then(<[u8]>::split_first) else {
+    /// Reads the end of a [`crate::Handshake`]. Nothing there is [`NONE`](Self::NONE); more may follow and
+    /// is ignored.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Discard> {
+        let Some((&count, rest)) = bytes.split_first() else {
             return Ok(Self::NONE);
         };
         let bytes = rest.get(..usize::from(count) * 6).ok_or(Discard::Malformed)?;
@@ -91,21 +91,19 @@ mod tests {
         MacAddr([2, 0, 0, 0, 1, n])
     }
 
-    fn after_hello(paths: &Paths) -> Vec<u8> {
-        let mut bytes = vec![5, 0xbc, 1, 0, 5, 0xbc];
+    fn written(paths: &Paths) -> Vec<u8> {
         let mut room = [0; Paths::LONGEST];
         let len = paths.write(&mut room);
-        bytes.extend(&room[..len]);
-        bytes
+        room[..len].to_vec()
     }
 
     /// The layout in `PROTOCOL.md` §11, byte for byte.
     #[test]
     fn the_layout_is_the_documented_one_and_one_link_is_not_told() {
         let two = Paths::new(&[mac(1), mac(2)]);
-        assert_eq!(after_hello(&two)[Hello::LEN..], [2, 2, 0, 0, 0, 1, 1, 2, 0, 0, 0, 1, 2]);
+        assert_eq!(written(&two), [2, 2, 0, 0, 0, 1, 1, 2, 0, 0, 0, 1, 2]);
         let one = Paths::new(&[mac(1)]);
-        assert_eq!((after_hello(&one).len(), one.len(), one.get(0)), (Hello::LEN, 1, None));
+        assert_eq!((written(&one).len(), one.len(), one.get(0)), (0, 1, None));
     }
 
     #[test]
@@ -113,7 +111,7 @@ mod tests {
         let all: Vec<_> = (1..=8).map(mac).collect();
         for count in 0..=8 {
             let paths = Paths::new(&all[..count]);
-            let mut bytes = after_hello(&paths);
+            let mut bytes = written(&paths);
             assert_eq!(Paths::parse(&bytes), Ok(paths));
             if count > 1 {
                 bytes.push(7);
@@ -126,7 +124,7 @@ mod tests {
 
     #[test]
     fn of_more_links_than_there_can_be_the_first_are_taken() {
-        let mut bytes = vec![5, 0xbc, 1, 0, 5, 0xbc, 9];
+        let mut bytes = vec![9];
         (1..=9).for_each(|n| bytes.extend(mac(n).0));
         let paths = Paths::parse(&bytes).unwrap();
         assert_eq!((paths.len(), paths.get(7)), (8, Some(mac(8))));
@@ -137,7 +135,7 @@ mod tests {
     #[test]
     fn an_address_that_is_no_node_is_malformed() {
         for bad in [[0; 6], [0xff; 6], [1, 0, 0, 0, 0, 1]] {
-            let bytes = after_hello(&Paths::new(&[mac(1), MacAddr(bad)]));
+            let bytes = written(&Paths::new(&[mac(1), MacAddr(bad)]));
             assert_eq!(Paths::parse(&bytes), Err(Discard::Malformed));
         }
     }

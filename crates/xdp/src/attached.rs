@@ -1,13 +1,25 @@
-//! Asks the kernel which XDP program is attached to an interface (rtnetlink(7), `IFLA_XDP`).
+//! Which XDP program is attached to an interface: asks the kernel, and tells it (rtnetlink(7), `IFLA_XDP`).
 
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use std::io;
 
 /// linux/rtnetlink.h, linux/netlink.h and linux/if_link.h.
 const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
+const RTM_SETLINK: u16 = 19;
+const NLMSG_ERROR: u16 = 2;
 const NLM_F_REQUEST: u16 = 1;
+const NLM_F_ACK: u16 = 4;
 const IFLA_XDP: u16 = 43;
+const IFLA_XDP_FD: u16 = 1;
+const IFLA_XDP_FLAGS: u16 = 3;
+/// linux/if_link.h: `XDP_FLAGS_UPDATE_IF_NOEXIST`, `XDP_FLAGS_SKB_MODE`, `XDP_FLAGS_DRV_MODE`.
+const UNLESS_THERE_IS_ONE: u32 = 1 << 0;
+const GENERIC: u32 = 1 << 1;
+const DRIVER: u32 = 1 << 2;
+const NLA_F_NESTED: u16 = 1 << 15;
 /// `IFLA_XDP_PROG_ID`, or one of the ids per mode when several are attached.
 const PROGRAM_IDS: std::ops::RangeInclusive<u16> = 4..=7;
 const MODES: usize = 4;
@@ -46,13 +58,57 @@ pub(crate) fn program(interface: u32) -> Option<u32> {
     Asker::new()?.programs(interface)?.into_iter().find(|&id| id != 0)
 }
 
-fn request(interface: u32) -> [u8; HEADER + LINK_HEADER] {
-    let mut message = [0; HEADER + LINK_HEADER];
-    message[..4].copy_from_slice(&((HEADER + LINK_HEADER) as u32).to_ne_bytes());
-    message[4..6].copy_from_slice(&RTM_GETLINK.to_ne_bytes());
-    message[6..8].copy_from_slice(&NLM_F_REQUEST.to_ne_bytes());
+/// Attaches a program to an interface of the calling thread's namespace for as long as the interface is there. Fails
+/// if it has one. Four system calls.
+pub(crate) fn attach(program: BorrowedFd<'_>, interface: u32, native: bool) -> io::Result<()> {
+    let flags = UNLESS_THERE_IS_ONE | if native { DRIVER } else { GENERIC };
+    let list = [
+        attribute(IFLA_XDP_FD, &program.as_raw_fd().to_ne_bytes()),
+        attribute(IFLA_XDP_FLAGS, &flags.to_ne_bytes()),
+    ];
+    let attributes = attribute(IFLA_XDP | NLA_F_NESTED, &list.concat());
+    let message = message(RTM_SETLINK, NLM_F_REQUEST | NLM_F_ACK, interface, &attributes);
+    let Asker(socket) = Asker::new().ok_or(Errno::AFNOSUPPORT)?;
+    rustix::net::send(&socket, &message, SendFlags::empty())?;
+    // The kernel answers before `send` ends.
+    let mut answer = [0; 1024];
+    let (length, _) = rustix::net::recv(&socket, &mut answer[..], RecvFlags::DONTWAIT)?;
+    match refusal(answer.get(..length).unwrap_or_default()) {
+        Some(0) => Ok(()),
+        Some(error) => Err(io::Error::from_raw_os_error(error)),
+        None => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+/// What an acknowledgement says: an error's number, or zero.
+fn refusal(message: &[u8]) -> Option<i32> {
+    let is_one = message.get(4..6)? == NLMSG_ERROR.to_ne_bytes();
+    let error = i32::from_ne_bytes(*message.get(HEADER..)?.first_chunk()?);
+    is_one.then_some(error.checked_neg()?)
+}
+
+fn request(interface: u32) -> Vec<u8> {
+    message(RTM_GETLINK, NLM_F_REQUEST, interface, &[])
+}
+
+fn message(kind: u16, flags: u16, interface: u32, attributes: &[u8]) -> Vec<u8> {
+    let mut message = vec![0; HEADER + LINK_HEADER];
+    let length = (message.len() + attributes.len()) as u32;
+    message[..4].copy_from_slice(&length.to_ne_bytes());
+    message[4..6].copy_from_slice(&kind.to_ne_bytes());
+    message[6..8].copy_from_slice(&flags.to_ne_bytes());
     message[HEADER + 4..HEADER + 8].copy_from_slice(&interface.to_ne_bytes());
+    message.extend(attributes);
     message
+}
+
+fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.extend((4 + value.len() as u16).to_ne_bytes());
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(value);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
 }
 
 /// Zeros everywhere if the interface has no program.
@@ -86,15 +142,6 @@ fn attributes(mut list: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
 mod tests {
     use super::*;
 
-    fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        bytes.extend((4 + value.len() as u16).to_ne_bytes());
-        bytes.extend(kind.to_ne_bytes());
-        bytes.extend(value);
-        bytes.resize(bytes.len().next_multiple_of(4), 0);
-        bytes
-    }
-
     fn answer(attributes: &[u8]) -> Vec<u8> {
         let mut message = vec![0; HEADER + LINK_HEADER];
         message[4..6].copy_from_slice(&RTM_NEWLINK.to_ne_bytes());
@@ -118,6 +165,16 @@ mod tests {
             assert_eq!(find(&whole[..length]), None, "{length}");
         }
         assert_eq!(find(&answer(&[0; 64])), None);
+    }
+
+    #[test]
+    fn an_acknowledgement_says_which_error_or_none() {
+        let mut answer = vec![0; HEADER];
+        answer[4..6].copy_from_slice(&NLMSG_ERROR.to_ne_bytes());
+        assert_eq!(refusal(&answer), None);
+        let with = |error: i32| refusal(&[&answer[..], &error.to_ne_bytes()].concat());
+        assert_eq!((with(0), with(-16), with(i32::MIN)), (Some(0), Some(16), None));
+        assert_eq!(refusal(&[0; HEADER + 4]), None);
     }
 
     #[test]

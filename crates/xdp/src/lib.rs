@@ -35,7 +35,8 @@
 //!
 //! [`XdpLink::open`] tries the modes that the driver may have, best first, and tests each: the
 //! program loads, attaches and classifies, the socket binds, a frame is transmitted and completes.
-//! What was refused, and why, is in `Info::reason`. The program is attached by a BPF link, whose
+//! What was refused, and why, is in `Info::reason`; for an hour later links do not try it again
+//! ([`XdpConfig::notes`]). The program is attached by a BPF link, whose
 //! descriptor is this process's: it vanishes with the process, however that ends.
 //!
 //! # Jumbo frames
@@ -57,10 +58,12 @@ mod assembly;
 mod attached;
 mod bpf;
 mod link;
+mod notes;
 mod parts;
 mod probe;
 mod program;
 mod ring;
+mod selftest;
 mod socket;
 mod umem;
 

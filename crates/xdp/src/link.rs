@@ -2,6 +2,7 @@
 
 use crate::assembly::{Assembly, Frame};
 use crate::attached::Asker;
+use crate::notes;
 use crate::parts::Parts;
 use crate::probe;
 use crate::socket::XskSocket;
@@ -15,6 +16,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::xdp::{XdpDesc, XdpDescOptions};
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -75,6 +77,11 @@ pub struct XdpConfig {
     /// Default `true`; without it every flush is a system call, and a zero-copy driver that runs out
     /// of fill entries spins in its own interrupt.
     pub need_wakeup: bool,
+    /// Directory in which self-tests note which modes they saw refused. For an hour no link tries these again with the same
+    /// driver, MTU, queue and kernel, unless [`mode`](Self::mode) asks for them or no other mode works. Default:
+    /// `/run/gigae-selftest` for root, `$XDG_RUNTIME_DIR/gigae-selftest` for other users. It must belong to
+    /// this process's user and be writable for nobody else, or nothing is noted; so with `None`.
+    pub notes: Option<PathBuf>,
 }
 
 impl XdpConfig {
@@ -92,6 +99,7 @@ impl XdpConfig {
             huge_pages: false,
             busy_poll: BusyPoll::Auto,
             need_wakeup: true,
+            notes: notes::usual_directory(),
         }
     }
 }
@@ -138,13 +146,11 @@ pub struct KernelStatistics {
 pub struct XdpLink {
     pub(crate) info: Info,
     pub(crate) interface: Interface,
-    /// What keeps the program attached. Before the socket, so that frames go to the stack as soon as nobody
-    /// takes them.
-    pub(crate) program: OwnedFd,
+    /// What keeps the program attached; `None` if the interface does. Before the socket, so that frames go to
+    /// the stack as soon as nobody takes them.
+    pub(crate) program: Option<OwnedFd>,
     pub(crate) socket: XskSocket,
     pub(crate) umem: Umem,
-    /// What the frames lie in.
-    pub(crate) memory: OwnedFd,
     pub(crate) counters: Counters,
     pub(crate) posting: Posting,
     /// Where frames may be in several chunks.
@@ -194,13 +200,23 @@ impl XdpLink {
     /// tried, from the interface's own address to itself, which a switch that learns keeps to
     /// itself.
     pub fn open(config: XdpConfig) -> Result<Self, OpenError> {
-        probe::open(&config)
+        probe::open(&config, None)
     }
 
     /// The same, but for the last step: what [`assemble`](Self::assemble) makes a link of, perhaps in
-    /// another process, which needs no privileges for it.
-    pub fn make(config: &XdpConfig) -> Result<Parts, OpenError> {
-        probe::open(config).map(Self::into_parts)
+    /// another process, which needs no privileges for it. That process has made and filled the `memory`
+    /// ([`Arena::reserve`], [`Arena::of`]), of [`memory_for`](Self::memory_for) bytes.
+    ///
+    /// For an interface that goes with the link: the program is the interface's from now on, and nobody has a
+    /// descriptor of it. Nothing is read from the memory.
+    pub fn make(config: &XdpConfig, memory: &OwnedFd) -> Result<Parts, OpenError> {
+        probe::open(config, Some(memory)).map(Self::into_parts)
+    }
+
+    /// Bytes of memory that a link with so many frames takes, on an interface of any MTU.
+    pub fn memory_for(tx_frames: u32, rx_frames: u32) -> usize {
+        let [tx, rx] = [tx_frames, rx_frames].map(probe::clamp);
+        Umem::bytes(tx, rx)
     }
 
     /// What the kernel has counted for the socket. One system call; `None` once the interface is

@@ -4,6 +4,11 @@
 //! sent and received by whoever has the rings. So [`XdpLink::make`] and [`XdpLink::assemble`] may run in
 //! different processes, with the parts passed from one to the other as descriptors (unix(7), `SCM_RIGHTS`).
 //! What somebody can do with the parts, and what not, is in `SECURITY.md`.
+//!
+//! The frame memory belongs to the process that assembles the link: its pages are there, and charged to its
+//! control group, before the other one registers them. The socket cannot be left to that process unbound, for it to
+//! register its memory itself: bind(2) asks for no capability and takes any interface. And a registration
+//! counts against the limit of locked memory (`ulimit -l`), which is 8 MiB for most users.
 
 use crate::assembly::{Assembly, MAX_SEGMENTS};
 use crate::link::{Vigil, XdpLink};
@@ -15,18 +20,14 @@ use gigae_wire::MacAddr;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// What a link is made of. With the last copies of the descriptors everything ends.
+/// What a link is made of, besides its memory. With the last copy of the socket it ends; the program stays on
+/// the interface for as long as that is there.
 #[derive(Debug)]
 pub struct Parts {
     /// What they are.
     pub description: Description,
     /// The AF_XDP socket, bound to its queue. It cannot be bound anew, nor be given other rings or memory.
     pub socket: OwnedFd,
-    /// The memory in which the frames lie, sealed against becoming shorter.
-    pub memory: OwnedFd,
-    /// The BPF link that keeps the program attached. Whoever has it can detach the program, and do nothing
-    /// else with it.
-    pub program: OwnedFd,
     /// A UNIX-domain socket of the interface's network namespace, for looking at the interface.
     pub control: OwnedFd,
 }
@@ -67,10 +68,11 @@ pub struct Description {
 }
 
 impl Description {
-    /// Whether a link of this can be: what comes from another process may be anything.
-    fn check(&self) -> io::Result<()> {
+    /// Whether a link of this can be, with so much memory: what comes from another process may be anything.
+    fn check(&self, memory: usize) -> io::Result<()> {
         let kinds = [self.tx_frames, self.rx_frames];
         let sound = kinds.iter().all(|&frames| (1..=MAX_FRAMES as u32).contains(&frames))
+            && Umem::bytes(self.tx_frames, self.rx_frames) <= memory
             && self.rx_ready <= self.rx_frames
             && (1..=LONGEST as u32).contains(&self.max_frame)
             && (self.several || self.max_frame as usize <= SEGMENT)
@@ -100,15 +102,14 @@ impl XdpLink {
     /// Makes a link of its parts. Needs no privileges; some fifteen system calls.
     ///
     /// # Safety
-    /// The parts must be as [`make`](Self::make) gave them, and nobody else may use them meanwhile: the
-    /// frame memory and the rings are this link's and the kernel's.
-    pub unsafe fn assemble(parts: Parts) -> Result<Self, OpenError> {
-        let Parts { description, socket, memory, program, control } = parts;
-        let taking_over = |source| OpenError::Io { what: "taking over frame memory", source };
-        description.check().map_err(taking_over)?;
+    /// The parts must be as [`make`](Self::make) gave them for this very memory, and nobody else may use
+    /// either meanwhile: the frame memory and the rings are this link's and the kernel's.
+    pub unsafe fn assemble(parts: Parts, arena: Arena) -> Result<Self, OpenError> {
+        let Parts { description, socket, control } = parts;
+        description
+            .check(arena.len())
+            .map_err(|source| OpenError::Io { what: "taking over a link", source })?;
         let (tx, rx) = (description.tx_frames, description.rx_frames);
-        // SAFETY: passed on to the caller.
-        let arena = unsafe { Arena::of(&memory, Umem::bytes(tx, rx)) }.map_err(taking_over)?;
         let mut umem = Umem::new(arena, tx, rx);
         umem.provide(description.rx_ready as usize);
         // In the fill ring already, or put there before the socket is bound.
@@ -133,10 +134,9 @@ impl XdpLink {
             need_wakeup: description.need_wakeup,
             info,
             interface,
-            program,
+            program: None,
             socket,
             umem,
-            memory,
             counters: Counters::default(),
             rx_invalid: 0,
             empty_polls: 0,
@@ -162,12 +162,6 @@ impl XdpLink {
             need_wakeup: self.need_wakeup,
             reason: self.info.reason,
         };
-        Parts {
-            description,
-            socket: self.socket.into_fd(),
-            memory: self.memory,
-            program: self.program,
-            control: self.interface.control,
-        }
+        Parts { description, socket: self.socket.into_fd(), control: self.interface.control }
     }
 }

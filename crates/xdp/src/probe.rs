@@ -10,17 +10,18 @@
 
 use crate::attached;
 use crate::link::{BusyPoll, XdpConfig, XdpLink};
+use crate::notes::Notes;
 use crate::parts::{Description, Parts};
-use crate::program::{self, Program, Verdict};
+use crate::program::{self, Program};
+use crate::selftest::{IN_VAIN, NOT_TRIED, busy_poll, classifies, transmits};
 use crate::socket::{RingSizes, XskSocket};
 use crate::umem::{CHUNK, SEGMENT, Umem};
-use gigae_link::{Arena, Counters, Interface, Link, Mode, OpenError, Posted, TxFrame};
-use gigae_wire::{Envelope, MacAddr};
+use gigae_link::{Arena, Interface, Mode, OpenError};
 use rustix::io::Errno;
 use rustix::net::xdp::SocketAddrXdpFlags;
 use std::fmt::Display;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// Most frames of a kind: both kinds together take 512 MiB.
@@ -35,16 +36,6 @@ const QUEUE_FREE_WITHIN: Duration = Duration::from_secs(10);
 /// A program goes with the last copy of its link's descriptor, and a process that another thread has
 /// just forked has copies until it begins its own program: milliseconds on a busy machine.
 const PROGRAM_GONE_WITHIN: Duration = Duration::from_millis(300);
-
-/// Completions come with the driver's coalescing, milliseconds at most; this long only if never.
-const COMPLETE_WITHIN: Duration = Duration::from_millis(500);
-
-/// Frames that must complete one after the other.
-const FRAMES: usize = 4;
-
-/// Why there is no busy polling on hardware.
-const IN_VAIN: &str = "no busy polling, with which a frame did not complete";
-const NOT_TRIED: &str = "no busy polling, which cannot be tried without a carrier";
 
 /// igb and others restart when a program is attached, and then negotiate the link anew.
 const CARRIER_WITHIN: Duration = Duration::from_secs(5);
@@ -113,9 +104,11 @@ const LONG_FRAMES_FAIL: &[(&str, Mode, &str)] = &[(
 const BEST_FIRST: &[Mode] = &[Mode::XdpZeroCopy, Mode::XdpNative, Mode::XdpGeneric];
 
 /// Why a candidate was not taken.
-enum Refusal {
-    /// Try the next one. Says why on one line.
+pub(crate) enum Refusal {
+    /// The kernel does not have this mode here: try the next one. Says why on one line.
     Mode(String),
+    /// It failed this time, and may work another time: try the next one. Says why on one line.
+    Passing(String),
     /// No other mode would do better.
     Final(OpenError),
 }
@@ -126,12 +119,16 @@ impl From<OpenError> for Refusal {
     }
 }
 
-fn refused(what: &str, why: impl Display) -> Refusal {
+pub(crate) fn refused(what: &str, why: impl Display) -> Refusal {
     Refusal::Mode(format!("{what}: {why}"))
 }
 
+pub(crate) fn failed(what: &str, why: impl Display) -> Refusal {
+    Refusal::Passing(format!("{what}: {why}"))
+}
+
 /// See [`XdpLink::open`].
-pub(crate) fn open(config: &XdpConfig) -> Result<XdpLink, OpenError> {
+pub(crate) fn open(config: &XdpConfig, lent: Option<&OwnedFd>) -> Result<XdpLink, OpenError> {
     let found = Interface::find(&config.interface)?;
     let needed = config.filter.least_mtu();
     if found.mtu < needed {
@@ -146,36 +143,25 @@ pub(crate) fn open(config: &XdpConfig) -> Result<XdpLink, OpenError> {
         Some(mode) => &mode[..],
         None => quirk.map_or(BEST_FIRST, |quirk| quirk.modes),
     };
-    let mut reasons: Vec<String> = Vec::new();
-    match (quirk, asked) {
-        (_, Some(_)) => reasons.push("asked for".to_owned()),
-        (Some(quirk), None) => reasons.push(quirk.why.to_owned()),
-        (None, None) => {}
-    }
     let hardware = !WITHOUT_HARDWARE.contains(&driver.as_str());
-    for &mode in candidates {
-        for &buffers in buffers(config, found.mtu) {
-            if let Some(why) = fails(&driver, mode, buffers).filter(|_| asked.is_none()) {
-                reasons.push(format!("{mode}{} left out ({why})", buffers.suffix()));
-                continue;
+    let first = match quirk {
+        _ if asked.is_some() => Some("asked for"),
+        quirk => quirk.map(|quirk| quirk.why),
+    };
+    let (driver, mtu) = (&driver[..], found.mtu);
+    let plan = Plan { config, driver, mtu, candidates, hardware, first, lent };
+    let mut notes = Notes::read(config.notes.as_deref(), driver, mtu, config.queue);
+    let reasons = loop {
+        match plan.choose(&mut notes)? {
+            Ok(link) => {
+                notes.keep();
+                return Ok(link);
             }
-            match attempt(config, mode, buffers, hardware) {
-                Ok((mut link, left_off)) => {
-                    if reasons.is_empty() {
-                        reasons.push("the best mode there is".to_owned());
-                    }
-                    reasons.extend(limits(&link, buffers));
-                    reasons.extend(left_off);
-                    link.info.reason = reasons.join("; ");
-                    return Ok(link);
-                }
-                Err(Refusal::Final(error)) => return Err(error),
-                Err(Refusal::Mode(why)) => {
-                    reasons.push(format!("{mode}{} refused ({why})", buffers.suffix()));
-                }
-            }
+            // What was refused earlier may work now.
+            Err(_) if notes.are_there() && asked.is_none() => notes.forget(),
+            Err(reasons) => break reasons,
         }
-    }
+    };
     let lower = match found.mtu + ETHERNET > SEGMENT {
         true => {
             let (name, mtu) = (&found.name, SEGMENT - ETHERNET);
@@ -185,6 +171,70 @@ pub(crate) fn open(config: &XdpConfig) -> Result<XdpLink, OpenError> {
     };
     let source = format!("{}; {lower}use the packet backend", reasons.join("; "));
     Err(OpenError::Io { what: "opening an AF_XDP link", source: io::Error::other(source) })
+}
+
+/// What there is to try, and what is known before.
+struct Plan<'a> {
+    config: &'a XdpConfig,
+    driver: &'a str,
+    mtu: usize,
+    candidates: &'a [Mode],
+    hardware: bool,
+    /// The first of the reasons.
+    first: Option<&'a str>,
+    /// Memory of another process.
+    lent: Option<&'a OwnedFd>,
+}
+
+impl Plan<'_> {
+    /// The first candidate that passes the self-test, or why there is none.
+    fn choose(&self, notes: &mut Notes) -> Result<Result<XdpLink, Vec<String>>, OpenError> {
+        let asked = self.config.mode.is_some();
+        let mut reasons: Vec<String> = self.first.map(str::to_owned).into_iter().collect();
+        for (mode, buffers) in self.all() {
+            let name = format!("{mode}{}", buffers.suffix());
+            let known = fails(self.driver, mode, buffers).map(str::to_owned);
+            if let Some(why) = known.or_else(|| notes.why(&name)).filter(|_| !asked) {
+                reasons.push(format!("{name} left out ({why})"));
+                continue;
+            }
+            let driven = format!("busy polling in {name}");
+            let in_vain = notes.why(&driven).filter(|_| self.config.busy_poll == BusyPoll::Auto);
+            let quiet = XdpConfig { busy_poll: BusyPoll::Off, ..self.config.clone() };
+            let config = if in_vain.is_some() { &quiet } else { self.config };
+            match attempt(config, (mode, buffers), self.hardware, self.lent) {
+                Ok((mut link, left_off)) => {
+                    if reasons.is_empty() {
+                        reasons.push("the best mode there is".to_owned());
+                    }
+                    notes.works(&name);
+                    match left_off.as_deref() {
+                        Some(IN_VAIN) => notes.refused(&driven, IN_VAIN),
+                        _ if link.busy => notes.works(&driven),
+                        _ => {}
+                    }
+                    reasons.extend(limits(&link, buffers));
+                    reasons.extend(left_off.or(in_vain));
+                    link.info.reason = reasons.join("; ");
+                    return Ok(Ok(link));
+                }
+                Err(Refusal::Final(error)) => return Err(error),
+                Err(Refusal::Mode(why)) => {
+                    if !asked {
+                        notes.refused(&name, &why);
+                    }
+                    reasons.push(format!("{name} refused ({why})"));
+                }
+                Err(Refusal::Passing(why)) => reasons.push(format!("{name} failed ({why})")),
+            }
+        }
+        Ok(Err(reasons))
+    }
+
+    fn all(&self) -> impl Iterator<Item = (Mode, Buffers)> {
+        let buffers = buffers(self.config, self.mtu);
+        self.candidates.iter().flat_map(move |&mode| buffers.iter().map(move |&of| (mode, of)))
+    }
 }
 
 /// Why a driver's mode is not to be tried unasked.
@@ -247,9 +297,9 @@ const ETHERNET: usize = 14;
 /// One mode, from loading the program to frames that left. Also why there is no busy polling, where there would be.
 fn attempt(
     config: &XdpConfig,
-    mode: Mode,
-    buffers: Buffers,
+    (mode, buffers): (Mode, Buffers),
     hardware: bool,
+    lent: Option<&OwnedFd>,
 ) -> Result<(XdpLink, Option<String>), Refusal> {
     let mut flags = match mode {
         Mode::XdpZeroCopy => SocketAddrXdpFlags::XDP_ZEROCOPY,
@@ -258,10 +308,12 @@ fn attempt(
     };
     let interface = Interface::find(&config.interface)?;
     let had_carrier = interface.has_carrier();
-    let (mut program, parts) = parts(config, mode, buffers, interface)?;
-    // SAFETY: the parts are new, and this is their only use.
-    let mut link = unsafe { XdpLink::assemble(parts) }?;
     let native = mode != Mode::XdpGeneric;
+    let (mut program, attached) = load(config, (mode, buffers), &interface, lent.is_some())?;
+    let (parts, arena) = parts(config, (mode, buffers), interface, lent, program.id())?;
+    // SAFETY: the parts are new, and this is their only use; memory of another process is written and not read.
+    let mut link = unsafe { XdpLink::assemble(parts, arena) }?;
+    link.program = attached;
     if had_carrier {
         let _ = within(CARRIER_WITHIN, || link.interface.has_carrier());
     }
@@ -278,7 +330,7 @@ fn attempt(
     }
     program
         .steer(config.queue, link.socket.as_fd())
-        .map_err(|e| refused("steering frames to the socket", e))?;
+        .map_err(|e| failed("steering frames to the socket", e))?;
     classifies(&program, &link, config)?;
     let carrier = link.interface.has_carrier();
     let useful = hardware && native;
@@ -292,33 +344,57 @@ fn attempt(
     Ok((link, left_off))
 }
 
-/// Memory, socket and program, attached to the interface, but not yet bound together.
-fn parts(
+/// The program, attached to the interface, and what keeps it there: a descriptor, or the interface itself (`stays`).
+fn load(
     config: &XdpConfig,
-    mode: Mode,
-    buffers: Buffers,
-    interface: Interface,
-) -> Result<(Program, Parts), Refusal> {
+    (mode, buffers): (Mode, Buffers),
+    interface: &Interface,
+    stays: bool,
+) -> Result<(Program, Option<OwnedFd>), Refusal> {
     let several = buffers == Buffers::Several;
-    let max_frame = (interface.mtu + ETHERNET).min(buffers.longest());
-    // The longest frame must find room.
-    let tx = config.tx_frames.clamp(max_frame.div_ceil(CHUNK), MAX_FRAMES) as u32;
-    let rx = config.rx_frames.clamp(max_frame.div_ceil(SEGMENT), MAX_FRAMES) as u32;
-    // What a driver may refuse comes first: megabytes of memory take longer than all the rest.
     let program = Program::load(&config.filter, interface.mac, config.queue, several);
     let program = program.map_err(|e| match e.raw_os_error() {
         Some(libc::EINVAL) if several => refused("loading the XDP program", "needs Linux 5.18"),
         _ => loading(e).into(),
     })?;
-    let attached = program
-        .attach(interface.index, mode != Mode::XdpGeneric)
-        .map_err(|e| attaching(e, &interface, config))?;
-    let what = match config.huge_pages {
-        true => "allocating frame memory in huge pages (see /proc/sys/vm/nr_hugepages)",
-        false => "allocating frame memory",
+    let native = mode != Mode::XdpGeneric;
+    let attached = match stays {
+        true => program.attach_for_good(interface.index, native).map(|()| None),
+        false => program.attach(interface.index, native).map(Some),
     };
-    let (arena, memory) = Arena::shared(Umem::bytes(tx, rx), config.huge_pages)
-        .map_err(|source| OpenError::Io { what, source })?;
+    Ok((program, attached.map_err(|e| attaching(e, interface, config))?))
+}
+
+/// Frames of a kind, for a frame of any MTU.
+pub(crate) fn clamp(frames: u32) -> u32 {
+    frames.clamp(LONGEST.div_ceil(SEGMENT) as u32, MAX_FRAMES as u32)
+}
+
+/// Memory and socket, not yet bound together. After the program, which a driver may refuse: megabytes of memory take
+/// longer than all the rest.
+fn parts(
+    config: &XdpConfig,
+    (mode, buffers): (Mode, Buffers),
+    interface: Interface,
+    lent: Option<&OwnedFd>,
+    program: u32,
+) -> Result<(Parts, Arena), Refusal> {
+    let several = buffers == Buffers::Several;
+    let max_frame = (interface.mtu + ETHERNET).min(buffers.longest());
+    // The longest frame must find room.
+    let tx = config.tx_frames.clamp(max_frame.div_ceil(CHUNK), MAX_FRAMES) as u32;
+    let rx = config.rx_frames.clamp(max_frame.div_ceil(SEGMENT), MAX_FRAMES) as u32;
+    let bytes = Umem::bytes(tx, rx);
+    let (what, arena) = match lent {
+        // SAFETY: from here on frames are written, for the test of the mode, and none is read.
+        Some(memory) => ("taking frame memory", unsafe { Arena::of_another(memory, bytes) }),
+        None if config.huge_pages => (
+            "allocating frame memory in huge pages (see /proc/sys/vm/nr_hugepages)",
+            Arena::shared(bytes, true),
+        ),
+        None => ("allocating frame memory", Arena::shared(bytes, false)),
+    };
+    let arena = arena.map_err(|source| OpenError::Io { what, source })?;
     let socket = XskSocket::create(&arena, CHUNK, RingSizes::new(tx, rx)).map_err(opening)?;
     let description = Description {
         interface: interface.name.clone(),
@@ -332,13 +408,13 @@ fn parts(
         tx_frames: tx,
         rx_frames: rx,
         rx_ready: config.rx_ready.clamp(1, rx as usize) as u32,
-        program: program.id(),
+        program,
         busy: false,
         need_wakeup: config.need_wakeup,
         reason: String::new(),
     };
     let control = interface.control;
-    Ok((program, Parts { description, socket, memory, program: attached, control }))
+    Ok((Parts { description, socket, control }, arena))
 }
 
 pub(crate) fn opening((what, e): (&'static str, Errno)) -> OpenError {
@@ -380,7 +456,7 @@ fn attaching(error: io::Error, interface: &Interface, config: &XdpConfig) -> Ref
         }),
         Some(libc::EBUSY | libc::EEXIST) => match refuse_other_programs(interface, config.queue) {
             Err(foreign) => Refusal::Final(foreign),
-            Ok(()) => refused("attaching the program", error),
+            Ok(()) => failed("attaching the program", error),
         },
         _ => refused("attaching the program", error),
     }
@@ -419,159 +495,8 @@ fn bind(link: &XdpLink, config: &XdpConfig, flags: SocketAddrXdpFlags) -> Result
     })
 }
 
-/// The program in the kernel takes a matching frame and passes others.
-fn classifies(program: &Program, link: &XdpLink, config: &XdpConfig) -> Result<(), Refusal> {
-    let ours = matching_frame(config, link.info.mac);
-    let mut foreign = ours.clone();
-    foreign[..6].copy_from_slice(&[0xff; 6]);
-    let mut longest = ours.clone();
-    if link.assembly.is_some() {
-        longest.resize(link.info.max_frame, 0);
-    }
-    // A test runs on queue 0, which has a socket only if that is the link's.
-    let expected = if config.queue == 0 && !config.filter.channels.is_empty() {
-        Verdict::Redirect
-    } else {
-        Verdict::Pass
-    };
-    for (frame, expected) in [(&ours, expected), (&longest, expected), (&foreign, Verdict::Pass)] {
-        match program.judge(frame) {
-            Ok(verdict) if verdict == expected => {}
-            Ok(other) => return Err(refused("testing the program", format!("it says {other:?}"))),
-            Err(e) => return Err(refused("testing the program", e)),
-        }
-    }
-    Ok(())
-}
-
-/// A frame that the link's filter takes.
-fn matching_frame(config: &XdpConfig, mac: MacAddr) -> Vec<u8> {
-    let mut frame = vec![0; 80];
-    frame[..6].copy_from_slice(&mac.0);
-    frame[6..12].copy_from_slice(&mac.0);
-    let channel = config.filter.channels.iter().next().unwrap_or(0);
-    match config.filter.envelope {
-        Envelope::Ethernet { ethertype } => {
-            frame[12..14].copy_from_slice(&ethertype.to_be_bytes());
-            frame[14 + 5] = channel;
-        }
-        Envelope::Udp { port } => {
-            frame[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);
-            frame[23] = 17;
-            frame[36..38].copy_from_slice(&port.to_be_bytes());
-            frame[42 + 5] = channel;
-        }
-    }
-    frame
-}
-
-fn busy_poll(link: &XdpLink, wanted: BusyPoll, useful: bool) -> Result<bool, OpenError> {
-    match wanted {
-        BusyPoll::Off => Ok(false),
-        BusyPoll::Auto if !useful => Ok(false),
-        BusyPoll::Auto => {
-            let (micros, budget) = BusyPoll::AUTOMATIC;
-            Ok(link.socket.prefer_busy_poll(micros, budget).is_ok())
-        }
-        BusyPoll::On { micros, budget } => match link.socket.prefer_busy_poll(micros, budget) {
-            Ok(()) => Ok(true),
-            Err(Errno::PERM) => Err(OpenError::MissingCapability {
-                what: "busy polling so long",
-                capability: "CAP_NET_ADMIN",
-            }),
-            Err(e) => Err(OpenError::Io { what: "turning busy polling on", source: e.into() }),
-        },
-    }
-}
-
-/// Frames of full length leave and complete one by one, if need be without busy polling: why that is off then.
-///
-/// A kernel that is driven so looks into the queue that receives, and into no other: an igb with one queue, whose
-/// driver serves sending and receiving apart then, sends nothing in zero-copy mode but when it looks after its
-/// queues, every two seconds. One frame may be in luck.
-///
-/// They go from the interface's own address to the same address: a switch learns nothing that it
-/// would not learn from any other frame of ours, and finds that their destination is where they
-/// came from, so they go nowhere else; a macvlan has them back from the kernel, which completes them too. Should one
-/// come back, its header of zeros is of no version of the protocol.
-fn transmits(link: &mut XdpLink, config: &XdpConfig) -> Result<Option<String>, Refusal> {
-    let Envelope::Ethernet { ethertype } = (match config.filter.envelope {
-        Envelope::Udp { .. } => Envelope::DEFAULT,
-        ethernet => ethernet,
-    }) else {
-        return Ok(None);
-    };
-    let mac = link.info.mac.0;
-    let mut frame = vec![0; link.info.max_frame];
-    frame[..6].copy_from_slice(&mac);
-    frame[6..12].copy_from_slice(&mac);
-    frame[12..14].copy_from_slice(&ethertype.to_be_bytes());
-    let mut left_off = None;
-    for _ in 0..FRAMES {
-        let mut posted = post(link, &frame);
-        let mut done = completes(link, &mut posted)?;
-        if !done && link.busy && config.busy_poll == BusyPoll::Auto {
-            link.socket.no_busy_poll().map_err(|e| refused("ending busy polling", e))?;
-            link.busy = false;
-            left_off = Some(IN_VAIN.to_owned());
-            done = completes(link, &mut posted)?;
-        }
-        if !done {
-            return Err(refused("transmitting", "a frame did not complete"));
-        }
-    }
-    if link.socket.statistics().is_ok_and(|counts| counts.tx_invalid_descs > 0) {
-        return Err(refused("transmitting", "the kernel does not take the frame's descriptors"));
-    }
-    // What came back was there before it was complete: the kernel copies frames on that way.
-    let mut back = Vec::new();
-    while link.poll(&mut back, 64).is_ok_and(|count| count > 0) {
-        back.drain(..).for_each(|frame| link.recycle(frame));
-    }
-    link.counters = Counters::default();
-    Ok(left_off)
-}
-
-/// Whether the kernel gives all of a frame back.
-fn completes(link: &mut XdpLink, posted: &mut Vec<Posted>) -> Result<bool, Refusal> {
-    let mut result = Ok(());
-    let done = within(COMPLETE_WITHIN, || {
-        result = link.flush().map(drop);
-        for token in std::mem::take(posted) {
-            match link.reclaim(token) {
-                Ok(frame) => link.give_back(frame),
-                Err(still) => posted.push(still),
-            }
-        }
-        posted.is_empty() || result.is_err()
-    });
-    result.map(|()| done).map_err(|e| refused("transmitting", e))
-}
-
-/// Posts a frame in as few segments as it needs.
-fn post(link: &mut XdpLink, bytes: &[u8]) -> Vec<Posted> {
-    let arena = link.umem.arena.clone();
-    let chunks = bytes.chunks(CHUNK);
-    let last = chunks.len() - 1;
-    let write = |mut frame: TxFrame, chunk: &[u8]| {
-        arena.bytes_mut(&mut frame)[..chunk.len()].copy_from_slice(chunk);
-        frame
-    };
-    chunks
-        .enumerate()
-        .map(|(i, chunk)| {
-            let frame = write(link.take().expect("room for the longest frame"), chunk);
-            if i < last {
-                link.post_segment(frame, 0..chunk.len())
-            } else {
-                link.post(frame, 0..chunk.len())
-            }
-        })
-        .collect()
-}
-
 /// Looks until `done` says so or the time is up; whether it did.
-fn within(time: Duration, mut done: impl FnMut() -> bool) -> bool {
+pub(crate) fn within(time: Duration, mut done: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + time;
     loop {
         if done() {
@@ -587,6 +512,17 @@ fn within(time: Duration, mut done: impl FnMut() -> bool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gigae_wire::Envelope;
+
+    #[test]
+    fn an_interface_that_was_busy_is_tried_again() {
+        let channels = gigae_link::ChannelSet::EMPTY;
+        let filter = gigae_link::Filter { envelope: Envelope::DEFAULT, channels };
+        let (lo, config) = (Interface::find("lo").unwrap(), XdpConfig::new("lo", filter));
+        let answer = |code| attaching(io::Error::from_raw_os_error(code), &lo, &config);
+        assert!(matches!(answer(libc::EBUSY), Refusal::Passing(_)));
+        assert!(matches!(answer(libc::EOPNOTSUPP), Refusal::Mode(_)));
+    }
 
     #[test]
     fn only_long_frames_of_virtio_in_native_mode_are_left_out() {

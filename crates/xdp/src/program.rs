@@ -1,9 +1,10 @@
 //! The XDP program (`bpf/steer.bpf.c`): loading it with a link's filter, attaching it, giving it a
 //! socket. What keeps it attached is the descriptor of a BPF link; it is detached when that is closed and
 //! when the process ends, however it ends: with the last copy of the descriptor. A process that was forked meanwhile has copies until it begins its
-//! own program, so with threads that start other programs it may be there a moment longer.
+//! own program, so with threads that start other programs it may be there a moment longer. On an interface that was
+//! made for one link the program stays until the interface goes.
 
-use crate::bpf;
+use crate::{attached, bpf};
 use aya::include_bytes_aligned;
 use aya::maps::{Map, MapData, MapError, XskMap};
 use aya_obj::Object;
@@ -86,6 +87,11 @@ impl Program {
     /// with the last copy of the descriptor.
     pub(crate) fn attach(&self, interface: u32, native: bool) -> io::Result<OwnedFd> {
         bpf::attach(self.program.as_fd(), interface, native)
+    }
+
+    /// Attaches to an interface until that is gone. No descriptor keeps it, so whoever uses the interface has none.
+    pub(crate) fn attach_for_good(&self, interface: u32, native: bool) -> io::Result<()> {
+        attached::attach(self.program.as_fd(), interface, native)
     }
 
     /// Sends the frames of a queue to a socket.

@@ -1,15 +1,18 @@
 //! Brokers and their clients as processes of their own: this program again, told by its environment what
 //! it is to be.
 
-use gigae_broker::{Port, Request};
+pub(crate) mod liar;
+
+use gigae_broker::{BrokerError, Offer, Port, Request};
 use gigae_fabric::{Fabric, Node, testing};
 use gigae_link::{ChannelSet, Filter, Link, conformance};
 use gigae_wire::{Envelope, MacAddr, NodeAddr, Route};
 use gigae_xdp::{XdpConfig, XdpLink};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// What a process is to be, and by what.
@@ -49,13 +52,55 @@ pub(crate) fn play() -> bool {
         "broker" => {
             let mut say = |line: &str| println!("{line}");
             let (config, socket) = (path(CONFIG), path(SOCKET));
-            let result = gigae_broker::run(&config, &socket, &AtomicBool::new(false), &mut say);
-            println!("failed: {}", result.expect_err("nobody stops it"));
+            // SAFETY: the handler stores a flag, which is all that a handler may do.
+            unsafe { libc::signal(libc::SIGTERM, stop as *const () as libc::sighandler_t) };
+            match gigae_broker::run(&config, &socket, &STOP, &mut say) {
+                Ok(()) => println!("ended"),
+                Err(error) => println!("failed: {error}"),
+            }
         }
         "echo" => echo(&path(SOCKET)),
+        "ask" => ask(&path(SOCKET)),
+        "fake" => fake(&path(SOCKET)),
+        "liar" => liar::lie(&path(SOCKET)),
+        "secure" => println!("{:?}", gigae_broker::socket()),
         other => panic!("no such part: {other}"),
     }
     true
+}
+
+/// Set by SIGTERM.
+static STOP: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn stop(_: libc::c_int) {
+    STOP.store(true, Ordering::Relaxed);
+}
+
+/// Asks for a port and fills its memory; says so, waits for a line, and takes the port.
+fn ask(socket: &Path) {
+    let offer = Offer::ask(socket, &request()).unwrap_or_else(|e| panic!("{e}"));
+    println!("asked");
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+    offer.filled().unwrap();
+    println!("filled");
+    let _port = offer.take().unwrap_or_else(|e| panic!("{e}"));
+    println!("open");
+    std::thread::sleep(BOUND);
+}
+
+/// Listens as a broker does, and says whether anybody asks it.
+fn fake(socket: &Path) {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    let listener = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None).unwrap();
+    rustix::net::bind(&listener, &SocketAddrUnix::new(socket).unwrap()).unwrap();
+    std::fs::set_permissions(socket, PermissionsExt::from_mode(0o666)).unwrap();
+    rustix::net::listen(&listener, 1).unwrap();
+    println!("listens");
+    let asked = rustix::net::accept(&listener).unwrap();
+    let flags = rustix::net::RecvFlags::empty();
+    let (length, _) = rustix::net::recv(&asked, &mut [0; 100][..], flags).unwrap();
+    println!("got {length} bytes");
 }
 
 /// Gives up root's user, groups and so all capabilities, for good.
@@ -107,10 +152,11 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    fn start(node: &Node, role: &str, socket: &Path, config: &Path) -> Self {
+    pub(crate) fn start(node: &Node, role: &str, socket: &Path, config: &Path) -> Self {
         let mut command: Command = node.command(std::env::current_exe().unwrap()).unwrap();
         command.env(ROLE, role).env(SOCKET, socket).env(CONFIG, config);
-        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn().unwrap();
         let lines = BufReader::new(process.stdout.take().unwrap());
         Self { process, lines }
     }
@@ -120,6 +166,16 @@ impl Part {
         let mut line = String::new();
         self.lines.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
+    }
+
+    /// Has it go on.
+    pub(crate) fn go_on(&mut self) {
+        writeln!(self.process.stdin.as_mut().unwrap()).unwrap();
+    }
+
+    pub(crate) fn signal(&self, number: libc::c_int) {
+        // SAFETY: a system call on plain numbers; the process is ours and not waited for yet.
+        assert_eq!(unsafe { libc::kill(self.process.id() as libc::pid_t, number) }, 0);
     }
 
     pub(crate) fn kill(mut self) {
@@ -152,7 +208,6 @@ impl Place {
     pub(crate) fn new(test: &str, more: &str) -> Self {
         let fabric = testing::fabric(test, |_| ());
         let directory = tempfile::tempdir().unwrap();
-        use std::os::unix::fs::PermissionsExt;
         let open = std::fs::Permissions::from_mode(0o755);
         std::fs::set_permissions(directory.path(), open).unwrap();
         let text = format!("nics = ['eth0']\nusers = [{NOBODY}]\n{more}");
@@ -194,7 +249,19 @@ impl Place {
 
     /// A port of this process's, which is root and so allowed if the configuration says so.
     pub(crate) fn port(&self) -> Port {
-        Port::open(&self.socket(), &request()).unwrap_or_else(|e| panic!("{e}"))
+        self.open(&request()).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    /// The same, asked for from the first node.
+    pub(crate) fn open(&self, request: &Request) -> Result<Port, BrokerError> {
+        self.inside(|| Port::open(&self.socket(), request))
+    }
+
+    /// Does something in the first node's network namespace.
+    pub(crate) fn inside<T>(&self, work: impl FnOnce() -> T) -> T {
+        let node = self.fabric.node(1);
+        let _inside = node.enter().unwrap();
+        work()
     }
 
     /// A link on the other node.

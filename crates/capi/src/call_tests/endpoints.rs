@@ -115,8 +115,10 @@ fn options_are_checked_one_by_one() {
         gigae_options_payload_checksum(o, 0),
         gigae_options_local(o, 1),
         gigae_options_local(o, 0),
+        gigae_options_progress(o, GIGAE_PROGRESS_MANUAL),
+        gigae_options_progress(o, GIGAE_PROGRESS_AUTO),
     ];
-    assert_eq!(good, [0; 16]);
+    assert_eq!(good, [0; 18]);
     for backend in GIGAE_BACKEND_AUTO..=GIGAE_BACKEND_PACKET {
         assert_eq!(gigae_options_backend(o, backend), 0);
     }
@@ -135,8 +137,9 @@ fn options_are_checked_one_by_one() {
         gigae_options_sharing(o, 3),
         gigae_options_broker(o, 3),
         gigae_options_broker(o, -1),
+        gigae_options_progress(o, 2),
     ];
-    assert_eq!(bad, [INVALID; 11]);
+    assert_eq!(bad, [INVALID; 12]);
     assert_eq!(gigae_options_broker(o, GIGAE_BROKER_ONLY), 0);
     let mut endpoint = ptr::without_provenance_mut(1);
     // SAFETY: a pointer to write to.

@@ -110,10 +110,10 @@ fn peers_read_write_and_change_what_was_registered_and_nothing_else() {
     // SAFETY: places; the numbers are not wanted.
     unsafe {
         assert_eq!(gigae_start_fetch_add(pair.a, &at(8), 3, none, null_mut()), 0);
-        assert_eq!(end(), (0, 5, 0));
+        assert_eq!(end(), (0, 5, 8));
         assert_eq!(gigae_start_compare_swap(pair.a, &at(8), 8, 77, none, null_mut()), 0);
-        assert_eq!(end(), (0, 8, 0));
-        assert_eq!(gigae_start_fetch_add(pair.a, &at(9), 3, none, null_mut()), 0);
+        assert_eq!(end(), (0, 8, 8));
+        assert_eq!(gigae_start_fetch_add(pair.a, &at(49), 3, none, null_mut()), 0);
         assert_eq!(end().0, Code::Bounds as c_int);
     }
     let mut got = [0u8; 16];

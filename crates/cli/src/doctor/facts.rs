@@ -3,6 +3,7 @@
 
 use gigae::{Mode, Options, Wait};
 use gigae_broker::BrokerError;
+use gigae_confine::Kernel;
 use gigae_eval::nic::{Nic, inventory};
 use std::path::PathBuf;
 use std::process::Command;
@@ -30,6 +31,8 @@ pub(super) struct Facts {
     pub(super) kernel: String,
     /// The effective set, a bit for each.
     pub(super) capabilities: u64,
+    /// What daemons can confine themselves with.
+    pub(super) confining: Kernel,
     /// Bytes that may be locked, if limited.
     pub(super) memlock: Option<u64>,
     /// The interface, if it is there.
@@ -102,6 +105,7 @@ impl Facts {
         Self {
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
             capabilities: capabilities(&read("/proc/self/status")),
+            confining: Kernel::look(),
             memlock: memlock(&read("/proc/self/limits")),
             nic: inventory(Some(nic)).ok().and_then(|nics| nics.into_iter().next()),
             endpoint: open(nic),

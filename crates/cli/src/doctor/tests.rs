@@ -2,6 +2,7 @@
 
 use super::facts::{Broker, Facts, Opened, Provider, Says};
 use super::*;
+use gigae_confine::{Kernel, Landlock, Seccomp};
 use gigae_eval::nic::{Level, Nic, Queues, Rings, Xdp};
 
 fn healthy() -> Facts {
@@ -10,6 +11,7 @@ fn healthy() -> Facts {
     Facts {
         kernel: "6.1.0-18-amd64".into(),
         capabilities: u64::MAX,
+        confining: Kernel { landlock: Landlock::FilesTcpAndSignals, seccomp: Seccomp::Calls },
         memlock: Some(8 << 20),
         nic: Some(Nic {
             name: "eth1".into(),
@@ -58,8 +60,14 @@ fn a_healthy_node_has_nothing_to_notice() {
 #[test]
 fn each_obstacle_is_one_line_with_what_to_do() {
     type Change = fn(&mut Facts);
-    let cases: [(&str, Verdict, &str, Change); 16] = [
+    let cases: [(&str, Verdict, &str, Change); 18] = [
         ("kernel", Verdict::Doubt, "5.11", |f| f.kernel = "5.4.0-1-x".into()),
+        ("confining", Verdict::Doubt, "Landlock: not in this kernel", |f| {
+            f.confining.landlock = Landlock::Absent;
+        }),
+        ("confining", Verdict::Doubt, "seccomp: not in this kernel", |f| {
+            f.confining.seccomp = Seccomp::Absent;
+        }),
         ("driver", Verdict::Doubt, "another NIC", |f| {
             f.nic.as_mut().unwrap().xdp = Some(Xdp::default());
         }),

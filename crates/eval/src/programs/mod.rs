@@ -212,7 +212,7 @@ pub fn missing(programs: &[&'static dyn Program], place: &'static str) -> Troubl
 
 /// Whether a program's executables are here.
 pub fn is_installed(program: &dyn Program) -> bool {
-    program.files().iter().all(|file| process::is_installed(file))
+    program.files().iter().all(|file| process::find(file).is_some())
 }
 
 /// A program beside a cell of ours.

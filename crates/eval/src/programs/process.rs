@@ -109,13 +109,13 @@ impl fmt::Display for Trouble {
 
 impl std::error::Error for Trouble {}
 
-/// Whether there is an executable of this name where programs are looked for.
-pub fn is_installed(file: &str) -> bool {
+/// The executable of this name where programs are looked for, if there is one.
+pub fn find(file: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let executable = |place: PathBuf| {
+    let executable = |place: &PathBuf| {
         place.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
     };
-    std::env::split_paths(&path).any(|directory| executable(directory.join(file)))
+    std::env::split_paths(&path).map(|directory| directory.join(file)).find(executable)
 }
 
 /// A program that runs; it and all that it has started end with this value, and with this process.
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_said() {
-        assert!(is_installed("sh") && !is_installed("no-such-program-here"));
+        assert!(find("sh").is_some() && find("no-such-program-here").is_none());
         let error = Process::start("fake", "no-such-program-here", &[]).unwrap_err();
         assert!(error.to_string().contains("could not be started"), "{error}");
     }

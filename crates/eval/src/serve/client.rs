@@ -185,7 +185,7 @@ fn repetition(
         Err(error) => return Ok(Some(refusal(&error))),
     };
     if let Some(door) = &site.door {
-        door.expect(Some(SocketAddr::new(peer.ip, peer.port)));
+        door.expect(&[SocketAddr::new(peer.ip, peer.port)]);
     }
     let mut address = opening.address();
     let load = match load_of(site, task, peer, &mut address) {

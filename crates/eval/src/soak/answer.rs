@@ -4,23 +4,32 @@ use super::gigae::{Other, Worker, register};
 use super::sample::Sampler;
 use super::tally::Tally;
 use super::tcp::{self, CONNECTIONS, Connection};
+use super::traffic::Budget;
 use crate::control::{ControlError, Reply, Request, Session, Soak};
+use crate::door::Door;
 use crate::serve::{failed, next};
-use crate::site::{Address, Site};
+use crate::site::Site;
 use gigae::{Endpoint, MacAddr, Options, Wait};
-use std::io::Write;
-use std::net::{SocketAddr, TcpStream};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Longest round, in seconds.
 pub const LONGEST: f64 = 3700.0;
 
+/// After its time a round begins nothing new. So long what is under way may arrive, and the client may compare.
+const AFTERWARDS: Duration = Duration::from_secs(30);
+
 /// A client that asks for nothing so long is gone.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// Time to connect by TCP.
+/// Time for the client to connect by TCP.
 const CONNECT: Duration = Duration::from_secs(10);
+
+/// How often a connection is looked for.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// Opens an endpoint for a soak.
 pub fn open(site: &Site) -> Result<Endpoint, String> {
@@ -35,12 +44,19 @@ pub fn answer(
     soak: &Soak,
     interrupted: &AtomicBool,
 ) -> Result<Option<Reply>, ControlError> {
-    let (endpoint, other) = match prepare(site, soak) {
+    let opened = prepare(site, soak).and_then(|(endpoint, other)| {
+        let entrance = Entrance::open(site, soak);
+        let entrance = entrance.map_err(|error| format!("listening for TCP: {error}"))?;
+        Ok((endpoint, other, entrance))
+    });
+    let (endpoint, other, entrance) = match opened {
         Ok(opened) => opened,
         Err(why) => return Ok(Some(failed(&why))),
     };
-    session.send(&Reply::Soaking { address: site.address(0), key: other.own.0 })?;
-    let (tally, begin) = (Tally::new(1), Instant::now());
+    let (address, budget) = (site.address(entrance.port()), Arc::clone(&other.budget));
+    session.send(&Reply::Soaking { address, key: other.own.0 })?;
+    let time = Duration::from_secs_f64(soak.seconds);
+    let (tally, begin) = (Tally::until(1, time), Instant::now());
     // On a virtual network the client watches the kernel, which is the same.
     let mut sampler = Sampler::new(site, !site.virtual_link);
     let outcome = std::thread::scope(|scope| {
@@ -51,7 +67,8 @@ pub fn answer(
             work.unwrap_or_else(|why| tally.end(&why));
         });
         scope.spawn(|| {
-            let work = connect(soak).and_then(|mut all| tcp::work(&mut all, begin, &tally));
+            let all = entrance.connections(soak, &budget, &tally);
+            let work = all.and_then(|mut all| tcp::work(&mut all, begin, &tally));
             work.unwrap_or_else(|why| tally.end(&why));
         });
         let outcome = requests(session, soak, (&tally, &mut sampler), begin, interrupted);
@@ -74,7 +91,7 @@ fn requests(
     begin: Instant,
     interrupted: &AtomicBool,
 ) -> Result<Option<Request>, ControlError> {
-    let longest = Duration::from_secs_f64(soak.seconds) + SILENCE;
+    let longest = Duration::from_secs_f64(soak.seconds) + AFTERWARDS;
     loop {
         let left = longest.saturating_sub(begin.elapsed());
         match next(session, SILENCE.min(left), interrupted)? {
@@ -95,6 +112,9 @@ fn prepare(site: &Site, soak: &Soak) -> Result<(Endpoint, Other), String> {
     if !(0.0..=LONGEST).contains(&soak.seconds) || soak.number == 0 {
         return Err("a round may not take so long".into());
     }
+    if soak.ports.len() != CONNECTIONS.len() {
+        return Err("a round has another number of TCP connections".into());
+    }
     let endpoint = open(site)?;
     if soak.traffic.message > endpoint.max_message() {
         return Err(format!(
@@ -106,25 +126,68 @@ fn prepare(site: &Site, soak: &Soak) -> Result<(Endpoint, Other), String> {
     let peer = endpoint.peer(gigae::Address::from(MacAddr(soak.address.mac)));
     let peer = peer.map_err(|error| error.to_string())?;
     let own = register(&endpoint)?;
-    Ok((endpoint, Other { number: 0, peer, own, its: gigae::RegionKey(soak.key) }))
+    let (its, budget) = (gigae::RegionKey(soak.key), Budget::new(&soak.traffic));
+    Ok((endpoint, Other { number: 0, peer, own, its, budget }))
 }
 
-/// Connects to the client and says whose the connections are.
-fn connect(soak: &Soak) -> Result<Vec<Connection>, String> {
-    let Address { ip, port, .. } = soak.address;
-    let connect = |(number, role): (u8, &tcp::Role)| {
-        let mut socket = TcpStream::connect_timeout(&SocketAddr::new(ip, port), CONNECT)?;
-        socket.write_all(&hello(soak.token, soak.number, number))?;
-        Connection::new(socket, role.other(), 0, (soak.number, 0), &soak.traffic)
-    };
-    let all = (0..).zip(&CONNECTIONS).map(connect).collect::<std::io::Result<_>>();
-    all.map_err(|error| format!("connecting by TCP to {ip}:{port}: {error}"))
+/// Where the client's TCP connections come. This end connects nowhere, so that no client can point it at
+/// another machine; who made a connection has shown that it holds the address from which it comes.
+enum Entrance {
+    Own(TcpListener, Vec<SocketAddr>),
+    Door(Arc<Door>),
 }
 
-/// What a connection begins with: the token, the end, which connection of its.
-pub fn hello(token: u64, end: u8, connection: u8) -> [u8; 10] {
-    let mut bytes = [0; 10];
-    bytes[..8].copy_from_slice(&token.to_be_bytes());
-    (bytes[8], bytes[9]) = (end, connection);
-    bytes
+impl Entrance {
+    fn open(site: &Site, soak: &Soak) -> io::Result<Self> {
+        let peers = soak.ports.iter().map(|port| SocketAddr::new(soak.address.ip, *port));
+        let peers: Vec<_> = peers.collect();
+        if let Some(door) = &site.door {
+            door.expect(&peers);
+            return Ok(Self::Door(Arc::clone(door)));
+        }
+        let listener = TcpListener::bind((site.ip, 0))?;
+        listener.set_nonblocking(true)?;
+        Ok(Self::Own(listener, peers))
+    }
+
+    fn port(&self) -> u16 {
+        match self {
+            Self::Own(listener, _) => listener.local_addr().map_or(0, |local| local.port()),
+            Self::Door(door) => door.port(),
+        }
+    }
+
+    /// The client's connections, and nobody else's.
+    fn connections(
+        self,
+        soak: &Soak,
+        budget: &Arc<Budget>,
+        tally: &Tally,
+    ) -> Result<Vec<Connection>, String> {
+        let came = match self {
+            Self::Door(door) => door.wait(CONNECT),
+            Self::Own(listener, peers) => {
+                let door = Door::new(0);
+                door.expect(&peers);
+                let deadline = Instant::now() + CONNECT;
+                loop {
+                    match listener.accept() {
+                        // Any other is closed.
+                        Ok((stream, from)) => drop(door.take(from, stream)),
+                        Err(_) => std::thread::sleep(LOOK),
+                    }
+                    if door.is_complete() || Instant::now() >= deadline || tally.is_over() {
+                        break door.wait(Duration::ZERO);
+                    }
+                }
+            }
+        };
+        let came = came.ok_or("the client did not connect by TCP in time")?;
+        let open = |(socket, role): (_, &tcp::Role)| {
+            let agreed = (&soak.traffic, budget);
+            Connection::new(socket, role.other(), 0, (soak.number, 0), agreed)
+        };
+        let all = came.into_iter().zip(&CONNECTIONS).map(open).collect::<io::Result<_>>();
+        all.map_err(|error| format!("the client's TCP connections: {error}"))
+    }
 }

@@ -3,7 +3,7 @@
 
 use super::sample::GigaeCounters;
 use super::tally::{Kind, Tally};
-use super::traffic::{Pacer, REGION, Stream, Traffic};
+use super::traffic::{Budget, Pacer, REGION, Stream, Traffic};
 use ::gigae::{
     Completion, Endpoint, LinkError, Memory, Notice, OpId, Peer, RecvError, RegionKey, Rights,
     SendError, TrySendError, Wanted,
@@ -11,6 +11,7 @@ use ::gigae::{
 use gigae_body::Id;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Longest sleep: how late a stop is noticed.
@@ -43,6 +44,8 @@ pub struct Other {
     pub own: RegionKey,
     /// The memory that it registered for us.
     pub its: RegionKey,
+    /// What may be sent to it.
+    pub budget: Arc<Budget>,
 }
 
 /// How far the write to a peer is.
@@ -139,7 +142,8 @@ impl<'a> Worker<'a> {
     ) -> Self {
         let places = others.iter().enumerate().map(|(place, other)| (other.peer, place)).collect();
         let state = |other: Other| {
-            let pacer = |stream| Pacer::new(traffic, stream, here, other.number);
+            let ends = (here, other.number);
+            let pacer = |stream| Pacer::new(traffic, stream, ends, &other.budget);
             State {
                 pacers: [Stream::Message, Stream::Tagged, Stream::Memory].map(pacer),
                 other,
@@ -172,6 +176,7 @@ impl<'a> Worker<'a> {
         let mut published = Duration::ZERO;
         while !self.tally.is_over() {
             let now = self.begin.elapsed();
+            self.tally.at(now);
             if now >= published + PUBLISH {
                 published = now;
                 self.tally.set_gigae(GigaeCounters::of(&self.endpoint.counters()));
@@ -304,6 +309,8 @@ impl<'a> Worker<'a> {
             self.tally.received(place, Stream::Memory, size);
         }
         self.peers[place].noticed = number + 1;
+        // The peer reads it back.
+        self.peers[place].other.budget.spend(size);
         let (peer, its) = (self.peers[place].other.peer, self.peers[place].other.its);
         match self.endpoint.start_fetch_add(peer, its, COUNTER, 1) {
             Ok(op) => drop(self.started.insert(op, (place, Started::Count(number)))),

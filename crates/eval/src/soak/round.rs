@@ -1,27 +1,28 @@
 //! A round at the end that leads: opens everything, watches, and in the end compares what was sent with
 //! what was verified.
 
-use super::answer::{hello, open};
+use super::answer::open;
 use super::gigae::{Other, Worker, register};
 use super::ground::{Client, Ground};
 use super::rules::missing;
 use super::sample::{Sample, Sampler};
 use super::tally::{Finding, Kind, Tally};
 use super::tcp::{self, CONNECTIONS, Connection};
-use super::traffic::Traffic;
+use super::traffic::{Budget, Traffic};
 use super::watch::Watcher;
 use crate::control::{Reply, Request, Soak};
 use crate::site::Site;
 use gigae::{Endpoint, MacAddr, RegionKey};
-use std::io::{self, Read};
-use std::net::{TcpListener, TcpStream};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Time for short answers over the control connection.
 const ANSWER: Duration = Duration::from_secs(10);
-/// Time for all to connect by TCP.
-const CONNECT: Duration = Duration::from_secs(20);
+/// Time for a TCP connection to be made.
+const CONNECT: Duration = Duration::from_secs(5);
 /// Time for what is under way at the end of a round to arrive: twice that after which a peer is lost.
 const ARRIVE: Duration = Duration::from_secs(20);
 /// How often an interruption is looked for.
@@ -86,11 +87,11 @@ fn watched(
     length: Duration,
     interrupted: &AtomicBool,
 ) -> Result<(), Broken> {
-    let listener = TcpListener::bind((ground.site.ip, 0)).map_err(Broken::here)?;
-    let token = token().map_err(Broken::here)?;
-    let mut others = Vec::new();
-    for client in &mut ground.clients {
-        others.push(begin(client, (&endpoint, &ground.site), (&listener, token), traffic, length)?);
+    let (mut others, mut connections) = (Vec::new(), Vec::new());
+    for (place, client) in ground.clients.iter_mut().enumerate() {
+        let begun = begin(client, (&endpoint, &ground.site), place, traffic, length)?;
+        others.push(begun.0);
+        connections.extend(begun.1);
     }
     let (tally, start) = (Tally::new(others.len()), Instant::now());
     let mut sampler = Sampler::new(&ground.site, true);
@@ -100,106 +101,64 @@ fn watched(
             let work = Worker::new(&endpoint, 0, others, traffic, (start, tally)).work();
             work.unwrap_or_else(|why| tally.end(&why));
         });
-        let outcome = accept(&listener, token, ground.clients.len(), traffic)
-            .map_err(Broken::here)
-            .and_then(|mut connections| {
-                scope.spawn(move || {
-                    let work = tcp::work(&mut connections, start, tally);
-                    work.unwrap_or_else(|why| tally.end(&why));
-                });
-                let mut course =
-                    Course { ground, watcher, tally, sampler: &mut sampler, interrupted };
-                course.watch(start + length)
-            });
+        scope.spawn(move || {
+            let work = tcp::work(&mut connections, start, tally);
+            work.unwrap_or_else(|why| tally.end(&why));
+        });
+        let mut course = Course { ground, watcher, tally, sampler: &mut sampler, interrupted };
+        let outcome = course.watch(start + length);
         tally.finish.store(true, Ordering::Relaxed);
         outcome
     })
 }
 
-/// Tells another end to open, and names it at the endpoint.
+/// Tells another end to open, names it at the endpoint, and connects to it by TCP.
 fn begin(
     client: &mut Client,
     (endpoint, site): (&Endpoint, &Site),
-    (listener, token): (&TcpListener, u64),
+    place: usize,
     traffic: &Traffic,
     length: Duration,
-) -> Result<Other, Broken> {
+) -> Result<(Other, Vec<Connection>), Broken> {
+    let number = client.number;
     let broken = |why: String| Broken(client.name.clone(), why);
-    let port = listener.local_addr().map_err(Broken::here)?.port();
-    let own = register(endpoint).map_err(Broken::here)?;
+    let sockets: io::Result<Vec<_>> = CONNECTIONS.iter().map(|_| bound(site.ip)).collect();
+    let (sockets, ports): (Vec<_>, Vec<_>) = sockets.map_err(Broken::here)?.into_iter().unzip();
+    let (own, budget) = (register(endpoint).map_err(Broken::here)?, Budget::new(traffic));
     let soak = Soak {
         traffic: traffic.clone(),
-        number: client.number,
-        address: site.address(port),
-        token,
+        number,
+        address: site.address(0),
+        ports,
         key: own.0,
         seconds: length.as_secs_f64(),
     };
     let reply = client.session.ask(&Request::Soak(Box::new(soak)), ANSWER);
-    match reply.map_err(|error| broken(error.to_string()))? {
-        Reply::Soaking { address, key } => {
-            let peer = endpoint.peer(gigae::Address::from(MacAddr(address.mac)));
-            let peer = peer.map_err(|error| broken(error.to_string()))?;
-            Ok(Other { number: client.number, peer, own, its: RegionKey(key) })
-        }
-        Reply::Failed { reason, .. } => Err(broken(reason)),
-        _ => Err(broken("it gave an answer to another question".into())),
-    }
+    let (address, its) = match reply.map_err(|error| broken(error.to_string()))? {
+        Reply::Soaking { address, key } => (address, RegionKey(key)),
+        Reply::Failed { reason, .. } => return Err(broken(reason)),
+        _ => return Err(broken("it gave an answer to another question".into())),
+    };
+    let peer = endpoint.peer(gigae::Address::from(MacAddr(address.mac)));
+    let peer = peer.map_err(|error| broken(error.to_string()))?;
+    let to = SocketAddr::new(address.ip, address.port);
+    let connect = |(socket, role): (Socket, &tcp::Role)| {
+        socket.connect_timeout(&to.into(), CONNECT)?;
+        Connection::new(socket.into(), *role, place, (0, number), (traffic, &budget))
+    };
+    let made: io::Result<_> = sockets.into_iter().zip(&CONNECTIONS).map(connect).collect();
+    let connections =
+        made.map_err(|error| broken(format!("connecting by TCP to {to}: {error}")))?;
+    Ok((Other { number, peer, own, its, budget }, connections))
 }
 
-fn token() -> Result<u64, String> {
-    let mut bytes = [0; 8];
-    getrandom::fill(&mut bytes).map_err(|error| error.to_string())?;
-    Ok(u64::from_ne_bytes(bytes))
-}
-
-/// Accepts all connections of all clients, and nobody else's.
-fn accept(
-    listener: &TcpListener,
-    token: u64,
-    clients: usize,
-    traffic: &Traffic,
-) -> Result<Vec<Connection>, String> {
-    let failed = |error: io::Error| format!("accepting TCP connections: {error}");
-    listener.set_nonblocking(true).map_err(failed)?;
-    let deadline = Instant::now() + CONNECT;
-    let mut all: Vec<Option<Connection>> = Vec::new();
-    all.resize_with(clients * CONNECTIONS.len(), || None);
-    while all.iter().any(Option::is_none) {
-        if Instant::now() > deadline {
-            let missing = all.iter().filter(|one| one.is_none()).count();
-            return Err(format!("{missing} TCP connections of clients did not come in time"));
-        }
-        match listener.accept() {
-            Ok((socket, _)) => {
-                let Ok((end, number)) = name(&socket, token) else { continue };
-                let place = usize::from(end.wrapping_sub(1));
-                let role = CONNECTIONS.get(usize::from(number));
-                let (Some(role), true) = (role, place < clients) else { continue };
-                let open = Connection::new(socket, *role, place, (0, end), traffic);
-                all[place * CONNECTIONS.len() + usize::from(number)] = Some(open.map_err(failed)?);
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            Err(error) => return Err(failed(error)),
-        }
-    }
-    Ok(all.into_iter().flatten().collect())
-}
-
-/// Whose connection, and which of its.
-fn name(mut socket: &TcpStream, token: u64) -> io::Result<(u8, u8)> {
-    socket.set_nonblocking(false)?;
-    socket.set_read_timeout(Some(Duration::from_secs(1)))?;
-    let mut said = [0; 10];
-    socket.read_exact(&mut said)?;
-    let (end, number) = (said[8], said[9]);
-    if said == hello(token, end, number) {
-        Ok((end, number))
-    } else {
-        Err(io::ErrorKind::PermissionDenied.into())
-    }
+/// A socket for a TCP connection, and the port from which it will come.
+fn bound(ip: IpAddr) -> io::Result<(Socket, u16)> {
+    let local = SocketAddr::new(ip, 0);
+    let socket = Socket::new(Domain::for_address(local), Type::STREAM, Some(Protocol::TCP))?;
+    socket.bind(&local.into())?;
+    let port = socket.local_addr()?.as_socket().map_or(0, |local| local.port());
+    Ok((socket, port))
 }
 
 /// What a round is made of while it runs.

@@ -5,6 +5,7 @@ use super::traffic::{STREAMS, Stream};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// Found and not yet told; more are counted only.
 const MOST_KEPT: usize = 64;
@@ -132,11 +133,18 @@ pub struct Tally {
     pub quiet: AtomicBool,
     /// Leave.
     pub finish: AtomicBool,
+    /// When to begin nothing new, since the round began, whatever anybody says.
+    until: Duration,
 }
 
 impl Tally {
-    /// For so many peers.
+    /// For so many peers, and until somebody ends it.
     pub fn new(peers: usize) -> Self {
+        Self::until(peers, Duration::MAX)
+    }
+
+    /// For so many peers, and this time.
+    pub fn until(peers: usize, until: Duration) -> Self {
         Self {
             passed: (0..peers).map(|_| Default::default()).collect(),
             found: Mutex::default(),
@@ -144,6 +152,7 @@ impl Tally {
             ended: Mutex::default(),
             quiet: AtomicBool::new(false),
             finish: AtomicBool::new(false),
+            until,
         }
     }
 
@@ -201,6 +210,13 @@ impl Tally {
     pub fn take_found(&self) -> (Vec<Finding>, u64) {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         (std::mem::take(&mut found.kept), std::mem::take(&mut found.more))
+    }
+
+    /// A worker says what time it is since the round began.
+    pub fn at(&self, now: Duration) {
+        if now >= self.until {
+            self.quiet.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Whether to begin nothing new.

@@ -4,10 +4,11 @@
 //! every piece, so any byte that is lost, doubled or changed shows at its place.
 
 use super::tally::{Kind, Tally};
-use super::traffic::{Pacer, Stream, Traffic};
+use super::traffic::{Budget, Pacer, Stream, Traffic};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Longest sleep: how late a stop is noticed.
@@ -31,7 +32,7 @@ pub enum Role {
 }
 
 /// The connections between two ends, in the order of their numbers, with the roles of the end that
-/// accepts them.
+/// makes them.
 pub const CONNECTIONS: [Role; 3] = [Role::Stream, Role::Asker, Role::Answerer];
 
 impl Role {
@@ -84,11 +85,11 @@ impl Connection {
         role: Role,
         place: usize,
         (here, there): (u8, u8),
-        traffic: &Traffic,
+        (traffic, budget): (&Traffic, &Arc<Budget>),
     ) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
-        let pacer = Pacer::new(traffic, role.streams().0, here, there);
+        let pacer = Pacer::new(traffic, role.streams().0, (here, there), budget);
         let traffic = traffic.clone();
         let (writing, reading) = Default::default();
         let mut new = Self {
@@ -126,8 +127,13 @@ impl Connection {
         match self.role {
             Role::Stream => !quiet && self.pacer.due(now),
             Role::Asker => !quiet && written == read && self.pacer.due(now),
-            Role::Answerer => written < read,
+            Role::Answerer => !quiet && written < read && self.pacer.may_answer(now),
         }
+    }
+
+    /// Whether something will be due by itself, without anything that comes.
+    fn waits_for_its_turn(&self) -> bool {
+        self.role != Role::Answerer || self.writing.number < self.reading.number
     }
 
     /// Writes what may be written; whether the socket took all.
@@ -210,13 +216,14 @@ pub fn work(connections: &mut [Connection], begin: Instant, tally: &Tally) -> Re
     let mut full = vec![false; connections.len()];
     while !tally.is_over() {
         let now = begin.elapsed();
+        tally.at(now);
         let mut sleep = NAP;
         for (connection, full) in connections.iter_mut().zip(&mut full) {
             let failed = |error: io::Error, connection: &Connection| {
                 format!("a TCP connection with end {} failed: {error}", connection.there)
             };
             *full = !connection.write(now, tally).map_err(|error| failed(error, connection))?;
-            if !*full && !tally.is_quiet() && connection.role != Role::Answerer {
+            if !*full && !tally.is_quiet() && connection.waits_for_its_turn() {
                 sleep = sleep.min(connection.pacer.wait(now).max(Duration::from_millis(1)));
             }
         }
@@ -288,7 +295,13 @@ mod tests {
             lying[at] ^= lie;
             for step in [1, 999, lying.len()] {
                 let tally = Tally::new(1);
-                let connection = Connection::new(pair().0, Role::Stream, 0, (0, 1), &TRAFFIC);
+                let connection = Connection::new(
+                    pair().0,
+                    Role::Stream,
+                    0,
+                    (0, 1),
+                    (&TRAFFIC, &Budget::new(&TRAFFIC)),
+                );
                 let mut connection = connection.unwrap();
                 let told = lying.chunks(step).try_for_each(|part| connection.verify(part, &tally));
                 assert!(told.is_err());
@@ -307,8 +320,14 @@ mod tests {
         let missing = [&honest[..500], &honest[501..]].concat();
         for lying in [doubled, missing] {
             let tally = Tally::new(1);
-            let mut connection =
-                Connection::new(pair().0, Role::Stream, 0, (0, 1), &TRAFFIC).unwrap();
+            let mut connection = Connection::new(
+                pair().0,
+                Role::Stream,
+                0,
+                (0, 1),
+                (&TRAFFIC, &Budget::new(&TRAFFIC)),
+            )
+            .unwrap();
             assert!(connection.verify(&lying, &tally).is_err());
         }
     }
@@ -317,7 +336,8 @@ mod tests {
     fn honest_ends_stream_ask_and_answer() {
         let ends = |side: fn(Role) -> Role, numbers, sockets: Vec<TcpStream>| -> Vec<_> {
             let roles = CONNECTIONS.iter().map(|role| side(*role));
-            let open = |(socket, role)| Connection::new(socket, role, 0, numbers, &TRAFFIC);
+            let agreed = (&TRAFFIC, &Budget::new(&TRAFFIC));
+            let open = |(socket, role)| Connection::new(socket, role, 0, numbers, agreed);
             sockets.into_iter().zip(roles).map(|both| open(both).unwrap()).collect()
         };
         let (near, far): (Vec<_>, Vec<_>) = CONNECTIONS.iter().map(|_| pair()).unzip();

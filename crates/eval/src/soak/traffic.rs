@@ -5,6 +5,7 @@
 
 use gigae_body::{Id, mix};
 use serde::{Deserialize, Serialize};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Kinds of traffic between two ends, each in both directions, each with its own count.
@@ -37,6 +38,10 @@ const PHASE: Duration = Duration::from_secs(2);
 
 /// Credit that a stream may gather while it cannot send, in time at its rate.
 const GATHERED: f64 = 0.25;
+
+/// The same of all streams of one direction together, in time at the agreed rate: what may go out at once
+/// beyond it, and the rest of the piece that is begun with the last of the credit.
+const BURST: f64 = 0.05;
 
 impl Stream {
     /// For people.
@@ -119,7 +124,7 @@ impl Traffic {
 
     /// Longest of a stream, in bytes. What takes seconds at a low rate is shorter there.
     pub fn longest(&self, stream: Stream) -> usize {
-        let in_time = (self.rate * stream.share() * 4.0) as usize;
+        let in_time = (self.rate * stream.share()) as usize;
         match stream {
             Stream::Message => self.message,
             Stream::Tagged => in_time.clamp(4 << 10, 1 << 20),
@@ -160,21 +165,52 @@ impl Traffic {
     }
 }
 
+/// What one end may send to one peer, all streams together: a token bucket of the agreed rate. In any time of
+/// `t` seconds no more than `rate * (t + BURST)` bytes and one piece go out, whatever the streams' bursts are.
+#[derive(Debug)]
+pub struct Budget {
+    rate: f64,
+    /// Bytes, below zero what the last piece took ahead; and when that was.
+    credit: Mutex<(f64, Duration)>,
+}
+
+impl Budget {
+    /// For one direction of this traffic. The streams share it.
+    pub fn new(traffic: &Traffic) -> Arc<Self> {
+        let credit = Mutex::new((0.0, Duration::ZERO));
+        Arc::new(Self { rate: traffic.rate, credit })
+    }
+
+    /// Bytes that may be sent at this time since the round began; none if that is not above zero.
+    fn credit(&self, now: Duration) -> f64 {
+        let mut credit = self.credit.lock().unwrap_or_else(PoisonError::into_inner);
+        let earned = self.rate * now.saturating_sub(credit.1).as_secs_f64();
+        *credit = ((credit.0 + earned).min(self.rate * BURST), now.max(credit.1));
+        credit.0
+    }
+
+    /// So many bytes go out.
+    pub fn spend(&self, bytes: usize) {
+        self.credit.lock().unwrap_or_else(PoisonError::into_inner).0 -= bytes as f64;
+    }
+}
+
 /// Says when a stream may send.
 pub struct Pacer {
     traffic: Traffic,
     stream: Stream,
     ends: (u8, u8),
+    budget: Arc<Budget>,
     /// Bytes; below zero what was sent ahead.
     credit: f64,
     last: Duration,
 }
 
 impl Pacer {
-    /// For a stream from one end to another.
-    pub fn new(traffic: &Traffic, stream: Stream, from: u8, to: u8) -> Self {
-        let traffic = traffic.clone();
-        Self { traffic, stream, ends: (from, to), credit: 0.0, last: Duration::ZERO }
+    /// For a stream from one end to another, which shares `budget` with the others of this direction.
+    pub fn new(traffic: &Traffic, stream: Stream, ends: (u8, u8), budget: &Arc<Budget>) -> Self {
+        let (traffic, budget) = (traffic.clone(), Arc::clone(budget));
+        Self { traffic, stream, ends, budget, credit: 0.0, last: Duration::ZERO }
     }
 
     /// Whether something may be sent at this time since the round began.
@@ -183,21 +219,28 @@ impl Pacer {
         self.credit += rate * now.saturating_sub(self.last).as_secs_f64();
         self.credit = self.credit.min(rate * GATHERED).max(self.credit.min(1.0));
         self.last = now;
-        self.credit > 0.0
+        self.credit > 0.0 && self.may_answer(now)
+    }
+
+    /// The same for an answer, which goes as fast as it is asked for and the agreed rate allows.
+    pub fn may_answer(&self, now: Duration) -> bool {
+        self.budget.credit(now) > 0.0
     }
 
     /// So many bytes were sent.
     pub fn sent(&mut self, bytes: usize) {
         self.credit -= bytes as f64;
+        self.budget.spend(bytes);
     }
 
     /// Time until the next may be sent, at the present pace.
     pub fn wait(&self, now: Duration) -> Duration {
-        let rate = self.rate(now);
-        if self.credit > 0.0 {
+        let (rate, all) = (self.rate(now), self.budget.credit(now));
+        if self.credit > 0.0 && all > 0.0 {
             return Duration::ZERO;
         }
-        let seconds = if rate > 0.0 { -self.credit / rate } else { 1.0 };
+        let own = if rate > 0.0 { -self.credit / rate } else { 1.0 };
+        let seconds = own.max(-all / self.traffic.rate);
         Duration::from_secs_f64(seconds.clamp(0.0005, 1.0))
     }
 
@@ -234,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_pacer_keeps_its_rate_over_pauses_and_bursts() {
-        let mut pacer = Pacer::new(&TRAFFIC, Stream::Tcp, 0, 1);
+        let mut pacer = Pacer::new(&TRAFFIC, Stream::Tcp, (0, 1), &Budget::new(&TRAFFIC));
         let mut sent = 0;
         for step in 0..600_000 {
             if pacer.due(Duration::from_millis(step)) {
@@ -244,6 +287,39 @@ mod tests {
         }
         let asked = 600.0 * TRAFFIC.rate * Stream::Tcp.share();
         assert!((0.8..1.2).contains(&(f64::from(sent) / asked)), "{sent} of {asked}");
+    }
+
+    #[test]
+    fn all_streams_together_stay_within_the_agreed_rate() {
+        let budget = Budget::new(&TRAFFIC);
+        let pacer = |stream| Pacer::new(&TRAFFIC, stream, (0, 1), &budget);
+        let mut pacers: Vec<_> =
+            STREAMS.into_iter().map(|stream| (pacer(stream), stream, 0)).collect();
+        // What was sent in each millisecond.
+        let (mut sent, mut longest) = (Vec::new(), 0);
+        for step in 0..60_000 {
+            let (now, mut all) = (Duration::from_millis(step), 0);
+            for (pacer, stream, number) in &mut pacers {
+                // A client that asks without end is answered within the rate, too.
+                let may = |pacer: &mut Pacer, stream| match stream {
+                    Stream::Answer => pacer.may_answer(now),
+                    _ => pacer.due(now),
+                };
+                while all < 1 << 20 && may(pacer, *stream) {
+                    let size = TRAFFIC.size(*stream, TRAFFIC.id(*stream, 0, 1, *number));
+                    pacer.sent(size);
+                    (*number, all, longest) = (*number + 1, all + size, longest.max(size));
+                }
+            }
+            sent.push(all);
+        }
+        for window in [1, 10, 100, 1000] {
+            let most = sent.windows(window).map(|part| part.iter().sum::<usize>()).max().unwrap();
+            let may = TRAFFIC.rate * (window as f64 / 1e3 + BURST) + longest as f64;
+            assert!(most as f64 <= may, "{most} bytes in {window} ms, and {may} may");
+        }
+        let (all, asked) = (sent.iter().sum::<usize>() as f64, 60.0 * TRAFFIC.rate);
+        assert!((0.8..1.01).contains(&(all / asked)), "{all} of {asked}");
     }
 
     #[test]

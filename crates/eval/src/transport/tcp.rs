@@ -142,7 +142,8 @@ impl Opening for TcpOpening {
                 None => accept(&self.socket, peer)?,
                 Some(door) => {
                     let late = TransportError::PeerGone("did not connect by TCP in time");
-                    let socket: Socket = door.wait(JOIN_TIMEOUT).ok_or(late)?.into();
+                    let came = door.wait(JOIN_TIMEOUT).and_then(|mut came| came.pop());
+                    let socket: Socket = came.ok_or(late)?.into();
                     tune(&socket, self.task.setting.tcp(), &self.site)
                         .map_err(TransportError::io("setting TCP options"))?;
                     socket

@@ -1,6 +1,6 @@
 //! Frames that arrived: opened, parsed and handed to the protocol, whole or in segments.
 
-use super::{Engine, READY_BESIDES, Sources};
+use super::{Engine, READY_BESIDES};
 use crate::inbox::Segments;
 use crate::outbound::MOST_SEGMENTS;
 use gigae_link::RxFrame;
@@ -43,9 +43,12 @@ impl Engine {
         let several = header.kind == Kind::Batch;
         let mut inbound = Some(self.inbox.enter((path, number), frame, (start, len), several));
         // The protocol counts what it refuses.
-        let _ = self.proto.handle((path, &from), (&header, &[]), &mut inbound);
+        let taken = self.proto.handle((path, &from), (&header, &[]), &mut inbound);
         if let Some(refused) = inbound {
             self.inbox.leave(refused, &mut self.links);
+        }
+        if taken.is_err() {
+            self.learn(from, None, Speaker::Anybody);
         }
     }
 
@@ -85,7 +88,7 @@ impl Engine {
             }
             return;
         }
-        if header.kind.is_data() || !header.kind.is_of_session() {
+        if header.kind.is_data() || !(header.kind.is_of_session() || header.kind == Kind::Confirm) {
             return self.discard_segments(Discard::Malformed, path, (first, behind));
         }
         let mut copy = [0; LONGEST_CONTROL];
@@ -95,6 +98,7 @@ impl Engine {
         self.links.recycle(path, first);
         behind.for_each(|frame| self.links.recycle(path, frame));
         let _ = self.proto.handle((path, &from), (&header, &copy[..len]), &mut None);
+        self.complete_routes();
     }
 
     #[cold]
@@ -117,15 +121,20 @@ impl Engine {
         let len = usize::from(len).min(LONGEST_CONTROL);
         copy[..len].copy_from_slice(&bytes[start.into()..][..len]);
         let payload = &copy[..len];
+        let mut own = None;
         match header.kind {
             Kind::Who | Kind::Here => {
                 self.on_discovery((path, *from), header, payload);
                 return self.links.recycle(path, frame);
             }
-            Kind::Hello => {
-                let own = self.sources.envelope.destination(bytes);
-                if !self.learn(*from, own) {
+            Kind::Hello | Kind::Confirm => {
+                own = self.sources.envelope.destination(bytes);
+                if !self.sources.has(own) {
                     return self.discard(Discard::NotOurs, path, frame);
+                }
+                // What answers an earlier one in this node's name goes before it counts to where this one went.
+                if self.sources.was_heard_elsewhere(from, own) {
+                    self.backlog |= self.post_pending();
                 }
             }
             // A report: what is lost is told from what is late by the time.
@@ -134,7 +143,13 @@ impl Engine {
         }
         self.links.recycle(path, frame);
         // The protocol counts what it refuses.
-        let _ = self.proto.handle((path, from), (header, payload), &mut None);
+        let taken = self.proto.handle((path, from), (header, payload), &mut None);
+        let speaker = match header.kind {
+            Kind::Confirm if taken.is_ok() => Speaker::Proven,
+            _ if own.is_some() && self.proto.is_known(from, header) => Speaker::Peer,
+            _ => Speaker::Anybody,
+        };
+        self.learn(*from, own, speaker);
         self.complete_routes();
         if self.proto.credit() as usize + READY_BESIDES > self.ready {
             self.provide();
@@ -147,8 +162,11 @@ impl Engine {
             let bytes = self.links.arenas.bytes(path, &frame);
             if let Ok((from, &[_, _, _, _, kind, channel, ..])) = self.sources.envelope.open(bytes)
             {
-                let from = (path, from);
-                self.proto.handle_foreign_version(from, channel, version, kind & 0xf);
+                let own = self.sources.envelope.destination(bytes);
+                self.proto.handle_foreign_version((path, from), channel, version, kind & 0xf);
+                if self.sources.has(own) {
+                    self.learn(from, own, Speaker::Anybody);
+                }
             }
         } else {
             self.proto.counters_mut().discard(why);
@@ -156,21 +174,37 @@ impl Engine {
         self.links.recycle(path, frame);
     }
 
-    /// A node that speaks first is answered from the address to which it spoke. Nodes are only
-    /// learnt while there is room for their peers. False if that address is not this node's: no checksum
-    /// of the protocol's covers it, and a wrong one would stay.
+    /// Sees to the way to the sender of a frame. A node that proposes a session is answered from the address to which it
+    /// spoke; one whose frames come from elsewhere than they are answered at may have moved. For a
+    /// peer the way is remembered; for others, which may be any number, until some more have spoken. From which
+    /// address a peer is spoken to changes only when it has proven that it got an answer from there.
     #[cold]
-    fn learn(&mut self, from: NodeAddr, own: Option<IpAddr>) -> bool {
-        let (NodeAddr::Ip { ip, .. }, Some(own)) = (from, own) else { return true };
-        let Sources { ip: known, own: all, .. } = &mut self.sources;
-        if all.as_ref().is_some_and(|all| !all.contains(&own)) {
-            return false;
+    fn learn(&mut self, from: NodeAddr, own: Option<IpAddr>, speaker: Speaker) {
+        let NodeAddr::Ip { ip, next_hop } = from else { return };
+        let known = self.sources.way(ip);
+        let heard = own.and_then(|own| self.sources.hear((ip, next_hop), own, self.now));
+        let settled = match speaker {
+            Speaker::Proven => known == heard,
+            Speaker::Peer => known.is_some(),
+            Speaker::Anybody => true,
+        };
+        if let Some(way) = heard.filter(|_| !settled) {
+            self.set_way(ip, way);
         }
-        if known.len() < self.proto.config().max_peers {
-            known.entry(ip).or_insert(own);
+        if known.is_some_and(|way| way.next_hop != next_hop) {
+            self.ask_way(from, true);
         }
-        true
     }
+}
+
+/// What is known of who sent a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Speaker {
+    Anybody,
+    /// It speaks in the name of a peer.
+    Peer,
+    /// It repeats what only the peer was told.
+    Proven,
 }
 
 /// What a received frame says, without its bytes.

@@ -35,7 +35,7 @@ impl Engine {
     pub(super) fn note_own(&mut self, peer: PeerId, key: &PeerKey) {
         let here = match key.node {
             NodeAddr::Ethernet(mac) => mac == self.sources.mac,
-            NodeAddr::Ip { ip, .. } => self.sources.ip.get(&ip) == Some(&ip),
+            NodeAddr::Ip { ip, .. } => self.sources.way(ip).is_some_and(|way| way.source == ip),
         };
         if here && key.port == self.proto.config().port && !self.loopback.is_own(peer) {
             self.loopback.own.push(peer);

@@ -68,7 +68,7 @@ figures!(
 );
 
 figures!(OPERATIONS, operations, OperationCounters {
-    unasked, offered, unexpected, refused => "operations_refused", invalid => "operations_invalid",
+    unasked, offered, unexpected, dropped => "unexpected_dropped", refused => "operations_refused", wrong_keys, invalid => "operations_invalid",
 });
 
 figures!(
@@ -92,7 +92,7 @@ figures!(
 figures!(PATH, path, PathCounters { lost, deaths, returns });
 
 /// Counts of the endpoint's own.
-const OWN: &[&str] = &["copied", "clock_reads"];
+const OWN: &[&str] = &["copied", "clock_reads", "progress_turns", "progress_wakeups"];
 
 const PEER: &[&str] = &[
     "frames_sent",
@@ -263,7 +263,8 @@ impl Engine {
     }
 
     fn fill_in(&self, sheet: &mut Sheet, most: usize) {
-        let own = [self.inbox.copied(), self.clock_reads];
+        let thread = [self.progress_turns(), gigae_progress::wakeups()];
+        let own = [self.inbox.copied(), self.clock_reads, thread[0], thread[1]];
         let counts =
             [&protocol(self.proto.counters())[..], &operations(self.transfer.counters()), &own];
         sheet.counts(&counts.concat());

@@ -75,7 +75,7 @@ impl Crowd {
                     receive_window: 64,
                     ..Config::default()
                 };
-                let mut proto = Protocol::new(config, (seed as u32) << 20 ^ n as u32);
+                let mut proto = Protocol::new(config, u128::from(seed) << 64 | n as u128);
                 let key = PeerKey { node: own.into(), port: 0, channel: 0 };
                 let endpoint = proto.peer(key).unwrap();
                 Member { proto, endpoint, to_send: 0, sent: 0, received: 0, operations: 0 }

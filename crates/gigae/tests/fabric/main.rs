@@ -3,6 +3,7 @@
 #![allow(missing_docs)]
 
 mod discovery;
+mod neighbours;
 #[path = "../numbered/mod.rs"]
 mod numbered;
 mod operations;
@@ -10,10 +11,11 @@ mod programs;
 
 use discovery::*;
 use gigae::{
-    Address, Backend, Cluster, Endpoint, Envelope, Mode, OpenError, Options, PeerError, Reason,
-    Wait,
+    Address, Backend, Cluster, Endpoint, Envelope, Mode, OpenError, Options, PeerError, Progress,
+    Reason, Wait,
 };
 use gigae_fabric::{Fabric, FabricConfig, Node, testing};
+use neighbours::*;
 use numbered::body;
 use operations::*;
 use programs::*;
@@ -265,6 +267,18 @@ fn main() {
         (
             "an_interface_without_a_subnet_cannot_ask_in_the_udp_envelope",
             an_interface_without_a_subnet_cannot_ask_in_the_udp_envelope,
+        ),
+        (
+            "who_speaks_first_in_a_nodes_name_gets_nothing_that_is_sent_to_it",
+            who_speaks_first_in_a_nodes_name_gets_nothing_that_is_sent_to_it,
+        ),
+        (
+            "a_node_that_comes_back_with_another_mac_address_is_reachable_again",
+            a_node_that_comes_back_with_another_mac_address_is_reachable_again,
+        ),
+        (
+            "a_node_whose_neighbour_entry_changes_in_a_conversation_is_asked_for_again",
+            a_node_whose_neighbour_entry_changes_in_a_conversation_is_asked_for_again,
         ),
         ("epoll_wakes_up_for_a_message", epoll_wakes_up_for_a_message),
         (

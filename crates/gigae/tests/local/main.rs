@@ -9,7 +9,8 @@ mod processes;
 mod tasks;
 
 use gigae::{
-    Address, Backend, Completion, Endpoint, Mode, Options, Reason, RecvError, Rights, Wait, Wanted,
+    Address, Backend, Completion, Endpoint, Mode, Options, Progress, Reason, RecvError, Rights,
+    Wait, Wanted,
 };
 use gigae_fabric::{Fabric, NetnsGuard, Node, testing};
 use numbered::body;
@@ -121,8 +122,9 @@ fn messages_pass_between_interfaces_with_no_wire_between_them() {
 
 fn between_two_who_are_awake_a_thousand_messages_make_hardly_a_system_call() {
     let (_fabric, node, _inside) = node_with("awake", 1, 1500);
-    let [mut a, mut b] =
-        ["x0", "y0"].map(|name| on(&node, options(name, Backend::Xdp).wait(Wait::Spin)));
+    // The thread sleeps, and is woken by system calls, where the machine takes a processor away for a while.
+    let awake = |name| options(name, Backend::Xdp).wait(Wait::Spin).progress(Progress::Manual);
+    let [mut a, mut b] = ["x0", "y0"].map(|name| on(&node, awake(name)));
     exchange([&mut a, &mut b], 100);
     let before = [&a, &b].map(|end| end.counters().link);
     exchange([&mut a, &mut b], 5_000);
@@ -181,7 +183,9 @@ fn a_sleeper_is_woken_and_so_is_a_program_with_a_loop_of_its_own() {
 fn what_is_sent_while_a_neighbour_does_not_look_waits_for_it_and_is_not_lost() {
     let (_fabric, node, _inside) = node_with("off", 2, 1500);
     for channels in [1, 3] {
-        let open = |name| on(&node, options(name, Backend::Packet).channels(0..channels));
+        // Without the thread, which would look.
+        let manual = |name| options(name, Backend::Packet).progress(Progress::Manual);
+        let open = |name| on(&node, manual(name).channels(0..channels));
         let (a, b) = (open("x0"), open("x1"));
         let (at_a, at_b) = (address(&a), address(&b));
         let peers = |channel| (a.peer(at_b.channel(channel)), b.peer(at_a.channel(channel)));

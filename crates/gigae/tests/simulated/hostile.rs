@@ -38,12 +38,12 @@ fn hostile_frames_are_counted_and_dropped() {
     // The network pads to 60 bytes, so a frame is cut short by stating more than there is.
     let frames = [
         changed(route.len() + 6, 0xff),
-        changed(route.len() + 4, 0x21),
+        changed(route.len() + 4, 0x11),
         changed(route.len() + HEADER_LEN, 2),
         data.clone(),
         valid(Kind::Ack, &[]),
         valid(Kind::Reset, &[]),
-        valid(Kind::HelloAck, &[5, 0xbc, 0, 0, 5, 0xbc]),
+        valid(Kind::HelloAck, &[5; 22]),
         valid(Kind::Hello, &[0; 2]),
     ];
     for frame in &frames {
@@ -76,7 +76,7 @@ fn hostile_frames_in_segments_are_counted_and_leave_every_buffer_free() {
             long[6] = 2;
             long[12..14].copy_from_slice(&[0x88, 0xb5]);
             // Of this version, and too short for what it says.
-            (long[18], long[20], long[21]) = (0x17, 0xff, 0xff);
+            (long[18], long[20], long[21]) = (0x27, 0xff, 0xff);
             net.send(stranger, &long);
         }
         a.send(to_b, &vec![i as u8; a.max_message()]).unwrap();
@@ -89,7 +89,7 @@ fn hostile_frames_in_segments_are_counted_and_leave_every_buffer_free() {
 
 #[test]
 fn a_proposal_to_an_address_that_is_not_its_own_does_not_give_an_endpoint_another() {
-    use gigae_wire::{Epoch, Flags, HEADER_LEN, Header, Kind, NodeAddr, Route, SeqNo};
+    use gigae_wire::{NodeAddr, Route};
     let envelope = gigae::Envelope::Udp { port: 4791 };
     for v6 in [false, true] {
         let net = Network::new(1, faults());
@@ -105,22 +105,7 @@ fn a_proposal_to_an_address_that_is_not_its_own_does_not_give_an_endpoint_anothe
             std::net::IpAddr::V6(ip) => (ip.to_bits() ^ 0x10).to_be_bytes().into(),
         };
         let route = Route::new(envelope, node(&a), NodeAddr::Ip { ip: other, next_hop }).unwrap();
-        let hello = Header {
-            kind: Kind::Hello,
-            channel: 0,
-            src_port: 0,
-            dst_port: 0,
-            src_epoch: Epoch(7),
-            dst_epoch: Epoch::UNKNOWN,
-            seq: SeqNo(7),
-            ack: SeqNo(0),
-            credit: 10,
-            flags: Flags::NONE,
-        };
-        let mut frame = vec![0; route.len() + HEADER_LEN];
-        frame.extend_from_slice(&[5, 0x8c, 0, 0, 5, 0x8c]);
-        hello.seal(&mut frame[route.len()..]);
-        route.write(&mut frame);
+        let frame = proposal(&route, 0);
         net.send(net.add_port().0, &frame);
         run(&net, [&a, &b], Duration::from_micros(20));
         assert_eq!(b.counters().protocol.not_ours, 1);
@@ -132,5 +117,112 @@ fn a_proposal_to_an_address_that_is_not_its_own_does_not_give_an_endpoint_anothe
         run(&net, [&a, &b], Duration::from_millis(1));
         let answer = a.try_recv().unwrap().expect("it came from whom it was asked of");
         assert_eq!((&answer[..], answer.from()), (&b"answer"[..], to_b));
+    }
+}
+
+/// A stranger's proposals, refused or answered, do not use up what an endpoint remembers of IP addresses; nor, at 500 per
+/// second, what it asks the kernel: that is 75 strangers in 100 ms.
+#[test]
+fn a_new_peer_is_answered_while_a_stranger_proposes_500_times_per_second() {
+    use gigae_wire::{MacAddr, NodeAddr, Route};
+    const PEERS: usize = 4;
+    let envelope = gigae::Envelope::Udp { port: 4791 };
+    let net = Network::new(1, faults());
+    let options = Options::new("sim").envelope(envelope);
+    let options = options.tuned(256, |config| config.max_peers = PEERS);
+    let [a, b] = [1, 2].map(|seed| options.clone().open_simulated(&net, seed).unwrap());
+    let node = |mac| NodeAddr::Ip { ip: gigae::simulated_ip(mac, true), next_hop: mac };
+    let (stranger, _) = net.add_port();
+    let mut names = 0_u16;
+    let mut attack = |every: Duration| {
+        let [high, low] = names.to_be_bytes();
+        let name = MacAddr([2, 0, 0, 1, high, low]);
+        let route = Route::new(envelope, node(name), node(b.link().mac)).unwrap();
+        // Half of them for a port id that nobody has.
+        net.send(stranger, &proposal(&route, names % 2));
+        names += 1;
+        run(&net, [&a, &b], every);
+    };
+    for _ in 0..200 {
+        attack(Duration::from_micros(20));
+    }
+    assert_eq!(b.counters().protocol.sessions, 0);
+    let to_b = a.peer(Address::from(gigae::simulated_ip(b.link().mac, true))).unwrap();
+    a.send(to_b, b"question").unwrap();
+    for _ in 0..150 {
+        attack(Duration::from_millis(2));
+    }
+    assert_eq!(&b.try_recv().unwrap().expect("the session is up")[..], b"question");
+}
+
+/// A node of another version learns of ours, though nothing was known of the way to it.
+#[test]
+fn a_stranger_of_another_version_gets_a_reset_in_the_udp_envelope() {
+    use gigae_wire::{Envelope, NodeAddr, Route};
+    let envelope = gigae::Envelope::Udp { port: 4791 };
+    let net = Network::new(1, faults());
+    let options = Options::new("sim").envelope(envelope);
+    let [a, b] = [1, 2].map(|seed| options.clone().open_simulated(&net, seed).unwrap());
+    let (stranger, mac) = net.add_port();
+    let node = |mac| NodeAddr::Ip { ip: gigae::simulated_ip(mac, false), next_hop: mac };
+    let route = Route::new(envelope, node(mac), node(b.link().mac)).unwrap();
+    let mut frame = proposal(&route, 0);
+    frame[route.len() + 4] ^= 0x10;
+    net.send(stranger, &frame);
+    run(&net, [&a, &b], Duration::from_micros(50));
+    assert_eq!(b.counters().protocol.version, 1);
+    let answer = net.receive(stranger).expect("an answer");
+    let (from, inner) = Envelope::open(envelope, &answer).unwrap();
+    assert_eq!((from, inner[4] & 0xf), (node(b.link().mac), 5));
+}
+
+/// A proposal as a whole frame.
+fn proposal(route: &gigae_wire::Route, dst_port: u16) -> Vec<u8> {
+    use gigae_wire::{Epoch, Flags, HEADER_LEN, Header, Kind, SeqNo};
+    let hello = Header {
+        kind: Kind::Hello,
+        channel: 0,
+        src_port: 0,
+        dst_port,
+        src_epoch: Epoch(7),
+        dst_epoch: Epoch::UNKNOWN,
+        seq: SeqNo(7),
+        ack: SeqNo(0),
+        credit: 10,
+        flags: Flags::NONE,
+    };
+    let mut frame = vec![0; route.len() + HEADER_LEN];
+    let mut said = [0; gigae_wire::Handshake::LONGEST];
+    said[..6].copy_from_slice(&[5, 0x8c, 0, 0, 5, 0x8c]);
+    frame.extend_from_slice(&said);
+    hello.seal(&mut frame[route.len()..]);
+    route.write(&mut frame);
+    frame
+}
+
+/// Who speaks first in a node's name does not lead its frames astray: what a frame says of its sender's MAC
+/// address decides nothing.
+#[test]
+fn who_proposes_in_a_nodes_name_from_another_mac_address_gets_nothing() {
+    use gigae_wire::{NodeAddr, Route};
+    let envelope = gigae::Envelope::Udp { port: 4791 };
+    for v6 in [false, true] {
+        let net = Network::new(1, faults());
+        let options = Options::new("sim").envelope(envelope);
+        let [a, b] = [1, 2].map(|seed| options.clone().open_simulated(&net, seed).unwrap());
+        let (liar, mac) = net.add_port();
+        let ip = |end: &Endpoint| gigae::simulated_ip(end.link().mac, v6);
+        let to = NodeAddr::Ip { ip: ip(&a), next_hop: a.link().mac };
+        let route = Route::new(envelope, NodeAddr::Ip { ip: ip(&b), next_hop: mac }, to).unwrap();
+        net.send(liar, &proposal(&route, 0));
+        run(&net, [&a, &b], Duration::from_micros(50));
+        let to_b = a.peer(Address::from(ip(&b))).unwrap();
+        a.send(to_b, b"for b alone").unwrap();
+        run(&net, [&a, &b], Duration::from_millis(5));
+        let message = b.try_recv().unwrap().expect("it went to b");
+        assert_eq!(&message[..], b"for b alone");
+        while let Some(frame) = net.receive(liar) {
+            assert!(frame[..6] != mac.0, "a frame for b went to the liar");
+        }
     }
 }

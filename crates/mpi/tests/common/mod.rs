@@ -15,7 +15,7 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Runs cases by so many ranks on each host.
 pub fn run(vendor: &Vendor, hosts: &Hosts, places: u16, cases: &str) -> Ended {
-    let program = vendor.compile(hosts, &["cases", "collectives"]).unwrap();
+    let program = vendor.compile(hosts, &["cases", "collectives", "computing"]).unwrap();
     // Of a test that failed.
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let job = Job {

@@ -96,25 +96,6 @@ fn remote_memory_is_written_read_and_changed_and_refusals_say_why() {
     // SAFETY: likewise.
     let (was, is) = unsafe { (at.cast::<u64>().read(), base.cast::<u64>().read_unaligned()) };
     assert_eq!((was, u64::from_le(is)), (7, 5));
-    let refused = call!(
-        p.a.ep,
-        atomic,
-        write,
-        operand,
-        1,
-        null_mut(),
-        to,
-        0,
-        key,
-        FI_DOUBLE,
-        FI_SUM,
-        context(0)
-    );
-    assert_eq!(refused, minus(Code::NO_SYS));
-    let mut count = 0;
-    assert_eq!(call!(p.a.ep, atomic, compwritevalid, FI_UINT64, FI_CSWAP, &mut count), 0);
-    assert_eq!(count, 1);
-
     for (offset, key, code) in [(60_000, key, libc::ERANGE), (0, key ^ 1 << 40, FI_ENOKEY as c_int)]
     {
         assert_eq!(
@@ -127,6 +108,143 @@ fn remote_memory_is_written_read_and_changed_and_refusals_say_why() {
     let into = got.as_mut_ptr().cast();
     assert_eq!(call!(p.a.ep, rma, read, into, 8, null_mut(), to, 0, key, context(7)), 0);
     p.failed(&p.a, Code(FI_ENOKEY as c_int), context(7));
+    p.close();
+}
+
+/// What `fi_atomicvalid` and its like say: the most numbers, or the error.
+fn most(p: &Pair, family: u64, datatype: fi_datatype, op: fi_op) -> Result<usize, c_int> {
+    let mut count = 0;
+    let code = match family {
+        0 => call!(p.a.ep, atomic, writevalid, datatype, op, &mut count),
+        FI_FETCH_ATOMIC => call!(p.a.ep, atomic, readwritevalid, datatype, op, &mut count),
+        _ => call!(p.a.ep, atomic, compwritevalid, datatype, op, &mut count),
+    };
+    // SAFETY: an empty description.
+    let mut attr: fi_atomic_attr = unsafe { zeroed() };
+    // SAFETY: an open domain.
+    let same = unsafe { atomic::query(p.a.domain, datatype, op, &mut attr, family) };
+    assert_eq!((same, attr.count), (code, count));
+    if code == 0 { Ok(count) } else { Err(code) }
+}
+
+#[test]
+fn every_atomic_that_is_said_to_be_there_is_carried_out_and_no_other() {
+    let p = Pair::new();
+    let mut memory = vec![0_u8; 41];
+    let mr = register(&p, &mut memory, FI_REMOTE_WRITE);
+    // SAFETY: an open region.
+    let key = unsafe { (*mr).key };
+    let (to, none) = (p.to_b, null_mut::<c_void>());
+    // Pieces of what is given and of what comes back end at different places.
+    let list = |bytes: &mut [u8], first: usize, count: usize, size: usize| {
+        let at = bytes.as_mut_ptr();
+        let ioc = |n: usize, count| fi_ioc { addr: at.wrapping_add(n * size).cast(), count };
+        [ioc(0, first), ioc(first, count - first)]
+    };
+    let mut there = 0;
+    for family in [0, FI_FETCH_ATOMIC, FI_COMPARE_ATOMIC] {
+        for (datatype, op) in
+            (0..=FI_VOID).flat_map(|kind| (0..=FI_MSWAP).map(move |op| (kind, op)))
+        {
+            let most = most(&p, family, datatype, op);
+            let (before, operand) = ([0x11_u8; 32], &mut [0x22_u8; 32]);
+            let (compare, found) = (&mut [0x11_u8; 32], &mut [0_u8; 32]);
+            // SAFETY: a region that nobody uses now.
+            unsafe { memory.as_mut_ptr().add(9).copy_from(before.as_ptr(), 32) };
+            let count = most.unwrap_or(1);
+            let size = 32 / count;
+            let first = count / 2;
+            let operands = list(operand, first, count, size);
+            let compares = list(compare, count - first, count, size);
+            let mut results = list(found, 1, count, size);
+            let (operands, compares) = (operands.as_ptr(), compares.as_ptr());
+            let results = results.as_mut_ptr();
+            let at = context(5);
+            let code = match family {
+                0 => call!(
+                    p.a.ep,
+                    atomic,
+                    writev,
+                    operands,
+                    none.cast(),
+                    2,
+                    to,
+                    9,
+                    key,
+                    datatype,
+                    op,
+                    at
+                ),
+                FI_FETCH_ATOMIC => call!(
+                    p.a.ep,
+                    atomic,
+                    readwritev,
+                    operands,
+                    none.cast(),
+                    2,
+                    results,
+                    none.cast(),
+                    2,
+                    to,
+                    9,
+                    key,
+                    datatype,
+                    op,
+                    at
+                ),
+                _ => call!(
+                    p.a.ep,
+                    atomic,
+                    compwritev,
+                    operands,
+                    none.cast(),
+                    2,
+                    compares,
+                    none.cast(),
+                    2,
+                    results,
+                    none.cast(),
+                    2,
+                    to,
+                    9,
+                    key,
+                    datatype,
+                    op,
+                    at
+                ),
+            };
+            if let Err(error) = most {
+                assert_eq!(
+                    (error, code),
+                    (-Code::NO_SYS.0, minus(Code::NO_SYS)),
+                    "{datatype} {op}"
+                );
+                continue;
+            }
+            assert_eq!(code, 0, "{datatype} {op}");
+            let which = if family == 0 { FI_WRITE } else { FI_READ };
+            p.done(&p.a, FI_ATOMIC | which, context(5));
+            assert_eq!(*found, if family == 0 { [0; 32] } else { before }, "{datatype} {op}");
+            if [FI_ATOMIC_WRITE, FI_CSWAP, FI_CSWAP_GE].contains(&op) {
+                assert_eq!(memory[9..], *operand, "{datatype} {op}");
+            }
+            if [FI_ATOMIC_READ, FI_CSWAP_NE, FI_CSWAP_LT].contains(&op) {
+                assert_eq!(memory[9..], before, "{datatype} {op}");
+            }
+            assert_eq!(memory[..9], [0; 9]);
+            there += 1;
+        }
+    }
+    // Ten kinds of numbers, of which two have no bits: 11 and 12 operations, 7 that compare.
+    assert_eq!(there, 8 * (11 + 12 + 7) + 2 * (8 + 9 + 6));
+    // More numbers than that, or another count of what is compared with, is refused.
+    let many = [0_u64; 5];
+    let data = many.as_ptr().cast();
+    assert_eq!(
+        call!(p.a.ep, atomic, write, data, 5, none, to, 0, key, FI_UINT64, FI_SUM, none),
+        minus(Code::INVALID)
+    );
+    assert_eq!(general!(mr, close), 0);
     p.close();
 }
 
@@ -191,10 +309,16 @@ fn what_peers_do_with_memory_is_counted_for_an_endpoint_and_for_one_memory() {
     for mr in regions {
         assert_eq!(general!(mr, close), 0);
     }
-    p.close();
+    assert_eq!(general!(p.b.domain, close), -Code::BUSY.0);
+    let Pair { a, b, .. } = p;
+    let domain = b.domain;
+    a.close();
+    b.close_endpoint();
     for counter in [writes, reads, own] {
+        assert_eq!(general!(domain, close), -Code::BUSY.0, "it has counters");
         assert_eq!(general!(counter, close), 0);
     }
+    assert_eq!(general!(domain, close), 0);
 }
 
 #[test]
@@ -208,7 +332,7 @@ fn memory_that_is_registered_before_there_is_an_endpoint_opens_one_once() {
     });
     let (mut domain, mut memory) = (null_mut(), [0_u8; 64]);
     // SAFETY: a place to write to.
-    unsafe { domain::put(Domain::new(opener, false, false), &mut domain, null_mut()).unwrap() };
+    unsafe { domain::put(Domain::new(opener, false), &mut domain, null_mut()).unwrap() };
     for _ in 0..3 {
         let (mut mr, at) = (null_mut(), memory.as_mut_ptr().cast());
         // SAFETY: an open domain; the memory outlives the region.

@@ -149,6 +149,77 @@ fn one_memory_takes_several_messages_until_too_little_is_left() {
     p.close();
 }
 
+/// Posts a memory for several messages.
+fn post_several(node: &Node, memory: &mut [u8], context: *mut c_void) {
+    let piece = one(memory.as_mut_ptr().cast(), memory.len());
+    // SAFETY: plain numbers and pointers.
+    let mut msg: fi_msg = unsafe { zeroed() };
+    (msg.msg_iov, msg.iov_count, msg.addr, msg.context) = (&piece, 1, UNSPECIFIED, context);
+    assert_eq!(call!(node.ep, msg, recvmsg, &msg, FI_MULTI_RECV | FI_COMPLETION), 0);
+}
+
+#[test]
+fn what_is_left_of_a_memory_for_several_messages_is_used_before_the_next_memory() {
+    for (len, early) in [(1024, 0), (1024, 20), (20_000, 0), (40_000, 1), (40_000, 0)] {
+        let p = Pair::new();
+        let count = 24;
+        let mut memories = [0; 4].map(|_| vec![0_u8; len * count / 4]);
+        let bodies: Vec<_> = (0..count).map(|n| body(len, n)).collect();
+        let mut ended = 0;
+        let send = |n: usize| {
+            let data = bodies[n].as_ptr().cast();
+            call!(p.a.ep, msg, send, data, len, null_mut(), p.to_b, context(9))
+        };
+        // Some are there before any memory is.
+        (0..early).for_each(|n| assert_eq!(send(n), 0));
+        for _ in 0..100 {
+            let _ = p.a.read();
+            assert_eq!(p.b.read().err(), Some(minus(Code::AGAIN)));
+            p.net.advance_to(p.net.now() + 1_000);
+        }
+        for (n, memory) in memories.iter_mut().enumerate() {
+            post_several(&p.b, memory, context(n));
+        }
+        (early..count).for_each(|n| assert_eq!(send(n), 0));
+        while ended < count {
+            let (entry, _) = p.next(&p.b).ok().unwrap();
+            let (memory, n) = (ended / (count / 4), ended % (count / 4));
+            let last = if n + 1 == count / 4 { FI_MULTI_RECV } else { 0 };
+            assert_eq!((entry.op_context, entry.flags), (context(memory), RECV | last), "{ended}");
+            assert_eq!(entry.buf, memories[memory][n * len..].as_ptr().cast_mut().cast());
+            ended += 1;
+        }
+        assert_eq!(memories.concat(), bodies.concat());
+        p.close();
+    }
+}
+
+#[test]
+fn a_memory_for_several_messages_that_is_cancelled_comes_back_once() {
+    let p = Pair::new();
+    let (mut memory, sent) = (vec![0_u8; 250], body(70, 1));
+    post_several(&p.b, &mut memory, context(5));
+    assert_eq!(call!(p.a.ep, msg, inject, sent.as_ptr().cast(), 70, p.to_b), 0);
+    p.done(&p.b, RECV, context(5));
+    // SAFETY: an open endpoint.
+    let cancel = unsafe { (*(*p.b.ep).ops).cancel.unwrap() };
+    // SAFETY: likewise.
+    let codes = unsafe { [cancel(p.b.ep.cast(), context(5)), cancel(p.b.ep.cast(), context(5))] };
+    assert_eq!(codes, [0, minus(Code::NO_ENTRY)]);
+    let entry = p.failed(&p.b, Code::CANCELED, context(5));
+    assert_eq!(entry.flags, RECV | FI_MULTI_RECV);
+    // Less than the least that messages want is not posted at all.
+    let piece = one(memory.as_mut_ptr().cast(), 10);
+    // SAFETY: plain numbers and pointers.
+    let mut msg: fi_msg = unsafe { zeroed() };
+    (msg.msg_iov, msg.iov_count, msg.addr) = (&piece, 1, UNSPECIFIED);
+    assert_eq!(call!(p.b.ep, msg, recvmsg, &msg, FI_MULTI_RECV), minus(Code::INVALID));
+    // Nor is a piece that is not there.
+    msg.msg_iov = std::ptr::null();
+    assert_eq!(call!(p.b.ep, msg, recvmsg, &msg, FI_MULTI_RECV), minus(Code::INVALID));
+    p.close();
+}
+
 #[test]
 fn a_message_is_peeked_at_claimed_and_discarded() {
     let p = Pair::new();

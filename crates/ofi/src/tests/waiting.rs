@@ -44,32 +44,6 @@ fn a_program_sleeps_on_a_queue_until_something_is_there_or_somebody_wakes_it() {
 }
 
 #[test]
-fn with_automatic_progress_a_peer_answers_while_its_program_does_nothing() {
-    let p = Pair::having(Asked { auto: true, ..Asked::default() });
-    let mut bytes = vec![0_u8; 64];
-    let mr = memory::register(&p, &mut bytes, FI_REMOTE_READ);
-    // SAFETY: an open region.
-    let key = unsafe { (*mr).key };
-    let mut got = [1_u8; 64];
-    let into = got.as_mut_ptr().cast();
-    assert_eq!(call!(p.a.ep, rma, read, into, 64, null_mut(), p.to_b, 0, key, context(1)), 0);
-    let end = std::time::Instant::now() + Duration::from_secs(20);
-    loop {
-        match p.a.read() {
-            Ok((entry, _)) => break assert_eq!(entry.op_context, context(1)),
-            Err(code) => assert_eq!(code, minus(Code::AGAIN)),
-        }
-        assert!(std::time::Instant::now() < end, "nobody answers");
-        // Real time, for the other's thread; virtual time is slower, lest the peer be taken for lost.
-        std::thread::sleep(Duration::from_millis(1));
-        p.net.advance_to(p.net.now() + 5_000);
-    }
-    assert_eq!(got, [0; 64]);
-    assert_eq!(general!(mr, close), 0);
-    p.close();
-}
-
-#[test]
 fn a_poll_set_tells_which_queues_and_counters_have_news_once_for_a_counter() {
     let p = Pair::new();
     let mut set = null_mut();

@@ -1,21 +1,22 @@
 //! Frames to transmit: which session's turn it is, and their headers.
 
-use super::{Protocol, ResetTo};
+use super::{Protocol, Reply, Say};
+use crate::receive::initial_credit;
 use crate::session::{Plan, SIZE};
 use crate::{Body, DataFrame, Destination, PeerId, Transmit};
-use gigae_wire::{Flags, Header, Hello, Kind};
+use gigae_wire::{Flags, Handshake, Header, Hello, Kind};
 
 impl<T, R> Protocol<T, R> {
     /// Whether [`poll_transmit`](Self::poll_transmit) may have something.
     #[inline]
     pub fn wants_transmit(&self) -> bool {
-        !self.transmit.is_empty() || !self.resets.is_empty()
+        !self.transmit.is_empty() || !self.replies.is_empty()
     }
 
     /// The next frame to transmit now, if any.
     pub fn poll_transmit(&mut self) -> Option<Transmit<'_, T>> {
-        if !self.resets.is_empty() {
-            return self.transmit_reset();
+        if !self.replies.is_empty() {
+            return self.transmit_reply();
         }
         let (peer, plan) = self.next_plan()?;
         Some(self.build(peer, plan))
@@ -53,23 +54,42 @@ impl<T, R> Protocol<T, R> {
     }
 
     #[cold]
-    fn transmit_reset(&mut self) -> Option<Transmit<'_, T>> {
-        let ResetTo { key, src_epoch, dst_epoch, path } = self.resets.pop_front()?;
-        self.counters.resets += 1;
+    fn transmit_reply(&mut self) -> Option<Transmit<'_, T>> {
+        let Reply { to, path, src_epoch, dst_epoch, say } = self.replies.pop_front()?;
+        let (kind, credit, flags) = match say {
+            Say::Reset(flags) => (Kind::Reset, 0, flags),
+            Say::HelloAck { .. } => (Kind::HelloAck, initial_credit(&self.config), Flags::NONE),
+        };
         let header = Header {
-            kind: Kind::Reset,
-            channel: key.channel,
+            kind,
+            channel: to.channel,
             src_port: self.config.port,
-            dst_port: key.port,
+            dst_port: to.port,
             src_epoch,
             dst_epoch,
             seq: src_epoch.first_seq(),
             ack: dst_epoch.first_seq(),
-            credit: 0,
-            flags: Flags::NONE,
+            credit,
+            flags,
         };
-        let (to, body) = (Destination::Stranger(key), Body::Control(&[], 0));
+        let len = match say {
+            Say::Reset(_) => 0,
+            Say::HelloAck { token, echo } => self.write_handshake(token, echo),
+        };
+        self.counters.resets += u64::from(len == 0);
+        let (to, body) = (Destination::Stranger(to), Body::Control(&self.report[..len], 0));
         Some(Transmit { to, path, header, body })
+    }
+
+    /// Writes the payload of a frame of the handshake into `report`; returns its length.
+    fn write_handshake(&mut self, token: u64, echo: u64) -> usize {
+        let hello = Hello {
+            max_payload: self.config.max_payload,
+            reorder_window: self.config.reorder_window,
+            max_operations: self.config.max_operations,
+        };
+        let said = Handshake { hello, token, echo, links: self.links };
+        said.write(self.report.first_chunk_mut().expect("as long as the longest"))
     }
 
     fn build(&mut self, peer: PeerId, plan: Plan) -> Transmit<'_, T> {
@@ -81,7 +101,11 @@ impl<T, R> Protocol<T, R> {
             }
             Plan::Probe if self.session(peer).probes & SIZE != 0 => self.build_size(peer, to),
             Plan::Ack | Plan::Probe => self.build_ack(peer, plan, to),
-            Plan::Hello | Plan::HelloAck => self.build_hello(peer, plan, to),
+            Plan::Hello => self.build_hello(peer, to),
+            Plan::Confirm => {
+                let (path, _) = self.session_mut(peer).way(plan);
+                self.build_confirm(peer, plan, (to, path))
+            }
             Plan::Farewell => self.build_farewell(peer, to),
         }
     }
@@ -108,10 +132,13 @@ impl<T, R> Protocol<T, R> {
 
     fn build_ack(&mut self, peer: PeerId, plan: Plan, to: Destination) -> Transmit<'_, T> {
         let session = &mut self.sessions[peer.0 as usize];
-        let next = session.send.as_ref().expect("established").sent();
         let (path, flags) = session.way(plan);
-        let len = session.write_report(&mut self.report);
         let probe = flags.has(Flags::ASK);
+        if probe && session.is_confirming() {
+            return self.build_confirm(peer, plan, (to, path));
+        }
+        let next = session.send.as_ref().expect("established").sent();
+        let len = session.write_report(&mut self.report);
         let pad = if probe { session.pad(path, &self.config) } else { 0 };
         let mut header = session.header(Kind::Ack, self.config.port, next);
         header.flags = flags;
@@ -137,20 +164,40 @@ impl<T, R> Protocol<T, R> {
         Transmit { to, path, header, body: Body::Control(&self.report[..said.len()], pad) }
     }
 
+    /// A Hello, padded so that no answer is longer.
     #[cold]
-    fn build_hello(&mut self, peer: PeerId, plan: Plan, to: Destination) -> Transmit<'_, T> {
+    fn build_hello(&mut self, peer: PeerId, to: Destination) -> Transmit<'_, T> {
         let session = &mut self.sessions[peer.0 as usize];
-        let (path, _) = session.way(plan);
-        let header = session.hello(self.now, plan, &self.config);
-        let hello = Hello {
-            max_payload: self.config.max_payload,
-            reorder_window: self.config.reorder_window,
-            max_operations: self.config.max_operations,
-        };
-        self.report[..Hello::LEN].copy_from_slice(&hello.to_bytes());
-        let len = Hello::LEN + self.links.write(&mut self.report[Hello::LEN..]);
+        let (path, _) = session.way(Plan::Hello);
+        let header = session.hello(self.now, &self.config);
+        let token = self.own_token(peer);
+        let len = self.write_handshake(token, 0);
         self.touch(peer);
-        Transmit { to, path, header, body: Body::Control(&self.report[..len], 0) }
+        let body = Body::Control(&self.report[..len], Handshake::LONGEST as u16);
+        Transmit { to, path, header, body }
+    }
+
+    /// A Confirm, or what is asked about a path before the peer is known to have taken one.
+    #[cold]
+    fn build_confirm(
+        &mut self,
+        peer: PeerId,
+        plan: Plan,
+        (to, path): (Destination, usize),
+    ) -> Transmit<'_, T> {
+        let session = &mut self.sessions[peer.0 as usize];
+        let pad = if plan == Plan::Probe { session.pad(path, &self.config) } else { 0 };
+        let (header, echo) = session.confirm(plan, self.now, &self.config);
+        let token = self.own_token(peer);
+        let len = self.write_handshake(token, echo);
+        self.touch(peer);
+        Transmit { to, path, header, body: Body::Control(&self.report[..len], pad) }
+    }
+
+    /// The token of the session that this end has proposed.
+    fn own_token(&self, peer: PeerId) -> u64 {
+        let session = self.session(peer);
+        self.secret.proposal(&session.key, session.local)
     }
 
     #[cold]

@@ -5,6 +5,8 @@
 //! that everything in the result happened within them, down to the C library.
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each test file uses a part of it")]
 
+pub mod snapshot;
+
 use libtest_mimic::{Completion, Failed, Trial};
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -57,10 +59,25 @@ pub fn run(
     environment: &[(&str, &str)],
     out: &Path,
 ) -> (Profile, Output) {
+    run_with(program, &[], flags, environment, out)
+}
+
+/// The same with arguments for the program.
+pub fn run_with(
+    program: &Path,
+    arguments: &[&str],
+    flags: &[&str],
+    environment: &[(&str, &str)],
+    out: &Path,
+) -> (Profile, Output) {
     let mut command = Command::new("valgrind");
     command.args(["-q", "--tool=callgrind", "--collect-atstart=no"]);
     command.args(["--toggle-collect=*measured_*", "--compress-strings=no", "--compress-pos=no"]);
-    command.args(flags).arg(format!("--callgrind-out-file={}", out.display())).arg(program);
+    command
+        .args(flags)
+        .arg(format!("--callgrind-out-file={}", out.display()))
+        .arg(program)
+        .args(arguments);
     command.envs(environment.iter().copied());
     let output = command.output().expect("valgrind is there");
     assert!(

@@ -36,7 +36,7 @@ pub struct Node {
 pub struct World {
     pub net: Network,
     pub nodes: Vec<Node>,
-    seeds: u32,
+    secrets: u128,
 }
 
 impl World {
@@ -47,7 +47,7 @@ impl World {
     /// Nodes with so many links each.
     pub fn with_links(links: &[usize], seed: u64, faults: Faults, config: &Config) -> Self {
         let net = Network::new(seed, faults);
-        let mut world = Self { net, nodes: Vec::new(), seeds: 0x1000_0000 ^ seed as u32 };
+        let mut world = Self { net, nodes: Vec::new(), secrets: u128::from(seed) };
         for &count in links {
             let links: Vec<_> = (0..count).map(|_| world.net.add_port()).collect();
             let macs = links.iter().map(|&(_, mac)| mac).filter(|_| count > 1).collect();
@@ -73,8 +73,8 @@ impl World {
     }
 
     fn protocol(&mut self, config: Config) -> Protocol<Vec<u8>, Vec<u8>> {
-        self.seeds = self.seeds.wrapping_mul(0x9e37_79b9).wrapping_add(0x1234_5678);
-        Protocol::new(config, self.seeds)
+        self.secrets += 1 << 64;
+        Protocol::new(config, self.secrets)
     }
 
     /// The node forgets everything and begins anew, as after a crash.

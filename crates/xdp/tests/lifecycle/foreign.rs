@@ -76,11 +76,6 @@ fn load() -> OwnedFd {
     try_load().unwrap()
 }
 
-/// Detaches the program that a link holds. With its interface gone it holds none.
-pub(crate) fn let_go(link: &OwnedFd) {
-    let _ = attempt(LINK_DETACH, &[link.as_raw_fd()]);
-}
-
 /// Takes an interface down; whether that was permitted.
 pub(crate) fn set_down(control: &OwnedFd, interface: &str) -> bool {
     // SAFETY: the structure is plain bytes, for which zeros are valid.

@@ -5,6 +5,7 @@ mod common;
 mod foreign;
 mod frames;
 mod interface;
+mod opening;
 mod privileges;
 mod program;
 
@@ -12,11 +13,12 @@ use common::{over_ipv4, route};
 use frames::*;
 use gigae_fabric::{Fabric, testing};
 use gigae_link::conformance::{CHANNEL, OTHER_CHANNEL, Options, frame, only, send};
-use gigae_link::{ChannelSet, Link, LinkError, Mode, OpenError};
+use gigae_link::{Arena, ChannelSet, Link, LinkError, Mode, OpenError};
 use gigae_packet::{PacketConfig, PacketLink};
 use gigae_wire::Envelope;
 use gigae_xdp::{BusyPoll, XdpConfig, XdpLink};
 use interface::*;
+use opening::*;
 use privileges::*;
 use program::*;
 use rustix::thread::CapabilitySet;
@@ -52,6 +54,9 @@ fn main() {
         ("what_the_peers_mtu_forbids_vanishes_and_nothing_else", peers_of_a_lesser_mtu),
         ("a_frame_longer_than_its_reader_expected_is_dropped", frames_after_a_raised_mtu),
         ("opening_reads_nothing_of_the_kernels_own_types", opening_reads_nothing),
+        ("each_page_of_frame_memory_is_made_once", each_page_is_made_once),
+        ("frames_pass_while_a_fork_of_the_process_is_there", a_fork_changes_nothing),
+        ("a_mode_that_was_refused_is_not_tried_again_for_an_hour", refusals_are_noted),
         ("the_program_goes_when_the_link_is_dropped", the_program_goes_when_the_link_is_dropped),
         ("the_program_goes_with_the_last_copy_of_its_descriptor", the_program_stays_with_a_copy),
         ("the_program_goes_when_the_process_is_killed", the_program_goes_with_the_process),
@@ -65,6 +70,8 @@ fn main() {
         ("the_capabilities_that_are_documented_are_enough", documented_capabilities_are_enough),
         ("a_link_is_assembled_of_its_parts_without_privileges", parts_are_assembled),
         ("who_has_the_parts_of_a_link_can_make_nothing_else_of_them", parts_cannot_be_changed),
+        ("memory_that_its_owner_has_not_filled_is_refused", memory_that_is_not_there_is_refused),
+        ("an_unbound_socket_would_be_bound_anywhere", an_unbound_socket_would_be_bound_anywhere),
         ("an_interface_that_goes_down_is_reported_and_comes_back", going_down_is_reported),
         ("an_interface_that_is_deleted_is_reported", deletion_is_reported),
         ("frames_of_another_channel_reach_a_packet_link", other_channels_reach_a_packet_link),
@@ -80,7 +87,8 @@ fn options() -> Options {
 }
 
 fn config(interface: &str) -> XdpConfig {
-    XdpConfig::new(interface, options().filter)
+    // Without what other tests saw.
+    XdpConfig { notes: None, ..XdpConfig::new(interface, options().filter) }
 }
 
 /// Opens a link on node 1.

@@ -61,7 +61,7 @@ pub(crate) fn parts_are_assembled() {
     let fabric = testing::fabric("parts", |_| ());
     let node = fabric.node(1);
     let inside = node.enter().unwrap();
-    let parts = XdpLink::make(&config("eth0")).unwrap();
+    let (parts, arena) = make();
     drop(inside);
     let mut peer = {
         let node = fabric.node(2);
@@ -75,8 +75,9 @@ pub(crate) fn parts_are_assembled() {
     let early = frame(&to, CHANNEL, 1, 200);
     send(&mut peer, &early);
     let made = parts.description.clone();
-    // SAFETY: the parts are new, and used here only.
-    let mut link = with(CapabilitySet::empty(), || unsafe { XdpLink::assemble(parts) }).unwrap();
+    // SAFETY: the parts are new, and used here only, with the memory that they were made for.
+    let assemble = || unsafe { XdpLink::assemble(parts, arena) };
+    let mut link = with(CapabilitySet::empty(), assemble).unwrap();
     assert_eq!((&link.info().reason, link.info().mac), (&made.reason, made.mac));
     with(CapabilitySet::empty(), || {
         only(&mut link, &early);
@@ -89,9 +90,57 @@ pub(crate) fn parts_are_assembled() {
             only(&mut peer, &again);
         }
     });
-    assert!(has_program(&fabric));
     drop(link);
-    until_no_program(&fabric);
+    assert!(has_program(&fabric), "it goes with the interface and not with the link");
+}
+
+/// The parts of a link on eth0, and the memory that they were made for, as the two processes have them.
+fn make() -> (gigae_xdp::Parts, Arena) {
+    let config = config("eth0");
+    let bytes = XdpLink::memory_for(config.tx_frames as u32, config.rx_frames as u32);
+    let memory = Arena::reserve(bytes).unwrap();
+    // SAFETY: the only mapping that is read.
+    let arena = unsafe { Arena::of(&memory, bytes) }.unwrap();
+    (XdpLink::make(&config, &memory).unwrap(), arena)
+}
+
+pub(crate) fn memory_that_is_not_there_is_refused() {
+    let fabric = testing::fabric("not there", |_| ());
+    let _inside = fabric.node(1).enter().unwrap();
+    let config = config("eth0");
+    let bytes = XdpLink::memory_for(config.tx_frames as u32, config.rx_frames as u32);
+    let memory = Arena::reserve(bytes).unwrap();
+    let error = XdpLink::make(&config, &memory).expect_err("nobody has filled it").to_string();
+    assert!(error.contains("pages are missing") && !error.contains('\n'), "{error}");
+    assert_eq!(rustix::fs::fstat(&memory).unwrap().st_blocks, 0, "the one who asks pays for it");
+}
+
+/// Why no socket is passed on before it is bound, though its memory could be registered by who gets it.
+pub(crate) fn an_unbound_socket_would_be_bound_anywhere() {
+    use rustix::net::{AddressFamily, SocketType, sockopt, xdp};
+    let fabric = testing::fabric("unbound", |_| ());
+    let _inside = fabric.node(1).enter().unwrap();
+    let socket = rustix::net::socket(AddressFamily::XDP, SocketType::RAW, None).unwrap();
+    let interface = gigae_link::Interface::find("eth0").unwrap().index;
+    let arena = Arena::anonymous(1 << 14).unwrap();
+    let attempt = || {
+        let memory = xdp::XdpUmemReg {
+            addr: arena.base().as_ptr() as u64,
+            len: arena.len() as u64,
+            chunk_size: 4096,
+            headroom: 0,
+            flags: xdp::XdpUmemRegFlags::empty(),
+            tx_metadata_len: 0,
+        };
+        sockopt::set_xdp_umem_reg(&socket, memory)?;
+        sockopt::set_xdp_umem_fill_ring_size(&socket, 4)?;
+        sockopt::set_xdp_umem_completion_ring_size(&socket, 4)?;
+        sockopt::set_xdp_tx_ring_size(&socket, 4)?;
+        let flags = xdp::SocketAddrXdpFlags::XDP_COPY;
+        rustix::net::bind(&socket, &xdp::SocketAddrXdp::new(flags, interface, 0))
+    };
+    let bound = with(CapabilitySet::empty(), attempt);
+    assert_eq!(bound, Ok(()), "if this kernel forbids it, clients could register their memory");
 }
 
 pub(crate) fn parts_cannot_be_changed() {
@@ -101,7 +150,7 @@ pub(crate) fn parts_cannot_be_changed() {
     ip(&fabric, "link set eth9 up");
     let node = fabric.node(1);
     let _inside = node.enter().unwrap();
-    let parts = XdpLink::make(&config("eth0")).unwrap();
+    let (parts, _arena) = make();
     let other = gigae_link::Interface::find("eth9").unwrap();
     let busy = Err(rustix::io::Errno::BUSY);
     let attempts = || {
@@ -128,8 +177,6 @@ pub(crate) fn parts_cannot_be_changed() {
         let further = rustix::net::socket(rustix::net::AddressFamily::XDP, kind, None);
         assert_eq!(further.err(), Some(rustix::io::Errno::PERM));
         assert!(foreign::try_load().is_err());
-        // The memory keeps its length.
-        assert!(rustix::fs::ftruncate(&parts.memory, 0).is_err());
         // Through the control socket nothing is changed.
         assert!(!foreign::set_down(&parts.control, "eth9"));
     };
@@ -138,8 +185,6 @@ pub(crate) fn parts_cannot_be_changed() {
     ip(&fabric, "link del eth0");
     let address = xdp::SocketAddrXdp::new(xdp::SocketAddrXdpFlags::XDP_COPY, other.index, 0);
     assert_eq!(rustix::net::bind(&parts.socket, &address), busy);
-    // All that the program's descriptor is good for is to let go.
-    with(CapabilitySet::empty(), || foreign::let_go(&parts.program));
 }
 
 pub(crate) fn missing_capabilities_are_named() {

@@ -1,0 +1,113 @@
+//! Whose turn it is: how much of the broker's time each user has had.
+//!
+//! Making and removing a port takes the broker, and the kernel's lock over all interfaces, some ten milliseconds
+//! each. One piece of work is done at a time, for the user who has had the least time lately. So a user who asks for
+//! much waits for himself, and others wait for one piece of work at most.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// Time that a user may have at once: ports on every processor of a large node, made and removed twice.
+const AT_ONCE: Duration = Duration::from_secs(20);
+
+/// Of what he has had, one part in so many is forgotten per time: what he may have in the long run.
+const SHARE: u32 = 4;
+
+/// Time that users have had.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    /// As it was then. Only of those who have had some: fewer than there were pieces of work in [`AT_ONCE`].
+    had: HashMap<u32, (Duration, Instant)>,
+}
+
+impl Turns {
+    /// A user has had so much time more.
+    pub(crate) fn charge(&mut self, user: u32, time: Duration, now: Instant) {
+        self.had.retain(|_, had| !left(*had, now).is_zero());
+        let had = self.had(user, now) + time;
+        self.had.insert(user, (had, now));
+    }
+
+    /// Who of these is next, and how long to wait for that: zero, unless all have had too much.
+    pub(crate) fn next(
+        &self,
+        users: impl Iterator<Item = u32>,
+        now: Instant,
+    ) -> Option<(u32, Duration)> {
+        let least = users.map(|user| (self.had(user, now), user)).min()?;
+        let too_much = least.0.saturating_sub(AT_ONCE);
+        Some((least.1, too_much * SHARE))
+    }
+
+    /// Users of whom something is known.
+    pub(crate) fn len(&self) -> usize {
+        self.had.len()
+    }
+
+    fn had(&self, user: u32, now: Instant) -> Duration {
+        self.had.get(&user).map_or(Duration::ZERO, |&had| left(had, now))
+    }
+}
+
+fn left((had, then): (Duration, Instant), now: Instant) -> Duration {
+    had.saturating_sub(now.saturating_duration_since(then) / SHARE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn the_user_who_had_the_least_time_is_next() {
+        let (mut turns, now) = (Turns::default(), Instant::now());
+        assert_eq!(turns.next([].into_iter(), now), None);
+        turns.charge(1, SECOND, now);
+        turns.charge(2, SECOND / 2, now);
+        assert_eq!(turns.next([1, 2].into_iter(), now), Some((2, Duration::ZERO)));
+        assert_eq!(turns.next([1, 2, 3].into_iter(), now), Some((3, Duration::ZERO)));
+        assert_eq!(turns.next([1].into_iter(), now), Some((1, Duration::ZERO)), "alone");
+    }
+
+    /// One has a hundred requests, each of a second, the other one of a millisecond now and then.
+    #[test]
+    fn a_user_with_much_to_do_delays_others_by_one_piece_of_work() {
+        let (mut turns, mut now) = (Turns::default(), Instant::now());
+        for _ in 0..100 {
+            let (next, _) = turns.next([1].into_iter(), now).unwrap();
+            assert_eq!(next, 1);
+            turns.charge(1, SECOND, now);
+            // The other came meanwhile.
+            assert_eq!(turns.next([1, 2].into_iter(), now).unwrap(), (2, Duration::ZERO));
+            now += SECOND;
+            turns.charge(2, SECOND / 1000, now);
+        }
+    }
+
+    #[test]
+    fn in_the_long_run_a_user_has_a_quarter_of_the_time() {
+        let (mut turns, start) = (Turns::default(), Instant::now());
+        let (mut now, mut worked) = (start, Duration::ZERO);
+        while now < start + 1000 * SECOND {
+            let (_, wait) = turns.next([1].into_iter(), now).unwrap();
+            now += wait;
+            if wait.is_zero() {
+                now += SECOND;
+                worked += SECOND;
+                turns.charge(1, SECOND, now);
+            }
+        }
+        assert!(worked <= AT_ONCE + 252 * SECOND, "{worked:?}");
+        assert!(worked >= 240 * SECOND, "{worked:?}");
+    }
+
+    #[test]
+    fn who_has_had_nothing_lately_is_forgotten() {
+        let (mut turns, now) = (Turns::default(), Instant::now());
+        (0..1000).for_each(|user| turns.charge(user, SECOND, now));
+        assert_eq!(turns.len(), 1000);
+        turns.charge(7, SECOND, now + 5 * SECOND);
+        assert_eq!(turns.len(), 1);
+    }
+}

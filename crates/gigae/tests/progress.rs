@@ -1,0 +1,402 @@
+//! Programs that make no calls: their endpoints acknowledge, repeat, answer and lend their memory all the same. On real
+//! interfaces in network namespaces that each test makes and removes. Needs root.
+//!
+//! A program that computes is one that sleeps here: neither makes calls. Nothing is concluded from how long something
+//! takes; what would never happen without the thread is waited for with [`PATIENCE`].
+#![allow(missing_docs)]
+
+mod numbered;
+
+use gigae::{
+    Address, Backend, Completion, Endpoint, Envelope, Mode, Options, Peer, Progress, Rights, Wait,
+    Wanted,
+};
+use gigae_fabric::{Fabric, Node, testing};
+use numbered::body;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::net::IpAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+/// Long enough for a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The same for what is to be lost if nobody answers.
+const PEER_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// How long a program computes: several times [`PEER_TIMEOUT`].
+const COMPUTES: Duration = Duration::from_secs(2);
+
+const BACKENDS: [Backend; 3] =
+    [Backend::XdpMode(Mode::XdpGeneric), Backend::XdpMode(Mode::XdpNative), Backend::Packet];
+
+fn on(node: &Node, options: Options) -> Endpoint {
+    let _inside = node.enter().unwrap();
+    options.open().unwrap()
+}
+
+fn options(backend: Backend) -> Options {
+    Options::new("eth0").backend(backend).wait(Wait::Sleep).peer_timeout(PEER_TIMEOUT)
+}
+
+/// Two ends, and the second as the first one's peer.
+fn pair(fabric: &Fabric, options: &Options) -> ([Endpoint; 2], Peer) {
+    let ends = [1, 2].map(|n| on(&fabric.node(n), options.clone()));
+    let peer = ends[0].peer(ends[1].link().mac).unwrap();
+    (ends, peer)
+}
+
+/// Bytes of which each place has its own.
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len as u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
+}
+
+fn completed(end: &Endpoint) -> Completion {
+    let completion = end.completion_timeout(PATIENCE).unwrap().expect("completed in time");
+    assert_eq!(completion.result, Ok(()));
+    completion
+}
+
+/// Everything that a peer may want of a program, while that makes no calls.
+fn serves_while_its_program_computes(ends: &[Endpoint; 2], peer: Peer) {
+    let [active, passive] = ends;
+    let key = passive.register(vec![7; 100_000], Rights::ALL).unwrap();
+    // From here on the passive end's program makes no call.
+    active.send(peer, b"acknowledged by nobody's call").unwrap();
+    active.drain(PATIENCE).unwrap();
+    active.start_write(peer, key, 8, pattern(60_000), None).unwrap();
+    completed(active);
+    active.start_read(peer, key, 8, vec![0; 60_000]).unwrap();
+    let read = completed(active).memory.and_then(gigae::Memory::into_vec);
+    assert!(read == Some(pattern(60_000)));
+    active.start_fetch_add(peer, key, 0, 1).unwrap();
+    assert_eq!(completed(active).value, u64::from_le_bytes([7; 8]));
+    std::thread::sleep(COMPUTES);
+    // More than a peer timeout later: nobody was lost, and it serves on.
+    active.start_compare_swap(peer, key, 0, u64::from_le_bytes([7; 8]) + 1, 5).unwrap();
+    completed(active);
+    assert!(active.take_failure().is_none());
+    // Now it calls again.
+    assert_eq!(passive.recv().unwrap()[..], b"acknowledged by nobody's call"[..]);
+    assert_eq!(passive.region_writes(key), Some(3));
+    assert!(passive.counters().progress_turns > 0);
+}
+
+fn a_program_that_computes_acknowledges_and_lends_its_memory() {
+    for backend in BACKENDS {
+        let fabric = testing::fabric("computes", |_| ());
+        let (ends, peer) = pair(&fabric, &options(backend));
+        serves_while_its_program_computes(&ends, peer);
+    }
+}
+
+fn the_same_in_the_udp_envelope() {
+    let fabric = testing::fabric("udp", |_| ());
+    let options = options(Backend::Auto).envelope(Envelope::Udp { port: 4791 });
+    let ends = [1, 2].map(|n| on(&fabric.node(n), options.clone()));
+    let peer = ends[0].peer(Address::from(IpAddr::from(fabric.node(2).ipv4))).unwrap();
+    serves_while_its_program_computes(&ends, peer);
+}
+
+fn the_same_over_two_interfaces_as_one() {
+    let fabric = testing::fabric("trunk", |config| config.networks = 2);
+    for backend in [Backend::Xdp, Backend::Packet] {
+        let trunk = Options::trunk(["eth0", "eth1"]).backend(backend).wait(Wait::Sleep);
+        let (ends, peer) = pair(&fabric, &trunk.peer_timeout(PEER_TIMEOUT));
+        serves_while_its_program_computes(&ends, peer);
+    }
+}
+
+fn the_same_through_memory_within_a_node() {
+    let fabric = testing::fabric("local", |config| config.networks = 2);
+    // Neighbours are looked for where the caller is.
+    let _inside = fabric.node(1).enter().unwrap();
+    for backend in [Backend::Xdp, Backend::Packet] {
+        let open = |name| {
+            let local = Options::new(name).local(true).backend(backend).wait(Wait::Sleep);
+            local.peer_timeout(PEER_TIMEOUT).open().unwrap()
+        };
+        let ends = ["eth0", "eth1"].map(open);
+        let peer = ends[0].peer(ends[1].link().mac).unwrap();
+        serves_while_its_program_computes(&ends, peer);
+        assert!(ends[0].counters().link.memory_tx_frames > 0, "by memory");
+    }
+}
+
+fn the_first_message_to_a_peer_does_not_wait_for_the_senders_next_call() {
+    for backend in BACKENDS {
+        let fabric = testing::fabric("first", |_| ());
+        let (ends, peer) = pair(&fabric, &options(backend));
+        ends[0].send(peer, b"and then it computes").unwrap();
+        let message = ends[1].recv_timeout(PATIENCE).unwrap().expect("delivered");
+        assert_eq!(message[..], b"and then it computes"[..]);
+    }
+}
+
+/// With and without loss: the last frames are repeated, and acknowledged, by nobody's call.
+fn what_was_sent_arrives_while_both_programs_compute() {
+    let fabric = testing::fabric("both", |config| config.loss = 0.05);
+    let (ends, peer) = pair(&fabric, &options(Backend::Auto).peer_timeout(PATIENCE));
+    let receive = ends[1].start_recv(Wanted::tag(9), vec![0; 1_000_000]).unwrap();
+    ends[0].start_send(peer, 9, pattern(1_000_000)).unwrap();
+    ends[0].flush().unwrap();
+    // Only the thread's turns carry it on: taking a completion looks at no link.
+    let end = Instant::now() + PATIENCE;
+    let received = loop {
+        if let Some(received) = ends[1].take_completion() {
+            break received;
+        }
+        assert!(Instant::now() < end, "not completed by the thread");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!((received.id, received.result), (receive, Ok(())));
+    assert!(received.memory.unwrap().into_vec().unwrap() == pattern(1_000_000));
+}
+
+fn a_peer_that_does_not_receive_is_not_lost_and_loses_nothing() {
+    let fabric = testing::fabric("stop", |_| ());
+    let (ends, peer) = pair(&fabric, &options(Backend::Auto));
+    // More than the other end has credit for, which its program gives back by nothing.
+    let mut sent = 0;
+    while ends[0].try_send(peer, &body(sent, 1000)).is_ok() && sent < 10_000 {
+        sent += 1;
+    }
+    std::thread::sleep(COMPUTES);
+    ends[0].progress().unwrap();
+    assert!(ends[0].take_failure().is_none());
+    for n in 0..sent {
+        let message = ends[1].recv_timeout(PATIENCE).unwrap().expect("it had arrived");
+        assert_eq!(message[..], body(n, 1000));
+    }
+}
+
+fn readable(end: &Endpoint) {
+    let fd = end.fd().expect("a link of the kernel");
+    let time = Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
+    let ready = poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&time)).unwrap();
+    assert_eq!(ready, 1, "the descriptor becomes readable");
+}
+
+/// The program sleeps on the descriptor, the thread takes the frame in first or does not: the program wakes.
+fn an_event_loop_wakes_for_what_the_thread_took_in() {
+    for backend in [Backend::Xdp, Backend::Packet] {
+        let fabric = testing::fabric("events", |_| ());
+        let (ends, peer) = pair(&fabric, &options(backend));
+        let [sender, receiver] = &ends;
+        for n in 0..300_u32 {
+            // Sometimes the message is there before the program sleeps, sometimes the thread has it.
+            sender.send(peer, &body(n, 500)).unwrap();
+            std::thread::sleep(Duration::from_micros(u64::from(n % 30) * 100));
+            let message = loop {
+                if let Some(message) = receiver.try_recv().unwrap() {
+                    break message;
+                }
+                if receiver.prepare_to_wait().unwrap().is_none() {
+                    readable(receiver);
+                }
+            };
+            assert_eq!(message[..], body(n, 500));
+        }
+        // Its program sleeps there while the thread takes the messages in; then it wakes.
+        assert_eq!(receiver.prepare_to_wait().unwrap(), None);
+        let turns = receiver.counters().progress_turns;
+        sender.send(peer, b"later").unwrap();
+        std::thread::sleep(Duration::from_millis(200));
+        readable(receiver);
+        assert!(receiver.counters().progress_turns > turns, "the thread had a turn");
+        assert_eq!(receiver.try_recv().unwrap().expect("taken in")[..], b"later"[..]);
+        // What was told is taken back before the next sleep.
+        while receiver.prepare_to_wait().unwrap().is_some() {}
+        let fd = receiver.fd().unwrap();
+        let none =
+            poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&Timespec::default())).unwrap();
+        assert!(backend == Backend::Packet || none == 0, "readable without end");
+    }
+}
+
+fn a_program_that_sleeps_in_a_call_is_left_alone() {
+    const MESSAGES: u32 = 20;
+    let fabric = testing::fabric("asleep", |_| ());
+    let (ends, peer) = pair(&fabric, &options(Backend::Auto));
+    let [sender, receiver] = ends;
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for n in 0..MESSAGES {
+                let message = receiver.recv().unwrap();
+                assert_eq!(message[..], body(n, 100));
+            }
+            // Between two calls the machine may take the processor from this program for a while.
+            let turns = receiver.counters().progress_turns;
+            assert!(
+                turns < MESSAGES.into(),
+                "{turns} turns beside a program that sleeps in its calls"
+            );
+        });
+        for n in 0..MESSAGES {
+            // Many frames while it sleeps there, each of which would be a turn.
+            std::thread::sleep(Duration::from_millis(20));
+            sender.send(peer, &body(n, 100)).unwrap();
+        }
+        sender.drain(PATIENCE).unwrap();
+    });
+}
+
+fn nothing_wakes_up_where_nothing_is_going_on() {
+    let fabric = testing::fabric("idle", |_| ());
+    let (ends, peer) = pair(&fabric, &options(Backend::Auto));
+    ends[0].send(peer, b"one").unwrap();
+    assert_eq!(ends[1].recv().unwrap()[..], b"one"[..]);
+    ends[0].drain(PATIENCE).unwrap();
+    // Until the last tick and the last timer.
+    std::thread::sleep(Duration::from_secs(1));
+    let before = ends[0].counters().progress_wakeups;
+    // The look itself was a call, after which the thread looks for some ticks.
+    std::thread::sleep(Duration::from_millis(100));
+    let look = ends[0].counters().progress_wakeups - before;
+    std::thread::sleep(Duration::from_secs(2));
+    let woken = ends[0].counters().progress_wakeups - before - look;
+    assert!(look <= 10, "{look} wake-ups after a call");
+    assert!(woken <= look + 10, "{woken} wake-ups in two idle seconds");
+}
+
+fn without_the_thread_nobody_acts_for_a_program() {
+    let fabric = testing::fabric("manual", |_| ());
+    let (ends, peer) = pair(&fabric, &options(Backend::Auto).progress(Progress::Manual));
+    assert!(threads().is_empty());
+    ends[0].send(peer, b"nobody answers").unwrap();
+    assert!(ends[0].drain(PEER_TIMEOUT * 4).is_err());
+    assert_eq!(ends[1].counters().progress_turns, 0);
+}
+
+/// Status files of this process's progress threads.
+fn threads() -> Vec<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let status = |task: std::io::Result<std::fs::DirEntry>| {
+        std::fs::read_to_string(task.unwrap().path().join("status")).unwrap_or_default()
+    };
+    tasks.map(status).filter(|status| status.contains("gigae-progress")).collect()
+}
+
+/// The threads once there are so many. One names itself when it runs, and the kernel lists it until a moment after it
+/// was joined.
+fn await_threads(count: usize) -> Vec<String> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let threads = threads();
+        if threads.len() == count {
+            return threads;
+        }
+        assert!(Instant::now() < end, "{count} threads and not {threads:?}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn one_thread_serves_all_endpoints_takes_no_signal_and_ends_with_the_last() {
+    let fabric = testing::fabric("thread", |_| ());
+    assert!(threads().is_empty());
+    for _ in 0..3 {
+        let ends = [1, 2].map(|n| on(&fabric.node(n), options(Backend::Packet)));
+        let status = await_threads(1).remove(0);
+        let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:\t")).unwrap();
+        let blocked = u64::from_str_radix(blocked, 16).unwrap();
+        // All but SIGKILL, SIGSTOP, and the two that the C library keeps for itself.
+        let never = [libc::SIGKILL, libc::SIGSTOP, 32, 33].map(|signal| 1_u64 << (signal - 1));
+        let never = never.iter().fold(0, |all, one| all | one);
+        assert_eq!(blocked | never, u64::MAX, "{blocked:x}");
+        let [first, second] = ends;
+        drop(first);
+        assert_eq!(threads().len(), 1);
+        drop(second);
+        await_threads(0);
+    }
+}
+
+/// What a child of fork(2) does, as a process: its status.
+fn in_child(child: impl FnOnce() -> bool) {
+    // SAFETY: the child calls nothing but `child`, and ends. What other threads held when it was made (of the
+    // allocator, glibc sees to that) it does not use.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0);
+    if pid == 0 {
+        let well = catch_unwind(AssertUnwindSafe(child)).unwrap_or(false);
+        // SAFETY: ends the child without running what the parent has to run at its end.
+        unsafe { libc::_exit(i32::from(!well)) };
+    }
+    let mut status = 0;
+    // SAFETY: the status is this function's own.
+    assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+    assert_eq!(status, 0, "the child's status");
+}
+
+fn a_forked_child_can_neither_use_nor_harm_the_endpoint_and_may_open_its_own() {
+    let fabric = testing::fabric("fork", |config| config.nodes = 3);
+    let (ends, peer) = pair(&fabric, &options(Backend::Auto).linger(Duration::ZERO));
+    let [sender, receiver] = ends;
+    sender.send(peer, b"before").unwrap();
+    assert_eq!(receiver.recv().unwrap()[..], b"before"[..]);
+    let third = fabric.node(3);
+    let inherited = std::cell::RefCell::new(Some(sender));
+    in_child(|| {
+        let sender = inherited.take().unwrap();
+        let refused = catch_unwind(AssertUnwindSafe(|| sender.send(peer, b"forged").is_ok()));
+        drop(sender);
+        let own = on(&third, options(Backend::Auto));
+        let to = own.peer(receiver.link().mac).unwrap();
+        own.send(to, b"from the child").unwrap();
+        refused.is_err() && own.drain(PATIENCE).is_ok() && await_threads(1).len() == 1
+    });
+    let sender = inherited.take().unwrap();
+    sender.send(peer, b"after").unwrap();
+    sender.drain(PATIENCE).unwrap();
+    let mut got: Vec<_> = (0..2)
+        .map(|_| receiver.recv_timeout(PATIENCE).unwrap().expect("both arrive").to_vec())
+        .collect();
+    got.sort();
+    assert_eq!(got, [&b"after"[..], b"from the child"]);
+    assert_eq!(receiver.counters().protocol.resets, 1, "the child's own session, at its end");
+}
+
+fn main() {
+    testing::run(&[
+        (
+            "a_program_that_computes_acknowledges_and_lends_its_memory",
+            a_program_that_computes_acknowledges_and_lends_its_memory,
+        ),
+        ("the_same_in_the_udp_envelope", the_same_in_the_udp_envelope),
+        ("the_same_over_two_interfaces_as_one", the_same_over_two_interfaces_as_one),
+        ("the_same_through_memory_within_a_node", the_same_through_memory_within_a_node),
+        (
+            "the_first_message_to_a_peer_does_not_wait_for_the_senders_next_call",
+            the_first_message_to_a_peer_does_not_wait_for_the_senders_next_call,
+        ),
+        (
+            "what_was_sent_arrives_while_both_programs_compute",
+            what_was_sent_arrives_while_both_programs_compute,
+        ),
+        (
+            "a_peer_that_does_not_receive_is_not_lost_and_loses_nothing",
+            a_peer_that_does_not_receive_is_not_lost_and_loses_nothing,
+        ),
+        (
+            "an_event_loop_wakes_for_what_the_thread_took_in",
+            an_event_loop_wakes_for_what_the_thread_took_in,
+        ),
+        (
+            "a_program_that_sleeps_in_a_call_is_left_alone",
+            a_program_that_sleeps_in_a_call_is_left_alone,
+        ),
+        ("nothing_wakes_up_where_nothing_is_going_on", nothing_wakes_up_where_nothing_is_going_on),
+        (
+            "without_the_thread_nobody_acts_for_a_program",
+            without_the_thread_nobody_acts_for_a_program,
+        ),
+        (
+            "one_thread_serves_all_endpoints_takes_no_signal_and_ends_with_the_last",
+            one_thread_serves_all_endpoints_takes_no_signal_and_ends_with_the_last,
+        ),
+        (
+            "a_forked_child_can_neither_use_nor_harm_the_endpoint_and_may_open_its_own",
+            a_forked_child_can_neither_use_nor_harm_the_endpoint_and_may_open_its_own,
+        ),
+    ]);
+}

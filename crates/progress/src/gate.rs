@@ -1,0 +1,471 @@
+//! The lock between a program and the background thread: free for the program, dear for the thread.
+//!
+//! The program writes `calls` (odd while it is inside) and then reads `whose`; the thread writes `whose` and then
+//! reads `calls`. Each must see the other's write or make its own seen, which takes a fence between write and
+//! read on both sides. The thread's membarrier(2) is both.
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU32, Ordering, fence};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicU32, Ordering, compiler_fence, fence};
+
+/// The memory was cleared by fork(2): this process did not open the endpoint.
+const FORKED: u32 = 0;
+/// The program enters as it likes.
+const PROGRAM: u32 = 1;
+/// The same, and executes a fence itself.
+const FENCED: u32 = 2;
+/// Nobody is inside. Whoever wants to be swaps this for a state of its own.
+const IDLE: u32 = 3;
+/// The thread is inside.
+const THREAD: u32 = 4;
+/// The same, and the program sleeps until it has left.
+const WAITED: u32 = 5;
+
+/// The program is not asleep inside; it is; it is and must tell the thread when it wakes.
+const AWAKE: u32 = 0;
+const ASLEEP: u32 = 1;
+const TELL: u32 = 2;
+
+/// Looks of a program that waits for the thread before it sleeps: a turn of the thread takes microseconds.
+const SPINS: u32 = 200;
+
+/// What a program must do when it has entered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entered {
+    /// Nothing.
+    Freely,
+    /// Wake the thread, which had taken the endpoint for its own.
+    TakenBack,
+}
+
+/// Whether a program is inside, and how long it has been.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// Outside, having made so many calls.
+    Outside(u32),
+    /// Inside a call.
+    Inside(u32),
+}
+
+/// See the module's description.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Gate {
+    /// Entries and exits of the program: odd while it is inside.
+    calls: AtomicU32,
+    whose: AtomicU32,
+    asleep: AtomicU32,
+    /// What the endpoint is when the program has it. Never changed.
+    rest: u32,
+}
+
+impl Gate {
+    /// The program's. `fenced`: the thread's barrier is not to be had.
+    pub(crate) fn new(fenced: bool) -> Self {
+        let rest = if fenced { FENCED } else { PROGRAM };
+        let (calls, whose) = (AtomicU32::new(0), AtomicU32::new(rest));
+        Self { calls, whose, asleep: AtomicU32::new(AWAKE), rest }
+    }
+
+    /// The program enters. Two stores and two loads if the thread keeps out.
+    ///
+    /// # Panics
+    /// If the program is inside already, or if this is a child of the process that opened the endpoint.
+    #[inline(always)]
+    pub(crate) fn enter(&self) -> Entered {
+        let calls = self.calls.load(Ordering::Relaxed);
+        if !calls.is_multiple_of(2) {
+            in_use();
+        }
+        self.calls.store(calls + 1, Ordering::Relaxed);
+        self.thread_fences();
+        // Acquire: what the thread did before it gave the endpoint back is seen.
+        if self.whose.load(Ordering::Acquire) == PROGRAM {
+            return Entered::Freely;
+        }
+        self.enter_slowly(calls)
+    }
+
+    /// The program's half of the fence that the thread's barrier makes: only the compiler is kept from reordering.
+    #[inline(always)]
+    fn thread_fences(&self) {
+        #[cfg(not(loom))]
+        compiler_fence(Ordering::SeqCst);
+        #[cfg(loom)]
+        fence(Ordering::SeqCst);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn enter_slowly(&self, calls: u32) -> Entered {
+        let mut entered = Entered::Freely;
+        loop {
+            match self.whose.load(Ordering::Acquire) {
+                PROGRAM => {}
+                FENCED => {
+                    self.calls.store(calls.wrapping_add(1), Ordering::Relaxed);
+                    fence(Ordering::SeqCst);
+                    if self.whose.load(Ordering::Acquire) == FENCED {
+                        return entered;
+                    }
+                }
+                FORKED => {
+                    self.calls.store(calls, Ordering::Release);
+                    forked();
+                }
+                IDLE => {
+                    // With `calls` odd, so that the thread does not take it again.
+                    let (ok, failed) = (Ordering::AcqRel, Ordering::Relaxed);
+                    if self.whose.compare_exchange(IDLE, self.rest, ok, failed).is_ok() {
+                        self.calls.store(calls.wrapping_add(1), Ordering::Relaxed);
+                        entered = Entered::TakenBack;
+                    }
+                }
+                _ => {
+                    self.calls.store(calls, Ordering::Release);
+                    self.wait_for_thread();
+                    self.calls.store(calls.wrapping_add(1), Ordering::Relaxed);
+                }
+            }
+            fence(Ordering::SeqCst);
+            if self.whose.load(Ordering::Acquire) == PROGRAM {
+                return entered;
+            }
+        }
+    }
+
+    /// The program leaves.
+    #[inline(always)]
+    pub(crate) fn leave(&self) {
+        let calls = self.calls.load(Ordering::Relaxed);
+        self.calls.store(calls.wrapping_add(1), Ordering::Release);
+    }
+
+    /// Entries and exits so far.
+    pub(crate) fn calls(&self) -> u32 {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    /// Whether the thread is inside and the program sleeps until it has left.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.whose.load(Ordering::Relaxed) == WAITED
+    }
+
+    /// Whether this process is a child of the one that opened the endpoint.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.whose.load(Ordering::Relaxed) == FORKED
+    }
+
+    /// What the thread sees of the program without entering.
+    pub(crate) fn look(&self) -> Seen {
+        match self.calls.load(Ordering::Relaxed) {
+            calls if calls.is_multiple_of(2) => Seen::Outside(calls),
+            calls => Seen::Inside(calls),
+        }
+    }
+
+    /// Whether nobody is inside and the program has not taken the endpoint back.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.whose.load(Ordering::Relaxed) == IDLE
+    }
+
+    /// The thread enters where the program has not been since it left the endpoint [idle](Self::is_idle).
+    pub(crate) fn enter_idle(&self) -> bool {
+        let (ok, failed) = (Ordering::AcqRel, Ordering::Relaxed);
+        self.whose.compare_exchange(IDLE, THREAD, ok, failed).is_ok()
+    }
+
+    /// The thread enters if the program is outside, having made so many calls. One membarrier(2).
+    pub(crate) fn enter_unattended(&self, calls: u32) -> bool {
+        let rest = self.rest;
+        let (ok, failed) = (Ordering::AcqRel, Ordering::Relaxed);
+        if self.whose.compare_exchange(rest, THREAD, ok, failed).is_err() {
+            return false;
+        }
+        barrier::pass();
+        // Acquire: what the program did inside is seen.
+        if self.calls.load(Ordering::Acquire) == calls {
+            return true;
+        }
+        self.hand_over(rest);
+        false
+    }
+
+    /// The thread leaves; the endpoint is idle.
+    pub(crate) fn leave_idle(&self) {
+        self.hand_over(IDLE);
+    }
+
+    /// The endpoint is the program's again, and not attended any more.
+    pub(crate) fn retire(&self) {
+        let (ok, failed) = (Ordering::AcqRel, Ordering::Relaxed);
+        // Not idle: it is the program's already.
+        let _ = self.whose.compare_exchange(IDLE, self.rest, ok, failed);
+    }
+
+    fn hand_over(&self, to: u32) {
+        if self.whose.swap(to, Ordering::AcqRel) == WAITED {
+            self.wake_program();
+        }
+    }
+
+    /// The program, inside, is about to sleep until a frame comes.
+    pub(crate) fn fall_asleep(&self) {
+        self.asleep.store(ASLEEP, Ordering::Release);
+    }
+
+    /// It is awake; whether the thread must be told.
+    pub(crate) fn wake_up(&self) -> bool {
+        self.asleep.swap(AWAKE, Ordering::AcqRel) == TELL
+    }
+
+    /// Whether the program sleeps inside, and tells when it wakes.
+    pub(crate) fn tells(&self) -> bool {
+        let (ok, failed) = (Ordering::AcqRel, Ordering::Relaxed);
+        let told = self.asleep.compare_exchange(ASLEEP, TELL, ok, failed);
+        matches!(told, Ok(_) | Err(TELL))
+    }
+
+    #[cfg(not(loom))]
+    fn wait_for_thread(&self) {
+        use rustix::thread::futex;
+        for _ in 0..SPINS {
+            if !matches!(self.whose.load(Ordering::Acquire), THREAD | WAITED) {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+        let (ok, failed) = (Ordering::AcqRel, Ordering::Acquire);
+        match self.whose.compare_exchange(THREAD, WAITED, ok, failed) {
+            // An error is a wake-up like any other: the caller looks again.
+            Ok(_) | Err(WAITED) => {
+                let _ = futex::wait(&self.whose, futex::Flags::PRIVATE, WAITED, None);
+            }
+            Err(_) => {}
+        }
+    }
+
+    #[cfg(not(loom))]
+    fn wake_program(&self) {
+        let _ = rustix::thread::futex::wake(&self.whose, rustix::thread::futex::Flags::PRIVATE, 1);
+    }
+
+    #[cfg(loom)]
+    fn wait_for_thread(&self) {
+        loom::thread::yield_now();
+    }
+
+    #[cfg(loom)]
+    fn wake_program(&self) {}
+}
+
+#[cold]
+#[inline(never)]
+fn in_use() -> ! {
+    panic!("the endpoint is in use: a call was made from within another one");
+}
+
+#[cold]
+#[inline(never)]
+fn forked() -> ! {
+    panic!("the endpoint was opened before fork(2): open one in this process");
+}
+
+/// The fence for both sides.
+pub(crate) mod barrier {
+    #[cfg(not(any(loom, miri)))]
+    mod kernel {
+        use rustix::thread::{MembarrierCommand, membarrier};
+        use std::sync::LazyLock;
+
+        static REGISTERED: LazyLock<bool> =
+            LazyLock::new(|| membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok());
+
+        /// Whether the kernel has it: asked once.
+        pub(crate) fn is_there() -> bool {
+            *REGISTERED
+        }
+
+        /// Every thread of this process that runs has passed a fence when this returns.
+        pub(crate) fn pass() {
+            std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+            if is_there() {
+                // Registered, it does not fail (membarrier(2)).
+                membarrier(MembarrierCommand::PrivateExpedited)
+                    .expect("membarrier after it was registered");
+            }
+        }
+    }
+    #[cfg(any(loom, miri))]
+    mod kernel {
+        pub(crate) fn is_there() -> bool {
+            // Loom has a fence in the place of the barrier's other half; Miri executes the program's own.
+            cfg!(loom)
+        }
+
+        pub(crate) fn pass() {
+            #[cfg(loom)]
+            loom::sync::atomic::fence(loom::sync::atomic::Ordering::SeqCst);
+            #[cfg(miri)]
+            std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+        }
+    }
+    pub(crate) use kernel::{is_there, pass};
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_thread_enters_only_where_the_program_has_not_been() {
+        let gate = Gate::new(!barrier::is_there());
+        assert_eq!(gate.enter(), Entered::Freely);
+        let Seen::Inside(_) = gate.look() else { panic!("inside") };
+        gate.leave();
+        let Seen::Outside(calls) = gate.look() else { panic!("outside") };
+        // A call in between is seen.
+        gate.enter();
+        assert!(!gate.enter_unattended(calls));
+        gate.leave();
+        assert!(!gate.enter_unattended(calls));
+        assert!(gate.enter_unattended(calls + 2));
+        gate.leave_idle();
+        assert!(gate.is_idle());
+        // It comes back without a barrier, until the program does.
+        assert!(gate.enter_idle());
+        gate.leave_idle();
+        assert_eq!(gate.enter(), Entered::TakenBack);
+        assert!(!gate.is_idle() && !gate.enter_idle());
+        gate.leave();
+        assert_eq!(gate.enter(), Entered::Freely);
+    }
+
+    #[test]
+    fn a_fence_of_the_programs_own_does_where_there_is_no_barrier() {
+        let gate = Gate::new(true);
+        for _ in 0..3 {
+            assert_eq!(gate.enter(), Entered::Freely);
+            gate.leave();
+        }
+    }
+
+    #[test]
+    #[should_panic = "in use"]
+    fn entering_twice_is_refused() {
+        let gate = Gate::new(true);
+        gate.enter();
+        gate.enter();
+    }
+
+    #[test]
+    #[should_panic = "fork(2)"]
+    fn a_gate_that_the_kernel_has_cleared_lets_nobody_in() {
+        let (calls, whose, asleep) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
+        let gate = Gate { calls, whose, asleep, rest: 0 };
+        assert!(gate.is_forked());
+        gate.enter();
+    }
+
+    #[test]
+    fn a_program_that_sleeps_inside_tells_only_if_the_thread_wants_it() {
+        let gate = Gate::new(true);
+        assert!(!gate.tells());
+        gate.fall_asleep();
+        assert!(!gate.wake_up());
+        gate.fall_asleep();
+        assert!(gate.tells() && gate.tells());
+        assert!(gate.wake_up());
+        assert!(!gate.tells());
+    }
+}
+
+/// In every order of the two, one of them is inside at a time, and sees what the other did (`make loom`). Loom has no
+/// barrier that one thread makes for both, so here each executes its half of it.
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+
+    struct Guarded {
+        gate: Gate,
+        value: UnsafeCell<u32>,
+    }
+
+    impl Guarded {
+        fn new(fenced: bool) -> Arc<Self> {
+            Arc::new(Self { gate: Gate::new(fenced), value: UnsafeCell::new(0) })
+        }
+
+        fn add(&self) {
+            // Loom reports an access that another one is not ordered with.
+            self.value.with_mut(|value| {
+                // SAFETY: the caller is inside.
+                unsafe { *value += 1 }
+            });
+        }
+    }
+
+    #[test]
+    fn program_and_thread_are_never_inside_at_once() {
+        never_inside_at_once(false);
+    }
+
+    #[test]
+    fn nor_with_a_fence_of_the_programs_own() {
+        never_inside_at_once(true);
+    }
+
+    fn never_inside_at_once(fenced: bool) {
+        loom::model(move || {
+            let shared = Guarded::new(fenced);
+            let thread = {
+                let shared = Arc::clone(&shared);
+                loom::thread::spawn(move || {
+                    let mut turns = 0;
+                    if let Seen::Outside(calls) = shared.gate.look()
+                        && shared.gate.enter_unattended(calls)
+                    {
+                        shared.add();
+                        turns += 1;
+                        shared.gate.leave_idle();
+                        if shared.gate.enter_idle() {
+                            shared.add();
+                            turns += 1;
+                            shared.gate.leave_idle();
+                        }
+                    }
+                    turns
+                })
+            };
+            for _ in 0..2 {
+                shared.gate.enter();
+                shared.add();
+                shared.gate.leave();
+            }
+            let turns = thread.join().unwrap();
+            shared.gate.enter();
+            shared.value.with(|value| {
+                // SAFETY: inside.
+                assert_eq!(unsafe { *value }, 2 + turns);
+            });
+        });
+    }
+
+    #[test]
+    fn a_sleeper_that_must_tell_does() {
+        loom::model(|| {
+            let shared = Guarded::new(false);
+            shared.gate.fall_asleep();
+            let thread = {
+                let shared = Arc::clone(&shared);
+                loom::thread::spawn(move || shared.gate.tells())
+            };
+            let tells = shared.gate.wake_up();
+            // The thread sleeps without a timer only if it is told.
+            assert_eq!(thread.join().unwrap(), tells);
+        });
+    }
+}

@@ -1,0 +1,41 @@
+//! Progress without the program: one background thread per process, and the lock that it shares with the
+//! program's threads.
+//!
+//! A program that computes makes no calls. Its peers still wait for acknowledgements, repetitions, credit and
+//! operations on its memory. The thread of this crate does that work, for all endpoints of the process.
+//!
+//! # Who has an endpoint when
+//!
+//! [`Owner`] is the program's handle of an endpoint's state, [`attend`](Attend::attend) the thread's way in.
+//! The lock (`gate.rs`) excludes one from the other:
+//!
+//! | state | the program | the thread |
+//! |---|---|---|
+//! | the program calls now and then | enters with two stores and two loads: no lock, no bus-locked instruction, no system call | looks every [`TICK`] whether the program has called since, and does nothing else |
+//! | the program has not called for one to two ticks | its next call takes the endpoint back: one compare-and-swap and one write to wake the thread | attends: on every frame that arrives, and when something is due |
+//! | the program sleeps inside a call | wakes by itself | sleeps until the program says that it is awake |
+//! | nothing is going on | | sleeps, without a timer |
+//!
+//! The program pays no fence because the thread pays for both: membarrier(2) makes every CPU that runs a thread
+//! of this process pass a fence. Where the kernel refuses it (`CONFIG_MEMBARRIER=n`, a seccomp filter), the
+//! program executes a fence itself.
+//!
+//! # What else
+//!
+//! - **Signals**: the thread blocks them all, so that handlers run in the program's own threads.
+//! - **fork(2)**: a child has no such thread, and the links are its parent's. The lock's words lie in memory that
+//!   the kernel clears in the child (madvise(2), `MADV_WIPEONFORK`), so that every use of an inherited endpoint
+//!   is refused there, and dropping one touches nothing. An endpoint that the child opens starts a thread of its own.
+//! - **The end**: the thread ends with the process's last endpoint, and is joined, so that a library which was
+//!   loaded by dlopen(3) can be unloaded.
+
+#![cfg_attr(loom, allow(dead_code, unused_imports))]
+
+mod gate;
+mod owner;
+#[cfg(not(loom))]
+mod thread;
+
+pub use owner::{Attend, Guard, Outlook, Owner};
+#[cfg(not(loom))]
+pub use thread::{Attended, TICK, attend, wakeups};

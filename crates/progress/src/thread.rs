@@ -1,0 +1,363 @@
+//! The thread: which endpoints it attends, and when.
+
+use crate::gate::{Gate, Seen};
+use crate::owner::{Attend, Outlook, Owner, Shared};
+use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
+use rustix::io::Errno;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
+};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Between two looks at an endpoint that a program uses. A program that has made no call between two looks is away,
+/// so its endpoint is attended within two ticks of its last call. A look costs the thread's wake-up, some
+/// microseconds: less than a hundredth of a CPU.
+pub const TICK: Duration = Duration::from_micros(500);
+
+/// What tells the thread's own descriptors from those of endpoints.
+const WAKE: u64 = u64::MAX;
+const TIMER: u64 = u64::MAX - 1;
+
+/// Events taken at a time.
+const EVENTS: usize = 16;
+
+/// How an endpoint is used, as far as the thread knows.
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// By a program that had been seen so at the last look. The next one is at `at`.
+    InUse { seen: Seen, at: Instant },
+    /// By a program that sleeps inside a call and tells when it wakes.
+    AsleepInside,
+    /// By nobody: frames wake the thread, and what is due.
+    Unattended { due: Option<Instant>, program_watches: bool },
+}
+
+/// An endpoint of whichever type.
+trait Endpoint: Send + Sync {
+    fn gate(&self) -> &Gate;
+    fn attend_inside(&self) -> Outlook;
+}
+
+impl<T: Attend> Endpoint for Shared<T> {
+    fn gate(&self) -> &Gate {
+        Shared::gate(self)
+    }
+
+    fn attend_inside(&self) -> Outlook {
+        Shared::attend_inside(self)
+    }
+}
+
+struct Entry {
+    number: u64,
+    endpoint: Arc<dyn Endpoint>,
+    /// Readable when a frame may have come.
+    fd: OwnedFd,
+    /// It wakes the thread.
+    watched: bool,
+    state: State,
+}
+
+impl Entry {
+    /// Looks at the endpoint, and attends it if that is the thread's now. `came`: a frame may have.
+    fn look(&mut self, process: &Process, now: Instant, came: bool) {
+        let gate = self.endpoint.gate();
+        match self.state {
+            State::Unattended { .. } if !gate.is_idle() => {
+                process.unwatch(&self.fd);
+                self.watched = false;
+                self.state = State::InUse { seen: gate.look(), at: now + TICK };
+            }
+            State::Unattended { due, program_watches: true } if came => {
+                // The program is woken by the same frame, and comes first.
+                let at = now + TICK;
+                let due = Some(due.map_or(at, |due| due.min(at)));
+                self.state = State::Unattended { due, program_watches: false };
+            }
+            State::Unattended { due, .. } if came || due.is_some_and(|due| due <= now) => {
+                if gate.enter_idle() {
+                    self.attend();
+                }
+            }
+            State::Unattended { .. } => {}
+            State::AsleepInside if gate.tells() => {}
+            State::AsleepInside => self.state = State::InUse { seen: gate.look(), at: now + TICK },
+            State::InUse { at, .. } if at > now => {}
+            State::InUse { seen, .. } => {
+                let new = gate.look();
+                self.state = State::InUse { seen: new, at: now + TICK };
+                match new {
+                    _ if new != seen => {}
+                    Seen::Outside(calls) => {
+                        if gate.enter_unattended(calls) {
+                            // Before the turn: what comes from now on is seen in it or wakes the thread.
+                            self.watched = process.watch(&self.fd, self.number);
+                            self.attend();
+                        }
+                    }
+                    Seen::Inside(_) if gate.tells() => self.state = State::AsleepInside,
+                    Seen::Inside(_) => {}
+                }
+            }
+        }
+    }
+
+    fn attend(&mut self) {
+        let Outlook { mut due, program_watches } = self.endpoint.attend_inside();
+        if !self.watched {
+            // The kernel had no memory for that, or the user watches too much already (epoll(7)).
+            due = Some(due.map_or(TICK, |due| due.min(TICK)));
+        }
+        let due = due.and_then(|due| Instant::now().checked_add(due));
+        self.state = State::Unattended { due, program_watches };
+    }
+
+    /// When it must be looked at again by itself.
+    fn next(&self) -> Option<Instant> {
+        match self.state {
+            State::InUse { at, .. } => Some(at),
+            State::AsleepInside => None,
+            State::Unattended { due, .. } => due,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Entries {
+    all: Vec<Entry>,
+    last_number: u64,
+    thread: Option<JoinHandle<()>>,
+    /// Which thread since the process began: an earlier one ends.
+    generation: u64,
+}
+
+/// What a process has: its thread and what that attends. Never freed, for a child of fork(2) leaves its parent's
+/// copy as it is, perhaps locked.
+struct Process {
+    pid: u32,
+    entries: Mutex<Entries>,
+    epoll: OwnedFd,
+    wake: OwnedFd,
+    /// Rings when something is due: epoll_wait(2) counts in milliseconds.
+    timer: OwnedFd,
+    wakeups: AtomicU64,
+    /// A thread that ended may have taken what another should have seen: that looks at all endpoints.
+    look_at_all: AtomicBool,
+}
+
+static PROCESS: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
+
+impl Process {
+    fn new(pid: u32) -> io::Result<Self> {
+        let process = Self {
+            pid,
+            entries: Mutex::default(),
+            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            timer: timerfd_create(
+                TimerfdClockId::Monotonic,
+                TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
+            )?,
+            wakeups: AtomicU64::new(0),
+            look_at_all: AtomicBool::new(false),
+        };
+        for (fd, data) in [(&process.wake, WAKE), (&process.timer, TIMER)] {
+            // Each ring wakes once; what is read of it does not matter.
+            let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+            epoll::add(&process.epoll, fd, epoll::EventData::new_u64(data), flags)?;
+        }
+        Ok(process)
+    }
+
+    /// This process's, if it has had an endpoint.
+    fn existing() -> Option<&'static Self> {
+        // SAFETY: null, or made by `Box::leak` below and never freed.
+        unsafe { PROCESS.load(Ordering::Acquire).as_ref() }
+    }
+
+    fn current() -> io::Result<&'static Self> {
+        let pid = std::process::id();
+        let known = PROCESS.load(Ordering::Acquire);
+        if let Some(process) = Self::existing().filter(|process| process.pid == pid) {
+            return Ok(process);
+        }
+        // Of two threads that open their endpoints at once, both use the one that is first.
+        let made = Box::into_raw(Box::new(Self::new(pid)?));
+        let (ok, failed) = (Ordering::AcqRel, Ordering::Acquire);
+        let process = match PROCESS.compare_exchange(known, made, ok, failed) {
+            Ok(_) => made,
+            Err(first) => {
+                // SAFETY: it came from the box above, and nobody else has seen it.
+                drop(unsafe { Box::from_raw(made) });
+                first
+            }
+        };
+        // SAFETY: made by this function in this process, and never freed.
+        Ok(unsafe { &*process })
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self) {
+        // A full counter has woken already.
+        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+    }
+
+    /// Only what is new wakes: a packet socket is readable for as long as its newest frame is lent.
+    fn watch(&self, fd: &OwnedFd, number: u64) -> bool {
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        epoll::add(&self.epoll, fd, epoll::EventData::new_u64(number), flags).is_ok()
+    }
+
+    fn unwatch(&self, fd: &OwnedFd) {
+        // It may not have been watched.
+        let _ = epoll::delete(&self.epoll, fd);
+    }
+
+    fn run(&self, generation: u64) {
+        let (flags, data) = (epoll::EventFlags::empty(), epoll::EventData::new_u64(0));
+        let mut events = [epoll::Event { flags, data }; EVENTS];
+        let mut count = 0;
+        loop {
+            let mut entries = self.entries();
+            if entries.generation != generation {
+                self.look_at_all.store(true, Ordering::Relaxed);
+                self.wake();
+                return;
+            }
+            let came = |number| events[..count].iter().any(|event| event.data.u64() == number);
+            if came(WAKE) {
+                let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+            }
+            let all = self.look_at_all.swap(false, Ordering::Relaxed);
+            let now = Instant::now();
+            entries.all.retain_mut(|entry| {
+                let came = all || came(entry.number);
+                // An endpoint whose program's memory panics when it is used is attended no more; others are.
+                let looked = catch_unwind(AssertUnwindSafe(|| entry.look(self, now, came)));
+                looked.is_ok()
+            });
+            let next = entries.all.iter().filter_map(Entry::next).min();
+            drop(entries);
+            self.ring_at(next);
+            count = match epoll::wait(&self.epoll, &mut events[..], None) {
+                Ok(count) => count,
+                Err(Errno::INTR) => 0,
+                Err(error) => unreachable!("epoll_wait of an epoll descriptor: {error}"),
+            };
+            self.wakeups.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Sets the timer, or stops it.
+    fn ring_at(&self, next: Option<Instant>) {
+        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let it_value = next.map_or(zero, |next| {
+            // Zero would stop it.
+            let left = next.saturating_duration_since(Instant::now()).max(Duration::from_nanos(1));
+            let seconds = left.as_secs().try_into().unwrap_or(i64::MAX);
+            Timespec { tv_sec: seconds, tv_nsec: left.subsec_nanos().into() }
+        });
+        let once = Itimerspec { it_interval: zero, it_value };
+        // It fails for no time that is valid (timerfd_create(2)).
+        let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once);
+    }
+
+    fn start(&'static self, generation: u64) -> io::Result<JoinHandle<()>> {
+        without_signals(|| {
+            let thread = std::thread::Builder::new().name("gigae-progress".into());
+            thread.spawn(move || self.run(generation))
+        })
+    }
+}
+
+/// Calls with all signals blocked, which a thread that is started meanwhile inherits.
+fn without_signals<R>(call: impl FnOnce() -> R) -> R {
+    // SAFETY: both sets are this function's own; pthread_sigmask(3) fails for no argument that is given here.
+    unsafe {
+        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        let result = call();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+        result
+    }
+}
+
+/// Wakes the thread: the program has taken an endpoint back, or woken inside a call.
+pub(crate) fn wake() {
+    if let Some(process) = Process::existing() {
+        process.wake();
+    }
+}
+
+/// How often this process's thread has woken up since the process had its first endpoint. One load.
+pub fn wakeups() -> u64 {
+    Process::existing().map_or(0, |process| process.wakeups.load(Ordering::Relaxed))
+}
+
+/// While this lives, the thread attends an endpoint. Dropped, it does not any more: to be dropped before the
+/// endpoint is.
+#[derive(Debug)]
+pub struct Attended {
+    number: u64,
+    process: &'static Process,
+}
+
+impl std::fmt::Debug for Process {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Process").field("pid", &self.pid).finish_non_exhaustive()
+    }
+}
+
+/// Has the thread attend an endpoint. It polls `fd`, of which it keeps a duplicate, for frames. Starts the thread if
+/// there is none. Some ten system calls the first time, three later.
+pub fn attend<T: Attend + 'static>(owner: &Owner<T>, fd: BorrowedFd<'_>) -> io::Result<Attended> {
+    let fd = fd.as_fd().try_clone_to_owned()?;
+    let endpoint: Arc<dyn Endpoint> = owner.shared().clone();
+    let process = Process::current()?;
+    let mut entries = process.entries();
+    if entries.thread.is_none() {
+        entries.thread = Some(process.start(entries.generation)?);
+    }
+    entries.last_number += 1;
+    let number = entries.last_number;
+    let state = State::InUse { seen: endpoint.gate().look(), at: Instant::now() + TICK };
+    entries.all.push(Entry { number, endpoint, fd, watched: false, state });
+    drop(entries);
+    process.wake();
+    Ok(Attended { number, process })
+}
+
+impl Drop for Attended {
+    /// Waits for the thread's turn, if it has one; for the thread's end, if this was the last endpoint.
+    fn drop(&mut self) {
+        if self.process.pid != std::process::id() {
+            // A child's copy: the thread is its parent's.
+            return;
+        }
+        let mut entries = self.process.entries();
+        if let Some(at) = entries.all.iter().position(|entry| entry.number == self.number) {
+            let entry = entries.all.swap_remove(at);
+            self.process.unwatch(&entry.fd);
+            entry.endpoint.gate().retire();
+        }
+        if !entries.all.is_empty() {
+            return;
+        }
+        let Some(thread) = entries.thread.take() else { return };
+        entries.generation += 1;
+        drop(entries);
+        self.process.wake();
+        // It panics for no reason that is known; then there is nothing left to end.
+        let _ = thread.join();
+    }
+}

@@ -1,0 +1,49 @@
+//! How often a peer may name a key that fits no memory (`PROTOCOL.md` 9.5).
+//!
+//! Each wrong key costs the peer 10 ms of a debt that time pays off. A peer that owes 10.24 s is
+//! refused every access without a look at its key, so that right keys and wrong ones are answered
+//! alike. The debt outlasts sessions. Other peers are not touched.
+
+use crate::pool::MOST_ASKED;
+use gigae_proto::{Instant, PeerId};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// What a wrong key costs.
+const COST: Duration = Duration::from_millis(10);
+
+/// Wrong keys that a peer may name at once: as many as it may have operations under way, which may
+/// all be about one memory that was just taken back.
+const MOST_AT_ONCE: u32 = MOST_ASKED as u32;
+
+/// See the module's description. Peers that owe nothing have no entry.
+#[derive(Debug, Default)]
+pub(crate) struct Guesses {
+    /// When the debt of a peer is paid off.
+    paid: HashMap<PeerId, Instant>,
+}
+
+impl Guesses {
+    /// Whether a peer's key is looked up now.
+    #[inline]
+    pub(crate) fn may_ask(&mut self, peer: PeerId, now: Instant) -> bool {
+        self.paid.is_empty() || self.owes_little(peer, now)
+    }
+
+    #[cold]
+    fn owes_little(&mut self, peer: PeerId, now: Instant) -> bool {
+        let Some(paid) = self.paid.get(&peer) else { return true };
+        if *paid <= now {
+            self.paid.remove(&peer);
+            return true;
+        }
+        paid.since(now) <= COST * (MOST_AT_ONCE - 1)
+    }
+
+    /// A peer has named a key that fits nothing.
+    #[cold]
+    pub(crate) fn wrong(&mut self, peer: PeerId, now: Instant) {
+        let paid = self.paid.entry(peer).or_insert(now);
+        *paid = (*paid).max(now) + COST;
+    }
+}

@@ -1,0 +1,288 @@
+//! Messages that no receive has wanted yet, in the order in which they came: over all peers, and for
+//! each of them. What a receive from one peer looks through, and the end of a session, does not grow
+//! with what others have sent.
+
+use crate::matching::{Body, Selector, Unexpected};
+use crate::peer::cost;
+use gigae_proto::PeerId;
+use std::collections::HashMap;
+
+/// Places that are not given back to the allocator when the last message is taken.
+const MOST_SPARE: usize = 1024;
+
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct Links {
+    before: u32,
+    after: u32,
+}
+
+/// The first and the last of a list.
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    first: u32,
+    last: u32,
+}
+
+impl Ends {
+    const EMPTY: Self = Self { first: NONE, last: NONE };
+}
+
+/// The two lists that a message is in.
+#[derive(Clone, Copy, Debug)]
+enum List {
+    All,
+    OfPeer,
+}
+
+#[derive(Debug)]
+struct Node {
+    message: Unexpected,
+    /// Its session is over.
+    former: bool,
+    links: [Links; 2],
+}
+
+/// What is kept of one peer.
+#[derive(Clone, Copy, Debug)]
+struct OfPeer {
+    ends: Ends,
+    /// What those of former sessions take of an allowance.
+    former: u32,
+}
+
+/// See the module's description.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    nodes: Vec<Option<Node>>,
+    free: Vec<u32>,
+    all: Ends,
+    by_peer: HashMap<PeerId, OfPeer>,
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        Self { nodes: Vec::new(), free: Vec::new(), all: Ends::EMPTY, by_peer: HashMap::new() }
+    }
+}
+
+/// A message that was taken out.
+pub(crate) struct Taken {
+    pub(crate) message: Unexpected,
+    /// It came in a session that is over.
+    pub(crate) former: bool,
+}
+
+impl Kept {
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len() - self.free.len()
+    }
+
+    /// What messages of former sessions of a peer take of its allowance.
+    pub(crate) fn former(&self, peer: PeerId) -> u32 {
+        self.by_peer.get(&peer).map_or(0, |of| of.former)
+    }
+
+    pub(crate) fn push(&mut self, message: Unexpected) {
+        let peer = message.peer;
+        let of = OfPeer { ends: Ends::EMPTY, former: 0 };
+        let of = self.by_peer.entry(peer).or_insert(of);
+        let (all, own) = (self.all.last, of.ends.last);
+        let links = [all, own].map(|before| Links { before, after: NONE });
+        let node = Some(Node { message, former: false, links });
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.nodes[place as usize] = node;
+                place
+            }
+            None => {
+                self.nodes.push(node);
+                (self.nodes.len() - 1) as u32
+            }
+        };
+        of.ends.last = place;
+        if own == NONE {
+            of.ends.first = place;
+        } else {
+            self.node(own).links[List::OfPeer as usize].after = place;
+        }
+        self.all.last = place;
+        if all == NONE {
+            self.all.first = place;
+        } else {
+            self.node(all).links[List::All as usize].after = place;
+        }
+    }
+
+    fn node(&mut self, place: u32) -> &mut Node {
+        self.nodes[place as usize].as_mut().expect("it is in a list")
+    }
+
+    fn find(&self, selector: &Selector) -> Option<u32> {
+        let (list, mut place) = match selector.source {
+            Some(peer) => (List::OfPeer, self.by_peer.get(&peer)?.ends.first),
+            None => (List::All, self.all.first),
+        };
+        while let Some(node) = self.nodes.get(place as usize)?.as_ref() {
+            if selector.wants(node.message.peer, node.message.label) {
+                return Some(place);
+            }
+            place = node.links[list as usize].after;
+        }
+        None
+    }
+
+    /// The first message that is wanted.
+    pub(crate) fn peek(&self, selector: &Selector) -> Option<&Unexpected> {
+        let node = self.nodes[self.find(selector)? as usize].as_ref()?;
+        Some(&node.message)
+    }
+
+    /// Takes out the first message that is wanted.
+    pub(crate) fn take(&mut self, selector: &Selector) -> Option<Taken> {
+        let place = self.find(selector)?;
+        Some(self.remove(place))
+    }
+
+    fn remove(&mut self, place: u32) -> Taken {
+        let node = self.nodes[place as usize].take().expect("it is in a list");
+        let Node { message, former, links: [all, own] } = node;
+        self.free.push(place);
+        let peer = message.peer;
+        if let Some(mut of) = self.by_peer.get(&peer).copied() {
+            self.unlink(&mut of.ends, own, List::OfPeer);
+            of.former -= if former { cost(message.total as usize) } else { 0 };
+            if of.ends.first == NONE {
+                self.by_peer.remove(&peer);
+            } else {
+                self.by_peer.insert(peer, of);
+            }
+        }
+        let mut ends = self.all;
+        self.unlink(&mut ends, all, List::All);
+        self.all = ends;
+        if self.len() == 0 && self.nodes.capacity() > MOST_SPARE {
+            *self = Self::default();
+        }
+        Taken { message, former }
+    }
+
+    fn unlink(&mut self, ends: &mut Ends, Links { before, after }: Links, list: List) {
+        match before {
+            NONE => ends.first = after,
+            before => self.node(before).links[list as usize].after = after,
+        }
+        match after {
+            NONE => ends.last = before,
+            after => self.node(after).links[list as usize].before = before,
+        }
+    }
+
+    /// The message that is arriving from a peer is complete: the last but for offers.
+    pub(crate) fn arrived(&mut self, peer: PeerId, bytes: Vec<u8>) {
+        let mut place = self.by_peer.get(&peer).map_or(NONE, |of| of.ends.last);
+        while place != NONE {
+            let node = self.node(place);
+            if matches!(node.message.body, Body::Arriving) {
+                node.message.body = Body::Whole(bytes);
+                return;
+            }
+            place = node.links[List::OfPeer as usize].before;
+        }
+    }
+
+    /// A session with a peer is over: what has not arrived whole is dropped.
+    pub(crate) fn end_session(&mut self, peer: PeerId) {
+        let mut place = self.by_peer.get(&peer).map_or(NONE, |of| of.ends.last);
+        // Those of former sessions are in front, and were looked at before.
+        while place != NONE {
+            let node = self.node(place);
+            let before = node.links[List::OfPeer as usize].before;
+            if node.former {
+                return;
+            }
+            if matches!(node.message.body, Body::Whole(_)) {
+                node.former = true;
+                let cost = cost(node.message.total as usize);
+                self.by_peer.get_mut(&peer).expect("it has messages").former += cost;
+            } else {
+                self.remove(place);
+            }
+            place = before;
+        }
+    }
+
+    /// Drops the oldest message of a peer, which is of a former session; its share of an allowance.
+    pub(crate) fn drop_oldest(&mut self, peer: PeerId) {
+        if let Some(of) = self.by_peer.get(&peer) {
+            self.remove(of.ends.first);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gigae_wire::op::Label;
+
+    fn message(peer: u32, tag: u64, body: Body) -> Unexpected {
+        let label = Label::from(tag);
+        Unexpected { peer: PeerId(peer), label, total: 10, body }
+    }
+
+    fn of(peer: Option<u32>, tag: u64) -> Selector {
+        Selector { source: peer.map(PeerId), tag, ..Selector::default() }
+    }
+
+    fn whole() -> Body {
+        Body::Whole(vec![0; 10])
+    }
+
+    #[test]
+    fn any_order_of_taking_keeps_both_orders() {
+        let mut random = oorandom::Rand32::new(7);
+        let mut kept = Kept::default();
+        let mut expected: Vec<(u32, u64, u64)> = Vec::new();
+        for n in 0..5000 {
+            let (peer, tag) = (random.rand_range(0..3), u64::from(random.rand_range(0..4)));
+            if random.rand_range(0..2) == 0 {
+                let label = Label::from(tag).with_data(n);
+                kept.push(Unexpected { label, ..message(peer, tag, whole()) });
+                expected.push((peer, tag, n));
+            } else {
+                let source = (random.rand_range(0..2) == 0).then_some(peer);
+                let first = expected
+                    .iter()
+                    .position(|&(p, t, _)| t == tag && source.is_none_or(|source| source == p));
+                let taken = kept.take(&of(source, tag));
+                let first = first.map(|at| expected.remove(at).2);
+                assert_eq!(taken.and_then(|taken| taken.message.label.data), first);
+            }
+            assert_eq!(kept.len(), expected.len());
+        }
+    }
+
+    #[test]
+    fn only_what_is_whole_outlasts_its_session_and_the_oldest_goes_first() {
+        let mut kept = Kept::default();
+        for tag in 0..3 {
+            kept.push(message(1, tag, whole()));
+        }
+        kept.push(message(2, 9, Body::Offered(1)));
+        kept.push(message(1, 3, Body::Offered(1)));
+        kept.push(message(1, 4, Body::Arriving));
+        kept.end_session(PeerId(1));
+        assert_eq!((kept.len(), kept.former(PeerId(1))), (4, 3 * cost(10)));
+        kept.push(message(1, 5, whole()));
+        kept.drop_oldest(PeerId(1));
+        assert_eq!(kept.former(PeerId(1)), 2 * cost(10));
+        assert!(kept.take(&of(Some(1), 0)).is_none());
+        let taken = |kept: &mut Kept, tag| kept.take(&of(Some(1), tag)).map(|taken| taken.former);
+        assert_eq!(
+            [2, 5, 1].map(|tag| taken(&mut kept, tag)),
+            [Some(true), Some(false), Some(true)]
+        );
+        assert_eq!((kept.former(PeerId(1)), kept.len()), (0, 1));
+    }
+}

@@ -1,0 +1,97 @@
+//! What peers can make an endpoint keep (`PROTOCOL.md` 9.3 to 9.5, 9.7): bytes of messages that no
+//! receive has wanted, offers, and operations that are not answered.
+//!
+//! Each peer has a first share, which it knows without a word. What it is granted beyond that comes
+//! from one pool for all peers, as long as there is some. A peer that is granted nothing more keeps
+//! its later messages and operations to itself until earlier ones are taken. So nothing that was
+//! granted is ever refused, and nobody can use up what others were granted.
+
+/// Bytes of messages that a peer may send unasked from the beginning of a session on. Both ends count
+/// from it, so it is part of the protocol.
+pub(crate) const FIRST_BYTES: u32 = 8 << 10;
+
+/// The most that they become.
+pub(crate) const MOST_BYTES: u32 = 64 << 10;
+
+/// Offers that a peer may have here, and operations that are not answered, from the beginning of a
+/// session on. Part of the protocol, too.
+pub(crate) const FIRST_ENTRIES: u16 = 64;
+
+/// By how much they grow at a time.
+const GROWTH: u16 = 4;
+
+/// Messages offered to a peer and not pulled, at most: later messages wait at their sender.
+pub(crate) const MOST_OFFERED: u16 = 16_384;
+
+/// Reads, writes and atomic changes at a peer whose answer is awaited, at most.
+pub(crate) const MOST_ASKED: u16 = 1024;
+
+/// What an entry may take in bytes: an offer, and what is owed for an operation.
+const ENTRY: usize = 128;
+
+/// What all peers were granted beyond their first shares, in bytes.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    most: usize,
+    granted: usize,
+}
+
+impl Pool {
+    pub(crate) fn new(most: usize) -> Self {
+        Self { most, granted: 0 }
+    }
+
+    fn take(&mut self, bytes: usize) -> bool {
+        let fits = self.granted + bytes <= self.most;
+        self.granted += if fits { bytes } else { 0 };
+        fits
+    }
+
+    fn give_back(&mut self, bytes: usize) {
+        self.granted -= bytes;
+    }
+
+    /// What messages of a peer's former sessions take of an allowance has changed; false if it has
+    /// grown and there is no room.
+    pub(crate) fn set_former(&mut self, before: u32, after: u32) -> bool {
+        let beyond = |bytes: u32| bytes.saturating_sub(FIRST_BYTES) as usize;
+        if beyond(after) > beyond(before) {
+            return self.take(beyond(after) - beyond(before));
+        }
+        self.give_back(beyond(before) - beyond(after));
+        true
+    }
+}
+
+/// What a peer was granted in a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Grant {
+    pub(crate) bytes: u32,
+    pub(crate) entries: u16,
+}
+
+impl Grant {
+    pub(crate) const FIRST: Self = Self { bytes: FIRST_BYTES, entries: FIRST_ENTRIES };
+
+    /// Grants more bytes, as far as there are any besides what is kept of former sessions. How many.
+    pub(crate) fn grow_bytes(&mut self, former: u32, pool: &mut Pool) -> u32 {
+        let more = MOST_BYTES.saturating_sub(former).saturating_sub(self.bytes);
+        let more = if pool.take(more as usize) { more } else { 0 };
+        self.bytes += more;
+        more
+    }
+
+    /// Grants more entries; false if there are none.
+    pub(crate) fn grow_entries(&mut self, pool: &mut Pool) -> bool {
+        let entries = (self.entries * GROWTH).min(MOST_OFFERED);
+        let fits = pool.take(usize::from(entries - self.entries) * ENTRY);
+        self.entries = if fits { entries } else { self.entries };
+        fits
+    }
+
+    /// The session is over.
+    pub(crate) fn end(self, pool: &mut Pool) {
+        let entries = usize::from(self.entries - FIRST_ENTRIES) * ENTRY;
+        pool.give_back((self.bytes - FIRST_BYTES) as usize + entries);
+    }
+}

@@ -1,0 +1,396 @@
+//! What a peer that keeps to no rule can make an endpoint keep.
+#![allow(missing_docs)]
+
+use gigae_proto::{Instant, PeerId, Reason};
+use gigae_transfer::{Config, RegionKey, Rights, Selector, Transfer, predictable_keys};
+use gigae_wire::Epoch;
+use gigae_wire::op::{Action, Change, MAX_OP_HEADER, Number, Op, Status};
+
+const LIAR: PeerId = PeerId(0);
+const EPOCH: Epoch = Epoch(7);
+
+/// An endpoint, and what it sends to its peers.
+struct Victim {
+    transfer: Transfer<Vec<u8>>,
+}
+
+impl Victim {
+    fn new(config: Config) -> Self {
+        Self { transfer: Transfer::new(config, predictable_keys(1)) }
+    }
+
+    /// One operation of a peer.
+    fn hand(&mut self, from: PeerId, epoch: Epoch, op: Op, data: &[u8]) {
+        let mut frame = vec![0; MAX_OP_HEADER + data.len()];
+        let header = op.write(data.len() as u16, &mut frame);
+        frame.truncate(header);
+        frame.extend_from_slice(data);
+        self.transfer.handle(from, epoch, frame[..].into());
+    }
+
+    /// What it answers to a peer, all at once.
+    fn answers(&mut self, to: PeerId, epoch: Epoch) -> Vec<Op> {
+        let mut answers = Vec::new();
+        let mut frame = vec![0; 1468];
+        loop {
+            let len = self.transfer.fill(to, epoch, &mut frame);
+            if len == 0 {
+                return answers;
+            }
+            self.transfer.framed(to);
+            self.transfer.acknowledged(to);
+            let mut payload = frame[..len].into();
+            while let Some((op, _)) = Op::take(&mut payload).unwrap() {
+                answers.push(op);
+            }
+        }
+    }
+
+    fn statuses(&mut self) -> Vec<Status> {
+        let answers = self.answers(LIAR, EPOCH);
+        answers
+            .into_iter()
+            .filter_map(|op| if let Op::Done { status, .. } = op { Some(status) } else { None })
+            .collect()
+    }
+
+    fn notices(&mut self) -> usize {
+        std::iter::from_fn(|| self.transfer.poll_notice()).count()
+    }
+}
+
+fn write(id: u32, RegionKey(key): RegionKey, total: u32, at: u32, notice: Option<u64>) -> Op {
+    Op::Write { id, key, offset: 0, total, at, notice }
+}
+
+#[test]
+fn empty_parts_at_the_end_of_a_write_bring_no_notices() {
+    let mut victim = Victim::new(Config { most_notices: 4, ..Config::default() });
+    let key = victim.transfer.register(vec![0; 100], Rights::WRITE).unwrap();
+    for id in 0..1000 {
+        victim.hand(LIAR, EPOCH, write(id, key, 10, 10, Some(id.into())), &[]);
+    }
+    assert_eq!(victim.notices(), 0, "writes that never began");
+    for id in 0..1000 {
+        victim.hand(LIAR, EPOCH, write(id, key, 10, 0, Some(id.into())), &[1; 10]);
+        victim.hand(LIAR, EPOCH, write(id, key, 10, 10, Some(id.into())), &[]);
+    }
+    assert_eq!(victim.notices(), 4);
+}
+
+#[test]
+fn a_write_that_began_without_notice_ends_without_one() {
+    let mut victim = Victim::new(Config { most_notices: 4, ..Config::default() });
+    let key = victim.transfer.register(vec![0; 100], Rights::WRITE).unwrap();
+    for id in 0..1000 {
+        victim.hand(LIAR, EPOCH, write(id, key, 10, 0, None), &[1; 5]);
+        victim.hand(LIAR, EPOCH, write(id, key, 10, 5, Some(1)), &[1; 5]);
+    }
+    assert_eq!(victim.notices(), 0);
+}
+
+#[test]
+fn parts_of_a_write_that_do_not_continue_it_write_nothing() {
+    let mut victim = Victim::new(Config::default());
+    let key = victim.transfer.register(vec![0; 100], Rights::WRITE).unwrap();
+    let other = victim.transfer.register(vec![0; 100], Rights::WRITE).unwrap();
+    victim.hand(LIAR, EPOCH, write(1, key, 10, 0, None), &[1; 4]);
+    for (id, key, total, at) in
+        [(2, key, 10, 4), (1, other, 10, 4), (1, key, 11, 4), (1, key, 10, 5), (1, key, 10, 3)]
+    {
+        victim.hand(LIAR, EPOCH, write(id, key, total, at, None), &[9; 1]);
+    }
+    assert_eq!(victim.transfer.counters().invalid, 5);
+    victim.hand(LIAR, EPOCH, write(1, key, 10, 4, None), &[2; 6]);
+    assert_eq!(victim.statuses(), [Status::Ok]);
+    assert_eq!(victim.transfer.region(key).unwrap()[..11], [1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 0]);
+    assert_eq!(victim.transfer.region(other), Some(&vec![0; 100]));
+}
+
+#[test]
+fn a_notice_that_a_begun_write_was_promised_is_free_again_when_its_session_ends() {
+    let mut victim = Victim::new(Config { most_notices: 1, ..Config::default() });
+    let key = victim.transfer.register(vec![0; 100], Rights::WRITE).unwrap();
+    for epoch in 7..17 {
+        victim.hand(LIAR, Epoch(epoch), write(1, key, 10, 0, Some(1)), &[1; 4]);
+    }
+    victim.hand(LIAR, Epoch(17), write(1, key, 10, 0, Some(1)), &[1; 10]);
+    assert_eq!(victim.notices(), 1);
+}
+
+fn read(id: u32, key: u64) -> Op {
+    Op::Read { id, key, offset: 0, len: 1 }
+}
+
+#[test]
+fn keys_are_the_generators_numbers_whole_and_none_is_given_twice() {
+    let mut numbers = [5, u64::MAX, u64::MAX, 1 << 63, 0x77, 9].into_iter();
+    let keys = move || numbers.next().unwrap();
+    let mut transfer = Transfer::new(Config::default(), keys);
+    let mut register = || transfer.register(vec![0; 8], Rights::ALL).unwrap().0;
+    assert_eq!([register(), register(), register()], [5, u64::MAX, 1 << 63]);
+    transfer.register_as(RegionKey(0x77), vec![0; 8], Rights::ALL).unwrap();
+    assert_eq!(
+        transfer.register(vec![0; 8], Rights::ALL).unwrap().0,
+        9,
+        "the program has the other"
+    );
+}
+
+#[test]
+fn who_guesses_keys_is_soon_not_told_whether_one_is_right() {
+    const MILLISECOND: u64 = 1_000_000;
+    let mut victim = Victim::new(Config::default());
+    let key = victim.transfer.register(vec![0; 8], Rights::ALL).unwrap().0;
+    let mut guess = 0x1000;
+    let mut wrong = |victim: &mut Victim, epoch: u32, count: u32| {
+        for id in 0..count {
+            guess += 1;
+            victim.hand(LIAR, Epoch(epoch), read(id, guess), &[]);
+        }
+    };
+    for _ in 0..16 {
+        wrong(&mut victim, 7, 64);
+        assert_eq!(victim.statuses(), [Status::Key; 64]);
+    }
+    assert_eq!(victim.transfer.counters().wrong_keys, 1024);
+    // Reads, writes and atomic changes; and another session pays nothing.
+    for epoch in [7, 8] {
+        let right = RegionKey(key);
+        let change = Change::new(Action::Sum, Number::U64, 1, true).unwrap();
+        let change = Op::Atomic { id: 3, key, offset: 0, change };
+        victim.hand(LIAR, Epoch(epoch), read(1, key), &[]);
+        victim.hand(LIAR, Epoch(epoch), write(2, right, 8, 0, None), &[1; 8]);
+        victim.hand(LIAR, Epoch(epoch), change, &[1; 8]);
+        wrong(&mut victim, epoch, 1);
+        let answers = victim.answers(LIAR, Epoch(epoch));
+        let busy = |op: &Op| matches!(op, Op::Done { status: Status::Busy, .. });
+        assert!(answers.len() == 4 && answers.iter().all(busy), "{answers:?}");
+    }
+    assert_eq!(victim.transfer.region(RegionKey(key)), Some(&vec![0; 8]));
+    assert_eq!(victim.transfer.counters().wrong_keys, 1024, "the others were not looked up");
+    // Nobody else is hindered.
+    let other = PeerId(1);
+    victim.hand(other, EPOCH, read(1, key), &[]);
+    assert!(matches!(victim.answers(other, EPOCH)[..], [Op::Reply { id: 1, .. }]));
+    // Time pays for one guess in 10 ms, and at last for all.
+    victim.transfer.advance(Instant(10 * MILLISECOND));
+    wrong(&mut victim, 8, 2);
+    let answers = victim.answers(LIAR, Epoch(8));
+    let statuses = [Status::Key, Status::Busy];
+    assert!(
+        answers
+            .iter()
+            .zip(statuses)
+            .all(|(op, s)| matches!(op, Op::Done { status, .. } if *status == s))
+    );
+    victim.transfer.advance(Instant(20_000 * MILLISECOND));
+    victim.hand(LIAR, Epoch(8), read(1, key), &[]);
+    assert!(matches!(victim.answers(LIAR, Epoch(8))[..], [Op::Reply { id: 1, .. }]));
+}
+
+fn eager(tag: u64) -> Op {
+    Op::Eager { label: tag.into() }
+}
+
+fn first(tag: u64, total: u32) -> Op {
+    Op::First { label: tag.into(), total }
+}
+
+fn offer(id: u32) -> Op {
+    Op::Offer { id, label: 5.into(), total: 1 << 20 }
+}
+
+fn receive(victim: &mut Victim, tag: u64) -> Option<Vec<u8>> {
+    let selector = Selector { tag, ..Selector::default() };
+    victim.transfer.peek(&selector)?;
+    victim.transfer.receive(selector, vec![0; 2000]).unwrap();
+    let done = victim.transfer.poll_completion().unwrap();
+    Some(done.memory.unwrap()[..done.len].to_vec())
+}
+
+/// What a message of 1,000 bytes takes of an allowance.
+const COST: usize = 1064;
+
+#[test]
+fn what_a_peer_leaves_unexpected_is_bounded_over_all_its_sessions() {
+    let mut victim = Victim::new(Config::default());
+    for session in 1..500 {
+        for n in 0..100 {
+            victim.hand(LIAR, Epoch(session), eager(n), &[session as u8; 1000]);
+        }
+        victim.hand(LIAR, Epoch(session), first(1, 30_000), &[1; 1400]);
+        let kept = victim.transfer.unexpected();
+        assert!(kept <= (128 << 10) / COST + 1, "{kept} messages after {session} sessions");
+    }
+    victim.transfer.ended(LIAR, Epoch(499), Reason::Timeout);
+    assert!(victim.transfer.unexpected() <= (64 << 10) / COST);
+    assert!(victim.transfer.counters().dropped > 3_000);
+    // Of former sessions the oldest were dropped.
+    let oldest = receive(&mut victim, 0).unwrap()[0];
+    assert!((490 - 256..=499 - 256).contains(&i32::from(oldest)), "{oldest}");
+}
+
+#[test]
+fn what_former_sessions_left_counts_against_what_a_peer_is_granted_until_receives_take_it() {
+    let mut victim = Victim::new(Config::default());
+    let fill = |victim: &mut Victim, session: u32| {
+        let before = victim.transfer.unexpected();
+        for n in 0..100 {
+            victim.hand(LIAR, Epoch(session), eager(n), &[1; 1000]);
+        }
+        victim.transfer.unexpected() - before
+    };
+    assert_eq!(fill(&mut victim, 1), (64 << 10) / COST);
+    assert_eq!(
+        fill(&mut victim, 2),
+        (8 << 10) / COST,
+        "only the share that each session begins with"
+    );
+    for tag in 0..100 {
+        while receive(&mut victim, tag).is_some() {}
+    }
+    assert_eq!(victim.transfer.unexpected(), 0);
+    assert_eq!(fill(&mut victim, 3), (64 << 10) / COST);
+    assert_eq!(victim.transfer.counters().dropped, 0);
+}
+
+#[test]
+fn offers_of_a_peer_are_bounded_and_end_with_its_session() {
+    let mut victim = Victim::new(Config::default());
+    for session in 1..4 {
+        for id in 0..20_000 {
+            victim.hand(LIAR, Epoch(session), offer(id), &[]);
+        }
+        assert_eq!(victim.transfer.unexpected(), 16_384);
+    }
+    let label = 5.into();
+    victim.hand(PeerId(1), EPOCH, Op::Offer { id: 1, label, total: (1 << 30) + 1 }, &[]);
+    assert_eq!(victim.transfer.unexpected(), 16_384, "longer than any message is");
+    victim.transfer.ended(LIAR, Epoch(3), Reason::Timeout);
+    assert_eq!(victim.transfer.unexpected(), 0);
+}
+
+#[test]
+fn operations_that_a_peer_leaves_unanswered_are_bounded_and_not_carried_out_beyond() {
+    let mut victim = Victim::new(Config::default());
+    let RegionKey(key) = victim.transfer.register(vec![0; 8], Rights::ALL).unwrap();
+    for id in 0..3000 {
+        let change = Change::new(Action::Sum, Number::U64, 1, true).unwrap();
+        let one = 1_u64.to_le_bytes();
+        victim.hand(LIAR, EPOCH, Op::Atomic { id, key, offset: 0, change }, &one);
+        victim.hand(LIAR, EPOCH, read(id, key), &[]);
+        victim.hand(LIAR, EPOCH, write(id, RegionKey(key), 0, 0, None), &[]);
+    }
+    let answers = victim.answers(LIAR, EPOCH);
+    let owed = answers.iter().filter(|op| !matches!(op, Op::Limit { .. })).count();
+    assert_eq!(owed, 1024);
+    let changed = victim.transfer.region(RegionKey(key)).unwrap()[..].try_into().unwrap();
+    assert_eq!(u64::from_le_bytes(changed), 342);
+}
+
+#[test]
+fn all_peers_together_keep_no_more_than_their_first_shares_and_the_pool() {
+    const PEERS: u32 = 300;
+    let config = Config { most_granted: 1 << 20, ..Config::default() };
+    let mut victim = Victim::new(config.clone());
+    let (mut bytes, mut offers) = (0, 0);
+    // Whoever comes first does not take what the others begin with.
+    for session in 1..4 {
+        for peer in (0..PEERS).map(PeerId) {
+            let before = victim.transfer.unexpected();
+            for n in 0..100 {
+                victim.hand(peer, Epoch(session), eager(n), &[1; 1000]);
+            }
+            let messages = victim.transfer.unexpected() - before;
+            for id in 0..2000 {
+                victim.hand(peer, Epoch(session), offer(id), &[]);
+            }
+            let offered = victim.transfer.unexpected() - before - messages;
+            if session == 1 {
+                assert!(messages >= (8 << 10) / COST && offered >= 64, "{messages}, {offered}");
+                (bytes, offers) = (bytes + messages * COST, offers + offered);
+            }
+        }
+        for peer in (0..PEERS).map(PeerId) {
+            victim.transfer.ended(peer, Epoch(session), Reason::Timeout);
+        }
+        let most = PEERS as usize * (8 << 10) + config.most_granted;
+        let kept = victim.transfer.unexpected() * COST;
+        assert!(kept <= most, "{kept} bytes of former sessions");
+    }
+    let first = PEERS as usize * ((8 << 10) + 64 * 128);
+    assert!(bytes + offers * 128 <= first + config.most_granted, "{bytes}, {offers}");
+    // What was granted is free again once it is taken and the sessions are over.
+    for tag in 0..100 {
+        while receive(&mut victim, tag).is_some() {}
+    }
+    assert_eq!(victim.transfer.unexpected(), 0);
+    for id in 0..2000 {
+        victim.hand(LIAR, Epoch(9), offer(id), &[]);
+    }
+    assert_eq!(victim.transfer.unexpected(), 2000, "4,096 entries were granted again");
+}
+
+#[test]
+fn a_peer_always_has_room_for_some_notices() {
+    let mut victim = Victim::new(Config { most_notices: 512, ..Config::default() });
+    let key = victim.transfer.register(vec![0; 8], Rights::WRITE).unwrap();
+    let notices = |victim: &mut Victim, peer: PeerId, epoch: u32| {
+        for id in 0..600 {
+            victim.hand(peer, Epoch(epoch), write(id, key, 0, 0, Some(1)), &[]);
+            victim.answers(peer, Epoch(epoch));
+        }
+    };
+    notices(&mut victim, LIAR, 7);
+    notices(&mut victim, LIAR, 8);
+    notices(&mut victim, PeerId(1), 7);
+    notices(&mut victim, PeerId(1), 8);
+    assert_eq!(victim.notices(), 514);
+}
+
+#[test]
+fn empty_messages_for_a_receive_of_several_wait_when_their_completions_do() {
+    let mut victim = Victim::new(Config::default());
+    let any = Selector { ignore: u64::MAX, ..Selector::default() };
+    let id = victim.transfer.receive_several(any, vec![0; 100], 1).unwrap();
+    for n in 0..40_000 {
+        victim.hand(LIAR, EPOCH, eager(n), &[]);
+        if n % 100 == 0 {
+            victim.answers(LIAR, EPOCH);
+        }
+    }
+    assert_eq!(victim.transfer.unexpected(), (64 << 10) / 64);
+    // The program takes them, and the receive goes on with those that waited.
+    let mut tags = Vec::new();
+    while let Some(done) = victim.transfer.poll_completion() {
+        assert_eq!((done.id, done.len), (id, 0));
+        tags.push(done.tag);
+    }
+    assert_eq!(tags, (0..16_384 + 1024).collect::<Vec<_>>());
+    victim.hand(LIAR, EPOCH, eager(7), &[1; 100]);
+    assert_eq!(victim.transfer.poll_completion().unwrap().memory, Some(vec![1; 100]));
+}
+
+#[test]
+fn what_comes_while_messages_wait_for_a_receive_of_several_waits_behind_them() {
+    let mut victim = Victim::new(Config::default());
+    let any = Selector { ignore: u64::MAX, ..Selector::default() };
+    victim.transfer.receive_several(any, vec![0; 100], 1).unwrap();
+    let mut tags = Vec::new();
+    for n in 0..16_384 + 10 {
+        victim.hand(LIAR, EPOCH, eager(n), &[]);
+        if n % 100 == 0 {
+            victim.answers(LIAR, EPOCH);
+        }
+    }
+    // There is room for a few completions again, and another message comes.
+    for _ in 0..5 {
+        tags.push(victim.transfer.poll_completion().unwrap().tag);
+    }
+    victim.hand(LIAR, EPOCH, eager(16_394), &[]);
+    while let Some(done) = victim.transfer.poll_completion() {
+        tags.push(done.tag);
+    }
+    assert_eq!(tags, (0..16_395).collect::<Vec<_>>());
+}

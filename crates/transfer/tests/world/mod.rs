@@ -1,0 +1,101 @@
+//! Two and three ends joined by ordered frames without loss.
+#![allow(dead_code, reason = "each file of tests uses some of it")]
+
+use gigae_proto::PeerId;
+use gigae_transfer::{Completion, Config, Selector, Transfer, predictable_keys};
+use gigae_wire::{Epoch, Pieces};
+use std::collections::VecDeque;
+
+/// Bytes of a frame's payload.
+pub(crate) const FRAME: usize = 1468;
+
+/// Ends that know each other by their places, every end numbering its peers as here.
+pub(crate) struct World {
+    pub(crate) ends: Vec<Transfer<Vec<u8>>>,
+    /// Frames on the way, by (from, to), and how many may be.
+    pub(crate) wires: Vec<Vec<VecDeque<Vec<u8>>>>,
+    pub(crate) window: usize,
+    pub(crate) epoch: Vec<Vec<Epoch>>,
+}
+
+impl World {
+    pub(crate) fn new(ends: usize) -> Self {
+        Self::with(ends, &Config::default())
+    }
+
+    pub(crate) fn with(ends: usize, config: &Config) -> Self {
+        Self {
+            ends: (0..ends)
+                .map(|n| Transfer::new(config.clone(), predictable_keys(n as u64 + 1)))
+                .collect(),
+            wires: vec![vec![VecDeque::new(); ends]; ends],
+            window: 16,
+            epoch: vec![vec![Epoch(7); ends]; ends],
+        }
+    }
+
+    /// Fills what the windows allow and takes in what is there, once for each end.
+    pub(crate) fn step(&mut self) -> bool {
+        let mut moved = false;
+        for from in 0..self.ends.len() {
+            for _ in 0..self.ends[from].ready() {
+                let Some(peer) = self.ends[from].poll_ready() else { break };
+                let to = peer.0 as usize;
+                if self.wires[from][to].len() >= self.window {
+                    self.ends[from].postpone(peer);
+                    continue;
+                }
+                let mut frame = vec![0; FRAME];
+                let len = self.ends[from].fill(peer, self.epoch[from][to], &mut frame);
+                frame.truncate(len);
+                if len > 0 {
+                    self.ends[from].framed(peer);
+                    gigae_wire::op::check(frame[..].into()).unwrap();
+                    self.wires[from][to].push_back(frame);
+                    moved = true;
+                }
+            }
+        }
+        for from in 0..self.ends.len() {
+            for to in 0..self.ends.len() {
+                if let Some(frame) = self.wires[from][to].pop_front() {
+                    let epoch = self.epoch[to][from];
+                    // In segments, as a receiver may have it; they end anywhere.
+                    let cut = frame.len() * 2 / 3;
+                    let rest = [&frame[cut..]];
+                    let pieces = Pieces::new(&frame[..cut], &rest);
+                    self.ends[to].handle(PeerId(from as u32), epoch, pieces);
+                    self.ends[from].acknowledged(PeerId(to as u32));
+                    moved = true;
+                }
+            }
+        }
+        moved
+    }
+
+    pub(crate) fn run(&mut self) {
+        while self.step() {}
+    }
+
+    pub(crate) fn completions(&mut self, end: usize) -> Vec<Completion<Vec<u8>>> {
+        std::iter::from_fn(|| self.ends[end].poll_completion()).collect()
+    }
+
+    pub(crate) fn only(&mut self, end: usize) -> Completion<Vec<u8>> {
+        let mut all = self.completions(end);
+        assert_eq!(all.len(), 1, "{all:?}");
+        all.remove(0)
+    }
+}
+
+pub(crate) fn from(peer: u32, tag: u64) -> Selector {
+    Selector { source: Some(PeerId(peer)), tag, ..Selector::default() }
+}
+
+pub(crate) fn anything() -> Selector {
+    Selector { ignore: u64::MAX, ..Selector::default() }
+}
+
+pub(crate) fn body(len: usize, seed: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 31 + seed * 7 + (i >> 8)) as u8).collect()
+}

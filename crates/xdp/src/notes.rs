@@ -1,0 +1,347 @@
+//! What self-tests saw refused, in a file, so that the next link does not try it again.
+//!
+//! To try a mode a program is attached, and many drivers restart their NIC for that: its carrier is away for seconds.
+//! So a self-test notes which modes it saw refused, for this driver, MTU and queue and for this release of the kernel.
+//! For [`GOOD_FOR`] no other self-test tries them again, unless they are asked for by name or no other mode works.
+//!
+//! The mode that is chosen passes its own test in every case. So a wrong note can keep a better mode from being tried,
+//! and nothing else. Only this process's user can write a note: the directory and the file must belong to that user
+//! and be writable for nobody else. No symbolic link is followed. A file that is too long, too old, of another
+//! kernel or of another form is not read. Without such a directory nothing is noted.
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// Modes may become possible without a new kernel: by other settings of the NIC, or new firmware.
+const GOOD_FOR: Duration = Duration::from_secs(3600);
+
+/// Bytes of a file. Each of at most six candidates has a line.
+const LONGEST: usize = 4096;
+
+/// Characters of a reason.
+const REASON: usize = 300;
+
+/// The name of the directory.
+const DIRECTORY: &str = "gigae-selftest";
+
+/// The form of the file, in its first line.
+const FORM: &str = "gigae self-test 1";
+
+/// What is known of a driver from earlier self-tests, and what this one adds.
+pub(crate) struct Notes {
+    /// The directory, its path, and the file's name in it.
+    place: Option<(OwnedFd, PathBuf, String)>,
+    release: String,
+    /// What was refused, and why.
+    refusals: Vec<(String, String)>,
+    /// They are of an earlier self-test, so long ago.
+    age: Option<Duration>,
+    changed: bool,
+}
+
+/// Where notes are kept if the program does not say: in a directory of root's, or of the user's session.
+pub(crate) fn usual_directory() -> Option<PathBuf> {
+    let user = rustix::process::geteuid();
+    if user.is_root() {
+        return Some(Path::new("/run").join(DIRECTORY));
+    }
+    // SAFETY: the call takes a number and reads what the kernel gave this process.
+    let privileged = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
+    // A program with more rights than its caller does not follow the caller's environment.
+    let session = std::env::var_os("XDG_RUNTIME_DIR").filter(|_| !privileged)?;
+    Some(Path::new(&session).join(DIRECTORY))
+}
+
+impl Notes {
+    /// Reads those of a driver in a directory, which is made if it is not there. Some ten system calls.
+    pub(crate) fn read(directory: Option<&Path>, driver: &str, mtu: usize, queue: u32) -> Self {
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let release = release.trim().to_owned();
+        let mut notes = Self { place: None, release, refusals: vec![], age: None, changed: false };
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        if driver.is_empty() || !driver.chars().all(is_plain) {
+            return notes;
+        }
+        let Some(directory) = directory else { return notes };
+        let Ok(opened) = open_directory(directory) else { return notes };
+        let file = format!("{driver}-{mtu}-{queue}");
+        if let Some((text, age)) = read(&opened, &file)
+            && let Some(refusals) = parse(&text, &notes.release)
+        {
+            (notes.refusals, notes.age) = (refusals, Some(age));
+        }
+        notes.place = Some((opened, directory.to_owned(), file));
+        notes
+    }
+
+    /// Whether an earlier self-test noted anything.
+    pub(crate) fn are_there(&self) -> bool {
+        self.age.is_some()
+    }
+
+    /// Why an earlier self-test saw this refused, if it did.
+    pub(crate) fn why(&self, candidate: &str) -> Option<String> {
+        let (minutes, (_, directory, file)) = (self.age?.as_secs() / 60, self.place.as_ref()?);
+        let (_, why) = self.refusals.iter().find(|(of, _)| of == candidate)?;
+        let path = directory.join(file);
+        Some(format!("{why}; noted {minutes} minutes ago in {}", path.display()))
+    }
+
+    /// This self-test saw it refused.
+    pub(crate) fn refused(&mut self, candidate: &str, why: &str) {
+        self.works(candidate);
+        let why = why.chars().map(|c| if c.is_control() { ' ' } else { c }).take(REASON).collect();
+        self.refusals.push((candidate.to_owned(), why));
+        self.changed = true;
+    }
+
+    /// This self-test saw it work.
+    pub(crate) fn works(&mut self, candidate: &str) {
+        let before = self.refusals.len();
+        self.refusals.retain(|(of, _)| of != candidate);
+        self.changed |= self.refusals.len() != before;
+    }
+
+    /// All is to be tried again.
+    pub(crate) fn forget(&mut self) {
+        self.changed |= !self.refusals.is_empty();
+        (self.refusals, self.age) = (vec![], None);
+    }
+
+    /// Writes them for later self-tests, if there is anything new. What cannot be written is tried again then.
+    pub(crate) fn keep(self) {
+        let Some((directory, _, file)) = self.place.as_ref().filter(|_| self.changed) else {
+            return;
+        };
+        let _ = match self.refusals.is_empty() {
+            true => rustix::fs::unlinkat(directory, file, AtFlags::empty()),
+            false => write(directory, file, &self.text()),
+        };
+    }
+
+    fn text(&self) -> String {
+        let line = |(candidate, why): &(String, String)| format!("{candidate}\t{why}\n");
+        let lines: String = self.refusals.iter().map(line).collect();
+        format!("{FORM}\t{}\n{lines}", self.release)
+    }
+}
+
+/// The lines after the first, which must be of this form and this kernel.
+fn parse(text: &str, release: &str) -> Option<Vec<(String, String)>> {
+    let mut lines = text.lines();
+    let (form, of) = lines.next()?.split_once('\t')?;
+    if form != FORM || of != release || release.is_empty() {
+        return None;
+    }
+    let fits = |why: &str| why.chars().count() <= REASON && !why.chars().any(char::is_control);
+    let refusal = |line: &str| {
+        let (candidate, why) = line.split_once('\t')?;
+        fits(why).then(|| (candidate.to_owned(), why.to_owned()))
+    };
+    lines.map(refusal).collect()
+}
+
+/// A file or directory that only this process's user can change.
+fn is_own(stat: &Stat) -> bool {
+    stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_mode & 0o022 == 0
+}
+
+/// Opens the directory, and makes it first if its parent is there.
+fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
+    let (parent, name) = path.parent().zip(path.file_name()).ok_or(Errno::INVAL)?;
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let parent = rustix::fs::openat2(CWD, parent, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
+    match rustix::fs::mkdirat(&parent, name, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(e) => return Err(e),
+    }
+    let directory = rustix::fs::openat(&parent, name, flags, Mode::empty())?;
+    match is_own(&rustix::fs::fstat(&directory)?) {
+        true => Ok(directory),
+        false => Err(Errno::PERM),
+    }
+}
+
+/// What a file says, if it may be believed, and how old it is.
+fn read(directory: &OwnedFd, file: &str) -> Option<(String, Duration)> {
+    // A FIFO of this name does not hold the process up.
+    let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = File::from(rustix::fs::openat(directory, file, flags, Mode::empty()).ok()?);
+    let stat = rustix::fs::fstat(&file).ok()?;
+    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    let written = file.metadata().and_then(|data| data.modified()).ok()?;
+    // One that was written in the future is as suspect as an old one.
+    let age = SystemTime::now().duration_since(written).ok()?;
+    if !is_file || !is_own(&stat) || age > GOOD_FOR {
+        return None;
+    }
+    let mut text = String::new();
+    file.take(LONGEST as u64 + 1).read_to_string(&mut text).ok()?;
+    (text.len() <= LONGEST).then_some((text, age))
+}
+
+/// Puts a new file in the place of the old one.
+fn write(directory: &OwnedFd, file: &str, text: &str) -> Result<(), Errno> {
+    let new = format!(".{file}.{}", std::process::id());
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+    let made = rustix::fs::openat(directory, &new, flags, Mode::RUSR | Mode::WUSR)?;
+    let written = File::from(made).write_all(text.as_bytes());
+    let placed = match written {
+        Ok(()) => rustix::fs::renameat(directory, &new, directory, file),
+        Err(_) => Err(Errno::IO),
+    };
+    placed.or_else(|e| rustix::fs::unlinkat(directory, &new, AtFlags::empty()).and(Err(e)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+    const FILE: &str = "igb-1500-0";
+
+    fn notes(directory: &Path) -> Notes {
+        Notes::read(Some(directory), "igb", 1500, 0)
+    }
+
+    /// A directory of notes in which zero-copy is noted as refused.
+    fn noted() -> (tempfile::TempDir, PathBuf) {
+        let place = tempfile::tempdir().unwrap();
+        let directory = place.path().canonicalize().unwrap().join("notes");
+        let mut first = notes(&directory);
+        assert!(!first.are_there() && first.why("zero-copy").is_none());
+        first.refused("zero-copy", "binding:\nnot supported");
+        assert!(first.why("zero-copy").is_none(), "this self-test's own are no earlier ones");
+        first.keep();
+        (place, directory)
+    }
+
+    #[test]
+    fn what_was_refused_is_known_to_the_next_self_test_until_it_works() {
+        let (_place, directory) = noted();
+        let mut next = notes(&directory);
+        let why = next.why("zero-copy").unwrap();
+        assert!(why.starts_with("binding: not supported; noted 0 minutes ago in /"), "{why}");
+        assert!(why.ends_with(FILE) && next.why("native").is_none(), "{why}");
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 1, "no other file is left");
+        next.works("zero-copy");
+        next.keep();
+        assert!(!notes(&directory).are_there() && !directory.join(FILE).exists());
+    }
+
+    #[test]
+    fn notes_are_of_one_driver_mtu_queue_and_kernel() {
+        let (_place, directory) = noted();
+        let there =
+            |driver, mtu, queue| Notes::read(Some(&directory), driver, mtu, queue).are_there();
+        assert!(there("igb", 1500, 0));
+        assert!(!there("igc", 1500, 0) && !there("igb", 9000, 0) && !there("igb", 1500, 1));
+        assert!(!there("../igb", 1500, 0) && !there("", 1500, 0));
+        let text = fs::read_to_string(directory.join(FILE)).unwrap();
+        let (_, rest) = text.split_once('\n').unwrap();
+        fs::write(directory.join(FILE), format!("{FORM}\t5.10.0-other\n{rest}")).unwrap();
+        assert!(!there("igb", 1500, 0), "of another kernel");
+    }
+
+    #[test]
+    fn old_notes_and_those_of_the_future_are_not_read() {
+        let (_place, directory) = noted();
+        let hour = Duration::from_secs(3601);
+        for time in [SystemTime::now() - hour, SystemTime::now() + hour] {
+            let file = File::options().write(true).open(directory.join(FILE)).unwrap();
+            file.set_modified(time).unwrap();
+            assert!(!notes(&directory).are_there());
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_none_of_ours_is_not_read() {
+        let (_place, directory) = noted();
+        let path = directory.join(FILE);
+        let good = fs::read_to_string(&path).unwrap();
+        for bad in [
+            String::new(),
+            "zero-copy\tno\n".into(),
+            format!("{good}no tab\n"),
+            format!("{good}native\t\x1b[2J\n"),
+            format!("{good}native\t{}\n", "x".repeat(REASON + 1)),
+            format!("{good}{}", "native\tno\n".repeat(LONGEST / 8)),
+            good.replace("self-test 1", "self-test 2"),
+        ] {
+            fs::write(&path, bad).unwrap();
+            assert!(!notes(&directory).are_there());
+        }
+        fs::write(&path, [0xff, 0xfe]).unwrap();
+        assert!(!notes(&directory).are_there(), "no text");
+    }
+
+    #[test]
+    fn nothing_that_others_can_write_is_believed() {
+        let (place, directory) = noted();
+        let path = directory.join(FILE);
+        let permit = |path: &Path, mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        for mode in [0o620, 0o602] {
+            permit(&path, mode);
+            assert!(!notes(&directory).are_there(), "{mode:o}");
+        }
+        permit(&path, 0o600);
+        for mode in [0o770, 0o707] {
+            permit(&directory, mode);
+            assert!(!notes(&directory).are_there(), "{mode:o}");
+        }
+        permit(&directory, 0o700);
+        assert!(notes(&directory).are_there());
+        // A link to the file, and one to the directory, and one on the way to it.
+        let aside = directory.join("aside");
+        fs::rename(&path, &aside).unwrap();
+        symlink(&aside, &path).unwrap();
+        assert!(!notes(&directory).are_there());
+        fs::rename(&aside, &path).unwrap();
+        let link = place.path().join("link");
+        symlink(&directory, &link).unwrap();
+        assert!(notes(&directory).are_there() && !notes(&link).are_there());
+        let way = place.path().join("way");
+        symlink(directory.parent().unwrap(), &way).unwrap();
+        assert!(!notes(&way.join("notes")).are_there());
+        // What another user made.
+        if rustix::process::geteuid().is_root() {
+            chown(&path, Some(1), None).unwrap();
+            assert!(!notes(&directory).are_there());
+            chown(&path, Some(0), None).unwrap();
+            chown(&directory, Some(1), None).unwrap();
+            assert!(!notes(&directory).are_there());
+        }
+    }
+
+    #[test]
+    fn nothing_is_written_through_a_link() {
+        let (place, directory) = noted();
+        let (path, victim) = (directory.join(FILE), place.path().join("victim"));
+        fs::write(&victim, "mine").unwrap();
+        fs::remove_file(&path).unwrap();
+        symlink(&victim, &path).unwrap();
+        let mut later = notes(&directory);
+        later.refused("native", "no");
+        later.keep();
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "mine");
+        assert!(notes(&directory).why("native").is_some(), "the link was replaced");
+    }
+
+    #[test]
+    fn without_a_directory_nothing_is_noted() {
+        let mut none = Notes::read(None, "igb", 1500, 0);
+        none.refused("zero-copy", "no");
+        none.keep();
+        let mut nowhere = notes(Path::new("/proc/no-such/notes"));
+        nowhere.refused("zero-copy", "no");
+        nowhere.keep();
+    }
+}

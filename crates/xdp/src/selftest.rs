@@ -1,0 +1,176 @@
+//! The last part of the self-test: the program in the kernel tells frames apart, busy polling is allowed, and frames
+//! leave.
+
+use crate::link::{BusyPoll, XdpConfig, XdpLink};
+use crate::probe::{Refusal, failed, within};
+use crate::program::{Program, Verdict};
+use crate::umem::CHUNK;
+use gigae_link::{Counters, Link, OpenError, Posted, TxFrame};
+use gigae_wire::{Envelope, MacAddr};
+use rustix::io::Errno;
+use std::time::Duration;
+
+/// Completions come with the driver's coalescing, milliseconds at most; this long only if never.
+const COMPLETE_WITHIN: Duration = Duration::from_millis(500);
+
+/// Frames that must complete one after the other.
+const FRAMES: usize = 4;
+
+/// Why there is no busy polling on hardware.
+pub(crate) const IN_VAIN: &str = "no busy polling, with which a frame did not complete";
+pub(crate) const NOT_TRIED: &str = "no busy polling, which cannot be tried without a carrier";
+
+/// The program in the kernel takes a matching frame and passes others.
+pub(crate) fn classifies(
+    program: &Program,
+    link: &XdpLink,
+    config: &XdpConfig,
+) -> Result<(), Refusal> {
+    let ours = matching_frame(config, link.info.mac);
+    let mut foreign = ours.clone();
+    foreign[..6].copy_from_slice(&[0xff; 6]);
+    let mut longest = ours.clone();
+    if link.assembly.is_some() {
+        longest.resize(link.info.max_frame, 0);
+    }
+    // A test runs on queue 0, which has a socket only if that is the link's.
+    let expected = if config.queue == 0 && !config.filter.channels.is_empty() {
+        Verdict::Redirect
+    } else {
+        Verdict::Pass
+    };
+    for (frame, expected) in [(&ours, expected), (&longest, expected), (&foreign, Verdict::Pass)] {
+        match program.judge(frame) {
+            Ok(verdict) if verdict == expected => {}
+            Ok(other) => return Err(failed("testing the program", format!("it says {other:?}"))),
+            Err(e) => return Err(failed("testing the program", e)),
+        }
+    }
+    Ok(())
+}
+
+/// A frame that the link's filter takes.
+fn matching_frame(config: &XdpConfig, mac: MacAddr) -> Vec<u8> {
+    let mut frame = vec![0; 80];
+    frame[..6].copy_from_slice(&mac.0);
+    frame[6..12].copy_from_slice(&mac.0);
+    let channel = config.filter.channels.iter().next().unwrap_or(0);
+    match config.filter.envelope {
+        Envelope::Ethernet { ethertype } => {
+            frame[12..14].copy_from_slice(&ethertype.to_be_bytes());
+            frame[14 + 5] = channel;
+        }
+        Envelope::Udp { port } => {
+            frame[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);
+            frame[23] = 17;
+            frame[36..38].copy_from_slice(&port.to_be_bytes());
+            frame[42 + 5] = channel;
+        }
+    }
+    frame
+}
+
+pub(crate) fn busy_poll(link: &XdpLink, wanted: BusyPoll, useful: bool) -> Result<bool, OpenError> {
+    match wanted {
+        BusyPoll::Off => Ok(false),
+        BusyPoll::Auto if !useful => Ok(false),
+        BusyPoll::Auto => {
+            let (micros, budget) = BusyPoll::AUTOMATIC;
+            Ok(link.socket.prefer_busy_poll(micros, budget).is_ok())
+        }
+        BusyPoll::On { micros, budget } => match link.socket.prefer_busy_poll(micros, budget) {
+            Ok(()) => Ok(true),
+            Err(Errno::PERM) => Err(OpenError::MissingCapability {
+                what: "busy polling so long",
+                capability: "CAP_NET_ADMIN",
+            }),
+            Err(e) => Err(OpenError::Io { what: "turning busy polling on", source: e.into() }),
+        },
+    }
+}
+
+/// Frames of full length leave and complete one by one, if need be without busy polling: why that is off then.
+///
+/// A kernel that is driven so looks into the queue that receives, and into no other: an igb with one queue, whose
+/// driver serves sending and receiving apart then, sends nothing in zero-copy mode but when it looks after its
+/// queues, every two seconds. One frame may be in luck.
+///
+/// They go from the interface's own address to the same address: a switch learns nothing that it
+/// would not learn from any other frame of ours, and finds that their destination is where they
+/// came from, so they go nowhere else; a macvlan has them back from the kernel, which completes them too. Should one
+/// come back, its header of zeros is of no version of the protocol.
+pub(crate) fn transmits(link: &mut XdpLink, config: &XdpConfig) -> Result<Option<String>, Refusal> {
+    let Envelope::Ethernet { ethertype } = (match config.filter.envelope {
+        Envelope::Udp { .. } => Envelope::DEFAULT,
+        ethernet => ethernet,
+    }) else {
+        return Ok(None);
+    };
+    let mac = link.info.mac.0;
+    let mut frame = vec![0; link.info.max_frame];
+    frame[..6].copy_from_slice(&mac);
+    frame[6..12].copy_from_slice(&mac);
+    frame[12..14].copy_from_slice(&ethertype.to_be_bytes());
+    let mut left_off = None;
+    for _ in 0..FRAMES {
+        let mut posted = post(link, &frame);
+        let mut done = completes(link, &mut posted)?;
+        if !done && link.busy && config.busy_poll == BusyPoll::Auto {
+            link.socket.no_busy_poll().map_err(|e| failed("ending busy polling", e))?;
+            link.busy = false;
+            left_off = Some(IN_VAIN.to_owned());
+            done = completes(link, &mut posted)?;
+        }
+        if !done {
+            return Err(failed("transmitting", "a frame did not complete"));
+        }
+    }
+    if link.socket.statistics().is_ok_and(|counts| counts.tx_invalid_descs > 0) {
+        return Err(failed("transmitting", "the kernel does not take the frame's descriptors"));
+    }
+    // What came back was there before it was complete: the kernel copies frames on that way.
+    let mut back = Vec::new();
+    while link.poll(&mut back, 64).is_ok_and(|count| count > 0) {
+        back.drain(..).for_each(|frame| link.recycle(frame));
+    }
+    link.counters = Counters::default();
+    Ok(left_off)
+}
+
+/// Whether the kernel gives all of a frame back.
+fn completes(link: &mut XdpLink, posted: &mut Vec<Posted>) -> Result<bool, Refusal> {
+    let mut result = Ok(());
+    let done = within(COMPLETE_WITHIN, || {
+        result = link.flush().map(drop);
+        for token in std::mem::take(posted) {
+            match link.reclaim(token) {
+                Ok(frame) => link.give_back(frame),
+                Err(still) => posted.push(still),
+            }
+        }
+        posted.is_empty() || result.is_err()
+    });
+    result.map(|()| done).map_err(|e| failed("transmitting", e))
+}
+
+/// Posts a frame in as few segments as it needs.
+fn post(link: &mut XdpLink, bytes: &[u8]) -> Vec<Posted> {
+    let arena = link.umem.arena.clone();
+    let chunks = bytes.chunks(CHUNK);
+    let last = chunks.len() - 1;
+    let write = |mut frame: TxFrame, chunk: &[u8]| {
+        arena.bytes_mut(&mut frame)[..chunk.len()].copy_from_slice(chunk);
+        frame
+    };
+    chunks
+        .enumerate()
+        .map(|(i, chunk)| {
+            let frame = write(link.take().expect("room for the longest frame"), chunk);
+            if i < last {
+                link.post_segment(frame, 0..chunk.len())
+            } else {
+                link.post(frame, 0..chunk.len())
+            }
+        })
+        .collect()
+}
