@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 /// linux/sockios.h: the network namespace of a socket, as a descriptor.
-const SIOCGSKNS: libc::c_ulong = 0x894c;
+const SIOCGSKNS: libc::Ioctl = 0x894c;
 
 /// Room for an entry of the user database. Larger ones (of groups with very many members) are tried too.
 const ROOM: usize = 16 << 10;

@@ -74,7 +74,7 @@ enum gigae_error {
     GIGAE_BAD_HANDLE = -6,
     /* Another thread is in a call on the handle. */
     GIGAE_IN_CALL = -7,
-    /* Buffers or messages are still held: drop them, then close. */
+    /* Buffers or messages are still held: send or drop them, then go on. */
     GIGAE_BUSY = -8,
     /* An error in the library stopped the endpoint. All that it still does is close. */
     GIGAE_PANICKED = -9,
@@ -438,8 +438,9 @@ int gigae_cluster_options(const gigae_cluster *cluster, gigae_options **options)
  * and nothing more is sent to its peer until it is taken. gigae_drain waits for all. A message
  * whose call returns an error was not accepted, and may be sent again.
  *
- * Errors of all that follow: GIGAE_TOO_LONG, GIGAE_FAILED, GIGAE_INVALID (peer or data),
- * GIGAE_DOWN, GIGAE_GONE, GIGAE_TAKEN, GIGAE_IO, GIGAE_PANICKED, GIGAE_BAD_HANDLE, GIGAE_IN_CALL.
+ * Errors of all that follow: GIGAE_TOO_LONG, GIGAE_FAILED, GIGAE_INVALID (peer or data), GIGAE_BUSY
+ * (this program holds all transmit buffers), GIGAE_DOWN, GIGAE_GONE, GIGAE_TAKEN, GIGAE_IO,
+ * GIGAE_PANICKED, GIGAE_BAD_HANDLE, GIGAE_IN_CALL.
  */
 
 /*
@@ -476,8 +477,9 @@ typedef struct gigae_buffer {
 } gigae_buffer;
 
 /*
- * Takes a buffer; waits while all are in use. What *buffer held before is overwritten, so it must
- * not hold a buffer. No copy, no system call unless it has to wait.
+ * Takes a buffer; waits while all are in use. GIGAE_BUSY if this program holds all of them,
+ * GIGAE_FAILED if messages that failed do. What *buffer held before is overwritten, so it must not
+ * hold a buffer. No copy, no system call unless it has to wait.
  */
 int gigae_buffer_take(gigae_endpoint *endpoint, gigae_buffer *buffer);
 

@@ -37,7 +37,7 @@ codes! {
     Invalid "GIGAE_INVALID" = -5: c"an argument is NULL, out of range or unknown; gigae_last_error says which",
     BadHandle "GIGAE_BAD_HANDLE" = -6: c"this handle, buffer, message, operation or key is closed, used up or was never one; open, take or start a new one",
     InCall "GIGAE_IN_CALL" = -7: c"another thread is in a call on this handle; use it from one thread at a time",
-    Busy "GIGAE_BUSY" = -8: c"buffers or messages are still held; drop them, then close",
+    Busy "GIGAE_BUSY" = -8: c"buffers or messages are still held; send or drop them, then go on",
     Panicked "GIGAE_PANICKED" = -9: c"an error in the library stopped this endpoint; close it, open another and report this",
     NoInterface "GIGAE_NO_INTERFACE" = -10: c"there is no such network interface here",
     Down "GIGAE_DOWN" = -11: c"the interface is down; bring it up with 'ip link set NAME up'",
@@ -191,6 +191,7 @@ impl From<SendError> for Error {
         match e {
             SendError::Link(e) => e.into(),
             SendError::Failed => Code::Failed.into(),
+            SendError::BuffersHeld => Self::new(Code::Busy, e),
             SendError::TooLong { .. } => Self::new(Code::TooLong, e),
             _ => Self::new(Code::Other, e),
         }

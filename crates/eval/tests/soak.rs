@@ -277,7 +277,9 @@ fn a_server_connects_to_no_address_that_a_client_names_and_ends_on_time() {
     let wait = Duration::from_secs(60);
     let reply = session.ask(&Request::Soak(Box::new(soak)), wait).unwrap();
     assert!(matches!(reply, Reply::Soaking { .. }), "{reply:?}");
+    let begin = std::time::Instant::now();
     let ended = loop {
+        assert!(begin.elapsed() < Duration::from_secs(300), "the round does not end");
         match session.ask(&Request::Watch { quiet: false }, wait).unwrap() {
             Reply::Sample(sample) if sample.ended.is_some() => break sample.ended.unwrap(),
             Reply::Sample(_) => std::thread::sleep(Duration::from_millis(100)),
@@ -289,6 +291,7 @@ fn a_server_connects_to_no_address_that_a_client_names_and_ends_on_time() {
     assert_eq!(came.err(), Some(std::io::ErrorKind::WouldBlock), "the third machine was reached");
     // The round's time is over: whatever the client does, the server leaves it in half a minute.
     let over = loop {
+        assert!(begin.elapsed() < Duration::from_secs(300), "the server does not leave the round");
         match session.ask(&Request::Watch { quiet: false }, wait) {
             Ok(Reply::Sample(_)) => std::thread::sleep(Duration::from_millis(500)),
             other => break other,

@@ -219,7 +219,8 @@ impl Endpoint {
         Address { host, port, channel }
     }
 
-    /// A transmit buffer to fill in place; waits while all are in use.
+    /// A transmit buffer to fill in place; waits while all are in use. Fails where none can come free: the
+    /// program holds all of them, or messages that failed do.
     pub fn buffer(&self) -> Result<SendBuffer<'_>, SendError> {
         loop {
             if let Some(buffer) = self.try_buffer() {
@@ -530,6 +531,9 @@ impl Endpoint {
                 self.engine().give_back_unsent(frame);
                 pause.end(self);
                 return Ok(());
+            }
+            if let Some(error) = self.engine().starved() {
+                return Err(error);
             }
             pause.pass(self, None)?;
         }

@@ -184,6 +184,15 @@ impl Engine {
         Some(frame)
     }
 
+    /// Why no transmit frame can come free, however long one waits: nothing is on its way to a peer, so that all
+    /// are the program's or hold messages that failed.
+    pub(crate) fn starved(&self) -> Option<SendError> {
+        if self.lent_tx < self.most_tx || self.proto.has_unacknowledged() {
+            return None;
+        }
+        Some(if self.has_failures() { SendError::Failed } else { SendError::BuffersHeld })
+    }
+
     /// A message's frame that was never admitted.
     #[inline]
     pub(crate) fn give_back_unsent(&mut self, frame: TxFrame) {

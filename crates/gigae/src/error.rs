@@ -42,8 +42,10 @@ pub enum SendError {
         /// Bytes that are possible.
         max: usize,
     },
-    /// Earlier messages to this peer failed and were not looked at.
+    /// Earlier messages to this peer failed and were not looked at, or those to others hold all transmit buffers.
     Failed,
+    /// The program itself holds all transmit buffers, as [`SendBuffer`](crate::SendBuffer)s: none can come free.
+    BuffersHeld,
     /// The link stopped working.
     Link(LinkError),
 }
@@ -54,8 +56,11 @@ impl fmt::Display for SendError {
             Self::TooLong { len, max } => {
                 write!(f, "a message of {len} bytes is too long; at most {max} are possible")
             }
-            Self::Failed => f.write_str(
-                "earlier messages to this peer failed; take them with take_failure, then send again",
+            Self::Failed => {
+                f.write_str("earlier messages failed; take them with take_failure, then send again")
+            }
+            Self::BuffersHeld => f.write_str(
+                "the program itself holds all transmit buffers; send or drop some of them",
             ),
             Self::Link(e) => e.fmt(f),
         }

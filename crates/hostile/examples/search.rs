@@ -2,7 +2,8 @@
 //! is named. Several targets run at once, as many as there are processors.
 //!
 //! It needs no other compiler and no instrumented build, so CI runs it (`make search`); unlike `make fuzz` it does not see
-//! what an input reaches. What fails is written to `fuzz/artifacts`; the seed repeats the whole search.
+//! what an input reaches. What fails, or takes longer than 20 s, is written to `fuzz/artifacts`; the seed repeats the
+//! whole search.
 
 use gigae_hostile::Meter;
 use gigae_hostile::search::{self, Random, TARGETS, Target};
@@ -11,10 +12,24 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 #[global_allocator]
 static METER: Meter = Meter;
+
+/// An input that takes longer hangs or does too much work. Seconds, because a machine may be busy.
+const LONGEST: Duration = Duration::from_secs(20);
+
+/// The input that each lane is at.
+type Lane = Mutex<Option<Running>>;
+
+struct Running {
+    begin: Instant,
+    name: &'static str,
+    file: String,
+    input: Vec<u8>,
+}
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1).peekable();
@@ -35,27 +50,45 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     }
     println!("search: seed {seed}");
-    let lanes = std::thread::available_parallelism().map_or(1, usize::from).min(targets.len());
-    let each = Duration::from_secs(seconds) * lanes as u32 / targets.len() as u32;
+    let count = std::thread::available_parallelism().map_or(1, usize::from).min(targets.len());
+    let each = Duration::from_secs(seconds) * count as u32 / targets.len() as u32;
     let waiting = Mutex::new(targets);
-    let failed = Mutex::new(false);
+    let failed = AtomicBool::new(false);
+    let lanes: Vec<Lane> = (0..count).map(|_| Lane::default()).collect();
+    let ended = AtomicUsize::new(0);
     std::thread::scope(|scope| {
-        for _ in 0..lanes {
-            scope.spawn(|| {
-                while let Some((name, target)) = waiting.lock().expect("no panic holds it").pop() {
-                    if !passes(name, target, seed, each) {
-                        *failed.lock().expect("no panic holds it") = true;
+        for lane in &lanes {
+            let (waiting, failed, ended) = (&waiting, &failed, &ended);
+            scope.spawn(move || {
+                loop {
+                    let next = waiting.lock().expect("no panic holds it").pop();
+                    let Some((name, target)) = next else { break };
+                    if !passes(lane, (name, target), seed, each) {
+                        failed.store(true, Ordering::Relaxed);
                     }
                 }
+                ended.fetch_add(1, Ordering::Relaxed);
             });
         }
+        while ended.load(Ordering::Relaxed) < count {
+            std::thread::sleep(Duration::from_millis(100));
+            lanes.iter().for_each(watch);
+        }
     });
-    let failed = *failed.lock().expect("no panic holds it");
-    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    if failed.load(Ordering::Relaxed) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Ends the program if a lane's input takes too long: nothing else ends a target that loops.
+fn watch(lane: &Lane) {
+    let lane = lane.lock().expect("no panic holds it");
+    if let Some(running) = lane.as_ref().filter(|running| running.begin.elapsed() > LONGEST) {
+        keep(running, &format!("took longer than {LONGEST:?}"));
+        std::process::exit(1);
+    }
 }
 
 /// Runs inputs for some time, until the first that fails.
-fn passes(name: &str, target: Target, seed: u64, time: Duration) -> bool {
+fn passes(lane: &Lane, (name, target): (&'static str, Target), seed: u64, time: Duration) -> bool {
     let kept = search::kept(name);
     let mut random = Random::new(seed);
     let begin = Instant::now();
@@ -63,16 +96,29 @@ fn passes(name: &str, target: Target, seed: u64, time: Duration) -> bool {
     while begin.elapsed() < time {
         let input = random.input(&kept);
         count += 1;
-        if catch_unwind(AssertUnwindSafe(|| target(&input))).is_err() {
-            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/artifacts");
-            let file = Path::new(folder).join(name).join(format!("search-{seed}-{count}"));
-            let written = std::fs::create_dir_all(file.parent().expect("it has one"))
-                .and_then(|()| std::fs::write(&file, &input));
-            println!("search: {name} failed at input {count}: {} {written:?}", file.display());
-            println!("search: copied to fuzz/corpus/{name}, the tests of gigae-hostile repeat it");
+        let file = format!("search-{seed}-{count}");
+        let running = Running { begin: Instant::now(), name, file, input: input.clone() };
+        *lane.lock().expect("no panic holds it") = Some(running);
+        let outcome = catch_unwind(AssertUnwindSafe(|| target(&input)));
+        let running = lane.lock().expect("no panic holds it").take();
+        if let (Err(_), Some(running)) = (outcome, running) {
+            keep(&running, "failed");
             return false;
         }
     }
     println!("search: {name}: {count} inputs in {:.0} s", begin.elapsed().as_secs_f64());
     true
+}
+
+/// Writes an input to where it can be repeated from.
+fn keep(Running { name, file, input, .. }: &Running, what: &str) {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/artifacts");
+    let file = Path::new(folder).join(name).join(file);
+    let written = std::fs::create_dir_all(file.parent().expect("it has one"))
+        .and_then(|()| std::fs::write(&file, input));
+    match written {
+        Ok(()) => println!("search: {name} {what}: {}", file.display()),
+        Err(error) => println!("search: {name} {what}; not written: {error}: {input:02x?}"),
+    }
+    println!("search: copied to fuzz/corpus/{name}, the tests of gigae-hostile repeat it");
 }

@@ -4,7 +4,7 @@
 mod world;
 
 use gigae_proto::{PeerId, Reason};
-use gigae_transfer::{OpError, Rights};
+use gigae_transfer::{Config, OpError, Rights, Transfer, predictable_keys};
 use world::{World, anything, body, from};
 
 #[test]
@@ -131,6 +131,22 @@ fn a_peer_that_is_lost_ends_its_message_and_not_the_receive_of_several() {
     let last = w.completions(2).pop().unwrap();
     assert_eq!((last.id, last.at, last.result), (id, 30_000, Ok(())));
     assert_eq!(last.memory.unwrap()[30_000..], body(20_000, 1));
+}
+
+#[test]
+fn a_message_that_does_not_go_on_holds_back_none_of_other_senders() {
+    let mut w = World::new(3);
+    let id = w.ends[2].receive_several(anything(), vec![0; 50_000], 1).unwrap();
+    w.ends[0].send(PeerId(2), 1, body(30_000, 0)).unwrap();
+    w.step();
+    // Its first part was matched. No other comes.
+    w.ends[0] = Transfer::new(Config::default(), predictable_keys(1));
+    w.wires[0][2].clear();
+    w.ends[1].send(PeerId(2), 1, body(10_000, 1)).unwrap();
+    w.run();
+    let told = w.only(2);
+    assert_eq!((told.id, told.peer, told.at), (id, Some(PeerId(1)), 30_000));
+    assert!(told.memory.is_none(), "the other's message may still come");
 }
 
 #[test]

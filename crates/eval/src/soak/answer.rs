@@ -164,24 +164,24 @@ impl Entrance {
         budget: &Arc<Budget>,
         tally: &Tally,
     ) -> Result<Vec<Connection>, String> {
-        let came = match self {
-            Self::Door(door) => door.wait(CONNECT),
+        let (door, listener) = match self {
+            Self::Door(door) => (door, None),
             Self::Own(listener, peers) => {
-                let door = Door::new(0);
+                let door = Arc::new(Door::new(0));
                 door.expect(&peers);
-                let deadline = Instant::now() + CONNECT;
-                loop {
-                    match listener.accept() {
-                        // Any other is closed.
-                        Ok((stream, from)) => drop(door.take(from, stream)),
-                        Err(_) => std::thread::sleep(LOOK),
-                    }
-                    if door.is_complete() || Instant::now() >= deadline || tally.is_over() {
-                        break door.wait(Duration::ZERO);
-                    }
-                }
+                (door, Some(listener))
             }
         };
+        let deadline = Instant::now() + CONNECT;
+        // A round that is over waits for nobody.
+        while !door.is_complete() && Instant::now() < deadline && !tally.is_over() {
+            match listener.as_ref().map(TcpListener::accept) {
+                // Any other is closed.
+                Some(Ok((stream, from))) => drop(door.take(from, stream)),
+                _ => std::thread::sleep(LOOK),
+            }
+        }
+        let came = door.wait(Duration::ZERO);
         let came = came.ok_or("the client did not connect by TCP in time")?;
         let open = |(socket, role): (_, &tcp::Role)| {
             let agreed = (&soak.traffic, budget);

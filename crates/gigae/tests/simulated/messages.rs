@@ -117,6 +117,31 @@ fn messages_to_a_lost_peer_come_back_and_nothing_is_silent() {
 }
 
 #[test]
+fn a_send_does_not_wait_for_transmit_buffers_that_only_the_program_can_free() {
+    let net = Network::new(1, faults());
+    let options = Options::new("sim").peer_timeout(Duration::from_millis(50)).tuned(128, |_| {});
+    let (a, b, to_b, _to_a) = warm(&net, &options);
+    let c = a.peer(Address::from(gigae::MacAddr([2, 0, 0, 0, 0, 77]))).unwrap();
+    let mut held: Vec<_> = std::iter::from_fn(|| a.try_buffer()).collect();
+    assert_eq!(a.send(to_b, b"held").unwrap_err().to_string(), SendError::BuffersHeld.to_string());
+    assert!(matches!(a.buffer(), Err(SendError::BuffersHeld)));
+    assert!(matches!(a.try_send(to_b, b"held"), Err(TrySendError::WouldBlock(()))));
+    // The messages to a node that is not there have the rest of the buffers, and nobody looks at them.
+    for _ in 0..8 {
+        held.pop().unwrap().send(c, 1).unwrap();
+    }
+    run(&net, [&a, &b], Duration::from_millis(100));
+    assert!(matches!(a.send(to_b, b"failed"), Err(SendError::Failed)));
+    assert!(matches!(a.buffer(), Err(SendError::Failed)));
+    while let Some(failed) = a.take_failure() {
+        assert_eq!((failed.len(), failed.to()), (1, c));
+    }
+    a.send(to_b, b"arrives").unwrap();
+    run(&net, [&a, &b], Duration::from_millis(1));
+    assert_eq!(&*b.try_recv().unwrap().unwrap(), b"arrives");
+}
+
+#[test]
 fn a_peer_that_closes_says_so_before_any_timeout() {
     let net = Network::new(1, faults());
     let (a, b, to_b, _to_a) = pair(&net, &Options::new("sim"));
