@@ -291,6 +291,17 @@ fn await_threads(count: usize) -> Vec<String> {
     }
 }
 
+/// The slice of time that a thread has asked for, in nanoseconds; zero where the kernel does not tell.
+fn slice(thread: libc::pid_t) -> u64 {
+    // SAFETY: numbers only, and the call fills no more than the size that it is given.
+    unsafe {
+        let mut how: libc::sched_attr = std::mem::zeroed();
+        let size = size_of_val(&how);
+        assert_eq!(libc::syscall(libc::SYS_sched_getattr, thread, &raw mut how, size, 0), 0);
+        how.sched_runtime
+    }
+}
+
 fn one_thread_serves_all_endpoints_takes_no_signal_and_ends_with_the_last() {
     let fabric = testing::fabric("thread", |_| ());
     assert!(threads().is_empty());
@@ -303,6 +314,11 @@ fn one_thread_serves_all_endpoints_takes_no_signal_and_ends_with_the_last() {
         let never = [libc::SIGKILL, libc::SIGSTOP, 32, 33].map(|signal| 1_u64 << (signal - 1));
         let never = never.iter().fold(0, |all, one| all | one);
         assert_eq!(blocked | never, u64::MAX, "{blocked:x}");
+        let thread = status.lines().find_map(|line| line.strip_prefix("Pid:\t")).unwrap();
+        // Before Linux 6.12 there was nothing to ask for.
+        if slice(0) != 0 {
+            assert_eq!(slice(thread.parse().unwrap()), 100_000, "ns");
+        }
         let [first, second] = ends;
         drop(first);
         assert_eq!(threads().len(), 1);
