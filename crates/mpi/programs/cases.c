@@ -1,5 +1,6 @@
 /* What MPI promises, with every byte checked: `cases all` is everything but `threads` (which asks for
-   MPI_THREAD_MULTIPLE) and `killed` (whose last rank ends by SIGKILL). Rank 0 says each case that held. */
+   MPI_THREAD_MULTIPLE), `killed` (whose last rank ends by SIGKILL) and `away [SECONDS]`, which takes so long.
+   Rank 0 says each case that held. */
 #define _POSIX_C_SOURCE 200809L
 #include "check.h"
 #include <pthread.h>
@@ -399,10 +400,19 @@ static void killed(void)
 
 /* computing.c */
 void computing(void);
+void away(int seconds);
 
 /* collectives.c */
 void collectives(void);
 void nonblocking_collectives(void);
+
+/* What the command line says. */
+static int seconds = 2;
+
+static void away_for_seconds(void)
+{
+    away(seconds);
+}
 
 static const struct {
     const char *name;
@@ -421,6 +431,7 @@ static const struct {
     {"remote-memory", remote_memory},
     {"communicators", communicators},
     {"computing", computing},
+    {"away", away_for_seconds},
     {"threads", threads},
     {"killed", killed},
 };
@@ -430,12 +441,13 @@ int main(int count, char **words)
     const char *wanted = count > 1 ? words[1] : "all";
     int several = !strcmp(wanted, "threads"), provided, found = 0;
     MPI_Init_thread(&count, &words, several ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
+    if (count > 2) seconds = atoi(words[2]);
     MPI_Comm_rank(world, &rank);
     MPI_Comm_size(world, &ranks);
     if (ranks < 2) FAIL("at least two ranks are needed");
     if (several) CHECK(provided == MPI_THREAD_MULTIPLE);
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
-        int special = CASES[i].run == threads || CASES[i].run == killed;
+        int special = CASES[i].run == threads || CASES[i].run == killed || CASES[i].run == away_for_seconds;
         if (strcmp(wanted, CASES[i].name) && (special || strcmp(wanted, "all"))) continue;
         double begin = MPI_Wtime();
         CASES[i].run();

@@ -81,3 +81,38 @@ void computing(void)
     if (rank == 0) CHECK(!unlink(file_of(1)) && !unlink(file_of(2)));
     free(many);
 }
+
+/* The last rank posts its receives and computes for so many seconds, making no call. Rank 0 sends short and long messages
+   meanwhile, and prints how long the slowest send took. */
+void away(int seconds)
+{
+    enum { PER_SECOND = 10, SOME = 20000 };
+    int last = ranks - 1, count = seconds * PER_SECOND;
+    unsigned char *all = memory((size_t)count * SOME);
+    MPI_Request *requests = memory(count * sizeof *requests);
+    if (rank == last)
+        for (int i = 0; i < count; i++)
+            MPI_Irecv(all + (size_t)i * SOME, SOME, MPI_BYTE, 0, i, MPI_COMM_WORLD, &requests[i]);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) {
+        double longest = 0;
+        for (int i = 0; i < count; i++) {
+            int bytes = i % 2 ? SOME : SHORT;
+            nanosleep(&(struct timespec){.tv_nsec = 1000000000 / PER_SECOND}, NULL);
+            fill(all, bytes, 0, last, i);
+            double begin = MPI_Wtime();
+            MPI_Send(all, bytes, MPI_BYTE, last, i, MPI_COMM_WORLD);
+            double took = MPI_Wtime() - begin;
+            if (took > longest) longest = took;
+        }
+        printf("away: slowest of %d sends to a rank that computes: %.3f ms\n", count, longest * 1e3);
+    } else if (rank == last) {
+        volatile uint64_t state = 1;
+        for (double end = MPI_Wtime() + seconds; MPI_Wtime() < end;)
+            for (int i = 0; i < 100000; i++) state = state * 3 + 1;
+        MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
+        for (int i = 0; i < count; i++) verify(all + (size_t)i * SOME, i % 2 ? SOME : SHORT, 0, last, i);
+    }
+    free(requests);
+    free(all);
+}

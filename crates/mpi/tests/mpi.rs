@@ -89,6 +89,19 @@ fn open_mpi_holds_with_many_threads() {
     holds(&open_mpi(), &hosts("Open MPI, threads", |_| ()), 1, "threads", &["threads"]);
 }
 
+/// `AWAY=60 cargo test -p gigae-mpi --test mpi away -- --nocapture` says how long senders wait.
+fn away() -> String {
+    format!("away {}", std::env::var("AWAY").unwrap_or_else(|_| "2".into()))
+}
+
+fn open_mpi_holds_while_a_rank_is_away() {
+    holds(&open_mpi(), &hosts("Open MPI, away", |c| c.cable = true), 1, &away(), &["away"]);
+}
+
+fn mpich_holds_while_a_rank_is_away() {
+    holds(&mpich(), &hosts("MPICH, away", |c| c.cable = true), 1, &away(), &["away"]);
+}
+
 fn open_mpi_ends_when_a_rank_is_killed() {
     a_killed_rank_ends_the_others(&open_mpi());
 }
@@ -155,7 +168,7 @@ fn a_wrong_byte_is_noticed() {
 }
 
 fn main() {
-    let tests: [(&str, fn()); 14] = [
+    let tests: [(&str, fn()); 16] = [
         ("open_mpi_holds_on_two_hosts", open_mpi_holds_on_two_hosts),
         ("open_mpi_holds_with_two_ranks_on_each_host", open_mpi_holds_with_two_ranks_on_each_host),
         (
@@ -164,6 +177,8 @@ fn main() {
         ),
         ("open_mpi_holds_on_four_hosts_with_loss", open_mpi_holds_on_four_hosts_with_loss),
         ("open_mpi_holds_with_many_threads", open_mpi_holds_with_many_threads),
+        ("open_mpi_holds_while_a_rank_is_away", open_mpi_holds_while_a_rank_is_away),
+        ("mpich_holds_while_a_rank_is_away", mpich_holds_while_a_rank_is_away),
         ("open_mpi_ends_when_a_rank_is_killed", open_mpi_ends_when_a_rank_is_killed),
         ("mpich_holds_on_two_hosts", mpich_holds_on_two_hosts),
         ("mpich_holds_with_two_ranks_on_each_host", mpich_holds_with_two_ranks_on_each_host),
