@@ -3,9 +3,10 @@
 //! Two nodes back to back, each program on a processor of its own where there are two, both busy all the time, so that the
 //! progress thread has to take its processor from one of them. Measured: the first message to a new peer, until the
 //! peer's program has it; acknowledgement of a message, a write, a read and an atomic change, until the program
-//! that asked knows. Lays its nodes for itself and takes them away again: `cargo run --release -p gigae --example away` as root.
+//! that asked knows. Lays its nodes for itself and takes them away again: `cargo run --release -p gigae --example away` as
+//! root. With a number behind it, the program computes for so many seconds first, and is asked all the while.
 
-use gigae::{Endpoint, Options, Peer, Rights, Wait};
+use gigae::{Endpoint, Options, Peer, RegionKey, Rights, Wait};
 use gigae_fabric::{Fabric, FabricConfig};
 use std::error::Error;
 use std::hint::black_box;
@@ -32,6 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 fn main() -> Outcome<()> {
+    let seconds = std::env::args().nth(1).map(|word| word.parse::<u64>()).transpose()?;
     let prefix = format!("away{}", std::process::id() % 100_000);
     let fabric = Fabric::up(FabricConfig { prefix, cable: true, ..FabricConfig::default() })?;
     let open = |number| -> Outcome<Endpoint> {
@@ -39,11 +41,13 @@ fn main() -> Outcome<()> {
         Ok(Options::new("eth0").wait(Wait::Spin).open()?)
     };
     println!("waiting for a program that computes, in ms: median, longest");
-    let mut first = Vec::new();
-    for _ in 0..FIRST_MESSAGES {
-        first.push(first_message(open(1)?, open(2)?)?);
+    if seconds.is_none() {
+        let mut first = Vec::new();
+        for _ in 0..FIRST_MESSAGES {
+            first.push(first_message(open(1)?, open(2)?)?);
+        }
+        say("first message to a new peer", first, ASKED_FIRST);
     }
-    say("first message to a new peer", first, ASKED_FIRST);
     let (asking, computing) = (open(1)?, open(2)?);
     let to = asking.peer(computing.link().mac)?;
     let memory = computing.register(vec![0; 4096], Rights::ALL);
@@ -51,7 +55,10 @@ fn main() -> Outcome<()> {
     let computes = AtomicBool::new(true);
     std::thread::scope(|scope| {
         scope.spawn(|| compute(&computes));
-        let outcome = operations(&asking, to, key);
+        let outcome = match seconds {
+            Some(seconds) => for_seconds(seconds, &asking, to, key),
+            None => operations(&asking, to, key),
+        };
         computes.store(false, Ordering::Relaxed);
         outcome
     })?;
@@ -64,7 +71,7 @@ fn begun(started: gigae::Started) -> Outcome<()> {
     started.map(drop).map_err(|error| error.to_string().into())
 }
 
-fn operations(asking: &Endpoint, to: Peer, key: gigae::RegionKey) -> Outcome<()> {
+fn operations(asking: &Endpoint, to: Peer, key: RegionKey) -> Outcome<()> {
     let wait = |count: usize, start: &dyn Fn() -> Outcome<()>| -> Outcome<Vec<f64>> {
         let mut times = Vec::new();
         for _ in 0..count {
@@ -78,10 +85,6 @@ fn operations(asking: &Endpoint, to: Peer, key: gigae::RegionKey) -> Outcome<()>
         }
         Ok(times)
     };
-    let completed = || -> Outcome<()> {
-        let completion = asking.completion_timeout(PATIENCE)?.ok_or("not completed in time")?;
-        Ok(completion.result.map_err(|error| error.to_string())?)
-    };
     let sends = wait(MESSAGES, &|| {
         asking.send(to, &[1; 1000])?;
         Ok(asking.drain(PATIENCE)?)
@@ -91,7 +94,7 @@ fn operations(asking: &Endpoint, to: Peer, key: gigae::RegionKey) -> Outcome<()>
         "write of 8 bytes",
         wait(OPERATIONS, &|| {
             begun(asking.start_write(to, key, 0, vec![2; 8], None))?;
-            completed()
+            completed(asking)
         })?,
         ASKED_OPERATION,
     );
@@ -99,7 +102,7 @@ fn operations(asking: &Endpoint, to: Peer, key: gigae::RegionKey) -> Outcome<()>
         "read of 8 bytes",
         wait(OPERATIONS, &|| {
             begun(asking.start_read(to, key, 0, vec![0; 8]))?;
-            completed()
+            completed(asking)
         })?,
         ASKED_OPERATION,
     );
@@ -107,11 +110,37 @@ fn operations(asking: &Endpoint, to: Peer, key: gigae::RegionKey) -> Outcome<()>
         "atomic addition",
         wait(OPERATIONS, &|| {
             begun(asking.start_fetch_add(to, key, 8, 1))?;
-            completed()
+            completed(asking)
         })?,
         ASKED_OPERATION,
     );
     Ok(())
+}
+
+/// The same, spread over so many seconds.
+fn for_seconds(seconds: u64, asking: &Endpoint, to: Peer, key: RegionKey) -> Outcome<()> {
+    let (mut sends, mut writes) = (Vec::new(), Vec::new());
+    let every = Duration::from_secs(seconds) / MESSAGES as u32;
+    for _ in 0..MESSAGES {
+        std::thread::sleep(every);
+        let began = Instant::now();
+        asking.send(to, &[1; 1000])?;
+        asking.drain(PATIENCE)?;
+        sends.push(began.elapsed().as_secs_f64() * 1e3);
+        std::thread::sleep(BETWEEN);
+        let began = Instant::now();
+        begun(asking.start_write(to, key, 0, vec![2; 8], None))?;
+        completed(asking)?;
+        writes.push(began.elapsed().as_secs_f64() * 1e3);
+    }
+    say("message acknowledged", sends, ASKED_SEND);
+    say("write of 8 bytes", writes, ASKED_OPERATION);
+    Ok(())
+}
+
+fn completed(asking: &Endpoint) -> Outcome<()> {
+    let completion = asking.completion_timeout(PATIENCE)?.ok_or("not completed in time")?;
+    Ok(completion.result.map_err(|error| error.to_string())?)
 }
 
 /// Uses a processor until it is told to stop.
