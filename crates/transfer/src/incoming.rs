@@ -72,6 +72,7 @@ impl<M: Memory> Transfer<M> {
         if let Some(id) = found {
             if let Some(Operation::Receive(receive)) = self.operations.get_mut(id) {
                 receive.matched = Some(matched);
+                *self.engaged_with(peer) += 1;
                 return found;
             }
             // While messages are kept for it, later ones wait behind them.

@@ -307,6 +307,7 @@ impl<M: Memory> Transfer<M> {
         if let Operation::Atomic { memory: None, .. } = operation {
             // Its operands went with it.
             state.starting.pop_front();
+            state.engaged -= 1;
             self.operations.remove(id);
             return Step::Wrote(0);
         }

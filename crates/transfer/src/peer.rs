@@ -85,6 +85,7 @@ pub(crate) struct Rest {
     granted: Grant,
     entries: u16,
     offers: u16,
+    pub(crate) engaged: u32,
 }
 
 /// A peer's place in the table.
@@ -129,6 +130,8 @@ pub(crate) struct Peer {
     /// What the peer was granted, and whether it is to be told.
     pub(crate) granted: Grant,
     pub(crate) tell: bool,
+    /// Operations of this endpoint that name the peer, receives that one of its messages was matched with included.
+    pub(crate) engaged: u32,
     /// Offers of the peer that were not pulled; its operations that were not answered.
     pub(crate) offers: u16,
     pub(crate) owed: u16,
@@ -160,6 +163,7 @@ impl Peer {
             entries: FIRST_ENTRIES,
             granted: Grant::FIRST,
             tell: false,
+            engaged: 0,
             offers: 0,
             owed: 0,
             arriving: None,
@@ -178,17 +182,31 @@ impl Peer {
     }
 
     pub(crate) fn rest(&self) -> Rest {
-        let &Self { epoch, sent, until, came, taken, allowed, granted, entries, offers, .. } = self;
-        Rest { epoch, sent, until, came, taken, allowed, granted, entries, offers }
+        let &Self {
+            epoch,
+            sent,
+            until,
+            came,
+            taken,
+            allowed,
+            granted,
+            entries,
+            offers,
+            engaged,
+            ..
+        } = self;
+        Rest { epoch, sent, until, came, taken, allowed, granted, entries, offers, engaged }
     }
 
     /// Goes on with a peer of which this is known, in the memory of one with which nothing is going on.
     pub(crate) fn resume(&mut self, rest: Rest) {
         debug_assert!(self.is_idle(), "something is going on with another");
-        let Rest { epoch, sent, until, came, taken, allowed, granted, entries, offers } = rest;
+        let Rest { epoch, sent, until, came, taken, allowed, granted, entries, offers, engaged } =
+            rest;
         (self.epoch, self.sent, self.until) = (epoch, sent, until);
         (self.came, self.taken, self.allowed) = (came, taken, allowed);
-        (self.granted, self.entries, self.offers) = (granted, entries, offers);
+        (self.granted, self.entries) = (granted, entries);
+        (self.offers, self.engaged) = (offers, engaged);
     }
 
     /// Whether its memory is worth keeping for another peer.

@@ -187,6 +187,20 @@ impl<M: Memory> Transfer<M> {
         peer
     }
 
+    /// How many operations name a peer.
+    #[inline]
+    pub(crate) fn engaged_with(&mut self, peer: PeerId) -> &mut u32 {
+        let at = peer.0 as usize;
+        if matches!(self.peers.get(at), None | Some(Entry::Unknown)) {
+            self.take_up(at);
+        }
+        match &mut self.peers[at] {
+            Entry::Busy(peer) => &mut peer.engaged,
+            Entry::Idle(rest) => &mut rest.engaged,
+            Entry::Unknown => unreachable!("it has just been taken up"),
+        }
+    }
+
     /// Something begins with a peer with which nothing was going on.
     #[cold]
     #[inline(never)]
@@ -243,7 +257,9 @@ impl<M: Memory> Transfer<M> {
 
     fn begin(&mut self, peer: PeerId, operation: Operation<M>) -> Result<OpId, Operation<M>> {
         let id = self.operations.insert(operation)?;
-        self.peer(peer).starting.push_back(id);
+        let state = self.peer(peer);
+        state.starting.push_back(id);
+        state.engaged += 1;
         self.wake(peer);
         Ok(OpId(id))
     }
@@ -281,7 +297,12 @@ impl<M: Memory> Transfer<M> {
             unreachable!("there is room")
         };
         match message {
-            Some(message) => self.give(id, message),
+            Some(message) => {
+                let peer = message.message.peer;
+                *self.engaged_with(peer) += 1;
+                self.give(id, message);
+                self.settle(peer);
+            }
             None => self.matching.post(id, selector),
         }
         Ok(OpId(id))
@@ -315,8 +336,10 @@ impl<M: Memory> Transfer<M> {
         let Some(selector) = self.matching.selector(id) else { return };
         while self.is_open(id) {
             let Some(taken) = self.matching.kept.take(&selector) else { return };
+            let peer = taken.message.peer;
             let part = self.part(id, taken.message.matched());
             self.give(part, taken);
+            self.settle(peer);
         }
         if self.matching.selector(id).is_some() {
             self.stalled.push(id);
@@ -347,6 +370,7 @@ impl<M: Memory> Transfer<M> {
         }
         let receive = Receive { place: Place::Part { of, at }, room, matched: Some(matched) };
         let id = self.operations.insert(Operation::Receive(receive)).ok().expect("there is room");
+        *self.engaged_with(matched.peer) += 1;
         self.parts.push_back(Part { id, peer: matched.peer, ended: None });
         id
     }
@@ -578,7 +602,8 @@ impl<M: Memory> Transfer<M> {
         let state = self.peer(peer);
         let injected = state.going.iter().filter(|(_, id)| id.is_none()).count();
         let promised = state.writing.is_some_and(|(w, found)| w.notice.is_some() && found.is_ok());
-        let granted = std::mem::replace(state, Peer::new()).granted;
+        let engaged = state.engaged;
+        let granted = std::mem::replace(state, Peer { engaged, ..Peer::new() }).granted;
         granted.end(&mut self.pool);
         if promised {
             self.notices.release(peer);
@@ -586,17 +611,23 @@ impl<M: Memory> Transfer<M> {
         // Nothing is left to be sent to it: it would be proposed sessions for ever.
         self.ready.retain(|&ready| ready != peer);
         self.keep_former(peer);
-        let mut lost: Vec<u32> = self
-            .operations
-            .iter()
-            .filter(|(_, operation)| operation.peer() == Some(peer))
-            .map(|(id, _)| id)
-            .collect();
+        if engaged > 0 || cfg!(debug_assertions) {
+            self.lose_operations(peer, engaged, reason);
+        }
+        self.completions.extend((0..injected).map(|_| Completion::injected(peer, reason)));
+    }
+
+    /// Completes the operations with a peer. Looks at all: who begins and ends sessions without an end must not cause
+    /// that, so it is called only where there are some.
+    #[cold]
+    fn lose_operations(&mut self, peer: PeerId, engaged: u32, reason: Reason) {
+        let of_peer = self.operations.iter().filter(|(_, o)| o.peer() == Some(peer));
+        let mut lost: Vec<u32> = of_peer.map(|(id, _)| id).collect();
+        debug_assert_eq!(lost.len(), engaged as usize, "operations with a peer are counted");
         lost.sort_unstable();
         for id in lost {
             self.complete(id, Err(OpError::Lost(reason)));
         }
-        self.completions.extend((0..injected).map(|_| Completion::injected(peer, reason)));
     }
 
     /// A session with a peer is over. What arrived whole waits for a receive, as far as there is room
@@ -616,8 +647,11 @@ impl<M: Memory> Transfer<M> {
 
     /// An operation is over.
     pub(crate) fn complete(&mut self, id: u32, result: Result<(), OpError>) {
-        let completion = self.operations.remove(id).and_then(|over| over.complete(id, result));
-        let Some(completion) = completion else { return };
+        let Some(over) = self.operations.remove(id) else { return };
+        if let Some(peer) = over.peer() {
+            *self.engaged_with(peer) -= 1;
+        }
+        let Some(completion) = over.complete(id, result) else { return };
         if completion.id == OpId(id) {
             return self.completions.push_back(completion);
         }
