@@ -188,6 +188,11 @@ impl Bench {
         self.processes[side].take().map_or(Ok(()), Process::kill)
     }
 
+    /// Stops an end's whole process, or lets it go on.
+    pub(crate) fn halt(&self, side: usize, stop: bool) -> Outcome {
+        self.processes[side].as_ref().map_or(Ok(()), |process| process.halt(stop))
+    }
+
     /// Says a command to an end.
     pub(crate) fn tell(&mut self, side: usize, command: &str) -> Outcome {
         let process = self.processes[side].as_mut();

@@ -173,6 +173,14 @@ impl Process {
         writeln!(self.commands, "{command}").map_err(|_| "the workload has ended by itself".into())
     }
 
+    /// Stops it, or lets it go on.
+    pub fn halt(&self, stop: bool) -> Result<(), String> {
+        use rustix::process::{Pid, Signal, kill_process};
+        let signal = if stop { Signal::STOP } else { Signal::CONT };
+        kill_process(Pid::from_child(&self.child), signal)
+            .map_err(|error| format!("stopping the workload: {error}"))
+    }
+
     /// Kills it, and notes its end.
     pub fn kill(mut self) -> Result<(), String> {
         self.end()

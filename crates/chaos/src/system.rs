@@ -8,7 +8,7 @@ use std::net::UdpSocket;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// linux/bpf.h.
@@ -120,8 +120,13 @@ pub(crate) fn busy(time: Duration) {
 }
 
 /// Datagrams of 1,400 zeros from one node to a port of another, as many as go, until told to stop or 5 s have
-/// passed; how many went.
-pub(crate) fn flood(from: &Node, to: (&Node, u16), stop: &AtomicBool) -> Result<u64, String> {
+/// passed; how many went. `went` counts them.
+pub(crate) fn flood(
+    from: &Node,
+    to: (&Node, u16),
+    stop: &AtomicBool,
+    went: &AtomicU64,
+) -> Result<u64, String> {
     let text = |error: io::Error| format!("the flood: {error}");
     let socket = |node: &Node, port| {
         let _inside = node.enter().map_err(|error| error.to_string())?;
@@ -143,6 +148,7 @@ pub(crate) fn flood(from: &Node, to: (&Node, u16), stop: &AtomicBool) -> Result<
         if sent == before {
             std::thread::yield_now();
         }
+        went.store(sent, Ordering::Relaxed);
     }
     Ok(sent)
 }

@@ -255,7 +255,11 @@ fn a_program_that_lies_hangs_floods_or_dies_is_told_and_the_run_goes_on() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let results = place.results();
     assert!(results.programs.is_empty(), "{:?}", results.programs);
-    assert_eq!(results.series.len(), 4, "our own figures are there");
+    // Where too little of the processors is left for 30 ms of measuring, the reason stands in the place of a figure.
+    let ours = results.skipped.iter().filter(|one| ["tcp", "udp"].contains(&&*one.transport));
+    let ours = ours.count() + results.series.len();
+    assert_eq!(ours, 4, "our own figures: {:?}, {:?}", results.series, results.skipped);
+    assert!(!results.series.is_empty(), "{:?}", results.skipped);
     for (program, words) in [
         ("iperf3 tcp", &["no figure", "'rubbish'"][..]),
         ("iperf3 udp", &["no figure"]),

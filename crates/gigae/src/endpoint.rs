@@ -121,7 +121,7 @@ impl Endpoint {
             arenas,
             channels: options.channels,
             max_message,
-            waiter: RefCell::new(Waiter::new(options.wait)),
+            waiter: RefCell::new(waiter(options.wait, fd.is_none())),
             linger: options.linger,
             engine,
             attended,
@@ -510,7 +510,7 @@ impl Endpoint {
 
     /// Changes how blocking calls wait.
     pub fn set_wait(&self, style: Wait) {
-        *self.waiter.borrow_mut() = Waiter::new(style);
+        *self.waiter.borrow_mut() = waiter(style, self.fd.is_none());
     }
 
     #[inline]
@@ -586,6 +586,11 @@ impl Drop for Endpoint {
         let _ = self.close();
         self.attended = None;
     }
+}
+
+/// Who spins on a simulated link waits for ever: its time moves only while somebody sleeps.
+fn waiter(style: Wait, simulated: bool) -> Waiter {
+    Waiter::new(if simulated && style == Wait::Spin { Wait::Sleep } else { style })
 }
 
 const WATCHING: &str = "watching the links and the progress thread";

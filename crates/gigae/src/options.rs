@@ -326,7 +326,8 @@ impl Options {
     }
 
     /// Opens the endpoint on a simulated network, in its virtual time. The interfaces' names and the
-    /// backend do not matter, their number does. The same seed makes the same run. In the UDP envelope,
+    /// backend do not matter, their number does. The same seed makes the same run. A blocking call moves the
+    /// time on while it sleeps, so there is no [`Wait::Spin`]: it sleeps, too. In the UDP envelope,
     /// port 02:00:00:00:00:01 is the node 198.18.0.1 and fd00::200:0:1, and so on.
     pub fn open_simulated(self, network: &Network, seed: u32) -> Result<Endpoint, OpenError> {
         self.check_interfaces()?;

@@ -7,7 +7,7 @@ use crate::figures::Figures;
 use crate::system;
 use crate::worker::PORT;
 use gigae_fabric::Rate;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// A detached program is noticed within 1.5 s of calls, and what a busy machine takes.
@@ -161,7 +161,7 @@ pub(super) fn flood(scene: Scene<'_>) -> Outcome<Figures> {
     };
     let before = dropped(&bench)?;
     let time = bench.draw(300..900);
-    flooded(&mut bench, 1, system::DISCARD, time, |bench| {
+    flooded(&mut bench, 1, system::DISCARD, (time, 0), |bench| {
         bench.more(20)?;
         let end = Instant::now() + PATIENCE;
         while dropped(bench)? == before {
@@ -177,19 +177,23 @@ pub(super) fn flood(scene: Scene<'_>) -> Outcome<Figures> {
     bench.finish()
 }
 
-/// The third node sends datagrams to a port of an end for so many milliseconds and as long as `meanwhile`
-/// takes.
+/// The third node sends datagrams to a port of an end for so many milliseconds, until there are `least` at any rate,
+/// and as long as `meanwhile` takes.
 pub(super) fn flooded(
     bench: &mut Bench,
     side: usize,
     port: u16,
-    time: u64,
+    (time, least): (u64, u64),
     meanwhile: impl FnOnce(&mut Bench) -> Outcome,
 ) -> Outcome {
     let (from, to, stop) = (bench.fabric.node(3), bench.node(side), AtomicBool::new(false));
+    let went = AtomicU64::new(0);
     let datagrams = std::thread::scope(|scope| {
-        let flood = scope.spawn(|| system::flood(&from, (&to, port), &stop));
+        let flood = scope.spawn(|| system::flood(&from, (&to, port), &stop, &went));
         std::thread::sleep(Duration::from_millis(time));
+        while went.load(Ordering::Relaxed) < least && !flood.is_finished() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         let outcome = meanwhile(bench);
         stop.store(true, Ordering::Relaxed);
         let datagrams = flood.join().map_err(|_| "the flood panicked".to_owned())?;
@@ -199,6 +203,9 @@ pub(super) fn flooded(
     Ok(())
 }
 
+/// Datagrams of which no link's ring holds all: it has 4,096 frames.
+const MORE_THAN_A_RING: u64 = 20_000;
+
 /// A program stands while datagrams that pass its filter empty the ring into which its link receives: what
 /// comes then is dropped, and repeated once the program goes on.
 pub(super) fn starve(mut scene: Scene<'_>) -> Outcome<Figures> {
@@ -206,8 +213,11 @@ pub(super) fn starve(mut scene: Scene<'_>) -> Outcome<Figures> {
     let mut bench = scene.bench()?;
     for _ in 0..2 {
         let (side, time) = (bench.side(), bench.draw(200..600));
-        bench.tell(side, &format!("freeze {time}"))?;
-        flooded(&mut bench, side, PORT, time, |_| Ok(()))?;
+        // With its progress thread, which would take the frames in.
+        bench.halt(side, true)?;
+        let flood = flooded(&mut bench, side, PORT, (time, MORE_THAN_A_RING), |_| Ok(()));
+        bench.halt(side, false)?;
+        flood?;
         bench.more(100)?;
     }
     bench.none_failed()?;

@@ -142,6 +142,18 @@ fn a_send_does_not_wait_for_transmit_buffers_that_only_the_program_can_free() {
 }
 
 #[test]
+fn a_blocking_call_moves_the_simulated_time_however_it_waits() {
+    for wait in [gigae::Wait::Spin, gigae::Wait::Adaptive, gigae::Wait::Sleep] {
+        let net = Network::new(1, faults());
+        let options = Options::new("sim").peer_timeout(Duration::from_millis(50)).wait(wait);
+        let (a, _b, to_b, _to_a) = warm(&net, &options);
+        net.set_faults(Faults { loss: 1.0, ..faults() });
+        let refused = (0..10_000).find_map(|_| a.send(to_b, &[0; 1400]).err());
+        assert!(matches!(refused, Some(SendError::Failed)), "{wait:?}: {refused:?}");
+    }
+}
+
+#[test]
 fn a_peer_that_closes_says_so_before_any_timeout() {
     let net = Network::new(1, faults());
     let (a, b, to_b, _to_a) = pair(&net, &Options::new("sim"));
