@@ -4,7 +4,7 @@
 //! progress thread has to take its processor from one of them. Measured: the first message to a new peer, until the
 //! peer's program has it; acknowledgement of a message, a write, a read and an atomic change, until the program
 //! that asked knows. Lays its nodes for itself and takes them away again: `cargo run --release -p gigae --example away` as
-//! root. With a number behind it, the program computes for so many seconds first, and is asked all the while.
+//! root. With a number behind it, there are only messages and writes, spread over so many seconds.
 
 use gigae::{Endpoint, Options, Peer, RegionKey, Rights, Wait};
 use gigae_fabric::{Fabric, FabricConfig};
@@ -117,7 +117,7 @@ fn operations(asking: &Endpoint, to: Peer, key: RegionKey) -> Outcome<()> {
     Ok(())
 }
 
-/// The same, spread over so many seconds.
+/// Messages and writes, spread over so many seconds.
 fn for_seconds(seconds: u64, asking: &Endpoint, to: Peer, key: RegionKey) -> Outcome<()> {
     let (mut sends, mut writes) = (Vec::new(), Vec::new());
     let every = Duration::from_secs(seconds) / MESSAGES as u32;

@@ -525,16 +525,19 @@ impl Endpoint {
         self.engine().transmit()?;
         let mut pause = Pause::for_room();
         loop {
-            self.engine().poll()?;
-            let frame = self.engine().take();
-            if let Some(frame) = frame {
-                self.engine().give_back_unsent(frame);
+            // At once, or the thread may take in meanwhile what would free a frame.
+            let mut engine = self.engine();
+            engine.poll()?;
+            if let Some(frame) = engine.take() {
+                engine.give_back_unsent(frame);
+                drop(engine);
                 pause.end(self);
                 return Ok(());
             }
-            if let Some(error) = self.engine().starved() {
+            if let Some(error) = engine.starved() {
                 return Err(error);
             }
+            drop(engine);
             pause.pass(self, None)?;
         }
     }
@@ -635,6 +638,8 @@ pub(crate) struct Pause {
     polls: u32,
     slept: bool,
     napped: bool,
+    /// Turns of the thread when this wait last meant to sleep.
+    turns: Option<u64>,
 }
 
 /// Vain polls between two looks at the clock.
@@ -679,7 +684,16 @@ impl Pause {
             }
             Vain::Sleep => {
                 self.slept = true;
-                endpoint.engine.sleep(|engine| engine.sleep(left))?;
+                endpoint.engine.sleep(|engine| {
+                    // A turn of the thread between the caller's look and now may have taken in what the
+                    // caller waits for, and nothing else would come: the caller looks again.
+                    let turns = Some(engine.progress_turns());
+                    if std::mem::replace(&mut self.turns, turns) == turns {
+                        engine.sleep(left)
+                    } else {
+                        Ok(())
+                    }
+                })?;
             }
         }
         Ok(true)
@@ -701,5 +715,30 @@ impl Pause {
             };
             endpoint.waiter.borrow_mut().ended(ended);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Options;
+    use gigae_progress::Attend;
+    use gigae_sim::{Faults, Network};
+
+    #[test]
+    fn who_waits_looks_again_after_a_turn_of_the_thread_instead_of_sleeping() {
+        let net = Network::new(1, Faults::default());
+        let endpoint = Options::new("sim").wait(Wait::Sleep).open_simulated(&net, 1).unwrap();
+        let mut pause = Pause::default();
+        let mut slept = || {
+            let before = endpoint.counters().link.waits;
+            let end = Instant::now() + Duration::from_secs(60);
+            assert!(pause.pass(&endpoint, Some(end)).unwrap());
+            endpoint.counters().link.waits > before
+        };
+        // Nobody knows what happened before the first look.
+        assert_eq!([slept(), slept(), slept()], [false, true, true]);
+        endpoint.engine().attend(0, &|| false);
+        assert_eq!([slept(), slept()], [false, true]);
     }
 }

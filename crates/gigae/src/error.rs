@@ -42,9 +42,11 @@ pub enum SendError {
         /// Bytes that are possible.
         max: usize,
     },
-    /// Earlier messages to this peer failed and were not looked at, or those to others hold all transmit buffers.
+    /// Earlier messages to this peer failed and were not looked at; or those to others hold transmit buffers, the
+    /// program holds the rest, and a blocking call needs one.
     Failed,
-    /// The program itself holds all transmit buffers, as [`SendBuffer`](crate::SendBuffer)s: none can come free.
+    /// The program itself holds all transmit buffers, as [`SendBuffer`](crate::SendBuffer)s, and a blocking call needs
+    /// one: none can come free.
     BuffersHeld,
     /// The link stopped working.
     Link(LinkError),

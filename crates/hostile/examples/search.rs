@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 #[global_allocator]
@@ -55,10 +55,9 @@ fn main() -> ExitCode {
     let waiting = Mutex::new(targets);
     let failed = AtomicBool::new(false);
     let lanes: Vec<Lane> = (0..count).map(|_| Lane::default()).collect();
-    let ended = AtomicUsize::new(0);
     std::thread::scope(|scope| {
-        for lane in &lanes {
-            let (waiting, failed, ended) = (&waiting, &failed, &ended);
+        let run = |lane| {
+            let (waiting, failed) = (&waiting, &failed);
             scope.spawn(move || {
                 loop {
                     let next = waiting.lock().expect("no panic holds it").pop();
@@ -67,10 +66,10 @@ fn main() -> ExitCode {
                         failed.store(true, Ordering::Relaxed);
                     }
                 }
-                ended.fetch_add(1, Ordering::Relaxed);
-            });
-        }
-        while ended.load(Ordering::Relaxed) < count {
+            })
+        };
+        let running: Vec<_> = lanes.iter().map(run).collect();
+        while running.iter().any(|lane| !lane.is_finished()) {
             std::thread::sleep(Duration::from_millis(100));
             lanes.iter().for_each(watch);
         }

@@ -283,8 +283,8 @@ impl Process {
 }
 
 /// Has the thread run soon after it wakes where programs compute on all processors: from Linux 6.12 on, one that
-/// asks for shorter slices of time comes before them, and its share of time stays what it was (sched(7),
-/// `sched_runtime`). Elsewhere it changes nothing, and needs no privilege.
+/// asks for shorter slices of time comes before others of its control group, and its share of time stays what it
+/// was (the kernel's scheduler/sched-eevdf, "latency"). Elsewhere it changes nothing. It needs no privilege.
 fn ask_for_short_slices() {
     const SLICE: Duration = Duration::from_micros(100);
     // SAFETY: all of it is numbers; both calls are given its size and fill or read no more than that.
