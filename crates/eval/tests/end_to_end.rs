@@ -576,8 +576,12 @@ fn a_killed_run_takes_its_serving_process_along_and_the_next_run_cleans_up() {
     let place = Place::new();
     let mut child = long_run(&place);
     let pid = child.id();
+    let begin = Instant::now();
+    while children(pid).len() != 1 {
+        assert!(begin.elapsed() < PATIENCE, "one serving process: {:?}", children(pid));
+        std::thread::sleep(Duration::from_millis(10));
+    }
     let serving = children(pid);
-    assert_eq!(serving.len(), 1, "one serving process");
     child.kill().unwrap();
     child.wait().unwrap();
     let deadline = Instant::now() + PATIENCE;
