@@ -451,7 +451,7 @@ fn a_stranger_is_not_believed() {
     assert_eq!(fake.line(), "got 0 bytes", "nothing is said to it");
 }
 
-/// A program that is root's whoever starts it asks root's broker, and not one that its user names.
+/// A set-user-id program of root's asks root's broker. It ignores the broker that its user names.
 fn set_user_id_programs() {
     let place = Place::new("secure", "");
     let socket = Path::new("/nowhere/evil.sock");

@@ -84,8 +84,8 @@ fn program() -> ExitCode {
     }
 }
 
-/// Whoever sleeps gets a busy processor within milliseconds, so 0.2 s bring something everywhere; who spins may be kept off
-/// it for longer, which is told then.
+/// An end that sleeps gets a busy processor within milliseconds, so 0.2 s bring something everywhere. An end that spins
+/// may be kept off it for longer. The report tells of that.
 const TINY: &str = r#"
 name = "tiny"
 about = "a test: every transport once"

@@ -143,7 +143,7 @@ fn completed(asking: &Endpoint) -> Outcome<()> {
     Ok(completion.result.map_err(|error| error.to_string())?)
 }
 
-/// Uses a processor until it is told to stop.
+/// Keeps a processor busy until `on` is false.
 fn compute(on: &AtomicBool) {
     let mut state = 1_u64;
     while on.load(Ordering::Relaxed) {

@@ -305,8 +305,8 @@ impl Endpoint {
         self.start_atomic(at, key, offset, word(Action::Swap), operands)
     }
 
-    /// Lets peers use a memory who are told its key: while this program makes calls that make progress and, with
-    /// [`Progress::Auto`](crate::Progress::Auto), between them.
+    /// Lets peers that know its key use a memory. With [`Progress::Auto`](crate::Progress::Auto) they can at any time,
+    /// else while this program makes calls that make progress.
     pub fn register(
         &self,
         memory: impl Into<Memory>,

@@ -154,7 +154,7 @@ fn nonsense(socket: &Path, request: &Request, random: &mut Random) -> Kept {
     }
 }
 
-/// AF_XDP sockets of the first node, whoever has them.
+/// AF_XDP sockets of the first node, of all processes.
 fn sockets(place: &Place) -> usize {
     let text = place.inside(|| std::fs::read_to_string("/proc/thread-self/net/protocols").unwrap());
     let line = text.lines().find_map(|line| line.strip_prefix("XDP "));
