@@ -11,7 +11,7 @@ mod key;
 mod session;
 
 pub use key::{KEY_FILE, Key};
-pub use session::{GONE_AFTER, Session, accept};
+pub use session::{ANSWER, GONE_AFTER, Session, accept};
 
 use crate::cost::Baseline;
 use crate::environment::EndEnvironment;

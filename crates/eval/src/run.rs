@@ -16,7 +16,7 @@ pub use progress::{Made, Place, Progress, Took};
 use progress::{about, title, titles};
 
 use crate::clock;
-use crate::control::{Key, Reply, Request, Waiting};
+use crate::control::{ANSWER, Key, Reply, Request, Waiting};
 use crate::cost::{self, Baseline, Meter};
 use crate::environment::{self, EndEnvironment, Environment, LinkEnvironment};
 use crate::experiment::memory;
@@ -47,9 +47,6 @@ const EMPTY: &str = "no repetition brought a sample; stop other work or plan lon
 
 /// How long the idle machine is watched on each link.
 const BASELINE: Duration = Duration::from_millis(300);
-
-/// Time for short answers over the control connection.
-const ANSWER: Duration = Duration::from_secs(10);
 
 /// The name under which cells of this machine's memory stand, for want of a link.
 const MEMORY: &str = "memory";

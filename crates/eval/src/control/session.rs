@@ -38,6 +38,10 @@ const TAG: usize = 16;
 /// A peer that answers nothing for so long is gone: its cable is cut, or its machine stands.
 pub const GONE_AFTER: Duration = Duration::from_secs(20);
 
+/// Time for an answer over the control connection. A peer that is gone is noticed earlier, so this is
+/// for one that is slow: busy processors, or a NIC that takes seconds for a setting.
+pub const ANSWER: Duration = Duration::from_secs(40);
+
 /// The kernel begins to ask whether it is there after a quarter of that, and asks every second from then on
 /// (tcp(7)): a stream that is measured drops some of the questions.
 const PROBE_EVERY: Duration = Duration::from_secs(1);

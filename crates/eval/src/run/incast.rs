@@ -1,8 +1,8 @@
 //! One repetition of many senders: on a virtual network of more than two nodes on these in turn, else all on
 //! this one. Beside them one ECHO after the other goes from this node, by which one sees the queue.
 
-use super::{ANSWER, Failure, reply_failure};
-use crate::control::{Reply, Request};
+use super::{Failure, reply_failure};
+use crate::control::{ANSWER, Reply, Request};
 use crate::cost::{self, Meter};
 use crate::experiment::Experiment;
 use crate::experiment::incast::together;

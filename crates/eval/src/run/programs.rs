@@ -1,7 +1,7 @@
 //! Pairs of a figure of ours and one of another program's, on the link that is being measured.
 
-use super::{ANSWER, Failure, MOST_FAILURES, Running, repetition, reply_failure, unexpected};
-use crate::control::{Reply, Request};
+use super::{Failure, MOST_FAILURES, Running, repetition, reply_failure, unexpected};
+use crate::control::{ANSWER, Reply, Request};
 use crate::probe::GRACE;
 use crate::programs::answer::OVERTIME;
 use crate::programs::process::{Process, last_line};

@@ -4,17 +4,12 @@
 //! block likewise. Then the best ones together are tried in further rounds, again beside the present setting,
 //! whose new repetitions join the old ones. Both ends are as before when it ends, however it does.
 
-use super::{ANSWER, Gathered, MOST_FAILURES, RunError, Running, gather, repetition, unexpected};
-use crate::control::{Reply, Request};
+use super::{Gathered, MOST_FAILURES, RunError, Running, gather, repetition, unexpected};
+use crate::control::{ANSWER, Reply, Request};
 use crate::plan::{Cell, TuneEnds, TunePlan};
 use crate::results::Series;
 use crate::stage::Stage;
 use crate::tune::{KnobState, Objectives, Set, Trial, TuneError, Tuner, Tuning, choice, sweep};
-use std::time::Duration;
-
-/// A driver that changes its rings may take the link down for several seconds, the control connection's
-/// perhaps.
-const SLOW_ANSWER: Duration = Duration::from_secs(40);
 
 /// A setting and what is measured under it; the present one has no trial.
 struct Block {
@@ -193,7 +188,7 @@ impl<'a> Ends<'a> {
         }
         if self.remote {
             let sets = if here.is_ok() { sets.to_vec() } else { Vec::new() };
-            match self.stage.session.ask(&Request::Tune(sets), SLOW_ANSWER)? {
+            match self.stage.session.ask(&Request::Tune(sets), ANSWER)? {
                 Reply::Tuned => {}
                 Reply::Failed { reason, .. } => {
                     let _ = self.tuner.apply(&[]);

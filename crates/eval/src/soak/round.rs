@@ -10,7 +10,7 @@ use super::tally::{Finding, Kind, Tally};
 use super::tcp::{self, CONNECTIONS, Connection};
 use super::traffic::{Budget, Traffic};
 use super::watch::Watcher;
-use crate::control::{Reply, Request, Soak};
+use crate::control::{ANSWER, Reply, Request, Soak};
 use crate::site::Site;
 use gigae::{Endpoint, MacAddr, RegionKey};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -19,8 +19,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Time for short answers over the control connection.
-const ANSWER: Duration = Duration::from_secs(10);
 /// Time for a TCP connection to be made.
 const CONNECT: Duration = Duration::from_secs(5);
 /// Time for what is under way at the end of a round to arrive: twice that after which a peer is lost.
