@@ -109,7 +109,7 @@ build:
 install:
 	@if [ -n "$(BUILD)" ] && command -v cargo >/dev/null 2>&1; then tools/need-rust && \
 		cargo build --locked --profile $(PROFILE:debug=dev) $(BUILD); fi
-	@crates/capi/install $(or $(CARGO_TARGET_DIR),target)/$(PROFILE) $(PREFIX) $(DESTDIR)
+	@crates/edge/capi/install $(or $(CARGO_TARGET_DIR),target)/$(PROFILE) $(PREFIX) $(DESTDIR)
 
 deb:
 	@tools/need dpkg-deb=dpkg strip=binutils python3=python3
@@ -122,7 +122,7 @@ static:
 	@tools/static
 
 uninstall:
-	@crates/capi/install --remove $(PREFIX) $(DESTDIR)
+	@crates/edge/capi/install --remove $(PREFIX) $(DESTDIR)
 
 test:
 	@tools/need cc=gcc ip=iproute2 tc=iproute2 chromium=chromium

@@ -4,11 +4,11 @@
 
 #![allow(dead_code, unreachable_pub, reason = "the files are used by parts")]
 
-#[path = "../../../crates/xdp/src/ring.rs"]
+#[path = "../../../crates/lib/xdp/src/ring.rs"]
 mod ring;
-#[path = "../../../crates/capi/src/slab.rs"]
+#[path = "../../../crates/edge/capi/src/slab.rs"]
 mod slab;
-#[path = "../../../crates/capi/src/handle/word.rs"]
+#[path = "../../../crates/edge/capi/src/handle/word.rs"]
 mod word;
 
 #[cfg(all(test, loom))]

@@ -1,0 +1,123 @@
+//! Searches for inputs that a target does not stand, for a bounded time: search SECONDS [SEED] [TARGET...], all if none
+//! is named. Several targets run at once, as many as there are processors.
+//!
+//! It needs no other compiler and no instrumented build, so CI runs it (`make search`); unlike `make fuzz` it does not see
+//! what an input reaches. What fails, or takes longer than 20 s, is written to `fuzz/artifacts`; the seed repeats the
+//! whole search.
+
+use gigae_hostile::Meter;
+use gigae_hostile::search::{self, Random, TARGETS, Target};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+#[global_allocator]
+static METER: Meter = Meter;
+
+/// An input that takes longer hangs or does too much work. Seconds, because a machine may be busy.
+const LONGEST: Duration = Duration::from_secs(20);
+
+/// The input that each lane is at.
+type Lane = Mutex<Option<Running>>;
+
+struct Running {
+    begin: Instant,
+    name: &'static str,
+    file: String,
+    input: Vec<u8>,
+}
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1).peekable();
+    let Some(seconds) = words.next().and_then(|word| word.parse::<u64>().ok()) else {
+        eprintln!("search SECONDS [SEED] [TARGET...]");
+        return ExitCode::from(2);
+    };
+    let seed = words.next_if(|word| word.parse::<u64>().is_ok());
+    let seed = seed.map_or_else(
+        || RandomState::new().build_hasher().finish(),
+        |word| word.parse().expect("looked at before"),
+    );
+    let named: Vec<String> = words.collect();
+    let mut targets: Vec<_> = TARGETS.to_vec();
+    targets.retain(|(name, _)| named.is_empty() || named.iter().any(|word| word == name));
+    if targets.len() < named.len() {
+        eprintln!("search: there are {:?}", TARGETS.iter().map(|one| one.0).collect::<Vec<_>>());
+        return ExitCode::from(2);
+    }
+    println!("search: seed {seed}");
+    let count = std::thread::available_parallelism().map_or(1, usize::from).min(targets.len());
+    let each = Duration::from_secs(seconds) * count as u32 / targets.len() as u32;
+    let waiting = Mutex::new(targets);
+    let failed = AtomicBool::new(false);
+    let lanes: Vec<Lane> = (0..count).map(|_| Lane::default()).collect();
+    std::thread::scope(|scope| {
+        let run = |lane| {
+            let (waiting, failed) = (&waiting, &failed);
+            scope.spawn(move || {
+                loop {
+                    let next = waiting.lock().expect("no panic holds it").pop();
+                    let Some((name, target)) = next else { break };
+                    if !passes(lane, (name, target), seed, each) {
+                        failed.store(true, Ordering::Relaxed);
+                    }
+                }
+            })
+        };
+        let running: Vec<_> = lanes.iter().map(run).collect();
+        while running.iter().any(|lane| !lane.is_finished()) {
+            std::thread::sleep(Duration::from_millis(100));
+            lanes.iter().for_each(watch);
+        }
+    });
+    if failed.load(Ordering::Relaxed) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Ends the program if a lane's input takes too long: nothing else ends a target that loops.
+fn watch(lane: &Lane) {
+    let lane = lane.lock().expect("no panic holds it");
+    if let Some(running) = lane.as_ref().filter(|running| running.begin.elapsed() > LONGEST) {
+        keep(running, &format!("took longer than {LONGEST:?}"));
+        std::process::exit(1);
+    }
+}
+
+/// Runs inputs for some time, until the first that fails.
+fn passes(lane: &Lane, (name, target): (&'static str, Target), seed: u64, time: Duration) -> bool {
+    let kept = search::kept(name);
+    let mut random = Random::new(seed);
+    let begin = Instant::now();
+    let mut count = 0_u64;
+    while begin.elapsed() < time {
+        let input = random.input(&kept);
+        count += 1;
+        let file = format!("search-{seed}-{count}");
+        let running = Running { begin: Instant::now(), name, file, input: input.clone() };
+        *lane.lock().expect("no panic holds it") = Some(running);
+        let outcome = catch_unwind(AssertUnwindSafe(|| target(&input)));
+        let running = lane.lock().expect("no panic holds it").take();
+        if let (Err(_), Some(running)) = (outcome, running) {
+            keep(&running, "failed");
+            return false;
+        }
+    }
+    println!("search: {name}: {count} inputs in {:.0} s", begin.elapsed().as_secs_f64());
+    true
+}
+
+/// Writes an input to where it can be repeated from.
+fn keep(Running { name, file, input, .. }: &Running, what: &str) {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../fuzz/artifacts");
+    let file = Path::new(folder).join(name).join(file);
+    let written = std::fs::create_dir_all(file.parent().expect("it has one"))
+        .and_then(|()| std::fs::write(&file, input));
+    match written {
+        Ok(()) => println!("search: {name} {what}: {}", file.display()),
+        Err(error) => println!("search: {name} {what}; not written: {error}: {input:02x?}"),
+    }
+    println!("search: copied to fuzz/corpus/{name}, the tests of gigae-hostile repeat it");
+}
