@@ -1,6 +1,6 @@
 //! `gigae broker`: ports on this machine's NICs for users without privileges.
 
-use crate::complain;
+use crate::outcome::complain;
 use clap::Args;
 use gigae_broker::{CONFIG, SOCKET};
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 /// Which NICs, for whom, and how many is said in its configuration (docs/broker.md). Start it as root: it listens, becomes
 /// another user and keeps CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF. When it ends, those who have ports keep them.
 #[derive(Args, Debug)]
-pub(crate) struct BrokerArgs {
+pub struct BrokerArgs {
     /// What it may do, for whom
     #[arg(long, value_name = "FILE", default_value = CONFIG)]
     config: PathBuf,
@@ -21,7 +21,8 @@ pub(crate) struct BrokerArgs {
     socket: PathBuf,
 }
 
-pub(crate) fn run(args: &BrokerArgs, interrupted: &AtomicBool) -> ExitCode {
+/// Runs `gigae broker`.
+pub fn run(args: &BrokerArgs, interrupted: &AtomicBool) -> ExitCode {
     let mut say = |line: &str| eprintln!("gigae: {line}");
     match gigae_broker::run(&args.config, &args.socket, interrupted, &mut say) {
         Ok(()) => ExitCode::SUCCESS,

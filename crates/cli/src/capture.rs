@@ -1,7 +1,7 @@
 //! `gigae capture`: the frames of endpoints as a pcapng file.
 
-use crate::complain;
 use crate::endpoints::Which;
+use crate::outcome::complain;
 use clap::Args;
 use gigae_observe::pcapng::{Frame, Interface, Writer};
 use gigae_observe::{Capture, Endpoint, Record, State};
@@ -37,7 +37,7 @@ const AT_ONCE: usize = 16_384;
 /// Watch it live with 'gigae capture | tshark -r -', and with the dissector gigae.lua as the README says. Ends with
 /// Ctrl-C, or when no endpoint is left.
 #[derive(Args, Debug)]
-pub(crate) struct CaptureArgs {
+pub struct CaptureArgs {
     #[command(flatten)]
     which: Which,
     /// Where to write; '-' is standard output
@@ -55,7 +55,7 @@ pub(crate) struct CaptureArgs {
 }
 
 /// A time of more than nothing and less than a year.
-pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+pub fn seconds(text: &str) -> Result<Duration, String> {
     const YEAR: f64 = 365.0 * 86_400.0;
     let seconds = text.parse().ok().filter(|&seconds: &f64| seconds > 0.0 && seconds < YEAR);
     seconds
@@ -63,7 +63,8 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "give a number of seconds, as 0.5 or 10".into())
 }
 
-pub(crate) fn run(args: &CaptureArgs, interrupted: &AtomicBool) -> ExitCode {
+/// Runs `gigae capture`.
+pub fn run(args: &CaptureArgs, interrupted: &AtomicBool) -> ExitCode {
     match capture(args, interrupted) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => complain(&error),

@@ -1,12 +1,12 @@
 //! `gigae discover`: who is on the wire, as a table or into the cluster file.
 
-use crate::complain;
+use crate::outcome::complain;
 use clap::Args;
 use gigae::{
     Backend, Broker, Cluster, ClusterError, Endpoint, Envelope, Neighbour, OpenError, Options,
     Wait, broker_nics,
 };
-use gigae_eval::nic::inventory;
+use gigae_nic::inventory;
 use std::fmt::{Display, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// may answer for all. Whatever anybody claims is believed: for networks whose nodes you trust. Needs
 /// root or CAP_NET_RAW.
 #[derive(Args, Debug)]
-pub(crate) struct DiscoverArgs {
+pub struct DiscoverArgs {
     /// The interface to ask on [default: this node's in the cluster file, else the only one that is up]
     #[arg(long, value_name = "IFACE")]
     interface: Option<String>,
@@ -59,13 +59,14 @@ fn ethertype(text: &str) -> Result<u16, String> {
         .ok_or_else(|| "give a number from 0x0600 to 0xffff".into())
 }
 
-pub(crate) fn run(args: &DiscoverArgs, interrupted: &AtomicBool) -> ExitCode {
+/// Runs `gigae discover`.
+pub fn run(args: &DiscoverArgs, interrupted: &AtomicBool) -> ExitCode {
     match discover(args, interrupted) {
         Ok(Some(text)) => {
             print!("{text}");
             ExitCode::SUCCESS
         }
-        Ok(None) => ExitCode::from(gigae_eval::cli::INTERRUPTED),
+        Ok(None) => ExitCode::from(crate::outcome::INTERRUPTED),
         Err(error) => complain(&*error),
     }
 }
@@ -159,7 +160,7 @@ fn interface(args: &DiscoverArgs, known: Option<&Cluster>) -> Result<String, Tro
 }
 
 /// The interface that is up, if there is one and no other; otherwise what is so, and what to do if several are.
-pub(crate) fn only_one_up(choose: &str) -> Result<String, String> {
+pub fn only_one_up(choose: &str) -> Result<String, String> {
     let nics = inventory(None).map_err(|error| error.to_string())?;
     let up: Vec<_> = nics.into_iter().filter(|nic| nic.link_up && nic.name != "lo").collect();
     match &up[..] {

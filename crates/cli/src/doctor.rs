@@ -4,8 +4,8 @@
 
 mod facts;
 
-use crate::complain;
 use crate::discover::only_one_up;
+use crate::outcome::complain;
 use clap::Args;
 use facts::{Facts, Provider, Says};
 use gigae::Cluster;
@@ -18,7 +18,7 @@ use std::process::ExitCode;
 /// a few seconds. Run it as the user who is to send, on every node. Exit codes: 0 messages can be sent; 1 they
 /// cannot.
 #[derive(Args, Debug)]
-pub(crate) struct DoctorArgs {
+pub struct DoctorArgs {
     /// The interface [default: this node's in the cluster file, else the only one that is up]
     interface: Option<String>,
 }
@@ -75,7 +75,8 @@ const FEW_DESCRIPTORS: u32 = 256;
 /// Since then, programs of BPF count on no memory limit and busy polling is there.
 const GOOD_KERNEL: (u32, u32) = (5, 11);
 
-pub(crate) fn run(args: &DoctorArgs) -> ExitCode {
+/// Runs `gigae doctor`.
+pub fn run(args: &DoctorArgs) -> ExitCode {
     let nic = match chosen(args) {
         Ok(nic) => nic,
         Err(what) => return complain(&what),

@@ -1,6 +1,6 @@
 //! `gigae fabric`: the virtual Gigabit Ethernet by hand.
 
-use crate::complain;
+use crate::outcome::complain;
 use clap::{Args, Subcommand};
 use gigae_fabric::{FabricConfig, FabricError, Rate};
 use std::ffi::OsString;
@@ -11,7 +11,7 @@ use std::process::ExitCode;
 /// A fabric is a switch and some nodes in network namespaces of their own, joined by links of a
 /// given rate. Nothing outside these namespaces is touched. Needs root.
 #[derive(Subcommand, Debug)]
-pub(crate) enum Fabric {
+pub enum Fabric {
     /// Lay a fabric, which stands until 'gigae fabric down'
     Up(Up),
     /// Remove a fabric, or what a crash left of it
@@ -26,15 +26,17 @@ pub(crate) enum Fabric {
     Exec(Exec),
 }
 
+#[allow(missing_docs, reason = "clap would print it")]
 #[derive(Args, Debug)]
-pub(crate) struct Name {
+pub struct Name {
     /// Name of the fabric; its namespaces begin with it
     #[arg(long, value_name = "NAME", default_value = "gigae")]
     prefix: String,
 }
 
+#[allow(missing_docs, reason = "clap would print it")]
 #[derive(Args, Debug)]
-pub(crate) struct Up {
+pub struct Up {
     #[command(flatten)]
     name: Name,
     /// Number of nodes
@@ -72,8 +74,9 @@ pub(crate) struct Up {
     buffer: u32,
 }
 
+#[allow(missing_docs, reason = "clap would print it")]
 #[derive(Args, Debug)]
-pub(crate) struct Exec {
+pub struct Exec {
     #[command(flatten)]
     name: Name,
     /// The node: n1, n2 and so on
@@ -83,7 +86,8 @@ pub(crate) struct Exec {
     command: Vec<OsString>,
 }
 
-pub(crate) fn run(command: Fabric) -> ExitCode {
+/// Runs `gigae fabric`.
+pub fn run(command: Fabric) -> ExitCode {
     let done = match command {
         Fabric::Up(args) => up(args).map(|()| ExitCode::SUCCESS),
         Fabric::Down(name) => down(&name).map(|()| ExitCode::SUCCESS),

@@ -1,8 +1,8 @@
 //! `gigae completions` and `gigae man`: what a shell and `man` must know of the command, made from its
 //! own definition, so that neither can fall behind it.
 
-use crate::complain;
-use clap::{Args, CommandFactory, ValueEnum};
+use crate::outcome::complain;
+use clap::{Args, Command, ValueEnum};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 /// `make install` puts them where the shells look. By hand, for example: gigae completions bash >
 /// ~/.local/share/bash-completion/completions/gigae
 #[derive(Args, Debug)]
-pub(crate) struct CompletionsArgs {
+pub struct CompletionsArgs {
     /// The shell
     shell: Shell,
 }
@@ -28,15 +28,15 @@ enum Shell {
 ///
 /// `make install` puts them where `man` looks. By hand: gigae man DIR, then man -l DIR/gigae.1
 #[derive(Args, Debug)]
-pub(crate) struct ManArgs {
+pub struct ManArgs {
     /// Where to; it must exist
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }
 
-pub(crate) fn completions(args: &CompletionsArgs) -> ExitCode {
+/// Completions of `command`.
+pub fn completions(mut command: Command, args: &CompletionsArgs) -> ExitCode {
     let mut text = Vec::new();
-    let mut command = crate::Arguments::command();
     let shell = match args.shell {
         Shell::Bash => clap_complete::Shell::Bash,
         Shell::Zsh => clap_complete::Shell::Zsh,
@@ -59,8 +59,9 @@ fn public(text: &[u8]) -> String {
     text.split_inclusive('\n').filter(|line| !line.contains(HIDDEN)).collect()
 }
 
-pub(crate) fn man(args: &ManArgs) -> ExitCode {
-    match clap_mangen::generate_to(crate::Arguments::command(), &args.directory) {
+/// Manual pages of `command` and of those below it.
+pub fn man(command: Command, args: &ManArgs) -> ExitCode {
+    match clap_mangen::generate_to(command, &args.directory) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => complain(&format!(
             "cannot write manual pages into '{}': {error}; name a directory that exists and is writable",

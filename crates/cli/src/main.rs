@@ -1,16 +1,10 @@
 //! `gigae`: the command. It parses arguments, minds Ctrl-C and leaves the work to the crates.
 
-mod broker;
-mod capture;
-mod discover;
-mod doctor;
-mod endpoints;
-mod fabric;
-mod generate;
-mod nic;
-mod stat;
-
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+use gigae_cli::{
+    broker, capture, compare, discover, doctor, eval, fabric, generate, key, nic, plans, serve,
+    soak, stat, tuning,
+};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::process::ExitCode;
@@ -19,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Messages on plain Ethernet, and the truth about what a network gives.
 #[derive(Parser, Debug)]
-#[command(name = "gigae", version, after_help = gigae_eval::cli::EXIT_CODES)]
+#[command(name = "gigae", version, after_help = gigae_cli::outcome::EXIT_CODES)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -27,13 +21,13 @@ struct Arguments {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    Eval(gigae_eval::cli::EvalArgs),
-    Plans(gigae_eval::plans::PlansArgs),
-    Compare(gigae_eval::compare::cli::CompareArgs),
-    Serve(gigae_eval::cli::ServeArgs),
-    Key(gigae_eval::cli::KeyArgs),
-    Tuning(gigae_eval::tune::cli::TuningArgs),
-    Soak(gigae_eval::soak::cli::SoakArgs),
+    Eval(eval::EvalArgs),
+    Plans(plans::PlansArgs),
+    Compare(compare::CompareArgs),
+    Serve(serve::ServeArgs),
+    Key(key::KeyArgs),
+    Tuning(tuning::TuningArgs),
+    Soak(soak::SoakArgs),
     #[command(subcommand)]
     Fabric(fabric::Fabric),
     Nic(nic::NicArgs),
@@ -73,13 +67,13 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     match arguments.command {
-        Command::Eval(args) => gigae_eval::cli::eval(&args, &interrupted),
-        Command::Plans(args) => gigae_eval::plans::plans(&args),
-        Command::Compare(args) => gigae_eval::compare::cli::run(&args),
-        Command::Serve(args) => gigae_eval::cli::serve(&args, &interrupted),
-        Command::Key(args) => gigae_eval::cli::key(&args),
-        Command::Tuning(args) => gigae_eval::tune::cli::tuning(&args),
-        Command::Soak(args) => gigae_eval::soak::cli::soak(&args, &interrupted),
+        Command::Eval(args) => eval::eval(&args, &interrupted),
+        Command::Plans(args) => plans::plans(&args),
+        Command::Compare(args) => compare::run(&args),
+        Command::Serve(args) => serve::serve(&args, &interrupted),
+        Command::Key(args) => key::key(&args),
+        Command::Tuning(args) => tuning::tuning(&args),
+        Command::Soak(args) => soak::soak(&args, &interrupted),
         Command::Fabric(command) => fabric::run(command),
         Command::Nic(args) => nic::run(&args),
         Command::Discover(args) => discover::run(&args, &interrupted),
@@ -87,8 +81,8 @@ fn main() -> ExitCode {
         Command::Stat(args) => stat::run(&args, &interrupted),
         Command::Capture(args) => capture::run(&args, &interrupted),
         Command::Broker(args) => broker::run(&args, &interrupted),
-        Command::Completions(args) => generate::completions(&args),
-        Command::Man(args) => generate::man(&args),
+        Command::Completions(args) => generate::completions(Arguments::command(), &args),
+        Command::Man(args) => generate::man(Arguments::command(), &args),
     }
 }
 
@@ -98,7 +92,7 @@ fn mind_signals(interrupted: &Arc<AtomicBool>) -> std::io::Result<()> {
     for signal in SIGNALS {
         signal_hook::flag::register_conditional_shutdown(
             signal,
-            gigae_eval::cli::INTERRUPTED.into(),
+            gigae_cli::outcome::INTERRUPTED.into(),
             Arc::clone(interrupted),
         )?;
         signal_hook::flag::register(signal, Arc::clone(interrupted))?;
@@ -115,16 +109,10 @@ fn mind_signals_beside_view(interrupted: &Arc<AtomicBool>) -> std::io::Result<()
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         for _ in signals.forever() {
             if interrupted.swap(true, Ordering::Relaxed) {
-                gigae_eval::tui::restore();
-                signal_hook::low_level::exit(gigae_eval::cli::INTERRUPTED.into());
+                gigae_cli::tui::restore();
+                signal_hook::low_level::exit(gigae_cli::outcome::INTERRUPTED.into());
             }
         }
     })?;
     Ok(())
-}
-
-/// Says an error in one line; the exit code for it.
-fn complain(error: &dyn std::fmt::Display) -> ExitCode {
-    eprintln!("gigae: {}", error.to_string().replace('\n', " "));
-    ExitCode::FAILURE
 }

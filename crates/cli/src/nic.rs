@@ -1,9 +1,9 @@
 //! `gigae nic`: what network cards this machine has, and what AF_XDP makes of one.
 
-use crate::complain;
+use crate::outcome::complain;
 use clap::Args;
 use gigae::{Backend, Cluster, Options};
-use gigae_eval::nic::{inventory, table};
+use gigae_nic::{inventory, table};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 /// With an interface, AF_XDP is also tried on it, as opening an endpoint would: some drivers (igb
 /// and others) reset the link for a few seconds then. That needs root.
 #[derive(Args, Debug)]
-pub(crate) struct NicArgs {
+pub struct NicArgs {
     /// The interface to show and to try [default: show all, try none]
     interface: Option<String>,
     /// Show and try this node's interfaces of a cluster file
@@ -20,7 +20,8 @@ pub(crate) struct NicArgs {
     cluster: Option<PathBuf>,
 }
 
-pub(crate) fn run(args: &NicArgs) -> ExitCode {
+/// Runs `gigae nic`.
+pub fn run(args: &NicArgs) -> ExitCode {
     match show(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => complain(&*error),

@@ -3,8 +3,8 @@
 mod show;
 
 use crate::capture::seconds;
-use crate::complain;
 use crate::endpoints::Which;
+use crate::outcome::complain;
 use clap::Args;
 use gigae_observe::{Endpoint, Figures, PeerFigures, State, now};
 use std::collections::HashMap;
@@ -29,7 +29,7 @@ const STALLED: Duration = Duration::from_millis(250);
 /// that had to be repeated, those on the way and not acknowledged, the peer's credit, round trip and timeout.
 /// An endpoint that sleeps has written its figures before that. Ends with Ctrl-C, or when no endpoint is left.
 #[derive(Args, Debug)]
-pub(crate) struct StatArgs {
+pub struct StatArgs {
     #[command(flatten)]
     which: Which,
     /// Time between two looks, in seconds
@@ -46,7 +46,8 @@ pub(crate) struct StatArgs {
     json: bool,
 }
 
-pub(crate) fn run(args: &StatArgs, interrupted: &AtomicBool) -> ExitCode {
+/// Runs `gigae stat`.
+pub fn run(args: &StatArgs, interrupted: &AtomicBool) -> ExitCode {
     match stat(args, interrupted) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => complain(&error),

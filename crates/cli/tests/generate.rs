@@ -117,7 +117,7 @@ fn on_a_terminal(arguments: &str, no_color: Option<&str>) -> String {
 #[test]
 fn no_color_is_heeded() {
     let place = tempfile::tempdir().unwrap();
-    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/../eval/eval/tests/fixtures/results.json");
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/../eval/model/fixtures/results.json");
     let render = format!("eval --render {fixture} --out {}", place.path().display());
     let compare = format!("compare {fixture} {fixture}");
     for arguments in ["serve --help", &render, &compare] {

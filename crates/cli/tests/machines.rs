@@ -2,10 +2,10 @@
 //! would run them.
 #![allow(missing_docs)]
 
-use gigae_eval::control::{self, ControlError, Key, Reply, Request};
-use gigae_eval::results::Results;
-use gigae_eval::serve::{self, Presence, Rules, Service};
-use gigae_eval::site::Site;
+use gigae_eval_measure::site::Site;
+use gigae_eval_model::results::Results;
+use gigae_eval_serve::{self as serve, Presence, Rules, Service};
+use gigae_eval_session::control::{self, ControlError, Key, Reply, Request};
 use gigae_fabric::{Fabric, testing};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -2,7 +2,7 @@
 //! that it is as it was afterwards. Called as `panic`, this binary is a program that panics under a view.
 #![allow(missing_docs)]
 
-use gigae_eval::results::Results;
+use gigae_eval_model::results::Results;
 use gigae_fabric::{Fabric, testing};
 use std::io::{Read, Write};
 use std::num::NonZero;
@@ -20,7 +20,7 @@ const LEAVE: &str = "\x1b[?1049l";
 
 fn main() -> ExitCode {
     if std::env::args().nth(1).is_some_and(|word| word == "panic") {
-        let _view = gigae_eval::tui::View::of_run("a run that panics").unwrap();
+        let _view = gigae_cli::tui::View::of_run("a run that panics").unwrap();
         panic!("just so");
     }
     testing::run(&[
@@ -232,7 +232,7 @@ fn a_summary_is_on_the_first_screen() {
     let results = Results::parse(&text).unwrap();
     assert!(results.environment.live_view.is_some_and(|share| share > 0.0 && share < 1.0));
     // Where there are CPUs beside those of both ends, it has kept to them.
-    let crowded = gigae_eval::site::allowed_cpus().len() <= 2;
+    let crowded = gigae_eval_measure::site::allowed_cpus().len() <= 2;
     let doubted = results.doubts.iter().any(|doubt| doubt.starts_with("live-view:"));
     assert_eq!(doubted, crowded, "{:?}", results.doubts);
 }

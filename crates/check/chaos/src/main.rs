@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 use gigae_chaos::worker::{WorkArgs, work};
 use gigae_chaos::{ALL, Figures, Scenario};
-use gigae_eval::cli::{EvalArgs, ServeArgs};
+use gigae_cli::{eval::EvalArgs, serve::ServeArgs};
 use gigae_fabric::Fabric;
 use std::path::Path;
 use std::process::ExitCode;
@@ -64,8 +64,8 @@ fn main() -> ExitCode {
             work(args);
             ExitCode::SUCCESS
         }
-        Some(Command::Eval(args)) => gigae_eval::cli::eval(&args, &interrupted),
-        Some(Command::Serve(args)) => gigae_eval::cli::serve(&args, &interrupted),
+        Some(Command::Eval(args)) => gigae_cli::eval::eval(&args, &interrupted),
+        Some(Command::Serve(args)) => gigae_cli::serve::serve(&args, &interrupted),
         None if arguments.list => {
             ALL.iter().for_each(|scenario| println!("{:8} {}", scenario.name, scenario.about));
             ExitCode::SUCCESS

@@ -49,14 +49,14 @@ fn no_deadline_is_taken_from_the_wall_clock() {
     }
     found.sort();
     let allowed = [
-        "chaos/src/worker.rs",
-        "chaos/tests/chaos.rs",
+        "check/chaos/src/worker.rs",
+        "check/chaos/tests/chaos.rs",
         "cli/src/capture.rs",
-        "eval/src/environment.rs",
-        "eval/src/serve/metrics.rs",
-        "eval/src/soak/watch.rs",
-        "observe/src/observed.rs",
-        "xdp/src/notes.rs",
+        "eval/measure/src/environment.rs",
+        "eval/serve/src/metrics.rs",
+        "eval/soak/src/watch.rs",
+        "lib/observe/src/observed.rs",
+        "lib/xdp/src/notes.rs",
     ];
     assert_eq!(found, allowed.map(std::path::PathBuf::from));
 }

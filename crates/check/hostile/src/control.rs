@@ -3,8 +3,8 @@
 
 use crate::meter::within;
 use crate::script::Script;
-use gigae_eval::ControlError;
-use gigae_eval::control::{Key, Limits, Reply, Request, Session, accept, connect};
+use gigae_eval_session::ControlError;
+use gigae_eval_session::control::{Key, Limits, Reply, Request, Session, accept, connect};
 use socket2::SockRef;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

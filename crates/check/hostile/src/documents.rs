@@ -3,9 +3,9 @@
 
 use crate::meter::within;
 use crate::script::Script;
-use gigae_eval::plan::{Plan, SHIPPED};
-use gigae_eval::report::{asked, compare, html, markdown};
-use gigae_eval::results::Results;
+use gigae_eval_model::plan::{Plan, SHIPPED};
+use gigae_eval_model::results::Results;
+use gigae_eval_report::{asked, html, markdown, ratios};
 use serde_json::{Number, Value};
 use std::sync::OnceLock;
 
@@ -16,7 +16,7 @@ const MEMORY: usize = 64 << 20;
 const MOST_CHANGES: usize = 64;
 
 /// Results of a real run, of which some series are changed.
-const SAMPLE: &str = include_str!("../../../eval/eval/tests/fixtures/results.json");
+const SAMPLE: &str = include_str!("../../../eval/model/fixtures/results.json");
 
 /// Of so many series one is taken, so that a run is short.
 const ONE_OF: usize = 9;
@@ -73,9 +73,9 @@ fn report(results: &Results) {
     }
     let _ = markdown::page(results);
     let _ = (asked::table(results, true), asked::remarks(results), asked::settings(results));
-    let _ = (asked::conditions(results), compare::row_table(results, true));
-    let _ = (compare::memory_table(results), compare::idle_table(results));
-    let _ = (compare::loss_table(results), compare::cpu_table(results));
+    let _ = (asked::conditions(results), ratios::row_table(results, true));
+    let _ = (ratios::memory_table(results), ratios::idle_table(results));
+    let _ = (ratios::loss_table(results), ratios::cpu_table(results));
 }
 
 /// The plan reader.

@@ -1,6 +1,6 @@
 //! What a guest is asked, and what it tells: plain data, as JSON.
 
-use gigae_eval::results::Results;
+use gigae_eval_model::results::Results;
 use serde::{Deserialize, Serialize};
 
 /// Where the guest finds its job.

@@ -1,7 +1,7 @@
 //! `gigae-niclab`: the lab's command; and, as the first process of a guest, what runs inside.
 
 use clap::{Parser, Subcommand};
-use gigae_eval::cli::ServeArgs;
+use gigae_cli::serve::ServeArgs;
 use gigae_niclab::host::LabError;
 use gigae_niclab::host::matrix::{self, RunArgs};
 use gigae_niclab::host::record::Record;
@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 
 /// The library and the evaluator on the drivers of QEMU's network cards, in software emulation.
 #[derive(Parser, Debug)]
-#[command(name = "gigae-niclab", version, after_help = gigae_eval::cli::EXIT_CODES)]
+#[command(name = "gigae-niclab", version, after_help = gigae_cli::outcome::EXIT_CODES)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => complain(&error),
         },
-        Command::Serve(args) => gigae_eval::cli::serve(&args, &interrupted),
+        Command::Serve(args) => gigae_cli::serve::serve(&args, &interrupted),
     }
 }
 

@@ -4,7 +4,7 @@
 use gigae::{Mode, Options, Wait};
 use gigae_broker::BrokerError;
 use gigae_confine::Kernel;
-use gigae_eval::nic::{Nic, inventory};
+use gigae_nic::{Nic, inventory};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;

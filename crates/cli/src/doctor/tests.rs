@@ -3,7 +3,7 @@
 use super::facts::{Broker, Facts, Opened, Provider, Says};
 use super::*;
 use gigae_confine::{Kernel, Landlock, Seccomp};
-use gigae_eval::nic::{Level, Nic, Queues, Rings, Xdp};
+use gigae_nic::{Level, Nic, Queues, Rings, Xdp};
 
 fn healthy() -> Facts {
     let level = |current, max| Level { current, max };

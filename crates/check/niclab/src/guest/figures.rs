@@ -3,9 +3,9 @@
 use super::ground::Ground;
 use super::serial::Serial;
 use crate::job::{Job, Told};
-use gigae_eval::control::Key;
-use gigae_eval::plan::Plan;
-use gigae_eval::run::{self, Config, Peer, With};
+use gigae_eval_model::plan::Plan;
+use gigae_eval_run::{self as run, Config, Peer, With};
+use gigae_eval_session::control::Key;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

@@ -110,7 +110,7 @@ impl Ground {
 
     /// Sets which processor serves whose interrupts. A controller that refuses leaves them as they are.
     pub(super) fn distribute(&self) {
-        let cpus = gigae_eval::site::allowed_cpus().len();
+        let cpus = gigae_eval_measure::site::allowed_cpus().len();
         for (i, end) in self.ends.iter().enumerate() {
             // The first end measures, on the last processor.
             let own = (1 - i) * (cpus - 1);
@@ -207,7 +207,7 @@ impl End {
 
     /// One queue, where the driver can: frames in IP would be spread by their hash, and a link has one.
     fn one_queue(&self) -> io::Result<()> {
-        match gigae_eval::nic::use_one_queue(&self.interface) {
+        match gigae_nic::use_one_queue(&self.interface) {
             Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
             outcome => outcome,
         }

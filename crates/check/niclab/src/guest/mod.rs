@@ -72,7 +72,7 @@ fn work(serial: &Serial) -> io::Result<()> {
     let ground = Ground::lay(job.interrupts)?;
     serial.tell(&Told::Booted(Booted {
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
-        cpus: gigae_eval::site::allowed_cpus().len(),
+        cpus: gigae_eval_measure::site::allowed_cpus().len(),
         memory: rustix::system::sysinfo().totalram as u64 >> 20,
         driver: ground.ends[0].driver.clone(),
     }));

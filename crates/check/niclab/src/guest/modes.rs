@@ -70,8 +70,7 @@ pub(super) fn try_open(ground: &Ground, backend: Backend) -> (Option<String>, St
 pub(super) fn inventory(ground: &Ground, serial: &Serial) -> Result<(), String> {
     let end = &ground.ends[0];
     let _inside = end.enter().map_err(|error| error.to_string())?;
-    let nics =
-        gigae_eval::nic::inventory(Some(&end.interface)).map_err(|error| error.to_string())?;
-    serial.tell(&Told::Inventory(gigae_eval::nic::table(&nics)));
+    let nics = gigae_nic::inventory(Some(&end.interface)).map_err(|error| error.to_string())?;
+    serial.tell(&Told::Inventory(gigae_nic::table(&nics)));
     Ok(())
 }

@@ -3,7 +3,7 @@
 use super::markdown::kernel;
 use super::record::{Record, Run};
 use crate::job::Interrupts;
-use gigae_eval::plan::{Experiment, Wait};
+use gigae_eval_model::plan::{Experiment, Wait};
 
 /// Less than this is no difference: a run differs from the next by about as much.
 const SAME: f64 = 0.05;

@@ -3,7 +3,7 @@
 use super::findings::findings;
 use super::markdown::{conditions, conformance, kernel, left_out, messages, number};
 use super::record::{ASKED, Figure, Record, Run};
-use gigae_eval::plan::{Experiment, Wait};
+use gigae_eval_model::plan::{Experiment, Wait};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 

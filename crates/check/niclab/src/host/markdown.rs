@@ -2,7 +2,7 @@
 
 use super::findings::findings;
 use super::record::{Record, Run};
-use gigae_eval::plan::{Experiment, Wait};
+use gigae_eval_model::plan::{Experiment, Wait};
 use std::fmt::Write as _;
 
 /// A whole page: the table of cards, and what was wrong.

@@ -8,7 +8,8 @@ use super::record::{Record, Run};
 use super::{LabError, file, html, markdown};
 use crate::job::{Interrupts, Step, Told};
 use crate::model::{self, MODELS, Model};
-use gigae_eval::{environment, files, report};
+use gigae_eval_measure::environment;
+use gigae_eval_report::files;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -345,7 +346,7 @@ fn guest(
         );
         let out = args.out.join(name.to_lowercase());
         std::fs::create_dir_all(&out).map_err(file("making", &out))?;
-        let (json, page) = (results.to_json(), report::html::page(&results));
+        let (json, page) = (results.to_json(), gigae_eval_report::html::page(&results));
         write_all(&out, &[("results.json", &json), ("report.html", &page)])?;
     }
     Ok(run)

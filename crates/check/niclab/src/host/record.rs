@@ -4,8 +4,8 @@ use super::machine::End;
 use super::{LabError, file};
 use crate::job::{Booted, Exchange, Failed, Interrupts, Opened, Test, Told};
 use crate::model::MODELS;
-use gigae_eval::plan::{Experiment, Wait};
-use gigae_eval::results::{Results, Series};
+use gigae_eval_model::plan::{Experiment, Wait};
+use gigae_eval_model::results::{Results, Series};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
@@ -166,7 +166,7 @@ impl Run {
             Told::Failed(failed) => self.troubles.push(failed),
             Told::Figures(results) => {
                 self.figures = results.series.iter().map(Figure::of).collect();
-                let skipped = |skipped: &gigae_eval::results::Skipped| Failed {
+                let skipped = |skipped: &gigae_eval_model::results::Skipped| Failed {
                     what: format!("measuring {}", skipped.transport),
                     why: skipped.reason.clone(),
                 };

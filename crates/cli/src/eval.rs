@@ -1,0 +1,320 @@
+//! `gigae eval`: arguments, exit codes, and what is said to a person.
+//!
+//! Exit codes: 0 done; 1 an error, said in one line on standard error; 2 wrong arguments; 130
+//! interrupted (Ctrl-C), with nothing left behind.
+
+use crate::outcome::{EXIT_CODES, Trouble, finish, say};
+use crate::peer::{cluster, host_of, interface};
+use crate::terminal::{Bar, emphasised};
+use crate::tui::{self, View};
+use crate::tuning;
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use gigae_eval_measure::environment;
+use gigae_eval_model::plan::{Only, Plan, SHIPPED, shell_word};
+use gigae_eval_model::results::Results;
+use gigae_eval_model::{duration, figures, transport};
+use gigae_eval_report::{csv, files, findings, html, markdown, text as terminal};
+use gigae_eval_run::{self as run, Config, Peer, RunError};
+use gigae_eval_session::control::{KEY_FILE, Key};
+use gigae_eval_session::programs::{self, PAIRS};
+use gigae_eval_session::remark::remark;
+use gigae_eval_session::tune;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// More would take days.
+const MOST_RUNS: i64 = 100;
+
+/// Measure what a network really gives.
+///
+/// Without --peer this lays a virtual network of two nodes, measures on it and removes it again;
+/// that needs root. With --peer it measures the way to a machine on which `gigae serve` runs.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct EvalArgs {
+    /// Name of a shipped plan, or a TOML file
+    #[arg(long, default_value = "quick", value_name = "NAME|FILE")]
+    pub plan: String,
+    /// Only a part of the plan: link, experiment, transport (as 'tcp' or 'tcp/nodelay'), wait, size, rate, senders, cpus,
+    /// bulk, each as the plan says it, like 'link=cable,transport=tcp,transport=gigae'. Values of one key are
+    /// alternatives, all keys must fit; said again, it narrows further. A part has none of the plan's bounds
+    #[arg(long, value_name = "KEY=VALUE,...", conflicts_with_all = ["render", "list"])]
+    pub only: Vec<Only>,
+    /// List the shipped plans and the transports, and end
+    #[arg(long)]
+    pub list: bool,
+    /// Measure the way to this machine, on which 'gigae serve' runs: an address, a host name, or
+    /// with a cluster file the name of a node
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub peer: Option<String>,
+    /// This machine's interface towards the peer, or several that GigaE uses as one, with commas
+    /// between them [default: the cluster file's]
+    #[arg(long, value_name = "IFACE[,IFACE...]", requires = "peer")]
+    pub nic: Option<String>,
+    /// Cluster file [default without --nic: $GIGAE_CLUSTER, else /etc/gigae/cluster.toml]
+    #[arg(long, value_name = "FILE", requires = "peer")]
+    pub cluster: Option<PathBuf>,
+    /// File with the key that both machines share, from 'gigae key' [default: /etc/gigae/key]
+    #[arg(long, value_name = "FILE", requires = "peer")]
+    pub key: Option<PathBuf>,
+    /// Carry the plan out so many times, and take the medians of its figures over all of them; each
+    /// run's own results go to DIR/run-1 and so on
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_RUNS))]
+    pub runs: u32,
+    /// Do it again every so often, like 10m or 1d, until interrupted; each time's results go to a
+    /// directory of its own in DIR, named by its time (UTC). A time that fails is said and passed over
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, conflicts_with_all = ["json", "csv", "render", "list"])]
+    pub repeat: Option<Duration>,
+    /// Run these other programs on the same link, in turns with ours, and set their figures beside ours:
+    /// those that are installed at both ends, or with commas between them
+    #[arg(long, value_name = "all|PROGRAM,...", value_delimiter = ',', value_parser = PossibleValuesParser::new(programs::names()), conflicts_with_all = ["render", "list"])]
+    pub with: Vec<String>,
+    /// With --with, so many pairs for each comparison
+    #[arg(long, default_value_t = PAIRS, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_RUNS), requires = "with")]
+    pub pairs: u32,
+    /// Directory for results.json, results.csv, report.html and report.md
+    #[arg(long, default_value = "results", value_name = "DIR")]
+    pub out: PathBuf,
+    /// Print results.json on standard output instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// Print results.csv on standard output instead of tables
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+    /// Show a live view on the terminal meanwhile: rate, round trip, CPU, what is sent again, figures so far. Keys: q
+    /// ends as Ctrl-C does, ? lists the others. It is on standard error, so --json and --csv may go to a file
+    #[arg(long, conflicts_with_all = ["render", "list"])]
+    pub tui: bool,
+    /// Measure nothing: write the reports of this results.json
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["peer", "list"])]
+    pub render: Option<PathBuf>,
+}
+
+/// Runs `gigae eval`. `interrupted` is set by the caller's signal handler.
+pub fn eval(args: &EvalArgs, interrupted: &AtomicBool) -> ExitCode {
+    // This very program answers on the virtual network, as `gigae serve`.
+    finish(try_eval(args, &["/proc/self/exe".into(), "serve".into()], interrupted))
+}
+
+fn try_eval(args: &EvalArgs, serve: &[OsString], interrupted: &AtomicBool) -> Result<(), Trouble> {
+    if args.list {
+        return say(&list());
+    }
+    if args.tui {
+        tui::ready()?;
+    }
+    let bold = emphasised();
+    let results = match &args.render {
+        Some(file) => {
+            let text = std::fs::read_to_string(file).map_err(|error| {
+                Trouble::Error(format!(
+                    "cannot read '{}': {error}; name a results.json",
+                    file.display()
+                ))
+            })?;
+            Results::parse(&text).map_err(|error| {
+                Trouble::Error(format!("'{}' is no results.json: {error}", file.display()))
+            })?
+        }
+        None => match args.repeat {
+            Some(every) => return repeat(args, serve, interrupted, every),
+            None => measure(args, serve, interrupted, bold)?,
+        },
+    };
+    let written = write(&args.out, &results)?;
+    if args.json {
+        return say(&results.to_json());
+    }
+    if args.csv {
+        return say(&csv::page(&results));
+    }
+    let mut text = if results.runs.len() > 1 {
+        terminal::figures(&results, bold) + &terminal::conditions(&results, bold)
+    } else {
+        terminal::summary(&results, bold)
+    };
+    for file in written {
+        let _ = writeln!(text, "{}", file.display());
+    }
+    say(&text)
+}
+
+/// Carries the plan out at the beginning of each period, until it is interrupted.
+fn repeat(
+    args: &EvalArgs,
+    serve: &[OsString],
+    interrupted: &AtomicBool,
+    every: Duration,
+) -> Result<(), Trouble> {
+    let (mut done, mut next) = (0, Instant::now());
+    let ended = |done: u32| {
+        Trouble::Interrupted(format!(
+            "ended after {done} times; their results are in '{}'",
+            args.out.display()
+        ))
+    };
+    loop {
+        // RFC 3339 with nothing that a file system or a shell takes amiss.
+        let out = args.out.join(environment::now().replace(':', "-"));
+        let one = EvalArgs { runs: args.runs, out: out.clone(), json: true, ..args.clone() };
+        match measure(&one, serve, interrupted, false).and_then(|results| write(&out, &results)) {
+            Ok(_) => {
+                done += 1;
+                say(&format!("{}\n", out.display()))?;
+            }
+            Err(Trouble::Error(text)) if done > 0 => remark(&text.replace('\n', " ")),
+            Err(Trouble::Interrupted(_)) if done > 0 => return Err(ended(done)),
+            // What cannot be done the first time is a mistake in what was asked for.
+            Err(trouble) => return Err(trouble),
+        }
+        // A period that took too long costs those that it covers.
+        while next <= Instant::now() {
+            next += every;
+        }
+        while Instant::now() < next {
+            if interrupted.load(Ordering::Relaxed) {
+                return Err(ended(done));
+            }
+            let left = next.saturating_duration_since(Instant::now());
+            std::thread::sleep(left.min(Duration::from_millis(100)));
+        }
+    }
+}
+
+/// Writes results and reports; gives the files' names.
+fn write(directory: &Path, results: &Results) -> Result<Vec<PathBuf>, Trouble> {
+    let (json, page) = (results.to_json(), html::page(results));
+    let (table, text) = (csv::page(results), markdown::page(results));
+    let files = [
+        ("results.json", &json[..]),
+        ("results.csv", &table),
+        ("report.html", &page),
+        ("report.md", &text),
+    ];
+    files::write_all(directory, &files)?;
+    Ok(files.iter().map(|(name, _)| directory.join(name)).collect())
+}
+
+/// Carries the plan out as often as asked, and puts the runs together. Nothing is written before
+/// the last one is done.
+fn measure(
+    args: &EvalArgs,
+    serve: &[OsString],
+    interrupted: &AtomicBool,
+    bold: bool,
+) -> Result<Results, Trouble> {
+    let whole = Plan::load(&args.plan)?;
+    tune::check(&whole)?;
+    findings::check(&whole)?;
+    let plan = args.only.iter().try_fold(whole, |plan, only| plan.only(only))?;
+    let peer = match &args.peer {
+        Some(host) => {
+            let key = Key::read(args.key.as_deref().unwrap_or(KEY_FILE.as_ref()))?;
+            let cluster = cluster(args.cluster.as_deref(), args.nic.as_deref())?;
+            let host = match &cluster {
+                Some(cluster) => host_of(host, cluster)?,
+                None => host.clone(),
+            };
+            Some(Peer { host, nic: interface(args.nic.as_deref(), cluster)?, key })
+        }
+        None => None,
+    };
+    files::prepare(&args.out)?;
+    tuning::restore();
+    if peer.is_none() {
+        // Whatever a killed run left behind.
+        gigae_fabric::Fabric::preflight()?;
+        gigae_fabric::Fabric::down_abandoned()?;
+    }
+    let (serve, with) = (serve.to_vec(), run::With { names: args.with.clone(), pairs: args.pairs });
+    let mut config = Config { plan, peer, serve, with, command: command(args) };
+    let mut runs = Vec::new();
+    for number in 1..=args.runs {
+        let results = once(&config, interrupted, args.tui)?;
+        if args.runs > 1 && !args.json && !args.csv {
+            let head = format!("Run {number} of {}, steal {:.2} %", args.runs, steal(&results));
+            say(&format!("{head}\n{}", terminal::figures(&results, bold)))?;
+        }
+        runs.push(results);
+        // Another order, and on lossy links other losses.
+        config.plan.seed = config.plan.seed.wrapping_add(1);
+    }
+    if args.runs > 1 {
+        for (number, results) in (1..).zip(&runs) {
+            write(&args.out.join(format!("run-{number}")), results)?;
+        }
+    }
+    figures::over_runs(runs).ok_or_else(|| Trouble::Error("no run was asked for".into()))
+}
+
+/// Percent.
+fn steal(results: &Results) -> f64 {
+    results.runs.iter().map(|run| run.steal * 100.0).sum()
+}
+
+fn once(config: &Config, interrupted: &AtomicBool, view: bool) -> Result<Results, Trouble> {
+    let outcome = if view {
+        let mut view = View::of_run(&config.command)?;
+        run::run(config, interrupted, &mut view)
+    } else {
+        let mut bar = Bar::new();
+        let outcome = run::run(config, interrupted, &mut bar);
+        bar.clear();
+        outcome
+    };
+    outcome.map_err(|error| match error {
+        RunError::Interrupted => Trouble::Interrupted(error.to_string()),
+        error => Trouble::Error(error.to_string()),
+    })
+}
+
+/// The command line that repeats this run.
+fn command(args: &EvalArgs) -> String {
+    let mut text = format!("gigae eval --plan {}", shell_word(&args.plan));
+    for only in &args.only {
+        let _ = write!(text, " --only {}", shell_word(&only.to_string()));
+    }
+    if args.runs > 1 {
+        let _ = write!(text, " --runs {}", args.runs);
+    }
+    if !args.with.is_empty() {
+        let _ = write!(text, " --with {}", args.with.join(","));
+        if args.pairs != PAIRS {
+            let _ = write!(text, " --pairs {}", args.pairs);
+        }
+    }
+    if let Some(peer) = &args.peer {
+        let _ = write!(text, " --peer {peer}");
+        if args.key.is_some() {
+            text.push_str(" --key FILE");
+        }
+        for (option, value) in [
+            ("nic", args.nic.clone()),
+            ("cluster", args.cluster.as_ref().map(|file| file.display().to_string())),
+        ] {
+            if let Some(value) = value {
+                let _ = write!(text, " --{option} {value}");
+            }
+        }
+    }
+    text
+}
+
+fn list() -> String {
+    let mut text = String::from("plans ('gigae plans' says more)\n");
+    for (name, _) in SHIPPED {
+        if let Ok(plan) = Plan::load(name) {
+            let _ = writeln!(text, "  {name:10}  {}", plan.about);
+        }
+    }
+    text.push_str("transports\n");
+    for transport in transport::TRANSPORTS {
+        let _ = writeln!(text, "  {:10}  {}", transport.name, transport.about);
+    }
+    text
+}

@@ -1,0 +1,53 @@
+//! What every command says at its end, and its exit code.
+
+use gigae_eval_session::remark::remark;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Interrupted by SIGINT, as shells say it.
+pub const INTERRUPTED: u8 = 130;
+
+/// What the exit codes are, for `--help`.
+pub const EXIT_CODES: &str = "Exit codes: 0 done; 1 error, in one line on standard error; 2 wrong arguments; 130 interrupted.";
+
+/// Why a command ends without having done what it was asked for.
+pub enum Trouble {
+    /// The user interrupted it; what is said then.
+    Interrupted(String),
+    /// An error, in one line.
+    Error(String),
+}
+
+impl<E: std::error::Error> From<E> for Trouble {
+    fn from(error: E) -> Self {
+        Self::Error(error.to_string())
+    }
+}
+
+/// The exit code of an outcome, whose error is said in one line.
+pub fn finish(outcome: Result<(), Trouble>) -> ExitCode {
+    let (text, code) = match outcome {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Trouble::Interrupted(text)) => (text, ExitCode::from(INTERRUPTED)),
+        Err(Trouble::Error(text)) => (text, ExitCode::FAILURE),
+    };
+    // One line, whatever a cause may have said.
+    remark(&text.replace('\n', " "));
+    code
+}
+
+/// Says an error in one line; the exit code for it.
+pub fn complain(error: &dyn std::fmt::Display) -> ExitCode {
+    finish(Err(Trouble::Error(error.to_string())))
+}
+
+/// Writes to standard output; a reader that went away early is no error.
+pub fn say(text: &str) -> Result<(), Trouble> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Trouble::Error(format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,338 @@
+//! `gigae soak`: arguments, exit codes, and what is said to a person.
+
+use crate::outcome::{INTERRUPTED, Trouble, finish, say};
+use crate::peer::{cluster, host_of, interface};
+use crate::terminal::Bar;
+use crate::tui;
+use crate::tui::View;
+use clap::Args;
+use gigae_eval_measure::environment;
+use gigae_eval_model::duration;
+use gigae_eval_model::soak::Amount;
+use gigae_eval_model::traffic::{STREAMS, Traffic};
+use gigae_eval_report::files;
+use gigae_eval_run::Progress;
+use gigae_eval_session::remark::remark;
+use gigae_eval_soak::report::verified;
+use gigae_eval_soak::rules::SETTLED;
+use gigae_eval_soak::run;
+use gigae_eval_soak::state::{FILE, Settings, State, Verdict};
+use gigae_eval_soak::watch::{Tell, unix};
+use gigae_nic as nic;
+use std::fmt::Write as _;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+/// Rate of a network that does not tell its own, in bytes per second: Gigabit Ethernet.
+const GIGABIT: f64 = 125e6;
+
+/// Without a terminal, a line says how far it is at most so often.
+const SAY: Duration = Duration::from_secs(60);
+
+/// Exit codes, for `--help`.
+const EXIT_CODES: &str = "Exit codes: 0 passed; 1 deviated, or an error in one line on standard error; 2 wrong arguments; 130 interrupted.";
+
+/// Carry mixed traffic for a long time, verify every byte, tell what deviates.
+///
+/// GigaE messages of all kinds and TCP go between this end and each client, both ways, with pauses and
+/// bursts. Without --peer this lays a virtual network and removes it again; that needs root. With
+/// --peer the clients are machines on which `gigae serve` runs. State and report are written every
+/// minute; what was interrupted or killed goes on with --resume.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct SoakArgs {
+    /// Clients on the virtual network
+    #[arg(long, default_value_t = 7, value_name = "N", conflicts_with = "peer", value_parser = clap::value_parser!(u8).range(1..=15))]
+    pub clients: u8,
+    /// How long: 90s, 10m, 12h, 30d
+    #[arg(long, default_value = "10m", value_name = "TIME", value_parser = duration::parse)]
+    pub duration: Duration,
+    /// Rate of this end in each direction, all clients and kinds of traffic together: a part of the
+    /// link's rate, or like 200mbit
+    #[arg(long, default_value = "10%", value_name = "PART|RATE")]
+    pub rate: String,
+    /// Seed of sizes, pauses and bursts
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
+    /// A stream that brings nothing for so long is a deviation
+    #[arg(long, default_value = "30s", value_name = "TIME", value_parser = duration::parse)]
+    pub stall: Duration,
+    /// A machine on which 'gigae serve' runs: an address, a host name, or with a cluster file the name
+    /// of a node; may be repeated
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub peer: Vec<String>,
+    /// This machine's interface towards the clients, or several that GigaE uses as one, with commas
+    /// between them [default: the cluster file's]
+    #[arg(long, value_name = "IFACE[,IFACE...]", requires = "peer")]
+    pub nic: Option<String>,
+    /// Cluster file [default without --nic: $GIGAE_CLUSTER, else /etc/gigae/cluster.toml]
+    #[arg(long, value_name = "FILE", requires = "peer")]
+    pub cluster: Option<PathBuf>,
+    /// File with the key that all machines share, from 'gigae key' [default: /etc/gigae/key]
+    #[arg(long, value_name = "FILE", requires = "peer")]
+    pub key: Option<PathBuf>,
+    /// Directory for soak.json, report.html and report.md
+    #[arg(long, default_value = "soak", value_name = "DIR")]
+    pub out: PathBuf,
+    /// Go on with the soak of this directory, which was interrupted or killed, for the time that
+    /// remains
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["clients", "duration", "rate", "seed", "stall", "peer", "nic", "cluster", "key", "out"])]
+    pub resume: Option<PathBuf>,
+    /// Show a live view on the terminal while it goes on: rates, what is sent again, CPUs, what each end has verified.
+    /// Keys: q ends as Ctrl-C does, ? lists the others. It is on standard error
+    #[arg(long)]
+    pub tui: bool,
+}
+
+/// Runs `gigae soak`. `interrupted` is set by the caller's signal handler.
+pub fn soak(args: &SoakArgs, interrupted: &AtomicBool) -> ExitCode {
+    match try_soak(args, interrupted) {
+        Ok(Verdict::Passed) => ExitCode::SUCCESS,
+        Ok(Verdict::Interrupted) => ExitCode::from(INTERRUPTED),
+        Ok(_) => ExitCode::FAILURE,
+        Err(trouble) => finish(Err(trouble)),
+    }
+}
+
+fn try_soak(args: &SoakArgs, interrupted: &AtomicBool) -> Result<Verdict, Trouble> {
+    if args.tui {
+        tui::ready()?;
+    }
+    let (state, out) = match &args.resume {
+        Some(place) => (resumed(place)?, place.clone()),
+        None => (begun(args)?, args.out.clone()),
+    };
+    files::prepare(&out)?;
+    if state.settings.peers.is_empty() {
+        // Whatever a killed run left behind.
+        gigae_fabric::Fabric::preflight()?;
+        gigae_fabric::Fabric::down_abandoned()?;
+    }
+    let serve = ["/proc/self/exe".into(), "serve".into()];
+    let outcome = if args.tui {
+        let mut view = View::of_soak(&state.command)?;
+        run::run(state, &serve, &out, interrupted, &mut view)
+    } else {
+        let mut terminal = Terminal::new();
+        let outcome = run::run(state, &serve, &out, interrupted, &mut terminal);
+        terminal.bar.clear();
+        outcome
+    };
+    let state = outcome?;
+    say(&summary(&state, &out))?;
+    Ok(state.verdict)
+}
+
+fn resumed(place: &Path) -> Result<State, Trouble> {
+    let mut state = State::read(place).map_err(Trouble::Error)?;
+    state.resume(&environment::now(), unix() as u64).map_err(Trouble::Error)?;
+    Ok(state)
+}
+
+fn begun(args: &SoakArgs) -> Result<State, Trouble> {
+    if let Ok(state) = State::read(&args.out.join(FILE))
+        && matches!(state.verdict, Verdict::Running | Verdict::Interrupted)
+    {
+        return Err(Trouble::Error(format!(
+            "'{}' has a soak that is not over; go on with --resume or choose another --out",
+            args.out.display()
+        )));
+    }
+    let (mut peers, mut nic) = (Vec::new(), String::new());
+    if !args.peer.is_empty() {
+        let cluster = cluster(args.cluster.as_deref(), args.nic.as_deref())?;
+        for peer in &args.peer {
+            peers.push(match &cluster {
+                Some(cluster) => host_of(peer, cluster)?,
+                None => peer.clone(),
+            });
+        }
+        nic = interface(args.nic.as_deref(), cluster)?;
+    }
+    let clients = match peers.len() {
+        0 => args.clients,
+        peers => u8::try_from(peers).unwrap_or(u8::MAX),
+    };
+    let settings = Settings {
+        clients,
+        rate: rate(&args.rate, link_rate(&nic)).map_err(Trouble::Error)?,
+        peers,
+        nic,
+        // It may go on from another directory.
+        key: args.key.as_ref().map(|key| key.canonicalize().unwrap_or_else(|_| key.clone())),
+        duration: args.duration.as_secs_f64(),
+        seed: args.seed,
+        stall: args.stall.as_secs_f64(),
+    };
+    let (seed, rate) = (settings.seed, settings.rate / f64::from(clients));
+    Traffic { seed, round: 0, rate, message: 1 }.check().map_err(Trouble::Error)?;
+    Ok(State::new(settings, command(args), &environment::now()))
+}
+
+/// Bytes per second of the interface, of several the first's; the virtual network is a Gigabit one.
+fn link_rate(interfaces: &str) -> f64 {
+    let first = interfaces.split(',').next().filter(|name| !name.is_empty());
+    let nic = first.and_then(|name| nic::inventory(Some(name)).ok()?.pop());
+    let mbit = nic.and_then(|nic| nic.speed_mbit);
+    mbit.map_or(GIGABIT, |mbit| f64::from(mbit) * 1e6 / 8.0)
+}
+
+/// `10%` of a link's rate, or a rate like `200mbit`; in bytes per second.
+fn rate(text: &str, link: f64) -> Result<f64, String> {
+    let refuse = || format!("'{text}' is not a rate; write for example 10% or 200mbit");
+    match text.strip_suffix('%') {
+        Some(part) => {
+            let part: f64 = part.trim().parse().map_err(|_| refuse())?;
+            if part > 0.0 && part <= 100.0 { Ok(link * part / 100.0) } else { Err(refuse()) }
+        }
+        None => text.parse().map(gigae_fabric::Rate::bytes).map_err(|_| refuse()),
+    }
+}
+
+/// The command line that repeats this soak.
+fn command(args: &SoakArgs) -> String {
+    let mut text = String::from("gigae soak");
+    if args.peer.is_empty() {
+        let _ = write!(text, " --clients {}", args.clients);
+    }
+    for peer in &args.peer {
+        let _ = write!(text, " --peer {peer}");
+    }
+    if !args.peer.is_empty() {
+        if args.key.is_some() {
+            text.push_str(" --key FILE");
+        }
+        args.nic.iter().for_each(|nic| text += &format!(" --nic {nic}"));
+        args.cluster.iter().for_each(|file| text += &format!(" --cluster {}", file.display()));
+    }
+    let seconds = args.duration.as_secs_f64();
+    let _ = write!(text, " --duration {}", duration::say(seconds).replace(' ', ""));
+    if duration::parse(&duration::say(seconds)).ok() != Some(args.duration) {
+        text.truncate(text.rfind(' ').unwrap_or(0));
+        let _ = write!(text, " {}s", args.duration.as_secs());
+    }
+    let _ = write!(text, " --rate {} --seed {}", args.rate, args.seed);
+    text
+}
+
+/// What a person sees while it runs.
+struct Terminal {
+    bar: Bar,
+    is_terminal: bool,
+    said: Option<Instant>,
+}
+
+impl Terminal {
+    fn new() -> Self {
+        Self { bar: Bar::new(), is_terminal: std::io::stderr().is_terminal(), said: None }
+    }
+}
+
+impl Tell for Terminal {
+    fn line(&mut self, text: &str) {
+        self.bar.above(|| remark(text));
+    }
+
+    fn progress(&mut self, state: &State) {
+        let text = now(state);
+        if self.is_terminal {
+            let (done, total) = (state.elapsed, state.settings.duration);
+            return self.bar.step(done.min(total) as u64, total as u64, &text);
+        }
+        if self.said.is_none_or(|said| said.elapsed() >= SAY) {
+            self.said = Some(Instant::now());
+            let left = duration::say(state.left());
+            remark(&format!("{left} left, {text}"));
+        }
+    }
+}
+
+/// How it is now, in a line.
+fn now(state: &State) -> String {
+    let last = state.points.last().copied().unwrap_or_default();
+    let per_second = |bytes: u64| bytes as f64 / last.seconds.max(f64::MIN_POSITIVE) / 1e6;
+    let deviations = match state.deviated() {
+        0 => "no deviation".into(),
+        more => format!("{more} deviations"),
+    };
+    format!(
+        "gigae {:.1} MB/s, TCP {:.1} MB/s, {deviations}",
+        per_second(last.gigae_bytes),
+        per_second(last.tcp_bytes)
+    )
+}
+
+fn summary(state: &State, out: &Path) -> String {
+    let mut text = state.say() + "\n";
+    for stream in STREAMS {
+        let Amount { count, bytes } = verified(state, stream);
+        let _ = writeln!(
+            text,
+            "  {:16} {count:>12} verified, {:>10.1} MB",
+            stream.name(),
+            bytes as f64 / 1e6
+        );
+    }
+    for deviation in state.deviations.iter().take(5) {
+        let _ = writeln!(
+            text,
+            "  {} {}: {}: {}",
+            deviation.utc,
+            deviation.end,
+            deviation.kind.name(),
+            deviation.what
+        );
+    }
+    if state.elapsed < 2.0 * SETTLED.as_secs_f64() {
+        let _ = writeln!(text, "  too short to tell whether the processes grow");
+    }
+    for name in [FILE, "report.html", "report.md"] {
+        let _ = writeln!(text, "{}", out.join(name).display());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        soak: SoakArgs,
+    }
+
+    #[test]
+    fn rates_are_parts_of_the_link_or_absolute() {
+        assert_eq!(rate("10%", GIGABIT), Ok(12.5e6));
+        assert_eq!(rate("200mbit", GIGABIT), Ok(25e6));
+        for wrong in ["0%", "101%", "fast", "-1%", ""] {
+            assert!(rate(wrong, GIGABIT).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_command_line_repeats_the_soak() {
+        for line in [
+            "gigae soak --clients 7 --duration 10m --rate 10% --seed 1",
+            "gigae soak --clients 2 --duration 30d --rate 50mbit --seed 3",
+            "gigae soak --clients 2 --duration 90061s --rate 50mbit --seed 3",
+        ] {
+            let words = line.split(' ').skip(1);
+            assert_eq!(command(&Line::parse_from(words).soak), line);
+        }
+    }
+
+    #[test]
+    fn a_rate_too_low_for_its_clients_is_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let out = place.path().join("new");
+        let words = ["soak", "--rate", "1mbit", "--out", out.to_str().unwrap()];
+        let Err(Trouble::Error(why)) = begun(&Line::parse_from(words).soak) else { panic!() };
+        assert!(why.contains("--rate"), "{why}");
+    }
+}

@@ -1,0 +1,74 @@
+//! What a person sees on standard error while a run goes on, if there is no live view: a progress bar.
+
+use gigae_eval_run::Progress;
+use gigae_eval_session::control::Waiting;
+use gigae_eval_session::remark::remark;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+
+/// A progress bar on standard error, if that is a terminal.
+pub(crate) struct Bar {
+    bar: ProgressBar,
+    /// Clients before this one, as was said last.
+    before: u32,
+}
+
+impl Bar {
+    /// A bar that shows nothing yet.
+    pub(crate) fn new() -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+        if std::io::stderr().is_terminal() {
+            // Drawn between repetitions only: a timer of its own would disturb the measurement.
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {eta} left  {wide_msg}");
+        if let Ok(style) = style {
+            bar.set_style(style);
+        }
+        Self { bar, before: 0 }
+    }
+
+    /// Writes something while the bar is away.
+    pub(crate) fn above(&self, write: impl FnOnce()) {
+        self.bar.suspend(write);
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Default for Bar {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Progress for Bar {
+    fn step(&mut self, done: u64, total: u64, next: &str) {
+        self.bar.set_length(total);
+        self.bar.set_message(next.to_owned());
+        self.bar.set_position(done);
+    }
+
+    fn wait(&mut self, waiting: &Waiting) {
+        self.bar.set_message(waiting.to_string());
+        self.bar.tick();
+        // Without a terminal, a line when the place changes.
+        if self.bar.is_hidden() && self.before != waiting.before {
+            remark(&waiting.to_string());
+        }
+        self.before = waiting.before;
+    }
+}
+
+/// Whether headings on standard output are to stand out: on a terminal, unless NO_COLOR is set.
+pub(crate) fn emphasised() -> bool {
+    std::io::stdout().is_terminal() && coloured()
+}
+
+/// Whether terminals may be told how letters look.
+pub(crate) fn coloured() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}

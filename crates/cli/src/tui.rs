@@ -1,0 +1,197 @@
+//! `--tui`: a live view of a run or a soak on the terminal.
+//!
+//! It must not change what is measured. So it has a thread of its own, which draws four times a second, yields to
+//! whatever else wants its CPU, and keeps off the CPUs of both ends where there are others. What passes over the
+//! interface and what the CPUs do it reads from `/proc` itself (`live`); what only a measuring loop knows, it is
+//! told when a repetition ends (`run`, `soak`). No loop, channel or endpoint knows of it. What it takes is
+//! measured and goes into the results.
+//!
+//! | file | is |
+//! |---|---|
+//! | `model` | what is known and what keys do: plain data |
+//! | `draw` | how that looks on a screen of any size |
+//! | `keys`, `screen` | the terminal |
+//! | `live` | what is read beside the measurement |
+//! | `run`, `soak` | what a run and a soak tell |
+
+mod draw;
+mod keys;
+mod live;
+mod model;
+mod run;
+mod screen;
+mod soak;
+#[cfg(test)]
+mod tests;
+
+pub use screen::{ViewError, ready, restore};
+
+use gigae_eval_measure::cost;
+use gigae_eval_measure::site::allowed_cpus;
+use gigae_eval_run::Took;
+use live::{Live, Source};
+use model::{Act, Event, Model};
+use ratatui_core::terminal::Terminal;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::process::{Signal, getpid, kill_process};
+use screen::{Keyboard, Screen};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Between two drawings: more often than this nobody reads figures.
+const EVERY: Duration = Duration::from_millis(250);
+
+/// After a key sooner, but a key that is held down is not worth more.
+const AFTER_KEY: Duration = Duration::from_millis(60);
+
+/// The lowest priority that an ordinary thread can have (nice(2)).
+const YIELDING: i32 = 19;
+
+/// A view that stands until it is dropped; then the terminal is as it was.
+pub struct View {
+    events: Sender<Event>,
+    wake: Arc<OwnedFd>,
+    own: Arc<Own>,
+    thread: Option<JoinHandle<()>>,
+    course: run::Course,
+    /// What was sent again in a soak, as it was told last: GigaE's and TCP's.
+    told: [u64; 2],
+}
+
+/// What the view's thread says of itself.
+struct Own {
+    begin: Instant,
+    /// CPU time in nanoseconds.
+    cpu: AtomicU64,
+    /// Whether it has kept off the CPUs of the ends so far.
+    apart: AtomicBool,
+    closing: AtomicBool,
+}
+
+impl Own {
+    fn share(&self) -> f64 {
+        let seconds = self.begin.elapsed().as_secs_f64().max(f64::MIN_POSITIVE);
+        self.cpu.load(Ordering::Relaxed) as f64 / 1e9 / seconds
+    }
+}
+
+impl View {
+    /// Takes the terminal for a run.
+    pub fn of_run(title: &str) -> Result<Self, ViewError> {
+        Self::open(Model::new(title.to_owned(), run::LINES, run::HEADER))
+    }
+
+    /// Takes the terminal for a soak.
+    pub fn of_soak(title: &str) -> Result<Self, ViewError> {
+        Self::open(Model::new(title.to_owned(), soak::LINES, soak::HEADER))
+    }
+
+    fn open(model: Model) -> Result<Self, ViewError> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC).map_err(|e| ViewError::Io(e.into()))?;
+        let wake = Arc::new(wake);
+        let own = Arc::new(Own {
+            begin: Instant::now(),
+            cpu: AtomicU64::new(0),
+            apart: AtomicBool::new(true),
+            closing: AtomicBool::new(false),
+        });
+        let (screen, keyboard) = screen::take()?;
+        let (events, heard) = channel();
+        let shown = (Arc::clone(&wake), Arc::clone(&own));
+        let thread = std::thread::Builder::new().name("view".into()).spawn(move || {
+            // Whatever it is that fails, the run goes on without a view, on a terminal as it was.
+            let _ = show(model, &heard, (screen, keyboard), shown);
+            restore();
+        });
+        match thread {
+            Ok(thread) => {
+                let (thread, course) = (Some(thread), run::Course::default());
+                Ok(Self { events, wake, own, thread, course, told: [0, 0] })
+            }
+            Err(error) => {
+                restore();
+                Err(ViewError::Io(error))
+            }
+        }
+    }
+
+    /// Tells the view's thread; it looks when it draws next.
+    fn tell(&self, event: Event) {
+        // If it has ended, there is nobody to tell.
+        let _ = self.events.send(event);
+    }
+
+    fn took_so_far(&self) -> Took {
+        Took { share: self.own.share(), apart: self.own.apart.load(Ordering::Relaxed) }
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        self.own.closing.store(true, Ordering::Relaxed);
+        let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
+        if let Some(thread) = self.thread.take() {
+            // A panic there has been said.
+            let _ = thread.join();
+        }
+        restore();
+    }
+}
+
+/// The view's thread, until it is told to close or the terminal fails.
+fn show(
+    mut model: Model,
+    heard: &Receiver<Event>,
+    (screen, mut keyboard): (Screen, Option<Keyboard>),
+    (wake, own): (Arc<OwnedFd>, Arc<Own>),
+) -> io::Result<()> {
+    // Where it may not yield, it still takes next to nothing.
+    let _ = rustix::process::nice(YIELDING);
+    let mut terminal = Terminal::new(screen)?;
+    let (allowed, mut live) = (allowed_cpus(), None::<Live>);
+    while !own.closing.load(Ordering::Relaxed) {
+        let at = own.begin.elapsed();
+        for event in heard.try_iter() {
+            if let Event::Place { source, .. } = &event {
+                own.apart.fetch_and(keep_off(source, &allowed), Ordering::Relaxed);
+                live = Some(Live::new((**source).clone()));
+            }
+            model.hear(event, at);
+        }
+        if let Some(rates) = live.as_mut().and_then(Live::rates) {
+            model.look(&rates, at);
+        }
+        model.own = format!("view {:.1} % of a CPU", own.share() * 100.0);
+        terminal.draw(|frame| draw::draw(&mut model, at, frame.buffer_mut()))?;
+        own.cpu.store((cost::thread_seconds() * 1e9) as u64, Ordering::Relaxed);
+        let next = Instant::now() + EVERY;
+        let pressed = screen::wait(&mut keyboard, wake.as_fd(), EVERY);
+        for act in pressed.iter().filter_map(|key| model.press(*key)) {
+            match act {
+                // The way that Ctrl-C takes without a view.
+                Act::End => kill_process(getpid(), Signal::INT)?,
+            }
+        }
+        if !pressed.is_empty() {
+            std::thread::sleep(AFTER_KEY.min(next.saturating_duration_since(Instant::now())));
+        }
+    }
+    Ok(())
+}
+
+/// Leaves the CPUs of the ends to them; false if there are no others.
+fn keep_off(source: &Source, allowed: &[usize]) -> bool {
+    let theirs = |cpu: &usize| source.cpus.contains(&Some(*cpu));
+    let others: Vec<usize> = allowed.iter().copied().filter(|cpu| !theirs(cpu)).collect();
+    let apart = !others.is_empty();
+    let mut cpus = rustix::thread::CpuSet::new();
+    let chosen = if apart { &others } else { allowed };
+    chosen.iter().for_each(|cpu| cpus.set(*cpu));
+    // Without it the kernel chooses among all.
+    rustix::thread::sched_setaffinity(None, &cpus).is_ok() && apart
+}

@@ -1,0 +1,183 @@
+//! What a run tells its view, between repetitions.
+
+use super::View;
+use super::live::Source;
+use super::model::{Event, Of, Row, many, percent};
+use gigae_eval_measure::probe::{Answered, Asked};
+use gigae_eval_model::experiment::Experiment;
+use gigae_eval_model::experiment::Kind;
+use gigae_eval_report::table::short;
+use gigae_eval_run::SoFar;
+use gigae_eval_run::{Made, Place, Progress, Took};
+use gigae_eval_session::control::Waiting;
+use std::time::{Duration, Instant};
+
+/// The figures of a run, the most important first.
+pub(super) const LINES: &[Of] =
+    &[Of::Trip, Of::Goodput, Of::Wire, Of::CpuHere, Of::CpuThere, Of::Again];
+
+/// The columns of its table, the most important first.
+pub(super) const HEADER: &[&str] = &["figures so far", "median", "n", "95 %", "CPU", "there"];
+
+/// What the view must remember of a run to say how long it still takes.
+#[derive(Default)]
+pub(super) struct Course {
+    /// When the first repetition began.
+    begin: Option<Instant>,
+    /// Whether the answering end's CPU is read live.
+    reads_there: bool,
+}
+
+impl Progress for View {
+    fn step(&mut self, done: u64, total: u64, next: &str) {
+        let begin = *self.course.begin.get_or_insert_with(Instant::now);
+        self.tell(Event::Step {
+            share: done as f64 / total.max(1) as f64,
+            count: format!("repetition {} of {total}", done + 1),
+            left: left(begin.elapsed(), done, total),
+            now: next.to_owned(),
+        });
+    }
+
+    fn wait(&mut self, waiting: &Waiting) {
+        let now = waiting.to_string();
+        self.tell(Event::Step { share: 0.0, count: String::new(), left: None, now });
+    }
+
+    fn place(&mut self, place: &Place<'_>) {
+        self.course.reads_there = place.answering_cpu.is_some();
+        self.tell(Event::Place {
+            about: place.about.clone(),
+            rows: place.cells.clone(),
+            source: Box::new(Source::ends(place.site, place.answering_cpu)),
+        });
+    }
+
+    fn made(&mut self, made: &Made<'_>) {
+        let (asked, answered) = match made.outcome {
+            Ok(both) => both,
+            Err(why) => {
+                self.tell(Event::Last(format!("failed: {}: {why}", made.title)));
+                let cells = made.so_far.map_or(vec!["failed".into()], |so_far| row(made, &so_far));
+                return self.tell(Event::Row(Row { title: made.title.into(), cells, bad: true }));
+            }
+        };
+        let Some(so_far) = made.so_far else { return };
+        let (experiment, figure) = (made.cell.experiment, so_far.last);
+        let (of, more) = match experiment.form().kind {
+            Kind::Trip => (Some(Of::Trip), trips(asked)),
+            Kind::Goodput => (Some(Of::Goodput), messages(figure, made.cell.size)),
+            Kind::Other => (None, String::new()),
+        };
+        let now = with_unit(figure, experiment);
+        if let Some(of) = of {
+            self.tell(Event::Value { of, value: figure, now: now.clone(), more });
+        }
+        if !self.course.reads_there && answered.cost.seconds > 0.0 {
+            let there = answered.cost.cpu();
+            let (of, value, now) = (Of::CpuThere, there * 100.0, percent(there));
+            self.tell(Event::Value { of, value, now, more: "in the last repetition".into() });
+        }
+        // TCP's are read live.
+        if made.cell.transport.starts_with("gigae") && asked.repeated > 0 {
+            self.tell(Event::Again { gigae: asked.repeated, tcp: 0 });
+        }
+        let text = last((made.title, &now), experiment.is_trip(), (asked, answered));
+        self.tell(Event::Last(text));
+        let cells = row(made, &so_far);
+        self.tell(Event::Row(Row { title: made.title.into(), cells, bad: false }));
+    }
+
+    fn took(&self) -> Option<Took> {
+        Some(self.took_so_far())
+    }
+}
+
+/// As long for each repetition as for those that were made: they come in random order.
+fn left(since: Duration, done: u64, total: u64) -> Option<Duration> {
+    let each = since.as_secs_f64() / (done > 0).then_some(done as f64)?;
+    Some(Duration::from_secs_f64(each * total.saturating_sub(done) as f64))
+}
+
+/// A row of the table, as [`HEADER`] has it.
+fn row(made: &Made<'_>, so_far: &SoFar) -> Vec<String> {
+    let [low, high] = so_far.interval.map(short);
+    vec![
+        with_unit(so_far.median, made.cell.experiment),
+        format!("{}/{}", so_far.repetitions, made.planned.max(so_far.repetitions)),
+        format!("{low} to {high}"),
+        percent(so_far.cpu[0]),
+        percent(so_far.cpu[1]),
+    ]
+}
+
+fn with_unit(figure: f64, experiment: Experiment) -> String {
+    format!("{} {}", short(figure), experiment.unit())
+}
+
+/// Round trips per second of the measured part.
+fn trips(asked: &Asked) -> String {
+    match asked.cost.seconds {
+        seconds if seconds > 0.0 => format!("{}/s", many(asked.samples.len() as f64 / seconds)),
+        _ => String::new(),
+    }
+}
+
+/// Messages per second of a goodput in 10^6 bytes per second.
+fn messages(goodput: f64, size: usize) -> String {
+    if size == 0 {
+        String::new()
+    } else {
+        format!("{} messages/s", many(goodput * 1e6 / size as f64))
+    }
+}
+
+/// What the last repetition came to, in a line.
+fn last(
+    (title, figure): (&str, &str),
+    trip: bool,
+    (asked, answered): (&Asked, &Answered),
+) -> String {
+    let mut text = format!("last: {title}: {figure}");
+    let cost = &asked.cost;
+    // Costs of round trips are of the measured part, as the samples are.
+    let messages = if trip { asked.samples.len() as u64 + asked.lost } else { asked.sent };
+    if messages > 0 && cost.syscalls + cost.tx_frames > 0 {
+        let each = |count: u64| short(count as f64 / messages as f64);
+        text += &format!("; {} calls, {} frames each", each(cost.syscalls), each(cost.tx_frames));
+    }
+    if cost.seconds > 0.0 {
+        text += &format!("; CPU {}, {}", percent(cost.cpu()), percent(answered.cost.cpu()));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_told_from_what_was_done() {
+        assert_eq!(left(Duration::from_secs(5), 0, 100), None);
+        assert_eq!(left(Duration::from_secs(5), 10, 100), Some(Duration::from_secs(45)));
+        assert_eq!(
+            left(Duration::from_secs(5), 100, 90),
+            Some(Duration::ZERO),
+            "more than planned"
+        );
+    }
+
+    #[test]
+    fn a_repetition_is_told_with_its_costs() {
+        let mut asked = Asked { sent: 1200, samples: vec![5000; 1000], ..Asked::default() };
+        (asked.cost.seconds, asked.cost.cpu_thread) = (1.0, 0.5);
+        (asked.cost.syscalls, asked.cost.tx_frames) = (2000, 1010);
+        let both = (&asked, &Answered::default());
+        let text = last(("cable rtt udp spin 8 B", "5.00 us"), true, both);
+        let wanted =
+            "last: cable rtt udp spin 8 B: 5.00 us; 2.00 calls, 1.01 frames each; CPU 50 %, 0 %";
+        assert_eq!(text, wanted);
+        assert_eq!(messages(80.0, 8), "10.0M messages/s");
+        assert_eq!(many(999.0), "999");
+    }
+}

@@ -1,0 +1,101 @@
+//! What a soak tells its view, with every sample of its ends.
+
+use super::View;
+use super::live::Source;
+use super::model::{Event, Of, Row, many};
+use gigae_eval_measure::site::Site;
+use gigae_eval_model::duration;
+use gigae_eval_model::traffic::STREAMS;
+use gigae_eval_report::table::short;
+use gigae_eval_session::remark::remark;
+use gigae_eval_soak::state::{End, Point, State};
+use gigae_eval_soak::watch::Tell;
+use std::time::Duration;
+
+/// The figures of a soak, the most important first. It times no messages, so it has no round trips.
+pub(super) const LINES: &[Of] = &[Of::Gigae, Of::Tcp, Of::Again, Of::Cpu, Of::Wire, Of::Memory];
+
+/// The columns of its table.
+pub(super) const HEADER: &[&str] =
+    &["verified at", "GigaE MB", "TCP MB", "messages", "memory MB", "sent again"];
+
+impl Tell for View {
+    fn line(&mut self, text: &str) {
+        // It is said again when the terminal is as it was.
+        remark(text);
+        self.tell(Event::Said(text.to_owned()));
+    }
+
+    fn place(&mut self, site: &Site, about: &str) {
+        let source = Box::new(Source::machine(site));
+        self.tell(Event::Place { about: about.to_owned(), rows: Vec::new(), source });
+    }
+
+    fn progress(&mut self, state: &State) {
+        let Some(point) = state.points.last() else { return };
+        let (elapsed, total) =
+            (state.elapsed.min(state.settings.duration), state.settings.duration);
+        let deviations = match state.deviated() {
+            0 => "no deviation".into(),
+            1 => "1 deviation".into(),
+            more => format!("{more} deviations"),
+        };
+        self.tell(Event::Step {
+            share: elapsed / total.max(f64::MIN_POSITIVE),
+            count: format!("{} of {}", duration::say(elapsed), duration::say(total)),
+            left: Some(Duration::from_secs_f64(state.left())),
+            now: deviations,
+        });
+        for event in figures(point) {
+            self.tell(event);
+        }
+        let sums = [state.sums.retransmissions, state.sums.tcp_retransmissions];
+        let [gigae, tcp] = std::array::from_fn(|of| sums[of].saturating_sub(self.told[of]));
+        if gigae + tcp > 0 {
+            self.told = sums;
+            self.tell(Event::Again { gigae, tcp });
+        }
+        for end in &state.ends {
+            self.tell(Event::Row(row(end)));
+        }
+        let Some(last) = state.deviations.last() else { return };
+        let (end, kind) = (&last.end, last.kind.name());
+        self.tell(Event::Last(format!("{} {end}: {kind}: {}", last.utc, last.what)));
+    }
+}
+
+fn figures(point: &Point) -> Vec<Event> {
+    let seconds = point.seconds.max(f64::MIN_POSITIVE);
+    let rate = |of, bytes: u64, more| {
+        let value = bytes as f64 / seconds / 1e6;
+        Event::Value { of, value, now: format!("{} MB/s", short(value)), more }
+    };
+    let messages = format!("{} messages/s", many(point.messages as f64 / seconds));
+    vec![
+        rate(Of::Gigae, point.gigae_bytes, messages),
+        rate(Of::Tcp, point.tcp_bytes, String::new()),
+        Event::Value {
+            of: Of::Memory,
+            value: point.rss as f64 / 1e6,
+            now: format!("{} MB", short(point.rss as f64 / 1e6)),
+            more: "the largest process's".into(),
+        },
+    ]
+}
+
+fn row(end: &End) -> Row {
+    let bytes = |tcp: bool| {
+        let of = STREAMS.iter().filter(|stream| stream.is_tcp() == tcp);
+        of.map(|stream| end.verified[*stream as usize].bytes).sum::<u64>() as f64 / 1e6
+    };
+    let own = STREAMS.iter().filter(|stream| !stream.is_tcp());
+    let messages: u64 = own.map(|stream| end.verified[*stream as usize].count).sum();
+    let cells = vec![
+        short(bytes(false)),
+        short(bytes(true)),
+        many(messages as f64),
+        short(end.last.rss as f64 / 1e6),
+        end.last.gigae.retransmissions.to_string(),
+    ];
+    Row { title: end.name.clone(), cells, bad: false }
+}

@@ -1,0 +1,87 @@
+//! `gigae tuning`: which knobs there are, and putting back what a killed run left.
+
+use crate::outcome::{EXIT_CODES, Trouble, finish, say};
+use clap::{Args, Subcommand};
+use gigae_eval_session::remark::remark;
+use gigae_eval_session::tune::{KNOBS, Place, abandoned, guard};
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// See which settings a plan can sweep, and put back what a killed run left.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct TuningArgs {
+    #[command(subcommand)]
+    command: TuningCommand,
+}
+
+#[derive(Subcommand, Clone, Debug)]
+enum TuningCommand {
+    /// List the knobs that [tune] of a plan can name, with an interface's present values
+    Knobs {
+        /// The interface whose values are shown
+        #[arg(long, value_name = "IFACE")]
+        nic: Option<String>,
+    },
+    /// Put back the settings that a killed run left changed
+    ///
+    /// 'gigae eval' and 'gigae serve' do so by themselves when they start. A value that somebody else changed
+    /// since is left as it is, and said.
+    Restore {
+        /// Wait until standard input closes, then put back what this journal says
+        #[arg(long, hide = true, value_name = "JOURNAL")]
+        when_closed: Option<PathBuf>,
+    },
+}
+
+/// Runs `gigae tuning`.
+pub fn tuning(args: &TuningArgs) -> ExitCode {
+    finish(match &args.command {
+        TuningCommand::Knobs { nic } => knobs(nic.as_deref()).and_then(|text| say(&text)),
+        TuningCommand::Restore { when_closed: None } => match abandoned() {
+            Ok(said) if said.is_empty() => say("nothing was left changed\n"),
+            Ok(said) => say(&(said.join("\n") + "\n")),
+            Err(error) => Err(Trouble::Error(not_put_back(&error))),
+        },
+        TuningCommand::Restore { when_closed: Some(journal) } => {
+            guard(journal).map_err(Trouble::from).map(|said| {
+                said.iter().for_each(|line| remark(line));
+            })
+        }
+    })
+}
+
+/// Puts back what killed runs left, and says so. Whoever may not do that goes on after a line that says it.
+pub fn restore() {
+    match abandoned() {
+        Ok(said) => said.iter().for_each(|line| remark(line)),
+        Err(error) => remark(&not_put_back(&error)),
+    }
+}
+
+fn not_put_back(error: &std::io::Error) -> String {
+    format!(
+        "cannot put back the settings that a killed run changed: {error}; run 'gigae tuning restore' as root"
+    )
+}
+
+fn knobs(nic: Option<&str>) -> Result<String, Trouble> {
+    let place = nic.map(Place::new).transpose().map_err(|error| {
+        let nic = nic.unwrap_or_default();
+        Trouble::Error(format!("cannot look at interface '{nic}': {error}; 'gigae nic' lists them"))
+    })?;
+    let mut text = String::new();
+    for knob in KNOBS {
+        let _ = writeln!(text, "{:21} {} ({})", knob.name(), knob.about(), knob.belongs().name());
+        let _ = writeln!(text, "{:21} values: {}", "", knob.values());
+        if let Some(place) = &place {
+            let now = match knob.read(place) {
+                Ok(exact) => format!("now: {}", knob.say(&exact)),
+                Err(why) => format!("not here: {}", why.0),
+            };
+            let _ = writeln!(text, "{:21} {now}", "");
+        }
+    }
+    Ok(text)
+}

@@ -1,0 +1,163 @@
+//! The contract between a transport and the loops of the experiments.
+//!
+//! Messages have a number and a length. The sender writes the number; the receiver reads one byte of
+//! every cache line, by the same rule for all. What else producing and using data costs is the
+//! application's.
+
+use gigae_eval_model::experiment::Experiment;
+use gigae_eval_model::plan::{Condition, Setting, Wait};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+/// How long a blocking call sleeps before the loop looks at its flags and its time again. Short
+/// enough that the end of a repetition is noticed soon, long enough to cost nothing.
+pub const NAP: Duration = Duration::from_millis(5);
+
+/// The same where nothing is expected: so long that waking up does not count, short enough that an
+/// interruption is not noticed late.
+const IDLE_NAP: Duration = Duration::from_millis(250);
+
+/// How long an end waits for its peer to join.
+pub const JOIN_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Which end this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Asks, or sends the stream.
+    Client,
+    /// Answers, or receives the stream.
+    Server,
+}
+
+/// What both ends are to do in one repetition.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Task {
+    /// Round trips or a stream.
+    pub experiment: Experiment,
+    /// Name of the transport.
+    pub transport: String,
+    /// The transport's setting.
+    pub setting: Setting,
+    /// What else is unusual.
+    pub condition: Condition,
+    /// How to wait.
+    pub wait: Wait,
+    /// Payload in bytes.
+    pub size: usize,
+    /// Discarded seconds.
+    pub warmup: f64,
+    /// Measured seconds.
+    pub measure: f64,
+    /// Bytes per second that the client may send at most.
+    pub rate: Option<f64>,
+}
+
+impl Task {
+    /// How long a sleeping receive sleeps before it returns empty-handed.
+    pub fn nap(&self) -> Duration {
+        if self.experiment == Experiment::Idle { IDLE_NAP } else { NAP }
+    }
+}
+
+/// What arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// The message's number; zero where a stream has no boundaries.
+    pub number: u32,
+    /// Bytes.
+    pub bytes: usize,
+}
+
+/// System calls made so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Calls {
+    /// All kinds.
+    pub all: u64,
+    /// Those that send.
+    pub send: u64,
+}
+
+/// One end of an open connection, seen by the measuring loops.
+///
+/// In the style [`Wait::Spin`] no method ever sleeps; in the others `send` and `receive` sleep for
+/// [`Task::nap`] at most before they return empty-handed.
+pub trait Channel: Send {
+    /// Sends message `number` of `size` bytes; `false` if there is no room now. May keep it back until
+    /// [`flush`](Self::flush), or send what is kept back by itself when that is enough for a batch.
+    fn send(&mut self, number: u32, size: usize) -> Result<bool, TransportError>;
+
+    /// Pushes out what was sent and is still held back for a batch.
+    fn flush(&mut self) -> Result<(), TransportError> {
+        Ok(())
+    }
+
+    /// The next message (or, on a byte stream that is not answered, the next bytes), if there is one.
+    fn receive(&mut self) -> Result<Option<Arrival>, TransportError>;
+
+    /// Whether all that was sent has safely arrived, or need not: called again and again at the end of
+    /// a stream until it is true.
+    fn settled(&mut self) -> Result<bool, TransportError> {
+        Ok(true)
+    }
+
+    /// System calls made so far, counted one by one.
+    fn calls(&self) -> Calls;
+
+    /// Frames that were sent again, where the channel knows of them.
+    fn repeated(&self) -> u64 {
+        0
+    }
+
+    /// Something worth recording about how it runs: congestion control, XDP mode.
+    fn note(&self) -> Option<String> {
+        None
+    }
+}
+
+/// A transport does not work. The text is one line.
+#[derive(Debug)]
+pub enum TransportError {
+    /// It cannot be used here at all; others may.
+    Unavailable(String),
+    /// The peer did not join or went away.
+    PeerGone(&'static str),
+    /// A system call failed.
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+impl TransportError {
+    /// Names what failed.
+    pub fn io(what: &'static str) -> impl Fn(io::Error) -> Self {
+        move |source| Self::Io { what, source }
+    }
+}
+
+impl fmt::Display for TransportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unavailable(why) => f.write_str(why),
+            Self::PeerGone(what) => {
+                write!(f, "the peer {what}; look at its messages and try again")
+            }
+            Self::Io { what, source } if source.kind() == io::ErrorKind::PermissionDenied => {
+                write!(
+                    f,
+                    "{what} is not permitted; run as root or leave this transport out of the plan"
+                )
+            }
+            Self::Io { what, source } => {
+                write!(f, "{what} failed: {source}; check the interface and try again")
+            }
+        }
+    }
+}
+
+impl std::error::Error for TransportError {}

@@ -1,0 +1,16 @@
+//! What measures one end of a link: transports, the loops of the experiments, clocks and meters.
+//!
+//! All transports are measured by the same loops, with one clock ([`clock`]) and the same costs ([`cost`]).
+//! To add a transport, see [`transport`]; to add an experiment, see [`experiment`].
+
+mod channel;
+pub mod clock;
+pub mod cost;
+pub mod door;
+mod end;
+pub mod environment;
+pub mod experiment;
+pub mod load;
+pub mod probe;
+pub mod site;
+pub mod transport;

@@ -1,0 +1,210 @@
+//! GigaE messages: the library's public interface, used as any program would use it.
+
+use super::bulk;
+use super::common::busy_poll;
+use super::common::{message, read};
+use super::raw::unavailable;
+use crate::channel::{Arrival, Calls, Channel, NAP, Side, Task, TransportError};
+use crate::end::Opening;
+use crate::end::Probe;
+use crate::site::{Address, Site};
+use ::gigae::{
+    Backend, DrainError, Endpoint, MacAddr, Mode, Options, Peer, RecvError, SendError, TrySendError,
+};
+use gigae_eval_model::plan;
+use gigae_eval_model::plan::{GigaeOptions, Recovery, Wait};
+use std::time::Duration;
+
+/// A peer that is silent for so long ends a repetition; the default is for programs that compute in
+/// between.
+const PEER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Opens one end.
+pub(super) fn open(
+    site: &Site,
+    task: &Task,
+    _side: Side,
+) -> Result<Box<dyn Opening>, TransportError> {
+    let endpoint = idle(options(site, task.wait, &task.setting.gigae()))?;
+    Ok(Box::new(GigaeOpening { endpoint, address: site.address(0), task: task.clone() }))
+}
+
+pub(super) fn options(site: &Site, wait: Wait, own: &GigaeOptions) -> Options {
+    let wait = match wait {
+        Wait::Spin => ::gigae::Wait::Spin,
+        Wait::Sleep => ::gigae::Wait::Sleep,
+        Wait::Adaptive => ::gigae::Wait::Adaptive,
+    };
+    let options = Options::trunk(site.interfaces())
+        .wait(wait)
+        .backend(backend(own.backend))
+        .aggregate(own.aggregate)
+        .payload_checksum(own.checksum)
+        .busy_poll(busy_poll(own.busy_poll));
+    match own.recovery {
+        Recovery::Selective => options,
+        Recovery::GoBackN => options.go_back_n(),
+    }
+}
+
+fn backend(backend: plan::Backend) -> Backend {
+    match backend {
+        plan::Backend::Auto => Backend::Auto,
+        plan::Backend::Generic => Backend::XdpMode(Mode::XdpGeneric),
+        plan::Backend::Native => Backend::XdpMode(Mode::XdpNative),
+        plan::Backend::Packet => Backend::Packet,
+    }
+}
+
+/// Opens an endpoint that waits for nothing when it is closed: at the end of a repetition everything
+/// that counts has been counted.
+pub(super) fn idle(options: Options) -> Result<Endpoint, TransportError> {
+    options.peer_timeout(PEER_TIMEOUT).linger(Duration::ZERO).open().map_err(unavailable)
+}
+
+/// An endpoint that does nothing but be there.
+pub(super) fn bystander(site: &Site, mode: plan::Backend) -> Result<Endpoint, TransportError> {
+    idle(Options::trunk(site.interfaces()).backend(backend(mode)))
+}
+
+struct GigaeOpening {
+    endpoint: Endpoint,
+    address: Address,
+    task: Task,
+}
+
+impl Opening for GigaeOpening {
+    fn address(&self) -> Address {
+        self.address.clone()
+    }
+
+    fn join(self: Box<Self>, peer: &Address) -> Result<Box<dyn Probe>, TransportError> {
+        let peer = self
+            .endpoint
+            .peer(::gigae::Address::from(MacAddr(peer.mac)))
+            .map_err(|error| TransportError::Unavailable(error.to_string()))?;
+        if self.task.size > self.endpoint.max_message() {
+            return Ok(Box::new(bulk::Tagged::new(self.endpoint, peer, &self.task)?));
+        }
+        Ok(Box::new(GigaeChannel {
+            endpoint: self.endpoint,
+            peer,
+            spin: self.task.wait == Wait::Spin,
+            nap: self.task.nap(),
+            copies: self.task.setting.gigae().copy.then(|| {
+                let size = self.task.size;
+                Box::new(Copies { outgoing: message(size), incoming: message(size) })
+            }),
+        }))
+    }
+}
+
+struct GigaeChannel {
+    endpoint: Endpoint,
+    peer: Peer,
+    spin: bool,
+    nap: Duration,
+    /// Messages are made and read here instead of in place.
+    copies: Option<Box<Copies>>,
+}
+
+/// A program's own buffers.
+struct Copies {
+    outgoing: Vec<u8>,
+    incoming: Vec<u8>,
+}
+
+const LOST: TransportError = TransportError::PeerGone("acknowledged no more messages");
+
+/// Something of the library's has failed.
+pub(super) fn failed<E: std::fmt::Display>(what: &'static str) -> impl Fn(E) -> TransportError {
+    move |error| TransportError::Io { what, source: std::io::Error::other(error.to_string()) }
+}
+
+fn not_sent(error: SendError) -> TransportError {
+    match error {
+        SendError::Failed => LOST,
+        other => failed("sending by gigae")(other),
+    }
+}
+
+impl Channel for GigaeChannel {
+    #[inline]
+    fn send(&mut self, number: u32, size: usize) -> Result<bool, TransportError> {
+        let buffer = if self.spin {
+            self.endpoint.try_buffer()
+        } else {
+            Some(self.endpoint.buffer().map_err(not_sent)?)
+        };
+        let Some(mut buffer) = buffer else {
+            self.endpoint.progress().map_err(not_sent)?;
+            return Ok(false);
+        };
+        if let Some(copies) = &self.copies {
+            buffer[..size].copy_from_slice(&copies.outgoing[..size]);
+        }
+        buffer[..4].copy_from_slice(&number.to_le_bytes());
+        if !self.spin {
+            // Waits in the endpoint's own style while the window is full; a peer that is gone ends it.
+            return buffer.queue(self.peer, size).map(|()| true).map_err(not_sent);
+        }
+        match buffer.try_queue(self.peer, size) {
+            Ok(()) => Ok(true),
+            Err(TrySendError::WouldBlock(buffer)) => {
+                drop(buffer);
+                self.endpoint.progress().map_err(not_sent)?;
+                Ok(false)
+            }
+            Err(TrySendError::Refused(error)) => Err(not_sent(error)),
+        }
+    }
+
+    #[inline]
+    fn flush(&mut self) -> Result<(), TransportError> {
+        self.endpoint.flush().map_err(not_sent)
+    }
+
+    #[inline]
+    fn receive(&mut self) -> Result<Option<Arrival>, TransportError> {
+        let message =
+            if self.spin { self.endpoint.try_recv() } else { self.endpoint.recv_timeout(self.nap) };
+        match message {
+            Ok(message) => Ok(message.and_then(|message| {
+                let bytes = message.len();
+                let number = match &mut self.copies {
+                    None => read(&message),
+                    Some(copies) => {
+                        let incoming = copies.incoming.get_mut(..bytes)?;
+                        incoming.copy_from_slice(&message);
+                        read(incoming)
+                    }
+                };
+                Some(Arrival { number: number?, bytes })
+            })),
+            Err(RecvError::Failed) => Err(LOST),
+            Err(error) => Err(failed("receiving by gigae")(error)),
+        }
+    }
+
+    fn settled(&mut self) -> Result<bool, TransportError> {
+        match self.endpoint.drain(NAP) {
+            Ok(()) => Ok(true),
+            Err(DrainError::Timeout(_)) => Ok(false),
+            Err(_) => Err(LOST),
+        }
+    }
+
+    fn calls(&self) -> Calls {
+        let link = self.endpoint.counters().link;
+        Calls { all: link.doorbells + link.drives + link.waits, send: link.doorbells }
+    }
+
+    fn repeated(&self) -> u64 {
+        self.endpoint.counters().protocol.retransmissions
+    }
+
+    fn note(&self) -> Option<String> {
+        let info = self.endpoint.link();
+        Some(format!("{}: {}", info.mode, info.reason))
+    }
+}

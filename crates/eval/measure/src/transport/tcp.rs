@@ -1,0 +1,211 @@
+//! TCP: a byte stream through the kernel, cut into messages by their known length.
+
+use super::common::{message, read, set_waiting, try_again};
+use crate::channel::{Arrival, Calls, Channel, JOIN_TIMEOUT, Side, Task, TransportError};
+use crate::door::Door;
+use crate::end::Opening;
+use crate::end::Probe;
+use crate::site::{Address, Site};
+use ::gigae::Endpoint;
+use gigae_eval_model::plan::TcpOptions;
+use gigae_eval_model::transport::CONGESTION_CONTROL;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Bytes that the receiver of a stream takes at a time; as large as the socket buffer of the papers.
+const READ_SIZE: usize = 128 << 10;
+
+/// Opens one end.
+pub(super) fn open(
+    site: &Site,
+    task: &Task,
+    side: Side,
+) -> Result<Box<dyn Opening>, TransportError> {
+    let failed = TransportError::io;
+    let domain = Domain::for_address(SocketAddr::new(site.ip, 0));
+    let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))
+        .map_err(failed("opening a TCP socket"))?;
+    tune(&socket, task.setting.tcp(), site).map_err(failed("setting TCP options"))?;
+    let door = site.door.clone().filter(|_| side == Side::Server);
+    let port = match &door {
+        Some(door) => door.port(),
+        None => {
+            let any = SocketAddr::new(site.ip, 0);
+            socket.bind(&any.into()).map_err(failed("binding a TCP socket"))?;
+            if side == Side::Server {
+                socket.listen(1).map_err(failed("listening for TCP"))?;
+            }
+            let local = socket.local_addr().ok().and_then(|local| local.as_socket());
+            local.map_or(0, |local| local.port())
+        }
+    };
+    let beside =
+        task.setting.tcp().beside.map(|mode| super::gigae::bystander(site, mode)).transpose()?;
+    Ok(Box::new(TcpOpening {
+        socket,
+        address: site.address(port),
+        task: task.clone(),
+        side,
+        door,
+        beside,
+        site: site.clone(),
+    }))
+}
+
+/// Buffers must be set before the connection is made, or they do not count for the window scale (tcp(7)).
+fn tune(socket: &Socket, options: TcpOptions, site: &Site) -> std::io::Result<()> {
+    if let Some(bytes) = options.buffer {
+        socket.set_send_buffer_size(bytes as usize)?;
+        socket.set_recv_buffer_size(bytes as usize)?;
+    }
+    socket.set_tcp_nodelay(options.nodelay)?;
+    if let Some(name) = &site.congestion {
+        return socket.set_tcp_congestion(name.as_bytes());
+    }
+    // Absent or forbidden: the default stays, and the results say which one that is.
+    let _ = socket.set_tcp_congestion(CONGESTION_CONTROL.as_bytes());
+    Ok(())
+}
+
+struct TcpOpening {
+    socket: Socket,
+    address: Address,
+    task: Task,
+    side: Side,
+    /// By which the connection comes, if not by a port of its own.
+    door: Option<Arc<Door>>,
+    /// An idle endpoint on the same interface.
+    beside: Option<Endpoint>,
+    site: Site,
+}
+
+impl Opening for TcpOpening {
+    fn address(&self) -> Address {
+        self.address.clone()
+    }
+
+    fn join(self: Box<Self>, peer: &Address) -> Result<Box<dyn Probe>, TransportError> {
+        let socket = match self.side {
+            Side::Client => {
+                let to = SocketAddr::new(peer.ip, peer.port);
+                self.socket
+                    .connect_timeout(&to.into(), JOIN_TIMEOUT)
+                    .map_err(TransportError::io("connecting by TCP"))?;
+                self.socket
+            }
+            Side::Server => match &self.door {
+                None => accept(&self.socket, peer)?,
+                Some(door) => {
+                    let late = TransportError::PeerGone("did not connect by TCP in time");
+                    let came = door.wait(JOIN_TIMEOUT).and_then(|mut came| came.pop());
+                    let socket: Socket = came.ok_or(late)?.into();
+                    tune(&socket, self.task.setting.tcp(), &self.site)
+                        .map_err(TransportError::io("setting TCP options"))?;
+                    socket
+                }
+            },
+        };
+        let failed = TransportError::io("setting TCP options");
+        socket.set_tcp_nodelay(self.task.setting.tcp().nodelay).map_err(&failed)?;
+        set_waiting(&socket, &self.task).map_err(&failed)?;
+        let size = self.task.size;
+        // An answering end must find the ends of messages; a sink takes what is there.
+        let whole = self.task.experiment.is_trip();
+        Ok(Box::new(TcpChannel {
+            socket,
+            outgoing: message(size),
+            sent: 0,
+            incoming: vec![0; if whole { size } else { READ_SIZE.max(size) }],
+            received: 0,
+            whole,
+            calls: Calls::default(),
+            _beside: self.beside,
+        }))
+    }
+}
+
+/// Accepts the announced peer, and nobody else.
+fn accept(listener: &Socket, peer: &Address) -> Result<Socket, TransportError> {
+    let failed = TransportError::io("accepting a TCP connection");
+    listener.set_nonblocking(true).map_err(&failed)?;
+    let deadline = Instant::now() + JOIN_TIMEOUT;
+    while Instant::now() < deadline {
+        match listener.accept() {
+            Ok((socket, from)) if from.as_socket().is_some_and(|from| from.ip() == peer.ip) => {
+                return Ok(socket);
+            }
+            Ok(_) => {}
+            Err(error) if try_again(&error) => std::thread::sleep(Duration::from_micros(200)),
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    Err(TransportError::PeerGone("did not connect by TCP in time"))
+}
+
+struct TcpChannel {
+    socket: Socket,
+    outgoing: Vec<u8>,
+    /// Bytes of the current message that are written.
+    sent: usize,
+    incoming: Vec<u8>,
+    /// Bytes of the current message that are read.
+    received: usize,
+    whole: bool,
+    calls: Calls,
+    _beside: Option<Endpoint>,
+}
+
+impl Channel for TcpChannel {
+    fn send(&mut self, number: u32, size: usize) -> Result<bool, TransportError> {
+        if self.sent == 0 {
+            self.outgoing[..4].copy_from_slice(&number.to_le_bytes());
+        }
+        while self.sent < size {
+            self.calls.all += 1;
+            self.calls.send += 1;
+            match self.socket.write(&self.outgoing[self.sent..size]) {
+                Ok(bytes) => self.sent += bytes,
+                Err(error) if try_again(&error) => return Ok(false),
+                Err(error) => return Err(TransportError::io("sending by TCP")(error)),
+            }
+        }
+        self.sent = 0;
+        Ok(true)
+    }
+
+    fn receive(&mut self) -> Result<Option<Arrival>, TransportError> {
+        self.calls.all += 1;
+        let bytes = match self.socket.read(&mut self.incoming[self.received..]) {
+            Ok(0) => return Err(TransportError::PeerGone("closed the TCP connection")),
+            Ok(bytes) => bytes,
+            Err(error) if try_again(&error) => return Ok(None),
+            Err(error) => return Err(TransportError::io("receiving by TCP")(error)),
+        };
+        if !self.whole {
+            read(&self.incoming[self.received..self.received + bytes]);
+            return Ok(Some(Arrival { number: 0, bytes }));
+        }
+        self.received += bytes;
+        if self.received < self.incoming.len() {
+            return Ok(None);
+        }
+        self.received = 0;
+        let number = read(&self.incoming).unwrap_or(0);
+        Ok(Some(Arrival { number, bytes: self.incoming.len() }))
+    }
+
+    fn calls(&self) -> Calls {
+        self.calls
+    }
+
+    fn note(&self) -> Option<String> {
+        let name = self.socket.tcp_congestion().ok()?;
+        let name = String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned();
+        let send = self.socket.send_buffer_size().unwrap_or(0);
+        let receive = self.socket.recv_buffer_size().unwrap_or(0);
+        Some(format!("congestion control {name}, SO_SNDBUF {send}, SO_RCVBUF {receive}"))
+    }
+}

@@ -1,0 +1,102 @@
+//! UDP: datagrams through the kernel, unreliable.
+
+use super::common::{message, read, set_waiting, try_again};
+use crate::channel::{Arrival, Calls, Channel, Side, Task, TransportError};
+use crate::end::Opening;
+use crate::end::Probe;
+use crate::site::{Address, Site};
+use gigae_eval_model::transport::SOCKET_BUFFER;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+
+/// Opens one end.
+pub(super) fn open(
+    site: &Site,
+    task: &Task,
+    _side: Side,
+) -> Result<Box<dyn Opening>, TransportError> {
+    let failed = TransportError::io;
+    let domain = Domain::for_address(SocketAddr::new(site.ip, 0));
+    let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))
+        .map_err(failed("opening a UDP socket"))?;
+    socket.set_send_buffer_size(SOCKET_BUFFER).map_err(failed("setting UDP options"))?;
+    socket.set_recv_buffer_size(SOCKET_BUFFER).map_err(failed("setting UDP options"))?;
+    let port = site.door.as_ref().map_or(0, |door| door.port());
+    socket.bind(&SocketAddr::new(site.ip, port).into()).map_err(failed("binding a UDP socket"))?;
+    let port = socket
+        .local_addr()
+        .ok()
+        .and_then(|local| local.as_socket())
+        .map_or(0, |local| local.port());
+    Ok(Box::new(UdpOpening { socket, address: site.address(port), task: task.clone() }))
+}
+
+struct UdpOpening {
+    socket: Socket,
+    address: Address,
+    task: Task,
+}
+
+impl Opening for UdpOpening {
+    fn address(&self) -> Address {
+        self.address.clone()
+    }
+
+    fn join(self: Box<Self>, peer: &Address) -> Result<Box<dyn Probe>, TransportError> {
+        let to = SocketAddr::new(peer.ip, peer.port);
+        self.socket.connect(&to.into()).map_err(TransportError::io("connecting a UDP socket"))?;
+        set_waiting(&self.socket, &self.task).map_err(TransportError::io("setting UDP options"))?;
+        Ok(Box::new(UdpChannel {
+            socket: self.socket,
+            outgoing: message(self.task.size),
+            incoming: vec![0; self.task.size.max(4)],
+            calls: Calls::default(),
+        }))
+    }
+}
+
+struct UdpChannel {
+    socket: Socket,
+    outgoing: Vec<u8>,
+    incoming: Vec<u8>,
+    calls: Calls,
+}
+
+impl Channel for UdpChannel {
+    fn send(&mut self, number: u32, size: usize) -> Result<bool, TransportError> {
+        self.outgoing[..4].copy_from_slice(&number.to_le_bytes());
+        self.calls.all += 1;
+        self.calls.send += 1;
+        match self.socket.write(&self.outgoing[..size]) {
+            Ok(_) => Ok(true),
+            // ENOBUFS: the device's queue is full (udp(7), packet(7)); as good as no room.
+            Err(error) if try_again(&error) || error.raw_os_error() == Some(libc::ENOBUFS) => {
+                Ok(false)
+            }
+            Err(error) => Err(TransportError::io("sending by UDP")(error)),
+        }
+    }
+
+    fn receive(&mut self) -> Result<Option<Arrival>, TransportError> {
+        self.calls.all += 1;
+        match self.socket.read(&mut self.incoming) {
+            Ok(bytes) => {
+                let number = read(&self.incoming[..bytes]).unwrap_or(0);
+                Ok(Some(Arrival { number, bytes }))
+            }
+            Err(error) if try_again(&error) => Ok(None),
+            Err(error) => Err(TransportError::io("receiving by UDP")(error)),
+        }
+    }
+
+    fn calls(&self) -> Calls {
+        self.calls
+    }
+
+    fn note(&self) -> Option<String> {
+        let send = self.socket.send_buffer_size().unwrap_or(0);
+        let receive = self.socket.recv_buffer_size().unwrap_or(0);
+        Some(format!("SO_SNDBUF {send}, SO_RCVBUF {receive}"))
+    }
+}

@@ -1,0 +1,158 @@
+//! What can be measured. Each experiment is a line of the list below, which gives its name, its unit and
+//! how tables show it. Its loops are a file in the crate `gigae-eval-measure`.
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! experiments {
+    ($($(#[$what:meta])* $name:ident: $form:expr,)*) => {
+        /// What is measured.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "lowercase")]
+        pub enum Experiment {
+            $($(#[$what])* $name,)*
+        }
+
+        impl Experiment {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// What it is.
+            pub fn form(self) -> &'static Form {
+                match self {
+                    $(Self::$name => {
+                        static FORM: Form = $form;
+                        &FORM
+                    })*
+                }
+            }
+        }
+    };
+}
+
+experiments! {
+    /// A message goes out, one of the same length comes back: microseconds.
+    Rtt: Form::new("rtt", "us", Kind::Trip, Some(RTT)),
+    /// Messages go one way as fast as they can: 10^6 bytes per second at the receiver.
+    Stream: Form::new("stream", "MB/s", Kind::Goodput, Some(STREAM)),
+    /// Both ends wait for a message of this size and none comes: share of one CPU at the measuring end.
+    Idle: Form::new("idle", "%", Kind::Other, None),
+    /// No network: what a received message costs its reader in place, copied and mapped, in
+    /// nanoseconds.
+    Memory: Form::new("memory", "ns", Kind::Other, None),
+    /// Messages go out by a schedule and come back: microseconds from the intended time.
+    Paced: Form::new("paced", "us", Kind::Trip, None),
+    /// Many send to one as fast as they can: 10^6 bytes per second of all at the receiver.
+    Incast: Form::new("incast", "MB/s", Kind::Goodput, None),
+}
+
+/// Titles of tables of message sizes, with the unit in words.
+const RTT: (&str, &str) = ("Round trip", "microseconds");
+const STREAM: (&str, &str) = ("Stream, goodput at the receiver", "MB/s (10^6 bytes)");
+
+/// What kind of figure an experiment has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Times of round trips; costs are those of the measured part, as the samples are.
+    Trip,
+    /// Bytes that arrived over time, the more the better; costs are those of everything sent.
+    Goodput,
+    /// Neither: less is better, and costs are not counted per message.
+    Other,
+}
+
+/// How the program gets at a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// In place.
+    Borrow,
+    /// Copied.
+    Copy,
+    /// Copied, both sides in the cache.
+    CopyWarm,
+    /// Mapped.
+    Map,
+}
+
+/// All ways.
+pub const WAYS: [Way; 4] = [Way::Borrow, Way::Copy, Way::CopyWarm, Way::Map];
+
+impl Way {
+    /// The name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Borrow => "borrow",
+            Self::Copy => "copy",
+            Self::CopyWarm => "copy-warm",
+            Self::Map => "map",
+        }
+    }
+
+    /// Finds a way.
+    pub fn by_name(name: &str) -> Option<Self> {
+        WAYS.into_iter().find(|way| way.name() == name)
+    }
+}
+
+/// What an experiment is for plans, tables and figures.
+pub struct Form {
+    /// Its name in plans and results.
+    pub name: &'static str,
+    /// The unit of its figures.
+    pub unit: &'static str,
+    /// What kind they are.
+    pub kind: Kind,
+    /// What it is called over a table or a figure of message sizes, and the unit in words; `None` if it
+    /// has a table of its own.
+    pub sizes: Option<(&'static str, &'static str)>,
+}
+
+impl Form {
+    const fn new(
+        name: &'static str,
+        unit: &'static str,
+        kind: Kind,
+        sizes: Option<(&'static str, &'static str)>,
+    ) -> Self {
+        Self { name, unit, kind, sizes }
+    }
+}
+
+/// Samples are thousandths of a figure's unit: nanoseconds of microseconds, bytes per millisecond of
+/// 10^6 bytes per second, picoseconds of nanoseconds.
+pub const SCALE: f64 = 1e-3;
+
+impl Experiment {
+    /// The unit of its figures.
+    pub fn unit(self) -> &'static str {
+        self.form().unit
+    }
+
+    /// The name in plans and results.
+    pub fn name(self) -> &'static str {
+        self.form().name
+    }
+
+    /// Whether its samples are times of round trips, in nanoseconds.
+    pub fn is_trip(self) -> bool {
+        self.form().kind == Kind::Trip
+    }
+
+    /// Whether its figures are bytes over time.
+    pub fn is_goodput(self) -> bool {
+        self.form().kind == Kind::Goodput
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_experiment_has_the_same_name_in_plans_results_and_tables() {
+        for &experiment in Experiment::ALL {
+            let said = serde_json::to_value(experiment).unwrap();
+            assert_eq!(said, experiment.name());
+            assert_eq!(serde_json::from_value::<Experiment>(said).unwrap(), experiment);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What the ends say of the settings that a plan tries.
+
+use serde::{Deserialize, Serialize};
+
+/// Whose setting a knob is, and so how far it reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Belongs {
+    /// The driver of the interface.
+    Driver,
+    /// The kernel, for this interface.
+    Kernel,
+    /// The whole machine; not changed for a virtual network.
+    Machine,
+    /// The measuring program's own; nothing that matters outlives it.
+    Program,
+}
+
+impl Belongs {
+    /// For tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Driver => "driver",
+            Self::Kernel => "kernel",
+            Self::Machine => "machine",
+            Self::Program => "program",
+        }
+    }
+}
+
+/// A value of a knob that a trial asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Set {
+    /// Name of the knob.
+    pub knob: String,
+    /// The value, in the plan's words.
+    pub value: String,
+}
+
+/// What one end says of a knob.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KnobState {
+    /// Its name.
+    pub knob: String,
+    /// Whose setting it is.
+    pub belongs: Belongs,
+    /// Its value before anything is changed, for people; of several interfaces the first one's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub present: Option<String>,
+    /// Why this end does not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub absent: Option<String>,
+    /// What else to know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// The values that the plan asks for, in its order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<ValueState>,
+}
+
+/// What one end says of a value of a knob.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ValueState {
+    /// In the plan's words.
+    pub value: String,
+    /// Whether it is the present one.
+    pub same: bool,
+    /// Why it cannot be set here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub absent: Option<String>,
+    /// The command lines that set it by hand.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<String>,
+}
+
+impl KnobState {
+    /// Whether this value changes something at this end.
+    pub fn changes(&self, value: &str) -> bool {
+        self.absent.is_none()
+            && self.values.iter().any(|one| one.value == value && !one.same && one.absent.is_none())
+    }
+}

@@ -1,0 +1,23 @@
+//! The evaluator's data: plans, what can be measured, results, and the statistics between them.
+//!
+//! Nothing here opens a socket or reads a clock. A plan is checked without a network, and the same results
+//! always mean the same.
+
+pub mod beside;
+pub mod choice;
+pub mod cost;
+pub mod date;
+pub mod duration;
+pub mod environment;
+pub mod experiment;
+pub mod figures;
+pub mod knobs;
+pub mod plan;
+pub mod results;
+pub mod size;
+pub mod soak;
+pub mod stats;
+pub mod traffic;
+pub mod transport;
+pub mod trials;
+pub mod wait;

@@ -1,0 +1,70 @@
+//! Plans: which transports are measured how, as data (TOML).
+//!
+//! A plan is parsed strictly: an unknown key, an unknown transport or a figure out of range is an
+//! error that names it. What a plan does not do: it holds no results and no addresses; the same plan
+//! runs on a virtual network and between two machines.
+
+mod cell;
+mod check;
+mod condition;
+mod error;
+mod figure;
+mod form;
+mod label;
+mod only;
+mod paper;
+mod settings;
+mod shipped;
+mod tune;
+
+pub use cell::Cell;
+pub use check::LONGEST_REPETITION;
+pub use condition::{Condition, Cpus, MOST_SENDERS};
+pub use error::PlanError;
+pub use figure::{Choice, FigurePlan, PaperRow, RowPlan, Spot, Target, Value};
+pub use form::{ExperimentPlan, LinkPlan, Plan};
+pub use label::{conditional, label};
+pub use only::{Only, shell_word};
+pub use paper::{PaperPlan, SaidPlan};
+pub use settings::{
+    Backend, BusyPoll, BusyPollOn, DEFAULT, GigaeOptions, Recovery, Setting, TcpOptions, XdpMode,
+    XdpOptions,
+};
+pub use shipped::SHIPPED;
+pub use tune::{KnobValue, Sweep, TuneEnds, TunePlan};
+
+pub use crate::experiment::Experiment;
+pub use crate::size::Size;
+pub use crate::transport::LARGEST_MESSAGE;
+pub use crate::wait::Wait;
+
+use std::path::Path;
+
+impl Plan {
+    /// Finds a plan by the name of a shipped one or the path of a file, and checks it.
+    pub fn load(name: &str) -> Result<Self, PlanError> {
+        if let Some((_, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == name) {
+            return Self::parse(name, text);
+        }
+        if !Path::new(name).exists() {
+            return Err(PlanError::Unknown(name.to_owned()));
+        }
+        let text = std::fs::read_to_string(name)
+            .map_err(|source| PlanError::Unreadable { file: name.to_owned(), source })?;
+        Self::parse(name, &text)
+    }
+
+    /// Parses and checks the text of a plan; `name` is for errors.
+    pub fn parse(name: &str, text: &str) -> Result<Self, PlanError> {
+        let malformed = |reason: String| PlanError::Malformed { plan: name.to_owned(), reason };
+        let plan: Self = toml::from_str(text).map_err(|error| {
+            let line = error
+                .span()
+                .map(|span| text[..span.start].matches('\n').count() + 1)
+                .map_or(String::new(), |line| format!("line {line}: "));
+            malformed(format!("{line}{}", error.message().replace('\n', " ")))
+        })?;
+        plan.check().map_err(malformed)?;
+        Ok(plan)
+    }
+}

@@ -1,0 +1,22 @@
+//! The plans that come with the program.
+
+/// The plans that come with the program, by name.
+pub const SHIPPED: &[(&str, &str)] = &[
+    ("quick", include_str!("../../plans/quick.toml")),
+    ("compare", include_str!("../../plans/compare.toml")),
+    ("latency", include_str!("../../plans/latency.toml")),
+    ("bandwidth", include_str!("../../plans/bandwidth.toml")),
+    ("icmp", include_str!("../../plans/icmp.toml")),
+    ("frames", include_str!("../../plans/frames.toml")),
+    ("baseline", include_str!("../../plans/baseline.toml")),
+    ("inventory", include_str!("../../plans/inventory.toml")),
+    ("buffers", include_str!("../../plans/buffers.toml")),
+    ("cpus", include_str!("../../plans/cpus.toml")),
+    ("tuning", include_str!("../../plans/tuning.toml")),
+    ("load", include_str!("../../plans/load.toml")),
+    ("gigabit", include_str!("../../plans/gigabit.toml")),
+    ("bench", include_str!("../../plans/bench.toml")),
+    ("ablation", include_str!("../../plans/ablation.toml")),
+    ("link", include_str!("../../plans/link.toml")),
+    ("large", include_str!("../../plans/large.toml")),
+];

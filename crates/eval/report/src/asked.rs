@@ -1,0 +1,225 @@
+//! What the plan asked for: its figures against their bounds, and the conditions that go with them.
+
+use super::table::{Table, plain, short, words};
+use super::tables::notes;
+use gigae_eval_model::results::{Bound, Figure, Results, Verdict};
+
+/// Heading of a column of values and reasons, which may be broken into lines.
+pub const FROM: &str = "from";
+
+/// The figures of the plan; `None` if it asks for none. With `cells`, a column says from which values
+/// each was made.
+pub fn table(results: &Results, cells: bool) -> Option<Table> {
+    let several = results.runs.len() > 1;
+    let mut header = words(&["figure", "asked", if several { "median" } else { "measured" }]);
+    if several {
+        header.push("range".into());
+    }
+    header.push("result".into());
+    if cells {
+        header.push(FROM.into());
+    }
+    let row = |figure: &Figure| {
+        let mut row = vec![
+            figure.name.clone(),
+            figure.asked.map_or(String::new(), bound),
+            figure.measured.map_or(String::new(), |value| say(figure, value)),
+        ];
+        if several {
+            let range = figure.range();
+            let range = range.map(|(low, high)| {
+                format!("{} to {}", plainly(figure, low), plainly(figure, high))
+            });
+            row.push(range.unwrap_or_default());
+        }
+        row.push(verdict(figure));
+        if cells {
+            row.push(figure.missing.clone().unwrap_or_else(|| from_and_doubts(figure)));
+        }
+        row
+    };
+    (!results.figures.is_empty()).then(|| Table {
+        title: "Figures".into(),
+        note: note(results),
+        header,
+        rows: results.figures.iter().map(row).collect(),
+    })
+}
+
+fn note(results: &Results) -> String {
+    let of = |verdict| results.figures.iter().filter(|figure| figure.verdict == verdict).count();
+    let (reached, missed) = (of(Verdict::Reached), of(Verdict::Missed));
+    let lacking = results
+        .figures
+        .iter()
+        .filter(|figure| figure.verdict == Verdict::NotMeasured && figure.asked.is_some());
+    format!(
+        "Of what was asked: {reached} reached, {missed} missed, {} not measured. Ratios are of medians of \
+         the same run{}; of several sizes the worst one counts, of several links the one that is best for a cell; ! marks a doubt about a cell.",
+        lacking.count(),
+        match results.runs.len() {
+            0 | 1 => String::new(),
+            runs => format!(", and the median is over {runs} runs"),
+        }
+    )
+}
+
+/// What cannot go into a table at the terminal: sizes one by one, and why something is missing.
+pub fn remarks(results: &Results) -> Vec<String> {
+    let said = results.figures.iter().filter_map(|figure| match &figure.missing {
+        Some(why) => Some(format!("{}: not measured: {why}", figure.name)),
+        None if figure.points.len() > 1 => Some(format!("{}: {}", figure.name, from(figure))),
+        None => None,
+    });
+    said.collect()
+}
+
+fn from_and_doubts(figure: &Figure) -> String {
+    match &figure.doubts[..] {
+        [] => from(figure),
+        doubts => format!("{} ! {}", from(figure), doubts.join(", ")).trim_start().to_owned(),
+    }
+}
+
+/// The values that a figure was made of; with several runs their medians.
+fn from(figure: &Figure) -> String {
+    if figure.points.len() > 1 {
+        let points = figure
+            .points
+            .iter()
+            .map(|point| format!("{} B {}", point.size, point.median().map_or("-".into(), exact)));
+        return points.collect::<Vec<_>>().join(", ");
+    }
+    let Some(point) = figure.points.first() else { return String::new() };
+    match point.cells() {
+        (Some(of), Some(over)) => format!(
+            "{} / {} {}",
+            absolute(of, &point.unit),
+            absolute(over, &point.unit),
+            point.unit
+        ),
+        _ => String::new(),
+    }
+}
+
+fn absolute(value: f64, unit: &str) -> String {
+    match unit {
+        "/s" => millions(value),
+        // A share of a limit.
+        "" => exact(value),
+        _ => short(value),
+    }
+}
+
+fn bound(bound: Bound) -> String {
+    match bound {
+        Bound::AtMost(most) => format!("<= {}", number(most)),
+        Bound::AtLeast(least) => format!(">= {}", number(least)),
+    }
+}
+
+fn number(value: f64) -> String {
+    if value >= 1e5 { millions(value) } else { value.to_string() }
+}
+
+/// A value and its unit.
+fn say(figure: &Figure, value: f64) -> String {
+    let (value, unit) = (plainly(figure, value), &figure.unit);
+    if unit == "/s" {
+        format!("{value}/s")
+    } else {
+        format!("{value} {unit}").trim_end().to_owned()
+    }
+}
+
+/// A value without its unit.
+fn plainly(figure: &Figure, value: f64) -> String {
+    if figure.unit == "/s" { millions(value) } else { exact(value) }
+}
+
+/// Near a bound of 1 two digits say too little.
+fn exact(value: f64) -> String {
+    if value.abs() < 10.0 { format!("{value:.3}") } else { short(value) }
+}
+
+/// A number of messages per second.
+pub fn millions(value: f64) -> String {
+    format!("{} M", short(value / 1e6))
+}
+
+fn verdict(figure: &Figure) -> String {
+    let word = match figure.verdict {
+        Verdict::Reached => "reached",
+        Verdict::Missed => "missed",
+        Verdict::Information => "",
+        Verdict::NotMeasured => return "not measured".to_owned(),
+    };
+    let mark = if figure.doubts.is_empty() { "" } else { " !" };
+    format!("{word}{mark}").trim_start().to_owned()
+}
+
+/// What each variant of a transport is set to.
+pub fn settings(results: &Results) -> Vec<(String, String)> {
+    let plan = &results.plan;
+    let tables = [
+        ("tcp", serde_json::to_value(&plan.tcp)),
+        ("gigae", serde_json::to_value(&plan.gigae)),
+        ("xdp", serde_json::to_value(&plan.xdp)),
+    ];
+    let mut rows = Vec::new();
+    for (transport, table) in tables {
+        let Ok(serde_json::Value::Object(table)) = table else { continue };
+        for (name, setting) in table {
+            rows.push((format!("setting {transport} {name}"), plain(&setting)));
+        }
+    }
+    rows
+}
+
+/// That there are several links, in front of what each is.
+pub fn side_by_side(links: usize) -> String {
+    if links > 1 { format!("{links} side by side, each ") } else { String::new() }
+}
+
+/// The conditions under which the figures hold, as names and values.
+pub fn conditions(results: &Results) -> Vec<(String, String)> {
+    let environment = &results.environment;
+    let mut rows: Vec<(String, String)> = vec![
+        ("kernel".into(), format!("Linux {}", environment.kernel)),
+        ("cpu".into(), environment.cpu.clone()),
+        ("gigae".into(), format!("{} ({})", environment.gigae, environment.git)),
+    ];
+    for link in &environment.link {
+        let offload = link.local.offloads.get("tso");
+        rows.push((
+            format!("link {}", link.name),
+            format!(
+                "{}{}, MTU {}, {}, frames lost {} %, TCP segmentation offload {}",
+                side_by_side(link.links),
+                link.local.driver,
+                link.mtu,
+                link.rate.map_or("not shaped".into(), |rate| format!("{} Mbit/s", rate / 1e6)),
+                link.loss * 100.0,
+                offload.map_or("not known".into(), plain)
+            ),
+        ));
+    }
+    rows.extend(settings(results));
+    let mut said: Vec<String> = Vec::new();
+    for (transport, note) in notes(results) {
+        // A link's mode is the same for most of its figures.
+        let transport = transport.split(" (").next().unwrap_or(&transport).to_owned();
+        let line = format!("{transport}: {note}");
+        if !said.contains(&line) {
+            said.push(line);
+            rows.push((transport, note));
+        }
+    }
+    for (number, run) in results.runs.iter().enumerate() {
+        rows.push((
+            format!("run {}", number + 1),
+            format!("{}, {:.0} s, steal {:.2} %", run.date, run.duration, run.steal * 100.0),
+        ));
+    }
+    rows
+}

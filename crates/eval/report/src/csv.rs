@@ -1,0 +1,146 @@
+//! The points of all curves as comma-separated values (RFC 4180), for spreadsheets and scripts: a line
+//! for each point, its columns named as in `results.json`.
+
+use gigae_eval_model::beside::Beside;
+use gigae_eval_model::results::{Results, Series};
+
+const COLUMNS: [&str; 25] = [
+    "link",
+    "experiment",
+    "transport",
+    "variant",
+    "wait",
+    "size",
+    "unit",
+    "median",
+    "ci95_low",
+    "ci95_high",
+    "coverage",
+    "p50",
+    "p90",
+    "p99",
+    "p999",
+    "min",
+    "max",
+    "mean",
+    "n",
+    "cpu_local",
+    "cpu_remote",
+    "sent",
+    "lost",
+    "limit",
+    "doubts",
+];
+
+/// The text of `results.csv`: a header and a line for each point.
+pub fn page(results: &Results) -> String {
+    let mut text = COLUMNS.join(",") + "\r\n";
+    for series in &results.series {
+        let cells = cells(series).map(|cell| quoted(&cell));
+        text += &cells.join(",");
+        text += "\r\n";
+    }
+    for beside in &results.programs {
+        for line in lines(beside) {
+            text += &line.map(|cell| quoted(&cell)).join(",");
+            text += "\r\n";
+        }
+    }
+    text
+}
+
+/// Ours and a program's, made in turns: two lines, of which the second has the program as its transport, and both
+/// as their number the pairs.
+fn lines(beside: &Beside) -> [[String; COLUMNS.len()]; 2] {
+    let line = |transport: &str, variant: String, median: f64| {
+        let cell = |column: &str| match column {
+            "link" => beside.link.clone(),
+            "experiment" => beside.experiment.name().to_owned(),
+            "transport" => transport.to_owned(),
+            "variant" => variant.clone(),
+            "wait" => "sleep".to_owned(),
+            "size" => beside.size.to_string(),
+            "unit" => beside.unit.clone(),
+            "median" => median.to_string(),
+            "n" => beside.pairs.len().to_string(),
+            _ => String::new(),
+        };
+        COLUMNS.map(cell)
+    };
+    [
+        line(&beside.transport, format!("beside {}", beside.program), beside.ours),
+        line(&beside.program, beside.transport.clone(), beside.theirs),
+    ]
+}
+
+fn cells(series: &Series) -> [String; COLUMNS.len()] {
+    let number = |value: f64| value.to_string();
+    [
+        series.link.clone(),
+        series.experiment.name().to_owned(),
+        series.transport.clone(),
+        series.variant.clone().unwrap_or_default(),
+        series.wait.name().to_owned(),
+        series.size.to_string(),
+        series.unit.clone(),
+        number(series.median),
+        number(series.ci95[0]),
+        number(series.ci95[1]),
+        number(series.coverage),
+        number(series.p50),
+        number(series.p90),
+        number(series.p99),
+        number(series.p999),
+        number(series.min),
+        number(series.max),
+        number(series.mean),
+        series.n.to_string(),
+        number(series.cpu_local),
+        number(series.cpu_remote),
+        series.sent.to_string(),
+        series.lost.to_string(),
+        series.limit.map_or_else(String::new, number),
+        series.doubts.join("; "),
+    ]
+}
+
+/// A cell in quotes where it must be. Texts that a spreadsheet would take for a formula are not: a
+/// quotation mark before them keeps them texts.
+pub(super) fn quoted(cell: &str) -> String {
+    let formula = cell.starts_with(['=', '+', '-', '@']) && cell.parse::<f64>().is_err();
+    let cell = if formula { format!("'{cell}") } else { cell.to_owned() };
+    if cell.contains([',', '"', '\r', '\n']) {
+        format!("\"{}\"", cell.replace('"', "\"\""))
+    } else {
+        cell
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_that_would_end_early_are_quoted_and_formulas_stay_text() {
+        assert_eq!(quoted("plain"), "plain");
+        assert_eq!(quoted("a, \"b\""), "\"a, \"\"b\"\"\"");
+        assert_eq!(quoted("=1+1"), "'=1+1");
+        assert_eq!(quoted("-1.5"), "-1.5");
+    }
+
+    #[test]
+    fn every_point_has_a_line_and_every_line_all_columns() {
+        let text = include_str!("../../model/fixtures/results.json");
+        let results = Results::parse(text).unwrap();
+        let page = page(&results);
+        assert_eq!(page.lines().count(), 1 + results.series.len());
+        for line in page.lines() {
+            let outside = line.split('"').step_by(2);
+            let commas: usize = outside.map(|part| part.matches(',').count()).sum();
+            assert_eq!(commas, COLUMNS.len() - 1, "{line}");
+        }
+        let first = &results.series[0];
+        let start = format!("{},{},{},", first.link, first.experiment.name(), first.transport);
+        assert!(page.lines().nth(1).unwrap().starts_with(&start), "{page}");
+    }
+}

@@ -1,0 +1,144 @@
+//! A figure of a page: its drawing, its legend, the same as numbers, and the commands that measure it
+//! again. What the page's script adds (hovering, keys, hiding lines, copying) it finds by `data-line`,
+//! `data-at` and the classes that are written here.
+
+use super::html::table;
+use super::svg::{self, Axis, Chart, Line, escape};
+use super::table::{Table, short};
+use std::fmt::Write;
+
+/// A chart and what goes with it.
+pub(super) struct Figure {
+    /// The drawing.
+    pub(super) chart: Chart,
+    /// What papers printed, to stand beside it as hollow markers.
+    pub(super) printed: Vec<Line>,
+    /// The same as numbers; absent: made from the drawing's points.
+    pub(super) numbers: Option<Table>,
+    /// Commands that measure it again: what each measures, and the command.
+    pub(super) repeat: Vec<(String, String)>,
+}
+
+impl From<Chart> for Figure {
+    fn from(chart: Chart) -> Self {
+        Self { chart, printed: Vec::new(), numbers: None, repeat: Vec::new() }
+    }
+}
+
+impl Figure {
+    /// The figure as HTML.
+    pub(super) fn write(&self, page: &mut String) {
+        let title = escape(&self.chart.title);
+        let _ = write!(page, "<figure><figcaption>{title}</figcaption>");
+        let lines = self.chart.lines.iter().map(|line| (&line.name[..], svg::key(line.style)));
+        let printed = self.printed.iter();
+        let printed = printed.map(|line| (&line.name[..], svg::printed_key(line.style)));
+        legend(lines.chain(printed), page);
+        let drawing = match &self.printed[..] {
+            [] => self.chart.svg(),
+            printed => self.chart.svg_beside(printed),
+        };
+        let _ = write!(page, "<div class=\"plot\">{drawing}</div>");
+        let numbers = self.numbers.clone().unwrap_or_else(|| numbers(&self.chart));
+        as_numbers(&numbers, page);
+        self.commands(page);
+        page.push_str("</figure>");
+    }
+
+    fn commands(&self, page: &mut String) {
+        if self.repeat.is_empty() {
+            return;
+        }
+        let title = escape(&self.chart.title);
+        let _ = write!(
+            page,
+            "<details><summary>To repeat it<span class=\"unseen\">: {title}</span></summary><ul class=\"commands\">"
+        );
+        for (what, command) in &self.repeat {
+            let (what, command) = (escape(what), escape(command));
+            let _ = write!(
+                page,
+                "<li><span>{what}</span> <code class=\"command\">{command}</code></li>"
+            );
+        }
+        page.push_str("</ul></details>");
+    }
+}
+
+/// A list of lines: the name of each, and a picture of its marker.
+pub fn legend<'a>(lines: impl Iterator<Item = (&'a str, String)>, page: &mut String) {
+    page.push_str("<ul class=\"legend\">");
+    for (name, key) in lines {
+        let name = escape(name);
+        let _ = write!(page, "<li data-line=\"{name}\">{key}{name}</li>");
+    }
+    page.push_str("</ul>");
+}
+
+/// The table of a figure, to be opened.
+pub fn as_numbers(numbers: &Table, page: &mut String) {
+    let (title, note) = (escape(&numbers.title), escape(&numbers.note));
+    let _ = write!(
+        page,
+        "<details><summary>As numbers<span class=\"unseen\">: {title}</span></summary><p class=\"soft\">{note}</p>"
+    );
+    table(numbers, "", page);
+    page.push_str("</details>");
+}
+
+/// The points of a drawing: places down, lines across.
+fn numbers(chart: &Chart) -> Table {
+    let mut places: Vec<f64> =
+        chart.lines.iter().flat_map(|line| &line.points).map(|point| point.size).collect();
+    places.sort_by(f64::total_cmp);
+    places.dedup();
+    let cell = |line: &Line, place: f64| {
+        let point = line.points.iter().find(|point| point.size == place)?;
+        let (value, low, high) = (short(point.value), short(point.low), short(point.high));
+        Some(if point.low < point.high { format!("{value} ({low} to {high})") } else { value })
+    };
+    let row = |place: &f64| {
+        let cells = chart.lines.iter().map(|line| cell(line, *place).unwrap_or_default());
+        std::iter::once(place.to_string()).chain(cells).collect()
+    };
+    let (Axis::Bytes(across) | Axis::Plain(across)) = chart.across;
+    Table {
+        title: chart.title.clone(),
+        note: format!("{}; in brackets its 95 % interval", chart.unit),
+        header: std::iter::once(across.to_owned())
+            .chain(chart.lines.iter().map(|line| line.name.clone()))
+            .collect(),
+        rows: places.iter().map(row).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::svg::{Point, SIZES};
+
+    #[test]
+    fn a_figure_without_a_table_makes_one_of_its_points() {
+        let point = |size, value, high| Point { size, value, low: value, high, tip: String::new() };
+        let line = |name: &str, points| Line { name: name.into(), style: 0, points };
+        let chart = Chart {
+            title: "<t>".into(),
+            unit: "us".into(),
+            log: true,
+            across: SIZES,
+            level: None,
+            mark: None,
+            lines: vec![
+                line("a", vec![point(8.0, 1.5, 2.0), point(64.0, 3.0, 3.0)]),
+                line("b", vec![point(64.0, 120.4, 120.4)]),
+            ],
+        };
+        let table = numbers(&chart);
+        assert_eq!(table.header, ["message size in bytes", "a", "b"]);
+        assert_eq!(table.rows, [["8", "1.50 (1.50 to 2.00)", ""], ["64", "3.00", "120"]]);
+        let mut page = String::new();
+        Figure::from(chart).write(&mut page);
+        assert!(page.contains("As numbers<span class=\"unseen\">: &lt;t&gt;</span>"), "{page}");
+        assert!(page.contains("a: 1.50 at 8, 3.00 at 64."), "{page}");
+    }
+}

@@ -1,0 +1,169 @@
+//! Findings: what follows from the results, in sentences.
+//!
+//! A rule looks at the results of any plan, and where it finds what it needs, it says what follows: a
+//! function of the figures alone, so that the same results always lead to the same sentences. It
+//! does not say more than they do: where two figures' intervals overlap, they do not differ.
+//!
+//! To add one: write the rule in a file here and name it in [`RULES`].
+
+mod incast;
+mod load;
+mod machine;
+mod programs;
+mod streams;
+mod text;
+mod trips;
+mod tuning;
+
+pub use machine::{Step, ladder};
+pub use streams::{Demand, bandwidth_delay, demand};
+pub use trips::{Fit, Growth, fits};
+pub use tuning::{Recommended, commands, recommended};
+
+use gigae_eval_model::plan::{Plan, PlanError, SaidPlan};
+use gigae_eval_model::results::Results;
+
+/// A rule and the question that it answers.
+pub struct Rule {
+    /// Its name, by which a plan sets a paper's sentence beside it.
+    pub name: &'static str,
+    /// Its sentences; none where the results do not have what it needs.
+    find: fn(&Results) -> Vec<String>,
+}
+
+/// All rules, in the order in which findings are told.
+pub const RULES: &[Rule] = &[
+    Rule { name: "quickest", find: trips::quickest },
+    Rule { name: "asleep", find: trips::asleep },
+    Rule { name: "tcp-share", find: trips::tcp_share },
+    Rule { name: "echo-by-size", find: trips::echo_by_size },
+    Rule { name: "most", find: streams::most },
+    Rule { name: "coalescing", find: streams::coalescing },
+    Rule { name: "buffer", find: streams::buffer },
+    Rule { name: "nodelay", find: streams::nodelay },
+    Rule { name: "cpus", find: streams::cpus },
+    Rule { name: "tuning", find: tuning::tuning },
+    Rule { name: "ceiling", find: machine::ceiling },
+    Rule { name: "programs", find: programs::programs },
+    Rule { name: "narrowest", find: machine::narrowest },
+    Rule { name: "slot", find: machine::slot },
+    Rule { name: "load", find: load::load },
+    Rule { name: "incast", find: incast::incast },
+    Rule { name: "bufferbloat", find: load::bufferbloat },
+];
+
+/// Refuses a plan that sets a paper's sentence beside a finding which does not exist. The error is one line.
+pub fn check(plan: &Plan) -> Result<(), PlanError> {
+    let unknown = |said: &&SaidPlan| !RULES.iter().any(|rule| rule.name == said.finding);
+    match plan.said.iter().find(unknown) {
+        Some(said) => Err(PlanError::Malformed {
+            plan: plan.name.clone(),
+            reason: format!("said '{}': unknown finding '{}'", said.source, said.finding),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// What follows, and what papers said to the same question.
+pub struct Finding<'a> {
+    /// The rule that found it.
+    pub rule: &'static str,
+    /// The sentences, most often one for each link.
+    pub sentences: Vec<String>,
+    /// What the plan's papers said.
+    pub said: Vec<&'a SaidPlan>,
+}
+
+/// All findings of a run.
+pub fn of(results: &Results) -> Vec<Finding<'_>> {
+    let finding = |rule: &'static Rule| Finding {
+        rule: rule.name,
+        sentences: (rule.find)(results),
+        said: results.plan.said.iter().filter(|said| said.finding == rule.name).collect(),
+    };
+    RULES.iter().map(finding).filter(|finding| !finding.sentences.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod testing {
+    //! Results of made-up cells.
+
+    use super::text::{bytes, told};
+    use super::*;
+    use gigae_eval_model::experiment::Experiment;
+    use gigae_eval_model::plan::{Condition, Wait};
+    use gigae_eval_model::results::Series;
+
+    /// The committed results' conditions, with these links and no cells.
+    pub(super) fn results(links: &[&str]) -> Results {
+        let text = include_str!("../../model/fixtures/results.json");
+        let mut results = Results::parse(text).expect("the fixture");
+        let model = results.environment.link[0].clone();
+        results.environment.link.clear();
+        for &name in links {
+            let mut link = model.clone();
+            link.name = name.to_owned();
+            results.environment.link.push(link);
+        }
+        results.plan.tcp.clear();
+        results.series.truncate(1);
+        results
+    }
+
+    /// A cell on the first link, spinning; its interval is 1 % wide on either side.
+    pub(super) fn cell(
+        results: &Results,
+        experiment: Experiment,
+        transport: &str,
+        size: usize,
+        median: f64,
+    ) -> Series {
+        Series {
+            experiment,
+            transport: transport.into(),
+            variant: None,
+            condition: Condition::default(),
+            link: results.environment.link[0].name.clone(),
+            wait: Wait::Spin,
+            size,
+            median,
+            ci95: [median * 0.99, median * 1.01],
+            limit: None,
+            doubts: Vec::new(),
+            ..results.series[0].clone()
+        }
+    }
+
+    #[test]
+    fn numbers_have_their_commas() {
+        assert_eq!(
+            [4, 512, 1472, 65_536, 1 << 20].map(bytes).join(" "),
+            "4 B 512 B 1,472 B 65,536 B 1,048,576 B"
+        );
+    }
+
+    #[test]
+    fn results_without_what_a_rule_needs_lead_to_no_finding() {
+        let mut empty = results(&["cable"]);
+        empty.series.clear();
+        for rule in RULES {
+            assert_eq!((rule.find)(&empty), Vec::<String>::new(), "{}", rule.name);
+        }
+    }
+
+    #[test]
+    fn a_sentence_of_doubtful_figures_is_marked() {
+        let all = results(&["cable"]);
+        let mut trip = cell(&all, Experiment::Rtt, "tcp", 8, 5.0);
+        trip.doubts = vec!["overhead: said of all".into()];
+        assert_eq!(told("It is so.".into(), &[&trip]), "It is so.");
+        trip.doubts.push("wide-interval: repeat".into());
+        assert_eq!(told("It is so.".into(), &[&trip]), "It is so. !");
+    }
+
+    #[test]
+    fn rules_have_different_names() {
+        let names: std::collections::BTreeSet<_> = RULES.iter().map(|rule| rule.name).collect();
+        assert_eq!(names.len(), RULES.len());
+    }
+}

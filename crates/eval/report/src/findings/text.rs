@@ -1,0 +1,72 @@
+//! What several rules need: the cells that stand for a transport, and words for them.
+
+use crate::table::reference_tcp;
+use gigae_eval_model::experiment::Experiment;
+use gigae_eval_model::plan::{Condition, Wait};
+use gigae_eval_model::results::{Results, Series};
+
+/// The cells of an experiment on a link that stand for their transport: at its defaults, TCP with the
+/// papers' settings.
+pub(super) fn plain<'a>(
+    results: &'a Results,
+    experiment: Experiment,
+    link: &'a str,
+    wait: Wait,
+) -> Vec<&'a Series> {
+    let tcp = reference_tcp(results);
+    let stands = |series: &&Series| {
+        let expected = tcp.as_deref().filter(|_| series.transport == "tcp");
+        series.variant.as_deref() == expected && series.condition == Condition::default()
+    };
+    results.of(experiment, link, wait).filter(stands).filter(|series| series.median > 0.0).collect()
+}
+
+/// One transport's cells of these, by ascending size.
+pub(super) fn by_size<'a>(series: &[&'a Series], transport: &str) -> Vec<&'a Series> {
+    let mut found: Vec<&Series> =
+        series.iter().copied().filter(|one| one.transport == transport).collect();
+    found.sort_by_key(|one| one.size);
+    found
+}
+
+/// Whether two figures differ: their intervals do not meet.
+pub(super) fn differ(one: &Series, other: &Series) -> bool {
+    one.ci95[0] > other.ci95[1] || other.ci95[0] > one.ci95[1]
+}
+
+/// A sentence made of these figures: with a mark if one of them is doubtful for a reason that others do
+/// not share, as in the tables.
+pub(super) fn told(sentence: String, of: &[&Series]) -> String {
+    let doubtful = of.iter().any(|series| series.doubt_codes().next().is_some());
+    if doubtful { sentence + " !" } else { sentence }
+}
+
+/// A transport as it begins a sentence or stands within one.
+pub(super) fn name(transport: &str) -> &str {
+    match transport {
+        "tcp" => "TCP",
+        "udp" => "UDP",
+        "icmp" => "ICMP ECHO",
+        "xdp" => "raw AF_XDP",
+        "packet" => "raw AF_PACKET",
+        other => other,
+    }
+}
+
+/// The same with what belongs to it.
+pub(super) fn of_name(transport: &str) -> String {
+    format!("{}'s", name(transport))
+}
+
+/// A whole number with commas: `65,536`.
+pub(super) fn bytes(size: usize) -> String {
+    let digits = size.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text + " B"
+}

@@ -1,0 +1,50 @@
+//! Many senders and one receiver.
+
+use super::table::{Table, short, words};
+use super::tables::figure;
+use gigae_eval_model::experiment::Experiment;
+use gigae_eval_model::plan::Condition;
+use gigae_eval_model::results::{Results, Series};
+
+/// Goodput, fairness, loss and the queue, by the number of senders; `None` without any.
+pub fn table(results: &Results) -> Option<Table> {
+    let many = results.series.iter().filter(|series| series.experiment == Experiment::Incast);
+    let mut many: Vec<&Series> = many.collect();
+    let place = |series: &Series| results.links().iter().position(|link| *link == series.link);
+    many.sort_by_key(|one| {
+        (place(one), one.transport.clone(), one.variant.clone(), one.size, one.condition.senders)
+    });
+    let rows: Vec<Vec<String>> = many.into_iter().map(row).collect();
+    (!rows.is_empty()).then(|| Table {
+        title: "Many senders, one receiver".into(),
+        note: "MB/s of all together at the receiver, and of what the link allows; both ends asleep. Evenness: Jain's index of the \
+               senders' goodputs, 1 if all are the same. Lost: of what was sent, where the transport loses some; repeated: by the \
+               transport, segments or frames. ECHO: round trips on the same way meanwhile, in microseconds."
+            .into(),
+        header: words(&[
+            "link", "transport", "senders", "bytes", "MB/s", "share", "evenness", "lost", "repeated", "ECHO", "p99",
+        ]),
+        rows,
+    })
+}
+
+fn row(series: &Series) -> Vec<String> {
+    let shares = series.shares.clone().unwrap_or_default();
+    let trip = |value: Option<f64>| value.map_or(String::new(), short);
+    let plain = Condition { senders: 0, ..series.condition };
+    vec![
+        series.link.clone(),
+        gigae_eval_model::plan::conditional(&series.transport, series.variant.as_deref(), &plain),
+        series.condition.senders.to_string(),
+        series.size.to_string(),
+        figure(series),
+        series
+            .limit
+            .map_or(String::new(), |limit| format!("{:.1} %", series.median / limit * 100.0)),
+        format!("{:.3}", shares.fairness),
+        format!("{:.2} %", series.loss() * 100.0),
+        shares.repeated.to_string(),
+        trip(shares.trip_p50),
+        trip(shares.trip_p99),
+    ]
+}

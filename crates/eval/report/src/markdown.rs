@@ -1,0 +1,149 @@
+//! `report.md`: the tables of the report as plain Markdown.
+
+use super::html::METHOD;
+use super::table::Table;
+use super::tables::{self};
+use super::{asked, found, incast, machine, programs, sweeps, tuning};
+use crate::ratios as compare;
+use gigae_eval_model::results::Results;
+use std::fmt::Write;
+
+/// The page.
+pub fn page(results: &Results) -> String {
+    let environment = &results.environment;
+    let mut page = format!("# What this network gives\n\n{}\n\n", escape(&results.plan.about));
+    let _ = writeln!(
+        page,
+        "{}, {}, Linux {}, {} ({}), MTU {}\n",
+        escape(&environment.date),
+        escape(&environment.cpu),
+        escape(&environment.kernel),
+        escape(&environment.nic),
+        escape(&environment.driver),
+        environment.mtu
+    );
+    findings(results, &mut page);
+    for (title, lines) in tuning::commands(results) {
+        let lines = lines.replace('<', "&lt;").replace('\n', "\n    ");
+        let _ = writeln!(page, "{}:\n\n    {lines}\n", escape(&title));
+    }
+    if let Some(figures) = asked::table(results, true) {
+        table(&figures, &mut page);
+        names_and_values("Conditions", asked::conditions(results), &mut page);
+    }
+    let mut all = vec![tables::ratio_table(results)];
+    all.extend(tuning::trial_tables(results));
+    all.extend(tuning::knob_tables(results));
+    all.extend(found::paper_table(results));
+    all.extend(compare::row_table(results, true));
+    all.extend(compare::memory_table(results));
+    all.extend(machine::ladders(results));
+    all.extend(found::fit_table(results));
+    all.extend(programs::table(results));
+    all.extend(programs::meanings(results));
+    all.extend(incast::table(results));
+    all.extend(sweeps::load_table(results));
+    all.extend(sweeps::buffer_tables(results));
+    all.extend(tables::figure_tables(results));
+    all.extend(tables::limit_table(results));
+    all.extend(compare::loss_table(results));
+    all.extend(compare::cpu_table(results));
+    all.extend(compare::idle_table(results));
+    all.extend(tables::beside_table(results));
+    all.extend(tables::call_table(results));
+    all.push(tables::cost_table(results));
+    all.iter().filter(|table| !table.rows.is_empty()).for_each(|content| table(content, &mut page));
+    doubts(results, &mut page);
+    names_and_values("Environment", tables::environment_rows(results), &mut page);
+    machine::inventory(results).iter().for_each(|content| table(content, &mut page));
+    page.push_str("## Method\n\n");
+    for paragraph in METHOD {
+        let _ = writeln!(page, "{}\n", escape(paragraph));
+    }
+    // A block of code shows its characters as they are, but some readers let HTML through even there.
+    let command = environment.command.replace(char::is_control, " ").replace('<', "&lt;");
+    let _ = writeln!(page, "To repeat it:\n\n    {command}");
+    page
+}
+
+/// A section of names and values.
+pub fn names_and_values(title: &str, rows: Vec<(String, String)>, page: &mut String) {
+    let rows = rows.into_iter().map(|(name, value)| vec![name, value]).collect();
+    let header = vec!["what".into(), "value".into()];
+    table(&Table { title: title.into(), note: String::new(), header, rows }, page);
+}
+
+/// A table.
+pub fn table(content: &Table, page: &mut String) {
+    let _ = writeln!(page, "## {}\n", escape(&content.title));
+    if !content.note.is_empty() {
+        let _ = writeln!(page, "{}\n", escape(&content.note));
+    }
+    let line = |cells: &[String]| {
+        let cells: Vec<String> = cells.iter().map(|cell| escape(cell)).collect();
+        format!("| {} |\n", cells.join(" | "))
+    };
+    page.push_str(&line(&content.header));
+    let _ = writeln!(page, "|{}", "---|".repeat(content.header.len()));
+    content.rows.iter().for_each(|row| page.push_str(&line(row)));
+    page.push('\n');
+}
+
+fn findings(results: &Results, page: &mut String) {
+    let findings = found::findings(results);
+    if findings.is_empty() {
+        return;
+    }
+    let _ = writeln!(page, "## {}\n\n{}\n", found::TITLE, found::NOTE);
+    for finding in findings {
+        let _ = writeln!(page, "- {}", escape(&finding.here.join(" ")));
+        finding.there.iter().for_each(|sentence| {
+            let _ = writeln!(page, "  - {}", escape(sentence));
+        });
+    }
+    page.push('\n');
+}
+
+fn doubts(results: &Results, page: &mut String) {
+    page.push_str("## Doubts\n\n");
+    let doubts = tables::doubts(results);
+    if doubts.is_empty() {
+        page.push_str("None.\n");
+    }
+    for (doubt, figures) in doubts {
+        let _ = writeln!(page, "- {}", escape(&doubt));
+        figures.iter().for_each(|figure| {
+            let _ = writeln!(page, "  - {}", escape(figure));
+        });
+    }
+    page.push('\n');
+}
+
+/// Keeps text from being read as a table's border, as markup or as HTML.
+pub fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '|' | '*' | '_' | '`' | '[' | ']' | '\\' | '#' => {
+                safe.push('\\');
+                safe.push(c);
+            }
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '&' => safe.push_str("&amp;"),
+            c if c.is_control() => safe.push(' '),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_cannot_break_out_of_its_table() {
+        assert_eq!(escape("a|b\n<i>"), "a\\|b &lt;i&gt;");
+    }
+}

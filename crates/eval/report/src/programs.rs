@@ -1,0 +1,69 @@
+//! Other programs' figures beside ours.
+
+use super::table::{Table, short, words};
+use gigae_eval_model::beside::AGREE;
+use gigae_eval_model::beside::{Beside, Verdict};
+use gigae_eval_model::results::Results;
+
+/// All comparisons; `None` if there are none.
+pub fn table(results: &Results) -> Option<Table> {
+    let rows: Vec<Vec<String>> = results.programs.iter().map(row).collect();
+    (!rows.is_empty()).then(|| Table {
+        title: "Beside other programs".into(),
+        note: format!(
+            "Medians of pairs that were made in turns on the same link, with the same options of the sockets, both ends \
+             asleep and on the same CPUs. The ratio is the median of the pairs' own, ours over the program's, with its 95 % \
+             interval; figures agree that differ by {:.0} % at most. Of round trips, ours is the mean or the median as the \
+             program's is.",
+            AGREE * 100.0
+        ),
+        header: words(&[
+            "program", "what", "bytes", "ours", "program's", "unit", "ratio", "interval", "verdict", "pairs", "link",
+        ]),
+        rows,
+    })
+}
+
+fn row(one: &Beside) -> Vec<String> {
+    let verdict = match one.verdict() {
+        Verdict::Agrees => "agree",
+        Verdict::Differs => "differ",
+        Verdict::Open => "open",
+    };
+    vec![
+        one.program.clone(),
+        format!("{} {}", one.transport, one.experiment.name()),
+        one.size.to_string(),
+        short(one.ours),
+        short(one.theirs),
+        one.unit.clone(),
+        format!("{:.3}", one.ratio),
+        format!("{:.3} to {:.3}", one.ci95[0], one.ci95[1]),
+        verdict.to_owned(),
+        one.pairs.len().to_string(),
+        one.link.clone(),
+    ]
+}
+
+/// What each program's figure is, what it does otherwise, with which options and by which command.
+pub fn meanings(results: &Results) -> Option<Table> {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for one in &results.programs {
+        let row = vec![
+            one.program.clone(),
+            format!("{} {}", one.transport, one.experiment.name()),
+            one.options.clone(),
+            one.command.clone(),
+            format!("{}; {}", one.counts, one.otherwise),
+        ];
+        if !rows.iter().any(|other| other[..3] == row[..3]) {
+            rows.push(row);
+        }
+    }
+    (!rows.is_empty()).then(|| Table {
+        title: "What other programs count".into(),
+        note: "The last command of each at the measuring end; the sockets' options are those of both, at both ends.".into(),
+        header: words(&["program", "what", "options", "command", crate::ratios::MEANS]),
+        rows,
+    })
+}

@@ -1,0 +1,112 @@
+//! The commands that measure a figure again, or one of its lines.
+
+use gigae_eval_model::plan::{Cpus, DEFAULT, Size, shell_word};
+use gigae_eval_model::results::{Results, Series};
+
+/// What is measured again, as `gigae eval --only` wants it.
+pub(super) type Part = Vec<(&'static str, String)>;
+
+/// The command of the run, narrowed to a part of its plan; `None` for what `--only` cannot say.
+pub(super) fn command(results: &Results, part: &[(&'static str, String)]) -> Option<String> {
+    let whole = &results.environment.command;
+    if whole.is_empty() || part.iter().any(|(_, value)| value.contains(',')) {
+        return None;
+    }
+    let pairs: Vec<String> = part.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    Some(format!("{whole} --only {}", shell_word(&pairs.join(","))))
+}
+
+/// The experiment, link and style of waiting that a series belongs to.
+pub(super) fn figure(results: &Results, series: &Series) -> Part {
+    let mut part: Part = Vec::new();
+    // Between two machines the link there is has another name than the plan's.
+    if results.plan.link.contains_key(&series.link) {
+        part.push(("link", series.link.clone()));
+    }
+    part.push(("experiment", series.experiment.name().to_owned()));
+    part.push(("wait", series.wait.name().to_owned()));
+    part
+}
+
+/// The transport with its setting and what else is unusual, sizes and rates left open.
+pub(super) fn curve(results: &Results, series: &Series) -> Part {
+    let mut part = vec![("transport", transport(results, series))];
+    let same = || results.plan.experiment.iter().filter(|one| one.kind == series.experiment);
+    if same().any(|one| !one.cpus.is_empty()) {
+        let word = if series.condition.cpus == Cpus::One { "one" } else { "two" };
+        part.push(("cpus", word.to_owned()));
+    }
+    if same().any(|one| !one.bulk.is_empty()) {
+        part.push(("bulk", series.condition.bulk.to_string()));
+    }
+    part
+}
+
+/// A transport and its setting.
+pub(super) fn transport(results: &Results, series: &Series) -> String {
+    let name = &series.transport;
+    match &series.variant {
+        Some(variant) => format!("{name}/{variant}"),
+        None => match results.plan.has_settings(name) {
+            // Its defaults, beside the plan's settings.
+            true => format!("{name}/{}", DEFAULT),
+            false => name.clone(),
+        },
+    }
+}
+
+/// A size, where the plan names it by its number.
+pub(super) fn size(results: &Results, bytes: usize) -> Option<(&'static str, String)> {
+    let named = results.plan.experiment.iter().any(|one| one.sizes.contains(&Size::Bytes(bytes)));
+    named.then(|| ("size", bytes.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gigae_eval_model::plan::{Cell, Only};
+    use std::collections::BTreeSet;
+
+    /// What was measured of a curve must be what its command measures, at least.
+    #[test]
+    fn the_command_of_a_curve_measures_all_its_points_and_no_other_curve() {
+        for text in [
+            include_str!("../../model/fixtures/results.json"),
+            include_str!("../../model/fixtures/results-2.json"),
+        ] {
+            let results = Results::parse(text).unwrap();
+            let linked = |one: &&Series| results.plan.link.contains_key(&one.link);
+            for one in results.series.iter().filter(linked) {
+                let all: Part =
+                    [figure(&results, one), curve(&results, one)].into_iter().flatten().collect();
+                let said = command(&results, &all).unwrap();
+                let (_, only) = said.split_once(" --only ").unwrap();
+                let only: Only = only.trim_matches('\'').parse().unwrap();
+                let part = results.plan.only(&only).unwrap();
+                let mtu = part.link[&one.link].mtu as usize;
+                let label = |rate: Option<f64>, label: &str| match rate {
+                    Some(rate) => label.replace(&format!(" {rate}/s"), ""),
+                    None => label.to_owned(),
+                };
+                let cells: Vec<Cell> = part.cells(Some(&one.link), mtu);
+                let again: BTreeSet<_> =
+                    cells.iter().map(|cell| label(cell.condition.rate, &cell.label())).collect();
+                let own = label(one.condition.rate, &one.label());
+                assert_eq!(again, BTreeSet::from([own]), "{said}");
+                assert!(cells.iter().any(|cell| cell.size == one.size), "{said}: {}", one.size);
+            }
+        }
+    }
+
+    #[test]
+    fn between_machines_no_link_is_named_and_a_comma_cannot_be_said() {
+        let mut results =
+            Results::parse(include_str!("../../model/fixtures/results.json")).unwrap();
+        let mut one = results.series[0].clone();
+        one.link = "network".into();
+        assert!(figure(&results, &one).iter().all(|(key, _)| *key != "link"));
+        assert_eq!(command(&results, &[("transport", "tcp/a,b".into())]), None);
+        results.environment.command.clear();
+        assert_eq!(command(&results, &[("transport", "tcp".into())]), None);
+    }
+}

@@ -1,0 +1,526 @@
+//! Figures as SVG: lines over a logarithmic axis of message sizes.
+//!
+//! Colours and fonts come from the page's style sheet (classes `c0` to `c7`), so that a figure follows
+//! dark mode; every line also has a marker of its own shape and its name at its end. Lines of several runs
+//! have the same colour and marker and are dashed each in its own way (classes `d1` and on).
+
+use super::table::short;
+use std::fmt::Write;
+
+/// Size of a figure in its own units; the page scales it.
+pub(super) const WIDTH: f64 = 560.0;
+pub(super) const HEIGHT: f64 = 400.0;
+pub(super) const LEFT: f64 = 64.0;
+const RIGHT: f64 = 138.0;
+pub(super) const TOP: f64 = 14.0;
+pub(super) const BOTTOM: f64 = 48.0;
+
+/// About half the size of a marker.
+const RADIUS: f64 = 4.6;
+
+/// Least distance between two names at the ends of lines: the height of their letters.
+const NAME_HEIGHT: f64 = 15.0;
+
+/// A figure.
+pub(super) struct Chart {
+    /// What it shows, for readers who do not see it.
+    pub(super) title: String,
+    /// What the vertical axis counts.
+    pub(super) unit: String,
+    /// Whether the vertical axis is logarithmic.
+    pub(super) log: bool,
+    /// What the horizontal axis counts.
+    pub(super) across: Axis,
+    /// A level to compare with, and its name.
+    pub(super) level: Option<(f64, String)>,
+    /// A place on the horizontal axis to compare with.
+    pub(super) mark: Option<Mark>,
+    /// The lines.
+    pub(super) lines: Vec<Line>,
+}
+
+/// What a horizontal axis counts, in words; it is logarithmic.
+#[derive(Clone, Copy)]
+pub(super) enum Axis {
+    /// Bytes, with powers of four marked.
+    Bytes(&'static str),
+    /// Anything else, with one, two and five of every decade.
+    Plain(&'static str),
+}
+
+/// The axis of nearly all figures.
+pub(super) const SIZES: Axis = Axis::Bytes("message size in bytes");
+
+/// A place on the horizontal axis, and its name.
+pub(super) struct Mark {
+    pub(super) at: f64,
+    pub(super) name: String,
+}
+
+/// A line of a figure.
+pub(super) struct Line {
+    /// Its name.
+    pub(super) name: String,
+    /// Number of its colour and marker, and eight times that of its dashes.
+    pub(super) style: usize,
+    /// Its points, by ascending size.
+    pub(super) points: Vec<Point>,
+}
+
+/// A point of a line.
+pub(super) struct Point {
+    pub(super) size: f64,
+    pub(super) value: f64,
+    pub(super) low: f64,
+    pub(super) high: f64,
+    /// Shown when pointed at.
+    pub(super) tip: String,
+}
+
+/// Text made safe for HTML and SVG, attributes included.
+pub fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            c if c.is_control() && c != '\n' => safe.push('\u{fffd}'),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+/// Which values an axis spans and where they lie.
+pub(super) struct Span {
+    pub(super) low: f64,
+    pub(super) high: f64,
+    pub(super) log: bool,
+    pub(super) from: f64,
+    pub(super) to: f64,
+}
+
+impl Span {
+    pub(super) fn at(&self, value: f64) -> f64 {
+        let share = if self.log {
+            (value.max(self.low) / self.low).ln() / (self.high / self.low).ln()
+        } else {
+            (value - self.low) / (self.high - self.low)
+        };
+        self.from + share.clamp(0.0, 1.0) * (self.to - self.from)
+    }
+}
+
+impl Chart {
+    /// The figure as an SVG element.
+    pub(super) fn svg(&self) -> String {
+        self.svg_beside(&[])
+    }
+
+    /// The same with what was printed elsewhere: hollow markers, without a line between them.
+    pub(super) fn svg_beside(&self, printed: &[Line]) -> String {
+        let (x, y) = (self.sizes(printed), self.values(printed));
+        let mut svg = format!(
+            "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\"><desc>{}</desc>",
+            escape(&self.title),
+            escape(&self.described())
+        );
+        self.grid(&x, &y, &mut svg);
+        if let Some((value, name)) = &self.level {
+            let at = y.at(*value);
+            let _ = write!(
+                svg,
+                "<line class=\"level\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/><text class=\"note\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                x.to,
+                LEFT + 6.0,
+                at - 5.0,
+                escape(name)
+            );
+        }
+        if let Some(mark) = &self.mark {
+            let at = x.at(mark.at);
+            let _ = write!(
+                svg,
+                "<line class=\"level\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{:.1}\"/><text class=\"note\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                HEIGHT - BOTTOM,
+                at + 5.0,
+                HEIGHT - BOTTOM - 6.0,
+                escape(&mark.name)
+            );
+        }
+        for line in &self.lines {
+            draw(line, &x, &y, &mut svg);
+        }
+        for line in printed {
+            draw_printed(line, &x, &y, &mut svg);
+        }
+        self.names(&y, &mut svg);
+        svg.push_str("</svg>");
+        svg
+    }
+
+    /// What its axes count, and where each line begins and ends.
+    fn described(&self) -> String {
+        let (Axis::Bytes(across) | Axis::Plain(across)) = self.across;
+        let lines = self.lines.iter().filter_map(|line| {
+            let (first, last) = (line.points.first()?, line.points.last()?);
+            Some(format!(
+                " {}: {} at {}, {} at {}.",
+                line.name,
+                short(first.value),
+                first.size,
+                short(last.value),
+                last.size
+            ))
+        });
+        format!("{}, over {across}.{}", self.unit, lines.collect::<String>())
+    }
+
+    fn points<'a>(&'a self, printed: &'a [Line]) -> impl Iterator<Item = &'a Point> {
+        self.lines.iter().chain(printed).flat_map(|line| &line.points)
+    }
+
+    fn sizes(&self, printed: &[Line]) -> Span {
+        let mark = || self.mark.iter().map(|mark| mark.at);
+        let all = || self.points(printed).map(|point| point.size).chain(mark());
+        let low = all().fold(f64::INFINITY, f64::min).max(1.0);
+        let high = all().fold(1.0, f64::max);
+        // A single size sits in the middle of a decade.
+        let (low, high) = if high > low { (low, high) } else { (low / 3.0, low * 3.0) };
+        Span { low: low / 1.15, high: high * 1.15, log: true, from: LEFT, to: WIDTH - RIGHT }
+    }
+
+    fn values(&self, printed: &[Line]) -> Span {
+        let level = self.level.iter().map(|(value, _)| *value);
+        let high = self
+            .points(printed)
+            .map(|point| point.high.max(point.value))
+            .chain(level)
+            .fold(1e-9, f64::max);
+        let positive = self.points(printed).map(|point| point.low).filter(|value| *value > 0.0);
+        let low = if self.log { positive.fold(high, f64::min) / 1.4 } else { 0.0 };
+        let high = if self.log { high * 1.4 } else { high * 1.08 };
+        Span { low, high, log: self.log, from: HEIGHT - BOTTOM, to: TOP }
+    }
+
+    fn grid(&self, x: &Span, y: &Span, svg: &mut String) {
+        for value in if self.log { steps_log(y.low, y.high) } else { steps(y.high) } {
+            let at = y.at(value);
+            let _ = write!(
+                svg,
+                "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/><text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+                x.to,
+                LEFT - 7.0,
+                at + 4.5,
+                if value < 1e4 { number(value) } else { thousands(value) }
+            );
+        }
+        let bottom = HEIGHT - BOTTOM;
+        let places: Vec<(f64, String)> = match self.across {
+            // From the smallest size that can be planned.
+            Axis::Bytes(_) => (1..12)
+                .map(|power| f64::from(1u32 << (2 * power)))
+                .map(|at| (at, bytes(at)))
+                .collect(),
+            Axis::Plain(_) => {
+                steps_log(x.low, x.high).into_iter().map(|at| (at, thousands(at))).collect()
+            }
+        };
+        for (value, name) in places.into_iter().filter(|(at, _)| (x.low..=x.high).contains(at)) {
+            let at = x.at(value);
+            let _ = write!(
+                svg,
+                "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{bottom}\"/><text class=\"tick\" x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{name}</text>",
+                bottom + 18.0
+            );
+        }
+        let (Axis::Bytes(across) | Axis::Plain(across)) = self.across;
+        let _ = write!(
+            svg,
+            "<text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text><text class=\"axis\" transform=\"translate(14 {:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
+            f64::midpoint(x.from, x.to),
+            HEIGHT - 8.0,
+            escape(across),
+            f64::midpoint(y.from, y.to),
+            escape(&self.unit)
+        );
+    }
+
+    /// Names beside the ends of the lines, moved apart where they would cover each other.
+    fn names(&self, y: &Span, svg: &mut String) {
+        let mut ends: Vec<(f64, &Line)> = self
+            .lines
+            .iter()
+            .filter_map(|line| Some((y.at(line.points.last()?.value), line)))
+            .collect();
+        ends.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut floor = TOP;
+        for end in &mut ends {
+            end.0 = end.0.max(floor);
+            floor = end.0 + NAME_HEIGHT;
+        }
+        let mut ceiling = HEIGHT - BOTTOM + NAME_HEIGHT;
+        for end in ends.iter_mut().rev() {
+            end.0 = end.0.min(ceiling - NAME_HEIGHT);
+            ceiling = end.0;
+        }
+        for (at, line) in ends {
+            let _ = write!(
+                svg,
+                "<text class=\"name c{}\" x=\"{:.1}\" y=\"{:.1}\" data-line=\"{name}\">{name}</text>",
+                line.style % 8,
+                WIDTH - RIGHT + 10.0,
+                at + 4.5,
+                name = escape(&line.name)
+            );
+        }
+    }
+}
+
+fn draw(line: &Line, x: &Span, y: &Span, svg: &mut String) {
+    let name = escape(&line.name);
+    let _ = write!(svg, "<g class=\"line {}\" data-line=\"{name}\">", class(line.style));
+    let path: Vec<String> = line
+        .points
+        .iter()
+        .map(|point| format!("{:.1},{:.1}", x.at(point.size), y.at(point.value)))
+        .collect();
+    let _ = write!(svg, "<polyline points=\"{}\"/>", path.join(" "));
+    for point in &line.points {
+        let (px, py) = (x.at(point.size), y.at(point.value));
+        let (top, bottom) = (y.at(point.high), y.at(point.low));
+        // An interval that hides behind its marker is not drawn.
+        if bottom - top > 10.0 {
+            let _ = write!(svg, "<path class=\"interval\" d=\"M{px:.1} {top:.1}V{bottom:.1}\"/>");
+        }
+        spot("marker", line.style, (px, py), &point.tip, svg);
+    }
+    svg.push_str("</g>");
+}
+
+/// Colour and dashes of a line.
+fn class(style: usize) -> String {
+    match style / 8 {
+        0 => format!("c{style}"),
+        dashes => format!("c{} d{dashes}", style % 8),
+    }
+}
+
+fn draw_printed(line: &Line, x: &Span, y: &Span, svg: &mut String) {
+    let name = escape(&line.name);
+    let _ = write!(svg, "<g class=\"c{}\" data-line=\"{name}\">", line.style);
+    for point in &line.points {
+        spot("printed", line.style, (x.at(point.size), y.at(point.value)), &point.tip, svg);
+    }
+    svg.push_str("</g>");
+}
+
+/// A point's marker, with where it lies for the page's script.
+fn spot(class: &str, style: usize, (x, y): (f64, f64), tip: &str, svg: &mut String) {
+    let _ = write!(
+        svg,
+        "<path class=\"{class}\" data-at=\"{x:.1} {y:.1}\" d=\"{}\"><title>{}</title></path>",
+        marker(style, x, y, RADIUS),
+        escape(tip)
+    );
+}
+
+/// A small picture of a line's marker, for legends.
+pub fn key(style: usize) -> String {
+    let marker = format!("<path class=\"marker\" d=\"{}\"/>", marker(style, 14.0, 7.0, RADIUS));
+    key_of(style, &format!("<polyline points=\"0,7 28,7\"/>{marker}"))
+}
+
+/// The same of what was printed elsewhere.
+pub(super) fn printed_key(style: usize) -> String {
+    let marker = marker(style, 14.0, 7.0, RADIUS);
+    key_of(style, &format!("<path class=\"printed\" d=\"{marker}\"/>"))
+}
+
+fn key_of(style: usize, inner: &str) -> String {
+    format!(
+        "<svg class=\"key\" viewBox=\"0 0 28 14\" aria-hidden=\"true\"><g class=\"line {}\">{inner}</g></svg>",
+        class(style)
+    )
+}
+
+/// Shapes that differ without colour: circle, square, triangle, diamond, triangle on its tip, cross,
+/// plus, hexagon.
+pub(super) fn marker(style: usize, x: f64, y: f64, r: f64) -> String {
+    let polygon = |corners: &[(f64, f64)]| {
+        let corners: Vec<String> =
+            corners.iter().map(|(dx, dy)| format!("{:.1} {:.1}", x + dx * r, y + dy * r)).collect();
+        format!("M{}Z", corners.join("L"))
+    };
+    match style % 8 {
+        0 => format!(
+            "M{:.1} {y:.1}a{r} {r} 0 1 0 {:.1} 0a{r} {r} 0 1 0 {:.1} 0Z",
+            x - r,
+            2.0 * r,
+            -2.0 * r
+        ),
+        1 => polygon(&[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)]),
+        2 => polygon(&[(0.0, -1.2), (1.1, 0.8), (-1.1, 0.8)]),
+        3 => polygon(&[(0.0, -1.3), (1.3, 0.0), (0.0, 1.3), (-1.3, 0.0)]),
+        4 => polygon(&[(0.0, 1.2), (1.1, -0.8), (-1.1, -0.8)]),
+        5 => cross(x, y, r, true),
+        6 => cross(x, y, r, false),
+        _ => polygon(&[
+            (-1.1, 0.0),
+            (-0.55, -0.95),
+            (0.55, -0.95),
+            (1.1, 0.0),
+            (0.55, 0.95),
+            (-0.55, 0.95),
+        ]),
+    }
+}
+
+fn cross(x: f64, y: f64, r: f64, diagonal: bool) -> String {
+    let (a, b) = (r * 1.15, r * 0.4);
+    let arms = [
+        (-b, -a),
+        (b, -a),
+        (b, -b),
+        (a, -b),
+        (a, b),
+        (b, b),
+        (b, a),
+        (-b, a),
+        (-b, b),
+        (-a, b),
+        (-a, -b),
+        (-b, -b),
+    ];
+    let turn = |(dx, dy): (f64, f64)| {
+        let half = std::f64::consts::FRAC_1_SQRT_2;
+        if diagonal { (half * (dx - dy), half * (dx + dy)) } else { (dx, dy) }
+    };
+    let corners: Vec<String> =
+        arms.into_iter().map(turn).map(|(dx, dy)| format!("{:.1} {:.1}", x + dx, y + dy)).collect();
+    format!("M{}Z", corners.join("L"))
+}
+
+/// About five round steps from zero.
+pub(super) fn steps(high: f64) -> Vec<f64> {
+    let rough = high / 5.0;
+    let power = 10f64.powf(rough.log10().floor());
+    let step = [1.0, 2.0, 2.5, 5.0, 10.0]
+        .map(|factor| factor * power)
+        .into_iter()
+        .find(|step| *step >= rough);
+    let step = step.unwrap_or(power * 10.0);
+    (0..20).map(|index| f64::from(index) * step).take_while(|value| *value <= high).collect()
+}
+
+/// One, two and five of every decade; finer where that would be fewer than four.
+pub(super) fn steps_log(low: f64, high: f64) -> Vec<f64> {
+    let among = |factors: &[f64]| -> Vec<f64> {
+        let first = low.log10().floor() as i32;
+        let decades = (first..first + 12).map(|decade| 10f64.powi(decade));
+        let all = decades.flat_map(|decade| factors.iter().map(move |factor| factor * decade));
+        all.filter(|value| (low..=high).contains(value)).collect()
+    };
+    let coarse = among(&[1.0, 2.0, 5.0]);
+    if coarse.len() < 4 { among(&[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0]) } else { coarse }
+}
+
+pub(super) fn number(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A number of something that there is a lot of: `20k`.
+fn thousands(value: f64) -> String {
+    match value {
+        many if many >= 1e6 => format!("{}M", number(many / 1e6)),
+        some if some >= 1e3 => format!("{}k", number(some / 1e3)),
+        few => number(few),
+    }
+}
+
+fn bytes(size: f64) -> String {
+    if size >= 1_048_576.0 {
+        format!("{}M", size / 1_048_576.0)
+    } else if size >= 1024.0 {
+        format!("{}K", size / 1024.0)
+    } else {
+        format!("{size}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_have_round_steps() {
+        assert_eq!(steps(130.0), [0.0, 50.0, 100.0]);
+        assert_eq!(steps(2500.0), [0.0, 500.0, 1000.0, 1500.0, 2000.0, 2500.0]);
+        assert_eq!(steps_log(1.6, 60.0), [2.0, 5.0, 10.0, 20.0, 50.0]);
+        assert_eq!(steps_log(3.5, 12.0), [4.0, 5.0, 6.0, 8.0, 10.0]);
+    }
+
+    #[test]
+    fn large_numbers_are_short() {
+        assert_eq!([5.0, 2000.0, 1.5e6].map(thousands), ["5", "2k", "1.5M"]);
+    }
+
+    #[test]
+    fn text_cannot_leave_its_element() {
+        assert_eq!(escape("<a href='x'>&\"\u{1}"), "&lt;a href=&#39;x&#39;&gt;&amp;&quot;\u{fffd}");
+    }
+
+    #[test]
+    fn a_figure_of_one_point_stays_within_its_bounds() {
+        let point = Point { size: 8.0, value: 5.0, low: 4.0, high: 6.0, tip: "t".into() };
+        let lines = vec![Line { name: "n".into(), style: 0, points: vec![point] }];
+        let chart = Chart {
+            title: "t".into(),
+            unit: "us".into(),
+            log: true,
+            across: SIZES,
+            level: None,
+            mark: None,
+            lines,
+        };
+        let svg = chart.svg();
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+        let middle = f64::midpoint(LEFT, WIDTH - RIGHT);
+        assert!(svg.contains(&format!("<polyline points=\"{middle:.1},")), "{svg}");
+    }
+
+    #[test]
+    fn names_of_lines_that_end_together_do_not_cover_each_other() {
+        let line = |style| {
+            let point = Point { size: 8.0, value: 5.0, low: 5.0, high: 5.0, tip: String::new() };
+            Line { name: format!("n{style}"), style, points: vec![point] }
+        };
+        let lines = (0..5).map(line).collect();
+        let svg = Chart {
+            title: String::new(),
+            unit: String::new(),
+            log: false,
+            across: SIZES,
+            level: None,
+            mark: None,
+            lines,
+        }
+        .svg();
+        let mut heights: Vec<f64> = svg
+            .split("<text class=\"name")
+            .skip(1)
+            .map(|part| {
+                part.split("y=\"").nth(1).unwrap().split('"').next().unwrap().parse().unwrap()
+            })
+            .collect();
+        heights.sort_by(f64::total_cmp);
+        assert!(
+            heights.windows(2).all(|pair| pair[1] - pair[0] >= NAME_HEIGHT - 0.2),
+            "{heights:?}"
+        );
+    }
+}

@@ -1,0 +1,68 @@
+//! A table as text in cells, and how numbers and names look in it.
+
+use gigae_eval_model::results::{Results, Series};
+
+/// A table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    /// What it shows.
+    pub title: String,
+    /// A sentence on how to read it; may be empty.
+    pub note: String,
+    /// Names of the columns.
+    pub header: Vec<String>,
+    /// The rows; each as long as the header.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// The TCP setting that stands for TCP in comparisons: the papers' (no delay), not beside an endpoint.
+pub fn reference_tcp(results: &Results) -> Option<String> {
+    let settings = &results.plan.tcp;
+    let plain = settings.iter().filter(|(_, options)| options.beside.is_none());
+    let papers = plain.clone().find(|(_, options)| options.nodelay && options.buffer.is_some());
+    papers.or_else(|| plain.clone().next()).map(|(name, _)| name.clone())
+}
+
+/// Three significant digits, as far as there are decimals.
+pub fn short(value: f64) -> String {
+    match value.abs() {
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+/// JSON data as a line of text.
+pub fn plain(value: &serde_json::Value) -> String {
+    use serde_json::Value;
+    match value {
+        Value::Null => "not known".into(),
+        Value::Bool(on) => if *on { "on" } else { "off" }.into(),
+        Value::String(text) => text.clone(),
+        Value::Array(list) => list.iter().map(plain).collect::<Vec<_>>().join(", "),
+        Value::Object(map) => {
+            let pairs = map.iter().filter(|(_, value)| !value.is_null());
+            pairs
+                .map(|(name, value)| format!("{name} {}", plain(value)))
+                .collect::<Vec<_>>()
+                .join(", ")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Labels of transports in the order in which they first appear.
+pub fn labels<'a>(series: impl Iterator<Item = &'a Series>) -> Vec<String> {
+    let mut labels: Vec<String> = Vec::new();
+    for one in series {
+        if !labels.contains(&one.label()) {
+            labels.push(one.label());
+        }
+    }
+    labels
+}
+
+/// Words as they stand in a header or a row.
+pub fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}

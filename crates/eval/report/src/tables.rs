@@ -1,0 +1,412 @@
+//! The tables of all reports, as text in cells; how a cell looks is the report's business.
+
+use super::asked;
+use crate::ratios;
+use crate::table::{Table, labels, plain, reference_tcp, short, words};
+use gigae_eval_model::experiment::Experiment;
+use gigae_eval_model::plan::{TcpOptions, Wait};
+use gigae_eval_model::results::{Results, Series};
+use std::collections::BTreeMap;
+
+/// A ratio of two figures, beside the papers'.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ratio {
+    /// The link.
+    pub link: String,
+    /// Which figures, of which transports.
+    pub what: String,
+    /// Conditions: size and waiting.
+    pub at: String,
+    /// Ours.
+    pub ours: f64,
+    /// That of GigaE PM II (1999).
+    pub paper: f64,
+    /// How the paper's came about.
+    pub source: &'static str,
+    /// Whether percent is how it is usually said.
+    pub percent: bool,
+}
+
+impl Ratio {
+    /// The ratio as it is usually said.
+    pub fn say(&self, value: f64) -> String {
+        if self.percent { format!("{:.1} %", value * 100.0) } else { format!("{value:.2}x") }
+    }
+}
+
+/// 003, table 4 and figures 2 and 3.
+const PAPER: [(&str, f64, &str); 4] = [
+    ("gigae / raw link, round trip", 44.6 / 40.7, "44.6 us / 40.7 us"),
+    ("gigae / raw link, stream", 98.2 / 112.6, "98.2 MB/s / 112.6 MB/s"),
+    ("tcp / gigae, round trip", 139.4 / 44.6, "139.4 us / 44.6 us"),
+    ("gigae / tcp, stream", 98.2 / 59.5, "98.2 MB/s / 59.5 MB/s"),
+];
+
+/// The size of the papers' round trips, and the one nearest to their streams' that every transport carries.
+const ROUND_TRIP_SIZE: usize = 8;
+const STREAM_SIZE: usize = 1400;
+
+/// The ratios on every link: those for which both figures were measured.
+pub fn ratios(results: &Results) -> Vec<Ratio> {
+    let tcp = reference_tcp(results);
+    let mut found = Vec::new();
+    for link in results.links() {
+        let pick = |experiment, transport: &str, size| {
+            results.of(experiment, link, Wait::Spin).find(|series| {
+                series.transport == transport
+                    && series.size == size
+                    && series.variant.as_deref() == tcp.as_deref().filter(|_| transport == "tcp")
+            })
+        };
+        let raw = if results.series.iter().any(|series| series.transport == "xdp") {
+            "xdp"
+        } else {
+            "packet"
+        };
+        let pairs = [
+            (Experiment::Rtt, "gigae", raw, ROUND_TRIP_SIZE, true),
+            (Experiment::Stream, "gigae", raw, STREAM_SIZE, true),
+            (Experiment::Rtt, "tcp", "gigae", ROUND_TRIP_SIZE, false),
+            (Experiment::Stream, "gigae", "tcp", STREAM_SIZE, false),
+        ];
+        for ((experiment, above, below, size, percent), (what, paper, source)) in
+            pairs.into_iter().zip(PAPER)
+        {
+            let (Some(above), Some(below)) =
+                (pick(experiment, above, size), pick(experiment, below, size))
+            else {
+                continue;
+            };
+            if below.median > 0.0 {
+                found.push(Ratio {
+                    link: link.to_owned(),
+                    what: what.replace("raw link", raw),
+                    at: format!("{size} B, spin"),
+                    ours: above.median / below.median,
+                    paper,
+                    source,
+                    percent,
+                });
+            }
+        }
+    }
+    found
+}
+
+/// What an idle endpoint on the same interface costs a TCP stream: each setting with an endpoint
+/// against the same setting without one.
+pub fn beside_table(results: &Results) -> Option<Table> {
+    let settings = &results.plan.tcp;
+    let mut rows = Vec::new();
+    let streams =
+        |series: &&Series| series.experiment == Experiment::Stream && series.transport == "tcp";
+    for series in results.series.iter().filter(streams) {
+        let Some(options) = series.variant.as_ref().and_then(|name| settings.get(name)) else {
+            continue;
+        };
+        let plain = TcpOptions { beside: None, ..*options };
+        let alone = results.series.iter().filter(streams).find(|other| {
+            (&other.link, other.wait, other.size) == (&series.link, series.wait, series.size)
+                && other.variant.as_ref().and_then(|name| settings.get(name)) == Some(&plain)
+        });
+        let (Some(alone), Some(mode)) = (alone, options.beside) else { continue };
+        rows.push(vec![
+            series.link.clone(),
+            series.size.to_string(),
+            format!("{mode:?}").to_lowercase(),
+            short(alone.median),
+            short(series.median),
+            format!("{:+.1} %", (series.median / alone.median - 1.0) * 100.0),
+        ]);
+    }
+    let header = ["link", "bytes", "endpoint", "alone", "beside", "change"];
+    (!rows.is_empty()).then(|| Table {
+        title: "TCP beside an idle endpoint".into(),
+        note: "Goodput of a TCP stream in MB/s without and with a GigaE endpoint open on both interfaces. \
+               A program on a virtual Ethernet takes segmentation offload from TCP; on a real one it does not."
+            .into(),
+        header: header.map(str::to_owned).to_vec(),
+        rows,
+    })
+}
+
+/// The ratio table.
+pub fn ratio_table(results: &Results) -> Table {
+    let rows = ratios(results);
+    let rows = rows.iter().map(|ratio| {
+        vec![
+            ratio.link.clone(),
+            ratio.what.clone(),
+            ratio.at.clone(),
+            ratio.say(ratio.ours),
+            ratio.say(ratio.paper),
+            ratio.source.to_owned(),
+        ]
+    });
+    Table {
+        title: "Ratios".into(),
+        note: "Figures of one run, beside those of GigaE PM II (1999).".into(),
+        header: words(&["link", "ratio", "at", "here", "1999", "from"]),
+        rows: rows.collect(),
+    }
+}
+
+/// One table per link, experiment and style of waiting: sizes down, transports across.
+pub fn figure_tables(results: &Results) -> Vec<Table> {
+    let mut tables = Vec::new();
+    for link in results.links() {
+        for &experiment in Experiment::ALL.iter().filter(|one| one.form().sizes.is_some()) {
+            for wait in [Wait::Spin, Wait::Sleep, Wait::Adaptive] {
+                let series: Vec<&Series> = results.of(experiment, link, wait).collect();
+                if !series.is_empty() {
+                    tables.push(figure_table(&series, link, experiment, wait));
+                }
+            }
+        }
+    }
+    tables
+}
+
+/// One of them.
+pub(super) fn figure_table(
+    series: &[&Series],
+    link: &str,
+    experiment: Experiment,
+    wait: Wait,
+) -> Table {
+    let labels = labels(series.iter().copied());
+    let mut by_size: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+    for one in series {
+        let row = by_size.entry(one.size).or_insert_with(|| vec![String::new(); labels.len()]);
+        if let Some(column) = labels.iter().position(|label| *label == one.label()) {
+            row[column] = figure(one);
+        }
+    }
+    let (what, unit) = experiment.form().sizes.unwrap_or_default();
+    let small = series.iter().any(|one| ratios::per_second(one).is_some());
+    let also = if small { ", of small messages also their number per second" } else { "" };
+    Table {
+        title: format!("{what}, {} ({link})", wait.name()),
+        note: format!("{unit}{also}; median +- half width of its 95 % interval; ! marks a doubt"),
+        header: std::iter::once("bytes".to_owned()).chain(labels).collect(),
+        rows: by_size
+            .into_iter()
+            .map(|(size, row)| std::iter::once(size.to_string()).chain(row).collect())
+            .collect(),
+    }
+}
+
+/// A figure with its interval, and a mark where it is doubtful for a reason that others do not share.
+pub fn figure(series: &Series) -> String {
+    let half = (series.ci95[1] - series.ci95[0]) / 2.0;
+    let percent = if series.median > 0.0 { half / series.median * 100.0 } else { 0.0 };
+    let doubtful = series.doubt_codes().next().is_some();
+    let rate = ratios::per_second(series).map_or(String::new(), |rate| format!(" ({rate})"));
+    let mark = if doubtful { " !" } else { "" };
+    format!("{}{rate} +-{percent:.0}%{mark}", short(series.median))
+}
+
+/// Sending system calls per frame.
+pub fn call_table(results: &Results) -> Option<Table> {
+    let streams: Vec<&Series> = results
+        .series
+        .iter()
+        .filter(|series| series.experiment == Experiment::Stream && series.wait == Wait::Spin)
+        .collect();
+    let name = |series: &Series| format!("{} ({})", series.label(), series.link);
+    let mut columns: Vec<String> = Vec::new();
+    let mut by_size: BTreeMap<usize, BTreeMap<String, f64>> = BTreeMap::new();
+    for series in &streams {
+        let Some(calls) = series.calls_per_frame() else { continue };
+        if !columns.contains(&name(series)) {
+            columns.push(name(series));
+        }
+        by_size.entry(series.size).or_default().insert(name(series), calls);
+    }
+    let rows = by_size.into_iter().map(|(size, found)| {
+        let ours = columns
+            .iter()
+            .map(|column| found.get(column).map_or(String::new(), |calls| short(*calls)));
+        std::iter::once(size.to_string()).chain(ours).collect()
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    (!rows.is_empty()).then(|| Table {
+        title: "Sending system calls per frame".into(),
+        note: "Streams, spin. Above 1, several messages share a frame or a call sends in vain; below 1, one call sends several frames. With segmentation offload the device counts one frame of up to 64 KB.".into(),
+        header: words(&["bytes"]).into_iter().chain(columns).collect(),
+        rows,
+    })
+}
+
+/// What a message costs: CPU, system calls, frames, interrupts.
+pub fn cost_table(results: &Results) -> Table {
+    let interesting = |series: &&Series| match series.experiment {
+        Experiment::Rtt => series.size == ROUND_TRIP_SIZE,
+        Experiment::Stream => series.size == STREAM_SIZE,
+        _ => false,
+    };
+    let rows = results.series.iter().filter(interesting).map(|series| {
+        let per = |count: u64| series.per_message(count as f64).map_or(String::new(), short);
+        vec![
+            series.link.clone(),
+            format!("{} {}", series.experiment.name(), series.size),
+            series.label(),
+            series.wait.name().to_owned(),
+            format!("{:.0} %", series.cpu_local * 100.0),
+            format!("{:.0} %", series.cpu_remote * 100.0),
+            per(series.syscalls),
+            per(series.frames),
+            per(series.interrupts),
+        ]
+    });
+    Table {
+        title: "What a message costs".into(),
+        note: "CPU of one processor at the measuring and at the answering end (thread and interrupts); the rest per message, measuring end.".into(),
+        header: words(&["link", "what", "transport", "wait", "cpu", "cpu remote", "calls", "frames", "interrupts"]),
+        rows: rows.collect(),
+    }
+}
+
+/// Streams on shaped links against what their rate allows.
+pub fn limit_table(results: &Results) -> Option<Table> {
+    let rows =
+        results.series.iter().filter(|series| series.wait == Wait::Spin).filter_map(|series| {
+            let limit = series.limit?;
+            (limit > 0.0 && series.size >= 1024).then(|| {
+                vec![
+                    series.link.clone(),
+                    series.label(),
+                    series.size.to_string(),
+                    short(series.median),
+                    short(limit),
+                    format!("{:.1} %", series.median / limit * 100.0),
+                ]
+            })
+        });
+    let rows: Vec<_> = rows.collect();
+    (!rows.is_empty()).then(|| Table {
+        title: "Share of the shaped link".into(),
+        note: "Goodput in MB/s against what the link's rate allows for this payload and its headers, preamble and gap included.".into(),
+        header: words(&["link", "transport", "bytes", "MB/s", "allowed", "share"]),
+        rows,
+    })
+}
+
+/// The conditions, as names and values.
+pub fn environment_rows(results: &Results) -> Vec<(String, String)> {
+    let environment = &results.environment;
+    let mut rows: Vec<(String, String)> = [
+        ("date", environment.date.clone()),
+        ("duration", format!("{:.0} s", environment.duration)),
+        ("plan", format!("{}: {}", results.plan.name, results.plan.about)),
+        ("gigae", format!("{} ({})", environment.gigae, environment.git)),
+        ("kernel", environment.kernel.clone()),
+        ("cpu", environment.cpu.clone()),
+        ("TCP congestion control", environment.congestion_control.clone()),
+        (
+            "reading the clock",
+            format!(
+                "{:.0} ns, 99 % within {:.0} ns; never subtracted",
+                environment.timer.median_ns, environment.timer.p99_ns
+            ),
+        ),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into();
+    rows.extend(environment.overhead.map(|own| {
+        let text = format!(
+            "{:.0} ns of a round trip, {:.1} ns of a streamed message, loop and clock; never subtracted",
+            own.round_trip_ns, own.message_ns
+        );
+        ("measuring itself".to_owned(), text)
+    }));
+    rows.extend(environment.live_view.map(|share| {
+        (
+            "live view".to_owned(),
+            format!("{:.2} % of a CPU, its terminal not counted", share * 100.0),
+        )
+    }));
+    for link in &environment.link {
+        let rate = link.rate.map_or("not shaped".into(), |rate| format!("{} Mbit/s", rate / 1e6));
+        let loss = match link.loss {
+            0.0 => String::new(),
+            loss => format!(", {} % of the frames lost", loss * 100.0),
+        };
+        let buffer =
+            link.switch_buffer.map_or(String::new(), |bytes| format!(", switch buffer {bytes} B"));
+        let mut text = format!(
+            "{}{} ({}), {rate}{loss}, MTU {}{buffer}",
+            asked::side_by_side(link.links),
+            link.kind,
+            link.local.driver,
+            link.mtu
+        );
+        for (end, site, idle) in
+            [("local", &link.local, &link.idle_local), ("remote", &link.remote, &link.idle_remote)]
+        {
+            let pinned = site
+                .pinned_to
+                .map_or("not pinned".into(), |cpu| format!("pinned to CPU {cpu} of {}", site.cpus));
+            text += &format!(
+                "; {end}: {}, {pinned}, governor {}, idle before: {:.1} % work, {:.1} % steal",
+                site.interface,
+                site.governor,
+                idle.work * 100.0,
+                idle.steal * 100.0
+            );
+        }
+        rows.push((format!("link {}", link.name), text));
+        rows.push((format!("offloads {}", link.name), plain(&link.local.offloads)));
+        rows.push((format!("coalescing {}", link.name), plain(&link.local.coalescing)));
+        rows.push((format!("interrupts {}", link.name), link.local.interrupts_counted.clone()));
+        rows.push((
+            format!("TCP buffers {}", link.name),
+            format!("rmem {}, wmem {}", link.local.tcp_rmem, link.local.tcp_wmem),
+        ));
+    }
+    rows.extend(asked::settings(results));
+    rows.extend(notes(results));
+    rows
+}
+
+/// What each transport said about itself, once.
+pub(super) fn notes(results: &Results) -> Vec<(String, String)> {
+    let mut notes: Vec<(String, String)> = Vec::new();
+    for series in &results.series {
+        if let Some(note) = &series.note {
+            let entry = (format!("{} ({})", series.label(), series.link), note.clone());
+            if !notes.iter().any(|(name, _)| *name == entry.0) {
+                notes.push(entry);
+            }
+        }
+    }
+    notes
+}
+
+/// All doubts, those about the run first; equal ones about several figures are put together.
+pub fn doubts(results: &Results) -> Vec<(String, Vec<String>)> {
+    let mut found: Vec<(String, Vec<String>)> =
+        results.doubts.iter().map(|doubt| (doubt.clone(), Vec::new())).collect();
+    let mut by_code: BTreeMap<&str, (String, Vec<String>)> = BTreeMap::new();
+    for series in &results.series {
+        for doubt in &series.doubts {
+            let (code, text) = doubt.split_once(':').unwrap_or(("other", doubt));
+            let advice = text.split_once(';').map_or(text, |(_, advice)| advice).trim();
+            let detail = text.split_once(';').map_or("", |(detail, _)| detail).trim();
+            let entry =
+                by_code.entry(code).or_insert_with(|| (format!("{code}: {advice}"), Vec::new()));
+            let (link, wait) = (&series.link, series.wait.name());
+            let (name, label, size) = (series.experiment.name(), series.label(), series.size);
+            entry.1.push(format!("{link} {name} {label} {wait} {size} B: {detail}"));
+        }
+    }
+    found.extend(by_code.into_values());
+    found.extend(results.skipped.iter().map(|skipped| {
+        let what = skipped.what.as_deref().unwrap_or("everything");
+        (
+            format!("skipped: {} on {}", skipped.transport, skipped.link),
+            vec![format!("{what}: {}", skipped.reason)],
+        )
+    }));
+    found
+}

@@ -1,0 +1,216 @@
+//! The results as text for a terminal: at most 100 columns.
+
+use crate::table::Table;
+use crate::tables::{self};
+use crate::{asked, found, incast, machine, programs, ratios, sweeps, tuning};
+use gigae_eval_model::results::Results;
+use std::fmt::Write;
+
+/// A table never gets wider; columns that do not fit go into a further block.
+const WIDTH: usize = 100;
+
+/// A doubt is listed with this many figures; the reports have them all.
+const EXAMPLES: usize = 3;
+
+/// The results as text of at most 100 columns.
+pub fn summary(results: &Results, bold: bool) -> String {
+    let mut text = String::new();
+    let mut all = tables::figure_tables(results);
+    all.extend(sweeps::load_table(results));
+    all.extend(sweeps::buffer_tables(results));
+    all.extend(programs::table(results));
+    all.extend(incast::table(results));
+    all.extend(ratios::row_table(results, false));
+    all.extend(ratios::memory_table(results));
+    all.extend(found::fit_table(results));
+    all.extend(tables::limit_table(results));
+    all.extend(ratios::loss_table(results));
+    all.extend(ratios::cpu_table(results));
+    all.extend(ratios::idle_table(results));
+    all.extend(tables::beside_table(results));
+    all.push(tables::cost_table(results));
+    all.extend(tables::call_table(results));
+    all.push(tables::ratio_table(results));
+    all.extend(found::paper_table(results));
+    all.extend(tuning::trial_tables(results));
+    let ladder = machine::ladders(results);
+    let inventory = ladder.is_some().then(|| inventory(results, bold));
+    all.extend(ladder);
+    for table in all.iter().filter(|table| !table.rows.is_empty()) {
+        text += &plain_table(table, bold);
+        text.push('\n');
+    }
+    text += &inventory.unwrap_or_default();
+    text += &doubts(results, bold);
+    text += &findings(results, bold);
+    for (title, lines) in tuning::commands(results) {
+        text += &heading(&title, bold);
+        for line in lines.lines() {
+            let _ = writeln!(text, "  {line}");
+        }
+        text.push('\n');
+    }
+    text + &figures(results, bold)
+}
+
+/// Both ends, a line for each that they have in common.
+fn inventory(results: &Results, bold: bool) -> String {
+    let mut text = String::new();
+    for table in machine::inventory(results) {
+        text += &heading(&table.title, bold);
+        for row in &table.rows {
+            let (name, here, there) = (&row[0], &row[1], &row[2]);
+            if here == there {
+                hanging(&format!("{name}: {here}"), &mut text);
+            } else {
+                hanging(&format!("{name}: {here}; at the answering end: {there}"), &mut text);
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// What follows, and what papers said; empty if nothing does.
+fn findings(results: &Results, bold: bool) -> String {
+    let findings = found::findings(results);
+    if findings.is_empty() {
+        return String::new();
+    }
+    let mut text = heading(found::TITLE, bold);
+    hanging(found::NOTE, &mut text);
+    for finding in findings {
+        finding.here.iter().for_each(|sentence| hanging(sentence, &mut text));
+        finding
+            .there
+            .iter()
+            .for_each(|sentence| hanging(&format!("Before: {sentence}"), &mut text));
+    }
+    text.push('\n');
+    text
+}
+
+/// The plan's figures with what belongs to them; empty if it asks for none.
+pub fn figures(results: &Results, bold: bool) -> String {
+    let Some(table) = asked::table(results, false) else { return String::new() };
+    let mut text = plain_table(&table, bold);
+    for remark in asked::remarks(results) {
+        hanging(&remark, &mut text);
+    }
+    text.push('\n');
+    text
+}
+
+/// The conditions under which the figures hold.
+pub fn conditions(results: &Results, bold: bool) -> String {
+    let mut text = heading("Conditions", bold);
+    for (name, value) in asked::conditions(results) {
+        hanging(&format!("{name}: {value}"), &mut text);
+    }
+    text.push('\n');
+    text
+}
+
+/// A paragraph whose further lines are set in.
+pub fn hanging(paragraph: &str, text: &mut String) {
+    for (number, line) in wrapped(paragraph, WIDTH - 4).iter().enumerate() {
+        let _ = writeln!(text, "{}{line}", if number == 0 { "  " } else { "    " });
+    }
+}
+
+fn doubts(results: &Results, bold: bool) -> String {
+    let mut text = String::new();
+    let doubts = tables::doubts(results);
+    if !doubts.is_empty() {
+        text += &heading("Doubts", bold);
+        for (doubt, about) in doubts {
+            for line in wrapped(&doubt, WIDTH - 2) {
+                let _ = writeln!(text, "{line}");
+            }
+            for figure in about.iter().take(EXAMPLES) {
+                for line in wrapped(figure, WIDTH - 6) {
+                    let _ = writeln!(text, "    {line}");
+                }
+            }
+            if about.len() > EXAMPLES {
+                let _ = writeln!(text, "    and {} more", about.len() - EXAMPLES);
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// A heading.
+pub fn heading(title: &str, bold: bool) -> String {
+    if bold { format!("\x1b[1m{title}\x1b[0m\n") } else { format!("{title}\n") }
+}
+
+/// A table of at most 100 columns; columns that do not fit go into a further block.
+pub fn plain_table(table: &Table, bold: bool) -> String {
+    let mut text = heading(&table.title, bold);
+    for line in wrapped(&table.note, WIDTH - 2) {
+        let _ = writeln!(text, "  {line}");
+    }
+    let widths: Vec<usize> = (0..table.header.len())
+        .map(|column| {
+            let cells = table.rows.iter().map(|row| row[column].chars().count());
+            cells.chain([table.header[column].chars().count()]).max().unwrap_or(0)
+        })
+        .collect();
+    let mut first = 1;
+    while first < widths.len() {
+        // The first column is repeated in every block.
+        let mut width = 2 + widths[0];
+        let mut end = first;
+        while end < widths.len() && (end == first || width + 2 + widths[end] <= WIDTH) {
+            width += 2 + widths[end];
+            end += 1;
+        }
+        for row in std::iter::once(&table.header).chain(&table.rows) {
+            let mut line = format!("  {:>width$}", row[0], width = widths[0]);
+            for column in first..end {
+                let _ = write!(line, "  {:>width$}", row[column], width = widths[column]);
+            }
+            let _ = writeln!(text, "{}", line.trim_end());
+        }
+        first = end;
+        if first < widths.len() {
+            text.push('\n');
+        }
+    }
+    text
+}
+
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wide_table_is_cut_into_blocks_that_fit() {
+        let table = Table {
+            title: "wide".into(),
+            note: "word ".repeat(60),
+            header: (0..12).map(|column| format!("column-{column:05}")).collect(),
+            rows: vec![vec!["value".into(); 12]; 2],
+        };
+        let text = plain_table(&table, false);
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        assert!(text.contains("column-00011"));
+        assert_eq!(text.matches("column-00000").count(), 2);
+    }
+}

@@ -1,0 +1,341 @@
+//! Settings that were tried: each with its three figures, which of them nothing surpasses, and the commands for the
+//! recommended one.
+
+use super::svg::{
+    BOTTOM, HEIGHT, LEFT, Span, TOP, WIDTH, escape, marker, number, steps, steps_log,
+};
+use super::table::{Table, short, words};
+use crate::findings;
+use gigae_eval_model::choice;
+use gigae_eval_model::choice::Figure;
+use gigae_eval_model::choice::{Change, Objectives};
+use gigae_eval_model::knobs::KnobState;
+use gigae_eval_model::results::Results;
+use gigae_eval_model::trials::Tuning;
+use std::fmt::Write;
+
+/// What stands for the setting before anything was changed.
+const PRESENT: &str = "as it was";
+
+/// Right of the figure: room for the last numbers.
+const RIGHT: f64 = 24.0;
+
+/// Radius of the marker that stands for the most CPU per KB; the others' areas are in proportion.
+const LARGEST: f64 = 13.0;
+
+/// Smallest marker that can still be seen.
+const SMALLEST: f64 = 3.0;
+
+/// A setting with its figures.
+struct Tried<'a> {
+    name: &'a str,
+    failed: Option<&'a str>,
+    of: Objectives,
+}
+
+/// All settings tried on a link with the figures of one transport; the first one is the present.
+fn tried<'a>(results: &'a Results, tuning: &'a Tuning, by: &str) -> Vec<Tried<'a>> {
+    let of = |series| Objectives::of(series, &tuning.link, by);
+    let present = Tried { name: PRESENT, failed: None, of: of(&results.series) };
+    let others = tuning.trials.iter().map(|trial| Tried {
+        name: &trial.name,
+        failed: trial.failed.as_deref(),
+        of: of(&trial.series),
+    });
+    std::iter::once(present).chain(others).collect()
+}
+
+/// The transports that have figures, first the one by which the best settings were chosen.
+fn transports(tuning: &Tuning) -> Vec<&str> {
+    let mut found = vec![tuning.by.as_str()];
+    for series in tuning.trials.iter().flat_map(|trial| &trial.series) {
+        if !found.contains(&series.transport.as_str()) {
+            found.push(&series.transport);
+        }
+    }
+    found
+}
+
+/// A table for each link and transport.
+pub fn trial_tables(results: &Results) -> Vec<Table> {
+    let of = |tuning| {
+        let table = move |by: &str| trial_table(results, tuning, by);
+        transports(tuning).into_iter().map(table).collect::<Vec<_>>()
+    };
+    results.tuning.iter().flat_map(of).collect()
+}
+
+fn trial_table(results: &Results, tuning: &Tuning, by: &str) -> Table {
+    let all = tried(results, tuning, by);
+    let objectives: Vec<Objectives> = all.iter().map(|one| one.of).collect();
+    let front = choice::front(&objectives);
+    let present = objectives[0];
+    let row = |(place, one): (usize, &Tried<'_>)| {
+        let judgement = one.of.against(&present);
+        let mut row = vec![place.to_string(), one.name.to_owned()];
+        for (figure, change) in [
+            (one.of.trip, judgement.trip),
+            (one.of.goodput, judgement.goodput),
+            (one.of.demand, judgement.demand),
+        ] {
+            row.push(figure.map_or(String::new(), said));
+            row.push(if place == 0 { String::new() } else { changed(change) });
+        }
+        row.push(match one.failed {
+            Some(why) => format!("not measured: {why}"),
+            None if front[place] => "front".into(),
+            None => String::new(),
+        });
+        row
+    };
+    Table {
+        title: format!("Settings tried ({}, {by})", tuning.link),
+        note: "Round trip of the smallest message in microseconds, goodput of the largest in MB/s, microseconds of CPU \
+               per KB of it at both ends together; medians with their 95 % intervals. Better and worse: the intervals do not \
+               meet. Front: no other setting surpasses its medians in all three."
+            .into(),
+        header: words(&[
+            "no", "setting", "round trip", "change", "goodput", "change", "CPU per KB", "change", "result",
+        ]),
+        rows: all.iter().enumerate().map(row).collect(),
+    }
+}
+
+fn said(figure: Figure) -> String {
+    let [low, high] = figure.ci95;
+    format!("{} ({} to {})", short(figure.median), short(low), short(high))
+}
+
+fn changed(change: Change) -> String {
+    match change {
+        Change::Better(ratio) => format!("{}x better", short(ratio)),
+        Change::Worse(ratio) => format!("{}x worse", short(1.0 / ratio)),
+        Change::Same => "same".into(),
+        Change::Unknown => String::new(),
+    }
+}
+
+/// What each end has of the knobs that the plan names, a table for each link.
+pub fn knob_tables(results: &Results) -> Vec<Table> {
+    let table = |tuning: &Tuning| Table {
+        title: format!("Knobs ({})", tuning.link),
+        note:
+            "Their values before anything was changed, which they have again; or why there is none."
+                .into(),
+        header: words(&["knob", "belongs to", "measuring end", "answering end", "note"]),
+        rows: tuning.local.iter().map(|state| knob_row(state, &tuning.remote)).collect(),
+    };
+    results.tuning.iter().map(table).collect()
+}
+
+fn knob_row(state: &KnobState, remote: &[KnobState]) -> Vec<String> {
+    let there = remote.iter().find(|other| other.knob == state.knob);
+    let value = |state: &KnobState| match (&state.present, &state.absent) {
+        (Some(present), _) => present.clone(),
+        (None, Some(why)) => format!("not here: {why}"),
+        (None, None) => String::new(),
+    };
+    let mut notes: Vec<String> = [Some(state), there]
+        .into_iter()
+        .flatten()
+        .flat_map(|end| {
+            let absent = end.values.iter().filter_map(|one| {
+                one.absent.as_ref().map(|why| format!("{} not here: {why}", one.value))
+            });
+            end.note.clone().into_iter().chain(absent)
+        })
+        .collect();
+    notes.dedup();
+    vec![
+        state.knob.clone(),
+        state.belongs.name().to_owned(),
+        value(state),
+        there.map_or("not asked".into(), value),
+        notes.join("; "),
+    ]
+}
+
+/// The command lines of the recommended settings, each with a title.
+pub fn commands(results: &Results) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for tuning in &results.tuning {
+        let Some(found) = findings::recommended(results, tuning) else { continue };
+        let [here, there] = findings::commands(tuning, found.trial);
+        let title =
+            |end: &str| format!("Recommended on {}: {}, {end}", tuning.link, found.trial.name);
+        if here == there {
+            all.push((title("at both ends"), here.join("\n")));
+            continue;
+        }
+        for (end, lines) in [("at the measuring end", here), ("at the answering end", there)] {
+            if !lines.is_empty() {
+                all.push((title(end), lines.join("\n")));
+            }
+        }
+    }
+    all
+}
+
+/// Round trip across, goodput up, CPU per KB by size, the front drawn: a figure for each link and transport, with
+/// its title.
+pub(super) fn charts(results: &Results) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for tuning in &results.tuning {
+        for by in transports(tuning) {
+            let title = format!(
+                "Settings tried ({}, {by}): the upper left is best, small markers cost little CPU",
+                tuning.link
+            );
+            all.extend(chart(&title, &tried(results, tuning, by)).map(|svg| (title, svg)));
+        }
+    }
+    all
+}
+
+/// A point of the chart.
+struct Spot {
+    place: usize,
+    x: f64,
+    y: f64,
+    cpu: Option<f64>,
+    tip: String,
+}
+
+fn chart(title: &str, all: &[Tried<'_>]) -> Option<String> {
+    let spot = |(place, one): (usize, &Tried<'_>)| {
+        let (trip, goodput) = (one.of.trip?, one.of.goodput?);
+        let cpu = one.of.demand.map(|demand| demand.median);
+        let tip = format!(
+            "{place}: {}: {} us, {} MB/s{}",
+            one.name,
+            said(trip),
+            said(goodput),
+            one.of.demand.map_or(String::new(), |demand| format!(", {} us per KB", said(demand)))
+        );
+        Some(Spot { place, x: trip.median, y: goodput.median, cpu, tip })
+    };
+    let spots: Vec<Spot> = all.iter().enumerate().filter_map(spot).collect();
+    if spots.len() < 2 {
+        return None;
+    }
+    let span = |of: fn(&Spot) -> f64, from, to| {
+        let low = spots.iter().map(of).fold(f64::INFINITY, f64::min);
+        let high = spots.iter().map(of).fold(0.0, f64::max);
+        let room = (high / low).powf(0.12).max(1.05);
+        Span { low: low / room, high: high * room, log: true, from, to }
+    };
+    let x = span(|spot| spot.x, LEFT, WIDTH - RIGHT);
+    let y = span(|spot| spot.y, HEIGHT - BOTTOM, TOP);
+    let mut svg = format!(
+        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">",
+        escape(title)
+    );
+    axes(&x, &y, &mut svg);
+    staircase(&spots, &x, &y, &mut svg);
+    let most = spots.iter().filter_map(|spot| spot.cpu).fold(0.0, f64::max);
+    for spot in &spots {
+        let share = spot.cpu.filter(|_| most > 0.0).map_or(0.2, |cpu| cpu / most);
+        let radius = (LARGEST * share.sqrt()).max(SMALLEST);
+        // The present setting is a diamond.
+        let style = if spot.place == 0 { 3 } else { 0 };
+        let (px, py) = (x.at(spot.x), y.at(spot.y));
+        let _ = write!(
+            svg,
+            "<g class=\"line c{style}\"><path class=\"marker\" fill-opacity=\"0.55\" d=\"{}\"><title>{}</title></path></g><text class=\"note\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            marker(style, px, py, radius),
+            escape(&spot.tip),
+            px + radius + 2.0,
+            py - 3.0,
+            spot.place
+        );
+    }
+    svg.push_str("</svg>");
+    Some(svg)
+}
+
+/// Round values of an axis; where the usual ones would be fewer than three, in equal steps.
+fn ticks(span: &Span) -> Vec<f64> {
+    let usual = steps_log(span.low, span.high);
+    if usual.len() > 2 {
+        return usual;
+    }
+    let step = steps(span.high - span.low).get(1).copied().unwrap_or(span.high);
+    let first = (span.low / step).ceil();
+    let all = (0..20).map(|place| (first + f64::from(place)) * step);
+    all.take_while(|value| *value <= span.high).collect()
+}
+
+fn axes(x: &Span, y: &Span, svg: &mut String) {
+    let bottom = HEIGHT - BOTTOM;
+    for value in ticks(y) {
+        let at = y.at(value);
+        let _ = write!(
+            svg,
+            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/><text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+            x.to,
+            LEFT - 7.0,
+            at + 4.5,
+            number(value)
+        );
+    }
+    for value in ticks(x) {
+        let at = x.at(value);
+        let _ = write!(
+            svg,
+            "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{bottom}\"/><text class=\"tick\" x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+            bottom + 18.0,
+            number(value)
+        );
+    }
+    let _ = write!(
+        svg,
+        "<text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">round trip in microseconds</text><text class=\"axis\" transform=\"translate(14 {:.1}) rotate(-90)\" text-anchor=\"middle\">MB/s at the receiver</text>",
+        f64::midpoint(x.from, x.to),
+        HEIGHT - 8.0,
+        f64::midpoint(y.from, y.to)
+    );
+}
+
+/// The front of the two figures that the axes show, as stairs.
+fn staircase(spots: &[Spot], x: &Span, y: &Span, svg: &mut String) {
+    let mut sorted: Vec<&Spot> = spots.iter().collect();
+    sorted.sort_by(|a, b| a.x.total_cmp(&b.x).then(b.y.total_cmp(&a.y)));
+    let (mut best, mut path) = (0.0, String::new());
+    for spot in sorted {
+        if spot.y > best {
+            let step = if path.is_empty() {
+                format!("M{:.1} {:.1}", x.at(spot.x), y.from)
+            } else {
+                format!("H{:.1}", x.at(spot.x))
+            };
+            let _ = write!(path, "{step}V{:.1}", y.at(spot.y));
+            best = spot.y;
+        }
+    }
+    let _ = write!(path, "H{:.1}", x.to);
+    let _ = write!(svg, "<path class=\"level\" fill=\"none\" d=\"{path}\"/>");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(name: &str, trip: f64, goodput: f64) -> Tried<'_> {
+        let figure = |median| Some(Figure { median, ci95: [median, median] });
+        let of = Objectives { trip: figure(trip), goodput: figure(goodput), demand: figure(1.0) };
+        Tried { name, failed: None, of }
+    }
+
+    #[test]
+    fn the_front_is_drawn_through_what_nothing_surpasses() {
+        let all = [of("a", 10.0, 100.0), of("<b>", 20.0, 200.0), of("c", 30.0, 150.0)];
+        let svg = chart("t", &all).unwrap();
+        assert!(!svg.contains("NaN") && !svg.contains("<b>"), "{svg}");
+        assert_eq!(svg.matches("class=\"marker\"").count(), 3);
+        let path = svg.split("class=\"level\" fill=\"none\" d=\"").nth(1).unwrap();
+        let path = path.split('"').next().unwrap();
+        // Two steps up: the third surpasses nothing.
+        assert_eq!((path.matches('V').count(), path.matches('H').count()), (2, 2), "{path}");
+        assert!(chart("t", &all[..1]).is_none());
+    }
+}

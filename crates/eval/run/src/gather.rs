@@ -1,0 +1,459 @@
+//! From repetitions to figures: collects what the ends measured and says what to doubt about it.
+
+use crate::progress::Took;
+use gigae_eval_measure::experiment::incast::Crowds;
+use gigae_eval_measure::probe::{Answered, Asked};
+use gigae_eval_measure::{experiment, site};
+use gigae_eval_model::cost::Cost;
+use gigae_eval_model::environment::Environment;
+use gigae_eval_model::environment::NETWORK;
+use gigae_eval_model::environment::Overhead;
+use gigae_eval_model::experiment::Experiment;
+use gigae_eval_model::experiment::SCALE;
+use gigae_eval_model::plan::{Cell, Cpus};
+use gigae_eval_model::results::{Estimate, Series, Warmup};
+use gigae_eval_model::stats;
+use gigae_eval_model::stats::{CONFIDENCE, Distribution, Interval};
+use gigae_eval_model::transport;
+
+/// A figure's run has settled if its last quarter differs from its first by less.
+const SETTLED: f64 = 0.10;
+/// Steal above this share of the time is worth a doubt.
+const STEAL: f64 = 0.01;
+/// Other threads' share of a measuring CPU that is worth a doubt.
+const OTHERS: f64 = 0.05;
+/// Ticks of `/proc/stat` are 10 ms; this many seconds of other threads may be mere rounding.
+const ROUNDING: f64 = 0.05;
+/// Share of a figure that measuring itself may have.
+const OVERHEAD: f64 = 0.01;
+/// Fewest samples for which a 99.9th percentile is more than the largest sample.
+const ENOUGH: u64 = 1000;
+
+/// All repetitions of one cell.
+#[derive(Debug)]
+pub struct Gathered {
+    /// What is measured.
+    pub cell: Cell,
+    /// Whether messages can be lost.
+    pub reliable: bool,
+    /// Goodput that the link allows, in the figure's unit.
+    pub limit: Option<f64>,
+    /// Repetitions that failed, with the last reason.
+    pub failures: u32,
+    values: Vec<f64>,
+    samples: Distribution,
+    warmup: Distribution,
+    drifts: Vec<f64>,
+    demands: Vec<f64>,
+    local: Cost,
+    remote: Cost,
+    sent: u64,
+    lost: u64,
+    crowds: Crowds,
+    note: Option<String>,
+}
+
+/// A cell's figure while more repetitions may come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SoFar {
+    /// Of the last repetition.
+    pub last: f64,
+    /// The median over the repetitions.
+    pub median: f64,
+    /// Its interval, as far as it goes.
+    pub interval: [f64; 2],
+    /// How many repetitions there are.
+    pub repetitions: u32,
+    /// CPU seconds per second of the measuring and of the answering end.
+    pub cpu: [f64; 2],
+}
+
+impl Gathered {
+    /// Nothing yet.
+    pub fn new(cell: Cell, reliable: bool, limit: Option<f64>) -> Self {
+        Self {
+            cell,
+            reliable,
+            limit,
+            failures: 0,
+            values: Vec::new(),
+            samples: Distribution::default(),
+            warmup: Distribution::default(),
+            drifts: Vec::new(),
+            demands: Vec::new(),
+            local: Cost::default(),
+            remote: Cost::default(),
+            sent: 0,
+            lost: 0,
+            crowds: Crowds::default(),
+            note: None,
+        }
+    }
+
+    /// Repetitions so far.
+    pub fn repetitions(&self) -> u32 {
+        u32::try_from(self.values.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Adds a repetition.
+    pub fn add(&mut self, asked: &Asked, answered: &Answered) {
+        let method = experiment::method(self.cell.experiment);
+        let (samples, warmup) = (method.samples)(asked, answered);
+        samples.iter().for_each(|&value| self.samples.record(value.into()));
+        warmup.iter().for_each(|&value| self.warmup.record(value.into()));
+        self.drifts.extend(stats::drift(samples));
+        self.values.push((method.figure)(asked, answered));
+        self.demands.extend(self.demand(asked, answered));
+        self.local.add(&asked.cost);
+        self.remote.add(&answered.cost);
+        self.sent += asked.sent;
+        // A reliable stream arrives, though perhaps in other pieces than it was sent in.
+        let arrives = self.reliable && self.cell.experiment.is_goodput();
+        self.lost += if arrives { 0 } else { (method.lost)(asked, answered) };
+        self.crowds.add(asked);
+        self.note = asked.note.clone().or_else(|| self.note.take());
+    }
+
+    /// Microseconds of CPU per KB of a stream in one repetition, at both ends together, their warm-up included.
+    fn demand(&self, asked: &Asked, answered: &Answered) -> Option<f64> {
+        let kilobytes = asked.sent as f64 * self.cell.size as f64 / 1024.0;
+        let (local, remote) = (&asked.cost, &answered.cost);
+        let interrupts = match self.cell.condition.cpus {
+            Cpus::Two => local.cpu_interrupts + remote.cpu_interrupts,
+            Cpus::One => local.cpu_interrupts.max(remote.cpu_interrupts),
+        };
+        let seconds = local.cpu_thread + remote.cpu_thread + interrupts;
+        (self.cell.experiment == Experiment::Stream && kilobytes > 0.0)
+            .then(|| seconds * 1e6 / kilobytes)
+    }
+
+    /// The figure so far; `None` before the first repetition.
+    pub fn so_far(&self) -> Option<SoFar> {
+        let interval = stats::median_interval(&self.values)?;
+        Some(SoFar {
+            last: *self.values.last()?,
+            median: stats::median(&self.values)?,
+            interval: [interval.low, interval.high],
+            repetitions: self.repetitions(),
+            cpu: [self.local.cpu(), self.remote.cpu()],
+        })
+    }
+
+    /// Whether another repetition would hardly change the figure.
+    pub fn precise(&self, precision: f64) -> bool {
+        match (stats::median(&self.values), stats::median_interval(&self.values)) {
+            (Some(median), Some(interval)) => {
+                interval.coverage >= CONFIDENCE && interval.relative_half_width(median) <= precision
+            }
+            _ => false,
+        }
+    }
+
+    /// The figures; `None` if no repetition gave any sample.
+    pub fn series(&self, link: &str, precision: f64, overhead: &Overhead) -> Option<Series> {
+        let median = stats::median(&self.values)?;
+        let interval = stats::median_interval(&self.values)?;
+        let summary = self.samples.summary(SCALE)?;
+        let warmup = self.warmup.summary(SCALE);
+        let mut series = Series {
+            experiment: self.cell.experiment,
+            transport: self.cell.transport.clone(),
+            variant: self.cell.variant.clone(),
+            condition: self.cell.condition,
+            link: link.to_owned(),
+            wait: self.cell.wait,
+            size: self.cell.size,
+            unit: self.cell.experiment.unit().to_owned(),
+            median,
+            ci95: [interval.low, interval.high],
+            coverage: interval.coverage,
+            repetitions: self.values.clone(),
+            p50: summary.p50,
+            p90: summary.p90,
+            p99: summary.p99,
+            p999: summary.p999,
+            min: summary.min,
+            max: summary.max,
+            mean: summary.mean,
+            n: summary.n,
+            warmup: Warmup {
+                n: warmup.map_or(0, |warmup| warmup.n),
+                p50: warmup.map(|warmup| warmup.p50),
+                drift: stats::median(&self.drifts),
+            },
+            cpu_local: self.local.cpu(),
+            cpu_remote: self.remote.cpu(),
+            frames: self.local.tx_frames,
+            syscalls: self.local.syscalls,
+            interrupts: self.local.interrupts,
+            sent: self.sent,
+            lost: self.lost,
+            limit: self.limit,
+            local: self.local,
+            remote: self.remote,
+            shares: self.crowds.shares(),
+            cpu_per_kb: stats::median(&self.demands)
+                .zip(stats::median_interval(&self.demands))
+                .map(|(median, interval)| Estimate { median, ci95: [interval.low, interval.high] }),
+            note: self.note.clone(),
+            doubts: Vec::new(),
+        };
+        series.doubts = self.doubts(&series, &interval, precision, overhead);
+        Some(series)
+    }
+
+    fn doubts(
+        &self,
+        series: &Series,
+        interval: &Interval,
+        precision: f64,
+        overhead: &Overhead,
+    ) -> Vec<String> {
+        let mut doubts = Vec::new();
+        let width = interval.relative_half_width(series.median);
+        if interval.coverage < CONFIDENCE {
+            doubts.push(format!(
+                "few-repetitions: the interval covers only {:.0} %; plan at least 6 repetitions",
+                interval.coverage * 100.0
+            ));
+        } else if width > precision {
+            doubts.push(format!(
+                "wide-interval: +-{:.0} % after {} repetitions; repeat on a quieter machine or raise max_repetitions",
+                width * 100.0,
+                self.values.len()
+            ));
+        }
+        for (end, cost) in [("measuring", &self.local), ("answering", &self.remote)] {
+            self.cpu_doubts(end, cost, &mut doubts);
+        }
+        if series.lost > 0 {
+            doubts.push(format!(
+                "loss: {:.2} % of the messages did not arrive; the figure counts those that did",
+                series.loss() * 100.0
+            ));
+        }
+        if let Some(drift) = series.warmup.drift.filter(|drift| *drift > SETTLED) {
+            doubts.push(format!(
+                "unsettled: within a repetition the figure moved by {:.0} %; plan a longer warmup",
+                drift * 100.0
+            ));
+        }
+        if let Some(share) = own_share(series, overhead).filter(|share| *share > OVERHEAD) {
+            doubts.push(format!(
+                "overhead: the evaluator's own loop and clock are {:.1} % of this figure, not subtracted; compare with figures of this run only",
+                share * 100.0
+            ));
+        }
+        if self.cell.experiment.is_trip() && series.n < ENOUGH {
+            doubts.push(format!(
+                "few-samples: p99.9 of {} samples is their largest; plan longer repetitions",
+                series.n
+            ));
+        }
+        if self.failures > 0 {
+            doubts.push(format!(
+                "failed: {} repetitions failed and were left out; repeat the run",
+                self.failures
+            ));
+        }
+        doubts
+    }
+
+    fn cpu_doubts(&self, end: &str, cost: &Cost, doubts: &mut Vec<String>) {
+        if cost.seconds > 0.0 && cost.steal / cost.seconds > STEAL && cost.steal > ROUNDING {
+            doubts.push(format!(
+                "steal: a hypervisor withheld {:.1} % of the {end} CPU; repeat on a less loaded host",
+                cost.steal / cost.seconds * 100.0
+            ));
+        }
+        // The other end is no disturbance where it is meant to be on the same CPU.
+        let shared = self.cell.condition.cpus == Cpus::One;
+        if !shared && cost.cpu_others > cost.seconds * OTHERS + ROUNDING {
+            doubts.push(format!(
+                "interference: other threads took {:.0} % of the {end} CPU; stop other work and repeat",
+                cost.cpu_others / cost.seconds.max(f64::MIN_POSITIVE) * 100.0
+            ));
+        }
+    }
+}
+
+/// Doubts about the run as a whole.
+pub(crate) fn run_doubts(environment: &Environment) -> Vec<String> {
+    let mut doubts = Vec::new();
+    let same_machine = environment.link.iter().any(|link| link.kind != NETWORK);
+    if same_machine && site::allowed_cpus().len() < 2 {
+        doubts.push(
+            "one-cpu: both ends share one CPU, so spinning ends starve each other; use two CPUs"
+                .into(),
+        );
+    }
+    if cfg!(debug_assertions) {
+        doubts.push("debug-build: built without optimisation; build with --release".into());
+    }
+    let control = environment.congestion_control.as_str();
+    if control != "unknown" && control != transport::CONGESTION_CONTROL {
+        doubts.push(format!(
+            "congestion-control: TCP ran with '{control}', which may not be '{}'; permit that one and repeat",
+            transport::CONGESTION_CONTROL
+        ));
+    }
+    let governor = &environment.link[0].local.governor;
+    if !matches!(governor.as_str(), "none" | "performance") {
+        doubts.push(format!(
+            "governor: the CPU frequency follows '{governor}'; set 'performance' and repeat"
+        ));
+    }
+    if environment.link.iter().any(|link| link.idle_local.work > 0.10) {
+        doubts.push(
+            "busy: the machine was not idle before the run; stop other work and repeat".into(),
+        );
+    }
+    doubts
+}
+
+/// What a live view does to the figures, where it may have run on the CPUs of the ends.
+pub(crate) fn view_doubt(view: Took) -> Option<String> {
+    (!view.apart).then(|| {
+        format!(
+            "live-view: --tui had no CPU of its own and took {:.2} % of one that an end was on, its terminal not counted; leave it out for figures to quote",
+            view.share * 100.0
+        )
+    })
+}
+
+/// How much of a figure is the measuring itself; `None` where no message is measured.
+fn own_share(series: &Series, overhead: &Overhead) -> Option<f64> {
+    if series.experiment.is_trip() {
+        return Some(overhead.round_trip_ns * SCALE / series.p50);
+    }
+    Some(overhead.message_ns * 1e-9 * series.messages_per_second()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gigae_eval_model::plan::{Condition, Setting, Wait};
+    use std::time::Duration;
+
+    fn cell(experiment: Experiment) -> Cell {
+        Cell {
+            experiment,
+            transport: "udp".into(),
+            variant: None,
+            setting: Setting::Default,
+            condition: Condition::default(),
+            wait: Wait::Spin,
+            size: 8,
+            measure: Duration::from_secs(1),
+            warmup: Duration::ZERO,
+            tune: false,
+        }
+    }
+
+    const OWN: Overhead = Overhead { round_trip_ns: 20.0, message_ns: 1.0 };
+
+    #[test]
+    fn a_quiet_run_of_six_equal_repetitions_raises_no_doubt() {
+        let mut gathered = Gathered::new(cell(Experiment::Rtt), false, None);
+        for _ in 0..6 {
+            let asked = Asked { samples: vec![5000; 1000], sent: 1000, ..Asked::default() };
+            gathered.add(&asked, &Answered::default());
+        }
+        let series = gathered.series("here", 0.05, &OWN).unwrap();
+        assert_eq!((series.median, series.p50, series.n), (5.0, 5.0, 6000));
+        assert_eq!(series.doubts, Vec::<String>::new());
+        assert!(gathered.precise(0.05));
+    }
+
+    #[test]
+    fn the_goodput_is_the_receivers_and_missing_messages_are_loss() {
+        let mut gathered = Gathered::new(cell(Experiment::Stream), false, None);
+        let asked = Asked { sent: 100, ..Asked::default() };
+        let answered = Answered {
+            messages: 90,
+            measured_bytes: 2_000_000,
+            measured_seconds: 0.5,
+            slices: vec![4000; 10],
+            ..Answered::default()
+        };
+        gathered.add(&asked, &answered);
+        let series = gathered.series("here", 0.05, &OWN).unwrap();
+        assert_eq!((series.median, series.p50, series.lost), (4.0, 4.0, 10));
+        let codes: Vec<_> =
+            series.doubts.iter().map(|doubt| doubt.split(':').next().unwrap()).collect();
+        assert_eq!(codes, ["few-repetitions", "loss"]);
+    }
+
+    #[test]
+    fn what_measuring_costs_is_told_of_trips_and_streams_where_it_is_more_than_a_hundredth() {
+        let own = |experiment, median: f64, overhead: &Overhead| {
+            let mut gathered = Gathered::new(cell(experiment), true, None);
+            for _ in 0..6 {
+                let asked =
+                    Asked { samples: vec![(median * 1e3) as u32; 1000], ..Asked::default() };
+                let answered = Answered {
+                    measured_bytes: (median * 1e6) as u64,
+                    measured_seconds: 1.0,
+                    slices: vec![(median * 1e3) as u32; 10],
+                    ..Answered::default()
+                };
+                gathered.add(&asked, &answered);
+            }
+            let series = gathered.series("here", 0.05, overhead).unwrap();
+            series.doubts.iter().any(|doubt| doubt.starts_with("overhead:"))
+        };
+        let overhead = Overhead { round_trip_ns: 40.0, message_ns: 0.5 };
+        // 40 ns of 5 us are 0.8 %, of 3 us 1.3 %; at 8 B, 80 MB/s are 10 M/s, or 0.5 %.
+        assert!(!own(Experiment::Rtt, 5.0, &overhead) && own(Experiment::Rtt, 3.0, &overhead));
+        assert!(
+            !own(Experiment::Stream, 80.0, &overhead) && own(Experiment::Stream, 240.0, &overhead)
+        );
+    }
+
+    #[test]
+    fn a_live_view_is_a_doubt_where_it_shared_a_cpu_with_an_end() {
+        assert_eq!(view_doubt(Took { share: 0.002, apart: true }), None);
+        let doubt = view_doubt(Took { share: 0.002, apart: false }).unwrap();
+        assert!(doubt.starts_with("live-view:") && doubt.contains("0.20 %"), "{doubt}");
+    }
+
+    #[test]
+    fn the_figure_so_far_is_that_of_the_repetitions_so_far() {
+        let mut gathered = Gathered::new(cell(Experiment::Rtt), false, None);
+        assert_eq!(gathered.so_far(), None);
+        for value in [4000, 6000, 5000] {
+            let asked = Asked { samples: vec![value; 9], ..Asked::default() };
+            gathered.add(&asked, &Answered::default());
+        }
+        let so_far = gathered.so_far().unwrap();
+        assert_eq!((so_far.last, so_far.median, so_far.repetitions), (5.0, 5.0, 3));
+        assert_eq!(so_far.interval, [4.0, 6.0]);
+    }
+
+    #[test]
+    fn every_disturbance_has_its_code() {
+        let mut gathered = Gathered::new(cell(Experiment::Rtt), false, None);
+        let disturbed = Cost { seconds: 1.0, steal: 0.3, cpu_others: 0.5, ..Cost::default() };
+        for value in [900, 900, 900, 1800, 1800, 1800] {
+            let samples = [vec![value; 8], vec![value * 2; 8]].concat();
+            let asked = Asked { samples, cost: disturbed, ..Asked::default() };
+            gathered.add(&asked, &Answered::default());
+        }
+        gathered.failures = 1;
+        let series = gathered.series("here", 0.05, &OWN).unwrap();
+        let codes: Vec<_> =
+            series.doubts.iter().map(|doubt| doubt.split(':').next().unwrap()).collect();
+        assert_eq!(
+            codes,
+            [
+                "wide-interval",
+                "steal",
+                "interference",
+                "unsettled",
+                "overhead",
+                "few-samples",
+                "failed"
+            ]
+        );
+    }
+}

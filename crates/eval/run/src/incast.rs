@@ -1,0 +1,214 @@
+//! One repetition of many senders: on a virtual network of more than two nodes on these in turn, else all on
+//! this one. Beside them one ECHO after the other goes from this node, by which one sees the queue.
+
+use crate::error::{Failure, reply_failure};
+use gigae_eval_measure::cost;
+use gigae_eval_measure::cost::Meter;
+use gigae_eval_measure::experiment::incast::together;
+use gigae_eval_measure::probe::{Answered, Asked, GRACE, Loop, ProbeError, Signals};
+use gigae_eval_measure::site::{Address, Site};
+use gigae_eval_measure::transport::{JOIN_TIMEOUT, Opening, Probe, Side, Task, TransportError};
+use gigae_eval_model::experiment::Experiment;
+use gigae_eval_model::plan::{Condition, Setting, Wait};
+use gigae_eval_model::transport;
+use gigae_eval_session::control::{ANSWER, Reply, Request};
+use gigae_eval_session::stage::Stage;
+use gigae_fabric::Node;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+/// TCP's counters of the calling thread's network (proc_net(5)).
+const COUNTERS: &str = "/proc/thread-self/net/snmp";
+
+/// Bytes of an ECHO, as ping(8) sends them.
+const ECHO: usize = 56;
+
+/// So many of them per second, whatever one takes: else those that find the queue empty, before and after the
+/// senders, would be most of them.
+const ECHOES: f64 = 250.0;
+
+/// All senders begin at the same time, when the last of their threads surely runs.
+const START: Duration = Duration::from_millis(10);
+
+/// They end before the senders do.
+const WITHIN: f64 = 0.9;
+
+/// Where a sender is.
+struct Place {
+    /// Its node, if that is not the calling thread's.
+    node: Option<Node>,
+    site: Site,
+    /// Whether it is the first of its node, which counts what the node's TCP repeats.
+    first: bool,
+}
+
+/// Both ends.
+pub(super) fn repetition(
+    stage: &mut Stage,
+    task: Task,
+    interrupted: &AtomicBool,
+) -> Result<(Asked, Answered), Failure> {
+    let senders = task.condition.senders;
+    // So that all keep the rate together, whatever is lost in rounding.
+    let rate = task.rate.map(|rate| rate / f64::from(senders) * (1.0 - 1e-9));
+    let task = Task { rate, ..task };
+    let (places, openings) = open(stage, &task)?;
+    let addresses = openings.iter().map(|opening| opening.address()).collect();
+    let run = Request::Gather { task: task.clone(), addresses };
+    let peers = match stage.session.ask(&run, ANSWER)? {
+        Reply::Gathering(peers) if !peers.is_empty() => peers,
+        other => return Err(reply_failure(&other)),
+    };
+    let asked = join(openings, &peers).map_err(Failure::from).and_then(|mut probes| {
+        let asked = send(&stage.site, &task, (&places, &mut probes), &peers[0], interrupted)?;
+        Ok((asked, probes))
+    });
+    // The ends stay open until the receiver is done with them.
+    let ((asked, trips), _open) = match asked {
+        Ok(asked) => asked,
+        Err(failure) => {
+            let reply = stage.session.ask(&Request::Cancel, JOIN_TIMEOUT + GRACE)?;
+            return Err(match (failure, reply) {
+                (Failure::Repetition(here), Reply::Failed { reason, .. }) => {
+                    Failure::Repetition(format!("{here}; at the answering end: {reason}"))
+                }
+                (failure, _) => failure,
+            });
+        }
+    };
+    let bytes = asked.iter().map(|one| one.bytes).collect();
+    match stage.session.ask(&Request::Gathered { bytes }, ANSWER + GRACE * 2)? {
+        Reply::Counted(answered) => {
+            let (mut asked, answered) = together(asked, answered);
+            asked.crowd.trips = trips;
+            Ok((asked, answered))
+        }
+        other => Err(reply_failure(&other)),
+    }
+}
+
+/// All senders, before they have joined.
+type Opened = (Vec<Place>, Vec<Box<dyn Opening>>);
+
+/// Opens all senders, each in its node.
+fn open(stage: &Stage, task: &Task) -> Result<Opened, Failure> {
+    let transport = transport::by_name(&task.transport).expect("the plan was checked");
+    if transport.hears_all && task.size > transport.frame_payload(stage.site.mtu) {
+        let why = "one end hears many senders only by messages within a frame; take smaller ones";
+        return Err(Failure::Unavailable(why.into()));
+    }
+    let nodes = stage.sending_nodes();
+    let (mut places, mut openings) = (Vec::new(), Vec::new());
+    for number in 0..task.condition.senders as usize {
+        let node = nodes[number % nodes.len()].clone();
+        let _inside = node.as_ref().map(Node::enter).transpose().map_err(failed)?;
+        let site = match &node {
+            Some(_) => {
+                let names: Vec<&str> = stage.site.interfaces().collect();
+                let there = Site::find(&names.join(",")).map_err(failed)?;
+                let Site { cpu, virtual_link, .. } = stage.site;
+                Site { cpu, virtual_link, ..there }
+            }
+            None => stage.site.clone(),
+        };
+        openings.push(gigae_eval_measure::transport::open(&site, task, Side::Client)?);
+        places.push(Place { node, site, first: number < nodes.len() });
+    }
+    Ok((places, openings))
+}
+
+fn failed<E: std::fmt::Display>(error: E) -> Failure {
+    Failure::Repetition(error.to_string())
+}
+
+fn join(
+    openings: Vec<Box<dyn Opening>>,
+    peers: &[Address],
+) -> Result<Vec<Box<dyn Probe>>, TransportError> {
+    let each = openings.into_iter().enumerate();
+    each.map(|(number, opening)| opening.join(&peers[number % peers.len()])).collect()
+}
+
+/// What all senders counted, and the round trips beside.
+type Sent = (Vec<Asked>, Vec<u32>);
+
+/// All senders at once, each in a thread in its node.
+fn send(
+    site: &Site,
+    task: &Task,
+    (places, probes): (&[Place], &mut [Box<dyn Probe>]),
+    peer: &Address,
+    interrupted: &AtomicBool,
+) -> Result<Sent, Failure> {
+    let begin = Instant::now() + START;
+    std::thread::scope(|scope| {
+        // It begins in the calling thread's node.
+        let beside = scope.spawn(|| trips(site, task, peer, interrupted).unwrap_or_default());
+        let workers: Vec<_> = places
+            .iter()
+            .zip(probes)
+            .map(|(place, probe)| {
+                scope.spawn(move || sender(place, probe, task, (begin, interrupted)))
+            })
+            .collect();
+        let ends: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
+        let trips = beside.join().unwrap_or_default();
+        let each = ends.into_iter().map(|end| {
+            end.unwrap_or_else(|_| Err(Failure::Repetition("a sender's thread panicked".into())))
+        });
+        Ok((each.collect::<Result<_, _>>()?, trips))
+    })
+}
+
+/// A sender's thread.
+fn sender(
+    place: &Place,
+    probe: &mut Box<dyn Probe>,
+    task: &Task,
+    (begin, interrupted): (Instant, &AtomicBool),
+) -> Result<Asked, Failure> {
+    let _inside = place.node.as_ref().map(Node::enter).transpose().map_err(failed)?;
+    place.site.pin().map_err(failed)?;
+    let meter = Meter::new(&place.site);
+    let signals = Signals::new(interrupted);
+    let reliable = transport::by_name(&task.transport).is_some_and(|one| one.reliable);
+    let before = repeated_segments();
+    std::thread::sleep(begin.saturating_duration_since(Instant::now()));
+    let mut asked = probe.ask(&Loop { task, meter: &meter, signals: &signals, reliable })?;
+    if task.transport == "tcp" && place.first {
+        asked.repeated = repeated_segments().saturating_sub(before);
+    }
+    Ok(asked)
+}
+
+/// Segments that TCP has repeated in the calling thread's network.
+fn repeated_segments() -> u64 {
+    let text = std::fs::read_to_string(COUNTERS).unwrap_or_default();
+    cost::tcp_counter(&text, cost::TCP_REPEATED).unwrap_or(0)
+}
+
+/// ECHO round trips while the senders measure, one at a time; none where they cannot be made.
+fn trips(
+    site: &Site,
+    task: &Task,
+    peer: &Address,
+    interrupted: &AtomicBool,
+) -> Result<Vec<u32>, ProbeError> {
+    let echo = transport::by_name("icmp").expect("a transport");
+    let task = Task {
+        experiment: Experiment::Rtt,
+        transport: echo.name.to_owned(),
+        setting: Setting::Default,
+        condition: Condition::default(),
+        wait: Wait::Sleep,
+        size: ECHO,
+        measure: task.measure * WITHIN,
+        rate: Some(ECHOES * ECHO as f64),
+        ..task.clone()
+    };
+    site.pin().map_err(TransportError::io("pinning to a CPU"))?;
+    let mut probe = gigae_eval_measure::transport::open(site, &task, Side::Client)?.join(peer)?;
+    let (meter, signals) = (Meter::new(site), Signals::new(interrupted));
+    let run = Loop { task: &task, meter: &meter, signals: &signals, reliable: false };
+    Ok(probe.ask(&run)?.samples)
+}

@@ -1,0 +1,25 @@
+//! A run: all cells of a plan, in random order, on every link of it.
+//!
+//! The order is that of a randomised block design: in each round every cell has one repetition, in
+//! an order drawn anew from the plan's seed, so that whatever changes over time (temperature,
+//! neighbours) hits all cells alike. After the planned repetitions, only cells whose interval is
+//! still too wide go on. Nothing is written here; the caller has the results or one error.
+//!
+//! Settings that a plan tries are blocks of that design (`tuned.rs`).
+
+mod config;
+mod error;
+mod gather;
+mod incast;
+mod programs;
+mod progress;
+mod repetition;
+mod rounds;
+mod run;
+mod tuned;
+
+pub use config::{Config, Peer, With};
+pub use error::RunError;
+pub use gather::{Gathered, SoFar};
+pub use progress::{Made, Place, Progress, Took};
+pub use run::run;

@@ -1,0 +1,164 @@
+//! One repetition of one cell, at both ends or in memory.
+
+use crate::error::{Failure, RunError, reply_failure};
+use crate::gather::Gathered;
+use crate::incast;
+use gigae_eval_measure::cost::Meter;
+use gigae_eval_measure::experiment::memory;
+use gigae_eval_measure::load::Load;
+use gigae_eval_measure::probe::{Answered, Asked, GRACE, Loop, Signals};
+use gigae_eval_measure::site::{Address, Site};
+use gigae_eval_measure::transport::{JOIN_TIMEOUT, Probe, Side, Task, TransportError, open};
+use gigae_eval_model::experiment::{Experiment, Way};
+use gigae_eval_model::plan::{Cell, Cpus, Wait};
+use gigae_eval_model::transport::{self, TransportSpec};
+use gigae_eval_session::control::{ANSWER, Reply, Request};
+use gigae_eval_session::stage::Stage;
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
+
+/// The cells of a link, of which nothing is known yet.
+pub(crate) fn gather(stage: &Stage, cells: Vec<Cell>) -> Vec<Gathered> {
+    let gathered = |cell: Cell| {
+        let transport = transport::by_name(&cell.transport).expect("the plan was checked");
+        let limit = limit(stage, transport, &cell);
+        Gathered::new(cell, transport.reliable, limit)
+    };
+    cells.into_iter().map(gathered).collect()
+}
+
+/// Goodput that a shaped link allows, or several that the transport uses as one: for messages of one
+/// frame with their headers, for longer ones and for a byte stream with full frames.
+pub(crate) fn limit(stage: &Stage, transport: &TransportSpec, cell: &Cell) -> Option<f64> {
+    let fabric = stage.fabric.as_ref()?;
+    let mtu = stage.site.mtu;
+    let whole = transport.boundaries && cell.size <= transport.frame_payload(mtu);
+    let (payload, header) = if whole {
+        (cell.size, mtu + ETHERNET_HEADER - transport.frame_payload(mtu))
+    } else {
+        let part = transport.part_payload(mtu);
+        (part, mtu + ETHERNET_HEADER - part)
+    };
+    let limit = fabric.payload_limit(u32::try_from(payload).ok()?, u32::try_from(header).ok()?)?;
+    let links = if transport.uses_all_links { stage.site.interfaces().count() } else { 1 };
+    cell.experiment.is_goodput().then_some(limit * links as f64 / 1e6)
+}
+
+/// Two addresses and an EtherType, which the MTU does not count.
+pub(crate) const ETHERNET_HEADER: usize = 14;
+
+/// One repetition, both ends.
+pub(crate) fn repetition(
+    stage: &mut Stage,
+    cell: &Cell,
+    interrupted: &AtomicBool,
+) -> Result<(Asked, Answered), Failure> {
+    let task = Task {
+        experiment: cell.experiment,
+        transport: cell.transport.clone(),
+        setting: cell.setting,
+        condition: cell.condition,
+        wait: cell.wait,
+        size: cell.size,
+        warmup: cell.warmup.as_secs_f64(),
+        measure: cell.measure.as_secs_f64(),
+        rate: stage.session.limits.rate,
+    };
+    if cell.experiment == Experiment::Incast {
+        return incast::repetition(stage, task, interrupted);
+    }
+    let site = place(stage, cell)?;
+    site.pin().map_err(|error| Failure::Repetition(format!("pinning to a CPU failed: {error}")))?;
+    // Whoever keeps to a schedule must not sleep.
+    let wait = if cell.experiment == Experiment::Paced { Wait::Spin } else { cell.wait };
+    let own = Task { wait, ..task.clone() };
+    let opening = open(&site, &own, Side::Client)?;
+    let run = Request::Run { task, address: opening.address() };
+    let peer = match stage.session.ask(&run, ANSWER)? {
+        Reply::Ready(address) => address,
+        other => return Err(reply_failure(&other)),
+    };
+    let measured = measure(&site, &own, &peer, || opening.join(&peer), interrupted);
+    let (asked, _open) = match measured {
+        Ok(measured) => measured,
+        Err(failure) => {
+            let reply = stage.session.ask(&Request::Cancel, JOIN_TIMEOUT + GRACE)?;
+            return Err(match (failure, reply) {
+                (Failure::Repetition(here), Reply::Failed { reason, .. }) => {
+                    Failure::Repetition(format!("{here}; at the answering end: {reason}"))
+                }
+                (failure, _) => failure,
+            });
+        }
+    };
+    match stage.session.ask(&Request::Finish { bytes: asked.bytes }, ANSWER + GRACE * 2)? {
+        Reply::Done(answered) => Ok((asked, *answered)),
+        other => Err(reply_failure(&other)),
+    }
+}
+
+/// Where this end measures: on its own CPU, or on that of the answering end, if both are to share one.
+pub(crate) fn place(stage: &Stage, cell: &Cell) -> Result<Site, Failure> {
+    match (cell.condition.cpus, stage.answering_cpu) {
+        (Cpus::Two, _) => Ok(stage.site.clone()),
+        (Cpus::One, Some(cpu)) => Ok(Site { cpu: Some(cpu), ..stage.site.clone() }),
+        (Cpus::One, None) => Err(Failure::Unavailable(
+            "two machines do not share a CPU; leave --peer out for what one CPU gives".into(),
+        )),
+    }
+}
+
+/// The measuring end's part. The probe stays open until the serving end is done with it.
+pub(crate) fn measure(
+    site: &Site,
+    task: &Task,
+    peer: &Address,
+    join: impl FnOnce() -> Result<Box<dyn Probe>, TransportError>,
+    interrupted: &AtomicBool,
+) -> Result<(Asked, Box<dyn Probe>), Failure> {
+    let mut probe = join()?;
+    let load = match task.condition.bulk {
+        0 => None,
+        streams => {
+            let poured = Load::pour(site, SocketAddr::new(peer.ip, peer.bulk), streams);
+            Some(poured.map_err(TransportError::io("connecting bulk streams"))?)
+        }
+    };
+    let meter = Meter::new(site);
+    let signals = Signals::new(interrupted);
+    let reliable = transport::by_name(&task.transport).is_some_and(|one| one.reliable);
+    let asked = probe.ask(&Loop { task, meter: &meter, signals: &signals, reliable })?;
+    drop(load);
+    Ok((asked, probe))
+}
+
+/// One repetition in memory.
+pub(crate) fn in_memory(
+    cell: &Cell,
+    interrupted: &AtomicBool,
+) -> Result<(Asked, Answered), Failure> {
+    let way =
+        Way::by_name(&cell.transport).ok_or_else(|| Failure::Unavailable("unknown way".into()))?;
+    match memory::measure(way, cell.size, cell.warmup, cell.measure, interrupted) {
+        Ok(Some(asked)) => Ok((asked, Answered::default())),
+        Ok(None) => Err(Failure::Fatal(RunError::Interrupted)),
+        Err(error) => Err(Failure::Unavailable(format!("memory could not be mapped: {error}"))),
+    }
+}
+
+/// The calling thread's CPUs before it is pinned.
+pub(crate) fn allowed() -> Result<rustix::thread::CpuSet, RunError> {
+    rustix::thread::sched_getaffinity(None).map_err(|error| RunError::Counters(error.into()))
+}
+
+/// Pins the calling thread as the measuring end of a virtual network is.
+pub(crate) fn pin_measuring() {
+    let mut cpus = rustix::thread::CpuSet::new();
+    cpus.set(gigae_eval_session::stage::measuring_cpus().0);
+    unpin(&cpus);
+}
+
+pub(crate) fn unpin(cpus: &rustix::thread::CpuSet) {
+    // If this fails the thread merely stays on its CPU.
+    let _ = rustix::thread::sched_setaffinity(None, cpus);
+}

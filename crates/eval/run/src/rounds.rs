@@ -1,0 +1,227 @@
+//! Round after round over the cells of a link, and what comes of it.
+
+use crate::config::Config;
+use crate::error::{Failure, RunError};
+use crate::gather::{self, Gathered};
+use crate::progress::{Made, Progress, title};
+use gigae_eval_measure::environment;
+use gigae_eval_measure::probe::{Answered, Asked};
+use gigae_eval_model::beside::Beside;
+use gigae_eval_model::environment::{Environment, LinkEnvironment, Overhead, TimerCost};
+use gigae_eval_model::figures::{self, Measured};
+use gigae_eval_model::plan::{Cell, Plan};
+use gigae_eval_model::results::{Results, SCHEMA, Series, Skipped};
+use gigae_eval_model::trials::Tuning;
+use gigae_eval_session::programs::Program;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// A cell whose repetitions fail this often is given up: once may be an accident.
+pub(crate) const MOST_FAILURES: u32 = 2;
+
+/// Why there is no figure although nothing failed.
+pub(crate) const EMPTY: &str =
+    "no repetition brought a sample; stop other work or plan longer repetitions";
+
+/// A run that goes on.
+pub(crate) struct Running<'a> {
+    pub(crate) plan: &'a Plan,
+    /// Programs beside, whether those that the answering end has not may be left out, and pairs of each.
+    pub(crate) with: Vec<&'static dyn Program>,
+    pub(crate) with_any: bool,
+    pub(crate) pairs: u32,
+    pub(crate) programs: Vec<Beside>,
+    pub(crate) timer: TimerCost,
+    pub(crate) overhead: Overhead,
+    pub(crate) random: oorandom::Rand32,
+    pub(crate) interrupted: &'a AtomicBool,
+    pub(crate) progress: &'a mut dyn Progress,
+    pub(crate) done: u64,
+    pub(crate) total: u64,
+    /// Bytes per second that the server's owner allows.
+    pub(crate) limited: Option<f64>,
+    pub(crate) links: Vec<LinkEnvironment>,
+    pub(crate) series: Vec<Series>,
+    pub(crate) tuning: Vec<Tuning>,
+    pub(crate) skipped: Vec<Skipped>,
+}
+
+/// Carries out one repetition of a cell.
+pub(crate) type Repetition<'a> = dyn FnMut(&Cell) -> Result<(Asked, Answered), Failure> + 'a;
+
+impl Running<'_> {
+    /// Round after round over all cells that still need repetitions.
+    pub(crate) fn rounds(
+        &mut self,
+        link: &str,
+        cells: &mut [Gathered],
+        measure: &mut Repetition<'_>,
+    ) -> Result<(), RunError> {
+        for round in 0..self.plan.max_repetitions {
+            let wanted = |cell: &Gathered| {
+                cell.failures < MOST_FAILURES
+                    && (round < self.plan.repetitions || !cell.precise(self.plan.precision))
+            };
+            let mut order: Vec<usize> =
+                (0..cells.len()).filter(|&index| wanted(&cells[index])).collect();
+            self.shuffle(&mut order);
+            if round >= self.plan.repetitions {
+                self.total += order.len() as u64;
+            }
+            for index in order {
+                // A transport may have turned out to be unavailable in this very round.
+                if cells[index].failures < MOST_FAILURES {
+                    self.progress.step(self.done, self.total, &title(link, &cells[index].cell));
+                    self.cell(link, cells, index, measure)?;
+                }
+                self.done += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Fisher and Yates.
+    pub(crate) fn shuffle(&mut self, order: &mut [usize]) {
+        for last in (1..order.len()).rev() {
+            let end = u32::try_from(last + 1).expect("plans have few cells");
+            order.swap(last, self.random.rand_range(0..end) as usize);
+        }
+    }
+
+    /// One repetition of one cell, and what to make of its failure.
+    pub(crate) fn cell(
+        &mut self,
+        link: &str,
+        cells: &mut [Gathered],
+        index: usize,
+        measure: &mut Repetition<'_>,
+    ) -> Result<(), RunError> {
+        if self.interrupted.load(Ordering::Relaxed) {
+            return Err(RunError::Interrupted);
+        }
+        let outcome = measure(&cells[index].cell);
+        // Whatever failed may have failed because of the interruption.
+        if outcome.is_err() && self.interrupted.load(Ordering::Relaxed) {
+            return Err(RunError::Interrupted);
+        }
+        // Another setting of the same transport may work all the same.
+        let transport = cells[index].cell.label();
+        let skip = |what: Option<String>, reason: String| Skipped {
+            link: link.to_owned(),
+            transport: transport.clone(),
+            what,
+            reason,
+        };
+        if let Ok((asked, answered)) = &outcome {
+            cells[index].add(asked, answered);
+        }
+        self.tell(link, &cells[index], &outcome);
+        match outcome {
+            Ok(_) => {}
+            Err(Failure::Fatal(error)) => return Err(error),
+            Err(Failure::Unavailable(reason)) => {
+                self.skipped.push(skip(None, reason));
+                for cell in cells.iter_mut().filter(|cell| cell.cell.label() == transport) {
+                    cell.failures = MOST_FAILURES;
+                }
+            }
+            Err(Failure::Repetition(reason)) => {
+                cells[index].failures += 1;
+                if cells[index].failures == MOST_FAILURES {
+                    let what = title(link, &cells[index].cell);
+                    self.skipped.push(skip(Some(what), reason));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the figures of a link into the results, and says of which there are none.
+    pub(crate) fn keep(&mut self, link: &str, gathered: &[Gathered]) {
+        for gathered in gathered {
+            match gathered.series(link, self.plan.precision, &self.overhead) {
+                Some(series) => self.series.push(series),
+                // That has been said.
+                None if gathered.failures >= MOST_FAILURES => {}
+                None => self.skipped.push(Skipped {
+                    link: link.to_owned(),
+                    transport: gathered.cell.label(),
+                    what: Some(title(link, &gathered.cell)),
+                    reason: EMPTY.to_owned(),
+                }),
+            }
+        }
+    }
+
+    pub(crate) fn results(self, config: &Config, date: String, duration: Duration) -> Results {
+        let took = self.progress.took();
+        let first = &self.links[0].local;
+        let widest = self.links.iter().rev().max_by_key(|link| link.links).expect("as above");
+        let tcp = self.series.iter().find(|series| series.transport == "tcp");
+        let congestion_control = tcp
+            .and_then(|series| series.note.as_deref())
+            .and_then(|note| note.split([' ', ',']).nth(2))
+            .unwrap_or("unknown");
+        let environment = Environment {
+            date,
+            duration: duration.as_secs_f64(),
+            command: config.command.clone(),
+            gigae: environment::VERSION.to_owned(),
+            git: environment::GIT.to_owned(),
+            kernel: first.kernel.clone(),
+            cpu: first.cpu.clone(),
+            nic: widest.local.interface.clone(),
+            driver: first.driver.clone(),
+            offloads: first.offloads.clone(),
+            mtu: first.mtu,
+            coalescing: first.coalescing.clone(),
+            congestion_control: congestion_control.to_owned(),
+            timer: self.timer,
+            overhead: Some(self.overhead),
+            live_view: took.map(|took| took.share),
+            link: self.links.clone(),
+        };
+        let mut doubts = gather::run_doubts(&environment);
+        doubts.extend(took.and_then(gather::view_doubt));
+        doubts.extend(self.limited.map(|rate| {
+            format!(
+                "limited: the server's owner allows {:.1} Mbit/s (--max-rate), so streams show that and not the network; ask for more",
+                rate * 8.0 / 1e6
+            )
+        }));
+        let (series, skipped, programs) = (self.series, self.skipped, self.programs);
+        let (plan, links) = (&config.plan, &environment.link);
+        let found = Measured { plan, links, series: &series, skipped: &skipped };
+        Results {
+            schema: SCHEMA.to_owned(),
+            figures: figures::of_run(found),
+            runs: vec![figures::run_of(&environment.date, environment.duration, &series)],
+            environment,
+            plan: config.plan.clone(),
+            series,
+            programs,
+            tuning: self.tuning,
+            skipped,
+            doubts,
+        }
+    }
+}
+
+impl Running<'_> {
+    /// Says what became of a repetition.
+    pub(super) fn tell(
+        &mut self,
+        link: &str,
+        of: &Gathered,
+        outcome: &Result<(Asked, Answered), Failure>,
+    ) {
+        let outcome = match outcome {
+            Ok((asked, answered)) => Ok((asked, answered)),
+            Err(Failure::Unavailable(why) | Failure::Repetition(why)) => Err(&why[..]),
+            Err(Failure::Fatal(_)) => return,
+        };
+        let (title, planned) = (title(link, &of.cell), self.plan.repetitions);
+        let (cell, so_far) = (&of.cell, of.so_far());
+        self.progress.made(&Made { title: &title, cell, outcome, so_far, planned });
+    }
+}

@@ -1,0 +1,197 @@
+//! A run from its beginning to its results: link after link.
+
+use crate::config::{Config, Peer};
+use crate::error::{RunError, unexpected};
+use crate::gather::Gathered;
+use crate::progress::{Place, Progress, about, titles};
+use crate::repetition::{allowed, gather, in_memory, pin_measuring, repetition, unpin};
+use crate::rounds::Running;
+use gigae_eval_measure::{clock, cost, environment};
+use gigae_eval_model::cost::Baseline;
+use gigae_eval_model::duration;
+use gigae_eval_model::environment::{EndEnvironment, LinkEnvironment, MEMORY, NETWORK};
+use gigae_eval_model::plan::LinkPlan;
+use gigae_eval_model::results::Results;
+use gigae_eval_session::control::{ANSWER, ControlError, Reply, Request, Waiting};
+use gigae_eval_session::programs as others;
+use gigae_eval_session::stage::{Stage, StageError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long the idle machine is watched on each link.
+const BASELINE: Duration = Duration::from_millis(300);
+
+/// Carries out a plan. Takes as long as the plan says; `interrupted` ends it within milliseconds.
+pub fn run(
+    config: &Config,
+    interrupted: &AtomicBool,
+    progress: &mut dyn Progress,
+) -> Result<Results, RunError> {
+    let (date, begin) = (environment::now(), Instant::now());
+    let with = match &config.with.names[..] {
+        [] => Vec::new(),
+        names => others::chosen(names).map_err(RunError::Program)?,
+    };
+    let mut running = Running {
+        with,
+        with_any: config.with.names.iter().any(|name| name == others::ALL),
+        pairs: config.with.pairs,
+        programs: Vec::new(),
+        plan: &config.plan,
+        timer: clock::timer_cost(),
+        overhead: clock::overhead(),
+        random: oorandom::Rand32::new(config.plan.seed),
+        interrupted,
+        progress,
+        done: 0,
+        total: 0,
+        limited: None,
+        links: Vec::new(),
+        series: Vec::new(),
+        tuning: Vec::new(),
+        skipped: Vec::new(),
+    };
+    let links = planned_links(config);
+    let cells = |(name, link): &(Option<String>, LinkPlan)| {
+        let cells = config.plan.most_measured(name.as_deref(), link.mtu as usize);
+        cells.map(|(_, times)| u64::from(times)).sum::<u64>()
+    };
+    let cells = links.iter().map(cells).sum::<u64>() + config.plan.memory_cells().len() as u64;
+    running.total = cells * u64::from(config.plan.repetitions);
+    running.memory()?;
+    for (name, link) in &links {
+        let stage = match &config.peer {
+            _ if link.loopback => Stage::loopback(&config.serve)?,
+            None => Stage::fabric(link, config.plan.seed, &config.serve)?,
+            Some(peer) => running.network(peer)?,
+        };
+        running.link(stage, name.as_deref())?;
+    }
+    if running.series.iter().all(|series| series.link == MEMORY) {
+        let reason =
+            running.skipped.first().map_or("the plan is empty here", |skipped| &skipped.reason);
+        return Err(RunError::Nothing(reason.to_owned()));
+    }
+    Ok(running.results(config, date, begin.elapsed()))
+}
+
+/// The links that experiments name, the machine's own first; between machines the one there is instead
+/// of virtual ones, whose MTU is yet unknown.
+fn planned_links(config: &Config) -> Vec<(Option<String>, LinkPlan)> {
+    let used = |name: &String| {
+        config.plan.experiment.iter().any(|experiment| experiment.links.contains(name))
+    };
+    let links = config.plan.link.iter().filter(|(name, _)| used(name));
+    let (own, others): (Vec<_>, Vec<_>) = links
+        .map(|(name, link)| (Some(name.clone()), link.clone()))
+        .partition(|(_, link)| link.loopback);
+    let network = || vec![(None, LinkPlan::default())];
+    let others = if config.peer.is_some() && !others.is_empty() { network() } else { others };
+    own.into_iter().chain(others).collect()
+}
+
+impl Running<'_> {
+    /// Measures what needs no link, pinned to the CPU to which the measuring end will be.
+    fn memory(&mut self) -> Result<(), RunError> {
+        let cells = self.plan.memory_cells();
+        if cells.is_empty() {
+            return Ok(());
+        }
+        let mut gathered: Vec<Gathered> =
+            cells.into_iter().map(|cell| Gathered::new(cell, true, None)).collect();
+        let (about, cells) = ("this machine's memory".to_owned(), titles(MEMORY, &gathered));
+        self.progress.place(&Place { about, site: None, answering_cpu: None, cells });
+        let before = allowed()?;
+        pin_measuring();
+        let interrupted = self.interrupted;
+        let outcome = self.rounds(MEMORY, &mut gathered, &mut |cell| in_memory(cell, interrupted));
+        unpin(&before);
+        outcome?;
+        self.keep(MEMORY, &gathered);
+        Ok(())
+    }
+
+    /// The way to another machine, when it is this run's turn there.
+    fn network(&mut self, peer: &Peer) -> Result<Stage, RunError> {
+        let (interrupted, progress) = (self.interrupted, &mut *self.progress);
+        let mut turn = |waiting: &Waiting| {
+            progress.wait(waiting);
+            !interrupted.load(Ordering::Relaxed)
+        };
+        match Stage::network(&peer.host, &peer.nic, &peer.key, &mut turn) {
+            Err(StageError::Control(ControlError::GivenUp)) => Err(RunError::Interrupted),
+            stage => Ok(stage?),
+        }
+    }
+
+    /// Measures everything on one link.
+    fn link(&mut self, mut stage: Stage, planned: Option<&str>) -> Result<(), RunError> {
+        let name = planned.unwrap_or(NETWORK);
+        let before = allowed()?;
+        let environment = self.describe(&mut stage, name)?;
+        self.agree_on_programs(&mut stage)?;
+        let (cells, tuned) = self.plan.split_cells(planned, stage.site.mtu);
+        let mut gathered = gather(&stage, cells);
+        self.progress.place(&Place {
+            about: about(&environment),
+            site: Some(&stage.site),
+            answering_cpu: stage.answering_cpu,
+            cells: titles(name, &gathered),
+        });
+        self.links.push(environment);
+        let limits = stage.session.limits;
+        self.limited = self.limited.or(limits.rate);
+        let each = self.plan.most_measured(planned, stage.site.mtu);
+        let each = each.map(|(cell, times)| (cell.warmup + cell.measure) * times);
+        let least = each.sum::<Duration>().as_secs_f64() * f64::from(self.plan.repetitions)
+            + self.programs_take(&stage, planned);
+        if let Some(most) = limits.seconds.filter(|most| least > *most) {
+            let (most, least) = (duration::say(most), duration::say(least));
+            return Err(RunError::Refused(format!(
+                "its owner allows {most} for each client (--max-duration), the plan takes {least} at least; take a shorter one or ask for more"
+            )));
+        }
+        let interrupted = self.interrupted;
+        let mut outcome = self
+            .rounds(name, &mut gathered, &mut |cell| repetition(&mut stage, cell, interrupted))
+            .and_then(|()| self.beside(&mut stage, name, planned));
+        if let Some(tune) = self.plan.tune_on(planned).filter(|_| outcome.is_ok()) {
+            outcome = self.tuned(name, &mut stage, tune, tuned);
+        }
+        unpin(&before);
+        outcome.map_err(|error| match (error, stage.last_words()) {
+            (RunError::Control(_), Some(words)) => RunError::Stage(StageError::Serve(words)),
+            (error, _) => error,
+        })?;
+        self.keep(name, &gathered);
+        Ok(())
+    }
+
+    fn describe(&mut self, stage: &mut Stage, name: &str) -> Result<LinkEnvironment, RunError> {
+        let remote = match stage.session.ask(&Request::Describe, ANSWER)? {
+            Reply::Description(remote) => *remote,
+            other => return Err(unexpected(&other)),
+        };
+        stage.session.send(&Request::Baseline(u64::try_from(BASELINE.as_millis()).unwrap_or(0)))?;
+        let idle_local = cost::baseline(BASELINE).map_err(RunError::Counters)?;
+        let idle_remote: Baseline = match stage.session.receive(ANSWER)? {
+            Reply::Baseline(baseline) => baseline,
+            other => return Err(unexpected(&other)),
+        };
+        let local: EndEnvironment = environment::describe(&stage.site);
+        let fabric = stage.fabric.as_ref();
+        Ok(LinkEnvironment {
+            name: name.to_owned(),
+            kind: stage.kind().to_owned(),
+            links: stage.site.interfaces().count(),
+            loss: fabric.map_or(0.0, |fabric| fabric.config().loss),
+            rate: fabric.and_then(|fabric| Some(fabric.rate()?.bits() as f64)),
+            mtu: stage.site.mtu,
+            switch_buffer: fabric.and_then(|fabric| fabric.rate().map(|_| fabric.config().buffer)),
+            local,
+            remote,
+            idle_local,
+            idle_remote,
+        })
+    }
+}

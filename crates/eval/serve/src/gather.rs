@@ -1,0 +1,103 @@
+//! Many senders and one receiver, at the receiver: an end for each sender, in a thread of its own; of
+//! transports whose one end hears all, that one.
+
+use super::client::{Host, answer, fits, open, refusal};
+use gigae_eval_measure::probe::{GRACE, Signals};
+use gigae_eval_measure::site::Address;
+use gigae_eval_measure::transport::{JOIN_TIMEOUT, Task, TransportError};
+use gigae_eval_model::plan::MOST_SENDERS;
+use gigae_eval_session::control::answering::{failed, next};
+use gigae_eval_session::control::{ControlError, Reply, Request, Session};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// One repetition. The reply is the one that ends it; `None` when the server is to end.
+pub(super) fn gather(
+    session: &mut Session,
+    host: &Host<'_>,
+    task: &Task,
+    peers: &[Address],
+) -> Result<Option<Reply>, ControlError> {
+    let site = host.site;
+    let unavailable = |why: &str| Ok(Some(refusal(&TransportError::Unavailable(why.to_owned()))));
+    if peers.is_empty() || peers.len() > MOST_SENDERS as usize {
+        return unavailable("so many senders are not served");
+    }
+    if site.door.is_some() {
+        return unavailable(
+            "many senders need ports of their own, and the server has one for all (--one-port)",
+        );
+    }
+    if let Err(refused) = fits(task, host.limits, false) {
+        return Ok(Some(refused));
+    }
+    let mut opened = Vec::new();
+    for peer in peers {
+        match open(site, task) {
+            Ok((transport, opening)) => {
+                let one_for_all = transport.hears_all;
+                opened.push((transport, opening, peer));
+                if one_for_all {
+                    break;
+                }
+            }
+            Err(error) => return Ok(Some(refusal(&error))),
+        }
+    }
+    let addresses = opened.iter().map(|(_, opening, _)| opening.address()).collect();
+    session.send(&Reply::Gathering(addresses))?;
+    let abort = AtomicBool::new(false);
+    let signals: Vec<Signals<'_>> = opened.iter().map(|_| Signals::new(&abort)).collect();
+    std::thread::scope(|scope| {
+        let ends = opened.into_iter().zip(&signals);
+        let workers: Vec<_> = ends
+            .map(|((transport, opening, peer), signals)| {
+                scope.spawn(move || answer(transport, opening, site, task, peer, signals))
+            })
+            .collect();
+        let longest =
+            Duration::from_secs_f64(task.warmup + task.measure) + JOIN_TIMEOUT + GRACE * 2;
+        let request = next(session, longest, host.interrupted);
+        let cancelled = match &request {
+            Ok(Some(Request::Gathered { bytes })) if bytes.len() == peers.len() => {
+                finish(&signals, bytes);
+                false
+            }
+            _ => {
+                abort.store(true, Ordering::Relaxed);
+                true
+            }
+        };
+        let mut all = Vec::new();
+        let mut first = None;
+        for worker in workers {
+            match worker.join() {
+                Ok(Ok(answered)) => all.push(answered),
+                Ok(Err(error)) => {
+                    // The others are no figure without it.
+                    abort.store(true, Ordering::Relaxed);
+                    first.get_or_insert(failed(&error.to_string()));
+                }
+                Err(_) => first = Some(failed("a measuring thread panicked")),
+            }
+        }
+        if request?.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(match first {
+            _ if cancelled => Reply::Cancelled,
+            Some(failure) => failure,
+            None => Reply::Counted(all),
+        }))
+    })
+}
+
+/// Tells each end what its sender sent, or the one for all what all sent.
+fn finish(signals: &[Signals<'_>], bytes: &[u64]) {
+    for (number, one) in signals.iter().enumerate() {
+        let all = bytes.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
+        let expected = if signals.len() == bytes.len() { bytes[number] } else { all };
+        one.expected.store(expected, Ordering::Release);
+        one.finished.store(true, Ordering::Release);
+    }
+}

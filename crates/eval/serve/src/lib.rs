@@ -1,0 +1,397 @@
+//! The answering end: one client at a time, one repetition at a time; the others wait for their turn.
+//!
+//! Three kinds of threads. The *desk*, in [`serve`], accepts connections, keeps the queue, tells those in
+//! it their place, and answers `gigae discover` while nobody is served. Each *handshake* has a thread of
+//! its own, of bounded number and time, so that a stranger holds up nobody. The *turn* of the first
+//! client in the queue (`serve/client.rs`) measures; the desk sleeps beside it and wakes for what comes.
+//!
+//! A client that vanishes, lies or asks for too much ends its own session only.
+
+mod client;
+mod gate;
+mod gather;
+mod metrics;
+mod presence;
+mod ready;
+mod rights;
+mod rules;
+
+pub use presence::Presence;
+pub use rights::confine;
+pub use rules::{CONFIG, File, FileError, Network, Rules, parse_rate};
+
+use client::Host;
+use gate::{Gate, Refusals};
+use gigae_eval_measure::site::Site;
+use gigae_eval_session::control;
+use gigae_eval_session::control::answering::{ENDED, LOOK};
+use gigae_eval_session::control::{
+    ControlError, Key, Reply, Request, Session, TELL_EVERY, Waiting,
+};
+use metrics::{Counts, Visit};
+use ready::readable;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::Scope;
+use std::time::{Duration, Instant};
+
+/// How often a desk looks at questions of `gigae discover`, and for how long it hears a waiting client out.
+const ANSWER_EVERY: Duration = Duration::from_millis(20);
+
+/// Handshakes that go on at once, in all and for one source; more are closed at once.
+const MOST_HANDSHAKES: usize = 32;
+const MOST_OF_ONE: usize = 8;
+
+/// Clients that wait; more are sent away.
+const MOST_WAITING: usize = 32;
+
+/// What a server is made of.
+pub struct Service<'a> {
+    /// Where clients connect.
+    pub listener: &'a TcpListener,
+    /// What they must have.
+    pub key: &'a Key,
+    /// The measured interface.
+    pub site: &'a Site,
+    /// Whether it can be found.
+    pub presence: Presence,
+    /// What clients may do.
+    pub rules: Rules,
+    /// Where its figures can be read.
+    pub metrics: Option<&'a TcpListener>,
+}
+
+/// Serves clients until `interrupted` is set, which ends it within a second or so; `tell` is called with one
+/// line per event.
+pub fn serve(
+    service: Service<'_>,
+    interrupted: &AtomicBool,
+    tell: &mut dyn FnMut(&str),
+) -> io::Result<()> {
+    let Service { listener, key, site, presence, rules, metrics } = service;
+    let counts = &Counts::default();
+    listener.set_nonblocking(true)?;
+    let (bell, wake) = UnixStream::pair()?;
+    for end in [&bell, &wake] {
+        end.set_nonblocking(true)?;
+    }
+    let (sender, events) = channel();
+    let Rules { limits, programs, tuning, .. } = rules;
+    let host = Host { site, limits, programs, tuning, counts, interrupted };
+    let bell = Bell { sender, bell };
+    std::thread::scope(|scope| {
+        if let Some(metrics) = metrics {
+            metrics.set_nonblocking(true)?;
+            scope.spawn(|| metrics::answer(metrics, counts, interrupted));
+        }
+        let mut desk = Desk {
+            key,
+            rules,
+            host: &host,
+            presence,
+            bell,
+            gate: Gate::new(Instant::now()),
+            refusals: Refusals::default(),
+            handshakes: Vec::new(),
+            queue: VecDeque::new(),
+            turn: None,
+            tell,
+        };
+        let mut outcome = Ok(());
+        while !interrupted.load(Ordering::Relaxed) {
+            outcome = desk.sleep(listener, &wake).and_then(|()| desk.accept(listener));
+            if outcome.is_err() {
+                // The other threads end, too.
+                interrupted.store(true, Ordering::Relaxed);
+                break;
+            }
+            desk.events(&events);
+            desk.tell_waiting();
+            // A turn may have ended because the server does: then nobody has the next.
+            if !interrupted.load(Ordering::Relaxed) {
+                desk.next(scope);
+            }
+        }
+        for guest in &mut desk.queue {
+            // Who does not hear it sees the connection end.
+            let _ = guest.session.send(&Reply::Over { reason: ENDED.into() });
+        }
+        outcome
+    })
+}
+
+/// What other threads tell the desk.
+enum Event {
+    /// A handshake is over.
+    Handshake(SocketAddr, Result<Session, ControlError>),
+    /// A turn is over; a text says so if its thread panicked.
+    Left(Result<Result<(), ControlError>, String>),
+}
+
+/// Tells the desk something and wakes it.
+struct Bell {
+    sender: Sender<Event>,
+    bell: UnixStream,
+}
+
+impl Bell {
+    fn ring(&self, event: Event) {
+        // A desk that is gone wants to know nothing, and a full socket wakes it as well.
+        let _ = self.sender.send(event);
+        let _ = (&self.bell).write(&[0]);
+    }
+
+    fn another(&self) -> io::Result<Self> {
+        Ok(Self { sender: self.sender.clone(), bell: self.bell.try_clone()? })
+    }
+}
+
+/// A client that waits.
+struct Guest {
+    from: SocketAddr,
+    session: Session,
+    /// What it was told last: clients before it, and when.
+    told: Option<(usize, Instant)>,
+}
+
+struct Desk<'a, 'host> {
+    key: &'a Key,
+    rules: Rules,
+    host: &'host Host<'host>,
+    presence: Presence,
+    bell: Bell,
+    gate: Gate,
+    refusals: Refusals,
+    /// Sources of the connections that are in their handshake.
+    handshakes: Vec<IpAddr>,
+    queue: VecDeque<Guest>,
+    /// Who is served, since when.
+    turn: Option<(SocketAddr, Instant)>,
+    tell: &'a mut dyn FnMut(&str),
+}
+
+impl<'host> Desk<'_, 'host> {
+    /// Until something comes, or it is time to look around.
+    fn sleep(&mut self, listener: &TcpListener, wake: &UnixStream) -> io::Result<()> {
+        let often = self.turn.is_none() && self.presence.is_open();
+        let mut timeout = if often { ANSWER_EVERY } else { LOOK };
+        let mut wanted = vec![PollFd::new(wake, PollFlags::IN)];
+        if self.gate.is_open(Instant::now()) {
+            wanted.push(PollFd::new(listener, PollFlags::IN));
+        } else {
+            timeout = timeout.min(self.gate.wait());
+        }
+        wanted.extend(self.queue.iter().map(|guest| PollFd::new(&guest.session, PollFlags::IN)));
+        match poll(&mut wanted, Timespec::try_from(timeout).ok().as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        // Whatever rang is looked at now.
+        while matches!((&*wake).read(&mut [0; 64]), Ok(1..)) {}
+        Ok(())
+    }
+
+    /// Takes what has come, as far as the gate is open.
+    fn accept(&mut self, listener: &TcpListener) -> io::Result<()> {
+        let due = self.refusals.due(Instant::now());
+        due.into_iter().for_each(|line| (self.tell)(&line));
+        while self.gate.is_open(Instant::now()) {
+            match listener.accept() {
+                Ok((stream, from)) => {
+                    self.gate.pass();
+                    let stream = match &self.host.site.door {
+                        Some(door) => door.take(from, stream),
+                        None => Some(stream),
+                    };
+                    let arrived = stream.map_or(Ok(()), |stream| self.arrive(stream, from));
+                    if let Err(error) = arrived {
+                        self.refuse(Visit::Failed, from, &format!("no handshake: {error}"));
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
+                    ) => {}
+                // All descriptors are in use: some will be free again.
+                Err(error)
+                    if [Some(libc::EMFILE), Some(libc::ENFILE)].contains(&error.raw_os_error()) =>
+                {
+                    std::thread::sleep(LOOK);
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// A stranger is sent away. Strangers decide how often, so the log has sums only.
+    fn refuse(&mut self, visit: Visit, from: SocketAddr, why: &str) {
+        self.host.counts.visit(visit);
+        let line = self.refusals.add(Instant::now(), format!("client {from}: {why}"));
+        line.into_iter().for_each(|line| (self.tell)(&line));
+    }
+
+    /// A connection: a handshake, if it may have one.
+    fn arrive(&mut self, stream: TcpStream, from: SocketAddr) -> io::Result<()> {
+        if !self.rules.admit(from.ip()) {
+            self.refuse(Visit::Address, from, "not among the addresses that may come");
+            return Ok(());
+        }
+        let source = source(from.ip());
+        let of_one = self.handshakes.iter().filter(|other| **other == source).count();
+        if self.handshakes.len() >= MOST_HANDSHAKES || of_one >= MOST_OF_ONE {
+            self.refuse(Visit::Unproved, from, "too many handshakes at once");
+            return Ok(());
+        }
+        stream.set_nonblocking(false)?;
+        let (key, bell) = (self.key.clone(), self.bell.another()?);
+        let gone_after = self.rules.gone_after;
+        let handshake = move || {
+            let session = control::accept(stream, &key)
+                .and_then(|session| session.gone_after(gone_after).map(|()| session));
+            bell.ring(Event::Handshake(from, session));
+        };
+        // Nobody waits for it when the server ends: it is bounded in time.
+        std::thread::Builder::new().name("handshake".into()).spawn(handshake)?;
+        self.handshakes.push(source);
+        Ok(())
+    }
+
+    fn events(&mut self, events: &Receiver<Event>) {
+        while let Ok(event) = events.try_recv() {
+            match event {
+                Event::Handshake(from, session) => {
+                    let source = source(from.ip());
+                    if let Some(place) = self.handshakes.iter().position(|one| *one == source) {
+                        self.handshakes.swap_remove(place);
+                    }
+                    match session {
+                        Ok(session) => self.join(from, session),
+                        Err(error) => self.refuse(Visit::Unproved, from, &error.to_string()),
+                    }
+                }
+                Event::Left(outcome) => {
+                    let Some((from, _)) = self.turn.take() else { continue };
+                    match outcome {
+                        Ok(Ok(())) => self.leave(from, Visit::Done, "done"),
+                        Ok(Err(error @ ControlError::Over(_))) => {
+                            self.leave(from, Visit::Limited, &error.to_string());
+                        }
+                        Ok(Err(error)) => self.leave(from, Visit::Failed, &error.to_string()),
+                        Err(panic) => self.leave(from, Visit::Failed, &panic),
+                    }
+                }
+            }
+        }
+    }
+
+    fn leave(&mut self, from: SocketAddr, visit: Visit, text: &str) {
+        self.host.counts.visit(visit);
+        (self.tell)(&format!("client {from}: {text}"));
+    }
+
+    /// Somebody with the key.
+    fn join(&mut self, from: SocketAddr, mut session: Session) {
+        if self.queue.len() < MOST_WAITING {
+            return self.queue.push_back(Guest { from, session, told: None });
+        }
+        let reason = format!("{MOST_WAITING} clients wait already; come again later");
+        let _ = session.send(&Reply::Over { reason: reason.clone() });
+        self.leave(from, Visit::Limited, &reason);
+    }
+
+    /// Tells everybody his place when it changes and now and then besides; who went is struck off.
+    fn tell_waiting(&mut self) {
+        let mut place = 0;
+        while place < self.queue.len() {
+            let before = place + usize::from(self.turn.is_some());
+            let waiting = self.waiting(before);
+            match self.queue[place].attend(before, &waiting) {
+                Ok(()) => place += 1,
+                Err(error) => {
+                    let from = self.queue.remove(place).map(|guest| guest.from);
+                    let text = format!("gone before its turn: {error}");
+                    from.into_iter().for_each(|from| self.leave(from, Visit::Failed, &text));
+                }
+            }
+        }
+        self.host.counts.queue(self.turn.is_some(), self.queue.len());
+    }
+
+    fn waiting(&self, before: usize) -> Waiting {
+        let served = self.turn.map_or(0.0, |(_, since)| since.elapsed().as_secs_f64());
+        let most = self.rules.limits.seconds;
+        Waiting {
+            before: u32::try_from(before).unwrap_or(u32::MAX),
+            served,
+            at_most: most.map(|most| (most * before as f64 - served).max(0.0)),
+        }
+    }
+
+    /// Serves the first of the queue if nobody is served, in a thread of its own.
+    fn next<'scope>(&mut self, scope: &'scope Scope<'scope, '_>)
+    where
+        'host: 'scope,
+    {
+        if self.turn.is_some() {
+            return;
+        }
+        if self.queue.is_empty() {
+            return self.presence.progress();
+        }
+        // Without a descriptor for it, it is tried again.
+        let bell = self.bell.another().ok();
+        let guest = bell.and_then(|bell| Some((bell, self.queue.pop_front()?)));
+        let Some((bell, mut guest)) = guest else { return };
+        self.presence.close();
+        self.turn = Some((guest.from, Instant::now()));
+        let host = self.host;
+        scope.spawn(move || {
+            let turn = || client::serve(&mut guest.session, host);
+            let outcome = catch_unwind(AssertUnwindSafe(turn));
+            bell.ring(Event::Left(outcome.map_err(|_| "its thread panicked".into())));
+        });
+    }
+}
+
+impl Guest {
+    /// Sees whether the client is there, and tells it its place if that is due. It has nothing to say
+    /// before its turn.
+    fn attend(&mut self, before: usize, waiting: &Waiting) -> Result<(), ControlError> {
+        if pending(&self.session) {
+            return match self.session.receive::<Request>(ANSWER_EVERY) {
+                Ok(_) => Err(ControlError::Garbled("something before its turn")),
+                Err(error) => Err(error),
+            };
+        }
+        let due = self.told.is_none_or(|(told, at)| told != before || at.elapsed() >= TELL_EVERY);
+        if before > 0 && due {
+            self.session.send(&Reply::Waiting(*waiting))?;
+            self.told = Some((before, Instant::now()));
+        }
+        Ok(())
+    }
+}
+
+/// Whose connections count as one source's: an address, of IPv6 its network, in which whoever has one
+/// address has all.
+fn source(from: IpAddr) -> IpAddr {
+    match from.to_canonical() {
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
+        v4 => v4,
+    }
+}
+
+/// Whether there is something to read, or an end, now.
+fn pending(session: &Session) -> bool {
+    readable(session, Duration::ZERO)
+}

@@ -1,0 +1,121 @@
+//! What a program is, and one run of it.
+
+use gigae_eval_model::experiment::Experiment;
+use gigae_eval_model::plan::TcpOptions;
+use gigae_eval_model::transport;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+
+/// A program.
+pub trait Program: Sync {
+    /// Its name, for `--with` and in results.
+    fn name(&self) -> &'static str;
+
+    /// Debian's package.
+    fn package(&self) -> &'static str;
+
+    /// Its executable at the measuring and at the answering end.
+    fn files(&self) -> [&'static str; 2];
+
+    /// What it can measure.
+    fn measures(&self) -> &'static [Measure];
+
+    /// What it makes of TCP options that were wished for: what it cannot set is as it sets it.
+    fn tcp(&self, wished: TcpOptions) -> TcpOptions {
+        wished
+    }
+
+    /// Whether it speaks IPv6.
+    fn ipv6(&self) -> bool {
+        true
+    }
+
+    /// Whether its answering end waits at a UDP port for this.
+    fn waits_at_udp(&self, _job: &Job) -> bool {
+        false
+    }
+
+    /// Arguments of the answering end, which is to wait there.
+    fn answering(&self, job: &Job, at: SocketAddr) -> Vec<String>;
+
+    /// Arguments of the measuring end, whose peer waits there.
+    fn measuring(&self, job: &Job, to: SocketAddr) -> Vec<String>;
+
+    /// The figure in our unit, from its standard output; `None` if it is not there.
+    fn read(&self, job: &Job, said: &str) -> Option<f64>;
+}
+
+/// Something that a program measures, and what of ours stands beside it.
+#[derive(Debug)]
+pub struct Measure {
+    /// The experiment of ours.
+    pub experiment: Experiment,
+    /// The transport of ours.
+    pub transport: &'static str,
+    /// Smallest and largest message in bytes.
+    pub sizes: [usize; 2],
+    /// Which of our figures is of the same kind.
+    pub ours: Ours,
+    /// What its figure is and where it is counted, in words.
+    pub counts: &'static str,
+    /// What it does otherwise than we do, in words.
+    pub otherwise: &'static str,
+}
+
+/// What is taken of our own repetition, so that like is compared with like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ours {
+    /// Bytes that arrived over time.
+    Goodput,
+    /// The mean round trip.
+    Mean,
+    /// The median round trip.
+    Median,
+    /// The least of the means of the repetition's thirds.
+    LeastMean,
+}
+
+/// One run of a program, as the answering end must know it, too.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// The program.
+    pub program: String,
+    /// What it measures.
+    pub experiment: Experiment,
+    /// Over which transport.
+    pub transport: String,
+    /// Bytes of a message or write.
+    pub size: usize,
+    /// Seconds.
+    pub seconds: u32,
+    /// TCP's options.
+    pub tcp: TcpOptions,
+}
+
+impl Job {
+    /// Socket buffers in bytes that both ends are to ask for; `None` leaves them to the kernel.
+    pub(super) fn buffer(&self) -> Option<usize> {
+        match self.transport.as_str() {
+            "tcp" => self.tcp.buffer.map(|bytes| bytes as usize),
+            _ => Some(transport::SOCKET_BUFFER),
+        }
+    }
+
+    pub(super) fn is_tcp(&self) -> bool {
+        self.transport == "tcp"
+    }
+
+    /// Its sockets' options, for people.
+    pub fn options(&self) -> String {
+        let buffer = match self.buffer() {
+            Some(bytes) => format!("buffers {bytes}"),
+            None => "the kernel's buffers".to_owned(),
+        };
+        if self.is_tcp() && self.tcp.nodelay { format!("nodelay, {buffer}") } else { buffer }
+    }
+}
+
+pub(super) fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
+    words.iter().map(|&word| word.to_owned()).collect()
+}

@@ -1,0 +1,324 @@
+//! Where a run takes place: a virtual network laid for it, or the way to another machine.
+//!
+//! A [`Stage`] is an authenticated session with a serving end, and this end's [`Site`]. On a virtual
+//! network it also owns the network and the serving process, and takes both away when it is dropped,
+//! on every way out. The calling thread is inside the measuring node as long as the stage lives.
+
+use crate::control;
+use crate::control::{ControlError, Key, Session, Waiting};
+use gigae_eval_measure::site::{Site, SiteError, allowed_cpus};
+use gigae_eval_model::environment::{LOOPBACK_KIND, NETWORK};
+use gigae_eval_model::plan::LinkPlan;
+use gigae_fabric::{Fabric, FabricConfig, FabricError, NetnsGuard, Node, Rate};
+use std::ffi::OsString;
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// Time for the serving process to say where it listens.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A process whose connection is closed ends within this time, if it is about to end.
+const LAST_WORDS: Duration = Duration::from_millis(300);
+
+/// The loopback interface, by the name that Linux gives it.
+const LOOPBACK: &str = "lo";
+
+/// A stage could not be set. The text is one line and says what to do.
+#[derive(Debug)]
+pub enum StageError {
+    /// The virtual network could not be laid.
+    Fabric(FabricError),
+    /// The interface cannot be used.
+    Site(SiteError),
+    /// The peer cannot be used.
+    Control(ControlError),
+    /// The serving process did not start.
+    Serve(String),
+}
+
+impl fmt::Display for StageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fabric(error) => error.fmt(f),
+            Self::Site(error) => error.fmt(f),
+            Self::Control(error) => error.fmt(f),
+            Self::Serve(reason) => write!(f, "the answering end ended: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for StageError {}
+
+impl From<FabricError> for StageError {
+    fn from(error: FabricError) -> Self {
+        Self::Fabric(error)
+    }
+}
+
+impl From<SiteError> for StageError {
+    fn from(error: SiteError) -> Self {
+        Self::Site(error)
+    }
+}
+
+impl From<ControlError> for StageError {
+    fn from(error: ControlError) -> Self {
+        Self::Control(error)
+    }
+}
+
+/// A place to measure. The fields are dropped in this order: first the session, then the serving
+/// process, then the thread leaves the node, then the network goes.
+pub struct Stage {
+    /// The control connection.
+    pub session: Session,
+    serving: Option<Serving>,
+    _inside: Option<NetnsGuard>,
+    /// The virtual network, if there is one.
+    pub fabric: Option<Fabric>,
+    /// This end.
+    pub site: Site,
+    /// The CPU of the answering end, if that is on this machine.
+    pub answering_cpu: Option<usize>,
+}
+
+impl Stage {
+    /// This machine's own loopback interface: nothing is laid, and no privilege is needed.
+    pub fn loopback(serve: &[OsString]) -> Result<Self, StageError> {
+        let mut site = Site::find(LOOPBACK)?;
+        let (local, remote) = measuring_cpus();
+        let key = Key::random()?;
+        let (program, arguments) = program(serve)?;
+        let mut command = Command::new(program);
+        command.args(arguments);
+        let (serving, port) = Serving::start(command, (LOOPBACK, site.ip), (&key, remote))?;
+        site.cpu = Some(local);
+        site.virtual_link = true;
+        let peer = SocketAddr::new(site.ip, port).to_string();
+        let session = control::connect(&peer, &key, &mut |_| true)?;
+        let answering_cpu = Some(remote);
+        Ok(Self {
+            session,
+            serving: Some(serving),
+            _inside: None,
+            fabric: None,
+            site,
+            answering_cpu,
+        })
+    }
+
+    /// Lays a virtual network and starts the serving end in its second node: `serve` is the command
+    /// line of `gigae serve`, without options; `seed` chooses the frames that a lossy link loses.
+    pub fn fabric(link: &LinkPlan, seed: u64, serve: &[OsString]) -> Result<Self, StageError> {
+        let mut config = FabricConfig {
+            prefix: prefix(),
+            cable: link.cable,
+            networks: link.links,
+            nodes: link.nodes,
+            mtu: link.mtu,
+            loss: link.loss,
+            seed,
+            ..FabricConfig::default()
+        };
+        config.rate = link.rate_mbit.map(|mbit| Rate::bits_per_second(mbit * 1_000_000));
+        if let Some(buffer) = link.buffer {
+            config.buffer = buffer;
+        }
+        let fabric = Fabric::up(config)?;
+        let interfaces = fabric.interfaces().join(",");
+        let (local, remote) = measuring_cpus();
+        let key = Key::random()?;
+        let node = fabric.node(2);
+        let (program, arguments) = program(serve)?;
+        let mut command = node.command(program)?;
+        command.args(arguments);
+        let at = (&interfaces[..], node.ipv4.into());
+        let (serving, port) = Serving::start(command, at, (&key, remote))?;
+        let inside = fabric.node(1).enter()?;
+        let mut site = Site::find(&interfaces)?;
+        site.cpu = Some(local);
+        site.virtual_link = true;
+        let peer = format!("{}:{port}", fabric.node(2).ipv4);
+        let session = control::connect(&peer, &key, &mut |_| true)?;
+        Ok(Self {
+            session,
+            serving: Some(serving),
+            _inside: Some(inside),
+            fabric: Some(fabric),
+            site,
+            answering_cpu: Some(remote),
+        })
+    }
+
+    /// Connects to a serving end on another machine and waits for its turn, as [`control::connect`] does; `nics`
+    /// as [`Site::find`] takes them.
+    pub fn network(
+        peer: &str,
+        nics: &str,
+        key: &Key,
+        turn: &mut dyn FnMut(&Waiting) -> bool,
+    ) -> Result<Self, StageError> {
+        let mut site = Site::find(nics)?;
+        site.cpu = allowed_cpus().last().copied();
+        let session = control::connect(peer, key, turn)?;
+        Ok(Self { session, serving: None, _inside: None, fabric: None, site, answering_cpu: None })
+    }
+}
+
+impl Stage {
+    /// What kind of link it is, for the results.
+    pub fn kind(&self) -> &'static str {
+        match (&self.fabric, &self.serving) {
+            (Some(_), _) => "fabric",
+            (None, Some(_)) => LOOPBACK_KIND,
+            (None, None) => NETWORK,
+        }
+    }
+
+    /// The nodes from which many send in turn: that of the calling thread (`None`), then all but the receiver's.
+    pub fn sending_nodes(&self) -> Vec<Option<Node>> {
+        let further = self
+            .fabric
+            .iter()
+            .flat_map(|fabric| (3..=fabric.config().nodes).map(|number| Some(fabric.node(number))));
+        std::iter::once(None).chain(further).collect()
+    }
+
+    /// What the serving process of a virtual network said before it ended, if it has ended.
+    pub fn last_words(&mut self) -> Option<String> {
+        self.serving.as_mut()?.said()
+    }
+}
+
+/// The command line of the serving end.
+pub fn program(serve: &[OsString]) -> Result<(&OsString, &[OsString]), StageError> {
+    serve.split_first().ok_or_else(|| StageError::Serve("no command was given".into()))
+}
+
+/// The CPUs of the measuring and of the answering end on a virtual network: different ones; the first
+/// one usually has the machine's other interrupts, which then hit the answering end.
+pub fn measuring_cpus() -> (usize, usize) {
+    let cpus = allowed_cpus();
+    (cpus[1 % cpus.len()], cpus[0])
+}
+
+/// Unique on this machine: the process and a running number.
+pub fn prefix() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("ge{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Has the kernel kill the process that this command becomes when the thread that starts it ends.
+pub fn ends_with_parent(command: &mut Command) {
+    let parent = rustix::process::getpid();
+    // SAFETY: two system calls without allocation or locks between fork and exec.
+    unsafe {
+        command.pre_exec(move || {
+            let signal = Some(rustix::process::Signal::KILL);
+            rustix::process::set_parent_process_death_signal(signal)?;
+            // The parent may have died before the line above took effect.
+            if rustix::process::getppid() == Some(parent) {
+                Ok(())
+            } else {
+                Err(io::ErrorKind::NotFound.into())
+            }
+        });
+    }
+}
+
+/// The serving process in a node. Ends with this value, and with this process.
+pub struct Serving {
+    child: Child,
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // Already gone is as good.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Serving {
+    /// Starts the answering end in a node of the fabric; its control port.
+    pub fn start(
+        mut command: Command,
+        (interfaces, ip): (&str, IpAddr),
+        (key, cpu): (&Key, usize),
+    ) -> Result<(Self, u16), StageError> {
+        let failed = |error: io::Error| StageError::Serve(error.to_string());
+        command.args(["--fabric-child", "--nic", interfaces]);
+        let listen = SocketAddr::new(ip, 0).to_string();
+        command.args(["--listen", &listen, "--cpu", &cpu.to_string()]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A Ctrl-C at the terminal is for the parent, which ends its child in an orderly way.
+        command.process_group(0);
+        ends_with_parent(&mut command);
+        let mut serving = Self { child: command.spawn().map_err(failed)? };
+        let mut stdin =
+            serving.child.stdin.take().ok_or_else(|| StageError::Serve("it has no pipe".into()))?;
+        writeln!(stdin, "{}", key.to_hex()).map_err(failed)?;
+        drop(stdin);
+        let port = serving.port()?;
+        Ok((serving, port))
+    }
+
+    /// Reads the port from its standard output; on failure, the reason from its standard error.
+    fn port(&mut self) -> Result<u16, StageError> {
+        let failed = |error: io::Error| StageError::Serve(error.to_string());
+        let stdout =
+            self.child.stdout.as_mut().ok_or_else(|| StageError::Serve("it has no pipe".into()))?;
+        let deadline = Instant::now() + START_TIMEOUT;
+        let mut line = Vec::new();
+        while !line.ends_with(b"\n") {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let timeout = rustix::event::Timespec::try_from(left).ok();
+            let mut wanted = [rustix::event::PollFd::new(stdout, rustix::event::PollFlags::IN)];
+            if rustix::event::poll(&mut wanted, timeout.as_ref())
+                .map_err(|error| failed(error.into()))?
+                == 0
+            {
+                return Err(StageError::Serve("it said nothing in time".into()));
+            }
+            let mut byte = [0];
+            if stdout.read(&mut byte).map_err(failed)? == 0 {
+                return Err(StageError::Serve(self.last_words()));
+            }
+            line.push(byte[0]);
+        }
+        let text = String::from_utf8_lossy(&line);
+        text.trim().parse().map_err(|_| StageError::Serve(format!("it said '{}'", text.trim())))
+    }
+
+    /// What it said before it ended, if it has ended or is about to.
+    pub fn said(&mut self) -> Option<String> {
+        let deadline = Instant::now() + LAST_WORDS;
+        while Instant::now() < deadline {
+            if self.child.try_wait().ok()?.is_some() {
+                return Some(self.last_words());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        None
+    }
+
+    fn last_words(&mut self) -> String {
+        let _ = self.child.wait();
+        let mut text = String::new();
+        if let Some(stderr) = self.child.stderr.as_mut() {
+            let _ = stderr.take(4096).read_to_string(&mut text);
+        }
+        // A panic says where and why in two lines and then goes on about backtraces.
+        let mut lines = text.lines().skip_while(|line| !line.contains(" panicked at "));
+        if let (Some(place), Some(reason)) = (lines.next(), lines.next()) {
+            return format!("{} {reason}", place.trim());
+        }
+        let last = text.lines().last().unwrap_or("it ended without a word");
+        last.trim_start_matches("gigae: ").to_owned()
+    }
+}

@@ -1,0 +1,74 @@
+//! What a knob is.
+
+use super::place::Place;
+use gigae_eval_model::knobs::Belongs;
+use std::io;
+
+/// Something that can be read and set.
+///
+/// Values are texts. An *exact* one is as [`Knob::read`] gives it and can be compared and put back; a plan may
+/// also use words whose exact value depends on the end, like `all` CPUs.
+pub trait Knob: Sync {
+    /// Its name in plans and results.
+    fn name(&self) -> &'static str;
+
+    /// What it does, in a few words.
+    fn about(&self) -> &'static str;
+
+    /// Whose setting it is.
+    fn belongs(&self) -> Belongs;
+
+    /// The values that make sense, in words.
+    fn values(&self) -> &'static str;
+
+    /// Whether a plan may ask for this value.
+    fn accepts(&self, value: &str) -> bool;
+
+    /// The exact value, or why there is none here.
+    fn read(&self, place: &Place) -> Result<String, Absent>;
+
+    /// A plan's value as [`Knob::read`] would give it here.
+    fn exact(&self, place: &Place, value: &str) -> Result<String, Absent>;
+
+    /// Sets an exact value.
+    fn write(&self, place: &mut Place, exact: &str) -> io::Result<()>;
+
+    /// An exact value for people.
+    fn say(&self, exact: &str) -> String {
+        exact.to_owned()
+    }
+
+    /// The command lines that set an exact value by hand.
+    fn commands(&self, place: &Place, exact: &str) -> Vec<String>;
+
+    /// What else to know about it here.
+    fn note(&self, place: &Place) -> Option<String> {
+        let _ = place;
+        None
+    }
+}
+
+/// Why a knob, or a value of it, is not to be had here, in one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Absent(pub String);
+
+impl Absent {
+    pub(super) fn new(why: &str) -> Self {
+        Self(why.to_owned())
+    }
+
+    /// What a driver or the kernel answered.
+    pub(super) fn of(error: &io::Error) -> Self {
+        match error.raw_os_error() {
+            Some(libc::EOPNOTSUPP) => Self::new("the driver does not have it"),
+            _ => Self(format!("the kernel does not tell it: {error}")),
+        }
+    }
+}
+
+/// Whole numbers in decimal, without signs or leading zeros.
+pub(super) fn number(value: &str) -> Option<u32> {
+    let plain = value == "0" || !value.starts_with('0');
+    let digits = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
+    value.parse().ok().filter(|_| plain && digits)
+}

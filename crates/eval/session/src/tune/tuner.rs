@@ -1,0 +1,323 @@
+//! The knobs of one end, turned and put back.
+
+use super::guardian::Guardian;
+use super::journal::{Entry, Journal, Outcome};
+use super::knob::{Absent, Knob};
+use super::list::by_name;
+use super::place::Place;
+use crate::remark::remark;
+use gigae_eval_measure::site::Site;
+use gigae_eval_model::knobs::{Belongs, KnobState, Set, ValueState};
+use std::fmt;
+use std::io;
+use std::time::{Duration, Instant};
+
+/// A driver that changed its rings takes its link down for seconds; longer only if something is wrong.
+const LINK_WITHIN: Duration = Duration::from_secs(15);
+
+/// What is in flight arrives within this time after a change.
+const SETTLE: Duration = Duration::from_millis(20);
+
+/// A setting could not be made. The text is one line.
+#[derive(Debug)]
+pub enum TuneError {
+    /// What must be there for settings to be put back could not be made; nothing was changed.
+    Safety(io::Error),
+    /// A knob refused.
+    Refused {
+        /// The knob.
+        knob: &'static str,
+        /// The value.
+        value: String,
+        /// Why.
+        why: String,
+    },
+    /// The link did not come back.
+    Down(String),
+}
+
+impl fmt::Display for TuneError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Safety(error) => write!(
+                f,
+                "nothing was changed, for what was before cannot be kept safe ({}): {error}; run as root",
+                super::journal::DIRECTORY
+            ),
+            Self::Refused { knob, value, why } => write!(f, "{knob} cannot be made {value}: {why}"),
+            Self::Down(interface) => write!(
+                f,
+                "the link of {interface} did not come up within {} s after the change",
+                LINK_WITHIN.as_secs()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for TuneError {}
+
+/// A knob of one interface that may be turned.
+struct Held {
+    knob: &'static dyn Knob,
+    /// Which place.
+    place: usize,
+    /// As in the journal, if there will be one.
+    entry: Entry,
+    /// Whether somebody else changed it, so that it is left alone from now on.
+    lost: bool,
+}
+
+/// The knobs of one end that a plan names. What it changes, it puts back when it is dropped, in the
+/// thread's namespace of then, which must be that in which it was made.
+pub struct Tuner {
+    places: Vec<Place>,
+    held: Vec<Held>,
+    journal: Option<Journal>,
+    guardian: Option<Guardian>,
+}
+
+impl Tuner {
+    /// Looks at the knobs that a plan names with their values; changes nothing.
+    pub fn new(
+        site: &Site,
+        wanted: &[(String, Vec<String>)],
+    ) -> io::Result<(Self, Vec<KnobState>)> {
+        let mut tuner =
+            Self { places: Place::of(site)?, held: Vec::new(), journal: None, guardian: None };
+        let states = wanted.iter().map(|(name, values)| tuner.look(name, values)).collect();
+        Ok((tuner, states))
+    }
+
+    /// Takes a knob into its hands at every interface that has it, and says what there is.
+    fn look(&mut self, name: &str, values: &[String]) -> KnobState {
+        let mut state = KnobState {
+            knob: name.to_owned(),
+            belongs: Belongs::Machine,
+            present: None,
+            absent: None,
+            note: None,
+            values: Vec::new(),
+        };
+        let Some(knob) = by_name(name) else {
+            state.absent = Some("this version does not know it".into());
+            return state;
+        };
+        state.belongs = knob.belongs();
+        if knob.belongs() == Belongs::Machine && self.places[0].virtual_link {
+            state.absent =
+                Some("it is the whole machine's, and not changed for a virtual network".into());
+            return state;
+        }
+        let first = self.held.len();
+        // What is the program's own it has once, and not once for each interface.
+        let places = if knob.belongs() == Belongs::Program { 1 } else { self.places.len() };
+        for (number, place) in self.places.iter().enumerate().take(places) {
+            match knob.read(place) {
+                Ok(before) => self.held.push(Held {
+                    knob,
+                    place: number,
+                    entry: Entry {
+                        knob: name.to_owned(),
+                        interface: place.interface.clone(),
+                        index: place.index,
+                        before,
+                        set: None,
+                        pending: false,
+                    },
+                    lost: false,
+                }),
+                Err(why) => state.absent = state.absent.or(Some(why.0)),
+            }
+        }
+        let mine = &self.held[first..];
+        let Some(leader) = mine.first() else { return state };
+        state.absent = None;
+        state.present = Some(knob.say(&leader.entry.before));
+        state.note = knob.note(&self.places[leader.place]);
+        state.values = values.iter().map(|value| self.value(mine, value)).collect();
+        state
+    }
+
+    fn value(&self, of: &[Held], value: &str) -> ValueState {
+        let mut state =
+            ValueState { value: value.to_owned(), same: true, absent: None, commands: Vec::new() };
+        for held in of {
+            let place = &self.places[held.place];
+            match exact(held.knob, place, value) {
+                Ok(exact) => {
+                    state.same &= exact == held.entry.before;
+                    state.commands.extend(held.knob.commands(place, &exact));
+                }
+                Err(why) => state.absent = Some(why.0),
+            }
+        }
+        state.same &= state.absent.is_none();
+        state
+    }
+
+    /// Sets what is named, makes everything else as it was before, and waits until the links are up. What this
+    /// end does not have is left out. After an error, all is as before as far as that can be.
+    pub fn apply(&mut self, sets: &[Set]) -> Result<(), TuneError> {
+        let outcome = self.turn_all(sets).and_then(|()| self.await_links());
+        if outcome.is_err() {
+            self.turn_back_all();
+        }
+        outcome
+    }
+
+    fn turn_all(&mut self, sets: &[Set]) -> Result<(), TuneError> {
+        for number in (0..self.held.len()).rev() {
+            let name = self.held[number].knob.name();
+            if !sets.iter().any(|set| set.knob == name) {
+                self.turn_back(number).map_err(|why| refused(&self.held[number], None, why))?;
+            }
+        }
+        for set in sets {
+            for number in 0..self.held.len() {
+                let held = &self.held[number];
+                if held.knob.name() != set.knob || held.lost {
+                    continue;
+                }
+                let Ok(exact) = exact(held.knob, &self.places[held.place], &set.value) else {
+                    continue;
+                };
+                let now = held.entry.set.as_ref().unwrap_or(&held.entry.before);
+                if *now != exact {
+                    self.turn(number, &exact)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes one value, with what was before on record.
+    fn turn(&mut self, number: usize, exact: &str) -> Result<(), TuneError> {
+        let entry = &mut self.held[number].entry;
+        (entry.set, entry.pending) = (Some(exact.to_owned()), true);
+        self.record(number).map_err(TuneError::Safety)?;
+        let held = &mut self.held[number];
+        let place = &mut self.places[held.place];
+        let written = held.knob.write(place, exact);
+        let now = held.knob.read(place).map_err(|why| io::Error::other(why.0));
+        let now = written.and(now).map_err(|error| {
+            let why = match error.raw_os_error() {
+                Some(libc::EOPNOTSUPP) => "the driver does not have it".to_owned(),
+                _ => error.to_string(),
+            };
+            refused(&self.held[number], Some(exact), why)
+        })?;
+        let held = &mut self.held[number];
+        let before = held.entry.before.clone();
+        if now == before && exact != before {
+            let why = format!("the driver keeps {}", held.knob.say(&before));
+            return Err(refused(held, Some(exact), why));
+        }
+        (held.entry.set, held.entry.pending) = (Some(now), false);
+        self.record(number).map_err(TuneError::Safety)
+    }
+
+    /// Writes the journal, and has a guardian for it, before anything that lasts is changed.
+    fn record(&mut self, number: usize) -> io::Result<()> {
+        let lasts = |held: &Held| held.knob.belongs() != Belongs::Program;
+        if !lasts(&self.held[number]) {
+            return Ok(());
+        }
+        let entries = self.held.iter().filter(|held| lasts(held) && !held.lost);
+        let entries = entries.map(|held| held.entry.clone()).collect();
+        match &mut self.journal {
+            Some(journal) => {
+                journal.record.entries = entries;
+                journal.write()
+            }
+            None => {
+                let journal = Journal::create(entries)?;
+                self.guardian = Some(Guardian::start(&journal.path).inspect_err(|_| {
+                    let _ = journal.remove();
+                })?);
+                self.journal = Some(journal);
+                Ok(())
+            }
+        }
+    }
+
+    /// Makes one value as it was before; an error is one line.
+    fn turn_back(&mut self, number: usize) -> Result<(), String> {
+        let held = &mut self.held[number];
+        if held.lost || held.entry.set.is_none() {
+            return Ok(());
+        }
+        let outcome = held.entry.put_back(held.knob, &mut self.places[held.place]);
+        if let Some(said) = held.entry.say(&outcome) {
+            remark(&said);
+        }
+        match outcome {
+            Outcome::Failed(why) => return Err(why),
+            Outcome::Left(_) => held.lost = true,
+            Outcome::Back => {}
+        }
+        (held.entry.set, held.entry.pending) = (None, false);
+        // If this fails, the journal says more than is true: that a value may be ours that is as before.
+        let _ = self.record(number);
+        Ok(())
+    }
+
+    fn turn_back_all(&mut self) -> bool {
+        let mut all = true;
+        for number in (0..self.held.len()).rev() {
+            all &= self.turn_back(number).is_ok();
+        }
+        all
+    }
+
+    /// Puts everything back. What could not be stays in the journal and was said on standard error.
+    pub fn restore(&mut self) {
+        if self.turn_back_all()
+            && let Some(journal) = self.journal.take()
+        {
+            let _ = journal.remove();
+        }
+        // It looks into the journal once more.
+        self.guardian = None;
+    }
+
+    /// What the settings mean for measuring at this end: the MTU, and the program's own sockets.
+    pub fn adapt(&self, site: &mut Site) {
+        let mtus = self.places.iter().filter_map(|place| place.ethtool.mtu(&place.interface));
+        site.mtu = mtus.min().map_or(site.mtu, |mtu| mtu as usize);
+        site.congestion = self.places[0].congestion.clone();
+    }
+
+    /// Some changes take the link down for a moment.
+    fn await_links(&self) -> Result<(), TuneError> {
+        let deadline = Instant::now() + LINK_WITHIN;
+        for place in &self.places {
+            while !place.ethtool.is_running(&place.interface) {
+                if Instant::now() > deadline {
+                    return Err(TuneError::Down(place.interface.clone()));
+                }
+                std::thread::sleep(SETTLE);
+            }
+        }
+        std::thread::sleep(SETTLE);
+        Ok(())
+    }
+}
+
+impl Drop for Tuner {
+    fn drop(&mut self) {
+        self.restore();
+    }
+}
+
+/// A plan's value as it would be here. Who asks may be another machine.
+fn exact(knob: &dyn Knob, place: &Place, value: &str) -> Result<String, Absent> {
+    if !knob.accepts(value) {
+        return Err(Absent(format!("it takes {}", knob.values())));
+    }
+    knob.exact(place, value)
+}
+
+fn refused(held: &Held, exact: Option<&str>, why: String) -> TuneError {
+    let value = held.knob.say(exact.unwrap_or(&held.entry.before));
+    TuneError::Refused { knob: held.knob.name(), value, why }
+}

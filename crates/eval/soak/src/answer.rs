@@ -1,0 +1,193 @@
+//! A round at the serving end: one peer, the client; bounded in time whatever the client does.
+
+use super::gigae::{Other, Worker, register};
+use super::sample::Sampler;
+use super::tally::Tally;
+use super::tcp::{self, CONNECTIONS, Connection};
+use gigae::{Endpoint, MacAddr, Options, Wait};
+use gigae_eval_measure::door::Door;
+use gigae_eval_measure::site::Site;
+use gigae_eval_model::traffic::Budget;
+use gigae_eval_session::control::answering::{failed, next};
+use gigae_eval_session::control::{ControlError, Reply, Request, Session, Soak};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Longest round, in seconds.
+pub const LONGEST: f64 = 3700.0;
+
+/// After its time a round begins nothing new. So long what is under way may arrive, and the client may compare.
+const AFTERWARDS: Duration = Duration::from_secs(30);
+
+/// A client that asks for nothing so long is gone.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// Time for the client to connect by TCP.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// How often a connection is looked for.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Opens an endpoint for a soak.
+pub fn open(site: &Site) -> Result<Endpoint, String> {
+    let options = Options::trunk(site.interfaces()).wait(Wait::Sleep);
+    options.open().map_err(|error| error.to_string())
+}
+
+/// Serves one round. The reply is the one that ends it; `None` when the server is to end.
+pub fn answer(
+    session: &mut Session,
+    site: &Site,
+    soak: &Soak,
+    interrupted: &AtomicBool,
+) -> Result<Option<Reply>, ControlError> {
+    let opened = prepare(site, soak).and_then(|(endpoint, other)| {
+        let entrance = Entrance::open(site, soak);
+        let entrance = entrance.map_err(|error| format!("listening for TCP: {error}"))?;
+        Ok((endpoint, other, entrance))
+    });
+    let (endpoint, other, entrance) = match opened {
+        Ok(opened) => opened,
+        Err(why) => return Ok(Some(failed(&why))),
+    };
+    let (address, budget) = (site.address(entrance.port()), Arc::clone(&other.budget));
+    session.send(&Reply::Soaking { address, key: other.own.0 })?;
+    let time = Duration::from_secs_f64(soak.seconds);
+    let (tally, begin) = (Tally::until(1, time), Instant::now());
+    // On a virtual network the client watches the kernel, which is the same.
+    let mut sampler = Sampler::new(site, !site.virtual_link);
+    let outcome = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let clock = (begin, &tally);
+            let work =
+                Worker::new(&{ endpoint }, soak.number, vec![other], &soak.traffic, clock).work();
+            work.unwrap_or_else(|why| tally.end(&why));
+        });
+        scope.spawn(|| {
+            let all = entrance.connections(soak, &budget, &tally);
+            let work = all.and_then(|mut all| tcp::work(&mut all, begin, &tally));
+            work.unwrap_or_else(|why| tally.end(&why));
+        });
+        let outcome = requests(session, soak, (&tally, &mut sampler), begin, interrupted);
+        tally.finish.store(true, Ordering::Relaxed);
+        outcome
+    });
+    Ok(match outcome? {
+        Some(Request::Finish { .. }) => Some(Reply::Sample(Box::new(sampler.take(&tally)))),
+        Some(Request::Cancel) => Some(Reply::Cancelled),
+        Some(_) => Some(failed("a soak is running")),
+        None => None,
+    })
+}
+
+/// Answers the client until a request ends the round, and gives that.
+fn requests(
+    session: &mut Session,
+    soak: &Soak,
+    (tally, sampler): (&Tally, &mut Sampler),
+    begin: Instant,
+    interrupted: &AtomicBool,
+) -> Result<Option<Request>, ControlError> {
+    let longest = Duration::from_secs_f64(soak.seconds) + AFTERWARDS;
+    loop {
+        let left = longest.saturating_sub(begin.elapsed());
+        match next(session, SILENCE.min(left), interrupted)? {
+            Some(Request::Watch { quiet }) => {
+                if quiet {
+                    tally.quiet.store(true, Ordering::Relaxed);
+                }
+                session.send(&Reply::Sample(Box::new(sampler.take(tally))))?;
+            }
+            other => return Ok(other),
+        }
+    }
+}
+
+/// Checks what the client asks for, and opens this end.
+fn prepare(site: &Site, soak: &Soak) -> Result<(Endpoint, Other), String> {
+    soak.traffic.check()?;
+    if !(0.0..=LONGEST).contains(&soak.seconds) || soak.number == 0 {
+        return Err("a round may not take so long".into());
+    }
+    if soak.ports.len() != CONNECTIONS.len() {
+        return Err("a round has another number of TCP connections".into());
+    }
+    let endpoint = open(site)?;
+    if soak.traffic.message > endpoint.max_message() {
+        return Err(format!(
+            "the server's interface carries messages of {} bytes and not of {}; set the same MTU on both ends",
+            endpoint.max_message(),
+            soak.traffic.message
+        ));
+    }
+    let peer = endpoint.peer(gigae::Address::from(MacAddr(soak.address.mac)));
+    let peer = peer.map_err(|error| error.to_string())?;
+    let own = register(&endpoint)?;
+    let (its, budget) = (gigae::RegionKey(soak.key), Budget::new(&soak.traffic));
+    Ok((endpoint, Other { number: 0, peer, own, its, budget }))
+}
+
+/// Where the client's TCP connections come. This end connects nowhere, so that no client can point it at
+/// another machine; who made a connection has shown that it holds the address from which it comes.
+enum Entrance {
+    Own(TcpListener, Vec<SocketAddr>),
+    Door(Arc<Door>),
+}
+
+impl Entrance {
+    fn open(site: &Site, soak: &Soak) -> io::Result<Self> {
+        let peers = soak.ports.iter().map(|port| SocketAddr::new(soak.address.ip, *port));
+        let peers: Vec<_> = peers.collect();
+        if let Some(door) = &site.door {
+            door.expect(&peers);
+            return Ok(Self::Door(Arc::clone(door)));
+        }
+        let listener = TcpListener::bind((site.ip, 0))?;
+        listener.set_nonblocking(true)?;
+        Ok(Self::Own(listener, peers))
+    }
+
+    fn port(&self) -> u16 {
+        match self {
+            Self::Own(listener, _) => listener.local_addr().map_or(0, |local| local.port()),
+            Self::Door(door) => door.port(),
+        }
+    }
+
+    /// The client's connections, and nobody else's.
+    fn connections(
+        self,
+        soak: &Soak,
+        budget: &Arc<Budget>,
+        tally: &Tally,
+    ) -> Result<Vec<Connection>, String> {
+        let (door, listener) = match self {
+            Self::Door(door) => (door, None),
+            Self::Own(listener, peers) => {
+                let door = Arc::new(Door::new(0));
+                door.expect(&peers);
+                (door, Some(listener))
+            }
+        };
+        let deadline = Instant::now() + CONNECT;
+        // A round that is over waits for nobody.
+        while !door.is_complete() && Instant::now() < deadline && !tally.is_over() {
+            match listener.as_ref().map(TcpListener::accept) {
+                // Any other is closed.
+                Some(Ok((stream, from))) => drop(door.take(from, stream)),
+                _ => std::thread::sleep(LOOK),
+            }
+        }
+        let came = door.wait(Duration::ZERO);
+        let came = came.ok_or("the client did not connect by TCP in time")?;
+        let open = |(socket, role): (_, &tcp::Role)| {
+            let agreed = (&soak.traffic, budget);
+            Connection::new(socket, role.other(), 0, (soak.number, 0), agreed)
+        };
+        let all = came.into_iter().zip(&CONNECTIONS).map(open).collect::<io::Result<_>>();
+        all.map_err(|error| format!("the client's TCP connections: {error}"))
+    }
+}

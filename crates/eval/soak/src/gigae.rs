@@ -1,0 +1,609 @@
+//! The GigaE side of a soak: plain messages, tagged messages and remote memory with all peers of one
+//! endpoint, in one thread.
+
+use super::tally::Tally;
+use ::gigae::{
+    Completion, Endpoint, LinkError, Memory, Notice, OpId, Peer, RecvError, RegionKey, Rights,
+    SendError, TrySendError, Wanted,
+};
+use gigae_body::Id;
+use gigae_eval_model::soak::GigaeCounters;
+use gigae_eval_model::soak::Kind;
+use gigae_eval_model::traffic::{Budget, Pacer, REGION, Stream, Traffic};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Longest sleep: how late a stop is noticed.
+const NAP: Duration = Duration::from_millis(20);
+
+/// Messages sent to or received from all without a look at anything else.
+const IN_A_ROW: usize = 64;
+
+/// Tagged messages under way to a peer, and receives posted ahead.
+const AHEAD: usize = 2;
+
+/// How often the endpoint's counters are published.
+const PUBLISH: Duration = Duration::from_millis(500);
+
+/// A counter of eight bytes behind the memory that is written to.
+const COUNTER: u64 = REGION as u64;
+
+/// Registers the memory that a peer may write to and count in.
+pub fn register(endpoint: &Endpoint) -> Result<RegionKey, String> {
+    endpoint.register(vec![0; REGION + 8], Rights::ALL).map_err(|error| error.to_string())
+}
+
+/// A peer, as [`Worker::new`] wants it.
+pub struct Other {
+    /// Its number.
+    pub number: u8,
+    /// At the endpoint.
+    pub peer: Peer,
+    /// The memory registered for it here.
+    pub own: RegionKey,
+    /// The memory that it registered for us.
+    pub its: RegionKey,
+    /// What may be sent to it.
+    pub budget: Arc<Budget>,
+}
+
+/// How far the write to a peer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Idle,
+    Writing,
+    Reading,
+    /// Until the peer has counted it.
+    Counted,
+}
+
+/// A peer and what is under way with it.
+struct State {
+    other: Other,
+    pacers: [Pacer; 3],
+    /// Numbers of the next to be sent, by stream.
+    next: [u32; 3],
+    /// The next message and the next notice that must come.
+    expected: u32,
+    noticed: u32,
+    /// The next tagged message for which a receive is posted.
+    post: u32,
+    posted: usize,
+    going: usize,
+    step: Step,
+}
+
+/// What an operation was started for.
+#[derive(Clone, Copy, Debug)]
+enum Started {
+    Send,
+    Receive(u32),
+    Write,
+    Read,
+    Count(u32),
+}
+
+/// All GigaE traffic of one end.
+pub struct Worker<'a> {
+    endpoint: &'a Endpoint,
+    traffic: Traffic,
+    here: u8,
+    begin: Instant,
+    tally: &'a Tally,
+    peers: Vec<State>,
+    places: HashMap<Peer, usize>,
+    started: HashMap<OpId, (usize, Started)>,
+    /// Memories that no operation has.
+    free: Vec<Vec<u8>>,
+    scratch: Vec<u8>,
+    /// Whether the link was found down and that was told.
+    down: bool,
+}
+
+/// Judges a plain message: it must be the next, whole. Else what is wrong, and which is the next then.
+fn judge(
+    expected: Id,
+    size: usize,
+    message: &[u8],
+    scratch: &mut Vec<u8>,
+) -> Result<(), (Kind, u32, String)> {
+    if message.len() == size && gigae_body::is(expected, message, scratch) {
+        return Ok(());
+    }
+    let number = expected.number;
+    let named = gigae_body::name(message).filter(|named| Id { number, ..*named } == expected);
+    Err(match named.map(|named| named.number) {
+        Some(later) if later > number => {
+            (Kind::Lost, later + 1, format!("{} are missing from {number} on", later - number))
+        }
+        Some(earlier) if earlier < number => {
+            (Kind::Order, number, format!("{earlier} came again, in the place of {number}"))
+        }
+        _ => {
+            let len = message.len();
+            let what = format!("{number} has {len} bytes of {size}, or others than were sent");
+            (Kind::Torn, number + 1, what)
+        }
+    })
+}
+
+/// The link of the endpoint does not work any more.
+type Broken = LinkError;
+
+impl<'a> Worker<'a> {
+    /// For an endpoint whose number is `here`; the places of `others` are those of the tally.
+    pub fn new(
+        endpoint: &'a Endpoint,
+        here: u8,
+        others: Vec<Other>,
+        traffic: &Traffic,
+        (begin, tally): (Instant, &'a Tally),
+    ) -> Self {
+        let places = others.iter().enumerate().map(|(place, other)| (other.peer, place)).collect();
+        let state = |other: Other| {
+            let ends = (here, other.number);
+            let pacer = |stream| Pacer::new(traffic, stream, ends, &other.budget);
+            State {
+                pacers: [Stream::Message, Stream::Tagged, Stream::Memory].map(pacer),
+                other,
+                next: [0; 3],
+                expected: 0,
+                noticed: 0,
+                post: 0,
+                posted: 0,
+                going: 0,
+                step: Step::Idle,
+            }
+        };
+        Self {
+            endpoint,
+            traffic: traffic.clone(),
+            here,
+            begin,
+            tally,
+            peers: others.into_iter().map(state).collect(),
+            places,
+            started: HashMap::new(),
+            free: Vec::new(),
+            scratch: Vec::new(),
+            down: false,
+        }
+    }
+
+    /// Works until the tally says it is over, or the link is gone.
+    pub fn work(&mut self) -> Result<(), String> {
+        let mut published = Duration::ZERO;
+        while !self.tally.is_over() {
+            let now = self.begin.elapsed();
+            self.tally.at(now);
+            if now >= published + PUBLISH {
+                published = now;
+                self.tally.set_gigae(counters(&self.endpoint.counters()));
+            }
+            match self.turn(now) {
+                Ok(()) => self.down = false,
+                Err(LinkError::Down(name)) => {
+                    // It may come back; whatever waits is repeated then.
+                    if !std::mem::replace(&mut self.down, true) {
+                        self.tally.found(Kind::Link, format!("interface {name} is down"));
+                    }
+                    std::thread::sleep(NAP);
+                }
+                Err(error) => return Err(format!("gigae: {error}")),
+            }
+        }
+        self.tally.set_gigae(counters(&self.endpoint.counters()));
+        Ok(())
+    }
+
+    fn turn(&mut self, now: Duration) -> Result<(), Broken> {
+        let mut busy = self.receive()?;
+        busy |= self.completions()?;
+        self.failures();
+        let mut sleep = NAP;
+        for place in 0..self.peers.len() {
+            self.post(place);
+            if self.peers[place].step == Step::Counted {
+                self.counted(place);
+            }
+            if !self.tally.is_quiet() {
+                sleep = sleep.min(self.send(place, now)?);
+            }
+        }
+        match self.endpoint.flush() {
+            Err(SendError::Link(error)) => return Err(error),
+            Err(_) => self.failures(),
+            Ok(()) => {}
+        }
+        if busy { Ok(()) } else { self.sleep(sleep) }
+    }
+
+    /// Sleeps until a frame arrives, something is due here or at the endpoint.
+    fn sleep(&self, longest: Duration) -> Result<(), Broken> {
+        let left = match self.endpoint.prepare_to_wait() {
+            Ok(left) => left.map_or(longest, |left| left.min(longest)),
+            Err(SendError::Link(error)) => return Err(error),
+            Err(_) => Duration::ZERO,
+        };
+        let Some(fd) = self.endpoint.fd().filter(|_| !left.is_zero()) else { return Ok(()) };
+        let timeout = Timespec::try_from(left).ok();
+        // An interrupted sleep is a short one.
+        let _ = poll(&mut [PollFd::new(&fd, PollFlags::IN)], timeout.as_ref());
+        Ok(())
+    }
+
+    /// Takes messages and notices; whether there were any.
+    fn receive(&mut self) -> Result<bool, Broken> {
+        let mut busy = false;
+        for _ in 0..IN_A_ROW {
+            match self.endpoint.try_recv() {
+                Ok(Some(message)) => {
+                    busy = true;
+                    if let Some(&place) = self.places.get(&message.from()) {
+                        self.verify_message(place, &message);
+                    }
+                }
+                Ok(None) => break,
+                Err(RecvError::Link(error)) => return Err(error),
+                Err(_) => self.failures(),
+            }
+        }
+        loop {
+            match self.endpoint.try_notice() {
+                Ok(Some(notice)) => {
+                    busy = true;
+                    self.verify_notice(&notice);
+                }
+                Ok(None) => return Ok(busy),
+                Err(RecvError::Link(error)) => return Err(error),
+                Err(_) => self.failures(),
+            }
+        }
+    }
+
+    fn id(&self, stream: Stream, place: usize, number: u32) -> Id {
+        self.traffic.id(stream, self.peers[place].other.number, self.here, number)
+    }
+
+    fn verify_message(&mut self, place: usize, message: &[u8]) {
+        let id = self.id(Stream::Message, place, self.peers[place].expected);
+        let size = self.traffic.size(Stream::Message, id);
+        match judge(id, size, message, &mut self.scratch) {
+            Ok(()) => {
+                self.peers[place].expected += 1;
+                self.tally.received(place, Stream::Message, size);
+            }
+            Err((kind, next, what)) => {
+                let from = self.peers[place].other.number;
+                self.tally.found(kind, format!("messages from end {from}: {what}"));
+                self.peers[place].expected = next;
+            }
+        }
+    }
+
+    /// Judges a write of a peer, and counts it there.
+    fn verify_notice(&mut self, notice: &Notice) {
+        let Some(&place) = self.places.get(&notice.peer) else { return };
+        let (number, state) = (self.peers[place].noticed, &self.peers[place]);
+        let id = self.id(Stream::Memory, place, number);
+        let size = self.traffic.size(Stream::Memory, id);
+        let offset = self.traffic.offset(id, size);
+        let told = (notice.value, notice.offset, notice.len as usize);
+        let scratch = &mut self.scratch;
+        let written = self.endpoint.with_region(state.other.own, |bytes| {
+            gigae_body::is(id, &bytes[offset..offset + size], scratch)
+        });
+        let from = state.other.number;
+        if told != (u64::from(number), offset as u64, size) {
+            self.tally.found(
+                Kind::Order,
+                format!("notice of write {number} from end {from} says {told:?}"),
+            );
+        } else if written != Some(true) {
+            self.tally.found(
+                Kind::Torn,
+                format!("write {number} from end {from}: other bytes than were written"),
+            );
+        } else {
+            self.tally.received(place, Stream::Memory, size);
+        }
+        self.peers[place].noticed = number + 1;
+        // The peer reads it back.
+        self.peers[place].other.budget.spend(size);
+        let (peer, its) = (self.peers[place].other.peer, self.peers[place].other.its);
+        match self.endpoint.start_fetch_add(peer, its, COUNTER, 1) {
+            Ok(op) => drop(self.started.insert(op, (place, Started::Count(number)))),
+            Err(error) => self.tally.found(Kind::Failed, format!("counting a write: {error}")),
+        }
+    }
+
+    /// Whether the peer has counted our last write.
+    fn counted(&mut self, place: usize) {
+        let state = &mut self.peers[place];
+        let mut word = [0; 8];
+        if !self.endpoint.read_region(state.other.own, REGION, &mut word) {
+            return self.tally.found(Kind::Failed, "a registered memory cannot be read");
+        }
+        let number = &mut state.next[Stream::Memory as usize];
+        if u64::from_le_bytes(word) > u64::from(*number) {
+            *number += 1;
+            state.step = Step::Idle;
+        }
+    }
+
+    /// Keeps receives for tagged messages posted.
+    fn post(&mut self, place: usize) {
+        while self.peers[place].posted < AHEAD {
+            let number = self.peers[place].post;
+            let size = self.traffic.size(Stream::Tagged, self.id(Stream::Tagged, place, number));
+            let mut memory = self.free.pop().unwrap_or_default();
+            memory.clear();
+            memory.resize(size, 0);
+            let state = &mut self.peers[place];
+            let wanted = Wanted::tag(number.into()).from(state.other.peer);
+            match self.endpoint.start_recv(wanted, memory) {
+                Ok(op) => drop(self.started.insert(op, (place, Started::Receive(number)))),
+                Err(error) => {
+                    return self.tally.found(Kind::Failed, format!("posting a receive: {error}"));
+                }
+            }
+            (state.post, state.posted) = (number + 1, state.posted + 1);
+        }
+    }
+
+    /// Takes what has ended; whether anything had.
+    fn completions(&mut self) -> Result<bool, Broken> {
+        let mut busy = false;
+        loop {
+            match self.endpoint.try_completion() {
+                Ok(Some(completion)) => {
+                    busy = true;
+                    self.complete(completion);
+                }
+                Ok(None) => return Ok(busy),
+                Err(RecvError::Link(error)) => return Err(error),
+                Err(_) => self.failures(),
+            }
+        }
+    }
+
+    fn complete(&mut self, completion: Completion) {
+        let Some((place, what)) = self.started.remove(&completion.id) else { return };
+        let Completion { result, memory, value, len, total, .. } = completion;
+        let memory = memory.and_then(Memory::into_vec).unwrap_or_default();
+        let result = result.map_err(|error| error.to_string());
+        let from = self.peers[place].other.number;
+        let trouble = match (what, result) {
+            // It waits for what never comes: the other end has left.
+            (Started::Receive(_), Err(_)) if self.tally.is_quiet() => None,
+            (_, Err(error)) => {
+                Some((Kind::Failed, format!("an operation with end {from}, {what:?}: {error}")))
+            }
+            (Started::Receive(number), Ok(())) => {
+                self.peers[place].posted -= 1;
+                self.verify_tagged(place, number, (&memory, len, total))
+            }
+            (Started::Send, Ok(())) => None,
+            (Started::Write, Ok(())) => {
+                self.read_back(place, memory);
+                return;
+            }
+            (Started::Read, Ok(())) => self.verify_read(place, &memory),
+            (Started::Count(number), Ok(())) => (value != u64::from(number)).then(|| {
+                let what = format!("the counter of end {from} was {value} before write {number}");
+                (Kind::Order, what)
+            }),
+        };
+        if matches!(what, Started::Send) {
+            self.peers[place].going -= 1;
+        }
+        if let Some((kind, what)) = trouble {
+            self.tally.found(kind, what);
+        }
+        if memory.capacity() > 0 {
+            self.free.push(memory);
+        }
+    }
+
+    fn verify_tagged(
+        &mut self,
+        place: usize,
+        number: u32,
+        (memory, len, total): (&[u8], usize, usize),
+    ) -> Option<(Kind, String)> {
+        let id = self.id(Stream::Tagged, place, number);
+        if len == memory.len() && total == len && gigae_body::is(id, memory, &mut self.scratch) {
+            self.tally.received(place, Stream::Tagged, len);
+            return None;
+        }
+        let from = self.peers[place].other.number;
+        let what = format!(
+            "tagged message {number} from end {from} has {total} bytes of {}, or others than were sent",
+            memory.len()
+        );
+        Some((Kind::Torn, what))
+    }
+
+    fn read_back(&mut self, place: usize, mut memory: Vec<u8>) {
+        let state = &mut self.peers[place];
+        let number = state.next[Stream::Memory as usize];
+        let id = self.traffic.id(Stream::Memory, self.here, state.other.number, number);
+        let offset = self.traffic.offset(id, memory.len());
+        memory.fill(0);
+        match self.endpoint.start_read(state.other.peer, state.other.its, offset as u64, memory) {
+            Ok(op) => {
+                state.step = Step::Reading;
+                self.started.insert(op, (place, Started::Read));
+            }
+            Err(error) => self.tally.found(Kind::Failed, format!("reading back: {error}")),
+        }
+    }
+
+    fn verify_read(&mut self, place: usize, memory: &[u8]) -> Option<(Kind, String)> {
+        let state = &mut self.peers[place];
+        let (there, number) = (state.other.number, state.next[Stream::Memory as usize]);
+        state.step = Step::Counted;
+        let id = self.traffic.id(Stream::Memory, self.here, there, number);
+        let good = gigae_body::is(id, memory, &mut self.scratch);
+        let what = || format!("write {number} read back from end {there}: other bytes");
+        (!good).then(|| (Kind::Torn, what()))
+    }
+
+    /// Takes messages that were not acknowledged.
+    fn failures(&self) {
+        while let Some(failed) = self.endpoint.take_failure() {
+            self.tally.found(Kind::Failed, failed.to_string());
+        }
+    }
+
+    /// Sends what is due to a peer; the time until something more is.
+    fn send(&mut self, place: usize, now: Duration) -> Result<Duration, Broken> {
+        let mut wait = self.send_messages(place, now)?;
+        let state = &self.peers[place];
+        for (stream, free) in
+            [(Stream::Tagged, state.going < AHEAD), (Stream::Memory, state.step == Step::Idle)]
+        {
+            if free && self.peers[place].pacers[stream as usize].due(now) {
+                self.start(place, stream);
+                wait = Duration::ZERO;
+            } else if free {
+                wait = wait.min(self.peers[place].pacers[stream as usize].wait(now));
+            }
+        }
+        Ok(wait)
+    }
+
+    fn send_messages(&mut self, place: usize, now: Duration) -> Result<Duration, Broken> {
+        let state = &mut self.peers[place];
+        let (pacer, number) = (&mut state.pacers[0], &mut state.next[0]);
+        for _ in 0..IN_A_ROW {
+            if !pacer.due(now) {
+                return Ok(pacer.wait(now));
+            }
+            let id = self.traffic.id(Stream::Message, self.here, state.other.number, *number);
+            let size = self.traffic.size(Stream::Message, id);
+            // A full window or no buffer: later, and before that what has arrived.
+            let Some(mut buffer) = self.endpoint.try_buffer() else { return Ok(NAP) };
+            gigae_body::write(id, &mut buffer[..size]);
+            match buffer.try_queue(state.other.peer, size) {
+                Ok(()) => {}
+                Err(TrySendError::WouldBlock(_)) => return Ok(NAP),
+                Err(TrySendError::Refused(SendError::Link(error))) => return Err(error),
+                Err(TrySendError::Refused(error)) => {
+                    self.tally.found(Kind::Failed, error.to_string());
+                    self.failures();
+                    return Ok(NAP);
+                }
+            }
+            self.tally.sent(place, Stream::Message, size);
+            pacer.sent(size);
+            *number += 1;
+        }
+        Ok(Duration::ZERO)
+    }
+
+    /// Starts a tagged message or a write.
+    fn start(&mut self, place: usize, stream: Stream) {
+        let (state, index) = (&mut self.peers[place], stream as usize);
+        let (number, peer) = (state.next[index], state.other.peer);
+        let id = self.traffic.id(stream, self.here, state.other.number, number);
+        let mut memory = self.free.pop().unwrap_or_default();
+        memory.resize(self.traffic.size(stream, id), 0);
+        gigae_body::write(id, &mut memory);
+        let size = memory.len();
+        let (op, what) = if stream == Stream::Tagged {
+            state.next[index] += 1;
+            state.going += 1;
+            (self.endpoint.start_send(peer, u64::from(number), memory), Started::Send)
+        } else {
+            state.step = Step::Writing;
+            let offset = self.traffic.offset(id, size) as u64;
+            let (key, notice) = (state.other.its, Some(number.into()));
+            (self.endpoint.start_write(peer, key, offset, memory, notice), Started::Write)
+        };
+        match op {
+            Ok(op) => {
+                self.started.insert(op, (place, what));
+                self.tally.sent(place, stream, size);
+                state.pacers[index].sent(size);
+            }
+            Err(error) => self.tally.found(Kind::Failed, format!("starting {what:?}: {error}")),
+        }
+    }
+}
+
+/// The counters of an endpoint that a soak looks at.
+fn counters(all: &::gigae::Counters) -> GigaeCounters {
+    let ::gigae::Counters { protocol, link, .. } = all;
+    let damaged = protocol.short + protocol.version + protocol.checksum + protocol.malformed;
+    GigaeCounters {
+        frames_sent: link.tx_frames,
+        frames_received: link.rx_frames,
+        retransmissions: protocol.retransmissions,
+        timeouts: protocol.timeouts,
+        stops: protocol.stops,
+        failed: protocol.messages_failed,
+        black_holes: protocol.black_holes,
+        damaged,
+        discarded: protocol.discarded() - damaged,
+        dropped: link.rx_dropped,
+        invalid: link.tx_invalid,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TRAFFIC: Traffic = Traffic { seed: 3, round: 0, rate: 1e6, message: 1468 };
+
+    fn message(number: u32, from: u8) -> (Id, Vec<u8>) {
+        let id = TRAFFIC.id(Stream::Message, from, 0, number);
+        let mut bytes = vec![0; TRAFFIC.size(Stream::Message, id)];
+        gigae_body::write(id, &mut bytes);
+        (id, bytes)
+    }
+
+    /// What is said when `bytes` come in the place of message `number`.
+    fn instead(number: u32, bytes: &[u8]) -> Result<(), (Kind, u32)> {
+        let (id, expected) = message(number, 1);
+        let judged = judge(id, expected.len(), bytes, &mut Vec::new());
+        judged.map_err(|(kind, next, _)| (kind, next))
+    }
+
+    /// The first message from a number on that is long enough to name itself.
+    fn named(from: u32) -> u32 {
+        (from..).find(|number| message(*number, 1).1.len() >= gigae_body::NAMED).unwrap()
+    }
+
+    #[test]
+    fn an_honest_message_is_the_next() {
+        (0..200).for_each(|number| assert_eq!(instead(number, &message(number, 1).1), Ok(())));
+    }
+
+    #[test]
+    fn a_lost_and_a_repeated_message_are_told_apart() {
+        let later = named(7);
+        assert_eq!(instead(5, &message(later, 1).1), Err((Kind::Lost, later + 1)));
+        let earlier = named(3);
+        let next = earlier + 2;
+        assert_eq!(instead(next, &message(earlier, 1).1), Err((Kind::Order, next)));
+    }
+
+    #[test]
+    fn a_lying_body_is_torn_at_every_length() {
+        for number in 0..200 {
+            let mut bytes = message(number, 1).1;
+            let last = bytes.len() - 1;
+            bytes[last] ^= 0x40;
+            assert_eq!(instead(number, &bytes), Err((Kind::Torn, number + 1)));
+            bytes[last] ^= 0x40;
+            bytes.push(0);
+            assert_eq!(instead(number, &bytes), Err((Kind::Torn, number + 1)));
+        }
+        // Another end's message is none of this one's.
+        assert_eq!(instead(4, &message(4, 2).1), Err((Kind::Torn, 5)));
+    }
+}

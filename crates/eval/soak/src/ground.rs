@@ -1,0 +1,115 @@
+//! Where a soak takes place: a virtual network laid for it, or the ways to other machines; and the
+//! others' ends on it.
+
+use super::state::Settings;
+use gigae_eval_measure::site::{Site, allowed_cpus};
+use gigae_eval_session::control;
+use gigae_eval_session::control::{KEY_FILE, Key, Session, Waiting};
+use gigae_eval_session::stage;
+use gigae_eval_session::stage::{Serving, StageError, prefix};
+use gigae_fabric::{Fabric, FabricConfig, NetnsGuard, Rate};
+use std::ffi::OsString;
+
+/// Another end.
+pub struct Client {
+    /// Its name: of a node, or the address of its control connection.
+    pub name: String,
+    /// Its number in the soak, from 1.
+    pub number: u8,
+    /// The control connection.
+    pub session: Session,
+}
+
+/// The place. The fields are dropped in this order: sessions, serving processes, then the thread
+/// leaves the node, then the network goes.
+pub struct Ground {
+    /// The others; empty until [`Ground::connect`].
+    pub clients: Vec<Client>,
+    servings: Vec<Serving>,
+    _inside: Option<NetnsGuard>,
+    /// The virtual network, if there is one.
+    pub fabric: Option<Fabric>,
+    /// This end.
+    pub site: Site,
+    peers: Vec<String>,
+    key: Key,
+    serve: Vec<OsString>,
+}
+
+impl Ground {
+    /// Lays a virtual Gigabit Ethernet, whose first node the calling thread enters, or finds the
+    /// interface towards other machines. `serve` is the command line of `gigae serve`.
+    pub fn lay(settings: &Settings, serve: &[OsString]) -> Result<Self, StageError> {
+        let key = match &settings.key {
+            Some(file) => Key::read(file)?,
+            None if !settings.peers.is_empty() => Key::read(KEY_FILE.as_ref())?,
+            None => Key::random()?,
+        };
+        let (peers, serve) = (settings.peers.clone(), serve.to_vec());
+        let (clients, servings) = (Vec::new(), Vec::new());
+        if !peers.is_empty() {
+            let site = Site::find(&settings.nic)?;
+            return Ok(Self {
+                clients,
+                servings,
+                _inside: None,
+                fabric: None,
+                site,
+                peers,
+                key,
+                serve,
+            });
+        }
+        let fabric = Fabric::up(FabricConfig {
+            prefix: prefix(),
+            nodes: u16::from(settings.clients) + 1,
+            rate: Some(Rate::GIGABIT),
+            seed: settings.seed,
+            ..FabricConfig::default()
+        })?;
+        let inside = Some(fabric.node(1).enter()?);
+        let mut site = Site::find(&fabric.interfaces().join(","))?;
+        site.virtual_link = true;
+        let fabric = Some(fabric);
+        Ok(Self { clients, servings, _inside: inside, fabric, site, peers, key, serve })
+    }
+
+    /// Connects to all others, anew where there was a connection; on a virtual network their processes
+    /// are started for it. `turn` as in [`control::connect`].
+    pub fn connect(&mut self, turn: &mut dyn FnMut(&Waiting) -> bool) -> Result<(), StageError> {
+        self.clients.clear();
+        self.servings.clear();
+        let Some(fabric) = &self.fabric else {
+            for (number, peer) in (1..).zip(&self.peers) {
+                let session = control::connect(peer, &self.key, turn)?;
+                self.clients.push(Client { name: peer.clone(), number, session });
+            }
+            return Ok(());
+        };
+        let cpus = allowed_cpus();
+        for (number, node) in (1..).zip(fabric.nodes().into_iter().skip(1)) {
+            let cpu = cpus[usize::from(number) % cpus.len()];
+            let interfaces = self.site.interfaces().collect::<Vec<_>>().join(",");
+            let (program, arguments) = stage::program(&self.serve)?;
+            let mut command = node.command(program)?;
+            command.args(arguments);
+            let at = (&interfaces[..], node.ipv4.into());
+            let (serving, port) = Serving::start(command, at, (&self.key, cpu))?;
+            self.servings.push(serving);
+            let session = control::connect(&format!("{}:{port}", node.ipv4), &self.key, turn)?;
+            self.clients.push(Client { name: format!("client {number}"), number, session });
+        }
+        Ok(())
+    }
+
+    /// What processes of a virtual network said that have ended.
+    pub fn last_words(&mut self) -> Option<String> {
+        self.servings.iter_mut().find_map(Serving::said)
+    }
+
+    /// Frames that full queues of the virtual switch have dropped so far.
+    pub fn switch_drops(&self) -> Option<u64> {
+        let ports = self.fabric.as_ref()?.port_counters().ok()?;
+        Some(ports.iter().map(|port| port.dropped).sum())
+    }
+}

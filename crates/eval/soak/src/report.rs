@@ -1,0 +1,397 @@
+//! `report.html` and `report.md` of a soak: pure functions of its state, in the look of the evaluator's.
+
+use super::rules::{SETTLED, is_drop};
+use super::state::{Point, State};
+use gigae_eval_model::duration;
+use gigae_eval_model::soak::Amount;
+use gigae_eval_model::traffic::{STREAMS, Stream};
+use gigae_eval_report::figure::{as_numbers, legend};
+use gigae_eval_report::svg::{escape, key};
+use gigae_eval_report::table::Table;
+use gigae_eval_report::time::TimeChart;
+use gigae_eval_report::{html as pages, markdown as text};
+use std::fmt::Write;
+
+const TITLE: &str = "What a long time brings";
+
+/// How it comes about; the same sentences in every report.
+const METHOD: &[&str] = &[
+    "One end, the server, has traffic with each client, both ways at once: plain GigaE messages of a byte to a frame, tagged messages of up to 1 MiB, writes into remote memory that are read back and counted by an atomic change, TCP streams, TCP requests and answers. Lengths, pauses and bursts follow from a seed; the rate is bounded.",
+    "Every byte is verified: both ends compute what each message, piece and write must be, from the seed, the ends, the kind, the round and the number. So whatever is lost, torn, doubled or out of order shows at its place. A round lasts an hour at most; at its end both ends compare what was sent with what was verified. Endpoints and connections are opened anew for each.",
+    "A deviation is: anything lost, torn, out of order or failed; a link that went down or up; a counter of errors that rose, or any counter that fell, as after a driver's reset; a damaged GigaE frame; a kernel message of warning level about the interface, or a critical one about anything; resident memory that grew by more than half and 32 MiB, or descriptors by more than 16, over what a process had after its first minute; a stream of a client that brought nothing for longer than the stated time. Frames dropped by full queues (switch, interface, socket) and retransmissions are figures: under load they are the ordinary course of things.",
+    "Samples are taken every 5 seconds (more often in a short soak), and state and report are written every minute. What was verified after the last writing before a kill is verified, but not in these sums.",
+];
+
+/// The page.
+pub fn html(state: &State) -> String {
+    let mut page = pages::begin("soak");
+    let Conditions { lead, soft } = Conditions::of(state);
+    let _ = write!(
+        page,
+        "<h1>{TITLE}</h1><p class=\"lead\">{}</p><p class=\"soft\">{}</p><div class=\"cards\">",
+        escape(&lead),
+        escape(&soft)
+    );
+    for (name, value, note) in cards(state) {
+        let _ = write!(
+            page,
+            "<div class=\"card\"><span>{}</span><b>{}</b><span class=\"soft\">{}</span></div>",
+            escape(name),
+            escape(&value),
+            escape(&note)
+        );
+    }
+    page.push_str("</div><div class=\"figures\">");
+    charts(state).iter().for_each(|chart| figure(chart, &mut page));
+    page.push_str("</div>");
+    as_numbers(&over_time(state), &mut page);
+    page.push_str("<h2>Deviations</h2>");
+    match deviations(state) {
+        Some(deviations) => {
+            let _ = write!(page, "<p class=\"soft\">{}</p>", escape(&deviations.note));
+            pages::table(&deviations, "left wrap", &mut page);
+        }
+        None => page.push_str("<p>None.</p>"),
+    }
+    for table in tables(state) {
+        pages::section(&table, &mut page);
+    }
+    page.push_str("<h2>Conditions</h2>");
+    pages::names_and_values(conditions(state), &mut page);
+    page.push_str("<h2>Method</h2>");
+    for paragraph in METHOD {
+        let _ = write!(page, "<p>{}</p>", escape(paragraph));
+    }
+    let command = escape(&state.command);
+    let _ = write!(page, "<p>To repeat it:</p><pre><code>{command}</code></pre>");
+    page + pages::END
+}
+
+/// The same as Markdown, without the figures over time.
+pub fn markdown(state: &State) -> String {
+    let Conditions { lead, soft } = Conditions::of(state);
+    let mut page = format!("# {TITLE}\n\n{}\n\n{}\n\n", text::escape(&lead), text::escape(&soft));
+    match deviations(state) {
+        Some(deviations) => text::table(&deviations, &mut page),
+        None => page.push_str("## Deviations\n\nNone.\n\n"),
+    }
+    tables(state).iter().for_each(|table| text::table(table, &mut page));
+    text::table(&over_time(state), &mut page);
+    text::names_and_values("Conditions", conditions(state), &mut page);
+    page.push_str("## Method\n\n");
+    for paragraph in METHOD {
+        let _ = writeln!(page, "{}\n", text::escape(paragraph));
+    }
+    let command = state.command.replace(char::is_control, " ").replace('<', "&lt;");
+    let _ = writeln!(page, "To repeat it:\n\n    {command}");
+    page
+}
+
+/// The two lines at the top.
+struct Conditions {
+    lead: String,
+    soft: String,
+}
+
+impl Conditions {
+    fn of(state: &State) -> Self {
+        let conditions = &state.conditions;
+        let soft = [&state.started, &conditions.machine, &conditions.nic, &conditions.gigae];
+        let soft = soft.map(|part| part.as_str()).join(" · ");
+        let clients = state.settings.clients;
+        let lead = format!("{}. {clients} clients, {}.", capital(&state.say()), conditions.network);
+        Self { lead, soft }
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+fn cards(state: &State) -> Vec<(&'static str, String, String)> {
+    let (mut operations, mut gigae, mut tcp) = (0, 0, 0);
+    for stream in STREAMS {
+        let amount = verified(state, stream);
+        if stream.is_tcp() {
+            tcp += amount.bytes;
+        } else {
+            operations += amount.count;
+            gigae += amount.bytes;
+        }
+    }
+    let of = duration::say(state.settings.duration);
+    let per_second = |bytes: u64| {
+        format!("verified; {:.2} MB/s on average", bytes as f64 / state.elapsed.max(1.0) / 1e6)
+    };
+    let kinds = state.counts.iter().map(|(kind, count)| format!("{count} {}", kind.name()));
+    let kinds = kinds.collect::<Vec<_>>().join(", ");
+    vec![
+        (
+            "Deviations",
+            state.deviated().to_string(),
+            if kinds.is_empty() { "none".into() } else { kinds },
+        ),
+        ("Time", duration::say(state.elapsed), format!("of {of}; rounds: {}", state.rounds)),
+        (
+            "GigaE messages and writes",
+            grouped(operations),
+            format!("{}, {}", bytes(gigae), per_second(gigae)),
+        ),
+        ("TCP", bytes(tcp), per_second(tcp)),
+    ]
+}
+
+/// Digits in groups of three.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let groups = digits.as_bytes().rchunks(3).rev();
+    groups.map(|group| String::from_utf8_lossy(group)).collect::<Vec<_>>().join(" ")
+}
+
+fn bytes(number: u64) -> String {
+    let number = number as f64;
+    match number {
+        _ if number >= 1e12 => format!("{:.2} TB", number / 1e12),
+        _ if number >= 1e9 => format!("{:.2} GB", number / 1e9),
+        _ => format!("{:.1} MB", number / 1e6),
+    }
+}
+
+type Value = fn(&Point) -> f64;
+
+/// Title, unit, and lines with names, colours and values.
+type Figure = (&'static str, &'static str, &'static [(&'static str, usize, Value)]);
+
+/// What is drawn over time.
+const FIGURES: [Figure; 4] = [
+    (
+        "Verified bytes",
+        "MB/s at all ends together",
+        &[
+            ("GigaE", 0, |point| point.gigae_bytes as f64 / seconds(point) / 1e6),
+            ("TCP", 3, |point| point.tcp_bytes as f64 / seconds(point) / 1e6),
+        ],
+    ),
+    (
+        "GigaE messages and writes",
+        "per second",
+        &[("GigaE", 0, |point| point.messages as f64 / seconds(point))],
+    ),
+    (
+        "Sent again and dropped",
+        "frames per second",
+        &[
+            ("GigaE sent again", 0, |point| point.retransmissions as f64 / seconds(point)),
+            ("TCP sent again", 3, |point| point.tcp_retransmissions as f64 / seconds(point)),
+            ("dropped by full queues", 5, |point| point.drops as f64 / seconds(point)),
+        ],
+    ),
+    (
+        "Resident memory of the largest process",
+        "MiB",
+        &[("memory", 1, |point| point.rss as f64 / 1048576.0)],
+    ),
+];
+
+fn seconds(point: &Point) -> f64 {
+    point.seconds.max(0.001)
+}
+
+fn charts(state: &State) -> Vec<TimeChart<'static>> {
+    // A stretch of milliseconds, such as the end of a round, has no rate worth drawing.
+    let drawn = |point: &&Point| point.seconds >= state.span / 2.0;
+    let points: Vec<&Point> = state.points.iter().filter(drawn).collect();
+    let chart = |(title, unit, lines): &Figure| {
+        let line = |(name, style, value): &(&'static str, usize, Value)| {
+            (*name, *style, points.iter().map(|point| (point.at, value(point))).collect())
+        };
+        TimeChart {
+            title,
+            unit,
+            lines: lines.iter().map(line).collect(),
+            marks: state.deviations.iter().map(|deviation| deviation.at).collect(),
+        }
+    };
+    FIGURES.iter().map(chart).collect()
+}
+
+fn figure(chart: &TimeChart<'_>, page: &mut String) {
+    let title = escape(chart.title);
+    let _ = write!(page, "<figure><figcaption>{title}</figcaption>");
+    legend(chart.lines.iter().map(|(name, style, _)| (*name, key(*style))), page);
+    let _ = write!(page, "<div class=\"plot\">{}</div></figure>", chart.svg());
+}
+
+fn table(title: &str, note: &str, header: &[&str], rows: Vec<Vec<String>>) -> Table {
+    let header = header.iter().map(|name| (*name).to_owned()).collect();
+    Table { title: title.into(), note: note.into(), header, rows }
+}
+
+fn deviations(state: &State) -> Option<Table> {
+    let rows: Vec<Vec<String>> = state
+        .deviations
+        .iter()
+        .map(|deviation| {
+            vec![
+                deviation.utc.clone(),
+                format!("{} ({:.1} s)", duration::say(deviation.at), deviation.at),
+                deviation.end.clone(),
+                deviation.kind.name().into(),
+                deviation.what.clone(),
+            ]
+        })
+        .collect();
+    let all = state.deviated();
+    let note = match all as usize > rows.len() {
+        true => format!("The first {} of {all}.", rows.len()),
+        false => String::new(),
+    };
+    let header = ["UTC", "after", "end", "kind", "what"];
+    (!rows.is_empty()).then(|| table("Deviations", &note, &header, rows))
+}
+
+fn tables(state: &State) -> Vec<Table> {
+    let mut all = vec![verified_table(state), figures_table(state), ends_table(state)];
+    let gap = |gap: &super::state::Gap| {
+        vec![gap.from.clone(), gap.to.clone(), duration::say(gap.seconds)]
+    };
+    let gaps: Vec<_> = state.gaps.iter().map(gap).collect();
+    if !gaps.is_empty() {
+        let note = "From the last writing of the state until it went on.";
+        all.push(table("Time in which it did not run", note, &["from", "to", "for"], gaps));
+    }
+    all
+}
+
+fn verified_table(state: &State) -> Table {
+    let here = state.ends.first();
+    let row = |stream| {
+        let all = verified(state, stream);
+        let here = here.map_or(0, |end| end.verified[stream as usize].count);
+        let (there, name) = (all.count - here, stream.name());
+        vec![name.into(), grouped(there), grouped(here), bytes(all.bytes)]
+    };
+    let rows = STREAMS.into_iter().map(row).collect();
+    let note = "Messages, writes, pieces, requests and answers, each of them every byte.";
+    table("What was verified", note, &["kind", "at the clients", "at the server", "bytes"], rows)
+}
+
+fn figures_table(state: &State) -> Table {
+    let sums = &state.sums;
+    let per_million = |part: u64| {
+        format!("{:.1} in a million frames", part as f64 * 1e6 / sums.frames.max(1) as f64)
+    };
+    let rows = [
+        ("GigaE frames sent", sums.frames, String::new()),
+        ("GigaE frames sent again", sums.retransmissions, per_million(sums.retransmissions)),
+        ("GigaE retransmission timeouts", sums.timeouts, String::new()),
+        ("GigaE STOPs obeyed", sums.stops, String::new()),
+        ("GigaE duplicates and frames out of their window", sums.discarded, String::new()),
+        ("GigaE frames for which a socket had no room", sums.dropped, String::new()),
+        ("TCP segments sent again", sums.tcp_retransmissions, "of all TCP of the ends".into()),
+        ("frames dropped by interfaces", sums.interface_drops, String::new()),
+        ("frames dropped by full queues of the virtual switch", sums.switch_drops, String::new()),
+        ("kernel warnings about something else", sums.kernel_others, "of the whole machine".into()),
+    ];
+    let rows = rows.into_iter().map(|(name, value, note)| vec![name.into(), grouped(value), note]);
+    let note = "Over all ends and rounds. Not deviations.";
+    table("Figures", note, &["what", "count", "remark"], rows.collect())
+}
+
+fn ends_table(state: &State) -> Table {
+    let mib = |bytes: u64| format!("{:.1}", bytes as f64 / 1048576.0);
+    let row = |end: &super::state::End| {
+        let interfaces = &end.last.interfaces;
+        let changes: u64 = interfaces.iter().map(|interface| interface.changes).sum();
+        let sum = |drops| -> u64 {
+            let counters = interfaces.iter().flat_map(|interface| &interface.counters);
+            counters.filter(|(name, _)| is_drop(name) == drops).map(|(_, value)| value).sum()
+        };
+        vec![
+            end.name.clone(),
+            mib(end.last.rss),
+            mib(end.rss),
+            end.descriptors.to_string(),
+            changes.to_string(),
+            sum(false).to_string(),
+            sum(true).to_string(),
+        ]
+    };
+    let rows = state.ends.iter().map(row).collect();
+    let note = "Memory in MiB, as it was last and at most. Changes of the link and counters of errors and drops are those of the interface since it exists.";
+    let header = ["end", "memory", "most", "descriptors", "link changes", "errors", "drops"];
+    table("Ends", note, &header, rows)
+}
+
+/// Some twenty stretches, for readers without pictures.
+fn over_time(state: &State) -> Table {
+    let drawn = state.points.iter().filter(|point| point.seconds >= state.span / 2.0);
+    let points: Vec<&Point> = drawn.collect();
+    let row = |points: &[&Point]| {
+        let sum = |value: fn(&Point) -> u64| points.iter().map(|p| value(p)).sum::<u64>() as f64;
+        let all = points.iter().map(|point| point.seconds).sum::<f64>().max(0.001);
+        vec![
+            duration::say(points.last().map_or(0.0, |point| point.at)),
+            format!("{:.0}", sum(|point| point.messages) / all),
+            format!("{:.2}", sum(|point| point.gigae_bytes) / all / 1e6),
+            format!("{:.2}", sum(|point| point.tcp_bytes) / all / 1e6),
+            format!("{:.0}", sum(|point| point.retransmissions)),
+            format!("{:.0}", sum(|point| point.tcp_retransmissions)),
+            format!("{:.0}", sum(|point| point.drops)),
+            format!("{:.1}", points.iter().map(|p| p.rss).max().unwrap_or(0) as f64 / 1048576.0),
+        ]
+    };
+    let rows = points.chunks(points.len().div_ceil(20).max(1)).map(row).collect();
+    let header = [
+        "until",
+        "GigaE messages/s",
+        "GigaE MB/s",
+        "TCP MB/s",
+        "GigaE sent again",
+        "TCP sent again",
+        "dropped",
+        "memory, MiB",
+    ];
+    table("Over time", "At all ends together; memory of the largest process.", &header, rows)
+}
+
+fn conditions(state: &State) -> Vec<(String, String)> {
+    let (conditions, settings) = (&state.conditions, &state.settings);
+    let rate = format!(
+        "{:.1} Mbit/s in each direction at the server, all clients together",
+        settings.rate * 8.0 / 1e6
+    );
+    let busy = format!(
+        "{:.0} % of all CPUs' time in use, whoever by; {:.2} % taken away by the host (steal)",
+        state.work * 100.0,
+        state.steal * 100.0
+    );
+    let rounds = format!("{} begun, {} compared to the end", state.rounds, state.complete_rounds);
+    let mut rows = vec![
+        ("begun", state.started.clone()),
+        ("written", state.saved.clone()),
+        ("network", conditions.network.clone()),
+        ("interface", conditions.nic.clone()),
+        ("GigaE over", conditions.link.clone()),
+        ("machine", conditions.machine.clone()),
+        ("gigae", conditions.gigae.clone()),
+        ("rate", rate),
+        ("seed", settings.seed.to_string()),
+        ("a stall is", format!("no progress for {}", duration::say(settings.stall))),
+        ("rounds", rounds),
+        ("machine busy", busy),
+    ];
+    if state.elapsed < 2.0 * SETTLED.as_secs_f64() {
+        rows.push(("growth", "too short to tell whether the processes grow".into()));
+    }
+    rows.extend(state.remarks.iter().map(|remark| ("remark", remark.clone())));
+    rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// What was verified at all ends together, by stream.
+pub fn verified(state: &State, stream: Stream) -> Amount {
+    let mut all = Amount::default();
+    state.ends.iter().for_each(|end| all += end.verified[stream as usize]);
+    all
+}

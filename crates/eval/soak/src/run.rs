@@ -1,0 +1,139 @@
+//! All rounds of a soak, until its time is over.
+
+use super::ground::Ground;
+use super::round::{HERE, Outcome, round};
+use super::state::State;
+use super::watch::{Tell, Watcher};
+use gigae_eval_measure::environment;
+use gigae_eval_measure::site::allowed_cpus;
+use gigae_eval_model::soak::{Finding, Kind};
+use gigae_eval_report::files::WriteError;
+use gigae_eval_session::stage::StageError;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Longest round: endpoints and connections live so long.
+const ROUND: Duration = Duration::from_secs(3600);
+
+/// Pause after a round that could not go on, before the next attempt.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// A soak could not begin or be recorded. The text is one line and says what to do.
+#[derive(Debug)]
+pub enum SoakError {
+    /// No place to soak.
+    Stage(StageError),
+    /// Nothing ever passed.
+    Begin(String),
+    /// The state cannot be written.
+    Write(WriteError),
+}
+
+impl fmt::Display for SoakError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stage(error) => error.fmt(f),
+            Self::Begin(why) => write!(f, "the soak did not begin: {why}"),
+            Self::Write(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for SoakError {}
+
+impl From<StageError> for SoakError {
+    fn from(error: StageError) -> Self {
+        Self::Stage(error)
+    }
+}
+
+impl From<WriteError> for SoakError {
+    fn from(error: WriteError) -> Self {
+        Self::Write(error)
+    }
+}
+
+/// Soaks from where the state is until its time is over or `interrupted` is set, writes state and
+/// reports to `out`, and gives the last state. A virtual network is gone when this returns.
+pub fn run(
+    state: State,
+    serve: &[OsString],
+    out: &Path,
+    interrupted: &AtomicBool,
+    tell: &mut dyn Tell,
+) -> Result<State, SoakError> {
+    let mut ground = Ground::lay(&state.settings, serve)?;
+    let mut before = 0;
+    ground.connect(&mut |waiting| {
+        if before != waiting.before {
+            tell.line(&waiting.to_string());
+        }
+        before = waiting.before;
+        !interrupted.load(Ordering::Relaxed)
+    })?;
+    let mut watcher = Watcher::new(state, out, tell);
+    if watcher.state.span == 0.0 {
+        watcher.state.span = watcher.interval().as_secs_f64();
+    }
+    describe(&mut watcher, &ground);
+    watcher.place(&ground.site);
+    let others: Vec<String> = ground.clients.iter().map(|client| client.name.clone()).collect();
+    watcher.name_ends(std::iter::once(HERE.to_owned()).chain(others));
+    let stop = || interrupted.load(Ordering::Relaxed);
+    while watcher.left() >= 1.0 && !stop() {
+        watcher.state.rounds += 1;
+        watcher.save()?;
+        let length = ROUND.min(Duration::from_secs_f64(watcher.left()));
+        match round(&mut ground, &mut watcher, length, interrupted) {
+            Outcome::Complete => watcher.state.complete_rounds += 1,
+            Outcome::Broken(why) if watcher.state.points.is_empty() => {
+                return Err(SoakError::Begin(why));
+            }
+            Outcome::Broken(_) => again(&mut ground, &mut watcher, interrupted),
+        }
+    }
+    watcher.state.end(stop() && watcher.left() >= 1.0);
+    watcher.save()?;
+    Ok(watcher.state)
+}
+
+/// Connects to the others anew, as often as it takes while there is time.
+fn again(ground: &mut Ground, watcher: &mut Watcher<'_>, interrupted: &AtomicBool) {
+    while watcher.left() >= 1.0 && !interrupted.load(Ordering::Relaxed) {
+        let until = Instant::now() + PAUSE;
+        while Instant::now() < until && watcher.left() >= 1.0 {
+            if interrupted.load(Ordering::Relaxed) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        match ground.connect(&mut |_| !interrupted.load(Ordering::Relaxed)) {
+            Ok(()) => return,
+            Err(error) => watcher.deviate(HERE, Finding::new(Kind::Failed, error.to_string())),
+        }
+        watcher.save_when_due();
+    }
+}
+
+fn describe(watcher: &mut Watcher<'_>, ground: &Ground) {
+    let end = environment::describe(&ground.site);
+    let clients = watcher.state.settings.clients;
+    let conditions = &mut watcher.state.conditions;
+    let build = if cfg!(debug_assertions) { ", built without optimisation" } else { "" };
+    conditions.gigae = format!("{} ({}){build}", environment::VERSION, environment::GIT);
+    conditions.machine =
+        format!("{}, {} CPUs, Linux {}", end.cpu, allowed_cpus().len(), end.kernel);
+    conditions.nic = format!("{} ({}), MTU {}", end.interface, end.driver, end.mtu);
+    conditions.network = match &ground.fabric {
+        Some(fabric) => format!(
+            "virtual: {} nodes on one machine behind a switch of {} per port, {} KiB of buffer each",
+            clients + 1,
+            fabric.rate().map_or("any rate".into(), |rate| rate.to_string()),
+            fabric.config().buffer >> 10
+        ),
+        None => format!("{clients} other machines"),
+    };
+}

@@ -1,0 +1,372 @@
+//! The TCP side of a soak: streams and requests over many connections, in one thread.
+//!
+//! Nothing on a connection says where a piece ends or which it is: both ends compute size and bytes of
+//! every piece, so any byte that is lost, doubled or changed shows at its place.
+
+use super::tally::Tally;
+use gigae_eval_model::soak::Kind;
+use gigae_eval_model::traffic::{Budget, Pacer, Stream, Traffic};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Longest sleep: how late a stop is noticed.
+const NAP: Duration = Duration::from_millis(50);
+
+/// Bytes read at a time.
+const READ: usize = 64 << 10;
+
+/// Pieces written without a look at the other connections.
+const IN_A_ROW: usize = 16;
+
+/// What an end does on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Both send as they like.
+    Stream,
+    /// Sends a request when the last is answered.
+    Asker,
+    /// Answers each request.
+    Answerer,
+}
+
+/// The connections between two ends, in the order of their numbers, with the roles of the end that
+/// makes them.
+pub const CONNECTIONS: [Role; 3] = [Role::Stream, Role::Asker, Role::Answerer];
+
+impl Role {
+    /// The other end's.
+    pub fn other(self) -> Self {
+        match self {
+            Self::Stream => Self::Stream,
+            Self::Asker => Self::Answerer,
+            Self::Answerer => Self::Asker,
+        }
+    }
+
+    /// What it sends and what it receives.
+    fn streams(self) -> (Stream, Stream) {
+        match self {
+            Self::Stream => (Stream::Tcp, Stream::Tcp),
+            Self::Asker => (Stream::Ask, Stream::Answer),
+            Self::Answerer => (Stream::Answer, Stream::Ask),
+        }
+    }
+}
+
+/// A piece that is being written or read.
+#[derive(Default)]
+struct Piece {
+    number: u32,
+    bytes: Vec<u8>,
+    done: usize,
+}
+
+/// An end of a connection.
+pub struct Connection {
+    socket: TcpStream,
+    role: Role,
+    /// Place of the peer in the tally.
+    place: usize,
+    here: u8,
+    there: u8,
+    traffic: Traffic,
+    pacer: Pacer,
+    writing: Piece,
+    is_writing: bool,
+    reading: Piece,
+}
+
+impl Connection {
+    /// An open connection; `here` and `there` are the ends' numbers.
+    pub fn new(
+        socket: TcpStream,
+        role: Role,
+        place: usize,
+        (here, there): (u8, u8),
+        (traffic, budget): (&Traffic, &Arc<Budget>),
+    ) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        socket.set_nodelay(true)?;
+        let pacer = Pacer::new(traffic, role.streams().0, (here, there), budget);
+        let traffic = traffic.clone();
+        let (writing, reading) = Default::default();
+        let mut new = Self {
+            socket,
+            role,
+            place,
+            here,
+            there,
+            traffic,
+            pacer,
+            writing,
+            is_writing: false,
+            reading,
+        };
+        new.expect(0);
+        Ok(new)
+    }
+
+    fn make(&self, stream: Stream, (from, to): (u8, u8), number: u32, bytes: &mut Vec<u8>) {
+        let id = self.traffic.id(stream, from, to, number);
+        bytes.resize(self.traffic.size(stream, id), 0);
+        gigae_body::write(id, bytes);
+    }
+
+    /// What is to come next.
+    fn expect(&mut self, number: u32) {
+        let mut bytes = std::mem::take(&mut self.reading.bytes);
+        self.make(self.role.streams().1, (self.there, self.here), number, &mut bytes);
+        self.reading = Piece { number, bytes, done: 0 };
+    }
+
+    /// Whether a new piece may be begun.
+    fn may_begin(&mut self, now: Duration, quiet: bool) -> bool {
+        let (written, read) = (self.writing.number, self.reading.number);
+        match self.role {
+            Role::Stream => !quiet && self.pacer.due(now),
+            Role::Asker => !quiet && written == read && self.pacer.due(now),
+            Role::Answerer => !quiet && written < read && self.pacer.may_answer(now),
+        }
+    }
+
+    /// Whether something will be due by itself, without anything that comes.
+    fn waits_for_its_turn(&self) -> bool {
+        self.role != Role::Answerer || self.writing.number < self.reading.number
+    }
+
+    /// Writes what may be written; whether the socket took all.
+    fn write(&mut self, now: Duration, tally: &Tally) -> io::Result<bool> {
+        let stream = self.role.streams().0;
+        for _ in 0..IN_A_ROW {
+            if !self.is_writing {
+                if !self.may_begin(now, tally.is_quiet()) {
+                    return Ok(true);
+                }
+                let mut bytes = std::mem::take(&mut self.writing.bytes);
+                self.make(stream, (self.here, self.there), self.writing.number, &mut bytes);
+                (self.writing.bytes, self.writing.done, self.is_writing) = (bytes, 0, true);
+            }
+            match self.socket.write(&self.writing.bytes[self.writing.done..]) {
+                Ok(count) => self.writing.done += count,
+                Err(error) if again(&error) => return Ok(false),
+                Err(error) => return Err(error),
+            }
+            if self.writing.done == self.writing.bytes.len() {
+                tally.sent(self.place, stream, self.writing.done);
+                self.pacer.sent(self.writing.done);
+                (self.writing.number, self.is_writing) = (self.writing.number + 1, false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads and verifies what is there; false when the other end has closed.
+    fn read(&mut self, scratch: &mut [u8], tally: &Tally) -> io::Result<bool> {
+        match self.socket.read(scratch) {
+            Ok(0) => Ok(false),
+            Ok(count) => self.verify(&scratch[..count], tally).map(|()| true),
+            Err(error) if again(&error) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Compares what came with what had to come. After a wrong byte nothing on this connection can be
+    /// verified any more.
+    fn verify(&mut self, mut bytes: &[u8], tally: &Tally) -> io::Result<()> {
+        let stream = self.role.streams().1;
+        while !bytes.is_empty() {
+            let wanted = &self.reading.bytes[self.reading.done..];
+            let count = wanted.len().min(bytes.len());
+            let (here, rest) = bytes.split_at(count);
+            if here != &wanted[..count] {
+                let at = here.iter().zip(wanted).take_while(|(a, b)| a == b).count();
+                let text = format!(
+                    "{} from end {}: byte {} of number {} ({} bytes) is {:#04x} and not {:#04x}",
+                    stream.name(),
+                    self.there,
+                    self.reading.done + at,
+                    self.reading.number,
+                    self.reading.bytes.len(),
+                    here[at],
+                    wanted[at]
+                );
+                tally.found(Kind::Torn, &*text);
+                return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+            }
+            self.reading.done += count;
+            if self.reading.done == self.reading.bytes.len() {
+                tally.received(self.place, stream, self.reading.done);
+                self.expect(self.reading.number + 1);
+            }
+            bytes = rest;
+        }
+        Ok(())
+    }
+}
+
+fn again(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+/// Carries the traffic of all connections until the tally says it is over, or one fails.
+pub fn work(connections: &mut [Connection], begin: Instant, tally: &Tally) -> Result<(), String> {
+    let mut scratch = vec![0; READ];
+    let mut full = vec![false; connections.len()];
+    while !tally.is_over() {
+        let now = begin.elapsed();
+        tally.at(now);
+        let mut sleep = NAP;
+        for (connection, full) in connections.iter_mut().zip(&mut full) {
+            let failed = |error: io::Error, connection: &Connection| {
+                format!("a TCP connection with end {} failed: {error}", connection.there)
+            };
+            *full = !connection.write(now, tally).map_err(|error| failed(error, connection))?;
+            if !*full && !tally.is_quiet() && connection.waits_for_its_turn() {
+                sleep = sleep.min(connection.pacer.wait(now).max(Duration::from_millis(1)));
+            }
+        }
+        let interest = |full: &bool| {
+            if *full { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN }
+        };
+        let mut polled: Vec<PollFd<'_>> = connections
+            .iter()
+            .zip(&full)
+            .map(|(connection, full)| PollFd::new(&connection.socket, interest(full)))
+            .collect();
+        let timeout = Timespec::try_from(sleep).ok();
+        match poll(&mut polled, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(format!("waiting for TCP failed: {error}")),
+        }
+        let ready: Vec<bool> =
+            polled.iter().map(|fd| fd.revents().intersects(!PollFlags::OUT)).collect();
+        for (connection, _) in connections.iter_mut().zip(ready).filter(|(_, ready)| *ready) {
+            match connection.read(&mut scratch, tally) {
+                Ok(true) => {}
+                // The other end may hear first that it is over; what is missing then, the counts show.
+                _ if tally.is_quiet() => return Ok(()),
+                Ok(false) => {
+                    return Err(format!("end {} closed a TCP connection", connection.there));
+                }
+                Err(error) => {
+                    return Err(format!(
+                        "a TCP connection with end {} failed: {error}",
+                        connection.there
+                    ));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    const TRAFFIC: Traffic = Traffic { seed: 7, round: 0, rate: 2e6, message: 1468 };
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (near, listener.accept().unwrap().0)
+    }
+
+    /// What the other end would send.
+    fn pieces(count: u32) -> Vec<u8> {
+        let mut all = Vec::new();
+        for number in 0..count {
+            let id = TRAFFIC.id(Stream::Tcp, 1, 0, number);
+            let mut bytes = vec![0; TRAFFIC.size(Stream::Tcp, id)];
+            gigae_body::write(id, &mut bytes);
+            all.extend(bytes);
+        }
+        all
+    }
+
+    #[test]
+    fn a_lying_byte_is_named_wherever_it_is() {
+        let honest = pieces(9);
+        for (at, lie) in [(0, 1), (1000, 0x80), (honest.len() - 1, 4)] {
+            let mut lying = honest.clone();
+            lying[at] ^= lie;
+            for step in [1, 999, lying.len()] {
+                let tally = Tally::new(1);
+                let connection = Connection::new(
+                    pair().0,
+                    Role::Stream,
+                    0,
+                    (0, 1),
+                    (&TRAFFIC, &Budget::new(&TRAFFIC)),
+                );
+                let mut connection = connection.unwrap();
+                let told = lying.chunks(step).try_for_each(|part| connection.verify(part, &tally));
+                assert!(told.is_err());
+                let (found, _) = tally.take_found();
+                assert_eq!((found.len(), found[0].kind), (1, Kind::Torn), "{found:?}");
+                assert!(found[0].what.starts_with("TCP stream from end 1: byte "), "{found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_missing_or_doubled_byte_is_noticed() {
+        let honest = pieces(9);
+        let mut doubled = honest.clone();
+        doubled.insert(500, honest[500] ^ 1);
+        let missing = [&honest[..500], &honest[501..]].concat();
+        for lying in [doubled, missing] {
+            let tally = Tally::new(1);
+            let mut connection = Connection::new(
+                pair().0,
+                Role::Stream,
+                0,
+                (0, 1),
+                (&TRAFFIC, &Budget::new(&TRAFFIC)),
+            )
+            .unwrap();
+            assert!(connection.verify(&lying, &tally).is_err());
+        }
+    }
+
+    #[test]
+    fn honest_ends_stream_ask_and_answer() {
+        let ends = |side: fn(Role) -> Role, numbers, sockets: Vec<TcpStream>| -> Vec<_> {
+            let roles = CONNECTIONS.iter().map(|role| side(*role));
+            let agreed = (&TRAFFIC, &Budget::new(&TRAFFIC));
+            let open = |(socket, role)| Connection::new(socket, role, 0, numbers, agreed);
+            sockets.into_iter().zip(roles).map(|both| open(both).unwrap()).collect()
+        };
+        let (near, far): (Vec<_>, Vec<_>) = CONNECTIONS.iter().map(|_| pair()).unzip();
+        let mut near = ends(|role| role, (0, 1), near);
+        let mut far = ends(Role::other, (1, 0), far);
+        let (here, there, begin) = (Tally::new(1), Tally::new(1), Instant::now());
+        std::thread::scope(|scope| {
+            let workers = [
+                scope.spawn(|| work(&mut near, begin, &here)),
+                scope.spawn(|| work(&mut far, begin, &there)),
+            ];
+            let enough = |tally: &Tally| {
+                let passed = tally.passed()[0];
+                let tcp = [Stream::Tcp, Stream::Ask, Stream::Answer];
+                tcp.iter().all(|stream| passed[*stream as usize].received.count >= 5)
+            };
+            while begin.elapsed() < Duration::from_secs(20) && !(enough(&here) && enough(&there)) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            assert!(enough(&here) && enough(&there), "{:?}", here.passed());
+            for tally in [&here, &there] {
+                tally.quiet.store(true, std::sync::atomic::Ordering::Relaxed);
+                tally.finish.store(true, std::sync::atomic::Ordering::Relaxed);
+            }
+            for worker in workers {
+                worker.join().unwrap().unwrap();
+            }
+        });
+        assert!(here.take_found().0.is_empty() && there.take_found().0.is_empty());
+    }
+}

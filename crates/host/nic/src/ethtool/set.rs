@@ -1,0 +1,135 @@
+//! What a driver can be told, by the same ioctls: coalescing, rings, queues, features, MTU.
+//!
+//! Whoever sets something reads it first and afterwards: drivers round, and the kernel takes features
+//! away that need others. [`gigae_eval_session::tune`] sets, and puts back; but for the queues, which whoever owns the
+//! interface sets.
+
+use super::{
+    ETH_SS_FEATURES, ETHTOOL_GCHANNELS, ETHTOOL_GCOALESCE, ETHTOOL_GFEATURES, ETHTOOL_GRINGPARAM,
+    Ethtool, named,
+};
+use std::io;
+
+/// Commands of linux/ethtool.h.
+const ETHTOOL_SCOALESCE: u32 = 0x0f;
+const ETHTOOL_SRINGPARAM: u32 = 0x11;
+const ETHTOOL_SFEATURES: u32 = 0x3b;
+const ETHTOOL_SCHANNELS: u32 = 0x3d;
+
+/// Words of struct ethtool_coalesce.
+const COALESCE: usize = 23;
+
+/// Words of struct ethtool_ringparam: cmd; the most of rx, mini, jumbo, tx; the same as set.
+const RINGS: usize = 9;
+
+/// A feature, by the name that `ethtool -k` shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Feature {
+    /// Its name, as `ethtool -k` shows it.
+    pub name: String,
+    /// Whether it can be changed.
+    pub available: bool,
+    /// Whether it is wanted; it may wait for another that it needs.
+    pub requested: bool,
+    /// Whether it is on.
+    pub active: bool,
+}
+
+impl Ethtool {
+    /// A word of struct ethtool_coalesce by its place; `EOPNOTSUPP` from drivers without coalescing.
+    pub fn coalesce(&self, name: &str, word: usize) -> io::Result<u32> {
+        Ok(self.coalesce_words(name)?[word])
+    }
+
+    /// Changes one of them.
+    pub fn set_coalesce(&self, name: &str, word: usize, value: u32) -> io::Result<()> {
+        let mut words = self.coalesce_words(name)?;
+        (words[0], words[word]) = (ETHTOOL_SCOALESCE, value);
+        self.call(name, &mut words)
+    }
+
+    fn coalesce_words(&self, name: &str) -> io::Result<[u32; COALESCE]> {
+        let mut words = [0; COALESCE];
+        words[0] = ETHTOOL_GCOALESCE;
+        self.call(name, &mut words)?;
+        Ok(words)
+    }
+
+    /// A word of struct ethtool_ringparam by its place.
+    pub fn ring(&self, name: &str, word: usize) -> io::Result<u32> {
+        Ok(self.ring_words(name)?[word])
+    }
+
+    /// Changes one of them. Most drivers take the link down for that, for up to seconds.
+    pub fn set_ring(&self, name: &str, word: usize, value: u32) -> io::Result<()> {
+        let mut words = self.ring_words(name)?;
+        (words[0], words[word]) = (ETHTOOL_SRINGPARAM, value);
+        self.call(name, &mut words)
+    }
+
+    fn ring_words(&self, name: &str) -> io::Result<[u32; RINGS]> {
+        let mut words = [0; RINGS];
+        words[0] = ETHTOOL_GRINGPARAM;
+        self.call(name, &mut words)?;
+        Ok(words)
+    }
+
+    /// Asks for so many pairs of queues (`combined`), where the driver has pairs and has others.
+    pub fn set_pairs(&self, name: &str, pairs: u32) -> io::Result<()> {
+        // struct ethtool_channels: cmd; the most of rx, tx, other, combined; the same as set.
+        let mut words = [0; 9];
+        words[0] = ETHTOOL_GCHANNELS;
+        self.call(name, &mut words)?;
+        let set = &mut words[8];
+        if *set == 0 || *set == pairs {
+            return Ok(());
+        }
+        *set = pairs;
+        words[0] = ETHTOOL_SCHANNELS;
+        self.call(name, &mut words)
+    }
+
+    /// All features.
+    pub fn features(&self, name: &str) -> io::Result<Vec<Feature>> {
+        let names = self
+            .names(name, ETH_SS_FEATURES)
+            .ok_or_else(|| io::Error::other("the kernel names no features"))?;
+        let blocks = names.len().div_ceil(32);
+        // struct ethtool_gfeatures: cmd, size; per block: available, requested, active, never.
+        let mut words = vec![0_u32; 2 + 4 * blocks];
+        (words[0], words[1]) = (ETHTOOL_GFEATURES, blocks as u32);
+        self.call(name, &mut words)?;
+        let feature = |(bit, name): (usize, String)| {
+            let of = |kind: usize| words[2 + 4 * (bit / 32) + kind] >> (bit % 32) & 1 == 1;
+            Feature { name, available: of(0), requested: of(1), active: of(2) }
+        };
+        Ok(names.into_iter().enumerate().map(feature).collect())
+    }
+
+    /// Asks for features and against others, by name; those that are not named stay as they are.
+    pub fn request(&self, name: &str, wanted: &[(&str, bool)]) -> io::Result<()> {
+        let names = self
+            .names(name, ETH_SS_FEATURES)
+            .ok_or_else(|| io::Error::other("the kernel names no features"))?;
+        let blocks = names.len().div_ceil(32);
+        // struct ethtool_sfeatures: cmd, size, then per block of 32 features: valid, requested.
+        let mut words = vec![0_u32; 2 + 2 * blocks];
+        (words[0], words[1]) = (ETHTOOL_SFEATURES, blocks as u32);
+        for (bit, own) in names.iter().enumerate() {
+            if let Some((_, on)) = wanted.iter().find(|(name, _)| name == own) {
+                let (block, mask) = (bit / 32, 1_u32 << (bit % 32));
+                words[2 + 2 * block] |= mask;
+                words[3 + 2 * block] |= if *on { mask } else { 0 };
+            }
+        }
+        self.call(name, &mut words)
+    }
+
+    /// `ip link set mtu`, in bytes.
+    pub fn set_mtu(&self, name: &str, mtu: u32) -> io::Result<()> {
+        let mut request = named(name)?;
+        request.ifr_ifru.ifru_mtu =
+            i32::try_from(mtu).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        self.within(&mut request, libc::SIOCSIFMTU as libc::Ioctl)
+    }
+}

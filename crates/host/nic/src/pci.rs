@@ -1,0 +1,158 @@
+//! What sysfs says of a PCI device: lanes, interrupts, NUMA node. The files are described in the
+//! kernel's Documentation/ABI/testing/sysfs-bus-pci.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use crate::data::Pcie;
+
+/// One directory per PCI function; the same in every network namespace.
+const DEVICES: &str = "/sys/bus/pci/devices";
+
+/// The directory of the device with the address that a driver gave, if it is a PCI device.
+pub(super) fn find(address: &Option<String>) -> Option<PathBuf> {
+    let address = address.as_deref()?;
+    // A PCI address has no slashes; anything else is not looked up.
+    if address.contains('/') {
+        return None;
+    }
+    let directory = Path::new(DEVICES).join(address);
+    directory.is_dir().then_some(directory)
+}
+
+/// The PCI Express link; `None` for a conventional or emulated PCI device.
+pub(super) fn lanes(device: &Path) -> Option<Pcie> {
+    let speed = |file| {
+        let text = text(device, file)?;
+        let speed = text.trim_end_matches("PCIe").trim();
+        (speed != "Unknown" && speed != "Unknown speed").then(|| speed.to_owned())
+    };
+    // 0 and 255 stand for "not known".
+    let width = |file| number::<u32>(device, file).filter(|&lanes| (1..=64).contains(&lanes));
+    Some(Pcie {
+        speed: speed("current_link_speed")?,
+        width: width("current_link_width")?,
+        max_speed: speed("max_link_speed")?,
+        max_width: width("max_link_width")?,
+    })
+}
+
+/// The device's interrupt numbers, sorted: message-signalled ones, or else the one line.
+pub(super) fn irqs(device: &Path) -> Vec<u32> {
+    let entries = fs::read_dir(device.join("msi_irqs")).into_iter().flatten().flatten();
+    let mut found: Vec<u32> =
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    if found.is_empty() {
+        found.extend(number::<u32>(device, "irq").filter(|&irq| irq != 0));
+    }
+    found.sort_unstable();
+    found
+}
+
+/// The NUMA node; -1, "none", is `None`.
+pub(super) fn numa_node(device: &Path) -> Option<u32> {
+    number(device, "numa_node")
+}
+
+/// How many interrupts of the numbers `irqs` all CPUs together have taken since the machine
+/// started, by `/proc/interrupts` (proc(5)).
+pub fn interrupts(irqs: &[u32]) -> io::Result<u64> {
+    Ok(count(&fs::read_to_string("/proc/interrupts")?, irqs))
+}
+
+fn count(table: &str, irqs: &[u32]) -> u64 {
+    let mut lines = table.lines();
+    // The heading has one word per CPU.
+    let cpus = lines.next().unwrap_or_default().split_whitespace().count();
+    lines
+        .filter_map(|line| line.split_once(':'))
+        .filter(|(number, _)| number.trim().parse().is_ok_and(|number| irqs.contains(&number)))
+        .flat_map(|(_, rest)| rest.split_whitespace().take(cpus))
+        .filter_map(|count| count.parse::<u64>().ok())
+        .sum()
+}
+
+fn text(device: &Path, file: &str) -> Option<String> {
+    Some(fs::read_to_string(device.join(file)).ok()?.trim().to_owned())
+}
+
+fn number<T: FromStr>(device: &Path, file: &str) -> Option<T> {
+    text(device, file)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A directory with these files, removed when dropped.
+    struct Device(PathBuf);
+
+    impl Device {
+        fn new(name: &str, files: &[(&str, &str)]) -> Device {
+            let path =
+                std::env::temp_dir().join(format!("gigae-nic-{}-{name}", std::process::id()));
+            fs::create_dir_all(path.join("msi_irqs")).unwrap();
+            for (file, text) in files {
+                fs::write(path.join(file), text).unwrap();
+            }
+            Device(path)
+        }
+    }
+
+    impl Drop for Device {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn lanes_interrupts_and_node_are_read_as_sysfs_writes_them() {
+        let device = Device::new(
+            "full",
+            &[
+                ("current_link_speed", "8.0 GT/s PCIe\n"),
+                ("current_link_width", "4\n"),
+                ("max_link_speed", "16.0 GT/s PCIe\n"),
+                ("max_link_width", "8\n"),
+                ("numa_node", "1\n"),
+                ("irq", "11\n"),
+                ("msi_irqs/45", "msix\n"),
+                ("msi_irqs/44", "msix\n"),
+            ],
+        );
+        let lanes = lanes(&device.0).unwrap();
+        assert_eq!((lanes.speed.as_str(), lanes.width), ("8.0 GT/s", 4));
+        assert_eq!((lanes.max_speed.as_str(), lanes.max_width), ("16.0 GT/s", 8));
+        assert_eq!(irqs(&device.0), [44, 45]);
+        assert_eq!(numa_node(&device.0), Some(1));
+    }
+
+    #[test]
+    fn what_sysfs_does_not_know_is_none() {
+        let device = Device::new(
+            "bare",
+            &[
+                ("current_link_speed", "Unknown\n"),
+                ("current_link_width", "0\n"),
+                ("max_link_speed", "Unknown\n"),
+                ("max_link_width", "255\n"),
+                ("numa_node", "-1\n"),
+                ("irq", "11\n"),
+            ],
+        );
+        assert_eq!(lanes(&device.0), None);
+        assert_eq!(irqs(&device.0), [11], "no messages: the interrupt line");
+        assert_eq!(numa_node(&device.0), None);
+        assert_eq!(find(&Some("../../etc".into())), None);
+    }
+
+    #[test]
+    fn interrupts_are_summed_over_cpus_and_numbers() {
+        let table = "           CPU0       CPU1\n  1:   7   8   IO-APIC  9  timer\n 44:  10  20  PCI-MSIX 5-edge  eth0-rx\n 45: 300   0  PCI-MSIX 6\nNMI:  1  1  Non-maskable\n";
+        assert_eq!(count(table, &[44, 45]), 330);
+        assert_eq!(count(table, &[1]), 15);
+        assert_eq!(count(table, &[9]), 0);
+    }
+}
