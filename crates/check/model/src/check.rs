@@ -3,6 +3,7 @@
 use crate::form::Form;
 use crate::outcome::Outcome;
 use crate::rule::Rule;
+use crate::sight::Sight;
 use crate::world::{Step, World};
 use stateright::{Checker, CheckerBuilder, HasDiscoveries, Model, Property};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,80 +49,24 @@ impl Model for Checked {
             checked.healed.fetch_add(1, Ordering::Relaxed);
             world.heal(&checked.form).is_ok()
         }));
-        all.extend(Sight::ALL.map(|sight| Property::sometimes(sight.name(), sight.seen())));
+        all.extend(Sight::ALL.map(|sight| Property::sometimes(sight.name(), seen(sight))));
         all
     }
 }
 
-/// Something that has to occur, or else the form does not reach what it is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sight {
-    /// All messages were delivered and reported as done.
-    AllDone,
-    /// A sender had no credit left.
-    Stopped,
-    /// A sender asked whether a GO was lost.
-    Probed,
-    /// A frame was repeated.
-    Repeated,
-    /// A frame was refused because it had come before.
-    Duplicate,
-    /// One was refused because it came before its turn (go-back-N).
-    OutOfOrder,
-    /// One was refused because there was no room for it.
-    NoRoom,
-    /// A frame of a former session was refused.
-    OldEpoch,
-    /// A message was reported as failed.
-    Failed,
-    /// A sequence number has wrapped.
-    Wrapped,
-}
-
-impl Sight {
-    /// All of them.
-    pub const ALL: [Self; 10] = [
-        Self::AllDone,
-        Self::Stopped,
-        Self::Probed,
-        Self::Repeated,
-        Self::Duplicate,
-        Self::OutOfOrder,
-        Self::NoRoom,
-        Self::OldEpoch,
-        Self::Failed,
-        Self::Wrapped,
-    ];
-
-    /// In a word.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::AllDone => "done",
-            Self::Stopped => "stop",
-            Self::Probed => "probe",
-            Self::Repeated => "repeat",
-            Self::Duplicate => "duplicate",
-            Self::OutOfOrder => "out-of-order",
-            Self::NoRoom => "no-room",
-            Self::OldEpoch => "old-epoch",
-            Self::Failed => "failed",
-            Self::Wrapped => "wrap",
-        }
-    }
-
-    fn seen(self) -> fn(&Checked, &World) -> bool {
-        match self {
-            Self::AllDone => |_, world| world.flows.iter().all(|flow| flow.is_done()),
-            Self::Stopped => |_, world| world.counts(|c| c.stops),
-            Self::Probed => |_, world| world.counts(|c| c.probes),
-            Self::Repeated => |_, world| world.counts(|c| c.retransmissions),
-            Self::Duplicate => |_, world| world.counts(|c| c.duplicates),
-            Self::OutOfOrder => |_, world| world.counts(|c| c.out_of_order),
-            Self::NoRoom => |_, world| world.counts(|c| c.window),
-            Self::OldEpoch => |_, world| world.counts(|c| c.epoch),
-            Self::Failed => |_, world| world.counts(|c| c.messages_failed),
-            Self::Wrapped => |_, world| world.has_wrapped(),
-        }
+/// Whether a state shows it.
+fn seen(sight: Sight) -> fn(&Checked, &World) -> bool {
+    match sight {
+        Sight::AllDone => |_, world| world.flows.iter().all(|flow| flow.is_done()),
+        Sight::Stopped => |_, world| world.counts(|c| c.stops),
+        Sight::Probed => |_, world| world.counts(|c| c.probes),
+        Sight::Repeated => |_, world| world.counts(|c| c.retransmissions),
+        Sight::Duplicate => |_, world| world.counts(|c| c.duplicates),
+        Sight::OutOfOrder => |_, world| world.counts(|c| c.out_of_order),
+        Sight::NoRoom => |_, world| world.counts(|c| c.window),
+        Sight::OldEpoch => |_, world| world.counts(|c| c.epoch),
+        Sight::Failed => |_, world| world.counts(|c| c.messages_failed),
+        Sight::Wrapped => |_, world| world.has_wrapped(),
     }
 }
 

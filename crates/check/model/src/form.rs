@@ -1,6 +1,6 @@
 //! What is checked: a form is a small network, and what it may do at worst.
 
-use crate::check::Sight;
+use crate::sight::Sight;
 use gigae_proto::Config;
 use std::time::Duration;
 

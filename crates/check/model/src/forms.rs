@@ -1,7 +1,7 @@
 //! The forms that are checked: some that take seconds, for every test run, and many.
 
-use crate::check::Sight;
 use crate::form::{Budget, Form};
+use crate::sight::Sight;
 use std::time::Duration;
 
 const NONE: Budget =

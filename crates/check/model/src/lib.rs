@@ -40,9 +40,11 @@ mod network;
 mod node;
 mod outcome;
 mod rule;
+mod sight;
 mod world;
 
-pub use check::{Sight, check};
+pub use check::check;
 pub use form::{Budget, Form, Lie};
 pub use outcome::Outcome;
 pub use rule::Rule;
+pub use sight::Sight;

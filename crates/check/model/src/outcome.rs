@@ -1,7 +1,7 @@
 //! What a run of the checker has found, and a line about it.
 
-use crate::check::Sight;
 use crate::rule::Rule;
+use crate::sight::Sight;
 use std::fmt;
 use std::time::Duration;
 
