@@ -3,9 +3,11 @@
 mod links;
 mod machine;
 mod processes;
+mod scene;
 mod trunk;
 
-use crate::bench::{Bench, Outcome, Setup};
+use self::scene::Scene;
+use crate::bench::{Outcome, Setup};
 use crate::figures::Figures;
 use gigae_torture::body::mix;
 use oorandom::Rand64;
@@ -40,28 +42,6 @@ pub const ALL: &[Scenario] = &[
     Scenario { name: "clock", about: "the wall clock is stepped", run: machine::clock },
     Scenario { name: "disk", about: "the disk is full under eval", run: machine::disk },
 ];
-
-/// What a scenario is given.
-pub(crate) struct Scene<'a> {
-    /// The program that has the workload as a command.
-    pub(crate) program: &'a Path,
-    pub(crate) setup: Setup,
-    /// For what is decided before there is a bench.
-    pub(crate) random: Rand64,
-}
-
-impl Scene<'_> {
-    /// What concerns no link in particular happens to two as one, too.
-    fn perhaps_trunk(&mut self) {
-        if self.random.rand_range(0..3) == 0 {
-            self.setup.trunk();
-        }
-    }
-
-    pub(crate) fn bench(self) -> Outcome<Bench> {
-        Bench::new(self.program, self.setup, |_| {})
-    }
-}
 
 impl Scenario {
     /// The scenario of this name.

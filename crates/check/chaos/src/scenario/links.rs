@@ -1,7 +1,7 @@
 //! What happens to a link: its interface, its program, its namespace, the switch's buffer, its ring.
 
-use super::Scene;
 use super::processes::failures;
+use super::scene::Scene;
 use crate::bench::{Bench, Outcome, PATIENCE, SHORT};
 use crate::figures::Figures;
 use crate::system;

@@ -1,6 +1,6 @@
 //! What happens to the machine: its processors, its clock, its disk.
 
-use super::Scene;
+use super::scene::Scene;
 use crate::bench::{Outcome, PATIENCE};
 use crate::figures::Figures;
 use crate::system;

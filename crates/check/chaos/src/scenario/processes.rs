@@ -1,6 +1,6 @@
 //! What happens to a process: it is killed, or does not do its part.
 
-use super::Scene;
+use super::scene::Scene;
 use crate::bench::{Bench, Outcome, PATIENCE, SHORT};
 use crate::figures::Figures;
 

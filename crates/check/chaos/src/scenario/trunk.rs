@@ -1,7 +1,8 @@
 //! What happens to one of two links that are used as one: everything goes on by the other, no call fails, and
 //! nothing is lost (PROTOCOL.md 11.5).
 
-use super::{Scene, links};
+use super::links;
+use super::scene::Scene;
 use crate::bench::{Bench, Outcome};
 use crate::event::now;
 use crate::figures::Figures;

@@ -1,0 +1,27 @@
+//! What every scenario begins with.
+
+use crate::bench::{Bench, Outcome, Setup};
+use oorandom::Rand64;
+use std::path::Path;
+
+/// What a scenario is given.
+pub(super) struct Scene<'a> {
+    /// The program that has the workload as a command.
+    pub(super) program: &'a Path,
+    pub(super) setup: Setup,
+    /// For what is decided before there is a bench.
+    pub(super) random: Rand64,
+}
+
+impl Scene<'_> {
+    /// What concerns no link in particular happens to two as one, too.
+    pub(super) fn perhaps_trunk(&mut self) {
+        if self.random.rand_range(0..3) == 0 {
+            self.setup.trunk();
+        }
+    }
+
+    pub(super) fn bench(self) -> Outcome<Bench> {
+        Bench::new(self.program, self.setup, |_| {})
+    }
+}
