@@ -54,18 +54,25 @@
 //! In generic mode a VLAN tag that the sending side kept beside the frame is not seen by the
 //! program, so a tagged frame of our EtherType and channel is taken. Kernel 5.9 or later.
 
+mod assemble;
 mod assembly;
 mod attached;
 mod bpf;
+mod config;
 mod link;
 mod notes;
+mod open;
 mod parts;
 mod probe;
 mod program;
+mod refusal;
 mod ring;
 mod selftest;
 mod socket;
 mod umem;
+mod watch;
+mod within;
 
-pub use link::{BusyPoll, KernelStatistics, XdpConfig, XdpLink};
+pub use config::{BusyPoll, XdpConfig};
+pub use link::{KernelStatistics, XdpLink};
 pub use parts::{Description, Parts};

@@ -1,22 +1,17 @@
 //! [`XdpLink`]: the contract of `gigae_link::Link` over the socket, its rings and its memory.
 
 use crate::assembly::{Assembly, Frame};
-use crate::attached::Asker;
-use crate::notes;
-use crate::parts::Parts;
-use crate::probe;
 use crate::socket::XskSocket;
 use crate::umem::{CHUNK, Umem};
+use crate::watch::ProgramWatch;
 use gigae_link::{
-    Arena, Counters, Filter, Info, Interface, Link, LinkError, Mode, OpenError, Posted, Posting,
-    RxFrame, TxFrame,
+    Arena, Counters, Info, Interface, Link, LinkError, Mode, Posted, Posting, RxFrame, TxFrame,
 };
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::xdp::{XdpDesc, XdpDescOptions};
 use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -35,97 +30,6 @@ const REFILL_AT: usize = 16;
 
 /// Longest sleep between looks at the interface: the kernel wakes no sleeper when it goes away.
 const LONGEST_SLEEP: Duration = Duration::from_millis(200);
-
-/// Silence after which the link looks whether its program is still attached: the kernel tells nobody that
-/// it was detached, and asking waits for a lock of the kernel's.
-const LOOK_AFTER: Duration = Duration::from_secs(1);
-
-/// How to open an [`XdpLink`].
-#[derive(Clone, Debug)]
-pub struct XdpConfig {
-    /// Name of the interface.
-    pub interface: String,
-    /// The receive queue, 0 by default: where hardware puts frames that are not IP.
-    pub queue: u32,
-    /// Which frames to take.
-    pub filter: Filter,
-    /// The mode to use, or `None` (default) to let the self-test choose.
-    pub mode: Option<Mode>,
-    /// Transmit frames of 4,096 bytes, 1 to 65,536. Default 1,024: with full frames 1.5 MB, more
-    /// than a Gigabit Ethernet carries in 10 ms.
-    pub tx_frames: usize,
-    /// Receive frames of 4,096 bytes, 1 to 65,536. Default 4,096: with several senders, their
-    /// windows together; and at a million frames per second the 4 ms for which a thread may be
-    /// kept off its processor.
-    pub rx_frames: usize,
-    /// How many of them are with the kernel at first (see [`Link::provide`]). Default 256: what a
-    /// sender's window needs at once. With 4,096 every frame presumably meets a cold cache and a cold
-    /// TLB; where it was measured, that took an eighth more time per
-    /// round trip and a quarter more per streamed frame.
-    pub rx_ready: usize,
-    /// Carries frames that are too long for one buffer, in several (`XDP_USE_SG`, Linux 6.6), where the
-    /// MTU allows such frames; where it does not, this changes nothing. The limit of a buffer is 3,840
-    /// bytes, and with many drivers less in native mode. Default `true`; without it frames are limited to
-    /// one buffer, which an older kernel can do too and which costs the kernel's own TCP less.
-    pub long_frames: bool,
-    /// Puts the frames into huge pages (mmap(2) `MAP_HUGETLB`, `/proc/sys/vm/nr_hugepages`); opening
-    /// fails if there are none free. Default `false`.
-    pub huge_pages: bool,
-    /// Whether `poll` drives the driver when the ring is empty.
-    pub busy_poll: BusyPoll,
-    /// Let the driver sleep and ring its doorbell only when it asks (`XDP_USE_NEED_WAKEUP`).
-    /// Default `true`; without it every flush is a system call, and a zero-copy driver that runs out
-    /// of fill entries spins in its own interrupt.
-    pub need_wakeup: bool,
-    /// Directory in which self-tests note which modes they saw refused. For an hour no link tries these again with the same
-    /// driver, MTU, queue and kernel, unless [`mode`](Self::mode) asks for them or no other mode works. Default:
-    /// `/run/gigae-selftest` for root, `$XDG_RUNTIME_DIR/gigae-selftest` for other users. It must belong to
-    /// this process's user and be writable for nobody else, or nothing is noted; so with `None`.
-    pub notes: Option<PathBuf>,
-}
-
-impl XdpConfig {
-    /// The defaults.
-    pub fn new(interface: impl Into<String>, filter: Filter) -> Self {
-        Self {
-            interface: interface.into(),
-            queue: 0,
-            filter,
-            mode: None,
-            tx_frames: 1024,
-            rx_frames: 4096,
-            rx_ready: 256,
-            long_frames: true,
-            huge_pages: false,
-            busy_poll: BusyPoll::Auto,
-            need_wakeup: true,
-            notes: notes::usual_directory(),
-        }
-    }
-}
-
-/// Busy polling: the caller drives the driver instead of waiting for its interrupt (Linux's
-/// `networking/napi.rst`, since 5.11). How long the driver's interrupt then stays off is set on the
-/// interface by its owner (`napi_defer_hard_irqs`, `gro_flush_timeout`); this library changes
-/// neither.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum BusyPoll {
-    /// On in zero-copy and native mode on hardware, if the kernel permits it and frames leave with it, which
-    /// shows only where there is a carrier. Off in generic mode, where the program runs after the driver
-    /// and there is nothing to drive; on a veth, where the sender's own context runs the receiver's driver; and
-    /// on a guest's virtio or vmxnet3, which interrupts at once.
-    #[default]
-    Auto,
-    /// Never.
-    Off,
-    /// Always; opening fails if the kernel refuses.
-    On {
-        /// Longest busy poll in microseconds.
-        micros: u32,
-        /// Most frames per busy poll; above 64 needs `CAP_NET_ADMIN`.
-        budget: u16,
-    },
-}
 
 /// The kernel's own counts for the socket (`XDP_STATISTICS`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -163,62 +67,10 @@ pub struct XdpLink {
     pub(crate) must_poll: bool,
     pub(crate) need_wakeup: bool,
     pub(crate) empty_polls: u32,
-    pub(crate) vigil: Vigil,
-}
-
-/// What is known of the program's being attached.
-pub(crate) struct Vigil {
-    /// `None` also in another namespace than the interface's, where its number means nothing.
-    asker: Option<Asker>,
-    /// The kernel's number of the program.
-    pub(crate) program: u32,
-    /// When it was known to be attached, or to have let a frame through.
-    sure_at: Instant,
-    /// Frames received until then.
-    received: u64,
-    /// It was found detached: for good, since only this link would attach it.
-    detached: bool,
-}
-
-impl Vigil {
-    /// Begins now, in the calling thread's namespace, with an attached program. Needs no privileges.
-    pub(crate) fn new(interface: u32, program: u32) -> Self {
-        let sees = |asker: &Asker| asker.programs(interface).is_some_and(|p| p.contains(&program));
-        let asker = Asker::new().filter(sees);
-        Self { asker, program, sure_at: Instant::now(), received: 0, detached: false }
-    }
+    pub(crate) watch: ProgramWatch,
 }
 
 impl XdpLink {
-    /// Opens a link on an interface of the calling thread's network namespace, in the best mode
-    /// that passes its self-test.
-    ///
-    /// Needs `CAP_NET_RAW`, `CAP_NET_ADMIN` and `CAP_BPF` (Linux 5.8; before, `CAP_SYS_ADMIN`), and
-    /// `CAP_IPC_LOCK` if the frames are more than may be locked (`ulimit -l`).
-    /// Allocates everything that the link will ever use. Milliseconds on virtual interfaces; some
-    /// hardware drops its carrier for seconds when a program is attached. Sends four frames per mode
-    /// tried, from the interface's own address to itself, which a switch that learns keeps to
-    /// itself.
-    pub fn open(config: XdpConfig) -> Result<Self, OpenError> {
-        probe::open(&config, None)
-    }
-
-    /// The same, but for the last step: what [`assemble`](Self::assemble) makes a link of, perhaps in
-    /// another process, which needs no privileges for it. That process has made and filled the `memory`
-    /// ([`Arena::reserve`], [`Arena::of`]), of [`memory_for`](Self::memory_for) bytes.
-    ///
-    /// For an interface that goes with the link: the program is the interface's from now on, and nobody has a
-    /// descriptor of it. Nothing is read from the memory.
-    pub fn make(config: &XdpConfig, memory: &OwnedFd) -> Result<Parts, OpenError> {
-        probe::open(config, Some(memory)).map(Self::into_parts)
-    }
-
-    /// Bytes of memory that a link with so many frames takes, on an interface of any MTU.
-    pub fn memory_for(tx_frames: u32, rx_frames: u32) -> usize {
-        let [tx, rx] = [tx_frames, rx_frames].map(probe::clamp);
-        Umem::bytes(tx, rx)
-    }
-
     /// What the kernel has counted for the socket. One system call; `None` once the interface is
     /// gone.
     pub fn kernel_statistics(&self) -> Option<KernelStatistics> {
@@ -309,14 +161,7 @@ impl XdpLink {
     /// clock, after a second without a frame two more.
     fn check(&mut self) -> Result<(), LinkError> {
         self.interface.check()?;
-        let (now, vigil) = (Instant::now(), &mut self.vigil);
-        let silent = vigil.received == self.counters.rx_frames;
-        if !silent || now.duration_since(vigil.sure_at) >= LOOK_AFTER {
-            (vigil.sure_at, vigil.received) = (now, self.counters.rx_frames);
-            let ask = || vigil.asker.as_ref()?.programs(self.interface.index);
-            vigil.detached |= silent && ask().is_some_and(|ids| !ids.contains(&vigil.program));
-        }
-        match vigil.detached {
+        match self.watch.is_detached(self.interface.index, self.counters.rx_frames) {
             true => Err(LinkError::Detached(self.info.interface.clone())),
             false => Ok(()),
         }

@@ -1,7 +1,7 @@
 //! A link in parts: what a process that may open AF_XDP sockets gives to one that may not.
 //!
 //! Opening needs privileges, using does not: the rings are mapped by whoever has the socket, and frames are
-//! sent and received by whoever has the rings. So [`XdpLink::make`] and [`XdpLink::assemble`] may run in
+//! sent and received by whoever has the rings. So [`make`](crate::XdpLink::make) and [`assemble`](crate::XdpLink::assemble) may run in
 //! different processes, with the parts passed from one to the other as descriptors (unix(7), `SCM_RIGHTS`).
 //! What somebody can do with the parts, and what not, is in `SECURITY.md`.
 //!
@@ -10,12 +10,9 @@
 //! register its memory itself: bind(2) asks for no capability and takes any interface. And a registration
 //! counts against the limit of locked memory (`ulimit -l`), which is 8 MiB for most users.
 
-use crate::assembly::{Assembly, MAX_SEGMENTS};
-use crate::link::{Vigil, XdpLink};
-use crate::probe::{LONGEST, MAX_FRAMES, opening};
-use crate::socket::{RingSizes, XskSocket};
-use crate::umem::{CHUNK, SEGMENT, Umem};
-use gigae_link::{Arena, Counters, Info, Interface, Mode, OpenError, Posting};
+use crate::assembly::MAX_SEGMENTS;
+use crate::umem::{CHUNK, LONGEST, MAX_FRAMES, SEGMENT, Umem};
+use gigae_link::{Info, Mode};
 use gigae_wire::MacAddr;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -69,7 +66,7 @@ pub struct Description {
 
 impl Description {
     /// Whether a link of this can be, with so much memory: what comes from another process may be anything.
-    fn check(&self, memory: usize) -> io::Result<()> {
+    pub(crate) fn check(&self, memory: usize) -> io::Result<()> {
         let kinds = [self.tx_frames, self.rx_frames];
         let sound = kinds.iter().all(|&frames| (1..=MAX_FRAMES as u32).contains(&frames))
             && Umem::bytes(self.tx_frames, self.rx_frames) <= memory
@@ -81,7 +78,7 @@ impl Description {
         if sound { Ok(()) } else { Err(refused()) }
     }
 
-    fn info(&self) -> Info {
+    pub(crate) fn info(&self) -> Info {
         let max_frame = self.max_frame as usize;
         Info {
             interface: self.interface.clone(),
@@ -95,73 +92,5 @@ impl Description {
             rx_frames: self.rx_frames as usize,
             reason: self.reason.clone(),
         }
-    }
-}
-
-impl XdpLink {
-    /// Makes a link of its parts. Needs no privileges; some fifteen system calls.
-    ///
-    /// # Safety
-    /// The parts must be as [`make`](Self::make) gave them for this very memory, and nobody else may use
-    /// either meanwhile: the frame memory and the rings are this link's and the kernel's.
-    pub unsafe fn assemble(parts: Parts, arena: Arena) -> Result<Self, OpenError> {
-        let Parts { description, socket, control } = parts;
-        description
-            .check(arena.len())
-            .map_err(|source| OpenError::Io { what: "taking over a link", source })?;
-        let (tx, rx) = (description.tx_frames, description.rx_frames);
-        let mut umem = Umem::new(arena, tx, rx);
-        umem.provide(description.rx_ready as usize);
-        // In the fill ring already, or put there before the socket is bound.
-        while umem.missing().is_some() {}
-        // SAFETY: passed on to the caller.
-        let socket = unsafe { XskSocket::map(socket, RingSizes::new(tx, rx)) }.map_err(opening)?;
-        let info = description.info();
-        let interface = Interface {
-            name: description.interface.clone(),
-            index: description.index,
-            lower: description.lower,
-            mac: description.mac,
-            mtu: description.mtu as usize,
-            control,
-        };
-        Ok(Self {
-            posting: Posting::new(&info),
-            assembly: description.several.then(Assembly::default),
-            vigil: Vigil::new(interface.index, description.program),
-            busy: description.busy,
-            must_poll: description.busy || description.mode == Mode::XdpZeroCopy,
-            need_wakeup: description.need_wakeup,
-            info,
-            interface,
-            program: None,
-            socket,
-            umem,
-            counters: Counters::default(),
-            rx_invalid: 0,
-            empty_polls: 0,
-        })
-    }
-
-    /// The parts of a link of which no frame has been taken, posted or polled.
-    pub(crate) fn into_parts(self) -> Parts {
-        let description = Description {
-            interface: self.info.interface,
-            index: self.interface.index,
-            lower: self.interface.lower,
-            mac: self.info.mac,
-            mtu: self.interface.mtu as u32,
-            mode: self.info.mode,
-            max_frame: self.info.max_frame as u32,
-            several: self.assembly.is_some(),
-            tx_frames: self.info.tx_frames as u32,
-            rx_frames: self.info.rx_frames as u32,
-            rx_ready: self.umem.ready() as u32,
-            program: self.vigil.program,
-            busy: self.busy,
-            need_wakeup: self.need_wakeup,
-            reason: self.info.reason,
-        };
-        Parts { description, socket: self.socket.into_fd(), control: self.interface.control }
     }
 }

@@ -9,23 +9,22 @@
 //! less (it refuses the program then), a mode is tried with frames in several.
 
 use crate::attached;
-use crate::link::{BusyPoll, XdpConfig, XdpLink};
+use crate::config::{BusyPoll, XdpConfig};
+use crate::link::XdpLink;
 use crate::notes::Notes;
 use crate::parts::{Description, Parts};
 use crate::program::{self, Program};
+use crate::refusal::{Refusal, failed, refused};
 use crate::selftest::{IN_VAIN, NOT_TRIED, busy_poll, classifies, transmits};
-use crate::socket::{RingSizes, XskSocket};
-use crate::umem::{CHUNK, SEGMENT, Umem};
+use crate::socket::{RingSizes, XskSocket, opening};
+use crate::umem::{CHUNK, LONGEST, MAX_FRAMES, SEGMENT, Umem};
+use crate::within::within;
 use gigae_link::{Arena, Interface, Mode, OpenError};
 use rustix::io::Errno;
 use rustix::net::xdp::SocketAddrXdpFlags;
-use std::fmt::Display;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::{Duration, Instant};
-
-/// Most frames of a kind: both kinds together take 512 MiB.
-pub(crate) const MAX_FRAMES: usize = 1 << 16;
+use std::time::Duration;
 
 /// A closed socket gives its queue up in a task of the kernel's that runs a little later and waits
 /// for the lock under which all interfaces are changed: milliseconds, but a second while many
@@ -39,13 +38,6 @@ const PROGRAM_GONE_WITHIN: Duration = Duration::from_millis(300);
 
 /// igb and others restart when a program is attached, and then negotiate the link anew.
 const CARRIER_WITHIN: Duration = Duration::from_secs(5);
-
-/// Pause between looks at something that takes a while.
-const PAUSE: Duration = Duration::from_micros(100);
-
-/// Longest frame in bytes that is carried in several buffers: more than the jumbo frames of hardware
-/// (9,216 mostly). The MTU of a virtual interface may be 65,535, which would take a whole ring.
-pub(crate) const LONGEST: usize = 4 * SEGMENT;
 
 /// The MTU for which every driver has room in one buffer.
 const STANDARD_MTU: usize = 1500;
@@ -102,30 +94,6 @@ const LONG_FRAMES_FAIL: &[(&str, Mode, &str)] = &[(
 
 /// For all other drivers.
 const BEST_FIRST: &[Mode] = &[Mode::XdpZeroCopy, Mode::XdpNative, Mode::XdpGeneric];
-
-/// Why a candidate was not taken.
-pub(crate) enum Refusal {
-    /// The kernel does not have this mode here: try the next one. Says why on one line.
-    Mode(String),
-    /// It failed this time, and may work another time: try the next one. Says why on one line.
-    Passing(String),
-    /// No other mode would do better.
-    Final(OpenError),
-}
-
-impl From<OpenError> for Refusal {
-    fn from(error: OpenError) -> Self {
-        Self::Final(error)
-    }
-}
-
-pub(crate) fn refused(what: &str, why: impl Display) -> Refusal {
-    Refusal::Mode(format!("{what}: {why}"))
-}
-
-pub(crate) fn failed(what: &str, why: impl Display) -> Refusal {
-    Refusal::Passing(format!("{what}: {why}"))
-}
 
 /// See [`XdpLink::open`].
 pub(crate) fn open(config: &XdpConfig, lent: Option<&OwnedFd>) -> Result<XdpLink, OpenError> {
@@ -365,11 +333,6 @@ fn load(
     Ok((program, attached.map_err(|e| attaching(e, interface, config))?))
 }
 
-/// Frames of a kind, for a frame of any MTU.
-pub(crate) fn clamp(frames: u32) -> u32 {
-    frames.clamp(LONGEST.div_ceil(SEGMENT) as u32, MAX_FRAMES as u32)
-}
-
 /// Memory and socket, not yet bound together. After the program, which a driver may refuse: megabytes of memory take
 /// longer than all the rest.
 fn parts(
@@ -415,24 +378,6 @@ fn parts(
     };
     let control = interface.control;
     Ok((Parts { description, socket, control }, arena))
-}
-
-pub(crate) fn opening((what, e): (&'static str, Errno)) -> OpenError {
-    match e {
-        Errno::PERM | Errno::ACCESS => {
-            OpenError::MissingCapability { what, capability: "CAP_NET_RAW" }
-        }
-        Errno::AFNOSUPPORT | Errno::PROTONOSUPPORT => OpenError::Unsupported {
-            what: "AF_XDP (CONFIG_XDP_SOCKETS)",
-            instead: "use the packet backend",
-        },
-        // How the kernel says that RLIMIT_MEMLOCK does not cover the memory to be registered.
-        Errno::NOBUFS => OpenError::MissingCapability {
-            what: "locking frame memory",
-            capability: "CAP_IPC_LOCK, or raise 'ulimit -l'",
-        },
-        other => OpenError::Io { what, source: other.into() },
-    }
 }
 
 fn loading(source: io::Error) -> OpenError {
@@ -493,20 +438,6 @@ fn bind(link: &XdpLink, config: &XdpConfig, flags: SocketAddrXdpFlags) -> Result
         }
         other => refused(what, other),
     })
-}
-
-/// Looks until `done` says so or the time is up; whether it did.
-pub(crate) fn within(time: Duration, mut done: impl FnMut() -> bool) -> bool {
-    let end = Instant::now() + time;
-    loop {
-        if done() {
-            return true;
-        }
-        if Instant::now() >= end {
-            return false;
-        }
-        std::thread::sleep(PAUSE);
-    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! The last part of the self-test: the program in the kernel tells frames apart, busy polling is allowed, and frames
 //! leave.
 
-use crate::link::{BusyPoll, XdpConfig, XdpLink};
-use crate::probe::{Refusal, failed, within};
+use crate::config::{BusyPoll, XdpConfig};
+use crate::link::XdpLink;
 use crate::program::{Program, Verdict};
+use crate::refusal::{Refusal, failed};
 use crate::umem::CHUNK;
+use crate::within::within;
 use gigae_link::{Counters, Link, OpenError, Posted, TxFrame};
 use gigae_wire::{Envelope, MacAddr};
 use rustix::io::Errno;

@@ -1,8 +1,7 @@
 //! The AF_XDP socket and its four rings (Linux's `networking/af_xdp.rst`).
 
-use crate::link::BusyPoll;
 use crate::ring::{Consumer, Offsets, Producer};
-use gigae_link::Arena;
+use gigae_link::{Arena, OpenError};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
@@ -26,6 +25,25 @@ const SO_BUSY_POLL_BUDGET: c_int = 70;
 
 /// What was tried when a step of opening failed, and why it failed.
 pub(crate) type Step<T> = Result<T, (&'static str, Errno)>;
+
+/// The error of a [`Step`].
+pub(crate) fn opening((what, e): (&'static str, Errno)) -> OpenError {
+    match e {
+        Errno::PERM | Errno::ACCESS => {
+            OpenError::MissingCapability { what, capability: "CAP_NET_RAW" }
+        }
+        Errno::AFNOSUPPORT | Errno::PROTONOSUPPORT => OpenError::Unsupported {
+            what: "AF_XDP (CONFIG_XDP_SOCKETS)",
+            instead: "use the packet backend",
+        },
+        // How the kernel says that RLIMIT_MEMLOCK does not cover the memory to be registered.
+        Errno::NOBUFS => OpenError::MissingCapability {
+            what: "locking frame memory",
+            capability: "CAP_IPC_LOCK, or raise 'ulimit -l'",
+        },
+        other => OpenError::Io { what, source: other.into() },
+    }
+}
 
 /// A socket with its memory and rings.
 pub(crate) struct XskSocket {
@@ -168,15 +186,7 @@ impl XskSocket {
     pub(crate) fn statistics(&self) -> Result<XdpStatistics, Errno> {
         sockopt::xdp_statistics(&self.fd)
     }
-}
 
-impl BusyPoll {
-    /// Length of one busy poll in microseconds and frames per poll: what the kernel's document
-    /// uses in its example, and NAPI's own weight.
-    pub(crate) const AUTOMATIC: (u32, u16) = (20, 64);
-}
-
-impl XskSocket {
     /// The socket alone: its rings are unmapped.
     pub(crate) fn into_fd(self) -> OwnedFd {
         self.fd

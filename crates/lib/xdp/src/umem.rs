@@ -24,6 +24,13 @@ const HEADROOM: usize = 256;
 /// Longest frame in bytes that fits one chunk when it is received; of a longer one, its segments.
 pub(crate) const SEGMENT: usize = CHUNK - HEADROOM;
 
+/// Longest frame in bytes that is carried in several buffers: more than the jumbo frames of hardware
+/// (9,216 mostly). The MTU of a virtual interface may be 65,535, which would take a whole ring.
+pub(crate) const LONGEST: usize = 4 * SEGMENT;
+
+/// Most frames of a kind: both kinds together take 512 MiB.
+pub(crate) const MAX_FRAMES: usize = 1 << 16;
+
 /// Who has a receive chunk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Holder {
@@ -49,6 +56,11 @@ pub(crate) struct Umem {
 }
 
 impl Umem {
+    /// Frames of a kind, for a frame of any MTU.
+    pub(crate) fn clamp(frames: u32) -> u32 {
+        frames.clamp(LONGEST.div_ceil(SEGMENT) as u32, MAX_FRAMES as u32)
+    }
+
     /// Bytes of memory that so many chunks take.
     pub(crate) fn bytes(tx_chunks: u32, rx_chunks: u32) -> usize {
         (tx_chunks as usize + rx_chunks as usize) * CHUNK

@@ -1,0 +1,77 @@
+//! A link of its parts, and back.
+
+use crate::assembly::Assembly;
+use crate::link::XdpLink;
+use crate::parts::{Description, Parts};
+use crate::socket::{RingSizes, XskSocket, opening};
+use crate::umem::Umem;
+use crate::watch::ProgramWatch;
+use gigae_link::{Arena, Counters, Interface, Mode, OpenError, Posting};
+
+impl XdpLink {
+    /// Makes a link of its parts. Needs no privileges; some fifteen system calls.
+    ///
+    /// # Safety
+    /// The parts must be as [`make`](Self::make) gave them for this very memory, and nobody else may use
+    /// either meanwhile: the frame memory and the rings are this link's and the kernel's.
+    pub unsafe fn assemble(parts: Parts, arena: Arena) -> Result<Self, OpenError> {
+        let Parts { description, socket, control } = parts;
+        description
+            .check(arena.len())
+            .map_err(|source| OpenError::Io { what: "taking over a link", source })?;
+        let (tx, rx) = (description.tx_frames, description.rx_frames);
+        let mut umem = Umem::new(arena, tx, rx);
+        umem.provide(description.rx_ready as usize);
+        // In the fill ring already, or put there before the socket is bound.
+        while umem.missing().is_some() {}
+        // SAFETY: passed on to the caller.
+        let socket = unsafe { XskSocket::map(socket, RingSizes::new(tx, rx)) }.map_err(opening)?;
+        let info = description.info();
+        let interface = Interface {
+            name: description.interface.clone(),
+            index: description.index,
+            lower: description.lower,
+            mac: description.mac,
+            mtu: description.mtu as usize,
+            control,
+        };
+        Ok(Self {
+            posting: Posting::new(&info),
+            assembly: description.several.then(Assembly::default),
+            watch: ProgramWatch::new(interface.index, description.program),
+            busy: description.busy,
+            must_poll: description.busy || description.mode == Mode::XdpZeroCopy,
+            need_wakeup: description.need_wakeup,
+            info,
+            interface,
+            program: None,
+            socket,
+            umem,
+            counters: Counters::default(),
+            rx_invalid: 0,
+            empty_polls: 0,
+        })
+    }
+
+    /// The parts of a link of which no frame has been taken, posted or polled.
+    pub(crate) fn into_parts(self) -> Parts {
+        let description = Description {
+            interface: self.info.interface,
+            index: self.interface.index,
+            lower: self.interface.lower,
+            mac: self.info.mac,
+            mtu: self.interface.mtu as u32,
+            mode: self.info.mode,
+            max_frame: self.info.max_frame as u32,
+            several: self.assembly.is_some(),
+            tx_frames: self.info.tx_frames as u32,
+            rx_frames: self.info.rx_frames as u32,
+            rx_ready: self.umem.ready() as u32,
+            program: self.watch.program,
+            busy: self.busy,
+            need_wakeup: self.need_wakeup,
+            reason: self.info.reason,
+        };
+        Parts { description, socket: self.socket.into_fd(), control: self.interface.control }
+    }
+}

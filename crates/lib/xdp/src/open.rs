@@ -1,0 +1,40 @@
+//! Opens links: whole, or in parts for another process.
+
+use crate::config::XdpConfig;
+use crate::link::XdpLink;
+use crate::parts::Parts;
+use crate::probe;
+use crate::umem::Umem;
+use gigae_link::OpenError;
+use std::os::fd::OwnedFd;
+
+impl XdpLink {
+    /// Opens a link on an interface of the calling thread's network namespace, in the best mode
+    /// that passes its self-test.
+    ///
+    /// Needs `CAP_NET_RAW`, `CAP_NET_ADMIN` and `CAP_BPF` (Linux 5.8; before, `CAP_SYS_ADMIN`), and
+    /// `CAP_IPC_LOCK` if the frames are more than may be locked (`ulimit -l`).
+    /// Allocates everything that the link will ever use. Milliseconds on virtual interfaces; some
+    /// hardware drops its carrier for seconds when a program is attached. Sends four frames per mode
+    /// tried, from the interface's own address to itself, which a switch that learns keeps to
+    /// itself.
+    pub fn open(config: XdpConfig) -> Result<Self, OpenError> {
+        probe::open(&config, None)
+    }
+
+    /// The same, but for the last step: what [`assemble`](Self::assemble) makes a link of, perhaps in
+    /// another process, which needs no privileges for it. That process has made and filled the `memory`
+    /// ([`gigae_link::Arena::reserve`], [`gigae_link::Arena::of`]), of [`memory_for`](Self::memory_for) bytes.
+    ///
+    /// For an interface that goes with the link: the program is the interface's from now on, and nobody has a
+    /// descriptor of it. Nothing is read from the memory.
+    pub fn make(config: &XdpConfig, memory: &OwnedFd) -> Result<Parts, OpenError> {
+        probe::open(config, Some(memory)).map(Self::into_parts)
+    }
+
+    /// Bytes of memory that a link with so many frames takes, on an interface of any MTU.
+    pub fn memory_for(tx_frames: u32, rx_frames: u32) -> usize {
+        let [tx, rx] = [tx_frames, rx_frames].map(Umem::clamp);
+        Umem::bytes(tx, rx)
+    }
+}

@@ -1,0 +1,28 @@
+//! Why a mode was not taken.
+
+use gigae_link::OpenError;
+use std::fmt::Display;
+
+/// Why a candidate was not taken.
+pub(crate) enum Refusal {
+    /// The kernel does not have this mode here: try the next one. Says why on one line.
+    Mode(String),
+    /// It failed this time, and may work another time: try the next one. Says why on one line.
+    Passing(String),
+    /// No other mode would do better.
+    Final(OpenError),
+}
+
+impl From<OpenError> for Refusal {
+    fn from(error: OpenError) -> Self {
+        Self::Final(error)
+    }
+}
+
+pub(crate) fn refused(what: &str, why: impl Display) -> Refusal {
+    Refusal::Mode(format!("{what}: {why}"))
+}
+
+pub(crate) fn failed(what: &str, why: impl Display) -> Refusal {
+    Refusal::Passing(format!("{what}: {why}"))
+}
