@@ -12,8 +12,8 @@ impl XdpLink {
     /// Makes a link of its parts. Needs no privileges; some fifteen system calls.
     ///
     /// # Safety
-    /// The parts must be as [`make`](Self::make) gave them for this very memory, and nobody else may use
-    /// either meanwhile: the frame memory and the rings are this link's and the kernel's.
+    /// The parts must be as [`make`](Self::make) gave them for this very memory, and nobody else
+    /// may use either meanwhile: the frame memory and the rings are this link's and the kernel's.
     pub unsafe fn assemble(parts: Parts, arena: Arena) -> Result<Self, OpenError> {
         let Parts { description, socket, control } = parts;
         description

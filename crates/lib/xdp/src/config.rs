@@ -22,29 +22,31 @@ pub struct XdpConfig {
     /// windows together; and at a million frames per second the 4 ms for which a thread may be
     /// kept off its processor.
     pub rx_frames: usize,
-    /// How many of them are with the kernel at first (see [`gigae_link::Link::provide`]). Default 256: what a
-    /// sender's window needs at once. With 4,096 every frame presumably meets a cold cache and a cold
-    /// TLB; where it was measured, that took an eighth more time per
-    /// round trip and a quarter more per streamed frame.
+    /// How many of them are with the kernel at first (see [`gigae_link::Link::provide`]). Default
+    /// 256: what a sender's window needs at once. With 4,096 every frame presumably meets a cold
+    /// cache and a cold TLB; where it was measured, that took an eighth more time per round trip
+    /// and a quarter more per streamed frame.
     pub rx_ready: usize,
-    /// Carries frames that are too long for one buffer, in several (`XDP_USE_SG`, Linux 6.6), where the
-    /// MTU allows such frames; where it does not, this changes nothing. The limit of a buffer is 3,840
-    /// bytes, and with many drivers less in native mode. Default `true`; without it frames are limited to
-    /// one buffer, which an older kernel can do too and which costs the kernel's own TCP less.
+    /// Carries frames that are too long for one buffer, in several (`XDP_USE_SG`, Linux 6.6), where
+    /// the MTU allows such frames; where it does not, this changes nothing. The limit of a buffer
+    /// is 3,840 bytes, and with many drivers less in native mode. Default `true`; without it frames
+    /// are limited to one buffer, which an older kernel can do too and which costs the kernel's own
+    /// TCP less.
     pub long_frames: bool,
-    /// Puts the frames into huge pages (mmap(2) `MAP_HUGETLB`, `/proc/sys/vm/nr_hugepages`); opening
-    /// fails if there are none free. Default `false`.
+    /// Puts the frames into huge pages (mmap(2) `MAP_HUGETLB`, `/proc/sys/vm/nr_hugepages`);
+    /// opening fails if there are none free. Default `false`.
     pub huge_pages: bool,
     /// Whether `poll` drives the driver when the ring is empty.
     pub busy_poll: BusyPoll,
     /// Let the driver sleep and ring its doorbell only when it asks (`XDP_USE_NEED_WAKEUP`).
-    /// Default `true`; without it every flush is a system call, and a zero-copy driver that runs out
-    /// of fill entries spins in its own interrupt.
+    /// Default `true`; without it every flush is a system call, and a zero-copy driver that runs
+    /// out of fill entries spins in its own interrupt.
     pub need_wakeup: bool,
-    /// Directory in which self-tests note which modes they saw refused. For an hour no link tries these again with the same
-    /// driver, MTU, queue and kernel, unless [`mode`](Self::mode) asks for them or no other mode works. Default:
-    /// `/run/gigae-selftest` for root, `$XDG_RUNTIME_DIR/gigae-selftest` for other users. It must belong to
-    /// this process's user and be writable for nobody else, or nothing is noted; so with `None`.
+    /// Directory in which self-tests note which modes they saw refused. For an hour no link tries
+    /// these again with the same driver, MTU, queue and kernel, unless [`mode`](Self::mode) asks
+    /// for them or no other mode works. Default: `/run/gigae-selftest` for root,
+    /// `$XDG_RUNTIME_DIR/gigae-selftest` for other users. It must belong to this process's user and
+    /// be writable for nobody else, or nothing is noted; so with `None`.
     pub notes: Option<PathBuf>,
 }
 
@@ -74,10 +76,10 @@ impl XdpConfig {
 /// neither.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BusyPoll {
-    /// On in zero-copy and native mode on hardware, if the kernel permits it and frames leave with it, which
-    /// shows only where there is a carrier. Off in generic mode, where the program runs after the driver
-    /// and there is nothing to drive; on a veth, where the sender's own context runs the receiver's driver; and
-    /// on a guest's virtio or vmxnet3, which interrupts at once.
+    /// On in zero-copy and native mode on hardware, if the kernel permits it and frames leave with
+    /// it, which shows only where there is a carrier. Off in generic mode, where the program runs
+    /// after the driver and there is nothing to drive; on a veth, where the sender's own context
+    /// runs the receiver's driver; and on a guest's virtio or vmxnet3, which interrupts at once.
     #[default]
     Auto,
     /// Never.

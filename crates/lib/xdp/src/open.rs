@@ -13,21 +13,21 @@ impl XdpLink {
     /// that passes its self-test.
     ///
     /// Needs `CAP_NET_RAW`, `CAP_NET_ADMIN` and `CAP_BPF` (Linux 5.8; before, `CAP_SYS_ADMIN`), and
-    /// `CAP_IPC_LOCK` if the frames are more than may be locked (`ulimit -l`).
-    /// Allocates everything that the link will ever use. Milliseconds on virtual interfaces; some
-    /// hardware drops its carrier for seconds when a program is attached. Sends four frames per mode
-    /// tried, from the interface's own address to itself, which a switch that learns keeps to
-    /// itself.
+    /// `CAP_IPC_LOCK` if the frames are more than may be locked (`ulimit -l`). Allocates everything
+    /// that the link will ever use. Milliseconds on virtual interfaces; some hardware drops its
+    /// carrier for seconds when a program is attached. Sends four frames per mode tried, from the
+    /// interface's own address to itself, which a switch that learns keeps to itself.
     pub fn open(config: XdpConfig) -> Result<Self, OpenError> {
         probe::open(&config, None)
     }
 
-    /// The same, but for the last step: what [`assemble`](Self::assemble) makes a link of, perhaps in
-    /// another process, which needs no privileges for it. That process has made and filled the `memory`
-    /// ([`gigae_link::Arena::reserve`], [`gigae_link::Arena::of`]), of [`memory_for`](Self::memory_for) bytes.
+    /// The same, but for the last step: what [`assemble`](Self::assemble) makes a link of, perhaps
+    /// in another process, which needs no privileges for it. That process has made and filled the
+    /// `memory` ([`gigae_link::Arena::reserve`], [`gigae_link::Arena::of`]), of
+    /// [`memory_for`](Self::memory_for) bytes.
     ///
-    /// For an interface that goes with the link: the program is the interface's from now on, and nobody has a
-    /// descriptor of it. Nothing is read from the memory.
+    /// For an interface that goes with the link: the program is the interface's from now on, and
+    /// nobody has a descriptor of it. Nothing is read from the memory.
     pub fn make(config: &XdpConfig, memory: &OwnedFd) -> Result<Parts, OpenError> {
         probe::open(config, Some(memory)).map(Self::into_parts)
     }

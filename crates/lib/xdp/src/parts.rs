@@ -1,14 +1,16 @@
 //! A link in parts: what a process that may open AF_XDP sockets gives to one that may not.
 //!
-//! Opening needs privileges, using does not: the rings are mapped by whoever has the socket, and frames are
-//! sent and received by whoever has the rings. So [`make`](crate::XdpLink::make) and [`assemble`](crate::XdpLink::assemble) may run in
-//! different processes, with the parts passed from one to the other as descriptors (unix(7), `SCM_RIGHTS`).
-//! What somebody can do with the parts, and what not, is in `SECURITY.md`.
+//! Opening needs privileges, using does not: the rings are mapped by whoever has the socket, and
+//! frames are sent and received by whoever has the rings. So [`make`](crate::XdpLink::make) and
+//! [`assemble`](crate::XdpLink::assemble) may run in different processes, with the parts passed
+//! from one to the other as descriptors (unix(7), `SCM_RIGHTS`). What somebody can do with the
+//! parts, and what not, is in `SECURITY.md`.
 //!
-//! The frame memory belongs to the process that assembles the link: its pages are there, and charged to its
-//! control group, before the other one registers them. The socket cannot be left to that process unbound, for it to
-//! register its memory itself: bind(2) asks for no capability and takes any interface. And a registration
-//! counts against the limit of locked memory (`ulimit -l`), which is 8 MiB for most users.
+//! The frame memory belongs to the process that assembles the link: its pages are there, and
+//! charged to its control group, before the other one registers them. The socket cannot be left to
+//! that process unbound, for it to register its memory itself: bind(2) asks for no capability and
+//! takes any interface. And a registration counts against the limit of locked memory (`ulimit -l`),
+//! which is 8 MiB for most users.
 
 use crate::assembly::MAX_SEGMENTS;
 use crate::umem::{CHUNK, LONGEST, MAX_FRAMES, SEGMENT, Umem};
@@ -17,13 +19,14 @@ use gigae_wire::MacAddr;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// What a link is made of, besides its memory. With the last copy of the socket it ends; the program stays on
-/// the interface for as long as that is there.
+/// What a link is made of, besides its memory. With the last copy of the socket it ends; the
+/// program stays on the interface for as long as that is there.
 #[derive(Debug)]
 pub struct Parts {
     /// What they are.
     pub description: Description,
-    /// The AF_XDP socket, bound to its queue. It cannot be bound anew, nor be given other rings or memory.
+    /// The AF_XDP socket, bound to its queue. It cannot be bound anew, nor be given other rings or
+    /// memory.
     pub socket: OwnedFd,
     /// A UNIX-domain socket of the interface's network namespace, for looking at the interface.
     pub control: OwnedFd,
@@ -65,7 +68,8 @@ pub struct Description {
 }
 
 impl Description {
-    /// Whether a link of this can be, with so much memory: what comes from another process may be anything.
+    /// Whether a link of this can be, with so much memory: what comes from another process may be
+    /// anything.
     pub(crate) fn check(&self, memory: usize) -> io::Result<()> {
         let kinds = [self.tx_frames, self.rx_frames];
         let sound = kinds.iter().all(|&frames| (1..=MAX_FRAMES as u32).contains(&frames))
