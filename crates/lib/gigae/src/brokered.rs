@@ -3,31 +3,12 @@
 use crate::link::AnyLink;
 use crate::options::Backend;
 use crate::sharing::Port;
-use crate::{Mode, OpenError};
 use gigae_broker::{BrokerError, Request};
-use gigae_link::Filter;
+use gigae_link::{Filter, Mode, OpenError};
 use gigae_wire::Envelope;
 use gigae_xdp::XdpConfig;
 use std::io;
 use std::path::Path;
-
-/// Whether a broker is asked for the link: a daemon of this machine (`gigae broker`) that makes ports on its NICs
-/// for users without privileges.
-///
-/// Such a port is a child of the NIC, as with [`Sharing::Child`](crate::Sharing::Child), in AF_XDP's generic mode; so
-/// it needs an Ethernet envelope. It listens at `/run/gigae/broker.sock`, or where the environment
-/// variable `GIGAE_BROKER` says; `GIGAE_BROKER=never` stands for [`Never`](Self::Never). A set-user-id program does not
-/// read that variable. A broker that was started neither by root nor by this process's user is refused.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Broker {
-    /// Where opening is refused for lack of privileges and a broker listens.
-    #[default]
-    Auto,
-    /// Never.
-    Never,
-    /// Always: also with privileges.
-    Only,
-}
 
 /// The NICs of which a broker would make ports for this user. Fails if none listens, or he may have none. Asks
 /// it, which takes milliseconds.

@@ -24,4 +24,9 @@ impl Clock {
             Self::Virtual(clock) => Instant(clock.load(Ordering::Relaxed)),
         }
     }
+
+    /// Whether it moves only while somebody sleeps.
+    pub(crate) fn is_virtual(&self) -> bool {
+        matches!(self, Self::Virtual(_))
+    }
 }

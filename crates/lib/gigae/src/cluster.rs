@@ -9,8 +9,9 @@ mod error;
 mod file;
 mod update;
 
+use crate::address::Address;
 use crate::local::{Local, interfaces};
-use crate::{Address, Options};
+use crate::options::Options;
 pub use error::ClusterError;
 use gigae_wire::{Envelope, MacAddr};
 use std::ffi::OsStr;

@@ -1,6 +1,8 @@
 //! What can go wrong after an endpoint is open: one type per operation.
 
+use crate::memory::Memory;
 use gigae_link::LinkError;
+use gigae_transfer::TooLong;
 use std::fmt;
 use std::time::Duration;
 
@@ -199,7 +201,7 @@ impl From<LinkError> for DrainError {
 /// An operation was not started: it is longer than 1 GiB, or 1,048,576 are going on. Its memory comes
 /// back.
 #[derive(Debug)]
-pub struct OperationError(pub Option<crate::Memory>);
+pub struct OperationError(pub Option<Memory>);
 
 impl fmt::Display for OperationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -211,6 +213,12 @@ impl fmt::Display for OperationError {
 }
 
 impl std::error::Error for OperationError {}
+
+impl From<TooLong<Memory>> for OperationError {
+    fn from(TooLong(memory): TooLong<Memory>) -> Self {
+        Self(Some(memory))
+    }
+}
 
 /// The other endpoints could not be asked who they are.
 #[derive(Debug)]

@@ -52,10 +52,14 @@ mod inbox;
 mod link;
 mod links;
 mod local;
+mod memory;
 mod message;
+mod neighbour;
+mod open;
 mod operations;
 mod options;
 mod outbound;
+mod peer;
 mod resolve;
 mod sharing;
 mod simulated;
@@ -64,10 +68,9 @@ mod tapped;
 mod wait;
 
 pub use address::{Address, ParseAddressError};
-pub use brokered::{Broker, broker_nics};
+pub use brokered::broker_nics;
 pub use cluster::{Cluster, ClusterError, Nic, Node};
-pub use endpoint::{Counters, Endpoint, Path, Peer};
-pub use engine::Neighbour;
+pub use endpoint::{Counters, Endpoint, Path};
 pub use error::{
     DiscoverError, DrainError, OperationError, PeerError, RecvError, SendError, TrySendError,
 };
@@ -76,14 +79,17 @@ pub use gigae_proto::Reason;
 pub use gigae_wire::{Envelope, MacAddr, payload_of_mtu};
 pub use gigae_xdp::BusyPoll;
 pub use local::mac_of;
+pub use memory::Memory;
 #[doc(hidden)]
 pub use message::Kept;
 pub use message::{Failed, Message, SendBuffer};
+pub use neighbour::Neighbour;
 pub use operations::{
-    Accesses, Action, Bytes, Change, Completion, Label, MOST_FETCHED, Memory, Notice, Number,
-    OpError, OpId, RegionKey, Rights, Started, Status, Wanted,
+    Accesses, Action, Bytes, Change, Completion, Label, MOST_FETCHED, Notice, Number, OpError,
+    OpId, RegionKey, Rights, Started, Status, Wanted,
 };
-pub use options::{Backend, Options, Progress};
+pub use options::{Backend, Broker, Options, Progress};
+pub use peer::Peer;
 pub use sharing::Sharing;
 #[doc(hidden)]
 pub use sharing::children;

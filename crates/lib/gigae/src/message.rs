@@ -1,9 +1,11 @@
 //! Messages in frames: to be sent, received, and failed.
 
-use crate::endpoint::{Endpoint, Peer};
+use crate::endpoint::Endpoint;
+use crate::engine::FailedMessage;
+use crate::error::{SendError, TrySendError};
 use crate::inbox::Received;
 use crate::outbound::PAYLOAD;
-use crate::{SendError, TrySendError};
+use crate::peer::Peer;
 use gigae_link::TxFrame;
 use gigae_proto::Reason;
 use std::fmt;
@@ -68,15 +70,20 @@ impl<'a> SendBuffer<'a> {
         self.endpoint.check_len(len)?;
         let Some(frame) = self.frame.take() else { unreachable!("buffers are consumed once") };
         let mut engine = self.endpoint.engine();
-        let queued = engine.queue_frame(to.0, frame, len)?;
-        if RING && queued.is_ok() {
-            engine.exchange_accepted();
+        match engine.queue_frame(to.0, frame, len) {
+            Ok(()) => {
+                if RING {
+                    engine.exchange_accepted();
+                }
+                Ok(())
+            }
+            Err(TrySendError::WouldBlock(frame)) => {
+                drop(engine);
+                self.frame = Some(frame);
+                Err(TrySendError::WouldBlock(self))
+            }
+            Err(TrySendError::Refused(error)) => Err(error.into()),
         }
-        drop(engine);
-        queued.map_err(|frame| {
-            self.frame = Some(frame);
-            TrySendError::WouldBlock(self)
-        })
     }
 }
 
@@ -199,8 +206,9 @@ pub struct Failed<'a> {
 }
 
 impl<'a> Failed<'a> {
-    pub(crate) fn new(endpoint: &'a Endpoint, copy: Box<[u8]>, to: Peer, reason: Reason) -> Self {
-        Self { endpoint, copy, to, reason }
+    pub(crate) fn new(endpoint: &'a Endpoint, failed: FailedMessage) -> Self {
+        let FailedMessage { message, to, reason } = failed;
+        Self { endpoint, copy: message, to: Peer(to), reason }
     }
 
     /// To whom it was sent.

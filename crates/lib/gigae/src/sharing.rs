@@ -1,8 +1,7 @@
 //! Which interface an endpoint gets where several processes use one NIC.
 
-use crate::OpenError;
 use crate::link::AnyLink;
-use gigae_link::{Interface, Link};
+use gigae_link::{Interface, Link, OpenError};
 use gigae_macvlan::{Child, Claim};
 use gigae_wire::{Envelope, MacAddr};
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
 //! IP addresses on a simulated network, where no kernel knows any: they follow from the MAC addresses, of the
 //! kind that simulated ports have.
 
-use crate::PeerError;
+use crate::error::PeerError;
 use gigae_wire::MacAddr;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -1,6 +1,6 @@
 use super::*;
-use crate::Neighbour;
 use crate::local::Subnet;
+use crate::neighbour::Neighbour;
 
 const THREE: &str = r#"
 envelope = { ethertype = 0x88b6 }

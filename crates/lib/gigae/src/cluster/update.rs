@@ -2,7 +2,7 @@
 //! comments included: text is only put in.
 
 use super::{Cluster, ClusterError, file};
-use crate::Neighbour;
+use crate::neighbour::Neighbour;
 use gigae_wire::{Envelope, LONGEST_NAME};
 use std::fmt::Write as _;
 use std::io;

@@ -1,6 +1,6 @@
 //! Frames that arrived: opened, parsed and handed to the protocol, whole or in segments.
 
-use super::{Engine, READY_BESIDES};
+use super::Engine;
 use crate::inbox::Segments;
 use crate::outbound::MOST_SEGMENTS;
 use gigae_link::RxFrame;
@@ -9,8 +9,8 @@ use gigae_wire::{
 };
 use std::net::IpAddr;
 
-/// What is looked at of a control frame's payload at most, in bytes: a report, and one more, which shows
-/// that it is none but padding.
+/// What is looked at of a control frame's payload at most, in bytes: a report, and one more, which
+/// shows that it is none but padding.
 const LONGEST_CONTROL: usize = 4 + AckReport::MAX_BITMAP + 1;
 const _: () = assert!(LONGEST_CONTROL >= Here::LONGEST);
 
@@ -52,15 +52,15 @@ impl Engine {
         }
     }
 
-    /// The same for a frame in segments, of which the others are in the batch: operations, or a control
-    /// frame that was padded.
+    /// The same for a frame in segments, of which the others are in the batch: operations, or a
+    /// control frame that was padded.
     #[inline(never)]
     fn receive_segments(&mut self, path: usize, first: RxFrame) {
         let mut behind = Segments::default();
         let mut more = first.continues();
         while more {
             // The link hands frames over whole.
-            let Some(frame) = self.batch.pop() else { break };
+            let Some(frame) = self.rx.batch.pop() else { break };
             more = frame.continues();
             if let Err(frame) = behind.push(frame) {
                 self.links.recycle(path, frame);
@@ -132,13 +132,14 @@ impl Engine {
                 if !self.sources.has(own) {
                     return self.discard(Discard::NotOurs, path, frame);
                 }
-                // What answers an earlier one in this node's name goes before it counts to where this one went.
+                // What answers an earlier one in this node's name goes before it counts to where
+                // this one went.
                 if self.sources.was_heard_elsewhere(from, own) {
-                    self.backlog |= self.post_pending();
+                    self.doorbell.backlog |= self.post_pending();
                 }
             }
             // A report: what is lost is told from what is late by the time.
-            Kind::Ack if !payload.is_empty() => self.tell_time(),
+            Kind::Ack if !payload.is_empty() => self.update_clock(),
             _ => {}
         }
         self.links.recycle(path, frame);
@@ -151,9 +152,7 @@ impl Engine {
         };
         self.learn(*from, own, speaker);
         self.complete_routes();
-        if self.proto.credit() as usize + READY_BESIDES > self.ready {
-            self.provide();
-        }
+        self.provide_if_few();
     }
 
     #[cold]
@@ -174,15 +173,16 @@ impl Engine {
         self.links.recycle(path, frame);
     }
 
-    /// Sees to the way to the sender of a frame. A node that proposes a session is answered from the address to which it
-    /// spoke; one whose frames come from elsewhere than they are answered at may have moved. For a
-    /// peer the way is remembered; for others, which may be any number, until some more have spoken. From which
-    /// address a peer is spoken to changes only when it has proven that it got an answer from there.
+    /// Sees to the way to the sender of a frame. A node that proposes a session is answered from
+    /// the address to which it spoke; one whose frames come from elsewhere than they are answered
+    /// at may have moved. For a peer the way is remembered; for others, which may be any number,
+    /// until some more have spoken. From which address a peer is spoken to changes only when it has
+    /// proven that it got an answer from there.
     #[cold]
     fn learn(&mut self, from: NodeAddr, own: Option<IpAddr>, speaker: Speaker) {
         let NodeAddr::Ip { ip, next_hop } = from else { return };
         let known = self.sources.way(ip);
-        let heard = own.and_then(|own| self.sources.hear((ip, next_hop), own, self.now));
+        let heard = own.and_then(|own| self.sources.hear((ip, next_hop), own, self.clock.now()));
         let settled = match speaker {
             Speaker::Proven => known == heard,
             Speaker::Peer => known.is_some(),

@@ -3,8 +3,10 @@
 //!
 //! Plain messages to itself are not carried: they lie in frames of the link.
 
-use super::Engine;
+use crate::memory::Memory;
+use crate::sources::Sources;
 use gigae_proto::{PeerId, PeerKey};
+use gigae_transfer::Transfer;
 use gigae_wire::{Epoch, NodeAddr};
 
 /// Bytes that are filled at a time: enough that a long message costs few turns, within what an
@@ -16,7 +18,7 @@ const EPOCH: Epoch = Epoch(0);
 
 /// What an endpoint knows of itself as a peer.
 #[derive(Debug, Default)]
-pub(crate) struct Loopback {
+pub(super) struct Loopback {
     /// Itself, once it was named as a peer: on one channel or on several.
     own: Vec<PeerId>,
     /// Allocated when it is first needed.
@@ -25,34 +27,30 @@ pub(crate) struct Loopback {
 
 impl Loopback {
     #[inline]
-    pub(crate) fn is_own(&self, peer: PeerId) -> bool {
+    pub(super) fn is_own(&self, peer: PeerId) -> bool {
         self.own.contains(&peer)
     }
-}
 
-impl Engine {
-    /// Remembers a peer that is this endpoint itself.
-    pub(super) fn note_own(&mut self, peer: PeerId, key: &PeerKey) {
+    /// Remembers a peer that is the endpoint of this port itself.
+    pub(super) fn note(&mut self, peer: PeerId, key: &PeerKey, port: u16, sources: &Sources) {
         let here = match key.node {
-            NodeAddr::Ethernet(mac) => mac == self.sources.mac,
-            NodeAddr::Ip { ip, .. } => self.sources.way(ip).is_some_and(|way| way.source == ip),
+            NodeAddr::Ethernet(mac) => mac == sources.mac,
+            NodeAddr::Ip { ip, .. } => sources.way(ip).is_some_and(|way| way.source == ip),
         };
-        if here && key.port == self.proto.config().port && !self.loopback.is_own(peer) {
-            self.loopback.own.push(peer);
+        if here && key.port == port && !self.is_own(peer) {
+            self.own.push(peer);
         }
     }
 
-    /// Carries out what waits for this endpoint itself, up to a turn's worth of bytes. Two copies of
-    /// the data.
-    pub(super) fn loop_back(&mut self, peer: PeerId) {
-        let mut frame = std::mem::take(&mut self.loopback.frame);
-        frame.resize(TURN, 0);
-        let len = self.transfer.fill(peer, EPOCH, &mut frame);
+    /// Carries out what waits for this endpoint itself, up to a turn's worth of bytes. Two copies
+    /// of the data.
+    pub(super) fn carry_out(&mut self, transfer: &mut Transfer<Memory>, peer: PeerId) {
+        self.frame.resize(TURN, 0);
+        let len = transfer.fill(peer, EPOCH, &mut self.frame);
         if len > 0 {
-            self.transfer.framed(peer);
-            self.transfer.handle(peer, EPOCH, frame[..len].into());
-            self.transfer.acknowledged(peer);
+            transfer.framed(peer);
+            transfer.handle(peer, EPOCH, self.frame[..len].into());
+            transfer.acknowledged(peer);
         }
-        self.loopback.frame = frame;
     }
 }

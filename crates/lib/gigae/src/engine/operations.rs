@@ -1,9 +1,9 @@
-//! Operations between the frames and `gigae_transfer`: those that arrived are carried out, those that
-//! were started here fill frames.
+//! Operations between the frames and `gigae_transfer`: those that arrived are carried out, those
+//! that were started here fill frames.
 
-use super::{ASK_PARTS, DOORBELL_EVERY, Engine, READY_BESIDES};
-use crate::operations::Memory;
-use crate::outbound::{Behind, Outbound, PAYLOAD, Segment};
+use super::{ASK_PARTS, Engine};
+use crate::memory::Memory;
+use crate::outbound::{Outbound, PAYLOAD, Segment};
 use gigae_link::{Link, LinkError};
 use gigae_proto::{Delivery, Ended, Instant, PeerId};
 use gigae_transfer::{Label, Transfer};
@@ -29,8 +29,8 @@ impl Engine {
         self.proto.has_unacknowledged() || self.transfer.is_owed()
     }
 
-    /// Peers that have acknowledged everything may be gone since, and never say that an operation is
-    /// done (`PROTOCOL.md` 8.1).
+    /// Peers that have acknowledged everything may be gone since, and never say that an operation
+    /// is done (`PROTOCOL.md` 8.1).
     #[cold]
     pub(super) fn ask_engaged(&mut self) {
         for peer in self.transfer.engaged() {
@@ -40,10 +40,10 @@ impl Engine {
             }
         }
         // What has just begun is due from now on.
-        self.proto.advance(self.now);
+        self.proto.advance(self.clock.now());
         self.ask_at = match self.transfer.outstanding() {
             0 => Instant::NEVER,
-            _ => self.now + self.proto.config().peer_timeout / ASK_PARTS,
+            _ => self.clock.now() + self.proto.config().peer_timeout / ASK_PARTS,
         };
     }
 
@@ -63,9 +63,7 @@ impl Engine {
         while let Some(Ended { peer, epoch, reason }) = proto.poll_ended() {
             transfer.ended(peer, epoch, reason);
         }
-        if self.proto.credit() as usize + READY_BESIDES > self.ready {
-            self.provide();
-        }
+        self.provide_if_few();
     }
 
     /// Puts a short message into a frame at once, if nothing stands in its way. One copy.
@@ -76,7 +74,7 @@ impl Engine {
         }
         let Some((epoch, longest)) = self.proto.established(peer) else { return false };
         let Some(mut frame) = self.take() else { return false };
-        let bytes = &mut self.arena.bytes_mut(&mut frame)[PAYLOAD..];
+        let bytes = &mut self.tx.arena.bytes_mut(&mut frame)[PAYLOAD..];
         let room = bytes.len().min(longest.into());
         let Some(len) = self.transfer.inject((peer, epoch), label, message, &mut bytes[..room])
         else {
@@ -104,8 +102,7 @@ impl Engine {
             match self.fill_frame(peer) {
                 Some(true) => {
                     waiting = 0;
-                    self.unposted += 1;
-                    if self.unposted >= DOORBELL_EVERY {
+                    if self.doorbell.queued() {
                         self.transmit()?;
                     }
                 }
@@ -119,10 +116,11 @@ impl Engine {
         Ok(())
     }
 
-    /// Fills one frame with operations for a peer. False if there are none; `None` if it has to wait.
+    /// Fills one frame with operations for a peer. False if there are none; `None` if it has to
+    /// wait.
     fn fill_frame(&mut self, peer: PeerId) -> Option<bool> {
         if self.loopback.is_own(peer) {
-            self.loop_back(peer);
+            self.loopback.carry_out(&mut self.transfer, peer);
             return Some(false);
         }
         let Some((epoch, longest)) = self.proto.established(peer) else {
@@ -135,7 +133,7 @@ impl Engine {
         let mut frame = self.take()?;
         let longest = usize::from(longest);
         let size = self.links.first.info().frame_size;
-        let bytes = &mut self.arena.bytes_mut(&mut frame)[PAYLOAD..];
+        let bytes = &mut self.tx.arena.bytes_mut(&mut frame)[PAYLOAD..];
         let room = longest.min(bytes.len());
         let len = self.transfer.fill(peer, epoch, &mut bytes[..room]);
         if len == 0 {
@@ -147,7 +145,7 @@ impl Engine {
         while full && sum + LEAST_ROOM <= longest {
             let Some(mut frame) = self.take() else { break };
             let room = (longest - sum).min(size);
-            let bytes = &mut self.arena.bytes_mut(&mut frame)[..room];
+            let bytes = &mut self.tx.arena.bytes_mut(&mut frame)[..room];
             let len = self.transfer.fill(peer, epoch, bytes);
             if len == 0 {
                 self.give_back_unsent(frame);
@@ -155,9 +153,7 @@ impl Engine {
             }
             full = len + LEAST_ROOM > room;
             sum += len;
-            let list: &mut Behind =
-                behind.get_or_insert_with(|| self.spare.pop().unwrap_or_default());
-            list.push(Segment::new(frame, len as u16));
+            self.tx.add_behind(&mut behind, Segment::new(frame, len as u16));
         }
         self.transfer.framed(peer);
         let frame = Outbound::operations((frame, len as u16), behind, peer);

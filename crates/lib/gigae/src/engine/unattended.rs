@@ -1,9 +1,9 @@
-//! What the process's thread does for an endpoint whose program makes no calls ([`crate::Progress::Auto`]).
+//! What the process's thread does for an endpoint whose program makes no calls
+//! ([`crate::Progress::Auto`]).
 
-use super::Engine;
+use super::{BACKLOG_NAP, Engine};
 use gigae_link::LinkError;
 use gigae_progress::{Attend, Outlook};
-use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -14,30 +14,16 @@ const MOST_BATCHES: usize = 16;
 /// Between two tries on a link that does not work: an interface that is up again is used this soon.
 const AFTER_ERROR: Duration = Duration::from_millis(100);
 
-/// How the thread and the program stand.
-#[derive(Default)]
-pub(super) struct Unattended {
-    /// Made readable when the program, which sleeps on its own, may want something: created on demand.
-    news: Option<OwnedFd>,
-    /// It is readable.
-    told: bool,
-    /// The call of the program that said that it would sleep on the endpoint's descriptor: that is so until the next.
-    watched_from: Option<u32>,
-    /// Turns of the thread since the endpoint was opened.
-    pub(super) turns: u64,
-}
-
 impl Engine {
-    /// A descriptor that polls readable when the thread has taken in what the program may want. Two system calls.
+    /// A descriptor that polls readable when the thread has taken in what the program may want. Two
+    /// system calls.
     pub(crate) fn tell_news(&mut self) -> io::Result<OwnedFd> {
-        let news = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        self.unattended.news = Some(news.try_clone()?);
-        Ok(news)
+        self.news.descriptor()
     }
 
     /// Turns of the thread since the endpoint was opened.
     pub(crate) fn progress_turns(&self) -> u64 {
-        self.unattended.turns
+        self.news.turns
     }
 
     /// Whether there is something for the program.
@@ -45,20 +31,16 @@ impl Engine {
         self.has_messages() || self.has_failures() || self.has_completions()
     }
 
-    /// The program is about to sleep on the endpoint's descriptor. Its call will have left as number `calls`.
+    /// The program is about to sleep on the endpoint's descriptor. Its call will have left as
+    /// number `calls`.
     pub(crate) fn watch_from_outside(&mut self, calls: u32) {
-        self.unattended.watched_from = Some(calls);
-        if std::mem::take(&mut self.unattended.told)
-            && let Some(news) = &self.unattended.news
-        {
-            let _ = rustix::io::read(news, &mut [0; 8]);
-        }
+        self.news.watch_from(calls);
     }
 
-    /// Takes in what has arrived, sends what is due, and gets ready for sleeping. Returns how many frames came, and
-    /// whether there may be more.
+    /// Takes in what has arrived, sends what is due, and gets ready for sleeping. Returns how many
+    /// frames came, and whether there may be more.
     fn take_turn(&mut self, wanted: &dyn Fn() -> bool) -> Result<(usize, bool), LinkError> {
-        self.tell_time();
+        self.update_clock();
         let mut came = 0;
         for _ in 0..MOST_BATCHES {
             let count = self.poll()?;
@@ -66,7 +48,7 @@ impl Engine {
             if count == 0 {
                 self.reap();
                 if self.acknowledge()? && !self.links.prepare_to_wait() {
-                    return Ok((came, self.backlog));
+                    return Ok((came, self.doorbell.backlog));
                 }
             }
             if wanted() {
@@ -79,24 +61,21 @@ impl Engine {
 
 impl Attend for Engine {
     fn attend(&mut self, calls: u32, wanted: &dyn Fn() -> bool) -> Outlook {
-        self.unattended.turns += 1;
-        let program_watches = self.unattended.watched_from == Some(calls);
+        self.news.turns += 1;
+        let program_watches = self.news.is_watched(calls);
         let turn = self.take_turn(wanted);
         self.quiet = false;
         self.leave_figures_soon();
-        // Whether the program sleeps there is not known for sure: it may have made other calls since it said so.
-        if !self.unattended.told
-            && (self.has_news() || !matches!(turn, Ok((0, _))))
-            && let Some(news) = &self.unattended.news
-        {
-            // The descriptor is the endpoint's own, and its counter is zero.
-            self.unattended.told = rustix::io::write(news, &1_u64.to_ne_bytes()).is_ok();
+        // Whether the program sleeps there is not known for sure: it may have made other calls
+        // since it said so.
+        if !self.news.is_told() && (self.has_news() || !matches!(turn, Ok((0, _)))) {
+            self.news.tell();
         }
         let due = match turn {
-            Ok((_, true)) => Some(super::BACKLOG_NAP),
+            Ok((_, true)) => Some(BACKLOG_NAP),
             Ok(_) => self.time_left(),
             Err(_) => Some(AFTER_ERROR),
         };
-        Outlook { due, program_watches: program_watches && !self.unattended.told }
+        Outlook { due, program_watches: program_watches && !self.news.is_told() }
     }
 }

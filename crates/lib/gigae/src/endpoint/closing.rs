@@ -1,0 +1,77 @@
+//! The end: waiting for what is owed, and telling the peers.
+
+use super::Endpoint;
+use super::waiting::Pause;
+use crate::error::DrainError;
+use gigae_link::LinkError;
+use std::time::{Duration, Instant};
+
+impl Endpoint {
+    /// Waits until everything that was sent is acknowledged, and every operation but receives
+    /// completed, at most for `timeout`. Messages that
+    /// arrive meanwhile are kept for the next receive. What is acknowledged lies with the peer's
+    /// endpoint; that its program has read it, only an answer of the program says.
+    pub fn drain(&self, timeout: Duration) -> Result<(), DrainError> {
+        let end = Instant::now() + timeout;
+        self.engine().acknowledge()?;
+        let mut pause = Pause::default();
+        loop {
+            if self.engine().has_failures() {
+                return Err(DrainError::Failed);
+            }
+            if !self.engine().is_owed() {
+                pause.end(self);
+                return Ok(());
+            }
+            if !pause.pass(self, Some(end))? {
+                return Err(DrainError::Timeout(timeout));
+            }
+            self.engine().poll()?;
+        }
+    }
+
+    /// Tells all peers that this endpoint is gone, as dropping it does, without waiting: what is
+    /// not acknowledged fails. Once. For simulations: dropping waits in real time.
+    #[doc(hidden)]
+    pub fn farewell(&self) -> Result<(), LinkError> {
+        self.engine().close()
+    }
+
+    /// Whether some peers have neither answered the [farewell](Self::farewell) nor been given up.
+    #[doc(hidden)]
+    pub fn is_leaving(&self) -> bool {
+        self.engine().proto.is_closing()
+    }
+
+    /// Waits a while for the acknowledgement of what was sent, then ends all sessions and waits
+    /// until the peers know; all that within [`Options::linger`](crate::Options::linger).
+    fn close(&self) -> Result<(), LinkError> {
+        let end = Instant::now() + self.linger;
+        match self.drain(self.linger) {
+            Err(DrainError::Link(e)) => return Err(e),
+            Ok(()) | Err(DrainError::Failed | DrainError::Timeout(_)) => self.engine().close()?,
+        }
+        let mut pause = Pause::default();
+        while self.engine().proto.is_closing() && pause.pass(self, Some(end))? {
+            self.engine().poll()?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Endpoint {
+    /// Waits at most for [`Options::linger`](crate::Options::linger) for the acknowledgement of
+    /// what was sent, then tells all peers that this endpoint is gone and what has arrived here. A
+    /// peer that is there answers at once; others are waited for 127 ms at most, within the same
+    /// linger.
+    ///
+    /// In a child of fork(2) nothing happens: the links are the parent's.
+    fn drop(&mut self) {
+        if self.engine.is_forked() {
+            return;
+        }
+        // A link that stopped working has nobody left to tell.
+        let _ = self.close();
+        self.attended = None;
+    }
+}

@@ -1,0 +1,85 @@
+//! What an endpoint and its links have counted.
+
+use super::Endpoint;
+use crate::link::AnyLink;
+use gigae_link::{Info, Link};
+
+/// Counts since the endpoint was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Messages, retransmissions, STOPs, CRC errors and all else that the protocol counts.
+    pub protocol: gigae_proto::Counters,
+    /// Tagged messages by the way they went, and operations that were refused.
+    pub operations: gigae_transfer::Counters,
+    /// Frames, doorbell system calls, wake-ups and all else that the link counts.
+    pub link: gigae_link::Counters,
+    /// Received frames that had to be copied because too many were lent.
+    pub copied: u64,
+    /// How often the clock was read (some 25 ns each time).
+    pub clock_reads: u64,
+    /// How often the progress thread acted for this endpoint
+    /// ([`Progress::Auto`](crate::Progress::Auto)).
+    pub progress_turns: u64,
+    /// How often the process's progress thread has woken up, for all endpoints.
+    pub progress_wakeups: u64,
+}
+
+/// A link of an endpoint, and what happened there.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Path {
+    /// What it is.
+    pub info: Info,
+    /// Frames, doorbells and all else that the link counts.
+    pub link: gigae_link::Counters,
+    /// Frames that were lost there, how often it was given up and how often it came back, over all
+    /// peers. Of an endpoint's only link, only the lost frames are of interest.
+    pub counters: gigae_proto::PathCounters,
+}
+
+impl Endpoint {
+    /// What was counted since the endpoint was opened. The kernel's own counts cost a system call.
+    pub fn counters(&self) -> Counters {
+        let engine = self.engine();
+        Counters {
+            protocol: *engine.proto.counters(),
+            operations: *engine.transfer.counters(),
+            link: engine.links.all().map(Link::counters).fold(Default::default(), sum),
+            copied: engine.inbox.copied(),
+            clock_reads: engine.clock.reads(),
+            progress_turns: engine.progress_turns(),
+            progress_wakeups: gigae_progress::wakeups(),
+        }
+    }
+
+    /// Its links, each with what happened there since the endpoint was opened: one, or several as
+    /// one ([`Options::trunk`](crate::Options::trunk)). The kernel's own counts cost a system call
+    /// for each link.
+    pub fn paths(&self) -> Vec<Path> {
+        let engine = self.engine();
+        let paths = engine.proto.paths().into_iter();
+        let path = |(link, counters): (&AnyLink, _)| Path {
+            info: link.info().clone(),
+            link: link.counters(),
+            counters,
+        };
+        engine.links.all().zip(paths).map(path).collect()
+    }
+}
+
+/// What two links have counted together.
+fn sum(a: gigae_link::Counters, b: gigae_link::Counters) -> gigae_link::Counters {
+    gigae_link::Counters {
+        tx_frames: a.tx_frames + b.tx_frames,
+        rx_frames: a.rx_frames + b.rx_frames,
+        doorbells: a.doorbells + b.doorbells,
+        drives: a.drives + b.drives,
+        waits: a.waits + b.waits,
+        wakeups: a.wakeups + b.wakeups,
+        rx_dropped: a.rx_dropped + b.rx_dropped,
+        tx_invalid: a.tx_invalid + b.tx_invalid,
+        memory_tx_frames: a.memory_tx_frames + b.memory_tx_frames,
+        memory_rx_frames: a.memory_rx_frames + b.memory_rx_frames,
+        memory_full: a.memory_full + b.memory_full,
+    }
+}

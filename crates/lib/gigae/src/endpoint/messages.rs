@@ -1,0 +1,181 @@
+//! The calls for messages of one frame: sending, receiving, and what failed.
+
+use super::Endpoint;
+use super::waiting::Pause;
+use crate::engine::NotQueued;
+use crate::error::{RecvError, SendError, TrySendError};
+use crate::inbox::Received;
+use crate::message::{Failed, Kept, Message, SendBuffer};
+use crate::peer::Peer;
+use std::time::{Duration, Instant};
+
+impl Endpoint {
+    /// A transmit buffer to fill in place; waits while all are in use. Fails where none can come
+    /// free: the program holds all of them, or messages that failed do.
+    pub fn buffer(&self) -> Result<SendBuffer<'_>, SendError> {
+        loop {
+            if let Some(buffer) = self.try_buffer() {
+                return Ok(buffer);
+            }
+            self.wait_for_buffer()?;
+        }
+    }
+
+    /// A transmit buffer to fill in place, or `None` while all are in use: receive or make
+    /// progress.
+    #[inline]
+    pub fn try_buffer(&self) -> Option<SendBuffer<'_>> {
+        let frame = self.engine().take()?;
+        Some(SendBuffer::new(self, frame))
+    }
+
+    /// Sends a message: one copy, one doorbell. Waits while the window towards the peer is full,
+    /// which a peer that is there and does not receive may prolong without limit (STOP); one that
+    /// is not there is reported within the peer timeout.
+    ///
+    /// Accepted is not delivered: a message that is not acknowledged comes back by
+    /// [`take_failure`](Self::take_failure). [`drain`](Self::drain) waits for all.
+    #[inline]
+    pub fn send(&self, to: Peer, message: &[u8]) -> Result<(), SendError> {
+        self.accept::<true>(to, message)
+    }
+
+    /// Like [`send`](Self::send) without the doorbell: the message goes with the next
+    /// [`flush`](Self::flush), `send` or receive, or when 32 frames wait. For streams: one doorbell
+    /// for many messages, and one frame for as many small ones as fit.
+    #[inline]
+    pub fn queue(&self, to: Peer, message: &[u8]) -> Result<(), SendError> {
+        self.accept::<false>(to, message)
+    }
+
+    /// Queues a message, and rings the doorbell if that is wanted.
+    #[inline]
+    fn accept<const RING: bool>(&self, to: Peer, message: &[u8]) -> Result<(), SendError> {
+        self.check_len(message.len())?;
+        loop {
+            let queued = {
+                let mut engine = self.engine();
+                let queued = engine.queue(to.0, message);
+                if RING && queued.is_ok() {
+                    engine.exchange_accepted();
+                }
+                queued
+            };
+            match queued {
+                Ok(()) => return Ok(()),
+                Err(NotQueued::NoFrame) => self.wait_for_buffer()?,
+                Err(NotQueued::WindowFull) => self.wait_for_room(to)?,
+                Err(NotQueued::Refused(e)) => return Err(e),
+            }
+        }
+    }
+
+    /// Like [`send`](Self::send), but never waits.
+    pub fn try_send(&self, to: Peer, message: &[u8]) -> Result<(), TrySendError<()>> {
+        self.check_len(message.len())?;
+        let mut engine = self.engine();
+        match engine.queue(to.0, message) {
+            Ok(()) => {
+                engine.exchange_accepted();
+                Ok(())
+            }
+            Err(NotQueued::Refused(e)) => Err(TrySendError::Refused(e)),
+            Err(NotQueued::NoFrame | NotQueued::WindowFull) => {
+                engine.exchange()?;
+                Err(TrySendError::WouldBlock(()))
+            }
+        }
+    }
+
+    /// Rings the doorbell for everything that was queued, and takes in what has arrived, so that
+    /// acknowledgements free buffers while they are still in the cache. One system call, none if
+    /// nothing was queued.
+    #[inline]
+    pub fn flush(&self) -> Result<(), SendError> {
+        Ok(self.engine().exchange()?)
+    }
+
+    /// Rings the doorbell for everything that was queued or started, and takes nothing in, unless
+    /// operations wait for a window that is full: for a program that looks at once for what has
+    /// arrived, which [`flush`](Self::flush) would only do before it. One system call, none if
+    /// there is nothing.
+    #[inline]
+    pub fn ring(&self) -> Result<(), SendError> {
+        Ok(self.engine().ring()?)
+    }
+
+    /// The next message, or `None` if there is none now. Takes frames in, sends acknowledgements
+    /// and repeats what is due.
+    #[inline(always)]
+    pub fn try_recv(&self) -> Result<Option<Message<'_>>, RecvError> {
+        let mut engine = self.engine();
+        if engine.is_idle() {
+            return Ok(None);
+        }
+        let mut part = engine.next_part();
+        if part.is_none() && engine.poll()? > 0 {
+            part = engine.next_part();
+        }
+        match part {
+            Some(part) => Ok(Some(Message::new(self, Received::Part(part)))),
+            None => {
+                let copied = engine.next_copy()?;
+                Ok(copied.map(|copied| Message::new(self, Received::Copy(copied))))
+            }
+        }
+    }
+
+    /// The next message; waits for it as the endpoint's waiting style says.
+    #[inline]
+    pub fn recv(&self) -> Result<Message<'_>, RecvError> {
+        match self.recv_until(None)? {
+            Some(message) => Ok(message),
+            None => unreachable!("there is no end to wait for"),
+        }
+    }
+
+    /// The next message, or `None` after `timeout`.
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<Option<Message<'_>>, RecvError> {
+        // The clock is read only if there is something to wait for.
+        match self.try_recv()? {
+            Some(message) => Ok(Some(message)),
+            None => self.recv_until(Some(Instant::now() + timeout)),
+        }
+    }
+
+    #[inline]
+    fn recv_until(&self, end: Option<Instant>) -> Result<Option<Message<'_>>, RecvError> {
+        let mut pause = Pause::default();
+        loop {
+            if let Some(message) = self.try_recv()? {
+                pause.end(self);
+                return Ok(Some(message));
+            }
+            if !pause.pass(self, end)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Takes in frames, sends acknowledgements and repeats what is due, without waiting. For event
+    /// loops, and with [`Progress::Manual`](crate::Progress::Manual) for programs that are busy
+    /// with other things for long.
+    pub fn progress(&self) -> Result<(), SendError> {
+        self.engine().poll()?;
+        Ok(())
+    }
+
+    /// The next message that was not acknowledged and will not be, with the reason. Until all of a
+    /// peer's are taken, nothing more can be sent to it.
+    pub fn take_failure(&self) -> Option<Failed<'_>> {
+        let failed = self.engine().take_failure()?;
+        Some(Failed::new(self, failed))
+    }
+
+    /// A message of this endpoint that was [kept](Message::keep); of another endpoint's frames, its
+    /// bytes are refused by a panic. For simulations.
+    #[doc(hidden)]
+    pub fn kept(&self, message: Kept) -> Message<'_> {
+        message.into_message(self)
+    }
+}

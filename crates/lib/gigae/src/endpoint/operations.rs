@@ -1,0 +1,331 @@
+//! The calls for messages of any size and remote memory: what is started here and completed later.
+//!
+//! Nothing of this waits for the peer by itself; [`Endpoint::completion`] does, and every call that
+//! makes progress carries operations on. The frames are those that messages use too, in one order
+//! with them: messages that nobody receives hold operations of the same peer back (STOP), so that
+//! a program which uses both gives them channels of their own.
+
+use super::Endpoint;
+use super::waiting::Pause;
+use crate::error::{OperationError, RecvError};
+use crate::memory::Memory;
+use crate::operations::{Completion, Notice, Started, Wanted};
+use crate::peer::Peer;
+use gigae_transfer::{Accesses, Label, Memory as Bytes, OpId, RegionKey, Rights};
+use gigae_wire::op::{Action, Change, Number};
+use std::time::{Duration, Instant};
+
+/// # Tagged messages and remote memory
+///
+/// An operation is started by one call and ends with a [`Completion`], which brings its memory
+/// back. It goes out with the next [`flush`](Endpoint::flush) or any call that makes progress.
+///
+/// Each byte is copied once at each end, between the operation's memory and frames (besides what
+/// the kernel copies). An endpoint may name itself as the peer: nothing of that goes to the wire,
+/// at one more copy.
+impl Endpoint {
+    /// Starts sending a message of up to 1 GiB, with a tag or with another [`Label`]. It is
+    /// completed when all of it has arrived at the peer's endpoint; above 32 KiB, or when the peer
+    /// keeps too many that nobody has received, when a receive has taken it.
+    pub fn start_send(
+        &self,
+        to: Peer,
+        label: impl Into<Label>,
+        memory: impl Into<Memory>,
+    ) -> Started {
+        Ok(self.engine().operations().send(to.0, label, memory.into())?)
+    }
+
+    /// Sends a message that fits in a frame at once, if nothing stands in its way: a session with
+    /// the peer is up, its window has room, and no earlier operation waits for that. False if not,
+    /// and nothing has happened then: [start](Self::start_send) it.
+    ///
+    /// One copy and one system call: its bytes are in a frame when this returns. It is no
+    /// operation, and has no completion unless the peer is lost before it has acknowledged it: then
+    /// there is one for [`OpId::INJECTED`]. An error of the doorbell is told by the next call that
+    /// makes progress.
+    pub fn inject(&self, to: Peer, label: impl Into<Label>, message: &[u8]) -> bool {
+        let mut engine = self.engine();
+        let injected = engine.inject(to.0, label.into(), message);
+        if injected {
+            // It was accepted: whoever is told of an error would send it again.
+            let _ = engine.ring();
+        }
+        injected
+    }
+
+    /// Starts receiving the first message that is wanted. One that is longer than the memory
+    /// fills it and completes with [`OpError::Truncated`](crate::OpError::Truncated).
+    pub fn start_recv(&self, wanted: Wanted, memory: impl Into<Memory>) -> Started {
+        Ok(self.engine().operations().receive(wanted.selector(), memory.into())?)
+    }
+
+    /// Starts receiving the messages that are wanted, one behind the other, until less than `least`
+    /// bytes of the memory are left. Each message has a completion with the number that this call
+    /// returns; the last one brings the memory back. The receive keeps its place among those that
+    /// are posted, so what is left of its memory is used before that of later ones.
+    pub fn start_recv_several(
+        &self,
+        wanted: Wanted,
+        memory: impl Into<Memory>,
+        least: usize,
+    ) -> Started {
+        let (wanted, memory) = (wanted.selector(), memory.into());
+        Ok(self.engine().operations().receive_several(wanted, memory, least)?)
+    }
+
+    /// The first message that a receive would get at once: its sender, what it bears, and its
+    /// bytes.
+    pub fn peek(&self, wanted: Wanted) -> Option<(Peer, Label, usize)> {
+        let (peer, label, len) = self.engine().transfer.peek(&wanted.selector())?;
+        Some((Peer(peer), label, len))
+    }
+
+    /// Cancels a receive that no message was matched with, or a message of which nothing was sent;
+    /// a receive of several messages takes no further ones. False if it is too late or over. A
+    /// completion comes in any case, if none has.
+    pub fn cancel(&self, id: OpId) -> bool {
+        self.engine().operations().cancel(id)
+    }
+
+    /// Cancels all operations that write to memory of the program, however far they are: receives,
+    /// reads and atomic changes. Nothing is written there any more; the completions are there when
+    /// this returns.
+    pub fn cancel_incoming(&self) {
+        self.engine().operations().cancel_incoming();
+    }
+
+    /// Starts writing into a memory that the peer has registered, beginning at `offset` there. It
+    /// is completed when the bytes are there; if `notice` is given, the peer then gets a [`Notice`]
+    /// with it.
+    pub fn start_write(
+        &self,
+        to: Peer,
+        key: RegionKey,
+        offset: u64,
+        memory: impl Into<Memory>,
+        notice: Option<u64>,
+    ) -> Started {
+        Ok(self.engine().operations().write(to.0, key, offset, memory.into(), notice)?)
+    }
+
+    /// Starts filling the memory from one that the peer has registered, beginning at `offset`
+    /// there.
+    pub fn start_read(
+        &self,
+        from: Peer,
+        key: RegionKey,
+        offset: u64,
+        memory: impl Into<Memory>,
+    ) -> Started {
+        Ok(self.engine().operations().read(from.0, key, offset, memory.into())?)
+    }
+
+    /// Starts changing numbers of a memory that the peer has registered, from `offset` on. The
+    /// memory here has the operands, all first ones before all second ones; when the operation is
+    /// completed, and the change fetches, its beginning is what was there before. Nothing comes
+    /// between reading and writing a number, except what the owner's program does itself.
+    ///
+    /// # Panics
+    /// If the memory is not as long as the operands are, or as what a change without operands
+    /// concerns.
+    pub fn start_atomic(
+        &self,
+        at: Peer,
+        key: RegionKey,
+        offset: u64,
+        change: Change,
+        memory: impl Into<Memory>,
+    ) -> Started {
+        Ok(self.engine().operations().atomic(at.0, key, offset, change, memory.into())?)
+    }
+
+    /// Starts adding to eight bytes at `offset` of such a memory: a little-endian number. The
+    /// completion has what was there before.
+    pub fn start_fetch_add(&self, at: Peer, key: RegionKey, offset: u64, operand: u64) -> Started {
+        let operand = operand.to_le_bytes().to_vec();
+        self.start_atomic(at, key, offset, word(Action::Sum), operand)
+    }
+
+    /// Starts replacing such a number by `new`, if it is `expected`. The completion has what was
+    /// there before.
+    pub fn start_compare_swap(
+        &self,
+        at: Peer,
+        key: RegionKey,
+        offset: u64,
+        expected: u64,
+        new: u64,
+    ) -> Started {
+        let operands = [new, expected].map(u64::to_le_bytes).concat();
+        self.start_atomic(at, key, offset, word(Action::Swap), operands)
+    }
+
+    /// Lets peers that know its key use a memory. With [`Progress::Auto`](crate::Progress::Auto)
+    /// they can at any time, else while this program makes calls that make progress.
+    pub fn register(
+        &self,
+        memory: impl Into<Memory>,
+        rights: Rights,
+    ) -> Result<RegionKey, OperationError> {
+        Ok(self.engine().operations().register(memory.into(), rights)?)
+    }
+
+    /// The same under a key of the program's choice, which any peer may guess. The memory comes
+    /// back, too, if another is registered under this key.
+    pub fn register_as(
+        &self,
+        key: RegionKey,
+        memory: impl Into<Memory>,
+        rights: Rights,
+    ) -> Result<(), OperationError> {
+        Ok(self.engine().operations().register_as(key, memory.into(), rights)?)
+    }
+
+    /// Takes a registered memory back at once: what peers do with it from now on is refused. `None`
+    /// if the key is none of a registered memory.
+    pub fn deregister(&self, key: RegionKey) -> Option<Memory> {
+        self.engine().transfer.deregister(key)
+    }
+
+    /// Copies bytes out of a registered memory; false if the key is none or the bytes are not all
+    /// in it.
+    pub fn read_region(&self, key: RegionKey, offset: usize, out: &mut [u8]) -> bool {
+        let engine = self.engine();
+        match engine.transfer.region(key) {
+            Some(memory) if within(memory, offset, out.len()) => {
+                memory.read(offset, out);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Looks at a registered memory where it is; `None` if the key is none or the memory is not the
+    /// program's own bytes ([`Memory::Vec`]).
+    ///
+    /// # Panics
+    /// If `look` uses this endpoint: others might write there then.
+    pub fn with_region<R>(&self, key: RegionKey, look: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        match self.engine().transfer.region(key)? {
+            Memory::Vec(bytes) => Some(look(bytes)),
+            Memory::Other(_) => None,
+        }
+    }
+
+    /// Copies bytes into a registered memory; false if the key is none or they do not all fit.
+    pub fn write_region(&self, key: RegionKey, offset: usize, bytes: &[u8]) -> bool {
+        let mut engine = self.engine();
+        match engine.transfer.region_mut(key) {
+            Some(memory) if within(memory, offset, bytes.len()) => {
+                memory.write(offset, bytes);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// How many writes and atomic changes of peers in a registered memory were completed.
+    pub fn region_writes(&self, key: RegionKey) -> Option<u64> {
+        self.engine().transfer.writes(key)
+    }
+
+    /// How often peers have used registered memories since the endpoint was opened. Two loads.
+    pub fn accesses(&self) -> Accesses {
+        self.engine().transfer.accesses()
+    }
+
+    /// Operations that are not completed.
+    pub fn outstanding(&self) -> usize {
+        self.engine().transfer.outstanding()
+    }
+
+    /// The next operation that has ended, or `None` if none has. Makes progress.
+    pub fn try_completion(&self) -> Result<Option<Completion>, RecvError> {
+        let mut engine = self.engine();
+        let mut ended = engine.transfer.poll_completion();
+        if ended.is_none() && !engine.is_idle() {
+            engine.poll()?;
+            ended = engine.transfer.poll_completion();
+            if ended.is_none() {
+                // What was acknowledged ends operations, too; what has arrived is waited for more.
+                engine.reap();
+                ended = engine.transfer.poll_completion();
+            }
+        }
+        Ok(ended.map(Completion::from))
+    }
+
+    /// The next operation that is known to have ended: after
+    /// [`try_completion`](Self::try_completion) the rest of what that look has brought. Makes no
+    /// progress.
+    pub fn take_completion(&self) -> Option<Completion> {
+        self.engine().transfer.poll_completion().map(Completion::from)
+    }
+
+    /// The next operation that has ended; waits for it as the endpoint's waiting style says. `None`
+    /// if there is none to wait for.
+    pub fn completion(&self) -> Result<Option<Completion>, RecvError> {
+        self.completion_until(None)
+    }
+
+    /// The next operation that has ended, or `None` after `timeout` or if there is none to wait
+    /// for.
+    pub fn completion_timeout(&self, timeout: Duration) -> Result<Option<Completion>, RecvError> {
+        self.completion_until(Some(Instant::now() + timeout))
+    }
+
+    fn completion_until(&self, end: Option<Instant>) -> Result<Option<Completion>, RecvError> {
+        let mut pause = Pause::default();
+        loop {
+            if let Some(completion) = self.try_completion()? {
+                pause.end(self);
+                return Ok(Some(completion));
+            }
+            if self.outstanding() == 0 || !pause.pass(self, end)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The next notice of a write into a registered memory, or `None` if there is none. Makes
+    /// progress.
+    pub fn try_notice(&self) -> Result<Option<Notice>, RecvError> {
+        let mut engine = self.engine();
+        let mut notice = engine.transfer.poll_notice();
+        if notice.is_none() && !engine.is_idle() {
+            engine.exchange()?;
+            notice = engine.transfer.poll_notice();
+        }
+        Ok(notice.map(Notice::from))
+    }
+
+    /// The next notice that has come. Makes no progress.
+    pub fn take_notice(&self) -> Option<Notice> {
+        self.engine().transfer.poll_notice().map(Notice::from)
+    }
+
+    /// The next notice, or `None` after `timeout`.
+    pub fn notice_timeout(&self, timeout: Duration) -> Result<Option<Notice>, RecvError> {
+        let end = Instant::now() + timeout;
+        let mut pause = Pause::default();
+        loop {
+            if let Some(notice) = self.try_notice()? {
+                pause.end(self);
+                return Ok(Some(notice));
+            }
+            if !pause.pass(self, Some(end))? {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+/// What is done to one number of 64 bits.
+fn word(action: Action) -> Change {
+    Change::new(action, Number::U64, 1, true).expect("there is such a change")
+}
+
+fn within(memory: &Memory, offset: usize, len: usize) -> bool {
+    offset.checked_add(len).is_some_and(|end| end <= Bytes::len(memory))
+}

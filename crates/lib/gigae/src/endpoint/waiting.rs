@@ -1,0 +1,181 @@
+//! How an endpoint waits: for frames, for room, and in the program's own sleep.
+
+use super::Endpoint;
+use crate::error::SendError;
+use crate::peer::Peer;
+use crate::wait::{Ended, For, Vain, Wait};
+use gigae_link::LinkError;
+use std::time::{Duration, Instant};
+
+impl Endpoint {
+    /// Sends the acknowledgements that wait for company, and says how long the program may sleep on
+    /// the [descriptor](Self::fd) before it must call [`progress`](Self::progress): `None`, for as
+    /// long as it likes, as always with [`Progress::Auto`](crate::Progress::Auto); zero, something
+    /// waits for the next call already.
+    ///
+    /// With [`Progress::Auto`](crate::Progress::Auto) the descriptor is readable, too, when the
+    /// thread has taken something in that the program may want. One system call more then.
+    pub fn prepare_to_wait(&self) -> Result<Option<Duration>, SendError> {
+        let mut engine = self.engine();
+        engine.poll()?;
+        let may_sleep = engine.acknowledge()?;
+        engine.watch_from_outside(self.engine.calls().wrapping_add(1));
+        let waiting = engine.has_news() || engine.links.prepare_to_wait();
+        engine.leave_figures_soon();
+        let left = if self.attended.is_some() { None } else { engine.time_left() };
+        Ok(if waiting || !may_sleep { Some(Duration::ZERO) } else { left })
+    }
+
+    /// Waits until there may be a transmit frame.
+    #[cold]
+    pub(super) fn wait_for_buffer(&self) -> Result<(), SendError> {
+        self.engine().transmit()?;
+        let mut pause = Pause::for_room();
+        loop {
+            // At once, or the thread may take in meanwhile what would free a frame.
+            let mut engine = self.engine();
+            engine.poll()?;
+            if let Some(frame) = engine.take() {
+                engine.give_back_unsent(frame);
+                drop(engine);
+                pause.end(self);
+                return Ok(());
+            }
+            if let Some(error) = engine.starved() {
+                return Err(error);
+            }
+            drop(engine);
+            pause.pass(self, None)?;
+        }
+    }
+
+    /// Waits until the window towards a peer may have room.
+    #[cold]
+    pub(crate) fn wait_for_room(&self, to: Peer) -> Result<(), SendError> {
+        self.engine().transmit()?;
+        let mut pause = Pause::for_room();
+        loop {
+            self.engine().poll()?;
+            // What was just taken in may be all that there was to wait for.
+            if !self.engine().proto.is_full(to.0) {
+                break;
+            }
+            pause.pass(self, None)?;
+        }
+        pause.end(self);
+        Ok(())
+    }
+}
+
+/// One wait: polls in vain, and what they cost.
+#[derive(Default)]
+pub(crate) struct Pause {
+    wanted: For,
+    since: Option<Instant>,
+    polls: u32,
+    slept: bool,
+    napped: bool,
+    /// Turns of the thread when this wait last meant to sleep.
+    turns: Option<u64>,
+}
+
+/// Vain polls between two looks at the clock.
+const LOOK_EVERY: u32 = 32;
+
+impl Pause {
+    /// A wait for room to send.
+    fn for_room() -> Self {
+        Self { wanted: For::Room, ..Self::default() }
+    }
+
+    /// Passes the time until the next poll. False when the end has come.
+    #[inline]
+    pub(crate) fn pass(
+        &mut self,
+        endpoint: &Endpoint,
+        end: Option<Instant>,
+    ) -> Result<bool, LinkError> {
+        self.polls = self.polls.wrapping_add(1);
+        let style = endpoint.waiter.borrow().style;
+        let timeless = style == Wait::Spin && end.is_none();
+        if timeless || (style != Wait::Sleep && !self.polls.is_multiple_of(LOOK_EVERY)) {
+            std::hint::spin_loop();
+            return Ok(true);
+        }
+        self.look(endpoint, end)
+    }
+
+    fn look(&mut self, endpoint: &Endpoint, end: Option<Instant>) -> Result<bool, LinkError> {
+        let now = Instant::now();
+        if end.is_some_and(|end| now >= end) {
+            return Ok(false);
+        }
+        let waited = now - *self.since.get_or_insert(now);
+        let left = end.map(|end| end - now);
+        let vain = endpoint.waiter.borrow().vain(waited, self.wanted, self.napped);
+        match vain {
+            Vain::Spin => {}
+            Vain::Nap(nap) => {
+                self.napped = true;
+                endpoint.engine().nap(left.map_or(nap, |left| left.min(nap)))?;
+            }
+            Vain::Sleep => {
+                self.slept = true;
+                endpoint.engine.sleep(|engine| {
+                    // A turn of the thread between the caller's look and now may have taken in what
+                    // the caller waits for, and nothing else would come: the caller looks again.
+                    let turns = Some(engine.progress_turns());
+                    if std::mem::replace(&mut self.turns, turns) == turns {
+                        engine.sleep(left)
+                    } else {
+                        Ok(())
+                    }
+                })?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// The wait is over.
+    #[inline]
+    pub(crate) fn end(&self, endpoint: &Endpoint) {
+        if self.since.is_some() {
+            let ended = {
+                let engine = endpoint.engine();
+                let counters = engine.proto.counters();
+                Ended {
+                    slept: self.slept,
+                    napped: self.napped,
+                    messages_sent: counters.messages_sent,
+                    frames_received: engine.frames_received(),
+                }
+            };
+            endpoint.waiter.borrow_mut().ended(ended);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Options;
+    use gigae_progress::Attend;
+    use gigae_sim::{Faults, Network};
+
+    #[test]
+    fn who_waits_looks_again_after_a_turn_of_the_thread_instead_of_sleeping() {
+        let net = Network::new(1, Faults::default());
+        let endpoint = Options::new("sim").wait(Wait::Sleep).open_simulated(&net, 1).unwrap();
+        let mut pause = Pause::default();
+        let mut slept = || {
+            let before = endpoint.counters().link.waits;
+            let end = Instant::now() + Duration::from_secs(60);
+            assert!(pause.pass(&endpoint, Some(end)).unwrap());
+            endpoint.counters().link.waits > before
+        };
+        // Nobody knows what happened before the first look.
+        assert_eq!([slept(), slept(), slept()], [false, true, true]);
+        endpoint.engine().attend(0, &|| false);
+        assert_eq!([slept(), slept()], [false, true]);
+    }
+}

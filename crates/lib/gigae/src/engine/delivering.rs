@@ -1,0 +1,106 @@
+//! What the program takes out of the engine and gives back: messages that arrived, and those that
+//! failed.
+
+use super::Engine;
+use super::failures::FailedMessage;
+use crate::error::RecvError;
+use crate::inbox::{Copied, Done, Received};
+use gigae_link::RxPart;
+
+impl Engine {
+    /// The next message that has arrived, if any and if it lies in its frame.
+    #[inline]
+    pub(crate) fn next_part(&mut self) -> Option<RxPart> {
+        let Self { inbox, proto, links, .. } = self;
+        let mut part = None;
+        if !inbox.has_open() {
+            part = inbox.open(proto.poll_delivery()?, links);
+        }
+        if part.is_none() {
+            part = inbox.next(&links.arenas);
+        }
+        proto.counters_mut().messages_received += u64::from(part.is_some());
+        part
+    }
+
+    /// The next message that has arrived, if any and if it had to be copied; or the news that some
+    /// have failed.
+    #[cold]
+    pub(crate) fn next_copy(&mut self) -> Result<Option<Box<Copied>>, RecvError> {
+        let copied = self.inbox.next_copy();
+        if copied.is_none() && self.has_failures() {
+            return Err(RecvError::Failed);
+        }
+        self.proto.counters_mut().messages_received += u64::from(copied.is_some());
+        Ok(copied)
+    }
+
+    /// Whether there is a next message.
+    pub(crate) fn has_messages(&self) -> bool {
+        self.inbox.has_open() || self.proto.has_deliveries()
+    }
+
+    /// The program is done with a message.
+    #[inline]
+    pub(crate) fn give_back(&mut self, message: Received) {
+        let done = match message {
+            Received::Part(part) => self.inbox.give_back(part, &self.links.arenas),
+            Received::Copy(copied) => self.inbox.give_back_copy(*copied),
+        };
+        if let Some(Done { frame, from, epoch }) = done {
+            if let Some((path, frame)) = frame {
+                self.links.recycle(path, frame);
+            }
+            self.proto.release(from, epoch);
+            self.quiet = false;
+            self.provide_if_few();
+        }
+    }
+
+    /// Has as many frames ready for reception as the peers have credit for.
+    #[inline]
+    pub(super) fn provide_if_few(&mut self) {
+        if self.rx.are_few(self.proto.credit()) {
+            self.provide();
+        }
+    }
+
+    #[cold]
+    pub(super) fn provide(&mut self) {
+        self.links.provide(self.rx.ready_for(self.proto.credit()));
+    }
+
+    /// The next message that failed.
+    pub(crate) fn take_failure(&mut self) -> Option<FailedMessage> {
+        if self.failed.are_none() {
+            let mut failure = self.proto.poll_failure()?;
+            let (peer, reason) = (failure.peer, failure.reason);
+            let messages = failure.buffer.messages(&self.tx.arena);
+            self.release(failure.buffer);
+            self.failed.add(messages, peer, reason);
+        }
+        self.failed.take()
+    }
+
+    /// Whether [`take_failure`](Self::take_failure) would return one.
+    #[inline]
+    pub(crate) fn has_failures(&self) -> bool {
+        !self.failed.are_none() || self.proto.has_failures()
+    }
+
+    /// Frees what the protocol is done with.
+    pub(crate) fn reap(&mut self) {
+        while let Some(message) = self.proto.poll_acknowledged() {
+            if let Some(peer) = message.carries_operations() {
+                self.transfer.acknowledged(peer);
+            }
+            self.release(message);
+        }
+        while let Some(spent) = self.proto.poll_spent() {
+            self.release(spent);
+        }
+        while let Some(inbound) = self.proto.poll_discarded() {
+            self.inbox.leave(inbound, &mut self.links);
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! What the next doorbell is for.
+
+/// Frames queued without a doorbell after which it is rung all the same: a system call is shared by
+/// enough then, and the frames are still in the cache when the kernel copies them.
+const DOORBELL_EVERY: usize = 32;
+
+/// See the module's description.
+#[derive(Default)]
+pub(super) struct Doorbell {
+    /// Frames queued since the last one.
+    unposted: usize,
+    /// It must be rung, also if the protocol has nothing to send: the NIC did not take
+    /// everything the last time or there was no NIC to take it, or a question or answer was posted.
+    pub(super) backlog: bool,
+    /// The link did not work when the doorbell rang for messages that had been accepted: it is
+    /// asked again before the next one is.
+    pub(super) broken: bool,
+}
+
+impl Doorbell {
+    /// A frame was queued. Whether enough of them wait.
+    #[inline]
+    pub(super) fn queued(&mut self) -> bool {
+        self.unposted += 1;
+        self.unposted >= DOORBELL_EVERY
+    }
+
+    /// All that was queued is posted.
+    #[inline]
+    pub(super) fn posted(&mut self) {
+        self.unposted = 0;
+    }
+}

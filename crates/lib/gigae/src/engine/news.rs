@@ -1,0 +1,58 @@
+//! How the process's thread tells a program that sleeps on its own that there is something for it.
+
+use rustix::event::{EventfdFlags, eventfd};
+use std::io;
+use std::os::fd::OwnedFd;
+
+/// How the thread and the program stand.
+#[derive(Default)]
+pub(super) struct News {
+    /// Made readable when the program, which sleeps on its own, may want something: created on
+    /// demand.
+    descriptor: Option<OwnedFd>,
+    /// It is readable.
+    readable: bool,
+    /// The call of the program that said that it would sleep on the endpoint's descriptor: that is
+    /// so until the next.
+    watched_from: Option<u32>,
+    /// Turns of the thread since the endpoint was opened.
+    pub(super) turns: u64,
+}
+
+impl News {
+    /// A descriptor that polls readable when there is news. Two system calls.
+    pub(super) fn descriptor(&mut self) -> io::Result<OwnedFd> {
+        let descriptor = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        self.descriptor = Some(descriptor.try_clone()?);
+        Ok(descriptor)
+    }
+
+    /// The program is about to sleep on the endpoint's descriptor. Its call will have left as
+    /// number `calls`.
+    pub(super) fn watch_from(&mut self, calls: u32) {
+        self.watched_from = Some(calls);
+        if std::mem::take(&mut self.readable)
+            && let Some(descriptor) = &self.descriptor
+        {
+            let _ = rustix::io::read(descriptor, &mut [0; 8]);
+        }
+    }
+
+    /// Whether the program said in its last call, of this number, that it would sleep there.
+    pub(super) fn is_watched(&self, calls: u32) -> bool {
+        self.watched_from == Some(calls)
+    }
+
+    /// Whether the program was told and has not looked yet.
+    pub(super) fn is_told(&self) -> bool {
+        self.readable
+    }
+
+    /// Makes the descriptor readable.
+    pub(super) fn tell(&mut self) {
+        if let Some(descriptor) = &self.descriptor {
+            // The descriptor is the endpoint's own, and its counter is zero.
+            self.readable = rustix::io::write(descriptor, &1_u64.to_ne_bytes()).is_ok();
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! How it stands between an engine and its observers: whether somebody looks, and when the figures
+//! were written last.
+
+use super::figures::View;
+use crate::links::Links;
+use gigae_observe::{About, Observed};
+use gigae_proto::Instant;
+use std::time::Duration;
+
+/// Between two writings of the figures: as often as a person can read them.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// The same for a program that sleeps by itself, and must not be woken for the sake of figures.
+const SOON: Duration = Duration::from_millis(10);
+
+/// Peers that are looked at while nobody looks: an endpoint that goes to sleep does not go through
+/// thousands.
+const MOST_UNSEEN: usize = 1024;
+
+/// See the module's description.
+pub(super) struct Observers {
+    observed: Observed,
+    /// When the figures were written last, and when they were left behind last.
+    written: Instant,
+    left: Instant,
+    /// Frames are being captured.
+    tapping: bool,
+    asleep: bool,
+}
+
+impl Observers {
+    /// Lets observers in; `None` where the kernel refuses what that needs.
+    pub(super) fn new(about: &About) -> Option<Self> {
+        let observed = Observed::new(about).ok()?;
+        let (written, left) = (Instant(0), Instant(0));
+        Some(Self { observed, written, left, tapping: false, asleep: false })
+    }
+
+    /// Whether they want something: one load.
+    #[inline]
+    pub(super) fn are_there(&self, now: Instant) -> bool {
+        self.observed.until() > now.0 || self.tapping || self.asleep
+    }
+
+    /// Begins or ends to capture, and says whether the figures are to be written.
+    pub(super) fn serve(&mut self, now: Instant, links: &mut Links) -> bool {
+        if self.asleep {
+            self.asleep = false;
+            self.observed.set_asleep(false);
+        }
+        let wanted = self.observed.capture_until() > now.0;
+        if wanted != self.tapping {
+            self.tapping = wanted;
+            let taps = wanted.then(|| self.observed.tap());
+            links.tap(taps.as_ref());
+        }
+        self.observed.until() > now.0 && now.since(self.written) >= EVERY
+    }
+
+    /// Writes all figures.
+    pub(super) fn write_all(&mut self, now: Instant, view: &View<'_>) {
+        self.write(now, view, usize::MAX);
+    }
+
+    /// Writes the figures while nobody may be looking: those of some peers.
+    pub(super) fn write_some(&mut self, now: Instant, view: &View<'_>) {
+        self.write(now, view, MOST_UNSEEN);
+    }
+
+    fn write(&mut self, now: Instant, view: &View<'_>, most: usize) {
+        self.written = now;
+        let peers = view.proto.peers() as u64;
+        self.observed.publish(now.0, peers, |sheet| view.fill_in(sheet, most));
+    }
+
+    /// The endpoint is about to sleep for so long. How long it may, after which the figures of what
+    /// it has done just before can be left behind: once, and not for each of many short sleeps.
+    /// `None`: they are to be left behind now.
+    pub(super) fn nap(&self, now: Instant, timeout: Option<Duration>) -> Option<Duration> {
+        if let Some(timeout) = timeout.filter(|&timeout| timeout < EVERY) {
+            return Some(timeout);
+        }
+        let age = now.since(self.left);
+        (age < EVERY).then(|| EVERY - age)
+    }
+
+    /// Whether a program that sleeps by itself, perhaps for long, leaves the figures behind.
+    pub(super) fn leaves_soon(&self, now: Instant) -> bool {
+        now.since(self.left) >= SOON
+    }
+
+    /// Leaves the figures behind.
+    pub(super) fn fall_asleep(&mut self, now: Instant, view: &View<'_>) {
+        self.write_some(now, view);
+        self.asleep = true;
+        self.left = now;
+        self.observed.set_asleep(true);
+    }
+}

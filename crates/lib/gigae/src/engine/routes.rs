@@ -1,0 +1,59 @@
+//! The outer headers towards each peer.
+
+use crate::inbox::Inbound;
+use crate::outbound::Outbound;
+use crate::sources::Sources;
+use gigae_proto::{PeerId, Protocol};
+use gigae_wire::{NodeAddr, Route};
+use std::net::IpAddr;
+
+/// Outer headers by peer: `None` while the way to its node is not known, and nothing goes there
+/// then.
+#[derive(Default)]
+pub(super) struct Routes(Vec<Option<Route>>);
+
+impl Routes {
+    #[inline]
+    pub(super) fn to(&self, peer: PeerId) -> Option<&Route> {
+        self.0.get(peer.0 as usize).and_then(Option::as_ref)
+    }
+
+    /// Builds those of peers that the protocol has entered by itself.
+    pub(super) fn complete(
+        &mut self,
+        proto: &mut Protocol<Outbound, Inbound>,
+        sources: &mut Sources,
+    ) {
+        while let Some((peer, former)) = proto.poll_replaced() {
+            let node = proto.key(peer).node;
+            if let NodeAddr::Ip { ip, .. } = former.node
+                && !proto.is_known_node(&former.node)
+            {
+                sources.forget(ip);
+            }
+            if let Some(route) = self.0.get_mut(peer.0 as usize) {
+                *route = sources.route(node);
+            }
+        }
+        while self.0.len() < proto.peers() {
+            self.0.reserve_exact(proto.peers_at_once() - self.0.len());
+            let peer = PeerId(u32::try_from(self.0.len()).expect("bounded by max_peers"));
+            self.0.push(sources.route(proto.key(peer).node));
+        }
+    }
+
+    /// Builds those of a node's peers anew: the way to it has changed.
+    pub(super) fn renew(
+        &mut self,
+        node: IpAddr,
+        proto: &Protocol<Outbound, Inbound>,
+        sources: &Sources,
+    ) {
+        for (peer, route) in self.0.iter_mut().enumerate() {
+            let key = proto.key(PeerId(peer as u32)).node;
+            if matches!(key, NodeAddr::Ip { ip, .. } if ip == node) {
+                *route = sources.route(key);
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Messages on their way into the window: each in a transmit frame, or added to one that still
+//! waits.
+
+use super::Engine;
+use crate::error::{SendError, TrySendError};
+use crate::inbox::Inbound;
+use crate::outbound::{Outbound, PAYLOAD};
+use gigae_link::{Arena, TxFrame};
+use gigae_proto::{PeerId, Protocol};
+
+/// Why a message was not queued now.
+pub(crate) enum NotQueued {
+    /// All transmit frames are in use.
+    NoFrame,
+    /// The window towards the peer is full.
+    WindowFull,
+    Refused(SendError),
+}
+
+impl Engine {
+    /// A transmit frame for a message.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<TxFrame> {
+        if self.tx.are_all_lent() {
+            self.reap();
+            if self.tx.are_all_lent() {
+                return None;
+            }
+        }
+        self.tx.take(&mut self.links.first)
+    }
+
+    /// Why no transmit frame can come free, however long one waits: nothing is on its way to a
+    /// peer, so that all are the program's or hold messages that failed.
+    pub(crate) fn starved(&self) -> Option<SendError> {
+        if !self.tx.are_all_lent() || self.proto.has_unacknowledged() {
+            return None;
+        }
+        Some(if self.has_failures() { SendError::Failed } else { SendError::BuffersHeld })
+    }
+
+    /// A message's frame that was never admitted.
+    #[inline]
+    pub(crate) fn give_back_unsent(&mut self, frame: TxFrame) {
+        self.tx.give_back(&mut self.links.first, frame);
+    }
+
+    #[inline]
+    pub(super) fn release(&mut self, message: Outbound) {
+        self.tx.release(&mut self.links.first, message);
+    }
+
+    /// Queues a message, to go out with the next [`transmit`](Self::transmit): into the last frame
+    /// for the peer if that still waits and has room, else into a frame of its own. One copy.
+    #[inline]
+    pub(crate) fn queue(&mut self, peer: PeerId, message: &[u8]) -> Result<(), NotQueued> {
+        if self.aggregates() && append(&mut self.proto, &self.tx.arena, peer, message) {
+            return Ok(());
+        }
+        let mut frame = self.take().ok_or(NotQueued::NoFrame)?;
+        self.tx.arena.bytes_mut(&mut frame)[PAYLOAD..][..message.len()].copy_from_slice(message);
+        match self.queue_alone(peer, frame, message.len()) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::WouldBlock(frame)) => {
+                self.give_back_unsent(frame);
+                Err(NotQueued::WindowFull)
+            }
+            Err(TrySendError::Refused(error)) => Err(NotQueued::Refused(error)),
+        }
+    }
+
+    /// Queues a message that was written into a frame in place. The frame comes back if the window
+    /// is full.
+    #[inline]
+    pub(crate) fn queue_frame(
+        &mut self,
+        peer: PeerId,
+        frame: TxFrame,
+        len: usize,
+    ) -> Result<(), TrySendError<TxFrame>> {
+        let message = &self.tx.arena.unsent_bytes(&frame)[PAYLOAD..][..len];
+        if self.aggregates() && append(&mut self.proto, &self.tx.arena, peer, message) {
+            self.give_back_unsent(frame);
+            return Ok(());
+        }
+        self.queue_alone(peer, frame, len)
+    }
+
+    #[inline]
+    fn aggregates(&self) -> bool {
+        self.aggregate && self.failed.are_none() && !self.doorbell.broken
+    }
+
+    #[inline]
+    fn queue_alone(
+        &mut self,
+        peer: PeerId,
+        frame: TxFrame,
+        len: usize,
+    ) -> Result<(), TrySendError<TxFrame>> {
+        use gigae_proto::SendError as Refused;
+        if self.failed.begin_with(peer) {
+            self.give_back_unsent(frame);
+            return Err(SendError::Failed.into());
+        }
+        if self.doorbell.broken
+            && let Err(error) = self.exchange()
+        {
+            self.give_back_unsent(frame);
+            return Err(error.into());
+        }
+        self.doorbell.broken = false;
+        self.quiet = false;
+        let short = u16::try_from(len).expect("no longer than a frame");
+        let (message, error) = match self.proto.send(peer, short, Outbound::new(frame, short)) {
+            Ok(()) => {
+                if self.doorbell.queued() {
+                    self.exchange_accepted();
+                }
+                return Ok(());
+            }
+            Err(Refused::WouldBlock(message)) => {
+                return Err(TrySendError::WouldBlock(message.into_taken()));
+            }
+            Err(Refused::Failed(message)) => (message, SendError::Failed),
+            Err(Refused::TooLong(message, max)) => {
+                (message, SendError::TooLong { len, max: max.into() })
+            }
+        };
+        self.give_back_unsent(message.into_taken());
+        Err(error.into())
+    }
+}
+
+/// Adds a message to the last frame for a peer, if that still waits and has room.
+#[inline]
+fn append(
+    proto: &mut Protocol<Outbound, Inbound>,
+    arena: &Arena,
+    peer: PeerId,
+    message: &[u8],
+) -> bool {
+    // The peer's frames may be longer than this end's.
+    let own = proto.config().max_payload;
+    proto.append(peer, |waiting, longest| waiting.append(arena, message, longest.min(own)))
+}

@@ -1,0 +1,72 @@
+//! The engine's sleep, and what goes before it.
+
+use super::{BACKLOG_NAP, Engine};
+use gigae_link::LinkError;
+use gigae_proto::Instant;
+use std::time::Duration;
+
+impl Engine {
+    /// Sends all acknowledgements that wait for company: the caller is about to sleep. Returns
+    /// whether it may: not if a session has ended meanwhile, which the next poll has to tell.
+    pub(crate) fn acknowledge(&mut self) -> Result<bool, LinkError> {
+        self.update_clock();
+        self.proto.acknowledge_all();
+        loop {
+            self.transmit()?;
+            // What has just been sent is waited for from now on, and what is overdue goes at once.
+            self.update_clock();
+            if !self.proto.wants_transmit() {
+                break;
+            }
+        }
+        Ok(!self.proto.has_operations())
+    }
+
+    /// Sleeps for so long, or until something is due, whatever arrives.
+    pub(crate) fn nap(&mut self, nap: Duration) -> Result<(), LinkError> {
+        if !self.acknowledge()? {
+            return Ok(());
+        }
+        let nap = self.time_left().map_or(nap, |left| left.min(nap));
+        if self.clock.is_virtual() {
+            self.wait(Some(nap))?;
+        } else {
+            std::thread::sleep(nap);
+        }
+        self.clock.expire();
+        Ok(())
+    }
+
+    /// Sleeps until a frame comes or something is due, at most for `limit`.
+    pub(crate) fn sleep(&mut self, limit: Option<Duration>) -> Result<(), LinkError> {
+        if !self.acknowledge()? {
+            return Ok(());
+        }
+        let retry = self.doorbell.backlog.then_some(BACKLOG_NAP);
+        let timeout = [self.time_left(), limit, retry].into_iter().flatten().min();
+        let timeout = self.leave_figures(timeout);
+        self.wait(timeout)?;
+        // Time has passed.
+        self.clock.expire();
+        Ok(())
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<(), LinkError> {
+        let Self { links, proto, .. } = self;
+        links.wait(timeout, |path| proto.link_down(path))
+    }
+
+    /// Time until something is due by itself; `None` if nothing is.
+    pub(crate) fn time_left(&self) -> Option<Duration> {
+        match self.proto.next_deadline().min(self.ask_at) {
+            Instant::NEVER => None,
+            at => Some(at.since(self.clock.now())),
+        }
+    }
+
+    /// Ends all sessions and tells the peers.
+    pub(crate) fn close(&mut self) -> Result<(), LinkError> {
+        self.proto.close();
+        self.transmit()
+    }
+}

@@ -1,0 +1,58 @@
+//! Memory of the program in the hands of an operation.
+
+use gigae_transfer::Memory as Bytes;
+use std::fmt;
+
+/// Memory that an operation copies from or to, handed over to the endpoint until the operation is
+/// completed.
+pub enum Memory {
+    /// The program's own bytes.
+    Vec(Vec<u8>),
+    /// Anything else that can be copied from and to, such as memory of a C program.
+    Other(Box<dyn Bytes + Send>),
+}
+
+impl Memory {
+    /// The bytes, if they were given as such.
+    pub fn into_vec(self) -> Option<Vec<u8>> {
+        match self {
+            Self::Vec(bytes) => Some(bytes),
+            Self::Other(_) => None,
+        }
+    }
+}
+
+impl From<Vec<u8>> for Memory {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Vec(bytes)
+    }
+}
+
+impl Bytes for Memory {
+    fn len(&self) -> usize {
+        match self {
+            Self::Vec(bytes) => bytes.len(),
+            Self::Other(other) => other.len(),
+        }
+    }
+
+    fn read(&self, at: usize, out: &mut [u8]) {
+        match self {
+            Self::Vec(bytes) => bytes.read(at, out),
+            Self::Other(other) => other.read(at, out),
+        }
+    }
+
+    fn write(&mut self, at: usize, bytes: &[u8]) {
+        match self {
+            Self::Vec(own) => own.write(at, bytes),
+            Self::Other(other) => other.write(at, bytes),
+        }
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Memory({} bytes)", Bytes::len(self))
+    }
+}

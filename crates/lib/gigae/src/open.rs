@@ -1,0 +1,324 @@
+//! How an endpoint is opened: ports, links, protocol and engine, as the options say.
+
+use crate::brokered;
+use crate::clock::Clock;
+use crate::endpoint::{Endpoint, Settings};
+use crate::engine::{Discovery, Engine, Parts};
+use crate::link::AnyLink;
+use crate::links::Links;
+use crate::local::{Local, interfaces};
+use crate::options::{Backend, Broker, Options, Progress};
+use crate::outbound::{MOST_SEGMENTS, PAYLOAD};
+use crate::resolve::{Reservation, reserve};
+use crate::sharing::{Port, alternatives};
+use crate::simulated;
+use crate::sources::{Resolver, Sources};
+use gigae_link::{Filter, Link, Mode, OpenError};
+use gigae_packet::{PacketConfig, PacketLink};
+use gigae_proto::{Config, Protocol};
+use gigae_shm::{ShmConfig, ShmLink};
+use gigae_sim::{Network, SimLink};
+use gigae_transfer::{Config as TransferConfig, Transfer, predictable_keys};
+use gigae_wire::{Envelope, HEADER_LEN, MAX_PATHS};
+use gigae_xdp::{XdpConfig, XdpLink};
+use std::io;
+use std::os::fd::AsFd;
+
+/// Least message in bytes that a usable interface must carry: what 003 calls a short message, with
+/// room to spare. Interfaces with a smaller MTU are refused.
+const LEAST_MESSAGE: usize = 128;
+
+/// Longest frame in bytes that any Ethernet carries: that of MTU 1500.
+const SURE_FRAME: usize = 1514;
+
+/// Most frames in the windows of a session over several links: what a report can tell of.
+const LONGEST_WINDOW: u16 = 1024;
+
+impl Endpoint {
+    /// Opens an endpoint on an interface with everything at its default: port id 0, channel 0, the
+    /// best link that the interface and the kernel allow, adaptive waiting.
+    ///
+    /// Takes some milliseconds: programs are loaded, memory is mapped and locked.
+    pub fn open(interface: &str) -> Result<Self, OpenError> {
+        Options::new(interface).open()
+    }
+}
+
+impl Options {
+    /// Opens the endpoint.
+    pub fn open(self) -> Result<Endpoint, OpenError> {
+        self.check_interfaces()?;
+        let (port, first, refused) = self.open_port(0)?;
+        let first = if self.local { self.with_neighbours(first, &port)? } else { first };
+        let (mut ports, mut further) = (vec![port], Vec::new());
+        for i in 1..self.interfaces.len() {
+            let (port, link, _) = self.open_port(i)?;
+            ports.push(port);
+            further.push(link);
+        }
+        let mut links = Links::new(first, further)?;
+        links.ports = ports;
+        let reservation = match self.envelope {
+            Envelope::Udp { port } => Some(
+                reserve(port, links.ports[0].interface())
+                    .map_err(|source| OpenError::Io { what: "reserving the UDP port", source })?,
+            ),
+            Envelope::Ethernet { .. } => None,
+        };
+        let mut secret = [0; 16];
+        getrandom::fill(&mut secret).map_err(|e| OpenError::Io {
+            what: "asking the kernel for a random number",
+            source: std::io::Error::other(e.to_string()),
+        })?;
+        let secret = u128::from_ne_bytes(secret);
+        // Only what others are told depends on it.
+        let name = links.ports[0].interface();
+        let is_first = |local: &Local| local.name == name;
+        let local = interfaces().unwrap_or_default().into_iter().find(is_first);
+        let mut engine = self.engine(links, local, Clock::Monotonic, secret)?;
+        if let Some(reservation) = &reservation {
+            let own = reservation.try_clone();
+            let own =
+                own.map_err(|source| OpenError::Io { what: "reserving the UDP port", source })?;
+            engine.sources.resolve_by(own);
+        }
+        Ok(Endpoint::new(engine, self.settings(reservation))?.instead_of(refused))
+    }
+
+    /// Opens the endpoint on a simulated network, in its virtual time. The interfaces' names and
+    /// the backend do not matter, their number does. The same seed makes the same run. A blocking
+    /// call moves the time on while it sleeps, so there is no [`Wait::Spin`](crate::Wait::Spin): it
+    /// sleeps, too. In the UDP envelope, port 02:00:00:00:00:01 is the node 198.18.0.1 and
+    /// fd00::200:0:1, and so on.
+    pub fn open_simulated(self, network: &Network, seed: u32) -> Result<Endpoint, OpenError> {
+        self.check_interfaces()?;
+        let frames = self.simulated_frames * self.interfaces.len();
+        let open = || {
+            let link = SimLink::open(network, self.filter(), frames, frames)?;
+            Ok::<_, OpenError>(AnyLink::Simulated(Box::new(link)))
+        };
+        let first = open()?;
+        let further = (1..self.interfaces.len()).map(|_| open()).collect::<Result<_, _>>()?;
+        let clock = Clock::Virtual(network.clock());
+        let engine = self.engine(Links::new(first, further)?, None, clock, seed.into())?;
+        Endpoint::new(engine, self.settings(None))
+    }
+
+    fn settings(&self, reservation: Option<Reservation>) -> Settings {
+        Settings {
+            channels: self.channels,
+            wait: self.wait,
+            linger: self.linger,
+            attended: self.progress == Progress::Auto,
+            reservation,
+        }
+    }
+
+    /// Whether these interfaces can be one.
+    fn check_interfaces(&self) -> Result<(), OpenError> {
+        let refuse = |text: &str| {
+            let source = io::Error::new(io::ErrorKind::InvalidInput, text);
+            Err(OpenError::Io { what: "using several interfaces as one", source })
+        };
+        let count = self.interfaces.len();
+        let mut names: Vec<_> =
+            self.interfaces.iter().flat_map(|name| alternatives(name)).collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        if !(1..=MAX_PATHS).contains(&count) {
+            return refuse("give 1 to 8 interfaces");
+        }
+        if names.len() < all && !self.interfaces[0].is_empty() {
+            return refuse("an interface is named twice; give each once");
+        }
+        if count > 1 && matches!(self.envelope, Envelope::Udp { .. }) {
+            return refuse("a node has one IP address; use the Ethernet envelope or one interface");
+        }
+        Ok(())
+    }
+
+    fn filter(&self) -> Filter {
+        Filter { envelope: self.envelope, channels: self.channels }
+    }
+
+    /// Opens the link of an interface: as this process may, or by a broker. With what it needs, and
+    /// what refused a better one.
+    fn open_port(&self, i: usize) -> Result<(Port, AnyLink, Option<OpenError>), OpenError> {
+        let nic = &self.interfaces[i];
+        let own = || {
+            let port = Port::of(nic, self.sharing, self.envelope, self.local)?;
+            let (link, refused) = self.open_link(i, port.interface())?;
+            Ok((port, link, refused))
+        };
+        let missing = match self.broker {
+            Broker::Only => None,
+            Broker::Never => return own(),
+            Broker::Auto => match own() {
+                Err(missing @ OpenError::MissingCapability { .. }) => Some(missing),
+                own => return own,
+            },
+        };
+        let usual = XdpConfig::new(nic, self.filter()).tx_frames;
+        let nic = alternatives(nic).next().unwrap_or_default();
+        match brokered::open(nic, &self.filter(), self.backend, self.tx_frames(i, usual))? {
+            Some((port, link)) => Ok((port, link, None)),
+            None => Err(missing.unwrap_or_else(brokered::none)),
+        }
+    }
+
+    /// Opens the link, and says what refused a better one.
+    fn open_link(&self, i: usize, name: &str) -> Result<(AnyLink, Option<OpenError>), OpenError> {
+        Ok(match self.backend {
+            Backend::Packet => (self.open_packet(i, name)?, None),
+            Backend::Xdp => (self.open_xdp(i, name, None)?, None),
+            Backend::XdpMode(mode) => (self.open_xdp(i, name, Some(mode))?, None),
+            Backend::Auto => match self.open_xdp(i, name, None) {
+                Ok(link) => (link, None),
+                // The same would refuse AF_PACKET.
+                Err(
+                    e @ (OpenError::NoInterface { .. }
+                    | OpenError::InterfaceDown(_)
+                    | OpenError::MtuTooSmall { .. }),
+                ) => return Err(e),
+                Err(refused) => (self.open_packet(i, name)?, Some(refused)),
+            },
+        })
+    }
+
+    /// Lets frames to endpoints of this node go through memory, unless another endpoint has the
+    /// interface's address.
+    fn with_neighbours(&self, link: AnyLink, port: &Port) -> Result<AnyLink, OpenError> {
+        let Some(name) = port.claim() else { return Ok(link) };
+        let listener = name.as_fd().try_clone_to_owned().and_then(gigae_shm::listen);
+        let what = "listening for endpoints of this node";
+        let listener = listener.map_err(|source| OpenError::Io { what, source })?;
+        let window = usize::from(self.for_all_links(self.protocol.send_window));
+        let channels = self.channels.iter().count().max(1);
+        let config = ShmConfig { frames: window * channels, ..ShmConfig::new(self.filter()) };
+        Ok(AnyLink::Local(Box::new(ShmLink::new(link, config, listener)?)))
+    }
+
+    fn open_xdp(&self, i: usize, name: &str, mode: Option<Mode>) -> Result<AnyLink, OpenError> {
+        let defaults = XdpConfig::new(name, self.filter());
+        let config = XdpConfig {
+            tx_frames: self.tx_frames(i, defaults.tx_frames),
+            queue: self.queue,
+            mode,
+            busy_poll: self.busy_poll,
+            ..defaults
+        };
+        Ok(AnyLink::Xdp(Box::new(XdpLink::open(config)?)))
+    }
+
+    fn open_packet(&self, i: usize, name: &str) -> Result<AnyLink, OpenError> {
+        let defaults = PacketConfig::new(name, self.filter());
+        let tx_frames = self.tx_frames(i, defaults.tx_frames);
+        let config = PacketConfig { tx_frames, ..defaults };
+        Ok(AnyLink::Packet(Box::new(PacketLink::open(config)?)))
+    }
+
+    /// Transmit frames of a link: messages lie in those of the first, however they go.
+    fn tx_frames(&self, i: usize, usual: usize) -> usize {
+        if i == 0 { usual * self.interfaces.len().min(2) } else { usual }
+    }
+
+    /// A window that all links share, of one that is enough for one.
+    fn for_all_links(&self, window: u16) -> u16 {
+        if self.interfaces.len() == 1 {
+            return window;
+        }
+        let all = window.saturating_mul(self.interfaces.len() as u16);
+        all.checked_next_power_of_two().unwrap_or(LONGEST_WINDOW).min(LONGEST_WINDOW)
+    }
+
+    fn engine(
+        &self,
+        links: Links,
+        local: Option<Local>,
+        clock: Clock,
+        secret: u128,
+    ) -> Result<Engine, OpenError> {
+        let headers = self.envelope.max_len() + HEADER_LEN;
+        let (mut longest, mut longest_operations) = (usize::MAX, usize::MAX);
+        let (mut rx_frames, mut segments) = (usize::MAX, 1);
+        for info in links.all().map(Link::info) {
+            // A message is in one piece, in a transmit frame and in a received one.
+            let first = info.frame_size - PAYLOAD + headers;
+            let carried = info.segment_size.min(first);
+            let most = info.max_segments.min(MOST_SEGMENTS);
+            let operations = info.max_frame.min(first + (most - 1) * info.frame_size);
+            if carried < headers + LEAST_MESSAGE {
+                let ethernet = 14;
+                return Err(OpenError::MtuTooSmall {
+                    interface: info.interface.clone(),
+                    mtu: info.max_frame - ethernet,
+                    needed: headers - ethernet + LEAST_MESSAGE,
+                });
+            }
+            longest = longest.min(carried);
+            longest_operations = longest_operations.min(operations);
+            segments = segments.max(operations.div_ceil(info.segment_size));
+            rx_frames = rx_frames.min(info.rx_frames);
+        }
+        let info = links.first.info();
+        let payload = |frame: usize| u16::try_from(frame - headers).unwrap_or(u16::MAX);
+        let mut config = Config {
+            max_payload: payload(longest),
+            max_operations: payload(longest_operations.max(longest)),
+            sure_payload: payload(SURE_FRAME),
+            receive_frames: u32::try_from(rx_frames / segments).unwrap_or(u32::MAX),
+            ..self.protocol.clone()
+        };
+        if links.several() {
+            config.links = links.all().map(|link| link.info().mac).collect();
+            config.send_window = self.for_all_links(config.send_window);
+            config.receive_window = self.for_all_links(config.receive_window);
+            if config.reorder_window > 0 {
+                config.reorder_window = self.for_all_links(config.reorder_window);
+            }
+        }
+        let (envelope, mac) = (self.envelope, info.mac);
+        let own = match (&local, envelope, &clock) {
+            (Some(local), ..) => Some(local.addresses()),
+            (None, Envelope::Udp { .. }, Clock::Virtual(_)) => {
+                Some([false, true].map(|v6| simulated::ip(mac, v6)).to_vec())
+            }
+            _ => None,
+        };
+        let resolver = match (envelope, &clock) {
+            (Envelope::Udp { .. }, Clock::Virtual(_)) => Resolver::Simulated,
+            _ => Resolver::None,
+        };
+        let sources = Sources::new((envelope, mac), own, resolver);
+        let answers = !links.ports.first().is_some_and(Port::is_child);
+        let keys: Box<dyn FnMut() -> u64 + Send> = match clock {
+            Clock::Monotonic => Box::new(random_key),
+            Clock::Virtual(_) => Box::new(predictable_keys(secret as u64)),
+        };
+        let kernel = matches!(clock, Clock::Monotonic);
+        let mut engine = Engine::new(Parts {
+            links,
+            segments,
+            proto: Protocol::new(config, secret),
+            transfer: Transfer::new(TransferConfig::default(), keys),
+            clock,
+            sources,
+            discovery: Discovery::new(self.name.clone(), local, answers),
+            channels: self.channels,
+            aggregate: self.aggregate,
+        });
+        if self.observable.unwrap_or(kernel) {
+            engine.show();
+        }
+        Ok(engine)
+    }
+}
+
+/// The key of a registered memory: from the operating system's generator, so that no key and no
+/// epoch says anything of another key.
+fn random_key() -> u64 {
+    let mut key = [0; 8];
+    getrandom::fill(&mut key).expect("the kernel gave random numbers when the endpoint was opened");
+    u64::from_ne_bytes(key)
+}
