@@ -4,7 +4,7 @@ use crate::frames::{HONEST, Hostile};
 use crate::script::Script;
 use crate::world::{self, body, play};
 use gigae_proto::{
-    Body, Config, Destination, Instant, PathTo, PeerId, PeerKey, Protocol, Transmit,
+    Arrival, Body, Config, Destination, Instant, PathTo, PeerId, PeerKey, Protocol, Transmit,
 };
 use gigae_sim::{Faults, Network, Port};
 use gigae_wire::{
@@ -247,7 +247,8 @@ impl End {
         let mut kept = payload.to_vec();
         kept.push(header.kind as u8);
         let mut buffer = Some(kept);
-        let _ = self.proto.handle((path, &from), (&header, payload), &mut buffer);
+        let _ =
+            self.proto.handle(Arrival { path, from: &from, header: &header, payload }, &mut buffer);
         assert!(buffer.is_some() || header.kind.is_data(), "only messages are kept");
     }
 

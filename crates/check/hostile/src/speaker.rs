@@ -1,7 +1,7 @@
 //! Somebody who has sessions by the real protocol, and puts into them whatever he likes.
 
 use gigae_proto::{
-    Body, Config, Destination, Instant, PathTo, PeerId, PeerKey, Protocol, Transmit,
+    Arrival, Body, Config, Destination, Instant, PathTo, PeerId, PeerKey, Protocol, Transmit,
 };
 use gigae_sim::{Network, Port};
 use gigae_wire::{Envelope, HEADER_LEN, Header, Kind, MacAddr, NodeAddr, Route};
@@ -106,7 +106,10 @@ impl Speaker {
         if matches!(header.kind, Kind::Who | Kind::Here) {
             return;
         }
-        let _ = self.proto.handle((0, &from), (&header, payload), &mut Some(Vec::new()));
+        let _ = self.proto.handle(
+            Arrival { path: 0, from: &from, header: &header, payload },
+            &mut Some(Vec::new()),
+        );
         while let Some(delivery) = self.proto.poll_delivery() {
             self.proto.release(delivery.peer, delivery.epoch);
         }

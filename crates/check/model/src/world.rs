@@ -6,7 +6,7 @@ use crate::lie::distort;
 use crate::network::{Network, Way, digest};
 use crate::node::{Frame, Node, Payload, Told, address, addresses};
 use crate::rule::Rule;
-use gigae_proto::{Config, Counters, Instant, PeerId};
+use gigae_proto::{Arrival, Config, Counters, Instant, PeerId};
 use gigae_wire::Epoch;
 use std::sync::Arc;
 
@@ -300,7 +300,10 @@ impl World {
             node.now = Instant(node.now.0 + 1);
             node.proto.advance(node.now);
         }
-        let taken = node.proto.handle((path, &address(from, path)), (&header, &bytes), &mut buffer);
+        let taken = node.proto.handle(
+            Arrival { path, from: &address(from, path), header: &header, payload: &bytes },
+            &mut buffer,
+        );
         if taken.is_ok() && header.kind.is_of_session() {
             let owns = node.owns(header.dst_epoch);
             let told = &mut node.told[from];

@@ -43,6 +43,24 @@ pub(crate) struct Copied {
     epoch: Epoch,
 }
 
+/// Where in a frame its payload lies.
+#[derive(Clone, Copy)]
+pub(crate) struct Payload {
+    pub(crate) start: u16,
+    pub(crate) len: u16,
+}
+
+/// A data frame that enters the inbox.
+pub(crate) struct Entry {
+    /// The link that it came by, and its number among the frames of all links.
+    pub(crate) path: usize,
+    pub(crate) number: u32,
+    pub(crate) frame: RxFrame,
+    pub(crate) payload: Payload,
+    /// It may carry several messages.
+    pub(crate) several: bool,
+}
+
 /// A frame with one message or several, some of which may be in the program's hands.
 struct Shared {
     frame: SharedFrame,
@@ -165,16 +183,10 @@ impl Inbox {
         self.open.is_some()
     }
 
-    /// Takes in a data frame with this payload, one message or several.
+    /// Takes in a data frame.
     #[inline]
-    pub(crate) fn enter(
-        &mut self,
-        (path, number): (usize, u32),
-        frame: RxFrame,
-        (start, len): (u16, u16),
-        several: bool,
-    ) -> Inbound {
-        let slot = number;
+    pub(crate) fn enter(&mut self, entry: Entry) -> Inbound {
+        let Entry { path, number: slot, frame, payload: Payload { start, len }, several } = entry;
         if slot as usize >= self.frames.len() {
             self.frames.resize_with(slot as usize + 1, || None);
         }
@@ -204,8 +216,8 @@ impl Inbox {
         }
     }
 
-    /// Lets somebody read the payload of a frame that is not handed out, which then goes back to its
-    /// link.
+    /// Lets somebody read the payload of a frame that is not handed out, which then goes back to
+    /// its link.
     #[inline]
     pub(crate) fn read(&mut self, inbound: Inbound, links: &mut Links, read: impl FnOnce(Pieces)) {
         let shared = self.frames[inbound.0 as usize].as_ref().expect("the frame is there");

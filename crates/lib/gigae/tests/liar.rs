@@ -5,7 +5,7 @@
 mod heap;
 
 use gigae::{Address, Endpoint, Options, Rights};
-use gigae_proto::{Body, Config, Instant, PeerId, PeerKey, Protocol};
+use gigae_proto::{Arrival, Body, Config, Instant, PeerId, PeerKey, Protocol};
 use gigae_sim::{Faults, Network, Port};
 use gigae_wire::op::Op;
 use gigae_wire::{Envelope, HEADER_LEN, Header, Route};
@@ -72,7 +72,10 @@ impl Liar {
         while let Some(frame) = net.receive(*port) {
             let Ok((from, inner)) = Envelope::DEFAULT.open(&frame) else { continue };
             let Ok((header, payload)) = Header::parse(inner) else { continue };
-            let _ = proto.handle((0, &from), (&header, payload), &mut Some(payload.to_vec()));
+            let _ = proto.handle(
+                Arrival { path: 0, from: &from, header: &header, payload },
+                &mut Some(payload.to_vec()),
+            );
         }
         while let Some(delivery) = proto.poll_operations() {
             proto.release(delivery.peer, delivery.epoch);

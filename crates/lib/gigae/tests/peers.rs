@@ -6,7 +6,7 @@ mod crowd;
 
 use crowd::Crowd;
 use crowd::heap::allocations;
-use gigae_proto::{Body, Config, Instant, PeerId, PeerKey, Protocol};
+use gigae_proto::{Arrival, Body, Config, Instant, PeerId, PeerKey, Protocol};
 use gigae_sim::Faults;
 use gigae_wire::{Header, MacAddr};
 use std::ops::Deref;
@@ -141,13 +141,19 @@ impl Star {
                 });
                 let mut moved = !frames.is_empty();
                 for (header, payload) in frames {
-                    let _ = far.handle((0, &HUB.into()), (&header, &payload), &mut Some(0));
+                    let _ = far.handle(
+                        Arrival { path: 0, from: &HUB.into(), header: &header, payload: &payload },
+                        &mut Some(0),
+                    );
                 }
                 while let Some(frame) = next(far) {
                     moved = true;
                     allocated += allocations(|| {
                         let (header, payload) = &frame;
-                        let _ = hub.handle((0, &RIM.into()), (header, payload), &mut Some(0));
+                        let _ = hub.handle(
+                            Arrival { path: 0, from: &RIM.into(), header, payload },
+                            &mut Some(0),
+                        );
                     });
                 }
                 allocated += allocations(|| take(hub));

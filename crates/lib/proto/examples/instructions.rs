@@ -1,7 +1,7 @@
 //! What `tests/instructions.rs` counts: each case is a function `measured_...` that does one thing
 //! once. Prints how many messages passed through each. Alone it does nothing of use.
 
-use gigae_proto::{Config, Instant, PeerId, PeerKey, Protocol};
+use gigae_proto::{Arrival, Config, Instant, PeerId, PeerKey, Protocol};
 use gigae_wire::{
     Discard, Envelope, Epoch, Flags, HEADER_LEN, Header, Kind, MacAddr, NodeAddr, Route, SeqNo,
     batch,
@@ -224,8 +224,10 @@ fn carry(from: &mut Proto, to: &mut Proto, node: MacAddr) -> bool {
             payload.extend_from_slice(control);
             payload.resize(payload.len().max(padded.into()), 0);
         }
-        let handled =
-            to.handle((0, &node.into()), (&header, &payload), &mut Some(Buffer::default()));
+        let handled = to.handle(
+            Arrival { path: 0, from: &node.into(), header: &header, payload: &payload },
+            &mut Some(Buffer::default()),
+        );
         assert_eq!(handled, Ok(()));
         while let Some(delivery) = to.poll_delivery() {
             to.release(delivery.peer, delivery.epoch);
@@ -307,7 +309,13 @@ fn transmitted(proto: &mut Proto) -> Header {
 /// it, the acknowledgement is not.
 #[inline(never)]
 fn measured_proto_handle_data(far: &mut Proto, header: &Header, buffer: Buffer) {
-    assert!(far.handle((0, &NEAR.into()), (header, &[]), &mut Some(buffer)).is_ok());
+    assert!(
+        far.handle(
+            Arrival { path: 0, from: &NEAR.into(), header, payload: &[] },
+            &mut Some(buffer)
+        )
+        .is_ok()
+    );
     let delivery = far.poll_delivery().expect("it was in order");
     black_box(&delivery.buffer);
     far.release(delivery.peer, delivery.epoch);
@@ -333,7 +341,13 @@ fn measured_proto_handle_ack_of_1(near: &mut Proto, header: &Header) {
 /// An acknowledgement, and the buffers that it frees.
 #[inline(always)]
 fn handle_ack(near: &mut Proto, header: &Header) {
-    assert!(near.handle((0, &FAR.into()), (header, &[]), &mut Some(Buffer::default())).is_ok());
+    assert!(
+        near.handle(
+            Arrival { path: 0, from: &FAR.into(), header, payload: &[] },
+            &mut Some(Buffer::default())
+        )
+        .is_ok()
+    );
     while let Some(buffer) = near.poll_acknowledged() {
         black_box(&buffer);
     }
@@ -362,7 +376,13 @@ fn proto_round_trips() {
 /// acknowledges, and is answered.
 #[inline(never)]
 fn measured_proto_answer(end: &mut Proto, from: MacAddr, header: &Header, to: PeerId) -> Header {
-    assert!(end.handle((0, &from.into()), (header, &[]), &mut Some(Buffer::default())).is_ok());
+    assert!(
+        end.handle(
+            Arrival { path: 0, from: &from.into(), header, payload: &[] },
+            &mut Some(Buffer::default())
+        )
+        .is_ok()
+    );
     let delivery = end.poll_delivery().expect("it was in order");
     let answered = end.send(to, 8, delivery.buffer).is_ok();
     debug_assert!(answered);
@@ -435,16 +455,19 @@ fn measured_proto_hostile_version(end: &mut Proto, n: u32) {
 
 #[inline(never)]
 fn measured_proto_hostile_hello(end: &mut Proto, header: &Header, said: &[u8]) {
-    let _ = end.handle((0, &FAR.into()), (header, said), &mut None);
+    let _ = end.handle(Arrival { path: 0, from: &FAR.into(), header, payload: said }, &mut None);
 }
 
 #[inline(never)]
 fn measured_proto_hostile_confirm(end: &mut Proto, header: &Header, said: &[u8]) {
-    let _ = end.handle((0, &FAR.into()), (header, said), &mut None);
+    let _ = end.handle(Arrival { path: 0, from: &FAR.into(), header, payload: said }, &mut None);
     black_box(said);
 }
 
 #[inline(never)]
 fn measured_proto_hostile_data(end: &mut Proto, header: &Header) {
-    let _ = end.handle((0, &FAR.into()), (header, &[]), &mut Some(Buffer::default()));
+    let _ = end.handle(
+        Arrival { path: 0, from: &FAR.into(), header, payload: &[] },
+        &mut Some(Buffer::default()),
+    );
 }

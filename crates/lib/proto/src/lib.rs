@@ -19,6 +19,7 @@ mod counters;
 mod path;
 mod peer;
 mod protocol;
+mod reason;
 mod receive;
 mod rtt;
 mod secret;
@@ -34,9 +35,9 @@ pub use counters::Counters;
 pub use path::PathCounters;
 pub use peer::{PeerFigures, PeerState};
 pub use protocol::Protocol;
-pub use session::Reason;
+pub use reason::Reason;
 pub use time::Instant;
 pub use types::{
-    Body, DataFrame, Delivery, Destination, Ended, Failure, PathTo, PeerId, PeerKey, SendError,
-    Transmit,
+    Arrival, Body, DataFrame, Delivery, Destination, Ended, Failure, PathTo, PeerId, PeerKey,
+    SendError, Transmit,
 };

@@ -19,6 +19,27 @@ pub struct PeerKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PeerId(pub u32);
 
+/// A received frame, as its link and its headers describe it.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<'a> {
+    /// The path that it came by: the number of the link, 0 unless there are several.
+    pub path: usize,
+    /// Who sent it.
+    pub from: &'a NodeAddr,
+    /// Its parsed header.
+    pub header: &'a Header,
+    /// Its payload, if it is a control frame: that of a data frame is in its buffer, and not looked at.
+    pub payload: &'a [u8],
+}
+
+impl Arrival<'_> {
+    /// The endpoint that sent it, as its header says.
+    pub(crate) fn key(&self) -> PeerKey {
+        let Header { src_port: port, channel, .. } = *self.header;
+        PeerKey { node: *self.from, port, channel }
+    }
+}
+
 /// Where a frame goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Destination {

@@ -5,7 +5,7 @@
 mod stranger;
 mod world;
 
-use gigae_proto::{Body, Config, Destination, PathTo, PeerId, PeerKey, Transmit};
+use gigae_proto::{Arrival, Body, Config, Destination, PathTo, PeerId, PeerKey, Transmit};
 use gigae_wire::{Discard, Epoch, Flags, Kind, MAX_PATHS, MacAddr};
 use std::time::Duration;
 use stranger::{End, LIAR, confirm, header, propose, said};
@@ -72,7 +72,11 @@ fn a_proposal_under_the_name_of_another_does_not_lead_its_frames_elsewhere() {
         let end = &mut w.nodes[0].proto;
         let proposal = header(Kind::Hello, 1001, Epoch::UNKNOWN);
         let payload = said(&[first, LIAR], 0, 1468);
-        end.handle((1, &LIAR.into()), (&proposal, &payload), &mut None).unwrap();
+        end.handle(
+            Arrival { path: 1, from: &LIAR.into(), header: &proposal, payload: &payload },
+            &mut None,
+        )
+        .unwrap();
         let Transmit { to, path, .. } = end.poll_transmit().unwrap();
         let Destination::Stranger(key) = to else { panic!("{to:?}") };
         assert_eq!((key.node, path), (first.into(), 0));
@@ -110,7 +114,10 @@ fn a_peer_that_has_no_room_for_any_operation_is_none() {
     for max_operations in [0, 1, 40, 127] {
         let header = header(Kind::Hello, 1000, Epoch::UNKNOWN);
         let payload = said(&[], 0, max_operations);
-        let taken = end.handle((0, &LIAR.into()), (&header, &payload), &mut None);
+        let taken = end.handle(
+            Arrival { path: 0, from: &LIAR.into(), header: &header, payload: &payload },
+            &mut None,
+        );
         assert_eq!((taken, end.peers()), (Err(Discard::Malformed), 0), "{max_operations} bytes");
     }
     propose(&mut end, LIAR, 1000, &[]);
@@ -121,7 +128,10 @@ fn data(end: &mut End, from: MacAddr, epochs: (u32, Epoch), past: u32) -> Result
     let mut header = header(Kind::Data, epochs.0, epochs.1);
     header.seq += past;
     let mut buffer = Some(past.to_be_bytes().to_vec());
-    let taken = end.handle((0, &from.into()), (&header, &past.to_be_bytes()), &mut buffer);
+    let taken = end.handle(
+        Arrival { path: 0, from: &from.into(), header: &header, payload: &past.to_be_bytes() },
+        &mut buffer,
+    );
     assert_eq!(buffer.is_none(), taken.is_ok(), "its buffer is kept if the frame is");
     taken
 }
@@ -172,7 +182,8 @@ fn gaps_never_take_more_than_half_of_the_receive_frames() {
     assert_eq!(room.count(), HALF / 4);
     let mut reset = header(Kind::Reset, b.1.0, b.1.1);
     reset.flags = Flags::ANSWER;
-    end.handle((0, &b.0.into()), (&reset, &[]), &mut None).unwrap();
+    end.handle(Arrival { path: 0, from: &b.0.into(), header: &reset, payload: &[] }, &mut None)
+        .unwrap();
     let room = (42..=60).filter(|&past| data(&mut end, c.0, c.1, past).is_ok());
     assert_eq!(room.count(), HALF / 4);
 }

@@ -5,7 +5,7 @@
 mod stranger;
 mod world;
 
-use gigae_proto::{Body, Config, Destination, Instant, PeerKey, Reason};
+use gigae_proto::{Arrival, Body, Config, Destination, Instant, PeerKey, Reason};
 use gigae_wire::{Discard, Epoch, Flags, Handshake, Header, Kind, MacAddr};
 use std::time::Duration;
 use stranger::{End, LIAR, Offer, confirm, header, propose, said};
@@ -25,7 +25,7 @@ fn node(n: u32) -> MacAddr {
 /// Hands a frame over as if it came from this address.
 fn hand(end: &mut End, from: MacAddr, header: &Header, payload: &[u8]) -> Result<(), Discard> {
     let mut buffer = header.kind.is_data().then(|| payload.to_vec());
-    end.handle((0, &from.into()), (header, payload), &mut buffer)
+    end.handle(Arrival { path: 0, from: &from.into(), header, payload }, &mut buffer)
 }
 
 /// What the end sends now, and to whom.

@@ -1,9 +1,10 @@
 //! Frames that arrived: opened, parsed and handed to the protocol, whole or in segments.
 
 use super::Engine;
-use crate::inbox::Segments;
+use crate::inbox::{Entry, Payload, Segments};
 use crate::outbound::MOST_SEGMENTS;
 use gigae_link::RxFrame;
+use gigae_proto::Arrival;
 use gigae_wire::{
     AckReport, Discard, Envelope, HEADER_LEN, Header, Here, Kind, NodeAddr, Pieces, batch, op,
 };
@@ -32,18 +33,20 @@ impl Engine {
             Ok(parsed) => parsed,
             Err(why) => return self.discard(why, path, frame),
         };
-        let Parsed { from, header, start, len } = parsed;
-        if !self.channels.contains(header.channel) && header.kind != Kind::Who {
+        let kind = parsed.header.kind;
+        if !self.channels.contains(parsed.header.channel) && kind != Kind::Who {
             return self.discard(Discard::Channel, path, frame);
         }
-        if !header.kind.is_data() {
-            return self.receive_control((path, &from), &header, (start, len), frame);
+        if !kind.is_data() {
+            return self.receive_control(path, &parsed, frame);
         }
+        let Parsed { from, header, payload } = parsed;
         let number = self.links.arenas.number_of(path, &frame);
-        let several = header.kind == Kind::Batch;
-        let mut inbound = Some(self.inbox.enter((path, number), frame, (start, len), several));
+        let several = kind == Kind::Batch;
+        let mut inbound = Some(self.inbox.enter(Entry { path, number, frame, payload, several }));
+        let arrival = Arrival { path, from: &from, header: &header, payload: &[] };
         // The protocol counts what it refuses.
-        let taken = self.proto.handle((path, &from), (&header, &[]), &mut inbound);
+        let taken = self.proto.handle(arrival, &mut inbound);
         if let Some(refused) = inbound {
             self.inbox.leave(refused, &mut self.links);
         }
@@ -75,14 +78,16 @@ impl Engine {
             Ok(_) => return self.discard_segments(Discard::Channel, path, (first, behind)),
             Err(why) => return self.discard_segments(why, path, (first, behind)),
         };
-        let Parsed { from, header, start, len } = parsed;
+        let Parsed { from, header, payload } = parsed;
+        let arrival = Arrival { path, from: &from, header: &header, payload: &[] };
         if header.kind == Kind::Op {
             let number = arenas.number_of(path, &first);
-            let inbound = self.inbox.enter((path, number), first, (start, len), false);
+            let entry = Entry { path, number, frame: first, payload, several: false };
+            let inbound = self.inbox.enter(entry);
             self.inbox.enter_behind(&inbound, behind);
             let mut inbound = Some(inbound);
             // The protocol counts what it refuses.
-            let _ = self.proto.handle((path, &from), (&header, &[]), &mut inbound);
+            let _ = self.proto.handle(arrival, &mut inbound);
             if let Some(refused) = inbound {
                 self.inbox.leave(refused, &mut self.links);
             }
@@ -93,11 +98,12 @@ impl Engine {
         }
         let mut copy = [0; LONGEST_CONTROL];
         // Padding is in every segment; what counts is in the first.
-        let len = usize::from(len).min(LONGEST_CONTROL).min(bytes.len() - usize::from(start));
-        copy[..len].copy_from_slice(&bytes[start.into()..][..len]);
+        let first_payload = &bytes[payload.start.into()..];
+        let len = usize::from(payload.len).min(LONGEST_CONTROL).min(first_payload.len());
+        copy[..len].copy_from_slice(&first_payload[..len]);
         self.links.recycle(path, first);
         behind.for_each(|frame| self.links.recycle(path, frame));
-        let _ = self.proto.handle((path, &from), (&header, &copy[..len]), &mut None);
+        let _ = self.proto.handle(Arrival { payload: &copy[..len], ..arrival }, &mut None);
         self.complete_routes();
     }
 
@@ -108,23 +114,18 @@ impl Engine {
     }
 
     /// Control frames are few: one in sixteen of a stream.
-    fn receive_control(
-        &mut self,
-        (path, from): (usize, &NodeAddr),
-        header: &Header,
-        (start, len): (u16, u16),
-        frame: RxFrame,
-    ) {
+    fn receive_control(&mut self, path: usize, parsed: &Parsed, frame: RxFrame) {
+        let Parsed { from, header, payload } = parsed;
         // The protocol reads the payload of control frames and keeps none of those.
         let mut copy = [0; LONGEST_CONTROL];
         let bytes = self.links.arenas.bytes(path, &frame);
-        let len = usize::from(len).min(LONGEST_CONTROL);
-        copy[..len].copy_from_slice(&bytes[start.into()..][..len]);
-        let payload = &copy[..len];
+        let len = usize::from(payload.len).min(LONGEST_CONTROL);
+        copy[..len].copy_from_slice(&bytes[payload.start.into()..][..len]);
+        let arrival = Arrival { path, from, header, payload: &copy[..len] };
         let mut own = None;
         match header.kind {
             Kind::Who | Kind::Here => {
-                self.on_discovery((path, *from), header, payload);
+                self.on_discovery(arrival);
                 return self.links.recycle(path, frame);
             }
             Kind::Hello | Kind::Confirm => {
@@ -139,12 +140,12 @@ impl Engine {
                 }
             }
             // A report: what is lost is told from what is late by the time.
-            Kind::Ack if !payload.is_empty() => self.update_clock(),
+            Kind::Ack if len > 0 => self.update_clock(),
             _ => {}
         }
         self.links.recycle(path, frame);
         // The protocol counts what it refuses.
-        let taken = self.proto.handle((path, from), (header, payload), &mut None);
+        let taken = self.proto.handle(arrival, &mut None);
         let speaker = match header.kind {
             Kind::Confirm if taken.is_ok() => Speaker::Proven,
             _ if own.is_some() && self.proto.is_known(from, header) => Speaker::Peer,
@@ -211,8 +212,7 @@ enum Speaker {
 struct Parsed {
     from: NodeAddr,
     header: Header,
-    start: u16,
-    len: u16,
+    payload: Payload,
 }
 
 #[inline]
@@ -227,7 +227,11 @@ fn parse(envelope: Envelope, frame: &[u8]) -> Result<Parsed, Discard> {
     // IPv6 and the like may be followed by padding, so the start is counted from the front.
     let start = inner.as_ptr().addr() - frame.as_ptr().addr() + HEADER_LEN;
     let place = |n: usize| u16::try_from(n).map_err(|_| Discard::Malformed);
-    Ok(Parsed { from, header, start: place(start)?, len: place(payload.len())? })
+    Ok(Parsed {
+        from,
+        header,
+        payload: Payload { start: place(start)?, len: place(payload.len())? },
+    })
 }
 
 /// The same for a frame in segments, all headers of which are in the first.
@@ -244,5 +248,9 @@ fn parse_segments(envelope: Envelope, first: &[u8], mut frame: Pieces) -> Result
         op::check(payload)?;
     }
     let number = |n: usize| u16::try_from(n).map_err(|_| Discard::Malformed);
-    Ok(Parsed { from, header, start: number(start)?, len: number(payload.len())? })
+    Ok(Parsed {
+        from,
+        header,
+        payload: Payload { start: number(start)?, len: number(payload.len())? },
+    })
 }

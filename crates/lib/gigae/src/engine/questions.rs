@@ -6,6 +6,7 @@ use crate::error::DiscoverError;
 use crate::neighbour::Neighbour;
 use crate::outbound::post_control;
 use gigae_link::Link;
+use gigae_proto::Arrival;
 use gigae_wire::{
     Discard, Envelope, Epoch, Flags, Header, Here, Kind, MacAddr, NodeAddr, Route, SeqNo,
 };
@@ -39,7 +40,7 @@ impl Engine {
             dst_epoch: Epoch::UNKNOWN,
             ..self.beside_sessions()
         };
-        self.post_beside((0, route), &header, &[]);
+        self.post_beside(0, route, &header, &[]);
         Ok(self.exchange()?)
     }
 
@@ -76,15 +77,10 @@ impl Engine {
 
     /// Takes in a question or an answer, which came by this link; one that is refused is counted.
     #[cold]
-    pub(super) fn on_discovery(
-        &mut self,
-        (path, from): (usize, NodeAddr),
-        header: &Header,
-        payload: &[u8],
-    ) {
-        let handled = match header.kind {
-            Kind::Who => self.on_who((path, from), header),
-            _ => self.on_here(from, header, payload),
+    pub(super) fn on_discovery(&mut self, arrival: Arrival<'_>) {
+        let handled = match arrival.header.kind {
+            Kind::Who => self.on_who(arrival),
+            _ => self.on_here(arrival),
         };
         if let Err(why) = handled {
             self.proto.counters_mut().discard(why);
@@ -93,7 +89,8 @@ impl Engine {
 
     /// Rules 10.3 and 10.4. Not more than one answer, and that only to a node that may be one, by
     /// the link by which it asks.
-    fn on_who(&mut self, (path, from): (usize, NodeAddr), header: &Header) -> Result<(), Discard> {
+    fn on_who(&mut self, arrival: Arrival<'_>) -> Result<(), Discard> {
+        let Arrival { path, from, header, .. } = arrival;
         if !self.discovery.answers {
             return Ok(());
         }
@@ -101,7 +98,7 @@ impl Engine {
         if header.src_epoch == Epoch::UNKNOWN {
             return Err(Discard::Malformed);
         }
-        let route = self.route_to_asker(path, from).ok_or(Discard::Malformed)?;
+        let route = self.route_to_asker(path, *from).ok_or(Discard::Malformed)?;
         if !self.discovery.may_answer(self.clock.now()) || self.proto.is_closing() {
             return Err(Discard::Sessions);
         }
@@ -128,12 +125,13 @@ impl Engine {
             dst_epoch: header.src_epoch,
             ..self.beside_sessions()
         };
-        self.post_beside((path, route), &header, &payload[..len]);
+        self.post_beside(path, route, &header, &payload[..len]);
         Ok(())
     }
 
     /// Rule 10.5.
-    fn on_here(&mut self, from: NodeAddr, header: &Header, payload: &[u8]) -> Result<(), Discard> {
+    fn on_here(&mut self, arrival: Arrival<'_>) -> Result<(), Discard> {
+        let Arrival { from, header, payload, .. } = arrival;
         if header.dst_port != self.proto.config().port {
             return Err(Discard::Port);
         }
@@ -143,7 +141,7 @@ impl Engine {
         let here = Here::parse(payload)?;
         let open = |&channel: &u8| here.channels[channel as usize / 8] >> (channel % 8) & 1 == 1;
         let channels: Vec<u8> = (0..=u8::MAX).filter(open).collect();
-        let (address, mac) = match from {
+        let (address, mac) = match *from {
             NodeAddr::Ethernet(mac) => (Address::from(mac), mac),
             NodeAddr::Ip { ip, next_hop } => (Address::from(ip), next_hop),
         };
@@ -197,7 +195,7 @@ impl Engine {
 
     /// Posts a frame that the protocol knows nothing of by a link; the next doorbell is for it,
     /// too.
-    fn post_beside(&mut self, (path, route): (usize, Route), header: &Header, payload: &[u8]) {
+    fn post_beside(&mut self, path: usize, route: Route, header: &Header, payload: &[u8]) {
         let Self { links, tx, doorbell, .. } = self;
         let payload = (payload, 0);
         doorbell.backlog |= match path {

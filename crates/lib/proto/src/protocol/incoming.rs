@@ -1,27 +1,22 @@
 //! Frames that arrived: which session they belong to and what they do to it
 //! (`PROTOCOL.md` §4 to §6).
 
-use super::{KEPT_WINDOWS, Protocol, Reply, Say};
+use super::memory::KEPT_WINDOWS;
+use super::outputs::Outputs;
+use super::{Protocol, Reply, Say};
 use crate::receive::Sort;
 use crate::session::State;
 use crate::size::Echo;
-use crate::{Delivery, PeerId, PeerKey, Reason};
+use crate::{Arrival, Delivery, PeerId, PeerKey, Reason};
 use gigae_wire::{AckReport, Discard, Epoch, Flags, Header, Kind, NodeAddr};
 
 impl<T, R> Protocol<T, R> {
-    /// Takes in a received frame: the path it came by (the number of the link, 0 unless there are
-    /// several) and who sent it, its parsed header and payload, and the buffer in
-    /// which it lies. The buffer is taken out if it is kept; it comes out by
-    /// [`poll_delivery`](Self::poll_delivery) or [`poll_discarded`](Self::poll_discarded). A frame that is
-    /// not accepted is counted.
+    /// Takes in a received frame, and the buffer in which it lies. The buffer is taken out if it is
+    /// kept; it comes out by [`poll_delivery`](Self::poll_delivery) or
+    /// [`poll_discarded`](Self::poll_discarded). A frame that is not accepted is counted.
     #[inline]
-    pub fn handle(
-        &mut self,
-        from: (usize, &NodeAddr),
-        (header, payload): (&Header, &[u8]),
-        buffer: &mut Option<R>,
-    ) -> Result<(), Discard> {
-        let result = self.accept(from, header, payload, buffer);
+    pub fn handle(&mut self, arrival: Arrival<'_>, buffer: &mut Option<R>) -> Result<(), Discard> {
+        let result = self.accept(arrival, buffer);
         if let Err(why) = result {
             self.counters.discard(why);
         }
@@ -29,26 +24,19 @@ impl<T, R> Protocol<T, R> {
     }
 
     #[inline]
-    fn accept(
-        &mut self,
-        (path, node): (usize, &NodeAddr),
-        header: &Header,
-        payload: &[u8],
-        buffer: &mut Option<R>,
-    ) -> Result<(), Discard> {
-        if header.dst_port != self.config.port {
+    fn accept(&mut self, arrival: Arrival<'_>, buffer: &mut Option<R>) -> Result<(), Discard> {
+        if arrival.header.dst_port != self.config.port {
             return Err(Discard::Port);
         }
-        if header.kind.is_of_session() {
-            let peer = self.session_of(path, node, header)?;
-            return self.on_established((peer, path), header, payload, buffer);
+        if arrival.header.kind.is_of_session() {
+            let peer = self.session_of(arrival)?;
+            return self.on_established(peer, arrival, buffer);
         }
-        let key = PeerKey { node: *node, port: header.src_port, channel: header.channel };
-        match header.kind {
-            Kind::Hello => self.on_hello((path, key), header, payload),
-            Kind::HelloAck => self.on_hello_ack((path, key), header, payload),
-            Kind::Confirm => self.on_confirm((path, key), header, payload),
-            Kind::Reset => self.on_reset((path, key), header),
+        match arrival.header.kind {
+            Kind::Hello => self.on_hello(arrival),
+            Kind::HelloAck => self.on_hello_ack(arrival),
+            Kind::Confirm => self.on_confirm(arrival),
+            Kind::Reset => self.on_reset(arrival),
             // Questions and answers of §10 belong to no session.
             _ => Err(Discard::Malformed),
         }
@@ -56,18 +44,15 @@ impl<T, R> Protocol<T, R> {
 
     /// The peer that a frame for the session with this epoch is from, by any of its addresses.
     fn find_by(&mut self, path: usize, key: &PeerKey, epoch: Epoch) -> Option<PeerId> {
-        if path == 0 { self.find(key) } else { self.by_path.get(&(*key, epoch)).copied() }
+        if path == 0 { self.find(key) } else { self.table.by_path.get(&(*key, epoch)).copied() }
     }
 
-    /// The session that a frame belongs to by its epochs. Anything else is answered with a reset (rule 4.5).
+    /// The session that a frame belongs to by its epochs. Anything else is answered with a reset
+    /// (rule 4.5).
     #[inline]
-    fn session_of(
-        &mut self,
-        path: usize,
-        node: &NodeAddr,
-        header: &Header,
-    ) -> Result<PeerId, Discard> {
-        let last = self.last;
+    fn session_of(&mut self, arrival: Arrival<'_>) -> Result<PeerId, Discard> {
+        let Arrival { path, from: node, header, .. } = arrival;
+        let last = self.table.last;
         if let Some(s) = self.sessions.get(last.0 as usize)
             && matches!(s.state, State::Established)
             && (header.dst_epoch, header.src_epoch) == (s.local, s.remote)
@@ -76,15 +61,15 @@ impl<T, R> Protocol<T, R> {
         {
             return Ok(last);
         }
-        let key = PeerKey { node: *node, port: header.src_port, channel: header.channel };
-        self.session_of_other((path, key), header)
+        self.session_of_other(path, arrival.key(), header)
     }
 
     /// Not of the session of the last frame, or the first of its session.
     #[inline(never)]
     fn session_of_other(
         &mut self,
-        (path, key): (usize, PeerKey),
+        path: usize,
+        key: PeerKey,
         header: &Header,
     ) -> Result<PeerId, Discard> {
         if let Some(peer) = self.find_by(path, &key, header.dst_epoch) {
@@ -119,11 +104,12 @@ impl<T, R> Protocol<T, R> {
         }
     }
 
-    /// Rules 4.5 and 8.4: the peer does not know the session, or it is over; a farewell says what had arrived
-    /// until then.
+    /// Rules 4.5 and 8.4: the peer does not know the session, or it is over; a farewell says what
+    /// had arrived until then.
     #[cold]
     #[inline(never)]
-    fn on_reset(&mut self, (path, key): (usize, PeerKey), header: &Header) -> Result<(), Discard> {
+    fn on_reset(&mut self, arrival: Arrival<'_>) -> Result<(), Discard> {
+        let (Arrival { path, header, .. }, key) = (arrival, arrival.key());
         let is_farewell = header.flags.has(Flags::ASK);
         if is_farewell {
             let (src_epoch, dst_epoch) = (header.dst_epoch, header.src_epoch);
@@ -136,8 +122,9 @@ impl<T, R> Protocol<T, R> {
         if session.is_up() && of(session.local, session.remote) {
             if is_farewell {
                 if let Some(send) = &mut session.send {
-                    let done = send.acknowledge(self.now, header.ack, &mut self.acknowledged)?;
-                    self.unacknowledged -= done as usize;
+                    let done =
+                        send.acknowledge(self.now, header.ack, &mut self.outputs.acknowledged)?;
+                    self.memory.unacknowledged -= done as usize;
                 }
                 self.fail(peer, Reason::Reset);
             } else if header.flags.has(Flags::ANSWER) {
@@ -161,39 +148,35 @@ impl<T, R> Protocol<T, R> {
     #[inline]
     fn on_established(
         &mut self,
-        (peer, path): (PeerId, usize),
-        header: &Header,
-        payload: &[u8],
+        peer: PeerId,
+        arrival: Arrival<'_>,
         buffer: &mut Option<R>,
     ) -> Result<(), Discard> {
-        self.on_acknowledgement((peer, path), header, payload)?;
+        let header = arrival.header;
+        self.on_acknowledgement(peer, arrival)?;
         let handled =
             if header.kind.is_data() { self.on_data(peer, header, buffer) } else { Ok(()) };
         self.watch_credit(peer);
         let session = &mut self.sessions[peer.0 as usize];
         if !session.undated {
             session.undated = true;
-            self.undated.push(peer);
+            self.schedule.undated.push(peer);
         }
         if !session.queued && session.plan().is_some() {
             session.queued = true;
-            self.transmit.push_back(peer);
+            self.schedule.transmit.push_back(peer);
         }
         handled
     }
 
     #[inline]
-    fn on_acknowledgement(
-        &mut self,
-        (peer, path): (PeerId, usize),
-        header: &Header,
-        payload: &[u8],
-    ) -> Result<(), Discard> {
+    fn on_acknowledgement(&mut self, peer: PeerId, arrival: Arrival<'_>) -> Result<(), Discard> {
+        let Arrival { path, header, payload, .. } = arrival;
         let session = &mut self.sessions[peer.0 as usize];
         session.heard_on = path as u8;
         let send = session.send.as_mut().expect("established");
-        let done = send.acknowledge(self.now, header.ack, &mut self.acknowledged)?;
-        self.unacknowledged -= done as usize;
+        let done = send.acknowledge(self.now, header.ack, &mut self.outputs.acknowledged)?;
+        self.memory.unacknowledged -= done as usize;
         send.credit(header.ack, header.credit);
         if header.kind == Kind::Ack
             && let Some(report) = AckReport::parse(payload)?
@@ -203,12 +186,12 @@ impl<T, R> Protocol<T, R> {
         }
         session.heard(done > 0);
         if matches!(header.kind, Kind::Probe | Kind::Echo) {
-            return self.on_size((peer, path), header.kind, payload);
+            return self.on_size(peer, arrival);
         }
         if header.flags.has(Flags::ASK) || header.flags.has(Flags::ANSWER) {
             session.marked(header.flags, path, &self.config);
         }
-        if self.windows > KEPT_WINDOWS && done > 0 {
+        if self.memory.windows > KEPT_WINDOWS && done > 0 {
             self.shrink(peer);
         }
         Ok(())
@@ -216,16 +199,11 @@ impl<T, R> Protocol<T, R> {
 
     /// Rules 12.2 and 12.3: the peer asks whether a frame arrives, or says that one did.
     #[cold]
-    fn on_size(
-        &mut self,
-        (peer, path): (PeerId, usize),
-        kind: Kind,
-        payload: &[u8],
-    ) -> Result<(), Discard> {
-        let echo = Echo::parse(payload).ok_or(Discard::Malformed)?;
+    fn on_size(&mut self, peer: PeerId, arrival: Arrival<'_>) -> Result<(), Discard> {
+        let echo = Echo::parse(arrival.payload).ok_or(Discard::Malformed)?;
         let session = &mut self.sessions[peer.0 as usize];
-        if kind == Kind::Probe {
-            session.on_probe(echo, path);
+        if arrival.header.kind == Kind::Probe {
+            session.on_probe(echo, arrival.path);
             return Ok(());
         }
         self.counters.black_holes += u64::from(session.on_echo(echo, &self.config));
@@ -246,10 +224,10 @@ impl<T, R> Protocol<T, R> {
         let session = &mut self.sessions[peer.0 as usize];
         let epoch = session.local;
         let receive = session.receive.as_mut().expect("established");
-        let Self { deliveries, operations, counters, .. } = self;
+        let Self { outputs: Outputs { deliveries, operations, .. }, counters, .. } = self;
         // Half of the link's frames always remain for what is in order, however many peers there
         // are: kept frames could otherwise occupy all and lock out those that would release them.
-        let crowded = self.kept >= self.config.receive_frames / 2;
+        let crowded = self.memory.kept >= self.config.receive_frames / 2;
         let reorder_window = if crowded { 0 } else { self.config.reorder_window };
         let kept_before = receive.kept();
         let sort = if header.kind == Kind::Op { Sort::Operations } else { Sort::Messages };
@@ -277,16 +255,17 @@ impl<T, R> Protocol<T, R> {
             session.heard_again();
         }
         let Some(receive) = &mut session.receive else { return };
-        self.kept = self.kept + receive.kept() - kept_before;
-        self.tables += usize::from(receive.has_new_table());
-        if self.tables > KEPT_WINDOWS {
-            self.tables -= usize::from(receive.shrink());
+        self.memory.kept = self.memory.kept + receive.kept() - kept_before;
+        self.memory.tables += usize::from(receive.has_new_table());
+        if self.memory.tables > KEPT_WINDOWS {
+            self.memory.tables -= usize::from(receive.shrink());
         }
     }
 
-    /// A frame of another protocol version came from a node: a session being proposed to it fails if its
-    /// repeated Hello stays unanswered. The node gets a Reset of our version, unless the frame was
-    /// itself such an answer. `kind` is the low half of header byte 4, whose value 5 means Reset in every version.
+    /// A frame of another protocol version came from a node: a session being proposed to it fails
+    /// if its repeated Hello stays unanswered. The node gets a Reset of our version, unless the
+    /// frame was itself such an answer. `kind` is the low half of header byte 4, whose value 5
+    /// means Reset in every version.
     #[cold]
     pub fn handle_foreign_version(
         &mut self,

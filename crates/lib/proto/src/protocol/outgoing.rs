@@ -10,7 +10,7 @@ impl<T, R> Protocol<T, R> {
     /// Whether [`poll_transmit`](Self::poll_transmit) may have something.
     #[inline]
     pub fn wants_transmit(&self) -> bool {
-        !self.transmit.is_empty() || !self.replies.is_empty()
+        !self.schedule.transmit.is_empty() || !self.replies.is_empty()
     }
 
     /// The next frame to transmit now, if any.
@@ -23,8 +23,8 @@ impl<T, R> Protocol<T, R> {
     }
 
     /// The same if the session whose turn it is has a data frame to send now; else there may be
-    /// something of another kind. A way of its own for what is frequent: where all kinds meet, a header
-    /// goes through memory several times.
+    /// something of another kind. A way of its own for what is frequent: where all kinds meet, a
+    /// header goes through memory several times.
     #[inline(always)]
     pub fn poll_data(&mut self) -> Option<DataFrame<'_, T>> {
         match self.next_plan()? {
@@ -37,17 +37,17 @@ impl<T, R> Protocol<T, R> {
     #[inline(always)]
     fn next_plan(&mut self) -> Option<(PeerId, Plan)> {
         loop {
-            let &peer = self.transmit.front()?;
+            let &peer = self.schedule.transmit.front()?;
             let session = self.session_mut(peer);
             if let Some(plan) = session.plan() {
                 return Some((peer, plan));
             }
             session.queued = false;
             let sizing = session.sizing;
-            self.transmit.pop_front();
+            self.schedule.transmit.pop_front();
             if sizing {
-                // What has just been admitted waits for an answer that nothing may have waited for so
-                // far: from now on it is asked for again.
+                // What has just been admitted waits for an answer that nothing may have waited for
+                // so far: from now on it is asked for again.
                 self.touch(peer);
             }
         }
@@ -115,7 +115,7 @@ impl<T, R> Protocol<T, R> {
         let session = &mut self.sessions[peer.0 as usize];
         if !session.undated {
             session.undated = true;
-            self.undated.push(peer);
+            self.schedule.undated.push(peer);
         }
         let send = session.send.as_mut().expect("established");
         let sent = send.transmit(self.now);

@@ -1,200 +1,66 @@
-//! The table of peers: who is in it, and who makes room for others (`PROTOCOL.md` 4.7 and 4.8).
-//!
-//! Peers that the program named stay. All others are strangers, and may hold most of the table but not all. A stranger
-//! of which nothing was ever delivered is a *visitor*: the program cannot hold its id, so its entry may be used for
-//! another peer once it is old enough.
+//! By what peers are found, and what is counted of those that the program has not named.
 
-use super::Protocol;
-use crate::session::{Session, State};
-use crate::time::nanos;
-use crate::{Instant, PeerId, PeerKey, Reason};
-use gigae_wire::{Header, NodeAddr};
-
-/// The part of the table that strangers cannot take.
-const RESERVED_PART: usize = 8;
-
-/// Entries that strangers of one node may hold, whatever their ports and channels.
-const MOST_OF_A_NODE: u32 = 256;
-
-/// Peer timeouts after which a visitor's entry may be used for another. The former peer's epochs begin anew when it
-/// comes back. Offers hold for two timeouts, so a Confirm of a session that this entry had is no longer valid then.
-const VISIT: u64 = 3;
+use crate::{Instant, PeerId, PeerKey};
+use gigae_wire::{Epoch, NodeAddr};
+use std::collections::{HashMap, VecDeque};
+use std::hash::{Hash, Hasher};
 
 /// What the table holds of one node.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Entries {
-    all: u32,
-    strangers: u32,
+    pub(super) all: u32,
+    pub(super) strangers: u32,
 }
 
-/// Sessions that are being proposed to one node, and another version that a frame from there had since.
+/// Sessions that are being proposed to one node, and another version that a frame from there had
+/// since.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Proposals {
-    count: u32,
-    version: Option<u8>,
+    pub(super) count: u32,
+    pub(super) version: Option<u8>,
 }
 
-impl<T, R> Protocol<T, R> {
-    /// The peer of a key, entered in the table if it is new; `None` if the table is full. It stays there.
-    /// Sends nothing.
-    pub fn peer(&mut self, key: PeerKey) -> Option<PeerId> {
-        let id = match self.by_key.get(&key) {
-            Some(&id) => id,
-            None if self.sessions.len() < self.config.max_peers => self.enter(key)?,
-            None => self.replace_visitor(key)?,
-        };
-        let session = self.session_mut(id);
-        if !session.named {
-            session.named = true;
-            let up = session.is_up();
-            self.strangers -= 1;
-            self.nodes.entry(key.node).or_default().strangers -= 1;
-            self.established_named += u32::from(up);
-        }
-        Some(id)
-    }
+/// See the module's description. The peers themselves, their sessions, are beside it.
+#[derive(Clone, Debug)]
+pub(super) struct Table {
+    pub(super) by_key: HashMap<PeerKey, PeerId>,
+    /// Whose further addresses these are, by this end's epoch of the session or proposal that named
+    /// them: what one peer claims takes nothing from another.
+    pub(super) by_path: HashMap<(PeerKey, Epoch), PeerId>,
+    /// Entries by node.
+    pub(super) nodes: HashMap<NodeAddr, Entries>,
+    /// Sessions that are being proposed, by node.
+    pub(super) proposing: HashMap<NodeAddr, Proposals>,
+    /// Entries of peers that the program has not named, and those of them in the order of their
+    /// coming that may make room for others. Entries that have.
+    pub(super) strangers: usize,
+    pub(super) visitors: VecDeque<(PeerId, Instant)>,
+    pub(super) replaced: Vec<(PeerId, PeerKey)>,
+    /// The peer of the last frame: most frames come from the same one as the last.
+    pub(super) last: PeerId,
+}
 
-    /// The same for a peer that the program has not named.
-    pub(super) fn enter_stranger(&mut self, key: PeerKey) -> Option<PeerId> {
-        let id = if self.is_full_of(&key.node) {
-            None
-        } else if self.is_closed_to_strangers() {
-            self.replace_visitor(key)
-        } else {
-            self.enter(key)
-        };
-        if let Some(id) = id {
-            self.visitors.push_back((id, self.now));
-        }
-        id
-    }
-
-    fn enter(&mut self, key: PeerKey) -> Option<PeerId> {
-        let id = PeerId(u32::try_from(self.sessions.len()).ok()?);
-        if self.sessions.len() == self.sessions.capacity() {
-            // An eighth more: twice as much would be half in vain on average.
-            self.sessions.reserve_exact(self.sessions.len() / 8 + 8);
-        }
-        self.sessions.push(Session::new(key));
-        self.by_key.insert(key, id);
-        self.strangers += 1;
-        self.count_entry(key.node);
-        Some(id)
-    }
-
-    /// A stranger of this node has got an entry.
-    fn count_entry(&mut self, node: NodeAddr) {
-        let entries = self.nodes.entry(node).or_default();
-        entries.all += 1;
-        entries.strangers += 1;
-    }
-
-    pub(super) fn has_room_for_stranger(&mut self, node: &NodeAddr) -> bool {
-        let room = !self.is_closed_to_strangers() || self.oldest_visitor().is_some();
-        room && !self.is_full_of(node)
-    }
-
-    /// Whether the strangers of this node hold as many entries as they may.
-    fn is_full_of(&self, node: &NodeAddr) -> bool {
-        let most = MOST_OF_A_NODE;
-        self.strangers >= most as usize
-            && self.nodes.get(node).is_some_and(|entries| entries.strangers >= most)
-    }
-
-    fn is_closed_to_strangers(&self) -> bool {
-        let most = self.config.max_peers;
-        self.sessions.len() >= most || self.strangers >= most - most / RESERVED_PART
-    }
-
-    /// The visitor that has been there longest, if that is long enough. Looks at an entry once in its life, and at
-    /// one more.
-    fn oldest_visitor(&mut self) -> Option<PeerId> {
-        let visit = nanos(self.config.peer_timeout).saturating_mul(VISIT);
-        loop {
-            let &(peer, since) = self.visitors.front()?;
-            let session = self.session(peer);
-            if !session.named && !session.known && !session.has_received() {
-                return (self.now >= since.after(visit)).then_some(peer);
-            }
-            self.visitors.pop_front();
+impl Table {
+    pub(super) fn new() -> Self {
+        Self {
+            by_key: HashMap::new(),
+            by_path: HashMap::new(),
+            nodes: HashMap::new(),
+            proposing: HashMap::new(),
+            strangers: 0,
+            visitors: VecDeque::new(),
+            replaced: Vec::new(),
+            last: PeerId(0),
         }
     }
+}
 
-    /// Uses a visitor's entry for another peer. Its session ends without a word: neither end has sent anything.
-    #[cold]
-    fn replace_visitor(&mut self, key: PeerKey) -> Option<PeerId> {
-        let peer = self.oldest_visitor()?;
-        self.visitors.pop_front();
-        self.fail(peer, Reason::Timeout);
-        self.forget_paths(peer);
-        self.timers.set(peer, Instant::NEVER);
-        let session = &mut self.sessions[peer.0 as usize];
-        let mut fresh = Session::new(key);
-        // The lists that it is in still hold its id.
-        (fresh.queued, fresh.owing, fresh.undated) =
-            (session.queued, session.owing, session.undated);
-        let former = std::mem::replace(session, fresh);
-        self.by_key.remove(&former.key);
-        if let Some(entries) = self.nodes.get_mut(&former.key.node) {
-            entries.all -= 1;
-            entries.strangers -= 1;
-            if entries.all == 0 {
-                self.nodes.remove(&former.key.node);
-            }
-        }
-        self.by_key.insert(key, peer);
-        self.count_entry(key.node);
-        self.replaced.push((peer, former.key));
-        Some(peer)
-    }
-
-    /// The next peer whose entry was another's, and who that was: what is kept about where it is no longer holds.
-    pub fn poll_replaced(&mut self) -> Option<(PeerId, PeerKey)> {
-        self.replaced.pop()
-    }
-
-    /// Whether the sender of a frame is in the table.
-    pub fn is_known(&self, from: &NodeAddr, header: &Header) -> bool {
-        let key = PeerKey { node: *from, port: header.src_port, channel: header.channel };
-        self.by_key.contains_key(&key)
-    }
-
-    /// Whether any peer in the table is of this node.
-    pub fn is_known_node(&self, node: &NodeAddr) -> bool {
-        self.nodes.contains_key(node)
-    }
-
-    /// A session is proposed to a node: it may say that it speaks another version.
-    pub(super) fn note_proposal(&mut self, peer: PeerId) {
-        let node = self.session(peer).key.node;
-        self.proposing.entry(node).or_default().count += 1;
-    }
-
-    /// A frame of another version came from a node. Anybody can send one in its name, so proposals go on.
-    pub(super) fn note_version(&mut self, node: &NodeAddr, version: u8) {
-        if let Some(proposals) = self.proposing.get_mut(node) {
-            proposals.version = Some(version);
-        }
-    }
-
-    /// The other version that a node seems to speak to which this session is proposed.
-    pub(super) fn noted_version(&self, peer: PeerId) -> Option<u8> {
-        let session = self.session(peer);
-        let proposing = matches!(session.state, State::Proposing(_));
-        self.proposing.get(&session.key.node).filter(|_| proposing)?.version
-    }
-
-    /// It is not any more.
-    pub(super) fn forget_proposal(&mut self, peer: PeerId) {
-        let session = self.session(peer);
-        if let State::Proposing(_) = session.state {
-            let node = session.key.node;
-            if let Some(proposals) = self.proposing.get_mut(&node) {
-                proposals.count -= 1;
-                if proposals.count == 0 {
-                    self.proposing.remove(&node);
-                }
-            }
-        }
+/// Left out is what follows from the sessions. (Versions of other nodes do not, and no checked
+/// model has any.)
+impl Hash for Table {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        let Self { by_key: _, by_path: _, nodes: _, proposing: _, .. } = self;
+        let Self { strangers, visitors, replaced, last, .. } = self;
+        (strangers, visitors, replaced, last).hash(to);
     }
 }

@@ -2,7 +2,7 @@
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each test file uses a part of it")]
 
 use crate::world::CHANNEL;
-use gigae_proto::{Body, Protocol};
+use gigae_proto::{Arrival, Body, Protocol};
 use gigae_wire::{Discard, Epoch, Flags, Handshake, Header, Hello, Kind, MacAddr, Paths};
 
 pub type End = Protocol<Vec<u8>, Vec<u8>>;
@@ -46,7 +46,11 @@ pub fn said(macs: &[MacAddr], echo: u64, max_operations: u16) -> [u8; Handshake:
 pub fn propose(end: &mut End, from: MacAddr, epoch: u32, macs: &[MacAddr]) -> Offer {
     let header = header(Kind::Hello, epoch, Epoch::UNKNOWN);
     let payload = said(macs, 0, 1468);
-    end.handle((0, &from.into()), (&header, &payload), &mut None).unwrap();
+    end.handle(
+        Arrival { path: 0, from: &from.into(), header: &header, payload: &payload },
+        &mut None,
+    )
+    .unwrap();
     loop {
         let transmit = end.poll_transmit().expect("an answer");
         if transmit.header.kind == Kind::HelloAck {
@@ -66,7 +70,13 @@ pub fn confirm(
 ) -> Result<(), Discard> {
     let confirm = header(Kind::Confirm, epoch, offer.epoch);
     let payload = said(macs, offer.token, 1468);
-    end.handle((path, &from.into()), (&confirm, &payload), &mut None)?;
+    end.handle(
+        Arrival { path, from: &from.into(), header: &confirm, payload: &payload },
+        &mut None,
+    )?;
     let header = header(Kind::Data, epoch, offer.epoch);
-    end.handle((path, &from.into()), (&header, &[9]), &mut Some(vec![9]))
+    end.handle(
+        Arrival { path, from: &from.into(), header: &header, payload: &[9] },
+        &mut Some(vec![9]),
+    )
 }

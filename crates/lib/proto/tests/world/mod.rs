@@ -2,8 +2,8 @@
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each test file uses a part of it")]
 
 use gigae_proto::{
-    Body, Config, Delivery, Destination, Failure, Instant, PathTo, PeerId, PeerKey, Protocol,
-    SendError,
+    Arrival, Body, Config, Delivery, Destination, Failure, Instant, PathTo, PeerId, PeerKey,
+    Protocol, SendError,
 };
 use gigae_sim::{Faults, Network, Port};
 use gigae_wire::{Discard, Envelope, HEADER_LEN, Header, Kind, MacAddr, NodeAddr, Route};
@@ -164,7 +164,10 @@ impl Node {
             Ok((from, header, payload)) => {
                 let mut buffer = Some(payload.clone());
                 // Refused frames are counted, which is what the tests look at.
-                let _ = self.proto.handle((path, &from), (&header, &payload), &mut buffer);
+                let _ = self.proto.handle(
+                    Arrival { path, from: &from, header: &header, payload: &payload },
+                    &mut buffer,
+                );
                 assert!(buffer.is_some() || header.kind.is_data(), "only messages are kept");
             }
             Err(Discard::Version(v)) => {

@@ -1,0 +1,66 @@
+//! How sessions end (`PROTOCOL.md` §8).
+
+use super::Protocol;
+use crate::session::State;
+use crate::{Ended, Failure, PeerId, Reason};
+use gigae_wire::Kind;
+
+impl<T, R> Protocol<T, R> {
+    /// Ends a peer's session; its unacknowledged messages fail, in order.
+    pub(super) fn fail(&mut self, peer: PeerId, reason: Reason) {
+        if self.session(peer).state != State::Idle {
+            let epoch = self.session(peer).local;
+            self.outputs.ended.push_back(Ended { peer, epoch, reason });
+        }
+        if self.session(peer).is_up() {
+            let session = self.session(peer);
+            let (window, named) =
+                (session.receive.as_ref().map_or(0, |r| r.window()), session.named);
+            self.shares.leave(window, named, &self.config);
+        }
+        self.forget_proposal(peer);
+        let session = &mut self.sessions[peer.0 as usize];
+        session.number = session.number.wrapping_add(u32::from(session.state != State::Idle));
+        session.known |= session.has_received();
+        self.closing -= usize::from(session.state == State::Closing);
+        let discarded = &mut self.outputs.discarded;
+        let before = discarded.len();
+        self.memory.tables -= usize::from(session.receive.as_ref().is_some_and(|r| r.has_table()));
+        session.end(|kept| discarded.push(kept));
+        self.memory.kept -= u32::try_from(discarded.len() - before).expect("at most 1,024");
+        let Some(send) = &mut session.send else { return };
+        self.memory.unacknowledged -= send.len() as usize;
+        for (kind, buffer) in send.drain() {
+            if kind == Kind::Op {
+                self.outputs.spent.push(buffer);
+                continue;
+            }
+            session.failures += 1;
+            self.counters.messages_failed += 1;
+            self.outputs.failures.push_back(Failure { peer, reason, buffer });
+        }
+        self.shrink(peer);
+    }
+
+    /// Ends all sessions and tells the peers, which learn so what has arrived here and need not
+    /// wait for their timeout. Nothing is sent or received afterwards;
+    /// [`is_closing`](Self::is_closing) says when all peers have answered.
+    pub fn close(&mut self) {
+        self.closed = true;
+        for i in 0..self.sessions.len() {
+            let peer = PeerId(u32::try_from(i).expect("bounded by max_peers"));
+            let farewell = self.session(peer).farewell();
+            self.fail(peer, Reason::Closed);
+            if farewell.is_some() {
+                self.session_mut(peer).take_leave(farewell);
+                self.closing += 1;
+                self.enqueue(peer);
+            }
+        }
+    }
+
+    /// Whether a peer has yet to answer that it knows of the end; it is asked for 127 ms at most.
+    pub fn is_closing(&self) -> bool {
+        self.closing > 0
+    }
+}

@@ -1,0 +1,173 @@
+//! What is to be sent: messages and operations on their way into the windows.
+
+use super::Protocol;
+use super::memory::KEPT_WINDOWS;
+use crate::session::State;
+use crate::{PeerId, SendError};
+use gigae_wire::{Epoch, Kind};
+
+impl<T, R> Protocol<T, R> {
+    /// Admits a message of `len` bytes for a peer; it goes out by
+    /// [`poll_transmit`](Self::poll_transmit) and its buffer comes back by
+    /// [`poll_acknowledged`](Self::poll_acknowledged) or [`poll_failure`](Self::poll_failure). The
+    /// first message proposes a session by itself.
+    #[inline]
+    pub fn send(&mut self, peer: PeerId, len: u16, buffer: T) -> Result<(), SendError<T>> {
+        self.admit(peer, Kind::Data, len, buffer)?;
+        self.counters.messages_sent += 1;
+        Ok(())
+    }
+
+    /// Admits a frame with operations, which is never put together with messages. Otherwise as
+    /// [`send`](Self::send).
+    pub fn send_operations(
+        &mut self,
+        peer: PeerId,
+        len: u16,
+        buffer: T,
+    ) -> Result<(), SendError<T>> {
+        self.admit(peer, Kind::Op, len, buffer)
+    }
+
+    #[inline]
+    fn admit(&mut self, peer: PeerId, kind: Kind, len: u16, buffer: T) -> Result<(), SendError<T>> {
+        let session = &mut self.sessions[peer.0 as usize];
+        if session.failures > 0 {
+            return Err(SendError::Failed(buffer));
+        }
+        let longest = match kind {
+            Kind::Op => session.peer.max_operations,
+            _ => session.peer.max_payload,
+        };
+        if len > longest {
+            return Err(SendError::TooLong(buffer, longest));
+        }
+        if session.state == State::Idle {
+            self.propose(peer);
+        }
+        let session = &mut self.sessions[peer.0 as usize];
+        let send = session.send.as_mut().expect("proposing or established: the window is there");
+        if let Err(buffer) = send.push(buffer, kind, len) {
+            self.admit_by_growing(peer, kind, len, buffer)?;
+        }
+        self.memory.unacknowledged += 1;
+        let session = &mut self.sessions[peer.0 as usize];
+        if !session.queued {
+            session.queued = true;
+            self.schedule.transmit.push_back(peer);
+        }
+        self.watch_credit(peer);
+        Ok(())
+    }
+
+    /// The same into a window that has no slot free.
+    #[cold]
+    #[inline(never)]
+    fn admit_by_growing(
+        &mut self,
+        peer: PeerId,
+        kind: Kind,
+        len: u16,
+        buffer: T,
+    ) -> Result<(), SendError<T>> {
+        let send = self.sessions[peer.0 as usize].send.as_mut().expect("just asked");
+        let had = send.has_slots();
+        if !send.grow(&mut self.memory.spare) {
+            return Err(SendError::WouldBlock(buffer));
+        }
+        self.memory.windows += usize::from(!had);
+        send.push(buffer, kind, len).map_err(SendError::WouldBlock)
+    }
+
+    /// A send window is empty: it gives its memory up, unless few others have any.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn shrink(&mut self, peer: PeerId) {
+        if self.memory.windows > KEPT_WINDOWS
+            && let Some(send) = &mut self.sessions[peer.0 as usize].send
+        {
+            self.memory.windows -= usize::from(send.shrink(&mut self.memory.spare));
+        }
+    }
+
+    /// Proposes a session to a peer with which there is none, before there is anything to send:
+    /// what can be sent depends on what the peer can receive, and the network carry.
+    pub fn propose(&mut self, peer: PeerId) {
+        let session = &mut self.sessions[peer.0 as usize];
+        if let Some(sizes) = session.sizes.as_mut().filter(|sizes| !sizes.wanted) {
+            sizes.wanted = true;
+            self.touch(peer);
+            return;
+        }
+        if session.state != State::Idle {
+            return;
+        }
+        self.forget_paths(peer);
+        let session = &mut self.sessions[peer.0 as usize];
+        let local = self.secret.epoch(&session.key, session.number);
+        session.propose(self.now, local, &self.config);
+        self.note_proposal(peer);
+        self.touch(peer);
+        self.enqueue(peer);
+    }
+
+    /// The session with a peer, if it is up and known how long frames may be: its epoch, and the
+    /// longest payload in bytes of a frame with operations.
+    #[inline]
+    pub fn established(&self, peer: PeerId) -> Option<(Epoch, u16)> {
+        let session = self.session(peer);
+        let up = session.is_up() && session.failures == 0 && !session.sizing;
+        let longest = session.peer.max_operations.min(self.config.max_operations);
+        up.then_some((session.local, longest))
+    }
+
+    /// Adds a message to the last frame for a peer, if that still waits to be transmitted: neither
+    /// a frame nor a place in the window is needed then. `extend` is given its buffer and the
+    /// longest payload in bytes that the peer can receive; it returns the new length of the payload
+    /// as a Batch, or `None` if the message does not fit. Returns whether the message was added.
+    #[inline]
+    pub fn append(
+        &mut self,
+        peer: PeerId,
+        extend: impl FnOnce(&mut T, u16) -> Option<u16>,
+    ) -> bool {
+        let session = &mut self.sessions[peer.0 as usize];
+        // Only once the session is up is it known what the peer can receive.
+        if !matches!(session.state, State::Established) || session.failures > 0 || session.sizing {
+            return false;
+        }
+        let longest = session.peer.max_payload;
+        let Some(send) = &mut session.send else { return false };
+        let added = send.append(|buffer| extend(buffer, longest));
+        self.counters.messages_sent += u64::from(added);
+        added
+    }
+
+    /// Notes a STOP when the credit is used up, and its end.
+    #[inline]
+    pub(super) fn watch_credit(&mut self, peer: PeerId) {
+        if self.sessions[peer.0 as usize].has_stopped() {
+            self.counters.stops += 1;
+            self.touch(peer);
+        }
+    }
+
+    /// Asks a peer for a sign of life, if nothing else does: somebody waits for what only it can
+    /// send. Silence for the peer timeout, or the answer that it knows no such session, ends the
+    /// session (rule 8.1).
+    pub fn ask(&mut self, peer: PeerId) {
+        if self.sessions[peer.0 as usize].ask() {
+            self.touch(peer);
+        }
+    }
+
+    /// Whether [`send`](Self::send) would find the window towards this peer full.
+    pub fn is_full(&self, peer: PeerId) -> bool {
+        self.session(peer).send.as_ref().is_some_and(|s| s.is_full())
+    }
+
+    /// Whether any message is not acknowledged yet.
+    pub fn has_unacknowledged(&self) -> bool {
+        self.memory.unacknowledged > 0
+    }
+}

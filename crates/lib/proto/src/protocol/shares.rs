@@ -1,0 +1,86 @@
+//! How the receive frames are divided among the peers: the largest credit window of each
+//! (`PROTOCOL.md` §6).
+
+use crate::Config;
+use crate::session::Session;
+
+/// Frames of credit that a peer may have which sends while most others are silent, however many
+/// there are: enough for a Gigabit Ethernet's bandwidth-delay product (some 10 frames), and a
+/// quarter of what every session begins with.
+const LEAST_SHARE: u32 = 16;
+
+/// See the module's description.
+#[derive(Clone, Debug, Default, Hash)]
+pub(super) struct Shares {
+    /// Sessions that are up, and how many of them are with peers that the program has named.
+    established: u32,
+    established_named: u32,
+    /// The largest credit window that the receive frames allow each session that is up.
+    pub(super) share: u32,
+    /// That is less than [`LEAST_SHARE`], or strangers are among them and it is less than the
+    /// receive window: those that send share the frames.
+    pub(super) crowded: bool,
+    /// A round is as many frames as can be received: its number, what is left of it, how many peers
+    /// sent some of its frames, and of those of the former one.
+    round: u32,
+    round_left: u32,
+    active: u32,
+    active_before: u32,
+    /// Credit windows of all sessions together.
+    pub(super) granted: u32,
+}
+
+impl Shares {
+    /// A session has come up, with this credit window.
+    pub(super) fn join(&mut self, window: u32, named: bool, config: &Config) {
+        self.established += 1;
+        self.established_named += u32::from(named);
+        self.divide(config);
+        self.granted += window;
+    }
+
+    /// A session that was up ends.
+    pub(super) fn leave(&mut self, window: u32, named: bool, config: &Config) {
+        self.granted -= window;
+        self.established -= 1;
+        self.established_named -= u32::from(named);
+        self.divide(config);
+    }
+
+    /// The program has named a peer, whose session is up.
+    pub(super) fn name(&mut self) {
+        self.established_named += 1;
+    }
+
+    /// A session came or went: the largest window of each is its part of the receive frames.
+    fn divide(&mut self, config: &Config) {
+        let share = config.receive_frames / self.established.max(1);
+        let most = config.receive_window.into();
+        self.share = share.clamp(1, most);
+        let strangers = self.established > self.established_named;
+        self.crowded = self.share < if strangers { most } else { LEAST_SHARE.min(most) };
+    }
+
+    /// The largest window of a peer whose frame was released, while there are many sessions: up to
+    /// [`LEAST_SHARE`], its part among those that have sent something lately. So one of thousands
+    /// is not slowed down by those that are silent, and if all send, each gets little. A peer that
+    /// the program has named shares the frames with the others that it has named, and with
+    /// strangers only while they send.
+    pub(super) fn of<T, R>(&mut self, session: &mut Session<T, R>, config: &Config) -> u32 {
+        if self.round_left == 0 {
+            self.round = self.round.wrapping_add(1);
+            self.round_left = config.receive_frames;
+            self.active_before = std::mem::take(&mut self.active);
+        }
+        self.round_left -= 1;
+        if session.round != self.round {
+            session.round = self.round;
+            self.active += 1;
+        }
+        let others = self.active.max(self.active_before).max(1);
+        let part = |of: u32| config.receive_frames / of;
+        let named = if session.named { part(others.max(self.established_named)) } else { 0 };
+        let most = part(others).min(LEAST_SHARE).max(named);
+        most.min(config.receive_window.into()).max(self.share)
+    }
+}

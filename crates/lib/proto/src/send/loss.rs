@@ -1,0 +1,192 @@
+//! Which frames are lost, by what the receiver reports and by the time (`PROTOCOL.md` §7).
+
+use super::SendWindow;
+use super::slots::State;
+use crate::Counters;
+use crate::path::{self, REORDERING};
+use crate::time::Instant;
+use gigae_wire::{AckReport, MAX_PATHS, SeqNo};
+
+/// Timeouts in a row that repeat only the oldest frame, as a question what else is missing. A peer
+/// that was merely kept off its CPU for a millisecond then answers before everything goes again.
+const QUESTIONS: u32 = 2;
+
+impl<T> SendWindow<T> {
+    pub(super) fn first_lost(&mut self) -> SeqNo {
+        let mut seq = self.base;
+        while self.slot(seq).state != State::Lost {
+            seq += 1;
+            debug_assert!(seq.is_before(self.sent), "the count of lost frames is wrong");
+        }
+        seq
+    }
+
+    /// Takes what the receiver reports beyond the cumulative acknowledgement, after that was taken.
+    /// `keeps` says whether the receiver keeps frames out of order.
+    pub(crate) fn report(&mut self, now: Instant, ack: SeqNo, report: &AckReport<'_>, keeps: bool) {
+        for offset in report.offsets() {
+            let seq = ack + offset;
+            if seq.is_before(self.base) || !seq.is_before(self.sent) {
+                continue;
+            }
+            let slot = self.slot(seq);
+            let arrival = slot.sent_frame();
+            slot.state = State::Held;
+            self.arrive(now, &arrival);
+        }
+        let (most, mask) = (self.capacity(), self.slots.len().wrapping_sub(1));
+        let Self { slots, first, further, .. } = self;
+        let mut heard = 0;
+        for (i, path) in std::iter::once(first).chain(further).enumerate() {
+            let held = |timed: SeqNo| slots[timed.0 as usize & mask].state == State::Held;
+            heard |= u16::from(path.settle(most, held)) << i;
+        }
+        self.doubt_others(heard);
+        let dropped = self.dropped(now, report.latest);
+        self.detect(if keeps && !dropped { REORDERING } else { -1 }, keeps);
+        if !keeps {
+            self.count_doomed();
+        }
+    }
+
+    /// Go-back-N, or a receiver that could keep no more: the frame that led to the report has
+    /// itself been dropped, so everything up to it must go again. A report too soon after its
+    /// repetition is about the former sending.
+    fn dropped(&mut self, now: Instant, latest: SeqNo) -> bool {
+        if !latest.is_before(self.base) && latest.is_before(self.sent) {
+            let slot = self.slot(latest);
+            let (path, transmission) = (usize::from(slot.path), slot.transmission);
+            let (flying, repeated) = (slot.state == State::InFlight, slot.repeated);
+            let since = now.nanos_since(slot.sent_at);
+            let path = self.path(path);
+            let stale = repeated && since < path.rtt.half();
+            if flying && !stale {
+                path.overtake(transmission);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Marks as lost what was transmitted more than `reordering` before the latest arrival on the
+    /// same path. `keeps` says whether the receiver keeps frames out of order.
+    pub(super) fn detect(&mut self, reordering: i32, keeps: bool) {
+        let (mut seq, most) = (self.base, self.capacity());
+        // The last found on each path, whose number tells whether the loss is a new event.
+        let mut found = [None; MAX_PATHS];
+        while seq != self.sent {
+            let slot = self.slot(seq);
+            let (path, transmission) = (usize::from(slot.path), slot.transmission);
+            if slot.state == State::InFlight && self.path(path).is_behind(transmission, reordering)
+            {
+                self.lose(seq);
+                found[path] = Some(transmission);
+            }
+            seq += 1;
+        }
+        for (path, last) in self.paths_mut().zip(found) {
+            if let Some(last) = last {
+                path.slow_down(last, most, keeps);
+            }
+        }
+    }
+
+    /// Counts the frames that flew already when the last loss was found, and still do.
+    #[cold]
+    pub(super) fn count_doomed(&mut self) {
+        let mut seq = self.base;
+        self.doomed = 0;
+        while seq != self.sent {
+            let slot = self.slot(seq);
+            let (state, path, transmission) = (slot.state, slot.path, slot.transmission);
+            let flew = state == State::InFlight && self.path(path.into()).flew(transmission);
+            self.doomed += u32::from(flew);
+            seq += 1;
+        }
+    }
+
+    /// A frame on the way is lost.
+    fn lose(&mut self, seq: SeqNo) {
+        let slot = self.slot(seq);
+        slot.state = State::Lost;
+        let path = usize::from(slot.path);
+        self.path(path).lose(seq);
+        self.lost += 1;
+    }
+
+    /// Takes for lost what flies on a path: all of it, or the oldest only.
+    pub(super) fn lose_in_flight(&mut self, path: usize, all: bool) {
+        let mut seq = self.base;
+        while seq != self.sent {
+            let slot = self.slot(seq);
+            if slot.state == State::InFlight && usize::from(slot.path) == path {
+                self.lose(seq);
+                if !all {
+                    break;
+                }
+            }
+            seq += 1;
+        }
+        if self.doomed > 0 {
+            self.count_doomed();
+        }
+    }
+
+    /// Whether a timeout has fired since something was acknowledged.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.first.rtt.timeouts() > 0
+    }
+
+    /// Nothing that is on its way has arrived.
+    #[cold]
+    pub(crate) fn repeat_all(&mut self) {
+        for path in 0..=self.further.len() {
+            self.lose_in_flight(path, true);
+        }
+    }
+
+    /// Does what is due at `now`. Returns which paths are to be probed, by bit.
+    pub(crate) fn expire(&mut self, now: Instant, counters: &mut Counters) -> u16 {
+        let (slowest, mut probes) = (path::slowest(self.paths()), 0);
+        let several = !self.further.is_empty();
+        for i in 0..=self.further.len() {
+            let path = self.path(i);
+            let deadline = if several { path.deadline_among(slowest) } else { path.deadline() };
+            if now < deadline {
+                continue;
+            }
+            if path.is_alive() {
+                counters.timeouts += 1;
+                probes |= self.time_out(i, now);
+            } else {
+                path.probed(now);
+                probes |= 1 << i;
+            }
+        }
+        probes
+    }
+
+    /// The retransmission timeout of a path fired: the oldest frame goes again, as a question to
+    /// the receiver what else is missing; if that is not answered either, everything goes again.
+    /// With other paths, the question goes there; if the peer hears those and not this, it is dead.
+    fn time_out(&mut self, i: usize, now: Instant) -> u16 {
+        if self.path(i).is_doubted() {
+            let dead = self.give_up(i);
+            if dead != 0 {
+                return dead;
+            }
+        }
+        let most = self.capacity();
+        let path = self.path(i);
+        path.time_out(now);
+        let all = path.rtt.timeouts() > QUESTIONS;
+        self.lose_in_flight(i, all);
+        let path = self.path(i);
+        if all {
+            path.restart(most);
+        } else {
+            path.make_room();
+        }
+        0
+    }
+}

@@ -1,0 +1,87 @@
+//! How long the frames of a session may be (`PROTOCOL.md` §12).
+
+use super::{SIZE, Session};
+use crate::Config;
+use crate::size::{Echo, Next, Sizes};
+use crate::time::Since;
+use gigae_wire::Kind;
+
+impl<T, R> Session<T, R> {
+    /// Asks for the longest frames that both ends can take, if it is not sure that the network can.
+    pub(super) fn ask_size(&mut self, config: &Config) {
+        let message = config.max_payload.min(self.peer.max_payload);
+        let longest = config.max_operations.min(self.peer.max_operations).max(message);
+        self.sizing = longest > config.sure_payload;
+        self.sizes = self.sizing.then(|| {
+            let next = message > config.sure_payload && message < longest;
+            self.probes |= SIZE;
+            Box::new(Sizes::ask([longest, if next { message } else { 0 }], self.heard_on))
+        });
+    }
+
+    /// The peer asks whether a frame arrived that has.
+    #[cold]
+    pub(crate) fn on_probe(&mut self, echo: Echo, path: usize) {
+        self.sizes.get_or_insert_default().on_question(echo, path as u8);
+        self.probes |= SIZE;
+    }
+
+    /// A frame of this end's has arrived. Whether it is known now that longer ones vanish.
+    #[cold]
+    pub(crate) fn on_echo(&mut self, echo: Echo, config: &Config) -> bool {
+        let Some(sizes) = &mut self.sizes else { return false };
+        let settled = sizes.on_answer(echo);
+        // What was to be repeated need not be any more.
+        self.probes = self.probes & !SIZE | if sizes.is_due() { SIZE } else { 0 };
+        // The peer is there, so its time begins anew.
+        if self.waiting != Since::Never {
+            self.waiting = Since::Next;
+        }
+        let Some(len) = settled else { return false };
+        if sizes.is_over() {
+            self.sizes = None;
+        }
+        self.sizing = false;
+        let len = if len == 0 { config.sure_payload } else { len };
+        let both = config.max_operations.min(self.peer.max_operations);
+        self.peer.max_payload = self.peer.max_payload.min(len);
+        self.peer.max_operations = self.peer.max_operations.min(len);
+        len < both
+    }
+
+    /// The Probe or Echo that `plan` asked for: its kind, what it says, how long its payload is,
+    /// and its path.
+    #[cold]
+    pub(crate) fn next_size(&mut self) -> Option<(Kind, Echo, u16, usize)> {
+        let sizes = self.sizes.as_mut()?;
+        let next = sizes.next();
+        if !sizes.is_due() {
+            self.probes &= !SIZE;
+        }
+        if sizes.is_over() {
+            self.sizes = None;
+        }
+        let alive = |wanted: u8| self.send.as_ref().map_or(0, |send| send.alive(wanted.into()));
+        Some(match next? {
+            Next::Question(echo, path) => (Kind::Probe, echo, echo.len, alive(path)),
+            Next::Answer(echo, path) => (Kind::Echo, echo, 0, path.into()),
+        })
+    }
+
+    /// To which length a question on a dead path is padded: it comes back only if it carries what
+    /// the others do.
+    #[cold]
+    pub(crate) fn pad(&self, path: usize, config: &Config) -> u16 {
+        let probe = self.send.as_ref().is_some_and(|send| send.is_dead(path));
+        let longest = config.max_operations.min(self.peer.max_operations);
+        if probe && longest > config.sure_payload { longest } else { 0 }
+    }
+
+    /// Whether something waits to learn how long frames may be.
+    #[cold]
+    pub(super) fn wants_size(&self) -> bool {
+        self.sizing
+            && (self.sizes.as_ref().is_some_and(|sizes| sizes.wanted)
+                || self.send.as_ref().is_some_and(|send| !send.is_empty()))
+    }
+}

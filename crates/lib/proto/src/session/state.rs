@@ -1,0 +1,97 @@
+//! How a session stands, and what is repeated until it is answered.
+
+use crate::time::{Instant, Since};
+use gigae_wire::{Epoch, Hello, Paths, SeqNo};
+
+/// First wait in nanoseconds for the answer to a Hello or a Confirm; doubled with each repetition.
+const HELLO_INTERVAL: u64 = 1_000_000;
+
+/// Longest wait in nanoseconds between two Hellos, Confirms or probes.
+pub(super) const LONGEST_INTERVAL: u64 = 100_000_000;
+
+/// First wait in nanoseconds for the answer to a farewell; doubled with each repetition.
+pub(super) const FAREWELL_INTERVAL: u64 = 1_000_000;
+
+/// Repetitions of a farewell at most; the last is given up 127 ms after the first. A peer that is
+/// there and too busy to answer needs only one of the seven, which are all lost once in 78,000
+/// times where every fifth frame is.
+pub(super) const REPETITIONS: u8 = 6;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum State {
+    /// No session; the next message proposes one.
+    Idle,
+    /// A Hello was or will be sent.
+    Proposing(Repeated),
+    /// Both epochs are known and used here. Whether the peer knows the session is asked with a
+    /// Confirm, which repeats this token of the peer's: at its beginning, and when the peer says
+    /// that it does not.
+    Confirming(Repeated, u64),
+    /// The peer has used both epochs, too.
+    Established,
+    /// This end is closing; the peer does not know yet what has arrived here, as far as is known.
+    Closing,
+}
+
+/// What is sent again until it is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Repeated {
+    pub(super) due: bool,
+    pub(super) next_at: Instant,
+    interval: u64,
+    pub(super) tries: u8,
+}
+
+impl Repeated {
+    /// To be sent at once.
+    pub(crate) fn begin(now: Instant) -> Self {
+        Self { due: true, next_at: now, interval: HELLO_INTERVAL, tries: 0 }
+    }
+
+    pub(super) fn sent(&mut self, now: Instant) {
+        self.due = false;
+        self.tries = self.tries.wrapping_add(1);
+        self.next_at = now.after(self.interval);
+        self.interval = (self.interval * 2).min(LONGEST_INTERVAL);
+    }
+
+    pub(super) fn expire(&mut self, now: Instant) {
+        self.due |= now >= self.next_at;
+    }
+}
+
+/// A Reset that tells what has arrived and is repeated until it is answered (rule 8.4).
+#[derive(Clone, Copy, Debug, Hash)]
+pub(crate) struct Farewell {
+    pub(crate) remote: Epoch,
+    pub(super) ack: SeqNo,
+    pub(crate) due: bool,
+    /// Since when its last sending has waited for an answer, and how long that may take.
+    pub(super) since: Since,
+    pub(super) wait: u64,
+    /// How often it may still be repeated.
+    pub(super) left: u8,
+}
+
+/// What both ends have agreed on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    pub(crate) local: Epoch,
+    pub(crate) remote: Epoch,
+    pub(crate) hello: Hello,
+    /// Addresses of the peer's links, if it has several.
+    pub(crate) links: Paths,
+    /// Frames that the peer has room for at first.
+    pub(crate) credit: u16,
+}
+
+/// What a session should transmit next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Plan {
+    Hello,
+    Confirm,
+    Data,
+    Ack,
+    Probe,
+    Farewell,
+}

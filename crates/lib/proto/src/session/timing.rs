@@ -1,0 +1,190 @@
+//! What a session waits for, and what is due by itself (`PROTOCOL.md` §8).
+
+use super::state::LONGEST_INTERVAL;
+use super::{CREDIT, SIZE, Session, State};
+use crate::time::{Instant, Since, nanos};
+use crate::{Config, Counters};
+
+/// Hellos that stay unanswered, for 127 ms in all, before it counts that the node seems to speak
+/// another version.
+const HELLOS: u8 = 7;
+
+impl<T, R> Session<T, R> {
+    /// Whether the peer owes an answer.
+    #[inline]
+    fn awaits_answer(&self) -> bool {
+        self.send.as_ref().is_some_and(|s| s.awaits_answer()) || self.sizing && self.wants_size()
+    }
+
+    /// After transmitting: an answer is owed from now on.
+    #[inline]
+    pub(crate) fn transmitted(&mut self) {
+        if self.awaits_answer() {
+            self.waiting.start();
+        }
+    }
+
+    /// A valid frame of this session came: the peer is there. `progress` says that it acknowledged
+    /// something.
+    #[inline]
+    pub(crate) fn heard(&mut self, progress: bool) {
+        if !self.awaits_answer() {
+            self.waiting = Since::Never;
+        } else if progress {
+            self.waiting = Since::Next;
+        }
+    }
+
+    /// The clock was read: whatever began since the last reading began now.
+    pub(crate) fn date(&mut self, now: Instant) {
+        self.waiting.date(now);
+        if let Some(farewell) = &mut self.farewell {
+            farewell.since.date(now);
+        }
+        if let Some((since, _)) = &mut self.probe {
+            since.date(now);
+        }
+        if let Some(sizes) = &mut self.sizes {
+            sizes.date(now);
+        }
+        if let Some(send) = &mut self.send {
+            send.date(now);
+        }
+        if let Some(receive) = &mut self.receive {
+            receive.date(now);
+        }
+    }
+
+    /// Whether the peer's credit has just stopped us; if so, the first probe is scheduled, in case
+    /// its GO is lost.
+    #[inline]
+    pub(crate) fn has_stopped(&mut self) -> bool {
+        let stopped = matches!(self.state, State::Established)
+            && self.send.as_ref().is_some_and(|s| s.is_stopped());
+        match (stopped, self.probe) {
+            (true, None) => {
+                let wait = self.send.as_ref().map_or(0, |send| send.timeout());
+                self.probe = Some((Since::Next, wait));
+                true
+            }
+            (false, Some(_)) => {
+                self.probe = None;
+                self.probes &= !CREDIT;
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// Probes the peer until it answers, unless something is repeated until then anyway. Whether
+    /// that begins now.
+    pub(crate) fn ask(&mut self) -> bool {
+        let Some(send) = &self.send else { return false };
+        let silent = matches!(self.state, State::Established)
+            && self.probe.is_none()
+            && !send.awaits_answer();
+        if silent {
+            self.probe = Some((Since::Next, send.timeout()));
+        }
+        silent
+    }
+
+    /// The next moment at which something must happen by itself.
+    pub(crate) fn deadline(&self, config: &Config) -> Instant {
+        let lost = self.waiting.after(nanos(config.peer_timeout));
+        let own = match self.state {
+            State::Idle => return Instant::NEVER,
+            State::Proposing(repeated) => repeated.next_at,
+            State::Closing => {
+                self.farewell.as_ref().map_or(Instant::NEVER, |f| f.since.after(f.wait))
+            }
+            State::Established | State::Confirming(..) => {
+                let resend = self.send.as_ref().map_or(Instant::NEVER, |s| s.deadline());
+                let ack = self
+                    .receive
+                    .as_ref()
+                    .map_or(Instant::NEVER, |r| r.acknowledge_by(nanos(config.ack_delay)));
+                let probe = self.probe.map_or(Instant::NEVER, |(since, wait)| since.after(wait));
+                let size = match &self.sizes {
+                    Some(sizes) if self.wants_size() => sizes.deadline(),
+                    _ => Instant::NEVER,
+                };
+                let confirm = match self.state {
+                    State::Confirming(repeated, _) => repeated.next_at,
+                    _ => Instant::NEVER,
+                };
+                resend.min(ack).min(probe).min(size).min(confirm)
+            }
+        };
+        own.min(lost)
+    }
+
+    /// Does what is due at `now`. Returns true when the peer has to be given up.
+    pub(crate) fn expire(
+        &mut self,
+        now: Instant,
+        config: &Config,
+        counters: &mut Counters,
+    ) -> bool {
+        if now >= self.waiting.after(nanos(config.peer_timeout)) {
+            return true;
+        }
+        match &mut self.state {
+            State::Proposing(repeated) => {
+                repeated.expire(now);
+                return false;
+            }
+            State::Confirming(repeated, _) => repeated.expire(now),
+            _ => {}
+        }
+        if let Some(farewell) = &mut self.farewell {
+            if now < farewell.since.after(farewell.wait) {
+                return false;
+            }
+            if farewell.left == 0 {
+                self.take_leave(None);
+                return false;
+            }
+            farewell.left -= 1;
+            farewell.wait *= 2;
+            farewell.since = Since::Never;
+            farewell.due = true;
+            return false;
+        }
+        let delay = nanos(config.ack_delay);
+        if let Some(receive) = self.receive.as_mut().filter(|r| now >= r.acknowledge_by(delay)) {
+            receive.ask();
+        }
+        if let Some((since, wait)) = self.probe.as_mut().filter(|p| now >= p.0.after(p.1)) {
+            *wait = (*wait * 2).min(LONGEST_INTERVAL);
+            *since = Since::At(now);
+            self.probes |= CREDIT;
+            if self.waiting == Since::Never {
+                self.waiting = Since::At(now);
+            }
+        }
+        if self.wants_size()
+            && let Some(sizes) = &mut self.sizes
+        {
+            sizes.expire(now, self.paths);
+            self.probes |= if sizes.is_due() { SIZE } else { 0 };
+        }
+        if let Some(send) = &mut self.send {
+            self.probes |= send.expire(now, counters);
+        }
+        false
+    }
+
+    /// Whether the peer leaves something unanswered for longer than usual.
+    pub(crate) fn is_silent(&self) -> bool {
+        let unacknowledged = self.send.as_ref().is_some_and(|send| send.is_silent());
+        unacknowledged
+            || self.probe.is_some()
+            || matches!(self.state, State::Proposing(_) | State::Confirming(..))
+    }
+
+    /// Whether a Hello was sent so often that a node which answers would have done so.
+    pub(crate) fn hello_stays_unanswered(&self) -> bool {
+        matches!(self.state, State::Proposing(repeated) if repeated.due && repeated.tries >= HELLOS)
+    }
+}
