@@ -1,135 +1,18 @@
 //! Several links as one (`PROTOCOL.md` §11): order, shares, cuts and returns, in virtual time.
 #![allow(missing_docs)]
 
+mod trunk;
 mod world;
 
-use gigae_proto::{Config, Instant, PeerId, Reason, SendError};
+use gigae_proto::{Config, Instant, PeerId, Reason};
 use gigae_sim::Faults;
 use gigae_wire::Kind;
 use std::time::Duration;
+use trunk::{GIGABIT, Stream, config, cut, kinds, link, millis, share, trunk};
 use world::{World, micros, quiet};
-
-/// Bytes per second of a Gigabit Ethernet.
-const GIGABIT: u64 = 125_000_000;
-
-/// Bytes of a message in these tests, and of the frame that carries it.
-const MESSAGE: usize = 1400;
-const FRAME: usize = 14 + 32 + MESSAGE;
 
 /// What an application may see of a cut link.
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
-
-fn millis(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
-
-/// Windows as the library sets them for so many links.
-fn config(links: usize) -> Config {
-    let window = u16::try_from((256 * links).next_power_of_two().min(1024)).unwrap();
-    Config {
-        send_window: window,
-        receive_window: window,
-        reorder_window: window,
-        ..Config::default()
-    }
-}
-
-fn trunk(links: usize, seed: u64) -> World {
-    World::with_links(&[links, links], seed, quiet(), &config(links))
-}
-
-/// Gives the links of both nodes kinds of their own.
-fn kinds(w: &mut World, faults: &[Faults]) {
-    for node in &w.nodes {
-        for (&(port, _), faults) in node.links.iter().zip(faults) {
-            w.net.set_port_faults(port, *faults);
-        }
-    }
-}
-
-/// A link of this rate with a delay of 20 us.
-fn link(rate: u64) -> Faults {
-    Faults { rate, delay: micros(20), ..Faults::default() }
-}
-
-/// Cuts the links of this number at the first node.
-fn cut(w: &World, path: usize, cut: bool) {
-    w.net.cut(w.nodes[0].links[path].0, cut, cut);
-}
-
-/// A stream of numbered messages from the first node to the second, which are checked as they come.
-struct Stream {
-    sent: u32,
-    got: usize,
-    /// Longest time between two arrivals.
-    pause: Duration,
-    last: u64,
-}
-
-impl Stream {
-    fn new(w: &World) -> Self {
-        Self { sent: 0, got: w.nodes[1].received.len(), pause: Duration::ZERO, last: w.net.now() }
-    }
-
-    fn push(&mut self, w: &mut World) {
-        let mut message = vec![0; MESSAGE];
-        loop {
-            message[..4].copy_from_slice(&self.sent.to_be_bytes());
-            match w.try_send(0, 1, &message) {
-                Ok(()) => self.sent += 1,
-                Err(SendError::WouldBlock(_)) => return,
-                Err(other) => panic!("{other:?}"),
-            }
-        }
-    }
-
-    /// Lets messages flow for so long.
-    fn flow(&mut self, w: &mut World, time: Duration) {
-        let end = w.now() + time;
-        while w.now() < end {
-            self.push(w);
-            self.step(w);
-        }
-    }
-
-    fn step(&mut self, w: &mut World) {
-        w.run(micros(100));
-        let (now, received) = (w.net.now(), w.nodes[1].received.len());
-        if received > self.got {
-            self.pause = self.pause.max(Duration::from_nanos(now - self.last));
-            (self.last, self.got) = (now, received);
-        }
-    }
-
-    /// Everything that was sent arrives, once and in order.
-    fn end(mut self, w: &mut World) -> Duration {
-        let limit = w.now() + Duration::from_secs(20);
-        while w.nodes[0].proto.has_unacknowledged() {
-            self.step(w);
-            assert!(w.now() < limit, "{} of {} came in time", self.got, self.sent);
-        }
-        let number = |message: &[u8]| u32::from_be_bytes(*message.first_chunk().expect("a number"));
-        let wrong = w.nodes[1].received.iter().zip(0..).find(|((_, m), n)| number(m) != *n);
-        assert!(wrong.is_none(), "in order: {:?}", wrong.map(|((_, m), n)| (number(m), n)));
-        assert_eq!(w.nodes[1].received.len(), self.sent as usize, "each once");
-        assert!(w.nodes[0].failed.is_empty());
-        self.pause
-    }
-}
-
-/// The part of what these links carry together that messages get, once that has settled.
-fn share(rates: &[u64]) -> f64 {
-    let mut w = trunk(rates.len(), 1);
-    kinds(&mut w, &rates.iter().map(|&rate| link(rate)).collect::<Vec<_>>());
-    let mut stream = Stream::new(&w);
-    stream.flow(&mut w, millis(50));
-    let (before, began) = (stream.got, w.net.now());
-    stream.flow(&mut w, millis(200));
-    let bytes = (stream.got - before) * FRAME;
-    let seconds = (w.net.now() - began) as f64 / 1e9;
-    stream.end(&mut w);
-    bytes as f64 / seconds / rates.iter().sum::<u64>() as f64
-}
 
 #[test]
 fn equal_links_carry_what_they_carry_together() {

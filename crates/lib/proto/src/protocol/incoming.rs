@@ -10,28 +10,59 @@ use crate::size::Echo;
 use crate::{Arrival, Delivery, PeerId, PeerKey, Reason};
 use gigae_wire::{AckReport, Discard, Epoch, Flags, Header, Kind, NodeAddr};
 
+/// What a frame says.
+struct Contents<'a> {
+    header: &'a Header,
+    payload: &'a [u8],
+}
+
+/// Where a frame came from.
+struct Origin<'a> {
+    path: usize,
+    node: &'a NodeAddr,
+}
+
 impl<T, R> Protocol<T, R> {
     /// Takes in a received frame, and the buffer in which it lies. The buffer is taken out if it is
     /// kept; it comes out by [`poll_delivery`](Self::poll_delivery) or
     /// [`poll_discarded`](Self::poll_discarded). A frame that is not accepted is counted.
-    #[inline]
+    #[inline(always)]
     pub fn handle(&mut self, arrival: Arrival<'_>, buffer: &mut Option<R>) -> Result<(), Discard> {
-        let result = self.accept(arrival, buffer);
+        // In two parts: the first goes in registers, and the second through memory. Neither all in
+        // registers nor all through memory takes as few instructions.
+        let Arrival { path, from: node, header, payload } = arrival;
+        self.accept(Origin { path, node }, Contents { header, payload }, buffer)
+    }
+
+    #[inline(never)]
+    fn accept(
+        &mut self,
+        Origin { path, node }: Origin<'_>,
+        Contents { header, payload }: Contents<'_>,
+        buffer: &mut Option<R>,
+    ) -> Result<(), Discard> {
+        let result = self.take_in(Arrival { path, from: node, header, payload }, buffer);
         if let Err(why) = result {
             self.counters.discard(why);
         }
         result
     }
 
-    #[inline]
-    fn accept(&mut self, arrival: Arrival<'_>, buffer: &mut Option<R>) -> Result<(), Discard> {
-        if arrival.header.dst_port != self.config.port {
+    #[inline(always)]
+    fn take_in(&mut self, arrival: Arrival<'_>, buffer: &mut Option<R>) -> Result<(), Discard> {
+        let header = arrival.header;
+        if header.dst_port != self.config.port {
             return Err(Discard::Port);
         }
-        if arrival.header.kind.is_of_session() {
-            let peer = self.session_of(arrival)?;
-            return self.on_established(peer, arrival, buffer);
+        if !header.kind.is_of_session() {
+            return self.take_in_besides(Arrival { ..arrival });
         }
+        let peer = self.session_of(arrival)?;
+        self.on_established(peer, arrival, buffer)
+    }
+
+    /// What belongs to no session that is up.
+    fn take_in_besides(&mut self, arrival: Arrival<'_>) -> Result<(), Discard> {
         match arrival.header.kind {
             Kind::Hello => self.on_hello(arrival),
             Kind::HelloAck => self.on_hello_ack(arrival),
@@ -61,7 +92,7 @@ impl<T, R> Protocol<T, R> {
         {
             return Ok(last);
         }
-        self.session_of_other(path, arrival.key(), header)
+        self.session_of_other(path, &arrival.key(), header)
     }
 
     /// Not of the session of the last frame, or the first of its session.
@@ -69,10 +100,10 @@ impl<T, R> Protocol<T, R> {
     fn session_of_other(
         &mut self,
         path: usize,
-        key: PeerKey,
+        key: &PeerKey,
         header: &Header,
     ) -> Result<PeerId, Discard> {
-        if let Some(peer) = self.find_by(path, &key, header.dst_epoch) {
+        if let Some(peer) = self.find_by(path, key, header.dst_epoch) {
             let s = self.session(peer);
             if s.is_up() && (header.dst_epoch, header.src_epoch) == (s.local, s.remote) {
                 // A path leads from a link to the one of the same number.
@@ -90,7 +121,7 @@ impl<T, R> Protocol<T, R> {
         if header.dst_epoch != Epoch::UNKNOWN {
             let (src_epoch, dst_epoch) = (header.dst_epoch, header.src_epoch);
             let say = Say::Reset(Flags::NONE);
-            self.reply(Reply { to: key, path, src_epoch, dst_epoch, say });
+            self.reply(Reply { to: *key, path, src_epoch, dst_epoch, say });
         }
         Err(Discard::Epoch)
     }
@@ -186,7 +217,7 @@ impl<T, R> Protocol<T, R> {
         }
         session.heard(done > 0);
         if matches!(header.kind, Kind::Probe | Kind::Echo) {
-            return self.on_size(peer, arrival);
+            return self.on_size(peer, path, header.kind, payload);
         }
         if header.flags.has(Flags::ASK) || header.flags.has(Flags::ANSWER) {
             session.marked(header.flags, path, &self.config);
@@ -199,11 +230,17 @@ impl<T, R> Protocol<T, R> {
 
     /// Rules 12.2 and 12.3: the peer asks whether a frame arrives, or says that one did.
     #[cold]
-    fn on_size(&mut self, peer: PeerId, arrival: Arrival<'_>) -> Result<(), Discard> {
-        let echo = Echo::parse(arrival.payload).ok_or(Discard::Malformed)?;
+    fn on_size(
+        &mut self,
+        peer: PeerId,
+        path: usize,
+        kind: Kind,
+        payload: &[u8],
+    ) -> Result<(), Discard> {
+        let echo = Echo::parse(payload).ok_or(Discard::Malformed)?;
         let session = &mut self.sessions[peer.0 as usize];
-        if arrival.header.kind == Kind::Probe {
-            session.on_probe(echo, arrival.path);
+        if kind == Kind::Probe {
+            session.on_probe(echo, path);
             return Ok(());
         }
         self.counters.black_holes += u64::from(session.on_echo(echo, &self.config));
