@@ -1,0 +1,75 @@
+//! Operations that are over, and what the program hears of them.
+
+use super::{MOST_COMPLETIONS, Transfer};
+use crate::memory::Memory;
+use crate::operation::{Completion, Notice, OpError, OpId, Operation, Taking};
+
+impl<M: Memory> Transfer<M> {
+    /// The next operation that has ended.
+    pub fn poll_completion(&mut self) -> Option<Completion<M>> {
+        let completion = self.completions.pop_front();
+        if !self.stalled.is_empty() && self.completions.len() <= MOST_COMPLETIONS / 2 {
+            for id in std::mem::take(&mut self.stalled) {
+                self.take_kept(id);
+            }
+        }
+        completion
+    }
+
+    /// Whether [`poll_completion`](Self::poll_completion) or [`poll_notice`](Self::poll_notice)
+    /// would return one.
+    pub fn has_completions(&self) -> bool {
+        !self.completions.is_empty() || !self.notices.is_empty()
+    }
+
+    /// The next notice of a write.
+    pub fn poll_notice(&mut self) -> Option<Notice> {
+        self.notices.pop()
+    }
+
+    /// An operation is over.
+    pub(crate) fn complete(&mut self, id: u32, result: Result<(), OpError>) {
+        let Some(over) = self.operations.remove(id) else { return };
+        if let Some(peer) = over.peer() {
+            *self.engaged_with(peer) -= 1;
+        }
+        let Some(completion) = over.complete(id, result) else { return };
+        if completion.id == OpId(id) {
+            return self.completions.push_back(completion);
+        }
+        // A message of a receive of several: those that its sender sent before are told of before.
+        let peer = completion.peer;
+        if let Some(part) = self.parts.iter_mut().find(|part| part.id == id) {
+            part.ended = Some(completion);
+        }
+        while let Some(at) = self.parts.iter().position(|part| Some(part.peer) == peer) {
+            if self.parts[at].ended.is_none() {
+                return;
+            }
+            if let Some(ended) = self.parts.remove(at).and_then(|part| part.ended) {
+                self.complete_part(ended);
+            }
+        }
+    }
+
+    /// A message of a receive of several is there. With the last one, the receive is over.
+    pub(super) fn complete_part(&mut self, mut completion: Completion<M>) {
+        let OpId(of) = completion.id;
+        let Some(Operation::Several(several)) = self.operations.get_mut(of) else { return };
+        several.arriving -= 1;
+        let is_last = several.arriving == 0;
+        match several.state {
+            Taking::Full if is_last => {
+                if let Some(Operation::Several(several)) = self.operations.remove(of) {
+                    completion.memory = Some(several.memory);
+                }
+                self.completions.push_back(completion);
+            }
+            Taking::Cancelled if is_last => {
+                self.completions.push_back(completion);
+                self.complete(of, Err(OpError::Cancelled));
+            }
+            _ => self.completions.push_back(completion),
+        }
+    }
+}

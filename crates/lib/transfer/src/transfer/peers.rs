@@ -1,0 +1,168 @@
+//! Peers: memory for those with which something is going on, and the end of a session.
+
+use super::Transfer;
+use crate::memory::Memory;
+use crate::operation::{Completion, OpError};
+use crate::peer::{Entry, Peer};
+use crate::pool::MOST_BYTES;
+use gigae_proto::{PeerId, Reason};
+use gigae_wire::Epoch;
+
+/// Peers that keep their state while nothing is going on with them: a program that asks and answers
+/// a few neither allocates nor moves anything.
+const MOST_KEPT: usize = 16;
+
+/// States of others that are kept for the next ones.
+const MOST_SPARE: usize = 16;
+
+impl<M: Memory> Transfer<M> {
+    /// The peers with which operations are going on, receives that were matched included. Looks at
+    /// all operations.
+    pub fn engaged(&self) -> Vec<PeerId> {
+        let mut peers: Vec<_> = self.operations.iter().filter_map(|(_, o)| o.peer()).collect();
+        peers.sort_unstable();
+        peers.dedup();
+        peers
+    }
+
+    #[inline]
+    pub(crate) fn peer(&mut self, peer: PeerId) -> &mut Peer {
+        let at = peer.0 as usize;
+        if !matches!(self.peers.get(at), Some(Entry::Busy(_))) {
+            self.take_up(at);
+        }
+        let Entry::Busy(peer) = &mut self.peers[at] else { unreachable!("it has just become so") };
+        peer
+    }
+
+    /// How many operations name a peer.
+    #[inline]
+    pub(crate) fn engaged_with(&mut self, peer: PeerId) -> &mut u32 {
+        let at = peer.0 as usize;
+        if matches!(self.peers.get(at), None | Some(Entry::Unknown)) {
+            self.take_up(at);
+        }
+        match &mut self.peers[at] {
+            Entry::Busy(peer) => &mut peer.engaged,
+            Entry::Idle(rest) => &mut rest.engaged,
+            Entry::Unknown => unreachable!("it has just been taken up"),
+        }
+    }
+
+    /// Something begins with a peer with which nothing was going on.
+    #[cold]
+    #[inline(never)]
+    fn take_up(&mut self, at: usize) {
+        if self.peers.len() <= at {
+            if self.peers.capacity() <= at {
+                // An eighth more: twice as much would be half in vain on average.
+                self.peers.reserve_exact(at + at / 8 + 8 - self.peers.len());
+            }
+            self.peers.resize_with(at + 1, || Entry::Unknown);
+        }
+        let rest = match &self.peers[at] {
+            Entry::Idle(rest) => *rest,
+            _ => Peer::new().rest(),
+        };
+        self.busy += 1;
+        let mut peer = self.spare.pop().unwrap_or_else(|| Box::new(Peer::new()));
+        peer.resume(rest);
+        self.peers[at] = Entry::Busy(peer);
+    }
+
+    /// If nothing is going on with a peer any more, keeps the little of it that must be known,
+    /// unless there are few.
+    #[inline]
+    pub(crate) fn settle(&mut self, peer: PeerId) {
+        if self.busy > MOST_KEPT {
+            self.put_away(peer);
+        }
+    }
+
+    fn put_away(&mut self, peer: PeerId) {
+        let Some(entry) = self.peers.get_mut(peer.0 as usize) else { return };
+        let Entry::Busy(state) = entry else { return };
+        if !state.is_idle() {
+            return;
+        }
+        let rest = state.rest();
+        let unknown = rest == Peer::new().rest();
+        let left = if unknown { Entry::Unknown } else { Entry::Idle(rest) };
+        let Entry::Busy(state) = std::mem::replace(entry, left) else { return };
+        self.busy -= 1;
+        if state.is_small() && self.spare.len() < MOST_SPARE {
+            self.spare.push(state);
+        }
+    }
+
+    /// There may be something to send to a peer.
+    pub(crate) fn wake(&mut self, peer: PeerId) {
+        let state = self.peer(peer);
+        if !state.ready {
+            state.ready = true;
+            self.ready.push_back(peer);
+        }
+    }
+
+    /// A session has ended: whatever was going on with the peer fails, except that messages which
+    /// have arrived whole can still be received. Receives that were not matched stay.
+    pub fn ended(&mut self, peer: PeerId, epoch: Epoch, reason: Reason) {
+        let current = match self.peers.get(peer.0 as usize) {
+            None | Some(Entry::Unknown) => return,
+            Some(Entry::Idle(rest)) => rest.epoch,
+            Some(Entry::Busy(state)) => state.epoch,
+        };
+        if current.is_none_or(|e| e == epoch) {
+            self.lose(peer, reason);
+            self.settle(peer);
+        }
+    }
+
+    /// Everything with a peer fails.
+    pub(crate) fn lose(&mut self, peer: PeerId, reason: Reason) {
+        let state = self.peer(peer);
+        let injected = state.going.iter().filter(|(_, id)| id.is_none()).count();
+        let promised = state.writing.is_some_and(|(w, found)| w.notice.is_some() && found.is_ok());
+        let engaged = state.engaged;
+        let granted = std::mem::replace(state, Peer { engaged, ..Peer::new() }).granted;
+        granted.end(&mut self.pool);
+        if promised {
+            self.notices.release(peer);
+        }
+        // Nothing is left to be sent to it: it would be proposed sessions for ever.
+        self.ready.retain(|&ready| ready != peer);
+        self.keep_former(peer);
+        if engaged > 0 || cfg!(debug_assertions) {
+            self.lose_operations(peer, engaged, reason);
+        }
+        self.completions.extend((0..injected).map(|_| Completion::injected(peer, reason)));
+    }
+
+    /// Completes the operations with a peer. Looks at all: who begins and ends sessions without an
+    /// end must not cause that, so it is called only where there are some.
+    #[cold]
+    fn lose_operations(&mut self, peer: PeerId, engaged: u32, reason: Reason) {
+        let of_peer = self.operations.iter().filter(|(_, o)| o.peer() == Some(peer));
+        let mut lost: Vec<u32> = of_peer.map(|(id, _)| id).collect();
+        debug_assert_eq!(lost.len(), engaged as usize, "operations with a peer are counted");
+        lost.sort_unstable();
+        for id in lost {
+            self.complete(id, Err(OpError::Lost(reason)));
+        }
+    }
+
+    /// A session with a peer is over. What arrived whole waits for a receive, as far as there is
+    /// room for what former sessions have left.
+    fn keep_former(&mut self, peer: PeerId) {
+        let before = self.matching.kept.former(peer);
+        self.matching.kept.end_session(peer);
+        loop {
+            let former = self.matching.kept.former(peer);
+            if former <= MOST_BYTES && self.pool.set_former(before, former) {
+                break;
+            }
+            self.matching.kept.drop_oldest(peer);
+            self.counters.dropped += 1;
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Receives: what they are matched with, and the bytes that arrive for them.
+
+use super::{LONGEST, MOST_COMPLETIONS, Start, TooLong, Transfer};
+use crate::kept::Taken;
+use crate::matching::{Body, Selector};
+use crate::memory::Memory;
+use crate::operation::{Matched, OpId, Operation, Part, Place, Receive, Several, Taking};
+use crate::peer::{Answer, Into, cost};
+use gigae_proto::PeerId;
+use gigae_wire::Pieces;
+use gigae_wire::op::{Label, Op};
+
+impl<M: Memory> Transfer<M> {
+    /// Receives the first message that is wanted. One that is longer than the memory is
+    /// [truncated](OpError::Truncated).
+    pub fn receive(&mut self, selector: Selector, memory: M) -> Start<M> {
+        if memory.len() > LONGEST || self.operations.len() == crate::table::MOST {
+            return Err(TooLong(memory));
+        }
+        let message = self.matching.kept.take(&selector);
+        let matched = message.as_ref().map(|taken| taken.message.matched());
+        let room = memory.len() as u32;
+        let receive = Receive { place: Place::Own(memory), room, matched };
+        let Ok(id) = self.operations.insert(Operation::Receive(receive)) else {
+            unreachable!("there is room")
+        };
+        match message {
+            Some(message) => {
+                let peer = message.message.peer;
+                *self.engaged_with(peer) += 1;
+                self.give(id, message);
+                self.settle(peer);
+            }
+            None => self.matching.post(id, selector),
+        }
+        Ok(OpId(id))
+    }
+
+    /// Receives the messages that are wanted one behind the other, until less than `least` bytes
+    /// are left. Each has a completion, and the last of them brings the memory back. Meanwhile the
+    /// receive keeps its place among those that are posted.
+    pub fn receive_several(&mut self, selector: Selector, memory: M, least: usize) -> Start<M> {
+        if memory.len() > LONGEST || self.operations.len() == crate::table::MOST {
+            return Err(TooLong(memory));
+        }
+        // An empty rest would take empty messages for ever.
+        let least = least.clamp(1, LONGEST + 1) as u32;
+        let state = if memory.len() < least as usize { Taking::Full } else { Taking::Open };
+        let several = Several { memory, least, used: 0, arriving: 0, state };
+        let Ok(id) = self.operations.insert(Operation::Several(several)) else {
+            unreachable!("there is room")
+        };
+        if state == Taking::Full {
+            self.complete(id, Ok(()));
+            return Ok(OpId(id));
+        }
+        self.matching.post_several(id, selector);
+        self.take_kept(id);
+        Ok(OpId(id))
+    }
+
+    /// Hands messages that were kept to a posted receive of several, as long as it takes any.
+    pub(super) fn take_kept(&mut self, id: u32) {
+        let Some(selector) = self.matching.selector(id) else { return };
+        while self.is_open(id) {
+            let Some(taken) = self.matching.kept.take(&selector) else { return };
+            let peer = taken.message.peer;
+            let part = self.part(id, taken.message.matched());
+            self.give(part, taken);
+            self.settle(peer);
+        }
+        if self.matching.selector(id).is_some() {
+            self.stalled.push(id);
+        }
+    }
+
+    /// Whether a receive of several messages takes another now, and there is room for an operation
+    /// and for its completion. The others are kept like those that no receive wants.
+    pub(crate) fn is_open(&self, id: u32) -> bool {
+        let Some(Operation::Several(several)) = self.operations.get(id) else { return false };
+        several.state == Taking::Open
+            && self.operations.len() < crate::table::MOST
+            && self.completions.len() + self.parts.len() < MOST_COMPLETIONS
+    }
+
+    /// The receive of one message by an open receive of several.
+    pub(crate) fn part(&mut self, of: u32, matched: Matched) -> u32 {
+        let Some(Operation::Several(several)) = self.operations.get_mut(of) else {
+            unreachable!("it is open")
+        };
+        let (at, left) = (several.used, several.memory.len() as u32 - several.used);
+        let room = left.min(matched.total);
+        several.used += room;
+        several.arriving += 1;
+        if left - room < several.least {
+            several.state = Taking::Full;
+            self.matching.withdraw(of);
+        }
+        let receive = Receive { place: Place::Part { of, at }, room, matched: Some(matched) };
+        let id = self.operations.insert(Operation::Receive(receive)).ok().expect("there is room");
+        *self.engaged_with(matched.peer) += 1;
+        self.parts.push_back(Part { id, peer: matched.peer, ended: None });
+        id
+    }
+
+    /// Hands a message that was kept to the receive that it was matched with.
+    fn give(&mut self, id: u32, Taken { message, former }: Taken) {
+        let peer = message.peer;
+        match message.body {
+            Body::Whole(bytes) => {
+                self.put(id, 0, bytes[..].into());
+                if former {
+                    let left = self.matching.kept.former(peer);
+                    self.pool.set_former(left + cost(bytes.len()), left);
+                } else {
+                    self.took(peer, bytes.len());
+                }
+                self.complete(id, Ok(()));
+            }
+            Body::Arriving => {
+                let arriving = self.peer(peer).arriving.as_mut().expect("it is arriving");
+                let Into::Own(bytes) = std::mem::replace(&mut arriving.into, Into::Receive(id))
+                else {
+                    unreachable!("nobody has wanted it until now")
+                };
+                self.put(id, 0, bytes[..].into());
+            }
+            Body::Offered(offer) => self.pull(id, offer),
+        }
+    }
+
+    /// The first message that a receive would get at once: its sender, what it bears, and its
+    /// bytes.
+    pub fn peek(&self, selector: &Selector) -> Option<(PeerId, Label, usize)> {
+        let found = self.matching.kept.peek(selector)?;
+        Some((found.peer, found.label, found.total as usize))
+    }
+
+    /// Bytes of a message arrive for a receive; what does not fit is dropped.
+    pub(crate) fn put(&mut self, id: u32, at: usize, mut data: Pieces) {
+        let Some(Operation::Receive(receive)) = self.operations.get_mut(id) else { return };
+        if let Some(matched) = &mut receive.matched {
+            matched.got += data.len() as u32;
+        }
+        let room = (receive.room as usize).saturating_sub(at).min(data.len());
+        let Some(fitting) = data.split(room).filter(|fitting| !fitting.is_empty()) else { return };
+        match &mut receive.place {
+            Place::Own(memory) => memory.write_pieces(at, fitting),
+            &mut Place::Part { of, at: first } => {
+                if let Some(Operation::Several(several)) = self.operations.get_mut(of) {
+                    several.memory.write_pieces(first as usize + at, fitting);
+                }
+            }
+            Place::Dropped => {}
+        }
+    }
+
+    /// An unasked message was taken by a receive.
+    pub(crate) fn took(&mut self, peer: PeerId, len: usize) {
+        if self.peer(peer).took(len) {
+            self.wake(peer);
+        }
+    }
+
+    /// Asks for an offered message that was matched with a receive.
+    pub(crate) fn pull(&mut self, id: u32, offer: u32) {
+        let Some(Operation::Receive(Receive { room, matched: Some(m), .. })) =
+            self.operations.get_mut(id)
+        else {
+            return;
+        };
+        m.pulled = true;
+        let (peer, len) = (m.peer, m.total.min(*room));
+        let state = self.peer(peer);
+        state.offers -= 1;
+        state.answers.push_back(Answer::Plain(Op::Pull { id, offer, len }));
+        self.wake(peer);
+    }
+}

@@ -1,0 +1,161 @@
+//! What the program starts and cancels, but for receives.
+
+use super::{LONGEST, Start, TooLong, Transfer};
+use crate::memory::{Memory, RegionKey};
+use crate::operation::{
+    Completion, OpError, OpId, Operation, Place, Receive, Send, Sending, Taking,
+};
+use gigae_proto::PeerId;
+use gigae_wire::op::{Change, Label};
+
+impl<M: Memory> Transfer<M> {
+    fn begin(&mut self, peer: PeerId, operation: Operation<M>) -> Result<OpId, Operation<M>> {
+        let id = self.operations.insert(operation)?;
+        let state = self.peer(peer);
+        state.starting.push_back(id);
+        state.engaged += 1;
+        self.wake(peer);
+        Ok(OpId(id))
+    }
+
+    /// Sends a message. Completed once all of it has arrived at the peer's endpoint; one that
+    /// is offered, once a receive has pulled what it wants of it.
+    pub fn send(
+        &mut self,
+        peer: PeerId,
+        label: impl std::convert::Into<Label>,
+        memory: M,
+    ) -> Start<M> {
+        let label = label.into();
+        if memory.len() > LONGEST {
+            return Err(TooLong(memory));
+        }
+        let send = Send { peer, label, memory, state: Sending::Queued };
+        self.begin(peer, Operation::Send(send)).map_err(|operation| match operation {
+            Operation::Send(send) => TooLong(send.memory),
+            _ => unreachable!("handed back as it was given"),
+        })
+    }
+
+    /// Writes the memory into one that the peer has registered, beginning at `offset`. Completed
+    /// once the bytes are there; then, if `notice` is given, the peer gets a [`Notice`] with it.
+    pub fn write(
+        &mut self,
+        peer: PeerId,
+        key: RegionKey,
+        offset: u64,
+        memory: M,
+        notice: Option<u64>,
+    ) -> Start<M> {
+        if memory.len() > LONGEST {
+            return Err(TooLong(memory));
+        }
+        let write = Operation::Write { peer, memory, key: key.0, offset, at: 0, notice };
+        self.begin(peer, write).map_err(handed_back)
+    }
+
+    /// Fills the memory from one that the peer has registered, beginning at `offset` there.
+    pub fn read(&mut self, peer: PeerId, key: RegionKey, offset: u64, memory: M) -> Start<M> {
+        if memory.len() > LONGEST {
+            return Err(TooLong(memory));
+        }
+        let (len, memory) = (memory.len() as u32, Some(memory));
+        let read = Operation::Read { peer, memory, len, key: key.0, offset, got: 0 };
+        self.begin(peer, read).map_err(handed_back)
+    }
+
+    /// Changes numbers in a memory that the peer has registered, from `offset` on; nothing comes
+    /// between reading and writing each. The memory has the operands, all first ones before all
+    /// second ones, and in the end, if the change fetches, at its beginning what was there before.
+    ///
+    /// # Panics
+    /// If the memory is not as long as the operands are, or as what a change without operands
+    /// concerns.
+    pub fn atomic(
+        &mut self,
+        peer: PeerId,
+        key: RegionKey,
+        offset: u64,
+        change: Change,
+        memory: M,
+    ) -> Start<M> {
+        assert_eq!(memory.len(), change.operands_len().max(change.len()), "as the change says");
+        let memory = Some(memory);
+        let atomic = Operation::Atomic { peer, memory, key: key.0, offset, change };
+        self.begin(peer, atomic).map_err(handed_back)
+    }
+
+    /// Cancels a receive that no message was matched with, or a message of which nothing was sent;
+    /// a receive of several messages takes no further ones. False if it is too late; either way the
+    /// operation's completion comes.
+    pub fn cancel(&mut self, OpId(id): OpId) -> bool {
+        match self.operations.get_mut(id) {
+            Some(Operation::Receive(Receive { matched: None, .. })) => self.matching.withdraw(id),
+            Some(Operation::Several(several)) if several.state == Taking::Open => {
+                several.state = Taking::Cancelled;
+                let arriving = several.arriving;
+                self.matching.withdraw(id);
+                if arriving > 0 {
+                    return true;
+                }
+            }
+            Some(&mut Operation::Send(Send { peer, state: Sending::Queued, .. })) => {
+                self.peer(peer).starting.retain(|&queued| queued != id);
+            }
+            _ => return false,
+        }
+        self.complete(id, Err(OpError::Cancelled));
+        true
+    }
+
+    /// Cancels all operations that write to memory of the program, however far they are: receives,
+    /// reads and atomic changes. Nothing is written there any more; what still comes for them is
+    /// dropped.
+    pub fn cancel_incoming(&mut self) {
+        for part in std::mem::take(&mut self.parts) {
+            if let Some(ended) = part.ended {
+                self.complete_part(ended);
+            }
+        }
+        let mut all: Vec<u32> = self.operations.iter().map(|(id, _)| id).collect();
+        all.sort_unstable();
+        for id in all {
+            let given_up = match self.operations.get_mut(id) {
+                Some(Operation::Receive(Receive { place, matched: Some(_), .. })) => {
+                    match std::mem::replace(place, Place::Dropped) {
+                        Place::Own(memory) => memory,
+                        // What it is a part of is told of.
+                        Place::Part { .. } | Place::Dropped => continue,
+                    }
+                }
+                Some(Operation::Read { memory, .. }) => match memory.take() {
+                    Some(memory) => memory,
+                    None => continue,
+                },
+                Some(Operation::Atomic { memory, change, .. }) if change.fetches() => {
+                    match memory.take() {
+                        Some(memory) => memory,
+                        None => continue,
+                    }
+                }
+                Some(Operation::Receive(_) | Operation::Several(_)) => {
+                    self.matching.withdraw(id);
+                    self.complete(id, Err(OpError::Cancelled));
+                    continue;
+                }
+                _ => continue,
+            };
+            let ended = Completion::of(OpId(id), None, Err(OpError::Cancelled));
+            self.completions.push_back(Completion { memory: Some(given_up), ..ended });
+        }
+    }
+}
+
+fn handed_back<M>(operation: Operation<M>) -> TooLong<M> {
+    match operation {
+        Operation::Write { memory, .. }
+        | Operation::Read { memory: Some(memory), .. }
+        | Operation::Atomic { memory: Some(memory), .. } => TooLong(memory),
+        _ => unreachable!("handed back as it was given"),
+    }
+}
