@@ -11,8 +11,11 @@
 #![forbid(unsafe_op_in_unsafe_fn)]
 
 mod capture;
+mod faults;
 mod link;
 mod network;
+mod switch;
 
+pub use faults::{Faults, Tally};
 pub use link::SimLink;
-pub use network::{Faults, Network, Port, Tally};
+pub use network::{Network, Port};
