@@ -7,9 +7,7 @@
 //!
 //! Tokens move with every message, so they are small: two registers hold one, or none.
 
-use rustix::fs::{MemfdFlags, SealFlags};
-use rustix::io::Errno;
-use rustix::mm::{MapFlags, MlockFlags, ProtFlags};
+use crate::mapping::{self, Mapping};
 use std::io;
 use std::num::NonZeroU64;
 use std::ops::Range;
@@ -17,16 +15,12 @@ use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What `/proc/*/maps` shows of an arena that has a descriptor.
-const NAME: &str = "gigae-frames";
-
 /// Memory that holds all frames of one link. Mapped once, never moved, unmapped on drop.
 #[derive(Debug)]
 pub struct Arena {
-    base: NonNull<u8>,
-    len: usize,
-    /// Tells arenas apart: no two of a process ever have the same, also when one is gone. In the upper
-    /// half; the lower is for a slot's number.
+    mapping: Mapping,
+    /// Tells arenas apart: no two of a process ever have the same, also when one is gone. In the
+    /// upper half; the lower is for a slot's number.
     id: NonZeroU64,
 }
 
@@ -44,152 +38,65 @@ unsafe impl Send for Arena {}
 // SAFETY: as above; `&Arena` alone gives access to no byte.
 unsafe impl Sync for Arena {}
 
-/// Pages are populated and locked so that neither a page fault nor swapping falls into the fast
-/// path (mmap(2) `MAP_POPULATE`, mlock(2)).
-const POPULATED: MapFlags = MapFlags::POPULATE;
-
-/// Huge pages are a multiple or a divisor of this on the processors that this runs on.
-const HUGE_PAGE: usize = 2 << 20;
-
-/// Against becoming shorter, which would end whoever reads it by a signal, and longer.
-const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
-
-/// Bytes of the blocks that fstat(2) counts.
-const BLOCK: u64 = 512;
-
-/// A sealed memfd of so many bytes, none of which has a page yet.
-fn file(len: usize, kind: MemfdFlags) -> io::Result<OwnedFd> {
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | kind;
-    let memory = match rustix::fs::memfd_create(NAME, flags | MemfdFlags::NOEXEC_SEAL) {
-        // Before Linux 6.3.
-        Err(Errno::INVAL) => rustix::fs::memfd_create(NAME, flags),
-        made => made,
-    }?;
-    rustix::fs::ftruncate(&memory, len as u64)?;
-    rustix::fs::fcntl_add_seals(&memory, SEALS)?;
-    Ok(memory)
-}
-
-/// Bytes of a memory, which must be at least so many and stay there.
-fn length(memory: &OwnedFd, least: usize) -> io::Result<usize> {
-    if !rustix::fs::fcntl_get_seals(memory)?.contains(SealFlags::SHRINK) {
-        return refuse("frame memory that may become shorter");
-    }
-    match usize::try_from(rustix::fs::fstat(memory)?.st_size).unwrap_or(0) {
-        len if len >= least && len > 0 => Ok(len),
-        _ => refuse("frame memory that is too short"),
-    }
-}
-
-fn refuse<T>(what: &str) -> io::Result<T> {
-    Err(io::Error::new(io::ErrorKind::InvalidData, what))
-}
-
-/// Maps a memory at a place of the kernel's choice.
-fn map(memory: &OwnedFd, len: usize, how: MapFlags) -> Result<*mut std::ffi::c_void, Errno> {
-    let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | how);
-    // SAFETY: such a mapping aliases nothing of this process.
-    unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, access, flags, memory, 0) }
-}
-
 impl Arena {
+    fn new(mapping: Mapping) -> Self {
+        Self { mapping, id: fresh_id() }
+    }
+
     /// Maps `len` bytes of zeroed, populated memory and locks it where the limits allow
     /// (`RLIMIT_MEMLOCK`, `CAP_IPC_LOCK`); memory that cannot be locked is used as it is.
     ///
     /// One `mmap` and one `mlock`. `len` must not be zero.
-    #[cfg(not(miri))]
     pub fn anonymous(len: usize) -> io::Result<Self> {
-        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | POPULATED);
-        // SAFETY: a fresh anonymous mapping aliases nothing.
-        let base = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), len, access, flags)? };
-        Ok(Self::locked(base, len))
+        Ok(Self::new(Mapping::anonymous(len)?))
     }
 
-    /// The same without any page to begin with: they come when they are touched first, and may be swapped.
+    /// The same without any page to begin with: they come when they are touched first, and may be
+    /// swapped.
     #[cfg(not(miri))]
     pub fn sparse(len: usize) -> io::Result<Self> {
-        let access = ProtFlags::READ | ProtFlags::WRITE;
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: a fresh anonymous mapping aliases nothing.
-        let base = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), len, access, flags)? };
-        let base = NonNull::new(base.cast()).expect("mmap returns no null");
-        Ok(Self { base, len, id: fresh_id() })
+        Ok(Self::new(Mapping::sparse(len)?))
     }
 
-    /// The same in a file of its own (memfd), so that a fork has the same pages. No page is there yet: the caller
-    /// registers the memory with the kernel, which makes all of them then, once, and each is locked as it comes. With
-    /// `huge` it lies in huge pages of the system's default size, of which enough must be free
-    /// (`/proc/sys/vm/nr_hugepages`), and `len` is rounded up to them.
+    /// The same in a file of its own (memfd), so that a fork has the same pages. No page is there
+    /// yet: the caller registers the memory with the kernel, which makes all of them then, once,
+    /// and each is locked as it comes. With `huge` it lies in huge pages of the system's default
+    /// size, of which enough must be free (`/proc/sys/vm/nr_hugepages`), and `len` is rounded up to
+    /// them.
     ///
     /// Four system calls more.
     pub fn shared(len: usize, huge: bool) -> io::Result<Self> {
-        let memory = match huge {
-            true => file(len.next_multiple_of(HUGE_PAGE), MemfdFlags::HUGETLB),
-            false => file(len, MemfdFlags::empty()),
-        }?;
-        let len = length(&memory, len)?;
-        let base = map(&memory, len, MapFlags::empty())?;
-        // SAFETY: the range was just mapped. Failure only means that pages may be swapped.
-        let _ = unsafe { rustix::mm::mlock_with(base, len, MlockFlags::ONFAULT) };
-        let base = NonNull::new(base.cast()).expect("mmap returns no null");
-        Ok(Self { base, len, id: fresh_id() })
+        Ok(Self::new(Mapping::shared(len, huge)?))
     }
 
-    /// Memory of `len` bytes without a page, as a descriptor (memfd): for another process, which maps it by
-    /// [`of`](Self::of). The pages come then, and are charged to that process's control group.
+    /// Memory of `len` bytes without a page, as a descriptor (memfd): for another process, which
+    /// maps it by [`of`](Self::of). The pages come then, and are charged to that process's control
+    /// group.
     pub fn reserve(len: usize) -> io::Result<OwnedFd> {
-        file(len, MemfdFlags::empty())
+        mapping::reserve(len)
     }
 
-    /// Maps memory that was made by [`reserve`](Self::reserve), perhaps in another process: all of it, populated
-    /// and locked as by [`anonymous`](Self::anonymous). Refused unless it has at least `least` bytes and will
-    /// keep them.
+    /// Maps memory that was made by [`reserve`](Self::reserve), perhaps in another process: all of
+    /// it, populated and locked as by [`anonymous`](Self::anonymous). Refused unless it has at
+    /// least `least` bytes and will keep them.
     ///
     /// # Safety
-    /// Nobody else may write to the memory while this arena lives, but for the kernel as the tokens allow.
+    /// Nobody else may write to the memory while this arena lives, but for the kernel as the tokens
+    /// allow.
     pub unsafe fn of(memory: &OwnedFd, least: usize) -> io::Result<Self> {
-        let len = length(memory, least)?;
-        Ok(Self::locked(map(memory, len, POPULATED)?, len))
+        // SAFETY: passed on to the caller.
+        Ok(Self::new(unsafe { Mapping::of(memory, least)? }))
     }
 
-    /// Maps memory of [`reserve`](Self::reserve) that another process has mapped and populated, without adding a
-    /// page. From then on nobody can map it for writing anew, or take a page out of it. Refused if a page is
-    /// missing.
+    /// Maps memory of [`reserve`](Self::reserve) that another process has mapped and populated,
+    /// without adding a page. From then on nobody can map it for writing anew, or take a page out
+    /// of it. Refused if a page is missing.
     ///
     /// # Safety
     /// Nothing may be read from this arena: the other process may write to it at any time.
     pub unsafe fn of_another(memory: &OwnedFd, least: usize) -> io::Result<Self> {
-        let len = length(memory, least)?;
-        let base = map(memory, len, MapFlags::empty())?;
-        let base = NonNull::new(base.cast()).expect("mmap returns no null");
-        let arena = Self { base, len, id: fresh_id() };
-        // After mapping, which this seal forbids. No page can go from now on, so they can be counted.
-        rustix::fs::fcntl_add_seals(memory, SealFlags::FUTURE_WRITE)?;
-        let there = u64::try_from(rustix::fs::fstat(memory)?.st_blocks).unwrap_or(0) * BLOCK;
-        match there >= len as u64 {
-            true => Ok(arena),
-            false => refuse("frame memory of which pages are missing"),
-        }
-    }
-
-    /// Locks a mapping that was just made.
-    fn locked(base: *mut std::ffi::c_void, len: usize) -> Self {
-        // SAFETY: the range is mapped. Failure only means that pages may be swapped.
-        let _ = unsafe { rustix::mm::mlock(base, len) };
-        let base = NonNull::new(base.cast()).expect("mmap returns no null");
-        Self { base, len, id: fresh_id() }
-    }
-
-    /// The same for Miri, which knows neither these flags nor `mlock`.
-    #[cfg(miri)]
-    pub fn anonymous(len: usize) -> io::Result<Self> {
-        // SAFETY: `len` is not zero.
-        let base = unsafe { std::alloc::alloc_zeroed(pages(len)) };
-        Ok(Self {
-            base: NonNull::new(base).ok_or(io::ErrorKind::OutOfMemory)?,
-            len,
-            id: fresh_id(),
-        })
+        // SAFETY: passed on to the caller.
+        Ok(Self::new(unsafe { Mapping::of_another(memory, least)? }))
     }
 
     /// Takes over a mapping that a backend made itself (kernel rings beside anonymous memory).
@@ -198,18 +105,19 @@ impl Arena {
     /// `base..base + len` must be one readable and writable mapping that nothing else unmaps and
     /// that no Rust reference points into, for as long as the arena lives.
     pub unsafe fn from_mapping(base: NonNull<u8>, len: usize) -> Self {
-        Self { base, len, id: fresh_id() }
+        // SAFETY: passed on to the caller.
+        Self::new(unsafe { Mapping::from_raw(base, len) })
     }
 
     /// First byte of the mapping, for registering it with the kernel.
     pub fn base(&self) -> NonNull<u8> {
-        self.base
+        self.mapping.base()
     }
 
     /// Bytes in the mapping.
     #[expect(clippy::len_without_is_empty, reason = "an arena is never empty")]
     pub fn len(&self) -> usize {
-        self.len
+        self.mapping.len()
     }
 
     /// The bytes of a received frame, from its Ethernet header on.
@@ -248,15 +156,16 @@ impl Arena {
         frame.piece.whose.get() >> 32 == self.id.get() >> 32
     }
 
-    /// All bytes of a transmit frame, writable. What of them is sent is said to [`crate::Link::post`].
+    /// All bytes of a transmit frame, writable. What of them is sent is said to
+    /// [`crate::Link::post`].
     ///
     /// # Panics
     /// If the frame belongs to another arena.
     #[inline]
     pub fn bytes_mut<'a>(&'a self, frame: &'a mut TxFrame) -> &'a mut [u8] {
         let piece = frame.piece.within(self);
-        // SAFETY: as in `bytes`; exclusive because the token is borrowed exclusively, it is the only
-        // one for this piece, and a frame with the NIC has no `TxFrame`.
+        // SAFETY: as in `bytes`; exclusive because the token is borrowed exclusively, it is the
+        // only one for this piece, and a frame with the NIC has no `TxFrame`.
         unsafe { std::slice::from_raw_parts_mut(piece.as_ptr(), frame.piece.len()) }
     }
 
@@ -283,25 +192,6 @@ impl Arena {
     }
 }
 
-impl Drop for Arena {
-    fn drop(&mut self) {
-        #[cfg(miri)]
-        // SAFETY: allocated by `map` with this layout.
-        unsafe {
-            std::alloc::dealloc(self.base.as_ptr(), pages(self.len));
-        }
-        #[cfg(not(miri))]
-        // SAFETY: the mapping is ours (constructors) and no borrow of it outlives the arena.
-        let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len) };
-    }
-}
-
-/// Memory as a mapping gives it.
-#[cfg(miri)]
-fn pages(len: usize) -> std::alloc::Layout {
-    std::alloc::Layout::from_size_align(len, 4096).expect("a length of memory that exists")
-}
-
 /// Where a token's bytes lie. Two words and not four halves, for so it is in two registers when it
 /// moves: what is put together in memory and read again at once makes the processor wait.
 #[derive(Debug)]
@@ -318,7 +208,10 @@ const CONTINUES: u64 = 1 << 31;
 impl Piece {
     #[inline]
     fn new(arena: &Arena, bytes: Range<usize>, slot: u32) -> Self {
-        assert!(bytes.start <= bytes.end && bytes.end <= arena.len, "a frame outside its arena");
+        assert!(
+            bytes.start <= bytes.end && bytes.end <= arena.mapping.len(),
+            "a frame outside its arena"
+        );
         assert!(u64::from(slot) < CONTINUES, "a slot beyond 2^31");
         let short = |n: usize| u32::try_from(n).expect("arenas are below 4 GiB");
         Self {
@@ -341,7 +234,7 @@ impl Piece {
     fn within(&self, arena: &Arena) -> NonNull<u8> {
         assert!(self.whose.get() >> 32 == arena.id.get() >> 32, "a frame of another arena");
         // SAFETY: `new` checked offset + len against the length of this very arena.
-        unsafe { arena.base.add(self.offset() as usize) }
+        unsafe { arena.mapping.base().add(self.offset() as usize) }
     }
 
     #[inline]
@@ -403,8 +296,8 @@ token! {
     RxFrame
 }
 token! {
-    /// Some bytes of a received frame, lent by [`SharedFrame`](crate::SharedFrame), which keeps the frame
-    /// meanwhile.
+    /// Some bytes of a received frame, lent by [`SharedFrame`](crate::SharedFrame), which keeps the
+    /// frame meanwhile.
     RxPart
 }
 
@@ -464,8 +357,8 @@ impl RxFrame {
 }
 
 impl RxFrame {
-    /// Some bytes of the frame. The caller, [`SharedFrame`](crate::SharedFrame), keeps the frame until it has the part
-    /// back.
+    /// Some bytes of the frame. The caller, [`SharedFrame`](crate::SharedFrame), keeps the frame
+    /// until it has the part back.
     #[inline]
     pub(crate) fn part(&self, bytes: Range<usize>) -> RxPart {
         RxPart { piece: self.piece.part(bytes) }
@@ -483,6 +376,7 @@ impl RxPart {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::MemfdFlags;
 
     #[test]
     fn what_is_written_through_a_transmit_token_is_read_through_its_posted_one() {

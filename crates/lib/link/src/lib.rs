@@ -26,6 +26,7 @@ mod book;
 mod error;
 mod interface;
 mod link;
+mod mapping;
 mod posting;
 mod rtnetlink;
 mod shared;
