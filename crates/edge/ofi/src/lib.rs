@@ -42,11 +42,9 @@ mod state;
     non_camel_case_types,
     non_upper_case_globals,
     unreachable_pub,
-    unsafe_op_in_unsafe_fn,
     clippy::all,
-    reason = "generated"
+    reason = "C's names; its headers document them"
 )]
-#[rustfmt::skip]
 mod sys;
 mod tagged;
 #[cfg(test)]
