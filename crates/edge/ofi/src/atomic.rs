@@ -1,11 +1,11 @@
 //! Atomic changes of peers' memory: all that libfabric defines for integers and numbers with a point of 8 to 64 bits, as
 //! many at once as one operation of the library takes. All are little-endian there, as they are here.
 
-use crate::ep::Ep;
+use crate::endpoint::Ep;
 use crate::error::{Code, Outcome, guard, status};
 use crate::object::inner;
-use crate::request::{Kind, MOST_PIECES, one};
-use crate::state::Call;
+use crate::provider::MOST_PIECES;
+use crate::request::{Call, Kind, Pieces, one};
 use crate::sys::{
     self, fi_atomic_attr, fi_datatype, fi_ioc, fi_msg_atomic, fi_op, fi_ops_atomic, fid_domain,
     fid_ep, iovec,
@@ -134,11 +134,11 @@ unsafe fn change(
             return Err(Code::INVALID);
         }
         let mut state = inner::<_, Ep>(ep)?.core.lock();
-        let flags = flags.unwrap_or(state.binding.tx_flags) & !sys::FI_INJECT;
+        let flags = flags.unwrap_or(state.choice.tx_flags) & !sys::FI_INJECT;
         let call = Call { silent, ..Call::new(context, flags) };
         let (peer, key) = (state.peer(asked.to)?, RegionKey(asked.key));
         let which = if family == Family::Write { sys::FI_WRITE } else { sys::FI_READ };
-        let memory = (before.as_ptr(), MOST_PIECES);
+        let memory = Pieces::new(before.as_ptr(), MOST_PIECES);
         let mut request = state.outgoing(Kind::Atomic, call, sys::FI_ATOMIC | which, memory)?;
         let lists = [&operands, &compare];
         request.bring(&lists[..change.action().operands()], len);

@@ -1,75 +1,22 @@
-//! Address vectors: addresses by number. Map and table are the same here: the number is the place, and
-//! a place is not used again.
+//! Address vectors, whose addresses lie in `addresses.rs`. Map and table are the same here.
 
-use crate::address::{self, LEN, NOT_AVAILABLE};
-use crate::domain::Domain;
+use crate::address::{self, LEN};
+use crate::addresses::Addresses;
 use crate::eq::Events;
 use crate::error::{Code, Outcome, Stub, guard, status};
-use crate::object::{self, descriptor, inner, lock, table};
+use crate::object::{self, Keep, descriptor, inner, lock, table};
 use crate::sys::{self, fi_av_attr, fi_ops, fi_ops_av, fid, fid_av, fid_eq};
 use gigae::Address;
-use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-
-/// Addresses by number, and the first number of each.
-#[derive(Default)]
-struct Entries {
-    addresses: Vec<Option<Address>>,
-    numbers: HashMap<Address, u64>,
-}
 
 /// What the descriptor leads to.
 pub(crate) struct Vector {
-    entries: Mutex<Entries>,
-    /// How often something was inserted or removed: what others remember of it is old then.
-    changes: AtomicU64,
+    pub(crate) addresses: Arc<Addresses>,
     events: Mutex<Option<Arc<Events>>>,
     /// Insertions are reported as events.
     asynchronous: bool,
-    _domain: Arc<Domain>,
-}
-
-impl Vector {
-    pub(crate) fn address(&self, number: u64) -> Option<Address> {
-        *lock(&self.entries).addresses.get(usize::try_from(number).ok()?)?
-    }
-
-    /// The first number of an address.
-    pub(crate) fn number(&self, address: Address) -> Option<u64> {
-        lock(&self.entries).numbers.get(&address).copied()
-    }
-
-    pub(crate) fn changes(&self) -> u64 {
-        self.changes.load(Ordering::Acquire)
-    }
-
-    fn insert(&self, address: Option<Address>) -> u64 {
-        let Some(address) = address else { return NOT_AVAILABLE };
-        let mut entries = lock(&self.entries);
-        let number = entries.addresses.len() as u64;
-        entries.addresses.push(Some(address));
-        entries.numbers.entry(address).or_insert(number);
-        self.changes.fetch_add(1, Ordering::AcqRel);
-        number
-    }
-
-    fn remove(&self, number: u64) -> Outcome<()> {
-        let mut entries = lock(&self.entries);
-        let at = usize::try_from(number).map_err(|_| Code::INVALID)?;
-        let entry = entries.addresses.get_mut(at).ok_or(Code::INVALID)?;
-        let Some(address) = entry.take() else { return Err(Code::INVALID) };
-        if entries.numbers.get(&address) == Some(&number) {
-            let next = entries.addresses.iter().position(|entry| *entry == Some(address));
-            match next {
-                Some(next) => _ = entries.numbers.insert(address, next as u64),
-                None => _ = entries.numbers.remove(&address),
-            }
-        }
-        self.changes.fetch_add(1, Ordering::AcqRel);
-        Ok(())
-    }
+    _domain: Keep,
 }
 
 static OPS: fi_ops = fi_ops {
@@ -93,36 +40,33 @@ static AV_OPS: fi_ops_av = fi_ops_av {
     av_set: Stub::NONE,
 };
 
-/// Opens a vector.
+/// Opens a vector of a domain, which stays open as long.
 ///
 /// # Safety
 /// Pointers are NULL or to what their types say, as for all entries that follow.
-pub(crate) unsafe extern "C" fn open(
-    domain: *mut sys::fid_domain,
+pub(crate) unsafe fn open(
+    domain: Keep,
     attr: *mut fi_av_attr,
     av: *mut *mut fid_av,
     context: *mut c_void,
-) -> c_int {
+) -> Outcome<()> {
     // SAFETY: the caller's promise.
-    status(|| unsafe {
-        let domain = inner::<_, Domain>(domain)?;
-        let attr = attr.as_ref().ok_or(Code::INVALID)?;
-        if !attr.name.is_null() || attr.rx_ctx_bits != 0 {
-            return Err(Code::NO_SYS);
-        }
-        if attr.flags & !(sys::FI_EVENT | sys::FI_SYMMETRIC) != 0 {
-            return Err(Code::INVALID);
-        }
-        let vector = Vector {
-            entries: Mutex::default(),
-            changes: AtomicU64::new(0),
-            events: Mutex::new(None),
-            asynchronous: attr.flags & sys::FI_EVENT != 0,
-            _domain: Arc::clone(domain),
-        };
-        let fid = descriptor(sys::FI_CLASS_AV, context, &OPS);
-        object::open(fid_av { fid, ops: table(&AV_OPS) }, Arc::new(vector), av)
-    })
+    let attr = unsafe { attr.as_ref() }.ok_or(Code::INVALID)?;
+    if !attr.name.is_null() || attr.rx_ctx_bits != 0 {
+        return Err(Code::NO_SYS);
+    }
+    if attr.flags & !(sys::FI_EVENT | sys::FI_SYMMETRIC) != 0 {
+        return Err(Code::INVALID);
+    }
+    let vector = Vector {
+        addresses: Arc::default(),
+        events: Mutex::new(None),
+        asynchronous: attr.flags & sys::FI_EVENT != 0,
+        _domain: domain,
+    };
+    let fid = descriptor(sys::FI_CLASS_AV, context, &OPS);
+    // SAFETY: likewise.
+    unsafe { object::open(fid_av { fid, ops: table(&AV_OPS) }, Arc::new(vector), av) }
 }
 
 unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, _flags: u64) -> c_int {
@@ -154,7 +98,7 @@ impl Inserting {
     }
 
     fn next(&mut self, vector: &Vector, address: Outcome<Address>) {
-        let number = vector.insert(address.ok());
+        let number = vector.addresses.insert(address.ok());
         // SAFETY: what `new` was promised.
         unsafe {
             if !self.numbers.is_null() {
@@ -268,7 +212,7 @@ unsafe extern "C" fn remove(
             return Err(Code::INVALID);
         }
         for n in 0..count {
-            vector.remove(numbers.add(n).read())?;
+            vector.addresses.remove(numbers.add(n).read())?;
         }
         Ok(())
     })
@@ -282,7 +226,7 @@ unsafe extern "C" fn lookup(
 ) -> c_int {
     // SAFETY: the caller's promise.
     status(|| unsafe {
-        let address = inner::<_, Vector>(av)?.address(number).ok_or(Code::INVALID)?;
+        let address = inner::<_, Vector>(av)?.addresses.address(number).ok_or(Code::INVALID)?;
         match address::put(&address::encode(&address), addr, len) {
             // What there was room for; the length tells the rest.
             Err(Code::TOO_SMALL) => Ok(()),

@@ -1,7 +1,7 @@
 //! The address of an endpoint. All else here is for connections, which there are none.
 
 use crate::address;
-use crate::ep::Ep;
+use crate::endpoint::Ep;
 use crate::error::{Stub, status};
 use crate::object;
 use crate::sys::{self, fi_ops_cm, fid, fid_ep};

@@ -1,12 +1,13 @@
-//! Counters of completions.
+//! Counters of completions. The numbers lie in `count.rs`.
 
 use crate::core::Core;
-use crate::domain::Domain;
+use crate::count::Count;
 use crate::error::{Code, Outcome, Stub, status};
-use crate::object::{self, descriptor, inner, table};
+use crate::object::{self, Keep, descriptor, inner, table};
+use crate::sources::Sources;
 use crate::spin::Spin;
 use crate::sys::{self, fi_cntr_attr, fi_ops, fi_ops_cntr, fid, fid_cntr};
-use crate::wait::{Sources, Wait, end_of};
+use crate::wait::{Wait, end_of, wait_control, wait_of};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,14 +15,12 @@ use std::time::{Duration, Instant};
 
 /// What the descriptor leads to.
 pub(crate) struct Counter {
-    done: AtomicU64,
-    failed: AtomicU64,
+    pub(crate) count: Arc<Count>,
     pub(crate) sources: Sources,
-    wait: Option<Wait>,
     spin: Spin,
     /// What was read last.
     seen: AtomicU64,
-    _domain: Arc<Domain>,
+    _domain: Keep,
 }
 
 /// Vain looks of a wait before it sleeps for a moment each time.
@@ -31,55 +30,38 @@ const LOOKS: u32 = 1000;
 const NAP: Duration = Duration::from_micros(100);
 
 impl Counter {
-    pub(crate) fn count(&self, number: u64, well: bool) {
-        let counter = if well { &self.done } else { &self.failed };
-        counter.fetch_add(number, Ordering::Release);
-        if let Some(wait) = &self.wait {
-            wait.signal();
-        }
+    fn wait(&self) -> Option<&Wait> {
+        self.count.wait.as_ref()
     }
 
     /// Makes progress at an endpoint, too, and wakes by it.
     pub(crate) fn follow(&self, core: &Arc<Core>) -> Outcome<()> {
-        self.sources.add(core);
-        match (&self.wait, core.fd()) {
-            (Some(wait), Some(fd)) => wait.watch(fd),
-            _ => Ok(()),
-        }
+        self.sources.follow(core, self.wait())
     }
 
     /// The end of that.
     pub(crate) fn leave(&self, core: &Arc<Core>) {
-        self.sources.remove(core);
-        if let (Some(wait), Some(fd)) = (&self.wait, core.fd()) {
-            wait.unwatch(fd);
-        }
-    }
-
-    /// All that was counted.
-    pub(crate) fn sum(&self) -> u64 {
-        let [done, failed] = [&self.done, &self.failed].map(|n| n.load(Ordering::Acquire));
-        done.wrapping_add(failed)
+        self.sources.leave(core, self.wait());
     }
 
     /// Makes everything ready for sleeping on the descriptor.
     pub(crate) fn prepare(&self) -> Outcome<()> {
-        let before = self.sum();
-        let wait = self.wait.as_ref().ok_or(Code::INVALID)?;
+        let before = self.count.sum();
+        let wait = self.wait().ok_or(Code::INVALID)?;
         self.sources.progress()?;
-        wait.prepare(&self.sources, || self.sum() != before)
+        wait.prepare(|| self.sources.prepare(), || self.count.sum() != before)
     }
 
     fn wait_for(&self, threshold: u64, timeout: c_int) -> Outcome<()> {
-        let failed = self.failed.load(Ordering::Acquire);
+        let failed = self.count.failed.load(Ordering::Acquire);
         let end = end_of(timeout);
         let mut looks = 0;
         loop {
             self.sources.progress()?;
-            if self.failed.load(Ordering::Acquire) != failed {
+            if self.count.failed.load(Ordering::Acquire) != failed {
                 return Err(Code::AVAILABLE);
             }
-            if self.done.load(Ordering::Acquire) >= threshold {
+            if self.count.done.load(Ordering::Acquire) >= threshold {
                 return Ok(());
             }
             if end.is_some_and(|end| Instant::now() >= end) {
@@ -112,50 +94,46 @@ static COUNTER_OPS: fi_ops_cntr = fi_ops_cntr {
     seterr: Some(seterr),
 };
 
-/// Opens a counter.
+/// Opens a counter of a domain, which stays open as long.
 ///
 /// # Safety
 /// Pointers are NULL or to what their types say, as for all entries that follow.
-pub(crate) unsafe extern "C" fn open(
-    domain: *mut sys::fid_domain,
+pub(crate) unsafe fn open(
+    domain: Keep,
     attr: *mut fi_cntr_attr,
     cntr: *mut *mut fid_cntr,
     context: *mut c_void,
-) -> c_int {
+) -> Outcome<()> {
     // SAFETY: the caller's promise.
-    status(|| unsafe {
-        let domain = inner::<_, Domain>(domain)?;
-        let wait = match attr.as_ref() {
-            None => None,
-            Some(attr) if attr.events != sys::FI_CNTR_EVENTS_COMP => return Err(Code::NO_SYS),
-            Some(attr) => crate::cq::wait_of(attr.wait_obj)?,
-        };
-        let counter = Counter {
-            done: AtomicU64::new(0),
-            failed: AtomicU64::new(0),
-            sources: Sources::default(),
-            wait,
-            spin: Spin::new(),
-            seen: AtomicU64::new(0),
-            _domain: Arc::clone(domain),
-        };
-        let fid = descriptor(sys::FI_CLASS_CNTR, context, &OPS);
-        object::open(fid_cntr { fid, ops: table(&COUNTER_OPS) }, Arc::new(counter), cntr)
-    })
+    let wait = match unsafe { attr.as_ref() } {
+        None => None,
+        Some(attr) if attr.events != sys::FI_CNTR_EVENTS_COMP => return Err(Code::NO_SYS),
+        Some(attr) => wait_of(attr.wait_obj)?,
+    };
+    let counter = Counter {
+        count: Arc::new(Count::new(wait)),
+        sources: Sources::default(),
+        spin: Spin::new(),
+        seen: AtomicU64::new(0),
+        _domain: domain,
+    };
+    let fid = descriptor(sys::FI_CLASS_CNTR, context, &OPS);
+    // SAFETY: likewise.
+    unsafe { object::open(fid_cntr { fid, ops: table(&COUNTER_OPS) }, Arc::new(counter), cntr) }
 }
 
 /// The number after progress was made; 0 if the descriptor is none.
 ///
 /// # Safety
 /// The descriptor is NULL or of an open counter.
-unsafe fn number(cntr: *mut fid_cntr, which: impl Fn(&Counter) -> &AtomicU64) -> u64 {
+unsafe fn number(cntr: *mut fid_cntr, which: impl Fn(&Count) -> &AtomicU64) -> u64 {
     let mut number = 0;
     // SAFETY: the caller's promise.
     status(|| unsafe {
         let counter = inner::<_, Counter>(cntr)?;
         // A link that stopped working shows where something is started or waited for.
         let _ = counter.sources.progress();
-        number = which(counter).load(Ordering::Acquire);
+        number = which(&counter.count).load(Ordering::Acquire);
         match counter.seen.swap(number, Ordering::Relaxed) == number {
             true => _ = counter.spin.vain(),
             false => counter.spin.found(),
@@ -167,46 +145,44 @@ unsafe fn number(cntr: *mut fid_cntr, which: impl Fn(&Counter) -> &AtomicU64) ->
 
 unsafe extern "C" fn read(cntr: *mut fid_cntr) -> u64 {
     // SAFETY: the caller's promise.
-    unsafe { number(cntr, |counter| &counter.done) }
+    unsafe { number(cntr, |count| &count.done) }
 }
 
 unsafe extern "C" fn readerr(cntr: *mut fid_cntr) -> u64 {
     // SAFETY: the caller's promise.
-    unsafe { number(cntr, |counter| &counter.failed) }
+    unsafe { number(cntr, |count| &count.failed) }
 }
 
 /// # Safety
 /// The descriptor is NULL or of an open counter.
-unsafe fn change(cntr: *mut fid_cntr, how: impl FnOnce(&Counter)) -> c_int {
+unsafe fn change(cntr: *mut fid_cntr, how: impl FnOnce(&Count)) -> c_int {
     // SAFETY: the caller's promise.
     status(|| unsafe {
-        let counter = inner::<_, Counter>(cntr)?;
-        how(counter);
-        if let Some(wait) = &counter.wait {
-            wait.signal();
-        }
+        let count = &inner::<_, Counter>(cntr)?.count;
+        how(count);
+        count.signal();
         Ok(())
     })
 }
 
 unsafe extern "C" fn add(cntr: *mut fid_cntr, value: u64) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { change(cntr, |counter| _ = counter.done.fetch_add(value, Ordering::AcqRel)) }
+    unsafe { change(cntr, |count| _ = count.done.fetch_add(value, Ordering::AcqRel)) }
 }
 
 unsafe extern "C" fn set(cntr: *mut fid_cntr, value: u64) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { change(cntr, |counter| counter.done.store(value, Ordering::Release)) }
+    unsafe { change(cntr, |count| count.done.store(value, Ordering::Release)) }
 }
 
 unsafe extern "C" fn adderr(cntr: *mut fid_cntr, value: u64) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { change(cntr, |counter| _ = counter.failed.fetch_add(value, Ordering::AcqRel)) }
+    unsafe { change(cntr, |count| _ = count.failed.fetch_add(value, Ordering::AcqRel)) }
 }
 
 unsafe extern "C" fn seterr(cntr: *mut fid_cntr, value: u64) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { change(cntr, |counter| counter.failed.store(value, Ordering::Release)) }
+    unsafe { change(cntr, |count| count.failed.store(value, Ordering::Release)) }
 }
 
 unsafe extern "C" fn wait(cntr: *mut fid_cntr, threshold: u64, timeout: c_int) -> c_int {
@@ -218,6 +194,6 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
     // SAFETY: the caller's promise.
     status(|| unsafe {
         let counter = object::of_class::<fid_cntr, Counter>(fid, sys::FI_CLASS_CNTR)?;
-        crate::cq::wait_control(counter.wait.as_ref(), command, arg)
+        wait_control(counter.wait(), command, arg)
     })
 }

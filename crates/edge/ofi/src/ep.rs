@@ -1,41 +1,26 @@
-//! Endpoints: what is bound to them, options, cancelling.
+//! Endpoints: their entries for binding, options and cancelling. Opening sets the tables of operations,
+//! each of which has a file of its own.
 
+use crate::address;
+use crate::atomic::ATOMIC_OPS;
 use crate::av::Vector;
-use crate::core::Core;
+use crate::cm::CM_OPS;
 use crate::counter::Counter;
 use crate::cq::Queue;
 use crate::domain::Domain;
-use crate::error::{Code, Outcome, Stub, guard, status};
+use crate::endpoint::Ep;
+use crate::error::{Code, Stub, guard, status};
+use crate::msg::MSG_OPS;
 use crate::object::{self, descriptor, inner, table};
-use crate::state::MOST_SENDS;
+use crate::provider::MOST_SENDS;
+use crate::rma::RMA_OPS;
+use crate::state::State;
 use crate::sys::{
     self, fi_info, fi_ops, fi_ops_ep, fid, fid_av, fid_cntr, fid_cq, fid_domain, fid_ep,
 };
+use crate::tagged::TAGGED_OPS;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
-
-/// What the descriptor leads to.
-pub(crate) struct Ep {
-    pub(crate) core: Arc<Core>,
-    domain: Arc<Domain>,
-}
-
-impl Drop for Ep {
-    fn drop(&mut self) {
-        let bound = self.core.lock().detach();
-        for queue in bound.tx.iter().chain(&bound.rx) {
-            queue.sources.remove(&self.core);
-            if let (Some(wait), Some(fd)) = (&queue.wait, self.core.fd()) {
-                wait.unwatch(fd);
-            }
-        }
-        for (_, counter) in &bound.counters {
-            counter.leave(&self.core);
-        }
-        // Nobody else has it then: its link is closed with this.
-        self.domain.leave(&self.core);
-    }
-}
 
 static OPS: fi_ops = fi_ops {
     size: size_of::<fi_ops>(),
@@ -96,21 +81,21 @@ pub(crate) unsafe extern "C" fn open2(
         let core = domain.take()?;
         {
             let mut state = core.lock();
-            state.binding.tx_flags = info.tx_attr.as_ref().map_or(0, |attr| attr.op_flags);
-            state.binding.rx_flags = info.rx_attr.as_ref().map_or(0, |attr| attr.op_flags);
+            state.choice.tx_flags = info.tx_attr.as_ref().map_or(0, |attr| attr.op_flags);
+            state.choice.rx_flags = info.rx_attr.as_ref().map_or(0, |attr| attr.op_flags);
             let caps = info.caps | info.rx_attr.as_ref().map_or(0, |attr| attr.caps);
-            state.binding.directed = caps & sys::FI_DIRECTED_RECV != 0;
+            state.choice.directed = caps & sys::FI_DIRECTED_RECV != 0;
         }
         // From here on it is closed by dropping this.
-        let inner = Ep { core, domain: Arc::clone(domain) };
+        let inner = Ep::new(core, Arc::clone(domain));
         let descriptor = fid_ep {
             fid: descriptor(sys::FI_CLASS_EP, context, &OPS),
             ops: table(&EP_OPS),
-            cm: table(&crate::cm::CM_OPS),
-            msg: table(&crate::msg::MSG_OPS),
-            rma: table(&crate::rma::RMA_OPS),
-            tagged: table(&crate::tagged::TAGGED_OPS),
-            atomic: table(&crate::atomic::ATOMIC_OPS),
+            cm: table(&CM_OPS),
+            msg: table(&MSG_OPS),
+            rma: table(&RMA_OPS),
+            tagged: table(&TAGGED_OPS),
+            atomic: table(&ATOMIC_OPS),
             collective: std::ptr::null_mut(),
         };
         object::open(descriptor, Arc::new(inner), ep)
@@ -127,16 +112,15 @@ unsafe extern "C" fn close(ep: *mut fid) -> c_int {
 unsafe extern "C" fn bind(ep: *mut fid, other: *mut fid, flags: u64) -> c_int {
     // SAFETY: the caller's promise.
     status(|| unsafe {
-        let core = &object::of_class::<fid_ep, Ep>(ep, sys::FI_CLASS_EP)?.core;
+        let ep = object::of_class::<fid_ep, Ep>(ep, sys::FI_CLASS_EP)?;
         match other.as_ref().ok_or(Code::INVALID)?.fclass as u32 {
             sys::FI_CLASS_AV => {
-                let vector = inner::<_, Vector>(other.cast::<fid_av>())?;
-                core.lock().binding.vector = Some(Arc::clone(vector));
+                ep.bind_vector(inner::<_, Vector>(other.cast::<fid_av>())?);
                 Ok(())
             }
-            sys::FI_CLASS_CQ => bind_queue(core, inner::<_, Queue>(other.cast::<fid_cq>())?, flags),
+            sys::FI_CLASS_CQ => ep.bind_queue(inner::<_, Queue>(other.cast::<fid_cq>())?, flags),
             sys::FI_CLASS_CNTR => {
-                bind_counter(core, inner::<_, Counter>(other.cast::<fid_cntr>())?, flags)
+                ep.bind_counter(inner::<_, Counter>(other.cast::<fid_cntr>())?, flags)
             }
             // Nothing is ever reported there.
             sys::FI_CLASS_EQ => Ok(()),
@@ -145,75 +129,30 @@ unsafe extern "C" fn bind(ep: *mut fid, other: *mut fid, flags: u64) -> c_int {
     })
 }
 
-fn bind_queue(core: &Arc<Core>, queue: &Arc<Queue>, flags: u64) -> Outcome<()> {
-    let known = sys::FI_TRANSMIT | sys::FI_RECV | sys::FI_SELECTIVE_COMPLETION;
-    if flags & !known != 0 || flags & (sys::FI_TRANSMIT | sys::FI_RECV) == 0 {
-        return Err(Code::INVALID);
-    }
-    let selective = flags & sys::FI_SELECTIVE_COMPLETION != 0;
-    {
-        let binding = &mut core.lock().binding;
-        let (sends, receives) = (flags & sys::FI_TRANSMIT != 0, flags & sys::FI_RECV != 0);
-        if sends && binding.tx.is_some() || receives && binding.rx.is_some() {
-            return Err(Code::INVALID);
-        }
-        if sends {
-            (binding.tx, binding.tx_selective) = (Some(Arc::clone(queue)), selective);
-        }
-        if receives {
-            (binding.rx, binding.rx_selective) = (Some(Arc::clone(queue)), selective);
-        }
-    }
-    queue.sources.add(core);
-    match (&queue.wait, core.fd()) {
-        (Some(wait), Some(fd)) => wait.watch(fd),
-        _ => Ok(()),
-    }
-}
-
-/// What peers do with memory here.
-const REMOTE: u64 = sys::FI_REMOTE_READ | sys::FI_REMOTE_WRITE;
-
-fn bind_counter(core: &Arc<Core>, counter: &Arc<Counter>, flags: u64) -> Outcome<()> {
-    let known = sys::FI_SEND | sys::FI_RECV | sys::FI_READ | sys::FI_WRITE | REMOTE;
-    if flags & !known != 0 {
-        return Err(Code::INVALID);
-    }
-    {
-        let mut state = core.lock();
-        state.binding.counters.push((flags, Arc::clone(counter)));
-        if flags & REMOTE != 0 {
-            state.count_accesses();
-        }
-    }
-    counter.follow(core)
-}
-
 unsafe extern "C" fn control(ep: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
     // SAFETY: the caller's promise.
     status(|| unsafe {
         let ep = object::of_class::<fid_ep, Ep>(ep, sys::FI_CLASS_EP)?;
         let mut state = ep.core.lock();
-        let binding = &mut state.binding;
+        let State { choice, reports, peers, .. } = &mut *state;
         match u32::try_from(command).map_err(|_| Code::INVALID)? {
             sys::FI_ENABLE => {
-                if binding.vector.is_none() {
+                if peers.vector.is_none() {
                     return Err(Code::NO_AV);
                 }
-                let counts = |what| binding.counters.iter().any(|(counted, _)| counted & what != 0);
-                let told =
-                    binding.tx.is_some() || counts(sys::FI_SEND | sys::FI_READ | sys::FI_WRITE);
-                if !told && binding.rx.is_none() && !counts(sys::FI_RECV) {
+                let told = reports.tx.is_some()
+                    || reports.counts(sys::FI_SEND | sys::FI_READ | sys::FI_WRITE);
+                if !told && reports.rx.is_none() && !reports.counts(sys::FI_RECV) {
                     return Err(Code::NO_CQ);
                 }
-                binding.enabled = true;
+                choice.enabled = true;
                 Ok(())
             }
             command @ (sys::FI_GETOPSFLAG | sys::FI_SETOPSFLAG) => {
                 let flags = arg.cast::<u64>().as_mut().ok_or(Code::INVALID)?;
                 let own = match *flags & (sys::FI_TRANSMIT | sys::FI_RECV) {
-                    sys::FI_TRANSMIT => &mut binding.tx_flags,
-                    sys::FI_RECV => &mut binding.rx_flags,
+                    sys::FI_TRANSMIT => &mut choice.tx_flags,
+                    sys::FI_RECV => &mut choice.rx_flags,
                     _ => return Err(Code::INVALID),
                 };
                 if command == sys::FI_GETOPSFLAG {
@@ -249,8 +188,8 @@ unsafe extern "C" fn getopt(
         if level != sys::FI_OPT_ENDPOINT as c_int || name != sys::FI_OPT_MIN_MULTI_RECV as c_int {
             return Err(Code::NO_OPTION);
         }
-        let least = ep.core.lock().least_left;
-        crate::address::put(&least.to_ne_bytes(), value, len)
+        let least = ep.core.lock().receives.least_left;
+        address::put(&least.to_ne_bytes(), value, len)
     })
 }
 
@@ -270,7 +209,7 @@ unsafe extern "C" fn setopt(
         if value.is_null() || len != size_of::<usize>() {
             return Err(Code::INVALID);
         }
-        ep.core.lock().least_left = value.cast::<usize>().read_unaligned();
+        ep.core.lock().receives.least_left = value.cast::<usize>().read_unaligned();
         Ok(())
     })
 }

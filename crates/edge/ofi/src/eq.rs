@@ -1,20 +1,19 @@
 //! Event queues. Endpoints are connectionless, so all that comes there is the end of asynchronous
 //! insertions into address vectors, and what the program puts there itself.
 
-use crate::error::{Code, Outcome, Stub, explain, guard, status};
-use crate::fabric::Fabric;
-use crate::object::{self, descriptor, inner, lock, table};
+use crate::error::{Code, Outcome, Stub, explain, explanation, guard, status};
+use crate::object::{self, Keep, descriptor, inner, lock, table};
 use crate::sys::{self, fi_eq_attr, fi_eq_entry, fi_eq_err_entry, fi_ops, fi_ops_eq, fid, fid_eq};
-use crate::wait::{Sources, Wait, end_of};
+use crate::wait::{Wait, end_of, wait_control, wait_of};
 use std::collections::VecDeque;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::sync::{Arc, Mutex};
 
 /// What the descriptor leads to: events with their bytes.
 pub(crate) struct Events {
     waiting: Mutex<VecDeque<(u32, Vec<u8>)>>,
     pub(crate) wait: Option<Wait>,
-    _fabric: Arc<Fabric>,
+    _fabric: Keep,
 }
 
 impl Events {
@@ -64,7 +63,7 @@ impl Events {
 
     pub(crate) fn prepare(&self) -> Outcome<()> {
         let wait = self.wait.as_ref().ok_or(Code::INVALID)?;
-        wait.prepare(&Sources::default(), || !lock(&self.waiting).is_empty())
+        wait.prepare(|| Ok(None), || !lock(&self.waiting).is_empty())
     }
 }
 
@@ -87,27 +86,25 @@ static EQ_OPS: fi_ops_eq = fi_ops_eq {
     strerror: Some(strerror),
 };
 
-/// Opens a queue.
+/// Opens a queue of a fabric, which stays open as long.
 ///
 /// # Safety
 /// Pointers are NULL or to what their types say, as for all entries that follow.
-pub(crate) unsafe extern "C" fn open(
-    fabric: *mut sys::fid_fabric,
+pub(crate) unsafe fn open(
+    fabric: Keep,
     attr: *mut fi_eq_attr,
     eq: *mut *mut fid_eq,
     context: *mut c_void,
-) -> c_int {
+) -> Outcome<()> {
     // SAFETY: the caller's promise.
-    status(|| unsafe {
-        let fabric = inner::<_, Fabric>(fabric)?;
-        let wait = match attr.as_ref() {
-            None => None,
-            Some(attr) => crate::cq::wait_of(attr.wait_obj)?,
-        };
-        let events = Events { waiting: Mutex::default(), wait, _fabric: Arc::clone(fabric) };
-        let fid = descriptor(sys::FI_CLASS_EQ, context, &OPS);
-        object::open(fid_eq { fid, ops: table(&EQ_OPS) }, Arc::new(events), eq)
-    })
+    let wait = match unsafe { attr.as_ref() } {
+        None => None,
+        Some(attr) => wait_of(attr.wait_obj)?,
+    };
+    let events = Events { waiting: Mutex::default(), wait, _fabric: fabric };
+    let fid = descriptor(sys::FI_CLASS_EQ, context, &OPS);
+    // SAFETY: likewise.
+    unsafe { object::open(fid_eq { fid, ops: table(&EQ_OPS) }, Arc::new(events), eq) }
 }
 
 unsafe extern "C" fn read(
@@ -187,32 +184,10 @@ unsafe extern "C" fn strerror(
     unsafe { explanation(explain(number), buf, len) }
 }
 
-/// Answers with text: copied into a buffer, if there is one, and as a constant.
-///
-/// # Safety
-/// `buf` is NULL or points to `len` writable bytes.
-pub(crate) unsafe fn explanation(
-    text: &'static CStr,
-    buf: *mut c_char,
-    len: usize,
-) -> *const c_char {
-    let bytes = text.to_bytes();
-    if !buf.is_null() && len > 0 {
-        let count = bytes.len().min(len - 1);
-        // SAFETY: the caller's promise.
-        unsafe {
-            buf.cast::<u8>().copy_from(bytes.as_ptr(), count);
-            buf.add(count).write(0);
-        }
-        return buf;
-    }
-    text.as_ptr()
-}
-
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
     // SAFETY: the caller's promise.
     status(|| unsafe {
         let events = object::of_class::<fid_eq, Events>(fid, sys::FI_CLASS_EQ)?;
-        crate::cq::wait_control(events.wait.as_ref(), command, arg)
+        wait_control(events.wait.as_ref(), command, arg)
     })
 }

@@ -4,7 +4,7 @@
 
 use crate::sys;
 use gigae::{OpError, OperationError, PeerError, Reason, RecvError, SendError, Status};
-use std::ffi::{c_char, c_int};
+use std::ffi::{CStr, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// An error number of libfabric's, which are those of the system and some more; positive.
@@ -61,7 +61,7 @@ impl Code {
 }
 
 /// What a second number of [`Code::of_operation`] means.
-pub(crate) fn explain(number: c_int) -> &'static std::ffi::CStr {
+pub(crate) fn explain(number: c_int) -> &'static CStr {
     match number {
         1 => c"the message is longer than the memory that it was received into; post more",
         2 => c"it was cancelled",
@@ -75,6 +75,28 @@ pub(crate) fn explain(number: c_int) -> &'static std::ffi::CStr {
         11 => c"there is no such message yet",
         _ => c"no further explanation",
     }
+}
+
+/// Answers with text: copied into a buffer, if there is one, and as a constant.
+///
+/// # Safety
+/// `buf` is NULL or points to `len` writable bytes.
+pub(crate) unsafe fn explanation(
+    text: &'static CStr,
+    buf: *mut c_char,
+    len: usize,
+) -> *const c_char {
+    let bytes = text.to_bytes();
+    if !buf.is_null() && len > 0 {
+        let count = bytes.len().min(len - 1);
+        // SAFETY: the caller's promise.
+        unsafe {
+            buf.cast::<u8>().copy_from(bytes.as_ptr(), count);
+            buf.add(count).write(0);
+        }
+        return buf;
+    }
+    text.as_ptr()
 }
 
 impl From<OperationError> for Code {

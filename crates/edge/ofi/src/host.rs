@@ -79,7 +79,8 @@ impl Host {
 /// Descriptions as libfabric makes them, for tests where it is not installed.
 #[cfg(test)]
 pub(crate) mod stand_in {
-    use super::{Host, sys};
+    use crate::host::Host;
+    use crate::sys;
 
     pub(crate) const HOST: Host = Host { dup_info, free_info, version };
 

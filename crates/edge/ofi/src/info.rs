@@ -3,16 +3,12 @@
 use crate::address::{self, FORMAT, LEN};
 use crate::error::{Code, Outcome, status};
 use crate::host::{Host, host};
-use crate::request::{MAX_OPERATION, MOST_PIECES};
+use crate::provider::{INJECT_SIZE, MAX_OPERATION, MOST_PIECES, MOST_SENDS, NAME, VERSION};
 use crate::settings::{Nic, Settings};
-use crate::state::{INJECT_SIZE, MOST_SENDS};
 use crate::sys::{self, fi_info};
 use gigae::Address;
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
-
-/// The provider's name, which is the fabric's too.
-pub(crate) const FABRIC: &str = "gigae";
 
 /// The protocol's number among the provider-specific ones, and its version.
 const PROTOCOL: u32 = sys::FI_PROV_SPECIFIC as u32 | 0x6769;
@@ -195,8 +191,8 @@ unsafe fn check(hints: &fi_info) -> Outcome<()> {
     // SAFETY: the caller's promise.
     unsafe {
         if let Some(attr) = hints.fabric_attr.as_ref() {
-            fits(address::text(attr.name)?.is_none_or(|name| name == FABRIC))?;
-            fits(address::text(attr.prov_name)?.is_none_or(|name| name == FABRIC))?;
+            fits(address::text(attr.name)?.is_none_or(|name| name == NAME))?;
+            fits(address::text(attr.prov_name)?.is_none_or(|name| name == NAME))?;
         }
         if let Some(attr) = hints.ep_attr.as_ref() {
             fits(matches!(attr.type_, sys::FI_EP_UNSPEC | sys::FI_EP_RDM))?;
@@ -290,8 +286,8 @@ unsafe fn describe(
         fill_endpoint(&mut *whole.ep_attr, hints);
         fill_domain(&mut *whole.domain_attr, domain, &nic.name);
         let fabric = &mut *whole.fabric_attr;
-        fabric.name = duplicate(FABRIC);
-        fabric.prov_version = crate::VERSION;
+        fabric.name = duplicate(NAME);
+        fabric.prov_version = VERSION;
         fabric.api_version = version;
     }
     Ok(info)

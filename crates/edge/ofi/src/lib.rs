@@ -2,23 +2,39 @@
 //! messages with nothing recompiled. `docs/libfabric.md` says what is there and what is not.
 //!
 //! libfabric loads the library from the directories in `FI_PROVIDER_PATH` and calls [`fi_prov_ini`].
-//! Everything else is reached by tables of entries, one file for each kind of object: fabric, domain,
-//! endpoint, address vector, completion and event queue, counter, memory region; and one for each
-//! table of operations. `core.rs` and `state.rs` are where they meet: one endpoint of the library behind a
-//! lock.
+//! Everything else is reached by tables of entries, one file for each kind of object and one for each
+//! table of operations. Files use those of lower layers only:
+//!
+//! | layer | files |
+//! |---|---|
+//! | entry | `lib` |
+//! | opening: sets the tables of all others | `fabric`, `info` |
+//! | an endpoint's entries | `ep` |
+//! | operations | `msg`, `tagged`, `rma`, `atomic`, `cm`, `mr` |
+//! | what an endpoint of libfabric and a domain know | `endpoint`, `domain`, `region` |
+//! | other objects | `cq`, `counter`, `poll`, `av`, `eq` |
+//! | one endpoint of the library behind a lock | `sources`, `core`, `state` |
+//! | what it reads and reports to | `completions`, `count`, `addresses`, `request` |
+//! | basics | `object`, `wait`, `spin`, `address`, `settings`, `launcher`, `provider`, `host`, `error`, `sys` |
+//!
+//! An object that others report to or read is in two files: what endpoints know of it (`completions`,
+//! `count`, `addresses`), and its entries (`cq`, `counter`, `av`), which make progress at endpoints.
 //!
 //! This is C's edge: every entry catches panics and checks what can be checked. What cannot be,
 //! such as a descriptor that was closed, is the caller's promise, as everywhere in libfabric.
 
-mod accesses;
 mod address;
+mod addresses;
 mod atomic;
 mod av;
 mod cm;
+mod completions;
 mod core;
+mod count;
 mod counter;
 mod cq;
 mod domain;
+mod endpoint;
 mod ep;
 mod eq;
 mod error;
@@ -30,10 +46,12 @@ mod mr;
 mod msg;
 mod object;
 mod poll;
-mod report;
+mod provider;
+mod region;
 mod request;
 mod rma;
 mod settings;
+mod sources;
 mod spin;
 mod state;
 #[allow(
@@ -53,9 +71,6 @@ mod wait;
 
 use std::cell::UnsafeCell;
 
-/// The provider's version as libfabric has it: two numbers of 16 bits.
-pub(crate) const VERSION: u32 = 1;
-
 /// The provider's description, which libfabric writes to.
 struct Provider(UnsafeCell<sys::fi_provider>);
 
@@ -63,7 +78,7 @@ struct Provider(UnsafeCell<sys::fi_provider>);
 unsafe impl Sync for Provider {}
 
 static PROVIDER: Provider = Provider(UnsafeCell::new(sys::fi_provider {
-    version: VERSION,
+    version: provider::VERSION,
     fi_version: 0,
     context: sys::fi_context { internal: [std::ptr::null_mut(); 4] },
     name: c"gigae".as_ptr(),

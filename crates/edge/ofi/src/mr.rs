@@ -1,119 +1,21 @@
-//! Memory that peers may use: registered with all endpoints of the domain, under one key, which the
-//! library chooses or, if the program does not ask for such keys (`FI_MR_PROV_KEY`), the program. Places
-//! in it are counted from its beginning.
+//! Memory regions: memory that peers may use, under a key which the library chooses or, if the program
+//! does not ask for such keys (`FI_MR_PROV_KEY`), the program. Places in it are counted from its
+//! beginning.
 
-use crate::core::Core;
 use crate::counter::Counter;
 use crate::domain::Domain;
-use crate::ep::Ep;
+use crate::endpoint::Ep;
 use crate::error::{Code, Outcome, Stub, status};
-use crate::object::{self, descriptor, inner, lock};
-use crate::request::{Request, one};
+use crate::object::{self, descriptor, inner};
+use crate::region::Region;
+use crate::request::{Pieces, Request, one};
 use crate::sys::{
     self, fi_mr_attr, fi_ops, fi_ops_mr, fid, fid_cntr, fid_domain, fid_ep, fid_mr, iovec,
 };
-use gigae::{RegionKey, Rights};
+use gigae::Rights;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
-use std::sync::{Arc, Mutex};
-
-/// What the descriptor leads to.
-pub(crate) struct Region {
-    key: RegionKey,
-    /// What it is registered with at one more endpoint.
-    memory: Mutex<Box<Request>>,
-    rights: Rights,
-    cores: Mutex<Vec<Arc<Core>>>,
-    /// Counts what peers write here.
-    counters: Mutex<Vec<Arc<Counter>>>,
-    _domain: Arc<Domain>,
-}
-
-impl Region {
-    /// Registers memory with the first endpoint of a domain, under this key or one of the library's.
-    pub(crate) fn new(
-        (domain, core): (Arc<Domain>, &Arc<Core>),
-        memory: Box<Request>,
-        rights: Rights,
-        key: Option<u64>,
-    ) -> Outcome<Self> {
-        let (cores, counters, _domain) = (Mutex::default(), Mutex::default(), domain);
-        if let Some(key) = key.map(RegionKey) {
-            let memory = Mutex::new(memory);
-            let region = Self { key, memory, rights, cores, counters, _domain };
-            return region.join(core).map(|()| region);
-        }
-        let mut state = core.lock();
-        let key = state.endpoint.register(memory.again().into_memory(), rights)?;
-        state.regions += 1;
-        let cores = Mutex::new(vec![Arc::clone(core)]);
-        Ok(Self { key, memory: Mutex::new(memory), rights, cores, counters, _domain })
-    }
-
-    /// Registers the memory with one more endpoint.
-    pub(crate) fn join(&self, core: &Arc<Core>) -> Outcome<()> {
-        let mut state = core.lock();
-        if state.endpoint.region_writes(self.key).is_some() {
-            return Err(Code::KEY);
-        }
-        state.endpoint.register_as(
-            self.key,
-            lock(&self.memory).again().into_memory(),
-            self.rights,
-        )?;
-        state.regions += 1;
-        drop(state);
-        lock(&self.cores).push(Arc::clone(core));
-        for counter in lock(&self.counters).iter() {
-            core.lock().watch(self.key, counter);
-            counter.follow(core)?;
-        }
-        Ok(())
-    }
-
-    /// Counts what peers write here from now on.
-    fn count(&self, counter: &Arc<Counter>) -> Outcome<()> {
-        // One of these locks at a time.
-        let cores = lock(&self.cores).clone();
-        for core in &cores {
-            core.lock().watch(self.key, counter);
-            counter.follow(core)?;
-        }
-        lock(&self.counters).push(Arc::clone(counter));
-        Ok(())
-    }
-}
-
-impl Region {
-    /// An endpoint goes, or the memory.
-    pub(crate) fn leave(&self, core: &Arc<Core>) {
-        let mut cores = lock(&self.cores);
-        let Some(at) = cores.iter().position(|known| Arc::ptr_eq(known, core)) else { return };
-        cores.remove(at);
-        drop(cores);
-        let mut state = core.lock();
-        state.count_remote();
-        state.regions -= 1;
-        state.unwatch(self.key);
-        drop(state.endpoint.deregister(self.key));
-        drop(state);
-        // A counter of the endpoint's own still follows it.
-        for counter in lock(&self.counters).iter() {
-            if !core.lock().is_counted_by(counter) {
-                counter.leave(core);
-            }
-        }
-    }
-}
-
-impl Drop for Region {
-    fn drop(&mut self) {
-        let cores = lock(&self.cores).clone();
-        for core in &cores {
-            self.leave(core);
-        }
-    }
-}
+use std::sync::Arc;
 
 static OPS: fi_ops = fi_ops {
     size: size_of::<fi_ops>(),
@@ -132,21 +34,23 @@ pub(crate) static MR_OPS: fi_ops_mr = fi_ops_mr {
     regattr: Some(regattr),
 };
 
-/// # Safety
-/// `mr` is NULL or points to a writable pointer; the memory stays until the region is closed.
-unsafe fn register(
-    domain: *mut fid,
-    pieces: (*const iovec, usize),
+/// What is to be registered.
+struct Asked {
+    memory: Pieces,
     access: u64,
     key: u64,
     context: *mut c_void,
-    mr: *mut *mut fid_mr,
-) -> Outcome<()> {
+}
+
+/// # Safety
+/// `mr` is NULL or points to a writable pointer; the memory stays until the region is closed.
+unsafe fn register(domain: *mut fid, asked: Asked, mr: *mut *mut fid_mr) -> Outcome<()> {
+    let Asked { memory, access, key, context } = asked;
     // SAFETY: the caller's promise.
     unsafe {
         let domain = object::of_class::<fid_domain, Domain>(domain, sys::FI_CLASS_DOMAIN)?;
-        let mut memory = Request::new();
-        memory.lend(pieces.0, pieces.1)?;
+        let mut request = Request::new();
+        request.lend(memory)?;
         let mut rights = Rights::NONE;
         if access & sys::FI_REMOTE_READ != 0 {
             rights = rights.with(Rights::READ);
@@ -154,7 +58,7 @@ unsafe fn register(
         if access & sys::FI_REMOTE_WRITE != 0 {
             rights = rights.with(Rights::WRITE).with(Rights::ATOMIC);
         }
-        let region = Domain::register(domain, memory, rights, key)?;
+        let region = Domain::register(domain, request, rights, key)?;
         let fid = descriptor(sys::FI_CLASS_MR, context, &OPS);
         let descriptor = fid_mr { fid, mem_desc: null_mut(), key: region.key.0 };
         object::open(descriptor, region, mr)
@@ -174,8 +78,10 @@ unsafe extern "C" fn reg(
     mr: *mut *mut fid_mr,
     context: *mut c_void,
 ) -> c_int {
+    let piece = one(buf, len);
+    let asked = Asked { memory: Pieces::new(&piece, 1), access, key, context };
     // SAFETY: the caller's promise.
-    status(|| unsafe { register(domain, (&one(buf, len), 1), access, key, context, mr) })
+    status(|| unsafe { register(domain, asked, mr) })
 }
 
 unsafe extern "C" fn regv(
@@ -189,8 +95,9 @@ unsafe extern "C" fn regv(
     mr: *mut *mut fid_mr,
     context: *mut c_void,
 ) -> c_int {
+    let asked = Asked { memory: Pieces::new(pieces, count), access, key, context };
     // SAFETY: the caller's promise.
-    status(|| unsafe { register(domain, (pieces, count), access, key, context, mr) })
+    status(|| unsafe { register(domain, asked, mr) })
 }
 
 unsafe extern "C" fn regattr(
@@ -202,8 +109,9 @@ unsafe extern "C" fn regattr(
     // SAFETY: the caller's promise.
     status(|| unsafe {
         let attr = attr.as_ref().ok_or(Code::INVALID)?;
-        let pieces = (attr.mr_iov, attr.iov_count);
-        register(domain, pieces, attr.access, attr.requested_key, attr.context, mr)
+        let memory = Pieces::new(attr.mr_iov, attr.iov_count);
+        let &fi_mr_attr { access, requested_key: key, context, .. } = attr;
+        register(domain, Asked { memory, access, key, context }, mr)
     })
 }
 
@@ -217,7 +125,7 @@ unsafe extern "C" fn bind(mr: *mut fid, other: *mut fid, flags: u64) -> c_int {
             sys::FI_CLASS_EP => {
                 let region = object::of_class::<fid_mr, Region>(mr, sys::FI_CLASS_MR)?;
                 let ep = inner::<_, Ep>(other.cast::<fid_ep>())?;
-                ep.core.lock().binding.regions.push(Arc::clone(region));
+                ep.keep(Arc::clone(region) as _);
                 Ok(())
             }
             sys::FI_CLASS_CNTR if flags == sys::FI_REMOTE_WRITE => {

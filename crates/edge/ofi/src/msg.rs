@@ -1,18 +1,15 @@
 //! Untagged messages, and what they share with tagged ones.
 
-use crate::cq::Entry;
-use crate::ep::Ep;
+use crate::completions::{Entry, Failure};
+use crate::endpoint::Ep;
 use crate::error::{Code, Outcome, guard};
 use crate::object::inner;
-use crate::report::Claimed;
-use crate::request::{Kind, class, one};
-use crate::state::{Call, State};
+use crate::request::{Call, Kind, Pieces, Request, class, one};
+use crate::state::State;
+use crate::state::receives::Claimed;
 use crate::sys::{self, fi_msg, fi_ops_msg, fid_ep, iovec};
 use gigae::{Label, Wanted};
 use std::ffi::c_void;
-
-/// Memory of a message.
-pub(crate) type Pieces = (*const iovec, usize);
 
 /// Sends a message. `flags` are the operation's, or those of the endpoint.
 ///
@@ -30,10 +27,10 @@ pub(crate) unsafe fn send(
         let mut state = inner::<_, Ep>(ep)?.core.lock();
         let call = call(&state);
         let peer = state.peer(to)?;
-        let flags = sys::FI_SEND | class(label.untagged);
-        if state.inject((peer, label), call, flags, memory) {
+        if state.inject(peer, label, call, memory) {
             return Ok(0);
         }
+        let flags = sys::FI_SEND | class(label.untagged);
         let request = state.outgoing(Kind::Send, call, flags, memory)?;
         state.start(request, |endpoint, memory| endpoint.start_send(peer, label, memory))?;
         state.send_off(call.flags);
@@ -78,16 +75,19 @@ pub(crate) unsafe fn receive(
             return peek(&mut state, wanted, call).map(|()| 0);
         }
         let several = call.flags & sys::FI_MULTI_RECV != 0;
-        let least = state.least_left;
+        let least = state.receives.least_left;
         if several
-            && (!untagged || memory.0.is_null() || memory.1 != 1 || (*memory.0).iov_len < least)
+            && (!untagged
+                || memory.list.is_null()
+                || memory.count != 1
+                || (*memory.list).iov_len < least)
         {
             return Err(Code::INVALID);
         }
         let kind = if several { Kind::Several } else { Kind::Receive };
         let mut request = state.request(kind, call, memory)?;
         request.flags = sys::FI_RECV | class(untagged);
-        request.reported = !state.binding.rx_selective || call.flags & sys::FI_COMPLETION != 0;
+        request.reported = state.reports.wants_rx(call.flags);
         if call.flags & sys::FI_CLAIM != 0 {
             return claimed(&mut state, request, call).map(|()| 0);
         }
@@ -105,11 +105,11 @@ pub(crate) unsafe fn receive(
 /// Looks for a message without receiving it; claims or discards it if that is wanted.
 fn peek(state: &mut State, wanted: Wanted, call: Call) -> Outcome<()> {
     state.progress()?;
-    let queue = state.binding.rx.clone().ok_or(Code::NO_CQ)?;
+    let queue = state.reports.rx.clone().ok_or(Code::NO_CQ)?;
     let flags = sys::FI_RECV | class(wanted.untagged);
     let context = call.context;
     let Some((peer, label, len)) = state.endpoint.peek(wanted) else {
-        let error = Some((Code::NO_MESSAGE, 11, 0));
+        let error = Some(Failure { code: Code::NO_MESSAGE, number: 11, beyond: 0 });
         queue.push(Entry { context, flags, tag: wanted.tag, error, ..Entry::NONE });
         return Ok(());
     };
@@ -118,11 +118,12 @@ fn peek(state: &mut State, wanted: Wanted, call: Call) -> Outcome<()> {
         // The first message with its own tag is the one that was found.
         let own = Wanted { from: Some(peer), tag: label.tag, ignore: 0, untagged: label.untagged };
         let claim = call.flags & sys::FI_CLAIM != 0;
+        let none = Pieces::new(std::ptr::null(), 0);
         // SAFETY: no memory is lent.
-        let mut request = unsafe { state.request(Kind::Claim, call, (std::ptr::null(), 0))? };
+        let mut request = unsafe { state.request(Kind::Claim, call, none)? };
         if claim {
             request.expect(len);
-            state.claims.insert(context.addr(), Claimed::Arriving);
+            state.receives.claims.insert(context.addr(), Claimed::Arriving);
         }
         state.start(request, |endpoint, memory| endpoint.start_recv(own, memory))?;
     }
@@ -133,31 +134,31 @@ fn peek(state: &mut State, wanted: Wanted, call: Call) -> Outcome<()> {
 }
 
 /// Receives or discards a message that was claimed for the same context.
-fn claimed(state: &mut State, request: Box<crate::request::Request>, call: Call) -> Outcome<()> {
+fn claimed(state: &mut State, request: Box<Request>, call: Call) -> Outcome<()> {
     let key = call.context.addr();
     let discard = call.flags & sys::FI_DISCARD != 0;
-    match state.claims.remove(&key) {
+    match state.receives.claims.remove(&key) {
         Some(Claimed::Arriving) if !discard => {
-            state.claims.insert(key, Claimed::Wanted(request));
+            state.receives.claims.insert(key, Claimed::Wanted(request));
             return Ok(());
         }
         Some(Claimed::Arrived(claim, ended)) if !discard => {
             state.deliver(request, &claim, ended);
-            state.give_back(claim);
+            state.operations.give_back(claim);
             return Ok(());
         }
         Some(Claimed::Arriving | Claimed::Arrived(..)) => {
             let (context, flags) = (request.context, request.flags);
-            if let (Some(queue), true) = (&state.binding.rx, request.reported) {
+            if let (Some(queue), true) = (&state.reports.rx, request.reported) {
                 queue.push(Entry { context, flags, ..Entry::NONE });
             }
-            state.give_back(request);
+            state.operations.give_back(request);
             return Ok(());
         }
-        Some(wanted) => drop(state.claims.insert(key, wanted)),
+        Some(wanted) => drop(state.receives.claims.insert(key, wanted)),
         None => {}
     }
-    state.give_back(request);
+    state.operations.give_back(request);
     Err(Code::NO_MESSAGE)
 }
 
@@ -198,8 +199,8 @@ unsafe extern "C" fn recvv(
 ) -> isize {
     // SAFETY: the caller's promise.
     unsafe {
-        receive(ep, Want::untagged(from), (pieces, count), |state| {
-            Call::new(context, state.binding.rx_flags)
+        receive(ep, Want::untagged(from), Pieces::new(pieces, count), |state| {
+            Call::new(context, state.choice.rx_flags)
         })
     }
 }
@@ -208,7 +209,7 @@ unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) ->
     // SAFETY: the caller's promise.
     unsafe {
         let Some(msg) = msg.as_ref() else { return guard(|| Err(Code::INVALID)) };
-        let memory = (msg.msg_iov, msg.iov_count);
+        let memory = Pieces::new(msg.msg_iov, msg.iov_count);
         receive(ep, Want::untagged(msg.addr), memory, |_| Call::new(msg.context, flags))
     }
 }
@@ -235,8 +236,8 @@ unsafe extern "C" fn sendv(
 ) -> isize {
     // SAFETY: the caller's promise.
     unsafe {
-        send(ep, to, Label::UNTAGGED, (pieces, count), |state| {
-            Call::new(context, state.binding.tx_flags)
+        send(ep, to, Label::UNTAGGED, Pieces::new(pieces, count), |state| {
+            Call::new(context, state.choice.tx_flags)
         })
     }
 }
@@ -251,14 +252,14 @@ unsafe extern "C" fn sendmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) ->
     unsafe {
         let Some(msg) = msg.as_ref() else { return guard(|| Err(Code::INVALID)) };
         let label = labelled(Label::UNTAGGED, flags, msg.data);
-        let memory = (msg.msg_iov, msg.iov_count);
+        let memory = Pieces::new(msg.msg_iov, msg.iov_count);
         send(ep, msg.addr, label, memory, |_| Call::new(msg.context, flags))
     }
 }
 
 unsafe extern "C" fn inject(ep: *mut fid_ep, buf: *const c_void, len: usize, to: u64) -> isize {
     // SAFETY: the caller's promise.
-    unsafe { send(ep, to, Label::UNTAGGED, (&one(buf, len), 1), |_| Call::silent(0)) }
+    unsafe { send(ep, to, Label::UNTAGGED, Pieces::new(&one(buf, len), 1), |_| Call::silent(0)) }
 }
 
 unsafe extern "C" fn senddata(
@@ -272,8 +273,8 @@ unsafe extern "C" fn senddata(
 ) -> isize {
     // SAFETY: the caller's promise.
     unsafe {
-        send(ep, to, Label::UNTAGGED.with_data(data), (&one(buf, len), 1), |state| {
-            Call::new(context, state.binding.tx_flags)
+        send(ep, to, Label::UNTAGGED.with_data(data), Pieces::new(&one(buf, len), 1), |state| {
+            Call::new(context, state.choice.tx_flags)
         })
     }
 }
@@ -288,6 +289,6 @@ unsafe extern "C" fn injectdata(
     // SAFETY: the caller's promise.
     unsafe {
         let label = Label::UNTAGGED.with_data(data);
-        send(ep, to, label, (&one(buf, len), 1), |_| Call::silent(0))
+        send(ep, to, label, Pieces::new(&one(buf, len), 1), |_| Call::silent(0))
     }
 }

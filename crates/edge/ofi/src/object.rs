@@ -4,9 +4,10 @@
 //! An object lives in a box of its own from opening to closing, and what it knows is shared with those
 //! bound to it, so closing in the wrong order is refused and never dangerous.
 
-use crate::error::{Code, Outcome};
+use crate::error::{Code, Outcome, Stub, status};
 use crate::sys::{self, fi_ops, fid};
-use std::ffi::c_void;
+use std::any::Any;
+use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// An object as C sees it: `F` begins with the descriptor.
@@ -15,6 +16,9 @@ pub(crate) struct Object<F, T> {
     pub(crate) descriptor: F,
     pub(crate) inner: Arc<T>,
 }
+
+/// An object that stays open as long as this is kept.
+pub(crate) type Keep = Arc<dyn Any + Send + Sync>;
 
 /// Puts an object in C's hands.
 ///
@@ -41,7 +45,16 @@ pub(crate) unsafe fn inner<'a, F: 'a, T: 'a>(descriptor: *mut F) -> Outcome<&'a 
         .ok_or(Code::INVALID)
 }
 
-/// The same by the general descriptor, whose class is checked.
+/// Keeps an object open.
+///
+/// # Safety
+/// As for [`inner`].
+pub(crate) unsafe fn keep<F: 'static, T: Any + Send + Sync>(descriptor: *mut F) -> Outcome<Keep> {
+    // SAFETY: the caller's promise.
+    unsafe { inner::<F, T>(descriptor) }.map(|inner| Arc::clone(inner) as Keep)
+}
+
+/// The same as [`inner`] by the general descriptor, whose class is checked.
 ///
 /// # Safety
 /// `descriptor` is NULL or of an open object, of this type if it is of this class.
@@ -99,14 +112,13 @@ pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Closing an object of one type, as an entry.
-pub(crate) unsafe extern "C" fn close_entry<F, T>(descriptor: *mut fid) -> std::ffi::c_int {
+pub(crate) unsafe extern "C" fn close_entry<F, T>(descriptor: *mut fid) -> c_int {
     // SAFETY: C closes an object with the table of that object's type, and does not use it again.
-    crate::error::status(|| unsafe { close::<F, T>(descriptor) })
+    status(|| unsafe { close::<F, T>(descriptor) })
 }
 
 /// The general entries of an object that can only be closed.
 pub(crate) const fn only_close<F, T>() -> fi_ops {
-    use crate::error::Stub;
     fi_ops {
         size: size_of::<fi_ops>(),
         close: Some(close_entry::<F, T>),

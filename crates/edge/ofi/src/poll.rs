@@ -2,10 +2,9 @@
 
 use crate::counter::Counter;
 use crate::cq::Queue;
-use crate::domain::Domain;
 use crate::error::{Code, Outcome, guard, status};
-use crate::object::{self, descriptor, inner, lock, table};
-use crate::sys::{self, fi_ops_poll, fi_poll_attr, fid, fid_cntr, fid_cq, fid_domain, fid_poll};
+use crate::object::{self, Keep, descriptor, inner, lock, table};
+use crate::sys::{self, fi_ops_poll, fi_poll_attr, fid, fid_cntr, fid_cq, fid_poll};
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex};
 
@@ -27,7 +26,7 @@ struct Member {
 unsafe impl Send for Member {}
 
 /// What the descriptor leads to.
-pub(crate) struct Set(Mutex<Vec<Member>>, #[expect(dead_code, reason = "kept open")] Arc<Domain>);
+pub(crate) struct Set(Mutex<Vec<Member>>, #[expect(dead_code, reason = "kept open")] Keep);
 
 impl Member {
     /// Makes progress; whether there is something to read that was not told of yet.
@@ -36,7 +35,7 @@ impl Member {
             Watched::Queue(queue) => queue.has_news(),
             Watched::Counter(counter, seen) => {
                 counter.sources.progress()?;
-                let before = std::mem::replace(seen, counter.sum());
+                let before = std::mem::replace(seen, counter.count.sum());
                 Ok(*seen != before)
             }
         }
@@ -52,25 +51,23 @@ static POLL_OPS: fi_ops_poll = fi_ops_poll {
     poll_del: Some(remove),
 };
 
-/// Opens a set.
+/// Opens a set of a domain, which stays open as long.
 ///
 /// # Safety
 /// Pointers are NULL or to what their types say, as for all entries that follow.
-pub(crate) unsafe extern "C" fn open(
-    domain: *mut fid_domain,
+pub(crate) unsafe fn open(
+    domain: Keep,
     attr: *mut fi_poll_attr,
     set: *mut *mut fid_poll,
-) -> c_int {
+) -> Outcome<()> {
     // SAFETY: the caller's promise.
-    status(|| unsafe {
-        let domain = inner::<_, Domain>(domain)?;
-        if attr.as_ref().is_some_and(|attr| attr.flags != 0) {
-            return Err(Code::INVALID);
-        }
-        let fid = descriptor(sys::FI_CLASS_POLL, std::ptr::null_mut(), &OPS);
-        let inner = Arc::new(Set(Mutex::default(), Arc::clone(domain)));
-        object::open(fid_poll { fid, ops: table(&POLL_OPS) }, inner, set)
-    })
+    if unsafe { attr.as_ref() }.is_some_and(|attr| attr.flags != 0) {
+        return Err(Code::INVALID);
+    }
+    let fid = descriptor(sys::FI_CLASS_POLL, std::ptr::null_mut(), &OPS);
+    let inner = Arc::new(Set(Mutex::default(), domain));
+    // SAFETY: likewise.
+    unsafe { object::open(fid_poll { fid, ops: table(&POLL_OPS) }, inner, set) }
 }
 
 /// The contexts of those with news, in the order in which they were added, as many as there is room
@@ -109,7 +106,7 @@ unsafe extern "C" fn add(set: *mut fid_poll, event: *mut fid, flags: u64) -> c_i
             sys::FI_CLASS_CQ => Watched::Queue(Arc::clone(inner(event.cast::<fid_cq>())?)),
             sys::FI_CLASS_CNTR => {
                 let counter = inner::<_, Counter>(event.cast::<fid_cntr>())?;
-                Watched::Counter(Arc::clone(counter), counter.sum())
+                Watched::Counter(Arc::clone(counter), counter.count.sum())
             }
             // Nothing ever happens at an event queue that reading it would not tell as well.
             _ => return Err(Code::NO_SYS),

@@ -5,17 +5,11 @@
 //! allocates nothing once as many as are going on at a time were there.
 
 use crate::error::{Code, Outcome};
-use crate::report::Receiver;
+use crate::provider::{MAX_OPERATION, MOST_PIECES};
 use crate::sys::{self, iovec};
 use gigae::{Bytes, Memory};
 use std::ffi::c_void;
 use std::ptr::null_mut;
-
-/// Pieces of memory that an operation may have.
-pub(crate) const MOST_PIECES: usize = 4;
-
-/// Longest operation in bytes.
-pub(crate) const MAX_OPERATION: usize = 1 << 30;
 
 /// What an operation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +25,71 @@ pub(crate) enum Kind {
     /// An atomic change: the memory is for what was there before, and its own has the operands.
     Atomic,
 }
+
+impl Kind {
+    /// Whether others have to answer.
+    pub(crate) fn is_outgoing(self) -> bool {
+        !matches!(self, Self::Receive | Self::Several | Self::Claim)
+    }
+
+    /// Whether it is enough for the caller that the memory can be used again. Of messages, that is so
+    /// unless the caller wants more: it would wait for an acknowledgement that a peer whose program has
+    /// what it wants, and does something else, does not send.
+    pub(crate) fn is_early(self, flags: u64) -> bool {
+        let later = flags & (sys::FI_TRANSMIT_COMPLETE | sys::FI_DELIVERY_COMPLETE) != 0;
+        match self {
+            Self::Send => !later,
+            Self::Write => !later && flags & sys::FI_INJECT_COMPLETE != 0,
+            _ => false,
+        }
+    }
+}
+
+/// Memory of an operation as C describes it.
+#[derive(Clone, Copy)]
+pub(crate) struct Pieces {
+    pub(crate) list: *const iovec,
+    pub(crate) count: usize,
+}
+
+impl Pieces {
+    pub(crate) fn new(list: *const iovec, count: usize) -> Self {
+        Self { list, count }
+    }
+}
+
+/// What an operation is started with besides its memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Call {
+    pub(crate) context: *mut c_void,
+    /// Flags of the operation.
+    pub(crate) flags: u64,
+    /// It is reported only if it fails.
+    pub(crate) silent: bool,
+}
+
+impl Call {
+    pub(crate) fn new(context: *mut c_void, flags: u64) -> Self {
+        Self { context, flags, silent: false }
+    }
+
+    pub(crate) fn silent(flags: u64) -> Self {
+        Self { context: null_mut(), flags: flags | sys::FI_INJECT, silent: true }
+    }
+}
+
+/// What of a receive its completions bear.
+#[derive(Clone, Copy)]
+pub(crate) struct Receiver {
+    pub(crate) context: *mut c_void,
+    pub(crate) flags: u64,
+    pub(crate) reported: bool,
+    /// Where its memory begins.
+    pub(crate) base: *mut c_void,
+}
+
+// SAFETY: the pointers are only handed back.
+unsafe impl Send for Receiver {}
 
 /// See the module's description.
 pub(crate) struct Request {
@@ -76,10 +135,11 @@ impl Request {
     /// Takes over the memory of an operation.
     ///
     /// # Safety
-    /// `count` pieces are at `pieces`, each of memory that stays and may be used until the operation is
-    /// completed.
-    pub(crate) unsafe fn lend(&mut self, pieces: *const iovec, count: usize) -> Outcome<()> {
-        if count > MOST_PIECES || (pieces.is_null() && count > 0) {
+    /// There are as many pieces as it says, each of memory that stays and may be used until the
+    /// operation is completed.
+    pub(crate) unsafe fn lend(&mut self, pieces: Pieces) -> Outcome<()> {
+        let Pieces { list, count } = pieces;
+        if count > MOST_PIECES || (list.is_null() && count > 0) {
             return Err(Code::INVALID);
         }
         self.owned = false;
@@ -87,7 +147,7 @@ impl Request {
         self.len = 0;
         for n in 0..count {
             // SAFETY: the caller's promise.
-            let piece = unsafe { pieces.add(n).read() };
+            let piece = unsafe { list.add(n).read() };
             let (base, len) = (piece.iov_base, piece.iov_len);
             if base.is_null() && len > 0 {
                 return Err(Code::INVALID);
@@ -272,7 +332,7 @@ mod tests {
         let pieces = memory.each_mut().map(|piece| one(piece.as_mut_ptr().cast(), piece.len()));
         let mut request = Request::new();
         // SAFETY: four pieces of memory that stays.
-        unsafe { request.lend(pieces.as_ptr(), 4).unwrap() };
+        unsafe { request.lend(Pieces::new(pieces.as_ptr(), 4)).unwrap() };
         let body: Vec<u8> = (1..=12).collect();
         for (at, len) in [(0, 12), (2, 5), (3, 0), (8, 4), (12, 0), (4, 1)] {
             request.write(at, &body[at..at + len]);
@@ -284,6 +344,6 @@ mod tests {
         assert_eq!(memory.concat(), body);
         assert_eq!(request.own(), body);
         // SAFETY: nothing is read beyond the count.
-        assert_eq!(unsafe { request.lend(pieces.as_ptr(), 5) }, Err(Code::INVALID));
+        assert_eq!(unsafe { request.lend(Pieces::new(pieces.as_ptr(), 5)) }, Err(Code::INVALID));
     }
 }

@@ -1,12 +1,11 @@
 //! Reading and writing peers' memory. An address is a place in the memory, counted from its
 //! beginning.
 
-use crate::ep::Ep;
+use crate::endpoint::Ep;
 use crate::error::{Code, Outcome, guard};
-use crate::msg::Pieces;
 use crate::object::inner;
-use crate::request::{Kind, one};
-use crate::state::{Call, State};
+use crate::request::{Call, Kind, Pieces, one};
+use crate::state::State;
 use crate::sys::{self, fi_msg_rma, fi_ops_rma, fid_ep, iovec};
 use gigae::RegionKey;
 use std::ffi::c_void;
@@ -17,6 +16,14 @@ struct Place {
     at: u64,
     offset: u64,
     key: u64,
+}
+
+/// What is done there.
+#[derive(Clone, Copy)]
+enum Access {
+    Read,
+    /// With data for the peer's completion queue, if there are any.
+    Write(Option<u64>),
 }
 
 pub(crate) static RMA_OPS: fi_ops_rma = fi_ops_rma {
@@ -34,11 +41,10 @@ pub(crate) static RMA_OPS: fi_ops_rma = fi_ops_rma {
 
 /// # Safety
 /// The descriptor is NULL or of an open endpoint; the memory stays until the operation is completed.
-unsafe fn access(
+unsafe fn start(
     ep: *mut fid_ep,
     place: Place,
-    kind: Kind,
-    data: Option<u64>,
+    access: Access,
     memory: Pieces,
     call: impl FnOnce(&State) -> Call,
 ) -> isize {
@@ -47,11 +53,14 @@ unsafe fn access(
         let mut state = inner::<_, Ep>(ep)?.core.lock();
         let call = call(&state);
         let (peer, key) = (state.peer(place.at)?, RegionKey(place.key));
-        let which = if kind == Kind::Read { sys::FI_READ } else { sys::FI_WRITE };
+        let (kind, which) = match access {
+            Access::Read => (Kind::Read, sys::FI_READ),
+            Access::Write(_) => (Kind::Write, sys::FI_WRITE),
+        };
         let request = state.outgoing(kind, call, sys::FI_RMA | which, memory)?;
-        state.start(request, |endpoint, memory| match kind {
-            Kind::Read => endpoint.start_read(peer, key, place.offset, memory),
-            _ => endpoint.start_write(peer, key, place.offset, memory, data),
+        state.start(request, |endpoint, memory| match access {
+            Access::Read => endpoint.start_read(peer, key, place.offset, memory),
+            Access::Write(data) => endpoint.start_write(peer, key, place.offset, memory, data),
         })?;
         state.send_off(call.flags);
         Ok(0)
@@ -101,8 +110,8 @@ unsafe extern "C" fn readv(
     let place = Place { at, offset, key };
     // SAFETY: the caller's promise.
     unsafe {
-        access(ep, place, Kind::Read, None, (pieces, count), |state| {
-            Call::new(context, state.binding.tx_flags & !sys::FI_INJECT)
+        start(ep, place, Access::Read, Pieces::new(pieces, count), |state| {
+            Call::new(context, state.choice.tx_flags & !sys::FI_INJECT)
         })
     }
 }
@@ -114,7 +123,7 @@ unsafe extern "C" fn readmsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64
         let (Some(msg), Ok(place)) = (msg.as_ref(), place) else {
             return guard(|| Err(Code::INVALID));
         };
-        access(ep, place, Kind::Read, None, (msg.msg_iov, msg.iov_count), |_| {
+        start(ep, place, Access::Read, Pieces::new(msg.msg_iov, msg.iov_count), |_| {
             Call::new(msg.context, flags & !sys::FI_INJECT)
         })
     }
@@ -147,8 +156,8 @@ unsafe extern "C" fn writev(
     let place = Place { at, offset, key };
     // SAFETY: the caller's promise.
     unsafe {
-        access(ep, place, Kind::Write, None, (pieces, count), |state| {
-            Call::new(context, state.binding.tx_flags)
+        start(ep, place, Access::Write(None), Pieces::new(pieces, count), |state| {
+            Call::new(context, state.choice.tx_flags)
         })
     }
 }
@@ -161,7 +170,7 @@ unsafe extern "C" fn writemsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u6
             return guard(|| Err(Code::INVALID));
         };
         let data = (flags & sys::FI_REMOTE_CQ_DATA != 0).then_some(msg.data);
-        access(ep, place, Kind::Write, data, (msg.msg_iov, msg.iov_count), |_| {
+        start(ep, place, Access::Write(data), Pieces::new(msg.msg_iov, msg.iov_count), |_| {
             Call::new(msg.context, flags)
         })
     }
@@ -177,7 +186,9 @@ unsafe extern "C" fn inject(
 ) -> isize {
     let place = Place { at, offset, key };
     // SAFETY: the caller's promise.
-    unsafe { access(ep, place, Kind::Write, None, (&one(buf, len), 1), |_| Call::silent(0)) }
+    unsafe {
+        start(ep, place, Access::Write(None), Pieces::new(&one(buf, len), 1), |_| Call::silent(0))
+    }
 }
 
 unsafe extern "C" fn writedata(
@@ -194,8 +205,8 @@ unsafe extern "C" fn writedata(
     let place = Place { at, offset, key };
     // SAFETY: the caller's promise.
     unsafe {
-        access(ep, place, Kind::Write, Some(data), (&one(buf, len), 1), |state| {
-            Call::new(context, state.binding.tx_flags)
+        start(ep, place, Access::Write(Some(data)), Pieces::new(&one(buf, len), 1), |state| {
+            Call::new(context, state.choice.tx_flags)
         })
     }
 }
@@ -211,5 +222,9 @@ unsafe extern "C" fn injectdata(
 ) -> isize {
     let place = Place { at, offset, key };
     // SAFETY: the caller's promise.
-    unsafe { access(ep, place, Kind::Write, Some(data), (&one(buf, len), 1), |_| Call::silent(0)) }
+    unsafe {
+        start(ep, place, Access::Write(Some(data)), Pieces::new(&one(buf, len), 1), |_| {
+            Call::silent(0)
+        })
+    }
 }

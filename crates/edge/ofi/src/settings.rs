@@ -2,6 +2,7 @@
 
 use crate::error::{Code, Outcome};
 use crate::launcher::local_processes;
+use crate::provider;
 use gigae::{Address, Backend, Cluster, Envelope, MacAddr, Options, Sharing};
 use std::ffi::CStr;
 use std::net::IpAddr;
@@ -243,7 +244,7 @@ fn tell(why: &str) {
     let variable = |name| std::env::var(name).unwrap_or_default();
     let providers = variable("FI_PROVIDER");
     let named = !providers.starts_with('^')
-        && providers.split([',', ';']).any(|name| name.trim() == crate::info::FABRIC);
+        && providers.split([',', ';']).any(|name| name.trim() == provider::NAME);
     if named || !variable("FI_GIGAE_IFACE").is_empty() {
         TOLD.call_once(|| eprintln!("gigae: {why}"));
     }

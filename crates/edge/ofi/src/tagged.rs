@@ -2,8 +2,7 @@
 
 use crate::error::{Code, guard};
 use crate::msg::{Want, labelled, receive, send};
-use crate::request::one;
-use crate::state::Call;
+use crate::request::{Call, Pieces, one};
 use crate::sys::{fi_msg_tagged, fi_ops_tagged, fid_ep, iovec};
 use gigae::Label;
 use std::ffi::c_void;
@@ -50,7 +49,9 @@ unsafe extern "C" fn recvv(
     let want = Want { from, tag, ignore, untagged: false };
     // SAFETY: the caller's promise.
     unsafe {
-        receive(ep, want, (pieces, count), |state| Call::new(context, state.binding.rx_flags))
+        receive(ep, want, Pieces::new(pieces, count), |state| {
+            Call::new(context, state.choice.rx_flags)
+        })
     }
 }
 
@@ -59,7 +60,9 @@ unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: 
     unsafe {
         let Some(msg) = msg.as_ref() else { return guard(|| Err(Code::INVALID)) };
         let want = Want { from: msg.addr, tag: msg.tag, ignore: msg.ignore, untagged: false };
-        receive(ep, want, (msg.msg_iov, msg.iov_count), |_| Call::new(msg.context, flags))
+        receive(ep, want, Pieces::new(msg.msg_iov, msg.iov_count), |_| {
+            Call::new(msg.context, flags)
+        })
     }
 }
 
@@ -87,8 +90,8 @@ unsafe extern "C" fn sendv(
 ) -> isize {
     // SAFETY: the caller's promise.
     unsafe {
-        send(ep, to, Label::from(tag), (pieces, count), |state| {
-            Call::new(context, state.binding.tx_flags)
+        send(ep, to, Label::from(tag), Pieces::new(pieces, count), |state| {
+            Call::new(context, state.choice.tx_flags)
         })
     }
 }
@@ -98,7 +101,7 @@ unsafe extern "C" fn sendmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: 
     unsafe {
         let Some(msg) = msg.as_ref() else { return guard(|| Err(Code::INVALID)) };
         let label = labelled(Label::from(msg.tag), flags, msg.data);
-        let memory = (msg.msg_iov, msg.iov_count);
+        let memory = Pieces::new(msg.msg_iov, msg.iov_count);
         send(ep, msg.addr, label, memory, |_| Call::new(msg.context, flags))
     }
 }
@@ -111,7 +114,7 @@ unsafe extern "C" fn inject(
     tag: u64,
 ) -> isize {
     // SAFETY: the caller's promise.
-    unsafe { send(ep, to, Label::from(tag), (&one(buf, len), 1), |_| Call::silent(0)) }
+    unsafe { send(ep, to, Label::from(tag), Pieces::new(&one(buf, len), 1), |_| Call::silent(0)) }
 }
 
 unsafe extern "C" fn senddata(
@@ -126,8 +129,8 @@ unsafe extern "C" fn senddata(
 ) -> isize {
     // SAFETY: the caller's promise.
     unsafe {
-        send(ep, to, Label::from(tag).with_data(data), (&one(buf, len), 1), |state| {
-            Call::new(context, state.binding.tx_flags)
+        send(ep, to, Label::from(tag).with_data(data), Pieces::new(&one(buf, len), 1), |state| {
+            Call::new(context, state.choice.tx_flags)
         })
     }
 }
@@ -143,6 +146,6 @@ unsafe extern "C" fn injectdata(
     // SAFETY: the caller's promise.
     unsafe {
         let label = Label::from(tag).with_data(data);
-        send(ep, to, label, (&one(buf, len), 1), |_| Call::silent(0))
+        send(ep, to, label, Pieces::new(&one(buf, len), 1), |_| Call::silent(0))
     }
 }

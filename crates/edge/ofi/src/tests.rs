@@ -1,11 +1,11 @@
 //! The objects as C uses them, by their tables, with two endpoints on a simulated network.
 
 use crate::address::{LEN, UNSPECIFIED};
-use crate::domain::{self, Domain};
+use crate::domain::Domain;
 use crate::error::Code;
 use crate::request::one;
 use crate::sys::*;
-use crate::{atomic, av, counter, cq, ep};
+use crate::{atomic, fabric};
 use gigae::{Options, Progress};
 use gigae_sim::{Faults, Network};
 use std::ffi::{c_int, c_void};
@@ -29,6 +29,12 @@ macro_rules! general {
         // SAFETY: likewise.
         unsafe { ((*(*fid).ops).$entry).unwrap()(fid $(, $argument)*) }
     }};
+}
+
+/// A description in which nothing is set.
+fn empty<T: Copy>() -> T {
+    // SAFETY: tests ask for C's descriptions, which are plain numbers and pointers.
+    unsafe { zeroed() }
 }
 
 fn context(n: usize) -> *mut c_void {
@@ -80,9 +86,9 @@ impl Node {
             options.peer_timeout(Duration::from_millis(10)).open_simulated(&net, seed)
         });
         let mut domain = null_mut();
-        let inner = Domain::new(opener, asked.own_keys);
+        let inner = Domain::new(opener, asked.own_keys, None);
         // SAFETY: a place to write to.
-        unsafe { domain::put(inner, &mut domain, null_mut()).unwrap() };
+        unsafe { fabric::put_domain(inner, &mut domain, null_mut()).unwrap() };
         Self::within(domain, asked)
     }
 
@@ -96,20 +102,17 @@ impl Node {
             sends: null_mut(),
             receives: null_mut(),
         };
-        // SAFETY: places to write to, and descriptions of which only what is set here is looked at.
-        unsafe {
-            let mut tx: fi_tx_attr = zeroed();
-            tx.op_flags = asked.tx_flags;
-            let mut info: fi_info = zeroed();
-            (info.tx_attr, info.caps) = (&mut tx, asked.caps);
-            assert_eq!(ep::open(node.domain, &mut info, &mut node.ep, null_mut()), 0);
-            let mut attr: fi_cq_attr = zeroed();
-            (attr.format, attr.wait_obj) = (FI_CQ_FORMAT_TAGGED, FI_WAIT_FD);
-            assert_eq!(cq::open(node.domain, &mut attr, &mut node.cq, context(CQ)), 0);
-            let mut attr: fi_av_attr = zeroed();
-            assert_eq!(av::open(node.domain, &mut attr, &mut node.av, null_mut()), 0);
-            (node.sends, node.receives) = (node.counter(SENDS), node.counter(RECEIVES));
-        }
+        let mut tx: fi_tx_attr = empty();
+        tx.op_flags = asked.tx_flags;
+        let mut info: fi_info = empty();
+        (info.tx_attr, info.caps) = (&mut tx, asked.caps);
+        assert_eq!(call!(domain, ops, endpoint, &mut info, &mut node.ep, null_mut()), 0);
+        let mut attr: fi_cq_attr = empty();
+        (attr.format, attr.wait_obj) = (FI_CQ_FORMAT_TAGGED, FI_WAIT_FD);
+        assert_eq!(call!(domain, ops, cq_open, &mut attr, &mut node.cq, context(CQ)), 0);
+        let mut attr: fi_av_attr = empty();
+        assert_eq!(call!(domain, ops, av_open, &mut attr, &mut node.av, null_mut()), 0);
+        (node.sends, node.receives) = (node.counter(SENDS), node.counter(RECEIVES));
         let ep = node.ep;
         assert_eq!(general!(ep, control, FI_ENABLE as c_int, null_mut()), -Code::NO_AV.0);
         assert_eq!(general!(ep, bind, node.av.cast(), 0), 0);
@@ -128,9 +131,8 @@ impl Node {
 
     fn counter(&self, number: usize) -> *mut fid_cntr {
         let mut counter = null_mut();
-        // SAFETY: a place to write to.
-        let code = unsafe { counter::open(self.domain, null_mut(), &mut counter, context(number)) };
-        assert_eq!(code, 0);
+        let opened = call!(self.domain, ops, cntr_open, null_mut(), &mut counter, context(number));
+        assert_eq!(opened, 0);
         counter
     }
 

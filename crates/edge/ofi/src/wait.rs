@@ -1,58 +1,16 @@
 //! Sleeping until something happens: one descriptor for the links of all endpoints that report to a
 //! queue, the time at which they must be called again, and events of other threads.
 
-use crate::core::Core;
 use crate::error::{Code, Outcome};
-use crate::object::lock;
+use crate::sys;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
 };
+use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-
-/// What a queue or counter has to be told by. Its lock is held while they make progress, so it is taken before theirs.
-#[derive(Default)]
-pub(crate) struct Sources(Mutex<Vec<Arc<Core>>>);
-
-impl Sources {
-    pub(crate) fn add(&self, core: &Arc<Core>) {
-        let mut all = lock(&self.0);
-        if !all.iter().any(|known| Arc::ptr_eq(known, core)) {
-            all.push(Arc::clone(core));
-        }
-    }
-
-    /// To be called before an endpoint goes: it is kept until then.
-    pub(crate) fn remove(&self, core: &Arc<Core>) {
-        lock(&self.0).retain(|known| !Arc::ptr_eq(known, core));
-    }
-
-    /// Makes progress at all of them.
-    pub(crate) fn progress(&self) -> Outcome<()> {
-        lock(&self.0).iter().try_for_each(|core| core.progress())
-    }
-
-    /// Whether all of them have a descriptor to sleep on.
-    pub(crate) fn have_fd(&self) -> bool {
-        lock(&self.0).iter().all(|core| core.has_fd())
-    }
-
-    /// When one of them must be called again; an error if something waits for a call already.
-    fn prepare(&self) -> Outcome<Option<Duration>> {
-        let mut least: Option<Duration> = None;
-        for core in lock(&self.0).iter() {
-            match core.prepare_to_wait()? {
-                Some(Duration::ZERO) => return Err(Code::AGAIN),
-                Some(time) => least = Some(least.map_or(time, |least| least.min(time))),
-                None => {}
-            }
-        }
-        Ok(least)
-    }
-}
 
 /// A descriptor to sleep on.
 pub(crate) struct Wait {
@@ -122,13 +80,18 @@ impl Wait {
     }
 
     /// Makes everything ready for sleeping on the descriptor; an error if there is something to do
-    /// first. `has_news` says so after whatever others did was seen to.
-    pub(crate) fn prepare(&self, sources: &Sources, has_news: impl Fn() -> bool) -> Outcome<()> {
+    /// first. `time` says when progress must be made again, and `has_news` after that whether there
+    /// is something to read.
+    pub(crate) fn prepare(
+        &self,
+        time: impl FnOnce() -> Outcome<Option<Duration>>,
+        has_news: impl FnOnce() -> bool,
+    ) -> Outcome<()> {
         let mut count = [0; 8];
         self.armed.store(true, Ordering::SeqCst);
         // Empty already, mostly.
         let _ = rustix::io::read(&self.event, &mut count);
-        let time = sources.prepare();
+        let time = time();
         if has_news() {
             return Err(Code::AGAIN);
         }
@@ -159,6 +122,44 @@ impl Wait {
             Ok(_) => Ok(true),
             Err(rustix::io::Errno::INTR) => Ok(true),
             Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Whether there is something to sleep on.
+pub(crate) fn wait_of(object: sys::fi_wait_obj) -> Outcome<Option<Wait>> {
+    match object {
+        sys::FI_WAIT_NONE => Ok(None),
+        sys::FI_WAIT_UNSPEC | sys::FI_WAIT_FD | sys::FI_WAIT_YIELD => Ok(Some(Wait::new()?)),
+        _ => Err(Code::NO_SYS),
+    }
+}
+
+/// Tells what to sleep on.
+///
+/// # Safety
+/// `arg` is NULL or points to what the command wants.
+pub(crate) unsafe fn wait_control(
+    wait: Option<&Wait>,
+    command: c_int,
+    arg: *mut c_void,
+) -> Outcome<()> {
+    if arg.is_null() {
+        return Err(Code::INVALID);
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        match u32::try_from(command) {
+            Ok(sys::FI_GETWAIT) => {
+                arg.cast::<c_int>().write(wait.ok_or(Code::NO_DATA)?.raw());
+                Ok(())
+            }
+            Ok(sys::FI_GETWAITOBJ) => {
+                let object = if wait.is_some() { sys::FI_WAIT_FD } else { sys::FI_WAIT_NONE };
+                arg.cast::<sys::fi_wait_obj>().write(object);
+                Ok(())
+            }
+            _ => Err(Code::NO_SYS),
         }
     }
 }

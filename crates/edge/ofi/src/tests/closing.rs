@@ -139,8 +139,7 @@ fn what_others_need_is_not_closed_before_them() {
     assert_eq!(general!(mr, bind, counter.cast(), FI_REMOTE_WRITE), 0);
     assert_eq!(general!(mr, bind, p.b.ep.cast(), 0), 0);
     let mut set = null_mut();
-    // SAFETY: an open domain, and a place to write to.
-    unsafe { assert_eq!(crate::poll::open(p.b.domain, null_mut(), &mut set), 0) };
+    assert_eq!(call!(p.b.domain, ops, poll_open, null_mut(), &mut set), 0);
     assert_eq!(general!(mr, close), busy, "the endpoint was bound to it");
     assert_eq!(general!(counter, close), busy, "the memory counts by it");
     assert_eq!(general!(p.b.av, close), busy);
@@ -155,12 +154,12 @@ fn what_others_need_is_not_closed_before_them() {
 
     // A fabric has event queues and domains.
     let (mut fabric, mut events) = (null_mut(), null_mut());
-    // SAFETY: empty descriptions, and places to write to.
+    // SAFETY: an empty description, and a place to write to.
     unsafe {
         let mut attr: fi_fabric_attr = zeroed();
-        assert_eq!(crate::fabric::open(&mut attr, &mut fabric, null_mut()), 0);
-        assert_eq!(crate::eq::open(fabric, null_mut(), &mut events, null_mut()), 0);
+        assert_eq!(fabric::open(&mut attr, &mut fabric, null_mut()), 0);
     }
+    assert_eq!(call!(fabric, ops, eq_open, null_mut(), &mut events, null_mut()), 0);
     assert_eq!(general!(fabric, close), busy);
     assert_eq!(general!(events, close), 0);
     assert_eq!(general!(fabric, close), 0);

@@ -332,7 +332,9 @@ fn memory_that_is_registered_before_there_is_an_endpoint_opens_one_once() {
     });
     let (mut domain, mut memory) = (null_mut(), [0_u8; 64]);
     // SAFETY: a place to write to.
-    unsafe { domain::put(Domain::new(opener, false), &mut domain, null_mut()).unwrap() };
+    unsafe {
+        fabric::put_domain(Domain::new(opener, false, None), &mut domain, null_mut()).unwrap()
+    };
     for _ in 0..3 {
         let (mut mr, at) = (null_mut(), memory.as_mut_ptr().cast());
         // SAFETY: an open domain; the memory outlives the region.

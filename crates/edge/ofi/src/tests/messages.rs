@@ -1,8 +1,8 @@
 //! Messages, tagged and untagged.
 
 use super::*;
-use crate::request::Kind;
-use crate::state::Call;
+use crate::endpoint::Ep;
+use crate::request::{Call, Kind, Pieces};
 
 #[test]
 fn tagged_and_untagged_messages_of_all_sizes_arrive_where_they_belong() {
@@ -317,13 +317,14 @@ fn a_message_that_was_not_started_has_not_ended() {
     let (sent, mut got) = ([7_u8; 8], [0_u8; 8]);
     let piece = one(sent.as_ptr().cast(), 8);
     // SAFETY: an open endpoint.
-    let core = unsafe { &crate::object::inner::<_, ep::Ep>(p.a.ep).ok().unwrap().core };
+    let core = unsafe { &crate::object::inner::<_, Ep>(p.a.ep).ok().unwrap().core };
     // As the library refuses when 1,048,576 operations are going on.
     let refused = {
         let mut state = core.lock();
         let call = Call::new(context(1), 0);
         // SAFETY: one piece of memory that stays.
-        let request = unsafe { state.outgoing(Kind::Send, call, SEND, (&piece, 1)).unwrap() };
+        let request =
+            unsafe { state.outgoing(Kind::Send, call, SEND, Pieces::new(&piece, 1)).unwrap() };
         state.start(request, |_, memory| Err(gigae::OperationError(Some(memory))))
     };
     assert_eq!(refused, Err(Code::AGAIN));

@@ -111,31 +111,25 @@ fn objects_that_are_not_there_are_refused_by_name() {
     assert_eq!(call!(p.a.domain, ops, srx_ctx, null_mut(), null_mut(), null_mut()), refused);
     assert_eq!(call!(p.a.domain, ops, query_collective, FI_BARRIER, null_mut(), 0), refused);
     let (mut fabric, mut domain) = (null_mut(), null_mut());
-    // SAFETY: empty descriptions, and places to write to.
-    unsafe {
-        let mut attr: fi_fabric_attr = zeroed();
-        assert_eq!(crate::fabric::open(&mut attr, &mut fabric, null_mut()), 0);
-        let mut info: fi_info = zeroed();
-        let code = domain::open(fabric, &mut info, &mut domain, null_mut());
-        assert_eq!(code, -Code::INVALID.0, "nobody says of which NIC");
-    }
+    let mut attr: fi_fabric_attr = empty();
+    // SAFETY: an empty description, and a place to write to.
+    assert_eq!(unsafe { fabric::open(&mut attr, &mut fabric, null_mut()) }, 0);
+    let code = call!(fabric, ops, domain, &mut empty::<fi_info>(), &mut domain, null_mut());
+    assert_eq!(code, -Code::INVALID.0, "nobody says of which NIC");
     assert_eq!(call!(fabric, ops, wait_open, null_mut(), null_mut()), refused);
     assert_eq!(call!(fabric, ops, passive_ep, null_mut(), null_mut(), null_mut()), refused);
     assert_eq!(general!(fabric, close), 0);
     // An address vector that others would share, and one for scalable endpoints.
     let mut vector = null_mut();
-    // SAFETY: a description of which only what is set is looked at, and a place to write to.
-    unsafe {
-        let mut attr: fi_av_attr = zeroed();
-        attr.name = c"shared".as_ptr();
-        assert_eq!(av::open(p.a.domain, &mut attr, &mut vector, null_mut()), refused);
-        (attr.name, attr.rx_ctx_bits) = (null(), 2);
-        assert_eq!(av::open(p.a.domain, &mut attr, &mut vector, null_mut()), refused);
-        let mut attr: fi_cq_attr = zeroed();
-        let mut queue = null_mut();
-        attr.wait_obj = FI_WAIT_SET;
-        assert_eq!(cq::open(p.a.domain, &mut attr, &mut queue, null_mut()), refused);
-    }
+    let mut attr: fi_av_attr = empty();
+    attr.name = c"shared".as_ptr();
+    assert_eq!(call!(p.a.domain, ops, av_open, &mut attr, &mut vector, null_mut()), refused);
+    (attr.name, attr.rx_ctx_bits) = (null(), 2);
+    assert_eq!(call!(p.a.domain, ops, av_open, &mut attr, &mut vector, null_mut()), refused);
+    let mut attr: fi_cq_attr = empty();
+    let mut queue = null_mut();
+    attr.wait_obj = FI_WAIT_SET;
+    assert_eq!(call!(p.a.domain, ops, cq_open, &mut attr, &mut queue, null_mut()), refused);
     p.close();
 }
 

@@ -9,7 +9,7 @@ fn a_program_sleeps_on_a_queue_until_something_is_there_or_somebody_wakes_it() {
     // SAFETY: an empty description, and a place to write to.
     unsafe {
         let mut attr: fi_fabric_attr = zeroed();
-        assert_eq!(crate::fabric::open(&mut attr, &mut fabric, null_mut()), 0);
+        assert_eq!(fabric::open(&mut attr, &mut fabric, null_mut()), 0);
     }
     let mut fids = [p.b.cq.cast::<fid>()];
     let may_sleep = |fids: *mut *mut fid| call!(fabric, ops, trywait, fids, 1);
@@ -47,8 +47,7 @@ fn a_program_sleeps_on_a_queue_until_something_is_there_or_somebody_wakes_it() {
 fn a_poll_set_tells_which_queues_and_counters_have_news_once_for_a_counter() {
     let p = Pair::new();
     let mut set = null_mut();
-    // SAFETY: a place to write to.
-    assert_eq!(unsafe { crate::poll::open(p.b.domain, null_mut(), &mut set) }, 0);
+    assert_eq!(call!(p.b.domain, ops, poll_open, null_mut(), &mut set), 0);
     for object in [p.b.cq.cast::<fid>(), p.b.sends.cast(), p.b.receives.cast()] {
         assert_eq!(call!(set, ops, poll_add, object, 0), 0);
     }

@@ -1,0 +1,115 @@
+//! The entries of a completion queue: what has ended, in the order in which it did. Endpoints write
+//! here; `cq.rs` reads.
+
+use crate::address::NOT_AVAILABLE;
+use crate::error::{Code, Outcome};
+use crate::object::lock;
+use crate::wait::Wait;
+use std::collections::VecDeque;
+use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Something has ended.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry {
+    pub(crate) context: *mut c_void,
+    pub(crate) flags: u64,
+    pub(crate) len: usize,
+    pub(crate) buf: *mut c_void,
+    pub(crate) data: u64,
+    pub(crate) tag: u64,
+    /// The sender's number in the address vector.
+    pub(crate) source: u64,
+    pub(crate) error: Option<Failure>,
+}
+
+/// Why it did not end well.
+#[derive(Clone, Copy)]
+pub(crate) struct Failure {
+    pub(crate) code: Code,
+    /// The second number, which [`explain`](crate::error::explain) explains.
+    pub(crate) number: c_int,
+    /// Bytes that had no room.
+    pub(crate) beyond: usize,
+}
+
+// SAFETY: the pointers are only handed on.
+unsafe impl Send for Entry {}
+
+impl Entry {
+    pub(crate) const NONE: Self = Self {
+        context: null_mut(),
+        flags: 0,
+        len: 0,
+        buf: null_mut(),
+        data: 0,
+        tag: 0,
+        source: NOT_AVAILABLE,
+        error: None,
+    };
+}
+
+/// See the module's description. It grows where a reader is slow: nothing is ever lost.
+pub(crate) struct Completions {
+    entries: Mutex<VecDeque<Entry>>,
+    /// How many there are, so that a read of an empty queue takes no lock.
+    count: AtomicUsize,
+    pub(crate) wait: Option<Wait>,
+}
+
+impl Completions {
+    /// With room for so many at once.
+    pub(crate) fn new(room: usize, wait: Option<Wait>) -> Self {
+        let entries = Mutex::new(VecDeque::with_capacity(room));
+        Self { entries, count: AtomicUsize::new(0), wait }
+    }
+
+    pub(crate) fn push(&self, entry: Entry) {
+        {
+            let mut entries = lock(&self.entries);
+            entries.push_back(entry);
+            self.count.store(entries.len(), Ordering::Release);
+        }
+        if let Some(wait) = &self.wait {
+            wait.signal();
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        lock(&self.entries).is_empty()
+    }
+
+    /// Takes up to `count` entries without error and hands over each with its place among them. The
+    /// lock is held for all of them.
+    pub(crate) fn take(&self, count: usize, mut hand: impl FnMut(usize, Entry)) -> Outcome<usize> {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return Err(Code::AGAIN);
+        }
+        let mut entries = lock(&self.entries);
+        let mut taken = 0;
+        while taken < count {
+            match entries.front() {
+                Some(entry) if entry.error.is_none() => {}
+                Some(_) if taken == 0 => return Err(Code::AVAILABLE),
+                _ => break,
+            }
+            let Some(entry) = entries.pop_front() else { break };
+            hand(taken, entry);
+            taken += 1;
+        }
+        self.count.store(entries.len(), Ordering::Release);
+        if taken == 0 { Err(Code::AGAIN) } else { Ok(taken) }
+    }
+
+    /// Takes the first entry if it has an error.
+    pub(crate) fn take_failed(&self) -> Outcome<(Entry, Failure)> {
+        let mut entries = lock(&self.entries);
+        let entry = *entries.front().ok_or(Code::AGAIN)?;
+        let failure = entry.error.ok_or(Code::AGAIN)?;
+        entries.pop_front();
+        self.count.store(entries.len(), Ordering::Release);
+        Ok((entry, failure))
+    }
+}

@@ -1,0 +1,36 @@
+//! The numbers of a counter. Endpoints count here; `counter.rs` reads.
+
+use crate::wait::Wait;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Operations that ended well and that did not.
+pub(crate) struct Count {
+    pub(crate) done: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    pub(crate) wait: Option<Wait>,
+}
+
+impl Count {
+    pub(crate) fn new(wait: Option<Wait>) -> Self {
+        Self { done: AtomicU64::new(0), failed: AtomicU64::new(0), wait }
+    }
+
+    pub(crate) fn add(&self, number: u64, well: bool) {
+        let counter = if well { &self.done } else { &self.failed };
+        counter.fetch_add(number, Ordering::Release);
+        self.signal();
+    }
+
+    /// Wakes whoever waits for a change.
+    pub(crate) fn signal(&self) {
+        if let Some(wait) = &self.wait {
+            wait.signal();
+        }
+    }
+
+    /// All that was counted.
+    pub(crate) fn sum(&self) -> u64 {
+        let [done, failed] = [&self.done, &self.failed].map(|n| n.load(Ordering::Acquire));
+        done.wrapping_add(failed)
+    }
+}

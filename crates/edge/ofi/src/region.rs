@@ -1,0 +1,96 @@
+//! A memory that peers may use: registered with all endpoints of a domain, under one key.
+
+use crate::core::Core;
+use crate::counter::Counter;
+use crate::error::{Code, Outcome};
+use crate::object::{Keep, lock};
+use crate::request::Request;
+use gigae::{RegionKey, Rights};
+use std::sync::{Arc, Mutex};
+
+/// What the descriptor leads to.
+pub(crate) struct Region {
+    pub(crate) key: RegionKey,
+    /// What it is registered with at one more endpoint.
+    memory: Mutex<Box<Request>>,
+    rights: Rights,
+    cores: Mutex<Vec<Arc<Core>>>,
+    /// Counts what peers write here.
+    counters: Mutex<Vec<Arc<Counter>>>,
+    _domain: Keep,
+}
+
+impl Region {
+    /// Registers memory with the first endpoint of a domain, under this key or one of the library's.
+    pub(crate) fn new(
+        domain: Keep,
+        core: &Arc<Core>,
+        memory: Box<Request>,
+        rights: Rights,
+        key: Option<u64>,
+    ) -> Outcome<Self> {
+        let (cores, counters, _domain) = (Mutex::default(), Mutex::default(), domain);
+        if let Some(key) = key.map(RegionKey) {
+            let memory = Mutex::new(memory);
+            let region = Self { key, memory, rights, cores, counters, _domain };
+            return region.join(core).map(|()| region);
+        }
+        let mut state = core.lock();
+        let key = state.register(None, memory.again().into_memory(), rights)?;
+        let cores = Mutex::new(vec![Arc::clone(core)]);
+        Ok(Self { key, memory: Mutex::new(memory), rights, cores, counters, _domain })
+    }
+
+    /// Registers the memory with one more endpoint.
+    pub(crate) fn join(&self, core: &Arc<Core>) -> Outcome<()> {
+        let mut state = core.lock();
+        if state.endpoint.region_writes(self.key).is_some() {
+            return Err(Code::KEY);
+        }
+        let memory = lock(&self.memory).again().into_memory();
+        state.register(Some(self.key), memory, self.rights)?;
+        drop(state);
+        lock(&self.cores).push(Arc::clone(core));
+        for counter in lock(&self.counters).iter() {
+            core.lock().watch(self.key, &counter.count);
+            counter.follow(core)?;
+        }
+        Ok(())
+    }
+
+    /// Counts what peers write here from now on.
+    pub(crate) fn count(&self, counter: &Arc<Counter>) -> Outcome<()> {
+        // One of these locks at a time.
+        let cores = lock(&self.cores).clone();
+        for core in &cores {
+            core.lock().watch(self.key, &counter.count);
+            counter.follow(core)?;
+        }
+        lock(&self.counters).push(Arc::clone(counter));
+        Ok(())
+    }
+
+    /// An endpoint goes, or the memory.
+    pub(crate) fn leave(&self, core: &Arc<Core>) {
+        let mut cores = lock(&self.cores);
+        let Some(at) = cores.iter().position(|known| Arc::ptr_eq(known, core)) else { return };
+        cores.remove(at);
+        drop(cores);
+        core.lock().deregister(self.key);
+        // A counter of the endpoint's own still follows it.
+        for counter in lock(&self.counters).iter() {
+            if !core.lock().is_counted_by(&counter.count) {
+                counter.leave(core);
+            }
+        }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        let cores = lock(&self.cores).clone();
+        for core in &cores {
+            self.leave(core);
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The endpoints that report to a queue or a counter: whoever reads there makes progress at them.
+
+use crate::core::Core;
+use crate::error::{Code, Outcome};
+use crate::object::lock;
+use crate::wait::Wait;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// The endpoints. The lock is held while they make progress, so it is taken before theirs.
+#[derive(Default)]
+pub(crate) struct Sources(Mutex<Vec<Arc<Core>>>);
+
+impl Sources {
+    /// Makes progress at an endpoint, too, and wakes by it.
+    pub(crate) fn follow(&self, core: &Arc<Core>, wait: Option<&Wait>) -> Outcome<()> {
+        {
+            let mut all = lock(&self.0);
+            if !all.iter().any(|known| Arc::ptr_eq(known, core)) {
+                all.push(Arc::clone(core));
+            }
+        }
+        match (wait, core.fd()) {
+            (Some(wait), Some(fd)) => wait.watch(fd),
+            _ => Ok(()),
+        }
+    }
+
+    /// The end of that. To be called before an endpoint goes: it is kept until then.
+    pub(crate) fn leave(&self, core: &Arc<Core>, wait: Option<&Wait>) {
+        lock(&self.0).retain(|known| !Arc::ptr_eq(known, core));
+        if let (Some(wait), Some(fd)) = (wait, core.fd()) {
+            wait.unwatch(fd);
+        }
+    }
+
+    /// Makes progress at all of them.
+    pub(crate) fn progress(&self) -> Outcome<()> {
+        lock(&self.0).iter().try_for_each(|core| core.progress())
+    }
+
+    /// Whether all of them have a descriptor to sleep on.
+    pub(crate) fn have_fd(&self) -> bool {
+        lock(&self.0).iter().all(|core| core.has_fd())
+    }
+
+    /// When one of them must be called again; an error if something waits for a call already.
+    pub(crate) fn prepare(&self) -> Outcome<Option<Duration>> {
+        let mut least: Option<Duration> = None;
+        for core in lock(&self.0).iter() {
+            match core.prepare_to_wait()? {
+                Some(Duration::ZERO) => return Err(Code::AGAIN),
+                Some(time) => least = Some(least.map_or(time, |least| least.min(time))),
+                None => {}
+            }
+        }
+        Ok(least)
+    }
+}

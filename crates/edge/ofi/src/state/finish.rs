@@ -1,0 +1,92 @@
+//! From the library's completions to what the program is told.
+
+use crate::address::NOT_AVAILABLE;
+use crate::provider::INJECT_SIZE;
+use crate::request::{Kind, Receiver, Request};
+use crate::state::State;
+use crate::state::receives::Claimed;
+use crate::state::reports::Ended;
+use crate::sys;
+use gigae::{Bytes, Completion, OpError, OpId};
+
+impl State {
+    /// An operation of the library's has ended.
+    pub(super) fn finish(&mut self, mut completion: Completion) {
+        if completion.id == OpId::INJECTED {
+            return self.reports.lose_injected(&completion);
+        }
+        let request = match completion.memory.take() {
+            // SAFETY: all memory that operations of this endpoint were given is a request's.
+            Some(memory) => unsafe { Request::from_memory(memory) },
+            None => return self.finish_several(&completion, None),
+        };
+        let Some(mut request) = request else { return };
+        self.operations.leave(request.slot);
+        match request.kind {
+            Kind::Send | Kind::Write | Kind::Read | Kind::Atomic => {
+                self.operations.outgoing -= 1;
+                self.reports.sent(&mut request, &completion);
+                self.operations.put_back(request);
+            }
+            Kind::Several => self.finish_several(&completion, Some(request)),
+            Kind::Claim => {
+                let ended = self.ended(&completion);
+                self.finish_claim(request, ended);
+            }
+            Kind::Receive => {
+                let ended = self.ended(&completion);
+                self.reports.received(request.receiver(), &ended);
+                self.operations.put_back(request);
+            }
+        }
+    }
+
+    fn ended(&mut self, completion: &Completion) -> Ended {
+        let &Completion { tag, data, at, len, total, result, .. } = completion;
+        // What is shorter was complete for its sender when it was copied.
+        self.receives.awaited |= total > INJECT_SIZE;
+        let source = completion.peer.map_or(NOT_AVAILABLE, |peer| self.number(peer));
+        Ended { source, tag, data, at, len, total, result }
+    }
+
+    /// A message came into a memory for several. With the last one the program has its memory back.
+    fn finish_several(&mut self, completion: &Completion, request: Option<Box<Request>>) {
+        let Some(&receiver) = self.receives.several.get(&completion.id) else { return };
+        let last = if request.is_some() { sys::FI_MULTI_RECV } else { 0 };
+        let ended = self.ended(completion);
+        self.reports.received(Receiver { flags: receiver.flags | last, ..receiver }, &ended);
+        if let Some(request) = request {
+            self.receives.several.remove(&completion.id);
+            self.operations.put_back(request);
+        }
+    }
+
+    fn finish_claim(&mut self, request: Box<Request>, ended: Ended) {
+        let key = request.context.addr();
+        match self.receives.claims.remove(&key) {
+            Some(Claimed::Wanted(wanted)) => self.deliver(wanted, &request, ended),
+            Some(_) => {
+                self.receives.claims.insert(key, Claimed::Arrived(request, ended));
+                return;
+            }
+            // It was discarded.
+            None => {}
+        }
+        self.operations.put_back(request);
+    }
+
+    /// Copies a claimed message to where it is wanted.
+    pub(crate) fn deliver(&mut self, mut wanted: Box<Request>, claimed: &Request, ended: Ended) {
+        let len = ended.len.min(wanted.len());
+        let result = match ended.result {
+            // The message of an operation that was cancelled is nowhere.
+            Err(OpError::Cancelled) => ended.result,
+            result => {
+                wanted.write(0, &claimed.own()[..len]);
+                if result.is_ok() && len < ended.total { Err(OpError::Truncated) } else { result }
+            }
+        };
+        self.reports.received(wanted.receiver(), &Ended { len, result, ..ended });
+        self.operations.put_back(wanted);
+    }
+}

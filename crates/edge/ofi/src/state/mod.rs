@@ -1,0 +1,364 @@
+//! What the lock of an endpoint guards: the library's endpoint, what the program has chosen, and one
+//! part for each concern.
+//!
+//! | part | what it keeps |
+//! |---|---|
+//! | `peers` | peers by their numbers in the address vector |
+//! | `operations` | operations that are going on, and spare requests |
+//! | `receives` | receives of several messages, and claimed messages |
+//! | `reports` | queues and counters |
+//! | `remote` | memory that peers may use, and what they do with it |
+//!
+//! Here operations start and the library is looked at; `finish.rs` ends operations.
+
+mod finish;
+mod operations;
+mod peers;
+pub(crate) mod receives;
+mod remote;
+mod reports;
+
+use crate::address::UNSPECIFIED;
+use crate::completions::Entry;
+use crate::count::Count;
+use crate::error::{Code, Outcome};
+use crate::provider::{INJECT_SIZE, MOST_SENDS};
+use crate::request::{Call, Kind, Pieces, Request, class};
+use crate::state::operations::Operations;
+use crate::state::peers::Peers;
+use crate::state::receives::Receives;
+use crate::state::remote::Remote;
+use crate::state::reports::Reports;
+use crate::sys::{self, iovec};
+use gigae::{Endpoint, Label, Memory, OpId, OperationError, Peer, RegionKey, Rights};
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+/// Completions taken per look, so that a look of one thread ends while others cause new ones.
+const BATCH: usize = 256;
+
+/// Looks after which plain messages, which only other programs send, are thrown away: they would
+/// hold operations of the same peer back.
+const SWEEP_EVERY: u32 = 256;
+
+/// What the program has chosen.
+#[derive(Default)]
+pub(crate) struct Choice {
+    pub(crate) enabled: bool,
+    /// Flags of operations that bring none.
+    pub(crate) tx_flags: u64,
+    pub(crate) rx_flags: u64,
+    /// A receive's source matters.
+    pub(crate) directed: bool,
+}
+
+/// See the module's description.
+pub(crate) struct State {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) choice: Choice,
+    pub(crate) peers: Peers,
+    pub(crate) operations: Operations,
+    pub(crate) receives: Receives,
+    pub(crate) reports: Reports,
+    pub(crate) remote: Remote,
+    looks: u32,
+}
+
+impl State {
+    pub(crate) fn new(endpoint: Endpoint) -> Self {
+        Self {
+            endpoint,
+            choice: Choice::default(),
+            peers: Peers::default(),
+            operations: Operations::default(),
+            receives: Receives::new(),
+            reports: Reports::default(),
+            remote: Remote::default(),
+            looks: 0,
+        }
+    }
+
+    fn enabled(&self) -> Outcome<()> {
+        if self.choice.enabled { Ok(()) } else { Err(Code::BAD_STATE) }
+    }
+
+    /// The peer with a number in the vector.
+    pub(crate) fn peer(&mut self, number: u64) -> Outcome<Peer> {
+        self.enabled()?;
+        self.peers.peer(&self.endpoint, number)
+    }
+
+    /// The number of a peer in the vector.
+    pub(crate) fn number(&mut self, peer: Peer) -> u64 {
+        self.peers.number(&self.endpoint, peer)
+    }
+
+    /// A request for an operation with this memory.
+    ///
+    /// # Safety
+    /// As many pieces as it says, of memory that stays until the operation is completed.
+    pub(crate) unsafe fn request(
+        &mut self,
+        kind: Kind,
+        call: Call,
+        memory: Pieces,
+    ) -> Outcome<Box<Request>> {
+        self.enabled()?;
+        let mut request = self.operations.spare();
+        // SAFETY: the caller's promise.
+        if let Err(code) = unsafe { request.lend(memory) } {
+            self.operations.put_back(request);
+            return Err(code);
+        }
+        request.kind = kind;
+        request.context = call.context;
+        request.reported = !call.silent;
+        request.early = false;
+        request.flags = 0;
+        Ok(request)
+    }
+
+    /// Sends a short message at once if nothing stands in its way, and reports it: no request is needed then.
+    /// Whether that is so.
+    ///
+    /// # Safety
+    /// As for [`request`](Self::request).
+    pub(crate) unsafe fn inject(
+        &mut self,
+        peer: Peer,
+        label: Label,
+        call: Call,
+        memory: Pieces,
+    ) -> bool {
+        if memory.count != 1 || call.flags & sys::FI_MORE != 0 || !Kind::Send.is_early(call.flags) {
+            return false;
+        }
+        // SAFETY: the caller's promise.
+        let iovec { iov_base, iov_len } = unsafe { memory.list.read() };
+        if iov_len > INJECT_SIZE || iov_base.is_null() {
+            return false;
+        }
+        // SAFETY: likewise; nobody writes there while the operation is started.
+        let message = unsafe { std::slice::from_raw_parts(iov_base.cast::<u8>(), iov_len) };
+        if !self.endpoint.inject(peer, label, message) {
+            return false;
+        }
+        self.reports.count(sys::FI_SEND, true);
+        let wanted = self.reports.wants_tx(call.flags);
+        if let (true, false, Some(queue)) = (wanted, call.silent, &self.reports.tx) {
+            let (context, flags) = (call.context, sys::FI_SEND | class(label.untagged));
+            queue.push(Entry { context, flags, len: iov_len, ..Entry::NONE });
+        }
+        true
+    }
+
+    /// A request for an operation that others have to answer: not too many at once. What it sends is
+    /// copied if the call says so.
+    ///
+    /// # Safety
+    /// As for [`request`](Self::request).
+    pub(crate) unsafe fn outgoing(
+        &mut self,
+        kind: Kind,
+        call: Call,
+        flags: u64,
+        memory: Pieces,
+    ) -> Outcome<Box<Request>> {
+        if self.operations.outgoing >= MOST_SENDS {
+            self.progress()?;
+            return Err(Code::AGAIN);
+        }
+        // SAFETY: the caller's promise.
+        let mut request = unsafe { self.request(kind, call, memory)? };
+        request.flags = flags;
+        let wanted = self.reports.wants_tx(call.flags);
+        request.reported &= wanted && self.reports.tx.is_some();
+        let len = gigae::Bytes::len(&*request);
+        if call.flags & sys::FI_INJECT != 0 {
+            if len > INJECT_SIZE {
+                self.operations.put_back(request);
+                return Err(Code::TOO_LONG);
+            }
+            request.copy();
+        } else if kind.is_early(call.flags) && len <= INJECT_SIZE {
+            request.copy();
+            request.early = true;
+        }
+        self.operations.outgoing += 1;
+        Ok(request)
+    }
+
+    /// Hands a request to the library. `start` names the operation.
+    pub(crate) fn start(
+        &mut self,
+        mut request: Box<Request>,
+        start: impl FnOnce(&Endpoint, Memory) -> Result<OpId, OperationError>,
+    ) -> Outcome<()> {
+        let slot = self.operations.enter();
+        request.slot = slot;
+        let early = early_entry(&mut request);
+        let (kind, context) = (request.kind, request.context);
+        let several = (kind == Kind::Several).then(|| request.receiver());
+        match start(&self.endpoint, request.into_memory()) {
+            Ok(op) => {
+                if let Some(receiver) = several {
+                    self.receives.several.insert(op, receiver);
+                }
+                self.operations.started(slot, op, kind, context);
+                if let (Some(entry), Some(queue)) = (early, &self.reports.tx) {
+                    queue.push(entry);
+                }
+                Ok(())
+            }
+            Err(OperationError(memory)) => {
+                // SAFETY: the memory is the request's that was just handed over.
+                let request = memory.and_then(|memory| unsafe { Request::from_memory(memory) });
+                if let Some(request) = request {
+                    self.operations.give_back(request);
+                }
+                self.operations.leave(slot);
+                Err(Code::AGAIN)
+            }
+        }
+    }
+
+    /// What was started goes out, unless more is about to come. It was accepted, and its completion comes: an
+    /// error of the doorbell is the next look's.
+    pub(crate) fn send_off(&mut self, flags: u64) {
+        if flags & sys::FI_MORE == 0 {
+            let _ = self.endpoint.ring();
+        }
+    }
+
+    /// Whom a receive wants messages from.
+    pub(crate) fn source(&mut self, number: u64) -> Outcome<Option<Peer>> {
+        self.enabled()?;
+        if !self.choice.directed || number == UNSPECIFIED {
+            return Ok(None);
+        }
+        self.peer(number).map(Some)
+    }
+
+    /// Cancels the first receive with a context, if that is not too late.
+    pub(crate) fn cancel(&mut self, context: *mut c_void) -> Outcome<()> {
+        // The numbers of operations that have ended are nobody's.
+        while self.look()? == BATCH {}
+        let op = self.operations.receive(context).ok_or(Code::NO_ENTRY)?;
+        if !self.endpoint.cancel(op) {
+            return Err(Code::NO_ENTRY);
+        }
+        self.look().map(drop)
+    }
+
+    /// Cancels what would write to the program's memory and says so, without a look at the link. From then on
+    /// nothing is reported; what was to be sent is the library's to end.
+    pub(crate) fn detach(&mut self) {
+        self.endpoint.cancel_incoming();
+        while let Some(completion) = self.endpoint.take_completion() {
+            self.finish(completion);
+        }
+        self.receives.claims.clear();
+        (self.choice, self.reports) = (Choice::default(), Reports::default());
+        self.peers.vector = None;
+        self.remote.accesses = None;
+    }
+
+    pub(crate) fn progress(&mut self) -> Outcome<()> {
+        self.look()?;
+        if self.remote.regions > 0 {
+            self.count_remote();
+            while let Some(notice) = self.endpoint.take_notice() {
+                let source = self.number(notice.peer);
+                if let Some(queue) = &self.reports.rx {
+                    let flags = sys::FI_RMA | sys::FI_REMOTE_WRITE | sys::FI_REMOTE_CQ_DATA;
+                    let (len, data) = (notice.len as usize, notice.value);
+                    queue.push(Entry { flags, len, data, source, ..Entry::NONE });
+                }
+            }
+        }
+        self.looks = self.looks.wrapping_add(1);
+        if self.looks.is_multiple_of(SWEEP_EVERY) {
+            while let Ok(Some(message)) = self.endpoint.try_recv() {
+                drop(message);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes completions of the library's; how many.
+    fn look(&mut self) -> Outcome<usize> {
+        // One look at the link: what else it brought is taken as it is.
+        let (mut count, mut next) = (0, self.endpoint.try_completion()?);
+        while let Some(completion) = next {
+            self.finish(completion);
+            count += 1;
+            next = if count < BATCH { self.endpoint.take_completion() } else { None };
+        }
+        if std::mem::take(&mut self.receives.awaited) {
+            // The program may not call again for long.
+            self.endpoint.prepare_to_wait()?;
+        }
+        Ok(count)
+    }
+
+    /// Registers memory that peers may use under this key, or under one of the library's.
+    pub(crate) fn register(
+        &mut self,
+        key: Option<RegionKey>,
+        memory: Memory,
+        rights: Rights,
+    ) -> Outcome<RegionKey> {
+        let key = match key {
+            None => self.endpoint.register(memory, rights)?,
+            Some(key) => {
+                self.endpoint.register_as(key, memory, rights)?;
+                key
+            }
+        };
+        self.remote.regions += 1;
+        Ok(key)
+    }
+
+    /// Takes it back, after what peers did with it was counted.
+    pub(crate) fn deregister(&mut self, key: RegionKey) {
+        self.count_remote();
+        self.remote.regions -= 1;
+        self.remote.unwatch(key);
+        drop(self.endpoint.deregister(key));
+    }
+
+    /// From now on what peers do with memory here is counted.
+    pub(crate) fn count_accesses(&mut self) {
+        self.remote.accesses = Some(self.endpoint.accesses());
+    }
+
+    /// Counts what peers write into a memory.
+    pub(crate) fn watch(&mut self, key: RegionKey, counter: &Arc<Count>) {
+        self.remote.watch(&self.endpoint, key, counter);
+    }
+
+    /// Whether the endpoint counts something by this counter.
+    pub(crate) fn is_counted_by(&self, counter: &Arc<Count>) -> bool {
+        let mut bound = self.reports.counters.iter();
+        bound.any(|(_, bound)| Arc::ptr_eq(bound, counter)) || self.remote.is_counted_by(counter)
+    }
+
+    /// Counts what peers have done with memory here since the last look.
+    fn count_remote(&mut self) {
+        self.remote.count(&self.endpoint, &self.reports);
+    }
+}
+
+/// What a caller is told once the operation was started, if its data were copied and it does not care whether they
+/// have arrived.
+fn early_entry(request: &mut Request) -> Option<Entry> {
+    if !std::mem::take(&mut request.early) {
+        return None;
+    }
+    let (reported, len) = (std::mem::take(&mut request.reported), gigae::Bytes::len(request));
+    let (context, flags) = (request.context, request.flags);
+    // It may be used for something else by the time at which this fails.
+    request.context = null_mut();
+    reported.then_some(Entry { context, flags, len, ..Entry::NONE })
+}

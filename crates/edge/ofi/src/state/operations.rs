@@ -1,0 +1,72 @@
+//! The operations of an endpoint that are going on, and the requests that wait for the next ones.
+
+use crate::request::{Kind, Request};
+use gigae::OpId;
+use std::ffi::c_void;
+
+/// An operation that can be cancelled.
+#[derive(Clone, Copy)]
+struct Live {
+    op: OpId,
+    context: *mut c_void,
+    receives: bool,
+}
+
+// SAFETY: the context is only compared.
+unsafe impl Send for Live {}
+
+/// See the module's description.
+#[derive(Default)]
+pub(crate) struct Operations {
+    live: Vec<Option<Live>>,
+    /// Free places among them.
+    free: Vec<u32>,
+    #[expect(clippy::vec_box, reason = "the boxes move between here and the library")]
+    spare: Vec<Box<Request>>,
+    /// Sends and accesses to remote memory.
+    pub(crate) outgoing: usize,
+}
+
+impl Operations {
+    /// A request to fill in.
+    pub(crate) fn spare(&mut self) -> Box<Request> {
+        self.spare.pop().unwrap_or_else(Request::new)
+    }
+
+    /// A request is done with.
+    pub(crate) fn put_back(&mut self, request: Box<Request>) {
+        self.spare.push(request);
+    }
+
+    /// The same of one that was never started.
+    pub(crate) fn give_back(&mut self, request: Box<Request>) {
+        self.outgoing -= usize::from(request.kind.is_outgoing());
+        self.spare.push(request);
+    }
+
+    /// A place for an operation that is about to start.
+    pub(crate) fn enter(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.live.push(None);
+            self.live.len() as u32 - 1
+        })
+    }
+
+    /// It was started.
+    pub(crate) fn started(&mut self, slot: u32, op: OpId, kind: Kind, context: *mut c_void) {
+        let receives = matches!(kind, Kind::Receive | Kind::Several);
+        self.live[slot as usize] = Some(Live { op, context, receives });
+    }
+
+    /// It was not, or has ended.
+    pub(crate) fn leave(&mut self, slot: u32) {
+        self.live[slot as usize] = None;
+        self.free.push(slot);
+    }
+
+    /// The first receive with a context.
+    pub(crate) fn receive(&self, context: *mut c_void) -> Option<OpId> {
+        let fits = |live: &&Live| live.receives && live.context == context;
+        self.live.iter().flatten().find(fits).map(|live| live.op)
+    }
+}

@@ -1,0 +1,37 @@
+//! Receives that are more than one message into one memory.
+
+use crate::request::{Receiver, Request};
+use crate::state::reports::Ended;
+use gigae::OpId;
+use std::collections::HashMap;
+
+/// Bytes that must be left of a memory for several messages, unless the caller says otherwise.
+const LEAST_LEFT: usize = 64;
+
+/// A message that was claimed, by the context that it was claimed for.
+pub(crate) enum Claimed {
+    Arriving,
+    Arrived(Box<Request>, Ended),
+    Wanted(Box<Request>),
+}
+
+/// See the module's description.
+pub(crate) struct Receives {
+    /// Receives of several messages: their requests come back with the last one.
+    pub(crate) several: HashMap<OpId, Receiver>,
+    pub(crate) claims: HashMap<usize, Claimed>,
+    pub(crate) least_left: usize,
+    /// A message came whose sender waits for its acknowledgement.
+    pub(crate) awaited: bool,
+}
+
+impl Receives {
+    pub(crate) fn new() -> Self {
+        Self {
+            several: HashMap::new(),
+            claims: HashMap::new(),
+            least_left: LEAST_LEFT,
+            awaited: false,
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Memory of this end that peers may use, and counting what they do with it: for an endpoint
+//! (`FI_RMA_EVENT`) and for one memory. The library counts; here counters of the program's are told of
+//! the difference.
+
+use crate::count::Count;
+use crate::state::reports::Reports;
+use crate::sys;
+use gigae::{Accesses, Endpoint, RegionKey};
+use std::sync::Arc;
+
+/// A memory with a counter of what peers write there.
+struct Watched {
+    key: RegionKey,
+    counter: Arc<Count>,
+    /// Writes that were counted.
+    counted: u64,
+}
+
+/// See the module's description.
+#[derive(Default)]
+pub(crate) struct Remote {
+    /// Memories that peers may use.
+    pub(crate) regions: usize,
+    watched: Vec<Watched>,
+    /// What peers had done with memory here when it was last counted, if a counter is bound for that.
+    pub(crate) accesses: Option<Accesses>,
+}
+
+impl Remote {
+    /// Counts what peers write into a memory.
+    pub(crate) fn watch(&mut self, endpoint: &Endpoint, key: RegionKey, counter: &Arc<Count>) {
+        let counted = endpoint.region_writes(key).unwrap_or_default();
+        self.watched.push(Watched { key, counter: Arc::clone(counter), counted });
+    }
+
+    /// The memory is no longer registered.
+    pub(crate) fn unwatch(&mut self, key: RegionKey) {
+        self.watched.retain(|watched| watched.key != key);
+    }
+
+    /// Whether a memory is counted by this counter.
+    pub(crate) fn is_counted_by(&self, counter: &Arc<Count>) -> bool {
+        self.watched.iter().any(|watched| Arc::ptr_eq(&watched.counter, counter))
+    }
+
+    /// Counts what peers have done with memory here since the last look.
+    pub(crate) fn count(&mut self, endpoint: &Endpoint, reports: &Reports) {
+        if let Some(before) = self.accesses {
+            let now = endpoint.accesses();
+            let (writes, reads) = (now.writes - before.writes, now.reads - before.reads);
+            for (counted, counter) in &reports.counters {
+                let some = |what, count| if counted & what != 0 { count } else { 0 };
+                let count = some(sys::FI_REMOTE_WRITE, writes) + some(sys::FI_REMOTE_READ, reads);
+                if count > 0 {
+                    counter.add(count, true);
+                }
+            }
+            self.accesses = Some(now);
+        }
+        for Watched { key, counter, counted } in &mut self.watched {
+            let now = endpoint.region_writes(*key).unwrap_or_default();
+            if now > *counted {
+                counter.add(now - *counted, true);
+                *counted = now;
+            }
+        }
+    }
+}
