@@ -1,6 +1,7 @@
 //! The types and numbers of `gigae.h`, as Rust sees them. `abi_tests.rs` has a C compiler compare
 //! both.
 
+use gigae::Reason;
 use std::ffi::{c_char, c_int, c_void};
 
 /// `gigae_endpoint`: never a real object, see [`crate::handle`].
@@ -152,7 +153,7 @@ pub struct Path {
 impl From<&gigae::Path> for Path {
     fn from(path: &gigae::Path) -> Self {
         let mut interface = [0; INTERFACE];
-        crate::text::copy(&path.info.interface, &mut interface);
+        crate::clip::copy(&path.info.interface, &mut interface);
         Self {
             interface,
             frames_sent: path.link.tx_frames,
@@ -306,4 +307,16 @@ numbers! {
     GIGAE_REASON_TOO_LONG = 4,
     /// `Reason::Closed`
     GIGAE_REASON_CLOSED = 5,
+}
+
+/// The reason in the header's words.
+pub(crate) fn reason(reason: Reason) -> c_int {
+    match reason {
+        Reason::Timeout => GIGAE_REASON_TIMEOUT,
+        Reason::Reset => GIGAE_REASON_RESET,
+        Reason::Version(_) => GIGAE_REASON_VERSION,
+        Reason::TooLong(_) => GIGAE_REASON_TOO_LONG,
+        Reason::Closed => GIGAE_REASON_CLOSED,
+        _ => GIGAE_REASON_OTHER,
+    }
 }

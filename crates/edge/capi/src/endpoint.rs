@@ -3,9 +3,9 @@
 use crate::abi::{EndpointHandle, OptionsHandle};
 use crate::error::{Code, Error, Outcome, answer};
 use crate::handle::{Table, contain};
-use crate::operation::Operations;
-use crate::peer::Book;
+use crate::numbers::Book;
 use crate::slab::Slab;
+use crate::tickets::Operations;
 use crate::{options, text};
 use gigae::{Endpoint, Message, Options, Peer, SendBuffer};
 use std::ffi::{c_char, c_int};

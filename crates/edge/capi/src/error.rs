@@ -1,7 +1,7 @@
 //! Codes for C, the errors of the library underneath turned into them, and the text of the last
 //! one of each thread.
 
-use crate::text;
+use crate::clip;
 use gigae::{
     ClusterError, DrainError, LinkError, OpError, OpenError, PeerError, RecvError, SendError,
     Status, TrySendError,
@@ -258,7 +258,7 @@ pub(crate) fn remember(error: &Error) -> c_int {
         // Never borrowed elsewhere while an entry runs, but a signal handler may come between.
         if let Ok(mut last) = last.try_borrow_mut() {
             last.code = code;
-            text::copy(error.detail.as_deref().unwrap_or_default(), &mut last.detail);
+            clip::copy(error.detail.as_deref().unwrap_or_default(), &mut last.detail);
         }
     });
     code

@@ -14,11 +14,14 @@
 pub mod abi;
 #[cfg(any(test, feature = "calls"))]
 pub mod calls;
+mod clip;
 pub mod cluster;
 pub mod endpoint;
 pub mod error;
 mod handle;
 pub mod info;
+mod lent;
+mod numbers;
 pub mod operation;
 pub mod options;
 pub mod peer;
@@ -28,6 +31,7 @@ pub mod region;
 pub mod send;
 mod slab;
 mod text;
+mod tickets;
 pub mod wait;
 
 #[cfg(test)]

@@ -1,143 +1,13 @@
-//! Operations: started with memory of C's, completed later.
-//!
-//! C knows an operation by a ticket ([`slab`](crate::slab)), beside which its context lies; the library
-//! underneath knows it by a number of its own, so there is a table from those to tickets.
+//! Operations: started with memory of C's, completed later. C knows each by a ticket (`tickets.rs`).
 
 use crate::abi::*;
 use crate::endpoint::{State, call};
 use crate::error::{Code, Error, Outcome};
-use crate::peer::Spread;
-use crate::receive::reason;
-use crate::slab::Slab;
+use crate::lent::borrow;
 use crate::text;
-use gigae::{Bytes, Endpoint, Memory, OpError, OpId, OperationError, Peer, RegionKey, Wanted};
-use std::collections::{HashMap, VecDeque};
+use gigae::{Endpoint, OpError, OpId, OperationError, Peer, RegionKey, Wanted};
 use std::ffi::{c_int, c_void};
-use std::hash::BuildHasherDefault;
 use std::time::Duration;
-
-/// Memory of a C program's, lent until an operation is completed or the memory is deregistered.
-#[derive(Clone)]
-pub(crate) struct Lent {
-    data: *mut u8,
-    len: usize,
-}
-
-// SAFETY: the header gives the memory to the library until it is handed back, whatever thread the
-// endpoint is used by.
-unsafe impl Send for Lent {}
-
-impl Lent {
-    /// Memory of C's.
-    ///
-    /// # Safety
-    /// `data` points to `len` bytes that stay there, and may be used as operations need, for as long
-    /// as this is used.
-    pub(crate) unsafe fn new(data: *mut c_void, len: usize) -> Outcome<Self> {
-        if len > MAX_OPERATION {
-            let text =
-                format!("{len} bytes are too long for one operation: divide it, 1 GiB at most");
-            return Err(Error::new(Code::TooLong, text));
-        }
-        if data.is_null() {
-            return Err(Error::null("the data"));
-        }
-        Ok(Self { data: data.cast(), len })
-    }
-
-    /// Where it begins, and its length.
-    pub(crate) fn extent(&self) -> (*const u8, usize) {
-        (self.data, self.len)
-    }
-
-    /// `len` bytes of it from `at` on, if they are all within it.
-    pub(crate) fn part(&self, at: usize, len: usize) -> Option<Self> {
-        let within = at <= self.len && len <= self.len - at;
-        within.then(|| Self { data: self.place(at, len), len })
-    }
-
-    /// Where `len` bytes from `at` on are.
-    ///
-    /// # Panics
-    /// If they are not all within the memory.
-    fn place(&self, at: usize, len: usize) -> *mut u8 {
-        assert!(at <= self.len && len <= self.len - at, "outside of the memory");
-        // SAFETY: within the memory.
-        unsafe { self.data.add(at) }
-    }
-}
-
-impl Bytes for Lent {
-    fn len(&self) -> usize {
-        self.len
-    }
-
-    fn read(&self, at: usize, out: &mut [u8]) {
-        // SAFETY: `place` has checked the bytes; that they may be read is what `borrow` was
-        // promised. Frames are not the program's to lend.
-        unsafe { self.place(at, out.len()).copy_to_nonoverlapping(out.as_mut_ptr(), out.len()) };
-    }
-
-    fn write(&mut self, at: usize, bytes: &[u8]) {
-        // SAFETY: `place` has checked the bytes; that they may be written is what `borrow` was
-        // promised. Frames are not the program's to lend.
-        unsafe {
-            self.place(at, bytes.len()).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
-        };
-    }
-}
-
-/// Memory for an operation. NULL is good for none.
-///
-/// # Safety
-/// `data` is NULL or points to `len` bytes that stay there until the operation is completed, the
-/// memory deregistered or the endpoint closed, and that may be written unless they are only sent.
-pub(crate) unsafe fn borrow(data: *mut c_void, len: usize) -> Outcome<Memory> {
-    if len == 0 {
-        return Ok(Memory::Vec(Vec::new()));
-    }
-    // SAFETY: the caller's promise.
-    Ok(Memory::Other(Box::new(unsafe { Lent::new(data, len)? })))
-}
-
-/// What C code was told of an operation that was started.
-struct Started {
-    op: OpId,
-    context: *mut c_void,
-}
-
-/// The operations of one endpoint whose completions C code has not taken.
-pub(crate) struct Operations {
-    started: Slab<Started>,
-    tickets: HashMap<OpId, u64, BuildHasherDefault<Spread>>,
-    /// Taken from the library underneath and not by C code yet, with their tickets.
-    ended: VecDeque<(u64, gigae::Completion)>,
-}
-
-impl Operations {
-    pub(crate) fn new() -> Self {
-        Self { started: Slab::new(), tickets: HashMap::default(), ended: VecDeque::new() }
-    }
-
-    /// Enters an operation that was just started; its ticket.
-    fn insert(&mut self, endpoint: &Endpoint, op: OpId, context: *mut c_void) -> Outcome<u64> {
-        // A number comes up again after 4,096 uses: an operation whose completion was not taken by
-        // then makes room for the next. That completion waits, so taking it cannot fail.
-        while self.tickets.contains_key(&op)
-            && let Ok(Some(ended)) = endpoint.try_completion()
-        {
-            self.keep(ended);
-        }
-        let ticket = self.started.insert(Started { op, context }).ok_or(Code::TooMany)?;
-        self.tickets.insert(op, ticket);
-        Ok(ticket)
-    }
-
-    fn keep(&mut self, ended: gigae::Completion) {
-        let ticket = self.tickets.remove(&ended.id).unwrap_or_default();
-        self.ended.push_back((ticket, ended));
-    }
-}
 
 /// Starts an operation and tells C its number.
 ///
@@ -248,10 +118,8 @@ pub unsafe extern "C" fn gigae_peek(
 #[unsafe(no_mangle)]
 pub extern "C" fn gigae_cancel(endpoint: *mut EndpointHandle, id: u64) -> c_int {
     call(endpoint, |state| {
-        let op = state.operations.started.find(id).ok_or(Code::BadHandle)?.op;
-        // A number without this ticket is that of a later operation.
-        let going = state.operations.tickets.get(&op) == Some(&id);
-        Ok(c_int::from(going && state.endpoint().cancel(op)))
+        let going = state.operations.going(id)?;
+        Ok(c_int::from(going.is_some_and(|op| state.endpoint().cancel(op))))
     })
 }
 
@@ -397,16 +265,14 @@ unsafe fn complete(
     call(endpoint, |state| {
         // SAFETY: the caller's promise. NULL is noticed before anything is taken.
         unsafe { text::put(to, Completion::EMPTY, "where to put the completion")? };
-        if state.operations.ended.is_empty() {
+        if state.operations.is_empty() {
             let ended = take(state.endpoint())?;
             state.operations.keep(ended);
         }
-        let (id, ended) = state.operations.ended.pop_front().ok_or(Code::Again)?;
-        let started = state.operations.started.lift(id).ok_or(Code::BadHandle)?;
-        state.operations.started.free(id);
+        let (id, context, ended) = state.operations.take()?;
         let completion = Completion {
             id,
-            context: started.context,
+            context,
             tag: ended.tag,
             value: ended.value,
             len: ended.len,

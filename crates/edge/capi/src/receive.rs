@@ -5,7 +5,7 @@ use crate::endpoint::{ENDPOINTS, call};
 use crate::error::{Code, Error, Outcome, answer};
 use crate::handle::contain;
 use crate::text;
-use gigae::{Endpoint, Reason, RecvError};
+use gigae::{Endpoint, RecvError};
 use std::ffi::{c_char, c_int, c_void};
 use std::time::Duration;
 
@@ -139,17 +139,6 @@ pub unsafe extern "C" fn gigae_take_failure(
 
 impl Failure {
     const EMPTY: Self = Self { to: 0, reason: GIGAE_REASON_OTHER, len: 0, why: [0; WHY] };
-}
-
-pub(crate) fn reason(reason: Reason) -> c_int {
-    match reason {
-        Reason::Timeout => GIGAE_REASON_TIMEOUT,
-        Reason::Reset => GIGAE_REASON_RESET,
-        Reason::Version(_) => GIGAE_REASON_VERSION,
-        Reason::TooLong(_) => GIGAE_REASON_TOO_LONG,
-        Reason::Closed => GIGAE_REASON_CLOSED,
-        _ => GIGAE_REASON_OTHER,
-    }
 }
 
 fn why(text: &str) -> Outcome<[c_char; WHY]> {

@@ -3,7 +3,7 @@
 use crate::abi::*;
 use crate::endpoint::{State, call};
 use crate::error::{Code, Error, Outcome};
-use crate::operation::borrow;
+use crate::lent::borrow;
 use crate::text;
 use gigae::{RegionKey, Rights};
 use std::ffi::{c_int, c_void};

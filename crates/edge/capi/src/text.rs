@@ -1,21 +1,8 @@
 //! Text and bytes on their way between C and Rust.
 
+use crate::clip::copy;
 use crate::error::{Error, Outcome};
 use std::ffi::{CStr, c_char, c_int, c_void};
-
-/// Copies text into a buffer of C's: cut between characters if it is too long, always ended by NUL
-/// (if there is any room), with a NUL in the text itself made visible.
-pub(crate) fn copy(text: &str, into: &mut [u8]) {
-    let Some(room) = into.len().checked_sub(1) else { return };
-    let mut len = text.len().min(room);
-    while !text.is_char_boundary(len) {
-        len -= 1;
-    }
-    for (to, &from) in into.iter_mut().zip(&text.as_bytes()[..len]) {
-        *to = if from == 0 { b'?' } else { from };
-    }
-    into[len] = 0;
-}
 
 /// Answers with text as `snprintf` does: as much as fits, and the length of all of it in bytes.
 ///
@@ -84,23 +71,6 @@ pub(crate) unsafe fn put<T>(to: *mut T, value: T, what: &str) -> Outcome<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn cut(text: &str, size: usize) -> Vec<u8> {
-        let mut buffer = vec![b'#'; size];
-        copy(text, &mut buffer);
-        buffer
-    }
-
-    #[test]
-    fn text_is_cut_to_fit_and_ended() {
-        assert_eq!(cut("four", 6), b"four\0#");
-        assert_eq!(cut("four", 5), b"four\0");
-        assert_eq!(cut("four", 4), b"fou\0");
-        assert_eq!(cut("four", 1), b"\0");
-        assert_eq!(cut("four", 0), b"");
-        assert_eq!(cut("f\u{fc}r", 3), b"f\0#");
-        assert_eq!(cut("a\0b", 4), b"a?b\0");
-    }
 
     #[test]
     fn the_whole_length_is_answered_whatever_fits() {

@@ -1,35 +1,13 @@
 //! Remote memory: locked regions and transfers between them.
 
-use super::context::{Context, call};
+use super::held::{Kind, Locked, Transfer};
+use super::state::{Context, call};
 use super::{Fault, NODE_ANY, Outcome, PmContext};
-use crate::error::Error;
-use crate::operation::Lent;
+use crate::lent::Lent;
 use crate::text;
 use gigae::{Endpoint, Memory, Peer, RegionKey, Rights, Started};
 use rustix::io::Errno;
 use std::ffi::{c_char, c_int};
-
-/// A region that the program has locked.
-pub(super) struct Locked {
-    key: u64,
-    node: c_int,
-    memory: Lent,
-}
-
-/// Which way a transfer goes; the number is its place where faults are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Write = 0,
-    Read = 1,
-}
-
-/// A transfer that is going on.
-pub(super) struct Transfer {
-    pub(super) kind: Kind,
-    /// The key of the memory here.
-    own: u64,
-    pub(super) peer: Peer,
-}
 
 /// `pmAddrHandle`: the region's key, then an offset that the program may add to.
 fn split(handle: u128) -> (u64, u64) {
@@ -37,17 +15,6 @@ fn split(handle: u128) -> (u64, u64) {
 }
 
 impl Context {
-    /// Takes the transfers that have ended.
-    pub(super) fn reap(&mut self) -> Outcome<()> {
-        while let Some(done) = self.state.endpoint().try_completion().map_err(Error::from)? {
-            let Some(Transfer { kind, .. }) = self.transfers.remove(&done.id) else { continue };
-            if let Err(e) = done.result {
-                self.refused[kind as usize] = Some(e.into());
-            }
-        }
-        Ok(())
-    }
-
     /// A node that a region may be for.
     fn owner(&self, node: c_int) -> Outcome<()> {
         if node == NODE_ANY { Ok(()) } else { self.peer(node).map(|_| ()) }

@@ -1,92 +1,13 @@
 //! Messages: one send buffer and one received message at a time.
 
-use super::context::{Context, call};
-use super::memory::Kind;
-use super::{Fault, Outcome, PmContext};
+use super::held::Outgoing;
+use super::state::call;
+use super::{Fault, PmContext};
 use crate::error::{Code, Error};
 use crate::text;
-use gigae::{Peer, RecvError, SendError, TrySendError};
+use gigae::RecvError;
 use rustix::io::Errno;
 use std::ffi::{c_char, c_int};
-use std::mem::take;
-
-/// A send buffer, by ticket, and what is to become of it.
-pub(super) struct Outgoing {
-    ticket: u64,
-    to: Peer,
-    len: usize,
-}
-
-impl Context {
-    /// Sends a buffer, or keeps it until the window has room and earlier writes to the node are in
-    /// place: a message could overtake them.
-    fn post(&mut self, message: Outgoing) -> Outcome<()> {
-        let Outgoing { ticket, to, len } = message;
-        if self.transfers.values().any(|t| t.kind == Kind::Write && t.peer == to) {
-            self.waiting.push(message);
-            return Ok(());
-        }
-        let buffers = &mut self.state.buffers;
-        let buffer = buffers.lift(ticket).ok_or(Error::from(Code::BadHandle))?;
-        match buffer.try_queue(to, len) {
-            Ok(()) => buffers.free(ticket),
-            Err(TrySendError::WouldBlock(back)) => {
-                buffers.put(ticket, back);
-                self.waiting.push(message);
-            }
-            Err(TrySendError::Refused(e)) => {
-                buffers.free(ticket);
-                return Err(self.unsent(e));
-            }
-        }
-        Ok(())
-    }
-
-    /// What waits is tried again.
-    pub(super) fn retry(&mut self) {
-        if self.waiting.is_empty() {
-            return;
-        }
-        // They were sent, so they wait for a link that is down, too.
-        if let Err(error) = self.state.endpoint().progress() {
-            self.fault = Some(self.unsent(error));
-            return;
-        }
-        if !self.transfers.is_empty()
-            && let Err(fault) = self.reap()
-        {
-            self.fault = Some(fault);
-        }
-        for message in take(&mut self.waiting) {
-            if let Err(fault) = self.post(message) {
-                self.fault = Some(fault);
-            }
-        }
-    }
-
-    /// Goes on with everything that was begun.
-    pub(super) fn progress(&mut self) -> Outcome<()> {
-        self.retry();
-        let made = self.state.endpoint().progress();
-        made.map_err(|e| self.unsent(e))
-    }
-
-    fn unsent(&self, e: SendError) -> Fault {
-        match e {
-            SendError::Failed => self.failed(),
-            other => Error::from(other).into(),
-        }
-    }
-
-    /// Takes the messages that failed, so that more can be sent, and says why.
-    fn failed(&self) -> Fault {
-        let mut fault = Fault::new(Errno::IO, "messages failed");
-        while let Some(failed) = self.state.endpoint().take_failure() {
-            fault = Fault::lost(failed.reason(), &failed.to_string());
-        }
-        fault
-    }
-}
 
 /// A buffer to build a message in. See the header, as for all that follow.
 ///

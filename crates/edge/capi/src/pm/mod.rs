@@ -5,12 +5,16 @@
 
 #![allow(non_snake_case, reason = "the names are PM's")]
 
+mod alarm;
 pub mod context;
 pub mod device;
+mod held;
 pub mod memory;
 pub mod message;
 mod nodes;
+mod progress;
 pub mod select;
+mod state;
 #[cfg(test)]
 mod tests;
 

@@ -5,6 +5,7 @@ use super::memory::*;
 use super::message::*;
 use super::nodes::Nodes;
 use super::select::*;
+use super::state::{CONTEXTS, Context, call};
 use super::*;
 use gigae::Options;
 use gigae_sim::{Faults, Network};

@@ -1,0 +1,37 @@
+//! Text cut to the room that C code gives it.
+
+/// Copies text into a buffer of C's: cut between characters if it is too long, always ended by NUL
+/// (if there is any room), with a NUL in the text itself made visible.
+pub(crate) fn copy(text: &str, into: &mut [u8]) {
+    let Some(room) = into.len().checked_sub(1) else { return };
+    let mut len = text.len().min(room);
+    while !text.is_char_boundary(len) {
+        len -= 1;
+    }
+    for (to, &from) in into.iter_mut().zip(&text.as_bytes()[..len]) {
+        *to = if from == 0 { b'?' } else { from };
+    }
+    into[len] = 0;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(text: &str, size: usize) -> Vec<u8> {
+        let mut buffer = vec![b'#'; size];
+        copy(text, &mut buffer);
+        buffer
+    }
+
+    #[test]
+    fn text_is_cut_to_fit_and_ended() {
+        assert_eq!(cut("four", 6), b"four\0#");
+        assert_eq!(cut("four", 5), b"four\0");
+        assert_eq!(cut("four", 4), b"fou\0");
+        assert_eq!(cut("four", 1), b"\0");
+        assert_eq!(cut("four", 0), b"");
+        assert_eq!(cut("f\u{fc}r", 3), b"f\0#");
+        assert_eq!(cut("a\0b", 4), b"a?b\0");
+    }
+}

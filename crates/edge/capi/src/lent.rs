@@ -1,0 +1,90 @@
+//! Memory that C code lends to an operation or registers.
+
+use crate::abi::MAX_OPERATION;
+use crate::error::{Code, Error, Outcome};
+use gigae::{Bytes, Memory};
+use std::ffi::c_void;
+
+/// Memory of a C program's, lent until an operation is completed or the memory is deregistered.
+#[derive(Clone)]
+pub(crate) struct Lent {
+    data: *mut u8,
+    len: usize,
+}
+
+// SAFETY: the header gives the memory to the library until it is handed back, whatever thread the
+// endpoint is used by.
+unsafe impl Send for Lent {}
+
+impl Lent {
+    /// Memory of C's.
+    ///
+    /// # Safety
+    /// `data` points to `len` bytes that stay there, and may be used as operations need, for as long
+    /// as this is used.
+    pub(crate) unsafe fn new(data: *mut c_void, len: usize) -> Outcome<Self> {
+        if len > MAX_OPERATION {
+            let text =
+                format!("{len} bytes are too long for one operation: divide it, 1 GiB at most");
+            return Err(Error::new(Code::TooLong, text));
+        }
+        if data.is_null() {
+            return Err(Error::null("the data"));
+        }
+        Ok(Self { data: data.cast(), len })
+    }
+
+    /// Where it begins, and its length.
+    pub(crate) fn extent(&self) -> (*const u8, usize) {
+        (self.data, self.len)
+    }
+
+    /// `len` bytes of it from `at` on, if they are all within it.
+    pub(crate) fn part(&self, at: usize, len: usize) -> Option<Self> {
+        let within = at <= self.len && len <= self.len - at;
+        within.then(|| Self { data: self.place(at, len), len })
+    }
+
+    /// Where `len` bytes from `at` on are.
+    ///
+    /// # Panics
+    /// If they are not all within the memory.
+    fn place(&self, at: usize, len: usize) -> *mut u8 {
+        assert!(at <= self.len && len <= self.len - at, "outside of the memory");
+        // SAFETY: within the memory.
+        unsafe { self.data.add(at) }
+    }
+}
+
+impl Bytes for Lent {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn read(&self, at: usize, out: &mut [u8]) {
+        // SAFETY: `place` has checked the bytes; that they may be read is what `borrow` was
+        // promised. Frames are not the program's to lend.
+        unsafe { self.place(at, out.len()).copy_to_nonoverlapping(out.as_mut_ptr(), out.len()) };
+    }
+
+    fn write(&mut self, at: usize, bytes: &[u8]) {
+        // SAFETY: `place` has checked the bytes; that they may be written is what `borrow` was
+        // promised. Frames are not the program's to lend.
+        unsafe {
+            self.place(at, bytes.len()).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
+        };
+    }
+}
+
+/// Memory for an operation. NULL is good for none.
+///
+/// # Safety
+/// `data` is NULL or points to `len` bytes that stay there until the operation is completed, the
+/// memory deregistered or the endpoint closed, and that may be written unless they are only sent.
+pub(crate) unsafe fn borrow(data: *mut c_void, len: usize) -> Outcome<Memory> {
+    if len == 0 {
+        return Ok(Memory::Vec(Vec::new()));
+    }
+    // SAFETY: the caller's promise.
+    Ok(Memory::Other(Box::new(unsafe { Lent::new(data, len)? })))
+}

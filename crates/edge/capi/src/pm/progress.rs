@@ -1,0 +1,103 @@
+//! Making progress: messages that wait, transfers that end, and what is due next.
+
+use super::held::{Kind, Outgoing, Transfer};
+use super::state::Context;
+use super::{Fault, Outcome};
+use crate::error::{Code, Error};
+use gigae::{SendError, TrySendError};
+use rustix::io::Errno;
+use std::mem::take;
+
+impl Context {
+    /// Takes the transfers that have ended.
+    pub(super) fn reap(&mut self) -> Outcome<()> {
+        while let Some(done) = self.state.endpoint().try_completion().map_err(Error::from)? {
+            let Some(Transfer { kind, .. }) = self.transfers.remove(&done.id) else { continue };
+            if let Err(e) = done.result {
+                self.refused[kind as usize] = Some(e.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a buffer, or keeps it until the window has room and earlier writes to the node are in
+    /// place: a message could overtake them.
+    pub(super) fn post(&mut self, message: Outgoing) -> Outcome<()> {
+        let Outgoing { ticket, to, len } = message;
+        if self.transfers.values().any(|t| t.kind == Kind::Write && t.peer == to) {
+            self.waiting.push(message);
+            return Ok(());
+        }
+        let buffers = &mut self.state.buffers;
+        let buffer = buffers.lift(ticket).ok_or(Error::from(Code::BadHandle))?;
+        match buffer.try_queue(to, len) {
+            Ok(()) => buffers.free(ticket),
+            Err(TrySendError::WouldBlock(back)) => {
+                buffers.put(ticket, back);
+                self.waiting.push(message);
+            }
+            Err(TrySendError::Refused(e)) => {
+                buffers.free(ticket);
+                return Err(self.unsent(e));
+            }
+        }
+        Ok(())
+    }
+
+    /// What waits is tried again.
+    pub(super) fn retry(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        // They were sent, so they wait for a link that is down, too.
+        if let Err(error) = self.state.endpoint().progress() {
+            self.fault = Some(self.unsent(error));
+            return;
+        }
+        if !self.transfers.is_empty()
+            && let Err(fault) = self.reap()
+        {
+            self.fault = Some(fault);
+        }
+        for message in take(&mut self.waiting) {
+            if let Err(fault) = self.post(message) {
+                self.fault = Some(fault);
+            }
+        }
+    }
+
+    /// Goes on with everything that was begun.
+    pub(super) fn progress(&mut self) -> Outcome<()> {
+        self.retry();
+        let made = self.state.endpoint().progress();
+        made.map_err(|e| self.unsent(e))
+    }
+
+    fn unsent(&self, e: SendError) -> Fault {
+        match e {
+            SendError::Failed => self.failed(),
+            other => Error::from(other).into(),
+        }
+    }
+
+    /// Takes the messages that failed, so that more can be sent, and says why.
+    pub(super) fn failed(&self) -> Fault {
+        let mut fault = Fault::new(Errno::IO, "messages failed");
+        while let Some(failed) = self.state.endpoint().take_failure() {
+            fault = Fault::lost(failed.reason(), &failed.to_string());
+        }
+        fault
+    }
+
+    /// Acknowledges what has arrived and sets the alarm for what is due next.
+    pub(super) fn arm(&mut self) -> Outcome<()> {
+        self.retry();
+        // Ended transfers wait to be asked for and are no reason to wake.
+        self.reap()?;
+        let after = self.state.endpoint().prepare_to_wait().map_err(Error::from)?;
+        match &self.alarm {
+            Some(alarm) => alarm.set(after),
+            None => Ok(()),
+        }
+    }
+}
