@@ -7,7 +7,18 @@ use std::fmt::Write;
 use std::mem::offset_of;
 use std::process::Command;
 
-const HEADER: &str = include_str!("../include/gigae.h");
+/// `gigae.h` and its parts.
+const HEADER: &str = concat!(
+    include_str!("../include/gigae.h"),
+    include_str!("../include/gigae/error.h"),
+    include_str!("../include/gigae/options.h"),
+    include_str!("../include/gigae/endpoint.h"),
+    include_str!("../include/gigae/peer.h"),
+    include_str!("../include/gigae/cluster.h"),
+    include_str!("../include/gigae/message.h"),
+    include_str!("../include/gigae/operation.h"),
+    include_str!("../include/gigae/counters.h"),
+);
 const PM_HEADER: &str = include_str!("../include/pm.h");
 
 /// Every source file with entries.
@@ -142,6 +153,17 @@ fn every_function_has_the_same_type_in_the_header_and_here() {
     let mut names: Vec<_> = entries().map(|(name, _)| name).collect();
     names.sort_unstable();
     assert_eq!(names, declared());
+}
+
+#[test]
+fn the_header_includes_every_part_and_says_what_each_is_for() {
+    let parts = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("include/gigae");
+    for part in std::fs::read_dir(parts).unwrap() {
+        let name = part.unwrap().file_name().into_string().unwrap();
+        assert!(HEADER.contains(&format!("#include \"gigae/{name}\"\n")), "{name}");
+        assert!(HEADER.contains(&format!(" *     gigae/{name} ")), "{name}");
+        assert!(HEADER.contains(&format!("/* gigae/{name}, a part of gigae.h: ")), "{name}");
+    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! The library for C programs: `libgigae.so`, `libgigae.a`, declared and explained in
-//! `include/gigae.h`.
+//! `include/gigae.h` and its parts.
 //!
 //! It only translates. Every entry does the same four things: it looks the handle up
 //! ([`handle`], which also refuses closed handles and second threads and stops panics), checks its

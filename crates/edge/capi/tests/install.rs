@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Installed, Linking, PREFIX, run, text};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -21,12 +21,26 @@ fn files(below: &Path) -> Vec<String> {
     names
 }
 
+/// The headers: `gigae.h`, its parts, and `pm.h`.
+fn headers(installed: &Installed) -> Vec<PathBuf> {
+    let include = installed.path("include");
+    files(&include).iter().map(|header| include.join(header)).collect()
+}
+
 #[test]
 fn everything_is_installed_and_removed_again() {
     let shared = [format!("lib/libgigae.so.{MAJOR}"), format!("lib/libgigae.so.{VERSION}")];
     let all = [
         "bin/gigae",
         "include/gigae.h",
+        "include/gigae/cluster.h",
+        "include/gigae/counters.h",
+        "include/gigae/endpoint.h",
+        "include/gigae/error.h",
+        "include/gigae/message.h",
+        "include/gigae/operation.h",
+        "include/gigae/options.h",
+        "include/gigae/peer.h",
         "include/pm.h",
         "lib/libfabric/libgigae-fi.so",
         "lib/libgigae.a",
@@ -148,11 +162,10 @@ fn the_shared_library_exports_its_own_functions_and_nothing_else() {
     let mut exported: Vec<_> =
         symbols.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
     exported.sort_unstable();
-    let [gigae, pm] = ["gigae.h", "pm.h"]
-        .map(|header| std::fs::read_to_string(installed.path("include").join(header)).unwrap());
-    let mut declared: Vec<_> = gigae
+    let headers: String =
+        headers(installed).iter().map(|header| std::fs::read_to_string(header).unwrap()).collect();
+    let mut declared: Vec<_> = headers
         .lines()
-        .chain(pm.lines())
         .filter_map(|line| line.strip_prefix("int ").or(line.strip_prefix("const char *")))
         .filter_map(|line| Some(line.split_once('(')?.0))
         .collect();
@@ -169,8 +182,8 @@ fn c99_and_cxx_take_the_headers_without_a_warning() {
     for (compiler, standard, language) in
         [("gcc", "-std=c99", "c"), ("gcc", "-std=c17", "c"), ("g++", "-std=c++11", "c++")]
     {
-        for header in ["include/gigae.h", "include/pm.h"] {
-            let header = installed.path(header);
+        // Each part by itself, too.
+        for header in headers(installed) {
             run(Command::new(compiler).args(strict).args([standard, "-x", language]).arg(header));
         }
     }
