@@ -29,7 +29,7 @@ BUILD ?= -p gigae-cli -p gigae-capi -p gigae-ofi
 DEB_COMPRESSION ?= xz
 DEB_OUT ?=
 
-.PHONY: eval bench mpi niclab niclab-ci test torture simulate model chaos fuzz search miri loom check build install uninstall static deb bpf fmt clean help
+.PHONY: eval bench mpi niclab niclab-ci test torture simulate model chaos fuzz search miri loom check docs build install uninstall static deb bpf fmt clean help
 
 help:
 	@echo "make eval    lay a virtual Gigabit Ethernet, measure on it, write $(OUT)/report.html"
@@ -51,6 +51,7 @@ help:
 	@echo "make search  the same for SECONDS=$(SECONDS) in all, with random inputs and any compiler, as CI does"
 	@echo "make miri    what is unsafe and needs no kernel, under Miri; make loom: what threads share, in every order"
 	@echo "make check   formatting, lints, documentation, layers, licences, BPF objects: what CI asks for besides"
+	@echo "make docs    build the documents as a site (target/docs/book); make check tests their links and commands"
 	@echo "make install put the C library, its header, libfabric's provider, the command, its manual pages, completions and units into PREFIX=$(PREFIX)"
 	@echo "             (DESTDIR=$(DESTDIR)); make uninstall removes them"
 	@echo "make deb     the same as a Debian package; make static the command alone, for any Linux of this architecture;"
@@ -85,7 +86,7 @@ mpi:
 
 NICLAB = $(or $(CARGO_TARGET_DIR),target)/$(shell uname -m)-unknown-linux-musl/static/gigae-niclab
 
-# Docs: docs/niclab.md. A card that fails is an error.
+# Docs: docs/how-to/nic-lab.md. A card that fails is an error.
 niclab:
 	@tools/need cc=gcc python3=python3 readelf=binutils qemu-system-x86_64=qemu-system-x86 dpkg-deb=dpkg setpriv=util-linux xz=xz-utils zstd=zstd
 	@tools/need-rust
@@ -197,9 +198,18 @@ check:
 	tools/selftest
 	tools/layers
 	tools/security
+	tools/docs
 	tools/supply check
 	tools/examples
 	tools/bpf check
+
+# mdbook takes some four minutes of a processor to build, once.
+docs: export PATH := $(abspath $(or $(CARGO_TARGET_DIR),target))/mdbook/bin:$(PATH)
+docs:
+	@tools/need python3=python3 git=git
+	@command -v mdbook >/dev/null 2>&1 || { tools/need-rust && \
+		cargo install mdbook --version 0.5.4 --locked --root $(or $(CARGO_TARGET_DIR),target)/mdbook; }
+	tools/docs site $(or $(CARGO_TARGET_DIR),target)/docs
 
 bpf:
 	@tools/need clang=clang llvm-strip=llvm

@@ -34,8 +34,8 @@ const AT_ONCE: usize = 16_384;
 /// written as on the wire: sent ones when they are handed to the NIC, repetitions included, received ones before
 /// they are checked. All endpoints of the user's are captured (of root's: all), and those that are opened meanwhile.
 ///
-/// Watch it live with 'gigae capture | tshark -r -', and with the dissector gigae.lua as the README says. Ends with
-/// Ctrl-C, or when no endpoint is left.
+/// Watch it live with 'gigae capture | tshark -r -', and with the dissector gigae.lua
+/// (docs/how-to/watch.md). Ends with Ctrl-C, or when no endpoint is left.
 #[derive(Args, Debug)]
 pub struct CaptureArgs {
     #[command(flatten)]

@@ -17,7 +17,7 @@ const LEAST: f64 = 5.0;
 /// Takes results.json files of 'gigae eval', of any version, or their directories; the first is what the
 /// others are compared with. A directory of 'gigae eval --runs' counts with all its runs, and so does one that holds
 /// nothing but directories of runs. Below 4 runs on a side, what two runs of the same thing differ by is not known, and the
-/// verdicts hold for these runs alone. docs/method.md says what a verdict means.
+/// verdicts hold for these runs alone. docs/explanation/method.md says what a verdict means.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct CompareArgs {

@@ -150,7 +150,7 @@ fn privileges(facts: &Facts) -> Check {
         _ => Check::doubt(
             "privileges",
             format!("without {names}"),
-            "run as root, with a broker (docs/broker.md), or give the program: setcap cap_net_raw,cap_net_admin,cap_bpf+ep PROGRAM",
+            "run as root, with a broker (docs/reference/broker.md), or give the program: setcap cap_net_raw,cap_net_admin,cap_bpf+ep PROGRAM",
         ),
     }
 }
@@ -243,7 +243,7 @@ fn endpoint(facts: &Facts) -> Check {
         // Texts of errors end in what to do.
         Err(what) => match what.split_once("; ") {
             Some((found, next)) => Check::fault("endpoint", found, next),
-            None => Check::fault("endpoint", what, "docs/mpi.md, When it does not work"),
+            None => Check::fault("endpoint", what, "docs/how-to/mpi.md, When it does not work"),
         },
         Ok(opened) => {
             let found = format!("{}, {}", opened.mode, opened.answers());
@@ -314,7 +314,7 @@ fn broker(facts: &Facts) -> Check {
         },
         Says::Nothing => (
             format!("none at {path}"),
-            "have the administrator start one: systemctl start gigae-broker (docs/broker.md)",
+            "have the administrator start one: systemctl start gigae-broker (docs/reference/broker.md)",
         ),
     };
     match missing_capabilities(facts).is_empty() {

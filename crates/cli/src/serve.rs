@@ -22,7 +22,7 @@ use std::time::Duration;
 ///
 /// Listens for 'gigae eval --peer' and 'gigae soak --peer' and answers on the given interface. Both
 /// machines need the same key, from 'gigae key'. Every option but --config can be said in a file as well
-/// (docs/serve.md); what is said here comes first.
+/// (docs/reference/serve.md); what is said here comes first.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct ServeArgs {

@@ -279,7 +279,7 @@ fn a_broker_that_cannot_start_says_why_in_one_line() {
     drop(first);
     let mut missing = place.gigae(1, 0, &["broker", "--config", "/nowhere/broker.toml"]);
     missing.arg("--socket").arg(place.socket());
-    fails(missing, "docs/broker.md");
+    fails(missing, "docs/reference/broker.md");
     let mut bare = place.fabric.node(1).command("setpriv").unwrap();
     bare.args(["--bounding-set", "-all", "--inh-caps", "-all"]);
     bare.arg(place.directory.path().join("gigae")).args(["broker", "--config"]);

@@ -384,6 +384,9 @@ fn keys_are_made_once_and_kept_secret() {
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).unwrap();
     fails(run(&["serve", "--nic", "lo", "--key"], &file), "chmod 600");
     fails(run(&["serve", "--nic", "lo", "--key"], Path::new("/nonexistent")), "gigae key");
-    fails(run(&["serve", "--nic", "lo", "--config"], Path::new("/nonexistent")), "docs/serve.md");
+    fails(
+        run(&["serve", "--nic", "lo", "--config"], Path::new("/nonexistent")),
+        "docs/reference/serve.md",
+    );
     fails(run(&["eval", "--peer", "::1", "--nic", "lo", "--key"], &file), "chmod 600");
 }

@@ -28,8 +28,8 @@ pub(crate) const LONG: u64 = 10_000;
 /// The peers' timeout where it is waited for.
 pub(crate) const SHORT: u64 = 1_500;
 
-/// The longest that a link of several which fails holds messages up (PROTOCOL.md 11.5, README), and what a
-/// busy machine takes.
+/// The longest that a link of several which fails holds messages up (PROTOCOL.md 11.5,
+/// docs/reference/failures.md), and what a busy machine takes.
 const CUT: Duration = Duration::from_millis(50 + 10_000);
 
 /// How long an end with nothing to do is watched, and the most of a processor that it may use then, in

@@ -1,5 +1,5 @@
 //! A provider for libfabric: programs that speak libfabric, and MPI above it, run over gigae's
-//! messages with nothing recompiled. `docs/libfabric.md` says what is there and what is not.
+//! messages with nothing recompiled. `docs/reference/libfabric.md` says what is there and what is not.
 //!
 //! libfabric loads the library from the directories in `FI_PROVIDER_PATH` and calls [`fi_prov_ini`].
 //! Everything else is reached by tables of entries, one file for each kind of object and one for each

@@ -47,7 +47,9 @@ pub(crate) struct Nic {
 fn variable<T: FromStr>(name: &str, usual: T) -> Outcome<T> {
     match std::env::var(name) {
         Ok(text) if !text.is_empty() => text.parse().map_err(|_| {
-            eprintln!("gigae: {name} is '{text}', which it cannot be; see docs/libfabric.md");
+            eprintln!(
+                "gigae: {name} is '{text}', which it cannot be; see docs/reference/libfabric.md"
+            );
             Code::INVALID
         }),
         _ => Ok(usual),

@@ -2,7 +2,7 @@
 //!
 //! `side` reads them, `cell` finds what they have in common, [`shift()`] says by how much a cell differs and `family`
 //! whether that is more than chance, `conditions` what else differs between the runs. What is shown is made by
-//! [`crate::compared`]. docs/method.md says what a verdict means.
+//! [`crate::compared`]. docs/explanation/method.md says what a verdict means.
 //!
 //! What this does not do: it measures nothing, and it does not say why something differs.
 
@@ -353,7 +353,7 @@ fn apart(reference: &Side, other: &Side) -> Option<String> {
     let ((a, b), (c, d)) = (dates(reference)?, dates(other)?);
     let (several, same) = (reference.runs.len().min(other.runs.len()) > 1, a == c && b == d);
     (several && !same && (b <= c || d <= a)).then(|| {
-        "one-after-the-other: all runs of one side were made before those of the other; what changed on the machine meanwhile counts as a difference; measure in turns where a difference is in doubt (docs/method.md)".into()
+        "one-after-the-other: all runs of one side were made before those of the other; what changed on the machine meanwhile counts as a difference; measure in turns where a difference is in doubt (docs/explanation/method.md)".into()
     })
 }
 

@@ -171,7 +171,7 @@ impl fmt::Display for FileError {
         match self {
             Self::Read { path, source } => write!(
                 f,
-                "cannot read '{}': {source}; write one as docs/serve.md says, or name another by --config",
+                "cannot read '{}': {source}; write one as docs/reference/serve.md says, or name another by --config",
                 path.display()
             ),
             Self::Text { path, what } => write!(f, "{}:{what}", path.display()),

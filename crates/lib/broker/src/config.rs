@@ -97,7 +97,7 @@ impl fmt::Display for ConfigError {
         match self {
             Self::Read { path, source } => write!(
                 f,
-                "cannot read '{}': {source}; write one as docs/broker.md says, or name another by --config",
+                "cannot read '{}': {source}; write one as docs/reference/broker.md says, or name another by --config",
                 path.display()
             ),
             Self::Text { path, line, what } => write!(f, "{}:{line}: {what}", path.display()),

@@ -82,7 +82,7 @@ const QUIRKS: &[Quirk] = &[
 
 /// Drivers of interfaces whose other end is this machine's kernel or hypervisor. It interrupts as soon as there is a
 /// frame, so that busy polling saves no waiting, while the kernel looks into the queue at every doorbell on its account:
-/// a round trip on virtio takes a fifth longer with it, on vmxnet3 a third (docs/niclab.md).
+/// a round trip on virtio takes a fifth longer with it, on vmxnet3 a third (docs/reference/nic-lab.md).
 const WITHOUT_HARDWARE: &[&str] = &["veth", "macvlan", "tun", "virtio_net", "vmxnet3"];
 
 /// Modes in which a driver does not carry frames in several buffers reliably, and what happens.
