@@ -91,7 +91,7 @@ mod testing {
     use super::text::{bytes, told};
     use super::*;
     use gigae_eval_model::experiment::Experiment;
-    use gigae_eval_model::plan::{Condition, Wait};
+    use gigae_eval_model::plan::{Condition, SHIPPED, Wait};
     use gigae_eval_model::results::Series;
 
     /// The committed results' conditions, with these links and no cells.
@@ -159,6 +159,18 @@ mod testing {
         assert_eq!(told("It is so.".into(), &[&trip]), "It is so.");
         trip.doubts.push("wide-interval: repeat".into());
         assert_eq!(told("It is so.".into(), &[&trip]), "It is so. !");
+    }
+
+    #[test]
+    fn plans_that_name_no_finding_are_refused_and_the_shipped_ones_are_not() {
+        for (name, _) in SHIPPED {
+            check(&Plan::load(name).unwrap()).unwrap();
+        }
+        let plans = SHIPPED.iter().map(|(name, _)| Plan::load(name).unwrap());
+        let mut plan = plans.into_iter().find(|plan| !plan.said.is_empty()).unwrap();
+        plan.said[0].finding = "nonsense".to_owned();
+        let error = check(&plan).unwrap_err().to_string();
+        assert!(error.contains("unknown finding 'nonsense'"), "{error}");
     }
 
     #[test]

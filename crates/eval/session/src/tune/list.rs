@@ -62,6 +62,7 @@ pub fn names() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gigae_eval_model::plan::{KnobValue, SHIPPED};
 
     #[test]
     fn knobs_have_different_names_and_say_what_they_accept() {
@@ -70,6 +71,25 @@ mod tests {
         for knob in KNOBS {
             assert!(!knob.accepts("") && !knob.accepts("$(reboot)"), "{}", knob.name());
             assert!(!knob.values().is_empty() && !knob.about().is_empty(), "{}", knob.name());
+        }
+    }
+
+    #[test]
+    fn plans_that_name_no_knob_or_value_are_refused_and_the_shipped_ones_are_not() {
+        for (name, _) in SHIPPED {
+            check(&Plan::load(name).unwrap()).unwrap();
+        }
+        let plan = Plan::load("tuning").unwrap();
+        for (knob, value, named) in [
+            ("grow", "on", "unknown knob 'grow'"),
+            ("gro", "5", "does not take '5' but \"on\" or \"off\""),
+            ("mtu", "500", "1280 to 9000"),
+        ] {
+            let mut plan = plan.clone();
+            let values = vec![KnobValue(value.to_owned())];
+            plan.tune.as_mut().unwrap().knobs.insert(knob.to_owned(), values);
+            let error = check(&plan).unwrap_err().to_string();
+            assert!(error.contains(named) && error.lines().count() == 1, "{error}");
         }
     }
 }
