@@ -33,16 +33,16 @@ impl Engine {
             Ok(parsed) => parsed,
             Err(why) => return self.discard(why, path, frame),
         };
-        let kind = parsed.header.kind;
-        if !self.channels.contains(parsed.header.channel) && kind != Kind::Who {
+        let Parsed { from, header, payload } = parsed;
+        if !self.channels.contains(header.channel) && header.kind != Kind::Who {
             return self.discard(Discard::Channel, path, frame);
         }
-        if !kind.is_data() {
-            return self.receive_control(path, &parsed, frame);
+        if !header.kind.is_data() {
+            let arrival = Arrival { path, from: &from, header: &header, payload: &[] };
+            return self.receive_control(arrival, payload, frame);
         }
-        let Parsed { from, header, payload } = parsed;
         let number = self.links.arenas.number_of(path, &frame);
-        let several = kind == Kind::Batch;
+        let several = header.kind == Kind::Batch;
         let mut inbound = Some(self.inbox.enter(Entry { path, number, frame, payload, several }));
         let arrival = Arrival { path, from: &from, header: &header, payload: &[] };
         // The protocol counts what it refuses.
@@ -114,14 +114,14 @@ impl Engine {
     }
 
     /// Control frames are few: one in sixteen of a stream.
-    fn receive_control(&mut self, path: usize, parsed: &Parsed, frame: RxFrame) {
-        let Parsed { from, header, payload } = parsed;
+    fn receive_control(&mut self, arrival: Arrival<'_>, payload: Payload, frame: RxFrame) {
+        let Arrival { path, from, header, .. } = arrival;
         // The protocol reads the payload of control frames and keeps none of those.
         let mut copy = [0; LONGEST_CONTROL];
         let bytes = self.links.arenas.bytes(path, &frame);
         let len = usize::from(payload.len).min(LONGEST_CONTROL);
         copy[..len].copy_from_slice(&bytes[payload.start.into()..][..len]);
-        let arrival = Arrival { path, from, header, payload: &copy[..len] };
+        let arrival = Arrival { payload: &copy[..len], ..arrival };
         let mut own = None;
         match header.kind {
             Kind::Who | Kind::Here => {
