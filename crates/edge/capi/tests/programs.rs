@@ -11,6 +11,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Valgrind's own exit code for errors and leaks, which no program here uses.
 const VALGRIND: &[&str] = &[
@@ -21,6 +22,13 @@ const VALGRIND: &[&str] = &[
     // Half of the time in which it reads the library; functions are still named.
     "--read-inline-info=no",
 ];
+
+/// One test at a time has its programs run under valgrind: it makes them some forty times as slow, and ten pairs at
+/// once would take each other for dead.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A program that will run inside a node, under valgrind or not, and is told its interface.
 fn inside(fabric: &Fabric, node: u16, program: &Path, valgrind: bool) -> Command {
@@ -86,6 +94,7 @@ fn hello(linking: Linking, valgrind: bool) {
 }
 
 fn two_programs_say_hello() {
+    let _alone = alone();
     hello(Linking::Shared, true);
 }
 
@@ -160,6 +169,7 @@ fn programs_of_a_user_say_hello_over_brokers() {
 }
 
 fn a_ping_pong_in_place_with_an_event_loop_is_clean_under_valgrind() {
+    let _alone = alone();
     let fabric = testing::fabric("pingpong", |_| ());
     let compile = |source| Installed::once().compile(source, Linking::Shared);
     let waiting = Waiting::start(inside(&fabric, 1, &compile("examples/epoll.c"), true));
@@ -178,12 +188,14 @@ fn two(fabric: &Fabric, source: &str) -> (String, String) {
 }
 
 fn a_tagged_mebibyte_comes_back_and_is_clean_under_valgrind() {
+    let _alone = alone();
     let fabric = testing::fabric("tagged", |_| ());
     let (_, said) = two(&fabric, "examples/tagged.c");
     assert_eq!(said, "1048576 bytes came back\n");
 }
 
 fn a_one_sided_write_with_a_notice_is_clean_under_valgrind() {
+    let _alone = alone();
     let fabric = testing::fabric("remote", |_| ());
     let (written, said) = two(&fabric, "examples/remote.c");
     assert_eq!((written.as_str(), said.as_str()), ("hello, and 42\n", "no error\n"));
@@ -234,26 +246,31 @@ fn pm(fabric: &Fabric, source: &str) -> Vec<String> {
 }
 
 fn a_pm_ping_pong_is_clean_under_valgrind() {
+    let _alone = alone();
     let said = pm(&testing::fabric("pm-pingpong", |_| ()), "examples/pm_pingpong.c");
     assert_eq!(said, ["node 0: 1000 round trips\n", "node 1: 1000 round trips\n"]);
 }
 
 fn a_pm_ring_of_sleepers_is_clean_under_valgrind() {
+    let _alone = alone();
     let fabric = testing::fabric("pm-ring", |config| config.nodes = 3);
     let rounds = |node| format!("node {node} of 3: 100 rounds\n");
     assert_eq!(pm(&fabric, "examples/pm_ring.c"), [0, 1, 2].map(rounds));
 }
 
 fn pm_programs_use_each_others_memory_cleanly_under_valgrind() {
+    let _alone = alone();
     let said = pm(&testing::fabric("pm-remote", |_| ()), "tests/c/pm_remote.c");
     assert_eq!(said, ["300000 bytes there and back\n", "300000 bytes were written\n"]);
 }
 
 fn pm_misuse_is_answered_with_pms_codes_and_clean_under_valgrind() {
+    let _alone = alone();
     pm(&testing::fabric("pm-misuse", |_| ()), "tests/c/pm_misuse.c");
 }
 
 fn programs_find_each_other_by_the_names_of_a_cluster_file() {
+    let _alone = alone();
     let fabric = testing::fabric("cluster", |_| ());
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("cluster.toml");
@@ -283,6 +300,7 @@ fn two_programs_speak_over_two_interfaces_as_one() {
 
 /// On interfaces between which there is no wire.
 fn two_programs_of_a_node_speak_through_memory() {
+    let _alone = alone();
     let fabric = testing::fabric("c-local", |_| ());
     let node = fabric.node(1);
     for n in 0..2 {
@@ -303,12 +321,14 @@ fn two_programs_of_a_node_speak_through_memory() {
 }
 
 fn misuse_is_answered_with_codes_and_clean_under_valgrind() {
+    let _alone = alone();
     let fabric = testing::fabric("misuse", |_| ());
     let program = Installed::once().compile("tests/c/misuse.c", Linking::Shared);
     run(inside(&fabric, 1, &program, true).arg("02:00:00:00:00:99"));
 }
 
 fn valgrind_is_asked_in_a_way_that_notices_a_leak() {
+    let _alone = alone();
     let fabric = testing::fabric("leak", |_| ());
     let program = Installed::once().compile("tests/c/leak.c", Linking::Shared);
     let output = inside(&fabric, 1, &program, true).output().unwrap();

@@ -40,3 +40,16 @@ pub fn open(site: &Site, task: &Task, side: Side) -> Result<Box<dyn Opening>, Tr
         None => Err(TransportError::Unavailable(format!("unknown transport '{}'", task.transport))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gigae_eval_model::transport::TRANSPORTS;
+
+    #[test]
+    fn every_transport_that_a_plan_can_name_can_be_opened_and_no_other() {
+        let named: Vec<&str> = TRANSPORTS.iter().map(|transport| transport.name).collect();
+        let opened: Vec<&str> = OPEN.iter().map(|(name, _)| *name).collect();
+        assert_eq!(named, opened);
+    }
+}

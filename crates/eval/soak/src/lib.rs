@@ -22,6 +22,7 @@ pub mod answer;
 pub mod gigae;
 pub mod ground;
 pub mod interface;
+mod judge;
 pub mod kernel;
 pub mod report;
 pub mod round;

@@ -1,6 +1,7 @@
 //! Fabrics in real network namespaces: they carry frames, shape and impair them as asked, and go
 //! away without a trace, whatever happened to the process that laid them.
 
+mod impairments;
 mod ping;
 
 use std::collections::BTreeMap;
@@ -47,12 +48,15 @@ fn main() {
         ("a_switch_with_a_lesser_mtu_is_a_black_hole", a_switch_with_a_lesser_mtu),
         ("jumbo_frames_pass_a_shaped_and_impaired_switch", jumbo_frames_pass_all),
         ("a_shaped_link_carries_tcp_one_frame_at_a_time", tcp_goes_one_frame_at_a_time),
-        ("one_seed_has_one_loss_pattern_and_another_seed_another", seeds_and_patterns),
-        ("every_missing_datagram_was_counted_as_dropped", losses_are_counted),
-        ("a_duplicated_datagram_arrives_twice", duplicates_arrive_twice),
-        ("corruption_is_caught_by_the_udp_checksum", corruption_is_caught),
-        ("tcp_delivers_what_was_sent_over_a_corrupting_fabric", tcp_survives_corruption),
-        ("impairments_change_on_a_standing_fabric", impairments_change),
+        ("one_seed_has_one_loss_pattern_and_another_seed_another", impairments::seeds_and_patterns),
+        ("every_missing_datagram_was_counted_as_dropped", impairments::losses_are_counted),
+        ("a_duplicated_datagram_arrives_twice", impairments::duplicates_arrive_twice),
+        ("corruption_is_caught_by_the_udp_checksum", impairments::corruption_is_caught),
+        (
+            "tcp_delivers_what_was_sent_over_a_corrupting_fabric",
+            impairments::tcp_survives_corruption,
+        ),
+        ("impairments_change_on_a_standing_fabric", impairments::impairments_change),
         ("the_status_is_a_table_of_the_nodes", the_status_is_a_table),
     ]);
 }
@@ -516,98 +520,6 @@ fn tcp_goes_one_frame_at_a_time() {
     let most = FabricConfig::default().mtu as u64 + 14;
     assert!(port.bytes <= port.frames * most, "{port:?}: frames longer than the link's");
     assert!(port.frames >= count as u64 / 1460, "{port:?}");
-}
-
-fn lossy(seed: u64) -> Fabric {
-    testing::fabric("loss", |config| (config.loss, config.seed) = (0.1, seed))
-}
-
-fn seeds_and_patterns() {
-    let first = arrivals(&lossy(1), 1000, 64);
-    let again = arrivals(&lossy(1), 1000, 64);
-    let other = arrivals(&lossy(2), 1000, 64);
-    assert_eq!(first, again);
-    assert_ne!(first, other);
-    // 900 expected, standard deviation 9.5; the seeds are fixed, so this holds always or never.
-    assert!((850..950).contains(&first.len()), "{}", first.len());
-}
-
-fn losses_are_counted() {
-    let fabric = lossy(3);
-    let (from, to) = (socket(&fabric, 1), socket(&fabric, 2));
-    // Few enough for the receiving socket's default buffer, which is not emptied meanwhile.
-    for number in 0..200_u32 {
-        from.send_to(&datagram(number, 64), to.local_addr().unwrap()).unwrap();
-    }
-    // On an unshaped fabric a datagram is delivered, or lost, within the call that sends it or
-    // shortly after; what was seen and not dropped will arrive.
-    let counters = settled(&fabric, 200);
-    for _ in 0..counters.seen - counters.dropped {
-        to.recv(&mut [0; 64]).unwrap();
-    }
-    to.set_nonblocking(true).unwrap();
-    assert_eq!(to.recv(&mut [0; 64]).unwrap_err().kind(), ErrorKind::WouldBlock);
-    assert!(counters.dropped > 0);
-}
-
-/// The counters of node 2's port, once it has seen `frames`.
-fn settled(fabric: &Fabric, frames: u64) -> gigae_fabric::ImpairmentCounters {
-    let deadline = std::time::Instant::now() + PATIENCE;
-    loop {
-        let counters = fabric.impairment_counters().unwrap()[1];
-        if counters.seen >= frames {
-            assert_eq!(counters.seen, frames);
-            return counters;
-        }
-        assert!(std::time::Instant::now() < deadline, "{counters:?}");
-    }
-}
-
-fn duplicates_arrive_twice() {
-    let fabric = testing::fabric("duplicates", |config| config.duplicate = 1.0);
-    let seen = arrivals(&fabric, 100, 64);
-    assert_eq!(seen.len(), 100);
-    assert!(seen.values().all(|&times| times == 2), "{seen:?}");
-    let counters = fabric.impairment_counters().unwrap()[1];
-    assert_eq!(counters.seen, counters.duplicated, "a copy is not judged again");
-}
-
-fn corruption_is_caught() {
-    // `arrivals` compares every byte; UDP's checksum covers the payload, the ports and the
-    // addresses, IP's the rest of its header, and a wrong EtherType reaches nobody.
-    let fabric = testing::fabric("corruption", |config| config.corrupt = 0.5);
-    let seen = arrivals(&fabric, 1000, 256);
-    let counters = fabric.impairment_counters().unwrap()[1];
-    assert!((400..600).contains(&counters.corrupted), "{counters:?}");
-    assert!(seen.len() < 700, "{} arrived", seen.len());
-    assert!(seen.len() as u64 + counters.corrupted >= 1000, "{counters:?} {}", seen.len());
-}
-
-fn tcp_survives_corruption() {
-    let fabric = testing::fabric("tcp corruption", |config| {
-        (config.corrupt, config.loss, config.duplicate, config.seed) = (0.005, 0.005, 0.01, 9);
-    });
-    assert!(tcp_delivers(&fabric, 1_000_000));
-    let port = fabric.impairment_counters().unwrap()[1];
-    assert!(port.corrupted > 0 && port.dropped > 0 && port.duplicated > 0, "{port:?}");
-}
-
-fn impairments_change() {
-    let mut fabric = testing::fabric("change", |_| ());
-    assert!(fabric.impairment_counters().unwrap().is_empty());
-    assert_eq!(arrivals(&fabric, 100, 64).len(), 100);
-    fabric.impair(&Impairments { loss: 0.5, seed: 4, ..Default::default() }).unwrap();
-    let half = arrivals(&fabric, 100, 64);
-    assert!((20..80).contains(&half.len()), "{}", half.len());
-    fabric.impair(&Impairments { loss: 0.5, seed: 4, ..Default::default() }).unwrap();
-    assert_eq!(arrivals(&fabric, 100, 64), half, "the sequence begins anew");
-    // Another process changes it back.
-    let mut attached = Fabric::attach(&fabric.config().prefix).unwrap();
-    attached.impair(&Impairments::default()).unwrap();
-    assert!(attached.impairment_counters().unwrap().is_empty());
-    assert_eq!(arrivals(&fabric, 100, 64).len(), 100);
-    let message = fabric.impair(&Impairments { loss: 2.0, ..Default::default() }).unwrap_err();
-    assert!(message.to_string().contains("loss"), "{message}");
 }
 
 fn the_status_is_a_table() {
