@@ -1,9 +1,9 @@
 //! Losses, duplicates and corruption, each drawn from a seed.
 
-use super::{arrivals, datagram, receive, socket, tcp_delivers};
-use gigae_fabric::{Fabric, FabricConfig, Impairments, testing};
-use std::collections::BTreeMap;
-use std::time::Duration;
+use super::ping::PATIENCE;
+use super::{arrivals, datagram, socket, tcp_delivers};
+use gigae_fabric::{Fabric, Impairments, testing};
+use std::io::ErrorKind;
 
 fn lossy(seed: u64) -> Fabric {
     testing::fabric("loss", |config| (config.loss, config.seed) = (0.1, seed))

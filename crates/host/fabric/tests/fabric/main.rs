@@ -11,7 +11,7 @@ use std::net::{IpAddr, UdpSocket};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use gigae_fabric::{Fabric, FabricConfig, FabricError, Impairments, Rate, testing};
+use gigae_fabric::{Fabric, FabricConfig, FabricError, Rate, testing};
 
 /// Longer than anything takes here; reached only when a test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
