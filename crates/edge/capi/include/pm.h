@@ -19,8 +19,8 @@
  *     INFERRED    manual pages name the call or show its place; the prototype is concluded.
  *     OWN         the sources at hand are silent: name aside, prototype and meaning are gigae's.
  *
- * "Own:" in an explanation marks what goes beyond the manual pages. docs/reference/pm.md of gigae lists the
- * sources and what they leave open.
+ * "Own:" in an explanation marks what goes beyond the manual pages. docs/reference/pm.md of
+ * gigae lists the sources and what they leave open.
  *
  * RESULTS are PM_SUCCESS or a code of errno.h, as the result and not in errno. gigae_last_error()
  * of gigae.h says more about the last failure, but for ENOBUFS and EBUSY, which a program expects.

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define IS(call, code) is(call, code, #call, __LINE__)
 
@@ -128,9 +129,11 @@ int main(int argc, char **argv)
 
     /* A second thread is refused while the first one's call goes on. */
     IS(pthread_create(&thread, NULL, receive, endpoint), 0);
-    do
+    do {
+        /* The other thread can begin its call only while this one is in none. */
+        usleep(100);
         code = gigae_counters(endpoint, &counts, sizeof counts);
-    while (code == 0);
+    } while (code == 0);
     IS(code, GIGAE_IN_CALL);
     __atomic_store_n(&refused, 1, __ATOMIC_RELAXED);
     IS(pthread_join(thread, NULL), 0);
