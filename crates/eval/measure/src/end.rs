@@ -13,7 +13,7 @@ pub trait Opening: Send {
     /// Where the peer reaches this end.
     fn address(&self) -> Address;
 
-    /// Completes the channel. Takes at most [`JOIN_TIMEOUT`].
+    /// Completes the channel. Takes at most [`JOIN_TIMEOUT`](crate::transport::JOIN_TIMEOUT).
     fn join(self: Box<Self>, peer: &Address) -> Result<Box<dyn Probe>, TransportError>;
 }
 

@@ -3,7 +3,7 @@
 //!
 //! A [`Program`] is a file here: how it is started at either end, what its figure is and how it is read.
 //! To add one: write its file and name it in [`all`]. [`process`] runs them, [`answer`] is the answering end,
-//! `run/programs.rs` makes the pairs, [`Beside`] is what comes of them.
+//! a run makes the pairs, and [`Beside`](gigae_eval_model::beside::Beside) is what comes of them.
 //!
 //! Nothing that a program says is trusted: what is not understood is an error that shows its last line. Its
 //! time, its output and its life are bounded, and it ends with the run, however that ends.

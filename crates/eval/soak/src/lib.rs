@@ -7,13 +7,13 @@
 //!
 //! | file | is |
 //! |---|---|
-//! | [`traffic`] | sizes, bytes, pauses and bursts as functions of the seed |
+//! | `gigae_eval_model::traffic` | sizes, bytes, pauses and bursts as functions of the seed |
 //! | [`gigae`], [`tcp`] | the workers of an end |
 //! | [`tally`], [`sample`], [`interface`], [`kernel`] | what they count and find, and what the system says |
 //! | [`rules`] | what of that is a deviation |
 //! | [`state`], [`watch`] | what is kept on disk; samples become that |
 //! | [`ground`], [`round`], [`answer`], [`run`] | the course of it: the place, a round at either end, all rounds |
-//! | [`report`], [`cli`] | what a person sees |
+//! | [`report`] | what a person sees |
 //!
 //! It goes in rounds of at most an hour. In each, endpoints and connections are opened anew, and at its
 //! end everything that was sent must have been verified at the other end, to the byte.

@@ -1,6 +1,6 @@
 //! Questions to a driver, by ioctl: `SIOCETHTOOL` (linux/ethtool.h) and those of netdevice(7).
 //!
-//! Only questions; a driver that does not answer one gives `None`. What is set, [`set`] sets.
+//! Only questions; a driver that does not answer one gives `None`. What is set, `set.rs` sets.
 
 mod set;
 

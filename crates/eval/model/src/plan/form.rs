@@ -125,7 +125,7 @@ pub struct ExperimentPlan {
     /// Names of transports.
     #[serde(default)]
     pub transports: Vec<String>,
-    /// Names of TCP settings that this experiment uses, [`DEFAULT`] among them for none; absent: all
+    /// Names of TCP settings that this experiment uses, [`DEFAULT`](super::DEFAULT) among them for none; absent: all
     /// that the plan has.
     pub tcp: Option<Vec<String>>,
     /// The same of GigaE endpoints.

@@ -12,7 +12,7 @@ use gigae_wire::op::{Label, Op};
 
 impl<M: Memory> Transfer<M> {
     /// Receives the first message that is wanted. One that is longer than the memory is
-    /// [truncated](OpError::Truncated).
+    /// [truncated](crate::OpError::Truncated).
     pub fn receive(&mut self, selector: Selector, memory: M) -> Start<M> {
         if memory.len() > LONGEST || self.operations.len() == crate::table::MOST {
             return Err(TooLong(memory));

@@ -38,7 +38,7 @@ impl<M: Memory> Transfer<M> {
     }
 
     /// Writes the memory into one that the peer has registered, beginning at `offset`. Completed
-    /// once the bytes are there; then, if `notice` is given, the peer gets a [`Notice`] with it.
+    /// once the bytes are there; then, if `notice` is given, the peer gets a [`Notice`](crate::Notice) with it.
     pub fn write(
         &mut self,
         peer: PeerId,
