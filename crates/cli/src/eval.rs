@@ -209,8 +209,8 @@ fn measure(
     bold: bool,
 ) -> Result<Results, Trouble> {
     let whole = Plan::load(&args.plan)?;
-    tune::check(&whole)?;
-    findings::check(&whole)?;
+    tune::check(&whole, &args.plan)?;
+    findings::check(&whole, &args.plan)?;
     let plan = args.only.iter().try_fold(whole, |plan, only| plan.only(only))?;
     let peer = match &args.peer {
         Some(host) => {

@@ -95,6 +95,8 @@ pub fn plan(input: &[u8]) {
             }
         };
         let Ok(plan) = Plan::parse("hostile", &text) else { return };
+        let _ = gigae_eval_session::tune::check(&plan, "hostile");
+        let _ = gigae_eval_report::findings::check(&plan, "hostile");
         let most = plan.cells(None, 1500).len() + plan.memory_cells().len();
         for (name, link) in &plan.link {
             let cells = plan.cells(Some(name), link.mtu as usize).len();

@@ -117,8 +117,8 @@ pub(super) fn take() -> Result<(Screen, Option<Keyboard>), ViewError> {
     });
     let keyboard = Keyboard::open();
     let modes = keyboard.as_ref().and_then(|keyboard| keyboard.quiet().ok());
-    *taken() = Some(Taken { modes });
     remark::hold();
+    *taken() = Some(Taken { modes });
     if let Err(error) = write_all(ENTER) {
         restore();
         return Err(ViewError::Io(error));

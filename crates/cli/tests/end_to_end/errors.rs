@@ -11,6 +11,21 @@ pub(crate) fn bad_input_is_one_line_and_a_failure() {
     is_one_line_error(&run(&["--plan", "nonsense"]), &["nonsense", "quick"]);
     let plan = place.plan(&TINY.replace("rate_mbit", "rate"));
     is_one_line_error(&run(&["--plan", plan.to_str().unwrap()]), &["rate", "line"]);
+    for (added, named) in [
+        ("[tune]\nby = \"tcp\"\nknobs = { grow = [\"on\"] }\n", "unknown knob 'grow'"),
+        (
+            "[source]\nold = \"Old\"\n[[said]]\nsource = \"old\"\nat = \"1\"\nfinding = \"none\"\nsays = \"It is.\"\n",
+            "unknown finding 'none'",
+        ),
+    ] {
+        let text = TINY.replacen(
+            "seconds =",
+            "tune = true\nseconds =",
+            usize::from(named.contains("knob")),
+        );
+        let plan = place.plan(&format!("{text}\n{added}"));
+        is_one_line_error(&run(&["--plan", plan.to_str().unwrap()]), &[named]);
+    }
     std::fs::write(place.path("file"), "").unwrap();
     is_one_line_error(&run(&["--out", "file"]), &["file", "--out"]);
     let key = place.key("key", "a key of enough bytes");

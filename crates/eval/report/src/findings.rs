@@ -52,12 +52,13 @@ pub const RULES: &[Rule] = &[
     Rule { name: "bufferbloat", find: load::bufferbloat },
 ];
 
-/// Refuses a plan that sets a paper's sentence beside a finding which does not exist. The error is one line.
-pub fn check(plan: &Plan) -> Result<(), PlanError> {
+/// Refuses a plan that sets a paper's sentence beside a finding which does not exist. The error is one line;
+/// `name` is what the user calls the plan.
+pub fn check(plan: &Plan, name: &str) -> Result<(), PlanError> {
     let unknown = |said: &&SaidPlan| !RULES.iter().any(|rule| rule.name == said.finding);
     match plan.said.iter().find(unknown) {
         Some(said) => Err(PlanError::Malformed {
-            plan: plan.name.clone(),
+            plan: name.to_owned(),
             reason: format!("said '{}': unknown finding '{}'", said.source, said.finding),
         }),
         None => Ok(()),
@@ -164,12 +165,12 @@ mod testing {
     #[test]
     fn plans_that_name_no_finding_are_refused_and_the_shipped_ones_are_not() {
         for (name, _) in SHIPPED {
-            check(&Plan::load(name).unwrap()).unwrap();
+            check(&Plan::load(name).unwrap(), name).unwrap();
         }
         let plans = SHIPPED.iter().map(|(name, _)| Plan::load(name).unwrap());
         let mut plan = plans.into_iter().find(|plan| !plan.said.is_empty()).unwrap();
         plan.said[0].finding = "nonsense".to_owned();
-        let error = check(&plan).unwrap_err().to_string();
+        let error = check(&plan, "mine").unwrap_err().to_string();
         assert!(error.contains("unknown finding 'nonsense'"), "{error}");
     }
 

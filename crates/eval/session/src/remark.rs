@@ -27,7 +27,9 @@ pub fn hold() {
 
 /// Writes the lines that were held back, and from now on each at once.
 pub fn release() {
-    for line in held().take().unwrap_or_default() {
+    // Not held any more while they are written: nobody may read them for a while.
+    let lines = held().take().unwrap_or_default();
+    for line in lines {
         // Nobody may be there to read it.
         let _ = writeln!(io::stderr(), "{line}");
     }

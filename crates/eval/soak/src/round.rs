@@ -14,13 +14,16 @@ use gigae_eval_measure::site::Site;
 use gigae_eval_model::soak::Sample;
 use gigae_eval_model::soak::{Finding, Kind};
 use gigae_eval_model::traffic::{Budget, Traffic};
-use gigae_eval_session::control::{ANSWER, Reply, Request, Soak};
+use gigae_eval_session::control::{Reply, Request, Soak};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+/// Time for an answer over the control connection. The other ends wait meanwhile, so it is shorter than
+/// elsewhere: an end that waits gives up after `AFTERWARDS` and `SILENCE` of `answer.rs`.
+const ANSWER: Duration = Duration::from_secs(10);
 /// Time for a TCP connection to be made.
 const CONNECT: Duration = Duration::from_secs(5);
 /// Time for what is under way at the end of a round to arrive: twice that after which a peer is lost.

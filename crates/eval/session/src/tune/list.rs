@@ -36,11 +36,12 @@ pub fn by_name(name: &str) -> Option<&'static dyn Knob> {
     KNOBS.iter().copied().find(|knob| knob.name() == name)
 }
 
-/// Refuses a plan that names a knob or a value which does not exist. The error is one line.
-pub fn check(plan: &Plan) -> Result<(), PlanError> {
+/// Refuses a plan that names a knob or a value which does not exist. The error is one line; `name` is what the
+/// user calls the plan.
+pub fn check(plan: &Plan, name: &str) -> Result<(), PlanError> {
     let Some(tune) = &plan.tune else { return Ok(()) };
     let wrong = |why: String| PlanError::Malformed {
-        plan: plan.name.clone(),
+        plan: name.to_owned(),
         reason: format!("[tune]: {why}"),
     };
     for (name, values) in &tune.knobs {
@@ -77,7 +78,7 @@ mod tests {
     #[test]
     fn plans_that_name_no_knob_or_value_are_refused_and_the_shipped_ones_are_not() {
         for (name, _) in SHIPPED {
-            check(&Plan::load(name).unwrap()).unwrap();
+            check(&Plan::load(name).unwrap(), name).unwrap();
         }
         let plan = Plan::load("tuning").unwrap();
         for (knob, value, named) in [
@@ -88,7 +89,7 @@ mod tests {
             let mut plan = plan.clone();
             let values = vec![KnobValue(value.to_owned())];
             plan.tune.as_mut().unwrap().knobs.insert(knob.to_owned(), values);
-            let error = check(&plan).unwrap_err().to_string();
+            let error = check(&plan, "mine").unwrap_err().to_string();
             assert!(error.contains(named) && error.lines().count() == 1, "{error}");
         }
     }

@@ -59,8 +59,16 @@ impl Table {
 /// model has any.)
 impl Hash for Table {
     fn hash<H: Hasher>(&self, to: &mut H) {
-        let Self { by_key: _, by_path: _, nodes: _, proposing: _, .. } = self;
-        let Self { strangers, visitors, replaced, last, .. } = self;
+        let Self {
+            by_key: _,
+            by_path: _,
+            nodes: _,
+            proposing: _,
+            strangers,
+            visitors,
+            replaced,
+            last,
+        } = self;
         (strangers, visitors, replaced, last).hash(to);
     }
 }
