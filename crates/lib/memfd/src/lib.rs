@@ -5,6 +5,9 @@
 //! by an atomic, of which any bits are a number; and a file is mapped only if it has the length that *this* side
 //! expects and is sealed against becoming shorter, which would end the reader by a signal (`SIGBUS`). What the
 //! words mean is for the users of this crate, who check it.
+//!
+//! A crate of its own, small as it is: links within a node and observers share memory by it, and
+//! neither uses the other.
 
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
