@@ -60,7 +60,7 @@ pub struct ServeArgs {
     /// Highest rate of a client in each direction, like 100mbit
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     pub max_rate: Option<f64>,
-    /// Tell figures in Prometheus' format at http://ADDR:PORT/metrics, to whoever asks
+    /// Serve figures in Prometheus' format at http://ADDR:PORT/metrics to every client, without a key
     #[arg(long, value_name = "ADDR:PORT")]
     pub metrics: Option<String>,
     /// File that says the same [default: /etc/gigae/serve.toml, if it exists]

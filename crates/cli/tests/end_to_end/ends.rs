@@ -61,7 +61,7 @@ pub(crate) fn a_killed_run_takes_its_serving_process_along_and_the_next_run_clea
         assert!(Instant::now() < deadline, "the serving process outlived its parent");
         std::thread::sleep(Duration::from_millis(10));
     }
-    // Nothing can clean up after kill -9 but the next run, whoever's: what it laid was there when it was killed.
+    // After kill -9 only the next run can clean up. What the killed run laid was still there.
     let next = eval()
         .args(["--plan"])
         .arg(place.plan(TINY))

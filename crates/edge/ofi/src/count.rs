@@ -21,7 +21,7 @@ impl Count {
         self.signal();
     }
 
-    /// Wakes whoever waits for a change.
+    /// Wakes the threads that wait for a change.
     pub(crate) fn signal(&self) {
         if let Some(wait) = &self.wait {
             wait.signal();

@@ -86,7 +86,7 @@ pub(crate) unsafe fn close<F, T>(descriptor: *mut fid) -> Outcome<()> {
     Ok(())
 }
 
-/// Ends an object, whoever else uses what it knows.
+/// Ends an object, even if others still use what it knows.
 ///
 /// # Safety
 /// The descriptor is of an open object of this type, and nobody uses it any more.

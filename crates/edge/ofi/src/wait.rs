@@ -60,7 +60,7 @@ impl Wait {
         self.all.as_raw_fd()
     }
 
-    /// Something has happened: wakes whoever sleeps. One atomic read if nobody does.
+    /// Something has happened: wakes the threads that sleep. One atomic read if nobody does.
     pub(crate) fn signal(&self) {
         if self.armed.load(Ordering::SeqCst) {
             // A full counter wakes as well.

@@ -6,7 +6,7 @@
 //! `/sys/bus/pci/devices`. Nothing is changed, and no privilege is needed.
 //!
 //! It does not try XDP out: [`Xdp`] is what the driver announces, and which mode is really reached
-//! only an attempt can say ([`Nic::xdp_mode`], filled in by whoever makes the attempt).
+//! only an attempt can say ([`Nic::xdp_mode`], filled in by the caller that makes the attempt).
 
 mod data;
 pub mod ethtool;

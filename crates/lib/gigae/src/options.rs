@@ -261,7 +261,7 @@ impl Options {
     /// Whether frames to endpoints of this node go through memory instead of the NIC, where both
     /// ends say so: default `false`.
     ///
-    /// The others are found by themselves, whoever is opened first: those of the same user in the
+    /// Endpoints find each other in any order of opening: those of the same user in the
     /// same network namespace, on another interface, with the same channels and envelope. All else
     /// stays as it is. Of several interfaces as one, the first ones find each other, and all frames
     /// between the two go through that memory; by the others if a first one fails.

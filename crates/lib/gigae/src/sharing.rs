@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// and an endpoint on the NIC itself: these hear each other by [`Options::local`](crate::Options::local) alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sharing {
-    /// The NIC itself, whoever else is there.
+    /// The NIC itself, even if other programs use it.
     #[default]
     Alone,
     /// The NIC itself if no other endpoint has it, otherwise a child.

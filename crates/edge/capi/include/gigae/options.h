@@ -70,7 +70,7 @@ enum gigae_backend {
 int gigae_options_backend(gigae_options *options, int backend);
 
 enum gigae_sharing {
-    /* The NIC itself, whoever else is there. */
+    /* The NIC itself, even if other programs use it. */
     GIGAE_SHARING_ALONE = 0,
     /* The NIC itself if no other endpoint has it, otherwise a child. */
     GIGAE_SHARING_AUTO = 1,
@@ -105,7 +105,7 @@ int gigae_options_broker(gigae_options *options, int broker);
 
 /*
  * Whether frames to endpoints of this node go through memory instead of the NIC, where both ends
- * say so: 0 by default. They find each other by themselves, whoever is opened first: those of the
+ * say so: 0 by default. They find each other in any order of opening: those of the
  * same user in the same network namespace, with an interface each, the same channels and envelope.
  * gigae_counts tells how many frames did. For each such peer 2 descriptors, and memory of 0.5 MiB
  * per channel each way at MTU 1500, of which what is never used takes up nothing.

@@ -1,8 +1,8 @@
 //! What a driver can be told, by the same ioctls: coalescing, rings, queues, features, MTU.
 //!
-//! Whoever sets something reads it first and afterwards: drivers round, and the kernel takes features
-//! away that need others. [`gigae_eval_session::tune`] sets, and puts back; but for the queues, which whoever owns the
-//! interface sets.
+//! A caller reads a setting before it sets it, and again afterwards: drivers round, and the kernel takes
+//! features away that need others. The evaluator's tuning sets and restores; the owner of an interface
+//! sets its queues.
 
 use super::{
     ETH_SS_FEATURES, ETHTOOL_GCHANNELS, ETHTOOL_GCOALESCE, ETHTOOL_GFEATURES, ETHTOOL_GRINGPARAM,
