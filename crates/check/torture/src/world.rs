@@ -296,8 +296,13 @@ impl<'a> World<'a> {
             self.call(n, until);
             return Ok(());
         }
+        let paused = place.paused > now;
         let Some(mut node) = place.node.take() else { return Ok(()) };
-        let result = self.serve_node(&mut node);
+        let most = match paused {
+            true => 0,
+            false => steep(&mut self.random, 8, 512) as usize,
+        };
+        let result = self.serve_node(&mut node, most);
         self.places[usize::from(n)].node = Some(node);
         let next = result?;
         match self.places[usize::from(n)].state {
@@ -313,8 +318,9 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// What a node does when it is called; when it wants to be called next.
-    fn serve_node(&mut self, node: &mut Node) -> Checked<u64> {
+    /// What a node does when it is called: it reads at most so many messages. Returns when it wants
+    /// to be called next.
+    fn serve_node(&mut self, node: &mut Node, most: usize) -> Checked<u64> {
         let now = self.net.now();
         let place = &mut self.places[usize::from(node.me)];
         let paused = place.paused > now;
@@ -325,10 +331,6 @@ impl<'a> World<'a> {
             random: &mut self.random,
             checkers: &mut self.checkers,
             keeps: !self.resting && !matches!(place.state, State::Closing { .. }),
-        };
-        let most = match paused {
-            true => 0,
-            false => steep(context.random, 8, 512) as usize,
         };
         if !context.keeps {
             node.let_go(usize::MAX, &mut context)?;

@@ -22,6 +22,12 @@ fn the_same_seed_gives_the_same_run() {
     assert_ne!(holds(3).1, holds(4).1);
 }
 
+/// When all was healed, all was acknowledged, and one node had more unread than it reads in one call.
+#[test]
+fn a_run_ends_when_all_that_was_acknowledged_is_read() {
+    holds(144_497);
+}
+
 #[test]
 fn nothing_is_lost_doubled_torn_out_of_order_or_of_another_epoch() {
     let mut total = Figures::default();

@@ -371,7 +371,9 @@ fn a_forked_child_can_neither_use_nor_harm_the_endpoint_and_may_open_its_own() {
         .collect();
     got.sort();
     assert_eq!(got, [&b"after"[..], b"from the child"]);
-    assert_eq!(receiver.counters().protocol.resets, 1, "the child's own session, at its end");
+    // How often the child says goodbye depends on how fast it is answered.
+    assert_eq!(sender.counters().protocol.sessions, 1, "the parent's session outlives the child");
+    assert_eq!(receiver.counters().protocol.sessions, 2, "the parent's and the child's own");
 }
 
 fn main() {

@@ -61,12 +61,12 @@ impl World<'_> {
             }
             rest &= drained && node.is_done() && !node.has_unwanted();
         }
-        // What was just taken in may be unread.
+        // Acknowledged messages may be unread: each node reads all that it has.
         rest &= self.net.next_arrival().is_none();
         if rest {
             for n in 0..self.scenario.nodes {
                 if let Some(mut node) = self.places[usize::from(n)].node.take() {
-                    let result = self.serve_node(&mut node);
+                    let result = self.serve_node(&mut node, usize::MAX);
                     let more = node.has_unwanted() || !node.is_drained();
                     self.places[usize::from(n)].node = Some(node);
                     let now = self.net.now();
