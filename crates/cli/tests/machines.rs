@@ -320,7 +320,7 @@ fn status(pid: u32, name: &str) -> String {
 
 fn a_server_of_roots_gives_up_root() {
     let transports = "\"udp\", \"tcp\", \"gigae\", \"gigae-write\", \"packet\", \"xdp\"";
-    let experiments = [("stream", transports, "1000", 0.05)];
+    let experiments = [("stream", transports, "1000", 0.3)];
     let machines = Machines::new("rights", &plan(&experiments), &[]);
     let said = machines.hears("confined to");
     let pid = machines.serve.id();
