@@ -4,7 +4,7 @@ use crate::endpoints::Which;
 use crate::outcome::complain;
 use clap::Args;
 use gigae_observe::pcapng::{Frame, Interface, Writer};
-use gigae_observe::{Capture, Endpoint, Record, State};
+use gigae_observe::{Activity, Capture, Endpoint, Record};
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -208,7 +208,7 @@ impl Session<'_> {
     fn renew(&mut self) {
         let mut i = 0;
         while i < self.taken.len() {
-            if self.taken[i].capture.endpoint.state() == State::Closed {
+            if self.taken[i].capture.endpoint.activity() == Activity::Closed {
                 self.take();
                 let Taken { capture, .. } = self.taken.swap_remove(i);
                 self.gone += capture.dropped();

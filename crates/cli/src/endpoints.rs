@@ -1,7 +1,7 @@
 //! The endpoints of this machine, for the commands that look at them.
 
 use clap::Args;
-use gigae_observe::{Endpoint, Found, find};
+use gigae_observe::{Endpoint, FoundEndpoints, find};
 use std::collections::BTreeSet;
 
 /// Which endpoints are meant.
@@ -37,7 +37,7 @@ impl Which {
         if wanted.is_empty() { Err(self.obstacle(&found)) } else { Ok(wanted) }
     }
 
-    fn obstacle(&self, found: &Found) -> String {
+    fn obstacle(&self, found: &FoundEndpoints) -> String {
         if let Some(nic) = self.nic.as_deref().filter(|_| !found.endpoints.is_empty()) {
             let all = found.endpoints.iter().flat_map(|endpoint| &endpoint.about.links);
             let names: BTreeSet<_> = all.map(|link| &link.interface[..]).collect();

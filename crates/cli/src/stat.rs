@@ -6,7 +6,7 @@ use crate::capture::seconds;
 use crate::endpoints::Which;
 use crate::outcome::complain;
 use clap::Args;
-use gigae_observe::{Endpoint, Figures, PeerFigures, State, now};
+use gigae_observe::{Activity, Endpoint, PeerStatistics, Statistics, now};
 use std::collections::HashMap;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -58,17 +58,17 @@ pub fn run(args: &StatArgs, interrupted: &AtomicBool) -> ExitCode {
 struct Known {
     /// Since when it has been looked at, by the monotonic clock.
     since: u64,
-    figures: Option<Figures>,
+    figures: Option<Statistics>,
 }
 
 /// An endpoint at a look.
 struct Seen<'a> {
     endpoint: &'a Endpoint,
-    state: State,
+    state: Activity,
     /// Nanoseconds for which it was not used, at least; none if it is.
     unused: Option<u64>,
-    figures: Option<Figures>,
-    former: Option<Figures>,
+    figures: Option<Statistics>,
+    former: Option<Statistics>,
 }
 
 fn stat(args: &StatArgs, interrupted: &AtomicBool) -> Result<(), String> {
@@ -122,11 +122,11 @@ fn keep_looking(
 fn see<'a>(endpoint: &'a Endpoint, known: &mut HashMap<u64, Known>) -> Seen<'a> {
     let now = now();
     let known = known.entry(endpoint.key).or_insert_with(|| Known { since: now, figures: None });
-    let figures = endpoint.figures();
-    let state = endpoint.state();
+    let figures = endpoint.statistics();
+    let state = endpoint.activity();
     let last = figures.as_ref().map_or(0, |figures| figures.at).max(known.since);
     let unused = now.saturating_sub(last);
-    let stalled = state == State::Used && unused > STALLED.as_nanos() as u64;
+    let stalled = state == Activity::Used && unused > STALLED.as_nanos() as u64;
     Seen {
         endpoint,
         state,
@@ -140,14 +140,14 @@ impl Seen<'_> {
     fn state(&self) -> String {
         match (self.state, self.unused) {
             (_, Some(time)) => format!("not polled for {:.1} s", time as f64 / 1e9),
-            (State::Used, None) => "in use".into(),
-            (State::Asleep, None) => "asleep".into(),
-            (State::Closed, None) => "closed".into(),
+            (Activity::Used, None) => "in use".into(),
+            (Activity::Asleep, None) => "asleep".into(),
+            (Activity::Closed, None) => "closed".into(),
         }
     }
 
     /// Events per second since the former look, if there was one.
-    fn rate(&self, of: impl Fn(&Figures) -> Option<u64>) -> Option<f64> {
+    fn rate(&self, of: impl Fn(&Statistics) -> Option<u64>) -> Option<f64> {
         let (figures, former) = (self.figures.as_ref()?, self.former.as_ref()?);
         let time = figures.at.saturating_sub(former.at);
         if time == 0 {
@@ -158,11 +158,11 @@ impl Seen<'_> {
     }
 
     /// The same of a peer; none where its session began anew meanwhile, and its counts with it.
-    fn peer_rate(&self, peer: &PeerFigures, column: usize) -> Option<f64> {
-        let same = |other: &&PeerFigures| {
+    fn peer_rate(&self, peer: &PeerStatistics, column: usize) -> Option<f64> {
+        let same = |other: &&PeerStatistics| {
             (other.address, other.port, other.channel) == (peer.address, peer.port, peer.channel)
         };
-        let of = |figures: &Figures| {
+        let of = |figures: &Statistics| {
             let peer = figures.peers.iter().find(same)?;
             peer.values.get(column).copied()
         };
@@ -174,7 +174,7 @@ impl Seen<'_> {
     fn rows<'s>(
         &'s self,
         names: &'s [String],
-        of: impl Fn(&Figures) -> Option<&Vec<u64>>,
+        of: impl Fn(&Statistics) -> Option<&Vec<u64>>,
     ) -> Vec<Count<'s>> {
         let values = self.figures.iter().filter_map(&of).flatten();
         let rate = |i: usize| self.rate(|figures| of(figures)?.get(i).copied());
@@ -190,7 +190,7 @@ impl Seen<'_> {
         self.rows(&self.endpoint.about.names[1], |figures| figures.links.get(link))
     }
 
-    fn peers(&self) -> &[PeerFigures] {
+    fn peers(&self) -> &[PeerStatistics] {
         self.figures.as_ref().map_or(&[], |figures| &figures.peers)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::meter::within;
 use crate::script::Script;
-use gigae_broker::{Answer, Config, Grant, Ledger, Peer, REQUEST_LEN, Request, Usage};
+use gigae_broker::{Answer, Config, Ledger, PeerProcess, PortGrant, REQUEST_LEN, Request, Usage};
 use std::path::Path;
 
 /// A configuration, some grants and texts of a kilobyte.
@@ -24,7 +24,7 @@ pub fn broker(input: &[u8]) {
     within(MEMORY, || {
         let config = Config::parse(CONFIG, Path::new("broker.toml")).expect("it is right");
         let mut ledger = Ledger::new(config);
-        let mut grants: Vec<(u32, u64, Grant)> = Vec::new();
+        let mut grants: Vec<(u32, u64, PortGrant)> = Vec::new();
         let mut script = Script::new(input);
         for _ in 0..MOST_STEPS {
             if script.is_over() {
@@ -39,7 +39,7 @@ pub fn broker(input: &[u8]) {
                 _ => {
                     let uid = u32::from(script.byte() % 4);
                     let elsewhere = script.byte() > 250;
-                    let peer = Peer { uid, groups: vec![uid * 10], pid: 1, elsewhere };
+                    let peer = PeerProcess { uid, groups: vec![uid * 10], pid: 1, elsewhere };
                     let Ok(request) = Request::parse(&request(&mut script)) else { continue };
                     assert_eq!(Request::parse(&request.bytes()).as_ref(), Ok(&request));
                     if let Ok(grant) = ledger.grant(&peer, &request) {
@@ -57,7 +57,7 @@ pub fn broker(input: &[u8]) {
     });
 }
 
-fn check(ledger: &Ledger, grants: &[(u32, u64, Grant)]) {
+fn check(ledger: &Ledger, grants: &[(u32, u64, PortGrant)]) {
     let usage = |of: &dyn Fn(u32) -> bool| {
         let its = grants.iter().filter(|(uid, ..)| of(*uid));
         its.fold(Usage::default(), |sum, (_, bytes, _)| Usage {

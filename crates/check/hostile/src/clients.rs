@@ -7,7 +7,9 @@
 use crate::broker::{CONFIG, request};
 use crate::meter::within;
 use crate::script::Script;
-use gigae_broker::{Answer, Broker, Config, Kernel, Ledger, Made, Peer, Request, filled};
+use gigae_broker::{
+    Answer, Broker, Config, Kernel, Ledger, MadePort, PeerProcess, Request, filled,
+};
 use gigae_link::{Arena, Mode, OpenError};
 use gigae_wire::MacAddr;
 use gigae_xdp::Description;
@@ -57,7 +59,7 @@ impl Drop for Interface {
 struct Model {
     now: Instant,
     /// Who connects next.
-    peers: VecDeque<Peer>,
+    peers: VecDeque<PeerProcess>,
     interfaces: Rc<Cell<usize>>,
     /// What the next port takes; none if it fails.
     cost: Option<Duration>,
@@ -66,7 +68,7 @@ struct Model {
 impl Kernel for Model {
     type Interface = Interface;
 
-    fn peer(&mut self, _: &OwnedFd) -> io::Result<Peer> {
+    fn peer(&mut self, _: &OwnedFd) -> io::Result<PeerProcess> {
         Ok(self.peers.pop_front().expect("whoever connects has said who it is"))
     }
 
@@ -75,7 +77,7 @@ impl Kernel for Model {
         request: &Request,
         nics: &[String],
         memory: &OwnedFd,
-    ) -> Result<Made<Interface>, OpenError> {
+    ) -> Result<MadePort<Interface>, OpenError> {
         let what = "making a port";
         let io = |source| OpenError::Io { what, source };
         self.now += self.cost.ok_or_else(|| io(io::ErrorKind::Other.into()))?;
@@ -89,7 +91,7 @@ impl Kernel for Model {
         };
         let interface = Interface(Rc::clone(&self.interfaces));
         let (socket, claim) = (pair()?, pair()?);
-        Ok(Made { interface, nic: nics[0].clone(), description: description(), socket, claim })
+        Ok(MadePort { interface, nic: nics[0].clone(), description: description(), socket, claim })
     }
 
     fn now(&self) -> Instant {
@@ -274,7 +276,7 @@ impl World {
         if rustix::net::connect(&socket, &self.address).is_err() {
             return;
         }
-        let peer = Peer { uid, groups: vec![uid * 10], pid: 1, elsewhere };
+        let peer = PeerProcess { uid, groups: vec![uid * 10], pid: 1, elsewhere };
         self.broker.kernel().peers.push_back(peer);
         if self.clients.len() == CLIENTS {
             self.clients.pop_front();

@@ -310,7 +310,7 @@ impl End {
             let node = match to {
                 Destination::Peer(peer) if path > 0 => self.paths[&(peer, path)],
                 Destination::Peer(peer) => self.proto.key(peer).node,
-                Destination::Stranger(key) => key.node,
+                Destination::Unknown(key) => key.node,
             };
             let (port, mac) = self.links[path];
             let route = Route::new(Envelope::DEFAULT, mac.into(), node).expect("Ethernet both");

@@ -80,7 +80,7 @@ impl Speaker {
             };
             let node = match to {
                 Destination::Peer(peer) => self.proto.key(peer).node,
-                Destination::Stranger(key) => key.node,
+                Destination::Unknown(key) => key.node,
             };
             let route = Route::new(self.envelope, self.own, node).expect("addresses of one kind");
             let mut frame = vec![0; route.len() + HEADER_LEN];

@@ -133,7 +133,7 @@ impl Node {
         self.own.extend(own);
         let to = match to {
             Destination::Peer(peer) => self.of(peer),
-            Destination::Stranger(key) => node_at(&key.node),
+            Destination::Unknown(key) => node_at(&key.node),
         };
         Some((Way { from, to, path }, Frame { header, body, life }))
     }

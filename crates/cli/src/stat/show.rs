@@ -1,7 +1,7 @@
 //! What was seen, for people and for programs.
 
 use super::{Count, Seen};
-use gigae_observe::{LinkAbout, PeerAddress, PeerFigures, PeerState, Wire};
+use gigae_observe::{LinkAbout, PeerAddress, PeerState, PeerStatistics, Wire};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
@@ -24,7 +24,7 @@ fn endpoint(seen: &Seen) -> Value {
         })
     };
     let links: Vec<_> = about.links.iter().enumerate().map(link).collect();
-    let peer = |peer: &PeerFigures| {
+    let peer = |peer: &PeerStatistics| {
         let names = about.names[2].iter().cloned();
         let figures: Map<_, _> = names.zip(peer.values.iter().map(|&value| value.into())).collect();
         json!({

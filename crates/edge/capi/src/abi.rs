@@ -73,7 +73,7 @@ pub struct Tagged {
 /// `gigae_place`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Place {
+pub struct RemoteAddress {
     pub(crate) key: u64,
     pub(crate) offset: u64,
     pub(crate) peer: u32,

@@ -53,7 +53,7 @@ fn c_type(rust: &str) -> String {
         "Failure" => "gigae_failure",
         "Counts" => "gigae_counts",
         "Tagged" => "gigae_tagged",
-        "Place" => "gigae_place",
+        "RemoteAddress" => "gigae_place",
         "Completion" => "gigae_completion",
         "Notice" => "gigae_notice",
         "Path" => "gigae_path",
@@ -190,7 +190,7 @@ fn every_structure_lies_in_memory_in_the_same_way() {
         data "data", len "len", from "from", reserved "reserved_", opaque "opaque_");
     same!(Failure, "gigae_failure": to "to", reason "reason", len "len", why "why");
     same!(Tagged, "gigae_tagged": tag "tag", len "len", from "from", reserved "reserved_");
-    same!(Place, "gigae_place": key "key", offset "offset", peer "peer", reserved "reserved_");
+    same!(RemoteAddress, "gigae_place": key "key", offset "offset", peer "peer", reserved "reserved_");
     same!(Completion, "gigae_completion": id "id", context "context", tag "tag", value "value",
         len "len", total "total", peer "peer", status "status", reason "reason",
         reserved "reserved_");

@@ -71,7 +71,8 @@ impl<'a> Calls<'a> {
             let options = Options::new("sim").peer_timeout(Duration::from_millis(10));
             let options = options.linger(Duration::ZERO).tuned(FRAMES, |_| {});
             let endpoint = options.open_simulated(&net, seed).expect("a simulated port");
-            let handle = ENDPOINTS.insert(Box::new(State::new(endpoint))).expect("there is room");
+            let handle =
+                ENDPOINTS.insert(Box::new(OpenEndpoint::new(endpoint))).expect("there is room");
             ptr::without_provenance_mut(handle)
         });
         let mut calls = Self {
@@ -180,18 +181,18 @@ impl<'a> Calls<'a> {
     }
 
     fn send(&mut self) {
-        let (handle, to, way) = (self.handle(), self.peer(), self.byte());
+        let (handle, to, choice) = (self.handle(), self.peer(), self.byte());
         let (data, len) = self.data();
         // SAFETY: good bytes or NULL, which is refused if any are wanted.
         let code = unsafe {
-            match way % 3 {
+            match choice % 3 {
                 0 => gigae_try_send(handle, to, data, len),
                 1 => gigae_queue(handle, to, data, len),
                 _ => gigae_send(handle, to, data, len),
             }
         };
         self.answered(code);
-        if way > 128 {
+        if choice > 128 {
             let code = gigae_flush(handle);
             self.answered(code);
         }
@@ -221,14 +222,14 @@ impl<'a> Calls<'a> {
         let at = self.which(self.buffers.len());
         // SAFETY: plain numbers and addresses, as C copies them.
         let mut buffer = unsafe { ptr::read(&self.buffers[at]) };
-        let (way, to, len) = (self.byte(), self.peer(), self.number() as usize);
-        if way > 220 {
+        let (choice, to, len) = (self.byte(), self.peer(), self.number() as usize);
+        if choice > 220 {
             let word = self.which(OPAQUE);
             buffer.opaque[word] = buffer.opaque[word].wrapping_add(self.number());
         }
         // SAFETY: a buffer, whatever is in it, or NULL.
         let code = unsafe {
-            match way % 8 {
+            match choice % 8 {
                 0 | 1 => gigae_buffer_drop(&mut buffer),
                 2 => gigae_buffer_send(&mut buffer, to, len),
                 3 => gigae_buffer_queue(&mut buffer, to, len),
@@ -237,7 +238,7 @@ impl<'a> Calls<'a> {
             }
         };
         self.answered(code);
-        if way & 64 == 0 {
+        if choice & 64 == 0 {
             // It was no copy, but the thing itself.
             self.buffers[at] = buffer;
         }
@@ -247,18 +248,18 @@ impl<'a> Calls<'a> {
     }
 
     fn receive(&mut self) {
-        let (handle, way) = (self.handle(), self.byte());
+        let (handle, choice) = (self.handle(), self.byte());
         let mut message = Message::EMPTY;
         // SAFETY: memory for a message, or NULL.
         let code = unsafe {
-            match way % 8 {
+            match choice % 8 {
                 0 => gigae_try_recv(handle, null_mut()),
-                1 => gigae_recv_timeout(handle, &mut message, u64::from(way)),
+                1 => gigae_recv_timeout(handle, &mut message, u64::from(choice)),
                 2 => return self.take_failure(handle),
                 _ => gigae_try_recv(handle, &mut message),
             }
         };
-        if !self.answered(code) || way % 8 == 0 {
+        if !self.answered(code) || choice % 8 == 0 {
             return;
         }
         let held = bytes(&message).to_vec();
@@ -285,11 +286,11 @@ impl<'a> Calls<'a> {
         }
         let at = self.which(self.messages.len());
         self.check(at);
-        let (way, by) = (self.byte(), self.number());
+        let (choice, by) = (self.byte(), self.number());
         // SAFETY: plain numbers and addresses, as C copies them.
         let mut message = unsafe { ptr::read(&self.messages[at].0) };
-        if way > 220 {
-            let word = usize::from(way) % OPAQUE;
+        if choice > 220 {
+            let word = usize::from(choice) % OPAQUE;
             message.opaque[word] = message.opaque[word].wrapping_add(by);
         }
         let ticket = message.opaque;
@@ -300,7 +301,7 @@ impl<'a> Calls<'a> {
             let dropped = self.messages.iter_mut().filter(|(m, _)| m.opaque[..2] == ticket[..2]);
             dropped.for_each(|(_, held)| *held = None);
         }
-        if way & 64 == 0 {
+        if choice & 64 == 0 {
             self.messages[at].0 = message;
         }
     }
@@ -314,15 +315,15 @@ impl<'a> Calls<'a> {
     }
 
     fn start(&mut self) {
-        let (handle, to, way, tag) = (self.handle(), self.peer(), self.byte(), self.number());
+        let (handle, to, choice, tag) = (self.handle(), self.peer(), self.byte(), self.number());
         let (data, len) = self.data();
-        let key = self.keys[usize::from(way) % self.keys.len()];
-        let place = Place { key, offset: self.number(), peer: to, reserved: 0 };
+        let key = self.keys[usize::from(choice) % self.keys.len()];
+        let place = RemoteAddress { key, offset: self.number(), peer: to, reserved: 0 };
         let (mut id, notice, context) = (0, tag, null_mut());
-        let notice: *const u64 = if way & 8 > 0 { &notice } else { null() };
+        let notice: *const u64 = if choice & 8 > 0 { &notice } else { null() };
         // SAFETY: good bytes or NULL; the memory outlives the endpoints.
         let code = unsafe {
-            match way % 8 {
+            match choice % 8 {
                 0 | 1 => gigae_start_send(handle, to, tag, data, len, context, &mut id),
                 2 | 3 => gigae_start_recv(handle, to, tag, 0, data, len, context, &mut id),
                 4 => gigae_start_write(handle, &place, data, len, notice, context, &mut id),
@@ -337,17 +338,18 @@ impl<'a> Calls<'a> {
     }
 
     fn complete(&mut self) {
-        let (handle, way) = (self.handle(), self.byte());
+        let (handle, choice) = (self.handle(), self.byte());
         let mut completion = Completion::EMPTY;
-        let id = self.ids[usize::from(way) % self.ids.len()].wrapping_add(u64::from(way > 240));
+        let id =
+            self.ids[usize::from(choice) % self.ids.len()].wrapping_add(u64::from(choice > 240));
         let mut found = Tagged { tag: 0, len: 0, from: 0, reserved: 0 };
         let mut count = 0_usize;
         // SAFETY: memory for what is written.
         let code = unsafe {
-            match way % 6 {
+            match choice % 6 {
                 0 => gigae_cancel(handle, id),
                 1 => gigae_peek(handle, ANYBODY, 0, u64::MAX, &mut found),
-                2 => gigae_completion_timeout(handle, &mut completion, u64::from(way)),
+                2 => gigae_completion_timeout(handle, &mut completion, u64::from(choice)),
                 3 => gigae_outstanding(handle, &mut count),
                 _ => gigae_try_completion(handle, &mut completion),
             }
@@ -356,16 +358,16 @@ impl<'a> Calls<'a> {
     }
 
     fn region(&mut self) {
-        let (handle, way) = (self.handle(), self.byte());
+        let (handle, choice) = (self.handle(), self.byte());
         let at = self.which(self.keys.len());
-        let key = self.keys[at].wrapping_add(u64::from(way > 240));
+        let key = self.keys[at].wrapping_add(u64::from(choice > 240));
         let mut notice = Notice::default();
-        match way % 4 {
+        match choice % 4 {
             0 => {
                 let ((data, len), mut key) = (self.data(), 0);
                 // SAFETY: good bytes or NULL; the memory outlives the endpoints.
                 let code = unsafe {
-                    gigae_register(handle, data, len, c_int::from(way / 4 % 10), &mut key)
+                    gigae_register(handle, data, len, c_int::from(choice / 4 % 10), &mut key)
                 };
                 if self.answered(code) && self.keys.len() < MOST_HELD {
                     self.keys.push(key);
@@ -384,10 +386,10 @@ impl<'a> Calls<'a> {
     }
 
     fn settings(&mut self) {
-        let (way, n) = (self.byte(), self.number());
+        let (choice, n) = (self.byte(), self.number());
         let at = self.which(self.options.len());
         let options = self.options[at];
-        let code = match way % 10 {
+        let code = match choice % 10 {
             0 => {
                 let mut made = null_mut();
                 // SAFETY: text with a NUL, and a place to write to.
@@ -417,18 +419,18 @@ impl<'a> Calls<'a> {
     }
 
     fn ask(&mut self) {
-        let (handle, way, peer) = (self.handle(), self.byte(), self.peer());
+        let (handle, choice, peer) = (self.handle(), self.byte(), self.peer());
         let size = usize::from(self.byte());
         let (text, mut time) = (self.memory.as_mut_ptr().cast(), 0_i64);
         // SAFETY: memory of the size that is stated, and more.
         let code = unsafe {
-            match way % 6 {
+            match choice % 6 {
                 0 => gigae_mac(handle, text, size),
                 1 => gigae_peer_address(handle, peer, text, size),
                 2 => gigae_prepare_to_wait(handle, &mut time),
                 3 => gigae_fd(handle),
-                4 => gigae_drain(handle, u64::from(way)),
-                _ => gigae_set_wait(handle, c_int::from(way / 6)),
+                4 => gigae_drain(handle, u64::from(choice)),
+                _ => gigae_set_wait(handle, c_int::from(choice / 6)),
             }
         };
         self.answered(code);
@@ -436,9 +438,9 @@ impl<'a> Calls<'a> {
 
     /// Closes one that is no handle any more, or one of the two, which mostly is in use.
     fn close_one(&mut self) {
-        let way = self.byte();
-        let handle = self.handles[usize::from(way) % self.handles.len()];
-        if way < 250 && usize::from(way) % self.handles.len() < 2 {
+        let choice = self.byte();
+        let handle = self.handles[usize::from(choice) % self.handles.len()];
+        if choice < 250 && usize::from(choice) % self.handles.len() < 2 {
             return;
         }
         let code = gigae_close(handle);

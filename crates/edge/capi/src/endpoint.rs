@@ -3,7 +3,7 @@
 use crate::abi::{EndpointHandle, OptionsHandle};
 use crate::error::{Code, Error, Outcome, answer};
 use crate::handle::{Table, contain};
-use crate::numbers::Book;
+use crate::numbers::PeerNumbers;
 use crate::slab::Slab;
 use crate::tickets::Operations;
 use crate::{options, text};
@@ -12,11 +12,11 @@ use std::ffi::{c_char, c_int};
 use std::ptr::{self, NonNull};
 
 /// Everything behind one `gigae_endpoint`.
-pub(crate) struct State {
+pub(crate) struct OpenEndpoint {
     /// Buffers and messages that C code holds; they borrow from the endpoint.
     pub(crate) buffers: Slab<SendBuffer<'static>>,
     pub(crate) messages: Slab<Message<'static>>,
-    pub(crate) peers: Book,
+    pub(crate) peers: PeerNumbers,
     pub(crate) operations: Operations,
     /// From a box. Not a box, since that would claim to be the only way to the endpoint.
     endpoint: NonNull<Endpoint>,
@@ -25,20 +25,20 @@ pub(crate) struct State {
 // SAFETY: an endpoint may move between threads, and everything that borrows from it is here with
 // it (or, between two statements of one entry, on the stack of the thread that has it). C's
 // contexts are only handed back.
-unsafe impl Send for State where Endpoint: Send {}
+unsafe impl Send for OpenEndpoint where Endpoint: Send {}
 
-impl State {
+impl OpenEndpoint {
     pub(crate) fn new(endpoint: Endpoint) -> Self {
         Self {
             buffers: Slab::new(),
             messages: Slab::new(),
-            peers: Book::default(),
+            peers: PeerNumbers::default(),
             operations: Operations::new(),
             endpoint: NonNull::from(Box::leak(Box::new(endpoint))),
         }
     }
 
-    /// The endpoint. The lifetime is a licence to keep what borrows from it in this very `State`,
+    /// The endpoint. The lifetime is a licence to keep what borrows from it in this very `OpenEndpoint`,
     /// and for nothing else.
     #[inline]
     pub(crate) fn endpoint(&self) -> &'static Endpoint {
@@ -69,7 +69,7 @@ impl State {
     }
 }
 
-impl Drop for State {
+impl Drop for OpenEndpoint {
     fn drop(&mut self) {
         self.buffers.clear();
         self.messages.clear();
@@ -79,13 +79,13 @@ impl Drop for State {
 }
 
 /// All open endpoints of the process.
-pub(crate) static ENDPOINTS: Table<State> = Table::new(1);
+pub(crate) static ENDPOINTS: Table<OpenEndpoint> = Table::new(1);
 
 /// Makes one call on an endpoint and answers.
 #[inline]
 pub(crate) fn call(
     endpoint: *const EndpointHandle,
-    work: impl FnOnce(&mut State) -> Outcome<c_int>,
+    work: impl FnOnce(&mut OpenEndpoint) -> Outcome<c_int>,
 ) -> c_int {
     answer(ENDPOINTS.with(endpoint.addr(), work))
 }
@@ -134,7 +134,7 @@ unsafe fn open(
 ) -> Outcome<c_int> {
     // SAFETY: the caller's promise. NULL is noticed before anything is opened.
     unsafe { text::put(to, ptr::null_mut(), "where to put the endpoint")? };
-    let handle = ENDPOINTS.insert(Box::new(State::new(options()?.open()?)))?;
+    let handle = ENDPOINTS.insert(Box::new(OpenEndpoint::new(options()?.open()?)))?;
     // SAFETY: the caller's promise.
     unsafe { text::put(to, ptr::without_provenance_mut(handle), "where to put the endpoint")? };
     Ok(0)
@@ -144,7 +144,7 @@ unsafe fn open(
 #[unsafe(no_mangle)]
 pub extern "C" fn gigae_close(endpoint: *mut EndpointHandle) -> c_int {
     answer(contain(|| {
-        drop(ENDPOINTS.remove(endpoint.addr(), State::may_close)?);
+        drop(ENDPOINTS.remove(endpoint.addr(), OpenEndpoint::may_close)?);
         Ok(0)
     }))
 }

@@ -1,10 +1,10 @@
 //! Handles: numbers that C code holds in the guise of pointers, and the guard of every entry.
 //!
-//! A handle names a place in a table and how often that place was used, so a closed handle is
-//! refused for good, also when its place is used again. Each place has one word of state. A call
+//! A handle names a slot in a table and how often that slot was used, so a closed handle is
+//! refused for good, also when its slot is used again. Each slot has one word of state. A call
 //! swaps it from idle to busy, which refuses a second thread (and a signal handler in the midst of
 //! a call) and is the only atomic operation of a call, and back when it ends. A panic marks the
-//! place as broken instead: it can only be closed then.
+//! slot as broken instead: it can only be closed then.
 
 mod word;
 
@@ -16,27 +16,27 @@ use word::{Phase, Word};
 
 /// Objects of one kind that may be open at once in a process. An endpoint locks megabytes of memory
 /// and occupies a queue of a NIC, so this is far more than there can be.
-const PLACES: usize = 1 << PLACE_BITS;
-const PLACE_BITS: u32 = 10;
+const SLOTS: usize = 1 << SLOT_BITS;
+const SLOT_BITS: u32 = 10;
 
 /// Bits that tell the kinds of handles apart; never zero, so that no handle is NULL.
 const KIND_BITS: u32 = 3;
 
-/// The uses of a place are counted in so many bits, so that a handle has room for them.
-const USES_MASK: usize = usize::MAX >> (PLACE_BITS + KIND_BITS);
+/// The uses of a slot are counted in so many bits, so that a handle has room for them.
+const USES_MASK: usize = usize::MAX >> (SLOT_BITS + KIND_BITS);
 
 /// All open objects of one kind.
 pub(crate) struct Table<T> {
     kind: usize,
-    places: [Place<T>; PLACES],
+    slots: [Slot<T>; SLOTS],
 }
 
-struct Place<T> {
+struct Slot<T> {
     state: Word,
     object: UnsafeCell<Option<Box<T>>>,
 }
 
-// SAFETY: an object is touched only by the thread that set its place's state to busy, and what it
+// SAFETY: an object is touched only by the thread that set its slot's state to busy, and what it
 // wrote is released with the state; so it moves between threads and is never shared.
 unsafe impl<T: Send> Sync for Table<T> {}
 
@@ -44,20 +44,20 @@ impl<T> Table<T> {
     /// An empty table; `kind` is from 1 to 7 and differs from table to table.
     pub(crate) const fn new(kind: usize) -> Self {
         assert!(kind > 0 && kind >> KIND_BITS == 0);
-        Self { kind, places: [const { Place::empty() }; PLACES] }
+        Self { kind, slots: [const { Slot::empty() }; SLOTS] }
     }
 
     /// Keeps an object and gives it a handle.
     pub(crate) fn insert(&self, object: Box<T>) -> Result<usize, Error> {
-        for (at, place) in self.places.iter().enumerate() {
-            if let Some(uses) = place.state.occupy(USES_MASK) {
-                // SAFETY: this thread has just set the place from free to busy.
-                unsafe { *place.object.get() = Some(object) };
-                place.state.leave(uses, Phase::Idle);
-                return Ok(uses << (PLACE_BITS + KIND_BITS) | at << KIND_BITS | self.kind);
+        for (at, slot) in self.slots.iter().enumerate() {
+            if let Some(uses) = slot.state.occupy(USES_MASK) {
+                // SAFETY: this thread has just set the slot from free to busy.
+                unsafe { *slot.object.get() = Some(object) };
+                slot.state.leave(uses, Phase::Idle);
+                return Ok(uses << (SLOT_BITS + KIND_BITS) | at << KIND_BITS | self.kind);
             }
         }
-        Err(Error::new(Code::TooMany, format!("{PLACES} are open in this process; close one")))
+        Err(Error::new(Code::TooMany, format!("{SLOTS} are open in this process; close one")))
     }
 
     /// Runs one call on an object. A panic in it breaks the handle.
@@ -67,13 +67,13 @@ impl<T> Table<T> {
         handle: usize,
         call: impl FnOnce(&mut T) -> Outcome<R>,
     ) -> Outcome<R> {
-        let (place, uses) = self.find(handle)?;
-        place.enter(uses, Phase::Idle)?;
-        // SAFETY: this thread has just set the place from idle to busy.
-        let object = unsafe { (*place.object.get()).as_deref_mut() };
+        let (slot, uses) = self.find(handle)?;
+        slot.enter(uses, Phase::Idle)?;
+        // SAFETY: this thread has just set the slot from idle to busy.
+        let object = unsafe { (*slot.object.get()).as_deref_mut() };
         let result = contain(|| object.map_or(Err(Code::BadHandle.into()), call));
         let broken = matches!(&result, Err(e) if e.code == Code::Panicked);
-        place.state.leave(uses, if broken { Phase::Broken } else { Phase::Idle });
+        slot.state.leave(uses, if broken { Phase::Broken } else { Phase::Idle });
         result
     }
 
@@ -83,41 +83,39 @@ impl<T> Table<T> {
         handle: usize,
         may: impl FnOnce(&mut T) -> Outcome<()>,
     ) -> Outcome<Box<T>> {
-        let (place, uses) = self.find(handle)?;
-        let broken = match place.enter(uses, Phase::Idle) {
-            Err(e) if e.code == Code::Panicked => {
-                place.enter(uses, Phase::Broken).map(|()| true)?
-            }
+        let (slot, uses) = self.find(handle)?;
+        let broken = match slot.enter(uses, Phase::Idle) {
+            Err(e) if e.code == Code::Panicked => slot.enter(uses, Phase::Broken).map(|()| true)?,
             entered => entered.map(|()| false)?,
         };
-        // SAFETY: this thread has just set the place from idle or broken to busy.
-        let object = unsafe { &mut *place.object.get() };
+        // SAFETY: this thread has just set the slot from idle or broken to busy.
+        let object = unsafe { &mut *slot.object.get() };
         if let (false, Some(object)) = (broken, object.as_deref_mut())
             && let Err(refused) = contain(|| may(object))
         {
             let panicked = refused.code == Code::Panicked;
-            place.state.leave(uses, if panicked { Phase::Broken } else { Phase::Idle });
+            slot.state.leave(uses, if panicked { Phase::Broken } else { Phase::Idle });
             return Err(refused);
         }
         let object = object.take().ok_or(Code::BadHandle);
-        place.state.leave(uses, Phase::Free);
+        slot.state.leave(uses, Phase::Free);
         Ok(object?)
     }
 
     #[inline]
-    fn find(&self, handle: usize) -> Result<(&Place<T>, usize), Error> {
+    fn find(&self, handle: usize) -> Result<(&Slot<T>, usize), Error> {
         if handle == 0 {
             return Err(Error::null("the handle"));
         }
         if handle & ((1 << KIND_BITS) - 1) != self.kind {
             return Err(Code::BadHandle.into());
         }
-        let place = &self.places[handle >> KIND_BITS & (PLACES - 1)];
-        Ok((place, handle >> (PLACE_BITS + KIND_BITS)))
+        let slot = &self.slots[handle >> KIND_BITS & (SLOTS - 1)];
+        Ok((slot, handle >> (SLOT_BITS + KIND_BITS)))
     }
 }
 
-impl<T> Place<T> {
+impl<T> Slot<T> {
     const fn empty() -> Self {
         Self { state: Word::new(), object: UnsafeCell::new(None) }
     }
@@ -129,7 +127,7 @@ impl<T> Place<T> {
     }
 }
 
-/// Why a place in this phase cannot be entered; `None` is another use of it.
+/// Why a slot in this phase cannot be entered; `None` is another use of it.
 #[cold]
 fn refusal(seen: Option<Phase>) -> Code {
     match seen {
@@ -241,7 +239,7 @@ mod tests {
     #[test]
     fn a_full_table_says_so_and_takes_more_when_one_is_closed() {
         static TABLE: Table<u32> = Table::new(1);
-        let all: Vec<_> = (0..PLACES).map(|_| TABLE.insert(Box::new(0)).unwrap()).collect();
+        let all: Vec<_> = (0..SLOTS).map(|_| TABLE.insert(Box::new(0)).unwrap()).collect();
         assert_eq!(code(TABLE.insert(Box::new(0))), Code::TooMany);
         TABLE.remove(all[500], |_| Ok(())).unwrap();
         assert!(TABLE.insert(Box::new(0)).is_ok());

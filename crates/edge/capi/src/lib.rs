@@ -12,6 +12,7 @@
 //! long as the pointers that it passes point to memory of the right size.
 
 pub mod abi;
+mod caller_memory;
 #[cfg(any(test, feature = "calls"))]
 pub mod calls;
 mod clip;
@@ -20,7 +21,6 @@ pub mod endpoint;
 pub mod error;
 mod handle;
 pub mod info;
-mod lent;
 mod numbers;
 pub mod operation;
 pub mod options;

@@ -7,14 +7,14 @@ use std::hash::{BuildHasherDefault, Hasher};
 /// The numbers that C code knows peers by: 1, 2, 3 ... in the order in which they came up, so that
 /// a zeroed variable names nobody.
 #[derive(Default)]
-pub(crate) struct Book {
+pub(crate) struct PeerNumbers {
     peers: Vec<Peer>,
-    numbers: HashMap<Peer, u32, BuildHasherDefault<Spread>>,
+    numbers: HashMap<Peer, u32, BuildHasherDefault<NumberHasher>>,
     /// Most messages come from the same peer as the last.
     last: Option<(Peer, u32)>,
 }
 
-impl Book {
+impl PeerNumbers {
     #[inline]
     pub(crate) fn peer(&self, number: u32) -> Option<Peer> {
         self.peers.get((number as usize).checked_sub(1)?).copied()
@@ -41,9 +41,9 @@ impl Book {
 /// Hashes the small number that a peer or an operation is. It comes from this process, so nobody can choose it to
 /// make many collide.
 #[derive(Default)]
-pub(crate) struct Spread(u64);
+pub(crate) struct NumberHasher(u64);
 
-impl Hasher for Spread {
+impl Hasher for NumberHasher {
     fn write(&mut self, bytes: &[u8]) {
         bytes.iter().for_each(|&byte| self.write_u32(byte.into()));
     }

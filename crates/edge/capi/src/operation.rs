@@ -1,9 +1,9 @@
 //! Operations: started with memory of C's, completed later. C knows each by a ticket (`tickets.rs`).
 
 use crate::abi::*;
-use crate::endpoint::{State, call};
+use crate::caller_memory::borrow;
+use crate::endpoint::{OpenEndpoint, call};
 use crate::error::{Code, Error, Outcome};
-use crate::lent::borrow;
 use crate::text;
 use gigae::{Endpoint, OpError, OpId, OperationError, Peer, RegionKey, Wanted};
 use std::ffi::{c_int, c_void};
@@ -17,7 +17,7 @@ unsafe fn start(
     endpoint: *mut EndpointHandle,
     context: *mut c_void,
     id: *mut u64,
-    how: impl FnOnce(&State, &Endpoint) -> Outcome<OpId>,
+    how: impl FnOnce(&OpenEndpoint, &Endpoint) -> Outcome<OpId>,
 ) -> c_int {
     call(endpoint, |state| {
         let put = |ticket| {
@@ -84,7 +84,7 @@ pub unsafe extern "C" fn gigae_start_recv(
     }
 }
 
-fn wanted(state: &State, from: u32, tag: u64, ignore: u64) -> Outcome<Wanted> {
+fn wanted(state: &OpenEndpoint, from: u32, tag: u64, ignore: u64) -> Outcome<Wanted> {
     let from = if from == ANYBODY { None } else { Some(state.peer(from)?) };
     Ok(Wanted { from, tag, ignore, untagged: false })
 }
@@ -126,8 +126,8 @@ pub extern "C" fn gigae_cancel(endpoint: *mut EndpointHandle, id: u64) -> c_int 
 /// Where in a peer's memory.
 ///
 /// # Safety
-/// `place` is NULL or points to a `Place`.
-unsafe fn at(state: &State, place: *const Place) -> Outcome<(Peer, RegionKey, u64)> {
+/// `place` is NULL or points to a `RemoteAddress`.
+unsafe fn at(state: &OpenEndpoint, place: *const RemoteAddress) -> Outcome<(Peer, RegionKey, u64)> {
     // SAFETY: the caller's promise.
     let place = unsafe { place.as_ref() }.ok_or_else(|| Error::null("the place"))?;
     Ok((state.peer(place.peer)?, RegionKey(place.key), place.offset))
@@ -140,7 +140,7 @@ unsafe fn at(state: &State, place: *const Place) -> Outcome<(Peer, RegionKey, u6
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gigae_start_write(
     endpoint: *mut EndpointHandle,
-    to: *const Place,
+    to: *const RemoteAddress,
     data: *const c_void,
     len: usize,
     notice: *const u64,
@@ -164,7 +164,7 @@ pub unsafe extern "C" fn gigae_start_write(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gigae_start_read(
     endpoint: *mut EndpointHandle,
-    from: *const Place,
+    from: *const RemoteAddress,
     data: *mut c_void,
     len: usize,
     context: *mut c_void,
@@ -186,7 +186,7 @@ pub unsafe extern "C" fn gigae_start_read(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gigae_start_fetch_add(
     endpoint: *mut EndpointHandle,
-    place: *const Place,
+    place: *const RemoteAddress,
     operand: u64,
     context: *mut c_void,
     id: *mut u64,
@@ -207,7 +207,7 @@ pub unsafe extern "C" fn gigae_start_fetch_add(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gigae_start_compare_swap(
     endpoint: *mut EndpointHandle,
-    place: *const Place,
+    place: *const RemoteAddress,
     expected: u64,
     desired: u64,
     context: *mut c_void,

@@ -1,9 +1,9 @@
 //! Memory of C's that peers may use, and their notices.
 
 use crate::abi::*;
-use crate::endpoint::{State, call};
+use crate::caller_memory::borrow;
+use crate::endpoint::{OpenEndpoint, call};
 use crate::error::{Code, Error, Outcome};
-use crate::lent::borrow;
 use crate::text;
 use gigae::{RegionKey, Rights};
 use std::ffi::{c_int, c_void};
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn gigae_try_notice(
     endpoint: *mut EndpointHandle,
     notice: *mut Notice,
 ) -> c_int {
-    let take = |state: &mut State| state.endpoint().try_notice()?.ok_or(Code::Again.into());
+    let take = |state: &mut OpenEndpoint| state.endpoint().try_notice()?.ok_or(Code::Again.into());
     // SAFETY: the caller's promise.
     unsafe { notify(endpoint, notice, take) }
 }
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn gigae_notice_timeout(
     notice: *mut Notice,
     microseconds: u64,
 ) -> c_int {
-    let take = |state: &mut State| {
+    let take = |state: &mut OpenEndpoint| {
         let timeout = Duration::from_micros(microseconds);
         state.endpoint().notice_timeout(timeout)?.ok_or(Code::Timeout.into())
     };
@@ -96,7 +96,7 @@ pub unsafe extern "C" fn gigae_notice_timeout(
 unsafe fn notify(
     endpoint: *mut EndpointHandle,
     to: *mut Notice,
-    take: impl FnOnce(&mut State) -> Outcome<gigae::Notice>,
+    take: impl FnOnce(&mut OpenEndpoint) -> Outcome<gigae::Notice>,
 ) -> c_int {
     call(endpoint, |state| {
         // SAFETY: the caller's promise. NULL is noticed before anything is taken.

@@ -1,7 +1,7 @@
 //! Sending, with a copy and in place.
 
 use crate::abi::{Buffer, EndpointHandle};
-use crate::endpoint::{ENDPOINTS, State, call};
+use crate::endpoint::{ENDPOINTS, OpenEndpoint, call};
 use crate::error::{Code, Error, Outcome, answer};
 use crate::handle::contain;
 use crate::text;
@@ -207,7 +207,7 @@ unsafe fn spend(
     len: usize,
     how: impl FnOnce(SendBuffer<'static>, Peer) -> Result<(), TrySendError<SendBuffer<'static>>>,
 ) -> c_int {
-    let work = |state: &mut State, ticket| {
+    let work = |state: &mut OpenEndpoint, ticket| {
         let to = state.peer(to)?;
         let capacity = state.buffers.find(ticket).ok_or(Code::BadHandle)?.len();
         check(len, capacity)?;
@@ -232,7 +232,10 @@ unsafe fn spend(
 /// # Safety
 /// `buffer` is NULL or points to a `Buffer`.
 #[inline]
-unsafe fn with(buffer: *mut Buffer, work: impl FnOnce(&mut State, u64) -> Outcome<End>) -> c_int {
+unsafe fn with(
+    buffer: *mut Buffer,
+    work: impl FnOnce(&mut OpenEndpoint, u64) -> Outcome<End>,
+) -> c_int {
     answer(contain(|| {
         // SAFETY: the caller's promise.
         let held = unsafe { buffer.as_mut() }.ok_or_else(|| Error::null("the buffer"))?;

@@ -1,17 +1,17 @@
 //! Objects that C code holds by ticket.
 //!
-//! A ticket is a place and how often that place was used: a ticket that was given back, or a copy
+//! A ticket is a slot and how often that slot was used: a ticket that was given back, or a copy
 //! of one, finds nothing. Taking and giving back are a few loads and stores; memory is allocated
 //! only when more objects are out at once than ever before.
 
 /// Holds objects by ticket.
 pub(crate) struct Slab<T> {
-    places: Vec<Place<T>>,
-    /// Places without an object, the last used on top since it is still in the cache.
+    slots: Vec<Slot<T>>,
+    /// Slots without an object, the last used on top since it is still in the cache.
     free: Vec<u32>,
 }
 
-struct Place<T> {
+struct Slot<T> {
     /// Uses so far. Starts at 1, so that a zeroed ticket names nothing.
     uses: u32,
     /// `None` also while the object is [lifted](Slab::lift).
@@ -20,12 +20,12 @@ struct Place<T> {
 
 impl<T> Slab<T> {
     pub(crate) fn new() -> Self {
-        Self { places: Vec::new(), free: Vec::new() }
+        Self { slots: Vec::new(), free: Vec::new() }
     }
 
     /// Objects that are out, lifted ones included.
     pub(crate) fn len(&self) -> usize {
-        self.places.len() - self.free.len()
+        self.slots.len() - self.free.len()
     }
 
     /// Keeps an object. `None` if there are as many as a ticket can tell apart.
@@ -35,60 +35,60 @@ impl<T> Slab<T> {
             Some(at) => at,
             None => self.grow()?,
         };
-        let place = &mut self.places[at as usize];
-        place.object = Some(object);
-        Some(u64::from(place.uses) << 32 | u64::from(at))
+        let slot = &mut self.slots[at as usize];
+        slot.object = Some(object);
+        Some(u64::from(slot.uses) << 32 | u64::from(at))
     }
 
     #[cold]
     fn grow(&mut self) -> Option<u32> {
-        let at = u32::try_from(self.places.len()).ok()?;
-        self.places.push(Place { uses: 1, object: None });
+        let at = u32::try_from(self.slots.len()).ok()?;
+        self.slots.push(Slot { uses: 1, object: None });
         // So that giving back never allocates.
-        self.free.reserve(self.places.len());
+        self.free.reserve(self.slots.len());
         Some(at)
     }
 
     /// The object, if the ticket is good.
     #[inline]
     pub(crate) fn find(&mut self, ticket: u64) -> Option<&mut T> {
-        self.place(ticket)?.object.as_mut()
+        self.slot(ticket)?.object.as_mut()
     }
 
     /// Takes the object out and leaves the ticket good, for [`put`](Self::put) or
     /// [`free`](Self::free).
     #[inline]
     pub(crate) fn lift(&mut self, ticket: u64) -> Option<T> {
-        self.place(ticket)?.object.take()
+        self.slot(ticket)?.object.take()
     }
 
     /// Puts a lifted object back.
     pub(crate) fn put(&mut self, ticket: u64, object: T) {
-        if let Some(place) = self.place(ticket) {
-            place.object = Some(object);
+        if let Some(slot) = self.slot(ticket) {
+            slot.object = Some(object);
         }
     }
 
     /// Ends a ticket whose object was lifted.
     #[inline]
     pub(crate) fn free(&mut self, ticket: u64) {
-        if let Some(place) = self.place(ticket) {
-            place.uses = place.uses.wrapping_add(1).max(1);
+        if let Some(slot) = self.slot(ticket) {
+            slot.uses = slot.uses.wrapping_add(1).max(1);
             self.free.push(ticket as u32);
         }
     }
 
     /// Drops all objects and ends all tickets.
     pub(crate) fn clear(&mut self) {
-        self.places.clear();
+        self.slots.clear();
         self.free.clear();
     }
 
     #[inline]
-    fn place(&mut self, ticket: u64) -> Option<&mut Place<T>> {
-        // The low half is the place, the high half its uses.
-        let place = self.places.get_mut(ticket as u32 as usize)?;
-        (place.uses == (ticket >> 32) as u32).then_some(place)
+    fn slot(&mut self, ticket: u64) -> Option<&mut Slot<T>> {
+        // The low half is the slot, the high half its uses.
+        let slot = self.slots.get_mut(ticket as u32 as usize)?;
+        (slot.uses == (ticket >> 32) as u32).then_some(slot)
     }
 }
 
@@ -106,7 +106,7 @@ mod tests {
         assert_eq!((slab.lift(first), slab.len()), (None, 1));
         assert_eq!(slab.find(first), None);
         let third = slab.insert("third").unwrap();
-        assert_eq!(third as u32, first as u32, "the place is used again");
+        assert_eq!(third as u32, first as u32, "the slot is used again");
         assert_eq!(slab.find(first), None);
         assert_eq!(slab.find(third), Some(&mut "third"));
         slab.free(first);

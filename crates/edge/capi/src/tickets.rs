@@ -4,7 +4,7 @@
 //! underneath knows it by a number of its own, so there is a table from those to tickets.
 
 use crate::error::{Code, Outcome};
-use crate::numbers::Spread;
+use crate::numbers::NumberHasher;
 use crate::slab::Slab;
 use gigae::{Endpoint, OpId};
 use std::collections::{HashMap, VecDeque};
@@ -20,7 +20,7 @@ struct Started {
 /// The operations of one endpoint whose completions C code has not taken.
 pub(crate) struct Operations {
     started: Slab<Started>,
-    tickets: HashMap<OpId, u64, BuildHasherDefault<Spread>>,
+    tickets: HashMap<OpId, u64, BuildHasherDefault<NumberHasher>>,
     /// Taken from the library underneath and not by C code yet, with their tickets.
     ended: VecDeque<(u64, gigae::Completion)>,
 }

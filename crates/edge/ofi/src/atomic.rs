@@ -5,7 +5,7 @@ use crate::endpoint::Ep;
 use crate::error::{Code, Outcome, guard, status};
 use crate::object::inner;
 use crate::provider::MOST_PIECES;
-use crate::request::{Call, Kind, Pieces, one};
+use crate::request::{Call, IoVecs, RequestKind, one};
 use crate::sys::{
     self, fi_atomic_attr, fi_datatype, fi_ioc, fi_msg_atomic, fi_op, fi_ops_atomic, fid_domain,
     fid_ep, iovec,
@@ -70,7 +70,7 @@ type List = (*const fi_ioc, usize);
 const NONE: List = (null(), 0);
 
 /// What is done where, and what with.
-struct Asked {
+struct AtomicArguments {
     family: Family,
     datatype: fi_datatype,
     op: fi_op,
@@ -110,7 +110,7 @@ unsafe fn pieces((list, count): List, number: Number) -> Outcome<([iovec; MOST_P
 /// before stay until the operation is completed.
 unsafe fn change(
     ep: *mut fid_ep,
-    asked: Outcome<Asked>,
+    asked: Outcome<AtomicArguments>,
     context: *mut c_void,
     flags: Option<u64>,
     silent: bool,
@@ -118,7 +118,7 @@ unsafe fn change(
     // SAFETY: the caller's promise.
     guard(|| unsafe {
         let asked = asked?;
-        let Asked { family, datatype, op, .. } = asked;
+        let AtomicArguments { family, datatype, op, .. } = asked;
         let number = change_of(family, datatype, op, 1)?.number();
         let (operands, given) = pieces(asked.operands, number)?;
         let (compare, compared) = pieces(asked.compare, number)?;
@@ -138,8 +138,9 @@ unsafe fn change(
         let call = Call { silent, ..Call::new(context, flags) };
         let (peer, key) = (state.peer(asked.to)?, RegionKey(asked.key));
         let which = if family == Family::Write { sys::FI_WRITE } else { sys::FI_READ };
-        let memory = Pieces::new(before.as_ptr(), MOST_PIECES);
-        let mut request = state.outgoing(Kind::Atomic, call, sys::FI_ATOMIC | which, memory)?;
+        let memory = IoVecs::new(before.as_ptr(), MOST_PIECES);
+        let mut request =
+            state.outgoing(RequestKind::Atomic, call, sys::FI_ATOMIC | which, memory)?;
         let lists = [&operands, &compare];
         request.bring(&lists[..change.action().operands()], len);
         let offset = asked.offset;
@@ -189,7 +190,8 @@ unsafe extern "C" fn writev(
 ) -> isize {
     let (family, operands) = (Family::Write, (list, count));
     let (compare, before) = (NONE, NONE);
-    let asked = Asked { family, datatype, op, operands, compare, before, to, offset, key };
+    let asked =
+        AtomicArguments { family, datatype, op, operands, compare, before, to, offset, key };
     // SAFETY: the caller's promise.
     unsafe { change(ep, Ok(asked), context, None, false) }
 }
@@ -207,7 +209,8 @@ unsafe extern "C" fn inject(
     let list = ioc(operand, count);
     let (family, operands) = (Family::Write, (&raw const list, 1));
     let (compare, before) = (NONE, NONE);
-    let asked = Asked { family, datatype, op, operands, compare, before, to, offset, key };
+    let asked =
+        AtomicArguments { family, datatype, op, operands, compare, before, to, offset, key };
     // SAFETY: the caller's promise.
     unsafe { change(ep, Ok(asked), null_mut(), None, true) }
 }
@@ -253,7 +256,8 @@ unsafe extern "C" fn readwritev(
     let operands = if op == sys::FI_ATOMIC_READ { NONE } else { (list, count) };
     let (family, compare) = (Family::Fetch, NONE);
     let before = (before.cast_const(), before_count);
-    let asked = Asked { family, datatype, op, operands, compare, before, to, offset, key };
+    let asked =
+        AtomicArguments { family, datatype, op, operands, compare, before, to, offset, key };
     // SAFETY: the caller's promise.
     unsafe { change(ep, Ok(asked), context, None, false) }
 }
@@ -277,7 +281,8 @@ unsafe extern "C" fn compwrite(
     let [list, compare, before] = [operand, compare, before.cast_const()].map(|at| ioc(at, count));
     let (family, operands) = (Family::Compare, (&raw const list, 1));
     let (compare, before) = ((&raw const compare, 1), (&raw const before, 1));
-    let asked = Asked { family, datatype, op, operands, compare, before, to, offset, key };
+    let asked =
+        AtomicArguments { family, datatype, op, operands, compare, before, to, offset, key };
     // SAFETY: the caller's promise.
     unsafe { change(ep, Ok(asked), context, None, false) }
 }
@@ -302,7 +307,8 @@ unsafe extern "C" fn compwritev(
 ) -> isize {
     let (family, operands, compare) = (Family::Compare, (list, count), (compare, compare_count));
     let before = (before.cast_const(), before_count);
-    let asked = Asked { family, datatype, op, operands, compare, before, to, offset, key };
+    let asked =
+        AtomicArguments { family, datatype, op, operands, compare, before, to, offset, key };
     // SAFETY: the caller's promise.
     unsafe { change(ep, Ok(asked), context, None, false) }
 }
@@ -316,13 +322,13 @@ unsafe fn of_msg(
     msg: *const fi_msg_atomic,
     compare: List,
     before: List,
-) -> (Outcome<Asked>, *mut c_void) {
+) -> (Outcome<AtomicArguments>, *mut c_void) {
     // SAFETY: the caller's promise.
     unsafe {
         let Some(msg) = msg.as_ref() else { return (Err(Code::INVALID), null_mut()) };
         let place = msg.rma_iov.as_ref().filter(|_| msg.rma_iov_count == 1);
         let reads = msg.op == sys::FI_ATOMIC_READ;
-        let asked = place.ok_or(Code::INVALID).map(|place| Asked {
+        let asked = place.ok_or(Code::INVALID).map(|place| AtomicArguments {
             family,
             datatype: msg.datatype,
             op: msg.op,

@@ -6,7 +6,7 @@
 
 use crate::error::{Code, Outcome};
 use crate::object::lock;
-use crate::state::State;
+use crate::state::EndpointState;
 use gigae::{Address, Endpoint};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// See the module's description.
 pub(crate) struct Core {
-    state: Mutex<State>,
+    state: Mutex<EndpointState>,
     fd: Option<OwnedFd>,
     pub(crate) address: Address,
 }
@@ -24,10 +24,10 @@ impl Core {
         let fd =
             endpoint.fd().map(|fd| fd.try_clone_to_owned()).transpose().map_err(|_| Code::IO)?;
         let address = endpoint.identity().address;
-        Ok(Arc::new(Self { state: Mutex::new(State::new(endpoint)), fd, address }))
+        Ok(Arc::new(Self { state: Mutex::new(EndpointState::new(endpoint)), fd, address }))
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, EndpointState> {
         lock(&self.state)
     }
 

@@ -23,7 +23,7 @@ pub(crate) struct Counter {
     _domain: Keep,
 }
 
-/// Vain looks of a wait before it sleeps for a moment each time.
+/// Empty polls of a wait before it sleeps for a moment each time.
 const LOOKS: u32 = 1000;
 
 /// So long.
@@ -55,7 +55,7 @@ impl Counter {
     fn wait_for(&self, threshold: u64, timeout: c_int) -> Outcome<()> {
         let failed = self.count.failed.load(Ordering::Acquire);
         let end = end_of(timeout);
-        let mut looks = 0;
+        let mut polls = 0;
         loop {
             self.sources.progress()?;
             if self.count.failed.load(Ordering::Acquire) != failed {
@@ -67,8 +67,8 @@ impl Counter {
             if end.is_some_and(|end| Instant::now() >= end) {
                 return Err(Code::TIMED_OUT);
             }
-            looks += 1;
-            if looks > LOOKS { std::thread::sleep(NAP) } else { std::thread::yield_now() }
+            polls += 1;
+            if polls > LOOKS { std::thread::sleep(NAP) } else { std::thread::yield_now() }
         }
     }
 }
@@ -135,7 +135,7 @@ unsafe fn number(cntr: *mut fid_cntr, which: impl Fn(&Count) -> &AtomicU64) -> u
         let _ = counter.sources.progress();
         number = which(&counter.count).load(Ordering::Acquire);
         match counter.seen.swap(number, Ordering::Relaxed) == number {
-            true => _ = counter.spin.vain(),
+            true => _ = counter.spin.empty_poll(),
             false => counter.spin.found(),
         }
         Ok(())

@@ -33,7 +33,7 @@ impl Queue {
     }
 
     /// Makes progress; whether there is something to read.
-    pub(crate) fn has_news(&self) -> Outcome<bool> {
+    pub(crate) fn is_ready(&self) -> Outcome<bool> {
         if !self.completions.is_empty() {
             return Ok(true);
         }
@@ -84,7 +84,7 @@ impl Queue {
             }
         };
         match taken {
-            Err(Code::AGAIN) => _ = self.spin.vain(),
+            Err(Code::AGAIN) => _ = self.spin.empty_poll(),
             _ => self.spin.found(),
         }
         taken

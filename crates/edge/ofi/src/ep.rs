@@ -14,7 +14,7 @@ use crate::msg::MSG_OPS;
 use crate::object::{self, descriptor, inner, table};
 use crate::provider::MOST_SENDS;
 use crate::rma::RMA_OPS;
-use crate::state::State;
+use crate::state::EndpointState;
 use crate::sys::{
     self, fi_info, fi_ops, fi_ops_ep, fid, fid_av, fid_cntr, fid_cq, fid_domain, fid_ep,
 };
@@ -134,15 +134,15 @@ unsafe extern "C" fn control(ep: *mut fid, command: c_int, arg: *mut c_void) -> 
     status(|| unsafe {
         let ep = object::of_class::<fid_ep, Ep>(ep, sys::FI_CLASS_EP)?;
         let mut state = ep.core.lock();
-        let State { choice, reports, peers, .. } = &mut *state;
+        let EndpointState { choice, reports, peers, .. } = &mut *state;
         match u32::try_from(command).map_err(|_| Code::INVALID)? {
             sys::FI_ENABLE => {
                 if peers.vector.is_none() {
                     return Err(Code::NO_AV);
                 }
-                let told = reports.tx.is_some()
+                let reported = reports.tx.is_some()
                     || reports.counts(sys::FI_SEND | sys::FI_READ | sys::FI_WRITE);
-                if !told && reports.rx.is_none() && !reports.counts(sys::FI_RECV) {
+                if !reported && reports.rx.is_none() && !reports.counts(sys::FI_RECV) {
                     return Err(Code::NO_CQ);
                 }
                 choice.enabled = true;

@@ -81,7 +81,7 @@ const ORDER: u64 = sys::FI_ORDER_RAR
 const MOST_ENDPOINTS: usize = 64;
 
 /// What is asked for, in the parts that are looked at.
-struct Wanted<'a> {
+struct InfoQuery<'a> {
     hints: Option<&'a fi_info>,
     /// Only endpoints with this address.
     source: Option<Address>,
@@ -129,7 +129,7 @@ pub(crate) unsafe extern "C" fn getinfo(
         }
         let settings = Settings::read()?;
         let alone = settings.is_alone();
-        let wanted = Wanted { hints, source, alone, destination };
+        let wanted = InfoQuery { hints, source, alone, destination };
         let list = settings.permitted().iter().rev().try_fold(null_mut(), |next, nic| {
             describe(host, version, &wanted, nic, next).inspect_err(|_| host.free_info(next))
         })?;
@@ -250,11 +250,11 @@ fn capabilities(hints: Option<&fi_info>) -> u64 {
 unsafe fn describe(
     host: &Host,
     version: u32,
-    wanted: &Wanted,
+    wanted: &InfoQuery,
     nic: &Nic,
     next: *mut fi_info,
 ) -> Outcome<*mut fi_info> {
-    let Wanted { hints, source, alone, destination } = *wanted;
+    let InfoQuery { hints, source, alone, destination } = *wanted;
     // SAFETY: the caller's promise.
     let domain = unsafe { hints.and_then(|hints| hints.domain_attr.as_ref()) };
     // SAFETY: likewise.
@@ -401,7 +401,7 @@ mod tests {
             (hints.caps, hints.domain_attr) = (caps, &mut attr);
             check(&hints).ok()?;
             let alone = false;
-            let wanted = Wanted { hints: Some(&hints), source, alone, destination: None };
+            let wanted = InfoQuery { hints: Some(&hints), source, alone, destination: None };
             describe(&HOST, OLDEST, &wanted, &nic, null_mut()).unwrap().as_ref()
         }
     }

@@ -8,7 +8,7 @@ use crate::endpoint::Ep;
 use crate::error::{Code, Outcome, Stub, status};
 use crate::object::{self, descriptor, inner};
 use crate::region::Region;
-use crate::request::{Pieces, Request, one};
+use crate::request::{IoVecs, Request, one};
 use crate::sys::{
     self, fi_mr_attr, fi_ops, fi_ops_mr, fid, fid_cntr, fid_domain, fid_ep, fid_mr, iovec,
 };
@@ -35,8 +35,8 @@ pub(crate) static MR_OPS: fi_ops_mr = fi_ops_mr {
 };
 
 /// What is to be registered.
-struct Asked {
-    memory: Pieces,
+struct Registration {
+    memory: IoVecs,
     access: u64,
     key: u64,
     context: *mut c_void,
@@ -44,13 +44,17 @@ struct Asked {
 
 /// # Safety
 /// `mr` is NULL or points to a writable pointer; the memory stays until the region is closed.
-unsafe fn register(domain: *mut fid, asked: Asked, mr: *mut *mut fid_mr) -> Outcome<()> {
-    let Asked { memory, access, key, context } = asked;
+unsafe fn register(
+    domain: *mut fid,
+    registration: Registration,
+    mr: *mut *mut fid_mr,
+) -> Outcome<()> {
+    let Registration { memory, access, key, context } = registration;
     // SAFETY: the caller's promise.
     unsafe {
         let domain = object::of_class::<fid_domain, Domain>(domain, sys::FI_CLASS_DOMAIN)?;
         let mut request = Request::new();
-        request.lend(memory)?;
+        request.set_memory(memory)?;
         let mut rights = Rights::NONE;
         if access & sys::FI_REMOTE_READ != 0 {
             rights = rights.with(Rights::READ);
@@ -79,9 +83,9 @@ unsafe extern "C" fn reg(
     context: *mut c_void,
 ) -> c_int {
     let piece = one(buf, len);
-    let asked = Asked { memory: Pieces::new(&piece, 1), access, key, context };
+    let registration = Registration { memory: IoVecs::new(&piece, 1), access, key, context };
     // SAFETY: the caller's promise.
-    status(|| unsafe { register(domain, asked, mr) })
+    status(|| unsafe { register(domain, registration, mr) })
 }
 
 unsafe extern "C" fn regv(
@@ -95,9 +99,9 @@ unsafe extern "C" fn regv(
     mr: *mut *mut fid_mr,
     context: *mut c_void,
 ) -> c_int {
-    let asked = Asked { memory: Pieces::new(pieces, count), access, key, context };
+    let registration = Registration { memory: IoVecs::new(pieces, count), access, key, context };
     // SAFETY: the caller's promise.
-    status(|| unsafe { register(domain, asked, mr) })
+    status(|| unsafe { register(domain, registration, mr) })
 }
 
 unsafe extern "C" fn regattr(
@@ -109,9 +113,9 @@ unsafe extern "C" fn regattr(
     // SAFETY: the caller's promise.
     status(|| unsafe {
         let attr = attr.as_ref().ok_or(Code::INVALID)?;
-        let memory = Pieces::new(attr.mr_iov, attr.iov_count);
+        let memory = IoVecs::new(attr.mr_iov, attr.iov_count);
         let &fi_mr_attr { access, requested_key: key, context, .. } = attr;
-        register(domain, Asked { memory, access, key, context }, mr)
+        register(domain, Registration { memory, access, key, context }, mr)
     })
 }
 

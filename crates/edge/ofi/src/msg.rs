@@ -4,8 +4,8 @@ use crate::completions::{Entry, Failure};
 use crate::endpoint::Ep;
 use crate::error::{Code, Outcome, guard};
 use crate::object::inner;
-use crate::request::{Call, Kind, Pieces, Request, class, one};
-use crate::state::State;
+use crate::request::{Call, IoVecs, Request, RequestKind, class, one};
+use crate::state::EndpointState;
 use crate::state::receives::Claimed;
 use crate::sys::{self, fi_msg, fi_ops_msg, fid_ep, iovec};
 use gigae::{Label, Wanted};
@@ -19,8 +19,8 @@ pub(crate) unsafe fn send(
     ep: *mut fid_ep,
     to: u64,
     label: Label,
-    memory: Pieces,
-    call: impl FnOnce(&State) -> Call,
+    memory: IoVecs,
+    call: impl FnOnce(&EndpointState) -> Call,
 ) -> isize {
     // SAFETY: the caller's promise.
     guard(|| unsafe {
@@ -31,7 +31,7 @@ pub(crate) unsafe fn send(
             return Ok(0);
         }
         let flags = sys::FI_SEND | class(label.untagged);
-        let request = state.outgoing(Kind::Send, call, flags, memory)?;
+        let request = state.outgoing(RequestKind::Send, call, flags, memory)?;
         state.start(request, |endpoint, memory| endpoint.start_send(peer, label, memory))?;
         state.send_off(call.flags);
         Ok(0)
@@ -40,14 +40,14 @@ pub(crate) unsafe fn send(
 
 /// What a receive wants, besides its memory.
 #[derive(Clone, Copy)]
-pub(crate) struct Want {
+pub(crate) struct ReceiveFilter {
     pub(crate) from: u64,
     pub(crate) tag: u64,
     pub(crate) ignore: u64,
     pub(crate) untagged: bool,
 }
 
-impl Want {
+impl ReceiveFilter {
     /// Any untagged message.
     fn untagged(from: u64) -> Self {
         Self { from, tag: 0, ignore: u64::MAX, untagged: true }
@@ -60,16 +60,16 @@ impl Want {
 /// As for [`send`].
 pub(crate) unsafe fn receive(
     ep: *mut fid_ep,
-    want: Want,
-    memory: Pieces,
-    call: impl FnOnce(&State) -> Call,
+    want: ReceiveFilter,
+    memory: IoVecs,
+    call: impl FnOnce(&EndpointState) -> Call,
 ) -> isize {
     // SAFETY: the caller's promise.
     guard(|| unsafe {
         let mut state = inner::<_, Ep>(ep)?.core.lock();
         let call = call(&state);
         let from = state.source(want.from)?;
-        let Want { tag, ignore, untagged, .. } = want;
+        let ReceiveFilter { tag, ignore, untagged, .. } = want;
         let wanted = Wanted { from, tag, ignore, untagged };
         if call.flags & sys::FI_PEEK != 0 {
             return peek(&mut state, wanted, call).map(|()| 0);
@@ -84,7 +84,7 @@ pub(crate) unsafe fn receive(
         {
             return Err(Code::INVALID);
         }
-        let kind = if several { Kind::Several } else { Kind::Receive };
+        let kind = if several { RequestKind::MultiReceive } else { RequestKind::Receive };
         let mut request = state.request(kind, call, memory)?;
         request.flags = sys::FI_RECV | class(untagged);
         request.reported = state.reports.wants_rx(call.flags);
@@ -103,7 +103,7 @@ pub(crate) unsafe fn receive(
 }
 
 /// Looks for a message without receiving it; claims or discards it if that is wanted.
-fn peek(state: &mut State, wanted: Wanted, call: Call) -> Outcome<()> {
+fn peek(state: &mut EndpointState, wanted: Wanted, call: Call) -> Outcome<()> {
     state.progress()?;
     let queue = state.reports.rx.clone().ok_or(Code::NO_CQ)?;
     let flags = sys::FI_RECV | class(wanted.untagged);
@@ -118,9 +118,9 @@ fn peek(state: &mut State, wanted: Wanted, call: Call) -> Outcome<()> {
         // The first message with its own tag is the one that was found.
         let own = Wanted { from: Some(peer), tag: label.tag, ignore: 0, untagged: label.untagged };
         let claim = call.flags & sys::FI_CLAIM != 0;
-        let none = Pieces::new(std::ptr::null(), 0);
+        let none = IoVecs::new(std::ptr::null(), 0);
         // SAFETY: no memory is lent.
-        let mut request = unsafe { state.request(Kind::Claim, call, none)? };
+        let mut request = unsafe { state.request(RequestKind::Claim, call, none)? };
         if claim {
             request.expect(len);
             state.receives.claims.insert(context.addr(), Claimed::Arriving);
@@ -134,7 +134,7 @@ fn peek(state: &mut State, wanted: Wanted, call: Call) -> Outcome<()> {
 }
 
 /// Receives or discards a message that was claimed for the same context.
-fn claimed(state: &mut State, request: Box<Request>, call: Call) -> Outcome<()> {
+fn claimed(state: &mut EndpointState, request: Box<Request>, call: Call) -> Outcome<()> {
     let key = call.context.addr();
     let discard = call.flags & sys::FI_DISCARD != 0;
     match state.receives.claims.remove(&key) {
@@ -199,7 +199,7 @@ unsafe extern "C" fn recvv(
 ) -> isize {
     // SAFETY: the caller's promise.
     unsafe {
-        receive(ep, Want::untagged(from), Pieces::new(pieces, count), |state| {
+        receive(ep, ReceiveFilter::untagged(from), IoVecs::new(pieces, count), |state| {
             Call::new(context, state.choice.rx_flags)
         })
     }
@@ -209,8 +209,8 @@ unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) ->
     // SAFETY: the caller's promise.
     unsafe {
         let Some(msg) = msg.as_ref() else { return guard(|| Err(Code::INVALID)) };
-        let memory = Pieces::new(msg.msg_iov, msg.iov_count);
-        receive(ep, Want::untagged(msg.addr), memory, |_| Call::new(msg.context, flags))
+        let memory = IoVecs::new(msg.msg_iov, msg.iov_count);
+        receive(ep, ReceiveFilter::untagged(msg.addr), memory, |_| Call::new(msg.context, flags))
     }
 }
 
@@ -236,7 +236,7 @@ unsafe extern "C" fn sendv(
 ) -> isize {
     // SAFETY: the caller's promise.
     unsafe {
-        send(ep, to, Label::UNTAGGED, Pieces::new(pieces, count), |state| {
+        send(ep, to, Label::UNTAGGED, IoVecs::new(pieces, count), |state| {
             Call::new(context, state.choice.tx_flags)
         })
     }
@@ -252,14 +252,14 @@ unsafe extern "C" fn sendmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) ->
     unsafe {
         let Some(msg) = msg.as_ref() else { return guard(|| Err(Code::INVALID)) };
         let label = labelled(Label::UNTAGGED, flags, msg.data);
-        let memory = Pieces::new(msg.msg_iov, msg.iov_count);
+        let memory = IoVecs::new(msg.msg_iov, msg.iov_count);
         send(ep, msg.addr, label, memory, |_| Call::new(msg.context, flags))
     }
 }
 
 unsafe extern "C" fn inject(ep: *mut fid_ep, buf: *const c_void, len: usize, to: u64) -> isize {
     // SAFETY: the caller's promise.
-    unsafe { send(ep, to, Label::UNTAGGED, Pieces::new(&one(buf, len), 1), |_| Call::silent(0)) }
+    unsafe { send(ep, to, Label::UNTAGGED, IoVecs::new(&one(buf, len), 1), |_| Call::silent(0)) }
 }
 
 unsafe extern "C" fn senddata(
@@ -273,7 +273,7 @@ unsafe extern "C" fn senddata(
 ) -> isize {
     // SAFETY: the caller's promise.
     unsafe {
-        send(ep, to, Label::UNTAGGED.with_data(data), Pieces::new(&one(buf, len), 1), |state| {
+        send(ep, to, Label::UNTAGGED.with_data(data), IoVecs::new(&one(buf, len), 1), |state| {
             Call::new(context, state.choice.tx_flags)
         })
     }
@@ -289,6 +289,6 @@ unsafe extern "C" fn injectdata(
     // SAFETY: the caller's promise.
     unsafe {
         let label = Label::UNTAGGED.with_data(data);
-        send(ep, to, label, Pieces::new(&one(buf, len), 1), |_| Call::silent(0))
+        send(ep, to, label, IoVecs::new(&one(buf, len), 1), |_| Call::silent(0))
     }
 }

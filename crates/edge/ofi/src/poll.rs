@@ -30,9 +30,9 @@ pub(crate) struct Set(Mutex<Vec<Member>>, #[expect(dead_code, reason = "kept ope
 
 impl Member {
     /// Makes progress; whether there is something to read that was not told of yet.
-    fn has_news(&mut self) -> Outcome<bool> {
+    fn is_ready(&mut self) -> Outcome<bool> {
         match &mut self.watched {
-            Watched::Queue(queue) => queue.has_news(),
+            Watched::Queue(queue) => queue.is_ready(),
             Watched::Counter(counter, seen) => {
                 counter.sources.progress()?;
                 let before = std::mem::replace(seen, counter.count.sum());
@@ -80,17 +80,17 @@ unsafe extern "C" fn poll(set: *mut fid_poll, contexts: *mut *mut c_void, count:
         if contexts.is_null() && room > 0 {
             return Err(Code::INVALID);
         }
-        let mut told = 0;
+        let mut written = 0;
         for member in members.iter_mut() {
-            if told == room {
+            if written == room {
                 break;
             }
-            if member.has_news()? {
-                contexts.add(told).write(member.context);
-                told += 1;
+            if member.is_ready()? {
+                contexts.add(written).write(member.context);
+                written += 1;
             }
         }
-        Ok(told)
+        Ok(written)
     }) as c_int
 }
 

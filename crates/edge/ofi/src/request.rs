@@ -13,11 +13,11 @@ use std::ptr::null_mut;
 
 /// What an operation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum RequestKind {
     Send,
     Receive,
     /// A receive of several messages into one memory.
-    Several,
+    MultiReceive,
     /// A receive into memory of its own, of a message that was claimed and will be asked for.
     Claim,
     Write,
@@ -26,10 +26,10 @@ pub(crate) enum Kind {
     Atomic,
 }
 
-impl Kind {
+impl RequestKind {
     /// Whether others have to answer.
     pub(crate) fn is_outgoing(self) -> bool {
-        !matches!(self, Self::Receive | Self::Several | Self::Claim)
+        !matches!(self, Self::Receive | Self::MultiReceive | Self::Claim)
     }
 
     /// Whether it is enough for the caller that the memory can be used again. Of messages, that is so
@@ -47,12 +47,12 @@ impl Kind {
 
 /// Memory of an operation as C describes it.
 #[derive(Clone, Copy)]
-pub(crate) struct Pieces {
+pub(crate) struct IoVecs {
     pub(crate) list: *const iovec,
     pub(crate) count: usize,
 }
 
-impl Pieces {
+impl IoVecs {
     pub(crate) fn new(list: *const iovec, count: usize) -> Self {
         Self { list, count }
     }
@@ -93,7 +93,7 @@ unsafe impl Send for Receiver {}
 
 /// See the module's description.
 pub(crate) struct Request {
-    pub(crate) kind: Kind,
+    pub(crate) kind: RequestKind,
     /// Where it is among those that can be cancelled.
     pub(crate) slot: u32,
     pub(crate) context: *mut c_void,
@@ -119,7 +119,7 @@ const NO_PIECE: iovec = iovec { iov_base: null_mut(), iov_len: 0 };
 impl Request {
     pub(crate) fn new() -> Box<Self> {
         Box::new(Self {
-            kind: Kind::Send,
+            kind: RequestKind::Send,
             slot: 0,
             context: null_mut(),
             flags: 0,
@@ -137,8 +137,8 @@ impl Request {
     /// # Safety
     /// There are as many pieces as it says, each of memory that stays and may be used until the
     /// operation is completed.
-    pub(crate) unsafe fn lend(&mut self, pieces: Pieces) -> Outcome<()> {
-        let Pieces { list, count } = pieces;
+    pub(crate) unsafe fn set_memory(&mut self, pieces: IoVecs) -> Outcome<()> {
+        let IoVecs { list, count } = pieces;
         if count > MOST_PIECES || (list.is_null() && count > 0) {
             return Err(Code::INVALID);
         }
@@ -332,7 +332,7 @@ mod tests {
         let pieces = memory.each_mut().map(|piece| one(piece.as_mut_ptr().cast(), piece.len()));
         let mut request = Request::new();
         // SAFETY: four pieces of memory that stays.
-        unsafe { request.lend(Pieces::new(pieces.as_ptr(), 4)).unwrap() };
+        unsafe { request.set_memory(IoVecs::new(pieces.as_ptr(), 4)).unwrap() };
         let body: Vec<u8> = (1..=12).collect();
         for (at, len) in [(0, 12), (2, 5), (3, 0), (8, 4), (12, 0), (4, 1)] {
             request.write(at, &body[at..at + len]);
@@ -344,6 +344,9 @@ mod tests {
         assert_eq!(memory.concat(), body);
         assert_eq!(request.own(), body);
         // SAFETY: nothing is read beyond the count.
-        assert_eq!(unsafe { request.lend(Pieces::new(pieces.as_ptr(), 5)) }, Err(Code::INVALID));
+        assert_eq!(
+            unsafe { request.set_memory(IoVecs::new(pieces.as_ptr(), 5)) },
+            Err(Code::INVALID)
+        );
     }
 }

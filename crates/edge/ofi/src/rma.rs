@@ -4,15 +4,15 @@
 use crate::endpoint::Ep;
 use crate::error::{Code, Outcome, guard};
 use crate::object::inner;
-use crate::request::{Call, Kind, Pieces, one};
-use crate::state::State;
+use crate::request::{Call, IoVecs, RequestKind, one};
+use crate::state::EndpointState;
 use crate::sys::{self, fi_msg_rma, fi_ops_rma, fid_ep, iovec};
 use gigae::RegionKey;
 use std::ffi::c_void;
 
 /// Where in a peer's memory.
 #[derive(Clone, Copy)]
-struct Place {
+struct RemoteAddress {
     at: u64,
     offset: u64,
     key: u64,
@@ -43,24 +43,24 @@ pub(crate) static RMA_OPS: fi_ops_rma = fi_ops_rma {
 /// The descriptor is NULL or of an open endpoint; the memory stays until the operation is completed.
 unsafe fn start(
     ep: *mut fid_ep,
-    place: Place,
+    to: RemoteAddress,
     access: Access,
-    memory: Pieces,
-    call: impl FnOnce(&State) -> Call,
+    memory: IoVecs,
+    call: impl FnOnce(&EndpointState) -> Call,
 ) -> isize {
     // SAFETY: the caller's promise.
     guard(|| unsafe {
         let mut state = inner::<_, Ep>(ep)?.core.lock();
         let call = call(&state);
-        let (peer, key) = (state.peer(place.at)?, RegionKey(place.key));
+        let (peer, key) = (state.peer(to.at)?, RegionKey(to.key));
         let (kind, which) = match access {
-            Access::Read => (Kind::Read, sys::FI_READ),
-            Access::Write(_) => (Kind::Write, sys::FI_WRITE),
+            Access::Read => (RequestKind::Read, sys::FI_READ),
+            Access::Write(_) => (RequestKind::Write, sys::FI_WRITE),
         };
         let request = state.outgoing(kind, call, sys::FI_RMA | which, memory)?;
         state.start(request, |endpoint, memory| match access {
-            Access::Read => endpoint.start_read(peer, key, place.offset, memory),
-            Access::Write(data) => endpoint.start_write(peer, key, place.offset, memory, data),
+            Access::Read => endpoint.start_read(peer, key, to.offset, memory),
+            Access::Write(data) => endpoint.start_write(peer, key, to.offset, memory, data),
         })?;
         state.send_off(call.flags);
         Ok(0)
@@ -71,11 +71,11 @@ unsafe fn start(
 ///
 /// # Safety
 /// It points to as many places as it says.
-unsafe fn place_of(msg: &fi_msg_rma) -> Outcome<Place> {
+unsafe fn remote_address(msg: &fi_msg_rma) -> Outcome<RemoteAddress> {
     // SAFETY: the caller's promise.
     match unsafe { msg.rma_iov.as_ref() } {
         Some(iov) if msg.rma_iov_count == 1 => {
-            Ok(Place { at: msg.addr, offset: iov.addr, key: iov.key })
+            Ok(RemoteAddress { at: msg.addr, offset: iov.addr, key: iov.key })
         }
         _ => Err(Code::INVALID),
     }
@@ -107,10 +107,10 @@ unsafe extern "C" fn readv(
     key: u64,
     context: *mut c_void,
 ) -> isize {
-    let place = Place { at, offset, key };
+    let to = RemoteAddress { at, offset, key };
     // SAFETY: the caller's promise.
     unsafe {
-        start(ep, place, Access::Read, Pieces::new(pieces, count), |state| {
+        start(ep, to, Access::Read, IoVecs::new(pieces, count), |state| {
             Call::new(context, state.choice.tx_flags & !sys::FI_INJECT)
         })
     }
@@ -119,11 +119,11 @@ unsafe extern "C" fn readv(
 unsafe extern "C" fn readmsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize {
     // SAFETY: the caller's promise.
     unsafe {
-        let place = msg.as_ref().ok_or(Code::INVALID).and_then(|msg| place_of(msg));
-        let (Some(msg), Ok(place)) = (msg.as_ref(), place) else {
+        let to = msg.as_ref().ok_or(Code::INVALID).and_then(|msg| remote_address(msg));
+        let (Some(msg), Ok(to)) = (msg.as_ref(), to) else {
             return guard(|| Err(Code::INVALID));
         };
-        start(ep, place, Access::Read, Pieces::new(msg.msg_iov, msg.iov_count), |_| {
+        start(ep, to, Access::Read, IoVecs::new(msg.msg_iov, msg.iov_count), |_| {
             Call::new(msg.context, flags & !sys::FI_INJECT)
         })
     }
@@ -153,10 +153,10 @@ unsafe extern "C" fn writev(
     key: u64,
     context: *mut c_void,
 ) -> isize {
-    let place = Place { at, offset, key };
+    let to = RemoteAddress { at, offset, key };
     // SAFETY: the caller's promise.
     unsafe {
-        start(ep, place, Access::Write(None), Pieces::new(pieces, count), |state| {
+        start(ep, to, Access::Write(None), IoVecs::new(pieces, count), |state| {
             Call::new(context, state.choice.tx_flags)
         })
     }
@@ -165,12 +165,12 @@ unsafe extern "C" fn writev(
 unsafe extern "C" fn writemsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize {
     // SAFETY: the caller's promise.
     unsafe {
-        let place = msg.as_ref().ok_or(Code::INVALID).and_then(|msg| place_of(msg));
-        let (Some(msg), Ok(place)) = (msg.as_ref(), place) else {
+        let to = msg.as_ref().ok_or(Code::INVALID).and_then(|msg| remote_address(msg));
+        let (Some(msg), Ok(to)) = (msg.as_ref(), to) else {
             return guard(|| Err(Code::INVALID));
         };
         let data = (flags & sys::FI_REMOTE_CQ_DATA != 0).then_some(msg.data);
-        start(ep, place, Access::Write(data), Pieces::new(msg.msg_iov, msg.iov_count), |_| {
+        start(ep, to, Access::Write(data), IoVecs::new(msg.msg_iov, msg.iov_count), |_| {
             Call::new(msg.context, flags)
         })
     }
@@ -184,10 +184,10 @@ unsafe extern "C" fn inject(
     offset: u64,
     key: u64,
 ) -> isize {
-    let place = Place { at, offset, key };
+    let to = RemoteAddress { at, offset, key };
     // SAFETY: the caller's promise.
     unsafe {
-        start(ep, place, Access::Write(None), Pieces::new(&one(buf, len), 1), |_| Call::silent(0))
+        start(ep, to, Access::Write(None), IoVecs::new(&one(buf, len), 1), |_| Call::silent(0))
     }
 }
 
@@ -202,10 +202,10 @@ unsafe extern "C" fn writedata(
     key: u64,
     context: *mut c_void,
 ) -> isize {
-    let place = Place { at, offset, key };
+    let to = RemoteAddress { at, offset, key };
     // SAFETY: the caller's promise.
     unsafe {
-        start(ep, place, Access::Write(Some(data)), Pieces::new(&one(buf, len), 1), |state| {
+        start(ep, to, Access::Write(Some(data)), IoVecs::new(&one(buf, len), 1), |state| {
             Call::new(context, state.choice.tx_flags)
         })
     }
@@ -220,10 +220,10 @@ unsafe extern "C" fn injectdata(
     offset: u64,
     key: u64,
 ) -> isize {
-    let place = Place { at, offset, key };
+    let to = RemoteAddress { at, offset, key };
     // SAFETY: the caller's promise.
     unsafe {
-        start(ep, place, Access::Write(Some(data)), Pieces::new(&one(buf, len), 1), |_| {
+        start(ep, to, Access::Write(Some(data)), IoVecs::new(&one(buf, len), 1), |_| {
             Call::silent(0)
         })
     }

@@ -140,7 +140,7 @@ impl Settings {
     pub(crate) fn permitted(&self) -> Vec<Nic> {
         let mut nics = self.nics();
         if let (true, Some(name)) = (nics.is_empty(), &self.interface) {
-            tell(&format!("no interface '{name}' here; see 'gigae nic' and FI_GIGAE_IFACE"));
+            warn(&format!("no interface '{name}' here; see 'gigae nic' and FI_GIGAE_IFACE"));
         }
         if nics.is_empty() || is_permitted() {
             return nics;
@@ -151,11 +151,11 @@ impl Settings {
                 nics.retain(|nic| nic.name.split([',', '/']).all(is_allowed));
                 if nics.is_empty() {
                     let allowed = allowed.join(", ");
-                    tell(&format!("the broker makes ports on {allowed} only; see FI_GIGAE_IFACE"));
+                    warn(&format!("the broker makes ports on {allowed} only; see FI_GIGAE_IFACE"));
                 }
             }
             Err(error) => {
-                tell(&format!("without CAP_NET_RAW a broker is needed: {error}"));
+                warn(&format!("without CAP_NET_RAW a broker is needed: {error}"));
                 nics.clear();
             }
         }
@@ -241,14 +241,14 @@ fn interfaces() -> Vec<(String, MacAddr)> {
 
 /// Says why no NIC can be used, once for a process, and only where the environment names this provider or its NIC:
 /// otherwise it is one of many that libfabric tries.
-fn tell(why: &str) {
-    static TOLD: Once = Once::new();
+fn warn(why: &str) {
+    static WARNED: Once = Once::new();
     let variable = |name| std::env::var(name).unwrap_or_default();
     let providers = variable("FI_PROVIDER");
     let named = !providers.starts_with('^')
         && providers.split([',', ';']).any(|name| name.trim() == provider::NAME);
     if named || !variable("FI_GIGAE_IFACE").is_empty() {
-        TOLD.call_once(|| eprintln!("gigae: {why}"));
+        WARNED.call_once(|| eprintln!("gigae: {why}"));
     }
 }
 

@@ -1,11 +1,11 @@
 //! Programs wait by reading a queue or counter again and again. Where there are more of them than
 //! processors, whoever spins keeps another from sending what is waited for; the kernel would take the
-//! processor away only after milliseconds. So after some vain looks in a row it is offered at each.
+//! processor away only after milliseconds. So after some empty polls in a row it is offered at each.
 
 use crate::launcher::is_crowded;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Vain looks before that where the job's processes outnumber the processors: some microseconds, a round
+/// Empty polls before that where the job's processes outnumber the processors: some microseconds, a round
 /// trip on a fast network.
 const CROWDED: u32 = 50;
 
@@ -13,9 +13,9 @@ const CROWDED: u32 = 50;
 /// so all the same, and offering a processor that nobody wants costs less than a microsecond.
 const USUAL: u32 = 1024;
 
-/// Vain looks in a row. Threads that look at one thing at a time count as one.
+/// Empty polls in a row. Threads that look at one thing at a time count as one.
 pub(crate) struct Spin {
-    looks: AtomicU32,
+    polls: AtomicU32,
     /// So many before the processor is offered.
     most: u32,
 }
@@ -24,25 +24,25 @@ impl Spin {
     /// Asks who else is on this node, which is known once for the process.
     pub(crate) fn new() -> Self {
         let most = if is_crowded() { CROWDED } else { USUAL };
-        Self { looks: AtomicU32::new(0), most }
+        Self { polls: AtomicU32::new(0), most }
     }
 
     /// There was something.
     #[inline]
     pub(crate) fn found(&self) {
-        self.looks.store(0, Ordering::Relaxed);
+        self.polls.store(0, Ordering::Relaxed);
     }
 
     /// There was nothing; whether the processor was offered to others. To be called without locks: it
     /// may take long to return.
     #[inline]
-    pub(crate) fn vain(&self) -> bool {
-        let looks = self.looks.load(Ordering::Relaxed).saturating_add(1);
-        self.looks.store(looks, Ordering::Relaxed);
-        if looks >= self.most {
+    pub(crate) fn empty_poll(&self) -> bool {
+        let polls = self.polls.load(Ordering::Relaxed).saturating_add(1);
+        self.polls.store(polls, Ordering::Relaxed);
+        if polls >= self.most {
             std::thread::yield_now();
         }
-        looks >= self.most
+        polls >= self.most
     }
 }
 
@@ -51,11 +51,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_processor_is_offered_after_so_many_vain_looks_in_a_row_and_at_each_beyond() {
+    fn the_processor_is_offered_after_so_many_empty_polls_in_a_row_and_at_each_beyond() {
         for most in [CROWDED, USUAL] {
-            let spin = Spin { looks: AtomicU32::new(0), most };
+            let spin = Spin { polls: AtomicU32::new(0), most };
             for _ in 0..2 {
-                assert_eq!((1..most + 10).filter(|_| spin.vain()).count(), 10);
+                assert_eq!((1..most + 10).filter(|_| spin.empty_poll()).count(), 10);
                 spin.found();
             }
         }

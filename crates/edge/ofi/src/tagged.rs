@@ -1,8 +1,8 @@
 //! Tagged messages.
 
 use crate::error::{Code, guard};
-use crate::msg::{Want, labelled, receive, send};
-use crate::request::{Call, Pieces, one};
+use crate::msg::{ReceiveFilter, labelled, receive, send};
+use crate::request::{Call, IoVecs, one};
 use crate::sys::{fi_msg_tagged, fi_ops_tagged, fid_ep, iovec};
 use gigae::Label;
 use std::ffi::c_void;
@@ -46,10 +46,10 @@ unsafe extern "C" fn recvv(
     ignore: u64,
     context: *mut c_void,
 ) -> isize {
-    let want = Want { from, tag, ignore, untagged: false };
+    let want = ReceiveFilter { from, tag, ignore, untagged: false };
     // SAFETY: the caller's promise.
     unsafe {
-        receive(ep, want, Pieces::new(pieces, count), |state| {
+        receive(ep, want, IoVecs::new(pieces, count), |state| {
             Call::new(context, state.choice.rx_flags)
         })
     }
@@ -59,8 +59,9 @@ unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: 
     // SAFETY: the caller's promise.
     unsafe {
         let Some(msg) = msg.as_ref() else { return guard(|| Err(Code::INVALID)) };
-        let want = Want { from: msg.addr, tag: msg.tag, ignore: msg.ignore, untagged: false };
-        receive(ep, want, Pieces::new(msg.msg_iov, msg.iov_count), |_| {
+        let want =
+            ReceiveFilter { from: msg.addr, tag: msg.tag, ignore: msg.ignore, untagged: false };
+        receive(ep, want, IoVecs::new(msg.msg_iov, msg.iov_count), |_| {
             Call::new(msg.context, flags)
         })
     }
@@ -90,7 +91,7 @@ unsafe extern "C" fn sendv(
 ) -> isize {
     // SAFETY: the caller's promise.
     unsafe {
-        send(ep, to, Label::from(tag), Pieces::new(pieces, count), |state| {
+        send(ep, to, Label::from(tag), IoVecs::new(pieces, count), |state| {
             Call::new(context, state.choice.tx_flags)
         })
     }
@@ -101,7 +102,7 @@ unsafe extern "C" fn sendmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: 
     unsafe {
         let Some(msg) = msg.as_ref() else { return guard(|| Err(Code::INVALID)) };
         let label = labelled(Label::from(msg.tag), flags, msg.data);
-        let memory = Pieces::new(msg.msg_iov, msg.iov_count);
+        let memory = IoVecs::new(msg.msg_iov, msg.iov_count);
         send(ep, msg.addr, label, memory, |_| Call::new(msg.context, flags))
     }
 }
@@ -114,7 +115,7 @@ unsafe extern "C" fn inject(
     tag: u64,
 ) -> isize {
     // SAFETY: the caller's promise.
-    unsafe { send(ep, to, Label::from(tag), Pieces::new(&one(buf, len), 1), |_| Call::silent(0)) }
+    unsafe { send(ep, to, Label::from(tag), IoVecs::new(&one(buf, len), 1), |_| Call::silent(0)) }
 }
 
 unsafe extern "C" fn senddata(
@@ -129,7 +130,7 @@ unsafe extern "C" fn senddata(
 ) -> isize {
     // SAFETY: the caller's promise.
     unsafe {
-        send(ep, to, Label::from(tag).with_data(data), Pieces::new(&one(buf, len), 1), |state| {
+        send(ep, to, Label::from(tag).with_data(data), IoVecs::new(&one(buf, len), 1), |state| {
             Call::new(context, state.choice.tx_flags)
         })
     }
@@ -146,6 +147,6 @@ unsafe extern "C" fn injectdata(
     // SAFETY: the caller's promise.
     unsafe {
         let label = Label::from(tag).with_data(data);
-        send(ep, to, label, Pieces::new(&one(buf, len), 1), |_| Call::silent(0))
+        send(ep, to, label, IoVecs::new(&one(buf, len), 1), |_| Call::silent(0))
     }
 }

@@ -62,7 +62,7 @@ struct Node {
 
 /// What is asked of a node.
 #[derive(Clone, Copy, Default)]
-struct Asked {
+struct NodeOptions {
     tx_flags: u64,
     caps: u64,
     /// Keys of registered memory are the program's.
@@ -74,7 +74,7 @@ struct Asked {
 }
 
 impl Node {
-    fn open(net: &Network, seed: u32, asked: Asked) -> Self {
+    fn open(net: &Network, seed: u32, asked: NodeOptions) -> Self {
         let net = net.clone();
         let opener = Box::new(move || {
             let options = match asked.links {
@@ -93,7 +93,7 @@ impl Node {
     }
 
     /// One more endpoint of a domain, with queues of its own.
-    fn within(domain: *mut fid_domain, asked: Asked) -> Self {
+    fn within(domain: *mut fid_domain, asked: NodeOptions) -> Self {
         let mut node = Self {
             domain,
             ep: null_mut(),
@@ -214,10 +214,10 @@ impl Pair {
     }
 
     fn with(tx_flags: u64, caps: u64) -> Self {
-        Self::having(Asked { tx_flags, caps, ..Asked::default() })
+        Self::having(NodeOptions { tx_flags, caps, ..NodeOptions::default() })
     }
 
-    fn having(asked: Asked) -> Self {
+    fn having(asked: NodeOptions) -> Self {
         let net = Network::new(1, Faults { delay: Duration::from_micros(5), ..Faults::default() });
         let [a, b] = [1, 2].map(|seed| Node::open(&net, seed, asked));
         // Each is the other's second, so that numbers are no accident.

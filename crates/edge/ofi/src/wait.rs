@@ -80,19 +80,19 @@ impl Wait {
     }
 
     /// Makes everything ready for sleeping on the descriptor; an error if there is something to do
-    /// first. `time` says when progress must be made again, and `has_news` after that whether there
+    /// first. `time` says when progress must be made again, and `is_ready` after that whether there
     /// is something to read.
     pub(crate) fn prepare(
         &self,
         time: impl FnOnce() -> Outcome<Option<Duration>>,
-        has_news: impl FnOnce() -> bool,
+        is_ready: impl FnOnce() -> bool,
     ) -> Outcome<()> {
         let mut count = [0; 8];
         self.armed.store(true, Ordering::SeqCst);
         // Empty already, mostly.
         let _ = rustix::io::read(&self.event, &mut count);
         let time = time();
-        if has_news() {
+        if is_ready() {
             return Err(Code::AGAIN);
         }
         let time = time?;

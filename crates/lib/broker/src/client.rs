@@ -1,6 +1,6 @@
 //! The client's side: asking for a port, and having it.
 
-use crate::protocol::{ANSWER_LEN, Answer, DESCRIPTORS, Refusal, Request, Why, filled};
+use crate::protocol::{ANSWER_LEN, Answer, DESCRIPTORS, Refusal, RefusalCode, Request, filled};
 use crate::{message, names};
 use gigae_link::{Arena, ChannelSet, OpenError};
 use gigae_macvlan::Claim;
@@ -34,7 +34,7 @@ pub enum BrokerError {
         source: io::Error,
     },
     /// Who listens there is neither root nor this process's own user, and could be anybody.
-    Stranger {
+    UntrustedUser {
         /// Where.
         path: PathBuf,
         /// The user who listens.
@@ -56,7 +56,7 @@ impl fmt::Display for BrokerError {
                 "no broker listens at '{}' ({source}); start 'gigae broker', or name its socket by {VARIABLE}",
                 path.display()
             ),
-            Self::Stranger { path, uid } => write!(
+            Self::UntrustedUser { path, uid } => write!(
                 f,
                 "user {uid} listens at '{}', who is neither root nor this process's user, and is not trusted; \
                  start 'gigae broker' as root, or correct {VARIABLE}",
@@ -116,7 +116,7 @@ impl Offer {
     pub fn ask(path: &Path, request: &Request) -> Result<Self, BrokerError> {
         let connection = connect(path)?;
         say(&connection, &request.bytes())?;
-        let memory = match hear(&connection)? {
+        let memory = match receive(&connection)? {
             (Answer::Memory, descriptors) => {
                 let [memory] = descriptors.try_into().map_err(|_| lacks_descriptors())?;
                 memory
@@ -140,7 +140,7 @@ impl Offer {
     /// Waits for the port.
     pub fn take(self) -> Result<Port, BrokerError> {
         let Self { connection, arena } = self;
-        let (description, descriptors) = match hear(&connection)? {
+        let (description, descriptors) = match receive(&connection)? {
             (Answer::Port(description), descriptors) => (description, descriptors),
             (Answer::Refusal(refusal), _) => return Err(BrokerError::Refused(refusal)),
             (Answer::Memory, _) => return Err(another()),
@@ -185,8 +185,8 @@ pub fn nics(path: &Path) -> Result<Vec<String>, BrokerError> {
     };
     let connection = connect(path)?;
     say(&connection, &nothing.bytes())?;
-    match hear(&connection)?.0 {
-        Answer::Refusal(Refusal { why: Why::Nothing, text }) => {
+    match receive(&connection)?.0 {
+        Answer::Refusal(Refusal { why: RefusalCode::Nothing, text }) => {
             Ok(text.split_whitespace().map(str::to_owned).collect())
         }
         Answer::Refusal(refusal) => Err(BrokerError::Refused(refusal)),
@@ -199,8 +199,8 @@ fn connect(path: &Path) -> Result<OwnedFd, BrokerError> {
     let flags = SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
         .map_err(absent)?;
-    for way in [sockopt::Timeout::Send, sockopt::Timeout::Recv] {
-        sockopt::set_socket_timeout(&socket, way, Some(ANSWER_WITHIN)).map_err(absent)?;
+    for direction in [sockopt::Timeout::Send, sockopt::Timeout::Recv] {
+        sockopt::set_socket_timeout(&socket, direction, Some(ANSWER_WITHIN)).map_err(absent)?;
     }
     let address = SocketAddrUnix::new(path).map_err(absent)?;
     rustix::io::retry_on_intr(|| rustix::net::connect(&socket, &address)).map_err(absent)?;
@@ -210,7 +210,7 @@ fn connect(path: &Path) -> Result<OwnedFd, BrokerError> {
     match listener.uid {
         0 => Ok(socket),
         uid if uid == rustix::process::geteuid().as_raw() => Ok(socket),
-        uid => Err(BrokerError::Stranger { path: path.into(), uid }),
+        uid => Err(BrokerError::UntrustedUser { path: path.into(), uid }),
     }
 }
 
@@ -223,7 +223,7 @@ fn say(connection: &OwnedFd, bytes: &[u8]) -> Result<(), BrokerError> {
 }
 
 /// One answer with its descriptors.
-fn hear(connection: &OwnedFd) -> Result<(Answer, Vec<OwnedFd>), BrokerError> {
+fn receive(connection: &OwnedFd) -> Result<(Answer, Vec<OwnedFd>), BrokerError> {
     let mut bytes = [0; ANSWER_LEN];
     let received = match message::receive(connection, &mut bytes) {
         // It has closed without reading our request: told once, before its answer.

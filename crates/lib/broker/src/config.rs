@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_is_told_with_its_line() {
+    fn every_mistake_is_reported_with_its_line() {
         for (text, line, part) in [
             ("users = [1]", 1, "nics"),
             ("\nnics = []", 2, "no NIC"),

@@ -1,6 +1,6 @@
 //! What a broker has the kernel do. A trait, so that hostile clients can be tried on the whole broker without privileges.
 
-use crate::names::{Namespace, Peer};
+use crate::names::{Namespace, PeerProcess};
 use crate::protocol::Request;
 use gigae_link::{Filter, Mode, OpenError};
 use gigae_macvlan::Child;
@@ -17,7 +17,7 @@ pub trait Kernel {
     type Interface: fmt::Debug;
 
     /// Who has connected.
-    fn peer(&mut self, connection: &OwnedFd) -> io::Result<Peer>;
+    fn peer(&mut self, connection: &OwnedFd) -> io::Result<PeerProcess>;
 
     /// Makes a port on the first of these NICs on which that is possible, with this frame memory.
     fn make(
@@ -25,7 +25,7 @@ pub trait Kernel {
         request: &Request,
         nics: &[String],
         memory: &OwnedFd,
-    ) -> Result<Made<Self::Interface>, OpenError>;
+    ) -> Result<MadePort<Self::Interface>, OpenError>;
 
     /// What time it is.
     fn now(&self) -> Instant;
@@ -33,7 +33,7 @@ pub trait Kernel {
 
 /// A port that was made.
 #[derive(Debug)]
-pub struct Made<I> {
+pub struct MadePort<I> {
     /// Its interface.
     pub interface: I,
     /// The NIC that it is on.
@@ -62,8 +62,8 @@ impl Linux {
 impl Kernel for Linux {
     type Interface = Child;
 
-    fn peer(&mut self, connection: &OwnedFd) -> io::Result<Peer> {
-        Peer::of(connection, self.here)
+    fn peer(&mut self, connection: &OwnedFd) -> io::Result<PeerProcess> {
+        PeerProcess::of(connection, self.here)
     }
 
     fn make(
@@ -71,7 +71,7 @@ impl Kernel for Linux {
         request: &Request,
         nics: &[String],
         memory: &OwnedFd,
-    ) -> Result<Made<Child>, OpenError> {
+    ) -> Result<MadePort<Child>, OpenError> {
         let asked = request.interface.as_slice();
         let nics = if asked.is_empty() { nics } else { asked };
         let mut refused = None;
@@ -93,12 +93,12 @@ impl Kernel for Linux {
     }
 }
 
-fn port(request: &Request, child: Child, memory: &OwnedFd) -> Result<Made<Child>, OpenError> {
+fn port(request: &Request, child: Child, memory: &OwnedFd) -> Result<MadePort<Child>, OpenError> {
     let claim = child.claim().as_fd().try_clone_to_owned();
     let claim = claim.map_err(|source| OpenError::Io { what: "claiming an address", source })?;
     let Parts { description, socket, .. } = link(request, &child, memory)?;
     let nic = child.parent().to_owned();
-    Ok(Made { interface: child, nic, description, socket, claim })
+    Ok(MadePort { interface: child, nic, description, socket, claim })
 }
 
 fn link(request: &Request, child: &Child, memory: &OwnedFd) -> Result<Parts, OpenError> {

@@ -1,8 +1,8 @@
 //! Who has how much, and whether somebody may have more: the broker's rules, without a socket.
 
 use crate::config::{Config, Limits};
-use crate::names::Peer;
-use crate::protocol::{Refusal, Request, Why};
+use crate::names::PeerProcess;
+use crate::protocol::{Refusal, RefusalCode, Request};
 use std::collections::HashMap;
 
 const MIB: u64 = 1 << 20;
@@ -25,12 +25,12 @@ impl Usage {
 /// A port that was granted and must be given back ([`Ledger::release`]).
 #[derive(Debug)]
 #[must_use = "a grant that is dropped counts for ever"]
-pub struct Grant {
+pub struct PortGrant {
     uid: u32,
     bytes: u64,
 }
 
-impl Grant {
+impl PortGrant {
     /// The user who has it.
     pub fn uid(&self) -> u32 {
         self.uid
@@ -73,12 +73,12 @@ impl Ledger {
     }
 
     /// Whether this process may have ports at all.
-    pub fn allows(&self, peer: &Peer) -> Result<(), Refusal> {
+    pub fn allows(&self, peer: &PeerProcess) -> Result<(), Refusal> {
         if peer.elsewhere {
             let text = "this process is in another network namespace than the broker, whose NICs are not \
                         there; run it where the broker runs, or start 'gigae broker' with a --socket of its \
                         own in this namespace and name that by GIGAE_BROKER";
-            return Err(Refusal::new(Why::Namespace, text));
+            return Err(Refusal::new(RefusalCode::Namespace, text));
         }
         let allowed = &self.config.allowed;
         let is_allowed = allowed.everybody
@@ -87,7 +87,7 @@ impl Ledger {
         match is_allowed {
             true => Ok(()),
             false => Err(Refusal::new(
-                Why::User,
+                RefusalCode::User,
                 format_args!(
                     "user {} is not among those that {} allows; ask the administrator of this machine",
                     peer.uid,
@@ -98,32 +98,35 @@ impl Ledger {
     }
 
     /// Books a port, if this process may have one like this.
-    pub fn grant(&mut self, peer: &Peer, request: &Request) -> Result<Grant, Refusal> {
+    pub fn grant(&mut self, peer: &PeerProcess, request: &Request) -> Result<PortGrant, Refusal> {
         self.allows(peer)?;
         if (request.tx_frames, request.rx_frames) == (0, 0) {
-            return Err(Refusal::new(Why::Nothing, self.config.nics.join(" ")));
+            return Err(Refusal::new(RefusalCode::Nothing, self.config.nics.join(" ")));
         }
         let (config, file) = (&self.config, self.config.path.display());
         if let Some(name) = request.interface.as_ref().filter(|&name| !config.nics.contains(name)) {
             let nics = config.nics.join(", ");
             let text =
                 format!("'{name}' is not among the NICs that {file} allows: {nics}; name one");
-            return Err(Refusal::new(Why::Interface, text));
+            return Err(Refusal::new(RefusalCode::Interface, text));
         }
         if !config.ethertypes.contains(&request.ethertype) {
             let ethertype = request.ethertype;
             let text = format!("{file} does not allow EtherType 0x{ethertype:04x}; use another");
-            return Err(Refusal::new(Why::EtherType, text));
+            return Err(Refusal::new(RefusalCode::EtherType, text));
         }
         if request.tx_frames == 0 || request.rx_frames == 0 {
-            return Err(Refusal::new(Why::Malformed, "a port has at least one frame each way"));
+            return Err(Refusal::new(
+                RefusalCode::Malformed,
+                "a port has at least one frame each way",
+            ));
         }
         let bytes = request.memory() as u64;
         let user = self.of(peer.uid);
         let full = |whose: &str, limits: Limits, now: Usage| {
             let (ports, mib) = (now.ports, now.bytes / MIB);
             Refusal::new(
-                Why::Limit,
+                RefusalCode::Limit,
                 format_args!(
                     "{whose} {ports} ports and {mib} MiB, and {file} allows {} and {}; end some \
                      programs, or have it allow more",
@@ -141,12 +144,12 @@ impl Ledger {
         self.users.insert(peer.uid, user);
         self.in_all.ports += 1;
         self.in_all.bytes += bytes;
-        Ok(Grant { uid: peer.uid, bytes })
+        Ok(PortGrant { uid: peer.uid, bytes })
     }
 
     /// Takes a port out of the books.
-    pub fn release(&mut self, grant: Grant) {
-        let Grant { uid, bytes } = grant;
+    pub fn release(&mut self, grant: PortGrant) {
+        let PortGrant { uid, bytes } = grant;
         self.in_all.ports -= 1;
         self.in_all.bytes -= bytes;
         if let Some(user) = self.users.get_mut(&uid) {
@@ -169,8 +172,8 @@ mod tests {
         Ledger::new(Config::parse(text, Path::new("/etc/gigae/broker.toml")).unwrap())
     }
 
-    fn peer(uid: u32) -> Peer {
-        Peer { uid, groups: vec![100], pid: 1, elsewhere: false }
+    fn peer(uid: u32) -> PeerProcess {
+        PeerProcess { uid, groups: vec![100], pid: 1, elsewhere: false }
     }
 
     /// 1 MiB.
@@ -186,7 +189,7 @@ mod tests {
         }
     }
 
-    fn why(result: Result<Grant, Refusal>) -> (Why, String) {
+    fn why(result: Result<PortGrant, Refusal>) -> (RefusalCode, String) {
         let refusal = result.expect_err("refused");
         (refusal.why, refusal.text)
     }
@@ -196,7 +199,7 @@ mod tests {
         let mut users = ledger("nics = ['eth1']\nusers = [7]");
         let _port = users.grant(&peer(7), &request()).unwrap();
         let (refused, text) = why(users.grant(&peer(1000), &request()));
-        assert_eq!(refused, Why::User);
+        assert_eq!(refused, RefusalCode::User);
         let said = "user 1000 is not among those that /etc/gigae/broker.toml allows; ask";
         assert!(text.starts_with(said), "{text}");
         assert!(ledger("nics = ['eth1']\ngroups = [100]").grant(&peer(8), &request()).is_ok());
@@ -207,8 +210,8 @@ mod tests {
     #[test]
     fn a_process_of_another_network_namespace_gets_no_port() {
         let mut ledger = ledger("nics = ['eth1']\nusers = ['*']");
-        let elsewhere = Peer { elsewhere: true, ..peer(7) };
-        assert_eq!(why(ledger.grant(&elsewhere, &request())).0, Why::Namespace);
+        let elsewhere = PeerProcess { elsewhere: true, ..peer(7) };
+        assert_eq!(why(ledger.grant(&elsewhere, &request())).0, RefusalCode::Namespace);
     }
 
     #[test]
@@ -216,13 +219,13 @@ mod tests {
         let mut ledger = ledger("nics = ['eth1', 'eth2']\nusers = ['*']");
         let asked = Request { interface: Some("eth0".into()), ..request() };
         let (refused, text) = why(ledger.grant(&peer(1), &asked));
-        assert!(refused == Why::Interface && text.contains("eth1, eth2"), "{text}");
+        assert!(refused == RefusalCode::Interface && text.contains("eth1, eth2"), "{text}");
         let asked = Request { ethertype: 0x0800, ..request() };
-        assert_eq!(why(ledger.grant(&peer(1), &asked)).0, Why::EtherType);
+        assert_eq!(why(ledger.grant(&peer(1), &asked)).0, RefusalCode::EtherType);
         let asked = Request { rx_frames: 0, ..request() };
-        assert_eq!(why(ledger.grant(&peer(1), &asked)).0, Why::Malformed);
+        assert_eq!(why(ledger.grant(&peer(1), &asked)).0, RefusalCode::Malformed);
         let asked = Request { tx_frames: 0, ..asked };
-        assert_eq!(why(ledger.grant(&peer(1), &asked)).0, Why::Nothing);
+        assert_eq!(why(ledger.grant(&peer(1), &asked)).0, RefusalCode::Nothing);
         assert_eq!(ledger.in_all(), Usage::default(), "what is refused does not count");
     }
 
@@ -233,16 +236,16 @@ mod tests {
         let mut ledger = ledger(text);
         let first = ledger.grant(&peer(1), &request()).unwrap();
         let large = Request { rx_frames: u32::MAX, tx_frames: u32::MAX, ..request() };
-        assert_eq!(why(ledger.grant(&peer(1), &large)).0, Why::Limit, "memory of a user");
+        assert_eq!(why(ledger.grant(&peer(1), &large)).0, RefusalCode::Limit, "memory of a user");
         let second = ledger.grant(&peer(1), &request()).unwrap();
         let (refused, text) = why(ledger.grant(&peer(1), &request()));
         assert!(
-            refused == Why::Limit && text.starts_with("user 1 has 2 ports and 2 MiB"),
+            refused == RefusalCode::Limit && text.starts_with("user 1 has 2 ports and 2 MiB"),
             "{text}"
         );
         let other = ledger.grant(&peer(2), &request()).unwrap();
         let (refused, text) = why(ledger.grant(&peer(2), &request()));
-        assert!(refused == Why::Limit && text.starts_with("all users"), "{text}");
+        assert!(refused == RefusalCode::Limit && text.starts_with("all users"), "{text}");
         ledger.release(first);
         let again = ledger.grant(&peer(2), &request()).unwrap();
         [second, other, again].into_iter().for_each(|grant| ledger.release(grant));

@@ -14,7 +14,7 @@
 //! nothing tells whether a socket still has it. When socket and claim are gone, the broker closes such a memory, and
 //! what the client was granted counts until the broker ends.
 
-use crate::ledger::Grant;
+use crate::ledger::PortGrant;
 use rustix::event::epoll;
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::SealFlags;
@@ -34,13 +34,13 @@ const GOES_WITHIN: Duration = Duration::from_millis(500);
 
 /// Files that were lent.
 #[derive(Debug)]
-pub(crate) struct Leash {
+pub(crate) struct LentFiles {
     files: OwnedFd,
     /// The kernel's list of them.
     list: File,
 }
 
-impl Leash {
+impl LentFiles {
     pub(crate) fn new() -> io::Result<Self> {
         let files = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let list = File::open(format!("/proc/self/fdinfo/{}", files.as_raw_fd()))?;
@@ -76,7 +76,7 @@ fn loan(line: &str) -> Option<u64> {
 
 /// What there is of a loan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Left {
+pub(crate) enum Remaining {
     /// No process has anything of it.
     Nothing,
     /// Some process has something.
@@ -88,9 +88,9 @@ pub(crate) enum Left {
 /// What one client was lent.
 #[derive(Debug)]
 pub(crate) struct Loan<I> {
-    /// Its number in the [`Leash`].
+    /// Its number in the [`LentFiles`].
     pub(crate) id: u64,
-    pub(crate) grant: Grant,
+    pub(crate) grant: PortGrant,
     /// The interface, until the client's end.
     pub(crate) interface: Option<I>,
     pub(crate) name: String,
@@ -105,7 +105,7 @@ pub(crate) struct Loan<I> {
 impl<I> Loan<I> {
     pub(crate) fn new(
         id: u64,
-        grant: Grant,
+        grant: PortGrant,
         (interface, name): (I, String),
         memory: OwnedFd,
         now: Instant,
@@ -132,15 +132,15 @@ impl<I> Loan<I> {
 
     /// What processes have of it. The kernel takes up to 150 ms to say so of memory that is registered and not
     /// mapped, which is what nobody has by accident.
-    pub(crate) fn left(&self, leash: &mut Leash) -> Left {
-        if leash.holds(self.id).unwrap_or(true) {
-            return Left::Something;
+    pub(crate) fn left(&self, lent_files: &mut LentFiles) -> Remaining {
+        if lent_files.holds(self.id).unwrap_or(true) {
+            return Remaining::Something;
         }
         let _ = rustix::fs::fcntl_add_seals(&self.memory, SealFlags::WRITE);
         match rustix::fs::fcntl_get_seals(&self.memory) {
-            Ok(seals) if seals.contains(SealFlags::WRITE) => Left::Nothing,
-            Ok(seals) if seals.contains(SealFlags::SEAL) => Left::Unknown,
-            _ => Left::Something,
+            Ok(seals) if seals.contains(SealFlags::WRITE) => Remaining::Nothing,
+            Ok(seals) if seals.contains(SealFlags::SEAL) => Remaining::Unknown,
+            _ => Remaining::Something,
         }
     }
 
@@ -165,19 +165,19 @@ mod tests {
 
     #[test]
     fn a_file_is_held_until_its_last_copy_is_closed_in_whatever_process() {
-        let mut leash = Leash::new().unwrap();
+        let mut lent_files = LentFiles::new().unwrap();
         let (one, other) = pair();
-        leash.watch(7, [one.as_fd(), other.as_fd()]).unwrap();
+        lent_files.watch(7, [one.as_fd(), other.as_fd()]).unwrap();
         let copy = one.try_clone().unwrap();
         drop((one, other));
-        assert_eq!(leash.loans().unwrap(), [7]);
+        assert_eq!(lent_files.loans().unwrap(), [7]);
         // A copy on its way in a message counts, too.
         let (to, from) = pair();
         crate::message::send(&to, b"x", &[copy.as_fd()]).unwrap();
         drop(copy);
-        assert!(leash.holds(7).unwrap() && !leash.holds(8).unwrap());
+        assert!(lent_files.holds(7).unwrap() && !lent_files.holds(8).unwrap());
         drop((to, from));
-        assert!(!leash.holds(7).unwrap());
+        assert!(!lent_files.holds(7).unwrap());
     }
 
     /// Memory that was lent.
@@ -186,7 +186,7 @@ mod tests {
         let config = "nics = ['eth1']\nusers = ['*']";
         let config = crate::Config::parse(config, "b.toml".as_ref()).unwrap();
         let mut ledger = crate::Ledger::new(config);
-        let peer = crate::Peer { uid: 1, groups: Vec::new(), pid: 1, elsewhere: false };
+        let peer = crate::PeerProcess { uid: 1, groups: Vec::new(), pid: 1, elsewhere: false };
         let channels = gigae_link::ChannelSet::EMPTY;
         let request = crate::Request {
             interface: None,
@@ -204,26 +204,26 @@ mod tests {
 
     #[test]
     fn memory_that_is_mapped_for_writing_is_not_gone() {
-        let (loan, mut leash) = (lend(), Leash::new().unwrap());
+        let (loan, mut lent_files) = (lend(), LentFiles::new().unwrap());
         // SAFETY: the only mapping.
         let arena = unsafe { Arena::of(&loan.memory, 8192) }.unwrap();
-        assert_eq!(loan.left(&mut leash), Left::Something);
+        assert_eq!(loan.left(&mut lent_files), Remaining::Something);
         drop(arena);
-        assert_eq!(loan.left(&mut leash), Left::Nothing);
+        assert_eq!(loan.left(&mut lent_files), Remaining::Nothing);
     }
 
     #[test]
     fn memory_that_its_client_sealed_is_unknown_once_the_files_are_gone() {
-        let (loan, mut leash) = (lend(), Leash::new().unwrap());
+        let (loan, mut lent_files) = (lend(), LentFiles::new().unwrap());
         let (one, other) = pair();
-        leash.watch(1, [one.as_fd(), other.as_fd()]).unwrap();
+        lent_files.watch(1, [one.as_fd(), other.as_fd()]).unwrap();
         rustix::fs::fcntl_add_seals(&loan.memory, SealFlags::SEAL).unwrap();
-        assert_eq!(loan.left(&mut leash), Left::Something);
+        assert_eq!(loan.left(&mut lent_files), Remaining::Something);
         drop((one, other));
-        assert_eq!(loan.left(&mut leash), Left::Unknown);
+        assert_eq!(loan.left(&mut lent_files), Remaining::Unknown);
         // Who seals it against writing as well has shown that it is gone.
         let loan = lend();
         rustix::fs::fcntl_add_seals(&loan.memory, SealFlags::WRITE | SealFlags::SEAL).unwrap();
-        assert_eq!(loan.left(&mut leash), Left::Nothing);
+        assert_eq!(loan.left(&mut lent_files), Remaining::Nothing);
     }
 }

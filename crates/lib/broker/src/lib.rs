@@ -49,11 +49,12 @@ mod turns;
 pub use client::{BrokerError, Offer, Port, SOCKET, VARIABLE, nics, socket};
 pub use config::{Allowed, CONFIG, Config, ConfigError, Limits};
 pub use daemon::{listen, run};
-pub use kernel::{Kernel, Made};
-pub use ledger::{Grant, Ledger, Usage};
-pub use names::Peer;
+pub use kernel::{Kernel, MadePort};
+pub use ledger::{Ledger, PortGrant, Usage};
+pub use names::PeerProcess;
 pub use privileges::KEPT;
 pub use protocol::{
-    ANSWER_LEN, Answer, DESCRIPTORS, Malformed, REQUEST_LEN, Refusal, Request, VERSION, Why, filled,
+    ANSWER_LEN, Answer, DESCRIPTORS, Malformed, REQUEST_LEN, Refusal, RefusalCode, Request,
+    VERSION, filled,
 };
 pub use server::Broker;

@@ -16,7 +16,7 @@ const MOST_GROUPS: usize = 65_536;
 
 /// Who is at the other end of a connection, as the kernel says (unix(7), `SO_PEERCRED`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Peer {
+pub struct PeerProcess {
     /// The user.
     pub uid: u32,
     /// The groups.
@@ -47,7 +47,7 @@ impl Namespace {
     }
 }
 
-impl Peer {
+impl PeerProcess {
     /// Who connected to this socket, seen from this namespace. Five system calls.
     pub(crate) fn of(connection: &impl AsFd, here: Namespace) -> io::Result<Self> {
         let credentials = credentials(connection)?;

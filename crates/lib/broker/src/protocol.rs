@@ -18,7 +18,7 @@
 //! | 0-3 | `gigb` |
 //! | 4-5 | version, 2 |
 //! | 6 | kind: 1 request, 2 port, 3 refusal, 4 memory, 5 filled |
-//! | 7 | zero; of a refusal the reason ([`Why`]) |
+//! | 7 | zero; of a refusal the reason ([`RefusalCode`]) |
 //!
 //! A **request** goes on, to 72 bytes exactly:
 //!
@@ -32,7 +32,7 @@
 //! | 56-71 | name of the NIC, at most 15 bytes; empty: any |
 //!
 //! A request for no frames either way asks for no port, but whether the user may have some: the answer is a
-//! refusal in any case, and if he may ([`Why::Nothing`]) its text the names of the NICs, with blanks between.
+//! refusal in any case, and if he may ([`RefusalCode::Nothing`]) its text the names of the NICs, with blanks between.
 //!
 //! A **port** goes on with what [`Description`] holds, 56 bytes, and the reason as text, and carries two
 //! descriptors ([`DESCRIPTORS`]). A **refusal** goes on with a text for people. **Memory**, with its one descriptor,
@@ -112,7 +112,7 @@ impl fmt::Display for Malformed {
 /// Why a request is refused, for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Why {
+pub enum RefusalCode {
     /// The request was no request.
     Malformed = 1,
     /// The user may not use the broker.
@@ -133,7 +133,7 @@ pub enum Why {
     Namespace = 9,
 }
 
-impl Why {
+impl RefusalCode {
     const ALL: [Self; 9] = [
         Self::Malformed,
         Self::User,
@@ -151,13 +151,13 @@ impl Why {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// For programs.
-    pub why: Why,
+    pub why: RefusalCode,
     /// For people: one line that says what to do.
     pub text: String,
 }
 
 impl Refusal {
-    pub(crate) fn new(why: Why, text: impl fmt::Display) -> Self {
+    pub(crate) fn new(why: RefusalCode, text: impl fmt::Display) -> Self {
         Self { why, text: text.to_string() }
     }
 }
@@ -294,7 +294,7 @@ impl Answer {
         match kind {
             _ if bytes.len() > ANSWER_LEN => Err(Malformed::Nonsense),
             REFUSAL => {
-                let why = Why::ALL.into_iter().find(|&why| why as u8 == detail);
+                let why = RefusalCode::ALL.into_iter().find(|&why| why as u8 == detail);
                 let why = why.ok_or(Malformed::Nonsense)?;
                 Ok(Self::Refusal(Refusal { why, text: text(rest) }))
             }
@@ -407,7 +407,7 @@ mod tests {
             assert_eq!(request.bytes().len(), REQUEST_LEN);
             assert_eq!(Request::parse(&request.bytes()), Ok(request));
         }
-        let refusals = Why::ALL.map(|why| Answer::Refusal(Refusal::new(why, "no; ask")));
+        let refusals = RefusalCode::ALL.map(|why| Answer::Refusal(Refusal::new(why, "no; ask")));
         let others = [Answer::Memory, Answer::Port(description())];
         for answer in refusals.into_iter().chain(others) {
             assert_eq!(Answer::parse(&answer.bytes()), Ok(answer));
@@ -435,12 +435,12 @@ mod tests {
 
     #[test]
     fn texts_are_cut_and_cannot_harm_a_terminal() {
-        let long = Refusal::new(Why::Failed, "é".repeat(ANSWER_LEN));
+        let long = Refusal::new(RefusalCode::Failed, "é".repeat(ANSWER_LEN));
         let bytes = Answer::Refusal(long).bytes();
         assert!(bytes.len() <= ANSWER_LEN);
         let Ok(Answer::Refusal(cut)) = Answer::parse(&bytes) else { panic!("a refusal") };
         assert!(cut.text.chars().all(|c| c == 'é'), "{cut:?}");
-        let mut bytes = header(REFUSAL, Why::Busy as u8);
+        let mut bytes = header(REFUSAL, RefusalCode::Busy as u8);
         bytes.extend(b"a\x1b[2Jb\n\xff");
         let Ok(Answer::Refusal(tamed)) = Answer::parse(&bytes) else { panic!("a refusal") };
         assert_eq!(tamed.text, "a [2Jb \u{fffd}");

@@ -18,11 +18,11 @@
 //! What a client asks for counts from its request on until it is gone ([`lent`](crate::lent)).
 
 use crate::kernel::Kernel;
-use crate::ledger::{Grant, Ledger};
-use crate::lent::{Leash, Left, Loan};
+use crate::ledger::{Ledger, PortGrant};
+use crate::lent::{LentFiles, Loan, Remaining};
 use crate::message;
-use crate::names::Peer;
-use crate::protocol::{Answer, REQUEST_LEN, Refusal, Request, Why, is_filled};
+use crate::names::PeerProcess;
+use crate::protocol::{Answer, REQUEST_LEN, Refusal, RefusalCode, Request, is_filled};
 use crate::turns::Turns;
 use gigae_link::{Arena, OpenError};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -67,7 +67,7 @@ pub struct Broker<K: Kernel> {
     clients: Vec<Client<K::Interface>>,
     /// What clients had that have ended.
     leaving: Vec<Loan<K::Interface>>,
-    leash: Leash,
+    lent_files: LentFiles,
     turns: Turns,
     /// Loans made so far.
     loans: u64,
@@ -76,20 +76,20 @@ pub struct Broker<K: Kernel> {
 #[derive(Debug)]
 struct Client<I> {
     connection: OwnedFd,
-    peer: Peer,
-    state: State<I>,
+    peer: PeerProcess,
+    state: ClientState<I>,
 }
 
 #[derive(Debug)]
-enum State<I> {
+enum ClientState<I> {
     /// It has connected then, and not asked yet.
     Silent(Instant),
     /// It has asked then, and waits for room or its user's time.
     Waits(Request, Instant),
     /// It has its memory since then, and has not filled it.
-    Filling(Order, Instant),
+    Filling(PendingPort, Instant),
     /// It has, and waits for its turn.
-    Filled(Order),
+    Filled(PendingPort),
     /// It has a port.
     Has(Loan<I>),
     /// It is to be forgotten.
@@ -98,33 +98,33 @@ enum State<I> {
 
 /// A port that is to be made.
 #[derive(Debug)]
-struct Order {
+struct PendingPort {
     request: Request,
-    grant: Grant,
+    grant: PortGrant,
     memory: OwnedFd,
 }
 
 impl<K: Kernel> Broker<K> {
     /// Nobody has anything yet. The listening socket must not block.
     pub fn new(ledger: Ledger, listener: OwnedFd, kernel: K) -> io::Result<Self> {
-        let (clients, leaving, leash) = (Vec::new(), Vec::new(), Leash::new()?);
+        let (clients, leaving, lent_files) = (Vec::new(), Vec::new(), LentFiles::new()?);
         let turns = Turns::default();
-        Ok(Self { kernel, ledger, listener, clients, leaving, leash, turns, loans: 0 })
+        Ok(Self { kernel, ledger, listener, clients, leaving, lent_files, turns, loans: 0 })
     }
 
     /// Sleeps until there is something to do, `longest` at most, and does it: hears who has something to say, and does
     /// one piece of work.
     pub fn turn(&mut self, longest: Duration, say: &mut dyn FnMut(&str)) -> io::Result<()> {
         let now = self.kernel.now();
-        let (news, ready) = self.sleep(longest.min(self.idle(now)))?;
-        ready.into_iter().for_each(|client| self.hear(client));
-        if news {
+        let (new_connections, ready) = self.sleep(longest.min(self.idle(now)))?;
+        ready.into_iter().for_each(|client| self.receive(client));
+        if new_connections {
             self.accept();
         }
         self.ask_again();
         let now = self.kernel.now();
         self.give_up(now);
-        self.clients.retain(|client| !matches!(client.state, State::Over));
+        self.clients.retain(|client| !matches!(client.state, ClientState::Over));
         self.work(now, say);
         Ok(())
     }
@@ -132,7 +132,7 @@ impl<K: Kernel> Broker<K> {
     /// Leaves all ports as they are, and says how many are in use.
     pub fn leave_in_use(mut self) -> usize {
         let has = |client: Client<_>| match client.state {
-            State::Has(loan) => loan.interface,
+            ClientState::Has(loan) => loan.interface,
             _ => None,
         };
         self.clients.drain(..).filter_map(has).map(std::mem::forget).count()
@@ -161,7 +161,8 @@ impl<K: Kernel> Broker<K> {
     /// How long nothing will be to do, unless somebody says something.
     fn idle(&self, now: Instant) -> Duration {
         let dues = self.leaving.iter().map(|loan| loan.due().saturating_duration_since(now));
-        let waits = self.clients.iter().any(|client| matches!(client.state, State::Waits(..)));
+        let waits =
+            self.clients.iter().any(|client| matches!(client.state, ClientState::Waits(..)));
         let room = waits.then_some(LOOK_EVERY);
         let turn = self.turns.next(self.workers(now), now).map(|(_, wait)| wait);
         // What is due waits for its user's turn.
@@ -201,30 +202,30 @@ impl<K: Kernel> Broker<K> {
                 refuse(&connection, refusal);
                 continue;
             }
-            let state = State::Silent(self.kernel.now());
+            let state = ClientState::Silent(self.kernel.now());
             self.clients.push(Client { connection, peer, state });
-            self.hear(self.clients.len() - 1);
+            self.receive(self.clients.len() - 1);
         }
     }
 
     /// Whether one more client may wait. Of a user with too many, the one that has waited longest ends.
-    fn admit(&mut self, peer: &Peer) -> Result<(), Refusal> {
+    fn admit(&mut self, peer: &PeerProcess) -> Result<(), Refusal> {
         self.ledger.allows(peer)?;
-        let is_silent = |client: &Client<_>| matches!(client.state, State::Silent(_));
-        let waits = |client: &Client<_>| matches!(client.state, State::Waits(..));
+        let is_silent = |client: &Client<_>| matches!(client.state, ClientState::Silent(_));
+        let waits = |client: &Client<_>| matches!(client.state, ClientState::Waits(..));
         if self.clients.iter().filter(|c| is_silent(c) || waits(c)).count() >= UNSERVED {
-            return Err(Refusal::new(Why::Busy, "too many requests wait; try again"));
+            return Err(Refusal::new(RefusalCode::Busy, "too many requests wait; try again"));
         }
         let is_own = |client: &&mut Client<_>| is_silent(client) && client.peer.uid == peer.uid;
         let mut own: Vec<_> = self.clients.iter_mut().filter(is_own).collect();
         if own.len() >= SILENT_PER_USER {
-            own[0].state = State::Over;
+            own[0].state = ClientState::Over;
         }
         Ok(())
     }
 
     /// Takes what a client says, or learns of its end.
-    fn hear(&mut self, client: usize) {
+    fn receive(&mut self, client: usize) {
         let mut bytes = [0; REQUEST_LEN + 1];
         let Client { connection, state, .. } = &mut self.clients[client];
         let length = match message::receive_plain(connection, &mut bytes) {
@@ -234,13 +235,17 @@ impl<K: Kernel> Broker<K> {
         };
         // Longer than any message, if it is cut.
         let bytes = bytes.get(..length).unwrap_or_default();
-        match (std::mem::replace(state, State::Over), Request::parse(bytes)) {
-            (State::Silent(_), Ok(request)) => {
+        match (std::mem::replace(state, ClientState::Over), Request::parse(bytes)) {
+            (ClientState::Silent(_), Ok(request)) => {
                 let now = self.kernel.now();
                 self.ask(client, request, now);
             }
-            (State::Silent(_), Err(e)) => refuse(connection, Refusal::new(Why::Malformed, e)),
-            (State::Filling(order, _), _) if is_filled(bytes) => *state = State::Filled(order),
+            (ClientState::Silent(_), Err(e)) => {
+                refuse(connection, Refusal::new(RefusalCode::Malformed, e))
+            }
+            (ClientState::Filling(order, _), _) if is_filled(bytes) => {
+                *state = ClientState::Filled(order)
+            }
             // There is nothing else to say.
             (other, _) => {
                 *state = other;
@@ -253,44 +258,44 @@ impl<K: Kernel> Broker<K> {
     fn ask(&mut self, client: usize, request: Request, since: Instant) {
         let now = self.kernel.now();
         let Client { connection, peer, state } = &mut self.clients[client];
-        let booked = match self.turns.next(std::iter::once(peer.uid), now) {
+        let reserved = match self.turns.next(std::iter::once(peer.uid), now) {
             Some((_, Duration::ZERO)) => order(&mut self.ledger, peer, &request),
             _ => Err(Refusal::new(
-                Why::Busy,
+                RefusalCode::Busy,
                 "this user's requests take too much of the broker's time; try again later",
             )),
         };
-        match booked {
+        match reserved {
             Ok(order) => {
                 self.turns.charge(peer.uid, ORDER, now);
                 let memory = [order.memory.as_fd()];
                 let sent = message::send(connection, &Answer::Memory.bytes(), &memory);
-                *state = State::Filling(order, now);
+                *state = ClientState::Filling(order, now);
                 if sent.is_err() {
                     self.end(client);
                 }
             }
             Err(refusal) if self.may_wait(client, &request, refusal.why, since) => {
-                self.clients[client].state = State::Waits(request, since);
+                self.clients[client].state = ClientState::Waits(request, since);
             }
             Err(refusal) => {
                 let Client { connection, state, .. } = &mut self.clients[client];
                 refuse(connection, refusal);
-                *state = State::Over;
+                *state = ClientState::Over;
             }
         }
     }
 
     /// Whether a client that asked then should wait: for its user's time, or for what others leave.
-    fn may_wait(&self, client: usize, request: &Request, why: Why, since: Instant) -> bool {
+    fn may_wait(&self, client: usize, request: &Request, why: RefusalCode, since: Instant) -> bool {
         let (uid, now) = (self.clients[client].peer.uid, self.kernel.now());
-        let waits = |c: &&Client<_>| c.peer.uid == uid && matches!(c.state, State::Waits(..));
+        let waits = |c: &&Client<_>| c.peer.uid == uid && matches!(c.state, ClientState::Waits(..));
         // What others leave helps only if it is they who have too much.
         let others = self.ledger.has_room(uid, request);
         let helps = |loan: &Loan<_>| others || loan.grant.uid() == uid;
         let comes = match why {
-            Why::Busy => true,
-            Why::Limit => self.leaving.iter().any(|loan| helps(loan) && loan.goes(now)),
+            RefusalCode::Busy => true,
+            RefusalCode::Limit => self.leaving.iter().any(|loan| helps(loan) && loan.goes(now)),
             _ => false,
         };
         comes
@@ -301,7 +306,7 @@ impl<K: Kernel> Broker<K> {
     /// Asks again for those who wait.
     fn ask_again(&mut self) {
         for client in 0..self.clients.len() {
-            if let State::Waits(request, since) = &self.clients[client].state {
+            if let ClientState::Waits(request, since) = &self.clients[client].state {
                 let (request, since) = (request.clone(), *since);
                 self.ask(client, request, since);
             }
@@ -313,8 +318,8 @@ impl<K: Kernel> Broker<K> {
         let over = |since: &Instant, time| now.saturating_duration_since(*since) > time;
         for client in 0..self.clients.len() {
             match &self.clients[client].state {
-                State::Silent(since) if over(since, ASKS_WITHIN) => self.end(client),
-                State::Filling(_, since) if over(since, FILLS_WITHIN) => self.end(client),
+                ClientState::Silent(since) if over(since, ASKS_WITHIN) => self.end(client),
+                ClientState::Filling(_, since) if over(since, FILLS_WITHIN) => self.end(client),
                 _ => {}
             }
         }
@@ -322,17 +327,19 @@ impl<K: Kernel> Broker<K> {
 
     /// Hangs up. What a client has is taken back in its user's turn; what was only booked is free at once.
     fn end(&mut self, client: usize) {
-        match std::mem::replace(&mut self.clients[client].state, State::Over) {
-            State::Filling(order, _) | State::Filled(order) => self.ledger.release(order.grant),
-            State::Has(loan) => self.leaving.push(loan),
-            State::Silent(_) | State::Waits(..) | State::Over => {}
+        match std::mem::replace(&mut self.clients[client].state, ClientState::Over) {
+            ClientState::Filling(order, _) | ClientState::Filled(order) => {
+                self.ledger.release(order.grant)
+            }
+            ClientState::Has(loan) => self.leaving.push(loan),
+            ClientState::Silent(_) | ClientState::Waits(..) | ClientState::Over => {}
         }
     }
 
     /// Users for whom there is work.
     fn workers(&self, now: Instant) -> impl Iterator<Item = u32> {
         let due = self.leaving.iter().filter(move |loan| loan.due() <= now);
-        let filled = |client: &&Client<_>| matches!(client.state, State::Filled(_));
+        let filled = |client: &&Client<_>| matches!(client.state, ClientState::Filled(_));
         let orders = self.clients.iter().filter(filled).map(|client| client.peer.uid);
         due.map(|loan| loan.grant.uid()).chain(orders)
     }
@@ -345,7 +352,7 @@ impl<K: Kernel> Broker<K> {
             Some(loan) => self.take_back(loan, say),
             None => {
                 let next = |client: &Client<_>| {
-                    client.peer.uid == user && matches!(client.state, State::Filled(_))
+                    client.peer.uid == user && matches!(client.state, ClientState::Filled(_))
                 };
                 if let Some(client) = self.clients.iter().position(next) {
                     self.make(client, say);
@@ -359,20 +366,22 @@ impl<K: Kernel> Broker<K> {
     /// Makes the port that a client waits for, and passes it on.
     fn make(&mut self, client: usize, say: &mut dyn FnMut(&str)) {
         let Client { connection, peer, state } = &mut self.clients[client];
-        let State::Filled(order) = std::mem::replace(state, State::Over) else { return };
-        let Order { request, grant, memory } = order;
+        let ClientState::Filled(order) = std::mem::replace(state, ClientState::Over) else {
+            return;
+        };
+        let PendingPort { request, grant, memory } = order;
         self.loans += 1;
         let made = self.kernel.make(&request, &self.ledger.config().nics, &memory);
         let made = made.map_err(for_others).and_then(|made| {
             let files = [made.socket.as_fd(), made.claim.as_fd()];
-            let watched = self.leash.watch(self.loans, files);
+            let watched = self.lent_files.watch(self.loans, files);
             watched.map(|()| made).map_err(|e| format!("watching the port: {e}"))
         });
         let made = match made {
             Ok(made) => made,
             Err(text) => {
                 self.ledger.release(grant);
-                return refuse(connection, Refusal::new(Why::Failed, text));
+                return refuse(connection, Refusal::new(RefusalCode::Failed, text));
             }
         };
         let name = made.description.interface.clone();
@@ -381,7 +390,7 @@ impl<K: Kernel> Broker<K> {
         let sent = message::send(connection, &Answer::Port(made.description).bytes(), &descriptors);
         let interface = (made.interface, name);
         let loan = Loan::new(self.loans, grant, interface, memory, self.kernel.now());
-        *state = State::Has(loan);
+        *state = ClientState::Has(loan);
         if sent.is_err() {
             self.end(client);
         }
@@ -393,13 +402,13 @@ impl<K: Kernel> Broker<K> {
         if leaving.remove(self.kernel.now()) {
             say(&format!("{} is removed", leaving.name));
         }
-        match leaving.left(&mut self.leash) {
-            Left::Nothing => {
+        match leaving.left(&mut self.lent_files) {
+            Remaining::Nothing => {
                 let Loan { grant, .. } = self.leaving.swap_remove(loan);
                 self.ledger.release(grant);
             }
-            Left::Something => leaving.wait(self.kernel.now()),
-            Left::Unknown => {
+            Remaining::Something => leaving.wait(self.kernel.now()),
+            Remaining::Unknown => {
                 // The grant stays in the books.
                 let Loan { grant, name, .. } = self.leaving.swap_remove(loan);
                 let user = grant.uid();
@@ -412,13 +421,17 @@ impl<K: Kernel> Broker<K> {
 }
 
 /// Books a port and makes its memory.
-fn order(ledger: &mut Ledger, peer: &Peer, request: &Request) -> Result<Order, Refusal> {
+fn order(
+    ledger: &mut Ledger,
+    peer: &PeerProcess,
+    request: &Request,
+) -> Result<PendingPort, Refusal> {
     let grant = ledger.grant(peer, request)?;
     match Arena::reserve(request.memory()) {
-        Ok(memory) => Ok(Order { request: request.clone(), grant, memory }),
+        Ok(memory) => Ok(PendingPort { request: request.clone(), grant, memory }),
         Err(e) => {
             ledger.release(grant);
-            Err(Refusal::new(Why::Failed, format_args!("making frame memory: {e}")))
+            Err(Refusal::new(RefusalCode::Failed, format_args!("making frame memory: {e}")))
         }
     }
 }

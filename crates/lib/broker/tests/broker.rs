@@ -3,12 +3,12 @@
 
 mod parts;
 
-use gigae_broker::{BrokerError, KEPT, Offer, Port, REQUEST_LEN, Request, Why, nics};
+use gigae_broker::{BrokerError, KEPT, Offer, Port, REQUEST_LEN, RefusalCode, Request, nics};
 use gigae_fabric::testing;
 use gigae_link::conformance::{drain, frame, only, queue, receive, send};
 use gigae_link::{Link, LinkError, Mode};
 use gigae_wire::MacAddr;
-use parts::{BOUND, CHANNEL, NOBODY, OTHER, Part, Place, liar, request, route, until};
+use parts::{BOUND, CHANNEL, NOBODY, OTHER, TestProcess, Testbed, liar, request, route, until};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::thread::CapabilitySet;
@@ -21,7 +21,7 @@ fn main() {
     }
     testing::run(&[
         ("an_unprivileged_user_exchanges_frames_with_another_node", exchanges as fn()),
-        ("who_is_not_allowed_is_told_so", who_is_not_allowed_is_told_so),
+        ("a_user_that_is_not_allowed_gets_the_reason", a_user_that_is_not_allowed_gets_the_reason),
         ("what_is_not_allowed_is_refused_by_name", what_is_not_allowed_is_refused_by_name),
         ("limits_are_kept_and_what_ends_makes_room", limits_are_kept),
         ("the_child_of_a_killed_client_is_removed", the_child_of_a_killed_client_is_removed),
@@ -33,19 +33,25 @@ fn main() {
         ("memory_that_is_shared_with_another_socket_counts", memory_that_is_shared),
         ("a_process_of_another_network_namespace_gets_nothing", another_namespace_gets_nothing),
         ("a_user_who_asks_for_much_does_not_keep_others_waiting", others_get_their_turn),
-        ("who_is_neither_root_nor_oneself_is_not_believed", a_stranger_is_not_believed),
+        (
+            "a_broker_of_another_user_than_root_or_oneself_is_refused",
+            a_broker_of_another_user_is_refused,
+        ),
         ("a_set_user_id_program_does_not_ask_its_environment", set_user_id_programs),
         ("several_liars_get_no_more_than_their_limits", liar::they_get_no_more),
         ("hostile_clients_neither_stop_nor_hold_up_the_broker", hostile_clients),
         ("a_broker_has_the_capabilities_that_it_needs_and_no_other", capabilities),
         ("a_second_broker_is_refused_and_another_file_is_left_alone", a_second_broker_is_refused),
         ("a_packet_socket_would_be_bound_anywhere", a_packet_socket_would_be_bound_anywhere),
-        ("a_client_that_is_sent_away_hears_of_its_interfaces_end", an_interfaces_end_is_told),
+        (
+            "a_client_that_is_sent_away_is_notified_that_its_interface_ended",
+            the_end_of_an_interface_is_reported,
+        ),
     ]);
 }
 
-fn why(place: &Place, request: &Request) -> (Why, String) {
-    match place.open(request).err().expect("refused") {
+fn why(testbed: &Testbed, request: &Request) -> (RefusalCode, String) {
+    match testbed.open(request).err().expect("refused") {
         BrokerError::Refused(refusal) => (refusal.why, refusal.text),
         other => panic!("{other}"),
     }
@@ -69,64 +75,68 @@ fn echoes(link: &mut dyn Link, client: MacAddr) {
 }
 
 fn exchanges() {
-    let place = Place::new("exchanges", "");
-    let (_client, mac, interface) = place.echo(NOBODY).unwrap();
+    let testbed = Testbed::new("exchanges", "");
+    let (_client, mac, interface) = testbed.echo(NOBODY).unwrap();
     assert_eq!(interface, "gigae0");
-    echoes(&mut place.other(), mac);
+    echoes(&mut testbed.other(), mac);
 }
 
-fn who_is_not_allowed_is_told_so() {
-    let place = Place::new("not allowed", "");
-    let refused = place.echo(OTHER).err().unwrap();
+fn a_user_that_is_not_allowed_gets_the_reason() {
+    let testbed = Testbed::new("not allowed", "");
+    let refused = testbed.echo(OTHER).err().unwrap();
     let said = format!("user {OTHER} is not among those that ");
     assert!(refused.starts_with(&said) && refused.contains("broker.toml allows; ask"), "{refused}");
-    let refused = place.inside(|| nics(&place.socket()));
+    let refused = testbed.inside(|| nics(&testbed.socket()));
     let refused = refused.expect_err("not even root, if it is not named");
-    assert!(matches!(&refused, BrokerError::Refused(refusal) if refusal.why == Why::User));
+    assert!(matches!(&refused, BrokerError::Refused(refusal) if refusal.why == RefusalCode::User));
     assert!(refused.to_string().starts_with("user 0 is not among those"), "{refused}");
-    let (refused, _) = why(&place, &request());
-    assert_eq!(refused, Why::User);
+    let (refused, _) = why(&testbed, &request());
+    assert_eq!(refused, RefusalCode::User);
     let error = Port::open("/nowhere/broker.sock".as_ref(), &request()).err().unwrap();
     assert!(matches!(error, BrokerError::Absent { .. }), "{error}");
     assert!(error.to_string().contains("start 'gigae broker'"), "{error}");
-    assert_eq!(place.children(), Vec::<String>::new());
+    assert_eq!(testbed.children(), Vec::<String>::new());
 }
 
 /// What makes root one of those who are allowed.
 const ROOT_TOO: &str = "groups = [0]\n";
 
 fn what_is_not_allowed_is_refused_by_name() {
-    let place = Place::new("what", &format!("{ROOT_TOO}ethertypes = [0x88b5, 0x88b6]"));
-    assert_eq!(place.inside(|| nics(&place.socket())).unwrap(), ["eth0"]);
+    let testbed = Testbed::new("what", &format!("{ROOT_TOO}ethertypes = [0x88b5, 0x88b6]"));
+    assert_eq!(testbed.inside(|| nics(&testbed.socket())).unwrap(), ["eth0"]);
     let with = |interface: &str| Request { interface: Some(interface.into()), ..request() };
     for unknown in ["eth7", "lo", "a-name-that-is-far-too-long"] {
-        let (refused, text) = why(&place, &with(unknown));
-        assert!(refused == Why::Interface && text.contains("eth0"), "{text}");
+        let (refused, text) = why(&testbed, &with(unknown));
+        assert!(refused == RefusalCode::Interface && text.contains("eth0"), "{text}");
     }
-    assert_eq!(why(&place, &Request { ethertype: 0x0800, ..request() }).0, Why::EtherType);
-    let port = place.open(&with("eth0")).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(
+        why(&testbed, &Request { ethertype: 0x0800, ..request() }).0,
+        RefusalCode::EtherType
+    );
+    let port = testbed.open(&with("eth0")).unwrap_or_else(|e| panic!("{e}"));
     let info = port.link.info();
     assert_eq!((info.mode, info.max_frame, info.rx_frames), (Mode::XdpGeneric, 1514, 192));
     assert!(info.reason.contains("shared NIC"), "{}", info.reason);
     let other = Request { ethertype: 0x88b6, ..request() };
-    place.open(&other).unwrap_or_else(|e| panic!("{e}"));
+    testbed.open(&other).unwrap_or_else(|e| panic!("{e}"));
 }
 
 fn limits_are_kept() {
-    let place = Place::new("limits", &format!("{ROOT_TOO}ports_per_user = 3\nmib_per_user = 2"));
+    let testbed =
+        Testbed::new("limits", &format!("{ROOT_TOO}ports_per_user = 3\nmib_per_user = 2"));
     let large = Request { rx_frames: 1 << 16, ..request() };
-    let (refused, text) = why(&place, &large);
-    assert!(refused == Why::Limit && text.contains("0 ports and 0 MiB"), "{text}");
-    let (first, second) = (place.port(), place.port());
-    let (refused, text) = why(&place, &request());
-    assert!(refused == Why::Limit && text.contains("2 ports and 2 MiB"), "{text}");
-    let (_theirs, ..) = place.echo(NOBODY).expect("another user has a share of his own");
+    let (refused, text) = why(&testbed, &large);
+    assert!(refused == RefusalCode::Limit && text.contains("0 ports and 0 MiB"), "{text}");
+    let (first, second) = (testbed.port(), testbed.port());
+    let (refused, text) = why(&testbed, &request());
+    assert!(refused == RefusalCode::Limit && text.contains("2 ports and 2 MiB"), "{text}");
+    let (_theirs, ..) = testbed.echo(NOBODY).expect("another user has a share of his own");
     drop(first);
     let mut again = None;
     until(
-        || match place.open(&request()) {
+        || match testbed.open(&request()) {
             Ok(port) => again.replace(port).is_none(),
-            Err(BrokerError::Refused(refusal)) if refusal.why == Why::Limit => false,
+            Err(BrokerError::Refused(refusal)) if refusal.why == RefusalCode::Limit => false,
             Err(other) => panic!("{other}"),
         },
         || "what ended makes room".to_owned(),
@@ -135,62 +145,62 @@ fn limits_are_kept() {
 }
 
 fn the_child_of_a_killed_client_is_removed() {
-    let place = Place::new("killed", "");
-    let (first, ..) = place.echo(NOBODY).unwrap();
-    let (_second, mac, interface) = place.echo(NOBODY).unwrap();
-    assert_eq!(place.children(), ["gigae0", "gigae1"]);
+    let testbed = Testbed::new("killed", "");
+    let (first, ..) = testbed.echo(NOBODY).unwrap();
+    let (_second, mac, interface) = testbed.echo(NOBODY).unwrap();
+    assert_eq!(testbed.children(), ["gigae0", "gigae1"]);
     first.kill();
-    place.until_children(&[&interface]);
-    echoes(&mut place.other(), mac);
+    testbed.until_children(&[&interface]);
+    echoes(&mut testbed.other(), mac);
 }
 
 fn clients_outlive_the_broker() {
-    let mut place = Place::new("outlives", "");
-    let (client, mac, interface) = place.echo(NOBODY).unwrap();
-    let mut other = place.other();
+    let mut testbed = Testbed::new("outlives", "");
+    let (client, mac, interface) = testbed.echo(NOBODY).unwrap();
+    let mut other = testbed.other();
     echoes(&mut other, mac);
-    place.restart();
-    assert_eq!(place.children(), [interface]);
+    testbed.restart();
+    assert_eq!(testbed.children(), [interface]);
     echoes(&mut other, mac);
     // What it leaves now is removed when the next port is made.
     client.kill();
-    let (_next, mac, name) = place.echo(NOBODY).unwrap();
-    place.until_children(&[&name]);
+    let (_next, mac, name) = testbed.echo(NOBODY).unwrap();
+    testbed.until_children(&[&name]);
     echoes(&mut other, mac);
     drop(_next);
     // Nobody asks any more: what is left goes when a broker starts.
-    let (last, ..) = place.echo(NOBODY).unwrap();
-    let _ = place.broker.process.kill();
-    let _ = place.broker.process.wait();
+    let (last, ..) = testbed.echo(NOBODY).unwrap();
+    let _ = testbed.broker.process.kill();
+    let _ = testbed.broker.process.wait();
     last.kill();
-    assert!(!place.children().is_empty());
-    place.restart();
-    place.until_children(&[]);
+    assert!(!testbed.children().is_empty());
+    testbed.restart();
+    testbed.until_children(&[]);
 }
 
 fn clients_outlive_an_orderly_end() {
-    let mut place = Place::new("orderly", "");
-    let (_client, mac, interface) = place.echo(NOBODY).unwrap();
-    place.broker.signal(libc::SIGTERM);
+    let mut testbed = Testbed::new("orderly", "");
+    let (_client, mac, interface) = testbed.echo(NOBODY).unwrap();
+    testbed.broker.signal(libc::SIGTERM);
     let mut said = String::new();
     while !said.starts_with("ends") {
-        said = place.broker.line();
+        said = testbed.broker.line();
         assert!(!said.is_empty(), "it says how it ends");
     }
-    assert_eq!((&said[..], &place.broker.line()[..]), ("ends; 1 ports stay in use", "ended"));
-    let absent = place.open(&request()).err();
+    assert_eq!((&said[..], &testbed.broker.line()[..]), ("ends; 1 ports stay in use", "ended"));
+    let absent = testbed.open(&request()).err();
     assert!(matches!(absent, Some(BrokerError::Absent { .. })), "{absent:?}");
-    assert_eq!(place.children(), [interface]);
-    echoes(&mut place.other(), mac);
+    assert_eq!(testbed.children(), [interface]);
+    echoes(&mut testbed.other(), mac);
 }
 
 fn one_does_not_hear_another() {
-    let place = Place::new("apart", ROOT_TOO);
-    let (mut a, mut b, mut other) = (place.port(), place.port(), place.other());
+    let testbed = Testbed::new("apart", ROOT_TOO);
+    let (mut a, mut b, mut other) = (testbed.port(), testbed.port(), testbed.other());
     let to_a = route(&other, a.link.info().mac);
     let to_b = route(&other, b.link.info().mac);
     let to_all = route(&other, MacAddr::BROADCAST);
-    let to_nic = route(&other, MacAddr(place.fabric.node(1).mac));
+    let to_nic = route(&other, MacAddr(testbed.fabric.node(1).mac));
     for number in 0..50 {
         queue(&mut other, &frame(&to_a, CHANNEL, number, 200));
         // Nor what is addressed to it on another channel, to all, or to the NIC.
@@ -208,16 +218,16 @@ fn one_does_not_hear_another() {
 }
 
 fn clients_reach_each_other() {
-    let place = Place::new("neighbours", ROOT_TOO);
-    let mut port = place.port();
-    let (_client, mac, _) = place.echo(NOBODY).unwrap();
+    let testbed = Testbed::new("neighbours", ROOT_TOO);
+    let mut port = testbed.port();
+    let (_client, mac, _) = testbed.echo(NOBODY).unwrap();
     echoes(&mut *port.link, mac);
 }
 
-fn connection(place: &Place) -> OwnedFd {
+fn connection(testbed: &Testbed) -> OwnedFd {
     let (family, kind, flags) = (AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC);
-    let socket = place.inside(|| rustix::net::socket_with(family, kind, flags, None)).unwrap();
-    rustix::net::connect(&socket, &SocketAddrUnix::new(place.socket()).unwrap()).unwrap();
+    let socket = testbed.inside(|| rustix::net::socket_with(family, kind, flags, None)).unwrap();
+    rustix::net::connect(&socket, &SocketAddrUnix::new(testbed.socket()).unwrap()).unwrap();
     socket
 }
 
@@ -226,12 +236,12 @@ fn descriptors(process: u32) -> usize {
 }
 
 fn hostile_clients() {
-    let place = Place::new("hostile", ROOT_TOO);
-    let broker = place.broker.process.id();
+    let testbed = Testbed::new("hostile", ROOT_TOO);
+    let broker = testbed.broker.process.id();
     let before = descriptors(broker);
     // Silent ones: of one user, as many as may wait and more, which costs the oldest their place.
-    let silent: Vec<_> = (0..200).map(|_| connection(&place)).collect();
-    drop(place.port());
+    let silent: Vec<_> = (0..200).map(|_| connection(&testbed)).collect();
+    drop(testbed.port());
     // 64 wait, and the places of 64 more were taken by those who came at once and are not closed yet.
     let now = descriptors(broker) - before;
     assert!(now < 150, "{now} descriptors: no more wait than may");
@@ -242,7 +252,7 @@ fn hostile_clients() {
         [b"", b"x", &right[..REQUEST_LEN - 1], &[0; REQUEST_LEN], &long, &right];
     for message in messages {
         for again in [1, 3] {
-            let socket = connection(&place);
+            let socket = connection(&testbed);
             for _ in 0..again {
                 let _ = rustix::net::send(&socket, message, SendFlags::NOSIGNAL);
             }
@@ -250,17 +260,17 @@ fn hostile_clients() {
     }
     // Descriptors that come with a request are closed.
     for _ in 0..50 {
-        send_descriptors(&connection(&place), &right);
+        send_descriptors(&connection(&testbed), &right);
     }
     // A client that asks and does not take what it gets.
-    let deaf = connection(&place);
+    let deaf = connection(&testbed);
     rustix::net::send(&deaf, &right, SendFlags::NOSIGNAL).unwrap();
-    drop(place.port());
+    drop(testbed.port());
     drop((silent, deaf));
-    place.until_children(&[]);
+    testbed.until_children(&[]);
     until(|| descriptors(broker) == before, || format!("{} of {before}", descriptors(broker)));
-    let (_client, mac, _) = place.echo(NOBODY).unwrap();
-    echoes(&mut place.other(), mac);
+    let (_client, mac, _) = testbed.echo(NOBODY).unwrap();
+    echoes(&mut testbed.other(), mac);
 }
 
 fn send_descriptors(socket: &OwnedFd, bytes: &[u8]) {
@@ -276,9 +286,9 @@ fn send_descriptors(socket: &OwnedFd, bytes: &[u8]) {
 }
 
 fn capabilities() {
-    let place = Place::new("capabilities", ROOT_TOO);
-    let _port = place.port();
-    let broker = place.broker.process.id();
+    let testbed = Testbed::new("capabilities", ROOT_TOO);
+    let _port = testbed.port();
+    let broker = testbed.broker.process.id();
     let status = std::fs::read_to_string(format!("/proc/{broker}/status")).unwrap();
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
@@ -313,7 +323,7 @@ fn capabilities() {
     for needed in KEPT.iter() {
         let failed = std::thread::scope(|scope| {
             let made = scope.spawn(|| {
-                let node = place.fabric.node(2);
+                let node = testbed.fabric.node(2);
                 let _inside = node.enter().unwrap();
                 let mut sets = rustix::thread::capabilities(None).unwrap();
                 let all = sets.effective;
@@ -338,39 +348,39 @@ fn capabilities() {
 }
 
 fn a_second_broker_is_refused() {
-    let place = Place::new("second", "");
+    let testbed = Testbed::new("second", "");
     let stop = std::sync::atomic::AtomicBool::new(true);
-    let config = place.socket().with_file_name("broker.toml");
+    let config = testbed.socket().with_file_name("broker.toml");
     let start = |socket: &std::path::Path| {
         let error = gigae_broker::run(&config, socket, &stop, &mut |_| ()).err();
         error.expect("refused").to_string()
     };
-    let error = start(&place.socket());
+    let error = start(&testbed.socket());
     assert!(error.contains("another broker does") && !error.contains('\n'), "{error}");
-    let file = place.socket().with_file_name("file");
+    let file = testbed.socket().with_file_name("file");
     std::fs::write(&file, "precious").unwrap();
     let error = start(&file);
     assert!(error.contains("in use"), "{error}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
-    assert!(place.echo(NOBODY).is_ok());
+    assert!(testbed.echo(NOBODY).is_ok());
 }
 
 /// Descriptors that a client keeps when it hangs up count on, and so does memory that it keeps.
 fn hanging_up_gives_nothing_back() {
-    let place = Place::new("hang up", &format!("{ROOT_TOO}ports_per_user = 2"));
-    let refused = || why(&place, &request()).0 == Why::Limit;
-    let Port { link, claim, connection } = place.port();
+    let testbed = Testbed::new("hang up", &format!("{ROOT_TOO}ports_per_user = 2"));
+    let refused = || why(&testbed, &request()).0 == RefusalCode::Limit;
+    let Port { link, claim, connection } = testbed.port();
     drop((connection, claim));
-    let Port { link: other, claim, connection } = place.port();
+    let Port { link: other, claim, connection } = testbed.port();
     drop((connection, other));
     let kept = (link, claim);
     assert!(refused());
     // Their interfaces go all the same.
-    place.until_children(&[]);
+    testbed.until_children(&[]);
     assert!(refused());
     drop(kept);
     let mut again = Vec::new();
-    let has_room = || match place.open(&request()) {
+    let has_room = || match testbed.open(&request()) {
         Ok(port) => {
             again.push(port);
             again.len() == 2
@@ -382,54 +392,55 @@ fn hanging_up_gives_nothing_back() {
 
 /// A client registers the memory of its port with a socket of a namespace of its own and gives all else back.
 fn memory_that_is_shared() {
-    let place = Place::new("shared", &format!("{ROOT_TOO}ports_per_user = 1"));
-    let kept = liar::share_memory(&place, place.port());
-    place.until_children(&[]);
+    let testbed = Testbed::new("shared", &format!("{ROOT_TOO}ports_per_user = 1"));
+    let kept = liar::share_memory(&testbed, testbed.port());
+    testbed.until_children(&[]);
     for _ in 0..20 {
-        let (refused, text) = why(&place, &request());
-        assert_eq!(refused, Why::Limit, "{text}");
+        let (refused, text) = why(&testbed, &request());
+        assert_eq!(refused, RefusalCode::Limit, "{text}");
     }
     drop(kept);
-    until(|| place.open(&request()).is_ok(), || "what is gone makes room".to_owned());
+    until(|| testbed.open(&request()).is_ok(), || "what is gone makes room".to_owned());
 }
 
 fn another_namespace_gets_nothing() {
-    let place = Place::new("elsewhere", ROOT_TOO);
-    let node = place.fabric.node(2);
+    let testbed = Testbed::new("elsewhere", ROOT_TOO);
+    let node = testbed.fabric.node(2);
     let inside = node.enter().unwrap();
     for refused in [
-        Port::open(&place.socket(), &request()).err().expect("it is elsewhere"),
-        nics(&place.socket()).expect_err("it is elsewhere"),
+        Port::open(&testbed.socket(), &request()).err().expect("it is elsewhere"),
+        nics(&testbed.socket()).expect_err("it is elsewhere"),
     ] {
         let BrokerError::Refused(refusal) = &refused else { panic!("{refused}") };
-        assert_eq!(refusal.why, Why::Namespace);
+        assert_eq!(refusal.why, RefusalCode::Namespace);
         assert!(refusal.text.contains("another network namespace"), "{refusal:?}");
     }
     drop(inside);
-    assert_eq!(place.children(), Vec::<String>::new());
-    drop(place.port());
+    assert_eq!(testbed.children(), Vec::<String>::new());
+    drop(testbed.port());
 }
 
 /// Root asks for many ports at once, another user then for one. All of them are ready before the broker, which is
 /// stopped meanwhile, sees the first.
 fn others_get_their_turn() {
-    let mut place = Place::new("turns", ROOT_TOO);
-    let ask = || place.inside(|| Offer::ask(&place.socket(), &request()));
+    let mut testbed = Testbed::new("turns", ROOT_TOO);
+    let ask = || testbed.inside(|| Offer::ask(&testbed.socket(), &request()));
     let offers: Vec<_> = (0..12).map(|_| ask().unwrap_or_else(|e| panic!("{e}"))).collect();
     let role = format!("ask {NOBODY}");
-    let mut other = Part::start(&place.fabric.node(1), &role, &place.socket(), Path::new(""));
+    let mut other =
+        TestProcess::start(&testbed.fabric.node(1), &role, &testbed.socket(), Path::new(""));
     assert_eq!(other.line(), "asked");
-    place.broker.signal(libc::SIGSTOP);
+    testbed.broker.signal(libc::SIGSTOP);
     offers.iter().for_each(|offer| offer.filled().unwrap());
     other.go_on();
     assert_eq!(other.line(), "filled");
-    place.broker.signal(libc::SIGCONT);
+    testbed.broker.signal(libc::SIGCONT);
     let ports: Vec<_> = offers.into_iter().map(|offer| offer.take()).collect();
     assert!(ports.iter().all(Result::is_ok), "all are served");
     assert_eq!(other.line(), "open");
     let mut order = Vec::new();
     while order.len() < 13 {
-        let line = place.broker.line();
+        let line = testbed.broker.line();
         assert!(!line.is_empty());
         order.extend(line.contains("'s (process").then(|| line.contains(&format!("{NOBODY}'s"))));
     }
@@ -437,29 +448,29 @@ fn others_get_their_turn() {
     assert!(at <= 1, "{at} of root's ports came first: {order:?}");
 }
 
-fn a_stranger_is_not_believed() {
-    let place = Place::new("stranger", "");
+fn a_broker_of_another_user_is_refused() {
+    let testbed = Testbed::new("another user", "");
     let open = tempfile::tempdir().unwrap();
     std::fs::set_permissions(open.path(), PermissionsExt::from_mode(0o777)).unwrap();
     let socket = open.path().join("broker.sock");
     let role = format!("fake {OTHER}");
-    let mut fake = Part::start(&place.fabric.node(1), &role, &socket, Path::new(""));
+    let mut fake = TestProcess::start(&testbed.fabric.node(1), &role, &socket, Path::new(""));
     assert_eq!(fake.line(), "listens");
-    let error = place.inside(|| Port::open(&socket, &request())).err().expect("not believed");
-    assert!(matches!(&error, BrokerError::Stranger { uid: OTHER, .. }), "{error}");
+    let error = testbed.inside(|| Port::open(&socket, &request())).err().expect("not believed");
+    assert!(matches!(&error, BrokerError::UntrustedUser { uid: OTHER, .. }), "{error}");
     assert!(error.to_string().contains("not trusted"), "{error}");
     assert_eq!(fake.line(), "got 0 bytes", "nothing is said to it");
 }
 
 /// A set-user-id program of root's asks root's broker. It ignores the broker that its user names.
 fn set_user_id_programs() {
-    let place = Place::new("secure", "");
+    let testbed = Testbed::new("secure", "");
     let socket = Path::new("/nowhere/evil.sock");
-    let copy = place.socket().with_file_name("secure");
+    let copy = testbed.socket().with_file_name("secure");
     std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
     for (mode, asked) in [(0o755, "/nowhere/evil.sock"), (0o4755, gigae_broker::SOCKET)] {
         std::fs::set_permissions(&copy, PermissionsExt::from_mode(mode)).unwrap();
-        let mut command = place.fabric.node(1).command("setpriv").unwrap();
+        let mut command = testbed.fabric.node(1).command("setpriv").unwrap();
         let user = NOBODY.to_string();
         command.args(["--reuid", &user, "--regid", &user, "--clear-groups"]).arg(&copy);
         command.env("GIGAE_TEST_ROLE", "secure").env(gigae_broker::VARIABLE, socket);
@@ -498,10 +509,10 @@ fn a_packet_socket_would_be_bound_anywhere() {
     assert_eq!(elsewhere, 0, "if this kernel forbids it, AF_PACKET could be passed on");
 }
 
-fn an_interfaces_end_is_told() {
-    let place = Place::new("sent away", ROOT_TOO);
-    let mut port = place.port();
-    let node = place.fabric.node(1);
+fn the_end_of_an_interface_is_reported() {
+    let testbed = Testbed::new("sent away", ROOT_TOO);
+    let mut port = testbed.port();
+    let node = testbed.fabric.node(1);
     let mut command = node.command("ip").unwrap();
     assert!(command.args(["link", "del", "gigae0"]).status().unwrap().success());
     let error = loop {

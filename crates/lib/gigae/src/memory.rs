@@ -1,6 +1,6 @@
 //! Memory of the program in the hands of an operation.
 
-use gigae_transfer::Memory as Bytes;
+use gigae_transfer::Bytes;
 use std::fmt;
 
 /// Memory that an operation copies from or to, handed over to the endpoint until the operation is

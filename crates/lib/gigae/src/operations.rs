@@ -5,7 +5,7 @@ use crate::memory::Memory;
 use crate::peer::Peer;
 use gigae_transfer::{Completion as Ended, Selector};
 
-pub use gigae_transfer::{Accesses, Label, Memory as Bytes, OpError, OpId, RegionKey, Rights};
+pub use gigae_transfer::{Accesses, Bytes, Label, OpError, OpId, RegionKey, Rights};
 pub use gigae_wire::op::{Action, Change, MOST_FETCHED, Number, Status};
 
 /// Which messages a receive wants.

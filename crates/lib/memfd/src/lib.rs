@@ -26,17 +26,17 @@ const TMPFS: i64 = 0x0102_1994;
 
 /// A mapping of shared words. Unmapped when it is dropped; it needs no descriptor to stay.
 #[derive(Debug)]
-pub struct Memory {
+pub struct SharedMemory {
     base: NonNull<AtomicU64>,
     len: usize,
 }
 
 // SAFETY: the mapping is of the whole process and of no thread; all access is by atomics.
-unsafe impl Send for Memory {}
+unsafe impl Send for SharedMemory {}
 // SAFETY: as above.
-unsafe impl Sync for Memory {}
+unsafe impl Sync for SharedMemory {}
 
-impl Memory {
+impl SharedMemory {
     /// New memory of `len` words, all zeros, and the descriptor to hand on, under a name that `/proc/PID/fd` shows.
     /// It takes up room as it is written to. Five system calls. `len` must not be zero.
     pub fn create(name: &str, len: usize) -> io::Result<(Self, OwnedFd)> {
@@ -94,7 +94,7 @@ fn bytes(len: usize) -> io::Result<usize> {
     len.checked_mul(8).filter(fits).ok_or(io::ErrorKind::InvalidInput.into())
 }
 
-impl Drop for Memory {
+impl Drop for SharedMemory {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours (`map`), of this length, and no borrow of it outlives `self`.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len * 8) };
@@ -116,8 +116,8 @@ mod tests {
 
     #[test]
     fn what_one_side_writes_the_other_reads() {
-        let (here, fd) = Memory::create("gigae-test", 1024).unwrap();
-        let there = Memory::map(fd, 1024).unwrap();
+        let (here, fd) = SharedMemory::create("gigae-test", 1024).unwrap();
+        let there = SharedMemory::map(fd, 1024).unwrap();
         here.words()[1023].store(7, Ordering::Relaxed);
         assert_eq!(there.words()[1023].load(Ordering::Relaxed), 7);
         assert!(there.words().iter().take(1023).all(|word| word.load(Ordering::Relaxed) == 0));
@@ -125,13 +125,13 @@ mod tests {
 
     #[test]
     fn what_may_become_shorter_or_has_another_length_or_is_no_memfd_is_not_mapped() {
-        let refused = |fd: OwnedFd| Memory::map(fd, 512).is_err();
+        let refused = |fd: OwnedFd| SharedMemory::map(fd, 512).is_err();
         assert!(!refused(memfd(4096, SEALS)));
         assert!(refused(memfd(4096, SealFlags::GROW)), "may become shorter");
         assert!(refused(memfd(2048, SEALS)) && refused(memfd(8192, SEALS)));
         assert!(refused(std::fs::File::open("/proc/self/status").unwrap().into()));
         assert!(refused(std::fs::File::open("/dev/zero").unwrap().into()));
-        let (_whole, fd) = Memory::create("gigae-test", 512).unwrap();
+        let (_whole, fd) = SharedMemory::create("gigae-test", 512).unwrap();
         assert!(
             rustix::fs::ftruncate(&fd, 8).is_err() && rustix::fs::ftruncate(&fd, 1 << 20).is_err()
         );
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_length_that_no_memory_has_is_refused() {
-        assert!(Memory::create("gigae-test", usize::MAX).is_err());
-        assert!(Memory::map(memfd(4096, SEALS), usize::MAX / 8).is_err());
+        assert!(SharedMemory::create("gigae-test", usize::MAX).is_err());
+        assert!(SharedMemory::map(memfd(4096, SEALS), usize::MAX / 8).is_err());
     }
 }

@@ -33,7 +33,6 @@
 #![cfg_attr(loom, allow(dead_code, unused_imports))]
 
 mod about;
-mod figures;
 mod layout;
 #[cfg(not(loom))]
 mod memory;
@@ -43,13 +42,16 @@ mod observed;
 mod observer;
 pub mod pcapng;
 mod ring;
+mod statistics;
 mod sync;
 
 pub use about::{About, LinkAbout, MOST_LINKS, Wire};
-pub use figures::{Figures, MOST_PEERS, PeerAddress, PeerFigures, PeerState, Sheet};
 pub use ring::{Direction, Record};
+pub use statistics::{
+    MOST_PEERS, PeerAddress, PeerState, PeerStatistics, Statistics, StatisticsWriter,
+};
 
 #[cfg(not(loom))]
 pub use observed::{Observed, Tap};
 #[cfg(not(loom))]
-pub use observer::{Capture, CaptureError, Endpoint, Found, State, find, now};
+pub use observer::{Activity, Capture, CaptureError, Endpoint, FoundEndpoints, find, now};

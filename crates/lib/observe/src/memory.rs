@@ -13,15 +13,15 @@ pub(crate) const NAME: &str = "gigae-endpoint";
 
 /// A mapping of [`TOTAL_WORDS`] words and the descriptor behind it.
 #[derive(Debug)]
-pub(crate) struct Memory {
-    mapped: gigae_memfd::Memory,
+pub(crate) struct EndpointMemory {
+    mapped: gigae_memfd::SharedMemory,
     pub(crate) fd: OwnedFd,
 }
 
-impl Memory {
+impl EndpointMemory {
     /// New memory, all zeros. It takes up room as it is written to.
     pub(crate) fn create() -> io::Result<Self> {
-        let (mapped, fd) = gigae_memfd::Memory::create(NAME, TOTAL_WORDS)?;
+        let (mapped, fd) = gigae_memfd::SharedMemory::create(NAME, TOTAL_WORDS)?;
         Ok(Self { mapped, fd })
     }
 
@@ -48,7 +48,7 @@ impl Memory {
         gigae_memfd::check(reopen(&named, OFlags::RDONLY)?, TOTAL_WORDS)?;
         // To be written: who looks says so there.
         let fd = reopen(&named, OFlags::RDWR)?;
-        Ok(Self { mapped: gigae_memfd::Memory::map(&fd, TOTAL_WORDS)?, fd })
+        Ok(Self { mapped: gigae_memfd::SharedMemory::map(&fd, TOTAL_WORDS)?, fd })
     }
 
     /// All of it.

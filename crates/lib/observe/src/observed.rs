@@ -1,14 +1,14 @@
 //! The endpoint's side.
 
 use crate::layout::*;
-use crate::memory::Memory;
+use crate::memory::EndpointMemory;
 use crate::ring::Ring;
-use crate::{About, Direction, Sheet};
+use crate::{About, Direction, StatisticsWriter};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-impl Memory {
+impl EndpointMemory {
     pub(crate) fn ring(&self) -> Ring<'_> {
         let words = self.words();
         Ring {
@@ -23,20 +23,20 @@ impl Memory {
 /// What an endpoint shows to observers. Closed for them when it is dropped.
 #[derive(Debug)]
 pub struct Observed {
-    memory: Arc<Memory>,
+    memory: Arc<EndpointMemory>,
 }
 
 /// Takes an endpoint's frames down for an observer.
 #[derive(Clone, Debug)]
 pub struct Tap {
-    memory: Arc<Memory>,
+    memory: Arc<EndpointMemory>,
 }
 
 impl Observed {
     /// Makes the shared memory: 8.1 MiB of addresses, of which some pages are used until somebody captures
     /// frames. One descriptor, some system calls.
     pub fn new(about: &About) -> io::Result<Self> {
-        let memory = Memory::create()?;
+        let memory = EndpointMemory::create()?;
         about.write(memory.words());
         Ok(Self { memory: Arc::new(memory) })
     }
@@ -53,8 +53,9 @@ impl Observed {
     }
 
     /// Writes figures as of a moment, of an endpoint that knows so many peers.
-    pub fn publish(&self, at: u64, known: u64, write: impl FnOnce(&mut Sheet)) {
-        let mut sheet = Sheet::begin(&self.memory.words()[AT_FIGURES..][..FIGURES_WORDS], at);
+    pub fn publish(&self, at: u64, known: u64, write: impl FnOnce(&mut StatisticsWriter)) {
+        let mut sheet =
+            StatisticsWriter::begin(&self.memory.words()[AT_STATISTICS..][..STATISTICS_WORDS], at);
         write(&mut sheet);
         sheet.end(known);
     }

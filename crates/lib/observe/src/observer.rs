@@ -2,8 +2,8 @@
 
 use crate::about::Foreign;
 use crate::layout::*;
-use crate::memory::{Memory, NAME};
-use crate::{About, Figures, Record};
+use crate::memory::{EndpointMemory, NAME};
+use crate::{About, Record, Statistics};
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 use rustix::io::Errno;
 use std::collections::HashSet;
@@ -31,7 +31,7 @@ pub fn now() -> u64 {
 
 /// What the search for endpoints came to.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct FoundEndpoints {
     /// The endpoints that can be looked at, by process.
     pub endpoints: Vec<Endpoint>,
     /// Processes into which this one may not look.
@@ -52,12 +52,12 @@ pub struct Endpoint {
     /// Tells it from all other endpoints of this machine as long as it is there.
     pub key: u64,
     path: PathBuf,
-    memory: Memory,
+    memory: EndpointMemory,
 }
 
 /// What an endpoint does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum Activity {
     /// Its program uses it, as far as it says.
     Used,
     /// It sleeps until a frame comes.
@@ -68,8 +68,8 @@ pub enum State {
 
 /// Looks through all processes, or one, for endpoints. An endpoint that is just being opened may be missing.
 /// Reads every process's list of descriptors: some milliseconds with hundreds of them.
-pub fn find(pid: Option<u32>) -> io::Result<Found> {
-    let mut found = Found::default();
+pub fn find(pid: Option<u32>) -> io::Result<FoundEndpoints> {
+    let mut found = FoundEndpoints::default();
     let mut seen = HashSet::new();
     let mut pids: Vec<u32> = match pid {
         Some(pid) => vec![pid],
@@ -102,8 +102,8 @@ fn is_ours(path: &Path) -> bool {
 }
 
 /// Takes one in, unless it is none: a process may name anything as it likes, and be gone meanwhile.
-fn look(pid: u32, path: PathBuf, seen: &mut HashSet<u64>, found: &mut Found) {
-    let memory = user(pid).and_then(|user| Memory::open(&path, user));
+fn look(pid: u32, path: PathBuf, seen: &mut HashSet<u64>, found: &mut FoundEndpoints) {
+    let memory = user(pid).and_then(|user| EndpointMemory::open(&path, user));
     let Ok(memory) = memory else { return };
     // A process that forked has it twice.
     let Ok(key) = rustix::fs::fstat(&memory.fd).map(|stat| stat.st_ino) else { return };
@@ -147,14 +147,14 @@ impl Endpoint {
 
     /// The figures that it wrote last; `None` if none can be read. A writer that is off its processor in the
     /// middle is waited for, 200 ms at most.
-    pub fn figures(&self) -> Option<Figures> {
+    pub fn statistics(&self) -> Option<Statistics> {
         let names = self.about.names.each_ref().map(Vec::len);
-        let words = &self.memory.words()[AT_FIGURES..][..FIGURES_WORDS];
+        let words = &self.memory.words()[AT_STATISTICS..][..STATISTICS_WORDS];
         (0..LOOKS).find_map(|look| {
             if look > 0 {
                 std::thread::sleep(BETWEEN_LOOKS);
             }
-            Figures::read(words, self.about.links.len(), names)
+            Statistics::read(words, self.about.links.len(), names)
         })
     }
 
@@ -164,12 +164,12 @@ impl Endpoint {
     }
 
     /// What it does.
-    pub fn state(&self) -> State {
+    pub fn activity(&self) -> Activity {
         match self.memory.words()[AT_STATE].load(Ordering::Relaxed) {
-            CLOSED => State::Closed,
-            _ if !is_ours(&self.path) => State::Closed,
-            ASLEEP => State::Asleep,
-            _ => State::Used,
+            CLOSED => Activity::Closed,
+            _ if !is_ours(&self.path) => Activity::Closed,
+            ASLEEP => Activity::Asleep,
+            _ => Activity::Used,
         }
     }
 

@@ -2,7 +2,7 @@
 #![allow(missing_docs)]
 
 use gigae_observe::{
-    About, Endpoint, LinkAbout, Observed, PeerAddress, PeerState, State, Wire, find,
+    About, Activity, Endpoint, LinkAbout, Observed, PeerAddress, PeerState, Wire, find,
 };
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use std::os::fd::OwnedFd;
@@ -39,7 +39,7 @@ fn an_endpoint_is_found_until_it_is_closed() {
     let found = here(1);
     assert_eq!((found.len(), &found[0].about), (1, &about(1)));
     let endpoint = &found[0];
-    assert_eq!((endpoint.state(), endpoint.figures()), (State::Used, None));
+    assert_eq!((endpoint.activity(), endpoint.statistics()), (Activity::Used, None));
     assert_eq!(observed.until(), 0);
     endpoint.look();
     assert!(observed.until() > gigae_observe::now());
@@ -47,13 +47,13 @@ fn an_endpoint_is_found_until_it_is_closed() {
         sheet.counts(&[12]);
         sheet.peer(PeerAddress::Mac([2; 6]), (4, 5, PeerState::Up), &[6]);
     });
-    let figures = endpoint.figures().unwrap();
+    let figures = endpoint.statistics().unwrap();
     assert_eq!((figures.at, figures.known, &figures.counts[..]), (77, 3, &[12][..]));
     assert_eq!((figures.peers.len(), figures.peers[0].values[0]), (1, 6));
     observed.set_asleep(true);
-    assert_eq!(endpoint.state(), State::Asleep);
+    assert_eq!(endpoint.activity(), Activity::Asleep);
     drop(observed);
-    assert_eq!(endpoint.state(), State::Closed);
+    assert_eq!(endpoint.activity(), Activity::Closed);
     assert!(here(1).is_empty());
 }
 

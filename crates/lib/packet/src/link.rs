@@ -4,7 +4,7 @@ use crate::claim::PortClaim;
 use crate::filter;
 use crate::ring::{Layout, RxRing};
 use crate::socket::PacketSocket;
-use crate::transmit::{Entry, Queue};
+use crate::transmit::{QueuedFrame, TransmitQueue};
 use gigae_link::{
     Arena, Counters, Filter, Info, Interface, Link, LinkError, Mode, OpenError, Posted, Posting,
     RxFrame, TxBook, TxFrame,
@@ -61,12 +61,12 @@ pub struct PacketLink {
     layout: Layout,
     book: TxBook,
     posting: Posting,
-    queue: Queue,
+    queue: TransmitQueue,
     ring: RxRing,
     socket: PacketSocket,
     /// Watches the socket for *new* frames (edge-triggered). The socket itself polls readable for
     /// as long as its newest frame is lent, so sleeping on it would not be sleeping.
-    news: OwnedFd,
+    edge: OwnedFd,
     counters: Counters,
     empty_polls: u32,
     _claim: Option<PortClaim>,
@@ -91,7 +91,7 @@ impl PacketLink {
         socket.prepare(&program, config.qdisc_bypass)?;
         let ring = RxRing::map(&socket, &layout)?;
         socket.allow_queued(2 * layout.tx_slots * layout.slot);
-        let news = watch(&socket)
+        let edge = watch(&socket)
             .map_err(|e| OpenError::Io { what: "watching the packet socket", source: e.into() })?;
         let claim = match config.filter.envelope {
             Envelope::Udp { port } => Some(PortClaim::new(&interface, port)?),
@@ -105,10 +105,10 @@ impl PacketLink {
             interface,
             layout,
             book: TxBook::new(layout.tx_slots as u32),
-            queue: Queue::new(layout.tx_slots),
+            queue: TransmitQueue::new(layout.tx_slots),
             ring,
             socket,
-            news,
+            edge,
             counters: Counters::default(),
             empty_polls: 0,
             _claim: claim,
@@ -122,7 +122,7 @@ impl PacketLink {
             tv_nsec: t.subsec_nanos().into(),
         });
         let mut events = [epoll::Event { flags: epoll::EventFlags::empty(), data: DATA }; 1];
-        let result = epoll::wait(&self.news, &mut events[..], timeout.as_ref());
+        let result = epoll::wait(&self.edge, &mut events[..], timeout.as_ref());
         let flags = events[0].flags;
         match result {
             Ok(0) | Err(Errno::INTR) => self.interface.check().map(|()| false),
@@ -142,10 +142,10 @@ const MAX_FRAMES: usize = 1 << 16;
 const DATA: epoll::EventData = epoll::EventData::new_u64(0);
 
 fn watch(socket: &PacketSocket) -> Result<OwnedFd, Errno> {
-    let news = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    let edge = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-    epoll::add(&news, socket, DATA, flags)?;
-    Ok(news)
+    epoll::add(&edge, socket, DATA, flags)?;
+    Ok(edge)
 }
 
 fn describe(interface: &Interface, layout: &Layout) -> Info {
@@ -195,7 +195,7 @@ impl Link for PacketLink {
         let posted = frame.into_posted();
         let _ = self.ring.arena().posted_bytes(&posted);
         self.book.post(slot);
-        self.queue.push(Entry { frame: slot, offset, length: length as u32 });
+        self.queue.push(QueuedFrame { frame: slot, offset, length: length as u32 });
         self.counters.tx_frames += 1;
         posted
     }

@@ -70,7 +70,7 @@ pub(crate) struct RxRing {
     arena: Arc<Arena>,
     slot: usize,
     /// Slots handed out and not yet recycled.
-    lent: Box<[bool]>,
+    borrowed: Box<[bool]>,
     /// Where the next frame will appear.
     next: usize,
 }
@@ -89,7 +89,7 @@ impl RxRing {
         Ok(Self {
             arena: Arc::new(arena),
             slot: layout.slot,
-            lent: vec![false; layout.rx_slots].into_boxed_slice(),
+            borrowed: vec![false; layout.rx_slots].into_boxed_slice(),
             next: 0,
         })
     }
@@ -101,8 +101,8 @@ impl RxRing {
     /// Whether a frame has arrived that was not handed out yet.
     #[inline]
     pub(crate) fn ready(&self) -> bool {
-        // A slot that is lent still says "user": the frame in it is not a new one.
-        !self.lent[self.next] && self.status(self.next).load(Ordering::Acquire) & USER != 0
+        // A slot that is borrowed still says "user": the frame in it is not a new one.
+        !self.borrowed[self.next] && self.status(self.next).load(Ordering::Acquire) & USER != 0
     }
 
     /// The next frame, if one has arrived.
@@ -110,7 +110,7 @@ impl RxRing {
     pub(crate) fn pop(&mut self) -> Option<RxFrame> {
         while self.ready() {
             let slot = self.next;
-            self.next = if slot + 1 == self.lent.len() { 0 } else { slot + 1 };
+            self.next = if slot + 1 == self.borrowed.len() { 0 } else { slot + 1 };
             let start = slot * self.slot;
             // SAFETY: the slot lies in the mapping, begins with the kernel's header and is ours
             // (`ready`, with acquire), so the kernel does not write it.
@@ -124,9 +124,9 @@ impl RxRing {
                 self.free(slot);
                 continue;
             }
-            self.lent[slot] = true;
+            self.borrowed[slot] = true;
             let bytes = start + mac..start + mac + length;
-            // SAFETY: the slot was not lent, so no token for it exists, and the kernel does not
+            // SAFETY: the slot was not borrowed, so no token for it exists, and the kernel does not
             // write it before its status says so, which `recycle` does.
             return Some(unsafe { RxFrame::new(&self.arena, bytes, slot as u32) });
         }
@@ -141,7 +141,7 @@ impl RxRing {
     pub(crate) fn recycle(&mut self, frame: RxFrame) {
         let _ = self.arena.bytes(&frame);
         let slot = frame.slot() as usize;
-        self.lent[slot] = false;
+        self.borrowed[slot] = false;
         self.free(slot);
     }
 
@@ -152,8 +152,8 @@ impl RxRing {
 
     #[inline]
     fn status(&self, slot: usize) -> &AtomicU32 {
-        assert!(slot < self.lent.len());
-        // SAFETY: a slot below `lent.len()` lies in the mapping and begins with its status word,
+        assert!(slot < self.borrowed.len());
+        // SAFETY: a slot below `borrowed.len()` lies in the mapping and begins with its status word,
         // which is aligned (slots are powers of two) and accessed as an atomic only.
         unsafe { self.arena.base().add(slot * self.slot).cast::<AtomicU32>().as_ref() }
     }
@@ -214,7 +214,7 @@ mod tests {
     /// A ring in plain memory; the tests are its kernel.
     fn ring() -> RxRing {
         let arena = Arc::new(Arena::anonymous(SLOTS * SLOT).unwrap());
-        RxRing { arena, slot: SLOT, lent: vec![false; SLOTS].into_boxed_slice(), next: 0 }
+        RxRing { arena, slot: SLOT, borrowed: vec![false; SLOTS].into_boxed_slice(), next: 0 }
     }
 
     /// Puts a frame of this byte into a slot, with a header that says these places and lengths.
@@ -247,13 +247,13 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_is_lent_is_not_handed_out_again_and_stays_what_it_is() {
+    fn a_frame_that_is_borrowed_is_not_handed_out_again_and_stays_what_it_is() {
         let mut ring = ring();
         (0..SLOTS).for_each(|slot| arrive(&ring, slot, slot as u8, USUAL));
-        let lent: Vec<RxFrame> = std::iter::from_fn(|| ring.pop()).collect();
-        assert_eq!(lent.len(), SLOTS);
-        assert!(!ring.ready(), "all are lent, and still say that they are ours");
-        for (slot, frame) in lent.into_iter().enumerate() {
+        let borrowed: Vec<RxFrame> = std::iter::from_fn(|| ring.pop()).collect();
+        assert_eq!(borrowed.len(), SLOTS);
+        assert!(!ring.ready(), "all are borrowed, and still say that they are ours");
+        for (slot, frame) in borrowed.into_iter().enumerate() {
             assert_eq!(ring.arena.bytes(&frame), [slot as u8; 60]);
             ring.recycle(frame);
         }

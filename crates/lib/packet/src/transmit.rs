@@ -4,7 +4,7 @@ use gigae_link::Arena;
 
 /// Where a posted frame's bytes lie in the arena.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Entry {
+pub(crate) struct QueuedFrame {
     pub(crate) frame: u32,
     pub(crate) offset: u32,
     pub(crate) length: u32,
@@ -12,8 +12,8 @@ pub(crate) struct Entry {
 
 /// A queue with room for every transmit frame of the link.
 #[derive(Debug)]
-pub(crate) struct Queue {
-    entries: Box<[Entry]>,
+pub(crate) struct TransmitQueue {
+    entries: Box<[QueuedFrame]>,
     head: usize,
     count: usize,
 }
@@ -22,9 +22,9 @@ pub(crate) struct Queue {
 /// hundredth of the cost, and their descriptions still fit a stack page or two.
 pub(crate) const BATCH: usize = 64;
 
-impl Queue {
+impl TransmitQueue {
     pub(crate) fn new(frames: usize) -> Self {
-        Self { entries: vec![Entry::default(); frames].into_boxed_slice(), head: 0, count: 0 }
+        Self { entries: vec![QueuedFrame::default(); frames].into_boxed_slice(), head: 0, count: 0 }
     }
 
     #[inline]
@@ -35,7 +35,7 @@ impl Queue {
     /// # Panics
     /// If the queue is full, which takes more frames than the link has.
     #[inline]
-    pub(crate) fn push(&mut self, entry: Entry) {
+    pub(crate) fn push(&mut self, entry: QueuedFrame) {
         assert!(self.count < self.entries.len(), "more frames than the link has");
         let at = (self.head + self.count) % self.entries.len();
         self.entries[at] = entry;
@@ -43,7 +43,7 @@ impl Queue {
     }
 
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<Entry> {
+    pub(crate) fn pop(&mut self) -> Option<QueuedFrame> {
         if self.count == 0 {
             return None;
         }
@@ -83,10 +83,10 @@ mod tests {
 
     #[test]
     fn entries_leave_in_order_across_the_end_of_the_queue() {
-        let mut queue = Queue::new(3);
+        let mut queue = TransmitQueue::new(3);
         let mut expected = 0;
         for frame in 0..10 {
-            queue.push(Entry { frame, offset: 0, length: 0 });
+            queue.push(QueuedFrame { frame, offset: 0, length: 0 });
             if frame >= 2 {
                 assert_eq!(queue.pop().unwrap().frame, expected);
                 expected += 1;

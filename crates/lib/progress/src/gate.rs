@@ -25,7 +25,7 @@ const WAITED: u32 = 5;
 /// The program is not asleep inside; it is; it is and must tell the thread when it wakes.
 const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
-const TELL: u32 = 2;
+const NOTIFY: u32 = 2;
 
 /// Looks of a program that waits for the thread before it sleeps: a turn of the thread takes microseconds.
 const SPINS: u32 = 200;
@@ -217,14 +217,14 @@ impl Gate {
 
     /// It is awake; whether the thread must be told.
     pub(crate) fn wake_up(&self) -> bool {
-        self.asleep.swap(AWAKE, Ordering::AcqRel) == TELL
+        self.asleep.swap(AWAKE, Ordering::AcqRel) == NOTIFY
     }
 
     /// Whether the program sleeps inside, and tells when it wakes.
-    pub(crate) fn tells(&self) -> bool {
+    pub(crate) fn will_notify(&self) -> bool {
         let (ok, failed) = (Ordering::AcqRel, Ordering::Relaxed);
-        let told = self.asleep.compare_exchange(ASLEEP, TELL, ok, failed);
-        matches!(told, Ok(_) | Err(TELL))
+        let asked = self.asleep.compare_exchange(ASLEEP, NOTIFY, ok, failed);
+        matches!(asked, Ok(_) | Err(NOTIFY))
     }
 
     #[cfg(not(loom))]
@@ -371,13 +371,13 @@ mod tests {
     #[test]
     fn a_program_that_sleeps_inside_tells_only_if_the_thread_wants_it() {
         let gate = Gate::new(true);
-        assert!(!gate.tells());
+        assert!(!gate.will_notify());
         gate.fall_asleep();
         assert!(!gate.wake_up());
         gate.fall_asleep();
-        assert!(gate.tells() && gate.tells());
+        assert!(gate.will_notify() && gate.will_notify());
         assert!(gate.wake_up());
-        assert!(!gate.tells());
+        assert!(!gate.will_notify());
     }
 }
 
@@ -461,11 +461,11 @@ mod loom_tests {
             shared.gate.fall_asleep();
             let thread = {
                 let shared = Arc::clone(&shared);
-                loom::thread::spawn(move || shared.gate.tells())
+                loom::thread::spawn(move || shared.gate.will_notify())
             };
-            let tells = shared.gate.wake_up();
+            let notified = shared.gate.wake_up();
             // The thread sleeps without a timer only if it is told.
-            assert_eq!(thread.join().unwrap(), tells);
+            assert_eq!(thread.join().unwrap(), notified);
         });
     }
 }

@@ -86,7 +86,7 @@ impl Entry {
                 }
             }
             State::Unattended { .. } => {}
-            State::AsleepInside if gate.tells() => {}
+            State::AsleepInside if gate.will_notify() => {}
             State::AsleepInside => self.state = State::InUse { seen: gate.look(), at: now + TICK },
             State::InUse { at, .. } if at > now => {}
             State::InUse { seen, .. } => {
@@ -101,7 +101,7 @@ impl Entry {
                             self.attend();
                         }
                     }
-                    Seen::Inside(_) if gate.tells() => self.state = State::AsleepInside,
+                    Seen::Inside(_) if gate.will_notify() => self.state = State::AsleepInside,
                     Seen::Inside(_) => {}
                 }
             }

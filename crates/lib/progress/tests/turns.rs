@@ -46,8 +46,8 @@ fn guarded(due: Option<Duration>) -> (Owner<Guarded>, Arc<AtomicU64>, OwnedFd) {
     let turns = Arc::new(AtomicU64::new(0));
     let (inside, by_program, by_thread) = (false, 0, 0);
     let value = Guarded { inside, by_program, by_thread, turns: Arc::clone(&turns), due };
-    let news = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
-    (Owner::new(value, true).unwrap(), turns, news)
+    let frames = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
+    (Owner::new(value, true).unwrap(), turns, frames)
 }
 
 fn until(what: &str, done: impl Fn() -> bool) {
@@ -60,8 +60,8 @@ fn until(what: &str, done: impl Fn() -> bool) {
 
 #[test]
 fn program_and_thread_come_and_go_and_are_never_inside_at_once() {
-    let (owner, turns, news) = guarded(Some(Duration::from_micros(20)));
-    let attended = attend(&owner, news.as_fd()).unwrap();
+    let (owner, turns, frames) = guarded(Some(Duration::from_micros(20)));
+    let attended = attend(&owner, frames.as_fd()).unwrap();
     let mut calls = 0_u64;
     for round in 0..400_u32 {
         for _ in 0..1_000 {
@@ -86,12 +86,12 @@ fn program_and_thread_come_and_go_and_are_never_inside_at_once() {
 
 #[test]
 fn what_arrives_while_the_program_is_away_has_a_turn_each_time() {
-    let (owner, turns, news) = guarded(None);
-    let _attended = attend(&owner, news.as_fd()).unwrap();
+    let (owner, turns, frames) = guarded(None);
+    let _attended = attend(&owner, frames.as_fd()).unwrap();
     until("the first turn", || turns.load(Ordering::Relaxed) > 0);
     for _ in 0..100 {
         let before = turns.load(Ordering::Relaxed);
-        rustix::io::write(&news, &1_u64.to_ne_bytes()).unwrap();
+        rustix::io::write(&frames, &1_u64.to_ne_bytes()).unwrap();
         until("a turn for what arrived", || turns.load(Ordering::Relaxed) > before);
     }
     // Without an arrival and with nothing due there is none.
@@ -104,11 +104,11 @@ fn what_arrives_while_the_program_is_away_has_a_turn_each_time() {
 
 #[test]
 fn a_program_that_sleeps_inside_has_no_turn_taken_and_is_attended_after_it() {
-    let (owner, turns, news) = guarded(None);
-    let _attended = attend(&owner, news.as_fd()).unwrap();
+    let (owner, turns, frames) = guarded(None);
+    let _attended = attend(&owner, frames.as_fd()).unwrap();
     owner.sleep(|value| {
         let before = turns.load(Ordering::Relaxed);
-        rustix::io::write(&news, &1_u64.to_ne_bytes()).unwrap();
+        rustix::io::write(&frames, &1_u64.to_ne_bytes()).unwrap();
         std::thread::sleep(TICK * 40);
         assert_eq!(turns.load(Ordering::Relaxed), before, "the program is inside");
         value.touch();
@@ -125,10 +125,10 @@ fn an_endpoint_whose_turn_panics_is_attended_no_more_and_others_are() {
             panic!("as the test wants it");
         }
     }
-    let (owner, turns, news) = guarded(None);
+    let (owner, turns, frames) = guarded(None);
     let panics = Owner::new(Panics, true).unwrap();
-    let _panics = attend(&panics, news.as_fd()).unwrap();
-    let _attended = attend(&owner, news.as_fd()).unwrap();
+    let _panics = attend(&panics, frames.as_fd()).unwrap();
+    let _attended = attend(&owner, frames.as_fd()).unwrap();
     for _ in 0..10 {
         let before = turns.load(Ordering::Relaxed);
         owner.enter().touch();
@@ -143,8 +143,8 @@ fn endpoints_that_come_and_go_in_several_threads_all_have_turns() {
         for _ in 0..4 {
             scope.spawn(|| {
                 for _ in 0..50 {
-                    let (owner, turns, news) = guarded(None);
-                    let attended = attend(&owner, news.as_fd()).unwrap();
+                    let (owner, turns, frames) = guarded(None);
+                    let attended = attend(&owner, frames.as_fd()).unwrap();
                     until("a turn", || turns.load(Ordering::Relaxed) > 0);
                     drop(attended);
                     owner.enter().touch();

@@ -1,4 +1,4 @@
-//! What an endpoint's protocol can be told.
+//! What can be configured in an endpoint's protocol.
 
 use gigae_wire::{MAX_PATHS, MacAddr};
 use std::time::Duration;
@@ -8,17 +8,17 @@ use std::time::Duration;
 pub struct Config {
     /// This endpoint's port id; frames for other ports are discarded.
     pub port: u16,
-    /// The addresses of this endpoint's links in order, if it has several (`PROTOCOL.md` §11), at
-    /// most [`MAX_PATHS`]; empty if it has one. The windows should then be as much larger: frames of all
-    /// links share them, and the reorder window must cover what one delivers more before the other's
-    /// next.
+    /// The addresses of this endpoint's links in order, if it has several (`PROTOCOL.md` §11): at
+    /// most [`MAX_PATHS`]. Empty if it has one. Enlarge the windows in proportion: frames of all
+    /// links share them. The reorder window must cover the frames that one link delivers before
+    /// another delivers the next one in order.
     pub links: Vec<MacAddr>,
     /// Longest message in bytes that can be received.
     pub max_payload: u16,
-    /// Longest payload in bytes of a frame with operations that can be sent and received; not less
-    /// than `max_payload`.
+    /// Longest payload in bytes of a frame with operations that this end can send and receive. Not
+    /// less than `max_payload`.
     pub max_operations: u16,
-    /// Longest payload in bytes that is used without asking whether the network carries it
+    /// Longest payload in bytes that this end uses without asking whether the network carries it
     /// (`PROTOCOL.md` §12): that of MTU 1500.
     pub sure_payload: u16,
     /// Frames that may be unacknowledged per peer; a power of two up to 32,768. The default covers
@@ -26,21 +26,21 @@ pub struct Config {
     pub send_window: u16,
     /// Most frames for which one peer is given credit at a time.
     pub receive_window: u16,
-    /// Frames past a missing one that are kept until it arrives: zero (go-back-N, as in GigaE PM)
-    /// or a power of two up to 1,024 (selective repeat).
+    /// Frames past a missing one that this end keeps until it arrives: zero (go-back-N, as in GigaE
+    /// PM) or a power of two up to 1,024 (selective repeat).
     pub reorder_window: u16,
-    /// Frames that the link can receive into; the credit given out in all is planned to fit.
+    /// Frames that the link can receive into. The credit of all peers together is planned to fit.
     pub receive_frames: u32,
-    /// Sessions that may exist; a Hello beyond is discarded. Each costs less than a kilobyte while
-    /// nothing is going on.
+    /// Most sessions at a time; a Hello beyond is discarded. Each idle session takes less than a
+    /// kilobyte.
     pub max_peers: usize,
     /// Whether the CRC of data frames covers their payload, or only the header.
     pub payload_checksum: bool,
-    /// A peer that leaves something unanswered for this long is reported as lost.
+    /// The protocol reports a peer as lost that leaves something unanswered for this long.
     pub peer_timeout: Duration,
-    /// Received frames that are acknowledged at the latest when so many have come.
+    /// After so many received frames an acknowledgement goes out at the latest,
     pub ack_every: u16,
-    /// ... or when this much time has passed. An acknowledgement usually rides on a message.
+    /// or after this time. An acknowledgement usually rides on a message.
     pub ack_delay: Duration,
     /// Bounds of the retransmission timeout. The lower one must exceed the peer's `ack_delay`.
     pub min_rto: Duration,
@@ -72,7 +72,8 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Selective repeat off: whatever follows a missing frame is sent again, as in the papers.
+    /// Turns selective repeat off: everything after a missing frame is sent again, as in the
+    /// papers.
     #[must_use]
     pub fn go_back_n(mut self) -> Self {
         self.reorder_window = 0;

@@ -13,21 +13,21 @@ pub struct Counters {
     pub frames_delivered: u64,
     /// Messages handed back as failed.
     pub messages_failed: u64,
-    /// Data frames transmitted again.
+    /// Data frames that were retransmitted.
     pub retransmissions: u64,
     /// Retransmission timeouts that fired.
     pub timeouts: u64,
-    /// Times that a sender had something to send and no credit: STOPs obeyed.
+    /// Times that a sender had something to send and no credit (STOP).
     pub stops: u64,
-    /// Frames that carried nothing but acknowledgement and credit.
+    /// Frames that carried only acknowledgement and credit.
     pub acks_sent: u64,
     /// Probes for a lost GO.
     pub probes: u64,
-    /// Sessions in which frames as long as both ends can take do not arrive.
+    /// Sessions in which frames as long as both ends accept do not arrive.
     pub black_holes: u64,
     /// Sessions that came up.
     pub sessions: u64,
-    /// Resets sent to peers that meant a session which is not there.
+    /// Resets sent to peers that used a session unknown here.
     pub resets: u64,
     /// Short frames discarded.
     pub short: u64,
@@ -43,7 +43,7 @@ pub struct Counters {
     pub port: u64,
     /// Frames of an unknown or former epoch discarded.
     pub epoch: u64,
-    /// Frames that had arrived before.
+    /// Frames that had already arrived.
     pub duplicates: u64,
     /// Frames outside the window or the credit.
     pub window: u64,

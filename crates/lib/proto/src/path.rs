@@ -1,20 +1,20 @@
-//! One way to a peer, as the sender knows it: what flies there, what has arrived, how long that
-//! takes, and whether anything does (`PROTOCOL.md` §7 and §11).
+//! One path to a peer, as the sender knows it: what is in flight, what has arrived, the round trip,
+//! and whether the path works (`PROTOCOL.md` §7 and §11).
 //!
-//! A session has one path for each link that both ends have. Frames are counted on each by
-//! themselves: what is transmitted on one path arrives in order or not at all, whatever overtakes it
-//! on another. Knows nothing of sequence numbers but of the one frame that it times.
+//! A session has one path for each link that both ends have. Each path counts its own
+//! transmissions: what goes by one path arrives in order or not at all, whatever overtakes it on
+//! another. A path knows only one sequence number: that of the frame that it times.
 
 use crate::Config;
 use crate::rtt::Rtt;
 use crate::time::{Instant, Since};
 use gigae_wire::{MAX_PATHS, SeqNo};
 
-/// Transmissions by which a frame may be overtaken before it counts as lost, when the receiver
-/// keeps what comes out of order: the customary three of TCP (RFC 5681) and QUIC (RFC 9002 §6.1.1).
+/// Later transmissions that may arrive before a missing frame counts as lost, when the receiver
+/// keeps frames out of order: the customary three of TCP (RFC 5681) and QUIC (RFC 9002 §6.1.1).
 pub(crate) const REORDERING: i32 = 3;
 
-/// Frames in flight at the beginning of a session; grows with each acknowledgement.
+/// Frames in flight at the beginning of a session. Each acknowledgement raises the number.
 const INITIAL_FLIGHT: u32 = 64;
 
 /// A loss never reduces the frames in flight below this. It covers a Gigabit Ethernet's
@@ -22,22 +22,22 @@ const INITIAL_FLIGHT: u32 = 64;
 /// loss does not throttle a link that is not congested.
 const LEAST_FLIGHT: u32 = 32;
 
-/// The same where the receiver keeps nothing out of order. With each loss all that flies is sent in
-/// vain, so it is as little as covers that product.
+/// The same where the receiver keeps nothing out of order. Each loss wastes everything in flight,
+/// so this is just enough to cover that product.
 const LEAST_IN_ORDER: u32 = 10;
 
-/// Frames in flight after everything timed out: almost nothing is known of the path then. Ten full
-/// frames are what TCP begins with (RFC 6928).
+/// Frames in flight after everything timed out: almost nothing is known of the path then. TCP
+/// begins with ten full frames (RFC 6928).
 const RESTART_FLIGHT: u32 = 10;
 
-/// Longest first timeout of a path in nanoseconds while there are others, and longest wait after that
-/// for a sign of life once the peer is known to be there; then the path is dead. Twice this and a
-/// round trip is what a cut link may cost, with room for what has to go again within 50 ms. More than
-/// a busy peer usually sleeps.
+/// Longest first timeout of a path in nanoseconds while there are others, and longest wait after it
+/// for an arrival, once the peer has answered elsewhere. After that the path is dead. A cut link
+/// may cost twice this and a round trip; that leaves room to retransmit within 50 ms. A busy peer
+/// usually sleeps less.
 const LONGEST_FIRST: u64 = 10_000_000;
 
-/// Least wait in nanoseconds for that sign of life: two links of a busy peer may be served by two of
-/// its CPUs, of which one is late.
+/// Least wait in nanoseconds for that arrival. Two CPUs of a busy peer may serve its two links, and
+/// one of them may be late.
 const LEAST_DOUBT: u64 = 2_000_000;
 
 /// First wait in nanoseconds for the answer to a probe of a dead path; doubled with each repetition.
@@ -51,9 +51,9 @@ const LONGEST_PROBE_INTERVAL: u64 = 100_000_000;
 pub struct PathCounters {
     /// Data frames that were transmitted here and had to be repeated, here or elsewhere.
     pub lost: u64,
-    /// Times that a path was given up because nothing arrived on it any more.
+    /// Times that the sender gave a path up because nothing arrived on it any more.
     pub deaths: u64,
-    /// Times that one came back because a probe was answered.
+    /// Times that a path came back because a probe was answered.
     pub returns: u64,
 }
 
@@ -65,59 +65,60 @@ impl PathCounters {
     }
 }
 
-/// The round trip that is being timed: one at a time, as in RFC 6298.
+/// The round trip that is being timed. One at a time, as in RFC 6298.
 #[derive(Clone, Copy, Debug, Hash)]
 enum Sample {
     None,
-    /// Of this frame, sent once, when so many had arrived.
+    /// The timed frame, which was sent once, the time, and how many frames had arrived by then.
     Running(SeqNo, Since, u32),
-    /// Begun at this moment; it ends with the next reading of the clock. So many frames have arrived
-    /// meanwhile.
+    /// It began at this moment and ends with the next reading of the clock. So many frames have
+    /// arrived since it began.
     Ended(Instant, u32),
 }
 
 /// What is known of a path (rules 11.4 and 11.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum State {
+enum PathState {
     /// Frames arrive, as far as is known.
     Sound,
-    /// The retransmission timer has fired and nothing has arrived since: the path does not work, or the
-    /// peer does not listen.
+    /// The retransmission timer has fired and nothing has arrived since. The path does not work, or
+    /// the peer does not read.
     Silent,
-    /// The peer has taken in something by another path since then: a last wait.
+    /// The peer has received something by another path since then. The last wait runs.
     Doubted,
-    /// Nothing goes out here before a probe is answered: since when, or since the last probe, and the
-    /// wait until the next one.
+    /// Nothing but probes goes out here. Holds the time of death or of the last probe, and the wait
+    /// until the next probe.
     Dead(Since, u64),
 }
 
 /// See the module's description.
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct Path {
-    /// Frames on the way.
-    flying: u32,
-    /// Frames that may be on the way; zero while the path is dead.
+    /// Frames in flight.
+    in_flight: u32,
+    /// Most frames that may be in flight; zero while the path is dead.
     flight: u32,
     threshold: u32,
     /// Arrivals towards the next increase of `flight` above the threshold.
     grown: u32,
-    /// Losses of transmissions before this one belong to a loss event that was already reacted to.
+    /// A loss of an earlier transmission than this belongs to a loss event that the path has
+    /// already reacted to.
     recovery: u32,
     next_transmission: u32,
     /// Latest transmission known to have arrived.
     arrived: u32,
-    /// Frames known to have arrived, and how many of them were looked at.
+    /// Frames known to have arrived, and how many of them `settle` has handled.
     delivered: u32,
     settled: u32,
-    /// Since when nothing has arrived while something flies or the path is doubted. Never otherwise:
-    /// there is nothing to wait for.
+    /// Since when nothing has arrived while frames are in flight or the path is doubted. `Never`
+    /// otherwise: there is nothing to wait for.
     waiting: Since,
     sample: Sample,
     pub(crate) rtt: Rtt,
     /// Nanoseconds per frame that arrived during a round trip, smoothed; zero if unknown.
     interval: u64,
-    state: State,
-    /// It was in use before it died.
+    state: PathState,
+    /// The path was in use before it died.
     given_up: bool,
     pub(crate) counters: PathCounters,
 }
@@ -125,7 +126,7 @@ pub(crate) struct Path {
 impl Path {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
-            flying: 0,
+            in_flight: 0,
             flight: INITIAL_FLIGHT.min(config.send_window.into()),
             threshold: config.send_window.into(),
             grown: 0,
@@ -138,40 +139,40 @@ impl Path {
             sample: Sample::None,
             rtt: Rtt::new(config),
             interval: 0,
-            state: State::Sound,
+            state: PathState::Sound,
             given_up: false,
             counters: PathCounters::default(),
         }
     }
 
-    /// Another session begins: nothing is known but what was counted.
+    /// Another session begins. Only the counters remain.
     pub(crate) fn begin_anew(&mut self, config: &Config) {
         *self = Self { counters: self.counters, ..Self::new(config) };
     }
 
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
-        self.flying < self.flight
+        self.in_flight < self.flight
     }
 
-    /// Frames on the way, and how many may be.
+    /// Frames in flight, and how many may be.
     pub(crate) fn flight(&self) -> (u32, u32) {
-        (self.flying, self.flight)
+        (self.in_flight, self.flight)
     }
 
     pub(crate) fn is_alive(&self) -> bool {
-        !matches!(self.state, State::Dead(..))
+        !matches!(self.state, PathState::Dead(..))
     }
 
     /// Whether frames arrive on the path, as far as is known.
     fn is_sound(&self) -> bool {
-        matches!(self.state, State::Sound)
+        matches!(self.state, PathState::Sound)
     }
 
-    /// A frame goes out here; returns the number of its transmission.
+    /// Counts a transmission on this path; returns its number.
     #[inline]
     pub(crate) fn transmit(&mut self, seq: SeqNo, repeated: bool) -> u32 {
-        self.flying += 1;
+        self.in_flight += 1;
         self.waiting.start();
         if matches!(self.sample, Sample::None) && !repeated {
             self.sample = Sample::Running(seq, Since::Next, self.delivered);
@@ -181,25 +182,26 @@ impl Path {
         transmission
     }
 
-    /// So many frames on the way have arrived, of which this is the latest transmission.
+    /// So many frames in flight have arrived. `latest` is the number of the latest transmission
+    /// among them.
     #[inline]
-    pub(crate) fn arrive(&mut self, latest: u32, flying: u32) {
-        self.flying -= flying;
-        self.delivered = self.delivered.wrapping_add(flying);
+    pub(crate) fn arrive(&mut self, latest: u32, in_flight: u32) {
+        self.in_flight -= in_flight;
+        self.delivered = self.delivered.wrapping_add(in_flight);
         self.overtake(latest);
     }
 
-    /// A frame has arrived that had been taken for lost.
+    /// A frame has arrived that was counted as lost.
     pub(crate) fn arrive_after_all(&mut self, transmission: u32) {
         self.delivered = self.delivered.wrapping_add(1);
         self.overtake(transmission);
     }
 
-    /// A frame has arrived that was transmitted again so recently that this must be about the former
-    /// transmission: it says nothing about what was transmitted between the two.
+    /// A frame has arrived that was retransmitted very recently, so the arrival is that of the
+    /// earlier transmission. It says nothing about what went out between the two.
     #[cold]
-    pub(crate) fn arrive_late(&mut self, flying: bool) {
-        self.flying -= u32::from(flying);
+    pub(crate) fn arrive_late(&mut self, in_flight: bool) {
+        self.in_flight -= u32::from(in_flight);
         self.delivered = self.delivered.wrapping_add(1);
     }
 
@@ -211,21 +213,22 @@ impl Path {
         }
     }
 
-    /// Whether more than `reordering` later transmissions have been overtaken by one that arrived.
+    /// Whether a transmission that arrived has overtaken more than `reordering` later ones.
     #[inline]
     pub(crate) fn is_behind(&self, transmission: u32, reordering: i32) -> bool {
         self.arrived.wrapping_sub(transmission).cast_signed() > reordering
     }
 
-    /// Whether a transmission was before the last loss event was noticed.
-    pub(crate) fn flew(&self, transmission: u32) -> bool {
+    /// Whether a transmission is older than the last loss event.
+    pub(crate) fn is_before_recovery(&self, transmission: u32) -> bool {
         transmission.wrapping_sub(self.recovery).cast_signed() < 0
     }
 
-    /// A frame on the way is taken for lost. If it is being timed, that ends: it will be repeated.
+    /// Counts a frame in flight as lost. If the path times it, the timing ends: the frame will be
+    /// repeated.
     pub(crate) fn lose(&mut self, seq: SeqNo) {
-        self.flying -= 1;
-        if self.flying == 0 && self.state != State::Doubted {
+        self.in_flight -= 1;
+        if self.in_flight == 0 && self.state != PathState::Doubted {
             self.waiting = Since::Never;
         }
         self.counters.lost += 1;
@@ -234,8 +237,8 @@ impl Path {
         }
     }
 
-    /// After losses, of which this transmission was the last: fewer may fly, once per flight. `keeps`
-    /// says whether the receiver keeps frames out of order.
+    /// Reduces the frames that may be in flight, once per flight. `last` is the last lost
+    /// transmission. `keeps` says whether the receiver keeps frames out of order.
     pub(crate) fn slow_down(&mut self, last: u32, most: u32, keeps: bool) {
         if last.wrapping_sub(self.recovery).cast_signed() >= 0 {
             let least = if keeps { LEAST_FLIGHT } else { LEAST_IN_ORDER };
@@ -245,8 +248,8 @@ impl Path {
         }
     }
 
-    /// After arrivals: the path works. `timed` says of the frame that is being timed whether it has
-    /// arrived. False if nothing has arrived since this was asked last.
+    /// Handles arrivals: the path works. `timed` says whether the timed frame has arrived. Returns
+    /// false if nothing has arrived since the last call.
     #[inline(always)]
     pub(crate) fn settle(&mut self, most: u32, timed: impl Fn(SeqNo) -> bool) -> bool {
         let fresh = self.delivered.wrapping_sub(self.settled);
@@ -257,16 +260,16 @@ impl Path {
         if let Sample::Running(seq, since, before) = self.sample
             && timed(seq)
         {
-            // One that came back before the clock was read even once says nothing.
+            // A frame that came back before any reading of the clock gives no sample.
             self.sample = match since {
                 Since::At(began) => Sample::Ended(began, self.delivered.wrapping_sub(before)),
                 Since::Never | Since::Next => Sample::None,
             };
         }
-        self.waiting = if self.flying > 0 { Since::Next } else { Since::Never };
+        self.waiting = if self.in_flight > 0 { Since::Next } else { Since::Never };
         self.rtt.progress();
         if self.is_alive() {
-            self.state = State::Sound;
+            self.state = PathState::Sound;
             if self.flight < most {
                 self.grow(fresh);
             }
@@ -287,24 +290,24 @@ impl Path {
         }
     }
 
-    /// The clock was read.
+    /// Takes a reading of the clock.
     #[inline]
-    pub(crate) fn date(&mut self, now: Instant) {
-        self.waiting.date(now);
+    pub(crate) fn stamp(&mut self, now: Instant) {
+        self.waiting.stamp(now);
         match &mut self.sample {
             Sample::None => {}
-            Sample::Running(_, since, _) => since.date(now),
+            Sample::Running(_, since, _) => since.stamp(now),
             &mut Sample::Ended(began, arrived) => {
                 self.sample = Sample::None;
                 self.timed(now.nanos_since(began), arrived);
             }
         }
-        if let State::Dead(since, _) = &mut self.state {
-            since.date(now);
+        if let PathState::Dead(since, _) = &mut self.state {
+            since.stamp(now);
         }
     }
 
-    /// A round trip took so long, and so many frames arrived meanwhile.
+    /// Takes a round trip of this length, during which so many frames arrived.
     #[inline]
     fn timed(&mut self, nanos: u64, arrived: u32) {
         self.rtt.sample(nanos);
@@ -315,89 +318,90 @@ impl Path {
         };
     }
 
-    /// When something must happen by itself, if this is the only path.
+    /// The path's deadline, if it is the only path.
     #[inline]
     pub(crate) fn deadline(&self) -> Instant {
         self.waiting.after(self.rtt.timeout())
     }
 
-    /// The same if there are several. An acknowledgement may come back by any of them, so nothing is
-    /// late before it would be on the `slowest`, whose first timeout this is.
+    /// The path's deadline, if there are several. An acknowledgement may come back by any path. So
+    /// nothing is late before it would be late on the slowest path, whose first timeout is
+    /// `slowest`.
     pub(crate) fn deadline_among(&self, slowest: u64) -> Instant {
         let timeout = self.rtt.backed_off(slowest);
         self.waiting.after(match self.state {
-            State::Sound => timeout.min(LONGEST_FIRST),
-            State::Silent if self.rtt.timeouts() == 1 => timeout.min(2 * LONGEST_FIRST),
-            State::Silent => timeout,
-            State::Doubted => slowest.clamp(LEAST_DOUBT, LONGEST_FIRST),
-            State::Dead(since, wait) => return since.after(wait),
+            PathState::Sound => timeout.min(LONGEST_FIRST),
+            PathState::Silent if self.rtt.timeouts() == 1 => timeout.min(2 * LONGEST_FIRST),
+            PathState::Silent => timeout,
+            PathState::Doubted => slowest.clamp(LEAST_DOUBT, LONGEST_FIRST),
+            PathState::Dead(since, wait) => return since.after(wait),
         })
     }
 
-    /// The retransmission timer fired, or the last wait of what is the last path is over.
+    /// The retransmission timer fired, or the last wait of the last path that is left is over.
     pub(crate) fn time_out(&mut self, now: Instant) {
-        self.state = State::Silent;
-        self.waiting = if self.flying > 0 { Since::At(now) } else { Since::Never };
+        self.state = PathState::Silent;
+        self.waiting = if self.in_flight > 0 { Since::At(now) } else { Since::Never };
         self.rtt.back_off();
     }
 
-    /// The peer has taken in something by another path: if nothing has arrived here since the timer
-    /// fired, a last wait begins.
+    /// The peer has received something by another path. If nothing has arrived here since the timer
+    /// fired, the last wait begins.
     pub(crate) fn doubt(&mut self) {
-        if self.state == State::Silent {
-            self.state = State::Doubted;
+        if self.state == PathState::Silent {
+            self.state = PathState::Doubted;
             self.waiting = Since::Next;
         }
     }
 
-    /// Whether the wait that ends now was the last.
+    /// Whether the wait that ends now is the last one.
     pub(crate) fn is_doubted(&self) -> bool {
-        self.state == State::Doubted
+        self.state == PathState::Doubted
     }
 
-    /// Everything was taken for lost after several timeouts.
+    /// Everything counts as lost after several timeouts.
     pub(crate) fn restart(&mut self, most: u32) {
         self.threshold = (self.flight / 2).max(LEAST_FLIGHT).min(most);
         self.flight = RESTART_FLIGHT.min(most);
         self.recovery = self.next_transmission;
     }
 
-    /// Room for a question even when the flight is full.
+    /// Makes room for a probe even when the flight is full.
     pub(crate) fn make_room(&mut self) {
-        self.flight = self.flight.max(self.flying + 1);
+        self.flight = self.flight.max(self.in_flight + 1);
     }
 
-    /// The path does not work any more. What flew was taken for lost.
+    /// Gives the path up. The caller has counted everything in flight as lost.
     pub(crate) fn give_up(&mut self) {
         self.counters.deaths += 1;
         self.given_up = true;
         self.die();
     }
 
-    /// Nothing goes out here before a probe is answered.
+    /// From now on only probes go out here.
     pub(crate) fn die(&mut self) {
-        debug_assert_eq!(self.flying, 0, "what flew is lost");
+        debug_assert_eq!(self.in_flight, 0, "what flew is lost");
         self.flight = 0;
         self.waiting = Since::Never;
         self.sample = Sample::None;
-        self.state = State::Dead(Since::Next, PROBE_INTERVAL);
+        self.state = PathState::Dead(Since::Next, PROBE_INTERVAL);
     }
 
-    /// The peer has no such path: it is dead and not even probed.
+    /// The peer has no such path: it is dead, and nothing probes it.
     pub(crate) fn leave(&mut self) {
-        self.state = State::Dead(Since::Never, PROBE_INTERVAL);
+        self.state = PathState::Dead(Since::Never, PROBE_INTERVAL);
     }
 
-    /// A probe of a dead path is overdue: the next wait begins.
+    /// A probe of a dead path got no answer in time. The next wait begins.
     pub(crate) fn probed(&mut self, now: Instant) {
-        if let State::Dead(since, wait) = &mut self.state {
+        if let PathState::Dead(since, wait) = &mut self.state {
             *since = Since::At(now);
             *wait = (*wait * 2).min(LONGEST_PROBE_INTERVAL);
         }
     }
 
-    /// A probe was answered: the path begins as one of which almost nothing is known. False if it is alive
-    /// already.
+    /// A probe was answered: the path begins again with almost nothing known. False if it is
+    /// already alive.
     pub(crate) fn revive(&mut self, config: &Config) -> bool {
         if self.is_alive() {
             return false;
@@ -418,31 +422,31 @@ impl Path {
         true
     }
 
-    /// Whatever flew is of no interest any more.
+    /// Forgets what is in flight.
     pub(crate) fn forget(&mut self) {
-        self.flying = 0;
+        self.in_flight = 0;
         self.waiting = Since::Never;
         self.sample = Sample::None;
     }
 }
 
-/// The path on which the next frame would arrive first, of those that have room: by the frames
-/// before it and the time that each of them takes. One of which that is not known yet comes first, in
-/// order to learn it. Paths on which nothing arrives are left alone while there are others; if there are none,
-/// a frame that went by the path `before` takes the next one, so that all are tried in turn.
+/// The path on which the next frame would arrive first, among those with room. The estimate is the
+/// number of frames before it times the time per frame. A path whose time per frame is unknown
+/// comes first, to learn it. Paths on which nothing arrives are used only if no other path is left.
+/// Then a frame that went by the path `before` takes the next one, so all are tried in turn.
 pub(crate) fn choose<'a>(
     paths: impl Iterator<Item = &'a Path> + Clone,
     before: Option<usize>,
 ) -> Option<usize> {
     let sound = paths.clone().any(Path::is_sound);
     let open = |path: &Path| path.has_room() && (path.is_sound() || !sound);
-    let until = |path: &Path| (u64::from(path.flying) + 1).saturating_mul(path.interval);
+    let until = |path: &Path| (u64::from(path.in_flight) + 1).saturating_mul(path.interval);
     let turn = |i: usize| match before {
         Some(before) if !sound => (i + MAX_PATHS - before - 1) % MAX_PATHS,
         _ => 0,
     };
     let open = paths.enumerate().filter(|(_, path)| open(path));
-    open.min_by_key(|&(i, path)| (turn(i), until(path), path.flying)).map(|(i, _)| i)
+    open.min_by_key(|&(i, path)| (turn(i), until(path), path.in_flight)).map(|(i, _)| i)
 }
 
 /// The longest first timeout of the paths that are alive.

@@ -1,7 +1,7 @@
 //! The state machine of one endpoint: all its peers, and what goes in and comes out.
 //!
-//! Of the files below, `memory`, `outputs`, `schedule`, `shares` and `table` each hold a part of
-//! the state and know nothing of the rest; the others hold what is done with it.
+//! The files `memory`, `outputs`, `schedule`, `shares` and `table` each hold a part of the state
+//! and know nothing of the rest. The other files hold the code that works on it.
 
 mod ending;
 mod handshake;
@@ -22,32 +22,32 @@ use crate::secret::Secret;
 use crate::session::Session;
 use crate::{Config, Counters, Instant, PathCounters, PathTo, PeerId, PeerKey};
 use gigae_wire::{AckReport, Epoch, Flags, Paths};
-use memory::Memory;
+use memory::MemoryUse;
 use outputs::Outputs;
 use schedule::Schedule;
 use shares::Shares;
 use std::collections::VecDeque;
 use table::Table;
 
-/// Replies waiting to be sent, for each link: as many as the frames that an endpoint takes in from
-/// it at once. More are dropped, and what they answer is repeated.
+/// Replies that wait to be sent, for each link: as many as the frames that an endpoint receives
+/// from it at once. Further replies are dropped; the peer repeats what they answer.
 const MAX_REPLIES: usize = 64;
 
-/// What is sent to somebody of whom nothing is kept for that.
+/// A reply to a sender for which this end keeps no state.
 #[derive(Clone, Copy, Debug, Hash)]
 struct Reply {
     to: PeerKey,
     path: usize,
     src_epoch: Epoch,
     dst_epoch: Epoch,
-    say: Say,
+    what: ReplyKind,
 }
 
 #[derive(Clone, Copy, Debug, Hash)]
-enum Say {
+enum ReplyKind {
     /// These epochs belong to no session here.
     Reset(Flags),
-    /// A session is offered with these epochs: this end's token, and the proposer's.
+    /// Offers a session with these epochs. `token` is this end's, `echo` the proposer's.
     HelloAck { token: u64, echo: u64 },
 }
 
@@ -58,31 +58,31 @@ pub struct Protocol<T, R> {
     sessions: Vec<Session<T, R>>,
     table: Table,
     secret: Secret,
-    /// Questions that have an epoch of their own.
+    /// Questions so far that have an epoch of their own.
     questions: u32,
     shares: Shares,
-    /// This endpoint is closing: no session comes up any more.
+    /// This endpoint is closing: no further session comes up.
     closed: bool,
-    /// Sessions whose farewell was not answered.
+    /// Sessions whose graceful close is not answered yet.
     closing: usize,
     /// The clock's last reading.
     now: Instant,
     schedule: Schedule,
     replies: VecDeque<Reply>,
-    /// Paths that sessions have since they came up.
+    /// Paths of sessions that came up, for `poll_path`.
     routes: VecDeque<PathTo>,
     /// The addresses of this end's links, if it has several.
     links: Paths,
     outputs: Outputs<T, R>,
-    memory: Memory<T>,
+    memory: MemoryUse<T>,
     report: [u8; 4 + AckReport::MAX_BITMAP],
     counters: Counters,
 }
 
 impl<T, R> Protocol<T, R> {
-    /// A protocol without peers. `secret` must be random and known to nobody else: whoever knows it
-    /// can speak for any peer. It must differ from that of every former incarnation of this
-    /// endpoint.
+    /// A protocol without peers. `secret` must be random, and no other process may know it: a
+    /// process that knows it can pretend to be any peer. It must differ from the secret of every
+    /// former incarnation of this endpoint.
     ///
     /// # Panics
     /// If the configuration is outside its stated ranges.
@@ -102,19 +102,19 @@ impl<T, R> Protocol<T, R> {
             routes: VecDeque::new(),
             links: Paths::new(&config.links),
             outputs: Outputs::new(&config),
-            memory: Memory::new(),
+            memory: MemoryUse::new(),
             report: [0; 4 + AckReport::MAX_BITMAP],
             counters: Counters::default(),
             config,
         }
     }
 
-    /// What was counted so far.
+    /// The counters.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// For counting discards that happen before a frame reaches the protocol.
+    /// For counting frames that are discarded before they reach the protocol.
     pub fn counters_mut(&mut self) -> &mut Counters {
         &mut self.counters
     }
@@ -124,18 +124,18 @@ impl<T, R> Protocol<T, R> {
         &self.config
     }
 
-    /// How many peers are in the table: the ids run from zero to this.
+    /// How many peers are in the table. Their ids run from zero.
     #[inline]
     pub fn peers(&self) -> usize {
         self.sessions.len()
     }
 
-    /// Addresses by which peers are known: one for each, and those of further links.
+    /// Addresses of the peers: one for each, and those of their further links.
     pub fn addresses(&self) -> usize {
         self.table.by_key.len() + self.table.by_path.len()
     }
 
-    /// For how many peers there is room before the table must grow: for tables beside it.
+    /// For how many peers there is room before the table must grow. For tables that grow with it.
     pub fn peers_at_once(&self) -> usize {
         self.sessions.capacity()
     }
@@ -165,7 +165,7 @@ impl<T, R> Protocol<T, R> {
         Some(id)
     }
 
-    /// An epoch for a question that belongs to no session. Nobody can guess it.
+    /// An epoch for a question that belongs to no session. No other node can guess it.
     pub fn fresh_epoch(&mut self) -> Epoch {
         self.questions = self.questions.wrapping_add(1);
         self.secret.question(self.questions)
@@ -177,14 +177,15 @@ impl<T, R> Protocol<T, R> {
         }
     }
 
-    /// The next path that a session has which came up: where its frames go. To be asked for before
-    /// anything is transmitted.
+    /// The next path of a session that came up, and its address. Call this before transmitting
+    /// anything.
     pub fn poll_path(&mut self) -> Option<PathTo> {
         self.routes.pop_front()
     }
 
-    /// A link of this end, the number of a path, is known not to work: what flew there goes again
-    /// elsewhere, and it is probed until it works again. Without effect where it is the last one.
+    /// A link of this end does not work; `path` is its number. Everything in flight there is sent
+    /// again by other paths. The path is probed until it works again. No effect on the last path
+    /// that is left.
     pub fn link_down(&mut self, path: usize) {
         for i in 0..self.sessions.len() {
             let peer = PeerId(u32::try_from(i).expect("bounded by max_peers"));
@@ -194,16 +195,15 @@ impl<T, R> Protocol<T, R> {
         }
     }
 
-    /// What goes to a peer goes by the first link for as long as the session lasts and that link
-    /// works: it leads there by a shorter way than any other.
+    /// Sends everything for a peer by the first link, while the session lasts and that link works.
+    /// That link is the shortest way there.
     pub fn keep_to_first(&mut self, peer: PeerId) {
         if let Some(send) = &mut self.sessions[peer.0 as usize].send {
             send.keep_to_first();
         }
     }
 
-    /// What happened on the paths, by number of the link, over all sessions. Looks at every
-    /// session.
+    /// The counters of the paths, by number of the link, over all sessions. Looks at every session.
     pub fn paths(&self) -> Vec<PathCounters> {
         let mut sums = vec![PathCounters::default(); self.config.own_paths()];
         for send in self.sessions.iter().filter_map(|session| session.send.as_ref()) {

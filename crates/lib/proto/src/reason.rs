@@ -6,13 +6,13 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The peer left them unanswered for the peer timeout.
+    /// The peer answered nothing for the peer timeout.
     Timeout,
     /// The peer restarted or closed its endpoint.
     Reset,
     /// The peer speaks another version of the protocol.
     Version(u8),
-    /// A message is longer than the peer can receive, which is this many bytes.
+    /// The message is longer than the peer can receive, which is this many bytes.
     TooLong(u16),
     /// This endpoint was closed.
     Closed,

@@ -1,21 +1,21 @@
 //! The receiving half of a session: order, duplicates, credit and acknowledgement
 //! (`PROTOCOL.md` §5 and §6).
 //!
-//! Credit is the paper's STOP and GO with a number: the sender may send up to `granted`, which
-//! counts buffers that are really there. Frames that were delivered and not yet released by the
-//! application still occupy buffers, so they hold the credit back.
+//! Credit is the papers' STOP and GO as a number. The sender may send up to `granted`, which counts
+//! buffers that really exist. Frames that the application has not released yet still occupy
+//! buffers, so they hold the credit back.
 
 use crate::Config;
 use crate::time::{Instant, Since};
 use gigae_wire::{AckReport, Discard, SeqNo};
 
-/// Frames of credit at the beginning of a session; grows with each frame received, so that the
-/// credit given to many new peers at once stays small.
+/// Frames of credit at the beginning of a session. It grows with each frame received, so the first
+/// credit of many new peers together stays small.
 const INITIAL_WINDOW: u32 = 64;
 
-/// What a frame in the order carries, and so where it goes once it is its turn.
+/// What a data frame carries, which decides where it goes when its turn comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Sort {
+pub(crate) enum DataKind {
     Messages,
     Operations,
 }
@@ -27,16 +27,16 @@ pub(crate) struct ReceiveWindow<R> {
     next: SeqNo,
     /// First number for which no credit was given.
     granted: SeqNo,
-    /// Credit limit as last told to the peer.
-    told: SeqNo,
+    /// The credit limit in the last header that went out.
+    advertised: SeqNo,
     /// Frames delivered and not yet released by the application.
     held: u32,
     /// Frames for which credit may be given beyond what is held.
     window: u32,
-    /// Frames kept out of order, by number; empty until the first one comes.
-    kept: Box<[Option<(R, Sort)>]>,
+    /// Frames kept out of order, by number. Empty until the first one arrives.
+    kept: Box<[Option<(R, DataKind)>]>,
     kept_count: u32,
-    /// Memory for them was allocated and not [asked](Self::has_new_table) about since.
+    /// Memory for them was allocated since the last call of [`has_new_table`](Self::has_new_table).
     new_table: bool,
     /// One past the highest number received.
     highest: SeqNo,
@@ -44,18 +44,19 @@ pub(crate) struct ReceiveWindow<R> {
     latest: SeqNo,
     /// Frames received since the last acknowledgement went out.
     unacknowledged: u16,
-    /// Since when.
+    /// When the first of them arrived.
     waiting: Since,
-    /// An acknowledgement should go out at once, ...
+    /// An acknowledgement should go out at once.
     urgent: bool,
-    /// ... with a report, because something is missing.
+    /// It needs a report, because something is missing.
     gap: bool,
-    /// Frames come by several paths, and one that is missing is likely to be on its way: reports are
-    /// as many as acknowledgements.
+    /// Frames come by several paths, so a missing one is probably in flight. There are no more
+    /// reports than acknowledgements then.
     patient: bool,
 }
 
-/// Frames of credit that a new session begins with: told in Hello and HelloAck, and kept.
+/// Frames of credit that a new session begins with. Hello and HelloAck advertise them, and they are
+/// not withdrawn.
 pub(crate) fn initial_credit(config: &Config) -> u16 {
     let most = config.receive_frames.min(config.receive_window.into());
     u16::try_from(INITIAL_WINDOW.min(most)).expect("at most 64")
@@ -67,7 +68,7 @@ impl<R> ReceiveWindow<R> {
         Self {
             next: first,
             granted: first + window,
-            told: first + window,
+            advertised: first + window,
             held: 0,
             window,
             kept: Box::default(),
@@ -83,20 +84,21 @@ impl<R> ReceiveWindow<R> {
         }
     }
 
-    /// Whether frames come by several paths and so overtake each other.
+    /// Says whether frames come by several paths and so overtake each other.
     pub(crate) fn expect_disorder(&mut self, expect: bool) {
         self.patient = expect;
     }
 
-    /// Takes a data frame out of `buffer`. In order, it is delivered with all that was kept behind
-    /// it; out of order, it is kept within the reorder window; else it is left there.
+    /// Takes a data frame out of `buffer`. A frame in order is delivered with everything that was
+    /// kept behind it. A frame out of order is kept if it is within the reorder window. Any other
+    /// frame stays in `buffer`.
     #[inline]
     pub(crate) fn take(
         &mut self,
         seq: SeqNo,
-        (buffer, sort): (&mut Option<R>, Sort),
+        (buffer, kind): (&mut Option<R>, DataKind),
         reorder_window: u16,
-        deliver: impl FnMut(R, Sort),
+        deliver: impl FnMut(R, DataKind),
     ) -> Result<(), Discard> {
         let ahead = seq.ahead_of(self.next);
         if ahead < 0 {
@@ -110,21 +112,21 @@ impl<R> ReceiveWindow<R> {
         self.latest = seq;
         if ahead > 0 {
             let ahead = ahead.cast_unsigned();
-            return self.out_of_order(seq, ahead, (buffer, sort), reorder_window);
+            return self.out_of_order(seq, ahead, (buffer, kind), reorder_window);
         }
-        self.in_order(buffer.take().expect("a data frame comes with its buffer"), sort, deliver);
+        self.in_order(buffer.take().expect("a data frame comes with its buffer"), kind, deliver);
         Ok(())
     }
 
     #[inline]
-    fn in_order(&mut self, buffer: R, sort: Sort, mut deliver: impl FnMut(R, Sort)) {
-        deliver(buffer, sort);
+    fn in_order(&mut self, buffer: R, kind: DataKind, mut deliver: impl FnMut(R, DataKind)) {
+        deliver(buffer, kind);
         self.advance();
         while self.kept_count > 0 {
             let at = self.next.0 as usize & (self.kept.len() - 1);
-            let Some((buffer, sort)) = self.kept[at].take() else { break };
+            let Some((buffer, kind)) = self.kept[at].take() else { break };
             self.kept_count -= 1;
-            deliver(buffer, sort);
+            deliver(buffer, kind);
             self.advance();
         }
         if self.highest.is_before(self.next) {
@@ -146,7 +148,7 @@ impl<R> ReceiveWindow<R> {
         &mut self,
         seq: SeqNo,
         ahead: u32,
-        (buffer, sort): (&mut Option<R>, Sort),
+        (buffer, kind): (&mut Option<R>, DataKind),
         reorder_window: u16,
     ) -> Result<(), Discard> {
         self.urgent |= !self.patient;
@@ -159,8 +161,8 @@ impl<R> ReceiveWindow<R> {
             return Err(Discard::Window);
         }
         if self.kept.is_empty() {
-            // `ahead` reaches from 1 to the window itself: one slot more than the window would be
-            // needed if the frame in order were kept too, which it never is.
+            // `ahead` reaches from 1 to the window itself. The frame in order is never kept, so the
+            // window needs no further slot.
             self.kept = std::iter::repeat_with(|| None).take(reorder_window.into()).collect();
             self.new_table = true;
         }
@@ -168,7 +170,7 @@ impl<R> ReceiveWindow<R> {
         if self.kept[at].is_some() {
             return Err(Discard::Duplicate);
         }
-        self.kept[at] = buffer.take().map(|buffer| (buffer, sort));
+        self.kept[at] = buffer.take().map(|buffer| (buffer, kind));
         self.kept_count += 1;
         if !seq.is_before(self.highest) {
             self.highest = seq + 1;
@@ -177,27 +179,28 @@ impl<R> ReceiveWindow<R> {
     }
 
     /// The application is done with one delivered frame. `most` is the largest window that the
-    /// endpoint's receive frames allow this peer now. The window grows only while the sender uses more
-    /// than half of it: one that asks and waits for the answer then needs few frames, and those stay
-    /// in the cache. With several paths it always grows: a slow one needs room before it is seen to
-    /// use it.
+    /// endpoint's receive frames allow this peer now. The window grows only while the sender uses
+    /// more than half of it. A peer that asks and waits for the answer then needs few frames, and
+    /// those stay in the cache. With several paths the window always grows: a slow path needs room
+    /// before it is seen to use it.
     ///
     /// Returns by how much the window has changed.
     #[inline]
     pub(crate) fn release(&mut self, most: u32) -> i32 {
         self.held = self.held.saturating_sub(1);
         let before = self.window;
-        let used =
-            self.patient || self.told.ahead_of(self.next).cast_unsigned() < before - before / 2;
+        let used = self.patient
+            || self.advertised.ahead_of(self.next).cast_unsigned() < before - before / 2;
         self.window = (before + u32::from(used)).min(most);
         let edge = SeqNo(self.next.0.wrapping_sub(self.held)) + self.window;
         if self.granted.is_before(edge) {
             self.granted = edge;
         }
-        // GO: the peer is stopped, or would soon be, for want of knowing about this room.
-        let untold = self.granted.ahead_of(self.told).cast_unsigned();
-        let left = self.told.ahead_of(self.next);
-        if left <= 0 || (untold >= self.window / 2 && left.cast_unsigned() <= self.window / 4) {
+        // GO: the peer is stopped, or soon will be, because it does not know of this room.
+        let unadvertised = self.granted.ahead_of(self.advertised).cast_unsigned();
+        let left = self.advertised.ahead_of(self.next);
+        if left <= 0 || (unadvertised >= self.window / 2 && left.cast_unsigned() <= self.window / 4)
+        {
             self.urgent = true;
         }
         self.window.cast_signed() - before.cast_signed()
@@ -221,8 +224,8 @@ impl<R> ReceiveWindow<R> {
 
     /// The clock was read.
     #[inline]
-    pub(crate) fn date(&mut self, now: Instant) {
-        self.waiting.date(now);
+    pub(crate) fn stamp(&mut self, now: Instant) {
+        self.waiting.stamp(now);
     }
 
     /// Number of the next frame in order: all before it have arrived.
@@ -241,30 +244,30 @@ impl<R> ReceiveWindow<R> {
         self.kept_count
     }
 
-    /// When an acknowledgement must go out even if no message carries it.
+    /// The deadline for an acknowledgement if no message carries it.
     #[inline]
     pub(crate) fn acknowledge_by(&self, delay: u64) -> Instant {
         self.waiting.after(delay)
     }
 
-    /// Whether an acknowledgement should go out at once; `idle` says that nothing else will carry
+    /// Whether an acknowledgement should go out at once. `idle` says that nothing else will carry
     /// it soon.
     #[inline]
     pub(crate) fn is_due(&self, idle: bool) -> bool {
         self.urgent || (idle && self.unacknowledged > 0)
     }
 
-    /// Whether the next acknowledgement must be an Ack frame, because data frames carry no report.
+    /// Whether the next acknowledgement must be an Ack frame: data frames carry no report.
     #[inline]
     pub(crate) fn has_gap(&self) -> bool {
         self.gap && self.urgent
     }
 
-    /// Acknowledgement and credit for a header that goes out now. A header that is not an Ack
-    /// leaves a due report due.
+    /// Acknowledgement and credit for a header that goes out now. If a report is due, only an Ack
+    /// makes it no longer due.
     #[inline]
     pub(crate) fn fields(&mut self, is_ack: bool) -> (SeqNo, u16) {
-        self.told = self.granted;
+        self.advertised = self.granted;
         if is_ack || !self.gap {
             self.unacknowledged = 0;
             self.waiting = Since::Never;
@@ -297,7 +300,7 @@ impl<R> ReceiveWindow<R> {
         4 + bytes
     }
 
-    /// Gives up the memory for frames out of order, if there are none and there is any.
+    /// Frees the memory for frames out of order, if it is allocated and empty.
     #[cold]
     pub(crate) fn shrink(&mut self) -> bool {
         let gives = self.kept_count == 0 && self.has_table();
@@ -307,23 +310,23 @@ impl<R> ReceiveWindow<R> {
         gives
     }
 
-    /// Whether memory for frames out of order was allocated since this was asked last.
+    /// Whether memory for frames out of order was allocated since the last call.
     pub(crate) fn has_new_table(&mut self) -> bool {
         std::mem::take(&mut self.new_table)
     }
 
-    /// Whether it has memory for frames out of order.
+    /// Whether memory for frames out of order is allocated.
     pub(crate) fn has_table(&self) -> bool {
         !self.kept.is_empty()
     }
 
-    /// Whether an acknowledgement waits for company, and since when is known.
+    /// Whether a delayed acknowledgement waits, and since when is known.
     #[inline]
     pub(crate) fn waits(&self) -> bool {
         matches!(self.waiting, Since::At(_))
     }
 
-    /// Gives up the frames kept out of order: the session is over.
+    /// Hands out the frames kept out of order: the session is over.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = R> + '_ {
         self.kept_count = 0;
         self.kept.iter_mut().filter_map(Option::take).map(|(buffer, _)| buffer)
@@ -341,7 +344,8 @@ mod tests {
     fn take(w: &mut ReceiveWindow<u32>, offset: u32, reorder: u16) -> (Vec<u32>, Option<Discard>) {
         let mut out = Vec::new();
         let seq = SeqNo(u32::MAX - 2) + offset;
-        let taken = w.take(seq, (&mut Some(offset), Sort::Messages), reorder, |r, _| out.push(r));
+        let taken =
+            w.take(seq, (&mut Some(offset), DataKind::Messages), reorder, |r, _| out.push(r));
         let refused = taken.err();
         (out, refused)
     }
@@ -397,10 +401,10 @@ mod tests {
         let config = Config { receive_window: 4, ..Config::default() };
         let mut w = ReceiveWindow::new(SeqNo(0), &config);
         for i in 0..4 {
-            assert!(w.take(SeqNo(i), (&mut Some(i), Sort::Messages), 8, |_, _| ()).is_ok());
+            assert!(w.take(SeqNo(i), (&mut Some(i), DataKind::Messages), 8, |_, _| ()).is_ok());
         }
         assert_eq!(w.fields(true), (SeqNo(4), 0), "STOP");
-        let fifth = w.take(SeqNo(4), (&mut Some(4), Sort::Messages), 8, |_, _| ());
+        let fifth = w.take(SeqNo(4), (&mut Some(4), DataKind::Messages), 8, |_, _| ());
         assert_eq!(fifth, Err(Discard::Window));
         w.fields(true);
         assert!(!w.is_due(true));

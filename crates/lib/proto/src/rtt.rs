@@ -35,7 +35,7 @@ impl Rtt {
         }
     }
 
-    /// Something was acknowledged: the path works.
+    /// Something was acknowledged: the backoff ends.
     #[inline]
     pub(crate) fn progress(&mut self) {
         self.backoff = 0;
@@ -57,7 +57,7 @@ impl Rtt {
         self.backed_off(self.first_timeout())
     }
 
-    /// The timeout after progress. Before the first sample it is eight times the least.
+    /// The timeout without backoff. Before the first sample it is eight times the least.
     #[inline]
     pub(crate) fn first_timeout(&self) -> u64 {
         match self.smoothed {
@@ -66,7 +66,7 @@ impl Rtt {
         }
     }
 
-    /// What a first timeout has become with those in a row.
+    /// A first timeout after the present number of timeouts in a row.
     #[inline]
     pub(crate) fn backed_off(&self, first: u64) -> u64 {
         first.saturating_mul(1 << self.backoff).min(self.most)
@@ -77,8 +77,8 @@ impl Rtt {
         self.smoothed
     }
 
-    /// Half of the smoothed round-trip time: an answer that comes sooner cannot be to a frame sent
-    /// just now.
+    /// Half of the smoothed round-trip time. An answer that comes sooner cannot answer a frame that
+    /// was just sent.
     #[inline]
     pub(crate) fn half(&self) -> u64 {
         self.smoothed / 2

@@ -1,16 +1,17 @@
-//! Numbers that only this endpoint can compute (`PROTOCOL.md` §4): epochs and tokens. Each is a keyed hash of what
-//! it stands for (SipHash-2-4, Aumasson and Bernstein 2012), so the responder of a handshake has nothing to keep.
+//! Numbers that only this endpoint can compute (`PROTOCOL.md` §4): epochs and tokens. Each is a
+//! keyed hash of what it stands for (SipHash-2-4, Aumasson and Bernstein 2012). So the responder of
+//! a handshake has to keep nothing.
 
 use crate::PeerKey;
 use gigae_wire::Epoch;
 use siphasher::sip::SipHasher24;
 use std::hash::{Hash, Hasher};
 
-/// 128 random bits of this endpoint, which never leave it.
+/// 128 random bits of this endpoint. They never leave it.
 #[derive(Clone, Copy, Debug, Hash)]
 pub(crate) struct Secret(u128);
 
-/// What a number stands for. Two that differ have nothing to do with each other.
+/// What a number stands for. Numbers of different purposes are unrelated.
 #[derive(Hash)]
 enum Purpose {
     Epoch,
@@ -19,7 +20,7 @@ enum Purpose {
     Question,
 }
 
-/// What an offer to a proposer is about.
+/// The contents of an offer to a proposer.
 #[derive(Clone, Copy, Hash)]
 pub(crate) struct Offered {
     /// The proposer's epoch and token.
@@ -34,7 +35,7 @@ impl Secret {
         Self(secret)
     }
 
-    /// This end's epoch of the session with this number with a peer.
+    /// This end's epoch of session `number` with a peer.
     pub(crate) fn epoch(&self, key: &PeerKey, number: u32) -> Epoch {
         self.epoch_of((Purpose::Epoch, key, number))
     }
@@ -44,12 +45,12 @@ impl Secret {
         self.epoch_of((Purpose::Question, number))
     }
 
-    /// What the answer to a proposal must repeat.
+    /// The token that the answer to a proposal must repeat.
     pub(crate) fn proposal(&self, key: &PeerKey, local: Epoch) -> u64 {
         self.hash((Purpose::Proposal, key, local))
     }
 
-    /// What the confirmation of an offer made in a period must repeat.
+    /// The token that the confirmation of an offer must repeat, if it was made in this period.
     pub(crate) fn answer(&self, key: &PeerKey, offered: Offered, period: u64) -> u64 {
         self.hash((Purpose::Answer, key, offered, period))
     }

@@ -6,50 +6,49 @@
 //!    |  in flight    |   queued       |   free     |
 //! ```
 //!
-//! Each transmission goes out on one [path](crate::path) and has a number of its own there. A frame
-//! is lost when one that was transmitted later on the same path (by more than
-//! [`REORDERING`](crate::path::REORDERING)) has arrived and it has not; this one rule serves first
-//! sendings and repeats, selective repeat and go-back-N alike. It knows nothing of peers or
-//! headers.
+//! Each transmission goes out on one [path](crate::path), which numbers its transmissions. A frame
+//! is lost when a later transmission on the same path has arrived and this one has not: later by
+//! more than [`REORDERING`](crate::path::REORDERING). This one rule serves first transmissions and
+//! repetitions, selective repeat and go-back-N. The window knows nothing of peers or headers.
 
 mod arrivals;
-mod figures;
 mod loss;
+mod paths;
 mod slots;
-mod ways;
+mod statistics;
 
 use crate::Config;
 use crate::path::Path;
 use crate::time::Instant;
 use gigae_wire::{Kind, SeqNo};
-use slots::{Slot, Slots, State, keep};
+use slots::{Slot, SlotState, Slots, keep};
 
 pub(crate) use slots::Spare;
 
-/// Slots that a window begins with: what a program that asks and waits for the answer needs, and a
+/// Slots that a window begins with: enough for a program that asks and waits for the answer, and a
 /// few more.
 const FEWEST_SLOTS: usize = 4;
 
 /// See the module's description.
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct SendWindow<T> {
-    /// A power of two, at most the window; none while a window that is empty has given them up.
+    /// A power of two, at most the window. Empty while an empty window has given its memory up.
     slots: Slots<T>,
     /// Frames that may be in it.
     window: u16,
     base: SeqNo,
     sent: SeqNo,
     next: SeqNo,
-    /// First number for which there is no credit.
+    /// First number without credit.
     limit: SeqNo,
     /// Frames to transmit again.
     lost: u32,
-    /// Go-back-N: frames on the way that the receiver will drop, for one before them is lost.
-    doomed: u32,
-    /// The first path, and those that further links make, of which at least one is alive.
+    /// Go-back-N: frames in flight that the receiver will drop, because one before them is lost.
+    undeliverable: u32,
+    /// The first path, and those of further links. At least one is alive.
     first: Path,
     further: Box<[Path]>,
-    /// Nothing goes by another path than the first while that works.
+    /// While the first path works, nothing goes by another.
     keeps_to_first: bool,
 }
 
@@ -71,29 +70,29 @@ impl<T> SendWindow<T> {
             next: first,
             limit: first,
             lost: 0,
-            doomed: 0,
+            undeliverable: 0,
             first: Path::new(config),
             further: (1..config.own_paths()).map(|_| Path::new(config)).collect(),
             keeps_to_first: false,
         }
     }
 
-    /// Begins anew, empty, at another number. The memory is kept.
+    /// Begins again, empty, at another number. The memory is kept.
     pub(crate) fn restart(&mut self, first: SeqNo) {
         debug_assert!(self.is_empty());
         self.base = first;
         self.sent = first;
         self.next = first;
         self.limit = first;
-        (self.lost, self.doomed) = (0, 0);
+        (self.lost, self.undeliverable) = (0, 0);
     }
 
     fn capacity(&self) -> u32 {
         self.window.into()
     }
 
-    /// Makes room for more, from `spare` or by allocation. False if there is as much as the window
-    /// allows.
+    /// Makes room for more frames, from `spare` or by allocation. False if the window is already as
+    /// large as allowed.
     #[cold]
     pub(crate) fn grow(&mut self, spare: &mut Spare<T>) -> bool {
         let (before, most) = (self.slots.len(), usize::from(self.window));
@@ -117,7 +116,7 @@ impl<T> SendWindow<T> {
         true
     }
 
-    /// Gives up the memory of an empty window. False if there is none, or something is in it.
+    /// Gives up the memory of an empty window. False if there is none, or frames are in it.
     #[cold]
     pub(crate) fn shrink(&mut self, spare: &mut Spare<T>) -> bool {
         let gives = self.is_empty() && self.has_slots();
@@ -159,26 +158,26 @@ impl<T> SendWindow<T> {
         self.sent
     }
 
-    /// Whether frames are on the way or must be repeated: an acknowledgement is expected.
+    /// Whether frames are in flight or must be repeated: an acknowledgement is expected.
     #[inline]
     pub(crate) fn awaits_answer(&self) -> bool {
         self.base != self.sent
     }
 
-    /// Whether a message waits and nothing but missing credit holds it back.
+    /// Whether a message waits and only missing credit holds it back.
     #[inline]
     pub(crate) fn is_stopped(&self) -> bool {
         self.sent != self.next && self.sent == self.limit && self.base == self.sent
     }
 
-    /// Longest queued message in bytes. Frames with operations are longer, and are queued only once
-    /// it is known how long they may be.
+    /// Longest queued message in bytes. Frames with operations are longer; they are queued only
+    /// once the allowed length is known.
     pub(crate) fn longest(&self) -> u16 {
         let messages = self.slots.iter().filter(|s| s.token.is_some() && s.kind != Kind::Op);
         messages.map(|s| s.len).max().unwrap_or(0)
     }
 
-    /// Admits a frame, or hands it back when there is no slot for it: the window may
+    /// Admits a frame, or hands it back when there is no free slot. The window may
     /// [grow](Self::grow) then, unless it is full.
     #[inline]
     pub(crate) fn push(&mut self, token: T, kind: Kind, len: u16) -> Result<(), T> {
@@ -188,7 +187,7 @@ impl<T> SendWindow<T> {
         let next = self.next;
         let slot = self.slot(next);
         slot.token = Some(token);
-        slot.state = State::Queued;
+        slot.state = SlotState::Queued;
         slot.repeated = false;
         slot.kind = kind;
         slot.len = len;
@@ -196,7 +195,7 @@ impl<T> SendWindow<T> {
         Ok(())
     }
 
-    /// Lets `extend` add a message to the last frame, if that was never transmitted. It is given
+    /// Lets `extend` add a message to the last frame, if that was never transmitted. `extend` gets
     /// the buffer and returns the frame's new length, or `None` if the message does not fit.
     #[inline]
     pub(crate) fn append(&mut self, extend: impl FnOnce(&mut T) -> Option<u16>) -> bool {
@@ -214,7 +213,7 @@ impl<T> SendWindow<T> {
         true
     }
 
-    /// Raises the limit of the credit; it never goes back.
+    /// Raises the credit limit. It is never lowered.
     #[inline]
     pub(crate) fn credit(&mut self, ack: SeqNo, credit: u16) {
         let limit = ack + u32::from(credit);
@@ -223,22 +222,23 @@ impl<T> SendWindow<T> {
         }
     }
 
-    /// Whether a frame should be transmitted now, within the flight and the credit.
+    /// Whether a frame should be transmitted now: the flight and the credit allow it.
     #[inline]
     pub(crate) fn can_transmit(&self) -> bool {
         (self.lost > 0 || self.has_new())
             && if self.further.is_empty() { self.first.has_room() } else { self.choose().is_some() }
     }
 
-    /// Whether something new may go out. Not while frames fly that the receiver will drop: it would
-    /// overtake their repetition, be dropped too, and so on without end.
+    /// Whether a new frame may go out. Not while frames are in flight that the receiver will drop.
+    /// A new frame would overtake their repetition, the receiver would drop it too, and so on
+    /// without end.
     #[inline]
     fn has_new(&self) -> bool {
-        self.sent != self.next && self.sent.is_before(self.limit) && self.doomed == 0
+        self.sent != self.next && self.sent.is_before(self.limit) && self.undeliverable == 0
     }
 
-    /// The frame to transmit when [`can_transmit`](Self::can_transmit), marked as in flight: first
-    /// what is lost, then what is new. `now` is the clock's last reading.
+    /// The frame to transmit when [`can_transmit`](Self::can_transmit), marked as in flight. Lost
+    /// frames come first, then new ones. `now` is the clock's last reading.
     #[inline(always)]
     pub(crate) fn transmit(&mut self, now: Instant) -> Outgoing {
         let repeated = self.lost > 0;
@@ -252,7 +252,7 @@ impl<T> SendWindow<T> {
         let path = if self.further.is_empty() { 0 } else { self.choose_for(seq, repeated) };
         let transmission = self.path(path).transmit(seq, repeated);
         let slot = self.slot(seq);
-        slot.state = State::InFlight;
+        slot.state = SlotState::InFlight;
         slot.repeated |= repeated;
         slot.path = path as u8;
         slot.transmission = transmission;
@@ -271,7 +271,7 @@ impl<T> SendWindow<T> {
         let (base, count) = (self.base, self.len());
         self.base = self.next;
         self.sent = self.next;
-        (self.lost, self.doomed) = (0, 0);
+        (self.lost, self.undeliverable) = (0, 0);
         self.paths_mut().for_each(Path::forget);
         let mask = self.slots.len().wrapping_sub(1);
         let slots = &mut self.slots;

@@ -3,9 +3,9 @@
 
 mod frames;
 mod lengths;
+mod paths;
 mod state;
 mod timing;
-mod ways;
 
 use crate::receive::ReceiveWindow;
 use crate::send::SendWindow;
@@ -13,77 +13,78 @@ use crate::size::Sizes;
 use crate::time::{Instant, Since};
 use crate::{Config, PeerKey};
 use gigae_wire::{Epoch, Hello, Paths};
-use state::{FAREWELL_INTERVAL, REPETITIONS};
+use state::{CLOSE_INTERVAL, REPETITIONS};
 
-pub(crate) use state::{Farewell, Plan, Repeated, State, Terms};
+pub(crate) use state::{GracefulClose, Plan, Repeated, SessionParameters, SessionState};
 
-/// In [`Session::probes`], beside the paths: a question for lost credit.
+/// In [`Session::probes`], beside the paths: a probe for lost credit.
 const CREDIT: u16 = 1 << 15;
 
 /// In [`Session::probes`]: a Probe or Echo of the length of frames.
 pub(crate) const SIZE: u16 = 1 << 14;
 
-/// In [`Session::probes`]: an answer by each of the paths that were [asked](Session::asked) about.
-/// No frame of another kind is one.
+/// In [`Session::probes`]: an answer by each of the paths in [`Session::asked`]. Only an Ack frame
+/// is such an answer.
 const ANSWER: u16 = 1 << 13;
 
 /// See the module's description.
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct Session<T, R> {
     pub(crate) key: PeerKey,
-    pub(crate) state: State,
-    /// While closing.
-    pub(crate) farewell: Option<Box<Farewell>>,
+    pub(crate) state: SessionState,
+    /// The graceful close, while closing.
+    pub(crate) close: Option<Box<GracefulClose>>,
     pub(crate) local: Epoch,
     pub(crate) remote: Epoch,
     /// Sessions with this peer that have ended, proposed ones included.
     pub(crate) number: u32,
     /// The program has named the peer.
     pub(crate) named: bool,
-    /// A session that has ended delivered something: the program may hold the peer's id.
+    /// A former session delivered something, so the program may hold the peer's id.
     pub(crate) known: bool,
     pub(crate) peer: Hello,
     pub(crate) send: Option<Box<SendWindow<T>>>,
     pub(crate) receive: Option<Box<ReceiveWindow<R>>>,
-    /// Addresses of the peer's links, if it has several, and paths of the session: as many as the
+    /// Addresses of the peer's links, if it has several, and the number of paths: as many as the
     /// end with fewer links has.
     pub(crate) links: Paths,
     paths: u8,
-    /// The path by which the last frame came: acknowledgements go back there.
-    pub(crate) heard_on: u8,
-    /// The path by which the last one went.
+    /// The path by which the last frame arrived. Acknowledgements go back by it.
+    pub(crate) received_on: u8,
+    /// The path by which the last acknowledgement went.
     replied_on: u8,
-    /// Paths by which a question came that an Ack must answer on the same, by bit.
+    /// Paths by which a question came, by bit. An Ack must answer each by the same path.
     pub(crate) asked: u16,
-    /// Since when the peer has owed us an answer.
+    /// Since when the peer owes an answer.
     pub(crate) waiting: Since,
-    /// While stopped, or asked to [ask](Self::ask): since when, or since the last probe, and the
-    /// wait until the next one, which asks whether a GO was lost, or the peer.
+    /// While the peer has stopped us, or since [`ask`](Self::ask): the time of that or of the last
+    /// probe, and the wait until the next probe. The probe asks whether a GO was lost, or whether
+    /// the peer is there.
     pub(crate) probe: Option<(Since, u64)>,
-    /// What is to be probed: paths by bit, [`CREDIT`] and [`SIZE`]; and [`ANSWER`].
+    /// What to probe: paths by bit, [`CREDIT`] and [`SIZE`]; and [`ANSWER`].
     pub(crate) probes: u16,
-    /// It is not known yet which of the peer's longest frames the network carries: data wait.
+    /// The longest frame that the network carries to the peer is not known yet. Data wait.
     pub(crate) sizing: bool,
-    /// While that is so, or the peer asks.
+    /// The questions and answers about that, if there are any.
     pub(crate) sizes: Option<Box<Sizes>>,
-    /// The last round of frames to which one from here belonged, see `Protocol::share_of`.
+    /// The last round of frames in which this peer sent one, see `Protocol::share_of`.
     pub(crate) round: u32,
     /// Failed messages that the application has not taken yet.
     pub(crate) failures: u32,
     /// In the queue of sessions with something to transmit.
     pub(crate) queued: bool,
-    /// In the list of sessions with an acknowledgement that waits for company.
+    /// In the list of sessions with a delayed acknowledgement.
     pub(crate) owing: bool,
-    /// In the list of sessions where something began since the last reading of the clock.
-    pub(crate) undated: bool,
+    /// In the list of sessions with events that wait for the next reading of the clock.
+    pub(crate) unstamped: bool,
 }
 
 impl<T, R> Session<T, R> {
     pub(crate) fn new(key: PeerKey) -> Self {
         Self {
             key,
-            state: State::Idle,
-            farewell: None,
+            state: SessionState::Idle,
+            close: None,
             local: Epoch::UNKNOWN,
             remote: Epoch::UNKNOWN,
             number: 0,
@@ -94,7 +95,7 @@ impl<T, R> Session<T, R> {
             receive: None,
             links: Paths::NONE,
             paths: 1,
-            heard_on: 0,
+            received_on: 0,
             replied_on: 0,
             asked: 0,
             waiting: Since::Never,
@@ -106,14 +107,14 @@ impl<T, R> Session<T, R> {
             failures: 0,
             queued: false,
             owing: false,
-            undated: false,
+            unstamped: false,
         }
     }
 
     /// Whether both epochs are known: this end sends and receives.
     #[inline]
     pub(crate) fn is_up(&self) -> bool {
-        matches!(self.state, State::Established | State::Confirming(..))
+        matches!(self.state, SessionState::Established | SessionState::Confirming(..))
     }
 
     /// Whether anything has arrived in this session.
@@ -126,26 +127,26 @@ impl<T, R> Session<T, R> {
     pub(crate) fn propose(&mut self, now: Instant, local: Epoch, config: &Config) {
         self.local = local;
         self.remote = Epoch::UNKNOWN;
-        self.state = State::Proposing(Repeated::begin(now));
+        self.state = SessionState::Proposing(Repeated::begin(now));
         self.waiting = Since::Next;
         self.open_send(config);
     }
 
-    /// The peer says that it does not know the session. That may be an answer to what overtook the
-    /// Confirm, so it is asked with another one. If the first was lost, so is all that came behind
-    /// it.
+    /// The peer says that it does not know the session. Perhaps it answers a frame that overtook
+    /// the Confirm, so another Confirm asks again. If the first Confirm was lost, so is everything
+    /// behind it.
     #[cold]
     pub(crate) fn doubt(&mut self, now: Instant) {
         match &mut self.state {
-            State::Confirming(repeated, _) => {
+            SessionState::Confirming(repeated, _) => {
                 let first = repeated.tries == 1 && !repeated.due;
                 repeated.due = true;
                 if let Some(send) = self.send.as_mut().filter(|_| first) {
                     send.repeat_all();
                 }
             }
-            // It once knew the session: without a token it cannot come up again.
-            state => *state = State::Confirming(Repeated::begin(now), 0),
+            // The peer once knew the session. Without a token it cannot come up again.
+            state => *state = SessionState::Confirming(Repeated::begin(now), 0),
         }
     }
 
@@ -157,18 +158,24 @@ impl<T, R> Session<T, R> {
         }
     }
 
-    /// Both epochs are known now, and the path `by` works. A former session has ended before.
-    pub(crate) fn establish(&mut self, with: Terms, state: State, by: usize, config: &Config) {
+    /// Both epochs are known now, and the path `by` works. The former session has already ended.
+    pub(crate) fn establish(
+        &mut self,
+        with: SessionParameters,
+        state: SessionState,
+        by: usize,
+        config: &Config,
+    ) {
         self.local = with.local;
-        if !matches!(self.state, State::Proposing(_)) {
+        if !matches!(self.state, SessionState::Proposing(_)) {
             self.open_send(config);
         }
         self.links = with.links;
-        // A peer that keeps nothing out of order could not make use of several paths.
+        // A peer that keeps nothing out of order cannot use several paths.
         let paths = config.own_paths().min(with.links.len());
         let used = if with.hello.reorder_window > 0 { paths } else { 1 };
         self.paths = u8::try_from(paths).expect("at most 8");
-        self.heard_on = by as u8;
+        self.received_on = by as u8;
         self.asked = 0;
         if let Some(send) = &mut self.send {
             send.credit(self.local.first_seq(), with.credit);
@@ -184,10 +191,10 @@ impl<T, R> Session<T, R> {
         self.receive = Some(Box::new(receive));
     }
 
-    /// Ends the session: what was kept out of order goes to `kept`. The messages of the send
-    /// window stay there for the caller to drain.
+    /// Ends the session. Frames kept out of order go to `kept`. Messages of the send window stay
+    /// there; the caller drains them.
     pub(crate) fn end(&mut self, mut kept: impl FnMut(R)) {
-        self.state = State::Idle;
+        self.state = SessionState::Idle;
         self.remote = Epoch::UNKNOWN;
         self.waiting = Since::Never;
         self.probe = None;
@@ -200,22 +207,22 @@ impl<T, R> Session<T, R> {
         }
     }
 
-    /// What is to be said to the peer once the session has ended because this end closes.
-    pub(crate) fn farewell(&self) -> Option<Farewell> {
+    /// The close to send to the peer after this end has closed the session.
+    pub(crate) fn graceful_close(&self) -> Option<GracefulClose> {
         let receive = self.receive.as_ref().filter(|_| self.is_up())?;
-        Some(Farewell {
+        Some(GracefulClose {
             remote: self.remote,
             ack: receive.next(),
             due: true,
             since: Since::Never,
-            wait: FAREWELL_INTERVAL,
+            wait: CLOSE_INTERVAL,
             left: REPETITIONS,
         })
     }
 
-    /// Begins to say farewell, or ends it.
-    pub(crate) fn take_leave(&mut self, farewell: Option<Farewell>) {
-        self.state = if farewell.is_some() { State::Closing } else { State::Idle };
-        self.farewell = farewell.map(Box::new);
+    /// Begins the graceful close, or ends it.
+    pub(crate) fn set_close(&mut self, close: Option<GracefulClose>) {
+        self.state = if close.is_some() { SessionState::Closing } else { SessionState::Idle };
+        self.close = close.map(Box::new);
     }
 }

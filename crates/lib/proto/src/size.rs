@@ -1,12 +1,12 @@
-//! How long the frames to a peer may be (`PROTOCOL.md` §12). Both ends may take more than a switch
-//! between them lets through, and what is too long for it vanishes without a word. So a length
-//! beyond what any network carries is asked about before it is used.
+//! How long the frames to a peer may be (`PROTOCOL.md` §12). Both ends may accept more than a
+//! switch between them, which drops longer frames silently. So this end asks before it uses a
+//! length that not every network carries.
 
 use crate::time::{Instant, Since};
 
-/// Times that the short frame of a question is answered and the long one before it is not, after
-/// which such frames are taken to vanish. Loss alone does that once in 800 sessions where three frames
-/// in ten are lost, and once in 10^17 where every hundredth is.
+/// After so many questions whose short frame was answered and whose long frame was not, such long
+/// frames count as dropped by the network. Loss alone does that once in 800 sessions at 30 % loss,
+/// and once in 10^17 at 1 %.
 const STRIKES: u8 = 10;
 
 /// First wait in nanoseconds for the answer to a question; doubled with each repetition.
@@ -15,13 +15,14 @@ const INTERVAL: u64 = 1_000_000;
 /// Longest wait in nanoseconds between two questions.
 const LONGEST_INTERVAL: u64 = 100_000_000;
 
-/// Answers that wait to be sent at most: both of a question, and as many of its repetition.
+/// Most answers that wait to be sent: both of a question, and both of its repetition.
 const MOST_ANSWERS: usize = 4;
 
-/// Bytes that a question begins with, and the whole of an answer.
+/// Bytes at the beginning of a question, and all bytes of an answer.
 pub(crate) const ECHO: usize = 4;
 
-/// What a Probe says, and an Echo repeats: the number of the question, and the length of the frame's payload.
+/// The contents of a Probe, which an Echo repeats: the number of the question, and the length of
+/// the frame's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Echo {
     round: u16,
@@ -45,23 +46,23 @@ impl Echo {
 pub(crate) enum Next {
     /// A Probe, padded to its length, by this path.
     Question(Echo, u8),
-    /// An Echo, by the path that its question came by.
+    /// An Echo, by the path of its question.
     Answer(Echo, u8),
 }
 
 /// What this end asks.
 #[derive(Clone, Debug, Hash)]
 struct Asking {
-    /// The lengths in question, the longer one first; the second is zero if there is none.
+    /// The lengths in question, the longer one first. The second is zero if there is only one.
     lengths: [u16; 2],
-    /// Both frames go by this path, if it is alive, and by the next after silence.
+    /// Both frames go by this path if it is alive. After silence the next path is tried.
     path: u8,
     round: u16,
     strikes: u8,
-    /// The long frame and the short one behind it are due.
+    /// Whether the long frame and the short one behind it are due.
     long: bool,
     short: bool,
-    /// Since when both have been on the way, and how long that may take.
+    /// Since when both have been in flight, and how long to wait for the answer.
     since: Since,
     wait: u64,
 }
@@ -70,7 +71,7 @@ struct Asking {
 #[derive(Clone, Debug, Default, Hash)]
 pub(crate) struct Sizes {
     asking: Option<Asking>,
-    /// Something waits for the answer, so that it is asked for again.
+    /// A message waits for the answer, so the question is repeated.
     pub(crate) wanted: bool,
     answers: Vec<(Echo, u8)>,
 }
@@ -91,7 +92,7 @@ impl Sizes {
         Self { asking: Some(asking), ..Self::default() }
     }
 
-    /// Whether nothing is asked and nothing to be answered.
+    /// Whether nothing is asked and no answer is due.
     pub(crate) fn is_over(&self) -> bool {
         self.asking.is_none() && self.answers.is_empty()
     }
@@ -118,15 +119,15 @@ impl Sizes {
         Some(Next::Question(Echo { round: asking.round, len }, asking.path))
     }
 
-    /// The peer asks by a path.
+    /// The peer asks, by this path.
     pub(crate) fn on_question(&mut self, echo: Echo, path: u8) {
         if self.answers.len() < MOST_ANSWERS {
             self.answers.push((echo, path));
         }
     }
 
-    /// The peer has received a frame of a question. Returns the length that is settled by it: zero
-    /// if all that was asked about vanishes.
+    /// The peer has received a frame of a question. Returns the length that this settles, or zero
+    /// if every length in question vanishes.
     pub(crate) fn on_answer(&mut self, echo: Echo) -> Option<u16> {
         let asking = self.asking.as_mut()?;
         if echo.len >= asking.lengths[0] {
@@ -136,7 +137,7 @@ impl Sizes {
         if echo.round != asking.round {
             return None;
         }
-        // The short frame went behind the long one and is here.
+        // The short frame went behind the long one and has arrived.
         asking.round = asking.round.wrapping_add(1);
         asking.strikes += 1;
         if asking.strikes == STRIKES {
@@ -153,9 +154,9 @@ impl Sizes {
     }
 
     /// The clock was read.
-    pub(crate) fn date(&mut self, now: Instant) {
+    pub(crate) fn stamp(&mut self, now: Instant) {
         if let Some(asking) = &mut self.asking {
-            asking.since.date(now);
+            asking.since.stamp(now);
         }
     }
 
@@ -164,8 +165,8 @@ impl Sizes {
         self.asking.as_ref().map_or(Instant::NEVER, |asking| asking.since.after(asking.wait))
     }
 
-    /// Repeats the question if it is time, by the next of so many paths: nothing flies whose loss would
-    /// tell that the last one does not work.
+    /// Repeats the question if it is time, by the next of so many paths. No data are in flight
+    /// whose loss would show that the last path does not work.
     pub(crate) fn expire(&mut self, now: Instant, paths: u8) {
         if let Some(asking) = self.asking.as_mut().filter(|a| now >= a.since.after(a.wait)) {
             asking.since = Since::Never;
@@ -220,7 +221,7 @@ mod tests {
         let mut now = Instant(0);
         for _ in 0..20 {
             assert_eq!(sent(&mut sizes), [3794, 4]);
-            sizes.date(now);
+            sizes.stamp(now);
             now = sizes.deadline();
             assert!(now < Instant::NEVER);
             sizes.expire(now, 1);

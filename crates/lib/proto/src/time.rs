@@ -3,12 +3,12 @@
 use std::ops::Add;
 use std::time::Duration;
 
-/// Nanoseconds since some fixed moment of the caller's choice. Only differences mean anything.
+/// Nanoseconds since a fixed moment of the caller's choice. Only differences have a meaning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Instant(pub u64);
 
 impl Instant {
-    /// Later than all others: a deadline that never comes.
+    /// Later than all others: the deadline of what never happens.
     pub const NEVER: Self = Self(u64::MAX);
 
     /// Time since an earlier moment, zero if that is not earlier.
@@ -30,11 +30,11 @@ impl Instant {
     }
 }
 
-/// When something began that must not take for ever.
+/// When something began that has a time limit.
 ///
-/// The clock is read now and then and not for every frame, so what begins between two readings is
-/// dated by the later one. A timer is therefore never early, and late by no more than the time
-/// between two readings; a program that computed for a second before it sent is not late already.
+/// The clock is not read for every frame. So what begins between two readings gets the time of the
+/// later one. A timer is therefore never early, and late by at most the time between two readings.
+/// A program that computed for a second before it sent is not late already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Since {
     /// Nothing is going on.
@@ -56,13 +56,13 @@ impl Since {
 
     /// The clock was read.
     #[inline]
-    pub(crate) fn date(&mut self, now: Instant) {
+    pub(crate) fn stamp(&mut self, now: Instant) {
         if *self == Self::Next {
             *self = Self::At(now);
         }
     }
 
-    /// So many nanoseconds after the beginning; [`Instant::NEVER`] while that has no date.
+    /// So many nanoseconds after the beginning; [`Instant::NEVER`] while that has no time yet.
     #[inline]
     pub(crate) fn after(self, nanos: u64) -> Instant {
         match self {
@@ -72,7 +72,7 @@ impl Since {
     }
 }
 
-/// A duration in nanoseconds; more than 584 years are as many.
+/// A duration in nanoseconds. Saturates at 584 years.
 #[inline]
 pub(crate) fn nanos(duration: Duration) -> u64 {
     duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos().into())

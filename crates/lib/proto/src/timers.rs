@@ -1,18 +1,18 @@
-//! Which session has something that is due by itself, and when.
+//! Which session has a deadline, and when.
 //!
-//! A binary heap in which each peer knows its place, so that its time can be changed: finding what is
-//! due next costs nothing, and changing it some steps (13 with 10,000 peers that wait for something).
-//! Peers for which nothing is due are not in it.
+//! A binary heap in which each peer knows its position, so its deadline can be changed. Finding the
+//! earliest one costs nothing; changing one takes some steps (13 with 10,000 waiting peers). Peers
+//! without a deadline are not in it.
 
 use crate::{Instant, PeerId};
 
-/// The place of a peer that is not in the heap.
+/// The position of a peer that is not in the heap.
 const NOWHERE: u32 = u32::MAX;
 
 /// See the module's description.
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct Timers {
-    /// No entry is earlier than that at half its place.
+    /// No entry is earlier than the one at half its position.
     heap: Vec<(Instant, PeerId)>,
     /// By peer.
     places: Vec<u32>,
@@ -23,25 +23,25 @@ impl Timers {
         Self { heap: Vec::new(), places: Vec::new() }
     }
 
-    /// When something is due for the first time; [`Instant::NEVER`] if nothing is.
+    /// The earliest deadline; [`Instant::NEVER`] if there is none.
     #[inline]
     pub(crate) fn first(&self) -> Instant {
         self.heap.first().map_or(Instant::NEVER, |&(at, _)| at)
     }
 
-    /// Whose time has come, if anybody's has.
+    /// A peer whose deadline has passed, if there is one.
     pub(crate) fn due(&self, now: Instant) -> Option<PeerId> {
         self.heap.first().filter(|&&(at, _)| at <= now).map(|&(_, peer)| peer)
     }
 
-    /// When something is due for a peer.
+    /// A peer's deadline.
     #[inline]
     pub(crate) fn of(&self, peer: PeerId) -> Instant {
         let place = self.places.get(peer.0 as usize).copied().unwrap_or(NOWHERE);
         self.heap.get(place as usize).map_or(Instant::NEVER, |&(at, _)| at)
     }
 
-    /// Sets that; [`Instant::NEVER`]: nothing is.
+    /// Sets a peer's deadline; [`Instant::NEVER`] for none.
     pub(crate) fn set(&mut self, peer: PeerId, at: Instant) {
         let n = peer.0 as usize;
         if n >= self.places.len() {
@@ -73,7 +73,8 @@ impl Timers {
         }
     }
 
-    /// Moves an entry towards the front while it is earlier than what is there. Returns its place.
+    /// Moves an entry towards the front while it is earlier than the one there. Returns its
+    /// position.
     fn rise(&mut self, mut place: usize) -> usize {
         while place > 0 && self.heap[place].0 < self.heap[(place - 1) / 2].0 {
             self.swap(place, (place - 1) / 2);
@@ -83,7 +84,7 @@ impl Timers {
         place
     }
 
-    /// Moves an entry towards the back while something there is earlier.
+    /// Moves an entry towards the back while one there is earlier.
     fn sink(&mut self, mut place: usize) {
         loop {
             let children = 2 * place + 1..(2 * place + 3).min(self.heap.len());
@@ -97,7 +98,7 @@ impl Timers {
         self.note(place);
     }
 
-    /// Swaps two entries; `from`, the one that is being moved, is noted where it ends.
+    /// Swaps two entries. Notes the new position of `from`, the one that is being moved.
     fn swap(&mut self, from: usize, to: usize) {
         self.heap.swap(from, to);
         self.note(from);

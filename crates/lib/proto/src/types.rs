@@ -3,8 +3,8 @@
 use crate::Reason;
 use gigae_wire::{Epoch, Header, NodeAddr};
 
-/// Who a peer is: an endpoint on a node, on one channel. Each has a session of its own, so that
-/// channels do not wait for each other.
+/// Identifies a peer: an endpoint on a node, on one channel. Each has its own session, so channels
+/// do not wait for each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PeerKey {
     /// The node.
@@ -15,20 +15,21 @@ pub struct PeerKey {
     pub channel: u8,
 }
 
-/// Names a peer of this endpoint in short; never reused for another.
+/// Names a peer of this endpoint in short. Once the program can know an id, it is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PeerId(pub u32);
 
-/// A received frame, as its link and its headers describe it.
+/// A received frame, as its link and its header describe it.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival<'a> {
-    /// The path that it came by: the number of the link, 0 unless there are several.
+    /// The path by which it came: the number of the link, 0 unless there are several.
     pub path: usize,
     /// Who sent it.
     pub from: &'a NodeAddr,
     /// Its parsed header.
     pub header: &'a Header,
-    /// Its payload, if it is a control frame: that of a data frame is in its buffer, and not looked at.
+    /// Its payload, if it is a control frame. The payload of a data frame is in its buffer, and is
+    /// not read.
     pub payload: &'a [u8],
 }
 
@@ -45,8 +46,8 @@ impl Arrival<'_> {
 pub enum Destination {
     /// To a peer in the table.
     Peer(PeerId),
-    /// To somebody who is not in the table (only resets).
-    Stranger(PeerKey),
+    /// To a node that is not in the table (only replies).
+    Unknown(PeerKey),
 }
 
 /// A frame to put on the wire.
@@ -54,7 +55,7 @@ pub enum Destination {
 pub struct Transmit<'a, T> {
     /// Where to.
     pub to: Destination,
-    /// By which path: the number of the link, 0 unless there are several.
+    /// The path to send it by: the number of the link, 0 unless there are several.
     pub path: usize,
     /// Its header, not yet sealed.
     pub header: Header,
@@ -67,20 +68,20 @@ pub struct Transmit<'a, T> {
 pub struct DataFrame<'a, T> {
     /// Where to.
     pub to: PeerId,
-    /// By which path: the number of the link, 0 unless there are several.
+    /// The path to send it by: the number of the link, 0 unless there are several.
     pub path: usize,
     /// Its header, not yet sealed.
     pub header: Header,
-    /// Its buffer, which stays in the window until it is acknowledged or failed.
+    /// Its buffer. It stays in the window until the frame is acknowledged or fails.
     pub buffer: &'a mut T,
 }
 
 /// The payload of a frame to transmit.
 #[derive(Debug)]
 pub enum Body<'a, T> {
-    /// A message; the buffer stays in the window until it is acknowledged or failed.
+    /// A message. The buffer stays in the window until the message is acknowledged or fails.
     Message(&'a mut T),
-    /// A control frame with these bytes, followed by zeros up to this length in bytes if that is more.
+    /// A control frame with these bytes, padded with zeros up to this length if that is more.
     Control(&'a [u8], u16),
 }
 
@@ -89,18 +90,18 @@ pub enum Body<'a, T> {
 pub struct Delivery<R> {
     /// From whom.
     pub peer: PeerId,
-    /// The session that it came in; say so when it is released.
+    /// The session that it came in. Pass it when releasing the message.
     pub epoch: Epoch,
     /// The buffer given to [`Protocol::handle`](crate::Protocol::handle).
     pub buffer: R,
 }
 
-/// Where a path leads: what goes to a peer by it has this address.
+/// The address by which one path leads to a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PathTo {
     /// The peer.
     pub peer: PeerId,
-    /// The path, 1 to 7: by path 0 it is the node of the peer's key.
+    /// The path, 1 to 7. By path 0 the address is the node of the peer's key.
     pub path: usize,
     /// The node's address there.
     pub node: NodeAddr,
@@ -117,7 +118,7 @@ pub struct Ended {
     pub reason: Reason,
 }
 
-/// A message that was not acknowledged and will not be.
+/// A message that failed: no acknowledgement will come.
 #[derive(Clone, Debug, Hash)]
 pub struct Failure<T> {
     /// To whom it was.
@@ -135,7 +136,8 @@ pub enum SendError<T> {
     WouldBlock(T),
     /// Longer than this peer can receive, which is so many bytes.
     TooLong(T, u16),
-    /// Earlier messages to this peer have failed and were not taken by
-    /// [`Protocol::poll_failure`](crate::Protocol::poll_failure) yet; so nothing is lost unnoticed.
+    /// Earlier messages to this peer have failed, and
+    /// [`Protocol::poll_failure`](crate::Protocol::poll_failure) has not taken them yet. So no
+    /// failure goes unnoticed.
     Failed(T),
 }

@@ -2,13 +2,13 @@
 //! (`PROTOCOL.md` 11.2 and 5.4).
 #![allow(missing_docs)]
 
-mod stranger;
+mod crafted;
 mod world;
 
+use crafted::{End, LIAR, confirm, header, propose, said};
 use gigae_proto::{Arrival, Body, Config, Destination, PathTo, PeerId, PeerKey, Transmit};
 use gigae_wire::{Discard, Epoch, Flags, Kind, MAX_PATHS, MacAddr};
 use std::time::Duration;
-use stranger::{End, LIAR, confirm, header, propose, said};
 use world::{CHANNEL, World, quiet};
 
 fn ways(end: &mut End) -> Vec<PathTo> {
@@ -78,7 +78,7 @@ fn a_proposal_under_the_name_of_another_does_not_lead_its_frames_elsewhere() {
         )
         .unwrap();
         let Transmit { to, path, .. } = end.poll_transmit().unwrap();
-        let Destination::Stranger(key) = to else { panic!("{to:?}") };
+        let Destination::Unknown(key) = to else { panic!("{to:?}") };
         assert_eq!((key.node, path), (first.into(), 0));
     }
 }

@@ -291,7 +291,7 @@ fn a_question_about_a_path_is_answered_at_once_whatever_else_is_to_be_said() {
     // The peer's question about the first path comes with two about the length of frames.
     w.run(micros(100));
     for node in &w.nodes {
-        assert_eq!(node.proto.peer_figures(PeerId(0)).paths, 2);
+        assert_eq!(node.proto.peer_snapshot(PeerId(0)).paths, 2);
     }
 }
 

@@ -230,7 +230,7 @@ fn with_a_lost_acknowledgement() -> World {
 }
 
 #[test]
-fn the_farewell_of_a_closing_end_acknowledges_what_has_arrived() {
+fn the_graceful_close_of_an_end_acknowledges_what_has_arrived() {
     let mut w = with_a_lost_acknowledgement();
     w.nodes[1].proto.close();
     assert!(w.nodes[1].proto.is_closing());
@@ -240,7 +240,7 @@ fn the_farewell_of_a_closing_end_acknowledges_what_has_arrived() {
 }
 
 #[test]
-fn a_lost_farewell_is_repeated() {
+fn a_lost_close_is_repeated() {
     for lost in 1..6 {
         let mut w = with_a_lost_acknowledgement();
         let next = w.nodes[1].sent.len();
@@ -253,7 +253,7 @@ fn a_lost_farewell_is_repeated() {
 }
 
 #[test]
-fn a_lost_answer_to_a_farewell_is_repeated() {
+fn a_lost_answer_to_a_close_is_repeated() {
     let mut w = with_a_lost_acknowledgement();
     w.nodes[0].drop_sent = vec![w.nodes[0].sent.len()];
     w.nodes[1].proto.close();

@@ -18,8 +18,8 @@ pub(crate) struct Frames {
     size: usize,
     segment: usize,
     free: Vec<u32>,
-    /// Which are lent.
-    lent: Box<[bool]>,
+    /// Which are borrowed.
+    borrowed: Box<[bool]>,
 }
 
 impl Frames {
@@ -38,18 +38,18 @@ impl Frames {
             size,
             segment,
             free: (0..number(count)?).rev().collect(),
-            lent: vec![false; count].into_boxed_slice(),
+            borrowed: vec![false; count].into_boxed_slice(),
         })
     }
 
     /// Whether there is none left.
-    pub(crate) fn are_all_lent(&self) -> bool {
+    pub(crate) fn are_all_borrowed(&self) -> bool {
         self.free.is_empty()
     }
 
     /// Copies a frame out of a ring and appends its tokens. False, and nothing changes, if too few are free.
     #[inline]
-    pub(crate) fn lend(
+    pub(crate) fn hand_out(
         &mut self,
         (reader, ring): (&Reader, &Ring),
         record: Record,
@@ -62,7 +62,7 @@ impl Frames {
         while from < record.len {
             let len = (record.len - from).min(self.segment);
             let index = self.free.pop().expect("enough are free");
-            self.lent[index as usize] = true;
+            self.borrowed[index as usize] = true;
             let start = index as usize * self.size;
             let (place, slot) = (start..start + len, self.first + index);
             // SAFETY: the frame came off the list of free ones, so there is no other token for its bytes.
@@ -79,14 +79,17 @@ impl Frames {
     /// Takes a frame back, or returns it if it is none of these.
     ///
     /// # Panics
-    /// If it is one of these and not lent.
+    /// If it is one of these and not borrowed.
     #[inline]
     pub(crate) fn recycle(&mut self, frame: RxFrame) -> Result<(), RxFrame> {
         if !self.arena.has(&frame) {
             return Err(frame);
         }
         let index = frame.slot() - self.first;
-        assert!(std::mem::take(&mut self.lent[index as usize]), "a frame that was not lent");
+        assert!(
+            std::mem::take(&mut self.borrowed[index as usize]),
+            "a frame that was not borrowed"
+        );
         self.free.push(index);
         Ok(())
     }

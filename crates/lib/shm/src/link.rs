@@ -2,7 +2,7 @@
 
 use crate::frames::Frames;
 use crate::meeting::Hello;
-use crate::neighbours::{Neighbours, Way, Written, key, words_for};
+use crate::neighbours::{Neighbours, Via, Written, key, words_for};
 use gigae_link::{
     Arena, Counters, Filter, Info, Link, LinkError, OpenError, Posted, Posting, RxFrame, TxFrame,
 };
@@ -55,7 +55,7 @@ pub struct ShmLink<L> {
     frames: Frames,
     posting: Posting,
     /// A frame in segments whose last one is to come: where it goes, and its bytes so far.
-    begun: Option<To>,
+    begun: Option<PostTo>,
     bytes: Vec<u8>,
     /// By transmit frame, where in a ring what was posted last lies.
     written: Box<[Option<Written>]>,
@@ -68,7 +68,7 @@ pub struct ShmLink<L> {
 
 /// Where a frame goes.
 #[derive(Clone, Copy)]
-enum To {
+enum PostTo {
     Nic,
     /// Into the ring of this number.
     Ring(usize),
@@ -79,22 +79,22 @@ enum To {
 /// Descriptors of the link below and of the connections, as one.
 struct Watch {
     /// Readable as long as any of them is: for programs.
-    all: OwnedFd,
+    level: OwnedFd,
     /// The same when something new has come to the link: a packet socket is readable for as long as its newest
     /// frame is lent, and sleeping on that would not be sleeping.
-    news: OwnedFd,
+    edge: OwnedFd,
 }
 
 impl Watch {
-    fn new(link: BorrowedFd<'_>, doors: &OwnedFd) -> Result<Self, Errno> {
+    fn new(link: BorrowedFd<'_>, events: &OwnedFd) -> Result<Self, Errno> {
         let both = |flags| {
             let both = epoll::create(epoll::CreateFlags::CLOEXEC)?;
             epoll::add(&both, link, epoll::EventData::new_u64(0), flags)?;
-            epoll::add(&both, doors, epoll::EventData::new_u64(1), epoll::EventFlags::IN)?;
+            epoll::add(&both, events, epoll::EventData::new_u64(1), epoll::EventFlags::IN)?;
             Ok(both)
         };
-        let news = both(epoll::EventFlags::IN | epoll::EventFlags::ET)?;
-        Ok(Self { all: both(epoll::EventFlags::IN)?, news })
+        let edge = both(epoll::EventFlags::IN | epoll::EventFlags::ET)?;
+        Ok(Self { level: both(epoll::EventFlags::IN)?, edge })
     }
 }
 
@@ -113,7 +113,7 @@ impl<L: Link> ShmLink<L> {
         let watching = failed("watching for neighbours");
         let neighbours =
             Neighbours::new(config.scope, hello, listener).map_err(|e| watching(e.into()))?;
-        let watch = link.fd().map(|fd| Watch::new(fd, &neighbours.doors)).transpose();
+        let watch = link.fd().map(|fd| Watch::new(fd, &neighbours.events)).transpose();
         Ok(Self {
             posting: Posting::new(info),
             begun: None,
@@ -137,22 +137,24 @@ impl<L: Link> ShmLink<L> {
     /// Whether frames to an address go through memory, and by nothing else.
     #[inline]
     pub fn is_near(&mut self, mac: MacAddr) -> bool {
-        match self.neighbours.way(key(mac.0)) {
-            Way::Nic => false,
-            Way::Ring(number) => self.neighbours.is_welcome(number),
+        match self.neighbours.via(key(mac.0)) {
+            Via::Nic => false,
+            Via::Ring(number) => self.neighbours.is_welcome(number),
         }
     }
 
     /// Where a frame goes whose first bytes are these.
     #[inline]
-    fn to(&mut self, frame: &TxFrame, bytes: &Range<usize>) -> To {
+    fn to(&mut self, frame: &TxFrame, bytes: &Range<usize>) -> PostTo {
         let header = self.link.arena().unsent_bytes(frame).get(bytes.clone());
         // What is wrong with it the link will say.
-        let Some(&to) = header.and_then(|header| header.first_chunk::<6>()) else { return To::Nic };
-        match self.neighbours.way(key(to)) {
-            Way::Nic => To::Nic,
-            Way::Ring(number) if self.neighbours.is_welcome(number) => To::Ring(number),
-            Way::Ring(number) => To::Both(number),
+        let Some(&to) = header.and_then(|header| header.first_chunk::<6>()) else {
+            return PostTo::Nic;
+        };
+        match self.neighbours.via(key(to)) {
+            Via::Nic => PostTo::Nic,
+            Via::Ring(number) if self.neighbours.is_welcome(number) => PostTo::Ring(number),
+            Via::Ring(number) => PostTo::Both(number),
         }
     }
 
@@ -195,7 +197,7 @@ impl<L: Link> ShmLink<L> {
     /// Whether there is something to read in a ring, and where to.
     #[inline]
     fn has_neighbours_frame(&self) -> bool {
-        !self.frames.are_all_lent() && self.neighbours.has_arrived()
+        !self.frames.are_all_borrowed() && self.neighbours.has_arrived()
     }
 
     /// Asks for doorbells. Whether something had come before.
@@ -227,7 +229,7 @@ impl<L: Link> ShmLink<L> {
         };
         let (flags, data) = (epoll::EventFlags::empty(), epoll::EventData::new_u64(0));
         let mut events = [epoll::Event { flags, data }; 2];
-        match epoll::wait(&watch.news, &mut events[..], Some(&time)) {
+        match epoll::wait(&watch.edge, &mut events[..], Some(&time)) {
             Ok(_) => Ok(true),
             Err(Errno::INTR) => Ok(false),
             Err(e) => Err(LinkError::Io { what: "waiting for frames", source: e.into() }),
@@ -287,18 +289,18 @@ impl<L: Link> Link for ShmLink<L> {
             Some(to) => to,
         };
         match to {
-            To::Nic => {
+            PostTo::Nic => {
                 self.note(&frame, None);
                 self.link.post(frame, bytes)
             }
-            To::Ring(number) => {
+            PostTo::Ring(number) => {
                 let written = self.push(number, false, &frame, bytes);
                 self.note(&frame, written);
                 self.counters.memory_tx_frames += u64::from(written.is_some());
                 self.counters.memory_full += u64::from(written.is_none());
                 frame.into_posted()
             }
-            To::Both(number) => {
+            PostTo::Both(number) => {
                 self.note(&frame, None);
                 self.push(number, true, &frame, bytes.clone());
                 self.link.post(frame, bytes)
@@ -315,14 +317,14 @@ impl<L: Link> Link for ShmLink<L> {
         self.begun = Some(to);
         // It is written with the last one, of which that is noted.
         self.note(&frame, None);
-        if let To::Ring(_) | To::Both(_) = to {
+        if let PostTo::Ring(_) | PostTo::Both(_) = to {
             let piece = &self.link.arena().unsent_bytes(&frame)[bytes.clone()];
             self.posting.segment(piece.len());
             self.bytes.extend_from_slice(piece);
         }
         match to {
-            To::Nic | To::Both(_) => self.link.post_segment(frame, bytes),
-            To::Ring(_) => frame.into_posted(),
+            PostTo::Nic | PostTo::Both(_) => self.link.post_segment(frame, bytes),
+            PostTo::Ring(_) => frame.into_posted(),
         }
     }
 
@@ -407,7 +409,7 @@ impl<L: Link> Link for ShmLink<L> {
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.watch.as_ref().map(|watch| watch.all.as_fd())
+        self.watch.as_ref().map(|watch| watch.level.as_fd())
     }
 
     fn counters(&self) -> Counters {

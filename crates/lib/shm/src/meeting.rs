@@ -1,7 +1,7 @@
 //! How two endpoints of one node find each other: names, users, and what is said at first.
 
 use gigae_link::{ChannelSet, Filter};
-use gigae_memfd::Memory;
+use gigae_memfd::SharedMemory;
 use gigae_wire::{Envelope, MacAddr};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
@@ -159,10 +159,10 @@ pub(crate) fn map(
     hello: &Hello,
     memory: &OwnedFd,
     words: std::ops::RangeInclusive<u32>,
-) -> Option<Memory> {
+) -> Option<SharedMemory> {
     let fits = words.contains(&hello.words) && hello.words.is_power_of_two();
     let len = crate::ring::CONTROL + hello.words as usize;
-    fits.then(|| Memory::map(memory, len).ok()).flatten()
+    fits.then(|| SharedMemory::map(memory, len).ok()).flatten()
 }
 
 #[cfg(test)]

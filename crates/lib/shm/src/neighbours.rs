@@ -4,7 +4,7 @@ use crate::frames::Frames;
 use crate::meeting::{self, Hello};
 use crate::ring::{CONTROL, Damaged, LONGEST, Reader, Ring, Writer};
 use gigae_link::RxFrame;
-use gigae_memfd::Memory;
+use gigae_memfd::SharedMemory;
 use gigae_wire::MacAddr;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, OwnedFd};
@@ -65,7 +65,7 @@ const NONE: u64 = u64::MAX;
 
 /// How frames get to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Via {
     /// By the NIC.
     Nic,
     /// By the ring of this number.
@@ -74,7 +74,7 @@ pub(crate) enum Way {
 
 /// What is known of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Known {
+enum AddressState {
     /// Nobody of that address was here, or nobody for us. It is asked for again at this time, after a wait of so
     /// many seconds.
     Absent {
@@ -84,7 +84,7 @@ enum Known {
     Here(usize),
 }
 
-impl Known {
+impl AddressState {
     fn absent(now: u32, wait: u32) -> Self {
         Self::Absent { again_at: now.saturating_add(wait), wait }
     }
@@ -112,7 +112,7 @@ struct Outgoing {
     /// Of this ring and no other.
     id: u32,
     socket: OwnedFd,
-    memory: Memory,
+    memory: SharedMemory,
     writer: Writer,
     /// Something was written since the last doorbell.
     due: bool,
@@ -122,7 +122,7 @@ struct Outgoing {
 struct Incoming {
     id: u32,
     socket: OwnedFd,
-    memory: Memory,
+    memory: SharedMemory,
     reader: Reader,
     /// It is gone: what lies in the ring is the last.
     ended: bool,
@@ -131,7 +131,7 @@ struct Incoming {
 
 /// What happened at a descriptor that is watched.
 #[derive(Clone, Copy)]
-enum Door {
+enum EventSource {
     Listener,
     /// A ring to a neighbour, by its number.
     Outgoing(u32),
@@ -139,7 +139,7 @@ enum Door {
     Incoming(u32),
 }
 
-impl Door {
+impl EventSource {
     fn data(self) -> epoll::EventData {
         epoll::EventData::new_u64(match self {
             Self::Listener => 0,
@@ -169,13 +169,13 @@ pub(crate) struct Neighbours {
     /// The listener is among the doors: not while this process has no descriptor left for who knocks.
     listens: bool,
     /// Readable while something has happened at the listener or a connection.
-    pub(crate) doors: OwnedFd,
-    known: HashMap<u64, Known>,
+    pub(crate) events: OwnedFd,
+    known: HashMap<u64, AddressState>,
     /// Whole seconds since it began, as of the last look.
     began: Instant,
     now: u32,
     /// The address of the last frame: most frames go where the last one went.
-    last: (u64, Way),
+    last: (u64, Via),
     outgoing: Vec<Option<Outgoing>>,
     /// Of whose doorbell is to be rung.
     due: Vec<usize>,
@@ -191,19 +191,19 @@ pub(crate) struct Neighbours {
 
 impl Neighbours {
     pub(crate) fn new(scope: String, hello: Hello, listener: OwnedFd) -> Result<Self, Errno> {
-        let doors = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        epoll::add(&doors, &listener, Door::Listener.data(), epoll::EventFlags::IN)?;
+        let events = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&events, &listener, EventSource::Listener.data(), epoll::EventFlags::IN)?;
         Ok(Self {
             scope,
             namespace: meeting::namespace(),
             hello,
             listener,
             listens: true,
-            doors,
+            events,
             known: HashMap::new(),
             began: Instant::now(),
             now: 0,
-            last: (NONE, Way::Nic),
+            last: (NONE, Via::Nic),
             outgoing: Vec::new(),
             due: Vec::new(),
             incoming: Vec::new(),
@@ -217,33 +217,34 @@ impl Neighbours {
     /// How a frame gets to an address: one comparison if it is that of the frame before, else a look-up; at
     /// the first time some system calls.
     #[inline]
-    pub(crate) fn way(&mut self, key: u64) -> Way {
+    pub(crate) fn via(&mut self, key: u64) -> Via {
         if key == self.last.0 { self.last.1 } else { self.look_up(key) }
     }
 
     #[inline(never)]
-    fn look_up(&mut self, key: u64) -> Way {
+    fn look_up(&mut self, key: u64) -> Via {
         let is_nodes = key & GROUP == 0 && key != self::key(self.hello.mac.0);
-        let way = match self.known.get(&key) {
-            Some(&Known::Here(number)) => Way::Ring(number),
-            Some(&Known::Absent { again_at, .. }) if again_at > self.now => Way::Nic,
-            Some(&Known::Absent { wait, .. }) => self.ask(key, (2 * wait).min(LONGEST_WAIT)),
+        let via = match self.known.get(&key) {
+            Some(&AddressState::Here(number)) => Via::Ring(number),
+            Some(&AddressState::Absent { again_at, .. }) if again_at > self.now => Via::Nic,
+            Some(&AddressState::Absent { wait, .. }) => self.ask(key, (2 * wait).min(LONGEST_WAIT)),
             None if is_nodes => self.ask(key, 1),
-            None => Way::Nic,
+            None => Via::Nic,
         };
-        self.last = (key, way);
-        way
+        self.last = (key, via);
+        via
     }
 
     /// Looks whether somebody of an address is here, and if not, when to look again.
-    fn ask(&mut self, key: u64, wait: u32) -> Way {
+    fn ask(&mut self, key: u64, wait: u32) -> Via {
         if self.known.len() >= MOST_REMEMBERED {
-            self.known.retain(|_, known| matches!(known, Known::Here(_)));
+            self.known.retain(|_, known| matches!(known, AddressState::Here(_)));
         }
         // Whatever the reason: the NIC knows a way.
-        let known = self.connect(key).map_or(Known::absent(self.now, wait), Known::Here);
+        let known =
+            self.connect(key).map_or(AddressState::absent(self.now, wait), AddressState::Here);
         self.known.insert(key, known);
-        if let Known::Here(number) = known { Way::Ring(number) } else { Way::Nic }
+        if let AddressState::Here(number) = known { Via::Ring(number) } else { Via::Nic }
     }
 
     fn connect(&mut self, key: u64) -> Result<usize, Errno> {
@@ -258,10 +259,10 @@ impl Neighbours {
         }
         let failed = |e: std::io::Error| Errno::from_io_error(&e).unwrap_or(Errno::IO);
         let words = CONTROL + self.hello.words as usize;
-        let (memory, fd) = Memory::create(NAME, words).map_err(failed)?;
+        let (memory, fd) = SharedMemory::create(NAME, words).map_err(failed)?;
         self.hello.send(&socket, fd)?;
-        let door = Door::Outgoing(number as u32).data();
-        epoll::add(&self.doors, &socket, door, epoll::EventFlags::IN)?;
+        let door = EventSource::Outgoing(number as u32).data();
+        epoll::add(&self.events, &socket, door, epoll::EventFlags::IN)?;
         let (id, writer) = (self.fresh_id(), Writer::default());
         let outgoing = Outgoing { key, id, socket, memory, writer, due: false };
         match self.outgoing.get_mut(number) {
@@ -321,7 +322,7 @@ impl Neighbours {
             let ring = Ring::new(outgoing.memory.words());
             if outgoing.writer.publish(&ring) {
                 calls += 1;
-                self.look_soon |= !ring_bell(&outgoing.socket);
+                self.look_soon |= !ring_doorbell(&outgoing.socket);
             }
         }
         calls
@@ -377,7 +378,7 @@ impl Neighbours {
                 };
                 if !(ETHERNET..=max_frame).contains(&record.len) {
                     dropped += 1;
-                } else if frames.lend((&from.reader, &ring), record, batch) {
+                } else if frames.hand_out((&from.reader, &ring), record, batch) {
                     count += 1;
                 } else {
                     break;
@@ -413,20 +414,20 @@ impl Neighbours {
         let now = u32::try_from(self.began.elapsed().as_secs()).unwrap_or(NEVER - 1);
         if now != self.now {
             self.now = now;
-            self.last = (NONE, Way::Nic);
+            self.last = (NONE, Via::Nic);
             if !self.listens {
                 self.listen_again();
             }
         }
         let none = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let (flags, data) = (epoll::EventFlags::empty(), Door::Listener.data());
+        let (flags, data) = (epoll::EventFlags::empty(), EventSource::Listener.data());
         let mut events = [epoll::Event { flags, data }; 64];
-        let Ok(count) = epoll::wait(&self.doors, &mut events[..], Some(&none)) else { return };
+        let Ok(count) = epoll::wait(&self.events, &mut events[..], Some(&none)) else { return };
         for event in &events[..count] {
-            match Door::of(event.data) {
-                Door::Listener => self.accept(),
-                Door::Outgoing(number) => self.hear_outgoing(number as usize),
-                Door::Incoming(id) => self.hear_incoming(id),
+            match EventSource::of(event.data) {
+                EventSource::Listener => self.accept(),
+                EventSource::Outgoing(number) => self.read_outgoing(number as usize),
+                EventSource::Incoming(id) => self.read_incoming(id),
             }
         }
         // There may be more.
@@ -450,13 +451,13 @@ impl Neighbours {
     /// Who waits there is taken in a second later, if that goes then; its frames go by the NIC, too, meanwhile.
     #[cold]
     fn listen_no_more(&mut self) {
-        self.listens = epoll::delete(&self.doors, &self.listener).is_err();
+        self.listens = epoll::delete(&self.events, &self.listener).is_err();
     }
 
     #[cold]
     fn listen_again(&mut self) {
-        let (data, flags) = (Door::Listener.data(), epoll::EventFlags::IN);
-        self.listens = epoll::add(&self.doors, &self.listener, data, flags).is_ok();
+        let (data, flags) = (EventSource::Listener.data(), epoll::EventFlags::IN);
+        self.listens = epoll::add(&self.events, &self.listener, data, flags).is_ok();
     }
 
     /// Takes a connection in. Beyond what there may be, it is closed: its frames go by the NIC.
@@ -465,8 +466,8 @@ impl Neighbours {
             return;
         }
         let id = self.fresh_id();
-        let door = Door::Incoming(id).data();
-        if epoll::add(&self.doors, &socket, door, epoll::EventFlags::IN).is_ok() {
+        let door = EventSource::Incoming(id).data();
+        if epoll::add(&self.events, &socket, door, epoll::EventFlags::IN).is_ok() {
             self.silent.push((id, socket));
             self.greet(id);
         }
@@ -495,25 +496,25 @@ impl Neighbours {
         self.incoming.push(Incoming { id, socket, memory, reader, ended: false, done: false });
         // It is here: try the way back, if there was none.
         let key = key(hello.mac.0);
-        if matches!(self.known.get(&key), Some(Known::Absent { .. })) {
+        if matches!(self.known.get(&key), Some(AddressState::Absent { .. })) {
             self.forget(key);
         }
     }
 
-    fn hear_incoming(&mut self, id: u32) {
+    fn read_incoming(&mut self, id: u32) {
         let Some(from) = self.incoming.iter_mut().find(|from| from.id == id) else {
             return self.greet(id);
         };
-        if !hear(&from.socket) {
+        if !read_doorbells(&from.socket) {
             from.ended = true;
             // It would be told again and again.
-            let _ = epoll::delete(&self.doors, &from.socket);
+            let _ = epoll::delete(&self.events, &from.socket);
         }
     }
 
-    fn hear_outgoing(&mut self, number: usize) {
+    fn read_outgoing(&mut self, number: usize) {
         let Some(Some(outgoing)) = self.outgoing.get(number) else { return };
-        if hear(&outgoing.socket) {
+        if read_doorbells(&outgoing.socket) {
             return;
         }
         let ring = Ring::new(outgoing.memory.words());
@@ -522,9 +523,9 @@ impl Neighbours {
         self.due.retain(|&due| due != number);
         self.forget(key);
         if refused {
-            self.known.insert(key, Known::REFUSED);
+            self.known.insert(key, AddressState::REFUSED);
         } else if !welcome {
-            self.known.insert(key, Known::absent(self.now, LONGEST_WAIT));
+            self.known.insert(key, AddressState::absent(self.now, LONGEST_WAIT));
         }
     }
 
@@ -543,14 +544,14 @@ impl Neighbours {
     /// Asks anew with the next frame to an address.
     fn forget(&mut self, key: u64) {
         self.known.remove(&key);
-        self.last = (NONE, Way::Nic);
+        self.last = (NONE, Via::Nic);
     }
 }
 
 /// Wakes whoever sleeps at the other end. False if nobody is there. A connection that is full of doorbells needs no
 /// further one.
 #[cold]
-fn ring_bell(socket: &OwnedFd) -> bool {
+fn ring_doorbell(socket: &OwnedFd) -> bool {
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     matches!(
         rustix::net::send(socket.as_fd(), &[1], flags),
@@ -559,7 +560,7 @@ fn ring_bell(socket: &OwnedFd) -> bool {
 }
 
 /// Takes in the doorbells of a connection. False if the other end is gone.
-fn hear(socket: &OwnedFd) -> bool {
+fn read_doorbells(socket: &OwnedFd) -> bool {
     let mut byte = [0; 8];
     for _ in 0..AT_ONCE {
         match rustix::net::recv(socket, &mut byte, RecvFlags::DONTWAIT) {

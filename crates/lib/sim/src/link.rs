@@ -127,7 +127,7 @@ impl SimLink {
     }
 
     /// Puts a frame into receive slots, of which there are enough, and appends its tokens.
-    fn lend(&mut self, frame: &[u8], batch: &mut Vec<RxFrame>) {
+    fn hand_out(&mut self, frame: &[u8], batch: &mut Vec<RxFrame>) {
         let segments = frame.chunks(self.info.segment_size);
         let last = segments.len() - 1;
         for (i, segment) in segments.enumerate() {
@@ -210,7 +210,7 @@ impl Link for SimLink {
                 self.counters.rx_dropped += 1;
                 continue;
             }
-            self.lend(&frame, batch);
+            self.hand_out(&frame, batch);
             self.counters.rx_frames += 1;
         }
         Ok(batch.len() - before)

@@ -1,10 +1,10 @@
 //! Operations that arrived, in order.
 
 use crate::atomic::{Values, apply};
-use crate::matching::{Body, Unexpected};
-use crate::memory::{Found, Memory, RegionKey, Rights};
-use crate::operation::{Matched, Notice, OpError, Operation, Receive, Send, Sending};
-use crate::peer::{Answer, Arriving, Into, Serving, Source, Writing};
+use crate::matching::{Unexpected, UnexpectedBody};
+use crate::memory::{Bytes, RegionKey, RegionRef, Rights};
+use crate::operation::{Matched, Notice, OpError, Operation, Receive, Send, SendState};
+use crate::peer::{Answer, Reassembly, ReassemblyBuffer, Serving, Source, Writing};
 use crate::pool::{MOST_BYTES, MOST_OFFERED};
 use crate::transfer::{LONGEST, Transfer};
 use gigae_proto::{PeerId, Reason};
@@ -16,7 +16,7 @@ struct Invalid;
 
 type Taken = Result<(), Invalid>;
 
-impl<M: Memory> Transfer<M> {
+impl<M: Bytes> Transfer<M> {
     /// Takes in the payload of an Op frame of a peer, in the order of the session with this epoch.
     /// What makes no sense is counted and dropped.
     pub fn handle(&mut self, peer: PeerId, epoch: Epoch, mut payload: Pieces) {
@@ -88,7 +88,7 @@ impl<M: Memory> Transfer<M> {
     }
 
     /// Keeps a message until a receive wants it.
-    fn keep(&mut self, peer: PeerId, label: Label, total: u32, body: Body) {
+    fn keep(&mut self, peer: PeerId, label: Label, total: u32, body: UnexpectedBody) {
         self.matching.kept.push(Unexpected { peer, label, total, body });
     }
 
@@ -110,7 +110,7 @@ impl<M: Memory> Transfer<M> {
             None => {
                 let mut bytes = Vec::with_capacity(data.len());
                 data.for_each(|piece| bytes.extend_from_slice(piece));
-                self.keep(peer, label, total, Body::Whole(bytes));
+                self.keep(peer, label, total, UnexpectedBody::Whole(bytes));
             }
         }
         Ok(())
@@ -128,16 +128,16 @@ impl<M: Memory> Transfer<M> {
         let into = match self.match_with(peer, label, total) {
             Some(id) => {
                 self.put(id, 0, data);
-                Into::Receive(id)
+                ReassemblyBuffer::Receive(id)
             }
             None => {
-                self.keep(peer, label, total, Body::Arriving);
+                self.keep(peer, label, total, UnexpectedBody::Arriving);
                 let mut bytes = Vec::with_capacity(total as usize);
                 data.for_each(|piece| bytes.extend_from_slice(piece));
-                Into::Own(bytes)
+                ReassemblyBuffer::Own(bytes)
             }
         };
-        self.peer(peer).arriving = Some(Arriving { total, into });
+        self.peer(peer).arriving = Some(Reassembly { total, into });
         Ok(())
     }
 
@@ -145,8 +145,8 @@ impl<M: Memory> Transfer<M> {
         let mut arriving = self.peer(peer).arriving.take().ok_or(Invalid)?;
         let total = arriving.total as usize;
         let before = match &arriving.into {
-            Into::Own(bytes) => bytes.len(),
-            Into::Receive(id) => match self.operations.get(*id) {
+            ReassemblyBuffer::Own(bytes) => bytes.len(),
+            ReassemblyBuffer::Receive(id) => match self.operations.get(*id) {
                 Some(Operation::Receive(Receive { matched: Some(m), .. })) => m.got as usize,
                 _ => return Err(Invalid),
             },
@@ -156,16 +156,16 @@ impl<M: Memory> Transfer<M> {
             return Err(Invalid);
         }
         match &mut arriving.into {
-            Into::Own(bytes) => data.for_each(|piece| bytes.extend_from_slice(piece)),
-            Into::Receive(id) => self.put(*id, before, data),
+            ReassemblyBuffer::Own(bytes) => data.for_each(|piece| bytes.extend_from_slice(piece)),
+            ReassemblyBuffer::Receive(id) => self.put(*id, before, data),
         }
         if before + data.len() < total {
             self.peer(peer).arriving = Some(arriving);
             return Ok(());
         }
         match arriving.into {
-            Into::Own(bytes) => self.matching.kept.arrived(peer, bytes),
-            Into::Receive(id) => {
+            ReassemblyBuffer::Own(bytes) => self.matching.kept.arrived(peer, bytes),
+            ReassemblyBuffer::Receive(id) => {
                 self.took(peer, total);
                 self.complete(id, Ok(()));
             }
@@ -190,7 +190,7 @@ impl<M: Memory> Transfer<M> {
         match self.match_with(peer, label, total) {
             Some(id) => self.pull(id, offer),
             None => {
-                self.keep(peer, label, total, Body::Offered(offer));
+                self.keep(peer, label, total, UnexpectedBody::Offered(offer));
             }
         }
         Ok(())
@@ -201,10 +201,10 @@ impl<M: Memory> Transfer<M> {
             return Err(Invalid);
         };
         let Send { peer: to, memory, state, .. } = send;
-        if *to != peer || *state != Sending::Offered || len as usize > memory.len() {
+        if *to != peer || *state != SendState::Offered || len as usize > memory.len() {
             return Err(Invalid);
         }
-        *state = Sending::Going(len);
+        *state = SendState::Going(len);
         let state = self.peer(peer);
         state.offered -= 1;
         state.serving.push_back(Serving { id, source: Source::Send(offer), len, at: 0 });
@@ -304,7 +304,7 @@ impl<M: Memory> Transfer<M> {
         peer: PeerId,
         part: Writing,
         len: usize,
-    ) -> Result<Result<Found, Status>, Invalid> {
+    ) -> Result<Result<RegionRef, Status>, Invalid> {
         let left = part.total.checked_sub(part.at).ok_or(Invalid)?;
         if len > left as usize || len == 0 && part.total > 0 {
             return Err(Invalid);
@@ -329,7 +329,7 @@ impl<M: Memory> Transfer<M> {
 
     /// The memory with a key that a peer has named. A peer that has named many wrong ones is not told
     /// whether there is one.
-    fn find(&mut self, peer: PeerId, key: RegionKey) -> Result<Found, Status> {
+    fn find(&mut self, peer: PeerId, key: RegionKey) -> Result<RegionRef, Status> {
         if !self.guesses.may_ask(peer, self.now) {
             return Err(Status::Busy);
         }

@@ -2,12 +2,12 @@
 //! each of them. What a receive from one peer looks through, and the end of a session, does not grow
 //! with what others have sent.
 
-use crate::matching::{Body, Selector, Unexpected};
+use crate::matching::{Selector, Unexpected, UnexpectedBody};
 use crate::peer::cost;
 use gigae_proto::PeerId;
 use std::collections::HashMap;
 
-/// Places that are not given back to the allocator when the last message is taken.
+/// Slots that are not given back to the allocator when the last message is taken.
 const MOST_SPARE: usize = 1024;
 
 const NONE: u32 = u32::MAX;
@@ -91,44 +91,44 @@ impl Kept {
         let (all, own) = (self.all.last, of.ends.last);
         let links = [all, own].map(|before| Links { before, after: NONE });
         let node = Some(Node { message, former: false, links });
-        let place = match self.free.pop() {
-            Some(place) => {
-                self.nodes[place as usize] = node;
-                place
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.nodes[slot as usize] = node;
+                slot
             }
             None => {
                 self.nodes.push(node);
                 (self.nodes.len() - 1) as u32
             }
         };
-        of.ends.last = place;
+        of.ends.last = slot;
         if own == NONE {
-            of.ends.first = place;
+            of.ends.first = slot;
         } else {
-            self.node(own).links[List::OfPeer as usize].after = place;
+            self.node(own).links[List::OfPeer as usize].after = slot;
         }
-        self.all.last = place;
+        self.all.last = slot;
         if all == NONE {
-            self.all.first = place;
+            self.all.first = slot;
         } else {
-            self.node(all).links[List::All as usize].after = place;
+            self.node(all).links[List::All as usize].after = slot;
         }
     }
 
-    fn node(&mut self, place: u32) -> &mut Node {
-        self.nodes[place as usize].as_mut().expect("it is in a list")
+    fn node(&mut self, slot: u32) -> &mut Node {
+        self.nodes[slot as usize].as_mut().expect("it is in a list")
     }
 
     fn find(&self, selector: &Selector) -> Option<u32> {
-        let (list, mut place) = match selector.source {
+        let (list, mut slot) = match selector.source {
             Some(peer) => (List::OfPeer, self.by_peer.get(&peer)?.ends.first),
             None => (List::All, self.all.first),
         };
-        while let Some(node) = self.nodes.get(place as usize)?.as_ref() {
+        while let Some(node) = self.nodes.get(slot as usize)?.as_ref() {
             if selector.wants(node.message.peer, node.message.label) {
-                return Some(place);
+                return Some(slot);
             }
-            place = node.links[list as usize].after;
+            slot = node.links[list as usize].after;
         }
         None
     }
@@ -141,14 +141,14 @@ impl Kept {
 
     /// Takes out the first message that is wanted.
     pub(crate) fn take(&mut self, selector: &Selector) -> Option<Taken> {
-        let place = self.find(selector)?;
-        Some(self.remove(place))
+        let slot = self.find(selector)?;
+        Some(self.remove(slot))
     }
 
-    fn remove(&mut self, place: u32) -> Taken {
-        let node = self.nodes[place as usize].take().expect("it is in a list");
+    fn remove(&mut self, slot: u32) -> Taken {
+        let node = self.nodes[slot as usize].take().expect("it is in a list");
         let Node { message, former, links: [all, own] } = node;
-        self.free.push(place);
+        self.free.push(slot);
         let peer = message.peer;
         if let Some(mut of) = self.by_peer.get(&peer).copied() {
             self.unlink(&mut of.ends, own, List::OfPeer);
@@ -181,35 +181,35 @@ impl Kept {
 
     /// The message that is arriving from a peer is complete: the last but for offers.
     pub(crate) fn arrived(&mut self, peer: PeerId, bytes: Vec<u8>) {
-        let mut place = self.by_peer.get(&peer).map_or(NONE, |of| of.ends.last);
-        while place != NONE {
-            let node = self.node(place);
-            if matches!(node.message.body, Body::Arriving) {
-                node.message.body = Body::Whole(bytes);
+        let mut slot = self.by_peer.get(&peer).map_or(NONE, |of| of.ends.last);
+        while slot != NONE {
+            let node = self.node(slot);
+            if matches!(node.message.body, UnexpectedBody::Arriving) {
+                node.message.body = UnexpectedBody::Whole(bytes);
                 return;
             }
-            place = node.links[List::OfPeer as usize].before;
+            slot = node.links[List::OfPeer as usize].before;
         }
     }
 
     /// A session with a peer is over: what has not arrived whole is dropped.
     pub(crate) fn end_session(&mut self, peer: PeerId) {
-        let mut place = self.by_peer.get(&peer).map_or(NONE, |of| of.ends.last);
+        let mut slot = self.by_peer.get(&peer).map_or(NONE, |of| of.ends.last);
         // Those of former sessions are in front, and were looked at before.
-        while place != NONE {
-            let node = self.node(place);
+        while slot != NONE {
+            let node = self.node(slot);
             let before = node.links[List::OfPeer as usize].before;
             if node.former {
                 return;
             }
-            if matches!(node.message.body, Body::Whole(_)) {
+            if matches!(node.message.body, UnexpectedBody::Whole(_)) {
                 node.former = true;
                 let cost = cost(node.message.total as usize);
                 self.by_peer.get_mut(&peer).expect("it has messages").former += cost;
             } else {
-                self.remove(place);
+                self.remove(slot);
             }
-            place = before;
+            slot = before;
         }
     }
 
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
     use gigae_wire::op::Label;
 
-    fn message(peer: u32, tag: u64, body: Body) -> Unexpected {
+    fn message(peer: u32, tag: u64, body: UnexpectedBody) -> Unexpected {
         let label = Label::from(tag);
         Unexpected { peer: PeerId(peer), label, total: 10, body }
     }
@@ -235,8 +235,8 @@ mod tests {
         Selector { source: peer.map(PeerId), tag, ..Selector::default() }
     }
 
-    fn whole() -> Body {
-        Body::Whole(vec![0; 10])
+    fn whole() -> UnexpectedBody {
+        UnexpectedBody::Whole(vec![0; 10])
     }
 
     #[test]
@@ -269,9 +269,9 @@ mod tests {
         for tag in 0..3 {
             kept.push(message(1, tag, whole()));
         }
-        kept.push(message(2, 9, Body::Offered(1)));
-        kept.push(message(1, 3, Body::Offered(1)));
-        kept.push(message(1, 4, Body::Arriving));
+        kept.push(message(2, 9, UnexpectedBody::Offered(1)));
+        kept.push(message(1, 3, UnexpectedBody::Offered(1)));
+        kept.push(message(1, 4, UnexpectedBody::Arriving));
         kept.end_session(PeerId(1));
         assert_eq!((kept.len(), kept.former(PeerId(1))), (4, 3 * cost(10)));
         kept.push(message(1, 5, whole()));

@@ -14,7 +14,7 @@
 //!   changes are carried out by the owner's endpoint while its program uses that, and are refused
 //!   with a reason when key, bounds or rights are wrong.
 //!
-//! Memory is whatever implements [`Memory`]; it is copied from and to, never kept beyond the
+//! Memory is whatever implements [`Bytes`]; it is copied from and to, never kept beyond the
 //! operation's end.
 
 #![forbid(unsafe_code)]
@@ -35,6 +35,6 @@ mod transfer;
 
 pub use gigae_wire::op::Label;
 pub use matching::Selector;
-pub use memory::{Accesses, Memory, RegionKey, Rights, predictable_keys};
+pub use memory::{Accesses, Bytes, RegionKey, Rights, predictable_keys};
 pub use operation::{Completion, Notice, OpError, OpId};
 pub use transfer::{Config, Counters, Start, TooLong, Transfer};

@@ -36,7 +36,7 @@ pub(crate) struct Unexpected {
     pub(crate) peer: PeerId,
     pub(crate) label: Label,
     pub(crate) total: u32,
-    pub(crate) body: Body,
+    pub(crate) body: UnexpectedBody,
 }
 
 impl Unexpected {
@@ -48,7 +48,7 @@ impl Unexpected {
 }
 
 #[derive(Debug)]
-pub(crate) enum Body {
+pub(crate) enum UnexpectedBody {
     Whole(Vec<u8>),
     /// It is arriving in parts, which the sender's state collects.
     Arriving,
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(matching.receive_for(PeerId(9), 0x20.into()), None, "a bit that matters");
         for tag in [0x11, 0x12] {
             let label = tag.into();
-            let body = Body::Offered(0);
+            let body = UnexpectedBody::Offered(0);
             matching.kept.push(Unexpected { peer: PeerId(1), label, total: 0, body });
         }
         assert_eq!(matching.kept.peek(&any).unwrap().label.tag, 0x11);

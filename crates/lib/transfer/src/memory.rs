@@ -1,4 +1,4 @@
-//! Memory of the program's, and what of it others may use.
+//! Memory of the program, and what of it others may use.
 
 use crate::table::Table;
 use gigae_wire::Pieces;
@@ -6,8 +6,8 @@ use gigae_wire::op::Status;
 use std::collections::HashMap;
 use std::fmt;
 
-/// Memory that operations copy from and to. Lengths are at most 1 GiB, places within the length.
-pub trait Memory {
+/// Bytes that operations copy from and to. Lengths are at most 1 GiB, places within the length.
+pub trait Bytes {
     /// Bytes.
     fn len(&self) -> usize;
 
@@ -40,7 +40,7 @@ pub trait Memory {
     }
 }
 
-impl Memory for Vec<u8> {
+impl Bytes for Vec<u8> {
     fn len(&self) -> usize {
         Self::len(self)
     }
@@ -119,7 +119,7 @@ struct Region<M> {
 /// A registered memory that was found by its key: looked up once for an operation, which may be in
 /// many parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct RegionRef {
     pub(crate) key: RegionKey,
     number: u32,
 }
@@ -142,7 +142,7 @@ pub(crate) struct Regions<M> {
     pub(crate) accesses: Accesses,
 }
 
-impl<M: Memory> Regions<M> {
+impl<M: Bytes> Regions<M> {
     pub(crate) fn new(keys: impl FnMut() -> u64 + Send + 'static) -> Self {
         let (table, by_key) = (Table::new(), HashMap::new());
         let keys = Generator(Box::new(keys));
@@ -182,9 +182,9 @@ impl<M: Memory> Regions<M> {
     }
 
     /// The memory with this key: one look into a hash table, whether there is one or not.
-    pub(crate) fn find(&self, key: RegionKey) -> Option<Found> {
+    pub(crate) fn find(&self, key: RegionKey) -> Option<RegionRef> {
         let number = *self.by_key.get(&key.0)?;
-        Some(Found { key, number })
+        Some(RegionRef { key, number })
     }
 
     fn region(&self, key: RegionKey) -> Option<&Region<M>> {
@@ -205,7 +205,7 @@ impl<M: Memory> Regions<M> {
         Some(self.region(key)?.writes)
     }
 
-    pub(crate) fn count_write(&mut self, found: Found) {
+    pub(crate) fn count_write(&mut self, found: RegionRef) {
         if let Some(region) = self.table.get_mut(found.number) {
             region.writes += 1;
             self.accesses.writes += 1;
@@ -215,7 +215,7 @@ impl<M: Memory> Regions<M> {
     /// The memory, if it is still registered and `len` bytes from `offset` on may be used so.
     pub(crate) fn check(
         &mut self,
-        found: Found,
+        found: RegionRef,
         offset: u64,
         len: u64,
         rights: Rights,

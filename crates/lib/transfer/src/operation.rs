@@ -1,6 +1,6 @@
 //! What a program has started, and how it ended.
 
-use crate::memory::{Memory, RegionKey};
+use crate::memory::{Bytes, RegionKey};
 use gigae_proto::{PeerId, Reason};
 use gigae_wire::op::{Change, Label, Status};
 use std::fmt;
@@ -113,7 +113,7 @@ pub struct Notice {
 pub(crate) enum Operation<M> {
     Send(Send<M>),
     Receive(Receive<M>),
-    Several(Several<M>),
+    MultiReceive(MultiReceive<M>),
     Write {
         peer: PeerId,
         memory: M,
@@ -146,11 +146,11 @@ pub(crate) struct Send<M> {
     pub(crate) peer: PeerId,
     pub(crate) label: Label,
     pub(crate) memory: M,
-    pub(crate) state: Sending,
+    pub(crate) state: SendState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sending {
+pub(crate) enum SendState {
     /// Nothing of it has gone out.
     Queued,
     /// In parts, up to this byte.
@@ -163,7 +163,7 @@ pub(crate) enum Sending {
 
 #[derive(Debug)]
 pub(crate) struct Receive<M> {
-    pub(crate) place: Place<M>,
+    pub(crate) target: Target<M>,
     /// Bytes for which there is room.
     pub(crate) room: u32,
     pub(crate) matched: Option<Matched>,
@@ -171,7 +171,7 @@ pub(crate) struct Receive<M> {
 
 /// Where the bytes of a message go.
 #[derive(Debug)]
-pub(crate) enum Place<M> {
+pub(crate) enum Target<M> {
     Own(M),
     /// Into the memory of a receive of several messages, from this byte on.
     Part {
@@ -184,7 +184,7 @@ pub(crate) enum Place<M> {
 
 /// A receive of several messages, each behind the one before.
 #[derive(Debug)]
-pub(crate) struct Several<M> {
+pub(crate) struct MultiReceive<M> {
     pub(crate) memory: M,
     /// Less room than this is not used.
     pub(crate) least: u32,
@@ -192,7 +192,7 @@ pub(crate) struct Several<M> {
     pub(crate) used: u32,
     /// Messages that are arriving.
     pub(crate) arriving: u32,
-    pub(crate) state: Taking,
+    pub(crate) state: MultiReceiveState,
 }
 
 /// One message of a receive of several.
@@ -205,7 +205,7 @@ pub(crate) struct Part<M> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taking {
+pub(crate) enum MultiReceiveState {
     /// The next message is wanted.
     Open,
     /// There is no room for another.
@@ -225,7 +225,7 @@ pub(crate) struct Matched {
     pub(crate) pulled: bool,
 }
 
-impl<M: Memory> Operation<M> {
+impl<M: Bytes> Operation<M> {
     /// With whom, as far as that is decided.
     pub(crate) fn peer(&self) -> Option<PeerId> {
         match self {
@@ -234,7 +234,7 @@ impl<M: Memory> Operation<M> {
             | Self::Read { peer, .. }
             | Self::Atomic { peer, .. } => Some(*peer),
             Self::Receive(receive) => receive.matched.map(|m| m.peer),
-            Self::Several(_) => None,
+            Self::MultiReceive(_) => None,
         }
     }
 
@@ -244,18 +244,18 @@ impl<M: Memory> Operation<M> {
         Some(match self {
             Self::Send(send) => {
                 let len = match send.state {
-                    Sending::Going(len) => len as usize,
+                    SendState::Going(len) => len as usize,
                     _ => 0,
                 };
                 let total = send.memory.len();
                 let (tag, memory) = (send.label.tag, Some(send.memory));
                 Completion { tag, len, total, memory, ..nothing }
             }
-            Self::Receive(Receive { place, room, matched }) => {
-                let (id, at, memory) = match place {
-                    Place::Own(memory) => (OpId(id), 0, Some(memory)),
-                    Place::Part { of, at } => (OpId(of), at as usize, None),
-                    Place::Dropped => return None,
+            Self::Receive(Receive { target, room, matched }) => {
+                let (id, at, memory) = match target {
+                    Target::Own(memory) => (OpId(id), 0, Some(memory)),
+                    Target::Part { of, at } => (OpId(of), at as usize, None),
+                    Target::Dropped => return None,
                 };
                 let Some(Matched { label: Label { tag, data, .. }, total, got, .. }) = matched
                 else {
@@ -268,7 +268,7 @@ impl<M: Memory> Operation<M> {
                 let (len, total) = (got.min(room) as usize, total as usize);
                 Completion { id, tag, data, len, total, at, memory, result, ..nothing }
             }
-            Self::Several(several) => Completion { memory: Some(several.memory), ..nothing },
+            Self::MultiReceive(several) => Completion { memory: Some(several.memory), ..nothing },
             Self::Write { memory, .. } | Self::Read { memory: Some(memory), .. } => {
                 let len = if result.is_ok() { memory.len() } else { 0 };
                 Completion { len, total: memory.len(), memory: Some(memory), ..nothing }

@@ -1,8 +1,8 @@
 //! What goes into the next frame for a peer.
 
-use crate::memory::{Memory, Rights};
-use crate::operation::{Operation, Send, Sending};
-use crate::peer::{Answer, Entry, Serving, Source, cost};
+use crate::memory::{Bytes, Rights};
+use crate::operation::{Operation, Send, SendState};
+use crate::peer::{Answer, PeerEntry, Serving, Source, cost};
 use crate::pool::{MOST_ASKED, MOST_OFFERED};
 use crate::transfer::Transfer;
 use gigae_proto::PeerId;
@@ -25,7 +25,7 @@ enum Step {
     Nothing,
 }
 
-impl<M: Memory> Transfer<M> {
+impl<M: Bytes> Transfer<M> {
     /// The next peer for which there may be something to send. It is not named again until it is
     /// [filled](Self::fill) for or something new begins; [`postpone`](Self::postpone) it if it cannot be
     /// sent to now.
@@ -238,7 +238,7 @@ impl<M: Memory> Transfer<M> {
 
     fn start_send(&mut self, peer: PeerId, id: u32, room: &mut [u8], whole: bool) -> Step {
         let offer_above = self.config.offer_above;
-        let Entry::Busy(state) = &mut self.peers[peer.0 as usize] else {
+        let PeerEntry::Busy(state) = &mut self.peers[peer.0 as usize] else {
             unreachable!("it has something to start")
         };
         let Some(Operation::Send(send)) = self.operations.get_mut(id) else {
@@ -246,10 +246,10 @@ impl<M: Memory> Transfer<M> {
         };
         let total = send.memory.len();
         let (op, from) = match send.state {
-            Sending::Queued if total <= offer_above && state.allows(total) => {
+            SendState::Queued if total <= offer_above && state.allows(total) => {
                 (Op::Eager { label: send.label }, 0)
             }
-            Sending::Queued => {
+            SendState::Queued => {
                 let offer = Op::Offer { id, label: send.label, total: total as u32 };
                 if state.offered >= state.entries.min(MOST_OFFERED) {
                     return Step::Nothing;
@@ -257,14 +257,14 @@ impl<M: Memory> Transfer<M> {
                 if room.len() < offer.header_len() {
                     return Step::Full;
                 }
-                send.state = Sending::Offered;
+                send.state = SendState::Offered;
                 state.offered += 1;
                 state.starting.pop_front();
                 self.counters.offered += 1;
                 return Step::Wrote(offer.write(0, room));
             }
-            Sending::Parts(at) => (Op::More, at as usize),
-            Sending::Offered | Sending::Going(_) => unreachable!("not among what starts"),
+            SendState::Parts(at) => (Op::More, at as usize),
+            SendState::Offered | SendState::Going(_) => unreachable!("not among what starts"),
         };
         let left = total - from;
         let fits = op.header_len() + left <= room.len();
@@ -287,17 +287,17 @@ impl<M: Memory> Transfer<M> {
         }
         let end = from + part;
         if end == total {
-            send.state = Sending::Going(total as u32);
+            send.state = SendState::Going(total as u32);
             state.starting.pop_front();
             state.going.push_back((state.filled, Some(id)));
         } else {
-            send.state = Sending::Parts(end as u32);
+            send.state = SendState::Parts(end as u32);
         }
         Step::Wrote(header + part)
     }
 
     fn start_remote(&mut self, peer: PeerId, id: u32, room: &mut [u8]) -> Step {
-        let Entry::Busy(state) = &mut self.peers[peer.0 as usize] else {
+        let PeerEntry::Busy(state) = &mut self.peers[peer.0 as usize] else {
             unreachable!("it has something to start")
         };
         if room.len() < MAX_OP_HEADER + LEAST_PART {
@@ -350,7 +350,7 @@ impl<M: Memory> Transfer<M> {
                 }
                 (header + len, true)
             }
-            Operation::Send(_) | Operation::Receive(_) | Operation::Several(_) => {
+            Operation::Send(_) | Operation::Receive(_) | Operation::MultiReceive(_) => {
                 unreachable!("not remote memory")
             }
         };

@@ -1,8 +1,8 @@
 //! What is going on with one peer, and the little that is left of it while nothing is.
 
 use crate::atomic::Values;
-use crate::memory::{Found, RegionKey};
-use crate::pool::{FIRST_BYTES, FIRST_ENTRIES, Grant, MOST_ASKED, MOST_BYTES, MOST_OFFERED};
+use crate::memory::{RegionKey, RegionRef};
+use crate::pool::{Allowance, FIRST_BYTES, FIRST_ENTRIES, MOST_ASKED, MOST_BYTES, MOST_OFFERED};
 use gigae_wire::Epoch;
 use gigae_wire::op::{Op, Status};
 use std::collections::VecDeque;
@@ -39,18 +39,18 @@ pub(crate) struct Serving {
 pub(crate) enum Source {
     /// In the memory of an offered message.
     Send(u32),
-    Region(Found, u64),
+    Region(RegionRef, u64),
 }
 
 /// A message that arrives in parts.
 #[derive(Debug)]
-pub(crate) struct Arriving {
+pub(crate) struct Reassembly {
     pub(crate) total: u32,
-    pub(crate) into: Into,
+    pub(crate) into: ReassemblyBuffer,
 }
 
 #[derive(Debug)]
-pub(crate) enum Into {
+pub(crate) enum ReassemblyBuffer {
     /// The memory of a receive.
     Receive(u32),
     /// A memory of its own, until a receive wants it.
@@ -75,14 +75,14 @@ const FEW: usize = 64;
 
 /// What is known of a peer with which nothing is going on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rest {
+pub(crate) struct IdlePeer {
     pub(crate) epoch: Option<Epoch>,
     sent: u32,
     until: u32,
     came: u32,
     taken: u32,
     allowed: u32,
-    granted: Grant,
+    granted: Allowance,
     entries: u16,
     offers: u16,
     pub(crate) engaged: u32,
@@ -90,16 +90,16 @@ pub(crate) struct Rest {
 
 /// A peer's place in the table.
 #[derive(Debug)]
-pub(crate) enum Entry {
+pub(crate) enum PeerEntry {
     /// No operation came from it or went to it in this session.
     Unknown,
-    Idle(Rest),
-    Busy(Box<Peer>),
+    Idle(IdlePeer),
+    Busy(Box<ActivePeer>),
 }
 
 /// What is going on with one peer.
 #[derive(Debug)]
-pub(crate) struct Peer {
+pub(crate) struct ActivePeer {
     /// The session that all of this belongs to, as far as it is known.
     pub(crate) epoch: Option<Epoch>,
     /// In the list of those with something to send.
@@ -128,20 +128,20 @@ pub(crate) struct Peer {
     pub(crate) asked: u16,
     pub(crate) entries: u16,
     /// What the peer was granted, and whether it is to be told.
-    pub(crate) granted: Grant,
+    pub(crate) granted: Allowance,
     pub(crate) tell: bool,
     /// Operations of this endpoint that name the peer, receives that one of its messages was matched with included.
     pub(crate) engaged: u32,
     /// Offers of the peer that were not pulled; its operations that were not answered.
     pub(crate) offers: u16,
     pub(crate) owed: u16,
-    pub(crate) arriving: Option<Arriving>,
+    pub(crate) arriving: Option<Reassembly>,
     /// The peer's write that has begun and not ended: its next part, and its memory or why it is refused. One part
     /// refused, all that follow are.
-    pub(crate) writing: Option<(Writing, Result<Found, Status>)>,
+    pub(crate) writing: Option<(Writing, Result<RegionRef, Status>)>,
 }
 
-impl Peer {
+impl ActivePeer {
     pub(crate) fn new() -> Self {
         Self {
             epoch: None,
@@ -161,7 +161,7 @@ impl Peer {
             offered: 0,
             asked: 0,
             entries: FIRST_ENTRIES,
-            granted: Grant::FIRST,
+            granted: Allowance::FIRST,
             tell: false,
             engaged: 0,
             offers: 0,
@@ -181,7 +181,7 @@ impl Peer {
         !going_on
     }
 
-    pub(crate) fn rest(&self) -> Rest {
+    pub(crate) fn rest(&self) -> IdlePeer {
         let &Self {
             epoch,
             sent,
@@ -195,14 +195,24 @@ impl Peer {
             engaged,
             ..
         } = self;
-        Rest { epoch, sent, until, came, taken, allowed, granted, entries, offers, engaged }
+        IdlePeer { epoch, sent, until, came, taken, allowed, granted, entries, offers, engaged }
     }
 
     /// Goes on with a peer of which this is known, in the memory of one with which nothing is going on.
-    pub(crate) fn resume(&mut self, rest: Rest) {
+    pub(crate) fn resume(&mut self, rest: IdlePeer) {
         debug_assert!(self.is_idle(), "something is going on with another");
-        let Rest { epoch, sent, until, came, taken, allowed, granted, entries, offers, engaged } =
-            rest;
+        let IdlePeer {
+            epoch,
+            sent,
+            until,
+            came,
+            taken,
+            allowed,
+            granted,
+            entries,
+            offers,
+            engaged,
+        } = rest;
         (self.epoch, self.sent, self.until) = (epoch, sent, until);
         (self.came, self.taken, self.allowed) = (came, taken, allowed);
         (self.granted, self.entries) = (granted, entries);
@@ -267,7 +277,7 @@ impl Peer {
     /// Whether the peer uses half of its entries.
     #[inline]
     pub(crate) fn wants_entries(&self) -> bool {
-        let Self { offers, owed, granted: Grant { entries, .. }, .. } = *self;
+        let Self { offers, owed, granted: Allowance { entries, .. }, .. } = *self;
         let most = if offers < owed { MOST_ASKED } else { MOST_OFFERED };
         offers.max(owed) > entries / 2 && entries < most
     }

@@ -65,12 +65,12 @@ impl Pool {
 
 /// What a peer was granted in a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Grant {
+pub(crate) struct Allowance {
     pub(crate) bytes: u32,
     pub(crate) entries: u16,
 }
 
-impl Grant {
+impl Allowance {
     pub(crate) const FIRST: Self = Self { bytes: FIRST_BYTES, entries: FIRST_ENTRIES };
 
     /// Grants more bytes, as far as there are any besides what is kept of former sessions. How many.

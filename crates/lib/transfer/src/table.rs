@@ -1,79 +1,80 @@
 //! Entries under numbers that are not used again soon: what is over cannot be mistaken for what is.
 
-/// Bits of a number that say the place; the others count how often the place was used.
-const PLACE_BITS: u32 = 20;
+/// Bits of a number that say the slot; the others count how often the slot was used.
+const SLOT_BITS: u32 = 20;
 
-/// Uses of a place until its numbers come again: one less than the bits have, so that none is `u32::MAX`.
-const USES: u32 = u32::MAX >> PLACE_BITS;
+/// Uses of a slot until its numbers come again: one less than the bits have, so that none is `u32::MAX`.
+const USES: u32 = u32::MAX >> SLOT_BITS;
 
 /// Most entries at a time.
-pub(crate) const MOST: usize = 1 << PLACE_BITS;
+pub(crate) const MOST: usize = 1 << SLOT_BITS;
 
 #[derive(Debug)]
-struct Place<T> {
+struct Slot<T> {
     uses: u32,
     entry: Option<T>,
 }
 
-/// See the module's description. A number is valid again after 4,095 uses of its place at the
+/// See the module's description. A number is valid again after 4,095 uses of its slot at the
 /// earliest.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
-    places: Vec<Place<T>>,
+    slots: Vec<Slot<T>>,
     free: Vec<u32>,
 }
 
 impl<T> Table<T> {
     pub(crate) fn new() -> Self {
-        Self { places: Vec::new(), free: Vec::new() }
+        Self { slots: Vec::new(), free: Vec::new() }
     }
 
     /// Enters something; hands it back if the table is full.
     pub(crate) fn insert(&mut self, entry: T) -> Result<u32, T> {
-        let place = match self.free.pop() {
-            Some(place) => place,
-            None if self.places.len() == MOST => return Err(entry),
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None if self.slots.len() == MOST => return Err(entry),
             None => {
-                self.places.push(Place { uses: 0, entry: None });
-                (self.places.len() - 1) as u32
+                self.slots.push(Slot { uses: 0, entry: None });
+                (self.slots.len() - 1) as u32
             }
         };
-        let at = &mut self.places[place as usize];
+        let at = &mut self.slots[slot as usize];
         at.uses = (at.uses + 1) % USES;
         at.entry = Some(entry);
-        Ok(at.uses << PLACE_BITS | place)
+        Ok(at.uses << SLOT_BITS | slot)
     }
 
-    fn place(&self, number: u32) -> Option<usize> {
-        let place = number as usize & (MOST - 1);
-        (self.places.get(place)?.uses == number >> PLACE_BITS).then_some(place)
+    fn slot(&self, number: u32) -> Option<usize> {
+        let slot = number as usize & (MOST - 1);
+        (self.slots.get(slot)?.uses == number >> SLOT_BITS).then_some(slot)
     }
 
     pub(crate) fn get(&self, number: u32) -> Option<&T> {
-        self.places[self.place(number)?].entry.as_ref()
+        self.slots[self.slot(number)?].entry.as_ref()
     }
 
     pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut T> {
-        let place = self.place(number)?;
-        self.places[place].entry.as_mut()
+        let slot = self.slot(number)?;
+        self.slots[slot].entry.as_mut()
     }
 
     pub(crate) fn remove(&mut self, number: u32) -> Option<T> {
-        let place = self.place(number)?;
-        let entry = self.places[place].entry.take()?;
-        self.free.push(place as u32);
+        let slot = self.slot(number)?;
+        let entry = self.slots[slot].entry.take()?;
+        self.free.push(slot as u32);
         Some(entry)
     }
 
     /// All entries with their numbers, in no particular order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        self.places.iter().enumerate().filter_map(|(place, at)| {
-            Some((at.uses << PLACE_BITS | place as u32, at.entry.as_ref()?))
-        })
+        self.slots
+            .iter()
+            .enumerate()
+            .filter_map(|(slot, at)| Some((at.uses << SLOT_BITS | slot as u32, at.entry.as_ref()?)))
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.places.len() - self.free.len()
+        self.slots.len() - self.free.len()
     }
 }
 
@@ -96,7 +97,7 @@ mod tests {
     #[test]
     fn no_use_of_a_place_has_the_number_that_names_none() {
         let mut table = Table::new();
-        table.places.extend((0..MOST).map(|_| Place { uses: 0, entry: None }));
+        table.slots.extend((0..MOST).map(|_| Slot { uses: 0, entry: None }));
         table.free.push(MOST as u32 - 1);
         let mut seen = std::collections::HashSet::new();
         for _ in 0..USES {

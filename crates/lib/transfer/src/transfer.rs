@@ -7,10 +7,10 @@ mod starting;
 
 use crate::guesses::Guesses;
 use crate::matching::Matching;
-use crate::memory::{Accesses, Memory, RegionKey, Regions, Rights};
+use crate::memory::{Accesses, Bytes, RegionKey, Regions, Rights};
 use crate::notices::Notices;
 use crate::operation::{Completion, OpId, Operation, Part};
-use crate::peer::{Entry, Peer};
+use crate::peer::{ActivePeer, PeerEntry};
 use crate::pool::{MOST_BYTES, Pool};
 use crate::table::Table;
 use gigae_proto::{Instant, PeerId};
@@ -86,11 +86,11 @@ pub type Start<M> = Result<OpId, TooLong<M>>;
 #[derive(Debug)]
 pub struct Transfer<M> {
     pub(crate) config: Config,
-    pub(crate) peers: Vec<Entry>,
+    pub(crate) peers: Vec<PeerEntry>,
     /// How many of them are busy, and memory for more.
     busy: usize,
     #[expect(clippy::vec_box, reason = "the boxes move between here and the peers")]
-    spare: Vec<Box<Peer>>,
+    spare: Vec<Box<ActivePeer>>,
     pub(crate) ready: VecDeque<PeerId>,
     pub(crate) operations: Table<Operation<M>>,
     pub(crate) matching: Matching,
@@ -108,7 +108,7 @@ pub struct Transfer<M> {
     pub(crate) counters: Counters,
 }
 
-impl<M: Memory> Transfer<M> {
+impl<M: Bytes> Transfer<M> {
     /// No operation is going on. `keys` is asked for the key of each memory that is registered: who
     /// knows some of its numbers must not be able to tell the others, as with the numbers of the
     /// operating system's generator.
@@ -152,7 +152,7 @@ impl<M: Memory> Transfer<M> {
     /// Whether anything is owed on either side: something is to be sent or waits for an answer.
     /// Receives are not, nor what nobody has received.
     pub fn is_owed(&self) -> bool {
-        let is_owed = |entry: &Entry| matches!(entry, Entry::Busy(peer) if peer.is_owed());
+        let is_owed = |entry: &PeerEntry| matches!(entry, PeerEntry::Busy(peer) if peer.is_owed());
         self.busy > 0 && self.peers.iter().any(is_owed)
     }
 

@@ -77,7 +77,7 @@ mod tests {
         let (mut assembly, mut batch, mut became) = (Assembly::default(), Vec::new(), Vec::new());
         for chunks in frames {
             for (i, chunk) in chunks.iter().enumerate() {
-                let segment = umem.lend(chunk * CHUNK as u64 + 256, 100);
+                let segment = umem.hand_out(chunk * CHUNK as u64 + 256, 100);
                 let before = batch.len();
                 let last = i + 1 == chunks.len();
                 let frame = assembly.add(umem, segment, !last, &mut batch);
@@ -89,7 +89,7 @@ mod tests {
         (batch, became)
     }
 
-    fn lent(umem: &mut Umem) -> usize {
+    fn handed_out(umem: &mut Umem) -> usize {
         while umem.missing().is_some() {}
         16 - umem.ready()
     }
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(tokens, [(1, false), (2, true), (3, true), (4, false), (5, true), (6, false)]);
         assert_eq!(became, [Frame::Whole; 3]);
         batch.into_iter().for_each(|token| umem.recycle(token));
-        assert_eq!(lent(&mut umem), 0);
+        assert_eq!(handed_out(&mut umem), 0);
     }
 
     #[test]
@@ -112,7 +112,7 @@ mod tests {
             let (batch, became) = receive(&mut umem, &[broken, &[7, 8]]);
             let slots: Vec<_> = batch.iter().map(RxFrame::slot).collect();
             assert_eq!((slots, became), (vec![7, 8], vec![Frame::Broken, Frame::Whole]));
-            assert_eq!(lent(&mut umem), 2, "the chunks of the broken frame are not lost");
+            assert_eq!(handed_out(&mut umem), 2, "the chunks of the broken frame are not lost");
             batch.into_iter().for_each(|token| umem.recycle(token));
         }
     }
@@ -124,7 +124,7 @@ mod tests {
         let (batch, became) = receive(&mut umem, &[&chunks, &[12]]);
         assert_eq!((batch.len(), became), (1, vec![Frame::Broken, Frame::Whole]));
         batch.into_iter().for_each(|token| umem.recycle(token));
-        assert_eq!(lent(&mut umem), 0);
+        assert_eq!(handed_out(&mut umem), 0);
         let (all, became) = receive(&mut umem, &[&chunks[..MAX_SEGMENTS]]);
         assert_eq!((all.len(), became), (MAX_SEGMENTS, vec![Frame::Whole]));
         all.into_iter().for_each(|token| umem.recycle(token));

@@ -144,7 +144,7 @@ impl XdpLink {
                 break;
             }
             let Some(desc) = self.socket.rx.pop() else { break };
-            let segment = self.umem.lend(desc.addr, desc.len);
+            let segment = self.umem.hand_out(desc.addr, desc.len);
             let more = desc.options.contains(XdpDescOptions::XDP_PKT_CONTD);
             match assembly.add(&mut self.umem, segment, more, batch) {
                 Frame::Unfinished => {}
@@ -336,7 +336,7 @@ impl Link for XdpLink {
         let before = batch.len();
         for _ in 0..max.min(ready as usize) {
             let Some(desc) = self.socket.rx.pop() else { break };
-            match self.umem.lend(desc.addr, desc.len) {
+            match self.umem.hand_out(desc.addr, desc.len) {
                 Some(frame) => batch.push(frame),
                 None => self.rx_invalid += 1,
             }

@@ -15,7 +15,7 @@ use crate::notes::Notes;
 use crate::parts::{Description, Parts};
 use crate::program::{self, Program};
 use crate::refusal::{Refusal, failed, refused};
-use crate::selftest::{IN_VAIN, NOT_TRIED, busy_poll, classifies, transmits};
+use crate::selftest::{NO_COMPLETION, NOT_TRIED, busy_poll, classifies, transmits};
 use crate::socket::{RingSizes, XskSocket, opening};
 use crate::umem::{CHUNK, LONGEST, MAX_FRAMES, SEGMENT, Umem};
 use crate::within::within;
@@ -167,9 +167,10 @@ impl Plan<'_> {
                 continue;
             }
             let driven = format!("busy polling in {name}");
-            let in_vain = notes.why(&driven).filter(|_| self.config.busy_poll == BusyPoll::Auto);
+            let no_completion =
+                notes.why(&driven).filter(|_| self.config.busy_poll == BusyPoll::Auto);
             let quiet = XdpConfig { busy_poll: BusyPoll::Off, ..self.config.clone() };
-            let config = if in_vain.is_some() { &quiet } else { self.config };
+            let config = if no_completion.is_some() { &quiet } else { self.config };
             match attempt(config, (mode, buffers), self.hardware, self.lent) {
                 Ok((mut link, left_off)) => {
                     if reasons.is_empty() {
@@ -177,12 +178,12 @@ impl Plan<'_> {
                     }
                     notes.works(&name);
                     match left_off.as_deref() {
-                        Some(IN_VAIN) => notes.refused(&driven, IN_VAIN),
+                        Some(NO_COMPLETION) => notes.refused(&driven, NO_COMPLETION),
                         _ if link.busy => notes.works(&driven),
                         _ => {}
                     }
                     reasons.extend(limits(&link, buffers));
-                    reasons.extend(left_off.or(in_vain));
+                    reasons.extend(left_off.or(no_completion));
                     link.info.reason = reasons.join("; ");
                     return Ok(Ok(link));
                 }

@@ -19,7 +19,7 @@ const COMPLETE_WITHIN: Duration = Duration::from_millis(500);
 const FRAMES: usize = 4;
 
 /// Why there is no busy polling on hardware.
-pub(crate) const IN_VAIN: &str = "no busy polling, with which a frame did not complete";
+pub(crate) const NO_COMPLETION: &str = "no busy polling, with which a frame did not complete";
 pub(crate) const NOT_TRIED: &str = "no busy polling, which cannot be tried without a carrier";
 
 /// The program in the kernel takes a matching frame and passes others.
@@ -120,7 +120,7 @@ pub(crate) fn transmits(link: &mut XdpLink, config: &XdpConfig) -> Result<Option
         if !done && link.busy && config.busy_poll == BusyPoll::Auto {
             link.socket.no_busy_poll().map_err(|e| failed("ending busy polling", e))?;
             link.busy = false;
-            left_off = Some(IN_VAIN.to_owned());
+            left_off = Some(NO_COMPLETION.to_owned());
             done = completes(link, &mut posted)?;
         }
         if !done {

@@ -37,7 +37,7 @@ enum Holder {
     Nobody,
     Kernel,
     /// Whoever has its token.
-    Lent,
+    Caller,
 }
 
 /// Memory and bookkeeping of all frames of a link.
@@ -137,7 +137,7 @@ impl Umem {
 
     /// The frame that the kernel says it received; `None` if that cannot be.
     #[inline]
-    pub(crate) fn lend(&mut self, address: u64, length: u32) -> Option<RxFrame> {
+    pub(crate) fn hand_out(&mut self, address: u64, length: u32) -> Option<RxFrame> {
         let start = usize::try_from(address).ok()?;
         let chunk = start / CHUNK;
         let end = start.checked_add(length as usize)?;
@@ -145,7 +145,7 @@ impl Umem {
         if *holder != Holder::Kernel || end > (chunk + 1) * CHUNK {
             return None;
         }
-        *holder = Holder::Lent;
+        *holder = Holder::Caller;
         self.ready -= 1;
         // SAFETY: the chunk was the kernel's, which gave it up with this descriptor and may write
         // it again only after `recycle`; it was not lent, so there is no other token.
@@ -174,18 +174,18 @@ mod tests {
     }
 
     #[test]
-    fn a_received_frame_is_lent_once_until_the_kernel_has_it_again() {
+    fn a_received_frame_is_handed_out_once_until_the_kernel_has_it_again() {
         let mut umem = umem(2, 2);
         umem.provide(1);
         assert_eq!((umem.missing(), umem.missing()), (Some(2 * CHUNK as u64), None));
         let start = 2 * CHUNK as u64 + 256;
-        let frame = umem.lend(start, 60).unwrap();
+        let frame = umem.hand_out(start, 60).unwrap();
         assert_eq!((frame.offset() as u64, umem.arena.bytes(&frame).len()), (start, 60));
-        assert!(umem.lend(start, 60).is_none());
+        assert!(umem.hand_out(start, 60).is_none());
         umem.recycle(frame);
-        assert!(umem.lend(start, 60).is_none(), "the kernel does not have it yet");
+        assert!(umem.hand_out(start, 60).is_none(), "the kernel does not have it yet");
         assert_eq!(umem.missing(), Some(2 * CHUNK as u64), "the one used last");
-        let again = umem.lend(start, 60).unwrap();
+        let again = umem.hand_out(start, 60).unwrap();
         umem.recycle(again);
     }
 
@@ -212,7 +212,7 @@ mod tests {
             (u64::MAX, 1),
             (3 * chunk, u32::MAX),
         ] {
-            assert!(umem.lend(address, length).is_none(), "{address} {length}");
+            assert!(umem.hand_out(address, length).is_none(), "{address} {length}");
         }
     }
 

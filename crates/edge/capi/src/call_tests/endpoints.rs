@@ -209,7 +209,7 @@ fn every_interface_of_an_endpoint_has_its_counts() {
     let net = Network::new(1, Faults::default());
     let open = |seed| {
         let options = Options::trunk(["one", "two"]).open_simulated(&net, seed).unwrap();
-        let state = Box::new(State::new(options));
+        let state = Box::new(OpenEndpoint::new(options));
         ptr::without_provenance_mut::<EndpointHandle>(ENDPOINTS.insert(state).unwrap())
     };
     let (a, b) = (open(1), open(2));

@@ -41,14 +41,14 @@ fn held_messages_stay_as_they_are_while_more_are_received() {
 #[test]
 fn a_buffer_filled_in_place_is_what_arrives() {
     let pair = Pair::new();
-    for way in [gigae_buffer_send, gigae_buffer_queue, gigae_buffer_try_queue] {
+    for send in [gigae_buffer_send, gigae_buffer_queue, gigae_buffer_try_queue] {
         let mut buffer = take(pair.a);
         // SAFETY: the buffer's own memory, within its capacity; then the buffer.
         unsafe {
             buffer.data.cast::<u8>().copy_from(b"gigae".as_ptr(), 5);
-            assert_eq!(way(&mut buffer, pair.to_b, 5), 0);
+            assert_eq!(send(&mut buffer, pair.to_b, 5), 0);
             assert_eq!((buffer.data, buffer.opaque), (null_mut(), [0; OPAQUE]));
-            assert_eq!(way(&mut buffer, pair.to_b, 5), BAD_HANDLE, "it is used up");
+            assert_eq!(send(&mut buffer, pair.to_b, 5), BAD_HANDLE, "it is used up");
         }
         assert_eq!(gigae_flush(pair.a), 0);
         pair.pass();

@@ -27,7 +27,7 @@ type Handle = *mut EndpointHandle;
 fn open(net: &Network, seed: u32) -> Handle {
     let options = Options::new("sim").peer_timeout(Duration::from_millis(10));
     let endpoint = options.open_simulated(net, seed).unwrap();
-    ptr::without_provenance_mut(ENDPOINTS.insert(Box::new(State::new(endpoint))).unwrap())
+    ptr::without_provenance_mut(ENDPOINTS.insert(Box::new(OpenEndpoint::new(endpoint))).unwrap())
 }
 
 /// Two endpoints that know each other, on a network of their own.

@@ -82,14 +82,14 @@ fn peers_read_write_and_change_what_was_registered_and_nothing_else() {
     // SAFETY: the array's own length (less its end); it stays until it is deregistered.
     let code = unsafe { gigae_register(pair.b, memory.as_mut_ptr().cast(), 56, all, &mut key) };
     assert_eq!(code, 0);
-    let at = |offset| Place { key, offset, peer: pair.to_b, reserved: 0 };
+    let at = |offset| RemoteAddress { key, offset, peer: pair.to_b, reserved: 0 };
     let end = || {
         pair.pass();
         let done = completion(pair.a).unwrap();
         (done.status, done.value, done.len)
     };
     let (word, none) = (99, null_mut());
-    let write = |place: Place, bytes: &'static [u8], notice: *const u64| {
+    let write = |place: RemoteAddress, bytes: &'static [u8], notice: *const u64| {
         let data = bytes.as_ptr().cast();
         // SAFETY: bytes that stay for ever, and numbers that live long enough to be read.
         let code = unsafe {
@@ -105,7 +105,7 @@ fn peers_read_write_and_change_what_was_registered_and_nothing_else() {
     assert_eq!((notice.key, notice.offset, notice.value), (key, 8, 99));
     assert_eq!((notice.peer, notice.len), (pair.to_a, 8));
     assert_eq!(write(at(50), b"too long", null()).0, Code::Bounds as c_int);
-    let other = Place { key: key ^ 1 << 40, ..at(0) };
+    let other = RemoteAddress { key: key ^ 1 << 40, ..at(0) };
     assert_eq!(write(other, b"x", null()).0, Code::NoRegion as c_int);
     // SAFETY: places; the numbers are not wanted.
     unsafe {
@@ -177,7 +177,7 @@ fn closing_ends_all_loans() {
     assert_eq!(gigae_close(pair.a), 0);
     drop(memory);
     // What a peer still sends there finds nobody.
-    let place = Place { key, offset: 0, peer: pair.to_a, reserved: 0 };
+    let place = RemoteAddress { key, offset: 0, peer: pair.to_a, reserved: 0 };
     let (data, none) = (b"x".as_ptr().cast(), null_mut());
     // SAFETY: bytes that stay for ever.
     let code = unsafe { gigae_start_write(pair.b, &place, data, 1, null(), none, null_mut()) };

@@ -1,4 +1,4 @@
-//! The word of state of a handle's place: how often it was used, and whether a call is going on. All that
+//! The word of state of a handle's slot: how often it was used, and whether a call is going on. All that
 //! threads share of a handle; `tools/loom` runs it in every order there is.
 
 #[cfg(loom)]
@@ -6,10 +6,10 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bits of a place's state beside the number of its uses.
+/// Bits of a slot's state beside the number of its uses.
 const PHASE_BITS: u32 = 2;
 
-/// What a place is good for.
+/// What a slot is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Phase {
@@ -27,7 +27,7 @@ pub(crate) enum Phase {
 pub(crate) struct Word(AtomicUsize);
 
 impl Word {
-    /// A free place that was not used yet.
+    /// A free slot that was not used yet.
     #[cfg(not(loom))]
     pub(crate) const fn new() -> Self {
         Self(AtomicUsize::new(Phase::Free as usize))

@@ -1,33 +1,33 @@
 //! What a context holds for its program: buffers that are sent later, locked regions, transfers.
 
-use crate::lent::Lent;
+use crate::caller_memory::CallerMemory;
 use gigae::Peer;
 use std::ffi::c_int;
 
 /// A send buffer, by ticket, and what is to become of it.
-pub(super) struct Outgoing {
+pub(super) struct HeldSend {
     pub(super) ticket: u64,
     pub(super) to: Peer,
     pub(super) len: usize,
 }
 
 /// A region that the program has locked.
-pub(super) struct Locked {
+pub(super) struct LockedRegion {
     pub(super) key: u64,
     pub(super) node: c_int,
-    pub(super) memory: Lent,
+    pub(super) memory: CallerMemory,
 }
 
 /// Which way a transfer goes; the number is its place where faults are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TransferKind {
     Write = 0,
     Read = 1,
 }
 
 /// A transfer that is going on.
-pub(super) struct Transfer {
-    pub(super) kind: Kind,
+pub(super) struct PendingTransfer {
+    pub(super) kind: TransferKind,
     /// The key of the memory here.
     pub(super) own: u64,
     pub(super) peer: Peer,

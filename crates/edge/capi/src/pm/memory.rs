@@ -1,9 +1,9 @@
 //! Remote memory: locked regions and transfers between them.
 
-use super::held::{Kind, Locked, Transfer};
+use super::held::{LockedRegion, PendingTransfer, TransferKind};
 use super::state::{Context, call};
 use super::{Fault, NODE_ANY, Outcome, PmContext};
-use crate::lent::Lent;
+use crate::caller_memory::CallerMemory;
 use crate::text;
 use gigae::{Endpoint, Memory, Peer, RegionKey, Rights, Started};
 use rustix::io::Errno;
@@ -36,7 +36,7 @@ impl Context {
 
     fn transfer(
         &mut self,
-        kind: Kind,
+        kind: TransferKind,
         node: c_int,
         (remote, local): (u128, u128),
         len: usize,
@@ -50,13 +50,13 @@ impl Context {
         let endpoint = self.state.endpoint();
         let started = start(endpoint, peer, (RegionKey(key), offset), memory);
         let id = started.map_err(|_| Fault::from(Errno::NOBUFS))?;
-        self.transfers.insert(id, Transfer { kind, own, peer });
+        self.transfers.insert(id, PendingTransfer { kind, own, peer });
         // It was started: an error of the doorbell is the next call's.
         let _ = endpoint.flush();
         Ok(())
     }
 
-    fn is_done(&mut self, kind: Kind) -> Outcome<()> {
+    fn is_done(&mut self, kind: TransferKind) -> Outcome<()> {
         self.progress()?;
         self.reap()?;
         if let Some(fault) = self.refused[kind as usize].take() {
@@ -86,11 +86,11 @@ pub unsafe extern "C" fn pmMLock(
             return Err(Fault::invalid("the region is empty, or the place for its handle NULL"));
         }
         // SAFETY: the caller's promise.
-        let memory = unsafe { Lent::new(addr.cast(), len)? };
+        let memory = unsafe { CallerMemory::new(addr.cast(), len)? };
         let lent = Memory::Other(Box::new(memory.clone()));
         let registered = context.state.endpoint().register(lent, Rights::READ.with(Rights::WRITE));
         let RegionKey(key) = registered.map_err(|_| Fault::from(Errno::NOSPC))?;
-        context.locked.push(Locked { key, node: rmt_node, memory });
+        context.locked.push(LockedRegion { key, node: rmt_node, memory });
         // SAFETY: the caller's promise.
         unsafe { text::put(hndlp, u128::from(key) << 64, "where to put the handle")? };
         Ok(())
@@ -112,7 +112,8 @@ pub unsafe extern "C" fn pmMUnlock(
         context.owner(rmt_node)?;
         context.reap()?;
         let wanted = (addr.cast_const().cast(), len);
-        let is = |locked: &Locked| locked.node == rmt_node && locked.memory.extent() == wanted;
+        let is =
+            |locked: &LockedRegion| locked.node == rmt_node && locked.memory.extent() == wanted;
         let at = context.locked.iter().position(is).ok_or(Errno::NOENT)?;
         let key = context.locked[at].key;
         if context.transfers.values().any(|transfer| transfer.own == key) {
@@ -135,9 +136,13 @@ pub extern "C" fn pmWrite(
 ) -> c_int {
     let handles = (rmt_hndl, local_hndl);
     call(pmc, |context| {
-        context.transfer(Kind::Write, rmt_node, handles, len, |endpoint, to, (key, at), memory| {
-            endpoint.start_write(to, key, at, memory, None)
-        })
+        context.transfer(
+            TransferKind::Write,
+            rmt_node,
+            handles,
+            len,
+            |endpoint, to, (key, at), memory| endpoint.start_write(to, key, at, memory, None),
+        )
     })
 }
 
@@ -152,20 +157,24 @@ pub extern "C" fn pmRead(
 ) -> c_int {
     let handles = (rmt_hndl, local_hndl);
     call(pmc, |context| {
-        context.transfer(Kind::Read, rmt_node, handles, len, |endpoint, from, (key, at), memory| {
-            endpoint.start_read(from, key, at, memory)
-        })
+        context.transfer(
+            TransferKind::Read,
+            rmt_node,
+            handles,
+            len,
+            |endpoint, from, (key, at), memory| endpoint.start_read(from, key, at, memory),
+        )
     })
 }
 
 /// Whether all writes have ended.
 #[unsafe(no_mangle)]
 pub extern "C" fn pmIsWriteDone(pmc: *mut PmContext) -> c_int {
-    call(pmc, |context| context.is_done(Kind::Write))
+    call(pmc, |context| context.is_done(TransferKind::Write))
 }
 
 /// Whether all reads have ended.
 #[unsafe(no_mangle)]
 pub extern "C" fn pmIsReadDone(pmc: *mut PmContext) -> c_int {
-    call(pmc, |context| context.is_done(Kind::Read))
+    call(pmc, |context| context.is_done(TransferKind::Read))
 }

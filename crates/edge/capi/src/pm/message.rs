@@ -1,6 +1,6 @@
 //! Messages: one send buffer and one received message at a time.
 
-use super::held::Outgoing;
+use super::held::HeldSend;
 use super::state::call;
 use super::{Fault, PmContext};
 use crate::error::{Code, Error};
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn pmGetSendBuffer(
             return Err(Errno::NOBUFS.into());
         };
         let ticket = context.state.buffers.insert(buffer).ok_or(Errno::NOMEM)?;
-        context.filling = Some(Outgoing { ticket, to, len });
+        context.filling = Some(HeldSend { ticket, to, len });
         let bytes = context.state.buffers.find(ticket).ok_or(Error::from(Code::BadHandle))?;
         // SAFETY: the caller's promise.
         unsafe { text::put(bufp, bytes.as_mut_ptr().cast(), "where to put the buffer")? };

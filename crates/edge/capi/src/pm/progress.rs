@@ -1,6 +1,6 @@
 //! Making progress: messages that wait, transfers that end, and what is due next.
 
-use super::held::{Kind, Outgoing, Transfer};
+use super::held::{HeldSend, PendingTransfer, TransferKind};
 use super::state::Context;
 use super::{Fault, Outcome};
 use crate::error::{Code, Error};
@@ -12,7 +12,9 @@ impl Context {
     /// Takes the transfers that have ended.
     pub(super) fn reap(&mut self) -> Outcome<()> {
         while let Some(done) = self.state.endpoint().try_completion().map_err(Error::from)? {
-            let Some(Transfer { kind, .. }) = self.transfers.remove(&done.id) else { continue };
+            let Some(PendingTransfer { kind, .. }) = self.transfers.remove(&done.id) else {
+                continue;
+            };
             if let Err(e) = done.result {
                 self.refused[kind as usize] = Some(e.into());
             }
@@ -22,9 +24,9 @@ impl Context {
 
     /// Sends a buffer, or keeps it until the window has room and earlier writes to the node are in
     /// place: a message could overtake them.
-    pub(super) fn post(&mut self, message: Outgoing) -> Outcome<()> {
-        let Outgoing { ticket, to, len } = message;
-        if self.transfers.values().any(|t| t.kind == Kind::Write && t.peer == to) {
+    pub(super) fn post(&mut self, message: HeldSend) -> Outcome<()> {
+        let HeldSend { ticket, to, len } = message;
+        if self.transfers.values().any(|t| t.kind == TransferKind::Write && t.peer == to) {
             self.waiting.push(message);
             return Ok(());
         }

@@ -1,10 +1,10 @@
 //! What is behind a context: an endpoint on a channel, its nodes, and what the program holds of it.
 
 use super::alarm::Alarm;
-use super::held::{Locked, Outgoing, Transfer};
+use super::held::{HeldSend, LockedRegion, PendingTransfer};
 use super::nodes::Nodes;
 use super::{Fault, Outcome, PmContext, answer};
-use crate::endpoint::State;
+use crate::endpoint::OpenEndpoint;
 use crate::error::Error;
 use crate::handle::Table;
 use gigae::{Address, Endpoint, OpId, Peer};
@@ -20,21 +20,21 @@ pub(crate) struct Context {
     /// The nodes that the context is associated with.
     pub(super) peers: BTreeMap<c_int, Peer>,
     /// The send buffer that the program holds.
-    pub(super) filling: Option<Outgoing>,
+    pub(super) filling: Option<HeldSend>,
     /// Sent, but there was no room, or writes that must come first; at most one for each node.
-    pub(super) waiting: Vec<Outgoing>,
+    pub(super) waiting: Vec<HeldSend>,
     /// The received message that the program holds.
     pub(super) reading: Option<u64>,
     /// What the next receive is to report.
     pub(super) fault: Option<Fault>,
-    pub(super) locked: Vec<Locked>,
-    pub(super) transfers: HashMap<OpId, Transfer>,
+    pub(super) locked: Vec<LockedRegion>,
+    pub(super) transfers: HashMap<OpId, PendingTransfer>,
     /// Those that went wrong, by kind.
     pub(super) refused: [Option<Fault>; 2],
     pub(super) alarm: Option<Alarm>,
     /// Between `pmBeforeSelect` and `pmAfterSelect`.
     pub(super) selecting: bool,
-    pub(super) state: State,
+    pub(super) state: OpenEndpoint,
 }
 
 impl Context {
@@ -59,7 +59,7 @@ impl Context {
             refused: [None, None],
             alarm: None,
             selecting: false,
-            state: State::new(endpoint),
+            state: OpenEndpoint::new(endpoint),
         };
         let all: Vec<c_int> = context.table.nodes.keys().copied().collect();
         context.associate(&all)?;

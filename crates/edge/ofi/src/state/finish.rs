@@ -2,14 +2,14 @@
 
 use crate::address::NOT_AVAILABLE;
 use crate::provider::INJECT_SIZE;
-use crate::request::{Kind, Receiver, Request};
-use crate::state::State;
+use crate::request::{Receiver, Request, RequestKind};
+use crate::state::EndpointState;
 use crate::state::receives::Claimed;
 use crate::state::reports::Ended;
 use crate::sys;
 use gigae::{Bytes, Completion, OpError, OpId};
 
-impl State {
+impl EndpointState {
     /// An operation of the library's has ended.
     pub(super) fn finish(&mut self, mut completion: Completion) {
         if completion.id == OpId::INJECTED {
@@ -23,17 +23,17 @@ impl State {
         let Some(mut request) = request else { return };
         self.operations.leave(request.slot);
         match request.kind {
-            Kind::Send | Kind::Write | Kind::Read | Kind::Atomic => {
+            RequestKind::Send | RequestKind::Write | RequestKind::Read | RequestKind::Atomic => {
                 self.operations.outgoing -= 1;
                 self.reports.sent(&mut request, &completion);
                 self.operations.put_back(request);
             }
-            Kind::Several => self.finish_several(&completion, Some(request)),
-            Kind::Claim => {
+            RequestKind::MultiReceive => self.finish_several(&completion, Some(request)),
+            RequestKind::Claim => {
                 let ended = self.ended(&completion);
                 self.finish_claim(request, ended);
             }
-            Kind::Receive => {
+            RequestKind::Receive => {
                 let ended = self.ended(&completion);
                 self.reports.received(request.receiver(), &ended);
                 self.operations.put_back(request);

@@ -23,7 +23,7 @@ use crate::completions::Entry;
 use crate::count::Count;
 use crate::error::{Code, Outcome};
 use crate::provider::{INJECT_SIZE, MOST_SENDS};
-use crate::request::{Call, Kind, Pieces, Request, class};
+use crate::request::{Call, IoVecs, Request, RequestKind, class};
 use crate::state::operations::Operations;
 use crate::state::peers::Peers;
 use crate::state::receives::Receives;
@@ -54,7 +54,7 @@ pub(crate) struct Choice {
 }
 
 /// See the module's description.
-pub(crate) struct State {
+pub(crate) struct EndpointState {
     pub(crate) endpoint: Endpoint,
     pub(crate) choice: Choice,
     pub(crate) peers: Peers,
@@ -62,10 +62,10 @@ pub(crate) struct State {
     pub(crate) receives: Receives,
     pub(crate) reports: Reports,
     pub(crate) remote: Remote,
-    looks: u32,
+    polls: u32,
 }
 
-impl State {
+impl EndpointState {
     pub(crate) fn new(endpoint: Endpoint) -> Self {
         Self {
             endpoint,
@@ -75,7 +75,7 @@ impl State {
             receives: Receives::new(),
             reports: Reports::default(),
             remote: Remote::default(),
-            looks: 0,
+            polls: 0,
         }
     }
 
@@ -100,14 +100,14 @@ impl State {
     /// As many pieces as it says, of memory that stays until the operation is completed.
     pub(crate) unsafe fn request(
         &mut self,
-        kind: Kind,
+        kind: RequestKind,
         call: Call,
-        memory: Pieces,
+        memory: IoVecs,
     ) -> Outcome<Box<Request>> {
         self.enabled()?;
         let mut request = self.operations.spare();
         // SAFETY: the caller's promise.
-        if let Err(code) = unsafe { request.lend(memory) } {
+        if let Err(code) = unsafe { request.set_memory(memory) } {
             self.operations.put_back(request);
             return Err(code);
         }
@@ -129,9 +129,12 @@ impl State {
         peer: Peer,
         label: Label,
         call: Call,
-        memory: Pieces,
+        memory: IoVecs,
     ) -> bool {
-        if memory.count != 1 || call.flags & sys::FI_MORE != 0 || !Kind::Send.is_early(call.flags) {
+        if memory.count != 1
+            || call.flags & sys::FI_MORE != 0
+            || !RequestKind::Send.is_early(call.flags)
+        {
             return false;
         }
         // SAFETY: the caller's promise.
@@ -160,10 +163,10 @@ impl State {
     /// As for [`request`](Self::request).
     pub(crate) unsafe fn outgoing(
         &mut self,
-        kind: Kind,
+        kind: RequestKind,
         call: Call,
         flags: u64,
-        memory: Pieces,
+        memory: IoVecs,
     ) -> Outcome<Box<Request>> {
         if self.operations.outgoing >= MOST_SENDS {
             self.progress()?;
@@ -199,7 +202,7 @@ impl State {
         request.slot = slot;
         let early = early_entry(&mut request);
         let (kind, context) = (request.kind, request.context);
-        let several = (kind == Kind::Several).then(|| request.receiver());
+        let several = (kind == RequestKind::MultiReceive).then(|| request.receiver());
         match start(&self.endpoint, request.into_memory()) {
             Ok(op) => {
                 if let Some(receiver) = several {
@@ -277,8 +280,8 @@ impl State {
                 }
             }
         }
-        self.looks = self.looks.wrapping_add(1);
-        if self.looks.is_multiple_of(SWEEP_EVERY) {
+        self.polls = self.polls.wrapping_add(1);
+        if self.polls.is_multiple_of(SWEEP_EVERY) {
             while let Ok(Some(message)) = self.endpoint.try_recv() {
                 drop(message);
             }

@@ -1,6 +1,6 @@
 //! The operations of an endpoint that are going on, and the requests that wait for the next ones.
 
-use crate::request::{Kind, Request};
+use crate::request::{Request, RequestKind};
 use gigae::OpId;
 use std::ffi::c_void;
 
@@ -53,8 +53,8 @@ impl Operations {
     }
 
     /// It was started.
-    pub(crate) fn started(&mut self, slot: u32, op: OpId, kind: Kind, context: *mut c_void) {
-        let receives = matches!(kind, Kind::Receive | Kind::Several);
+    pub(crate) fn started(&mut self, slot: u32, op: OpId, kind: RequestKind, context: *mut c_void) {
+        let receives = matches!(kind, RequestKind::Receive | RequestKind::MultiReceive);
         self.live[slot as usize] = Some(Live { op, context, receives });
     }
 

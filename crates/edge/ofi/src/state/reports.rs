@@ -3,7 +3,7 @@
 use crate::completions::{Completions, Entry, Failure};
 use crate::count::Count;
 use crate::error::Code;
-use crate::request::{Kind, Receiver, Request};
+use crate::request::{Receiver, Request, RequestKind};
 use crate::sys;
 use gigae::{Completion, OpError};
 use std::sync::Arc;
@@ -75,7 +75,7 @@ impl Reports {
     /// A send or an access to remote memory has ended.
     pub(crate) fn sent(&self, request: &mut Request, completion: &Completion) {
         let Completion { len, result, .. } = completion;
-        if (request.kind, result) == (Kind::Atomic, &Ok(())) {
+        if (request.kind, result) == (RequestKind::Atomic, &Ok(())) {
             request.fetched();
         }
         let &mut Request { context, flags, reported, .. } = request;

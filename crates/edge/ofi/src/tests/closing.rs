@@ -15,7 +15,7 @@ fn cancelled(node: &Node) -> usize {
 
 #[test]
 fn closing_an_endpoint_cancels_what_is_posted_and_writes_to_it_no_more() {
-    let p = Pair::having(Asked { manual: true, ..Asked::default() });
+    let p = Pair::having(NodeOptions { manual: true, ..NodeOptions::default() });
     let delay = Duration::from_micros(5);
     // So slow that messages are there in part.
     p.net.set_faults(Faults { delay, rate: 125_000_000, ..Faults::default() });

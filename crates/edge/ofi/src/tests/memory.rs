@@ -36,8 +36,8 @@ fn remote_memory_is_written_read_and_changed_and_refusals_say_why() {
         0
     );
     p.done(&p.a, write, context(1));
-    let told = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
-    let (entry, _) = p.done(&p.b, told, null_mut());
+    let flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
+    let (entry, _) = p.done(&p.b, flags, null_mut());
     assert_eq!((entry.len, entry.data), (50_000, 5));
     let into = got.as_mut_ptr().cast();
     assert_eq!(call!(p.a.ep, rma, read, into, 50_000, null_mut(), to, 8, key, context(2)), 0);
@@ -250,7 +250,7 @@ fn every_atomic_that_is_said_to_be_there_is_carried_out_and_no_other() {
 
 #[test]
 fn keys_are_the_programs_choice_if_it_asks_for_no_others() {
-    let p = Pair::having(Asked { own_keys: true, ..Asked::default() });
+    let p = Pair::having(NodeOptions { own_keys: true, ..NodeOptions::default() });
     let (mut first, mut second) = (vec![0_u8; 64], vec![0_u8; 64]);
     let access = FI_REMOTE_READ | FI_REMOTE_WRITE;
     let mr = register_as(&p, &mut first, access, 0xc0de).unwrap();
@@ -346,6 +346,6 @@ fn memory_that_is_registered_before_there_is_an_endpoint_opens_one_once() {
         assert_eq!(general!(mr, close), 0);
     }
     // The program's endpoint is that one.
-    Node::within(domain, Asked::default()).close();
+    Node::within(domain, NodeOptions::default()).close();
     assert_eq!(opened.load(std::sync::atomic::Ordering::Relaxed), 1);
 }

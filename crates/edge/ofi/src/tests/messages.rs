@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::endpoint::Ep;
-use crate::request::{Call, Kind, Pieces};
+use crate::request::{Call, IoVecs, RequestKind};
 
 #[test]
 fn tagged_and_untagged_messages_of_all_sizes_arrive_where_they_belong() {
@@ -323,8 +323,9 @@ fn a_message_that_was_not_started_has_not_ended() {
         let mut state = core.lock();
         let call = Call::new(context(1), 0);
         // SAFETY: one piece of memory that stays.
-        let request =
-            unsafe { state.outgoing(Kind::Send, call, SEND, Pieces::new(&piece, 1)).unwrap() };
+        let request = unsafe {
+            state.outgoing(RequestKind::Send, call, SEND, IoVecs::new(&piece, 1)).unwrap()
+        };
         state.start(request, |_, memory| Err(gigae::OperationError(Some(memory))))
     };
     assert_eq!(refused, Err(Code::AGAIN));

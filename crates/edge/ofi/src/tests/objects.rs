@@ -47,7 +47,7 @@ fn endpoints_of_a_domain_have_addresses_of_their_own_and_the_same_memory() {
     let mut bytes = [vec![0_u8; 64], vec![0_u8; 64]];
     let [first, second] = &mut bytes;
     let early = memory::register(&p, first, FI_REMOTE_WRITE);
-    let other = Node::within(p.b.domain, Asked::default());
+    let other = Node::within(p.b.domain, NodeOptions::default());
     let late = memory::register(&p, second, FI_REMOTE_WRITE);
     assert_ne!(other.name(), p.b.name());
     let to_other = p.a.insert(&other.name());
@@ -84,7 +84,7 @@ fn endpoints_of_a_domain_have_addresses_of_their_own_and_the_same_memory() {
     }
     // What is registered stays when an endpoint closes, and the next one is a way to it.
     other.close_endpoint();
-    let again = Node::within(p.b.domain, Asked::default());
+    let again = Node::within(p.b.domain, NodeOptions::default());
     let to_again = p.a.insert(&again.name());
     bytes.iter_mut().for_each(|bytes| bytes.fill(0));
     // SAFETY: an open region.
@@ -135,7 +135,7 @@ fn objects_that_are_not_there_are_refused_by_name() {
 
 #[test]
 fn an_endpoint_over_several_links_exchanges_messages_with_others_and_itself() {
-    let p = Pair::having(Asked { links: 2, ..Asked::default() });
+    let p = Pair::having(NodeOptions { links: 2, ..NodeOptions::default() });
     let (sent, mut got) = (body(300_000, 1), vec![0_u8; 300_000]);
     let (data, into) = (sent.as_ptr().cast(), got.as_mut_ptr().cast());
     for (to, node) in [(p.to_b, &p.b), (0, &p.a)] {

@@ -44,7 +44,7 @@ fn a_program_sleeps_on_a_queue_until_something_is_there_or_somebody_wakes_it() {
 }
 
 #[test]
-fn a_poll_set_tells_which_queues_and_counters_have_news_once_for_a_counter() {
+fn a_poll_set_returns_the_queues_and_counters_that_are_ready_a_counter_once() {
     let p = Pair::new();
     let mut set = null_mut();
     assert_eq!(call!(p.b.domain, ops, poll_open, null_mut(), &mut set), 0);
@@ -53,29 +53,29 @@ fn a_poll_set_tells_which_queues_and_counters_have_news_once_for_a_counter() {
     }
     assert_eq!(call!(set, ops, poll_add, p.b.ep.cast(), 0), -Code::NO_SYS.0);
     assert_eq!(general!(p.b.sends, close), -Code::BUSY.0, "it is in a set");
-    let told = |room: c_int| {
+    let polled = |room: c_int| {
         let mut contexts = [null_mut(); 4];
         let count = call!(set, ops, poll, contexts.as_mut_ptr(), room);
         assert!(count >= 0, "{count}");
         contexts[..count as usize].to_vec()
     };
-    assert!(told(4).is_empty());
+    assert!(polled(4).is_empty());
     assert_eq!(call!(p.b.ep, msg, recv, null_mut(), 0, null_mut(), UNSPECIFIED, context(1)), 0);
     assert_eq!(call!(p.a.ep, msg, inject, null(), 0, p.to_b), 0);
-    let news = loop {
+    let ready = loop {
         // Asking makes progress.
-        let news = told(4);
-        if !news.is_empty() {
-            break news;
+        let ready = polled(4);
+        if !ready.is_empty() {
+            break ready;
         }
         call!(p.a.sends, ops, read);
         p.net.advance_to(p.net.now() + 1_000);
     };
-    assert_eq!(news, [context(CQ), context(RECEIVES)]);
-    assert_eq!(told(4), [context(CQ)], "the queue was not read");
-    assert!(told(0).is_empty());
+    assert_eq!(ready, [context(CQ), context(RECEIVES)]);
+    assert_eq!(polled(4), [context(CQ)], "the queue was not read");
+    assert!(polled(0).is_empty());
     p.done(&p.b, RECV, context(1));
-    assert!(told(4).is_empty());
+    assert!(polled(4).is_empty());
     for object in [p.b.cq.cast::<fid>(), p.b.sends.cast(), p.b.receives.cast()] {
         assert_eq!(call!(set, ops, poll_del, object, 0), 0);
     }

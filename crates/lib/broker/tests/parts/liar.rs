@@ -1,7 +1,7 @@
 //! Clients that mean harm: they keep what they should give back, and say what they should not.
 
-use super::{Part, Place, until};
-use gigae_broker::{BrokerError, Offer, Port, Request, Why};
+use super::{TestProcess, Testbed, until};
+use gigae_broker::{BrokerError, Offer, Port, RefusalCode, Request};
 use gigae_link::Link;
 use rustix::fd::OwnedFd;
 use rustix::net::xdp::{SocketAddrXdp, SocketAddrXdpFlags, SocketAddrXdpWithSharedUmem};
@@ -27,8 +27,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 const DESCRIPTORS: usize = 4 * PORTS + 6 + 3 * 64 + 64;
 
 /// A socket in another namespace that has a port's memory registered, of which all else is given back.
-pub(crate) fn share_memory(place: &Place, port: Port) -> OwnedFd {
-    let node = place.fabric.node(2);
+pub(crate) fn share_memory(testbed: &Testbed, port: Port) -> OwnedFd {
+    let node = testbed.fabric.node(2);
     let _inside = node.enter().unwrap();
     let interface = gigae_link::Interface::find("eth0").unwrap().index;
     let (family, kind) = (AddressFamily::XDP, SocketType::RAW);
@@ -109,7 +109,9 @@ fn step(socket: &Path, random: &mut Random) -> Kept {
     }
     let offer = match Offer::ask(socket, &request) {
         Ok(offer) => offer,
-        Err(BrokerError::Refused(refusal)) if refusal.why == Why::Limit => return Kept::Refused,
+        Err(BrokerError::Refused(refusal)) if refusal.why == RefusalCode::Limit => {
+            return Kept::Refused;
+        }
         Err(_) => return Kept::Nothing,
     };
     match random.below(6) {
@@ -155,8 +157,9 @@ fn nonsense(socket: &Path, request: &Request, random: &mut Random) -> Kept {
 }
 
 /// AF_XDP sockets of the first node, of all processes.
-fn sockets(place: &Place) -> usize {
-    let text = place.inside(|| std::fs::read_to_string("/proc/thread-self/net/protocols").unwrap());
+fn sockets(testbed: &Testbed) -> usize {
+    let text =
+        testbed.inside(|| std::fs::read_to_string("/proc/thread-self/net/protocols").unwrap());
     let line = text.lines().find_map(|line| line.strip_prefix("XDP "));
     line.map_or(0, |line| line.split_whitespace().nth(1).unwrap().parse().unwrap())
 }
@@ -173,18 +176,18 @@ fn memory(process: u32) -> usize {
 }
 
 pub(crate) fn they_get_no_more() {
-    let place = Place::new("liars", &format!("groups = [65533, 65532]\n{LIMITS}"));
-    let broker = place.broker.process.id();
+    let testbed = Testbed::new("liars", &format!("groups = [65533, 65532]\n{LIMITS}"));
+    let broker = testbed.broker.process.id();
     let (before, had) = (descriptors(broker), memory(broker));
     let mut liars: Vec<_> = LIARS
         .iter()
         .map(|uid| {
             let role = format!("liar {uid}");
-            Part::start(&place.fabric.node(1), &role, &place.socket(), Path::new(""))
+            TestProcess::start(&testbed.fabric.node(1), &role, &testbed.socket(), Path::new(""))
         })
         .collect();
     let look = || {
-        let (sockets, children) = (sockets(&place), place.children().len());
+        let (sockets, children) = (sockets(&testbed), testbed.children().len());
         let (descriptors, memory) = (descriptors(broker) - before, memory(broker));
         // One more while it is made, or being removed.
         assert!(sockets <= PORTS + 1, "{sockets} sockets");
@@ -205,13 +208,13 @@ pub(crate) fn they_get_no_more() {
         let ports: usize = said.strip_prefix("lied ").expect("no panic").parse().unwrap();
         assert!(ports > PORTS_PER_USER, "{ports}: a liar who gives back gets more");
     }
-    liars.iter_mut().for_each(Part::go_on);
+    liars.iter_mut().for_each(TestProcess::go_on);
     liars.iter_mut().for_each(|liar| assert_eq!(liar.line(), "gave back"));
-    until(|| sockets(&place) == 0, || format!("{} sockets are left", sockets(&place)));
-    place.until_children(&[]);
+    until(|| sockets(&testbed) == 0, || format!("{} sockets are left", sockets(&testbed)));
+    testbed.until_children(&[]);
     until(
         || descriptors(broker) == before,
         || format!("{} descriptors, {before} before", descriptors(broker)),
     );
-    drop(place.echo(LIARS[0]).unwrap());
+    drop(testbed.echo(LIARS[0]).unwrap());
 }

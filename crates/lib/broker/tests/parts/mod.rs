@@ -146,12 +146,12 @@ fn echo(socket: &Path) {
 }
 
 /// A process that is ended with its test.
-pub(crate) struct Part {
+pub(crate) struct TestProcess {
     pub(crate) process: Child,
     lines: BufReader<std::process::ChildStdout>,
 }
 
-impl Part {
+impl TestProcess {
     pub(crate) fn start(node: &Node, role: &str, socket: &Path, config: &Path) -> Self {
         let mut command: Command = node.command(std::env::current_exe().unwrap()).unwrap();
         command.env(ROLE, role).env(SOCKET, socket).env(CONFIG, config);
@@ -189,21 +189,21 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for TestProcess {
     fn drop(&mut self) {
         self.end();
     }
 }
 
 /// Two nodes, of which the first has a broker.
-pub(crate) struct Place {
+pub(crate) struct Testbed {
     pub(crate) fabric: Fabric,
     /// Where the broker's socket and configuration are.
     directory: tempfile::TempDir,
-    pub(crate) broker: Part,
+    pub(crate) broker: TestProcess,
 }
 
-impl Place {
+impl Testbed {
     /// `more` is added to a configuration that allows `nobody` the use of eth0.
     pub(crate) fn new(test: &str, more: &str) -> Self {
         let fabric = testing::fabric(test, |_| ());
@@ -227,7 +227,7 @@ impl Place {
     }
 
     /// A client of this user that sends frames back: its address and interface, or why it was refused.
-    pub(crate) fn echo(&self, uid: u32) -> Result<(Part, MacAddr, String), String> {
+    pub(crate) fn echo(&self, uid: u32) -> Result<(TestProcess, MacAddr, String), String> {
         self.echo_at(uid, &self.socket())
     }
 
@@ -236,9 +236,9 @@ impl Place {
         &self,
         uid: u32,
         socket: &Path,
-    ) -> Result<(Part, MacAddr, String), String> {
+    ) -> Result<(TestProcess, MacAddr, String), String> {
         let role = format!("echo {uid}");
-        let mut part = Part::start(&self.fabric.node(1), &role, socket, Path::new(""));
+        let mut part = TestProcess::start(&self.fabric.node(1), &role, socket, Path::new(""));
         let line = part.line();
         let words: Vec<_> = line.split(' ').collect();
         match words[..] {
@@ -286,9 +286,9 @@ impl Place {
     }
 }
 
-fn start_broker(fabric: &Fabric, directory: &Path) -> Part {
+fn start_broker(fabric: &Fabric, directory: &Path) -> TestProcess {
     let (socket, config) = (directory.join("broker.sock"), directory.join("broker.toml"));
-    let mut broker = Part::start(&fabric.node(1), "broker", &socket, &config);
+    let mut broker = TestProcess::start(&fabric.node(1), "broker", &socket, &config);
     loop {
         let line = broker.line();
         assert!(!line.is_empty() && !line.starts_with("failed"), "{line}");

@@ -11,7 +11,7 @@ use crate::error::{OperationError, RecvError};
 use crate::memory::Memory;
 use crate::operations::{Completion, Notice, Started, Wanted};
 use crate::peer::Peer;
-use gigae_transfer::{Accesses, Label, Memory as Bytes, OpId, RegionKey, Rights};
+use gigae_transfer::{Accesses, Bytes, Label, OpId, RegionKey, Rights};
 use gigae_wire::op::{Action, Change, Number};
 use std::time::{Duration, Instant};
 

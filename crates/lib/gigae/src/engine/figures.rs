@@ -5,10 +5,8 @@ use crate::links::Links;
 use crate::memory::Memory;
 use crate::outbound::Outbound;
 use gigae_link::{ChannelSet, Counters as LinkCounters, Link};
-use gigae_observe::{About, LinkAbout, PeerAddress, PeerState, Sheet, Wire};
-use gigae_proto::{
-    Counters, Instant, PathCounters, PeerFigures, PeerId, PeerState as State, Protocol,
-};
+use gigae_observe::{About, LinkAbout, PeerAddress, PeerState, StatisticsWriter, Wire};
+use gigae_proto::{Counters, Instant, PathCounters, PeerId, PeerSnapshot, Protocol, SessionPhase};
 use gigae_transfer::{Counters as OperationCounters, Transfer};
 use gigae_wire::{Envelope, NodeAddr};
 use std::net::IpAddr;
@@ -103,8 +101,8 @@ const PEER: &[&str] = &[
     "out_of_order",
 ];
 
-fn peer(figures: &PeerFigures) -> [u64; PEER.len()] {
-    let &PeerFigures {
+fn peer(figures: &PeerSnapshot) -> [u64; PEER.len()] {
+    let &PeerSnapshot {
         state: _,
         frames_sent,
         frames_received,
@@ -176,7 +174,7 @@ impl View<'_> {
     }
 
     /// Writes all figures, those of peers among so many.
-    pub(super) fn fill_in(&self, sheet: &mut Sheet, most: usize) {
+    pub(super) fn fill_in(&self, sheet: &mut StatisticsWriter, most: usize) {
         let wakeups = gigae_progress::wakeups();
         let own = [self.inbox.copied(), self.clock_reads, self.progress_turns, wakeups];
         let counts =
@@ -187,13 +185,13 @@ impl View<'_> {
         }
         for n in 0..self.proto.peers().min(most) {
             let id = PeerId(u32::try_from(n).expect("bounded by max_peers"));
-            let figures = self.proto.peer_figures(id);
+            let figures = self.proto.peer_snapshot(id);
             let key = self.proto.key(id);
             let state = match figures.state {
-                State::Idle => continue,
-                State::Proposing => PeerState::Proposing,
-                State::Established => PeerState::Up,
-                State::Closing => PeerState::Closing,
+                SessionPhase::Idle => continue,
+                SessionPhase::Proposing => PeerState::Proposing,
+                SessionPhase::Established => PeerState::Up,
+                SessionPhase::Closing => PeerState::Closing,
             };
             let address = match key.node {
                 NodeAddr::Ethernet(mac) => PeerAddress::Mac(mac.0),

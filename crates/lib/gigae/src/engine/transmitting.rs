@@ -84,7 +84,7 @@ impl Engine {
             if path > 0 {
                 let to = match to {
                     Destination::Peer(peer) => Ok(peer),
-                    Destination::Stranger(key) => {
+                    Destination::Unknown(key) => {
                         let route = links.route_by(path, key.node, sources.envelope);
                         let Some(route) = route else { continue };
                         Err(route)
@@ -97,7 +97,7 @@ impl Engine {
             let stranger;
             let route = match to {
                 Destination::Peer(peer) => routes.to(peer),
-                Destination::Stranger(key) => {
+                Destination::Unknown(key) => {
                     stranger = match header.kind {
                         Kind::HelloAck => sources.route_of_answer(key.node),
                         _ => sources.route(key.node),

@@ -1,14 +1,14 @@
 //! How sessions end (`PROTOCOL.md` §8).
 
 use super::Protocol;
-use crate::session::State;
+use crate::session::SessionState;
 use crate::{Ended, Failure, PeerId, Reason};
 use gigae_wire::Kind;
 
 impl<T, R> Protocol<T, R> {
-    /// Ends a peer's session; its unacknowledged messages fail, in order.
+    /// Ends a peer's session. Its unacknowledged messages fail, in order.
     pub(super) fn fail(&mut self, peer: PeerId, reason: Reason) {
-        if self.session(peer).state != State::Idle {
+        if self.session(peer).state != SessionState::Idle {
             let epoch = self.session(peer).local;
             self.outputs.ended.push_back(Ended { peer, epoch, reason });
         }
@@ -20,9 +20,10 @@ impl<T, R> Protocol<T, R> {
         }
         self.forget_proposal(peer);
         let session = &mut self.sessions[peer.0 as usize];
-        session.number = session.number.wrapping_add(u32::from(session.state != State::Idle));
+        session.number =
+            session.number.wrapping_add(u32::from(session.state != SessionState::Idle));
         session.known |= session.has_received();
-        self.closing -= usize::from(session.state == State::Closing);
+        self.closing -= usize::from(session.state == SessionState::Closing);
         let discarded = &mut self.outputs.discarded;
         let before = discarded.len();
         self.memory.tables -= usize::from(session.receive.as_ref().is_some_and(|r| r.has_table()));
@@ -42,24 +43,24 @@ impl<T, R> Protocol<T, R> {
         self.shrink(peer);
     }
 
-    /// Ends all sessions and tells the peers, which learn so what has arrived here and need not
-    /// wait for their timeout. Nothing is sent or received afterwards;
+    /// Ends all sessions and reports that to the peers. Each learns what has arrived here and need
+    /// not wait for its timeout. Nothing else is sent or received afterwards.
     /// [`is_closing`](Self::is_closing) says when all peers have answered.
     pub fn close(&mut self) {
         self.closed = true;
         for i in 0..self.sessions.len() {
             let peer = PeerId(u32::try_from(i).expect("bounded by max_peers"));
-            let farewell = self.session(peer).farewell();
+            let close = self.session(peer).graceful_close();
             self.fail(peer, Reason::Closed);
-            if farewell.is_some() {
-                self.session_mut(peer).take_leave(farewell);
+            if close.is_some() {
+                self.session_mut(peer).set_close(close);
                 self.closing += 1;
                 self.enqueue(peer);
             }
         }
     }
 
-    /// Whether a peer has yet to answer that it knows of the end; it is asked for 127 ms at most.
+    /// Whether a peer has not confirmed the end yet. This end asks it for 127 ms at most.
     pub fn is_closing(&self) -> bool {
         self.closing > 0
     }

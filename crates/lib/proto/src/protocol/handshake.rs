@@ -1,12 +1,12 @@
 //! How sessions come up (`PROTOCOL.md` §4): Hello, HelloAck, Confirm.
 //!
-//! The end that answers keeps nothing. What it offers is a keyed hash of the question, which it
-//! computes again when a Confirm repeats it. Only then is there a session, and a former one with
-//! the same peer ends.
+//! The responder keeps nothing. Its offer is a keyed hash of the proposal. A Confirm repeats the
+//! offer, and the responder computes the hash again to check it. Only then is there a session, and
+//! a former one with the same peer ends.
 
-use super::{Protocol, Reply, Say};
+use super::{Protocol, Reply, ReplyKind};
 use crate::secret::Offered;
-use crate::session::{Repeated, State, Terms};
+use crate::session::{Repeated, SessionParameters, SessionState};
 use crate::time::nanos;
 use crate::{Arrival, PathTo, PeerId, PeerKey, Reason};
 use gigae_wire::{Discard, Epoch, Flags, Handshake, Header, NodeAddr, Paths};
@@ -15,14 +15,14 @@ use gigae_wire::{Discard, Epoch, Flags, Handshake, Header, NodeAddr, Paths};
 const LEAST_OPERATIONS: u16 = 128;
 
 impl<T, R> Protocol<T, R> {
-    /// Rule 4.2: a proposal is answered and changes nothing.
+    /// Rule 4.2: a proposal gets an answer and changes nothing.
     #[cold]
     #[inline(never)]
     pub(super) fn on_hello(&mut self, arrival: Arrival<'_>) -> Result<(), Discard> {
         let Arrival { path, header, payload, .. } = arrival;
-        let (said, key) = read(arrival)?;
+        let (handshake, key) = read(arrival)?;
         let remote = header.src_epoch;
-        // The answer is not to be longer than the question.
+        // The answer must not be longer than the question.
         if remote == Epoch::UNKNOWN || payload.len() < Handshake::LONGEST {
             return Err(Discard::Malformed);
         }
@@ -30,31 +30,33 @@ impl<T, R> Protocol<T, R> {
             return Err(Discard::Port);
         }
         let known = self.table.by_key.get(&key).copied();
-        if known.is_none() && !self.has_room_for_stranger(&key.node) {
+        if known.is_none() && !self.has_room_for_unnamed(&key.node) {
             return Err(Discard::Sessions);
         }
         let local = self.epoch_for(&key, known, remote);
-        let offered = Offered { remote, token: said.token, local };
+        let offered = Offered { remote, token: handshake.token, local };
         let token = self.secret.answer(&key, offered, self.period());
-        // Who gets the answer can speak for the node: a further address counts once a session has
-        // told of it.
-        let told = |peer: PeerId| self.session(peer).links.get(path) == said.links.get(path);
+        // A node that gets the answer can speak for the peer. So a further address counts only once
+        // a session has named it.
+        let has_link =
+            |peer: PeerId| self.session(peer).links.get(path) == handshake.links.get(path);
         let (to, path) = match path {
             0 => (arrival.key(), 0),
-            _ if known.is_some_and(told) => (arrival.key(), path),
+            _ if known.is_some_and(has_link) => (arrival.key(), path),
             _ => (key, 0),
         };
-        let say = Say::HelloAck { token, echo: said.token };
-        self.reply(Reply { to, path, src_epoch: local, dst_epoch: remote, say });
+        let what = ReplyKind::HelloAck { token, echo: handshake.token };
+        self.reply(Reply { to, path, src_epoch: local, dst_epoch: remote, what });
         Ok(())
     }
 
-    /// Rule 4.3: the answer to our proposal. Whether the peer knows the session is not known yet.
+    /// Rule 4.3: the answer to this end's proposal. It does not show yet whether the peer knows the
+    /// session.
     #[cold]
     #[inline(never)]
     pub(super) fn on_hello_ack(&mut self, arrival: Arrival<'_>) -> Result<(), Discard> {
         let Arrival { path, header, .. } = arrival;
-        let (said, key) = read(arrival)?;
+        let (handshake, key) = read(arrival)?;
         let peer = self.find(&key).ok_or(Discard::Epoch)?;
         let session = self.session(peer);
         let (local, remote) = (header.dst_epoch, header.src_epoch);
@@ -62,21 +64,21 @@ impl<T, R> Protocol<T, R> {
             return Err(Discard::Duplicate);
         }
         let ours = local == session.local && remote != Epoch::UNKNOWN;
-        let proposing = matches!(session.state, State::Proposing(_));
-        if !proposing || !ours || said.echo != self.secret.proposal(&key, local) {
+        let proposing = matches!(session.state, SessionState::Proposing(_));
+        if !proposing || !ours || handshake.echo != self.secret.proposal(&key, local) {
             return Err(Discard::Epoch);
         }
-        let state = State::Confirming(Repeated::begin(self.now), said.token);
-        self.establish(peer, terms(&said, header), state, path);
+        let state = SessionState::Confirming(Repeated::begin(self.now), handshake.token);
+        self.establish(peer, parameters(&handshake, header), state, path);
         Ok(())
     }
 
-    /// Rule 4.4: who repeats what was offered has received it. Rule 4.5 for all others.
+    /// Rule 4.4: a peer that repeats the offer has received it. Rule 4.5 applies to all others.
     #[cold]
     #[inline(never)]
     pub(super) fn on_confirm(&mut self, arrival: Arrival<'_>) -> Result<(), Discard> {
         let Arrival { path, header, .. } = arrival;
-        let (said, key) = read(arrival)?;
+        let (handshake, key) = read(arrival)?;
         let (local, remote) = (header.dst_epoch, header.src_epoch);
         let known = self.table.by_key.get(&key).copied();
         if let Some(peer) = known {
@@ -88,25 +90,30 @@ impl<T, R> Protocol<T, R> {
                 self.answer_confirm(peer, arrival);
                 return Ok(());
             }
-            if session.farewell.is_some() {
-                self.say_farewell_again(peer);
+            if session.close.is_some() {
+                self.repeat_close(peer);
                 return Err(Discard::Epoch);
             }
         }
-        if !self.has_offered(&key, known, Offered { remote, token: said.token, local }, said.echo) {
+        if !self.has_offered(
+            &key,
+            known,
+            Offered { remote, token: handshake.token, local },
+            handshake.echo,
+        ) {
             self.refuse(arrival);
             return Err(Discard::Epoch);
         }
         let peer = match known {
             Some(peer) => peer,
-            None => self.enter_stranger(key).ok_or(Discard::Sessions)?,
+            None => self.enter_unnamed(key).ok_or(Discard::Sessions)?,
         };
         if self.session(peer).is_up() {
             self.fail(peer, Reason::Reset);
         }
-        self.establish(peer, terms(&said, header), State::Established, path);
+        self.establish(peer, parameters(&handshake, header), SessionState::Established, path);
         if !self.session(peer).is_up() {
-            // It has ended at once: what was queued is longer than the peer receives.
+            // It has already ended: a queued message is longer than the peer receives.
             self.refuse(arrival);
             return Err(Discard::Epoch);
         }
@@ -119,15 +126,15 @@ impl<T, R> Protocol<T, R> {
         let Arrival { path, header, .. } = arrival;
         self.settle(peer);
         let session = &mut self.sessions[peer.0 as usize];
-        session.heard_on = path as u8;
-        session.heard(false);
+        session.received_on = path as u8;
+        session.received(false);
         session.marked(header.flags.with(Flags::ASK), path, &self.config);
         self.touch(peer);
         self.enqueue(peer);
     }
 
-    /// This end's epoch of the session that a peer proposes with this epoch of its own: that of the
-    /// present one if that is meant, else of the next.
+    /// This end's epoch of the session that a peer proposes with its epoch `remote`. That of the
+    /// present session if the peer means it, else that of the next one.
     fn epoch_for(&self, key: &PeerKey, known: Option<PeerId>, remote: Epoch) -> Epoch {
         let Some(session) = known.map(|peer| self.session(peer)) else {
             return self.secret.epoch(key, 0);
@@ -139,7 +146,8 @@ impl<T, R> Protocol<T, R> {
         self.secret.epoch(key, next)
     }
 
-    /// Whether this end has made that offer in this period or the one before, and it still holds.
+    /// Whether this end made that offer in this period or the one before, so that it is still
+    /// valid.
     fn has_offered(
         &self,
         key: &PeerKey,
@@ -156,21 +164,22 @@ impl<T, R> Protocol<T, R> {
             && (made(now) || now > 0 && made(now - 1))
     }
 
-    /// Offers hold for one to two of these, as long as this end waits for a peer.
+    /// The number of the present period. An offer is valid for one to two periods; a period is the
+    /// peer timeout.
     fn period(&self) -> u64 {
         self.now.0 / nanos(self.config.peer_timeout).max(1)
     }
 
-    /// Says that a session that somebody wants confirmed is not known here and never will be.
+    /// Answers a Confirm of a session that is unknown here and never will be known.
     fn refuse(&mut self, arrival: Arrival<'_>) {
         let Arrival { path, header, .. } = arrival;
         let (to, src_epoch, dst_epoch) = (arrival.key(), header.dst_epoch, header.src_epoch);
-        let say = Say::Reset(Flags::ANSWER);
-        self.reply(Reply { to, path, src_epoch, dst_epoch, say });
+        let what = ReplyKind::Reset(Flags::ANSWER);
+        self.reply(Reply { to, path, src_epoch, dst_epoch, what });
     }
 
     #[cold]
-    fn establish(&mut self, peer: PeerId, with: Terms, state: State, by: usize) {
+    fn establish(&mut self, peer: PeerId, with: SessionParameters, state: SessionState, by: usize) {
         self.forget_proposal(peer);
         self.forget_paths(peer);
         self.sessions[peer.0 as usize].establish(with, state, by, &self.config);
@@ -192,12 +201,12 @@ impl<T, R> Protocol<T, R> {
     #[cold]
     pub(super) fn settle(&mut self, peer: PeerId) {
         let session = self.session_mut(peer);
-        if matches!(session.state, State::Confirming(..)) {
-            session.state = State::Established;
+        if matches!(session.state, SessionState::Confirming(..)) {
+            session.state = SessionState::Established;
         }
     }
 
-    /// A peer's further addresses that this end has paths to, and the numbers of these.
+    /// A peer's further addresses to which this end has paths, and the numbers of the paths.
     fn further(
         &self,
         peer: PeerId,
@@ -210,15 +219,15 @@ impl<T, R> Protocol<T, R> {
         })
     }
 
-    /// Frames of the session with this epoch come from these addresses, too (rule 11.2).
+    /// Frames of the session with this epoch also come from these addresses (rule 11.2).
     fn learn(&mut self, peer: PeerId, epoch: Epoch, links: &Paths) {
         for (_, key) in self.further(peer, links) {
             self.table.by_path.insert((key, epoch), peer);
         }
     }
 
-    /// The session that a peer had is over for good: a new one is proposed or comes up. By which
-    /// addresses it could be reached is remembered.
+    /// Forgets a peer's further addresses: its session is over for good, because a new one is
+    /// proposed or comes up. The session has kept the addresses until now.
     pub(super) fn forget_paths(&mut self, peer: PeerId) {
         let (links, epoch) = (self.session(peer).links, self.session(peer).local);
         for (_, key) in self.further(peer, &links) {
@@ -226,7 +235,7 @@ impl<T, R> Protocol<T, R> {
         }
     }
 
-    /// Where the paths to a peer lead.
+    /// Queues the addresses of the paths to a peer for `poll_path`.
     fn lead(&mut self, peer: PeerId, links: &Paths) {
         for (path, PeerKey { node, .. }) in self.further(peer, links) {
             self.routes.push_back(PathTo { peer, path, node });
@@ -234,25 +243,25 @@ impl<T, R> Protocol<T, R> {
     }
 }
 
-fn terms(said: &Handshake, header: &Header) -> Terms {
-    let Handshake { hello, links, .. } = *said;
+fn parameters(handshake: &Handshake, header: &Header) -> SessionParameters {
+    let Handshake { hello, links, .. } = *handshake;
     let (local, remote, credit) = (header.dst_epoch, header.src_epoch, header.credit);
-    Terms { local, remote, hello, links, credit }
+    SessionParameters { local, remote, hello, links, credit }
 }
 
-/// What a frame of the handshake says, and whom it is from. Operations need room for the longest
-/// header of one and some data (§2): with less, what is owed to a peer could never be sent. The
-/// first link names an endpoint with several, and what comes by a link comes from the one of the
-/// same number (rule 11.2).
+/// The contents of a frame of the handshake, and its sender. Operations need room for their longest
+/// header and some data (§2): with less, this end could never send what it owes the peer. An
+/// endpoint with several links is named by its first one. A frame that comes by a link comes from
+/// the peer's link of the same number (rule 11.2).
 fn read(arrival: Arrival<'_>) -> Result<(Handshake, PeerKey), Discard> {
     let (Arrival { path, payload, .. }, from) = (arrival, arrival.key());
-    let said = Handshake::parse(payload)?;
-    let (first, here) = match said.links.get(0) {
-        Some(first) => (first.into(), said.links.get(path).map(NodeAddr::from)),
+    let handshake = Handshake::parse(payload)?;
+    let (first, here) = match handshake.links.get(0) {
+        Some(first) => (first.into(), handshake.links.get(path).map(NodeAddr::from)),
         None => (from.node, (path == 0).then_some(from.node)),
     };
-    if here != Some(from.node) || said.hello.max_operations < LEAST_OPERATIONS {
+    if here != Some(from.node) || handshake.hello.max_operations < LEAST_OPERATIONS {
         return Err(Discard::Malformed);
     }
-    Ok((said, PeerKey { node: first, ..from }))
+    Ok((handshake, PeerKey { node: first, ..from }))
 }

@@ -3,14 +3,14 @@
 
 use super::memory::KEPT_WINDOWS;
 use super::outputs::Outputs;
-use super::{Protocol, Reply, Say};
-use crate::receive::Sort;
-use crate::session::State;
+use super::{Protocol, Reply, ReplyKind};
+use crate::receive::DataKind;
+use crate::session::SessionState;
 use crate::size::Echo;
 use crate::{Arrival, Delivery, PeerId, PeerKey, Reason};
 use gigae_wire::{AckReport, Discard, Epoch, Flags, Header, Kind, NodeAddr};
 
-/// What a frame says.
+/// The contents of a frame.
 struct Contents<'a> {
     header: &'a Header,
     payload: &'a [u8],
@@ -23,13 +23,13 @@ struct Origin<'a> {
 }
 
 impl<T, R> Protocol<T, R> {
-    /// Takes in a received frame, and the buffer in which it lies. The buffer is taken out if it is
-    /// kept; it comes out by [`poll_delivery`](Self::poll_delivery) or
+    /// Takes in a received frame and the buffer that holds it. If the protocol keeps the buffer, it
+    /// takes it out. The buffer comes back by [`poll_delivery`](Self::poll_delivery) or
     /// [`poll_discarded`](Self::poll_discarded). A frame that is not accepted is counted.
     #[inline(always)]
     pub fn handle(&mut self, arrival: Arrival<'_>, buffer: &mut Option<R>) -> Result<(), Discard> {
-        // In two parts: the first goes in registers, and the second through memory. Neither all in
-        // registers nor all through memory takes as few instructions.
+        // Two parts: the first passes its arguments in registers, the second in memory. This takes
+        // fewer instructions than registers only or memory only.
         let Arrival { path, from: node, header, payload } = arrival;
         self.accept(Origin { path, node }, Contents { header, payload }, buffer)
     }
@@ -61,7 +61,7 @@ impl<T, R> Protocol<T, R> {
         self.on_established(peer, arrival, buffer)
     }
 
-    /// What belongs to no session that is up.
+    /// Handles a frame that belongs to no session that is up.
     fn take_in_besides(&mut self, arrival: Arrival<'_>) -> Result<(), Discard> {
         match arrival.header.kind {
             Kind::Hello => self.on_hello(arrival),
@@ -73,19 +73,18 @@ impl<T, R> Protocol<T, R> {
         }
     }
 
-    /// The peer that a frame for the session with this epoch is from, by any of its addresses.
+    /// The peer that sent a frame for the session with this epoch, by any of its addresses.
     fn find_by(&mut self, path: usize, key: &PeerKey, epoch: Epoch) -> Option<PeerId> {
         if path == 0 { self.find(key) } else { self.table.by_path.get(&(*key, epoch)).copied() }
     }
 
-    /// The session that a frame belongs to by its epochs. Anything else is answered with a reset
-    /// (rule 4.5).
+    /// The session that a frame belongs to, by its epochs. Anything else gets a Reset (rule 4.5).
     #[inline]
     fn session_of(&mut self, arrival: Arrival<'_>) -> Result<PeerId, Discard> {
         let Arrival { path, from: node, header, .. } = arrival;
         let last = self.table.last;
         if let Some(s) = self.sessions.get(last.0 as usize)
-            && matches!(s.state, State::Established)
+            && matches!(s.state, SessionState::Established)
             && (header.dst_epoch, header.src_epoch) == (s.local, s.remote)
             && (header.src_port, header.channel) == (s.key.port, s.key.channel)
             && if path == 0 { *node == s.key.node } else { s.is_at(path, node) }
@@ -95,7 +94,7 @@ impl<T, R> Protocol<T, R> {
         self.session_of_other(path, &arrival.key(), header)
     }
 
-    /// Not of the session of the last frame, or the first of its session.
+    /// For a frame of another session than the last frame's, or the first frame of its session.
     #[inline(never)]
     fn session_of_other(
         &mut self,
@@ -113,45 +112,45 @@ impl<T, R> Protocol<T, R> {
                 self.settle(peer);
                 return Ok(peer);
             }
-            if s.farewell.is_some() {
-                self.say_farewell_again(peer);
+            if s.close.is_some() {
+                self.repeat_close(peer);
                 return Err(Discard::Epoch);
             }
         }
         if header.dst_epoch != Epoch::UNKNOWN {
             let (src_epoch, dst_epoch) = (header.dst_epoch, header.src_epoch);
-            let say = Say::Reset(Flags::NONE);
-            self.reply(Reply { to: *key, path, src_epoch, dst_epoch, say });
+            let what = ReplyKind::Reset(Flags::NONE);
+            self.reply(Reply { to: *key, path, src_epoch, dst_epoch, what });
         }
         Err(Discard::Epoch)
     }
 
-    /// It has not heard the farewell, and a reset of another kind would deny what arrived.
+    /// The peer has not received the close yet. A Reset of another kind would deny what arrived.
     #[cold]
-    pub(super) fn say_farewell_again(&mut self, peer: PeerId) {
-        if let Some(farewell) = &mut self.session_mut(peer).farewell {
-            farewell.due = true;
+    pub(super) fn repeat_close(&mut self, peer: PeerId) {
+        if let Some(close) = &mut self.session_mut(peer).close {
+            close.due = true;
             self.enqueue(peer);
         }
     }
 
-    /// Rules 4.5 and 8.4: the peer does not know the session, or it is over; a farewell says what
-    /// had arrived until then.
+    /// Rules 4.5 and 8.4: the peer does not know the session, or it has closed. A graceful close
+    /// says what had arrived by then.
     #[cold]
     #[inline(never)]
     fn on_reset(&mut self, arrival: Arrival<'_>) -> Result<(), Discard> {
         let (Arrival { path, header, .. }, key) = (arrival, arrival.key());
-        let is_farewell = header.flags.has(Flags::ASK);
-        if is_farewell {
+        let is_close = header.flags.has(Flags::ASK);
+        if is_close {
             let (src_epoch, dst_epoch) = (header.dst_epoch, header.src_epoch);
-            let say = Say::Reset(Flags::NONE);
-            self.reply(Reply { to: key, path, src_epoch, dst_epoch, say });
+            let what = ReplyKind::Reset(Flags::NONE);
+            self.reply(Reply { to: key, path, src_epoch, dst_epoch, what });
         }
         let peer = self.find_by(path, &key, header.dst_epoch).ok_or(Discard::Epoch)?;
         let session = &mut self.sessions[peer.0 as usize];
         let of = |local, remote| header.dst_epoch == local && header.src_epoch == remote;
         if session.is_up() && of(session.local, session.remote) {
-            if is_farewell {
+            if is_close {
                 if let Some(send) = &mut session.send {
                     let done =
                         send.acknowledge(self.now, header.ack, &mut self.outputs.acknowledged)?;
@@ -167,15 +166,15 @@ impl<T, R> Protocol<T, R> {
             }
             return Ok(());
         }
-        if session.farewell.as_ref().is_some_and(|f| of(session.local, f.remote)) {
-            session.take_leave(None);
+        if session.close.as_ref().is_some_and(|f| of(session.local, f.remote)) {
+            session.set_close(None);
             self.closing -= 1;
             return Ok(());
         }
         Err(Discard::Epoch)
     }
 
-    /// A frame of a session that is up: what it acknowledges, and what it carries.
+    /// Handles a frame of a session that is up: what it acknowledges, and what it carries.
     #[inline]
     fn on_established(
         &mut self,
@@ -189,9 +188,9 @@ impl<T, R> Protocol<T, R> {
             if header.kind.is_data() { self.on_data(peer, header, buffer) } else { Ok(()) };
         self.watch_credit(peer);
         let session = &mut self.sessions[peer.0 as usize];
-        if !session.undated {
-            session.undated = true;
-            self.schedule.undated.push(peer);
+        if !session.unstamped {
+            session.unstamped = true;
+            self.schedule.unstamped.push(peer);
         }
         if !session.queued && session.plan().is_some() {
             session.queued = true;
@@ -204,7 +203,7 @@ impl<T, R> Protocol<T, R> {
     fn on_acknowledgement(&mut self, peer: PeerId, arrival: Arrival<'_>) -> Result<(), Discard> {
         let Arrival { path, header, payload, .. } = arrival;
         let session = &mut self.sessions[peer.0 as usize];
-        session.heard_on = path as u8;
+        session.received_on = path as u8;
         let send = session.send.as_mut().expect("established");
         let done = send.acknowledge(self.now, header.ack, &mut self.outputs.acknowledged)?;
         self.memory.unacknowledged -= done as usize;
@@ -215,7 +214,7 @@ impl<T, R> Protocol<T, R> {
             let keeps = session.peer.reorder_window > 0;
             send.report(self.now, header.ack, &report, keeps);
         }
-        session.heard(done > 0);
+        session.received(done > 0);
         if matches!(header.kind, Kind::Probe | Kind::Echo) {
             return self.on_size(peer, path, header.kind, payload);
         }
@@ -228,7 +227,7 @@ impl<T, R> Protocol<T, R> {
         Ok(())
     }
 
-    /// Rules 12.2 and 12.3: the peer asks whether a frame arrives, or says that one did.
+    /// Rules 12.2 and 12.3: the peer asks whether a frame arrives, or answers that one did.
     #[cold]
     fn on_size(
         &mut self,
@@ -262,17 +261,18 @@ impl<T, R> Protocol<T, R> {
         let epoch = session.local;
         let receive = session.receive.as_mut().expect("established");
         let Self { outputs: Outputs { deliveries, operations, .. }, counters, .. } = self;
-        // Half of the link's frames always remain for what is in order, however many peers there
-        // are: kept frames could otherwise occupy all and lock out those that would release them.
+        // Half of the link's frames always remain for frames in order, however many peers there
+        // are. Frames kept out of order could otherwise take all, and lock out those that release
+        // them.
         let crowded = self.memory.kept >= self.config.receive_frames / 2;
         let reorder_window = if crowded { 0 } else { self.config.reorder_window };
         let kept_before = receive.kept();
-        let sort = if header.kind == Kind::Op { Sort::Operations } else { Sort::Messages };
-        let taken = receive.take(header.seq, (buffer, sort), reorder_window, |buffer, sort| {
+        let kind = if header.kind == Kind::Op { DataKind::Operations } else { DataKind::Messages };
+        let taken = receive.take(header.seq, (buffer, kind), reorder_window, |buffer, kind| {
             counters.frames_delivered += 1;
-            let queue = match sort {
-                Sort::Messages => &mut *deliveries,
-                Sort::Operations => &mut *operations,
+            let queue = match kind {
+                DataKind::Messages => &mut *deliveries,
+                DataKind::Operations => &mut *operations,
             };
             queue.push_back(Delivery { peer, epoch, buffer });
         });
@@ -283,13 +283,13 @@ impl<T, R> Protocol<T, R> {
         taken
     }
 
-    /// A frame was not the next, or it was and more that were kept are in order with it.
+    /// Handles a frame that was not the next, or that released frames kept out of order.
     #[cold]
     #[inline(never)]
     fn not_next(&mut self, peer: PeerId, taken: Result<(), Discard>, kept_before: u32) {
         let session = &mut self.sessions[peer.0 as usize];
         if taken == Err(Discard::Duplicate) {
-            session.heard_again();
+            session.on_duplicate();
         }
         let Some(receive) = &mut session.receive else { return };
         self.memory.kept = self.memory.kept + receive.kept() - kept_before;
@@ -299,10 +299,10 @@ impl<T, R> Protocol<T, R> {
         }
     }
 
-    /// A frame of another protocol version came from a node: a session being proposed to it fails
-    /// if its repeated Hello stays unanswered. The node gets a Reset of our version, unless the
-    /// frame was itself such an answer. `kind` is the low half of header byte 4, whose value 5
-    /// means Reset in every version.
+    /// A frame of another protocol version came from a node. A session being proposed to that node
+    /// fails if its repeated Hello stays unanswered. The node gets a Reset of our version, unless
+    /// the frame was itself a Reset. `kind` is the low half of header byte 4; value 5 means Reset
+    /// in every version.
     #[cold]
     pub fn handle_foreign_version(
         &mut self,
@@ -316,8 +316,8 @@ impl<T, R> Protocol<T, R> {
         if kind != Kind::Reset as u8 {
             let to = PeerKey { node, port: 0, channel };
             let (src_epoch, dst_epoch) = (Epoch::UNKNOWN, Epoch::UNKNOWN);
-            let say = Say::Reset(Flags::NONE);
-            self.reply(Reply { to, path, src_epoch, dst_epoch, say });
+            let what = ReplyKind::Reset(Flags::NONE);
+            self.reply(Reply { to, path, src_epoch, dst_epoch, what });
         }
     }
 }

@@ -2,24 +2,24 @@
 
 use crate::send::Spare;
 
-/// Windows that keep the memory they have grown to, on either side, while nothing is in them: peers
-/// that are spoken to again and again. A window beyond gives its own up when it is empty, so that a
-/// peer costs less than a kilobyte while nothing is going on.
+/// Windows on each side that keep their memory while they are empty: those of peers that are active
+/// again and again. Any further window gives its memory up when it is empty, so an idle peer takes
+/// less than a kilobyte.
 pub(super) const KEPT_WINDOWS: usize = 16;
 
 /// See the module's description.
 #[derive(Clone, Debug, Hash)]
-pub(super) struct Memory<T> {
-    /// Frames kept out of order, over all sessions, and sessions with memory for that.
+pub(super) struct MemoryUse<T> {
+    /// Frames kept out of order, over all sessions, and sessions with memory for them.
     pub(super) kept: u32,
     pub(super) tables: usize,
-    /// Frames in all send windows, windows with memory, and memory that none has.
+    /// Frames in all send windows, windows with memory, and spare memory.
     pub(super) unacknowledged: usize,
     pub(super) windows: usize,
     pub(super) spare: Spare<T>,
 }
 
-impl<T> Memory<T> {
+impl<T> MemoryUse<T> {
     pub(super) fn new() -> Self {
         Self { kept: 0, tables: 0, unacknowledged: 0, windows: 0, spare: Vec::new() }
     }

@@ -1,6 +1,6 @@
 //! Frames to transmit: which session's turn it is, and their headers.
 
-use super::{Protocol, Reply, Say};
+use super::{Protocol, Reply, ReplyKind};
 use crate::receive::initial_credit;
 use crate::session::{Plan, SIZE};
 use crate::{Body, DataFrame, Destination, PeerId, Transmit};
@@ -22,9 +22,9 @@ impl<T, R> Protocol<T, R> {
         Some(self.build(peer, plan))
     }
 
-    /// The same if the session whose turn it is has a data frame to send now; else there may be
-    /// something of another kind. A way of its own for what is frequent: where all kinds meet, a
-    /// header goes through memory several times.
+    /// The next frame, if the session whose turn it is has a data frame to send now. `None` if
+    /// there is nothing, or a frame of another kind. Data frames are frequent, so they have this
+    /// path of their own: where all kinds meet, a header passes through memory several times.
     #[inline(always)]
     pub fn poll_data(&mut self) -> Option<DataFrame<'_, T>> {
         match self.next_plan()? {
@@ -46,8 +46,8 @@ impl<T, R> Protocol<T, R> {
             let sizing = session.sizing;
             self.schedule.transmit.pop_front();
             if sizing {
-                // What has just been admitted waits for an answer that nothing may have waited for
-                // so far: from now on it is asked for again.
+                // The admitted messages wait for an answer that nothing may have waited for so far.
+                // From now on the question is repeated.
                 self.touch(peer);
             }
         }
@@ -55,10 +55,12 @@ impl<T, R> Protocol<T, R> {
 
     #[cold]
     fn transmit_reply(&mut self) -> Option<Transmit<'_, T>> {
-        let Reply { to, path, src_epoch, dst_epoch, say } = self.replies.pop_front()?;
-        let (kind, credit, flags) = match say {
-            Say::Reset(flags) => (Kind::Reset, 0, flags),
-            Say::HelloAck { .. } => (Kind::HelloAck, initial_credit(&self.config), Flags::NONE),
+        let Reply { to, path, src_epoch, dst_epoch, what } = self.replies.pop_front()?;
+        let (kind, credit, flags) = match what {
+            ReplyKind::Reset(flags) => (Kind::Reset, 0, flags),
+            ReplyKind::HelloAck { .. } => {
+                (Kind::HelloAck, initial_credit(&self.config), Flags::NONE)
+            }
         };
         let header = Header {
             kind,
@@ -72,24 +74,24 @@ impl<T, R> Protocol<T, R> {
             credit,
             flags,
         };
-        let len = match say {
-            Say::Reset(_) => 0,
-            Say::HelloAck { token, echo } => self.write_handshake(token, echo),
+        let len = match what {
+            ReplyKind::Reset(_) => 0,
+            ReplyKind::HelloAck { token, echo } => self.write_handshake(token, echo),
         };
         self.counters.resets += u64::from(len == 0);
-        let (to, body) = (Destination::Stranger(to), Body::Control(&self.report[..len], 0));
+        let (to, body) = (Destination::Unknown(to), Body::Control(&self.report[..len], 0));
         Some(Transmit { to, path, header, body })
     }
 
-    /// Writes the payload of a frame of the handshake into `report`; returns its length.
+    /// Writes the payload of a handshake frame into `report`; returns its length.
     fn write_handshake(&mut self, token: u64, echo: u64) -> usize {
         let hello = Hello {
             max_payload: self.config.max_payload,
             reorder_window: self.config.reorder_window,
             max_operations: self.config.max_operations,
         };
-        let said = Handshake { hello, token, echo, links: self.links };
-        said.write(self.report.first_chunk_mut().expect("as long as the longest"))
+        let handshake = Handshake { hello, token, echo, links: self.links };
+        handshake.write(self.report.first_chunk_mut().expect("as long as the longest"))
     }
 
     fn build(&mut self, peer: PeerId, plan: Plan) -> Transmit<'_, T> {
@@ -103,19 +105,19 @@ impl<T, R> Protocol<T, R> {
             Plan::Ack | Plan::Probe => self.build_ack(peer, plan, to),
             Plan::Hello => self.build_hello(peer, to),
             Plan::Confirm => {
-                let (path, _) = self.session_mut(peer).way(plan);
+                let (path, _) = self.session_mut(peer).path_for(plan);
                 self.build_confirm(peer, plan, (to, path))
             }
-            Plan::Farewell => self.build_farewell(peer, to),
+            Plan::Close => self.build_close(peer, to),
         }
     }
 
     #[inline(always)]
     fn build_data(&mut self, peer: PeerId) -> DataFrame<'_, T> {
         let session = &mut self.sessions[peer.0 as usize];
-        if !session.undated {
-            session.undated = true;
-            self.schedule.undated.push(peer);
+        if !session.unstamped {
+            session.unstamped = true;
+            self.schedule.unstamped.push(peer);
         }
         let send = session.send.as_mut().expect("established");
         let sent = send.transmit(self.now);
@@ -132,7 +134,7 @@ impl<T, R> Protocol<T, R> {
 
     fn build_ack(&mut self, peer: PeerId, plan: Plan, to: Destination) -> Transmit<'_, T> {
         let session = &mut self.sessions[peer.0 as usize];
-        let (path, flags) = session.way(plan);
+        let (path, flags) = session.path_for(plan);
         let probe = flags.has(Flags::ASK);
         if probe && session.is_confirming() {
             return self.build_confirm(peer, plan, (to, path));
@@ -150,7 +152,7 @@ impl<T, R> Protocol<T, R> {
         Transmit { to, path, header, body: Body::Control(report, pad) }
     }
 
-    /// A Probe, whose payload is padded to the length in question, or the Echo of the peer's.
+    /// Builds a Probe padded to the length in question, or the Echo for the peer's Probe.
     #[cold]
     fn build_size(&mut self, peer: PeerId, to: Destination) -> Transmit<'_, T> {
         let session = &mut self.sessions[peer.0 as usize];
@@ -158,17 +160,17 @@ impl<T, R> Protocol<T, R> {
         let next = session.send.as_ref().expect("established").sent();
         let header = session.header(kind, self.config.port, next);
         session.transmitted();
-        let said = echo.to_bytes();
-        self.report[..said.len()].copy_from_slice(&said);
+        let bytes = echo.to_bytes();
+        self.report[..bytes.len()].copy_from_slice(&bytes);
         self.touch(peer);
-        Transmit { to, path, header, body: Body::Control(&self.report[..said.len()], pad) }
+        Transmit { to, path, header, body: Body::Control(&self.report[..bytes.len()], pad) }
     }
 
-    /// A Hello, padded so that no answer is longer.
+    /// Builds a Hello, padded so that no answer is longer.
     #[cold]
     fn build_hello(&mut self, peer: PeerId, to: Destination) -> Transmit<'_, T> {
         let session = &mut self.sessions[peer.0 as usize];
-        let (path, _) = session.way(Plan::Hello);
+        let (path, _) = session.path_for(Plan::Hello);
         let header = session.hello(self.now, &self.config);
         let token = self.own_token(peer);
         let len = self.write_handshake(token, 0);
@@ -177,7 +179,8 @@ impl<T, R> Protocol<T, R> {
         Transmit { to, path, header, body }
     }
 
-    /// A Confirm, or what is asked about a path before the peer is known to have taken one.
+    /// Builds a Confirm. It also serves as a probe of a path until the peer is known to have
+    /// received one.
     #[cold]
     fn build_confirm(
         &mut self,
@@ -194,17 +197,17 @@ impl<T, R> Protocol<T, R> {
         Transmit { to, path, header, body: Body::Control(&self.report[..len], pad) }
     }
 
-    /// The token of the session that this end has proposed.
+    /// The token of the session that this end proposed.
     fn own_token(&self, peer: PeerId) -> u64 {
         let session = self.session(peer);
         self.secret.proposal(&session.key, session.local)
     }
 
     #[cold]
-    fn build_farewell(&mut self, peer: PeerId, to: Destination) -> Transmit<'_, T> {
+    fn build_close(&mut self, peer: PeerId, to: Destination) -> Transmit<'_, T> {
         self.counters.resets += 1;
         let session = &mut self.sessions[peer.0 as usize];
-        let (path, _) = session.way(Plan::Farewell);
+        let (path, _) = session.path_for(Plan::Close);
         let header = session.reset(&self.config);
         self.touch(peer);
         Transmit { to, path, header, body: Body::Control(&[], 0) }

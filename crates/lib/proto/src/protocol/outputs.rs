@@ -1,9 +1,9 @@
-//! What waits to be asked for.
+//! What waits for the caller to take it.
 
 use crate::{Config, Delivery, Ended, Failure};
 use std::collections::VecDeque;
 
-/// Queues of what comes out by one of the `poll_` methods.
+/// The queues behind the `poll_` methods.
 #[derive(Clone, Debug, Hash)]
 pub(super) struct Outputs<T, R> {
     pub(super) deliveries: VecDeque<Delivery<R>>,
@@ -29,8 +29,8 @@ impl<T, R> Outputs<T, R> {
     }
 }
 
-/// Takes the first entry of a queue. An emptied queue begins at its front again: a short one then
-/// stays within a few cache lines instead of wandering through all of its memory.
+/// Takes the first entry of a queue. A queue that becomes empty starts at its front again: a short
+/// one then stays within a few cache lines instead of moving through all of its memory.
 #[inline(always)]
 pub(super) fn pop<E>(queue: &mut VecDeque<E>) -> Option<E> {
     let entry = queue.pop_front()?;

@@ -1,29 +1,30 @@
-//! The table of peers: who is in it, and who makes room for others (`PROTOCOL.md` 4.7 and 4.8).
+//! The table of peers: which peers are in it, and which make room for others (`PROTOCOL.md` 4.7 and
+//! 4.8).
 //!
-//! Peers that the program named stay. All others are strangers, and may hold most of the table but
-//! not all. A stranger of which nothing was ever delivered is a *visitor*: the program cannot hold
-//! its id, so its entry may be used for another peer once it is old enough.
+//! Peers that the program named stay. All others are *unnamed* and may hold most of the table, but
+//! not all. An unnamed peer that delivered nothing so far is a *visitor*. The program cannot hold
+//! its id, so another peer may get its entry once it is old enough.
 
 use super::Protocol;
-use crate::session::{Session, State};
+use crate::session::{Session, SessionState};
 use crate::time::nanos;
 use crate::{Instant, PeerId, PeerKey, Reason};
 use gigae_wire::{Header, NodeAddr};
 
-/// The part of the table that strangers cannot take.
+/// The part of the table that unnamed peers cannot take: one in so many entries.
 const RESERVED_PART: usize = 8;
 
-/// Entries that strangers of one node may hold, whatever their ports and channels.
+/// Most entries that unnamed peers of one node may hold, whatever their ports and channels.
 const MOST_OF_A_NODE: u32 = 256;
 
-/// Peer timeouts after which a visitor's entry may be used for another. The former peer's epochs
-/// begin anew when it comes back. Offers hold for two timeouts, so a Confirm of a session that this
-/// entry had is no longer valid then.
+/// Peer timeouts after which another peer may get a visitor's entry. The former peer's epochs begin
+/// again when it comes back. Offers are valid for two timeouts, so a Confirm of a session of the
+/// former peer is no longer valid then.
 const VISIT: u64 = 3;
 
 impl<T, R> Protocol<T, R> {
-    /// The peer of a key, entered in the table if it is new; `None` if the table is full. It stays
-    /// there. Sends nothing.
+    /// The peer with this key, entered in the table if it is new. `None` if the table is full. The
+    /// peer stays in the table. Sends nothing.
     pub fn peer(&mut self, key: PeerKey) -> Option<PeerId> {
         let id = match self.table.by_key.get(&key) {
             Some(&id) => id,
@@ -34,8 +35,8 @@ impl<T, R> Protocol<T, R> {
         if !session.named {
             session.named = true;
             let up = session.is_up();
-            self.table.strangers -= 1;
-            self.table.nodes.entry(key.node).or_default().strangers -= 1;
+            self.table.unnamed -= 1;
+            self.table.nodes.entry(key.node).or_default().unnamed -= 1;
             if up {
                 self.shares.name();
             }
@@ -43,11 +44,11 @@ impl<T, R> Protocol<T, R> {
         Some(id)
     }
 
-    /// The same for a peer that the program has not named.
-    pub(super) fn enter_stranger(&mut self, key: PeerKey) -> Option<PeerId> {
+    /// Enters a peer that the program has not named.
+    pub(super) fn enter_unnamed(&mut self, key: PeerKey) -> Option<PeerId> {
         let id = if self.is_full_of(&key.node) {
             None
-        } else if self.is_closed_to_strangers() {
+        } else if self.is_closed_to_unnamed() {
             self.replace_visitor(key)
         } else {
             self.enter(key)
@@ -61,42 +62,41 @@ impl<T, R> Protocol<T, R> {
     fn enter(&mut self, key: PeerKey) -> Option<PeerId> {
         let id = PeerId(u32::try_from(self.sessions.len()).ok()?);
         if self.sessions.len() == self.sessions.capacity() {
-            // An eighth more: twice as much would be half in vain on average.
+            // Grows by an eighth: doubling would leave half of the growth unused on average.
             self.sessions.reserve_exact(self.sessions.len() / 8 + 8);
         }
         self.sessions.push(Session::new(key));
         self.table.by_key.insert(key, id);
-        self.table.strangers += 1;
+        self.table.unnamed += 1;
         self.count_entry(key.node);
         Some(id)
     }
 
-    /// A stranger of this node has got an entry.
+    /// An unnamed peer of this node has got an entry.
     fn count_entry(&mut self, node: NodeAddr) {
         let entries = self.table.nodes.entry(node).or_default();
         entries.all += 1;
-        entries.strangers += 1;
+        entries.unnamed += 1;
     }
 
-    pub(super) fn has_room_for_stranger(&mut self, node: &NodeAddr) -> bool {
-        let room = !self.is_closed_to_strangers() || self.oldest_visitor().is_some();
+    pub(super) fn has_room_for_unnamed(&mut self, node: &NodeAddr) -> bool {
+        let room = !self.is_closed_to_unnamed() || self.oldest_visitor().is_some();
         room && !self.is_full_of(node)
     }
 
-    /// Whether the strangers of this node hold as many entries as they may.
+    /// Whether the unnamed peers of this node hold as many entries as they may.
     fn is_full_of(&self, node: &NodeAddr) -> bool {
         let most = MOST_OF_A_NODE;
-        self.table.strangers >= most as usize
-            && self.table.nodes.get(node).is_some_and(|entries| entries.strangers >= most)
+        self.table.unnamed >= most as usize
+            && self.table.nodes.get(node).is_some_and(|entries| entries.unnamed >= most)
     }
 
-    fn is_closed_to_strangers(&self) -> bool {
+    fn is_closed_to_unnamed(&self) -> bool {
         let most = self.config.max_peers;
-        self.sessions.len() >= most || self.table.strangers >= most - most / RESERVED_PART
+        self.sessions.len() >= most || self.table.unnamed >= most - most / RESERVED_PART
     }
 
-    /// The visitor that has been there longest, if that is long enough. Looks at an entry once in
-    /// its life, and at one more.
+    /// The oldest visitor, if it is old enough. Looks at each entry once, and at one more.
     fn oldest_visitor(&mut self) -> Option<PeerId> {
         let visit = nanos(self.config.peer_timeout).saturating_mul(VISIT);
         loop {
@@ -109,8 +109,8 @@ impl<T, R> Protocol<T, R> {
         }
     }
 
-    /// Uses a visitor's entry for another peer. Its session ends without a word: neither end has
-    /// sent anything.
+    /// Gives a visitor's entry to another peer. Its session ends without a frame: neither end has
+    /// sent data.
     #[cold]
     fn replace_visitor(&mut self, key: PeerKey) -> Option<PeerId> {
         let peer = self.oldest_visitor()?;
@@ -120,14 +120,14 @@ impl<T, R> Protocol<T, R> {
         self.schedule.timers.set(peer, Instant::NEVER);
         let session = &mut self.sessions[peer.0 as usize];
         let mut fresh = Session::new(key);
-        // The lists that it is in still hold its id.
-        (fresh.queued, fresh.owing, fresh.undated) =
-            (session.queued, session.owing, session.undated);
+        // The lists still hold the id.
+        (fresh.queued, fresh.owing, fresh.unstamped) =
+            (session.queued, session.owing, session.unstamped);
         let former = std::mem::replace(session, fresh);
         self.table.by_key.remove(&former.key);
         if let Some(entries) = self.table.nodes.get_mut(&former.key.node) {
             entries.all -= 1;
-            entries.strangers -= 1;
+            entries.unnamed -= 1;
             if entries.all == 0 {
                 self.table.nodes.remove(&former.key.node);
             }
@@ -138,8 +138,8 @@ impl<T, R> Protocol<T, R> {
         Some(peer)
     }
 
-    /// The next peer whose entry was another's, and who that was: what is kept about where it is no
-    /// longer holds.
+    /// The next peer that got the entry of another, and the key of that other. The caller must drop
+    /// what it knows of the other's address.
     pub fn poll_replaced(&mut self) -> Option<(PeerId, PeerKey)> {
         self.table.replaced.pop()
     }
@@ -155,31 +155,31 @@ impl<T, R> Protocol<T, R> {
         self.table.nodes.contains_key(node)
     }
 
-    /// A session is proposed to a node: it may say that it speaks another version.
+    /// Notes that a session is proposed to a node. The node may answer with another version.
     pub(super) fn note_proposal(&mut self, peer: PeerId) {
         let node = self.session(peer).key.node;
         self.table.proposing.entry(node).or_default().count += 1;
     }
 
-    /// A frame of another version came from a node. Anybody can send one in its name, so proposals
-    /// go on.
+    /// A frame of another version came from a node. Any node could have sent it in that name, so
+    /// proposals go on.
     pub(super) fn note_version(&mut self, node: &NodeAddr, version: u8) {
         if let Some(proposals) = self.table.proposing.get_mut(node) {
             proposals.version = Some(version);
         }
     }
 
-    /// The other version that a node seems to speak to which this session is proposed.
+    /// The other version that the node of a proposed session seems to speak.
     pub(super) fn noted_version(&self, peer: PeerId) -> Option<u8> {
         let session = self.session(peer);
-        let proposing = matches!(session.state, State::Proposing(_));
+        let proposing = matches!(session.state, SessionState::Proposing(_));
         self.table.proposing.get(&session.key.node).filter(|_| proposing)?.version
     }
 
-    /// It is not any more.
+    /// The session is no longer proposed.
     pub(super) fn forget_proposal(&mut self, peer: PeerId) {
         let session = self.session(peer);
-        if let State::Proposing(_) = session.state {
+        if let SessionState::Proposing(_) = session.state {
             let node = session.key.node;
             if let Some(proposals) = self.table.proposing.get_mut(&node) {
                 proposals.count -= 1;

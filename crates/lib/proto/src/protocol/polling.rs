@@ -1,5 +1,4 @@
-//! What comes out, and what comes back: deliveries, the ends of sessions, and buffers that are free
-//! again.
+//! Outputs and returns: deliveries, ends of sessions, free buffers.
 
 use super::Protocol;
 use super::outputs::pop;
@@ -13,22 +12,22 @@ impl<T, R> Protocol<T, R> {
         !self.outputs.deliveries.is_empty()
     }
 
-    /// The next message to deliver. When the application is done with it,
-    /// [`release`](Self::release) must be called, or the peer will be stopped for good.
+    /// The next message to deliver. When the application is done with it, it must call
+    /// [`release`](Self::release); otherwise the peer stays stopped.
     #[inline(always)]
     pub fn poll_delivery(&mut self) -> Option<Delivery<R>> {
         pop(&mut self.outputs.deliveries)
     }
 
-    /// The next frame with operations, in the order of its session; [`release`](Self::release) it
-    /// as a message.
+    /// The next frame with operations, in the order of its session. [`release`](Self::release) it
+    /// like a message.
     #[inline]
     pub fn poll_operations(&mut self) -> Option<Delivery<R>> {
         pop(&mut self.outputs.operations)
     }
 
-    /// The next session that has ended, or that did not come up. What it delivered is told before,
-    /// what its successor delivers may be too.
+    /// The next session that has ended, or that did not come up. Take its deliveries first; those
+    /// of its successor may already be among them.
     pub fn poll_ended(&mut self) -> Option<Ended> {
         self.outputs.ended.pop_front()
     }
@@ -58,8 +57,8 @@ impl<T, R> Protocol<T, R> {
         pop(&mut self.outputs.acknowledged)
     }
 
-    /// The next message that failed. Until all of a peer's are taken, nothing more is admitted
-    /// for it.
+    /// The next message that failed. The protocol admits nothing more for its peer until all
+    /// failures of that peer are taken.
     pub fn poll_failure(&mut self) -> Option<Failure<T>> {
         let failure = self.outputs.failures.pop_front()?;
         self.session_mut(failure.peer).failures -= 1;
@@ -72,14 +71,15 @@ impl<T, R> Protocol<T, R> {
         !self.outputs.failures.is_empty()
     }
 
-    /// The next receive buffer that is free because its session ended before it was in order.
+    /// The next receive buffer that is free because its session ended before the frame was in
+    /// order.
     #[inline]
     pub fn poll_discarded(&mut self) -> Option<R> {
         self.outputs.discarded.pop()
     }
 
-    /// The next transmit buffer that is free because its session ended: one with operations, whose
-    /// failure [`poll_ended`](Self::poll_ended) tells.
+    /// The next transmit buffer with operations that is free because its session ended.
+    /// [`poll_ended`](Self::poll_ended) reports the failure.
     #[inline]
     pub fn poll_spent(&mut self) -> Option<T> {
         self.outputs.spent.pop()
@@ -117,8 +117,8 @@ impl<T, R> Protocol<T, R> {
         }
     }
 
-    /// Frames for which the peers hold or may be given credit: so many may arrive at once, and
-    /// control frames besides.
+    /// Frames for which the peers have or may get credit. So many data frames may arrive at once,
+    /// and control frames besides.
     #[inline]
     pub fn credit(&self) -> u32 {
         self.shares.granted

@@ -1,11 +1,11 @@
-//! Lists of sessions, by what is to be done with them.
+//! Lists of sessions by what they need next.
 
 use crate::PeerId;
 use crate::timers::Timers;
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 
-/// Peers that are remembered as silent: the others are silent again soon.
+/// Peers noted as silent, at most. The others will be silent again soon.
 pub(super) const MOST_SILENT: usize = 16;
 
 /// See the module's description.
@@ -13,13 +13,13 @@ pub(super) const MOST_SILENT: usize = 16;
 pub(super) struct Schedule {
     /// Sessions that may have something to transmit, in turn.
     pub(super) transmit: VecDeque<PeerId>,
-    /// Sessions in which something began after the clock's last reading.
-    pub(super) undated: Vec<PeerId>,
-    /// Sessions with something that is due by itself.
+    /// Sessions with events since the clock's last reading.
+    pub(super) unstamped: Vec<PeerId>,
+    /// The deadlines of the sessions.
     pub(super) timers: Timers,
-    /// Sessions with an acknowledgement that waited for company when the clock was read.
+    /// Sessions with an acknowledgement that was delayed when the clock was read.
     pub(super) owing: Vec<PeerId>,
-    /// Peers that did not answer in time, until somebody asks.
+    /// Peers that did not answer in time, until `poll_silent` takes them.
     pub(super) silent: Vec<PeerId>,
 }
 
@@ -27,7 +27,7 @@ impl Schedule {
     pub(super) fn new() -> Self {
         Self {
             transmit: VecDeque::with_capacity(64),
-            undated: Vec::with_capacity(64),
+            unstamped: Vec::with_capacity(64),
             timers: Timers::new(),
             owing: Vec::with_capacity(64),
             silent: Vec::with_capacity(MOST_SILENT),
@@ -35,10 +35,10 @@ impl Schedule {
     }
 }
 
-/// Nothing depends on who was silent.
+/// Nothing depends on which peers were silent.
 impl Hash for Schedule {
     fn hash<H: Hasher>(&self, to: &mut H) {
-        let Self { transmit, undated, timers, owing, silent: _ } = self;
-        (transmit, undated, timers, owing).hash(to);
+        let Self { transmit, unstamped, timers, owing, silent: _ } = self;
+        (transmit, unstamped, timers, owing).hash(to);
     }
 }

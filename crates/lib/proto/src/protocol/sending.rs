@@ -1,16 +1,16 @@
-//! What is to be sent: messages and operations on their way into the windows.
+//! Admits messages and operations to the send windows.
 
 use super::Protocol;
 use super::memory::KEPT_WINDOWS;
-use crate::session::State;
+use crate::session::SessionState;
 use crate::{PeerId, SendError};
 use gigae_wire::{Epoch, Kind};
 
 impl<T, R> Protocol<T, R> {
-    /// Admits a message of `len` bytes for a peer; it goes out by
-    /// [`poll_transmit`](Self::poll_transmit) and its buffer comes back by
+    /// Admits a message of `len` bytes for a peer. It goes out by
+    /// [`poll_transmit`](Self::poll_transmit). Its buffer comes back by
     /// [`poll_acknowledged`](Self::poll_acknowledged) or [`poll_failure`](Self::poll_failure). The
-    /// first message proposes a session by itself.
+    /// first message proposes a session.
     #[inline]
     pub fn send(&mut self, peer: PeerId, len: u16, buffer: T) -> Result<(), SendError<T>> {
         self.admit(peer, Kind::Data, len, buffer)?;
@@ -18,7 +18,7 @@ impl<T, R> Protocol<T, R> {
         Ok(())
     }
 
-    /// Admits a frame with operations, which is never put together with messages. Otherwise as
+    /// Admits a frame with operations, which is never combined with messages. Otherwise like
     /// [`send`](Self::send).
     pub fn send_operations(
         &mut self,
@@ -42,7 +42,7 @@ impl<T, R> Protocol<T, R> {
         if len > longest {
             return Err(SendError::TooLong(buffer, longest));
         }
-        if session.state == State::Idle {
+        if session.state == SessionState::Idle {
             self.propose(peer);
         }
         let session = &mut self.sessions[peer.0 as usize];
@@ -60,7 +60,7 @@ impl<T, R> Protocol<T, R> {
         Ok(())
     }
 
-    /// The same into a window that has no slot free.
+    /// The same for a window without a free slot.
     #[cold]
     #[inline(never)]
     fn admit_by_growing(
@@ -79,7 +79,7 @@ impl<T, R> Protocol<T, R> {
         send.push(buffer, kind, len).map_err(SendError::WouldBlock)
     }
 
-    /// A send window is empty: it gives its memory up, unless few others have any.
+    /// A send window is empty. It gives its memory up, unless few others have any.
     #[cold]
     #[inline(never)]
     pub(super) fn shrink(&mut self, peer: PeerId) {
@@ -90,8 +90,8 @@ impl<T, R> Protocol<T, R> {
         }
     }
 
-    /// Proposes a session to a peer with which there is none, before there is anything to send:
-    /// what can be sent depends on what the peer can receive, and the network carry.
+    /// Proposes a session to a peer before there is anything to send. What this end can send
+    /// depends on what the peer can receive and the network can carry.
     pub fn propose(&mut self, peer: PeerId) {
         let session = &mut self.sessions[peer.0 as usize];
         if let Some(sizes) = session.sizes.as_mut().filter(|sizes| !sizes.wanted) {
@@ -99,7 +99,7 @@ impl<T, R> Protocol<T, R> {
             self.touch(peer);
             return;
         }
-        if session.state != State::Idle {
+        if session.state != SessionState::Idle {
             return;
         }
         self.forget_paths(peer);
@@ -111,8 +111,8 @@ impl<T, R> Protocol<T, R> {
         self.enqueue(peer);
     }
 
-    /// The session with a peer, if it is up and known how long frames may be: its epoch, and the
-    /// longest payload in bytes of a frame with operations.
+    /// The epoch of the session with a peer, and the longest payload in bytes of a frame with
+    /// operations. `None` unless the session is up and the length is known.
     #[inline]
     pub fn established(&self, peer: PeerId) -> Option<(Epoch, u16)> {
         let session = self.session(peer);
@@ -121,9 +121,9 @@ impl<T, R> Protocol<T, R> {
         up.then_some((session.local, longest))
     }
 
-    /// Adds a message to the last frame for a peer, if that still waits to be transmitted: neither
-    /// a frame nor a place in the window is needed then. `extend` is given its buffer and the
-    /// longest payload in bytes that the peer can receive; it returns the new length of the payload
+    /// Adds a message to the last frame for a peer, if that frame was not transmitted yet. That
+    /// needs neither a frame nor a slot in the window. `extend` gets the frame's buffer and the
+    /// longest payload in bytes that the peer can receive. It returns the new length of the payload
     /// as a Batch, or `None` if the message does not fit. Returns whether the message was added.
     #[inline]
     pub fn append(
@@ -132,8 +132,11 @@ impl<T, R> Protocol<T, R> {
         extend: impl FnOnce(&mut T, u16) -> Option<u16>,
     ) -> bool {
         let session = &mut self.sessions[peer.0 as usize];
-        // Only once the session is up is it known what the peer can receive.
-        if !matches!(session.state, State::Established) || session.failures > 0 || session.sizing {
+        // What the peer can receive is known only once the session is up.
+        if !matches!(session.state, SessionState::Established)
+            || session.failures > 0
+            || session.sizing
+        {
             return false;
         }
         let longest = session.peer.max_payload;
@@ -143,7 +146,7 @@ impl<T, R> Protocol<T, R> {
         added
     }
 
-    /// Notes a STOP when the credit is used up, and its end.
+    /// Counts a STOP when the credit is used up, and notes its end.
     #[inline]
     pub(super) fn watch_credit(&mut self, peer: PeerId) {
         if self.sessions[peer.0 as usize].has_stopped() {
@@ -152,9 +155,9 @@ impl<T, R> Protocol<T, R> {
         }
     }
 
-    /// Asks a peer for a sign of life, if nothing else does: somebody waits for what only it can
-    /// send. Silence for the peer timeout, or the answer that it knows no such session, ends the
-    /// session (rule 8.1).
+    /// Probes a peer if no other frame does so: the program waits for something that only this peer
+    /// can send. The session ends if the peer stays silent for the peer timeout, or answers that it
+    /// does not know the session (rule 8.1).
     pub fn ask(&mut self, peer: PeerId) {
         if self.sessions[peer.0 as usize].ask() {
             self.touch(peer);

@@ -4,24 +4,24 @@
 use crate::Config;
 use crate::session::Session;
 
-/// Frames of credit that a peer may have which sends while most others are silent, however many
-/// there are: enough for a Gigabit Ethernet's bandwidth-delay product (some 10 frames), and a
-/// quarter of what every session begins with.
+/// Frames of credit for a peer that sends while most others are silent, however many there are.
+/// Enough for a Gigabit Ethernet's bandwidth-delay product (some 10 frames), and a quarter of a
+/// session's first credit.
 const LEAST_SHARE: u32 = 16;
 
 /// See the module's description.
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Shares {
-    /// Sessions that are up, and how many of them are with peers that the program has named.
+    /// Sessions that are up, and how many of them are with named peers.
     established: u32,
     established_named: u32,
     /// The largest credit window that the receive frames allow each session that is up.
     pub(super) share: u32,
-    /// That is less than [`LEAST_SHARE`], or strangers are among them and it is less than the
-    /// receive window: those that send share the frames.
+    /// The share is less than [`LEAST_SHARE`], or less than the receive window while unnamed peers
+    /// are among the sessions. Then the peers that send share the frames.
     pub(super) crowded: bool,
-    /// A round is as many frames as can be received: its number, what is left of it, how many peers
-    /// sent some of its frames, and of those of the former one.
+    /// A round is as many frames as the link can receive into. Here are its number, what is left of
+    /// it, how many peers sent some of its frames, and that count for the round before.
     round: u32,
     round_left: u32,
     active: u32,
@@ -52,20 +52,21 @@ impl Shares {
         self.established_named += 1;
     }
 
-    /// A session came or went: the largest window of each is its part of the receive frames.
+    /// A session came or went. The largest window of each session is its part of the receive
+    /// frames.
     fn divide(&mut self, config: &Config) {
         let share = config.receive_frames / self.established.max(1);
         let most = config.receive_window.into();
         self.share = share.clamp(1, most);
-        let strangers = self.established > self.established_named;
-        self.crowded = self.share < if strangers { most } else { LEAST_SHARE.min(most) };
+        let unnamed = self.established > self.established_named;
+        self.crowded = self.share < if unnamed { most } else { LEAST_SHARE.min(most) };
     }
 
-    /// The largest window of a peer whose frame was released, while there are many sessions: up to
-    /// [`LEAST_SHARE`], its part among those that have sent something lately. So one of thousands
-    /// is not slowed down by those that are silent, and if all send, each gets little. A peer that
-    /// the program has named shares the frames with the others that it has named, and with
-    /// strangers only while they send.
+    /// The largest window of a peer whose frame was released, while there are many sessions. It is
+    /// at most [`LEAST_SHARE`], or the peer's part among those that sent something lately. So
+    /// silent peers do not slow down one active peer among thousands; if all send, each gets
+    /// little. A named peer always shares the frames with the other named peers, and with unnamed
+    /// ones only while they send.
     pub(super) fn of<T, R>(&mut self, session: &mut Session<T, R>, config: &Config) -> u32 {
         if self.round_left == 0 {
             self.round = self.round.wrapping_add(1);

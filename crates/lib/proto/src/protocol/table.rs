@@ -1,19 +1,19 @@
-//! By what peers are found, and what is counted of those that the program has not named.
+//! The indexes by which peers are found, and the counts of unnamed peers.
 
 use crate::{Instant, PeerId, PeerKey};
 use gigae_wire::{Epoch, NodeAddr};
 use std::collections::{HashMap, VecDeque};
 use std::hash::{Hash, Hasher};
 
-/// What the table holds of one node.
+/// Entries of one node.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Entries {
+pub(super) struct EntryCounts {
     pub(super) all: u32,
-    pub(super) strangers: u32,
+    pub(super) unnamed: u32,
 }
 
 /// Sessions that are being proposed to one node, and another version that a frame from there had
-/// since.
+/// since then.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Proposals {
     pub(super) count: u32,
@@ -24,19 +24,19 @@ pub(super) struct Proposals {
 #[derive(Clone, Debug)]
 pub(super) struct Table {
     pub(super) by_key: HashMap<PeerKey, PeerId>,
-    /// Whose further addresses these are, by this end's epoch of the session or proposal that named
-    /// them: what one peer claims takes nothing from another.
+    /// Peers by their further addresses. The key includes this end's epoch of the session or
+    /// proposal that named the address, so a peer's claim takes nothing from another peer.
     pub(super) by_path: HashMap<(PeerKey, Epoch), PeerId>,
     /// Entries by node.
-    pub(super) nodes: HashMap<NodeAddr, Entries>,
+    pub(super) nodes: HashMap<NodeAddr, EntryCounts>,
     /// Sessions that are being proposed, by node.
     pub(super) proposing: HashMap<NodeAddr, Proposals>,
-    /// Entries of peers that the program has not named, and those of them in the order of their
-    /// coming that may make room for others. Entries that have.
-    pub(super) strangers: usize,
+    /// The count of unnamed peers; those of them that may make room for others, oldest first; and
+    /// entries that were given to another peer.
+    pub(super) unnamed: usize,
     pub(super) visitors: VecDeque<(PeerId, Instant)>,
     pub(super) replaced: Vec<(PeerId, PeerKey)>,
-    /// The peer of the last frame: most frames come from the same one as the last.
+    /// The peer of the last frame. Most frames come from the same peer as the one before.
     pub(super) last: PeerId,
 }
 
@@ -47,7 +47,7 @@ impl Table {
             by_path: HashMap::new(),
             nodes: HashMap::new(),
             proposing: HashMap::new(),
-            strangers: 0,
+            unnamed: 0,
             visitors: VecDeque::new(),
             replaced: Vec::new(),
             last: PeerId(0),
@@ -55,8 +55,8 @@ impl Table {
     }
 }
 
-/// Left out is what follows from the sessions. (Versions of other nodes do not, and no checked
-/// model has any.)
+/// Leaves out what follows from the sessions. (Other nodes' versions do not, but no checked model
+/// has any.)
 impl Hash for Table {
     fn hash<H: Hasher>(&self, to: &mut H) {
         let Self {
@@ -64,11 +64,11 @@ impl Hash for Table {
             by_path: _,
             nodes: _,
             proposing: _,
-            strangers,
+            unnamed,
             visitors,
             replaced,
             last,
         } = self;
-        (strangers, visitors, replaced, last).hash(to);
+        (unnamed, visitors, replaced, last).hash(to);
     }
 }

@@ -1,8 +1,8 @@
-//! Which sessions have something to do: now, when the clock was read, or by themselves later.
+//! Which sessions need work: now, at the next reading of the clock, or at a deadline.
 
 use super::Protocol;
 use super::schedule::MOST_SILENT;
-use crate::session::State;
+use crate::session::SessionState;
 use crate::{Instant, PeerId, Reason};
 
 impl<T, R> Protocol<T, R> {
@@ -15,26 +15,26 @@ impl<T, R> Protocol<T, R> {
         }
     }
 
-    /// Something began in a session that the next reading of the clock has to date.
+    /// Something began in a session. The next reading of the clock gives it its time.
     #[inline]
     pub(super) fn touch(&mut self, peer: PeerId) {
         let session = self.session_mut(peer);
-        if !session.undated {
-            session.undated = true;
-            self.schedule.undated.push(peer);
+        if !session.unstamped {
+            session.unstamped = true;
+            self.schedule.unstamped.push(peer);
         }
     }
 
-    /// A session has a deadline.
+    /// Notes a session's deadline.
     fn arm(&mut self, peer: PeerId, at: Instant) {
-        // A later one waits until the earlier has come.
+        // A later deadline is set when the earlier one has passed.
         if at < self.schedule.timers.of(peer) {
             self.schedule.timers.set(peer, at);
         }
     }
 
-    /// Makes every acknowledgement that waits for company due at once: the caller is about to sleep
-    /// and has just [told the time](Self::advance).
+    /// Makes every delayed acknowledgement due at once: the caller is about to sleep and has just
+    /// called [`advance`](Self::advance).
     pub fn acknowledge_all(&mut self) {
         while let Some(peer) = self.schedule.owing.pop() {
             let session = &mut self.sessions[peer.0 as usize];
@@ -46,31 +46,31 @@ impl<T, R> Protocol<T, R> {
         }
     }
 
-    /// The next peer that has left something unanswered for a timeout, if not too many have: what
-    /// it is reached by may have changed. No peer is kept twice as often as it was silent.
+    /// The next peer that left something unanswered for a timeout. Its address may have changed. At
+    /// most 16 such peers are noted, each at most as often as it was silent.
     #[inline]
     pub fn poll_silent(&mut self) -> Option<PeerId> {
         self.schedule.silent.pop()
     }
 
-    /// No later than this, [`advance`](Self::advance) should be called again; what began after its
-    /// last call is not in this.
+    /// Call [`advance`](Self::advance) again at this time at the latest. Events since its last call
+    /// are not included.
     #[inline]
     pub fn next_deadline(&self) -> Instant {
         self.schedule.timers.first()
     }
 
-    /// Tells the time and does what its passing calls for. Whatever began since the last call began
-    /// now, so timers are never early, and late by at most the time between two calls. Cheap when
-    /// nothing is due. Reading a clock costs more than most of what is done per frame: once per
-    /// some tens of frames or vain polls is enough, and before sleeping.
+    /// Takes the time and does what is due. Events since the last call get this time, so timers are
+    /// never early, and late by at most the time between two calls. Cheap when nothing is due.
+    /// Reading a clock costs more than most of the work per frame. Once per some tens of frames or
+    /// empty polls is enough, and before sleeping.
     #[inline]
     pub fn advance(&mut self, now: Instant) {
         self.now = now;
-        while let Some(peer) = self.schedule.undated.pop() {
+        while let Some(peer) = self.schedule.unstamped.pop() {
             let session = &mut self.sessions[peer.0 as usize];
-            session.undated = false;
-            session.date(now);
+            session.unstamped = false;
+            session.stamp(now);
             let at = session.deadline(&self.config);
             if !session.owing && session.receive.as_ref().is_some_and(|r| r.waits()) {
                 session.owing = true;
@@ -87,10 +87,10 @@ impl<T, R> Protocol<T, R> {
     fn expire(&mut self, now: Instant) {
         while let Some(peer) = self.schedule.timers.due(now) {
             let session = &mut self.sessions[peer.0 as usize];
-            let closing = session.state == State::Closing;
+            let closing = session.state == SessionState::Closing;
             let lost = session.deadline(&self.config) <= now
                 && session.expire(now, &self.config, &mut self.counters);
-            self.closing -= usize::from(closing && session.state != State::Closing);
+            self.closing -= usize::from(closing && session.state != SessionState::Closing);
             if session.is_silent() && self.schedule.silent.len() < MOST_SILENT {
                 self.schedule.silent.push(peer);
             }
@@ -102,7 +102,7 @@ impl<T, R> Protocol<T, R> {
                 }
             }
             let session = &mut self.sessions[peer.0 as usize];
-            // What is due until it is transmitted is not looked at again before time has passed.
+            // What stays due until it is transmitted is checked again only after time has passed.
             let at = session.deadline(&self.config).max(now.after(1));
             self.schedule.timers.set(peer, at);
             if self.session(peer).plan().is_some() {

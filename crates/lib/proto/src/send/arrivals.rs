@@ -1,14 +1,14 @@
 //! What has arrived at the peer (`PROTOCOL.md` §7).
 
 use super::SendWindow;
-use super::slots::{SentFrame, State};
+use super::slots::{SentFrame, SlotState};
 use crate::time::Instant;
 use gigae_wire::{Discard, SeqNo};
 use std::collections::VecDeque;
 
 impl<T> SendWindow<T> {
-    /// Takes a cumulative acknowledgement: messages before `ack` are done and go to `done`.
-    /// Returns how many. An acknowledgement of what was never sent is refused.
+    /// Takes a cumulative acknowledgement: messages before `ack` are done and go to `done`. Returns
+    /// how many. Refuses an acknowledgement of something that was never sent.
     #[inline(always)]
     pub(crate) fn acknowledge(
         &mut self,
@@ -23,13 +23,13 @@ impl<T> SendWindow<T> {
             return Ok(0);
         }
         let count = ack.ahead_of(self.base).cast_unsigned();
-        // Most were sent once, by the first path; they are told to it together.
+        // Most frames were sent once, by the first path. That path takes them all in one call.
         let (mut usual, mut latest) = (0, 0);
         while self.base != ack {
             let base = self.base;
             let slot = self.slot(base);
             let token = slot.token.take().expect("a slot within the window holds its message");
-            if (slot.state, slot.path, slot.repeated) == (State::InFlight, 0, false) {
+            if (slot.state, slot.path, slot.repeated) == (SlotState::InFlight, 0, false) {
                 (usual, latest) = (usual + 1, slot.transmission);
             } else {
                 let arrival = slot.sent_frame();
@@ -42,40 +42,40 @@ impl<T> SendWindow<T> {
             self.first.arrive(latest, usual);
         }
         let most = self.capacity();
-        let heard = self.first.settle(most, |timed| timed.is_before(ack));
+        let arrived = self.first.settle(most, |timed| timed.is_before(ack));
         if !self.further.is_empty() {
-            self.settle_further(most, ack, heard);
+            self.settle_further(most, ack, arrived);
         }
-        if self.doomed > 0 {
+        if self.undeliverable > 0 {
             self.detect(-1, false);
-            self.count_doomed();
+            self.count_undeliverable();
         }
         Ok(count)
     }
 
     #[inline(never)]
     fn settle_further(&mut self, most: u32, ack: SeqNo, first: bool) {
-        let mut heard = u16::from(first);
+        let mut arrived = u16::from(first);
         for (i, path) in (1..).zip(&mut self.further) {
-            heard |= u16::from(path.settle(most, |timed| timed.is_before(ack))) << i;
+            arrived |= u16::from(path.settle(most, |timed| timed.is_before(ack))) << i;
         }
-        self.doubt_others(heard);
+        self.doubt_others(arrived);
     }
 
     /// A frame that was sent has arrived.
     #[inline(never)]
     pub(super) fn arrive(&mut self, now: Instant, arrival: &SentFrame) {
         let &SentFrame { state, path, transmission, repeated, sent_at } = arrival;
-        if state == State::Held {
+        if state == SlotState::Held {
             return;
         }
-        self.lost -= u32::from(state == State::Lost);
+        self.lost -= u32::from(state == SlotState::Lost);
         let path = self.path(path.into());
         if repeated && now.nanos_since(sent_at) < path.rtt.half() {
-            path.arrive_late(state == State::InFlight);
+            path.arrive_late(state == SlotState::InFlight);
         } else {
             match state {
-                State::InFlight => path.arrive(transmission, 1),
+                SlotState::InFlight => path.arrive(transmission, 1),
                 _ => path.arrive_after_all(transmission),
             }
         }

@@ -1,28 +1,28 @@
 //! Which frames are lost, by what the receiver reports and by the time (`PROTOCOL.md` §7).
 
 use super::SendWindow;
-use super::slots::State;
+use super::slots::SlotState;
 use crate::Counters;
 use crate::path::{self, REORDERING};
 use crate::time::Instant;
 use gigae_wire::{AckReport, MAX_PATHS, SeqNo};
 
-/// Timeouts in a row that repeat only the oldest frame, as a question what else is missing. A peer
-/// that was merely kept off its CPU for a millisecond then answers before everything goes again.
+/// Timeouts in a row that repeat only the oldest frame, which asks what else is missing. A peer
+/// that was only kept off its CPU for a millisecond then answers before everything is repeated.
 const QUESTIONS: u32 = 2;
 
 impl<T> SendWindow<T> {
     pub(super) fn first_lost(&mut self) -> SeqNo {
         let mut seq = self.base;
-        while self.slot(seq).state != State::Lost {
+        while self.slot(seq).state != SlotState::Lost {
             seq += 1;
             debug_assert!(seq.is_before(self.sent), "the count of lost frames is wrong");
         }
         seq
     }
 
-    /// Takes what the receiver reports beyond the cumulative acknowledgement, after that was taken.
-    /// `keeps` says whether the receiver keeps frames out of order.
+    /// Takes the receiver's report of frames beyond the cumulative acknowledgement, after that was
+    /// taken. `keeps` says whether the receiver keeps frames out of order.
     pub(crate) fn report(&mut self, now: Instant, ack: SeqNo, report: &AckReport<'_>, keeps: bool) {
         for offset in report.offsets() {
             let seq = ack + offset;
@@ -31,36 +31,36 @@ impl<T> SendWindow<T> {
             }
             let slot = self.slot(seq);
             let arrival = slot.sent_frame();
-            slot.state = State::Held;
+            slot.state = SlotState::Held;
             self.arrive(now, &arrival);
         }
         let (most, mask) = (self.capacity(), self.slots.len().wrapping_sub(1));
         let Self { slots, first, further, .. } = self;
-        let mut heard = 0;
+        let mut arrived = 0;
         for (i, path) in std::iter::once(first).chain(further).enumerate() {
-            let held = |timed: SeqNo| slots[timed.0 as usize & mask].state == State::Held;
-            heard |= u16::from(path.settle(most, held)) << i;
+            let held = |timed: SeqNo| slots[timed.0 as usize & mask].state == SlotState::Held;
+            arrived |= u16::from(path.settle(most, held)) << i;
         }
-        self.doubt_others(heard);
+        self.doubt_others(arrived);
         let dropped = self.dropped(now, report.latest);
         self.detect(if keeps && !dropped { REORDERING } else { -1 }, keeps);
         if !keeps {
-            self.count_doomed();
+            self.count_undeliverable();
         }
     }
 
-    /// Go-back-N, or a receiver that could keep no more: the frame that led to the report has
-    /// itself been dropped, so everything up to it must go again. A report too soon after its
-    /// repetition is about the former sending.
+    /// For go-back-N, or a receiver that could keep no more: whether the receiver dropped the frame
+    /// that led to the report, so that everything up to it must be repeated. A report that comes
+    /// too soon after its repetition is about the former transmission.
     fn dropped(&mut self, now: Instant, latest: SeqNo) -> bool {
         if !latest.is_before(self.base) && latest.is_before(self.sent) {
             let slot = self.slot(latest);
             let (path, transmission) = (usize::from(slot.path), slot.transmission);
-            let (flying, repeated) = (slot.state == State::InFlight, slot.repeated);
+            let (in_flight, repeated) = (slot.state == SlotState::InFlight, slot.repeated);
             let since = now.nanos_since(slot.sent_at);
             let path = self.path(path);
             let stale = repeated && since < path.rtt.half();
-            if flying && !stale {
+            if in_flight && !stale {
                 path.overtake(transmission);
                 return true;
             }
@@ -68,16 +68,17 @@ impl<T> SendWindow<T> {
         false
     }
 
-    /// Marks as lost what was transmitted more than `reordering` before the latest arrival on the
-    /// same path. `keeps` says whether the receiver keeps frames out of order.
+    /// Marks frames as lost whose transmission is more than `reordering` before the latest arrival
+    /// on the same path. `keeps` says whether the receiver keeps frames out of order.
     pub(super) fn detect(&mut self, reordering: i32, keeps: bool) {
         let (mut seq, most) = (self.base, self.capacity());
-        // The last found on each path, whose number tells whether the loss is a new event.
+        // The last one found on each path. Its number shows whether the loss is a new event.
         let mut found = [None; MAX_PATHS];
         while seq != self.sent {
             let slot = self.slot(seq);
             let (path, transmission) = (usize::from(slot.path), slot.transmission);
-            if slot.state == State::InFlight && self.path(path).is_behind(transmission, reordering)
+            if slot.state == SlotState::InFlight
+                && self.path(path).is_behind(transmission, reordering)
             {
                 self.lose(seq);
                 found[path] = Some(transmission);
@@ -91,35 +92,36 @@ impl<T> SendWindow<T> {
         }
     }
 
-    /// Counts the frames that flew already when the last loss was found, and still do.
+    /// Counts the frames that were already in flight when the last loss was found, and still are.
     #[cold]
-    pub(super) fn count_doomed(&mut self) {
+    pub(super) fn count_undeliverable(&mut self) {
         let mut seq = self.base;
-        self.doomed = 0;
+        self.undeliverable = 0;
         while seq != self.sent {
             let slot = self.slot(seq);
             let (state, path, transmission) = (slot.state, slot.path, slot.transmission);
-            let flew = state == State::InFlight && self.path(path.into()).flew(transmission);
-            self.doomed += u32::from(flew);
+            let sent_before = state == SlotState::InFlight
+                && self.path(path.into()).is_before_recovery(transmission);
+            self.undeliverable += u32::from(sent_before);
             seq += 1;
         }
     }
 
-    /// A frame on the way is lost.
+    /// Marks a frame in flight as lost.
     fn lose(&mut self, seq: SeqNo) {
         let slot = self.slot(seq);
-        slot.state = State::Lost;
+        slot.state = SlotState::Lost;
         let path = usize::from(slot.path);
         self.path(path).lose(seq);
         self.lost += 1;
     }
 
-    /// Takes for lost what flies on a path: all of it, or the oldest only.
+    /// Marks frames in flight on a path as lost: all, or only the oldest.
     pub(super) fn lose_in_flight(&mut self, path: usize, all: bool) {
         let mut seq = self.base;
         while seq != self.sent {
             let slot = self.slot(seq);
-            if slot.state == State::InFlight && usize::from(slot.path) == path {
+            if slot.state == SlotState::InFlight && usize::from(slot.path) == path {
                 self.lose(seq);
                 if !all {
                     break;
@@ -127,8 +129,8 @@ impl<T> SendWindow<T> {
             }
             seq += 1;
         }
-        if self.doomed > 0 {
-            self.count_doomed();
+        if self.undeliverable > 0 {
+            self.count_undeliverable();
         }
     }
 
@@ -137,7 +139,7 @@ impl<T> SendWindow<T> {
         self.first.rtt.timeouts() > 0
     }
 
-    /// Nothing that is on its way has arrived.
+    /// Repeats everything in flight: nothing of it has arrived.
     #[cold]
     pub(crate) fn repeat_all(&mut self) {
         for path in 0..=self.further.len() {
@@ -145,7 +147,7 @@ impl<T> SendWindow<T> {
         }
     }
 
-    /// Does what is due at `now`. Returns which paths are to be probed, by bit.
+    /// Does what is due at `now`. Returns the paths to probe, by bit.
     pub(crate) fn expire(&mut self, now: Instant, counters: &mut Counters) -> u16 {
         let (slowest, mut probes) = (path::slowest(self.paths()), 0);
         let several = !self.further.is_empty();
@@ -166,9 +168,10 @@ impl<T> SendWindow<T> {
         probes
     }
 
-    /// The retransmission timeout of a path fired: the oldest frame goes again, as a question to
-    /// the receiver what else is missing; if that is not answered either, everything goes again.
-    /// With other paths, the question goes there; if the peer hears those and not this, it is dead.
+    /// The retransmission timeout of a path fired. The oldest frame is repeated, which asks the
+    /// receiver what else is missing. If that is not answered either, everything is repeated. With
+    /// several paths, another path carries the repeated frame. If the peer answers by that path and
+    /// not by this one, this one is dead.
     fn time_out(&mut self, i: usize, now: Instant) -> u16 {
         if self.path(i).is_doubted() {
             let dead = self.give_up(i);

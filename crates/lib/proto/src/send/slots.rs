@@ -3,24 +3,24 @@
 use crate::time::Instant;
 use gigae_wire::Kind;
 
-/// Slots of a window that are worth keeping for another: more were needed by a burst, which pays
-/// for its own in a few allocations.
+/// Largest number of slots that is kept for another window. A window with more had a burst, and can
+/// pay for its own slots with a few allocations.
 const MOST_SPARE_SLOTS: usize = 8;
 
-/// How many windows' worth of those.
+/// How many windows' slots are kept.
 const MOST_SPARE: usize = 64;
 
-/// Slots that no window has now.
+/// Slots that no window uses now.
 pub(crate) type Spare<T> = Vec<Slots<T>>;
 
 pub(super) type Slots<T> = Box<[Slot<T>]>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum State {
+pub(super) enum SlotState {
     Queued,
     InFlight,
     Lost,
-    /// Held by the receiver beyond a gap.
+    /// The receiver keeps it beyond a gap.
     Held,
 }
 
@@ -28,8 +28,8 @@ pub(super) enum State {
 pub(crate) struct Slot<T> {
     /// `None` only where the slot is outside the window.
     pub(super) token: Option<T>,
-    pub(super) state: State,
-    /// Sent more than once: its acknowledgement says nothing about the round-trip time.
+    pub(super) state: SlotState,
+    /// Sent more than once, so its acknowledgement gives no round-trip time.
     pub(super) repeated: bool,
     /// What it carries: Data, Batch or Op.
     pub(super) kind: Kind,
@@ -37,13 +37,13 @@ pub(crate) struct Slot<T> {
     /// The path of its latest transmission, and the number there.
     pub(super) path: u8,
     pub(super) transmission: u32,
-    /// The clock's last reading before that.
+    /// The clock's last reading before that transmission.
     pub(super) sent_at: Instant,
 }
 
-/// What is known of a frame that has arrived.
+/// What is known of a frame that the receiver has.
 pub(super) struct SentFrame {
-    pub(super) state: State,
+    pub(super) state: SlotState,
     pub(super) path: u8,
     pub(super) transmission: u32,
     pub(super) repeated: bool,
@@ -54,7 +54,7 @@ impl<T> Slot<T> {
     pub(super) fn empty() -> Self {
         Self {
             token: None,
-            state: State::Queued,
+            state: SlotState::Queued,
             repeated: false,
             kind: Kind::Data,
             len: 0,
@@ -71,7 +71,7 @@ impl<T> Slot<T> {
     }
 }
 
-/// Keeps slots that a window does not need for another, if they are few.
+/// Keeps slots for another window if they are few.
 pub(super) fn keep<T>(slots: Slots<T>, spare: &mut Spare<T>) {
     if (1..=MOST_SPARE_SLOTS).contains(&slots.len()) && spare.len() < MOST_SPARE {
         spare.push(slots);

@@ -1,16 +1,20 @@
 //! What a session should transmit next, and the headers of its frames.
 
-use super::{Plan, Session, State};
+use super::{Plan, Session, SessionState};
 use crate::Config;
 use crate::receive::initial_credit;
 use crate::time::Instant;
 use gigae_wire::{AckReport, Epoch, Flags, Header, Kind, SeqNo};
 
 impl<T, R> Session<T, R> {
-    /// What should go out now, in order of urgency. Changes nothing.
+    /// What to transmit now, most urgent first. Changes nothing.
     #[inline]
     pub(crate) fn plan(&self) -> Option<Plan> {
-        if matches!(self.state, State::Established) { self.plan_up() } else { self.plan_besides() }
+        if matches!(self.state, SessionState::Established) {
+            self.plan_up()
+        } else {
+            self.plan_besides()
+        }
     }
 
     #[inline]
@@ -30,12 +34,12 @@ impl<T, R> Session<T, R> {
     #[cold]
     fn plan_besides(&self) -> Option<Plan> {
         match &self.state {
-            State::Established => self.plan_up(),
-            State::Confirming(repeated, _) if repeated.due => Some(Plan::Confirm),
-            State::Confirming(..) => self.plan_up(),
-            State::Proposing(repeated) => repeated.due.then_some(Plan::Hello),
-            State::Closing => self.farewell.as_ref()?.due.then_some(Plan::Farewell),
-            State::Idle => None,
+            SessionState::Established => self.plan_up(),
+            SessionState::Confirming(repeated, _) if repeated.due => Some(Plan::Confirm),
+            SessionState::Confirming(..) => self.plan_up(),
+            SessionState::Proposing(repeated) => repeated.due.then_some(Plan::Hello),
+            SessionState::Closing => self.close.as_ref()?.due.then_some(Plan::Close),
+            SessionState::Idle => None,
         }
     }
 
@@ -60,10 +64,10 @@ impl<T, R> Session<T, R> {
         }
     }
 
-    /// Builds the Hello that `plan` asked for. Its credit is that of a new session also when it is
-    /// repeated: credit once given is never taken back.
+    /// Builds the Hello that `plan` asked for. Its credit is that of a new session, also when it is
+    /// repeated: credit is never withdrawn.
     pub(crate) fn hello(&mut self, now: Instant, config: &Config) -> Header {
-        if let State::Proposing(repeated) = &mut self.state {
+        if let SessionState::Proposing(repeated) = &mut self.state {
             repeated.sent(now);
         }
         Header {
@@ -80,15 +84,16 @@ impl<T, R> Session<T, R> {
         }
     }
 
-    /// Whether the peer is asked if it knows the session: questions to it are Confirms then.
+    /// Whether this end asks the peer if it knows the session. Questions to the peer are Confirms
+    /// then.
     pub(crate) fn is_confirming(&self) -> bool {
-        matches!(self.state, State::Confirming(..))
+        matches!(self.state, SessionState::Confirming(..))
     }
 
-    /// Builds a Confirm, and the token of the peer's that it repeats.
+    /// Builds a Confirm. Returns its header and the peer's token that it repeats.
     #[cold]
     pub(crate) fn confirm(&mut self, plan: Plan, now: Instant, config: &Config) -> (Header, u64) {
-        let State::Confirming(repeated, token) = &mut self.state else {
+        let SessionState::Confirming(repeated, token) = &mut self.state else {
             unreachable!("only a session in doubt is confirmed")
         };
         let token = *token;
@@ -102,27 +107,27 @@ impl<T, R> Session<T, R> {
         (header, token)
     }
 
-    /// Builds the Reset that `plan` asked for: its ASK says that its acknowledgement counts and
-    /// that an answer is wanted.
+    /// Builds the Reset that `plan` asked for. Its ASK flag says that its acknowledgement counts
+    /// and that it wants an answer.
     pub(crate) fn reset(&mut self, config: &Config) -> Header {
-        let farewell = self.farewell.as_mut().expect("only a closing session says farewell");
-        farewell.due = false;
-        farewell.since.start();
+        let close = self.close.as_mut().expect("only a closing session closes gracefully");
+        close.due = false;
+        close.since.start();
         Header {
             kind: Kind::Reset,
             channel: self.key.channel,
             src_port: config.port,
             dst_port: self.key.port,
             src_epoch: self.local,
-            dst_epoch: farewell.remote,
+            dst_epoch: close.remote,
             seq: self.local.first_seq(),
-            ack: farewell.ack,
+            ack: close.ack,
             credit: 0,
             flags: Flags::ASK,
         }
     }
 
-    /// The report that goes with an Ack frame; returns its length.
+    /// Writes the report of an Ack frame; returns its length.
     pub(crate) fn write_report(&self, out: &mut [u8; 4 + AckReport::MAX_BITMAP]) -> usize {
         self.receive.as_ref().map_or(0, |r| r.write_report(out))
     }

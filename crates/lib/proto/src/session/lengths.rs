@@ -7,7 +7,7 @@ use crate::time::Since;
 use gigae_wire::Kind;
 
 impl<T, R> Session<T, R> {
-    /// Asks for the longest frames that both ends can take, if it is not sure that the network can.
+    /// Asks for the longest frames that both ends accept, unless every network carries them.
     pub(super) fn ask_size(&mut self, config: &Config) {
         let message = config.max_payload.min(self.peer.max_payload);
         let longest = config.max_operations.min(self.peer.max_operations).max(message);
@@ -15,25 +15,25 @@ impl<T, R> Session<T, R> {
         self.sizes = self.sizing.then(|| {
             let next = message > config.sure_payload && message < longest;
             self.probes |= SIZE;
-            Box::new(Sizes::ask([longest, if next { message } else { 0 }], self.heard_on))
+            Box::new(Sizes::ask([longest, if next { message } else { 0 }], self.received_on))
         });
     }
 
-    /// The peer asks whether a frame arrived that has.
+    /// The peer asks about a frame that has arrived.
     #[cold]
     pub(crate) fn on_probe(&mut self, echo: Echo, path: usize) {
         self.sizes.get_or_insert_default().on_question(echo, path as u8);
         self.probes |= SIZE;
     }
 
-    /// A frame of this end's has arrived. Whether it is known now that longer ones vanish.
+    /// A frame of this end has arrived. Returns whether it shows that longer ones vanish.
     #[cold]
     pub(crate) fn on_echo(&mut self, echo: Echo, config: &Config) -> bool {
         let Some(sizes) = &mut self.sizes else { return false };
         let settled = sizes.on_answer(echo);
-        // What was to be repeated need not be any more.
+        // A repetition that was due may not be needed any more.
         self.probes = self.probes & !SIZE | if sizes.is_due() { SIZE } else { 0 };
-        // The peer is there, so its time begins anew.
+        // The peer is there, so its time begins again.
         if self.waiting != Since::Never {
             self.waiting = Since::Next;
         }
@@ -49,8 +49,7 @@ impl<T, R> Session<T, R> {
         len < both
     }
 
-    /// The Probe or Echo that `plan` asked for: its kind, what it says, how long its payload is,
-    /// and its path.
+    /// The Probe or Echo that `plan` asked for: kind, contents, length of the payload, and path.
     #[cold]
     pub(crate) fn next_size(&mut self) -> Option<(Kind, Echo, u16, usize)> {
         let sizes = self.sizes.as_mut()?;
@@ -68,8 +67,8 @@ impl<T, R> Session<T, R> {
         })
     }
 
-    /// To which length a question on a dead path is padded: it comes back only if it carries what
-    /// the others do.
+    /// The length to which a probe of a dead path is padded. The path comes back only if it carries
+    /// what the others carry.
     #[cold]
     pub(crate) fn pad(&self, path: usize, config: &Config) -> u16 {
         let probe = self.send.as_ref().is_some_and(|send| send.is_dead(path));
@@ -77,7 +76,7 @@ impl<T, R> Session<T, R> {
         if probe && longest > config.sure_payload { longest } else { 0 }
     }
 
-    /// Whether something waits to learn how long frames may be.
+    /// Whether a message waits until the length of frames is known.
     #[cold]
     pub(super) fn wants_size(&self) -> bool {
         self.sizing

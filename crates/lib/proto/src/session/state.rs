@@ -1,4 +1,4 @@
-//! How a session stands, and what is repeated until it is answered.
+//! The phases of a session, and what is repeated until it is answered.
 
 use crate::time::{Instant, Since};
 use gigae_wire::{Epoch, Hello, Paths, SeqNo};
@@ -9,27 +9,27 @@ const HELLO_INTERVAL: u64 = 1_000_000;
 /// Longest wait in nanoseconds between two Hellos, Confirms or probes.
 pub(super) const LONGEST_INTERVAL: u64 = 100_000_000;
 
-/// First wait in nanoseconds for the answer to a farewell; doubled with each repetition.
-pub(super) const FAREWELL_INTERVAL: u64 = 1_000_000;
+/// First wait in nanoseconds for the answer to a graceful close; doubled with each repetition.
+pub(super) const CLOSE_INTERVAL: u64 = 1_000_000;
 
-/// Repetitions of a farewell at most; the last is given up 127 ms after the first. A peer that is
-/// there and too busy to answer needs only one of the seven, which are all lost once in 78,000
-/// times where every fifth frame is.
+/// Most repetitions of a graceful close. The last one is given up 127 ms after the first frame. A
+/// busy peer needs only one of the seven frames. At a loss of 20 %, all seven are lost once in
+/// 78,000 times.
 pub(super) const REPETITIONS: u8 = 6;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum State {
+pub(crate) enum SessionState {
     /// No session; the next message proposes one.
     Idle,
     /// A Hello was or will be sent.
     Proposing(Repeated),
-    /// Both epochs are known and used here. Whether the peer knows the session is asked with a
-    /// Confirm, which repeats this token of the peer's: at its beginning, and when the peer says
-    /// that it does not.
+    /// Both epochs are known and used here. A Confirm asks whether the peer knows the session, and
+    /// repeats this token of the peer. It goes out at the beginning, and when the peer says that it
+    /// does not know the session.
     Confirming(Repeated, u64),
-    /// The peer has used both epochs, too.
+    /// The peer has also used both epochs.
     Established,
-    /// This end is closing; the peer does not know yet what has arrived here, as far as is known.
+    /// This end is closing. As far as it knows, the peer does not know yet what has arrived here.
     Closing,
 }
 
@@ -60,28 +60,28 @@ impl Repeated {
     }
 }
 
-/// A Reset that tells what has arrived and is repeated until it is answered (rule 8.4).
+/// A Reset that says what has arrived, repeated until it is answered (rule 8.4).
 #[derive(Clone, Copy, Debug, Hash)]
-pub(crate) struct Farewell {
+pub(crate) struct GracefulClose {
     pub(crate) remote: Epoch,
     pub(super) ack: SeqNo,
     pub(crate) due: bool,
-    /// Since when its last sending has waited for an answer, and how long that may take.
+    /// When it was last sent, and how long to wait for the answer.
     pub(super) since: Since,
     pub(super) wait: u64,
-    /// How often it may still be repeated.
+    /// How many repetitions are left.
     pub(super) left: u8,
 }
 
 /// What both ends have agreed on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
+pub(crate) struct SessionParameters {
     pub(crate) local: Epoch,
     pub(crate) remote: Epoch,
     pub(crate) hello: Hello,
     /// Addresses of the peer's links, if it has several.
     pub(crate) links: Paths,
-    /// Frames that the peer has room for at first.
+    /// The first credit from the peer, in frames.
     pub(crate) credit: u16,
 }
 
@@ -93,5 +93,5 @@ pub(crate) enum Plan {
     Data,
     Ack,
     Probe,
-    Farewell,
+    Close,
 }

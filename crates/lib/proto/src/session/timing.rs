@@ -1,12 +1,12 @@
-//! What a session waits for, and what is due by itself (`PROTOCOL.md` §8).
+//! What a session waits for, and its deadlines (`PROTOCOL.md` §8).
 
 use super::state::LONGEST_INTERVAL;
-use super::{CREDIT, SIZE, Session, State};
+use super::{CREDIT, SIZE, Session, SessionState};
 use crate::time::{Instant, Since, nanos};
 use crate::{Config, Counters};
 
-/// Hellos that stay unanswered, for 127 ms in all, before it counts that the node seems to speak
-/// another version.
+/// Unanswered Hellos, over 127 ms in all, after which another version that the node seems to speak
+/// counts.
 const HELLOS: u8 = 7;
 
 impl<T, R> Session<T, R> {
@@ -16,7 +16,7 @@ impl<T, R> Session<T, R> {
         self.send.as_ref().is_some_and(|s| s.awaits_answer()) || self.sizing && self.wants_size()
     }
 
-    /// After transmitting: an answer is owed from now on.
+    /// After a transmission: the peer owes an answer from now on.
     #[inline]
     pub(crate) fn transmitted(&mut self) {
         if self.awaits_answer() {
@@ -24,10 +24,10 @@ impl<T, R> Session<T, R> {
         }
     }
 
-    /// A valid frame of this session came: the peer is there. `progress` says that it acknowledged
-    /// something.
+    /// A valid frame of this session came: the peer is there. `progress` says whether it
+    /// acknowledged something.
     #[inline]
-    pub(crate) fn heard(&mut self, progress: bool) {
+    pub(crate) fn received(&mut self, progress: bool) {
         if !self.awaits_answer() {
             self.waiting = Since::Never;
         } else if progress {
@@ -35,31 +35,31 @@ impl<T, R> Session<T, R> {
         }
     }
 
-    /// The clock was read: whatever began since the last reading began now.
-    pub(crate) fn date(&mut self, now: Instant) {
-        self.waiting.date(now);
-        if let Some(farewell) = &mut self.farewell {
-            farewell.since.date(now);
+    /// Takes a reading of the clock. Everything since the last reading gets this time.
+    pub(crate) fn stamp(&mut self, now: Instant) {
+        self.waiting.stamp(now);
+        if let Some(close) = &mut self.close {
+            close.since.stamp(now);
         }
         if let Some((since, _)) = &mut self.probe {
-            since.date(now);
+            since.stamp(now);
         }
         if let Some(sizes) = &mut self.sizes {
-            sizes.date(now);
+            sizes.stamp(now);
         }
         if let Some(send) = &mut self.send {
-            send.date(now);
+            send.stamp(now);
         }
         if let Some(receive) = &mut self.receive {
-            receive.date(now);
+            receive.stamp(now);
         }
     }
 
-    /// Whether the peer's credit has just stopped us; if so, the first probe is scheduled, in case
-    /// its GO is lost.
+    /// Whether the peer's credit has just stopped us. If so, schedules the first probe in case the
+    /// GO is lost.
     #[inline]
     pub(crate) fn has_stopped(&mut self) -> bool {
-        let stopped = matches!(self.state, State::Established)
+        let stopped = matches!(self.state, SessionState::Established)
             && self.send.as_ref().is_some_and(|s| s.is_stopped());
         match (stopped, self.probe) {
             (true, None) => {
@@ -76,11 +76,11 @@ impl<T, R> Session<T, R> {
         }
     }
 
-    /// Probes the peer until it answers, unless something is repeated until then anyway. Whether
-    /// that begins now.
+    /// Probes the peer until it answers, unless another frame is repeated until then anyway.
+    /// Returns whether that begins now.
     pub(crate) fn ask(&mut self) -> bool {
         let Some(send) = &self.send else { return false };
-        let silent = matches!(self.state, State::Established)
+        let silent = matches!(self.state, SessionState::Established)
             && self.probe.is_none()
             && !send.awaits_answer();
         if silent {
@@ -89,16 +89,16 @@ impl<T, R> Session<T, R> {
         silent
     }
 
-    /// The next moment at which something must happen by itself.
+    /// The next deadline.
     pub(crate) fn deadline(&self, config: &Config) -> Instant {
         let lost = self.waiting.after(nanos(config.peer_timeout));
         let own = match self.state {
-            State::Idle => return Instant::NEVER,
-            State::Proposing(repeated) => repeated.next_at,
-            State::Closing => {
-                self.farewell.as_ref().map_or(Instant::NEVER, |f| f.since.after(f.wait))
+            SessionState::Idle => return Instant::NEVER,
+            SessionState::Proposing(repeated) => repeated.next_at,
+            SessionState::Closing => {
+                self.close.as_ref().map_or(Instant::NEVER, |f| f.since.after(f.wait))
             }
-            State::Established | State::Confirming(..) => {
+            SessionState::Established | SessionState::Confirming(..) => {
                 let resend = self.send.as_ref().map_or(Instant::NEVER, |s| s.deadline());
                 let ack = self
                     .receive
@@ -110,7 +110,7 @@ impl<T, R> Session<T, R> {
                     _ => Instant::NEVER,
                 };
                 let confirm = match self.state {
-                    State::Confirming(repeated, _) => repeated.next_at,
+                    SessionState::Confirming(repeated, _) => repeated.next_at,
                     _ => Instant::NEVER,
                 };
                 resend.min(ack).min(probe).min(size).min(confirm)
@@ -119,7 +119,7 @@ impl<T, R> Session<T, R> {
         own.min(lost)
     }
 
-    /// Does what is due at `now`. Returns true when the peer has to be given up.
+    /// Does what is due at `now`. Returns true if the peer must be given up.
     pub(crate) fn expire(
         &mut self,
         now: Instant,
@@ -130,25 +130,25 @@ impl<T, R> Session<T, R> {
             return true;
         }
         match &mut self.state {
-            State::Proposing(repeated) => {
+            SessionState::Proposing(repeated) => {
                 repeated.expire(now);
                 return false;
             }
-            State::Confirming(repeated, _) => repeated.expire(now),
+            SessionState::Confirming(repeated, _) => repeated.expire(now),
             _ => {}
         }
-        if let Some(farewell) = &mut self.farewell {
-            if now < farewell.since.after(farewell.wait) {
+        if let Some(close) = &mut self.close {
+            if now < close.since.after(close.wait) {
                 return false;
             }
-            if farewell.left == 0 {
-                self.take_leave(None);
+            if close.left == 0 {
+                self.set_close(None);
                 return false;
             }
-            farewell.left -= 1;
-            farewell.wait *= 2;
-            farewell.since = Since::Never;
-            farewell.due = true;
+            close.left -= 1;
+            close.wait *= 2;
+            close.since = Since::Never;
+            close.due = true;
             return false;
         }
         let delay = nanos(config.ack_delay);
@@ -175,16 +175,16 @@ impl<T, R> Session<T, R> {
         false
     }
 
-    /// Whether the peer leaves something unanswered for longer than usual.
+    /// Whether the peer has been silent for longer than usual.
     pub(crate) fn is_silent(&self) -> bool {
         let unacknowledged = self.send.as_ref().is_some_and(|send| send.is_silent());
         unacknowledged
             || self.probe.is_some()
-            || matches!(self.state, State::Proposing(_) | State::Confirming(..))
+            || matches!(self.state, SessionState::Proposing(_) | SessionState::Confirming(..))
     }
 
-    /// Whether a Hello was sent so often that a node which answers would have done so.
+    /// Whether so many Hellos went out that any node that answers would have answered.
     pub(crate) fn hello_stays_unanswered(&self) -> bool {
-        matches!(self.state, State::Proposing(repeated) if repeated.due && repeated.tries >= HELLOS)
+        matches!(self.state, SessionState::Proposing(repeated) if repeated.due && repeated.tries >= HELLOS)
     }
 }

@@ -223,7 +223,7 @@ impl Node {
             let node = match to {
                 Destination::Peer(id) if path > 0 => self.paths[&(id, path)],
                 Destination::Peer(id) => self.proto.key(id).node,
-                Destination::Stranger(key) => key.node,
+                Destination::Unknown(key) => key.node,
             };
             self.sent_on[path] += usize::from(header.kind.is_data());
             let nth = self.sent.len();

@@ -2,7 +2,7 @@ use super::*;
 use crate::ring::{CONTROL, Ring, Writer};
 use crate::{bind, meeting};
 use gigae_link::conformance::{self as suite, CHANNEL, Maker, Options, Pair, frame};
-use gigae_memfd::Memory;
+use gigae_memfd::SharedMemory;
 use gigae_sim::{Faults, Network, SimLink};
 use gigae_wire::{Envelope, Route};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -143,7 +143,7 @@ fn until_it_is_known_that_somebody_reads_frames_go_both_ways() {
     a.look();
     (5..10).for_each(|n| send(&mut a, to_b, n));
     assert_eq!(suite::drain(&mut b), 5);
-    assert!(matches!(a.neighbours.way(key(to_b.0)), Way::Nic));
+    assert!(matches!(a.neighbours.via(key(to_b.0)), Via::Nic));
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn who_comes_later_is_found() {
     let (mut a, b) = (node.open(), node.plain());
     let (at_a, at_b) = (a.info().mac, b.info().mac);
     send(&mut a, at_b, 0);
-    assert!(matches!(a.neighbours.way(key(at_b.0)), Way::Nic));
+    assert!(matches!(a.neighbours.via(key(at_b.0)), Via::Nic));
     let mut b = node.wrap(b);
     assert_eq!(suite::drain(&mut b), 1);
     send(&mut b, at_a, 1);
@@ -171,13 +171,13 @@ fn who_comes_later_and_says_nothing_is_found_within_seconds() {
     let (mut a, b) = (node.open(), node.plain());
     let at_b = b.info().mac;
     send(&mut a, at_b, 0);
-    assert_eq!(a.neighbours.way(key(at_b.0)), Way::Nic);
+    assert_eq!(a.neighbours.via(key(at_b.0)), Via::Nic);
     let b = node.wrap(b);
     let found = |a: &mut ShmLink<SimLink>, seconds| {
         (0..seconds).any(|_| {
             a.neighbours.pass_a_second();
             a.look();
-            a.neighbours.way(key(at_b.0)) != Way::Nic
+            a.neighbours.via(key(at_b.0)) != Via::Nic
         })
     };
     assert!(found(&mut a, 2));
@@ -217,7 +217,7 @@ fn what_somebody_sent_who_is_gone_is_read_and_its_place_forgotten() {
     assert_eq!(suite::drain(&mut b), 5);
     assert!(b.neighbours.sends_nobody());
     send(&mut b, at_a, 0);
-    assert!(matches!(b.neighbours.way(key(at_a.0)), Way::Nic));
+    assert!(matches!(b.neighbours.via(key(at_a.0)), Via::Nic));
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn what_a_neighbour_has_not_read_yet_is_not_repeated_unless_it_is_gone() {
 }
 
 #[test]
-fn while_all_receive_frames_are_lent_frames_wait_in_the_ring() {
+fn while_all_receive_frames_are_borrowed_frames_wait_in_the_ring() {
     let node = Node::new();
     let (mut a, mut b) = node.pair();
     let (at_b, ring) = (b.info().mac, b.info().rx_frames);
@@ -322,7 +322,7 @@ fn neither_the_nic_nor_a_neighbour_starves_another() {
 /// A process of the same user that says what it likes.
 struct Liar {
     socket: OwnedFd,
-    memory: Memory,
+    memory: SharedMemory,
     fd: OwnedFd,
     hello: Hello,
 }
@@ -332,7 +332,8 @@ impl Liar {
 
     fn new(node: &Node, to: &dyn Link) -> Self {
         let socket = meeting::connect(&node.scope, to.info().mac).unwrap();
-        let (memory, fd) = Memory::create("gigae-test", CONTROL + Self::WORDS as usize).unwrap();
+        let (memory, fd) =
+            SharedMemory::create("gigae-test", CONTROL + Self::WORDS as usize).unwrap();
         let filter = Options::new(Envelope::DEFAULT).filter;
         let mac = MacAddr([2, 9, 9, 9, 9, 9]);
         Self { socket, memory, fd, hello: Hello { mac, filter, words: Self::WORDS } }
@@ -436,7 +437,7 @@ fn a_reader_that_lies_gets_fewer_frames_and_stops_nobody() {
     send(&mut a, mac, 0);
     let socket = meeting::accept(&listener).unwrap().unwrap();
     let (hello, fd) = meeting::greeting(&socket).unwrap();
-    let memory = Memory::map(&fd, CONTROL + hello.words as usize).unwrap();
+    let memory = SharedMemory::map(&fd, CONTROL + hello.words as usize).unwrap();
     Ring::new(memory.words()).welcome();
     let mut state = 1u64;
     for n in 0..3000 {
@@ -457,7 +458,7 @@ fn an_address_that_nobody_has_is_asked_for_once_and_not_all_are_remembered() {
     let node = Node::new();
     let mut a = node.open();
     for n in 0..100_000u64 {
-        assert_eq!(a.neighbours.way(n << 8), Way::Nic);
+        assert_eq!(a.neighbours.via(n << 8), Via::Nic);
     }
     assert!(a.neighbours.remembered() <= 1 << 15);
 }

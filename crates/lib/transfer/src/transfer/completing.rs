@@ -1,10 +1,10 @@
 //! Operations that are over, and what the program hears of them.
 
 use super::{MOST_COMPLETIONS, Transfer};
-use crate::memory::Memory;
-use crate::operation::{Completion, Notice, OpError, OpId, Operation, Taking};
+use crate::memory::Bytes;
+use crate::operation::{Completion, MultiReceiveState, Notice, OpError, OpId, Operation};
 
-impl<M: Memory> Transfer<M> {
+impl<M: Bytes> Transfer<M> {
     /// The next operation that has ended.
     pub fn poll_completion(&mut self) -> Option<Completion<M>> {
         let completion = self.completions.pop_front();
@@ -55,17 +55,17 @@ impl<M: Memory> Transfer<M> {
     /// A message of a receive of several is there. With the last one, the receive is over.
     pub(super) fn complete_part(&mut self, mut completion: Completion<M>) {
         let OpId(of) = completion.id;
-        let Some(Operation::Several(several)) = self.operations.get_mut(of) else { return };
+        let Some(Operation::MultiReceive(several)) = self.operations.get_mut(of) else { return };
         several.arriving -= 1;
         let is_last = several.arriving == 0;
         match several.state {
-            Taking::Full if is_last => {
-                if let Some(Operation::Several(several)) = self.operations.remove(of) {
+            MultiReceiveState::Full if is_last => {
+                if let Some(Operation::MultiReceive(several)) = self.operations.remove(of) {
                     completion.memory = Some(several.memory);
                 }
                 self.completions.push_back(completion);
             }
-            Taking::Cancelled if is_last => {
+            MultiReceiveState::Cancelled if is_last => {
                 self.completions.push_back(completion);
                 self.complete(of, Err(OpError::Cancelled));
             }

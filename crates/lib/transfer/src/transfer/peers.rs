@@ -1,9 +1,9 @@
 //! Peers: memory for those with which something is going on, and the end of a session.
 
 use super::Transfer;
-use crate::memory::Memory;
+use crate::memory::Bytes;
 use crate::operation::{Completion, OpError};
-use crate::peer::{Entry, Peer};
+use crate::peer::{ActivePeer, PeerEntry};
 use crate::pool::MOST_BYTES;
 use gigae_proto::{PeerId, Reason};
 use gigae_wire::Epoch;
@@ -15,7 +15,7 @@ const MOST_KEPT: usize = 16;
 /// States of others that are kept for the next ones.
 const MOST_SPARE: usize = 16;
 
-impl<M: Memory> Transfer<M> {
+impl<M: Bytes> Transfer<M> {
     /// The peers with which operations are going on, receives that were matched included. Looks at
     /// all operations.
     pub fn engaged(&self) -> Vec<PeerId> {
@@ -26,12 +26,14 @@ impl<M: Memory> Transfer<M> {
     }
 
     #[inline]
-    pub(crate) fn peer(&mut self, peer: PeerId) -> &mut Peer {
+    pub(crate) fn peer(&mut self, peer: PeerId) -> &mut ActivePeer {
         let at = peer.0 as usize;
-        if !matches!(self.peers.get(at), Some(Entry::Busy(_))) {
+        if !matches!(self.peers.get(at), Some(PeerEntry::Busy(_))) {
             self.take_up(at);
         }
-        let Entry::Busy(peer) = &mut self.peers[at] else { unreachable!("it has just become so") };
+        let PeerEntry::Busy(peer) = &mut self.peers[at] else {
+            unreachable!("it has just become so")
+        };
         peer
     }
 
@@ -39,13 +41,13 @@ impl<M: Memory> Transfer<M> {
     #[inline]
     pub(crate) fn engaged_with(&mut self, peer: PeerId) -> &mut u32 {
         let at = peer.0 as usize;
-        if matches!(self.peers.get(at), None | Some(Entry::Unknown)) {
+        if matches!(self.peers.get(at), None | Some(PeerEntry::Unknown)) {
             self.take_up(at);
         }
         match &mut self.peers[at] {
-            Entry::Busy(peer) => &mut peer.engaged,
-            Entry::Idle(rest) => &mut rest.engaged,
-            Entry::Unknown => unreachable!("it has just been taken up"),
+            PeerEntry::Busy(peer) => &mut peer.engaged,
+            PeerEntry::Idle(rest) => &mut rest.engaged,
+            PeerEntry::Unknown => unreachable!("it has just been taken up"),
         }
     }
 
@@ -58,16 +60,16 @@ impl<M: Memory> Transfer<M> {
                 // An eighth more: twice as much would be half in vain on average.
                 self.peers.reserve_exact(at + at / 8 + 8 - self.peers.len());
             }
-            self.peers.resize_with(at + 1, || Entry::Unknown);
+            self.peers.resize_with(at + 1, || PeerEntry::Unknown);
         }
         let rest = match &self.peers[at] {
-            Entry::Idle(rest) => *rest,
-            _ => Peer::new().rest(),
+            PeerEntry::Idle(rest) => *rest,
+            _ => ActivePeer::new().rest(),
         };
         self.busy += 1;
-        let mut peer = self.spare.pop().unwrap_or_else(|| Box::new(Peer::new()));
+        let mut peer = self.spare.pop().unwrap_or_else(|| Box::new(ActivePeer::new()));
         peer.resume(rest);
-        self.peers[at] = Entry::Busy(peer);
+        self.peers[at] = PeerEntry::Busy(peer);
     }
 
     /// If nothing is going on with a peer any more, keeps the little of it that must be known,
@@ -81,14 +83,14 @@ impl<M: Memory> Transfer<M> {
 
     fn put_away(&mut self, peer: PeerId) {
         let Some(entry) = self.peers.get_mut(peer.0 as usize) else { return };
-        let Entry::Busy(state) = entry else { return };
+        let PeerEntry::Busy(state) = entry else { return };
         if !state.is_idle() {
             return;
         }
         let rest = state.rest();
-        let unknown = rest == Peer::new().rest();
-        let left = if unknown { Entry::Unknown } else { Entry::Idle(rest) };
-        let Entry::Busy(state) = std::mem::replace(entry, left) else { return };
+        let unknown = rest == ActivePeer::new().rest();
+        let left = if unknown { PeerEntry::Unknown } else { PeerEntry::Idle(rest) };
+        let PeerEntry::Busy(state) = std::mem::replace(entry, left) else { return };
         self.busy -= 1;
         if state.is_small() && self.spare.len() < MOST_SPARE {
             self.spare.push(state);
@@ -108,9 +110,9 @@ impl<M: Memory> Transfer<M> {
     /// have arrived whole can still be received. Receives that were not matched stay.
     pub fn ended(&mut self, peer: PeerId, epoch: Epoch, reason: Reason) {
         let current = match self.peers.get(peer.0 as usize) {
-            None | Some(Entry::Unknown) => return,
-            Some(Entry::Idle(rest)) => rest.epoch,
-            Some(Entry::Busy(state)) => state.epoch,
+            None | Some(PeerEntry::Unknown) => return,
+            Some(PeerEntry::Idle(rest)) => rest.epoch,
+            Some(PeerEntry::Busy(state)) => state.epoch,
         };
         if current.is_none_or(|e| e == epoch) {
             self.lose(peer, reason);
@@ -124,7 +126,7 @@ impl<M: Memory> Transfer<M> {
         let injected = state.going.iter().filter(|(_, id)| id.is_none()).count();
         let promised = state.writing.is_some_and(|(w, found)| w.notice.is_some() && found.is_ok());
         let engaged = state.engaged;
-        let granted = std::mem::replace(state, Peer { engaged, ..Peer::new() }).granted;
+        let granted = std::mem::replace(state, ActivePeer { engaged, ..ActivePeer::new() }).granted;
         granted.end(&mut self.pool);
         if promised {
             self.notices.release(peer);

@@ -2,15 +2,17 @@
 
 use super::{LONGEST, MOST_COMPLETIONS, Start, TooLong, Transfer};
 use crate::kept::Taken;
-use crate::matching::{Body, Selector};
-use crate::memory::Memory;
-use crate::operation::{Matched, OpId, Operation, Part, Place, Receive, Several, Taking};
-use crate::peer::{Answer, Into, cost};
+use crate::matching::{Selector, UnexpectedBody};
+use crate::memory::Bytes;
+use crate::operation::{
+    Matched, MultiReceive, MultiReceiveState, OpId, Operation, Part, Receive, Target,
+};
+use crate::peer::{Answer, ReassemblyBuffer, cost};
 use gigae_proto::PeerId;
 use gigae_wire::Pieces;
 use gigae_wire::op::{Label, Op};
 
-impl<M: Memory> Transfer<M> {
+impl<M: Bytes> Transfer<M> {
     /// Receives the first message that is wanted. One that is longer than the memory is
     /// [truncated](crate::OpError::Truncated).
     pub fn receive(&mut self, selector: Selector, memory: M) -> Start<M> {
@@ -20,7 +22,7 @@ impl<M: Memory> Transfer<M> {
         let message = self.matching.kept.take(&selector);
         let matched = message.as_ref().map(|taken| taken.message.matched());
         let room = memory.len() as u32;
-        let receive = Receive { place: Place::Own(memory), room, matched };
+        let receive = Receive { target: Target::Own(memory), room, matched };
         let Ok(id) = self.operations.insert(Operation::Receive(receive)) else {
             unreachable!("there is room")
         };
@@ -45,12 +47,16 @@ impl<M: Memory> Transfer<M> {
         }
         // An empty rest would take empty messages for ever.
         let least = least.clamp(1, LONGEST + 1) as u32;
-        let state = if memory.len() < least as usize { Taking::Full } else { Taking::Open };
-        let several = Several { memory, least, used: 0, arriving: 0, state };
-        let Ok(id) = self.operations.insert(Operation::Several(several)) else {
+        let state = if memory.len() < least as usize {
+            MultiReceiveState::Full
+        } else {
+            MultiReceiveState::Open
+        };
+        let several = MultiReceive { memory, least, used: 0, arriving: 0, state };
+        let Ok(id) = self.operations.insert(Operation::MultiReceive(several)) else {
             unreachable!("there is room")
         };
-        if state == Taking::Full {
+        if state == MultiReceiveState::Full {
             self.complete(id, Ok(()));
             return Ok(OpId(id));
         }
@@ -77,15 +83,15 @@ impl<M: Memory> Transfer<M> {
     /// Whether a receive of several messages takes another now, and there is room for an operation
     /// and for its completion. The others are kept like those that no receive wants.
     pub(crate) fn is_open(&self, id: u32) -> bool {
-        let Some(Operation::Several(several)) = self.operations.get(id) else { return false };
-        several.state == Taking::Open
+        let Some(Operation::MultiReceive(several)) = self.operations.get(id) else { return false };
+        several.state == MultiReceiveState::Open
             && self.operations.len() < crate::table::MOST
             && self.completions.len() + self.parts.len() < MOST_COMPLETIONS
     }
 
     /// The receive of one message by an open receive of several.
     pub(crate) fn part(&mut self, of: u32, matched: Matched) -> u32 {
-        let Some(Operation::Several(several)) = self.operations.get_mut(of) else {
+        let Some(Operation::MultiReceive(several)) = self.operations.get_mut(of) else {
             unreachable!("it is open")
         };
         let (at, left) = (several.used, several.memory.len() as u32 - several.used);
@@ -93,10 +99,10 @@ impl<M: Memory> Transfer<M> {
         several.used += room;
         several.arriving += 1;
         if left - room < several.least {
-            several.state = Taking::Full;
+            several.state = MultiReceiveState::Full;
             self.matching.withdraw(of);
         }
-        let receive = Receive { place: Place::Part { of, at }, room, matched: Some(matched) };
+        let receive = Receive { target: Target::Part { of, at }, room, matched: Some(matched) };
         let id = self.operations.insert(Operation::Receive(receive)).ok().expect("there is room");
         *self.engaged_with(matched.peer) += 1;
         self.parts.push_back(Part { id, peer: matched.peer, ended: None });
@@ -107,7 +113,7 @@ impl<M: Memory> Transfer<M> {
     fn give(&mut self, id: u32, Taken { message, former }: Taken) {
         let peer = message.peer;
         match message.body {
-            Body::Whole(bytes) => {
+            UnexpectedBody::Whole(bytes) => {
                 self.put(id, 0, bytes[..].into());
                 if former {
                     let left = self.matching.kept.former(peer);
@@ -117,15 +123,16 @@ impl<M: Memory> Transfer<M> {
                 }
                 self.complete(id, Ok(()));
             }
-            Body::Arriving => {
+            UnexpectedBody::Arriving => {
                 let arriving = self.peer(peer).arriving.as_mut().expect("it is arriving");
-                let Into::Own(bytes) = std::mem::replace(&mut arriving.into, Into::Receive(id))
+                let ReassemblyBuffer::Own(bytes) =
+                    std::mem::replace(&mut arriving.into, ReassemblyBuffer::Receive(id))
                 else {
                     unreachable!("nobody has wanted it until now")
                 };
                 self.put(id, 0, bytes[..].into());
             }
-            Body::Offered(offer) => self.pull(id, offer),
+            UnexpectedBody::Offered(offer) => self.pull(id, offer),
         }
     }
 
@@ -144,14 +151,14 @@ impl<M: Memory> Transfer<M> {
         }
         let room = (receive.room as usize).saturating_sub(at).min(data.len());
         let Some(fitting) = data.split(room).filter(|fitting| !fitting.is_empty()) else { return };
-        match &mut receive.place {
-            Place::Own(memory) => memory.write_pieces(at, fitting),
-            &mut Place::Part { of, at: first } => {
-                if let Some(Operation::Several(several)) = self.operations.get_mut(of) {
+        match &mut receive.target {
+            Target::Own(memory) => memory.write_pieces(at, fitting),
+            &mut Target::Part { of, at: first } => {
+                if let Some(Operation::MultiReceive(several)) = self.operations.get_mut(of) {
                     several.memory.write_pieces(first as usize + at, fitting);
                 }
             }
-            Place::Dropped => {}
+            Target::Dropped => {}
         }
     }
 

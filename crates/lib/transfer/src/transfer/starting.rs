@@ -1,14 +1,14 @@
 //! What the program starts and cancels, but for receives.
 
 use super::{LONGEST, Start, TooLong, Transfer};
-use crate::memory::{Memory, RegionKey};
+use crate::memory::{Bytes, RegionKey};
 use crate::operation::{
-    Completion, OpError, OpId, Operation, Place, Receive, Send, Sending, Taking,
+    Completion, MultiReceiveState, OpError, OpId, Operation, Receive, Send, SendState, Target,
 };
 use gigae_proto::PeerId;
 use gigae_wire::op::{Change, Label};
 
-impl<M: Memory> Transfer<M> {
+impl<M: Bytes> Transfer<M> {
     fn begin(&mut self, peer: PeerId, operation: Operation<M>) -> Result<OpId, Operation<M>> {
         let id = self.operations.insert(operation)?;
         let state = self.peer(peer);
@@ -30,7 +30,7 @@ impl<M: Memory> Transfer<M> {
         if memory.len() > LONGEST {
             return Err(TooLong(memory));
         }
-        let send = Send { peer, label, memory, state: Sending::Queued };
+        let send = Send { peer, label, memory, state: SendState::Queued };
         self.begin(peer, Operation::Send(send)).map_err(|operation| match operation {
             Operation::Send(send) => TooLong(send.memory),
             _ => unreachable!("handed back as it was given"),
@@ -91,15 +91,15 @@ impl<M: Memory> Transfer<M> {
     pub fn cancel(&mut self, OpId(id): OpId) -> bool {
         match self.operations.get_mut(id) {
             Some(Operation::Receive(Receive { matched: None, .. })) => self.matching.withdraw(id),
-            Some(Operation::Several(several)) if several.state == Taking::Open => {
-                several.state = Taking::Cancelled;
+            Some(Operation::MultiReceive(several)) if several.state == MultiReceiveState::Open => {
+                several.state = MultiReceiveState::Cancelled;
                 let arriving = several.arriving;
                 self.matching.withdraw(id);
                 if arriving > 0 {
                     return true;
                 }
             }
-            Some(&mut Operation::Send(Send { peer, state: Sending::Queued, .. })) => {
+            Some(&mut Operation::Send(Send { peer, state: SendState::Queued, .. })) => {
                 self.peer(peer).starting.retain(|&queued| queued != id);
             }
             _ => return false,
@@ -121,11 +121,11 @@ impl<M: Memory> Transfer<M> {
         all.sort_unstable();
         for id in all {
             let given_up = match self.operations.get_mut(id) {
-                Some(Operation::Receive(Receive { place, matched: Some(_), .. })) => {
-                    match std::mem::replace(place, Place::Dropped) {
-                        Place::Own(memory) => memory,
+                Some(Operation::Receive(Receive { target, matched: Some(_), .. })) => {
+                    match std::mem::replace(target, Target::Dropped) {
+                        Target::Own(memory) => memory,
                         // What it is a part of is told of.
-                        Place::Part { .. } | Place::Dropped => continue,
+                        Target::Part { .. } | Target::Dropped => continue,
                     }
                 }
                 Some(Operation::Read { memory, .. }) => match memory.take() {
@@ -138,7 +138,7 @@ impl<M: Memory> Transfer<M> {
                         None => continue,
                     }
                 }
-                Some(Operation::Receive(_) | Operation::Several(_)) => {
+                Some(Operation::Receive(_) | Operation::MultiReceive(_)) => {
                     self.matching.withdraw(id);
                     self.complete(id, Err(OpError::Cancelled));
                     continue;

@@ -1,7 +1,7 @@
 //! By which path the frames of a session go (`PROTOCOL.md` §11).
 
 use super::state::REPETITIONS;
-use super::{ANSWER, CREDIT, Plan, Session, State};
+use super::{ANSWER, CREDIT, Plan, Session, SessionState};
 use crate::Config;
 use crate::send::SendWindow;
 use gigae_wire::{Flags, NodeAddr};
@@ -13,7 +13,7 @@ impl<T, R> Session<T, R> {
         self.links.get(path).is_some_and(|mac| NodeAddr::Ethernet(mac) == *node)
     }
 
-    /// A frame of this session came with a question, or with the answer to one.
+    /// A frame of this session came with a question or an answer.
     #[cold]
     pub(crate) fn marked(&mut self, flags: Flags, path: usize, config: &Config) {
         if flags.has(Flags::ASK) {
@@ -28,7 +28,7 @@ impl<T, R> Session<T, R> {
         }
     }
 
-    /// A link of this end does not work: what flew on it goes again elsewhere.
+    /// A link of this end does not work. What was in flight on it is sent again by other paths.
     pub(crate) fn give_up(&mut self, path: usize) {
         let up = self.is_up();
         if let Some(send) = self.send.as_mut().filter(|_| up) {
@@ -36,30 +36,31 @@ impl<T, R> Session<T, R> {
         }
     }
 
-    /// The path for a control frame of this sort, and what is asked or answered on it.
+    /// The path for a control frame of this kind, and what it asks or answers there.
     #[inline]
-    pub(crate) fn way(&mut self, plan: Plan) -> (usize, Flags) {
+    pub(crate) fn path_for(&mut self, plan: Plan) -> (usize, Flags) {
         if self.paths == 1 && plan == Plan::Ack {
             return (0, Flags::NONE);
         }
-        self.way_of_several(plan)
+        self.path_of_several(plan)
     }
 
     #[cold]
-    fn way_of_several(&mut self, plan: Plan) -> (usize, Flags) {
+    fn path_of_several(&mut self, plan: Plan) -> (usize, Flags) {
         let alive = |send: &Option<Box<SendWindow<T>>>, wanted: u8| {
             send.as_ref().map_or(0, |send| send.alive(wanted.into()))
         };
         let first = |bits: u16| bits.trailing_zeros() as usize;
         match plan {
-            // Of a former session it is known which ways there are, not which still lead there.
+            // A former session shows which paths there were, not which of them still work.
             Plan::Hello | Plan::Confirm
-                if let State::Proposing(repeated) | State::Confirming(repeated, _) = self.state =>
+                if let SessionState::Proposing(repeated)
+                | SessionState::Confirming(repeated, _) = self.state =>
             {
                 (self.in_turn(repeated.tries), Flags::NONE)
             }
-            Plan::Farewell if let Some(farewell) = &self.farewell => {
-                (self.in_turn(REPETITIONS - farewell.left), Flags::NONE)
+            Plan::Close if let Some(close) = &self.close => {
+                (self.in_turn(REPETITIONS - close.left), Flags::NONE)
             }
             _ if self.asked != 0 => {
                 let path = first(self.asked);
@@ -76,14 +77,14 @@ impl<T, R> Session<T, R> {
             }
             Plan::Probe => {
                 self.probes = 0;
-                let path = alive(&self.send, self.heard_on);
+                let path = alive(&self.send, self.received_on);
                 // Nothing flies whose loss would tell that this path does not work. An answer says
                 // otherwise.
-                self.heard_on = (path as u8 + 1) % self.paths;
+                self.received_on = (path as u8 + 1) % self.paths;
                 (path, Flags::ASK)
             }
             _ => {
-                let path = alive(&self.send, self.heard_on);
+                let path = alive(&self.send, self.received_on);
                 self.replied_on = path as u8;
                 (path, Flags::NONE)
             }
@@ -93,12 +94,12 @@ impl<T, R> Session<T, R> {
     /// A frame came that had come before: what acknowledged it may be lost because its path works
     /// one way only, so the next acknowledgement goes by another.
     #[cold]
-    pub(crate) fn heard_again(&mut self) {
-        self.heard_on = (self.replied_on + 1) % self.paths;
+    pub(crate) fn on_duplicate(&mut self) {
+        self.received_on = (self.replied_on + 1) % self.paths;
     }
 
-    /// The paths one after the other, the one by which the peer was last heard first.
+    /// The paths one after the other, beginning with the one by which the last frame arrived.
     fn in_turn(&self, n: u8) -> usize {
-        usize::from(self.heard_on.wrapping_add(n) % self.paths)
+        usize::from(self.received_on.wrapping_add(n) % self.paths)
     }
 }

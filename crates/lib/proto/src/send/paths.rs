@@ -7,8 +7,8 @@ use crate::{Config, PathCounters};
 use gigae_wire::SeqNo;
 
 impl<T> SendWindow<T> {
-    /// The session is up: so many paths are there at both ends, of which one is known to work. The
-    /// others are dead until a probe is answered; which are to be probed, by bit.
+    /// The session is up. Both ends have `count` paths, of which one is known to work. The others
+    /// are dead until a probe is answered. Returns the paths to probe, by bit.
     pub(crate) fn open_paths(&mut self, count: usize, working: usize, config: &Config) -> u16 {
         let mut probes = 0;
         self.keeps_to_first = false;
@@ -39,7 +39,7 @@ impl<T> SendWindow<T> {
         if path == 0 { &mut self.first } else { &mut self.further[path - 1] }
     }
 
-    /// The path for the next frame, of several.
+    /// The path for the next frame, if there are several.
     #[inline(never)]
     pub(super) fn choose(&self) -> Option<usize> {
         if self.is_by_first() {
@@ -61,29 +61,29 @@ impl<T> SendWindow<T> {
         self.keeps_to_first && self.first.is_alive()
     }
 
-    /// For the rest of the session, nothing goes by another path than the first while that works.
+    /// Sends everything by the first path for the rest of the session, while that path works.
     pub(crate) fn keep_to_first(&mut self) {
         self.keeps_to_first = true;
     }
 
-    /// The clock was read.
+    /// Takes a reading of the clock.
     #[inline]
-    pub(crate) fn date(&mut self, now: Instant) {
-        self.first.date(now);
+    pub(crate) fn stamp(&mut self, now: Instant) {
+        self.first.stamp(now);
         if !self.further.is_empty() {
-            self.date_further(now);
+            self.stamp_further(now);
         }
     }
 
     #[inline(never)]
-    fn date_further(&mut self, now: Instant) {
+    fn stamp_further(&mut self, now: Instant) {
         for path in &mut self.further {
-            path.date(now);
+            path.stamp(now);
         }
     }
 
-    /// A path does not work: unless it is the last one, it is dead until a probe is answered, and
-    /// what flew there goes again elsewhere. Returns it, to be probed, by bit.
+    /// Gives a path up, unless it is the last one: it is dead until a probe is answered, and what
+    /// was in flight on it is sent again by others. Returns the path to probe, by bit.
     pub(crate) fn give_up(&mut self, i: usize) -> u16 {
         let another = |(n, path): (usize, &Path)| n != i && path.is_alive();
         if !self.path(i).is_alive() || !self.paths().enumerate().any(another) {
@@ -101,23 +101,23 @@ impl<T> SendWindow<T> {
         }
     }
 
-    /// The path for what says nothing of paths: `wanted` if it is alive, else the first that is.
+    /// The path for a frame that is about no path: `wanted` if it is alive, else the first that is.
     pub(crate) fn alive(&self, wanted: usize) -> usize {
         let is_wanted = self.paths().nth(wanted).is_some_and(Path::is_alive);
         if is_wanted { wanted } else { self.paths().position(Path::is_alive).unwrap_or(0) }
     }
 
-    /// Whether a path is being probed.
+    /// Whether a path is dead, and so probed.
     pub(crate) fn is_dead(&self, path: usize) -> bool {
         self.paths().nth(path).is_some_and(|path| !path.is_alive())
     }
 
-    /// What happened on the paths.
+    /// The counters of the paths.
     pub(crate) fn path_counters(&self) -> impl Iterator<Item = &PathCounters> {
         self.paths().map(|path| &path.counters)
     }
 
-    /// When the next thing is due by itself.
+    /// The earliest deadline of the paths.
     #[inline]
     pub(crate) fn deadline(&self) -> Instant {
         if self.further.is_empty() { self.first.deadline() } else { self.deadline_of_several() }
@@ -130,17 +130,17 @@ impl<T> SendWindow<T> {
         deadlines.min().unwrap_or(Instant::NEVER)
     }
 
-    /// A wait after which an answer is overdue, in nanoseconds.
+    /// Nanoseconds after which an answer is overdue.
     pub(crate) fn timeout(&self) -> u64 {
         let alive = self.paths().find(|path| path.is_alive());
         alive.unwrap_or(&self.first).rtt.timeout()
     }
 
-    /// Something has arrived by these paths, by bit: the peer is there. Those that are silent have
-    /// no other excuse.
-    pub(super) fn doubt_others(&mut self, heard: u16) {
+    /// Something has arrived by these paths, by bit: the peer is there. The silent paths have no
+    /// other excuse, so they are doubted.
+    pub(super) fn doubt_others(&mut self, arrived: u16) {
         for (i, path) in self.paths_mut().enumerate() {
-            if heard & !(1 << i) != 0 {
+            if arrived & !(1 << i) != 0 {
                 path.doubt();
             }
         }

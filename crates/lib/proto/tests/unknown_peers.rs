@@ -2,13 +2,13 @@
 //! endpoint is bounded (`PROTOCOL.md` §4).
 #![allow(missing_docs)]
 
-mod stranger;
+mod crafted;
 mod world;
 
+use crafted::{End, LIAR, Offer, confirm, header, propose, said};
 use gigae_proto::{Arrival, Body, Config, Destination, Instant, PeerKey, Reason};
 use gigae_wire::{Discard, Epoch, Flags, Handshake, Header, Kind, MacAddr};
 use std::time::Duration;
-use stranger::{End, LIAR, Offer, confirm, header, propose, said};
 use world::{CHANNEL, World, micros, quiet};
 
 const BOB: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xb0]);
@@ -307,7 +307,7 @@ fn a_late_reset_does_not_end_a_session_that_is_up() {
 }
 
 #[test]
-fn strangers_leave_room_for_peers_that_the_program_names() {
+fn unnamed_peers_leave_room_for_peers_that_the_program_names() {
     let mut end = End::new(Config { max_peers: 64, ..Config::default() }, 7);
     for n in 0..56 {
         let offer = propose(&mut end, node(n), 1, &[]);
@@ -324,7 +324,7 @@ fn strangers_leave_room_for_peers_that_the_program_names() {
 
 /// Offers are kept nowhere, so the bound must hold for the Confirms of many of them, too.
 #[test]
-fn strangers_of_one_node_hold_a_bounded_part_of_the_table() {
+fn unnamed_peers_of_one_node_hold_a_bounded_part_of_the_table() {
     let mut end = End::new(Config::default(), 7);
     let from = |kind, port, to| Header { src_port: port, ..header(kind, 1, to) };
     let mut offers = Vec::new();
@@ -396,7 +396,7 @@ fn visit(end: &mut End, from: MacAddr) -> bool {
 }
 
 #[test]
-fn strangers_that_said_nothing_make_room_after_three_peer_timeouts() {
+fn unnamed_peers_that_said_nothing_make_room_after_three_peer_timeouts() {
     let mut end = End::new(Config { max_peers: 8, ..Config::default() }, 7);
     assert!((0..7).all(|n| visit(&mut end, node(n))));
     // One of them sends something: the program may keep its id.
@@ -422,7 +422,7 @@ fn strangers_that_said_nothing_make_room_after_three_peer_timeouts() {
 }
 
 #[test]
-fn silent_strangers_take_no_credit_from_peers_that_the_program_has_named() {
+fn silent_unnamed_peers_take_no_credit_from_peers_that_the_program_has_named() {
     let mut w = World::pair(quiet(), &Config::default());
     let bob = w.peer(0, 1);
     for n in 0..2_000 {
@@ -435,7 +435,7 @@ fn silent_strangers_take_no_credit_from_peers_that_the_program_has_named() {
     }
     w.run(Duration::from_millis(5));
     assert_eq!(w.nodes[0].received.len(), 2_000);
-    assert_eq!(w.nodes[0].proto.peer_figures(bob).granted, 256, "the whole window");
+    assert_eq!(w.nodes[0].proto.peer_snapshot(bob).granted, 256, "the whole window");
 }
 
 #[test]
@@ -468,5 +468,5 @@ fn a_frame_of_another_version_ends_every_unanswered_proposal_to_its_node_and_no_
             end.send(peer, 1, vec![1]).unwrap();
         }
     }
-    assert_eq!(end.peer_figures(other).state, gigae_proto::PeerState::Proposing);
+    assert_eq!(end.peer_snapshot(other).state, gigae_proto::SessionPhase::Proposing);
 }

@@ -9,7 +9,7 @@
 //! writing sees the odd count before it, too, and reads again. No fence is needed, and on x86-64 both are
 //! plain moves.
 
-use crate::layout::FIGURES_WORDS;
+use crate::layout::STATISTICS_WORDS;
 use crate::sync::{AtomicU64, Ordering};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -25,7 +25,7 @@ const ROW: usize = 24;
 /// In a row: address and state before the figures.
 const AT_VALUES: usize = 3;
 const _: () = assert!(AT_LINKS + crate::MOST_LINKS * MOST_LINK_COUNTS <= AT_PEERS);
-const _: () = assert!(AT_PEERS + MOST_PEERS * ROW <= FIGURES_WORDS);
+const _: () = assert!(AT_PEERS + MOST_PEERS * ROW <= STATISTICS_WORDS);
 
 /// How often a reader begins anew before it gives up: writing takes some microseconds, ten times a second.
 const TRIES: usize = 100;
@@ -54,7 +54,7 @@ pub enum PeerState {
 
 /// Of one peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PeerFigures {
+pub struct PeerStatistics {
     /// Its node.
     pub address: PeerAddress,
     /// Its port id.
@@ -69,7 +69,7 @@ pub struct PeerFigures {
 
 /// What an endpoint has counted until a moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Figures {
+pub struct Statistics {
     /// When, in nanoseconds of the monotonic clock.
     pub at: u64,
     /// In the order of the names.
@@ -77,18 +77,18 @@ pub struct Figures {
     /// For each link, in the order of the names.
     pub links: Vec<Vec<u64>>,
     /// Peers with which something was going on, [`MOST_PEERS`] at most.
-    pub peers: Vec<PeerFigures>,
+    pub peers: Vec<PeerStatistics>,
     /// Peers that the endpoint knows.
     pub known: u64,
 }
 
-/// Figures that are being written. What there is no room for is left out.
-pub struct Sheet<'a> {
+/// Statistics that are being written. What there is no room for is left out.
+pub struct StatisticsWriter<'a> {
     words: &'a [AtomicU64],
     rows: usize,
 }
 
-impl<'a> Sheet<'a> {
+impl<'a> StatisticsWriter<'a> {
     /// Begins; until [`end`](Self::end) readers wait. Only one writer may be there at a time, which
     /// who makes it sees to: two would spoil figures and nothing else.
     pub(crate) fn begin(words: &'a [AtomicU64], at: u64) -> Self {
@@ -161,7 +161,7 @@ impl<'a> Sheet<'a> {
     }
 }
 
-impl Figures {
+impl Statistics {
     /// Reads the figures, so many counts, counts per link of so many links, and figures per peer. `None`
     /// if they were never written, or whenever one looked were being written: by a process that was
     /// stopped or killed just then.
@@ -172,7 +172,7 @@ impl Figures {
             let at = AT_PEERS + i * ROW;
             let (about, high, low) = (words[at], words[at + 1], words[at + 2]);
             let [_, _, mac @ ..] = low.to_be_bytes();
-            PeerFigures {
+            PeerStatistics {
                 address: match about >> 32 {
                     4 => PeerAddress::Ip(Ipv4Addr::from(low as u32).into()),
                     6 => PeerAddress::Ip(
@@ -219,14 +219,14 @@ mod tests {
     use super::*;
 
     fn words() -> Vec<AtomicU64> {
-        (0..FIGURES_WORDS).map(|_| AtomicU64::new(0)).collect()
+        (0..STATISTICS_WORDS).map(|_| AtomicU64::new(0)).collect()
     }
 
     #[test]
     fn what_is_written_is_read() {
         let words = words();
-        assert_eq!(Figures::read(&words, 1, [1, 1, 1]), None, "nothing was written");
-        let mut sheet = Sheet::begin(&words, 77);
+        assert_eq!(Statistics::read(&words, 1, [1, 1, 1]), None, "nothing was written");
+        let mut sheet = StatisticsWriter::begin(&words, 77);
         sheet.counts(&[1, 2, 3]);
         sheet.link(1, &[4, 5]);
         let addresses = [
@@ -238,17 +238,17 @@ mod tests {
         for (address, state) in addresses.into_iter().zip(states) {
             assert!(sheet.peer(address, (600, 255, state), &[8, 9]));
         }
-        assert_eq!(Figures::read(&words, 1, [1, 1, 1]), None, "it is being written");
+        assert_eq!(Statistics::read(&words, 1, [1, 1, 1]), None, "it is being written");
         sheet.end(12);
-        let figures = Figures::read(&words, 2, [3, 2, 2]).unwrap();
-        let peer = |address, state| PeerFigures {
+        let figures = Statistics::read(&words, 2, [3, 2, 2]).unwrap();
+        let peer = |address, state| PeerStatistics {
             address,
             port: 600,
             channel: 255,
             state,
             values: vec![8, 9],
         };
-        let expected = Figures {
+        let expected = Statistics {
             at: 77,
             counts: vec![1, 2, 3],
             links: vec![vec![0, 0], vec![4, 5]],
@@ -261,20 +261,20 @@ mod tests {
     #[test]
     fn there_is_room_for_so_many_peers_and_no_more() {
         let words = words();
-        let mut sheet = Sheet::begin(&words, 1);
+        let mut sheet = StatisticsWriter::begin(&words, 1);
         let mut room =
             |n: u8| sheet.peer(PeerAddress::Mac([n; 6]), (0, 0, PeerState::Up), &[1; 100]);
         assert!((0..255).all(&mut room));
         assert!(!room(255) && !room(0));
         sheet.end(1000);
-        assert_eq!(Figures::read(&words, 1, [1, 1, 1]).unwrap().peers.len(), MOST_PEERS);
+        assert_eq!(Statistics::read(&words, 1, [1, 1, 1]).unwrap().peers.len(), MOST_PEERS);
     }
 
     #[test]
     fn whatever_lies_there_is_read_as_something() {
         let words = words();
         words.iter().for_each(|word| word.store(u64::MAX - 1, Ordering::Relaxed));
-        let figures = Figures::read(&words, usize::MAX, [usize::MAX; 3]).unwrap();
+        let figures = Statistics::read(&words, usize::MAX, [usize::MAX; 3]).unwrap();
         assert_eq!((figures.peers.len(), figures.links.len()), (MOST_PEERS, crate::MOST_LINKS));
     }
 
@@ -286,14 +286,14 @@ mod tests {
             let words = &words;
             scope.spawn(move || {
                 for n in 1..=ROUNDS {
-                    let mut sheet = Sheet::begin(words, n);
+                    let mut sheet = StatisticsWriter::begin(words, n);
                     sheet.counts(&[n; 10]);
                     sheet.peer(PeerAddress::Mac([0; 6]), (0, 0, PeerState::Up), &[n; 5]);
                     sheet.end(n);
                 }
             });
             loop {
-                let Some(figures) = Figures::read(words, 1, [10, 0, 5]) else { continue };
+                let Some(figures) = Statistics::read(words, 1, [10, 0, 5]) else { continue };
                 let n = figures.at;
                 assert!(figures.counts == [n; 10] && figures.peers[0].values == [n; 5]);
                 if n == ROUNDS {
@@ -316,7 +316,7 @@ mod loom_tests {
             let writing = Arc::clone(&words);
             let writer = loom::thread::spawn(move || {
                 for n in 1..=2 {
-                    let sheet = Sheet::begin(&writing, n);
+                    let sheet = StatisticsWriter::begin(&writing, n);
                     sheet.put(2, n);
                     // As `end` without the rows, for which there is no room here.
                     writing[0].store(2 * n, Ordering::Release);

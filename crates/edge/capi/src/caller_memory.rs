@@ -7,16 +7,16 @@ use std::ffi::c_void;
 
 /// Memory of a C program's, lent until an operation is completed or the memory is deregistered.
 #[derive(Clone)]
-pub(crate) struct Lent {
+pub(crate) struct CallerMemory {
     data: *mut u8,
     len: usize,
 }
 
 // SAFETY: the header gives the memory to the library until it is handed back, whatever thread the
 // endpoint is used by.
-unsafe impl Send for Lent {}
+unsafe impl Send for CallerMemory {}
 
-impl Lent {
+impl CallerMemory {
     /// Memory of C's.
     ///
     /// # Safety
@@ -56,7 +56,7 @@ impl Lent {
     }
 }
 
-impl Bytes for Lent {
+impl Bytes for CallerMemory {
     fn len(&self) -> usize {
         self.len
     }
@@ -86,5 +86,5 @@ pub(crate) unsafe fn borrow(data: *mut c_void, len: usize) -> Outcome<Memory> {
         return Ok(Memory::Vec(Vec::new()));
     }
     // SAFETY: the caller's promise.
-    Ok(Memory::Other(Box::new(unsafe { Lent::new(data, len)? })))
+    Ok(Memory::Other(Box::new(unsafe { CallerMemory::new(data, len)? })))
 }
