@@ -1,27 +1,27 @@
-//! What a message says: bytes that follow from who sends it to whom and as which.
+//! Message bodies that follow from the sender, the receiver and the message's number.
 //!
-//! A body of 16 bytes or more begins with that identity, sealed by a hash, so that a checker knows
-//! which message it has before it compares the rest. A shorter one is the beginning of a stream that
-//! follows from the identity, and is known by its place.
+//! A body of 16 bytes or more begins with that identity, sealed by a hash. So a checker knows which
+//! message it has before it compares the rest. A shorter one is the beginning of a stream that
+//! follows from the identity; its position tells the checker which message it is.
 //!
-//! A crate of its own, small as it is: soaks, the simulation and the NIC lab verify by it, and none of
+//! This small crate stands alone: soaks, the simulation and the NIC lab verify with it, and none of
 //! them uses another.
 
 #![forbid(unsafe_code)]
 
-/// Shortest body that names its message.
+/// Shortest body that contains its identity.
 pub const NAMED: usize = 16;
 
-/// Which message, of all that are ever sent in a run.
+/// Identifies a message among all that are sent in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Id {
     /// The sending node.
     pub from: u16,
     /// How often that node had been opened before.
     pub life: u16,
-    /// The node it is for.
+    /// The receiving node.
     pub to: u16,
-    /// Counted from zero for each of the above.
+    /// Counted from zero for each combination of the above.
     pub number: u32,
 }
 
@@ -44,7 +44,7 @@ pub fn mix(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Fills `out` with the stream that follows from `seed`.
+/// Fills `out` with the stream of `seed`.
 pub fn stream(seed: u64, out: &mut [u8]) {
     let mut state = seed;
     for chunk in out.chunks_mut(8) {
@@ -68,7 +68,7 @@ pub fn write(id: Id, out: &mut [u8]) {
     stream(hash, rest);
 }
 
-/// The identity that a body names; `None` if it is too short, or none of ours.
+/// The identity in a body. `None` if the body is too short, or not from this crate.
 pub fn name(body: &[u8]) -> Option<Id> {
     let name: &[u8; NAMED] = body.first_chunk()?;
     let word = |at: usize| u16::from_le_bytes([name[at], name[at + 1]]);

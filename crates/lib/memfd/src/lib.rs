@@ -1,12 +1,12 @@
-//! Memory that processes share and in which none trusts another: a sealed memfd (memfd_create(2)), seen as
-//! atomic words.
+//! Memory that processes share without trusting each other: a sealed memfd (memfd_create(2)), seen
+//! as atomic words.
 //!
-//! Whoever has the descriptor may write anything at any time. So there is no way here to see a byte of it but
-//! by an atomic, of which any bits are a number; and a file is mapped only if it has the length that *this* side
-//! expects and is sealed against becoming shorter, which would end the reader by a signal (`SIGBUS`). What the
-//! words mean is for the users of this crate, who check it.
+//! A process that has the descriptor may write anything at any time. So this crate gives access to
+//! its bytes only by atomics, for which any bits are a valid number. It maps a file only if that
+//! has the length that *this* side expects and is sealed against shrinking: shrinking would end the
+//! reader with a signal (`SIGBUS`). The users of this crate check what the words mean.
 //!
-//! A crate of its own, small as it is: links within a node and observers share memory by it, and
+//! This small crate stands alone: links within a node and observers share memory with it, and
 //! neither uses the other.
 
 use rustix::fs::{MemfdFlags, SealFlags};
@@ -17,14 +17,15 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
-/// Against becoming shorter, which would end whoever reads it by a signal, and longer, and against other seals.
+/// Seals against shrinking, which would end a reader with a signal, against growing, and against
+/// further seals.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
-/// File system of memfds (statfs(2), `TMPFS_MAGIC`): pages that are not there yet are always to be had, as those
-/// of `hugetlbfs` are not.
+/// File system of memfds (statfs(2), `TMPFS_MAGIC`). Pages that are not there yet can always be
+/// had; those of `hugetlbfs` cannot.
 const TMPFS: i64 = 0x0102_1994;
 
-/// A mapping of shared words. Unmapped when it is dropped; it needs no descriptor to stay.
+/// A mapping of shared words, which needs no open descriptor. Dropping it unmaps it.
 #[derive(Debug)]
 pub struct SharedMemory {
     base: NonNull<AtomicU64>,
@@ -37,8 +38,9 @@ unsafe impl Send for SharedMemory {}
 unsafe impl Sync for SharedMemory {}
 
 impl SharedMemory {
-    /// New memory of `len` words, all zeros, and the descriptor to hand on, under a name that `/proc/PID/fd` shows.
-    /// It takes up room as it is written to. Five system calls. `len` must not be zero.
+    /// Creates memory of `len` words, all zeros. Returns it with the descriptor to pass on;
+    /// `/proc/PID/fd` shows the name. It takes up memory as it is written to. Five system calls.
+    /// `len` must not be zero.
     pub fn create(name: &str, len: usize) -> io::Result<(Self, OwnedFd)> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let fd = match rustix::fs::memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
@@ -51,7 +53,7 @@ impl SharedMemory {
         Ok((Self::map(&fd, len)?, fd))
     }
 
-    /// Maps what another process may have made, if [`check`] accepts it. Four system calls.
+    /// Maps memory of another process, if [`check`] accepts it. Four system calls.
     pub fn map(fd: impl AsFd, len: usize) -> io::Result<Self> {
         let bytes = check(&fd, len)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
@@ -71,8 +73,8 @@ impl SharedMemory {
     }
 }
 
-/// Refuses what is no memfd of `len` words that will keep its length. Gives the length in bytes. The descriptor need
-/// not be open for writing.
+/// Refuses anything but a memfd of `len` words that keeps its length. Returns the length in bytes.
+/// The descriptor need not be open for writing.
 pub fn check(fd: impl AsFd, len: usize) -> io::Result<usize> {
     let refuse = |what| Err(io::Error::new(io::ErrorKind::InvalidData, what));
     if rustix::fs::fstatfs(&fd)?.f_type as i64 != TMPFS {

@@ -1,8 +1,9 @@
-//! The lock between a program and the background thread: free for the program, dear for the thread.
+//! The lock between a program and the background thread: cheap for the program, expensive for the
+//! thread.
 //!
-//! The program writes `calls` (odd while it is inside) and then reads `whose`; the thread writes `whose` and then
-//! reads `calls`. Each must see the other's write or make its own seen, which takes a fence between write and
-//! read on both sides. The thread's membarrier(2) is both.
+//! The program writes `calls` (odd while it is inside) and then reads `whose`. The thread writes
+//! `whose` and then reads `calls`. Each must see the other's write or make its own visible. That
+//! needs a fence between write and read on both sides. The thread's membarrier(2) serves as both.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU32, Ordering, fence};
@@ -11,38 +12,39 @@ use std::sync::atomic::{AtomicU32, Ordering, compiler_fence, fence};
 
 /// The memory was cleared by fork(2): this process did not open the endpoint.
 const FORKED: u32 = 0;
-/// The program enters as it likes.
+/// The program may enter.
 const PROGRAM: u32 = 1;
-/// The same, and executes a fence itself.
+/// The program may enter, and executes a fence itself.
 const FENCED: u32 = 2;
-/// Nobody is inside. Whoever wants to be swaps this for a state of its own.
+/// Neither side is inside. A side that wants to enter swaps this for its own state.
 const IDLE: u32 = 3;
 /// The thread is inside.
 const THREAD: u32 = 4;
-/// The same, and the program sleeps until it has left.
+/// The thread is inside, and the program sleeps until it has left.
 const WAITED: u32 = 5;
 
-/// The program is not asleep inside; it is; it is and must tell the thread when it wakes.
+/// The program is not asleep inside; it is; it is and must notify the thread when it wakes.
 const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
 const NOTIFY: u32 = 2;
 
-/// Looks of a program that waits for the thread before it sleeps: a turn of the thread takes microseconds.
+/// How often a program that waits for the thread looks before it sleeps. A turn of the thread takes
+/// microseconds.
 const SPINS: u32 = 200;
 
-/// What a program must do when it has entered.
+/// What a program must do after entering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entered {
     /// Nothing.
     Freely,
-    /// Wake the thread, which had taken the endpoint for its own.
+    /// Wake the thread, which had taken over the endpoint.
     TakenBack,
 }
 
-/// Whether a program is inside, and how long it has been.
+/// Whether a program is inside, and how many calls it has made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// Outside, having made so many calls.
+    /// Outside, after so many calls.
     Outside(u32),
     /// Inside a call.
     Inside(u32),
@@ -56,19 +58,19 @@ pub(crate) struct Gate {
     calls: AtomicU32,
     whose: AtomicU32,
     asleep: AtomicU32,
-    /// What the endpoint is when the program has it. Never changed.
+    /// The value of `whose` when the endpoint is the program's. Never changed.
     rest: u32,
 }
 
 impl Gate {
-    /// The program's. `fenced`: the thread's barrier is not to be had.
+    /// The endpoint is the program's. `fenced`: the kernel does not offer the thread's barrier.
     pub(crate) fn new(fenced: bool) -> Self {
         let rest = if fenced { FENCED } else { PROGRAM };
         let (calls, whose) = (AtomicU32::new(0), AtomicU32::new(rest));
         Self { calls, whose, asleep: AtomicU32::new(AWAKE), rest }
     }
 
-    /// The program enters. Two stores and two loads if the thread keeps out.
+    /// The program enters. Two stores and two loads if the thread is not inside.
     ///
     /// # Panics
     /// If the program is inside already, or if this is a child of the process that opened the endpoint.
@@ -80,14 +82,15 @@ impl Gate {
         }
         self.calls.store(calls + 1, Ordering::Relaxed);
         self.thread_fences();
-        // Acquire: what the thread did before it gave the endpoint back is seen.
+        // Acquire: sees what the thread did before it gave the endpoint back.
         if self.whose.load(Ordering::Acquire) == PROGRAM {
             return Entered::Freely;
         }
         self.enter_slowly(calls)
     }
 
-    /// The program's half of the fence that the thread's barrier makes: only the compiler is kept from reordering.
+    /// The program's half of the fence. Only the compiler must not reorder; the thread's barrier
+    /// does the rest.
     #[inline(always)]
     fn thread_fences(&self) {
         #[cfg(not(loom))]
@@ -115,7 +118,7 @@ impl Gate {
                     forked();
                 }
                 IDLE => {
-                    // With `calls` odd, so that the thread does not take it again.
+                    // With `calls` odd, so the thread does not take it again.
                     let (ok, failed) = (Ordering::AcqRel, Ordering::Relaxed);
                     if self.whose.compare_exchange(IDLE, self.rest, ok, failed).is_ok() {
                         self.calls.store(calls.wrapping_add(1), Ordering::Relaxed);
@@ -165,18 +168,19 @@ impl Gate {
         }
     }
 
-    /// Whether nobody is inside and the program has not taken the endpoint back.
+    /// Whether neither side is inside, and the program has not taken the endpoint back.
     pub(crate) fn is_idle(&self) -> bool {
         self.whose.load(Ordering::Relaxed) == IDLE
     }
 
-    /// The thread enters where the program has not been since it left the endpoint [idle](Self::is_idle).
+    /// The thread enters, if the program was not inside since the thread left the endpoint
+    /// [idle](Self::is_idle).
     pub(crate) fn enter_idle(&self) -> bool {
         let (ok, failed) = (Ordering::AcqRel, Ordering::Relaxed);
         self.whose.compare_exchange(IDLE, THREAD, ok, failed).is_ok()
     }
 
-    /// The thread enters if the program is outside, having made so many calls. One membarrier(2).
+    /// The thread enters if the program is outside after so many calls. One membarrier(2).
     pub(crate) fn enter_unattended(&self, calls: u32) -> bool {
         let rest = self.rest;
         let (ok, failed) = (Ordering::AcqRel, Ordering::Relaxed);
@@ -184,7 +188,7 @@ impl Gate {
             return false;
         }
         barrier::pass();
-        // Acquire: what the program did inside is seen.
+        // Acquire: sees what the program did inside.
         if self.calls.load(Ordering::Acquire) == calls {
             return true;
         }
@@ -197,10 +201,10 @@ impl Gate {
         self.hand_over(IDLE);
     }
 
-    /// The endpoint is the program's again, and not attended any more.
+    /// The endpoint is the program's again, and the thread does not attend it any more.
     pub(crate) fn retire(&self) {
         let (ok, failed) = (Ordering::AcqRel, Ordering::Relaxed);
-        // Not idle: it is the program's already.
+        // Not idle: it is already the program's.
         let _ = self.whose.compare_exchange(IDLE, self.rest, ok, failed);
     }
 
@@ -210,17 +214,17 @@ impl Gate {
         }
     }
 
-    /// The program, inside, is about to sleep until a frame comes.
+    /// The program is inside and about to sleep until a frame comes.
     pub(crate) fn fall_asleep(&self) {
         self.asleep.store(ASLEEP, Ordering::Release);
     }
 
-    /// It is awake; whether the thread must be told.
+    /// The program is awake. Returns whether it must notify the thread.
     pub(crate) fn wake_up(&self) -> bool {
         self.asleep.swap(AWAKE, Ordering::AcqRel) == NOTIFY
     }
 
-    /// Whether the program sleeps inside, and tells when it wakes.
+    /// Whether the program sleeps inside and will notify the thread when it wakes.
     pub(crate) fn will_notify(&self) -> bool {
         let (ok, failed) = (Ordering::AcqRel, Ordering::Relaxed);
         let asked = self.asleep.compare_exchange(ASLEEP, NOTIFY, ok, failed);
@@ -282,12 +286,12 @@ pub(crate) mod barrier {
         static REGISTERED: LazyLock<bool> =
             LazyLock::new(|| membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok());
 
-        /// Whether the kernel has it: asked once.
+        /// Whether the kernel offers it. Asked once.
         pub(crate) fn is_there() -> bool {
             *REGISTERED
         }
 
-        /// Every thread of this process that runs has passed a fence when this returns.
+        /// When this returns, every running thread of this process has passed a fence.
         pub(crate) fn pass() {
             std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
             if is_there() {
@@ -300,7 +304,8 @@ pub(crate) mod barrier {
     #[cfg(any(loom, miri))]
     mod kernel {
         pub(crate) fn is_there() -> bool {
-            // Loom has a fence in the place of the barrier's other half; Miri executes the program's own.
+            // Loom has a fence instead of the barrier's other half; Miri executes the program's
+            // own.
             cfg!(loom)
         }
 
@@ -381,8 +386,9 @@ mod tests {
     }
 }
 
-/// In every order of the two, one of them is inside at a time, and sees what the other did (`make loom`). Loom has no
-/// barrier that one thread makes for both, so here each executes its half of it.
+/// In every order of the two sides, only one is inside at a time, and it sees what the other did
+/// (`make loom`). Loom has no barrier that one thread executes for both, so each side executes its
+/// half here.
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
@@ -464,7 +470,7 @@ mod loom_tests {
                 loom::thread::spawn(move || shared.gate.will_notify())
             };
             let notified = shared.gate.wake_up();
-            // The thread sleeps without a timer only if it is told.
+            // The thread sleeps without a timer only if the program will notify it.
             assert_eq!(thread.join().unwrap(), notified);
         });
     }

@@ -1,13 +1,14 @@
-//! Progress without the program: one background thread per process, and the lock that it shares with the
+//! Progress without the program: one background thread per process, and the lock between it and the
 //! program's threads.
 //!
-//! A program that computes makes no calls. Its peers still wait for acknowledgements, repetitions, credit and
-//! operations on its memory. The thread of this crate does that work, for all endpoints of the process.
+//! A program that computes makes no calls. Its peers still wait for acknowledgements,
+//! retransmissions, credit and operations on its memory. The thread does that work for all
+//! endpoints of the process.
 //!
 //! # Who has an endpoint when
 //!
-//! [`Owner`] is the program's handle of an endpoint's state, [`attend`](Attend::attend) the thread's way in.
-//! The lock (`gate.rs`) excludes one from the other:
+//! [`Owner`] is the program's handle of an endpoint's state. By [`attend`](Attend::attend) the
+//! thread does its work there. The lock (`gate.rs`) keeps the two apart:
 //!
 //! | state | the program | the thread |
 //! |---|---|---|
@@ -16,18 +17,19 @@
 //! | the program sleeps inside a call | wakes by itself | sleeps until the program says that it is awake |
 //! | nothing is going on | | sleeps, without a timer |
 //!
-//! The program pays no fence because the thread pays for both: membarrier(2) makes every CPU that runs a thread
-//! of this process pass a fence. Where the kernel refuses it (`CONFIG_MEMBARRIER=n`, a seccomp filter), the
-//! program executes a fence itself.
+//! The program pays for no fence, because the thread pays for both. membarrier(2) makes every CPU
+//! that runs a thread of this process pass a fence. Where the kernel refuses it
+//! (`CONFIG_MEMBARRIER=n`, a seccomp filter), the program executes a fence itself.
 //!
 //! # What else
 //!
-//! - **Signals**: the thread blocks them all, so that handlers run in the program's own threads.
-//! - **fork(2)**: a child has no such thread, and the links are its parent's. The lock's words lie in memory that
-//!   the kernel clears in the child (madvise(2), `MADV_WIPEONFORK`), so that every use of an inherited endpoint
-//!   is refused there, and dropping one touches nothing. An endpoint that the child opens starts a thread of its own.
-//! - **The end**: the thread ends with the process's last endpoint, and is joined, so that a library which was
-//!   loaded by dlopen(3) can be unloaded.
+//! - **Signals**: the thread blocks them all, so handlers run in the program's own threads.
+//! - **fork(2)**: a child has no such thread, and the links belong to its parent. The lock's words
+//! lie in memory that the kernel clears in the child (madvise(2), `MADV_WIPEONFORK`). So the child
+//! cannot use an inherited endpoint, and dropping one touches nothing. An endpoint that the child
+//! opens starts a thread of its own.
+//! - **The end**: the thread ends with the process's last endpoint and is joined. So a library that
+//! dlopen(3) loaded can be unloaded.
 
 #![cfg_attr(loom, allow(dead_code, unused_imports))]
 

@@ -11,30 +11,30 @@ use std::time::Duration;
 
 /// What the thread does for an endpoint.
 pub trait Attend: Send {
-    /// Does what is due, without waiting. Returns early once `wanted` is true: the program waits. `calls` is
-    /// [`Owner::calls`] as the program left it.
+    /// Does what is due, without waiting. Returns early once `wanted` is true: the program waits.
+    /// `calls` is [`Owner::calls`] when the program left.
     fn attend(&mut self, calls: u32, wanted: &dyn Fn() -> bool) -> Outlook;
 }
 
 /// When the thread is needed again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outlook {
-    /// When something is due by itself; `None`: only a frame can change that.
+    /// Time until the next deadline. `None` if only a frame can change anything.
     pub due: Option<Duration>,
-    /// The program sleeps on the endpoint's descriptor by itself and is woken by the same frames: the thread leaves
-    /// it a [tick](crate::TICK).
+    /// The program itself sleeps on the endpoint's descriptor, and the same frames wake it. The
+    /// thread leaves the endpoint to it for a [tick](crate::TICK).
     pub program_watches: bool,
 }
 
-/// The words of a lock, in memory of their own.
+/// The words of a lock, in their own memory.
 struct Words {
     gate: NonNull<Gate>,
-    /// In a page that the kernel clears in a child (madvise(2)); else on the heap.
+    /// In a page that the kernel clears in a child (madvise(2)). Otherwise on the heap.
     guarded: bool,
 }
 
 impl Words {
-    /// With a page, fork(2) is noticed.
+    /// With a page, a fork(2) is detected.
     fn new(guarded: bool) -> std::io::Result<Self> {
         let gate = Gate::new(!barrier::is_there());
         let guarded = guarded && cfg!(not(any(loom, miri)));
@@ -85,8 +85,8 @@ pub(crate) struct Shared<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: whoever reaches the value is inside the gate, which lets one in at a time; so it is only ever moved between
-// threads.
+// SAFETY: only a thread inside the gate reaches the value, and the gate lets one in at a time; so
+// the value is only ever moved between threads.
 unsafe impl<T: Send> Sync for Shared<T> {}
 
 impl<T> Shared<T> {
@@ -97,9 +97,9 @@ impl<T> Shared<T> {
 }
 
 impl<T: Attend> Shared<T> {
-    /// The thread, which is inside, attends and leaves.
+    /// The thread is inside; it attends and leaves.
     pub(crate) fn attend_inside(&self) -> Outlook {
-        /// A turn that panics ends, too, or the program would wait for it without end.
+        /// A turn that panics also ends, or the program would wait for it without end.
         struct Turn<'a>(&'a Gate);
         impl Drop for Turn<'_> {
             fn drop(&mut self) {
@@ -113,10 +113,10 @@ impl<T: Attend> Shared<T> {
     }
 }
 
-/// The program's handle. One thread uses it at a time.
+/// The program's handle. One thread at a time uses it.
 pub struct Owner<T> {
     shared: Arc<Shared<T>>,
-    /// Where its two parts are, so that entering goes by one pointer each.
+    /// Pointers to its two parts, so entering follows one pointer each.
     gate: NonNull<Gate>,
     value: NonNull<UnsafeCell<T>>,
     /// As with a `RefCell`, two threads must not enter at once.
@@ -128,7 +128,8 @@ pub struct Owner<T> {
 unsafe impl<T: Send> Send for Owner<T> {}
 
 impl<T> Owner<T> {
-    /// `guarded`: a use after fork(2) is refused, at one mapping of a page; two system calls.
+    /// `guarded`: a use after fork(2) is refused. This costs one mapping of a page and two system
+    /// calls.
     pub fn new(value: T, guarded: bool) -> std::io::Result<Self> {
         let words = Words::new(guarded)?;
         let gate = words.gate;
@@ -137,8 +138,8 @@ impl<T> Owner<T> {
         Ok(Self { shared, gate, value, one_thread: PhantomData })
     }
 
-    /// Enters. Two stores and two loads while the thread keeps out; else it waits for the thread's turn to end,
-    /// some microseconds, and takes the endpoint back by one system call.
+    /// Enters. Two stores and two loads if the thread is not inside. Otherwise it waits some
+    /// microseconds until the thread's turn ends, and takes the endpoint back with one system call.
     ///
     /// # Panics
     /// If the caller is inside already, or if this process is a child of the one that opened the endpoint.
@@ -152,9 +153,10 @@ impl<T> Owner<T> {
         Guard { gate, value, one_thread: PhantomData }
     }
 
-    /// Enters for a call that may sleep until a frame comes. The thread does nothing meanwhile.
+    /// Enters for a call that may sleep until a frame comes. The thread leaves the endpoint alone
+    /// then.
     pub fn sleep<R>(&self, call: impl FnOnce(&mut T) -> R) -> R {
-        /// A call that panics is awake, too.
+        /// A call that panics also counts as awake.
         struct Asleep<'a>(&'a Gate);
         impl Drop for Asleep<'_> {
             fn drop(&mut self) {
@@ -169,7 +171,7 @@ impl<T> Owner<T> {
         call(&mut guard)
     }
 
-    /// How often the program has entered and left: another number after each. One load.
+    /// How often the program has entered and left; every entry and exit changes it. One load.
     pub fn calls(&self) -> u32 {
         self.shared.gate().calls()
     }
@@ -187,7 +189,8 @@ impl<T> Owner<T> {
 impl<T> Drop for Owner<T> {
     fn drop(&mut self) {
         if self.is_forked() {
-            // What it guards is the parent's: kept as it is, for dropping it could end what the parent uses.
+            // The state belongs to the parent. Dropping it could end what the parent uses, so it is
+            // leaked.
             std::mem::forget(Arc::clone(&self.shared));
         }
     }
@@ -210,7 +213,7 @@ fn taken_back() {
 pub struct Guard<'a, T> {
     gate: &'a Gate,
     value: &'a UnsafeCell<T>,
-    /// It leaves on the thread that has entered.
+    /// The thread that entered must leave.
     one_thread: PhantomData<*const ()>,
 }
 

@@ -15,12 +15,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Between two looks at an endpoint that a program uses. A program that has made no call between two looks is away,
-/// so its endpoint is attended within two ticks of its last call. A look costs the thread's wake-up, some
-/// microseconds: less than a hundredth of a CPU.
+/// Time between two looks at an endpoint that a program uses. A program that made no call between
+/// two looks is away. So the thread attends its endpoint within two ticks of its last call. A look
+/// costs a wake-up of the thread, some microseconds: less than a hundredth of a CPU.
 pub const TICK: Duration = Duration::from_micros(500);
 
-/// What tells the thread's own descriptors from those of endpoints.
+/// The event data of the thread's own descriptors; endpoints have other numbers.
 const WAKE: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 
@@ -30,15 +30,15 @@ const EVENTS: usize = 16;
 /// How an endpoint is used, as far as the thread knows.
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// By a program that had been seen so at the last look. The next one is at `at`.
+    /// A program uses it, and looked like this at the last look. The next look is at `at`.
     InUse { seen: Seen, at: Instant },
-    /// By a program that sleeps inside a call and tells when it wakes.
+    /// A program sleeps inside a call and notifies the thread when it wakes.
     AsleepInside,
-    /// By nobody: frames wake the thread, and what is due.
+    /// No program uses it: frames and deadlines wake the thread.
     Unattended { due: Option<Instant>, program_watches: bool },
 }
 
-/// An endpoint of whichever type.
+/// An endpoint of any type.
 trait Endpoint: Send + Sync {
     fn gate(&self) -> &Gate;
     fn attend_inside(&self) -> Outlook;
@@ -59,13 +59,14 @@ struct Entry {
     endpoint: Arc<dyn Endpoint>,
     /// Readable when a frame may have come.
     fd: OwnedFd,
-    /// It wakes the thread.
+    /// Its descriptor wakes the thread.
     watched: bool,
     state: State,
 }
 
 impl Entry {
-    /// Looks at the endpoint, and attends it if that is the thread's now. `came`: a frame may have.
+    /// Looks at the endpoint, and attends it if it is the thread's now. `came`: a frame may have
+    /// come.
     fn look(&mut self, process: &Process, now: Instant, came: bool) {
         let gate = self.endpoint.gate();
         match self.state {
@@ -75,7 +76,7 @@ impl Entry {
                 self.state = State::InUse { seen: gate.look(), at: now + TICK };
             }
             State::Unattended { due, program_watches: true } if came => {
-                // The program is woken by the same frame, and comes first.
+                // The same frame wakes the program, which comes first.
                 let at = now + TICK;
                 let due = Some(due.map_or(at, |due| due.min(at)));
                 self.state = State::Unattended { due, program_watches: false };
@@ -96,7 +97,8 @@ impl Entry {
                     _ if new != seen => {}
                     Seen::Outside(calls) => {
                         if gate.enter_unattended(calls) {
-                            // Before the turn: what comes from now on is seen in it or wakes the thread.
+                            // Before the turn: a frame from now on is seen in the turn or wakes the
+                            // thread.
                             self.watched = process.watch(&self.fd, self.number);
                             self.attend();
                         }
@@ -118,7 +120,7 @@ impl Entry {
         self.state = State::Unattended { due, program_watches };
     }
 
-    /// When it must be looked at again by itself.
+    /// When the thread must look again without an event.
     fn next(&self) -> Option<Instant> {
         match self.state {
             State::InUse { at, .. } => Some(at),
@@ -133,21 +135,22 @@ struct Entries {
     all: Vec<Entry>,
     last_number: u64,
     thread: Option<JoinHandle<()>>,
-    /// Which thread since the process began: an earlier one ends.
+    /// Counts the process's threads: an earlier one ends.
     generation: u64,
 }
 
-/// What a process has: its thread and what that attends. Never freed, for a child of fork(2) leaves its parent's
-/// copy as it is, perhaps locked.
+/// The process's thread and the endpoints that it attends. Never freed: a child of fork(2) leaves
+/// its copy untouched, because it may be locked.
 struct Process {
     pid: u32,
     entries: Mutex<Entries>,
     epoll: OwnedFd,
     wake: OwnedFd,
-    /// Rings when something is due: epoll_wait(2) counts in milliseconds.
+    /// Fires at the next deadline: epoll_wait(2) counts in milliseconds.
     timer: OwnedFd,
     wakeups: AtomicU64,
-    /// A thread that ended may have taken what another should have seen: that looks at all endpoints.
+    /// A thread that ended may have consumed an event for its successor, which therefore looks at
+    /// all endpoints.
     look_at_all: AtomicBool,
 }
 
@@ -168,7 +171,7 @@ impl Process {
             look_at_all: AtomicBool::new(false),
         };
         for (fd, data) in [(&process.wake, WAKE), (&process.timer, TIMER)] {
-            // Each ring wakes once; what is read of it does not matter.
+            // Each expiry wakes once; the value read from it does not matter.
             let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
             epoll::add(&process.epoll, fd, epoll::EventData::new_u64(data), flags)?;
         }
@@ -187,7 +190,7 @@ impl Process {
         if let Some(process) = Self::existing().filter(|process| process.pid == pid) {
             return Ok(process);
         }
-        // Of two threads that open their endpoints at once, both use the one that is first.
+        // If two threads open endpoints at once, both use the first result.
         let made = Box::into_raw(Box::new(Self::new(pid)?));
         let (ok, failed) = (Ordering::AcqRel, Ordering::Acquire);
         let process = match PROCESS.compare_exchange(known, made, ok, failed) {
@@ -207,18 +210,18 @@ impl Process {
     }
 
     fn wake(&self) {
-        // A full counter has woken already.
+        // A full counter has already woken it.
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 
-    /// Only what is new wakes: a packet socket is readable for as long as its newest frame is lent.
+    /// Edge-triggered: a packet socket is readable for as long as its newest frame is borrowed.
     fn watch(&self, fd: &OwnedFd, number: u64) -> bool {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&self.epoll, fd, epoll::EventData::new_u64(number), flags).is_ok()
     }
 
     fn unwatch(&self, fd: &OwnedFd) {
-        // It may not have been watched.
+        // It may not be watched.
         let _ = epoll::delete(&self.epoll, fd);
     }
 
@@ -241,7 +244,8 @@ impl Process {
             let now = Instant::now();
             entries.all.retain_mut(|entry| {
                 let came = all || came(entry.number);
-                // An endpoint whose program's memory panics when it is used is attended no more; others are.
+                // If a program's memory panics when it is used, the thread stops attending that
+                // endpoint only.
                 let looked = catch_unwind(AssertUnwindSafe(|| entry.look(self, now, came)));
                 looked.is_ok()
             });
@@ -282,9 +286,10 @@ impl Process {
     }
 }
 
-/// Has the thread run soon after it wakes where programs compute on all processors: from Linux 6.12 on, one that
-/// asks for shorter slices of time comes before others of its control group, and its share of time stays what it
-/// was (the kernel's scheduler/sched-eevdf, "latency"). Elsewhere it changes nothing. It needs no privilege.
+/// Makes the thread run soon after it wakes when programs compute on all processors. From Linux
+/// 6.12 on, a thread that asks for shorter time slices runs before others of its control group, and
+/// its share of time stays the same (the kernel's scheduler/sched-eevdf, "latency"). On older
+/// kernels it changes nothing. It needs no privilege.
 fn ask_for_short_slices() {
     const SLICE: Duration = Duration::from_micros(100);
     // SAFETY: all of it is numbers; both calls are given its size and fill or read no more than that.
@@ -299,7 +304,7 @@ fn ask_for_short_slices() {
     }
 }
 
-/// Calls with all signals blocked, which a thread that is started meanwhile inherits.
+/// Calls with all signals blocked. A thread started by the call inherits that.
 fn without_signals<R>(call: impl FnOnce() -> R) -> R {
     // SAFETY: both sets are this function's own; pthread_sigmask(3) fails for no argument that is given here.
     unsafe {
@@ -319,13 +324,12 @@ pub(crate) fn wake() {
     }
 }
 
-/// How often this process's thread has woken up since the process had its first endpoint. One load.
+/// How often this process's thread has woken up since the process's first endpoint. One load.
 pub fn wakeups() -> u64 {
     Process::existing().map_or(0, |process| process.wakeups.load(Ordering::Relaxed))
 }
 
-/// While this lives, the thread attends an endpoint. Dropped, it does not any more: to be dropped before the
-/// endpoint is.
+/// While this exists, the thread attends an endpoint. Drop it before the endpoint.
 #[derive(Debug)]
 pub struct Attended {
     number: u64,
@@ -338,8 +342,8 @@ impl std::fmt::Debug for Process {
     }
 }
 
-/// Has the thread attend an endpoint. It polls `fd`, of which it keeps a duplicate, for frames. Starts the thread if
-/// there is none. Some ten system calls the first time, three later.
+/// Makes the thread attend an endpoint. It polls a duplicate of `fd` for frames. Starts the thread
+/// if there is none. Some ten system calls the first time, three later.
 pub fn attend<T: Attend + 'static>(owner: &Owner<T>, fd: BorrowedFd<'_>) -> io::Result<Attended> {
     let fd = fd.as_fd().try_clone_to_owned()?;
     let endpoint: Arc<dyn Endpoint> = owner.shared().clone();
@@ -358,10 +362,11 @@ pub fn attend<T: Attend + 'static>(owner: &Owner<T>, fd: BorrowedFd<'_>) -> io::
 }
 
 impl Drop for Attended {
-    /// Waits for the thread's turn, if it has one; for the thread's end, if this was the last endpoint.
+    /// Waits for the thread's turn, if it has one; for the thread's end, if this was the last
+    /// endpoint.
     fn drop(&mut self) {
         if self.process.pid != std::process::id() {
-            // A child's copy: the thread is its parent's.
+            // A child's copy: the thread belongs to its parent.
             return;
         }
         let mut entries = self.process.entries();
@@ -377,7 +382,7 @@ impl Drop for Attended {
         entries.generation += 1;
         drop(entries);
         self.process.wake();
-        // It panics for no reason that is known; then there is nothing left to end.
+        // No reason for a panic there is known; nothing is left to end then.
         let _ = thread.join();
     }
 }

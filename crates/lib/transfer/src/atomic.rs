@@ -2,7 +2,7 @@
 
 use gigae_wire::op::{Action, Change, MOST_FETCHED, Number};
 
-/// The bytes that a change concerns, before or after it.
+/// The bytes that a change works on, before or after it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Values {
     len: u8,
@@ -12,7 +12,7 @@ pub(crate) struct Values {
 impl Values {
     pub(crate) const NONE: Self = Self { len: 0, bytes: [0; MOST_FETCHED] };
 
-    /// Zeros, as many as a change concerns.
+    /// Zeros, as many as a change works on.
     pub(crate) fn of(change: &Change) -> Self {
         Self { len: change.len() as u8, ..Self::NONE }
     }
@@ -26,7 +26,7 @@ impl Values {
     }
 }
 
-/// Calls `$one` for each number with its operands and puts there what that returns.
+/// Calls `$one` for each number with its operands and stores the result there.
 macro_rules! each {
     ($type:ty, $to:ident, $new:ident, $compare:ident, $one:expr) => {{
         const SIZE: usize = size_of::<$type>();
@@ -41,7 +41,7 @@ macro_rules! each {
     }};
 }
 
-/// What integers and numbers with a point have in common. `$sum`, `$product` and `$bits` are what differs.
+/// What integers and floating-point numbers have in common. `$sum`, `$product` and `$bits` differ.
 macro_rules! numbers {
     ($type:ty, $action:expr, $to:ident, $new:ident, $compare:ident, $sum:expr, $product:expr, $bits:expr) => {{
         let (zero, one) = (0 as $type, 1 as $type);
@@ -89,13 +89,13 @@ macro_rules! integers {
 macro_rules! floats {
     ($type:ty, $action:expr, $to:ident, $new:ident, $compare:ident) => {{
         let (sum, product) = (|a: $type, b: $type| a + b, |a: $type, b: $type| a * b);
-        // There is no such change: these have no bits.
+        // There is no such change: floating-point numbers have no bits.
         let bits = |_: Action, old: $type, _: $type, _: $type| old;
         numbers!($type, $action, $to, $new, $compare, sum, product, bits)
     }};
 }
 
-/// What a change makes of `old`. The operands are as many bytes as it says.
+/// Applies a change to `old`. `operands` has as many bytes as the change says.
 pub(crate) fn apply(change: &Change, old: &Values, operands: &[u8]) -> Values {
     let (new, compare) = operands.split_at(operands.len().min(change.len()));
     let mut out = *old;
@@ -122,7 +122,7 @@ pub(crate) fn apply(change: &Change, old: &Values, operands: &[u8]) -> Values {
 mod tests {
     use super::*;
 
-    /// What a change of one number makes of it.
+    /// Applies a change to one number.
     fn one<const N: usize>(
         action: Action,
         number: Number,

@@ -1,8 +1,8 @@
-//! How often a peer may name a key that fits no memory (`PROTOCOL.md` 9.5).
+//! How often a peer may name a key that belongs to no memory (`PROTOCOL.md` 9.5).
 //!
-//! Each wrong key costs the peer 10 ms of a debt that time pays off. A peer that owes 10.24 s is
-//! refused every access without a look at its key, so that right keys and wrong ones are answered
-//! alike. The debt outlasts sessions. Other peers are not touched.
+//! Each wrong key costs the peer 10 ms of a debt, which time pays off. While a peer owes 10.24 s,
+//! every access is refused without a look at its key. So right and wrong keys get the same answer.
+//! The debt outlasts sessions. Other peers are not affected.
 
 use crate::pool::MOST_ASKED;
 use gigae_proto::{Instant, PeerId};
@@ -12,11 +12,11 @@ use std::time::Duration;
 /// What a wrong key costs.
 const COST: Duration = Duration::from_millis(10);
 
-/// Wrong keys that a peer may name at once: as many as it may have operations under way, which may
-/// all be about one memory that was just taken back.
+/// Wrong keys that a peer may name at once: as many as it may have operations in progress. All of
+/// these may name one memory that was just deregistered.
 const MOST_AT_ONCE: u32 = MOST_ASKED as u32;
 
-/// See the module's description. Peers that owe nothing have no entry.
+/// See the module's description. Peers without debt have no entry.
 #[derive(Debug, Default)]
 pub(crate) struct Guesses {
     /// When the debt of a peer is paid off.
@@ -24,7 +24,7 @@ pub(crate) struct Guesses {
 }
 
 impl Guesses {
-    /// Whether a peer's key is looked up now.
+    /// Whether this peer's keys are looked up now.
     #[inline]
     pub(crate) fn may_ask(&mut self, peer: PeerId, now: Instant) -> bool {
         self.paid.is_empty() || self.owes_little(peer, now)
@@ -40,7 +40,7 @@ impl Guesses {
         paid.since(now) <= COST * (MOST_AT_ONCE - 1)
     }
 
-    /// A peer has named a key that fits nothing.
+    /// A peer has named a wrong key.
     #[cold]
     pub(crate) fn wrong(&mut self, peer: PeerId, now: Instant) {
         let paid = self.paid.entry(peer).or_insert(now);

@@ -11,14 +11,14 @@ use gigae_proto::{PeerId, Reason};
 use gigae_wire::op::{Action, Change, Label, MOST_FETCHED, Op, Status};
 use gigae_wire::{Epoch, Pieces};
 
-/// No sender of this protocol would have sent it.
+/// No sender of this protocol sends it.
 struct Invalid;
 
 type Taken = Result<(), Invalid>;
 
 impl<M: Bytes> Transfer<M> {
     /// Takes in the payload of an Op frame of a peer, in the order of the session with this epoch.
-    /// What makes no sense is counted and dropped.
+    /// Counts and drops what is invalid.
     pub fn handle(&mut self, peer: PeerId, epoch: Epoch, mut payload: Pieces) {
         match self.peer(peer).epoch {
             None => self.peer(peer).epoch = Some(epoch),
@@ -179,7 +179,7 @@ impl<M: Bytes> Transfer<M> {
             return Err(Invalid);
         }
         state.offers += 1;
-        // It may be offered for want of bytes.
+        // The peer may have offered it because it had no bytes left.
         let wants_bytes = state.granted.bytes < MOST_BYTES && total < MOST_BYTES;
         if state.wants_entries() {
             self.grant_entries(peer);
@@ -241,7 +241,7 @@ impl<M: Bytes> Transfer<M> {
             Some(Operation::Read { peer: from, len, got, .. }) if *from == peer && *got == at => {
                 *len
             }
-            // The peer's answer to what was lost with a former session, or nonsense.
+            // An answer to something that was lost with a former session, or an invalid one.
             _ => return Err(Invalid),
         };
         let end = at.checked_add(data.len() as u32).filter(|&end| end <= expected);
@@ -298,7 +298,8 @@ impl<M: Bytes> Transfer<M> {
         self.answer(peer, id, found.map(drop))
     }
 
-    /// The memory of the write that a part of so many bytes continues or begins, or why it is refused.
+    /// The memory of the write that a part of so many bytes continues or begins, or why the write
+    /// is refused.
     fn begun(
         &mut self,
         peer: PeerId,
@@ -327,8 +328,8 @@ impl<M: Bytes> Transfer<M> {
         }
     }
 
-    /// The memory with a key that a peer has named. A peer that has named many wrong ones is not told
-    /// whether there is one.
+    /// The memory of a key that a peer has named. A peer that has named many wrong keys does not
+    /// learn whether this one is right.
     fn find(&mut self, peer: PeerId, key: RegionKey) -> Result<RegionRef, Status> {
         if !self.guesses.may_ask(peer, self.now) {
             return Err(Status::Busy);
@@ -364,7 +365,7 @@ impl<M: Bytes> Transfer<M> {
         }
     }
 
-    /// Changes a memory; what was there before.
+    /// Changes a memory; returns the former values.
     fn change(
         &mut self,
         peer: PeerId,
@@ -398,7 +399,7 @@ impl<M: Bytes> Transfer<M> {
         Ok(())
     }
 
-    /// An operation of a peer waits for its answer.
+    /// An operation of a peer now waits for its answer.
     fn owes(&mut self, peer: PeerId) {
         let state = self.peer(peer);
         state.owed += 1;
@@ -408,7 +409,7 @@ impl<M: Bytes> Transfer<M> {
         self.wake(peer);
     }
 
-    /// A peer nears what it may send unasked.
+    /// A peer gets close to the limit of what it may send unasked.
     #[cold]
     fn grant_bytes(&mut self, peer: PeerId) {
         let former = self.matching.kept.former(peer);
@@ -423,7 +424,7 @@ impl<M: Bytes> Transfer<M> {
         }
     }
 
-    /// A peer nears what it may offer and ask for.
+    /// A peer gets close to the limit of its offers and operations.
     #[cold]
     fn grant_entries(&mut self, peer: PeerId) {
         let mut granted = self.peer(peer).granted;
@@ -463,7 +464,7 @@ impl<M: Bytes> Transfer<M> {
         Ok(())
     }
 
-    /// One answer less is awaited: another operation may start.
+    /// One operation was answered, so another may start.
     fn answered(&mut self, peer: PeerId) {
         let state = self.peer(peer);
         state.asked = state.asked.saturating_sub(1);

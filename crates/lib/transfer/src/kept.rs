@@ -1,13 +1,13 @@
-//! Messages that no receive has wanted yet, in the order in which they came: over all peers, and for
-//! each of them. What a receive from one peer looks through, and the end of a session, does not grow
-//! with what others have sent.
+//! Messages that no receive has matched yet, in the order of arrival: over all peers, and for each
+//! peer. So the cost of a receive from one peer, or of the end of a session, does not grow with
+//! what other peers have sent.
 
 use crate::matching::{Selector, Unexpected, UnexpectedBody};
 use crate::peer::cost;
 use gigae_proto::PeerId;
 use std::collections::HashMap;
 
-/// Slots that are not given back to the allocator when the last message is taken.
+/// Slots that stay allocated when the last message is taken.
 const MOST_SPARE: usize = 1024;
 
 const NONE: u32 = u32::MAX;
@@ -29,7 +29,7 @@ impl Ends {
     const EMPTY: Self = Self { first: NONE, last: NONE };
 }
 
-/// The two lists that a message is in.
+/// The two lists that contain a message.
 #[derive(Clone, Copy, Debug)]
 enum List {
     All,
@@ -39,16 +39,16 @@ enum List {
 #[derive(Debug)]
 struct Node {
     message: Unexpected,
-    /// Its session is over.
+    /// The session of the message is over.
     former: bool,
     links: [Links; 2],
 }
 
-/// What is kept of one peer.
+/// The messages of one peer.
 #[derive(Clone, Copy, Debug)]
 struct OfPeer {
     ends: Ends,
-    /// What those of former sessions take of an allowance.
+    /// Bytes of the peer's allowance that messages of former sessions take.
     former: u32,
 }
 
@@ -70,7 +70,7 @@ impl Default for Kept {
 /// A message that was taken out.
 pub(crate) struct Taken {
     pub(crate) message: Unexpected,
-    /// It came in a session that is over.
+    /// The session of the message is over.
     pub(crate) former: bool,
 }
 
@@ -79,7 +79,7 @@ impl Kept {
         self.nodes.len() - self.free.len()
     }
 
-    /// What messages of former sessions of a peer take of its allowance.
+    /// Bytes of a peer's allowance that messages of its former sessions take.
     pub(crate) fn former(&self, peer: PeerId) -> u32 {
         self.by_peer.get(&peer).map_or(0, |of| of.former)
     }
@@ -133,13 +133,13 @@ impl Kept {
         None
     }
 
-    /// The first message that is wanted.
+    /// The first matching message.
     pub(crate) fn peek(&self, selector: &Selector) -> Option<&Unexpected> {
         let node = self.nodes[self.find(selector)? as usize].as_ref()?;
         Some(&node.message)
     }
 
-    /// Takes out the first message that is wanted.
+    /// Takes out the first matching message.
     pub(crate) fn take(&mut self, selector: &Selector) -> Option<Taken> {
         let slot = self.find(selector)?;
         Some(self.remove(slot))
@@ -179,7 +179,7 @@ impl Kept {
         }
     }
 
-    /// The message that is arriving from a peer is complete: the last but for offers.
+    /// The message that arrives from a peer in parts is complete: the last one, apart from offers.
     pub(crate) fn arrived(&mut self, peer: PeerId, bytes: Vec<u8>) {
         let mut slot = self.by_peer.get(&peer).map_or(NONE, |of| of.ends.last);
         while slot != NONE {
@@ -192,10 +192,10 @@ impl Kept {
         }
     }
 
-    /// A session with a peer is over: what has not arrived whole is dropped.
+    /// A session with a peer is over. Drops what has not arrived whole.
     pub(crate) fn end_session(&mut self, peer: PeerId) {
         let mut slot = self.by_peer.get(&peer).map_or(NONE, |of| of.ends.last);
-        // Those of former sessions are in front, and were looked at before.
+        // Those of former sessions are in front, and were already checked.
         while slot != NONE {
             let node = self.node(slot);
             let before = node.links[List::OfPeer as usize].before;
@@ -213,7 +213,8 @@ impl Kept {
         }
     }
 
-    /// Drops the oldest message of a peer, which is of a former session; its share of an allowance.
+    /// Drops the oldest message of a peer, which is of a former session. Returns its part of the
+    /// allowance.
     pub(crate) fn drop_oldest(&mut self, peer: PeerId) {
         if let Some(of) = self.by_peer.get(&peer) {
             self.remove(of.ends.first);

@@ -1,20 +1,19 @@
-//! Tagged and untagged messages of any size and access to remote memory, without input, output or time
-//! (`PROTOCOL.md` §9).
+//! Tagged and untagged messages of any size, and access to remote memory, without input, output or
+//! time (`PROTOCOL.md` §9).
 //!
-//! [`Transfer`] sits on the ordered, reliable frames of `gigae_proto`: the payloads of Op frames go
-//! in by [`Transfer::handle`] and come out by [`Transfer::fill`]; everything else (loss, order,
-//! credit, restarted peers) has been dealt with below. What a program starts ends in a
-//! [`Completion`].
+//! [`Transfer`] uses the ordered, reliable frames of `gigae_proto`. The payloads of Op frames go in
+//! by [`Transfer::handle`] and come out by [`Transfer::fill`]. The layer below handles loss, order,
+//! credit and restarted peers. Every operation that a program starts ends in a [`Completion`].
 //!
-//! - A **small or middle message** is sent unasked and cut into frames; one that nobody waits for
-//!   is kept, up to an allowance per sender, of which the sender knows.
-//! - A **large message**, or one beyond that allowance, is offered and pulled by the receiver once it
-//!   knows where to put it: one copy at each end, whatever the size.
-//! - **Remote memory** is registered under a key that cannot be guessed; reads, writes and atomic
-//!   changes are carried out by the owner's endpoint while its program uses that, and are refused
-//!   with a reason when key, bounds or rights are wrong.
+//! - A **small or medium message** is sent unasked and cut into frames. If no receive matches it,
+//! the receiver keeps it, up to an allowance per sender, which the sender knows.
+//! - A **large message**, or one beyond that allowance, is offered. The receiver pulls it once it
+//! knows where to put it: one copy at each end, whatever the size.
+//! - **Remote memory** is registered under a key that cannot be guessed. The owner's endpoint
+//! executes reads, writes and atomic changes while its program uses the endpoint. It refuses a
+//! wrong key, wrong bounds or missing rights with a reason.
 //!
-//! Memory is whatever implements [`Bytes`]; it is copied from and to, never kept beyond the
+//! Memory is whatever implements [`Bytes`]. It is copied from and to, and never kept after the
 //! operation's end.
 
 #![forbid(unsafe_code)]

@@ -1,5 +1,5 @@
-//! Which message goes to which receive (`PROTOCOL.md` 9.2): the first posted receive that wants it, and
-//! of several messages that a receive wants, the one that came first.
+//! Which message goes to which receive (`PROTOCOL.md` 9.2): a message to the first posted receive
+//! that matches it, and a receive to the first message that it matches.
 
 use crate::kept::Kept;
 use crate::operation::Matched;
@@ -7,21 +7,21 @@ use gigae_proto::PeerId;
 use gigae_wire::op::Label;
 use std::collections::VecDeque;
 
-/// Which messages a receive wants.
+/// Which messages a receive matches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
-    /// From whom; `None`: from anybody.
+    /// The sender; `None` for any.
     pub source: Option<PeerId>,
     /// The tag.
     pub tag: u64,
-    /// Bits of the tag that do not matter.
+    /// Bits of the tag to ignore.
     pub ignore: u64,
     /// Untagged messages instead of tagged ones.
     pub untagged: bool,
 }
 
 impl Selector {
-    /// Whether a message is wanted.
+    /// Whether a message matches.
     #[inline]
     pub fn wants(&self, from: PeerId, label: Label) -> bool {
         (label.tag ^ self.tag) & !self.ignore == 0
@@ -30,7 +30,7 @@ impl Selector {
     }
 }
 
-/// A message that nobody has waited for.
+/// A message that arrived before a matching receive.
 #[derive(Debug)]
 pub(crate) struct Unexpected {
     pub(crate) peer: PeerId,
@@ -40,7 +40,7 @@ pub(crate) struct Unexpected {
 }
 
 impl Unexpected {
-    /// What a receive knows of it.
+    /// The part of it that a receive needs.
     pub(crate) fn matched(&self) -> Matched {
         let Self { peer, label, total, .. } = *self;
         Matched { peer, label, total, got: 0, pulled: false }
@@ -61,11 +61,11 @@ pub(crate) enum UnexpectedBody {
 struct Posted {
     id: u32,
     selector: Selector,
-    /// It takes further messages, and stays where it is until it is withdrawn.
+    /// It takes further messages and keeps its position until it is withdrawn.
     several: bool,
 }
 
-/// Receives without message and messages without receive; never both for the same.
+/// Receives without a message and messages without a receive. Never both for the same.
 #[derive(Debug, Default)]
 pub(crate) struct Matching {
     posted: VecDeque<Posted>,
@@ -82,7 +82,8 @@ impl Matching {
         self.posted.push_back(Posted { id, selector, several: true });
     }
 
-    /// The first receive that wants a message. It is taken out, unless it is one of several messages.
+    /// The first receive that matches a message. It is taken out, unless it is one of several
+    /// messages.
     pub(crate) fn receive_for(&mut self, from: PeerId, label: Label) -> Option<u32> {
         let at = self.posted.iter().position(|posted| posted.selector.wants(from, label))?;
         let Posted { id, several, .. } = self.posted[at];
@@ -92,7 +93,7 @@ impl Matching {
         Some(id)
     }
 
-    /// What a posted receive wants.
+    /// What a posted receive matches.
     pub(crate) fn selector(&self, id: u32) -> Option<Selector> {
         self.posted.iter().find(|posted| posted.id == id).map(|posted| posted.selector)
     }

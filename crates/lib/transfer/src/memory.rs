@@ -1,4 +1,4 @@
-//! Memory of the program, and what of it others may use.
+//! The program's memory, and which parts of it other endpoints may use.
 
 use crate::table::Table;
 use gigae_wire::Pieces;
@@ -6,12 +6,12 @@ use gigae_wire::op::Status;
 use std::collections::HashMap;
 use std::fmt;
 
-/// Bytes that operations copy from and to. Lengths are at most 1 GiB, places within the length.
+/// Memory that operations copy from and to. At most 1 GiB long; all offsets are within it.
 pub trait Bytes {
-    /// Bytes.
+    /// Its length.
     fn len(&self) -> usize;
 
-    /// Whether there are none.
+    /// Whether the length is zero.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -28,7 +28,7 @@ pub trait Bytes {
     /// If they do not all fit.
     fn write(&mut self, at: usize, bytes: &[u8]);
 
-    /// Copies bytes in that lie in several places, beginning at `at`.
+    /// Copies bytes in from several pieces, beginning at `at`.
     ///
     /// # Panics
     /// If they do not all fit.
@@ -54,12 +54,12 @@ impl Bytes for Vec<u8> {
     }
 }
 
-/// Names a registered memory to other endpoints, and allows whoever knows it to use the memory. All 64
-/// bits come from the generator that the endpoint was given.
+/// Names a registered memory to other endpoints. An endpoint that knows the key may use the memory.
+/// All 64 bits come from the generator that the endpoint was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RegionKey(pub u64);
 
-/// Where keys come from. Who knows some of its numbers must not be able to tell the others.
+/// The source of keys. Some of its numbers must not reveal the others.
 pub(crate) struct Generator(Box<dyn FnMut() -> u64 + Send>);
 
 impl fmt::Debug for Generator {
@@ -69,7 +69,7 @@ impl fmt::Debug for Generator {
 }
 
 /// Keys for simulations and tests, the same for the same seed: SplitMix64 (Steele, Lea, Flood: Fast
-/// Splittable Pseudorandom Number Generators, OOPSLA 2014). One of them gives away all others.
+/// Splittable Pseudorandom Number Generators, OOPSLA 2014). One key reveals all others.
 pub fn predictable_keys(seed: u64) -> impl FnMut() -> u64 + Send {
     let mut state = seed;
     move || {
@@ -80,7 +80,7 @@ pub fn predictable_keys(seed: u64) -> impl FnMut() -> u64 + Send {
     }
 }
 
-/// What others may do with a registered memory.
+/// What other endpoints may do with a registered memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Rights(u8);
 
@@ -116,20 +116,20 @@ struct Region<M> {
     writes: u64,
 }
 
-/// A registered memory that was found by its key: looked up once for an operation, which may be in
-/// many parts.
+/// A registered memory that was found by its key. Looked up once per operation, which may have many
+/// parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RegionRef {
     pub(crate) key: RegionKey,
     number: u32,
 }
 
-/// How often others have used memories of this endpoint since the beginning.
+/// How often other endpoints have used memories of this endpoint since the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accesses {
-    /// Writes and atomic changes that were carried out.
+    /// Writes and atomic changes that were executed.
     pub writes: u64,
-    /// Reads that were answered to the end.
+    /// Reads that were answered completely.
     pub reads: u64,
 }
 
@@ -149,7 +149,7 @@ impl<M: Bytes> Regions<M> {
         Self { table, by_key, keys, accesses: Accesses::default() }
     }
 
-    /// Hands the memory back if there are too many.
+    /// Registers a memory, or hands it back if there are too many.
     pub(crate) fn register(&mut self, memory: M, rights: Rights) -> Result<RegionKey, M> {
         loop {
             let key = RegionKey((self.keys.0)());
@@ -159,8 +159,8 @@ impl<M: Bytes> Regions<M> {
         }
     }
 
-    /// The same under a key of the program's choice. Hands the memory back, too, if the key is that of
-    /// another.
+    /// The same under a key of the program's choice. Also hands the memory back if the key is in
+    /// use.
     pub(crate) fn register_as(
         &mut self,
         key: RegionKey,
@@ -181,7 +181,7 @@ impl<M: Bytes> Regions<M> {
         self.table.remove(number).map(|region| region.memory)
     }
 
-    /// The memory with this key: one look into a hash table, whether there is one or not.
+    /// The memory with this key. One lookup in a hash table, whether the key exists or not.
     pub(crate) fn find(&self, key: RegionKey) -> Option<RegionRef> {
         let number = *self.by_key.get(&key.0)?;
         Some(RegionRef { key, number })
@@ -200,7 +200,7 @@ impl<M: Bytes> Regions<M> {
         Some(&mut self.table.get_mut(number)?.memory)
     }
 
-    /// Writes of others that were completed.
+    /// Completed writes of other endpoints.
     pub(crate) fn writes(&self, key: RegionKey) -> Option<u64> {
         Some(self.region(key)?.writes)
     }
@@ -212,7 +212,7 @@ impl<M: Bytes> Regions<M> {
         }
     }
 
-    /// The memory, if it is still registered and `len` bytes from `offset` on may be used so.
+    /// The memory, if it is still registered and allows this use of `len` bytes from `offset` on.
     pub(crate) fn check(
         &mut self,
         found: RegionRef,
@@ -220,7 +220,7 @@ impl<M: Bytes> Regions<M> {
         len: u64,
         rights: Rights,
     ) -> Result<&mut M, Status> {
-        // A number comes again at last, a key does not.
+        // A number is used again at some time; a key is not.
         let region = self.table.get_mut(found.number).filter(|region| region.key == found.key);
         let region = region.ok_or(Status::Key)?;
         if !region.rights.has(rights) {

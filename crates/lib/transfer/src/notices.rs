@@ -1,32 +1,32 @@
-//! Notices that wait for the program, and how many there may be (`PROTOCOL.md` 9.5).
+//! Notices that wait for the program, and the bound on them (`PROTOCOL.md` 9.5).
 
 use crate::operation::Notice;
 use gigae_proto::PeerId;
 use std::collections::{HashMap, VecDeque};
 
-/// A peer always has room for this part of the bound, so that none takes all of it.
+/// Each peer always has this part of the bound for itself, so no peer takes all of it.
 const RESERVED_PART: usize = 256;
 
-/// See the module's description. A write gets its place before its first byte is written, and keeps
-/// it until the program takes the notice.
+/// See the module's description. A write reserves its entry before its first byte is written, and
+/// keeps it until the program takes the notice.
 #[derive(Debug)]
 pub(crate) struct Notices {
     most: usize,
     reserved: u32,
     waiting: VecDeque<Notice>,
-    /// Places in use: notices, and writes that have begun and will end with one.
+    /// Entries in use: notices, and writes in progress that will end with one.
     places: usize,
     by_peer: HashMap<PeerId, u32>,
 }
 
 impl Notices {
-    /// At most so many places, and beyond them 1/256 of that for each peer.
+    /// At most `most` entries, and beyond them 1/256 of that for each peer.
     pub(crate) fn new(most: usize) -> Self {
         let reserved = (most / RESERVED_PART) as u32;
         Self { most, reserved, waiting: VecDeque::new(), places: 0, by_peer: HashMap::new() }
     }
 
-    /// Takes a place for a write of a peer; false if there is none.
+    /// Reserves an entry for a write of a peer; false if there is none left.
     pub(crate) fn reserve(&mut self, peer: PeerId) -> bool {
         let own = self.by_peer.get(&peer).copied().unwrap_or(0);
         if self.places >= self.most && own >= self.reserved {
@@ -37,7 +37,7 @@ impl Notices {
         true
     }
 
-    /// Gives back the place of a write that brings no notice.
+    /// Frees the entry of a write that brings no notice.
     pub(crate) fn release(&mut self, peer: PeerId) {
         self.places -= 1;
         if let Some(own) = self.by_peer.get_mut(&peer) {
@@ -48,7 +48,7 @@ impl Notices {
         }
     }
 
-    /// The write is done: its notice takes its place.
+    /// The write is done: its notice uses its entry.
     pub(crate) fn push(&mut self, notice: Notice) {
         self.waiting.push_back(notice);
     }

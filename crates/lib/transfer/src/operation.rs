@@ -1,28 +1,29 @@
-//! What a program has started, and how it ended.
+//! Operations that a program has started, and how they ended.
 
 use crate::memory::{Bytes, RegionKey};
 use gigae_proto::{PeerId, Reason};
 use gigae_wire::op::{Change, Label, Status};
 use std::fmt;
 
-/// Names an operation of this endpoint that is not completed.
+/// Names an operation of this endpoint that is not completed yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OpId(pub(crate) u32);
 
 impl OpId {
-    /// What the completion of a message names that was [injected](crate::Transfer::inject), and lost with its peer.
+    /// The id in the completion of a message that was [injected](crate::Transfer::inject) and lost
+    /// with its peer.
     pub const INJECTED: Self = Self(u32::MAX);
 }
 
-/// Why an operation did not do what it was to.
+/// Why an operation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OpError {
-    /// The message was longer than the memory: its beginning is there.
+    /// The message was longer than the memory, which now has the beginning of it.
     Truncated,
-    /// It was cancelled before anything had happened.
+    /// The program cancelled it before anything had happened.
     Cancelled,
-    /// The peer was lost. How much had been done is not known.
+    /// The peer was lost. It is not known how much was done.
     Lost(Reason),
     /// The owner of the remote memory refused; nothing was done.
     Refused(Status),
@@ -58,57 +59,60 @@ impl std::error::Error for OpError {}
 /// The end of an operation.
 #[derive(Debug)]
 pub struct Completion<M> {
-    /// Which.
+    /// Which operation.
     pub id: OpId,
     /// With whom; `None` for a receive that was cancelled.
     pub peer: Option<PeerId>,
-    /// Messages: the tag.
+    /// For messages: the tag.
     pub tag: u64,
-    /// Receives: the sender's word.
+    /// For receives: the sender's word.
     pub data: Option<u64>,
     /// Bytes that were transferred.
     pub len: usize,
-    /// Receives: bytes of the message as it was sent.
+    /// For receives: bytes of the message as it was sent.
     pub total: usize,
-    /// Receives of [several messages](crate::Transfer::receive_several): where in the memory this one begins.
+    /// For receives of [several messages](crate::Transfer::receive_several): where in the memory
+    /// this one begins.
     pub at: usize,
-    /// Atomic changes that fetch: the first number that was there before, with zeros above it. The memory has all.
+    /// For atomic changes that fetch: the first former value, padded with zeros. The memory has all
+    /// of them.
     pub value: u64,
-    /// The memory that the operation was given. A receive of several messages has it in its last completion.
+    /// The memory of the operation. A receive of several messages returns it in its last
+    /// completion.
     pub memory: Option<M>,
     /// How it ended.
     pub result: Result<(), OpError>,
 }
 
 impl<M> Completion<M> {
-    /// The end of an operation of which nothing else is known.
+    /// The end of an operation, without details.
     pub(crate) fn of(id: OpId, peer: Option<PeerId>, result: Result<(), OpError>) -> Self {
         let (tag, data, len, total, at, value, memory) = (0, None, 0, 0, 0, 0, None);
         Self { id, peer, tag, data, len, total, at, value, memory, result }
     }
 
-    /// The end of an injected message that was lost.
+    /// The end of a lost injected message.
     pub(crate) fn injected(peer: PeerId, reason: Reason) -> Self {
         Self::of(OpId::INJECTED, Some(peer), Err(OpError::Lost(reason)))
     }
 }
 
-/// Somebody has written into a registered memory and wants it known.
+/// A peer has written into a registered memory and asked for this notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// Who.
+    /// The writer.
     pub peer: PeerId,
-    /// Into which.
+    /// The memory.
     pub key: RegionKey,
     /// First byte.
     pub offset: u64,
-    /// How many.
+    /// Number of bytes.
     pub len: u32,
     /// The writer's word.
     pub value: u64,
 }
 
-/// An operation and how far it is.
+/// An operation and its progress.
 #[derive(Debug)]
 pub(crate) enum Operation<M> {
     Send(Send<M>),
@@ -122,7 +126,7 @@ pub(crate) enum Operation<M> {
         at: u32,
         notice: Option<u64>,
     },
-    /// Without memory, it was given up: its bytes are dropped.
+    /// Without memory, the program has cancelled it: its bytes are dropped.
     Read {
         peer: PeerId,
         memory: Option<M>,
@@ -131,7 +135,7 @@ pub(crate) enum Operation<M> {
         offset: u64,
         got: u32,
     },
-    /// Without memory, it was given up.
+    /// Without memory, the program has cancelled it.
     Atomic {
         peer: PeerId,
         memory: Option<M>,
@@ -157,14 +161,14 @@ pub(crate) enum SendState {
     Parts(u32),
     /// Offered; the peer has not pulled it.
     Offered,
-    /// Its bytes were put into frames or are about to be; so many that the peer wants.
+    /// Its bytes were put into frames or are about to be: as many as the peer wants.
     Going(u32),
 }
 
 #[derive(Debug)]
 pub(crate) struct Receive<M> {
     pub(crate) target: Target<M>,
-    /// Bytes for which there is room.
+    /// Length of the memory.
     pub(crate) room: u32,
     pub(crate) matched: Option<Matched>,
 }
@@ -178,17 +182,17 @@ pub(crate) enum Target<M> {
         of: u32,
         at: u32,
     },
-    /// Nowhere: the receive was given up.
+    /// Nowhere: the program cancelled the receive.
     Dropped,
 }
 
-/// A receive of several messages, each behind the one before.
+/// A receive of several messages, each placed behind the one before.
 #[derive(Debug)]
 pub(crate) struct MultiReceive<M> {
     pub(crate) memory: M,
-    /// Less room than this is not used.
+    /// With less room than this, the receive takes no further message.
     pub(crate) least: u32,
-    /// Bytes that messages were given.
+    /// Bytes that the messages so far occupy.
     pub(crate) used: u32,
     /// Messages that are arriving.
     pub(crate) arriving: u32,
@@ -200,13 +204,13 @@ pub(crate) struct MultiReceive<M> {
 pub(crate) struct Part<M> {
     pub(crate) id: u32,
     pub(crate) peer: PeerId,
-    /// It is over, but an earlier one of the same sender is not.
+    /// It has ended, but an earlier one of the same sender has not.
     pub(crate) ended: Option<Completion<M>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MultiReceiveState {
-    /// The next message is wanted.
+    /// It takes the next message.
     Open,
     /// There is no room for another.
     Full,
@@ -221,12 +225,12 @@ pub(crate) struct Matched {
     pub(crate) total: u32,
     /// Bytes that have arrived.
     pub(crate) got: u32,
-    /// They come because they were asked for.
+    /// This end pulled them.
     pub(crate) pulled: bool,
 }
 
 impl<M: Bytes> Operation<M> {
-    /// With whom, as far as that is decided.
+    /// The peer, as far as it is known.
     pub(crate) fn peer(&self) -> Option<PeerId> {
         match self {
             Self::Send(Send { peer, .. })
@@ -238,7 +242,7 @@ impl<M: Bytes> Operation<M> {
         }
     }
 
-    /// The end of it, unless it was given up: then that was told.
+    /// The completion of it. `None` if the program cancelled it earlier: it was reported then.
     pub(crate) fn complete(self, id: u32, result: Result<(), OpError>) -> Option<Completion<M>> {
         let nothing = Completion::of(OpId(id), self.peer(), result);
         Some(match self {

@@ -9,47 +9,48 @@ use gigae_proto::PeerId;
 use gigae_wire::Epoch;
 use gigae_wire::op::{Label, MAX_OP_HEADER, MOST_FETCHED, Op, Status};
 
-/// A part of something longer is not worth its header when there is less room than this.
+/// Least room for a part of something longer. A smaller part is not worth its header.
 const LEAST_PART: usize = 64;
 
-/// An Atomic has room where any other operation on remote memory begins.
+/// An Atomic fits wherever another operation on remote memory may begin.
 const _: () = assert!(2 * MOST_FETCHED <= LEAST_PART);
 
-/// What became of the attempt to go on with something.
+/// The result of trying to write the next thing.
 enum Step {
-    /// So many bytes were written; there may be more for this frame.
+    /// Wrote so many bytes; there may be more for this frame.
     Wrote(usize),
-    /// It needs more room than is left; the next frame has it.
+    /// It needs more room; the next frame will have it.
     Full,
-    /// There is nothing, or it has to wait for the peer.
+    /// There is nothing to write, or it must wait for the peer.
     Nothing,
 }
 
 impl<M: Bytes> Transfer<M> {
-    /// The next peer for which there may be something to send. It is not named again until it is
-    /// [filled](Self::fill) for or something new begins; [`postpone`](Self::postpone) it if it cannot be
-    /// sent to now.
+    /// The next peer for which there may be something to send. It comes up again only after it was
+    /// [filled](Self::fill) for or something new began. [`postpone`](Self::postpone) it if nothing
+    /// can be sent to it now.
     pub fn poll_ready(&mut self) -> Option<PeerId> {
         let peer = self.ready.pop_front()?;
         self.peer(peer).ready = false;
         Some(peer)
     }
 
-    /// Whether and for how many peers there may be something to send.
+    /// For how many peers there may be something to send.
     pub fn ready(&self) -> usize {
         self.ready.len()
     }
 
-    /// The peer cannot be sent to now: it is named again later.
+    /// Nothing can be sent to the peer now: `poll_ready` returns it again later.
     pub fn postpone(&mut self, peer: PeerId) {
         self.wake(peer);
     }
 
-    /// Writes into a frame, or into one of its segments, what goes next to a peer, in a session of
-    /// this epoch, and returns how many bytes that is; zero if there is nothing now. One copy of the
-    /// data. The frame must be sent, and [`framed`](Self::framed) be called before the next is begun.
+    /// Writes the next data for a peer into a frame, or into one of its segments, in the session of
+    /// this epoch. Returns the number of bytes; zero if there is nothing now. Copies the data once.
+    /// The caller must send the frame, and call [`framed`](Self::framed) before it fills the next
+    /// one.
     ///
-    /// `out` is what the peer can receive, at least 128 bytes.
+    /// `out` is as long as the peer can receive, at least 128 bytes.
     pub fn fill(&mut self, peer: PeerId, epoch: Epoch, out: &mut [u8]) -> usize {
         self.peer(peer).epoch = Some(epoch);
         let mut at = 0;
@@ -74,10 +75,10 @@ impl<M: Bytes> Transfer<M> {
         at
     }
 
-    /// Writes a short message into a frame of its own, if earlier ones do not wait and the peer allows it: `None`
-    /// if not, and nothing has happened then. It is no operation that completes, unless it is
-    /// [lost](crate::OpId::INJECTED). Returns how many bytes that is. One copy. The frame must be sent in a session of this
-    /// epoch.
+    /// Writes a short message into its own frame. `None`, with no effect, if earlier messages wait
+    /// or the peer does not allow it. The message has no completion, unless it is
+    /// [lost](crate::OpId::INJECTED). Returns the number of bytes. Copies once. The caller must
+    /// send the frame in a session of this epoch.
     pub fn inject(
         &mut self,
         (peer, epoch): (PeerId, Epoch),
@@ -104,18 +105,19 @@ impl<M: Bytes> Transfer<M> {
         Some(header + message.len())
     }
 
-    /// All that was filled for a peer since the last call goes in one frame.
+    /// Everything that was filled for a peer since the last call goes in one frame.
     pub fn framed(&mut self, peer: PeerId) {
         self.peer(peer).filled += 1;
     }
 
-    /// A frame for a peer was acknowledged; frames are, in the order in which they were filled.
+    /// A frame for a peer was acknowledged. Frames are acknowledged in the order in which they were
+    /// filled.
     pub fn acknowledged(&mut self, peer: PeerId) {
         let state = self.peer(peer);
         state.acknowledged += 1;
         while let Some(&(frame, id)) = self.peer(peer).going.front() {
             let state = self.peer(peer);
-            // A frame is counted as filled once it is: what ends with the first has number zero.
+            // A frame counts once it is filled, so what ends with the first frame has number zero.
             if frame >= state.acknowledged {
                 break;
             }
@@ -152,7 +154,7 @@ impl<M: Bytes> Transfer<M> {
         Step::Wrote(len)
     }
 
-    /// What is owed and what was started here take turns, part by part.
+    /// Answers and operations started here take turns, part by part.
     fn fill_turn(&mut self, peer: PeerId, room: &mut [u8], whole: bool) -> Step {
         let state = self.peer(peer);
         state.serve = !state.serve;
@@ -165,7 +167,7 @@ impl<M: Bytes> Transfer<M> {
         }
     }
 
-    /// The next part of what a peer has asked for first.
+    /// The next part of the peer's oldest request.
     fn serve(&mut self, peer: PeerId, room: &mut [u8]) -> Step {
         let Some(&Serving { id, source, len, at }) = self.peer(peer).serving.front() else {
             return Step::Nothing;
@@ -187,7 +189,7 @@ impl<M: Bytes> Transfer<M> {
                 }
                 _ => false,
             },
-            // It may have been deregistered since.
+            // The program may have deregistered it since.
             Source::Region(found, offset) => {
                 match self.regions.check(found, offset, len.into(), Rights::READ) {
                     Ok(memory) => {
@@ -222,8 +224,8 @@ impl<M: Bytes> Transfer<M> {
         Step::Wrote(header + part)
     }
 
-    /// The next part of the oldest operation that was started here and not yet sent. `whole` says
-    /// that the frame is still empty.
+    /// The next part of the oldest operation that was started here and not sent completely. `whole`
+    /// says that the frame is still empty.
     fn start(&mut self, peer: PeerId, room: &mut [u8], whole: bool) -> Step {
         let Some(&id) = self.peer(peer).starting.front() else { return Step::Nothing };
         match self.operations.get(id) {
@@ -272,7 +274,7 @@ impl<M: Bytes> Transfer<M> {
             Op::Eager { label } if !fits => Op::First { label, total: total as u32 },
             op => op,
         };
-        // One that has room in a frame of its own gets that, instead of a part in each of two.
+        // If it fits into one frame, it gets that frame instead of a part in each of two.
         if !fits && (!whole && from == 0 || room.len() < op.header_len() + LEAST_PART) {
             return Step::Full;
         }
@@ -305,7 +307,7 @@ impl<M: Bytes> Transfer<M> {
         }
         let Some(operation) = self.operations.get_mut(id) else { return Step::Nothing };
         if let Operation::Atomic { memory: None, .. } = operation {
-            // Its operands went with it.
+            // All operands have been sent.
             state.starting.pop_front();
             state.engaged -= 1;
             self.operations.remove(id);

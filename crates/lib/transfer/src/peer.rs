@@ -1,4 +1,4 @@
-//! What is going on with one peer, and the little that is left of it while nothing is.
+//! The operations with one peer, and the little that is kept while there are none.
 
 use crate::atomic::Values;
 use crate::memory::{RegionKey, RegionRef};
@@ -7,34 +7,34 @@ use gigae_wire::Epoch;
 use gigae_wire::op::{Op, Status};
 use std::collections::VecDeque;
 
-/// What a message that nobody waits for takes of the allowance besides its bytes, so that empty ones
-/// are bounded too.
+/// What an unexpected message takes of the allowance besides its bytes, so empty messages are
+/// bounded too.
 const OVERHEAD: u32 = 64;
 
-/// What a message takes of the allowance.
+/// Bytes of the allowance that a message takes.
 pub(crate) fn cost(len: usize) -> u32 {
     OVERHEAD + len as u32
 }
 
-/// What a peer is answered.
+/// An answer to a peer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Answer {
     Plain(Op),
-    /// An atomic change of the peer's is done, and this was there before.
+    /// An atomic change of the peer is done; these are the former values.
     Fetched(u32, Values),
 }
 
 /// Bytes that a peer has asked for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Serving {
-    /// The peer's number for it.
+    /// The peer's number for the request.
     pub(crate) id: u32,
     pub(crate) source: Source,
     pub(crate) len: u32,
     pub(crate) at: u32,
 }
 
-/// Where they lie.
+/// Where the bytes lie.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Source {
     /// In the memory of an offered message.
@@ -53,27 +53,27 @@ pub(crate) struct Reassembly {
 pub(crate) enum ReassemblyBuffer {
     /// The memory of a receive.
     Receive(u32),
-    /// A memory of its own, until a receive wants it.
+    /// Its own memory, until a receive matches it.
     Own(Vec<u8>),
 }
 
-/// A part of a peer's write, or what the next part must be.
+/// A part of a peer's write, or the next part that must come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Writing {
-    /// The peer's number for it.
+    /// The peer's number for the write.
     pub(crate) id: u32,
     pub(crate) key: RegionKey,
     pub(crate) offset: u64,
     pub(crate) total: u32,
     pub(crate) notice: Option<u64>,
-    /// Bytes that have come.
+    /// Bytes that have arrived.
     pub(crate) at: u32,
 }
 
-/// Entries up to which the memory of a peer's lists is worth keeping for another peer.
+/// Up to so many entries, the memory of a peer's lists is kept for another peer.
 const FEW: usize = 64;
 
-/// What is known of a peer with which nothing is going on.
+/// What is kept of a peer without operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IdlePeer {
     pub(crate) epoch: Option<Epoch>,
@@ -88,56 +88,58 @@ pub(crate) struct IdlePeer {
     pub(crate) engaged: u32,
 }
 
-/// A peer's place in the table.
+/// A peer's entry in the table.
 #[derive(Debug)]
 pub(crate) enum PeerEntry {
-    /// No operation came from it or went to it in this session.
+    /// There was no operation from it or to it in this session.
     Unknown,
     Idle(IdlePeer),
     Busy(Box<ActivePeer>),
 }
 
-/// What is going on with one peer.
+/// The operations with one peer.
 #[derive(Debug)]
 pub(crate) struct ActivePeer {
-    /// The session that all of this belongs to, as far as it is known.
+    /// The session that they belong to, as far as it is known.
     pub(crate) epoch: Option<Epoch>,
     /// In the list of those with something to send.
     pub(crate) ready: bool,
     /// Operations started here, in order.
     pub(crate) starting: VecDeque<u32>,
-    /// What this end owes.
+    /// What this end must answer.
     pub(crate) answers: VecDeque<Answer>,
     pub(crate) serving: VecDeque<Serving>,
-    /// Whether it is the turn of what this end owes.
+    /// Whether answers have the next turn.
     pub(crate) serve: bool,
-    /// Frames filled and acknowledged, and the operations that end with them, or messages that are none.
+    /// Frames filled and acknowledged, and the operations that end with them. Some messages are no
+    /// operations.
     pub(crate) filled: u64,
     pub(crate) acknowledged: u64,
     pub(crate) going: VecDeque<(u64, Option<u32>)>,
-    /// What was sent unasked, and up to where the peer allows it.
+    /// Bytes sent unasked, and up to where the peer allows it.
     pub(crate) sent: u32,
     pub(crate) until: u32,
-    /// What came unasked, what of it was taken, and up to where the peer was allowed it.
+    /// Bytes that came unasked, those of them that receives took, and the peer's limit.
     pub(crate) came: u32,
     pub(crate) taken: u32,
     pub(crate) allowed: u32,
-    /// Messages offered and not pulled; operations whose answer is awaited; how many of either the peer
-    /// allows.
+    /// Messages offered and not pulled; operations that wait for their answer; and how many of each
+    /// the peer allows.
     pub(crate) offered: u16,
     pub(crate) asked: u16,
     pub(crate) entries: u16,
-    /// What the peer was granted, and whether it is to be told.
+    /// What the peer was granted, and whether a Limit must be sent.
     pub(crate) granted: Allowance,
     pub(crate) tell: bool,
-    /// Operations of this endpoint that name the peer, receives that one of its messages was matched with included.
+    /// Operations of this endpoint that name the peer, including receives matched with its
+    /// messages.
     pub(crate) engaged: u32,
-    /// Offers of the peer that were not pulled; its operations that were not answered.
+    /// Offers of the peer that were not pulled, and its operations that were not answered.
     pub(crate) offers: u16,
     pub(crate) owed: u16,
     pub(crate) arriving: Option<Reassembly>,
-    /// The peer's write that has begun and not ended: its next part, and its memory or why it is refused. One part
-    /// refused, all that follow are.
+    /// The peer's write in progress: its next part, and its memory or why it is refused. If one
+    /// part is refused, all later ones are.
     pub(crate) writing: Option<(Writing, Result<RegionRef, Status>)>,
 }
 
@@ -171,7 +173,7 @@ impl ActivePeer {
         }
     }
 
-    /// Whether nothing is going on: what is left is its [`rest`](Self::rest).
+    /// Whether there are no operations: only its [`rest`](Self::rest) must be kept.
     pub(crate) fn is_idle(&self) -> bool {
         let going_on = self.ready
             || self.is_owed()
@@ -198,7 +200,7 @@ impl ActivePeer {
         IdlePeer { epoch, sent, until, came, taken, allowed, granted, entries, offers, engaged }
     }
 
-    /// Goes on with a peer of which this is known, in the memory of one with which nothing is going on.
+    /// Continues with a peer of which this was kept, in spare memory.
     pub(crate) fn resume(&mut self, rest: IdlePeer) {
         debug_assert!(self.is_idle(), "something is going on with another");
         let IdlePeer {
@@ -219,14 +221,14 @@ impl ActivePeer {
         (self.offers, self.engaged) = (offers, engaged);
     }
 
-    /// Whether its memory is worth keeping for another peer.
+    /// Whether its memory is small enough to keep for another peer.
     pub(crate) fn is_small(&self) -> bool {
         let Self { starting, answers, serving, going, .. } = self;
         let lists = [starting.capacity(), answers.capacity(), serving.capacity(), going.capacity()];
         lists.iter().all(|&capacity| capacity <= FEW)
     }
 
-    /// Whether there is something to send or something waits for the peer.
+    /// Whether there is something to send, or something waits for the peer.
     pub(crate) fn is_owed(&self) -> bool {
         let nothing = self.starting.is_empty()
             && self.answers.is_empty()
@@ -241,7 +243,7 @@ impl ActivePeer {
         left.cast_signed() > 0 && left >= cost(len)
     }
 
-    /// A message came unasked; false if that was not allowed.
+    /// A message came unasked. False if that was not allowed.
     pub(crate) fn came(&mut self, len: usize) -> bool {
         if len > MOST_BYTES as usize {
             return false;
@@ -254,7 +256,7 @@ impl ActivePeer {
         within
     }
 
-    /// It was taken by a receive: the sender is allowed as much again, and told so now and then. Whether it is now.
+    /// A receive took it: the sender may send as much again. Returns whether a Limit is due now.
     pub(crate) fn took(&mut self, len: usize) -> bool {
         let granted = self.granted.bytes;
         self.taken = self.taken.wrapping_add(cost(len));
@@ -267,7 +269,7 @@ impl ActivePeer {
         tell
     }
 
-    /// Whether the peer uses its first share of bytes: it should be granted more.
+    /// Whether the peer uses its first share of bytes and should get more.
     #[inline]
     pub(crate) fn wants_bytes(&self) -> bool {
         let left = self.allowed.wrapping_sub(self.came);
@@ -287,7 +289,7 @@ impl ActivePeer {
         self.owed < self.granted.entries.min(MOST_ASKED)
     }
 
-    /// What the peer may send from now on.
+    /// The limits for the peer from now on.
     pub(crate) fn limit(&self) -> Op {
         Op::Limit { until: self.allowed, entries: self.granted.entries.into() }
     }

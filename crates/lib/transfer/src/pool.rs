@@ -1,35 +1,35 @@
-//! What peers can make an endpoint keep (`PROTOCOL.md` 9.3 to 9.5, 9.7): bytes of messages that no
-//! receive has wanted, offers, and operations that are not answered.
+//! How much peers can make an endpoint keep (`PROTOCOL.md` 9.3 to 9.5, 9.7): bytes of unexpected
+//! messages, offers, and unanswered operations.
 //!
-//! Each peer has a first share, which it knows without a word. What it is granted beyond that comes
-//! from one pool for all peers, as long as there is some. A peer that is granted nothing more keeps
-//! its later messages and operations to itself until earlier ones are taken. So nothing that was
-//! granted is ever refused, and nobody can use up what others were granted.
+//! Each peer has a first share, which needs no grant. Everything beyond it comes from one pool for
+//! all peers. When the pool is empty, a peer keeps its later messages and operations until receives
+//! take earlier ones. So nothing that was granted is refused, and no peer can use up another's
+//! grant.
 
-/// Bytes of messages that a peer may send unasked from the beginning of a session on. Both ends count
+/// Bytes of messages that a peer may send unasked from the beginning of a session. Both ends count
 /// from it, so it is part of the protocol.
 pub(crate) const FIRST_BYTES: u32 = 8 << 10;
 
-/// The most that they become.
+/// The largest such allowance.
 pub(crate) const MOST_BYTES: u32 = 64 << 10;
 
-/// Offers that a peer may have here, and operations that are not answered, from the beginning of a
-/// session on. Part of the protocol, too.
+/// Offers and unanswered operations that a peer may have here from the beginning of a session. Part
+/// of the protocol, too.
 pub(crate) const FIRST_ENTRIES: u16 = 64;
 
-/// By how much they grow at a time.
+/// Factor by which they grow at a time.
 const GROWTH: u16 = 4;
 
-/// Messages offered to a peer and not pulled, at most: later messages wait at their sender.
+/// Most messages offered to a peer and not pulled. Later messages wait at their sender.
 pub(crate) const MOST_OFFERED: u16 = 16_384;
 
-/// Reads, writes and atomic changes at a peer whose answer is awaited, at most.
+/// Most unanswered reads, writes and atomic changes at a peer.
 pub(crate) const MOST_ASKED: u16 = 1024;
 
-/// What an entry may take in bytes: an offer, and what is owed for an operation.
+/// Bytes that one entry may take: an offer, or the answer to an operation.
 const ENTRY: usize = 128;
 
-/// What all peers were granted beyond their first shares, in bytes.
+/// Bytes granted to all peers beyond their first shares.
 #[derive(Debug)]
 pub(crate) struct Pool {
     most: usize,
@@ -51,7 +51,7 @@ impl Pool {
         self.granted -= bytes;
     }
 
-    /// What messages of a peer's former sessions take of an allowance has changed; false if it has
+    /// Updates what messages of a peer's former sessions take of an allowance. False if that has
     /// grown and there is no room.
     pub(crate) fn set_former(&mut self, before: u32, after: u32) -> bool {
         let beyond = |bytes: u32| bytes.saturating_sub(FIRST_BYTES) as usize;
@@ -73,7 +73,8 @@ pub(crate) struct Allowance {
 impl Allowance {
     pub(crate) const FIRST: Self = Self { bytes: FIRST_BYTES, entries: FIRST_ENTRIES };
 
-    /// Grants more bytes, as far as there are any besides what is kept of former sessions. How many.
+    /// Grants more bytes, as far as the pool and the messages of former sessions allow. Returns how
+    /// many.
     pub(crate) fn grow_bytes(&mut self, former: u32, pool: &mut Pool) -> u32 {
         let more = MOST_BYTES.saturating_sub(former).saturating_sub(self.bytes);
         let more = if pool.take(more as usize) { more } else { 0 };
@@ -81,7 +82,7 @@ impl Allowance {
         more
     }
 
-    /// Grants more entries; false if there are none.
+    /// Grants more entries; false if there are none left.
     pub(crate) fn grow_entries(&mut self, pool: &mut Pool) -> bool {
         let entries = (self.entries * GROWTH).min(MOST_OFFERED);
         let fits = pool.take(usize::from(entries - self.entries) * ENTRY);

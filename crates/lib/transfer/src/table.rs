@@ -1,9 +1,10 @@
-//! Entries under numbers that are not used again soon: what is over cannot be mistaken for what is.
+//! Entries under numbers that are not used again soon, so an old number does not name a new entry.
 
-/// Bits of a number that say the slot; the others count how often the slot was used.
+/// Bits of a number that name the slot. The others count the uses of the slot.
 const SLOT_BITS: u32 = 20;
 
-/// Uses of a slot until its numbers come again: one less than the bits have, so that none is `u32::MAX`.
+/// Uses of a slot until its numbers repeat: one less than the bits allow, so that no number is
+/// `u32::MAX`.
 const USES: u32 = u32::MAX >> SLOT_BITS;
 
 /// Most entries at a time.
@@ -15,8 +16,7 @@ struct Slot<T> {
     entry: Option<T>,
 }
 
-/// See the module's description. A number is valid again after 4,095 uses of its slot at the
-/// earliest.
+/// See the module's description. A number repeats after 4,095 uses of its slot at the earliest.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
     slots: Vec<Slot<T>>,
@@ -28,7 +28,7 @@ impl<T> Table<T> {
         Self { slots: Vec::new(), free: Vec::new() }
     }
 
-    /// Enters something; hands it back if the table is full.
+    /// Inserts an entry, or hands it back if the table is full.
     pub(crate) fn insert(&mut self, entry: T) -> Result<u32, T> {
         let slot = match self.free.pop() {
             Some(slot) => slot,
@@ -65,7 +65,7 @@ impl<T> Table<T> {
         Some(entry)
     }
 
-    /// All entries with their numbers, in no particular order.
+    /// All entries with their numbers, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.slots
             .iter()

@@ -20,21 +20,20 @@ use std::fmt;
 /// Longest message or remote access in bytes.
 pub(crate) const LONGEST: usize = 1 << 30;
 
-/// Completions that wait for the program, after which receives of several messages take no more:
-/// empty messages would fill the list without filling the memory.
+/// Waiting completions from which on receives of several messages take no more. Empty messages
+/// would otherwise fill the list without filling the memory.
 const MOST_COMPLETIONS: usize = 16_384;
 
 /// Parameters.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Messages longer than this are offered and pulled instead of sent unasked. At most, and by
-    /// default, 32,768 bytes: half of what a sender is allowed.
+    /// default, 32,768 bytes: half of a sender's allowance.
     pub offer_above: usize,
-    /// Notices that may wait to be taken, writes in progress that bear one included; further writes
-    /// that bear one are refused. Each peer may have 1/256 of it beyond that. Default 4,096.
+    /// Most notices that wait for the program, including writes in progress that will bring one.
+    /// Further such writes are refused. Each peer may have 1/256 of it beyond that. Default 4,096.
     pub most_notices: usize,
-    /// Bytes that peers together may be granted beyond what each may make this endpoint keep from
-    /// the beginning of a session on. Default 64 MiB.
+    /// Bytes that all peers together may be granted beyond their first shares. Default 64 MiB.
     pub most_granted: usize,
 }
 
@@ -51,21 +50,21 @@ pub struct Counters {
     pub unasked: u64,
     /// Messages offered.
     pub offered: u64,
-    /// Messages that arrived before a receive wanted them.
+    /// Messages that arrived before a matching receive.
     pub unexpected: u64,
-    /// Of these, those of former sessions that were dropped because no receive took them and there
-    /// was no room for more.
+    /// Of these, messages of former sessions that were dropped because no receive took them and
+    /// there was no room.
     pub dropped: u64,
-    /// Reads, writes and atomic changes of others that were refused.
+    /// Reads, writes and atomic changes of other endpoints that were refused.
     pub refused: u64,
-    /// Of these, those whose key fitted no memory.
+    /// Of these, those with a wrong key.
     pub wrong_keys: u64,
-    /// Operations of others that no sender of this protocol starts. Always zero unless there is a
-    /// bug or an enemy.
+    /// Operations of other endpoints that no sender of this protocol starts. Zero unless there is a
+    /// bug or an attack.
     pub invalid: u64,
 }
 
-/// The memory is too long for one operation, or too many operations or regions are there; the
+/// The memory is too long for one operation, or there are too many operations or regions. The
 /// memory comes back.
 #[derive(Debug)]
 pub struct TooLong<M>(pub M);
@@ -79,7 +78,7 @@ impl<M> fmt::Display for TooLong<M> {
     }
 }
 
-/// What an operation that names a peer begins with.
+/// The result of starting an operation.
 pub type Start<M> = Result<OpId, TooLong<M>>;
 
 /// See the crate's description.
@@ -87,7 +86,7 @@ pub type Start<M> = Result<OpId, TooLong<M>>;
 pub struct Transfer<M> {
     pub(crate) config: Config,
     pub(crate) peers: Vec<PeerEntry>,
-    /// How many of them are busy, and memory for more.
+    /// How many peers have operations, and spare memory for more.
     busy: usize,
     #[expect(clippy::vec_box, reason = "the boxes move between here and the peers")]
     spare: Vec<Box<ActivePeer>>,
@@ -100,7 +99,7 @@ pub struct Transfer<M> {
     pub(crate) completions: VecDeque<Completion<M>>,
     /// Receives of several messages that wait for room.
     pub(crate) stalled: Vec<u32>,
-    /// Messages of receives of several that were not told of, in the order in which they were
+    /// Messages of receives of several that were not reported yet, in the order in which they were
     /// matched.
     parts: VecDeque<Part<M>>,
     pub(crate) notices: Notices,
@@ -109,9 +108,9 @@ pub struct Transfer<M> {
 }
 
 impl<M: Bytes> Transfer<M> {
-    /// No operation is going on. `keys` is asked for the key of each memory that is registered: who
-    /// knows some of its numbers must not be able to tell the others, as with the numbers of the
-    /// operating system's generator.
+    /// An endpoint without operations. `keys` gives the key of each memory that is registered. Some
+    /// of its numbers must not reveal the others, as with the random numbers of the operating
+    /// system.
     pub fn new(config: Config, keys: impl FnMut() -> u64 + std::marker::Send + 'static) -> Self {
         Self {
             notices: Notices::new(config.most_notices),
@@ -133,13 +132,13 @@ impl<M: Bytes> Transfer<M> {
         }
     }
 
-    /// Tells the time. It only matters to peers that have named wrong keys.
+    /// Takes the time. It matters only to peers that have named wrong keys.
     #[inline]
     pub fn advance(&mut self, now: Instant) {
         self.now = now;
     }
 
-    /// What was counted so far.
+    /// The counters.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
@@ -149,25 +148,25 @@ impl<M: Bytes> Transfer<M> {
         self.operations.len()
     }
 
-    /// Whether anything is owed on either side: something is to be sent or waits for an answer.
-    /// Receives are not, nor what nobody has received.
+    /// Whether either side still has something to send or to answer. Receives, and messages that no
+    /// receive took, do not count.
     pub fn is_owed(&self) -> bool {
         let is_owed = |entry: &PeerEntry| matches!(entry, PeerEntry::Busy(peer) if peer.is_owed());
         self.busy > 0 && self.peers.iter().any(is_owed)
     }
 
-    /// Messages that arrived or were offered and that no receive has wanted yet.
+    /// Messages that arrived or were offered before a matching receive.
     pub fn unexpected(&self) -> usize {
         self.matching.kept.len()
     }
 
-    /// Lets others use a memory. Hands it back if there are too many.
+    /// Lets other endpoints use a memory. Hands it back if there are too many.
     pub fn register(&mut self, memory: M, rights: Rights) -> Result<RegionKey, TooLong<M>> {
         self.regions.register(memory, rights).map_err(TooLong)
     }
 
-    /// The same under a key of the program's choice, which any peer may guess. Hands the memory
-    /// back, too, if the key is that of another.
+    /// The same under a key of the program's choice, which any peer may guess. Also hands the
+    /// memory back if the key is in use.
     pub fn register_as(
         &mut self,
         key: RegionKey,
@@ -177,8 +176,8 @@ impl<M: Bytes> Transfer<M> {
         self.regions.register_as(key, memory, rights).map_err(TooLong)
     }
 
-    /// Takes a memory back, at once: what others do with it from now on is refused, and what is
-    /// going on stops. `None` if it is not registered.
+    /// Takes a memory back at once. Later operations of other endpoints on it are refused, and
+    /// those in progress stop. `None` if it is not registered.
     pub fn deregister(&mut self, key: RegionKey) -> Option<M> {
         self.regions.deregister(key)
     }
@@ -188,17 +187,17 @@ impl<M: Bytes> Transfer<M> {
         self.regions.memory(key)
     }
 
-    /// A registered memory, to be changed.
+    /// A registered memory, mutable.
     pub fn region_mut(&mut self, key: RegionKey) -> Option<&mut M> {
         self.regions.memory_mut(key)
     }
 
-    /// How many writes of others into a registered memory were completed.
+    /// Completed writes of other endpoints into a registered memory.
     pub fn writes(&self, key: RegionKey) -> Option<u64> {
         self.regions.writes(key)
     }
 
-    /// How often others have used registered memories since the beginning.
+    /// How often other endpoints have used registered memories since the beginning.
     pub fn accesses(&self) -> Accesses {
         self.regions.accesses
     }

@@ -1,7 +1,7 @@
-//! Several messages in one frame (`PROTOCOL.md` §2, kind Batch): each with its length in two bytes
-//! in front.
+//! Several messages in one frame (`PROTOCOL.md` §2, kind Batch). Two bytes in front of each message
+//! give its length.
 //!
-//! Nothing is aligned: eight bytes of message take ten of the frame.
+//! Nothing is aligned: a message of eight bytes takes ten of the frame.
 
 use crate::Discard;
 use core::ops::Range;
@@ -15,8 +15,8 @@ pub const fn prefix(len: u16) -> [u8; PREFIX_LEN] {
     len.to_be_bytes()
 }
 
-/// Checks the payload of a Batch: one message at least, each within the payload, nothing behind
-/// the last. A nanosecond or so per message.
+/// Checks the payload of a Batch: at least one message, each within the payload, nothing behind the
+/// last. About a nanosecond per message.
 #[inline]
 pub fn check(payload: &[u8]) -> Result<(), Discard> {
     let mut rest = payload;
@@ -30,8 +30,8 @@ pub fn check(payload: &[u8]) -> Result<(), Discard> {
     }
 }
 
-/// Where the message lies whose prefix is at `at`; `None` at the end of the payload, or where it
-/// would leave one that was not [checked](check). The next prefix follows the message.
+/// Where the message lies whose prefix is at `at`. `None` at the end of the payload, or for a
+/// message outside of it, which [`check`](check) would refuse. The next prefix follows the message.
 #[inline]
 pub fn message_at(payload: &[u8], at: usize) -> Option<Range<usize>> {
     let prefix = payload.get(at..)?.first_chunk::<PREFIX_LEN>()?;

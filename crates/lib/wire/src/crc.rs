@@ -1,11 +1,11 @@
 //! CRC32C (Castagnoli polynomial, RFC 3720 §12.1).
 //!
-//! Long frames are `crc-fast`'s, which folds 27 bytes per nanosecond. For short ones its care for
-//! alignment costs more than the sum itself, at each end of every small message; those take the
-//! processor's own instruction, eight bytes at a time wherever they lie.
+//! `crc-fast` sums long frames: it folds 27 bytes per nanosecond. For short ones its handling of
+//! alignment costs more than the sum itself. Those use the processor's CRC instruction, eight bytes
+//! at a time, at any alignment.
 
-/// Longest piece in bytes that goes through the instruction: it needs three cycles per eight bytes,
-/// so from here on folding wins.
+/// Longest piece in bytes for the instruction. It takes three cycles per eight bytes, so folding is
+/// faster from here on.
 const SHORT: usize = 128;
 
 /// The CRC of some bytes.
@@ -20,9 +20,9 @@ pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
 }
 
-/// The CRC of a frame from its fifth byte on, whose header has just been written from these words.
-/// A short frame's header is summed from them: reading bytes that were written a moment ago in other
-/// pieces makes the processor wait.
+/// The CRC of a frame from its fifth byte on, whose header was just written from these words. A
+/// short frame's header is summed from the words: reading bytes that were written a moment ago in
+/// other pieces makes the processor wait.
 #[inline]
 pub(crate) fn of_new_frame(header: &[u64; 4], frame: &[u8]) -> u32 {
     #[cfg(target_arch = "x86_64")]
@@ -34,7 +34,7 @@ pub(crate) fn of_new_frame(header: &[u64; 4], frame: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(&frame[4..])
 }
 
-/// The CRC of bytes that lie in several places.
+/// The CRC of bytes in several pieces.
 pub(crate) fn of_pieces<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> u32 {
     let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
     pieces.into_iter().for_each(|piece| digest.update(piece));

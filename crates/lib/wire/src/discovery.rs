@@ -1,4 +1,4 @@
-//! Who is there: the payload of the answer, and how links tell the question (`PROTOCOL.md` §10).
+//! Discovery: the payload of the answer, and how links recognize the question (`PROTOCOL.md` §10).
 
 use crate::{Discard, Envelope, Kind, MacAddr, VERSION};
 use core::net::{IpAddr, Ipv6Addr};
@@ -14,14 +14,14 @@ pub fn is_node_name(name: &str) -> bool {
     (1..=LONGEST_NAME).contains(&name.len()) && name.bytes().all(may)
 }
 
-/// Whether an Ethernet frame is a question to all, which links let in on every channel (rule 10.2).
-/// Looks at the addresses, the envelope and the kind; the rest is the receiver's to check.
+/// Whether an Ethernet frame is a broadcast question. Links accept it on every channel (rule 10.2).
+/// Looks at the addresses, the envelope and the kind; the receiver checks the rest.
 pub fn is_who(envelope: Envelope, frame: &[u8]) -> bool {
     let kind = envelope.open(frame).ok().and_then(|(_, inner)| inner.get(4).copied());
     frame.starts_with(&MacAddr::BROADCAST.0) && kind == Some(VERSION << 4 | Kind::Who as u8)
 }
 
-/// Payload of [`Kind::Here`]: what an endpoint says of itself.
+/// Payload of [`Kind::Here`]: an endpoint's description of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Here<'a> {
     /// Longest message payload in bytes that it can receive in one frame.
@@ -64,7 +64,7 @@ impl<'a> Here<'a> {
         end
     }
 
-    /// Reads the payload. More may follow and is ignored.
+    /// Reads the payload. Ignores further bytes.
     pub fn parse(payload: &'a [u8]) -> Result<Self, Discard> {
         let (fixed, rest) = payload.split_first_chunk::<FIXED>().ok_or(Discard::Malformed)?;
         let name = rest.get(..usize::from(fixed[52])).ok_or(Discard::Malformed)?;

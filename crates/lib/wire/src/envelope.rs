@@ -1,9 +1,9 @@
 //! What carries a GigaE frame from node to node (`PROTOCOL.md` §3): an Ethernet II frame with an
 //! EtherType of its own, or a UDP datagram for networks that carry no unknown EtherTypes.
 //!
-//! The outer headers towards one node never change but for lengths and checksums, so they are
-//! built once, as a [`Route`], and copied in front of each frame. Neighbour discovery is not done
-//! here: a route needs the next hop's MAC address.
+//! The outer headers towards one node change only in lengths and checksums. So they are built once,
+//! as a [`Route`], and copied in front of each frame. Neighbour discovery is not done here: a route
+//! needs the next hop's MAC address.
 
 use crate::{Discard, MacAddr, Pieces};
 use core::fmt;
@@ -23,7 +23,7 @@ const TTL: u8 = 64;
 /// Longest outer header in bytes: Ethernet, IPv6, UDP.
 pub const MAX_ENVELOPE: usize = ETHERNET_LEN + IPV6_LEN + UDP_LEN;
 
-/// How frames are told from all others on the same wire.
+/// How frames of this protocol differ from all others on the same wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Envelope {
     /// Directly in Ethernet II, by EtherType.
@@ -44,18 +44,18 @@ impl Envelope {
 
     /// Finds the GigaE frame in an Ethernet frame and says who sent it.
     ///
-    /// UDP and IPv4 checksums are not verified: CRC32C covers every byte that is used but the addresses.
-    /// A wrong source fails the epoch check; the [`destination`](Self::destination) is for the caller to
-    /// check. IPv4 fragments and IPv6 extension headers are refused, since no sender of this protocol makes
-    /// them.
+    /// Does not verify UDP and IPv4 checksums: CRC32C covers every byte that is used except the
+    /// addresses. A wrong source fails the epoch check. The caller checks the
+    /// [`destination`](Self::destination). Refuses IPv4 fragments and IPv6 extension headers, since
+    /// no sender of this protocol makes them.
     #[inline]
     pub fn open(self, frame: &[u8]) -> Result<(NodeAddr, &[u8]), Discard> {
         let (from, place) = self.locate(frame, frame.len())?;
         Ok((from, &frame[place]))
     }
 
-    /// Like [`open`](Self::open) for a frame in segments, by its first one and its length: where in the
-    /// whole of it the GigaE frame lies.
+    /// Like [`open`](Self::open) for a frame in segments, given the first segment and the frame's
+    /// length. Returns where in the whole frame the GigaE frame lies.
     #[inline]
     pub fn locate(self, first: &[u8], len: usize) -> Result<(NodeAddr, Range<usize>), Discard> {
         let (outer, packet) = first.split_first_chunk::<ETHERNET_LEN>().ok_or(Discard::Short)?;
@@ -85,8 +85,8 @@ impl Envelope {
         }
     }
 
-    /// The IP address that a frame was sent to, if it carries one: the receiving node's own, from
-    /// which answers must come. For frames that [`open`](Self::open) accepted.
+    /// The IP address that a frame was sent to, if it has one: an address of the receiving node,
+    /// from which answers must come. For frames that [`open`](Self::open) accepted.
     pub fn destination(self, frame: &[u8]) -> Option<IpAddr> {
         let (outer, packet) = frame.split_first_chunk::<ETHERNET_LEN>()?;
         match (self, u16::from_be_bytes([outer[12], outer[13]])) {
@@ -121,7 +121,7 @@ impl Envelope {
     }
 }
 
-/// Who sent an IPv4 packet, and where in it the UDP datagram lies.
+/// The sender of an IPv4 packet, and where in it the UDP datagram lies.
 fn open_ipv4(packet: &[u8]) -> Result<(IpAddr, Range<usize>), Discard> {
     let h: &[u8; IPV4_LEN] = packet.first_chunk().ok_or(Discard::Short)?;
     let header = usize::from(h[0] & 0xf) * 4;
@@ -158,16 +158,16 @@ fn open_udp(packet: &[u8], datagram: Range<usize>, port: u16) -> Result<Range<us
     Ok(datagram.start + UDP_LEN..end)
 }
 
-/// Where a node is.
+/// The address of a node.
 #[derive(Clone, Copy, Debug)]
 pub enum NodeAddr {
     /// On this Ethernet.
     Ethernet(MacAddr),
-    /// At an IP address, by way of the next hop's MAC address.
+    /// At an IP address, reached through the next hop's MAC address.
     Ip {
         /// The node's address.
         ip: IpAddr,
-        /// The neighbour that leads there: the node itself or a router. Not part of the identity.
+        /// The neighbour to send to: the node itself or a router. Not part of the identity.
         next_hop: MacAddr,
     },
 }
@@ -272,9 +272,10 @@ impl Route {
         usize::from(self.len)
     }
 
-    /// Writes the outer headers into the first [`len`](Self::len) bytes of `frame`, whose remaining
-    /// bytes are a sealed GigaE frame. IPv6 reads those once more for the UDP checksum, which it
-    /// requires (RFC 8200 §8.1); over IPv4 the checksum is left out (RFC 768), as CRC32C covers it.
+    /// Writes the outer headers into the first [`len`](Self::len) bytes of `frame`, whose other
+    /// bytes are a sealed GigaE frame. For IPv6, reads those bytes again for the UDP checksum,
+    /// which IPv6 requires (RFC 8200 §8.1). Over IPv4 there is no UDP checksum (RFC 768), as CRC32C
+    /// covers the frame.
     ///
     /// # Panics
     /// If `frame` is shorter than the headers or longer than an IP packet can be.
@@ -287,7 +288,7 @@ impl Route {
         }
     }
 
-    /// Like [`write`](Self::write) for a frame in segments, which goes on in `behind`.
+    /// Like [`write`](Self::write) for a frame in segments, which continues in `behind`.
     ///
     /// # Panics
     /// If `frame` is shorter than the headers or all longer than an IP packet can be.
@@ -346,16 +347,16 @@ fn ipv6_template(packet: &mut [u8], src: Ipv6Addr, dst: Ipv6Addr, port: u16) -> 
     RouteKind::Ipv6(words(&packet[8..44]) + u32::from(PROTOCOL_UDP))
 }
 
-/// Sum of big-endian 16-bit words, the last padded with zero (RFC 1071). At most 32,768 words are
-/// summed, so 32 bits do not overflow.
+/// Sum of big-endian 16-bit words, the last padded with zero (RFC 1071). Sums at most 32,768 words,
+/// so 32 bits do not overflow.
 fn words(bytes: &[u8]) -> u32 {
     let (pairs, last) = bytes.as_chunks::<2>();
     let sum: u32 = pairs.iter().map(|&pair| u32::from(u16::from_be_bytes(pair))).sum();
     sum + last.first().map_or(0, |&b| u32::from(b) << 8)
 }
 
-/// The same for bytes that lie in several places: where a piece begins in the middle of a word, its
-/// sum counts with the bytes of a word swapped (RFC 1071 §2).
+/// The same for bytes in several pieces. If a piece begins in the middle of a word, the bytes of
+/// its sum are swapped (RFC 1071 §2).
 fn words_in(first: Pieces, behind: Pieces) -> u32 {
     let mut odd = false;
     let mut sum = 0;

@@ -7,11 +7,10 @@ use crate::{Discard, Paths};
 pub struct Hello {
     /// Longest message payload in bytes that the sender can receive in one frame.
     pub max_payload: u16,
-    /// How many frames past a missing one the sender keeps; zero means that it drops them
-    /// (go-back-N).
+    /// Frames past a missing one that the sender keeps. Zero: it drops them (go-back-N).
     pub reorder_window: u16,
-    /// Longest payload in bytes of a frame with operations that the sender can receive: in several
-    /// buffers, if it has such.
+    /// Longest payload in bytes of a frame with operations that the sender can receive, in several
+    /// buffers if it has them.
     pub max_operations: u16,
 }
 
@@ -33,8 +32,7 @@ impl Handshake {
     /// Bytes without the addresses of several links.
     const LEAST: usize = 22;
 
-    /// Longest form in bytes. A Hello is padded to this length, so that no answer to it is longer
-    /// than it is.
+    /// Longest form in bytes. A Hello is padded to this length, so no answer is longer.
     pub const LONGEST: usize = Self::LEAST + Paths::LONGEST;
 
     /// Writes the payload; returns its length.
@@ -48,7 +46,7 @@ impl Handshake {
         Self::LEAST + links.write(&mut to[Self::LEAST..])
     }
 
-    /// Reads a payload. A later version may append; the rest is ignored.
+    /// Reads a payload. A later version may append bytes, which are ignored.
     pub fn parse(payload: &[u8]) -> Result<Self, Discard> {
         let (head, links) =
             payload.split_first_chunk::<{ Self::LEAST }>().ok_or(Discard::Malformed)?;

@@ -16,39 +16,39 @@ pub const HEADER_LEN: usize = 32;
 pub enum Kind {
     /// One message; takes a sequence number.
     Data = 1,
-    /// Acknowledgement and credit alone; the payload is an [`AckReport`].
+    /// Only acknowledgement and credit; the payload is an [`AckReport`].
     Ack = 2,
     /// Proposes a session; the payload is a [`crate::Handshake`].
     Hello = 3,
-    /// Answers a Hello with what the proposer has to repeat; the payload is a [`crate::Handshake`].
+    /// Answers a Hello with what the proposer must repeat; the payload is a [`crate::Handshake`].
     HelloAck = 4,
-    /// Says that the session meant by `dst_epoch` is not known here.
+    /// Says that the session with this `dst_epoch` is not known here.
     Reset = 5,
     /// Several messages, see [`crate::batch`]; takes one sequence number.
     Batch = 6,
     /// Operations, see [`crate::op`]; takes one sequence number.
     Op = 7,
-    /// To all: which endpoints are there? Belongs to no session.
+    /// Asks all nodes which endpoints there are. Belongs to no session.
     Who = 8,
     /// The answer to a Who; the payload is a [`crate::Here`].
     Here = 9,
     /// Asks whether a frame of this length arrives.
     Probe = 10,
-    /// Says that it did.
+    /// Says that a Probe has arrived.
     Echo = 11,
-    /// Repeats what the HelloAck said, which brings the session up at the other end; the payload is
-    /// a [`crate::Handshake`].
+    /// Repeats the contents of the HelloAck, which brings the session up at the other end; the
+    /// payload is a [`crate::Handshake`].
     Confirm = 12,
 }
 
 impl Kind {
-    /// Whether the frame carries messages or operations and so has a place in the order.
+    /// Whether the frame carries messages or operations, and so has a sequence number.
     #[inline]
     pub const fn is_data(self) -> bool {
         matches!(self, Self::Data | Self::Batch | Self::Op)
     }
 
-    /// Whether the frame is of a session that is up: both its epochs must be known.
+    /// Whether the frame belongs to a session that is up: both epochs must be known.
     #[inline]
     pub const fn is_of_session(self) -> bool {
         matches!(self, Self::Data | Self::Batch | Self::Op | Self::Ack | Self::Probe | Self::Echo)
@@ -81,13 +81,13 @@ impl Flags {
     /// No mark.
     pub const NONE: Self = Self(0);
     /// The sender asks for an acknowledgement at once: its window or the peer's credit is used up,
-    /// or it probes whether a GO was lost. On a Reset: it is a farewell, whose acknowledgement
-    /// counts, and it wants an answer.
+    /// or it probes whether a GO was lost. On a Reset: the frame is a graceful close, its
+    /// acknowledgement counts, and it wants an answer.
     pub const ASK: Self = Self(1);
-    /// The CRC covers the header alone.
+    /// The CRC covers only the header.
     pub const HEADER_ONLY: Self = Self(2);
-    /// On an Ack: it answers one with [`ASK`](Self::ASK) that came by the same path. On a Reset: it
-    /// answers a Confirm, so the session is over.
+    /// On an Ack: it answers an Ack or Confirm with [`ASK`](Self::ASK) that came by the same path.
+    /// On a Reset: it answers a Confirm, so the session is over.
     pub const ANSWER: Self = Self(4);
 
     /// Whether all marks of `other` are set.
@@ -136,21 +136,21 @@ pub struct Header {
     pub flags: Flags,
 }
 
-/// Why a frame was not accepted. Counted, never fatal.
+/// Why a frame was not accepted. The receiver counts it and goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Discard {
     /// Shorter than its headers, or than the length it states.
     Short,
-    /// Carried in another envelope (EtherType, IP protocol, port).
+    /// In another envelope (EtherType, IP protocol, port).
     NotOurs,
     /// Another protocol version.
     Version(u8),
     /// The checksum does not fit the bytes.
     Checksum,
-    /// Checksum right, but a field holds what no sender of this version writes.
+    /// The checksum is right, but a field has a value that no sender of this version writes.
     Malformed,
-    /// For a port id that is not this endpoint's.
+    /// For a port id other than this endpoint's.
     Port,
     /// For a channel that this endpoint has not opened.
     Channel,
@@ -158,11 +158,11 @@ pub enum Discard {
     Epoch,
     /// Already received.
     Duplicate,
-    /// Beyond the window or the credit that was granted.
+    /// Beyond the window or the granted credit.
     Window,
     /// Out of order, with no reorder window to keep it in (go-back-N).
     OutOfOrder,
-    /// No room for another session.
+    /// No room for a further session.
     Sessions,
 }
 
@@ -192,8 +192,8 @@ impl Header {
     /// the payload, and seals both with CRC32C (Castagnoli polynomial, as in RFC 3720 §12.1), or the
     /// header alone where the flags say so.
     ///
-    /// Reads the payload once for the checksum; copies nothing. Inlined, so that a header that was
-    /// just built need not go through memory.
+    /// Reads the payload once for the checksum and copies nothing. Inlined, so a header that was
+    /// just built does not pass through memory.
     ///
     /// # Panics
     /// If `frame` is shorter than a header or longer than a header and 65,535 bytes.
@@ -209,7 +209,7 @@ impl Header {
         frame[..4].copy_from_slice(&crc.to_be_bytes());
     }
 
-    /// Like [`seal`](Self::seal) for a frame in segments: its payload goes on in `behind`.
+    /// Like [`seal`](Self::seal) for a frame in segments: its payload continues in `behind`.
     ///
     /// # Panics
     /// If `first` is shorter than a header or the payload longer than 65,535 bytes.
@@ -225,7 +225,7 @@ impl Header {
         first[..4].copy_from_slice(&crc.to_be_bytes());
     }
 
-    /// The 32 bytes of the header as four words, the place of the CRC zero.
+    /// The 32 bytes of the header as four words, with zero for the CRC.
     #[inline]
     const fn words(&self, length: u16) -> [u64; HEADER_LEN / 8] {
         let kind = VERSION << 4 | self.kind as u8;
@@ -239,8 +239,8 @@ impl Header {
         ]
     }
 
-    /// Reads a sealed frame: the header and its payload, in place. Bytes after the stated length
-    /// (Ethernet pads frames to 60 bytes) are ignored.
+    /// Reads a sealed frame: the header and its payload, in place. Ignores bytes after the stated
+    /// length (Ethernet pads frames to 60 bytes).
     #[inline]
     pub fn parse(frame: &[u8]) -> Result<(Self, &[u8]), Discard> {
         let h: &[u8; HEADER_LEN] = frame.first_chunk().ok_or(Discard::Short)?;
@@ -302,11 +302,11 @@ const fn flags_of(h: &[u8; HEADER_LEN]) -> Flags {
 /// Payload of [`Kind::Ack`]: what the receiver holds beyond the cumulative acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckReport<'a> {
-    /// The frame whose arrival led to this report. Whatever was sent before it (by more than the
-    /// reordering allowed for) and is not acknowledged is lost.
+    /// The frame whose arrival led to this report. Frames that were sent before it (by more than
+    /// the allowed reordering) and are not acknowledged are lost.
     pub latest: SeqNo,
-    /// Bit `i` (from the least significant bit of the first byte) says that number `ack + 1 + i`
-    /// has arrived. `ack` itself is missing by definition.
+    /// Bit `i`, counted from the least significant bit of the first byte, says that number `ack + 1
+    /// + i` has arrived. `ack` itself is missing by definition.
     pub bitmap: &'a [u8],
 }
 
@@ -314,8 +314,8 @@ impl<'a> AckReport<'a> {
     /// Longest bitmap in bytes: 1,024 frames, the largest reorder window.
     pub const MAX_BITMAP: usize = 128;
 
-    /// Reads the payload of an Ack. An empty payload is no report, nor is one longer than any report:
-    /// that is padding, so that the frame shows what its path carries.
+    /// Reads the payload of an Ack. An empty payload is no report. One longer than any report is
+    /// padding: such a frame shows how long frames may be on its path.
     pub fn parse(payload: &'a [u8]) -> Result<Option<Self>, Discard> {
         if payload.is_empty() || payload.len() > 4 + Self::MAX_BITMAP {
             return Ok(None);

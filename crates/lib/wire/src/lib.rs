@@ -1,11 +1,12 @@
 //! The bytes on the wire: GigaE frames and the envelopes that carry them.
 //!
-//! Implements §1 to §3 and the bytes of §9 to §12 of `PROTOCOL.md`: the 32-byte GigaE [`Header`] with its CRC32C, carried
-//! either directly in an Ethernet II frame or in UDP over IPv4 or IPv6 ([`Envelope`]).
+//! Implements §1 to §3 and the bytes of §9 to §12 of `PROTOCOL.md`: the 32-byte GigaE [`Header`]
+//! with its CRC32C, either directly in an Ethernet II frame or in UDP over IPv4 or IPv6
+//! ([`Envelope`]).
 //!
-//! Everything that arrives is adversarial: parsing checks every length, never panics and ends in
-//! a typed value or a [`Discard`]. This crate knows no session, no clock and no socket; it
-//! allocates nothing.
+//! Everything that arrives is adversarial. Parsing checks every length, never panics, and returns a
+//! typed value or a [`Discard`]. This crate knows no session, no clock and no socket. It allocates
+//! nothing.
 
 #![deny(unsafe_code)]
 

@@ -30,7 +30,7 @@ impl fmt::Debug for MacAddr {
     }
 }
 
-/// Text is not six hexadecimal bytes separated by colons.
+/// The text is not six hexadecimal bytes separated by colons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParseMacError;
 

@@ -1,11 +1,11 @@
-//! Operations on messages and on remote memory (`PROTOCOL.md` §9): the payload of an Op frame
-//! is one operation after the other, each with a header of its own in front of its data.
+//! Operations on messages and on remote memory (`PROTOCOL.md` §9). The payload of an Op frame is
+//! one operation after the other. Each has its own header in front of its data.
 //!
 //! ```text
 //!   code (1)  flags (1)  bytes of data (2)  id (4)  fields of the code  data
 //! ```
 //!
-//! Whether an operation makes sense is not decided here; only that its bytes are all there.
+//! This module only checks that all bytes are there, not that the operation makes sense.
 
 mod change;
 
@@ -23,40 +23,40 @@ pub const MAX_OP_HEADER: usize = FIXED + 32;
 pub enum Op {
     /// A whole message.
     Eager {
-        /// What it bears besides its bytes.
+        /// Its tag and data word.
         label: Label,
     },
-    /// The first part of a message; the others follow, with no other message of the same sender
-    /// between them.
+    /// The first part of a message. The others follow; no other message of the same sender comes
+    /// between.
     First {
-        /// What it bears besides its bytes.
+        /// Its tag and data word.
         label: Label,
         /// Bytes in the whole message.
         total: u32,
     },
-    /// The next part of the message that is being sent in parts.
+    /// The next part of the message that is being sent.
     More,
     /// A message that waits at its sender until the receiver pulls it.
     Offer {
         /// The sender's number for it.
         id: u32,
-        /// What it bears besides its bytes.
+        /// Its tag and data word.
         label: Label,
         /// Bytes in the whole message.
         total: u32,
     },
     /// Asks for the first bytes of an offered message.
     Pull {
-        /// The receiver's number, which the answer bears.
+        /// The receiver's number, which the answer repeats.
         id: u32,
         /// The sender's number.
         offer: u32,
-        /// How many bytes.
+        /// How many.
         len: u32,
     },
     /// Asks for bytes of a registered memory.
     Read {
-        /// The asker's number, which the answer bears.
+        /// The reader's number, which the answer repeats.
         id: u32,
         /// The memory.
         key: u64,
@@ -67,14 +67,14 @@ pub enum Op {
     },
     /// Some of the bytes that a Pull or Read asked for, in order.
     Reply {
-        /// The asker's number.
+        /// The number of the Pull or Read.
         id: u32,
-        /// Place of the first one among all that were asked for.
+        /// Offset of the first byte within the bytes asked for.
         at: u32,
     },
     /// Puts bytes into a registered memory.
     Write {
-        /// The writer's number, which the answer bears.
+        /// The writer's number, which the answer repeats.
         id: u32,
         /// The memory.
         key: u64,
@@ -82,47 +82,49 @@ pub enum Op {
         offset: u64,
         /// Bytes in the whole write.
         total: u32,
-        /// Place of the first byte of these among all.
+        /// Offset of the first byte within the whole write.
         at: u32,
-        /// Told to the owner of the memory when all are there.
+        /// The owner of the memory gets this when all bytes are there.
         notice: Option<u64>,
     },
-    /// Changes numbers of a registered memory, each at once. The data are the operands.
+    /// Changes numbers of a registered memory, each atomically. The data are the operands.
     Atomic {
-        /// The asker's number, which the answer bears.
+        /// The sender's number, which the answer repeats.
         id: u32,
         /// The memory.
         key: u64,
         /// First byte.
         offset: u64,
-        /// What is done to them.
+        /// What to do with them.
         change: Change,
     },
-    /// Answers a Write or Atomic, or refuses a Read. The data are what an Atomic that fetches found.
+    /// Answers a Write or Atomic, or refuses a Read. The data are the former values, if the Atomic
+    /// fetches.
     Done {
-        /// The asker's number.
+        /// The number of the operation that it answers.
         id: u32,
-        /// How it went.
+        /// The result.
         status: Status,
     },
-    /// What the receiver of this may make its sender keep from now on (`PROTOCOL.md` 9.3 to 9.5).
+    /// What the receiver of this operation may have its sender keep from now on (`PROTOCOL.md` 9.3
+    /// to 9.5).
     Limit {
-        /// What may be sent unasked from the beginning of the session on, modulo 2^32.
+        /// Bytes that it may send unasked, counted from the beginning of the session, modulo 2^32.
         until: u32,
         /// Offers that may wait for their Pull, and operations that may wait for their answer.
         entries: u32,
     },
 }
 
-/// What a message bears besides its bytes.
+/// The tag and the data word of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Label {
-    /// What it is matched by.
+    /// Receives match by it.
     pub tag: u64,
-    /// It is matched only with receives of untagged messages. Such a message may bear a tag all the
-    /// same: the two classes are two spaces of tags.
+    /// Only receives of untagged messages match it. Such a message may still have a tag: the two
+    /// classes have separate spaces of tags.
     pub untagged: bool,
-    /// The sender's word, handed to the receiver with the message.
+    /// The sender's word, which the receiver gets with the message.
     pub data: Option<u64>,
 }
 
@@ -153,19 +155,19 @@ impl From<u64> for Label {
     }
 }
 
-/// How an operation on remote memory went.
+/// The result of an operation on remote memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Status {
     /// Done.
     Ok = 0,
-    /// No memory is registered under this key (any more).
+    /// No memory is registered under this key, or not any more.
     Key = 1,
     /// Some of the bytes are outside the memory.
     Bounds = 2,
-    /// The memory was not registered for this.
+    /// The memory was not registered for this access.
     Rights = 3,
-    /// The owner has too many notices that were not taken.
+    /// The owner has too many notices that its program did not take.
     Busy = 4,
 }
 

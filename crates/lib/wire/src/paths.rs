@@ -5,8 +5,8 @@ use crate::{Discard, MacAddr};
 /// Most paths of a session: as many NICs as a node can have for one endpoint.
 pub const MAX_PATHS: usize = 8;
 
-/// The addresses of an endpoint's links, in order: the first names it. An endpoint with one link
-/// has no need to say so, and then there are none here.
+/// The addresses of an endpoint's links, in order. The first names the endpoint. Empty for an
+/// endpoint with one link: every frame shows that address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Paths {
     count: u8,
@@ -20,7 +20,8 @@ impl Paths {
     /// None: one link, whose address every frame shows.
     pub const NONE: Self = Self { count: 0, macs: [MacAddr([0; 6]); MAX_PATHS] };
 
-    /// These addresses, at most the first [`MAX_PATHS`]; [`NONE`](Self::NONE) if there are fewer than two.
+    /// These addresses, up to the first [`MAX_PATHS`]; [`NONE`](Self::NONE) if there are fewer than
+    /// two.
     pub fn new(addresses: &[MacAddr]) -> Self {
         let mut paths = Self::NONE;
         let count = addresses.len().min(MAX_PATHS);
@@ -31,13 +32,13 @@ impl Paths {
         paths
     }
 
-    /// Links that the endpoint has, 1 to [`MAX_PATHS`].
+    /// Number of links, 1 to [`MAX_PATHS`].
     #[expect(clippy::len_without_is_empty, reason = "there is always one link")]
     pub fn len(&self) -> usize {
         usize::from(self.count.max(1))
     }
 
-    /// The address of a link, if it was told.
+    /// The address of a link, if the endpoint named it.
     #[inline]
     pub fn get(&self, path: usize) -> Option<MacAddr> {
         self.macs[..usize::from(self.count)].get(path).copied()
@@ -60,8 +61,8 @@ impl Paths {
         at
     }
 
-    /// Reads the end of a [`crate::Handshake`]. Nothing there is [`NONE`](Self::NONE); more may follow and
-    /// is ignored.
+    /// Reads the end of a [`crate::Handshake`]. No bytes mean [`NONE`](Self::NONE). Ignores further
+    /// bytes.
     pub fn parse(bytes: &[u8]) -> Result<Self, Discard> {
         let Some((&count, rest)) = bytes.split_first() else {
             return Ok(Self::NONE);

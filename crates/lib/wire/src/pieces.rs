@@ -1,6 +1,6 @@
-//! Bytes that lie in several places, as those of a frame that was received in segments.
+//! Bytes in several pieces, such as those of a frame that was received in segments.
 
-/// Bytes in one piece or several, read from the front. No copy.
+/// Bytes in one or several pieces, read from the front without a copy.
 #[derive(Clone, Copy, Debug)]
 pub struct Pieces<'a> {
     front: &'a [u8],
@@ -15,7 +15,7 @@ impl<'a> Pieces<'a> {
         Self { front, rest, len }
     }
 
-    /// Bytes that are left.
+    /// Number of bytes left.
     #[inline]
     pub const fn len(&self) -> usize {
         self.len
@@ -75,7 +75,7 @@ impl<'a> From<&'a [u8]> for Pieces<'a> {
     }
 }
 
-/// The pieces that are left, one by one; none is empty.
+/// The remaining pieces, one by one; none is empty.
 impl<'a> Iterator for Pieces<'a> {
     type Item = &'a [u8];
 

@@ -3,8 +3,8 @@
 use core::fmt;
 use core::ops::{Add, AddAssign};
 
-/// A frame's place in its session, modulo 2^32. Compared by serial-number arithmetic (RFC 1982):
-/// two numbers are comparable while they are less than 2^31 apart, far beyond any window.
+/// A frame's position in its session, modulo 2^32. Compared by serial-number arithmetic (RFC 1982):
+/// two numbers are comparable while they are less than 2^31 apart, which is far beyond any window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SeqNo(pub u32);
 
@@ -37,8 +37,8 @@ impl AddAssign<u32> for SeqNo {
     }
 }
 
-/// One incarnation of one direction of a session; tells a restarted peer from its predecessor.
-/// Zero means "not known yet" and is never an epoch.
+/// One incarnation of one direction of a session. It distinguishes a restarted peer from its
+/// predecessor. Zero means "not known yet" and is never an epoch.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub u32);
 
@@ -46,8 +46,8 @@ impl Epoch {
     /// No epoch.
     pub const UNKNOWN: Self = Self(0);
 
-    /// Sequence number of the first frame of this epoch. It is derived from the epoch so that no
-    /// field carries it and every session begins at another place, the wrap included.
+    /// Sequence number of the first frame of this epoch. It is derived from the epoch, so no field
+    /// carries it, and every session begins at another number, the wrap included.
     #[inline]
     pub const fn first_seq(self) -> SeqNo {
         SeqNo(self.0)

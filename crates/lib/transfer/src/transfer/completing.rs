@@ -1,4 +1,4 @@
-//! Operations that are over, and what the program hears of them.
+//! Operations that have ended, and how the program learns it.
 
 use super::{MOST_COMPLETIONS, Transfer};
 use crate::memory::Bytes;
@@ -37,7 +37,7 @@ impl<M: Bytes> Transfer<M> {
         if completion.id == OpId(id) {
             return self.completions.push_back(completion);
         }
-        // A message of a receive of several: those that its sender sent before are told of before.
+        // A message of a receive of several. Earlier messages of its sender are reported first.
         let peer = completion.peer;
         if let Some(part) = self.parts.iter_mut().find(|part| part.id == id) {
             part.ended = Some(completion);
@@ -52,7 +52,7 @@ impl<M: Bytes> Transfer<M> {
         }
     }
 
-    /// A message of a receive of several is there. With the last one, the receive is over.
+    /// A message of a receive of several has arrived. With the last one, the receive ends.
     pub(super) fn complete_part(&mut self, mut completion: Completion<M>) {
         let OpId(of) = completion.id;
         let Some(Operation::MultiReceive(several)) = self.operations.get_mut(of) else { return };

@@ -1,4 +1,4 @@
-//! Peers: memory for those with which something is going on, and the end of a session.
+//! Peers: memory for those with operations, and the end of a session.
 
 use super::Transfer;
 use crate::memory::Bytes;
@@ -8,16 +8,15 @@ use crate::pool::MOST_BYTES;
 use gigae_proto::{PeerId, Reason};
 use gigae_wire::Epoch;
 
-/// Peers that keep their state while nothing is going on with them: a program that asks and answers
-/// a few neither allocates nor moves anything.
+/// Peers that keep their state without operations. A program that exchanges requests and answers
+/// with a few peers then neither allocates nor moves anything.
 const MOST_KEPT: usize = 16;
 
-/// States of others that are kept for the next ones.
+/// Spare states for other peers.
 const MOST_SPARE: usize = 16;
 
 impl<M: Bytes> Transfer<M> {
-    /// The peers with which operations are going on, receives that were matched included. Looks at
-    /// all operations.
+    /// The peers with operations, matched receives included. Looks at all operations.
     pub fn engaged(&self) -> Vec<PeerId> {
         let mut peers: Vec<_> = self.operations.iter().filter_map(|(_, o)| o.peer()).collect();
         peers.sort_unstable();
@@ -51,13 +50,13 @@ impl<M: Bytes> Transfer<M> {
         }
     }
 
-    /// Something begins with a peer with which nothing was going on.
+    /// The first operation with a peer begins.
     #[cold]
     #[inline(never)]
     fn take_up(&mut self, at: usize) {
         if self.peers.len() <= at {
             if self.peers.capacity() <= at {
-                // An eighth more: twice as much would be half in vain on average.
+                // Grows by an eighth: doubling would leave half of the growth unused on average.
                 self.peers.reserve_exact(at + at / 8 + 8 - self.peers.len());
             }
             self.peers.resize_with(at + 1, || PeerEntry::Unknown);
@@ -72,8 +71,8 @@ impl<M: Bytes> Transfer<M> {
         self.peers[at] = PeerEntry::Busy(peer);
     }
 
-    /// If nothing is going on with a peer any more, keeps the little of it that must be known,
-    /// unless there are few.
+    /// If a peer has no operations any more, keeps only what must be known of it, unless few peers
+    /// have a state.
     #[inline]
     pub(crate) fn settle(&mut self, peer: PeerId) {
         if self.busy > MOST_KEPT {
@@ -106,8 +105,8 @@ impl<M: Bytes> Transfer<M> {
         }
     }
 
-    /// A session has ended: whatever was going on with the peer fails, except that messages which
-    /// have arrived whole can still be received. Receives that were not matched stay.
+    /// A session has ended. All operations with the peer fail. Messages that have arrived whole can
+    /// still be received, and unmatched receives stay.
     pub fn ended(&mut self, peer: PeerId, epoch: Epoch, reason: Reason) {
         let current = match self.peers.get(peer.0 as usize) {
             None | Some(PeerEntry::Unknown) => return,
@@ -120,7 +119,7 @@ impl<M: Bytes> Transfer<M> {
         }
     }
 
-    /// Everything with a peer fails.
+    /// All operations with a peer fail.
     pub(crate) fn lose(&mut self, peer: PeerId, reason: Reason) {
         let state = self.peer(peer);
         let injected = state.going.iter().filter(|(_, id)| id.is_none()).count();
@@ -131,7 +130,7 @@ impl<M: Bytes> Transfer<M> {
         if promised {
             self.notices.release(peer);
         }
-        // Nothing is left to be sent to it: it would be proposed sessions for ever.
+        // Nothing is left to send. Otherwise this end would propose sessions to it without end.
         self.ready.retain(|&ready| ready != peer);
         self.keep_former(peer);
         if engaged > 0 || cfg!(debug_assertions) {
@@ -140,8 +139,9 @@ impl<M: Bytes> Transfer<M> {
         self.completions.extend((0..injected).map(|_| Completion::injected(peer, reason)));
     }
 
-    /// Completes the operations with a peer. Looks at all: who begins and ends sessions without an
-    /// end must not cause that, so it is called only where there are some.
+    /// Completes the operations with a peer. Looks at all operations, and is called only where the
+    /// peer has some: a peer that begins and ends sessions again and again must not cause this
+    /// work.
     #[cold]
     fn lose_operations(&mut self, peer: PeerId, engaged: u32, reason: Reason) {
         let of_peer = self.operations.iter().filter(|(_, o)| o.peer() == Some(peer));
@@ -153,8 +153,8 @@ impl<M: Bytes> Transfer<M> {
         }
     }
 
-    /// A session with a peer is over. What arrived whole waits for a receive, as far as there is
-    /// room for what former sessions have left.
+    /// A session with a peer is over. Messages that arrived whole wait for a receive, as far as
+    /// there is room for those of former sessions.
     fn keep_former(&mut self, peer: PeerId) {
         let before = self.matching.kept.former(peer);
         self.matching.kept.end_session(peer);

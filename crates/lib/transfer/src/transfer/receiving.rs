@@ -1,4 +1,4 @@
-//! Receives: what they are matched with, and the bytes that arrive for them.
+//! Receives: how they are matched, and the bytes that arrive for them.
 
 use super::{LONGEST, MOST_COMPLETIONS, Start, TooLong, Transfer};
 use crate::kept::Taken;
@@ -13,7 +13,7 @@ use gigae_wire::Pieces;
 use gigae_wire::op::{Label, Op};
 
 impl<M: Bytes> Transfer<M> {
-    /// Receives the first message that is wanted. One that is longer than the memory is
+    /// Receives the first matching message. A message longer than the memory is
     /// [truncated](crate::OpError::Truncated).
     pub fn receive(&mut self, selector: Selector, memory: M) -> Start<M> {
         if memory.len() > LONGEST || self.operations.len() == crate::table::MOST {
@@ -38,14 +38,14 @@ impl<M: Bytes> Transfer<M> {
         Ok(OpId(id))
     }
 
-    /// Receives the messages that are wanted one behind the other, until less than `least` bytes
-    /// are left. Each has a completion, and the last of them brings the memory back. Meanwhile the
-    /// receive keeps its place among those that are posted.
+    /// Receives the matching messages one behind the other, until less than `least` bytes are left.
+    /// Each has a completion, and the last one returns the memory. The receive keeps its position
+    /// among the posted ones.
     pub fn receive_several(&mut self, selector: Selector, memory: M, least: usize) -> Start<M> {
         if memory.len() > LONGEST || self.operations.len() == crate::table::MOST {
             return Err(TooLong(memory));
         }
-        // An empty rest would take empty messages for ever.
+        // An empty rest would take empty messages without end.
         let least = least.clamp(1, LONGEST + 1) as u32;
         let state = if memory.len() < least as usize {
             MultiReceiveState::Full
@@ -65,7 +65,7 @@ impl<M: Bytes> Transfer<M> {
         Ok(OpId(id))
     }
 
-    /// Hands messages that were kept to a posted receive of several, as long as it takes any.
+    /// Gives kept messages to a posted receive of several, as long as it takes any.
     pub(super) fn take_kept(&mut self, id: u32) {
         let Some(selector) = self.matching.selector(id) else { return };
         while self.is_open(id) {
@@ -81,7 +81,7 @@ impl<M: Bytes> Transfer<M> {
     }
 
     /// Whether a receive of several messages takes another now, and there is room for an operation
-    /// and for its completion. The others are kept like those that no receive wants.
+    /// and its completion. Otherwise the messages are kept like unexpected ones.
     pub(crate) fn is_open(&self, id: u32) -> bool {
         let Some(Operation::MultiReceive(several)) = self.operations.get(id) else { return false };
         several.state == MultiReceiveState::Open
@@ -89,7 +89,7 @@ impl<M: Bytes> Transfer<M> {
             && self.completions.len() + self.parts.len() < MOST_COMPLETIONS
     }
 
-    /// The receive of one message by an open receive of several.
+    /// The receive of one message within a receive of several.
     pub(crate) fn part(&mut self, of: u32, matched: Matched) -> u32 {
         let Some(Operation::MultiReceive(several)) = self.operations.get_mut(of) else {
             unreachable!("it is open")
@@ -109,7 +109,7 @@ impl<M: Bytes> Transfer<M> {
         id
     }
 
-    /// Hands a message that was kept to the receive that it was matched with.
+    /// Gives a kept message to its matching receive.
     fn give(&mut self, id: u32, Taken { message, former }: Taken) {
         let peer = message.peer;
         match message.body {
@@ -136,14 +136,13 @@ impl<M: Bytes> Transfer<M> {
         }
     }
 
-    /// The first message that a receive would get at once: its sender, what it bears, and its
-    /// bytes.
+    /// The first message that a receive would get at once: its sender, its label, and its bytes.
     pub fn peek(&self, selector: &Selector) -> Option<(PeerId, Label, usize)> {
         let found = self.matching.kept.peek(selector)?;
         Some((found.peer, found.label, found.total as usize))
     }
 
-    /// Bytes of a message arrive for a receive; what does not fit is dropped.
+    /// Bytes of a message arrive for a receive. Those beyond its memory are dropped.
     pub(crate) fn put(&mut self, id: u32, at: usize, mut data: Pieces) {
         let Some(Operation::Receive(receive)) = self.operations.get_mut(id) else { return };
         if let Some(matched) = &mut receive.matched {
@@ -162,14 +161,14 @@ impl<M: Bytes> Transfer<M> {
         }
     }
 
-    /// An unasked message was taken by a receive.
+    /// A receive took an unasked message.
     pub(crate) fn took(&mut self, peer: PeerId, len: usize) {
         if self.peer(peer).took(len) {
             self.wake(peer);
         }
     }
 
-    /// Asks for an offered message that was matched with a receive.
+    /// Pulls an offered message for its matching receive.
     pub(crate) fn pull(&mut self, id: u32, offer: u32) {
         let Some(Operation::Receive(Receive { room, matched: Some(m), .. })) =
             self.operations.get_mut(id)

@@ -1,4 +1,4 @@
-//! What the program starts and cancels, but for receives.
+//! The program starts and cancels operations other than receives.
 
 use super::{LONGEST, Start, TooLong, Transfer};
 use crate::memory::{Bytes, RegionKey};
@@ -18,8 +18,8 @@ impl<M: Bytes> Transfer<M> {
         Ok(OpId(id))
     }
 
-    /// Sends a message. Completed once all of it has arrived at the peer's endpoint; one that
-    /// is offered, once a receive has pulled what it wants of it.
+    /// Sends a message. It completes once all of it has arrived at the peer's endpoint; an offered
+    /// one completes once a receive has pulled the part that it wants.
     pub fn send(
         &mut self,
         peer: PeerId,
@@ -37,8 +37,9 @@ impl<M: Bytes> Transfer<M> {
         })
     }
 
-    /// Writes the memory into one that the peer has registered, beginning at `offset`. Completed
-    /// once the bytes are there; then, if `notice` is given, the peer gets a [`Notice`](crate::Notice) with it.
+    /// Writes the memory into one that the peer has registered, beginning at `offset`. It completes
+    /// once the bytes are there. If `notice` is given, the peer then gets a
+    /// [`Notice`](crate::Notice) with it.
     pub fn write(
         &mut self,
         peer: PeerId,
@@ -64,13 +65,13 @@ impl<M: Bytes> Transfer<M> {
         self.begin(peer, read).map_err(handed_back)
     }
 
-    /// Changes numbers in a memory that the peer has registered, from `offset` on; nothing comes
-    /// between reading and writing each. The memory has the operands, all first ones before all
-    /// second ones, and in the end, if the change fetches, at its beginning what was there before.
+    /// Atomically changes numbers in a memory that the peer has registered, from `offset` on. The
+    /// memory here has the operands, all first ones before all second ones. If the change fetches,
+    /// the former values are at its beginning at the end.
     ///
     /// # Panics
-    /// If the memory is not as long as the operands are, or as what a change without operands
-    /// concerns.
+    /// If the memory is not as long as the operands, or, for a change without operands, as the
+    /// numbers.
     pub fn atomic(
         &mut self,
         peer: PeerId,
@@ -85,9 +86,9 @@ impl<M: Bytes> Transfer<M> {
         self.begin(peer, atomic).map_err(handed_back)
     }
 
-    /// Cancels a receive that no message was matched with, or a message of which nothing was sent;
-    /// a receive of several messages takes no further ones. False if it is too late; either way the
-    /// operation's completion comes.
+    /// Cancels an unmatched receive, or a message of which nothing was sent. A receive of several
+    /// messages takes no further ones. False if it is too late. The operation's completion comes in
+    /// any case.
     pub fn cancel(&mut self, OpId(id): OpId) -> bool {
         match self.operations.get_mut(id) {
             Some(Operation::Receive(Receive { matched: None, .. })) => self.matching.withdraw(id),
@@ -108,9 +109,9 @@ impl<M: Bytes> Transfer<M> {
         true
     }
 
-    /// Cancels all operations that write to memory of the program, however far they are: receives,
-    /// reads and atomic changes. Nothing is written there any more; what still comes for them is
-    /// dropped.
+    /// Cancels all operations that write to memory of the program, whatever their progress:
+    /// receives, reads and atomic changes. Nothing is written there any more. Bytes that still
+    /// arrive for them are dropped.
     pub fn cancel_incoming(&mut self) {
         for part in std::mem::take(&mut self.parts) {
             if let Some(ended) = part.ended {
@@ -124,7 +125,7 @@ impl<M: Bytes> Transfer<M> {
                 Some(Operation::Receive(Receive { target, matched: Some(_), .. })) => {
                     match std::mem::replace(target, Target::Dropped) {
                         Target::Own(memory) => memory,
-                        // What it is a part of is told of.
+                        // The receive that it is a part of is reported.
                         Target::Part { .. } | Target::Dropped => continue,
                     }
                 }

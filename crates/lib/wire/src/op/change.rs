@@ -1,9 +1,11 @@
-//! What an Atomic does, to which numbers.
+//! What an Atomic does to numbers in memory.
 
-/// Most bytes of memory that one Atomic changes. With as many to compare with, its operands always find room in a frame.
+/// Most bytes of memory that one Atomic changes. With as many bytes to compare, its operands still
+/// fit into every frame.
 pub const MOST_FETCHED: usize = 32;
 
-/// What is done to a number `old` with an operand `new`, and for the last seven a second one, `compare`.
+/// What is done to a number `old` with an operand `new`; the last seven have a second operand,
+/// `compare`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Action {
@@ -13,21 +15,21 @@ pub enum Action {
     Max = 1,
     /// Their sum; that of integers is taken modulo 2^bits.
     Sum = 2,
-    /// Their product, likewise.
+    /// Their product; that of integers is taken modulo 2^bits.
     Product = 3,
     /// 1 if one of them is not zero, else 0.
     LogicalOr = 4,
     /// 1 if both are not zero, else 0.
     LogicalAnd = 5,
-    /// Each bit that one of them has.
+    /// The bits that at least one of them has.
     Or = 6,
-    /// Each bit that both have.
+    /// The bits that both have.
     And = 7,
     /// 1 if exactly one of them is not zero, else 0.
     LogicalXor = 8,
-    /// Each bit that exactly one of them has.
+    /// The bits that exactly one of them has.
     Xor = 9,
-    /// Nothing. There is no operand.
+    /// `old`, unchanged. No operand.
     Read = 10,
     /// `new`.
     Write = 11,
@@ -80,13 +82,13 @@ impl Action {
         }
     }
 
-    /// It concerns single bits, which numbers with a point do not have.
+    /// Whether it works on single bits, which floating-point numbers do not offer.
     const fn is_bitwise(self) -> bool {
         matches!(self, Self::Or | Self::And | Self::Xor | Self::SwapMasked)
     }
 }
 
-/// What the bytes of a number mean. All are little-endian.
+/// The type of a number. All are little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "the names are Rust's")]
@@ -129,7 +131,7 @@ impl Number {
     }
 }
 
-/// What an Atomic does: the same to one number or to several that lie one behind the other.
+/// What an Atomic does: the same to one number or to several adjacent ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Change {
     action: Action,
@@ -139,8 +141,8 @@ pub struct Change {
 }
 
 impl Change {
-    /// `None` if there is no such action for these numbers, or they are none, or more than [`MOST_FETCHED`] bytes.
-    /// `fetch` says whether what was there before is wanted.
+    /// `None` if these numbers do not have this action, if `count` is zero, or if they are more
+    /// than [`MOST_FETCHED`] bytes. `fetch` says whether the answer returns the former values.
     pub fn new(action: Action, number: Number, count: usize, fetch: bool) -> Option<Self> {
         let has_bits = !matches!(number, Number::F32 | Number::F64);
         let fits = count > 0 && count <= MOST_FETCHED / number.size();
@@ -153,23 +155,23 @@ impl Change {
         self.action
     }
 
-    /// To what.
+    /// To which numbers.
     pub const fn number(&self) -> Number {
         self.number
     }
 
-    /// Whether the answer bears what was there before.
+    /// Whether the answer returns the former values.
     pub const fn fetches(&self) -> bool {
         self.fetch
     }
 
-    /// Bytes of memory that it concerns.
+    /// Bytes of memory that it changes.
     #[expect(clippy::len_without_is_empty, reason = "never empty")]
     pub const fn len(&self) -> usize {
         self.count as usize * self.number.size()
     }
 
-    /// Bytes of all operands: all first ones, then all second ones.
+    /// Bytes of all operands: all first operands, then all second ones.
     pub const fn operands_len(&self) -> usize {
         self.len() * self.action.operands()
     }
