@@ -1,4 +1,4 @@
-//! The client's side: asking for a port, and having it.
+//! The client's side: asks for a port and keeps it.
 
 use crate::protocol::{ANSWER_LEN, Answer, DESCRIPTORS, Refusal, RefusalCode, Request, filled};
 use crate::{message, names};
@@ -13,27 +13,29 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Where a broker listens.
+/// The broker's socket.
 pub const SOCKET: &str = "/run/gigae/broker.sock";
 
-/// Names another place.
+/// The environment variable that names another socket.
 pub const VARIABLE: &str = "GIGAE_BROKER";
 
-/// A port is made in some ten milliseconds, and requests are served one after the other: this is for a
-/// broker that is stopped, or has a thousand others to serve first.
+/// Longest wait for an answer. The broker makes a port in some ten milliseconds and serves one
+/// request after the other. So this is for a broker that is stopped or has a thousand other
+/// requests.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
-/// No port was got.
+/// Why the client got no port.
 #[derive(Debug)]
 pub enum BrokerError {
-    /// Nobody listens there.
+    /// No broker listens there.
     Absent {
         /// Where.
         path: PathBuf,
         /// What the kernel said.
         source: io::Error,
     },
-    /// Who listens there is neither root nor this process's own user, and could be anybody.
+    /// The process that listens there belongs neither to root nor to this process's user, so it may
+    /// be anyone's.
     UntrustedUser {
         /// Where.
         path: PathBuf,
@@ -42,9 +44,9 @@ pub enum BrokerError {
     },
     /// The broker refuses.
     Refused(Refusal),
-    /// The broker gave no answer, or none that can be read.
+    /// The broker gave no answer, or one that cannot be parsed.
     Broken(String),
-    /// The port's parts make no link.
+    /// The port's parts do not make a link.
     Link(OpenError),
 }
 
@@ -71,9 +73,9 @@ impl fmt::Display for BrokerError {
 
 impl std::error::Error for BrokerError {}
 
-/// The socket that `GIGAE_BROKER` names, or else [`SOCKET`]; `None` if it says `never`. A program that has more rights
-/// than the user who started it (set-user-id, capabilities of its file) does not ask its environment, which is that
-/// user's.
+/// The socket that `GIGAE_BROKER` names, otherwise [`SOCKET`]; `None` if the variable is `never`. A
+/// program with more rights than its user (set-user-id, file capabilities) ignores the variable,
+/// since the user controls it.
 pub fn socket() -> Option<PathBuf> {
     // SAFETY: reads a number that the kernel gave this process.
     let secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
@@ -83,19 +85,20 @@ pub fn socket() -> Option<PathBuf> {
     }
 }
 
-/// A port that a broker has made for this process. It ends with the last copies of all its descriptors.
+/// A port that a broker has made for this process. It ends when the last copies of all its
+/// descriptors are closed.
 pub struct Port {
-    /// The link on the port. To be dropped before the rest.
+    /// The link on the port. Drop it before the rest.
     pub link: Box<XdpLink>,
-    /// Its address on this node, claimed for as long as it is used, also when the broker is gone.
+    /// Its address on this node, claimed as long as it is used, also after the broker has ended.
     pub claim: Claim,
-    /// Its end tells the broker of ours.
+    /// The broker notices by this connection that the client has ended.
     pub connection: OwnedFd,
 }
 
 impl Port {
-    /// Asks the broker that listens at `path`, and waits for its answer: some ten milliseconds, 30 s at
-    /// most. Needs no privileges.
+    /// Asks the broker that listens at `path` and waits for its answer: some ten milliseconds, at
+    /// most 30 s. Needs no privileges.
     pub fn open(path: &Path, request: &Request) -> Result<Self, BrokerError> {
         let offer = Offer::ask(path, request)?;
         offer.filled()?;
@@ -103,8 +106,7 @@ impl Port {
     }
 }
 
-/// A port that a broker will make for this process: [`Port::open`] in three steps. Only with the last one the broker
-/// has work.
+/// [`Port::open`] in three steps. The broker works only in the last one.
 #[derive(Debug)]
 pub struct Offer {
     connection: OwnedFd,
@@ -112,7 +114,8 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// Asks the broker at `path`, and fills the frame memory: its pages are this process's.
+    /// Asks the broker at `path` and fills the frame memory, so its pages are charged to this
+    /// process.
     pub fn ask(path: &Path, request: &Request) -> Result<Self, BrokerError> {
         let connection = connect(path)?;
         say(&connection, &request.bytes())?;
@@ -124,15 +127,15 @@ impl Offer {
             (Answer::Refusal(refusal), _) => return Err(BrokerError::Refused(refusal)),
             (Answer::Port(_), _) => return Err(another()),
         };
-        // SAFETY: the broker made the memory for this request and gave it to nobody else. It writes to it until it has
-        // answered, before there is a link that reads.
+        // SAFETY: the broker made the memory for this request and gave it to no other process. It
+        // writes to it only until it has answered, before there is a link that reads.
         let arena = unsafe { Arena::of(&memory, request.memory()) };
         let taking = |source| OpenError::Io { what: "filling frame memory", source };
         let arena = arena.map_err(taking).map_err(BrokerError::Link)?;
         Ok(Self { connection, arena })
     }
 
-    /// Says that the memory is filled. Does not wait.
+    /// Reports that the memory is filled. Does not wait.
     pub fn filled(&self) -> Result<(), BrokerError> {
         say(&self.connection, &filled())
     }
@@ -171,8 +174,8 @@ fn another() -> BrokerError {
     BrokerError::Broken("the broker's answer is another's".into())
 }
 
-/// The NICs of which the broker at `path` makes ports for this user. Fails if it makes none, or there is no
-/// broker. Waits for its answer as [`Port::open`] does.
+/// The NICs on which the broker at `path` makes ports for this user. Fails if it makes none, or if
+/// there is no broker. Waits for the answer like [`Port::open`].
 pub fn nics(path: &Path) -> Result<Vec<String>, BrokerError> {
     let nothing = Request {
         interface: None,
@@ -204,7 +207,7 @@ fn connect(path: &Path) -> Result<OwnedFd, BrokerError> {
     }
     let address = SocketAddrUnix::new(path).map_err(absent)?;
     rustix::io::retry_on_intr(|| rustix::net::connect(&socket, &address)).map_err(absent)?;
-    // Its answers will be believed: who began to listen there, says the kernel.
+    // The client trusts the answers, so it asks the kernel which user began to listen there.
     let listener = names::credentials(&socket)
         .map_err(|e| BrokerError::Broken(format!("asking who listens there: {e}")))?;
     match listener.uid {
@@ -216,17 +219,18 @@ fn connect(path: &Path) -> Result<OwnedFd, BrokerError> {
 
 fn say(connection: &OwnedFd, bytes: &[u8]) -> Result<(), BrokerError> {
     match message::send(connection, bytes, &[]) {
-        // A broker that refuses at once may have closed already: its answer can be read all the same.
+        // A broker that refuses at once may already have closed. Its answer can still be read.
         Ok(()) | Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => Ok(()),
         Err(e) => Err(BrokerError::Broken(format!("asking the broker failed: {e}"))),
     }
 }
 
-/// One answer with its descriptors.
+/// Receives one answer with its descriptors.
 fn receive(connection: &OwnedFd) -> Result<(Answer, Vec<OwnedFd>), BrokerError> {
     let mut bytes = [0; ANSWER_LEN];
     let received = match message::receive(connection, &mut bytes) {
-        // It has closed without reading our request: told once, before its answer.
+        // The broker closed without reading the request. The kernel reports that once, before its
+        // answer.
         Err(Errno::CONNRESET) => message::receive(connection, &mut bytes),
         received => received,
     };

@@ -1,4 +1,4 @@
-//! `/etc/gigae/broker.toml`: which NICs may be used, by whom, and how much of them.
+//! `/etc/gigae/broker.toml`: which NICs may be used, by which users, and how much of them.
 
 use crate::names;
 use gigae_wire::Envelope;
@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 
-/// Where it is looked for.
+/// The path of the configuration.
 pub const CONFIG: &str = "/etc/gigae/broker.toml";
 
 /// In `users`: every user of this machine.
@@ -19,35 +19,35 @@ const EVERYBODY: &str = "*";
 /// Ports of one user: a rank on every processor of a large node.
 const PORTS_PER_USER: u32 = 256;
 
-/// MiB of one user: so many ports with the frames that an endpoint has by default, 20 MiB.
+/// MiB of one user: enough for that many ports with the default frames of an endpoint, 20 MiB each.
 const MIB_PER_USER: u32 = 5120;
 
 /// The same of all users together.
 const PORTS: u32 = 1024;
 const MIB: u32 = 20_480;
 
-/// Most that can be configured: each port has four descriptors of the broker's.
+/// Largest limit that can be configured: the broker has four descriptors for each port.
 const MOST_PORTS: u32 = 16_384;
 
 /// Smaller numbers are lengths (IEEE Std 802.3, clause 3.2.6).
 const LEAST_ETHERTYPE: u16 = 0x0600;
 
-/// What the broker may do.
+/// The configuration of a broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Where this was read.
+    /// The file that it was read from.
     pub path: PathBuf,
-    /// NICs of which ports may be made, the preferred one first.
+    /// NICs on which ports may be made, the preferred one first.
     pub nics: Vec<String>,
-    /// The user that a broker becomes that is started as root; `None`: see [`run`](crate::run).
+    /// The user that a broker started by root becomes; `None`: see [`run`](crate::run).
     pub user: Option<String>,
     /// Who may have ports.
     pub allowed: Allowed,
     /// EtherTypes that may be used.
     pub ethertypes: Vec<u16>,
-    /// What one user may have.
+    /// Limits of one user.
     pub per_user: Limits,
-    /// What all may have together.
+    /// Limits of all users together.
     pub in_all: Limits,
 }
 
@@ -62,7 +62,7 @@ pub struct Allowed {
     pub groups: BTreeSet<u32>,
 }
 
-/// How much somebody may have at a time.
+/// Largest use at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Ports.
@@ -71,7 +71,8 @@ pub struct Limits {
     pub mib: u32,
 }
 
-/// The configuration could not be used. The text is one line and says where and what to do.
+/// The configuration cannot be used. The text is one line that says where the problem is and what
+/// to do.
 #[derive(Debug)]
 pub enum ConfigError {
     /// It cannot be read.
@@ -142,7 +143,7 @@ enum Who {
 type Wrong = (Range<usize>, String);
 
 impl Config {
-    /// Reads the file. Names of users and groups are looked up now, and not again.
+    /// Reads the file. Looks up the names of users and groups once.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let read = |source| ConfigError::Read { path: path.into(), source };
         Self::parse(&std::fs::read_to_string(path).map_err(read)?, path)

@@ -1,4 +1,4 @@
-//! The daemon around a [`Broker`]: its configuration, its socket, giving up privileges, its supervisor.
+//! The daemon around a [`Broker`]: configuration, socket, privileges, supervisor.
 
 use crate::config::Config;
 use crate::kernel::Linux;
@@ -16,18 +16,20 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Connections that the kernel keeps for us: the ranks of a large node start at once.
+/// Connections that the kernel queues: all ranks of a large node start at once.
 const BACKLOG: i32 = 1024;
 
-/// Longest sleep: a signal that comes just before it is seen after it.
+/// Longest sleep. A signal that comes just before a sleep is handled after it.
 const LONGEST_SLEEP: Duration = Duration::from_millis(500);
 
-/// Runs a broker until `stop` is set (by a signal's handler, which also ends a sleep): reads its configuration,
-/// listens, gives up what it does not need, tells the supervisor (systemd, `sd_notify`(3)) that it is ready, and serves.
-/// What happens is told to `say`, one line each. For a process that has one thread.
+/// Runs a broker until `stop` is set (by a signal handler, which also ends a sleep). It reads its
+/// configuration, listens, gives up the privileges that it does not need, reports to the supervisor
+/// (systemd, `sd_notify`(3)) that it is ready, and serves. It passes one line per event to `say`.
+/// For a process with one thread.
 ///
-/// Ports that are in use at the end stay in use: nothing of them needs a broker, and the next one removes what they
-/// leave. The socket stays too, since its directory is root's: nobody listens there, and the next broker replaces it.
+/// Ports in use at the end stay in use: they do not need a broker, and the next broker removes what
+/// they leave. The socket also stays, since its directory belongs to root. Nothing listens there,
+/// and the next broker replaces it.
 pub fn run(
     config: &Path,
     socket: &Path,
@@ -36,7 +38,7 @@ pub fn run(
 ) -> Result<(), Box<dyn Error>> {
     let ledger = Ledger::new(Config::read(config)?);
     let (nics, user) = (ledger.config().nics.join(", "), ledger.config().user.clone());
-    // All below needs them, and says no more than that it is not permitted.
+    // Everything below needs them, and would only report that it is not permitted.
     gigae_confine::require(privileges::KEPT)?;
     let listener = listen(socket)
         .map_err(|e| io::Error::other(format!("listening at '{}': {e}", socket.display())))?;
@@ -57,7 +59,7 @@ pub fn run(
     Ok(())
 }
 
-/// Tells the supervisor, if there is one.
+/// Reports to the supervisor, if there is one, that the broker is ready.
 fn ready() {
     let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return };
     let bytes = path.as_bytes();
@@ -72,12 +74,12 @@ fn ready() {
     }
 }
 
-/// A socket at `path` to which everybody may connect. Its directory is made if it is not there, and a socket at which
-/// nobody listens is replaced.
+/// A socket at `path` to which every user may connect. Makes its directory if necessary, and
+/// replaces a socket at which nothing listens.
 pub fn listen(path: &Path) -> io::Result<OwnedFd> {
     if let Some(directory) = path.parent().filter(|directory| !directory.exists()) {
         std::fs::create_dir_all(directory)?;
-        // Whatever the umask is.
+        // Independent of the umask.
         rustix::fs::chmod(directory, Permissions::from_raw_mode(0o755))?;
     }
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -88,7 +90,7 @@ pub fn listen(path: &Path) -> io::Result<OwnedFd> {
             let text = "another broker does; end it, or name another --socket";
             return Err(io::Error::new(io::ErrorKind::AddrInUse, text));
         }
-        // A socket that nobody listens at; any other file is left alone.
+        // A socket at which nothing listens. Any other file is left alone.
         Err(Errno::CONNREFUSED) if is_socket(path) => std::fs::remove_file(path)?,
         Err(_) => {}
     }

@@ -1,4 +1,5 @@
-//! What a broker has the kernel do. A trait, so that hostile clients can be tried on the whole broker without privileges.
+//! What a broker needs from the kernel. A trait, so tests can attack the whole broker without
+//! privileges.
 
 use crate::names::{Namespace, PeerProcess};
 use crate::protocol::Request;
@@ -11,15 +12,15 @@ use std::fmt;
 use std::io;
 use std::time::Instant;
 
-/// Who connects, ports, and the time.
+/// Clients, ports, and the time.
 pub trait Kernel {
-    /// Interfaces of ports. One that is dropped is removed.
+    /// The interface of a port. Dropping it removes it.
     type Interface: fmt::Debug;
 
-    /// Who has connected.
+    /// The process that has connected.
     fn peer(&mut self, connection: &OwnedFd) -> io::Result<PeerProcess>;
 
-    /// Makes a port on the first of these NICs on which that is possible, with this frame memory.
+    /// Makes a port on the first of these NICs where that is possible, with this frame memory.
     fn make(
         &mut self,
         request: &Request,
@@ -27,7 +28,7 @@ pub trait Kernel {
         memory: &OwnedFd,
     ) -> Result<MadePort<Self::Interface>, OpenError>;
 
-    /// What time it is.
+    /// The time.
     fn now(&self) -> Instant;
 }
 
@@ -38,7 +39,7 @@ pub struct MadePort<I> {
     pub interface: I,
     /// The NIC that it is on.
     pub nic: String,
-    /// What its link is.
+    /// The description of its link.
     pub description: Description,
     /// The AF_XDP socket.
     pub socket: OwnedFd,
@@ -46,7 +47,7 @@ pub struct MadePort<I> {
     pub claim: OwnedFd,
 }
 
-/// The kernel that this runs on.
+/// The running kernel.
 #[derive(Debug)]
 pub(crate) struct Linux {
     here: Namespace,
@@ -78,7 +79,7 @@ impl Kernel for Linux {
         for nic in nics {
             match Child::make(nic) {
                 Ok(child) => return port(request, child, memory),
-                // Another may be up.
+                // Another NIC may be up.
                 Err(e @ (OpenError::NoInterface { .. } | OpenError::InterfaceDown(_))) => {
                     refused.get_or_insert(e);
                 }

@@ -1,4 +1,4 @@
-//! Who has how much, and whether somebody may have more: the broker's rules, without a socket.
+//! What each user has, and whether a user may have more: the broker's rules, without a socket.
 
 use crate::config::{Config, Limits};
 use crate::names::PeerProcess;
@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 const MIB: u64 = 1 << 20;
 
-/// What somebody has.
+/// What a user has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Ports.
@@ -31,28 +31,28 @@ pub struct PortGrant {
 }
 
 impl PortGrant {
-    /// The user who has it.
+    /// The user of the port.
     pub fn uid(&self) -> u32 {
         self.uid
     }
 }
 
-/// Who has how much.
+/// What each user has.
 #[derive(Debug)]
 pub struct Ledger {
     config: Config,
-    /// Of those who have something: never more entries than ports.
+    /// Users with ports: never more entries than ports.
     users: HashMap<u32, Usage>,
     in_all: Usage,
 }
 
 impl Ledger {
-    /// Nobody has anything.
+    /// An empty ledger.
     pub fn new(config: Config) -> Self {
         Self { config, users: HashMap::new(), in_all: Usage::default() }
     }
 
-    /// What it goes by.
+    /// The configuration.
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -67,7 +67,7 @@ impl Ledger {
         self.users.get(&uid).copied().unwrap_or_default()
     }
 
-    /// Whether a user may have a port like this besides what he has, whatever others have.
+    /// Whether a user may have one more port like this, whatever other users have.
     pub(crate) fn has_room(&self, uid: u32, request: &Request) -> bool {
         self.of(uid).fits(request.memory() as u64, self.config.per_user)
     }
@@ -97,7 +97,7 @@ impl Ledger {
         }
     }
 
-    /// Books a port, if this process may have one like this.
+    /// Reserves a port, if this process may have one like this.
     pub fn grant(&mut self, peer: &PeerProcess, request: &Request) -> Result<PortGrant, Refusal> {
         self.allows(peer)?;
         if (request.tx_frames, request.rx_frames) == (0, 0) {
@@ -147,7 +147,7 @@ impl Ledger {
         Ok(PortGrant { uid: peer.uid, bytes })
     }
 
-    /// Takes a port out of the books.
+    /// Ends the reservation of a port.
     pub fn release(&mut self, grant: PortGrant) {
         let PortGrant { uid, bytes } = grant;
         self.in_all.ports -= 1;

@@ -1,18 +1,20 @@
-//! What clients have of the broker's, and whether they still have it.
+//! What the broker has lent to clients, and whether they still have it.
 //!
-//! A client that hangs up may keep its descriptors, or have given copies to other processes. So what it was lent counts
-//! until the kernel says that it is gone:
+//! A client that hangs up may keep its descriptors, or may have given copies to other processes. So
+//! everything that it was lent counts until the kernel says that it is gone:
 //!
-//! - **Socket and claim.** An epoll instance forgets a file when its last copy is closed, in whatever process it is,
-//!   and mappings of it too (epoll(7), question 6). The broker puts both files in, closes its own copies, and
-//!   reads which are left (proc(5), `/proc/pid/fdinfo`).
-//! - **Memory.** The kernel seals a memfd against writing only when it is mapped for writing nowhere and no page of it is
-//!   registered with a socket ([`fcntl(2)`](https://man7.org/linux/man-pages/man2/fcntl.2.html), `F_SEAL_WRITE`). A
-//!   client may have such a socket in a namespace of its own, which shares the memory and outlives the port.
+//! - **Socket and claim.** An epoll instance forgets a file when its last copy and its last mapping
+//! are gone, in whatever process (epoll(7), question 6). The broker adds both files, closes its own
+//! copies, and reads which ones are left (proc(5), `/proc/pid/fdinfo`).
+//! - **Memory.** The kernel seals a memfd against writing only if it is mapped for writing nowhere
+//! and no page of it is registered with a socket
+//! ([`fcntl(2)`](https://man7.org/linux/man-pages/man2/fcntl.2.html), `F_SEAL_WRITE`). A client may
+//! have such a socket in a namespace of its own, where it shares the memory and outlives the port.
 //!
-//! A client can seal its memory against further seals (`F_SEAL_SEAL`), since every process that may write to a memfd may. Then
-//! nothing tells whether a socket still has it. When socket and claim are gone, the broker closes such a memory, and
-//! what the client was granted counts until the broker ends.
+//! A client can seal its memory against further seals (`F_SEAL_SEAL`), since every process that may
+//! write to a memfd may. Then nothing shows whether a socket still has it. When socket and claim
+//! are gone, the broker closes such a memory, and what the client was granted counts until the
+//! broker ends.
 
 use crate::ledger::PortGrant;
 use rustix::event::epoll;
@@ -22,17 +24,17 @@ use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::time::{Duration, Instant};
 
-/// Between the first two looks whether something is gone. A process that ends closes one file after the other, and the
-/// kernel ends a socket in a task of its own.
+/// Pause between the first two checks whether something is gone. A process that ends closes one
+/// file after the other, and the kernel ends a socket in a task of its own.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 
-/// The pause doubles with each look, up to this.
+/// The pause doubles with each check, up to this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// So long after its interface one may expect that the rest goes, too.
+/// Time after the end of the interface within which the rest usually goes, too.
 const GOES_WITHIN: Duration = Duration::from_millis(500);
 
-/// Files that were lent.
+/// Files that are lent.
 #[derive(Debug)]
 pub(crate) struct LentFiles {
     files: OwnedFd,
@@ -47,7 +49,7 @@ impl LentFiles {
         Ok(Self { files, list })
     }
 
-    /// Watches files of a loan.
+    /// Watches the files of a loan.
     pub(crate) fn watch(&self, loan: u64, files: [BorrowedFd<'_>; 2]) -> io::Result<()> {
         let data = epoll::EventData::new_u64(loan);
         let add = |file| epoll::add(&self.files, file, data, epoll::EventFlags::empty());
@@ -59,7 +61,7 @@ impl LentFiles {
         Ok(self.loans()?.contains(&loan))
     }
 
-    /// The loans of all files that are left, one for each file.
+    /// The loans of all files that still exist, one for each file.
     pub(crate) fn loans(&mut self) -> io::Result<Vec<u64>> {
         let mut text = String::new();
         self.list.rewind()?;
@@ -74,30 +76,30 @@ fn loan(line: &str) -> Option<u64> {
     u64::from_str_radix(data.split_whitespace().next()?, 16).ok()
 }
 
-/// What there is of a loan.
+/// What is left of a loan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Remaining {
     /// No process has anything of it.
     Nothing,
     /// Some process has something.
     Something,
-    /// Nobody will ever know: the client saw to that.
+    /// This can never be known: the client prevented it.
     Unknown,
 }
 
-/// What one client was lent.
+/// What is lent to one client.
 #[derive(Debug)]
 pub(crate) struct Loan<I> {
     /// Its number in the [`LentFiles`].
     pub(crate) id: u64,
     pub(crate) grant: PortGrant,
-    /// The interface, until the client's end.
+    /// The interface, until the client ends.
     pub(crate) interface: Option<I>,
     pub(crate) name: String,
     pub(crate) memory: OwnedFd,
     /// When its interface was removed.
     removed: Option<Instant>,
-    /// The next look, and the pause before the one after it.
+    /// The next check, and the pause before the one after it.
     due: Instant,
     pause: Duration,
 }
@@ -114,24 +116,24 @@ impl<I> Loan<I> {
         Self { id, grant, interface, name, memory, removed: None, due: now, pause: FIRST_PAUSE }
     }
 
-    /// Removes the interface, the first time; whether it was that.
+    /// Removes the interface. Returns true the first time.
     pub(crate) fn remove(&mut self, now: Instant) -> bool {
         self.removed.get_or_insert(now);
         self.interface.take().is_some()
     }
 
-    /// When to look next.
+    /// When to check next.
     pub(crate) fn due(&self) -> Instant {
         self.due
     }
 
-    /// Whether it will be gone soon, if its client means no harm.
+    /// Whether it will soon be gone, if its client is honest.
     pub(crate) fn goes(&self, now: Instant) -> bool {
         self.removed.is_none_or(|then| now.saturating_duration_since(then) < GOES_WITHIN)
     }
 
-    /// What processes have of it. The kernel takes up to 150 ms to say so of memory that is registered and not
-    /// mapped, which is what nobody has by accident.
+    /// What processes still have of it. For memory that is registered and not mapped, the kernel
+    /// takes up to 150 ms to answer. No client has such memory by accident.
     pub(crate) fn left(&self, lent_files: &mut LentFiles) -> Remaining {
         if lent_files.holds(self.id).unwrap_or(true) {
             return Remaining::Something;
@@ -144,7 +146,7 @@ impl<I> Loan<I> {
         }
     }
 
-    /// It is still there: look again later.
+    /// It still exists: check again later.
     pub(crate) fn wait(&mut self, now: Instant) {
         self.due = now + self.pause;
         self.pause = (2 * self.pause).min(LONGEST_PAUSE);
@@ -171,7 +173,7 @@ mod tests {
         let copy = one.try_clone().unwrap();
         drop((one, other));
         assert_eq!(lent_files.loans().unwrap(), [7]);
-        // A copy on its way in a message counts, too.
+        // A copy that is in flight in a message also counts.
         let (to, from) = pair();
         crate::message::send(&to, b"x", &[copy.as_fd()]).unwrap();
         drop(copy);
@@ -180,7 +182,7 @@ mod tests {
         assert!(!lent_files.holds(7).unwrap());
     }
 
-    /// Memory that was lent.
+    /// Memory of a loan.
     fn lend() -> Loan<()> {
         let memory = Arena::reserve(8192).unwrap();
         let config = "nics = ['eth1']\nusers = ['*']";
@@ -221,7 +223,7 @@ mod tests {
         assert_eq!(loan.left(&mut lent_files), Remaining::Something);
         drop((one, other));
         assert_eq!(loan.left(&mut lent_files), Remaining::Unknown);
-        // Who seals it against writing as well has shown that it is gone.
+        // A process that also seals it against writing has shown that the memory is unused.
         let loan = lend();
         rustix::fs::fcntl_add_seals(&loan.memory, SealFlags::WRITE | SealFlags::SEAL).unwrap();
         assert_eq!(loan.left(&mut lent_files), Remaining::Nothing);

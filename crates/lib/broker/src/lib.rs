@@ -1,10 +1,11 @@
 //! Ports on a NIC for processes without privileges.
 //!
-//! Opening an AF_XDP link takes capabilities, using it does not. So a small privileged daemon, the
-//! *broker*, does the opening: it makes a macvlan child of the NIC for each client (`gigae-macvlan`), opens
-//! a link on it with everything that must be fixed fixed (`gigae_xdp::XdpLink::make`), and passes the parts
-//! to the client as descriptors. From then on frames go between the client and the kernel, with nobody in
-//! between, and as fast as if the client had opened the link itself.
+//! Opening an AF_XDP link needs capabilities, using it does not. So a small privileged daemon, the
+//! *broker*, opens links for others. For each client it makes a macvlan child of the NIC
+//! (`gigae-macvlan`), opens a link on it with everything fixed that must be fixed
+//! (`gigae_xdp::XdpLink::make`), and passes the parts to the client as descriptors. From then on
+//! frames go directly between the client and the kernel, as fast as if the client had opened the
+//! link itself.
 //!
 //! ```text
 //!  client                                   broker
@@ -29,9 +30,9 @@
 //! | `daemon` | the broker as a process |
 //! | `config`, `names`, `privileges` | `/etc/gigae/broker.toml`, users and groups, giving up privileges |
 //!
-//! **Not done here.** No AF_PACKET socket is passed on: whoever has one may bind it to every interface and
-//! send on each, by bind(2) and sendto(2), without a capability. No port has a UDP envelope: a child has no
-//! IP address. What a client can do with its port is in `SECURITY.md`.
+//! **Not done here.** The broker passes no AF_PACKET socket: a process with one may bind it to
+//! every interface and send on each, by bind(2) and sendto(2), without a capability. No port has a
+//! UDP envelope: a child has no IP address. `SECURITY.md` says what a client can do with its port.
 
 mod client;
 mod config;

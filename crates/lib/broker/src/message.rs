@@ -11,7 +11,7 @@ use std::mem::MaybeUninit;
 
 use crate::protocol::DESCRIPTORS;
 
-/// Sends a message with descriptors, all or nothing, without waiting for room.
+/// Sends a message with descriptors, completely or not at all, without waiting for room.
 pub(crate) fn send(
     socket: &impl AsFd,
     bytes: &[u8],
@@ -26,8 +26,8 @@ pub(crate) fn send(
     rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut control, flags).map(drop)
 }
 
-/// Receives a message: its length, and the descriptors that came with it. Longer messages and those with
-/// more descriptors are refused; what came is closed.
+/// Receives a message: its length and its descriptors. Refuses longer messages and those with more
+/// descriptors, and closes what came.
 pub(crate) fn receive(
     socket: &impl AsFd,
     bytes: &mut [u8],
@@ -50,8 +50,9 @@ pub(crate) fn receive(
     }
 }
 
-/// The length of the next message of a socket that does not block, whatever of it finds room; zero at the
-/// end. Descriptors that come with it are closed by the kernel: no room for them is offered.
+/// The length of the next message of a non-blocking socket, of which only the part that fits is
+/// read; zero at the end. The kernel closes descriptors that come with it, as there is no room for
+/// them.
 pub(crate) fn receive_plain(socket: &impl AsFd, bytes: &mut [u8]) -> Result<usize, Errno> {
     let flags = RecvFlags::DONTWAIT | RecvFlags::TRUNC;
     let (_, length) = rustix::net::recv(socket, bytes, flags)?;

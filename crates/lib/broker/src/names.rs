@@ -1,4 +1,4 @@
-//! Users and groups: their numbers by name, and who is at the other end of a connection.
+//! Users and groups: their numbers by name, and the process at the other end of a connection.
 
 use std::ffi::CString;
 use std::io;
@@ -7,34 +7,35 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 /// linux/sockios.h: the network namespace of a socket, as a descriptor.
 const SIOCGSKNS: libc::Ioctl = 0x894c;
 
-/// Room for an entry of the user database. Larger ones (of groups with very many members) are tried too.
+/// Room for an entry of the user database. Larger entries (groups with very many members) also
+/// work.
 const ROOM: usize = 16 << 10;
 const MOST_ROOM: usize = 16 << 20;
 
-/// Groups of one process that are looked at: what Linux allows is 65,536.
+/// Most groups of one process that are read: Linux allows 65,536.
 const MOST_GROUPS: usize = 65_536;
 
-/// Who is at the other end of a connection, as the kernel says (unix(7), `SO_PEERCRED`).
+/// The process at the other end of a connection, as the kernel reports it (unix(7), `SO_PEERCRED`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerProcess {
     /// The user.
     pub uid: u32,
     /// The groups.
     pub groups: Vec<u32>,
-    /// The process, for people; zero if its number means nothing here.
+    /// The process, for people; zero if its number has no meaning here.
     pub pid: i32,
-    /// Its socket is of another network namespace than the broker's.
+    /// Its socket is in another network namespace than the broker's.
     pub elsewhere: bool,
 }
 
-/// A network namespace: device and number of its file.
+/// A network namespace: device and inode of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Namespace(u64, u64);
 
 impl Namespace {
-    /// The one of a socket. An accepted UNIX-domain socket is of the namespace of the socket that connected, so
-    /// the kernel says where a client is, whatever the client says or does later. Three system calls; needs
-    /// `CAP_NET_ADMIN` there.
+    /// The namespace of a socket. An accepted UNIX-domain socket has the namespace of the
+    /// connecting socket. So the kernel says where a client is, whatever the client says or does
+    /// later. Three system calls; needs `CAP_NET_ADMIN` there.
     pub(crate) fn of(socket: &impl AsFd) -> io::Result<Self> {
         // SAFETY: this ioctl has no argument; what it returns is a descriptor or an error.
         let file = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), SIOCGSKNS) };
@@ -48,18 +49,19 @@ impl Namespace {
 }
 
 impl PeerProcess {
-    /// Who connected to this socket, seen from this namespace. Five system calls.
+    /// The process that connected to this socket, seen from this namespace. Five system calls.
     pub(crate) fn of(connection: &impl AsFd, here: Namespace) -> io::Result<Self> {
         let credentials = credentials(connection)?;
         let mut groups = further_groups(connection)?;
         groups.push(credentials.gid);
-        // Where one may not even ask, it is not here.
+        // If asking is not permitted, it is elsewhere.
         let elsewhere = Namespace::of(connection).ok() != Some(here);
         Ok(Self { uid: credentials.uid, groups, pid: credentials.pid, elsewhere })
     }
 }
 
-/// Who is at the other end of a connection: who connected, or who listens there.
+/// The credentials of the other end of a connection: of the process that connected, or that listens
+/// there.
 pub(crate) fn credentials(connection: &impl AsFd) -> io::Result<libc::ucred> {
     let mut credentials = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut length = size_of_val(&credentials) as libc::socklen_t;
@@ -98,7 +100,7 @@ fn further_groups(connection: &impl AsFd) -> io::Result<Vec<u32>> {
     }
 }
 
-/// The number of a user; `None` if there is none of this name.
+/// The number of a user; `None` if there is no such user.
 pub(crate) fn user(name: &str) -> Option<u32> {
     let name = CString::new(name).ok()?;
     with_room(|room| {
@@ -114,7 +116,7 @@ pub(crate) fn user(name: &str) -> Option<u32> {
     })
 }
 
-/// The number of a group; `None` if there is none of this name.
+/// The number of a group; `None` if there is no such group.
 pub(crate) fn group(name: &str) -> Option<u32> {
     let name = CString::new(name).ok()?;
     with_room(|room| {
@@ -130,7 +132,7 @@ pub(crate) fn group(name: &str) -> Option<u32> {
     })
 }
 
-/// Asks with more and more room, as long as it is said to be too little.
+/// Asks with more and more room, as long as the answer is that there is too little.
 fn with_room<T>(mut ask: impl FnMut(&mut [u8]) -> (i32, Option<T>)) -> Option<T> {
     let mut room = ROOM;
     loop {

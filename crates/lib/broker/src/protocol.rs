@@ -1,4 +1,4 @@
-//! What a client and the broker say to each other, as bytes.
+//! The messages between a client and the broker, as bytes.
 //!
 //! ```text
 //!  client                     broker
@@ -8,10 +8,10 @@
 //!    uses it ◀───────── port   two descriptors
 //! ```
 //!
-//! In the place of memory and port there may be a refusal, which ends the connection.
+//! A refusal may come instead of memory or port. It ends the connection.
 //!
-//! All numbers are little-endian; texts end at a zero byte or at their field's end. Every message begins
-//! alike, in every version:
+//! All numbers are little-endian; texts end at a zero byte or at the end of their field. Every
+//! message begins alike, in every version:
 //!
 //! | bytes | what |
 //! |---|---|
@@ -20,7 +20,7 @@
 //! | 6 | kind: 1 request, 2 port, 3 refusal, 4 memory, 5 filled |
 //! | 7 | zero; of a refusal the reason ([`RefusalCode`]) |
 //!
-//! A **request** goes on, to 72 bytes exactly:
+//! A **request** continues, up to exactly 72 bytes:
 //!
 //! | bytes | what |
 //! |---|---|
@@ -31,19 +31,21 @@
 //! | 24-55 | channels, channel 0 in bit 0 of the first byte |
 //! | 56-71 | name of the NIC, at most 15 bytes; empty: any |
 //!
-//! A request for no frames either way asks for no port, but whether the user may have some: the answer is a
-//! refusal in any case, and if he may ([`RefusalCode::Nothing`]) its text the names of the NICs, with blanks between.
+//! A request for zero frames asks for no port, but whether the user may have some. The answer is
+//! always a refusal. If the user may have ports ([`RefusalCode::Nothing`]), its text lists the
+//! names of the NICs, separated by blanks.
 //!
-//! A **port** goes on with what [`Description`] holds, 56 bytes, and the reason as text, and carries two
-//! descriptors ([`DESCRIPTORS`]). A **refusal** goes on with a text for people. **Memory**, with its one descriptor,
-//! and **filled** are these 8 bytes.
+//! A **port** continues with the contents of [`Description`], 56 bytes, and the reason as text. It
+//! carries two descriptors ([`DESCRIPTORS`]). A **refusal** continues with a text for people.
+//! **Memory**, with its one descriptor, and **filled** are only these 8 bytes.
 
 use gigae_link::{ChannelSet, Mode};
 use gigae_wire::MacAddr;
 use gigae_xdp::{Description, XdpLink};
 use std::fmt;
 
-/// Of this protocol. Client and daemon are installed together: another version is refused.
+/// Version of this protocol. Client and daemon are installed together, so another version is
+/// refused.
 pub const VERSION: u16 = 2;
 
 /// Bytes of a request.
@@ -71,7 +73,7 @@ const NAME: usize = 16;
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The NIC of which a port is wanted; `None`: any that the broker may use.
+    /// The NIC for the port; `None` for any that the broker may use.
     pub interface: Option<String>,
     /// The EtherType of the frames.
     pub ethertype: u16,
@@ -83,16 +85,16 @@ pub struct Request {
     pub tx_frames: u32,
     /// Receive frames of 4 KiB.
     pub rx_frames: u32,
-    /// How many of them the kernel has at first.
+    /// Receive frames that the kernel has at first.
     pub rx_ready: u32,
 }
 
-/// A message that is none, or of another version.
+/// The message is invalid or of another version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
     /// The sender speaks this version.
     Version(u16),
-    /// It has another length, mark or kind, or says what cannot be.
+    /// Its length, mark or kind is wrong, or a value is impossible.
     Nonsense,
 }
 
@@ -109,11 +111,11 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// Why a request is refused, for programs.
+/// Why the broker refuses a request, for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RefusalCode {
-    /// The request was no request.
+    /// The request is invalid.
     Malformed = 1,
     /// The user may not use the broker.
     User = 2,
@@ -127,7 +129,7 @@ pub enum RefusalCode {
     Busy = 6,
     /// The port could not be made.
     Failed = 7,
-    /// It asked for no frames. The user may have ports, of the NICs in the text.
+    /// It asked for no frames. The user may have ports on the NICs in the text.
     Nothing = 8,
     /// The client is in another network namespace than the broker.
     Namespace = 9,
@@ -162,14 +164,14 @@ impl Refusal {
     }
 }
 
-/// What the broker answers, without the descriptors.
+/// The broker's answer, without the descriptors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The frame memory of the port, for the client to fill.
     Memory,
-    /// Here it is.
+    /// The port.
     Port(Description),
-    /// No.
+    /// A refusal.
     Refusal(Refusal),
 }
 
@@ -191,7 +193,7 @@ fn header(kind: u8, detail: u8) -> Vec<u8> {
     bytes
 }
 
-/// Takes fields from the front of a message of which the length was checked.
+/// Takes fields from the front of a message whose length was checked.
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
@@ -205,7 +207,7 @@ impl Fields<'_> {
         self.take().map(u32::from_le_bytes)
     }
 
-    /// A name that an interface can have, or nothing.
+    /// A valid name of an interface, or an empty one.
     fn name(&mut self) -> Result<String, Malformed> {
         let field: [u8; NAME] = self.take()?;
         let end = field.iter().position(|&byte| byte == 0).unwrap_or(NAME);
@@ -224,23 +226,23 @@ fn name(interface: &str) -> [u8; NAME] {
     field
 }
 
-/// What a client says when it has filled the memory.
+/// The message that a client sends when it has filled the memory.
 pub fn filled() -> Vec<u8> {
     header(FILLED, 0)
 }
 
-/// Whether bytes say that.
+/// Whether this is that message.
 pub(crate) fn is_filled(bytes: &[u8]) -> bool {
     bytes == filled()
 }
 
 impl Request {
-    /// Bytes of frame memory that the port takes.
+    /// Bytes of frame memory of the port.
     pub fn memory(&self) -> usize {
         XdpLink::memory_for(self.tx_frames, self.rx_frames)
     }
 
-    /// As bytes. A name that no interface can have is cut, and so found nowhere.
+    /// Converts to bytes. Cuts a name that no interface can have, so it is not found.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = header(REQUEST, 0);
         bytes.extend(self.ethertype.to_le_bytes());
@@ -253,7 +255,7 @@ impl Request {
         bytes
     }
 
-    /// From bytes, which may be anything.
+    /// Parses untrusted bytes.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         let (kind, detail, rest) = open(bytes)?;
         if (kind, detail) != (REQUEST, 0) || bytes.len() != REQUEST_LEN {
@@ -273,7 +275,7 @@ impl Request {
 }
 
 impl Answer {
-    /// As bytes: texts are cut where they are too long for [`ANSWER_LEN`].
+    /// Converts to bytes. Cuts texts that are too long for [`ANSWER_LEN`].
     pub fn bytes(&self) -> Vec<u8> {
         let (mut bytes, text) = match self {
             Self::Refusal(Refusal { why, text }) => (header(REFUSAL, *why as u8), text),
@@ -288,7 +290,7 @@ impl Answer {
         bytes
     }
 
-    /// From bytes, which may be anything. What could do harm in a terminal is taken out of texts.
+    /// Parses untrusted bytes. Removes characters from texts that could do harm on a terminal.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         let (kind, detail, rest) = open(bytes)?;
         match kind {

@@ -1,12 +1,12 @@
-//! What a broker does: accepts connections, makes ports, takes them back.
+//! The broker's work: accepts connections, makes ports, takes them back.
 //!
-//! One thread, one `poll`: nothing waits for a client. A client sends its request as soon as it is
-//! connected; the connection then stays open for as long as the client has the port, and its end, also
-//! by SIGKILL, is how the broker learns to remove the interface. What a client may keep waiting is bounded,
-//! for each user and in all, and so is for how long.
+//! One thread, one `poll`: the broker never waits for a client. A client sends its request when it
+//! has connected. The connection stays open as long as the client has the port. When it ends, also
+//! by SIGKILL, the broker removes the interface. What clients may keep waiting, and for how long,
+//! is bounded for each user and in all.
 //!
-//! Each turn takes all messages that came, which is short work, and does at most one piece of long work: making a
-//! port, or taking one back. [`Turns`](crate::turns) says whose.
+//! Each turn handles all messages that came, which is short work, and at most one piece of long
+//! work: making a port, or taking one back. [`Turns`](crate::turns) chooses the user.
 //!
 //! ```text
 //!          request          filled         its turn            end               gone
@@ -15,7 +15,7 @@
 //!          for room
 //! ```
 //!
-//! What a client asks for counts from its request on until it is gone ([`lent`](crate::lent)).
+//! What a client asks for counts from its request until it is gone ([`lent`](crate::lent)).
 
 use crate::kernel::Kernel;
 use crate::ledger::{Ledger, PortGrant};
@@ -35,41 +35,44 @@ use std::time::{Duration, Instant};
 /// Connections accepted in one turn.
 const ACCEPTED_AT_ONCE: usize = 64;
 
-/// A client asks at once; this is for one that was not given the processor.
+/// Longest time until the request. A client asks at once, so this is for one that does not get the
+/// processor.
 const ASKS_WITHIN: Duration = Duration::from_secs(5);
 
-/// A client fills up to 512 MiB of memory, beside others who do the same.
+/// Longest time for filling the memory: a client may fill up to 512 MiB, beside others that do the
+/// same.
 const FILLS_WITHIN: Duration = Duration::from_secs(30);
 
-/// How long a request waits for what is about to go: the ports of a large node, one after the other. A client waits
-/// for 30 s. Those who wait, of one user.
+/// How long a request waits for resources that are about to be freed: the ports of a large node,
+/// one after the other. A client waits for 30 s. And most waiting clients of one user.
 const WAITS_FOR: Duration = Duration::from_secs(20);
 const WAITING: usize = 256;
 
-/// What an order counts as, besides the work that it makes: its memory's inode is the kernel's for as long as the client
-/// keeps the descriptor, which nobody can see.
+/// The cost of an order besides its work. The memory's inode occupies the kernel as long as the
+/// client keeps the descriptor, which the broker cannot see.
 const ORDER: Duration = Duration::from_millis(10);
 
-/// Between two looks for that.
+/// Pause between two checks for that.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Clients of one user that have not asked yet, and all clients that have not asked or wait.
+/// Most clients of one user without a request so far, and most clients of all users that have no
+/// request or wait.
 const SILENT_PER_USER: usize = 64;
 const UNSERVED: usize = 1024;
 
-/// A broker that listens.
+/// A listening broker.
 #[derive(Debug)]
 pub struct Broker<K: Kernel> {
     kernel: K,
     ledger: Ledger,
     listener: OwnedFd,
-    /// In the order in which they came.
+    /// In the order of arrival.
     clients: Vec<Client<K::Interface>>,
-    /// What clients had that have ended.
+    /// Loans of clients that have ended.
     leaving: Vec<Loan<K::Interface>>,
     lent_files: LentFiles,
     turns: Turns,
-    /// Loans made so far.
+    /// Number of loans so far.
     loans: u64,
 }
 
@@ -82,17 +85,17 @@ struct Client<I> {
 
 #[derive(Debug)]
 enum ClientState<I> {
-    /// It has connected then, and not asked yet.
+    /// Connected at this time, and has not asked yet.
     Silent(Instant),
-    /// It has asked then, and waits for room or its user's time.
+    /// Asked at this time, and waits for room or its user's time.
     Waits(Request, Instant),
-    /// It has its memory since then, and has not filled it.
+    /// Has had its memory since this time, and has not filled it.
     Filling(PendingPort, Instant),
-    /// It has, and waits for its turn.
+    /// Has filled it, and waits for its turn.
     Filled(PendingPort),
     /// It has a port.
     Has(Loan<I>),
-    /// It is to be forgotten.
+    /// Will be removed.
     Over,
 }
 
@@ -105,14 +108,14 @@ struct PendingPort {
 }
 
 impl<K: Kernel> Broker<K> {
-    /// Nobody has anything yet. The listening socket must not block.
+    /// A broker without clients. The listening socket must be non-blocking.
     pub fn new(ledger: Ledger, listener: OwnedFd, kernel: K) -> io::Result<Self> {
         let (clients, leaving, lent_files) = (Vec::new(), Vec::new(), LentFiles::new()?);
         let turns = Turns::default();
         Ok(Self { kernel, ledger, listener, clients, leaving, lent_files, turns, loans: 0 })
     }
 
-    /// Sleeps until there is something to do, `longest` at most, and does it: hears who has something to say, and does
+    /// Sleeps until there is something to do, at most `longest`. Then handles all messages and does
     /// one piece of work.
     pub fn turn(&mut self, longest: Duration, say: &mut dyn FnMut(&str)) -> io::Result<()> {
         let now = self.kernel.now();
@@ -129,7 +132,7 @@ impl<K: Kernel> Broker<K> {
         Ok(())
     }
 
-    /// Leaves all ports as they are, and says how many are in use.
+    /// Leaves all ports as they are. Returns how many are in use.
     pub fn leave_in_use(mut self) -> usize {
         let has = |client: Client<_>| match client.state {
             ClientState::Has(loan) => loan.interface,
@@ -138,17 +141,17 @@ impl<K: Kernel> Broker<K> {
         self.clients.drain(..).filter_map(has).map(std::mem::forget).count()
     }
 
-    /// What it goes by, and who has what.
+    /// The configuration, and what each user has.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// What has ended and is not gone yet.
+    /// Loans of ended clients that are not gone yet.
     pub fn leaving(&self) -> usize {
         self.leaving.len()
     }
 
-    /// Clients, and users of whom something is remembered.
+    /// Number of clients, and of users in the table of turns.
     pub fn entries(&self) -> (usize, usize) {
         (self.clients.len(), self.turns.len())
     }
@@ -158,19 +161,19 @@ impl<K: Kernel> Broker<K> {
         &mut self.kernel
     }
 
-    /// How long nothing will be to do, unless somebody says something.
+    /// Time without work, unless a message comes.
     fn idle(&self, now: Instant) -> Duration {
         let dues = self.leaving.iter().map(|loan| loan.due().saturating_duration_since(now));
         let waits =
             self.clients.iter().any(|client| matches!(client.state, ClientState::Waits(..)));
         let room = waits.then_some(LOOK_EVERY);
         let turn = self.turns.next(self.workers(now), now).map(|(_, wait)| wait);
-        // What is due waits for its user's turn.
+        // Work that is due waits for its user's turn.
         let dues = dues.filter(|due| !due.is_zero()).min();
         [dues, room, turn].into_iter().flatten().min().unwrap_or(Duration::MAX)
     }
 
-    /// Whether somebody connects, and which clients have sent something or ended.
+    /// Whether a client connects, and which clients have sent something or ended.
     fn sleep(&self, time: Duration) -> io::Result<(bool, Vec<usize>)> {
         let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
         let time = Timespec { tv_sec: seconds, tv_nsec: time.subsec_nanos().into() };
@@ -193,7 +196,7 @@ impl<K: Kernel> Broker<K> {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let connection = match rustix::net::accept_with(&self.listener, flags) {
                 Ok(connection) => connection,
-                // All descriptors are in use: some will be free again.
+                // All descriptors are in use; some will be free again.
                 Err(Errno::MFILE | Errno::NFILE) => return std::thread::sleep(LOOK_EVERY),
                 Err(_) => return,
             };
@@ -208,7 +211,7 @@ impl<K: Kernel> Broker<K> {
         }
     }
 
-    /// Whether one more client may wait. Of a user with too many, the one that has waited longest ends.
+    /// Whether one more client may wait. If its user has too many, the oldest of them ends.
     fn admit(&mut self, peer: &PeerProcess) -> Result<(), Refusal> {
         self.ledger.allows(peer)?;
         let is_silent = |client: &Client<_>| matches!(client.state, ClientState::Silent(_));
@@ -224,7 +227,7 @@ impl<K: Kernel> Broker<K> {
         Ok(())
     }
 
-    /// Takes what a client says, or learns of its end.
+    /// Handles a client's message or end.
     fn receive(&mut self, client: usize) {
         let mut bytes = [0; REQUEST_LEN + 1];
         let Client { connection, state, .. } = &mut self.clients[client];
@@ -233,7 +236,7 @@ impl<K: Kernel> Broker<K> {
             Ok(length) if length > 0 => length,
             _ => return self.end(client),
         };
-        // Longer than any message, if it is cut.
+        // Longer than any message, if it was cut.
         let bytes = bytes.get(..length).unwrap_or_default();
         match (std::mem::replace(state, ClientState::Over), Request::parse(bytes)) {
             (ClientState::Silent(_), Ok(request)) => {
@@ -246,7 +249,7 @@ impl<K: Kernel> Broker<K> {
             (ClientState::Filling(order, _), _) if is_filled(bytes) => {
                 *state = ClientState::Filled(order)
             }
-            // There is nothing else to say.
+            // A client has nothing else to send.
             (other, _) => {
                 *state = other;
                 self.end(client);
@@ -254,7 +257,7 @@ impl<K: Kernel> Broker<K> {
         }
     }
 
-    /// Books what a client asks for, and gives it the memory.
+    /// Reserves what a client asks for, and sends it the memory.
     fn ask(&mut self, client: usize, request: Request, since: Instant) {
         let now = self.kernel.now();
         let Client { connection, peer, state } = &mut self.clients[client];
@@ -286,11 +289,12 @@ impl<K: Kernel> Broker<K> {
         }
     }
 
-    /// Whether a client that asked then should wait: for its user's time, or for what others leave.
+    /// Whether a client that asked at this time should wait: for its user's time, or for what
+    /// others leave.
     fn may_wait(&self, client: usize, request: &Request, why: RefusalCode, since: Instant) -> bool {
         let (uid, now) = (self.clients[client].peer.uid, self.kernel.now());
         let waits = |c: &&Client<_>| c.peer.uid == uid && matches!(c.state, ClientState::Waits(..));
-        // What others leave helps only if it is they who have too much.
+        // What others leave helps only if the others have too much.
         let others = self.ledger.has_room(uid, request);
         let helps = |loan: &Loan<_>| others || loan.grant.uid() == uid;
         let comes = match why {
@@ -303,7 +307,7 @@ impl<K: Kernel> Broker<K> {
             && self.clients.iter().filter(waits).count() <= WAITING
     }
 
-    /// Asks again for those who wait.
+    /// Asks again for the waiting clients.
     fn ask_again(&mut self) {
         for client in 0..self.clients.len() {
             if let ClientState::Waits(request, since) = &self.clients[client].state {
@@ -313,7 +317,7 @@ impl<K: Kernel> Broker<K> {
         }
     }
 
-    /// Ends clients that say nothing for too long.
+    /// Ends clients that were silent for too long.
     fn give_up(&mut self, now: Instant) {
         let over = |since: &Instant, time| now.saturating_duration_since(*since) > time;
         for client in 0..self.clients.len() {
@@ -325,7 +329,8 @@ impl<K: Kernel> Broker<K> {
         }
     }
 
-    /// Hangs up. What a client has is taken back in its user's turn; what was only booked is free at once.
+    /// Hangs up. The client's port is taken back in its user's turn; a mere reservation is freed at
+    /// once.
     fn end(&mut self, client: usize) {
         match std::mem::replace(&mut self.clients[client].state, ClientState::Over) {
             ClientState::Filling(order, _) | ClientState::Filled(order) => {
@@ -344,7 +349,8 @@ impl<K: Kernel> Broker<K> {
         due.map(|loan| loan.grant.uid()).chain(orders)
     }
 
-    /// Does one piece of work, if it is somebody's turn. What a user leaves comes before what he wants: it makes room.
+    /// Does one piece of work, if a user has a turn. What a user leaves comes before what it wants,
+    /// since it makes room.
     fn work(&mut self, now: Instant, say: &mut dyn FnMut(&str)) {
         let Some((user, Duration::ZERO)) = self.turns.next(self.workers(now), now) else { return };
         let is_due = |loan: &Loan<_>| loan.grant.uid() == user && loan.due() <= now;
@@ -363,7 +369,7 @@ impl<K: Kernel> Broker<K> {
         self.turns.charge(user, end.saturating_duration_since(now), end);
     }
 
-    /// Makes the port that a client waits for, and passes it on.
+    /// Makes the port for which a client waits, and passes it on.
     fn make(&mut self, client: usize, say: &mut dyn FnMut(&str)) {
         let Client { connection, peer, state } = &mut self.clients[client];
         let ClientState::Filled(order) = std::mem::replace(state, ClientState::Over) else {
@@ -396,7 +402,7 @@ impl<K: Kernel> Broker<K> {
         }
     }
 
-    /// Removes the interface of a client that has ended, and forgets what it had when that is gone.
+    /// Removes the interface of an ended client, and removes the loan when everything is gone.
     fn take_back(&mut self, loan: usize, say: &mut dyn FnMut(&str)) {
         let leaving = &mut self.leaving[loan];
         if leaving.remove(self.kernel.now()) {
@@ -409,7 +415,7 @@ impl<K: Kernel> Broker<K> {
             }
             Remaining::Something => leaving.wait(self.kernel.now()),
             Remaining::Unknown => {
-                // The grant stays in the books.
+                // The reservation stays in the ledger.
                 let Loan { grant, name, .. } = self.leaving.swap_remove(loan);
                 let user = grant.uid();
                 say(&format!(
@@ -420,7 +426,7 @@ impl<K: Kernel> Broker<K> {
     }
 }
 
-/// Books a port and makes its memory.
+/// Reserves a port and makes its memory.
 fn order(
     ledger: &mut Ledger,
     peer: &PeerProcess,
@@ -436,7 +442,7 @@ fn order(
     }
 }
 
-/// What failed, for a client: what a broker lacks is none of his.
+/// The failure as a client may see it: what the broker lacks is not the client's business.
 fn for_others(error: OpenError) -> String {
     match error {
         OpenError::MissingCapability { what, capability } => format!(
@@ -447,6 +453,6 @@ fn for_others(error: OpenError) -> String {
 }
 
 fn refuse(connection: &OwnedFd, refusal: Refusal) {
-    // Who does not take it does not learn why.
+    // A client that does not read it does not learn the reason.
     let _ = message::send(connection, &Answer::Refusal(refusal).bytes(), &[]);
 }

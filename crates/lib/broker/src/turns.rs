@@ -1,34 +1,39 @@
-//! Whose turn it is: how much of the broker's time each user has had.
+//! Which user has the next turn, and how much of the broker's time each user has had.
 //!
-//! Making and removing a port takes the broker, and the kernel's lock over all interfaces, some ten milliseconds
-//! each. One piece of work is done at a time, for the user who has had the least time lately. So a user who asks for
-//! much waits for himself, and others wait for one piece of work at most.
+//! Making or removing a port occupies the broker, and the kernel's lock over all interfaces, for
+//! some ten milliseconds. The broker does one piece of work at a time, for the user who has had the
+//! least time lately. So a user who asks for much waits for himself, and others wait for one piece
+//! of work at most.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Time that a user may have at once: ports on every processor of a large node, made and removed twice.
+/// Time that a user may use at once: making and removing ports on every processor of a large node,
+/// twice.
 const AT_ONCE: Duration = Duration::from_secs(20);
 
-/// Of what he has had, one part in so many is forgotten per time: what he may have in the long run.
+/// One part in so many of the time is forgotten per time that passes: what a user may use in the
+/// long run.
 const SHARE: u32 = 4;
 
 /// Time that users have had.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
-    /// As it was then. Only of those who have had some: fewer than there were pieces of work in [`AT_ONCE`].
+    /// The time, and when it was updated. Only users who have had some: fewer than pieces of work
+    /// in [`AT_ONCE`].
     had: HashMap<u32, (Duration, Instant)>,
 }
 
 impl Turns {
-    /// A user has had so much time more.
+    /// A user has used so much more time.
     pub(crate) fn charge(&mut self, user: u32, time: Duration, now: Instant) {
         self.had.retain(|_, had| !left(*had, now).is_zero());
         let had = self.had(user, now) + time;
         self.had.insert(user, (had, now));
     }
 
-    /// Who of these is next, and how long to wait for that: zero, unless all have had too much.
+    /// The next of these users, and how long to wait for the turn: zero, unless all have had too
+    /// much.
     pub(crate) fn next(
         &self,
         users: impl Iterator<Item = u32>,
@@ -39,7 +44,7 @@ impl Turns {
         Some((least.1, too_much * SHARE))
     }
 
-    /// Users of whom something is known.
+    /// Number of users in the table.
     pub(crate) fn len(&self) -> usize {
         self.had.len()
     }

@@ -1,4 +1,4 @@
-//! What an endpoint is: the header of its shared memory.
+//! The description of an endpoint: the header of its shared memory.
 
 use crate::layout::*;
 use crate::sync::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ pub const MOST_LINKS: usize = 8;
 /// Bytes of a link's name and of its mode, each.
 const TEXT_LEN: usize = 16;
 
-/// How an endpoint's frames are told from others.
+/// How an endpoint's frames are recognized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wire {
     /// By this EtherType.
@@ -31,7 +31,7 @@ pub struct LinkAbout {
     pub max_frame: usize,
 }
 
-/// What an endpoint says of itself once and for all.
+/// An endpoint's description of itself, which never changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
     /// When it was opened, in nanoseconds of the monotonic clock.
@@ -44,7 +44,7 @@ pub struct About {
     pub channels: [u64; 4],
     /// Its links, 1 to 8.
     pub links: Vec<LinkAbout>,
-    /// Names of what it counts; of what it counts for each link; of what it knows of each peer.
+    /// Names of its counters, of its counters per link, and of its values per peer.
     pub names: [Vec<String>; 3],
 }
 
@@ -77,8 +77,8 @@ impl About {
         words[AT_MAGIC].store(MAGIC, Ordering::Release);
     }
 
-    /// Reads the header. Nothing in it is trusted: whatever it holds becomes a value, and text that is
-    /// none of an endpoint's is refused.
+    /// Reads the header. Trusts nothing in it: every number becomes a value, and text that no
+    /// endpoint writes is refused.
     pub(crate) fn read(words: &[AtomicU64]) -> Result<Self, Foreign> {
         if words[AT_MAGIC].load(Ordering::Acquire) != MAGIC {
             return Err(Foreign::NoEndpoint);
@@ -120,16 +120,17 @@ impl About {
     }
 }
 
-/// Why a memory is none that can be looked at.
+/// Why a memory cannot be observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Foreign {
-    /// It is not an endpoint's, or not yet.
+    /// It is not an endpoint's, or not complete yet.
     NoEndpoint,
     /// Its layout has another version.
     Version(u64),
 }
 
-/// Writes as much of a text as fits, padded with zeros; `?` for what cannot be seen.
+/// Writes as much of a text as fits, padded with zeros; `?` replaces characters that are not
+/// printable.
 fn put_text(words: &[AtomicU64], text: &str) {
     let seen = |byte: u8| byte.is_ascii_graphic() || matches!(byte, b' ' | b'\n');
     let text: Vec<u8> = text.bytes().map(|byte| if seen(byte) { byte } else { b'?' }).collect();
@@ -142,8 +143,8 @@ fn put_text(words: &[AtomicU64], text: &str) {
     }
 }
 
-/// A text of at most `len` bytes, up to the first zero; `None` if it has other characters than those that can be
-/// seen, the blank and the end of a line, which might do harm on a terminal.
+/// A text of at most `len` bytes, up to the first zero. `None` if it has other characters than
+/// printable ones, the blank and the end of a line: others might do harm on a terminal.
 fn text(words: &[AtomicU64], len: usize) -> Option<String> {
     let bytes: Vec<u8> =
         words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes()).collect();

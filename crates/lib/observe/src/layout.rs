@@ -1,10 +1,10 @@
-//! Where everything lies in the shared memory, in words of 64 bits of the machine's own byte order.
-//! [`VERSION`] changes with any of it.
+//! The layout of the shared memory, in words of 64 bits in the machine's byte order. [`VERSION`]
+//! changes with any of it.
 
-/// "gigaeobs", read as a number; written last, when all else of the header is there.
+/// "gigaeobs" as a number. Written last, when the rest of the header is complete.
 pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"gigaeobs");
 
-/// Of this layout.
+/// Version of this layout.
 pub(crate) const VERSION: u64 = 1;
 
 // The header, one page.
@@ -22,16 +22,16 @@ pub(crate) const LINK_WORDS: usize = 8;
 pub(crate) const AT_NAMES: usize = AT_LINKS + super::MOST_LINKS * LINK_WORDS;
 pub(crate) const HEADER_WORDS: usize = 512;
 
-// Control, one page: what different sides write lies in different cache lines.
-/// Until when somebody looks at all, in nanoseconds of the monotonic clock.
+// Control, one page. What different sides write lies in different cache lines.
+/// Until when an observer looks, in nanoseconds of the monotonic clock.
 pub(crate) const AT_UNTIL: usize = 512;
-/// Until when somebody wants frames.
+/// Until when an observer captures frames.
 pub(crate) const AT_CAPTURE_UNTIL: usize = 513;
-/// Bytes of each frame that are wanted.
+/// Bytes to capture of each frame.
 pub(crate) const AT_SNAPLEN: usize = 514;
-/// Words of the ring that were read.
+/// Words of the ring that the observer has read.
 pub(crate) const AT_TAIL: usize = 528;
-/// Words of the ring that were written, and frames that found no room.
+/// Words of the ring that the endpoint has written, and frames that found no room.
 pub(crate) const AT_HEAD: usize = 544;
 pub(crate) const AT_DROPPED: usize = 545;
 /// 1 while the endpoint sleeps until a frame comes; 2 when it was closed.
@@ -39,7 +39,7 @@ pub(crate) const AT_STATE: usize = 546;
 pub(crate) const ASLEEP: u64 = 1;
 pub(crate) const CLOSED: u64 = 2;
 
-/// The figures, see `figures.rs`.
+/// The statistics, see `statistics.rs`.
 pub(crate) const AT_STATISTICS: usize = 1024;
 pub(crate) const STATISTICS_WORDS: usize = 7 * 1024;
 

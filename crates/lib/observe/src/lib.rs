@@ -1,12 +1,12 @@
-//! Looking at endpoints from outside while they run: their counters, their peers, and every frame that
-//! they send and receive. `tcpdump` sees none of those frames over AF_XDP.
+//! Observes endpoints from outside while they run: their counters, their peers, and every frame
+//! that they send and receive. Over AF_XDP, `tcpdump` sees none of those frames.
 //!
 //! # Who owns what
 //!
-//! Each endpoint has a piece of shared memory of its own, a memfd named `gigae-endpoint` (memfd_create(2)),
-//! and keeps its descriptor open. Whoever may trace the process (ptrace(2): the same user, or root) can
-//! open it by `/proc/PID/fd`, and nobody else. There is no name in any file system, so nothing is left
-//! behind when a process is killed.
+//! Each endpoint has its own shared memory, a memfd named `gigae-endpoint` (memfd_create(2)), and
+//! keeps its descriptor open. Only a process that may trace the endpoint's process (ptrace(2): the
+//! same user, or root) can open it by `/proc/PID/fd`. There is no name in any file system, so
+//! nothing is left behind when a process is killed.
 //!
 //! | part | written by | says |
 //! |---|---|---|
@@ -15,20 +15,21 @@
 //! | figures | the endpoint | its counters and peers, under a sequence count |
 //! | ring | the endpoint | captured frames |
 //!
-//! An observer says until when it looks, a second ahead (two for frames), again and again: one that is killed costs the
-//! endpoint nothing soon after. Nobody waits for anybody: the endpoint drops what the ring has no room for and
-//! counts it, and an observer that finds figures being written reads again.
+//! An observer says again and again until when it looks: one second ahead, two for frames. So a
+//! killed observer soon costs the endpoint nothing. Neither side waits for the other. The endpoint
+//! drops frames for which the ring has no room and counts them. An observer that finds the
+//! statistics being written reads again.
 //!
 //! # Trust
 //!
-//! Neither side trusts the other: a process may name a memfd as ours are named, and an observer has the
-//! memory writable. All shared words are atomics, read and written one by one, so that nothing that the
-//! other side does is undefined behaviour here; every place is masked or compared with the length that
-//! *this* side knows; and a file is mapped only if it is sealed against becoming shorter, which would end
-//! the reader with a signal (`SIGBUS`). A hostile endpoint can tell an observer wrong figures, a hostile
-//! observer can spoil a capture, and that is all.
+//! Neither side trusts the other: any process may give a memfd this name, and an observer can write
+//! to the memory. All shared words are atomics, read and written one by one, so nothing that the
+//! other side does is undefined behaviour here. Every position is masked or compared with the
+//! length that *this* side knows. A file is mapped only if it is sealed against shrinking, which
+//! would end the reader with a signal (`SIGBUS`). A hostile endpoint can show an observer wrong
+//! numbers, and a hostile observer can spoil a capture. Neither can do more.
 //!
-//! What it does *not* do: filter frames, look at their contents, show anything.
+//! This crate does *not* filter frames, look at their contents, or display anything.
 
 #![cfg_attr(loom, allow(dead_code, unused_imports))]
 

@@ -1,5 +1,5 @@
-//! The shared memory of an endpoint: under the name by which observers know it, and with its descriptor open, by
-//! which they find it.
+//! The shared memory of an endpoint. Observers recognize it by its name and find it by its open
+//! descriptor.
 
 use crate::layout::TOTAL_WORDS;
 use rustix::fs::{FileType, MemfdFlags, Mode, OFlags};
@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
-/// By which observers know it.
+/// The name by which observers recognize it.
 pub(crate) const NAME: &str = "gigae-endpoint";
 
 /// A mapping of [`TOTAL_WORDS`] words and the descriptor behind it.
@@ -19,19 +19,19 @@ pub(crate) struct EndpointMemory {
 }
 
 impl EndpointMemory {
-    /// New memory, all zeros. It takes up room as it is written to.
+    /// New memory, all zeros. It takes up memory as it is written to.
     pub(crate) fn create() -> io::Result<Self> {
         let (mapped, fd) = gigae_memfd::SharedMemory::create(NAME, TOTAL_WORDS)?;
         Ok(Self { mapped, fd })
     }
 
-    /// That of another process, by its name below `/proc`. Refused unless it is a memfd of the right length that
-    /// will keep it, made by `user` or by root.
+    /// Opens the memory of another process by its name below `/proc`. Refuses anything but a memfd
+    /// of the right, sealed length that `user` or root made.
     ///
-    /// The other process chose the file, and opening one can have effects: a FIFO wakes who waits for the
-    /// other end, a device acts, a file system of the user's own (FUSE) may not answer for ever. So the file is
-    /// only named at first (`O_PATH`), which asks its file system nothing, and opened when the kernel
-    /// has said that it lies where only memfds and other anonymous memory do.
+    /// The other process chose the file, and opening one can have effects. A FIFO wakes the process
+    /// at its other end, a device acts, and a user's file system (FUSE) may never answer. So the
+    /// file is first only named (`O_PATH`), which asks its file system nothing. It is opened after
+    /// the kernel has confirmed that it lies where only memfds and other anonymous memory do.
     pub(crate) fn open(path: &Path, user: u32) -> io::Result<Self> {
         let refuse = |what| Err(io::Error::new(io::ErrorKind::InvalidData, what));
         let named = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
@@ -46,7 +46,7 @@ impl EndpointMemory {
             return refuse("a memfd of another user");
         }
         gigae_memfd::check(reopen(&named, OFlags::RDONLY)?, TOTAL_WORDS)?;
-        // To be written: who looks says so there.
+        // Writable: an observer writes there that it looks.
         let fd = reopen(&named, OFlags::RDWR)?;
         Ok(Self { mapped: gigae_memfd::SharedMemory::map(&fd, TOTAL_WORDS)?, fd })
     }
@@ -57,7 +57,7 @@ impl EndpointMemory {
     }
 }
 
-/// Opens what is named. Never waits, not even for a lease (fcntl(2)) that a process holds.
+/// Opens a named file. Never waits, not even for a lease (fcntl(2)) of another process.
 fn reopen(named: &OwnedFd, access: OFlags) -> io::Result<OwnedFd> {
     let flags = access | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let path = format!("/proc/self/fd/{}", named.as_raw_fd());

@@ -20,39 +20,39 @@ impl EndpointMemory {
     }
 }
 
-/// What an endpoint shows to observers. Closed for them when it is dropped.
+/// What an endpoint shows to observers. Dropping it marks the endpoint as closed.
 #[derive(Debug)]
 pub struct Observed {
     memory: Arc<EndpointMemory>,
 }
 
-/// Takes an endpoint's frames down for an observer.
+/// Records an endpoint's frames for an observer.
 #[derive(Clone, Debug)]
 pub struct Tap {
     memory: Arc<EndpointMemory>,
 }
 
 impl Observed {
-    /// Makes the shared memory: 8.1 MiB of addresses, of which some pages are used until somebody captures
-    /// frames. One descriptor, some system calls.
+    /// Makes the shared memory: 8.1 MiB of addresses, of which only some pages are used until an
+    /// observer captures frames. One descriptor, some system calls.
     pub fn new(about: &About) -> io::Result<Self> {
         let memory = EndpointMemory::create()?;
         about.write(memory.words());
         Ok(Self { memory: Arc::new(memory) })
     }
 
-    /// Until when somebody looks, in nanoseconds of the monotonic clock. One load.
+    /// Until when an observer looks, in nanoseconds of the monotonic clock. One load.
     #[inline]
     pub fn until(&self) -> u64 {
         self.memory.words()[AT_UNTIL].load(Ordering::Relaxed)
     }
 
-    /// Until when somebody wants frames.
+    /// Until when an observer captures frames.
     pub fn capture_until(&self) -> u64 {
         self.memory.words()[AT_CAPTURE_UNTIL].load(Ordering::Acquire)
     }
 
-    /// Writes figures as of a moment, of an endpoint that knows so many peers.
+    /// Writes the statistics of a moment, of an endpoint that knows so many peers.
     pub fn publish(&self, at: u64, known: u64, write: impl FnOnce(&mut StatisticsWriter)) {
         let mut sheet =
             StatisticsWriter::begin(&self.memory.words()[AT_STATISTICS..][..STATISTICS_WORDS], at);
@@ -65,7 +65,8 @@ impl Observed {
         self.memory.words()[AT_STATE].store(if asleep { ASLEEP } else { 0 }, Ordering::Relaxed);
     }
 
-    /// For taking frames down. All taps of an endpoint are used by one thread at a time, as it is.
+    /// For recording frames. One thread at a time uses all taps of an endpoint, as it does the
+    /// endpoint.
     pub fn tap(&self) -> Tap {
         Tap { memory: Arc::clone(&self.memory) }
     }
@@ -78,7 +79,7 @@ impl Drop for Observed {
 }
 
 impl Tap {
-    /// Takes a frame down, as much of it as is wanted, or counts it as dropped. One copy, one clock read.
+    /// Records a frame, up to the wanted length, or counts it as dropped. One copy, one clock read.
     pub fn frame(&self, way: (Direction, usize), frame: &[u8]) {
         let snaplen = self.memory.words()[AT_SNAPLEN].load(Ordering::Relaxed);
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);

@@ -1,4 +1,4 @@
-//! The observer's side: finding endpoints, reading their figures and frames.
+//! The observer's side: finds endpoints, reads their statistics and frames.
 
 use crate::about::Foreign;
 use crate::layout::*;
@@ -12,29 +12,30 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use std::{fmt, fs, io};
 
-/// How often figures are looked for that are being written whenever one looks, and how long one waits between:
-/// longer than the kernel mostly keeps a thread off its processor.
+/// How often to look for statistics that are being written at every look, and how long to wait
+/// between: longer than the kernel usually keeps a thread off its processor.
 const LOOKS: u32 = 40;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
-/// How long an observer is taken to look after it said so: killed, it costs an endpoint nothing any more.
+/// How long an observer counts as looking after it said so. A killed one then costs an endpoint
+/// nothing.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The same for frames: more than a busy machine usually keeps a process off its CPU.
+/// The same for frames. A busy machine usually keeps a process off its CPU for less.
 const LOOK_FOR_FRAMES: Duration = Duration::from_secs(2);
 
-/// Now, in nanoseconds of the monotonic clock, by which endpoints go.
+/// Now, in nanoseconds of the monotonic clock, which endpoints use.
 pub fn now() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }
 
-/// What the search for endpoints came to.
+/// The result of the search for endpoints.
 #[derive(Debug, Default)]
 pub struct FoundEndpoints {
-    /// The endpoints that can be looked at, by process.
+    /// The endpoints that can be observed, by process.
     pub endpoints: Vec<Endpoint>,
-    /// Processes into which this one may not look.
+    /// Processes that this one may not inspect.
     pub denied: usize,
     /// Processes with an endpoint of another release.
     pub foreign: Vec<u32>,
@@ -47,9 +48,9 @@ pub struct Endpoint {
     pub pid: u32,
     /// Its command.
     pub command: String,
-    /// What it is.
+    /// Its description.
     pub about: About,
-    /// Tells it from all other endpoints of this machine as long as it is there.
+    /// Distinguishes it from all other endpoints of this machine while it exists.
     pub key: u64,
     path: PathBuf,
     memory: EndpointMemory,
@@ -58,16 +59,16 @@ pub struct Endpoint {
 /// What an endpoint does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
-    /// Its program uses it, as far as it says.
+    /// Its program uses it, as far as the endpoint knows.
     Used,
     /// It sleeps until a frame comes.
     Asleep,
-    /// It is gone.
+    /// It is closed.
     Closed,
 }
 
-/// Looks through all processes, or one, for endpoints. An endpoint that is just being opened may be missing.
-/// Reads every process's list of descriptors: some milliseconds with hundreds of them.
+/// Searches all processes, or one, for endpoints. It may miss one that is just being opened. Reads
+/// every process's list of descriptors: some milliseconds with hundreds of processes.
 pub fn find(pid: Option<u32>) -> io::Result<FoundEndpoints> {
     let mut found = FoundEndpoints::default();
     let mut seen = HashSet::new();
@@ -96,12 +97,12 @@ pub fn find(pid: Option<u32>) -> io::Result<FoundEndpoints> {
     Ok(found)
 }
 
-/// Whether a descriptor is named as an endpoint's memory is (proc_pid_fd(5)).
+/// Whether a descriptor has the name of an endpoint's memory (proc_pid_fd(5)).
 fn is_ours(path: &Path) -> bool {
     fs::read_link(path).is_ok_and(|to| to.to_str() == Some(&format!("/memfd:{NAME} (deleted)")))
 }
 
-/// Takes one in, unless it is none: a process may name anything as it likes, and be gone meanwhile.
+/// Adds an endpoint, if this is one: a process may give any file this name, and may be gone by now.
 fn look(pid: u32, path: PathBuf, seen: &mut HashSet<u64>, found: &mut FoundEndpoints) {
     let memory = user(pid).and_then(|user| EndpointMemory::open(&path, user));
     let Ok(memory) = memory else { return };
@@ -119,8 +120,8 @@ fn look(pid: u32, path: PathBuf, seen: &mut HashSet<u64>, found: &mut FoundEndpo
     }
 }
 
-/// The user by whose rights a process makes files: the last number of this line (proc_pid_status(5)). The owner of
-/// `/proc/PID` is root where a process gave up rights.
+/// The user with whose rights a process makes files: the last number of this line
+/// (proc_pid_status(5)). The owner of `/proc/PID` is root if a process gave up rights.
 fn user(pid: u32) -> io::Result<u32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
@@ -128,15 +129,15 @@ fn user(pid: u32) -> io::Result<u32> {
     user.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// What a process calls itself, without what would do harm on a terminal.
+/// The command of a process, without characters that could do harm on a terminal.
 fn command(pid: u32) -> String {
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     name.trim().chars().map(|c| if c.is_ascii_graphic() { c } else { '?' }).collect()
 }
 
 impl Endpoint {
-    /// Says that somebody looks for the next second: the endpoint writes figures then, ten times a second, while
-    /// its program uses it.
+    /// Says that an observer looks for the next second. The endpoint then writes statistics ten
+    /// times a second while its program uses it.
     pub fn look(&self) {
         self.look_until(now() + LOOK.as_nanos() as u64);
     }
@@ -145,8 +146,8 @@ impl Endpoint {
         self.memory.words()[AT_UNTIL].fetch_max(until, Ordering::Relaxed);
     }
 
-    /// The figures that it wrote last; `None` if none can be read. A writer that is off its processor in the
-    /// middle is waited for, 200 ms at most.
+    /// The statistics that it wrote last; `None` if none can be read. Waits at most 200 ms for a
+    /// writer that is off its processor.
     pub fn statistics(&self) -> Option<Statistics> {
         let names = self.about.names.each_ref().map(Vec::len);
         let words = &self.memory.words()[AT_STATISTICS..][..STATISTICS_WORDS];
@@ -173,15 +174,16 @@ impl Endpoint {
         }
     }
 
-    /// Begins to capture its frames, the first `snaplen` bytes of each. One observer at a time may.
+    /// Begins to capture its frames, the first `snaplen` bytes of each. Only one observer at a time
+    /// can.
     pub fn capture(self, snaplen: usize) -> Result<Capture, CaptureError> {
         let Self { memory, .. } = &self;
-        // Of this opening of the file, and ended by the kernel with it.
+        // The lock belongs to this opening of the file, and the kernel ends it with that.
         match flock(&memory.fd, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => return Err(CaptureError::Busy(self.pid)),
             other => other.map_err(|e| CaptureError::Io(e.into()))?,
         }
-        // All memory at once: the endpoint cannot run out of it in the midst of a frame.
+        // Allocates all memory now, so the endpoint cannot run out of it in the middle of a frame.
         fallocate(&memory.fd, FallocateFlags::empty(), AT_RING as u64 * 8, RING_WORDS as u64 * 8)
             .map_err(|e| CaptureError::Io(e.into()))?;
         let tail = memory.ring().skip();
@@ -195,24 +197,23 @@ impl Endpoint {
     }
 }
 
-/// The frames of an endpoint. When it is dropped, the endpoint is asked for no more, and the ring's memory
-/// given back.
+/// The frames of an endpoint. Dropping it ends the capture and frees the ring's memory.
 #[derive(Debug)]
 pub struct Capture {
-    /// Whose they are.
+    /// The endpoint that is captured.
     pub endpoint: Endpoint,
     tail: u64,
     dropped: u64,
     told: u32,
-    /// Until when frames are wanted.
+    /// Until when the endpoint captures.
     until: u64,
-    /// How often the ring held what no endpoint writes.
+    /// How often the ring held something that no endpoint writes.
     pub damaged: u64,
 }
 
 impl Capture {
-    /// Says that frames are wanted for the next two seconds. False if that came too late after the last time, as the
-    /// machine was busy: frames of meanwhile may be missing without having been counted.
+    /// Asks for frames for the next two seconds. False if this call came too late after the last
+    /// one, because the machine was busy: frames in between may be missing without being counted.
     pub fn look(&mut self) -> bool {
         let now = now();
         let in_time = now < self.until;
@@ -252,7 +253,7 @@ impl Drop for Capture {
     fn drop(&mut self) {
         let memory = &self.endpoint.memory;
         memory.words()[AT_CAPTURE_UNTIL].store(0, Ordering::Relaxed);
-        // What the endpoint still writes comes into new pages, and nobody reads it.
+        // What the endpoint still writes goes to new pages, which nobody reads.
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         let _ = fallocate(&memory.fd, flags, AT_RING as u64 * 8, RING_WORDS as u64 * 8);
     }
@@ -261,7 +262,7 @@ impl Drop for Capture {
 /// Why frames cannot be captured.
 #[derive(Debug)]
 pub enum CaptureError {
-    /// Somebody else does, from this process.
+    /// This process already captures them.
     Busy(u32),
     /// The kernel refused something.
     Io(io::Error),

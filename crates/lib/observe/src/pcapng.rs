@@ -1,5 +1,5 @@
-//! Frames as a pcapng file (draft-ietf-opsawg-pcapng) that Wireshark and tcpdump read, with nanosecond
-//! stamps.
+//! Writes frames as a pcapng file (draft-ietf-opsawg-pcapng) for Wireshark and tcpdump, with
+//! nanosecond timestamps.
 
 use crate::Direction;
 use pcap_file::DataLink;
@@ -20,7 +20,7 @@ const NANOSECONDS: u8 = 9;
 const INBOUND: u32 = 1;
 const OUTBOUND: u32 = 2;
 
-/// What a file says of an interface.
+/// The description of an interface in a file.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Interface<'a> {
     /// Its name.
@@ -36,21 +36,21 @@ pub struct Interface<'a> {
 /// A frame to be written.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
-    /// The interface's number, in the order in which they were made known.
+    /// The interface's number, in the order in which interfaces were added.
     pub interface: u32,
     /// Nanoseconds since 1970, or of virtual time.
     pub at: u64,
-    /// Which way it went, seen from the interface.
+    /// The frame's direction, seen from the interface.
     pub direction: Option<Direction>,
     /// Frames that were missed before this one on its interface.
     pub dropped: u64,
     /// Bytes in the whole frame.
     pub original_len: usize,
-    /// As many of them as there are.
+    /// The captured bytes.
     pub bytes: &'a [u8],
 }
 
-/// Writes a file, block after block: whole after each.
+/// Writes a file block by block. The file is valid after each.
 pub struct Writer<W: Write> {
     writer: PcapNgWriter<W>,
     interfaces: u32,
@@ -63,7 +63,7 @@ impl<W: Write> Writer<W> {
         Ok(Self { writer, interfaces: 0 })
     }
 
-    /// Makes an interface known and returns its number.
+    /// Adds an interface and returns its number.
     pub fn interface(&mut self, interface: Interface) -> io::Result<u32> {
         use InterfaceDescriptionOption as Option;
         let text = |text: &str| Cow::Owned::<str>(text.to_owned());
@@ -110,7 +110,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// The error below, as it was: a pipe that was closed must be known for one.
+/// The original I/O error. Callers must be able to recognize a closed pipe.
 fn io_error(error: pcap_file::PcapError) -> io::Error {
     match error {
         pcap_file::PcapError::IoError(error) => error,

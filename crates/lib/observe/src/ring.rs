@@ -1,15 +1,15 @@
 //! The ring of captured frames: one writer, one reader, in memory that both can write.
 //!
-//! A record is three words and the frame's bytes in whole words. Head and tail count words and never
-//! wrap (2^64); a place is a count modulo the length, which is a power of two. Both sides compare what the
-//! other one claims with the length before they use it.
+//! A record is three words and the frame's bytes in whole words. Head and tail count words and
+//! never wrap (2^64). A position is a count modulo the length, which is a power of two. Both sides
+//! compare the other's values with the length before they use them.
 
 use crate::sync::{AtomicU64, Ordering};
 
 /// Words in front of the bytes: lengths, time, direction and link with the count of dropped frames.
 const HEAD: u64 = 3;
 
-/// Which way a frame went.
+/// The direction of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// It was received.
@@ -18,18 +18,18 @@ pub enum Direction {
     Out,
 }
 
-/// What is known of a captured frame besides its bytes.
+/// The description of a captured frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     /// When, in nanoseconds since 1970 (or of virtual time).
     pub at: u64,
-    /// Which way.
+    /// The direction.
     pub direction: Direction,
     /// The number of the endpoint's link.
     pub link: usize,
     /// Bytes in the whole frame; as many or fewer were captured.
     pub original_len: usize,
-    /// Frames that the ring had no room for since the last one that it had.
+    /// Frames without room in the ring since the record before.
     pub dropped: u32,
 }
 
@@ -61,7 +61,7 @@ impl Ring<'_> {
     ) {
         let bytes = &frame[..frame.len().min(snaplen)];
         let head = self.head.load(Ordering::Relaxed);
-        // Acquire: what the reader has read, it has read.
+        // Acquire: sees that the reader has finished reading.
         let used = head.wrapping_sub(self.tail.load(Ordering::Acquire));
         let needed = HEAD + bytes.len().div_ceil(8) as u64;
         let dropped = self.dropped.load(Ordering::Relaxed);
@@ -81,19 +81,19 @@ impl Ring<'_> {
             word[..bytes.len()].copy_from_slice(bytes);
             put(place, u64::from_ne_bytes(word));
         }
-        // Release: whoever sees the head sees the record.
+        // Release: a reader that sees the head sees the record.
         self.head.store(head.wrapping_add(needed), Ordering::Release);
     }
 
-    /// Where a reader that begins now goes on: behind all that was written for others.
+    /// Where a new reader begins: behind everything that was written for others.
     pub(crate) fn skip(&self) -> u64 {
         let head = self.head.load(Ordering::Acquire);
         self.tail.store(head, Ordering::Release);
         head
     }
 
-    /// Takes the record at `tail`, its bytes into `bytes`. `Err`: what lies there is none; all that is there
-    /// is passed over.
+    /// Takes the record at `tail` and copies its bytes into `bytes`. `Err` if it is not a record;
+    /// the reader then skips everything in the ring.
     pub(crate) fn pop(
         &self,
         tail: &mut u64,
@@ -118,7 +118,7 @@ impl Ring<'_> {
         }
         bytes.truncate(len as usize);
         *tail = tail.wrapping_add(needed);
-        // Release: all was read before the writer may write there again.
+        // Release: everything was read before the writer may write there again.
         self.tail.store(*tail, Ordering::Release);
         Ok(Some(Record {
             at,
@@ -130,7 +130,7 @@ impl Ring<'_> {
     }
 }
 
-/// What lies in the ring is not what this version writes.
+/// The contents of the ring are not from this version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Damaged;
 
@@ -242,7 +242,7 @@ mod tests {
                     Ok(None) | Err(Damaged) => break,
                 }
             }
-            // The writer takes whatever the reader claims.
+            // The writer accepts whatever the reader claims.
             ring.tail.store(random(), Ordering::Relaxed);
             (0..20).for_each(|n| ring.push(n, (Direction::Out, 0), &[7; 40], 100));
         }

@@ -1,19 +1,19 @@
-//! An endpoint's counters and its peers, as they were at one moment: written by the endpoint, read by
-//! anybody, under a sequence count that is odd while they are written.
+//! An endpoint's counters and peers at one moment. The endpoint writes them and observers read
+//! them, under a sequence count that is odd during a write.
 //!
 //! ```text
 //!   count  time  peers  rows  |  what it counts (64)  |  of each link (8 x 16)  |  of each peer (256 x 24)
 //! ```
 //!
-//! Every word is stored with release and loaded with acquire order: a reader that sees a word of a new
-//! writing sees the odd count before it, too, and reads again. No fence is needed, and on x86-64 both are
-//! plain moves.
+//! Every word is stored with release and loaded with acquire order. A reader that sees a word of a
+//! new write also sees the odd count before it, and reads again. No fence is needed, and on x86-64
+//! both are plain moves.
 
 use crate::layout::STATISTICS_WORDS;
 use crate::sync::{AtomicU64, Ordering};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Most peers of which figures are there.
+/// Most peers in the statistics.
 pub const MOST_PEERS: usize = 256;
 
 const AT_COUNTS: usize = 4;
@@ -22,15 +22,16 @@ const AT_LINKS: usize = AT_COUNTS + MOST_COUNTS;
 const MOST_LINK_COUNTS: usize = 16;
 const AT_PEERS: usize = 256;
 const ROW: usize = 24;
-/// In a row: address and state before the figures.
+/// In a row, address and state come before the values.
 const AT_VALUES: usize = 3;
 const _: () = assert!(AT_LINKS + crate::MOST_LINKS * MOST_LINK_COUNTS <= AT_PEERS);
 const _: () = assert!(AT_PEERS + MOST_PEERS * ROW <= STATISTICS_WORDS);
 
-/// How often a reader begins anew before it gives up: writing takes some microseconds, ten times a second.
+/// How often a reader begins again before it gives up. A write takes some microseconds, ten times a
+/// second.
 const TRIES: usize = 100;
 
-/// Where a peer is.
+/// The address of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PeerAddress {
     /// On this Ethernet.
@@ -39,58 +40,58 @@ pub enum PeerAddress {
     Ip(IpAddr),
 }
 
-/// How the session with a peer stands.
+/// The phase of the session with a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerState {
-    /// There is none.
+    /// No session.
     Idle,
-    /// It is being proposed.
+    /// A session is being proposed.
     Proposing,
-    /// It is up.
+    /// The session is up.
     Up,
     /// This end is closing.
     Closing,
 }
 
-/// Of one peer.
+/// The statistics of one peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerStatistics {
     /// Its node.
     pub address: PeerAddress,
     /// Its port id.
     pub port: u16,
-    /// The channel on which it is met.
+    /// The channel.
     pub channel: u8,
-    /// The session.
+    /// The phase of the session.
     pub state: PeerState,
-    /// In the order of the names.
+    /// Its values, in the order of the names.
     pub values: Vec<u64>,
 }
 
-/// What an endpoint has counted until a moment.
+/// The statistics of an endpoint at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statistics {
-    /// When, in nanoseconds of the monotonic clock.
+    /// The moment, in nanoseconds of the monotonic clock.
     pub at: u64,
-    /// In the order of the names.
+    /// The endpoint's counters, in the order of the names.
     pub counts: Vec<u64>,
     /// For each link, in the order of the names.
     pub links: Vec<Vec<u64>>,
-    /// Peers with which something was going on, [`MOST_PEERS`] at most.
+    /// Peers with recent activity, at most [`MOST_PEERS`].
     pub peers: Vec<PeerStatistics>,
-    /// Peers that the endpoint knows.
+    /// Number of peers that the endpoint knows.
     pub known: u64,
 }
 
-/// Statistics that are being written. What there is no room for is left out.
+/// Statistics that are being written. Entries for which there is no room are left out.
 pub struct StatisticsWriter<'a> {
     words: &'a [AtomicU64],
     rows: usize,
 }
 
 impl<'a> StatisticsWriter<'a> {
-    /// Begins; until [`end`](Self::end) readers wait. Only one writer may be there at a time, which
-    /// who makes it sees to: two would spoil figures and nothing else.
+    /// Begins a write; readers wait until [`end`](Self::end). Only one writer may be active at a
+    /// time. Two would spoil the statistics and nothing else.
     pub(crate) fn begin(words: &'a [AtomicU64], at: u64) -> Self {
         let count = words[0].load(Ordering::Relaxed);
         words[0].store(count | 1, Ordering::Relaxed);
@@ -110,7 +111,7 @@ impl<'a> StatisticsWriter<'a> {
             .for_each(|(i, &v)| self.put(place + i, v));
     }
 
-    /// What the endpoint has counted.
+    /// Writes the endpoint's counters.
     pub fn counts(&self, values: &[u64]) {
         self.put_row(AT_COUNTS, MOST_COUNTS, values);
     }
@@ -122,7 +123,7 @@ impl<'a> StatisticsWriter<'a> {
         }
     }
 
-    /// The next peer; whether there is room for another.
+    /// Writes the next peer. Returns whether there is room for another.
     pub fn peer(
         &mut self,
         address: PeerAddress,
@@ -152,7 +153,7 @@ impl<'a> StatisticsWriter<'a> {
         self.rows < MOST_PEERS
     }
 
-    /// Ends the writing; `known`: how many peers the endpoint knows.
+    /// Ends the write; `known` is the number of peers that the endpoint knows.
     pub(crate) fn end(self, known: u64) {
         self.put(2, known);
         self.put(3, self.rows as u64);
@@ -162,9 +163,9 @@ impl<'a> StatisticsWriter<'a> {
 }
 
 impl Statistics {
-    /// Reads the figures, so many counts, counts per link of so many links, and figures per peer. `None`
-    /// if they were never written, or whenever one looked were being written: by a process that was
-    /// stopped or killed just then.
+    /// Reads the statistics: so many counters, counters per link of so many links, and values per
+    /// peer. `None` if they were never written, or were being written at every look, because the
+    /// process was stopped or killed during a write.
     pub(crate) fn read(words: &[AtomicU64], links: usize, names: [usize; 3]) -> Option<Self> {
         let words = (0..TRIES).find_map(|_| whole(words))?;
         let row = |at: usize, names: usize, most: usize| words[at..at + names.min(most)].to_vec();
@@ -203,7 +204,7 @@ impl Statistics {
     }
 }
 
-/// All words of one writing, if it was finished and none began meanwhile.
+/// All words of one write, if it was finished and no other began meanwhile.
 fn whole(words: &[AtomicU64]) -> Option<Vec<u64>> {
     let before = words[0].load(Ordering::Acquire);
     if before == 0 || before % 2 == 1 {
@@ -318,7 +319,7 @@ mod loom_tests {
                 for n in 1..=2 {
                     let sheet = StatisticsWriter::begin(&writing, n);
                     sheet.put(2, n);
-                    // As `end` without the rows, for which there is no room here.
+                    // Like `end`, but without the rows, for which there is no room here.
                     writing[0].store(2 * n, Ordering::Release);
                 }
             });

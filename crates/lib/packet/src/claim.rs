@@ -1,7 +1,7 @@
 //! Keeps the kernel from answering for a UDP port that a link serves.
 //!
-//! AF_PACKET shows copies; the datagram itself goes on to the kernel's UDP, which would answer the
-//! peer with an ICMP "port unreachable" for a port that nobody has. So an ordinary UDP socket takes
+//! AF_PACKET shows copies. The datagram itself goes on to the kernel's UDP, which would answer the
+//! peer with an ICMP "port unreachable" if no socket had the port. So an ordinary UDP socket takes
 //! the port, with a filter that drops every datagram before it is queued.
 
 use crate::socket::{attach, bind_to_device};

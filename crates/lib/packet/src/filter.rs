@@ -9,19 +9,19 @@ use libc::sock_filter;
 
 /// Loads from here on give properties of the packet instead of its bytes (linux/filter.h).
 const ANCILLARY: u32 = libc::SKF_AD_OFF as u32;
-/// Whom the frame is addressed to: `PACKET_HOST` is zero, `PACKET_BROADCAST` one, and larger what
-/// is not for us (linux/if_packet.h).
+/// To whom the frame is addressed: `PACKET_HOST` is zero, `PACKET_BROADCAST` one, and larger values
+/// are not for this host (linux/if_packet.h).
 const PACKET_TYPE: u32 = ANCILLARY + libc::SKF_AD_PKTTYPE as u32;
-/// Whether the frame came with a VLAN tag, which the kernel takes out of the bytes.
+/// Whether the frame came with a VLAN tag, which the kernel removes from the bytes.
 const VLAN_TAG_PRESENT: u32 = ANCILLARY + 48;
 
 /// Offset of the channel in the GigaE header, in every version of the protocol.
 const CHANNEL: u32 = 5;
-/// Offset of version and kind, likewise, and what it holds in a question to all.
+/// Offset of version and kind, likewise, and its value in a broadcast question.
 const KIND: u32 = 4;
 const WHO: u32 = (VERSION << 4 | Kind::Who as u8) as u32;
 
-/// Places in the program's memory.
+/// Words in the program's memory.
 const SAVED_CHANNEL: u32 = 0;
 const SAVED_KIND: u32 = 1;
 const SAVED_TYPE: u32 = 2;
@@ -44,11 +44,11 @@ const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
 /// Bytes of the frame to keep: all.
 const KEEP: u32 = u32::MAX;
-/// Stands for "to the end, where the frame is dropped" until the program is complete.
+/// Placeholder for "jump to the end, where the frame is dropped" until the program is complete.
 const DROP: u8 = u8::MAX;
 
-/// The program for `filter`: frames to this address on the filter's channels, and questions to all
-/// ([`Kind::Who`]) on any. At most some 70 instructions.
+/// The program for `filter`: it keeps frames to this address on the filter's channels, and
+/// broadcast questions ([`Kind::Who`]) on any. At most some 70 instructions.
 pub(crate) fn program(filter: &Filter, own: MacAddr) -> Vec<sock_filter> {
     let mut code = Vec::new();
     require(&mut code, LOAD_WORD, VLAN_TAG_PRESENT, 0);
@@ -76,8 +76,8 @@ pub(crate) fn program(filter: &Filter, own: MacAddr) -> Vec<sock_filter> {
     code
 }
 
-/// Drops what is neither to this address nor to all, and saves which. The packet's type alone does not
-/// say so: a frame to a macvlan is "to us" on its way through the NIC, too.
+/// Drops frames that are neither to this address nor broadcast, and saves which. The packet's type
+/// alone is not enough: a frame to a macvlan is "to us" while it passes the NIC, too.
 fn addressed_to_us(code: &mut Vec<sock_filter>, MacAddr([a, b, c, d, e, f]): MacAddr) {
     code.push(plain(LOAD_WORD, PACKET_TYPE));
     code.push(jump(IF_ABOVE, 1, DROP, 0));
@@ -96,7 +96,7 @@ fn kind_and_channel(code: &mut Vec<sock_filter>, start: u32) {
     }
 }
 
-/// Of the frames to all, keeps the questions and drops the rest.
+/// Keeps the questions among the broadcast frames and drops the rest.
 fn questions(code: &mut Vec<sock_filter>) {
     code.push(plain(LOAD_SAVED, SAVED_TYPE));
     code.push(jump(IF_EQUAL, 0, 3, 0));
@@ -129,8 +129,8 @@ fn udp(code: &mut Vec<sock_filter>, port: u16) {
     code.append(&mut ipv4);
 }
 
-/// Drops the frame unless the set holds the saved channel: picks one of the set's
-/// eight 32-bit words and shifts the channel's bit to its end.
+/// Drops the frame unless the set contains the saved channel: picks one of the set's eight 32-bit
+/// words and shifts the channel's bit to its end.
 fn channel(code: &mut Vec<sock_filter>, channels: &ChannelSet) {
     code.push(plain(LOAD_SAVED, SAVED_CHANNEL));
     code.push(plain(AND, 31));
@@ -155,7 +155,7 @@ fn channel(code: &mut Vec<sock_filter>, channels: &ChannelSet) {
     code.push(jump(IF_ANY_BIT, 1, 0, DROP));
 }
 
-/// Drops the frame unless what is loaded from `at` is `value`.
+/// Drops the frame unless the value at `at` is `value`.
 fn require(code: &mut Vec<sock_filter>, load: u16, at: u32, value: u16) {
     code.push(plain(load, at));
     code.push(jump(IF_EQUAL, value.into(), 0, DROP));
@@ -178,7 +178,7 @@ mod tests {
     const US: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
     const PEER: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 
-    /// The kernel's own interpreter, without privileges: a filter on a datagram socket sees the
+    /// The kernel's own interpreter, without privileges. A filter on a datagram socket sees the
     /// datagram's bytes, and a datagram has packet type "host" and no VLAN tag.
     struct Judge(UnixDatagram, UnixDatagram);
 

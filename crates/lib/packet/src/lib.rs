@@ -2,28 +2,28 @@
 //!
 //! # Who owns a frame when
 //!
-//! **Receive** (packet_mmap(7), `TPACKET_V2`). The kernel and this process share a ring of slots.
-//! A slot's status word says whose it is: `TP_STATUS_KERNEL` (the kernel may fill it) or
-//! `TP_STATUS_USER` (a frame is in it). The kernel fills slots strictly in order, copying each
-//! frame once, and drops and counts frames while the next slot is not its own. [`PacketLink`]
-//! hands a filled slot out as an `RxFrame` and writes `TP_STATUS_KERNEL` when that is recycled, in
-//! whatever order. So one frame that is kept back stalls the kernel when it comes round to that
-//! slot, and not before. Version 3 of the ring is not used: it hands over blocks of frames when a
-//! block is full or a timer of at least a millisecond ends, which is many round trips.
+//! **Receive** (packet_mmap(7), `TPACKET_V2`). The kernel and this process share a ring of slots. A
+//! slot's status word says who owns it: `TP_STATUS_KERNEL` (the kernel may fill it) or
+//! `TP_STATUS_USER` (it has a frame). The kernel fills slots strictly in order and copies each
+//! frame once. While the next slot is not its own, it drops and counts frames. [`PacketLink`] hands
+//! a filled slot out as an `RxFrame`, and writes `TP_STATUS_KERNEL` when that is recycled, in any
+//! order. So a frame that is kept stalls the kernel only when the kernel comes round to its slot.
+//! Version 3 of the ring is not used: it hands over blocks of frames when a block is full or a
+//! timer of at least a millisecond ends, which is many round trips.
 //!
-//! **Transmit.** A posted frame waits in a queue of this process; `flush` passes the queue to the
-//! kernel by `sendmmsg`, which copies each frame before it returns. So the NIC's hold on a frame
-//! ends with its flush. A transmit ring would save the copy, but it hands the kernel frames in
-//! pieces that a virtual device must put together again, fixes where in a slot a frame begins,
-//! and gives slots back in an order that the device chooses; the call per batch is the same.
+//! **Transmit.** A posted frame waits in a queue of this process. `flush` passes the queue to the
+//! kernel with `sendmmsg`, which copies each frame before it returns. So the NIC's hold on a frame
+//! ends with its flush. A transmit ring would save the copy. But it hands the kernel frames in
+//! pieces that a virtual device must join again, fixes where in a slot a frame begins, and returns
+//! slots in an order that the device chooses. The call per batch is the same.
 //!
 //! # What reaches the link
 //!
-//! A classic BPF program in the kernel (`filter.rs`) passes frames that match the link's filter, are
-//! addressed to this host (`PACKET_HOST`) and carry no VLAN tag. It is attached before the socket
-//! is bound, so nothing else slips in. Unlike AF_XDP, AF_PACKET sees *copies*: a matching frame also
-//! goes to the kernel's stack. The stack drops an EtherType that it does not know; a UDP port it
-//! would answer with "port unreachable", so for a UDP envelope the link also holds an ordinary UDP
+//! A classic BPF program in the kernel (`filter.rs`) passes frames that match the link's filter,
+//! are addressed to this host (`PACKET_HOST`) and carry no VLAN tag. It is attached before the
+//! socket is bound, so no other frame gets in. Unlike AF_XDP, AF_PACKET sees *copies*: a matching
+//! frame also goes to the kernel's stack. The stack drops unknown EtherTypes, but answers an unused
+//! UDP port with "port unreachable". So for a UDP envelope the link also holds an ordinary UDP
 //! socket on that port, which drops everything.
 //!
 //! # System calls
@@ -35,8 +35,8 @@
 //!
 //! Slots are powers of two that hold the interface's MTU, up to 16 KiB, so that every frame is one token.
 //!
-//! This crate knows no protocol beyond the place of the channel byte. It does not join multicast
-//! groups and does not set promiscuous mode.
+//! This crate knows nothing of the protocol but the position of the channel byte. It does not join
+//! multicast groups and does not set promiscuous mode.
 
 mod claim;
 mod filter;

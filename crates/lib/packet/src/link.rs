@@ -17,8 +17,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Empty polls between looks at the interface: some milliseconds of spinning, so that a spinning
-/// caller learns that the interface is down and pays two system calls in 65,536 polls for it.
+/// Empty polls between looks at the interface, some milliseconds of spinning. So a spinning caller
+/// learns that the interface is down, for two system calls in 65,536 polls.
 const POLLS_PER_CHECK: u32 = 1 << 16;
 
 /// How to open a [`PacketLink`].
@@ -31,10 +31,10 @@ pub struct PacketConfig {
     /// Transmit frames, 1 to 65,536. Default 1,024: a window of 1.5 MB, more than a Gigabit
     /// Ethernet carries in 10 ms.
     pub tx_frames: usize,
-    /// Frames that can be received before one must be recycled, 1 to 65,536; rounded up to whole
+    /// Frames that can be received before one must be recycled, 1 to 65,536. Rounded up to whole
     /// blocks of the kernel's ring. Default 4,096, as for AF_XDP.
     pub rx_frames: usize,
-    /// Pass by the interface's queueing discipline (packet(7), `PACKET_QDISC_BYPASS`), as AF_XDP
+    /// Bypass the interface's queueing discipline (packet(7), `PACKET_QDISC_BYPASS`), as AF_XDP
     /// does. Saves a lock and a queue per frame, but a frame that finds the device's own queue full
     /// is dropped instead of queued. Default `false`.
     pub qdisc_bypass: bool,
@@ -64,8 +64,8 @@ pub struct PacketLink {
     queue: TransmitQueue,
     ring: RxRing,
     socket: PacketSocket,
-    /// Watches the socket for *new* frames (edge-triggered). The socket itself polls readable for
-    /// as long as its newest frame is lent, so sleeping on it would not be sleeping.
+    /// Watches the socket for *new* frames (edge-triggered). The socket itself polls readable until
+    /// its newest frame is recycled, so a sleep on it would return at once.
     edge: OwnedFd,
     counters: Counters,
     empty_polls: u32,
@@ -115,7 +115,8 @@ impl PacketLink {
         })
     }
 
-    /// Sleeps until something new happened on the socket. `Ok(false)`: a signal, or the time is up.
+    /// Sleeps until something new has happened on the socket. `Ok(false)`: a signal, or the time is
+    /// up.
     fn sleep(&mut self, timeout: Option<Duration>) -> Result<bool, LinkError> {
         let timeout = timeout.map(|t| Timespec {
             tv_sec: t.as_secs().try_into().unwrap_or(i64::MAX),
@@ -135,10 +136,10 @@ impl PacketLink {
     }
 }
 
-/// Most frames of a kind: with jumbo slots of 16 KiB both kinds together stay below 4 GiB.
+/// Most frames of a kind. With jumbo slots of 16 KiB both kinds together stay below 4 GiB.
 const MAX_FRAMES: usize = 1 << 16;
 
-/// There is one descriptor, so its data says nothing.
+/// There is only one descriptor, so its data is unused.
 const DATA: epoll::EventData = epoll::EventData::new_u64(0);
 
 fn watch(socket: &PacketSocket) -> Result<OwnedFd, Errno> {
@@ -228,16 +229,16 @@ impl Link for PacketLink {
             self.counters.doorbells += 1;
             let (taken, go_on) = match self.queue.with_batch(arena, |batch| socket.send(batch)) {
                 Ok(taken) => (taken, true),
-                // The socket's share of memory is used up; what is on its way will free it.
+                // The socket's share of memory is used up. Frames that leave will free it.
                 Err(Errno::AGAIN | Errno::INTR) => (0, false),
-                // The device or its queue had no room and dropped this one frame.
+                // The device or its queue had no room and dropped this frame.
                 Err(Errno::NOBUFS | Errno::NOMEM) => (1, false),
                 // The MTU was lowered after the link was opened.
                 Err(Errno::MSGSIZE | Errno::INVAL) => {
                     self.counters.tx_invalid += 1;
                     (1, true)
                 }
-                // Also the belated news of an outage that is over: then go on.
+                // Also the late report of an outage that is over. Then go on.
                 Err(Errno::NETDOWN | Errno::NXIO | Errno::NODEV) => {
                     self.interface.check()?;
                     (0, false)
@@ -290,7 +291,7 @@ impl Link for PacketLink {
         self.counters.waits += 1;
         let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut left = timeout;
-        // News may be of frames that were polled long ago: then sleep on.
+        // The event may be about frames that were polled long ago. Then sleep on.
         while self.sleep(left)? {
             if self.ring.ready() {
                 self.counters.wakeups += 1;
@@ -301,8 +302,8 @@ impl Link for PacketLink {
         Ok(self.ring.ready())
     }
 
-    /// The packet socket. It also polls readable while the newest frame that was received has not
-    /// been recycled (packet_mmap(7)); [`wait`](Link::wait) does not have this weakness.
+    /// The packet socket. It also polls readable until the newest received frame is recycled
+    /// (packet_mmap(7)); [`wait`](Link::wait) does not have this weakness.
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.socket.as_fd())
     }

@@ -1,9 +1,9 @@
 //! The receive ring that this process shares with the kernel (packet_mmap(7), `TPACKET_V2`), and
 //! the layout of the arena in which it lies.
 //!
-//! The ring takes the start of the arena, transmit frames the rest, in slots of one size. The
-//! status words are read and written here only, as atomics: acquire before a frame is read,
-//! release after it was given back.
+//! The ring takes the start of the arena, transmit frames the rest, in slots of one size. Only this
+//! module reads and writes the status words, as atomics: acquire before a frame is read, release
+//! after it is given back.
 
 use crate::socket::PacketSocket;
 use gigae_link::{Arena, OpenError, RxFrame};
@@ -15,8 +15,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Bytes that the kernel puts in front of a frame: its header (32), an address (20) and alignment
-/// come to 66 with an Ethernet header; the rest is reserve for other kernels.
+/// Bytes that the kernel puts in front of a frame. Its header (32), an address (20) and alignment
+/// take 66 with an Ethernet header; the rest is reserve for other kernels.
 const OVERHEAD: usize = 96;
 
 /// Longest frame in bytes. Slots of 16 KiB hold the jumbo frames of all hardware; the MTU of the
@@ -27,10 +27,10 @@ const LONGEST: usize = 16 * 1024 - OVERHEAD;
 const ETHERNET: usize = 14;
 
 /// Bytes that the kernel allocates in one piece. 64 KiB hold several slots of any size and are
-/// found even when memory is fragmented.
+/// available even when memory is fragmented.
 const BLOCK: usize = 64 * 1024;
 
-/// How the arena is divided. All sizes in bytes.
+/// The layout of the arena. All sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) max_frame: usize,
@@ -40,8 +40,8 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Slots are powers of two, so that they fill blocks without a rest; received frames are
-    /// rounded up to whole blocks.
+    /// Slots are powers of two, so they fill blocks completely. Receive frames are rounded up to
+    /// whole blocks.
     pub(crate) fn new(mtu: usize, rx_frames: usize, tx_frames: usize) -> Self {
         let max_frame = (mtu + ETHERNET).min(LONGEST);
         let slot = (max_frame + OVERHEAD).next_power_of_two().max(2048);
@@ -101,7 +101,7 @@ impl RxRing {
     /// Whether a frame has arrived that was not handed out yet.
     #[inline]
     pub(crate) fn ready(&self) -> bool {
-        // A slot that is borrowed still says "user": the frame in it is not a new one.
+        // A borrowed slot still says "user", but its frame is not a new one.
         !self.borrowed[self.next] && self.status(self.next).load(Ordering::Acquire) & USER != 0
     }
 

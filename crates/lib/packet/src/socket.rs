@@ -21,7 +21,7 @@ pub(crate) struct PacketSocket {
 }
 
 impl PacketSocket {
-    /// Opens a socket that receives nothing yet: it has protocol zero until it is bound.
+    /// Opens a socket that receives nothing yet: its protocol is zero until it is bound.
     pub(crate) fn open() -> Result<Self, OpenError> {
         let fd = rustix::net::socket_with(
             AddressFamily::PACKET,
@@ -43,7 +43,7 @@ impl PacketSocket {
         Ok(Self { fd, dropped: Cell::new(0) })
     }
 
-    /// Sets everything that must be set before a ring is made, and the filter before all.
+    /// Sets everything that must be set before the ring is made; the filter comes first.
     pub(crate) fn prepare(&self, filter: &[sock_filter], bypass: bool) -> Result<(), OpenError> {
         let fail = |what| move |source| OpenError::Io { what, source };
         attach(&self.fd, filter).map_err(fail("attaching the packet filter"))?;
@@ -87,15 +87,15 @@ impl PacketSocket {
         }
     }
 
-    /// Lets the kernel hold `bytes` of frames on their way out. A limit that is not granted only
-    /// makes flushes take up where the last one stopped.
+    /// Lets the kernel hold `bytes` of outgoing frames. If the kernel grants less, each flush
+    /// continues where the last one stopped.
     pub(crate) fn allow_queued(&self, bytes: usize) {
         if sockopt::set_socket_send_buffer_size_force(&self.fd, bytes).is_err() {
             let _ = sockopt::set_socket_send_buffer_size(&self.fd, bytes);
         }
     }
 
-    /// Sends a batch; how many messages from its start were taken.
+    /// Sends a batch. Returns how many messages from its start were taken.
     pub(crate) fn send(&self, batch: &mut [libc::mmsghdr]) -> Result<usize, Errno> {
         let (fd, count) = (self.fd.as_raw_fd(), batch.len() as u32);
         // SAFETY: the slice is valid for its length, and the caller made every message in it point
@@ -107,7 +107,7 @@ impl PacketSocket {
             .map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))
     }
 
-    /// Frames for us that the ring had no room for, since the start.
+    /// Frames for this host that found no room in the ring, since the start.
     pub(crate) fn dropped(&self) -> u64 {
         // SAFETY: the structure is plain integers, for which zeros are valid.
         let mut stats: libc::tpacket_stats = unsafe { std::mem::zeroed() };

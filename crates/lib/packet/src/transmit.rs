@@ -1,8 +1,8 @@
-//! Frames that were posted and not yet passed to the kernel, in order.
+//! Posted frames that were not passed to the kernel yet, in order.
 
 use gigae_link::Arena;
 
-/// Where a posted frame's bytes lie in the arena.
+/// The position of a posted frame's bytes in the arena.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct QueuedFrame {
     pub(crate) frame: u32,

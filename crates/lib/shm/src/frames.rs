@@ -1,24 +1,25 @@
-//! Receive frames of the wrapper's own, into which frames are copied out of the rings.
+//! Receive frames of the wrapper, into which it copies frames from the rings.
 
 use crate::ring::{Reader, Record, Ring};
 use gigae_link::{Arena, Info, RxFrame, TxFrame};
 use std::io;
 use std::sync::Arc;
 
-/// What frames begin at a multiple of: a pair of cache lines.
+/// Frames begin at a multiple of this: a pair of cache lines.
 const ALIGNED: usize = 128;
 
-/// As many frames as the link below has for reception, numbered behind all of its own. The frame used last is the
-/// first to be used again, and memory that was never needed takes up none.
+/// As many frames as the link below has for reception, numbered behind all of its own. The frame
+/// used last is used again first, so memory that was never needed takes up none.
 pub(crate) struct Frames {
     pub(crate) arena: Arc<Arena>,
     /// Number of the first.
     first: u32,
-    /// Bytes in each, and bytes of a frame that go into one: a multiple of 8 where a frame may have several.
+    /// Bytes in each, and bytes of a frame that fit into one: a multiple of 8 where a frame may
+    /// have several.
     size: usize,
     segment: usize,
     free: Vec<u32>,
-    /// Which are borrowed.
+    /// Which ones the caller has.
     borrowed: Box<[bool]>,
 }
 
@@ -42,12 +43,13 @@ impl Frames {
         })
     }
 
-    /// Whether there is none left.
+    /// Whether all are with the caller.
     pub(crate) fn are_all_borrowed(&self) -> bool {
         self.free.is_empty()
     }
 
-    /// Copies a frame out of a ring and appends its tokens. False, and nothing changes, if too few are free.
+    /// Copies a frame out of a ring and appends its tokens. False, with no effect, if too few are
+    /// free.
     #[inline]
     pub(crate) fn hand_out(
         &mut self,
@@ -76,10 +78,10 @@ impl Frames {
         true
     }
 
-    /// Takes a frame back, or returns it if it is none of these.
+    /// Takes a frame back, or returns it if it is not one of these.
     ///
     /// # Panics
-    /// If it is one of these and not borrowed.
+    /// If it is one of these and the caller does not have it.
     #[inline]
     pub(crate) fn recycle(&mut self, frame: RxFrame) -> Result<(), RxFrame> {
         if !self.arena.has(&frame) {

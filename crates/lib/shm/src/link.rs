@@ -14,28 +14,30 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Polls between looks at the connections: a system call, some nanoseconds per poll. A neighbour that is on the NIC while this
-/// one is on a child has no other way than memory, and where processes outnumber processors a poll may take
-/// microseconds: with 1,024, the first messages of eight ranks on two processors took seconds.
+/// Polls between looks at the connections: a look is one system call, some nanoseconds per poll. If
+/// this end is on a child of the NIC that its neighbour uses, memory is the only path between them.
+/// Where processes outnumber processors, a poll may take microseconds: with 1,024 here, the first
+/// messages of eight ranks on two processors took seconds.
 const POLLS_PER_LOOK: u32 = 64;
 
-/// Longest sleep: the kernel wakes no sleeper when an interface goes away, and the link below looks.
+/// Longest sleep. The kernel wakes no sleeper when an interface goes away, so the link below must
+/// look.
 const LONGEST_SLEEP: Duration = Duration::from_millis(200);
 
 /// Frames of a window.
 const WINDOW: usize = 256;
 
-/// How endpoints of a node meet.
+/// How endpoints of a node find each other.
 #[derive(Clone, Debug)]
 pub struct ShmConfig {
     /// Which frames the link takes: the same as the link below.
     pub filter: Filter,
-    /// Frames of the longest kind for which the ring to a neighbour has room, if that takes no more than 64 MiB of
-    /// addresses: as many as may be unacknowledged, so that none is lost however long that one does not look. By
-    /// default 256, a window, for each channel.
+    /// Longest frames for which the ring to a neighbour has room, if that takes at most 64 MiB of
+    /// addresses. As many as may be unacknowledged, so none is lost however long the neighbour does
+    /// not look. Default 256, one window, for each channel.
     pub frames: usize,
-    /// In front of the addresses in the names under which endpoints meet, `gigae` by default; another one for
-    /// tests that must not meet each other.
+    /// Prefix of the names under which endpoints meet, `gigae` by default. Tests that must not meet
+    /// each other use another.
     pub scope: String,
 }
 
@@ -47,17 +49,17 @@ impl ShmConfig {
     }
 }
 
-/// A link whose frames to endpoints of this node go through memory. See the crate's documentation for who owns
-/// what when.
+/// A link whose frames to endpoints of this node go through memory. See the crate's documentation
+/// for who owns which memory when.
 pub struct ShmLink<L> {
     link: L,
     neighbours: Neighbours,
     frames: Frames,
     posting: Posting,
-    /// A frame in segments whose last one is to come: where it goes, and its bytes so far.
+    /// Where a frame goes whose last segment is still missing, and its bytes so far.
     begun: Option<PostTo>,
     bytes: Vec<u8>,
-    /// By transmit frame, where in a ring what was posted last lies.
+    /// For each transmit frame, where in a ring its last copy lies.
     written: Box<[Option<Written>]>,
     watch: Option<Watch>,
     polls: u32,
@@ -72,16 +74,16 @@ enum PostTo {
     Nic,
     /// Into the ring of this number.
     Ring(usize),
-    /// Both, since nobody has said yet that it is read there.
+    /// Both: the neighbour has not said yet that it reads the ring.
     Both(usize),
 }
 
-/// Descriptors of the link below and of the connections, as one.
+/// Descriptors of the link below and of the connections, combined.
 struct Watch {
-    /// Readable as long as any of them is: for programs.
+    /// Level-triggered: readable as long as any of them is. For programs.
     level: OwnedFd,
-    /// The same when something new has come to the link: a packet socket is readable for as long as its newest
-    /// frame is lent, and sleeping on that would not be sleeping.
+    /// Edge-triggered for the link. A packet socket is readable for as long as its newest frame is
+    /// not recycled, so a level-triggered sleep would return at once.
     edge: OwnedFd,
 }
 
@@ -102,8 +104,9 @@ impl<L: Link> ShmLink<L> {
     /// Wraps a link. `listener` is the [name](crate::bind) of the link's address, taken in the namespace in which
     /// the link was opened.
     ///
-    /// Maps memory for as many receive frames as the link has, of which only those that are used at once take up
-    /// room. Some ten system calls, four descriptors; two more for each neighbour.
+    /// Maps memory for as many receive frames as the link has; only those in use at the same time
+    /// take up memory. Some ten system calls, four descriptors, and two more descriptors for each
+    /// neighbour.
     pub fn new(link: L, config: ShmConfig, listener: OwnedFd) -> Result<Self, OpenError> {
         let failed = |what| move |source| OpenError::Io { what, source };
         let info = link.info();
@@ -134,7 +137,7 @@ impl<L: Link> ShmLink<L> {
         &self.link
     }
 
-    /// Whether frames to an address go through memory, and by nothing else.
+    /// Whether frames to an address go only through memory.
     #[inline]
     pub fn is_near(&mut self, mac: MacAddr) -> bool {
         match self.neighbours.via(key(mac.0)) {
@@ -143,11 +146,11 @@ impl<L: Link> ShmLink<L> {
         }
     }
 
-    /// Where a frame goes whose first bytes are these.
+    /// Where a frame with these first bytes goes.
     #[inline]
     fn to(&mut self, frame: &TxFrame, bytes: &Range<usize>) -> PostTo {
         let header = self.link.arena().unsent_bytes(frame).get(bytes.clone());
-        // What is wrong with it the link will say.
+        // The link will report what is wrong with it.
         let Some(&to) = header.and_then(|header| header.first_chunk::<6>()) else {
             return PostTo::Nic;
         };
@@ -158,8 +161,8 @@ impl<L: Link> ShmLink<L> {
         }
     }
 
-    /// Writes a frame, or what of it was not yet, into a ring, if there is room. Before anybody reads there, nothing
-    /// is noted of it.
+    /// Writes a frame, or the rest of it, into a ring if there is room. Notes nothing while the
+    /// neighbour does not read there.
     #[inline]
     fn push(
         &mut self,
@@ -194,20 +197,20 @@ impl<L: Link> ShmLink<L> {
         }
     }
 
-    /// Whether there is something to read in a ring, and where to.
+    /// Whether a ring has something to read, and there is a receive frame for it.
     #[inline]
     fn has_neighbours_frame(&self) -> bool {
         !self.frames.are_all_borrowed() && self.neighbours.has_arrived()
     }
 
-    /// Asks for doorbells. Whether something had come before.
+    /// Asks for doorbells. Returns whether a frame had already come.
     fn fall_asleep(&mut self) -> bool {
         self.asleep = true;
         self.neighbours.sleep();
         self.has_neighbours_frame()
     }
 
-    /// Needs no doorbells any more, and sees to those that rang.
+    /// Needs no doorbells any more, and handles those that came.
     fn wake(&mut self) {
         if std::mem::take(&mut self.asleep) {
             self.neighbours.wake();
@@ -220,7 +223,7 @@ impl<L: Link> ShmLink<L> {
         self.neighbours.look();
     }
 
-    /// One sleep, until something has happened or the time is up. False if a signal came.
+    /// Sleeps once, until something happens or the time is up. False if a signal came.
     fn sleep(&mut self, time: Duration) -> Result<bool, LinkError> {
         let Some(watch) = &self.watch else { return Ok(true) };
         let time = Timespec {
@@ -248,7 +251,7 @@ impl<L: Link> ShmLink<L> {
             let slept = self.sleep(left.unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP));
             self.wake();
             let undisturbed = slept?;
-            // The link below looks for frames of its own, and whether its interface stands.
+            // The link below checks for its own frames, and whether its interface is up.
             if self.has_neighbours_frame() || self.link.wait(Some(Duration::ZERO))? {
                 self.counters.wakeups += 1;
                 return Ok(true);
@@ -309,13 +312,13 @@ impl<L: Link> Link for ShmLink<L> {
     }
 
     fn post_segment(&mut self, frame: TxFrame, bytes: Range<usize>) -> Posted {
-        // The same way for all segments, whoever is welcome by the last.
+        // All segments go the same way, even if the neighbour has begun to read meanwhile.
         let to = match self.begun {
             None => self.to(&frame, &bytes),
             Some(to) => to,
         };
         self.begun = Some(to);
-        // It is written with the last one, of which that is noted.
+        // The copy is written with the last segment, which notes where it lies.
         self.note(&frame, None);
         if let PostTo::Ring(_) | PostTo::Both(_) = to {
             let piece = &self.link.arena().unsent_bytes(&frame)[bytes.clone()];
@@ -330,7 +333,8 @@ impl<L: Link> Link for ShmLink<L> {
 
     #[inline]
     fn reclaim(&mut self, frame: Posted) -> Result<TxFrame, Posted> {
-        // What a neighbour has not read yet need not be repeated. The copy there is no hold on the frame.
+        // A frame that a neighbour has not read yet need not be repeated. The copy there does not
+        // hold the frame.
         if let Some(Some(written)) = self.written.get(frame.slot() as usize)
             && self.neighbours.is_unread(*written)
         {
@@ -362,7 +366,8 @@ impl<L: Link> Link for ShmLink<L> {
         if self.neighbours.sends_nobody() {
             return self.link.poll(batch, max);
         }
-        // Neither way starves the other; of one frame that is asked for alone, each is first in turn.
+        // Neither source starves the other; if the caller asks for one frame at a time, they take
+        // turns.
         let share = if self.polls.is_multiple_of(2) { max.div_ceil(2) } else { max / 2 };
         let count = if share > 0 { self.link.poll(batch, share)? } else { 0 };
         let before = batch.len();

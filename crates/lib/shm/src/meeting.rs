@@ -1,4 +1,4 @@
-//! How two endpoints of one node find each other: names, users, and what is said at first.
+//! How two endpoints of one node find each other: names, users, and the first message.
 
 use gigae_link::{ChannelSet, Filter};
 use gigae_memfd::SharedMemory;
@@ -13,13 +13,13 @@ use rustix::net::{
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 
-/// Connections that may wait to be accepted, which the kernel limits (`net.core.somaxconn`): a node's processes
-/// may all start at once.
+/// Most connections that wait to be accepted, within the kernel's limit (`net.core.somaxconn`): all
+/// processes of a node may start at once.
 const BACKLOG: i32 = 4096;
 
 const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 
-/// Before all else in a hello: what it is, and the version of it and of the ring.
+/// The first bytes of a hello: what it is, and its version and that of the ring.
 const MAGIC: [u8; 8] = *b"gigaeshm";
 const VERSION: u8 = 2;
 
@@ -31,54 +31,55 @@ fn socket() -> Result<OwnedFd, Errno> {
     rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, FLAGS, None)
 }
 
-/// Takes the name of an address in the calling thread's network namespace, `gigae/02:00:00:00:00:01` with
-/// the scope `gigae`, and listens there. Three system calls. `AddrInUse`: another endpoint has it.
+/// Takes the name of an address in the calling thread's network namespace and listens there:
+/// `gigae/02:00:00:00:00:01` with the scope `gigae`. Three system calls. `AddrInUse`: another
+/// endpoint has it.
 pub fn bind(scope: &str, mac: MacAddr) -> std::io::Result<OwnedFd> {
     let socket = socket()?;
     rustix::net::bind(&socket, &address(scope, mac)?)?;
     listen(socket)
 }
 
-/// Listens at a name that was taken before, with a socket of the same kind.
+/// Listens at a name that was taken earlier, with a socket of the same kind.
 pub fn listen(name: OwnedFd) -> std::io::Result<OwnedFd> {
     rustix::net::listen(&name, BACKLOG)?;
     rustix::io::ioctl_fionbio(&name, true)?;
     Ok(name)
 }
 
-/// The network namespace of the calling thread, where names are looked up; `None` without `/proc`. One
-/// system call.
+/// The network namespace of the calling thread, which decides where names are looked up. `None`
+/// without `/proc`. One system call.
 pub(crate) fn namespace() -> Option<(u64, u64)> {
     let stat = rustix::fs::stat("/proc/thread-self/ns/net").ok()?;
     Some((stat.st_dev, stat.st_ino))
 }
 
-/// Whether the other end is of this process's user.
+/// Whether the other end belongs to this process's user.
 fn is_own(socket: &OwnedFd) -> bool {
     sockopt::socket_peercred(socket).is_ok_and(|peer| peer.uid == rustix::process::geteuid())
 }
 
-/// Connects to whoever listens for an address, if that is of this process's user. Three or four system calls; two
-/// if nobody does.
+/// Connects to the endpoint that listens for an address, if it belongs to this process's user.
+/// Three or four system calls; two if none listens.
 pub(crate) fn connect(scope: &str, mac: MacAddr) -> Result<OwnedFd, Errno> {
     let socket = socket()?;
     rustix::net::connect(&socket, &address(scope, mac)?)?;
     if is_own(&socket) { Ok(socket) } else { Err(Errno::PERM) }
 }
 
-/// The next connection that waits, unless it is another user's.
+/// The next waiting connection, unless it is another user's.
 pub(crate) fn accept(listener: &OwnedFd) -> Result<Option<OwnedFd>, Errno> {
     let socket = rustix::net::accept_with(listener, FLAGS)?;
     Ok(Some(socket).filter(is_own))
 }
 
-/// What whoever connects says of itself.
+/// What a connecting endpoint says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hello {
     pub(crate) mac: MacAddr,
-    /// Which frames it takes. Of two endpoints that take others the NIC knows the way.
+    /// Which frames it takes. If the two endpoints take different frames, they use the NIC.
     pub(crate) filter: Filter,
-    /// Words in the ring, its control words not counted: a power of two.
+    /// Words in the ring without its control words: a power of two.
     pub(crate) words: u32,
 }
 
@@ -123,7 +124,7 @@ impl Hello {
         Some(Self { mac, filter: Filter { envelope, channels }, words })
     }
 
-    /// Says hello and hands the ring over.
+    /// Sends the hello and passes the ring.
     pub(crate) fn send(&self, to: &OwnedFd, memory: impl AsFd) -> Result<(), Errno> {
         let descriptors = [memory.as_fd()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -135,8 +136,8 @@ impl Hello {
     }
 }
 
-/// What a connection says at first, or that it has said nothing yet (`AGAIN`). Everything that is not a hello with
-/// one memfd as it must be is `BADMSG`.
+/// The hello of a connection, or `AGAIN` if none has come yet. `BADMSG` for anything but a hello
+/// with one correct memfd.
 pub(crate) fn greeting(socket: &OwnedFd) -> Result<(Hello, OwnedFd), Errno> {
     let mut bytes = [0; Hello::LEN + 1];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

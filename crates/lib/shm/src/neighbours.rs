@@ -14,43 +14,46 @@ use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::time::Instant;
 
-/// By which a ring's memory is seen in `/proc/PID/fd` until it is handed over.
+/// The name of a ring's memory in `/proc/PID/fd` until it is passed on.
 const NAME: &str = "gigae-shm";
 
-/// Most neighbours each way: more than there are processes on a node. They need two descriptors each, of which
-/// there are often 1,024 (`ulimit -n`): beyond, frames go by the NIC.
+/// Most neighbours in each direction: more than there are processes on a node. Each needs two
+/// descriptors, of which a process often has 1,024 (`ulimit -n`). Frames of further neighbours go
+/// by the NIC.
 const MOST: usize = 1024;
 
-/// Most addresses that are remembered as not of this node. A wire on which more are claimed makes the
-/// endpoint forget, not grow.
+/// Most addresses that are remembered as not of this node. With more, the endpoint forgets
+/// addresses instead of growing.
 const MOST_REMEMBERED: usize = 1 << 15;
 
-/// Connections taken per look, so that whoever connects without end does not keep the endpoint from its work.
+/// Connections accepted per look, so a process that connects without end does not keep the endpoint
+/// from its work.
 const AT_ONCE: usize = 16;
 
-/// Words of a ring that is accepted: 32 KiB to 64 MiB.
+/// Allowed words of a neighbour's ring: 32 KiB to 64 MiB.
 const WORDS: RangeInclusive<u32> = 1 << 12..=1 << 23;
 
-/// Frames of the longest kind that are written before the reader says that it reads: what a session begins with.
-/// They go to the NIC, too, and so are repeated, and written again, while nobody reads them here.
+/// Longest frames that are written before the reader says that it reads: the first window of a
+/// session. They also go to the NIC. So they are repeated, and written again, while the neighbour
+/// does not read.
 const EARLY: usize = 64;
 
 fn words_of(frames: usize, max_frame: usize) -> usize {
     frames.saturating_mul(1 + max_frame.min(LONGEST).div_ceil(8))
 }
 
-/// Words of a ring for so many frames of up to so many bytes besides those written early, as far as such a ring may
-/// be.
+/// Words of a ring for so many frames of so many bytes, besides the early ones, within the allowed
+/// size.
 pub(crate) fn words_for(frames: usize, max_frame: usize) -> u32 {
     let words = words_of(frames.saturating_add(EARLY), max_frame).min(*WORDS.end() as usize);
     let words = u32::try_from(words.next_power_of_two()).unwrap_or(u32::MAX);
     words.clamp(*WORDS.start(), *WORDS.end())
 }
 
-/// Ethernet header: what a frame has at least.
+/// Ethernet header, the least that a frame has.
 const ETHERNET: usize = 14;
 
-/// The bit of a group's address.
+/// The bit that marks a group address.
 const GROUP: u64 = 1 << 40;
 
 /// An address as a number, for comparing.
@@ -63,7 +66,7 @@ pub(crate) fn key(mac: [u8; 6]) -> u64 {
 /// No address.
 const NONE: u64 = u64::MAX;
 
-/// How frames get to an address.
+/// How frames reach an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Via {
     /// By the NIC.
@@ -72,11 +75,11 @@ pub(crate) enum Via {
     Ring(usize),
 }
 
-/// What is known of an address.
+/// What is known about an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AddressState {
-    /// Nobody of that address was here, or nobody for us. It is asked for again at this time, after a wait of so
-    /// many seconds.
+    /// No endpoint of that address was here, or none that takes our frames. Try again at this time,
+    /// after a wait of so many seconds.
     Absent {
         again_at: u32,
         wait: u32,
@@ -89,12 +92,12 @@ impl AddressState {
         Self::Absent { again_at: now.saturating_add(wait), wait }
     }
 
-    /// Asked for again only if it comes by itself.
+    /// Not tried again unless the endpoint connects by itself.
     const REFUSED: Self = Self::Absent { again_at: NEVER, wait: NEVER };
 }
 
-/// Seconds between two askings at most: what one who has no other way waits for another who comes late, and
-/// seldom enough that thousands of peers far away cost nothing.
+/// Most seconds between two attempts. Short enough for an endpoint that has no other path and waits
+/// for one that starts late; long enough that thousands of remote peers cost nothing.
 const LONGEST_WAIT: u32 = 8;
 
 const NEVER: u32 = u32::MAX;
@@ -109,7 +112,7 @@ pub(crate) struct Written {
 /// A neighbour to which frames go.
 struct Outgoing {
     key: u64,
-    /// Of this ring and no other.
+    /// Unique to this ring.
     id: u32,
     socket: OwnedFd,
     memory: SharedMemory,
@@ -124,18 +127,18 @@ struct Incoming {
     socket: OwnedFd,
     memory: SharedMemory,
     reader: Reader,
-    /// It is gone: what lies in the ring is the last.
+    /// The neighbour is gone: nothing comes after what is in the ring.
     ended: bool,
     done: bool,
 }
 
-/// What happened at a descriptor that is watched.
+/// What a watched descriptor stands for.
 #[derive(Clone, Copy)]
 enum EventSource {
     Listener,
     /// A ring to a neighbour, by its number.
     Outgoing(u32),
-    /// A ring from a neighbour, or a connection that has said nothing yet.
+    /// A ring from a neighbour, or a connection without a hello so far.
     Incoming(u32),
 }
 
@@ -161,31 +164,32 @@ impl EventSource {
 /// See the module's description.
 pub(crate) struct Neighbours {
     scope: String,
-    /// Where the endpoint was opened: a thread that calls it from elsewhere would meet others there.
+    /// Where the endpoint was opened. A thread that calls from another namespace would find other
+    /// endpoints.
     namespace: Option<(u64, u64)>,
-    /// What is said to whoever is connected to.
+    /// The hello that is sent to every endpoint that we connect to.
     hello: Hello,
     listener: OwnedFd,
-    /// The listener is among the doors: not while this process has no descriptor left for who knocks.
+    /// The listener is watched. Not while this process has no descriptor left for new connections.
     listens: bool,
     /// Readable while something has happened at the listener or a connection.
     pub(crate) events: OwnedFd,
     known: HashMap<u64, AddressState>,
-    /// Whole seconds since it began, as of the last look.
+    /// When it began, and whole seconds since then at the last look.
     began: Instant,
     now: u32,
-    /// The address of the last frame: most frames go where the last one went.
+    /// The address of the last frame. Most frames go where the last one went.
     last: (u64, Via),
     outgoing: Vec<Option<Outgoing>>,
-    /// Of whose doorbell is to be rung.
+    /// Rings whose reader may need a doorbell.
     due: Vec<usize>,
     incoming: Vec<Incoming>,
-    /// Connections that have said nothing yet.
+    /// Connections without a hello so far.
     silent: Vec<(u32, OwnedFd)>,
     next_id: u32,
-    /// With whose ring the next poll begins.
+    /// The ring with which the next poll begins.
     turn: usize,
-    /// A doorbell met nobody: look at the connections soon.
+    /// A doorbell found no reader: look at the connections soon.
     pub(crate) look_soon: bool,
 }
 
@@ -214,8 +218,8 @@ impl Neighbours {
         })
     }
 
-    /// How a frame gets to an address: one comparison if it is that of the frame before, else a look-up; at
-    /// the first time some system calls.
+    /// How a frame reaches an address. One comparison if the address is that of the last frame,
+    /// else a look-up; the first time, some system calls.
     #[inline]
     pub(crate) fn via(&mut self, key: u64) -> Via {
         if key == self.last.0 { self.last.1 } else { self.look_up(key) }
@@ -235,12 +239,12 @@ impl Neighbours {
         via
     }
 
-    /// Looks whether somebody of an address is here, and if not, when to look again.
+    /// Looks for an endpoint with an address here. If there is none, sets when to look again.
     fn ask(&mut self, key: u64, wait: u32) -> Via {
         if self.known.len() >= MOST_REMEMBERED {
             self.known.retain(|_, known| matches!(known, AddressState::Here(_)));
         }
-        // Whatever the reason: the NIC knows a way.
+        // For any error: the NIC has a path.
         let known =
             self.connect(key).map_or(AddressState::absent(self.now, wait), AddressState::Here);
         self.known.insert(key, known);
@@ -272,7 +276,7 @@ impl Neighbours {
         Ok(number)
     }
 
-    /// Whether somebody reads a ring: a load.
+    /// Whether the neighbour reads a ring. One load.
     #[inline]
     pub(crate) fn is_welcome(&self, number: usize) -> bool {
         let outgoing = self.outgoing[number].as_ref();
@@ -299,7 +303,7 @@ impl Neighbours {
         })
     }
 
-    /// The same before anybody reads there: no more than leaves room for all that may come after that.
+    /// The same before the neighbour reads: leaves room for everything that may come after that.
     #[cold]
     pub(crate) fn push_early(&mut self, number: usize, frame: &[u8], max_frame: usize) {
         let words = words_of(EARLY, max_frame) as u64;
@@ -312,7 +316,8 @@ impl Neighbours {
         }
     }
 
-    /// Makes all that was written visible and wakes whom it is for. How many system calls that took.
+    /// Makes everything that was written visible and wakes the readers. Returns the number of
+    /// system calls.
     #[inline]
     pub(crate) fn flush(&mut self) -> u64 {
         let mut calls = 0;
@@ -328,20 +333,20 @@ impl Neighbours {
         calls
     }
 
-    /// Whether frames come from anybody this way.
+    /// Whether any ring comes in.
     #[inline]
     pub(crate) fn sends_nobody(&self) -> bool {
         self.incoming.is_empty()
     }
 
-    /// Whether a frame lies in some ring: a load for each.
+    /// Whether any ring has a frame: one load each.
     #[inline]
     pub(crate) fn has_arrived(&self) -> bool {
         self.incoming.iter().any(|from| from.reader.has(&Ring::new(from.memory.words())))
     }
 
-    /// Takes up to `max` tokens' worth of frames, each ring in turn. Returns the number of frames and of those that
-    /// were dropped because no such frame can be.
+    /// Takes frames, up to `max` tokens, each ring in turn. Returns the number of frames, and of
+    /// those that were dropped because they were invalid.
     pub(crate) fn receive(
         &mut self,
         (frames, max_frame): (&mut Frames, usize),
@@ -360,7 +365,7 @@ impl Neighbours {
             let at = (self.turn + step) % rings;
             let from = &mut self.incoming[at];
             let ring = Ring::new(from.memory.words());
-            // Bounded also where all that comes is dropped.
+            // Bounded also if every frame is dropped.
             for _ in 0..max {
                 if batch.len() - before >= max {
                     break;
@@ -395,19 +400,19 @@ impl Neighbours {
         (count, dropped)
     }
 
-    /// Asks all neighbours for a doorbell from now on. Look [once more](Self::has_arrived) before
+    /// Asks all neighbours for doorbells from now on. Look [once more](Self::has_arrived) before
     /// sleeping.
     pub(crate) fn sleep(&self) {
         self.incoming.iter().for_each(|from| Ring::new(from.memory.words()).sleep());
     }
 
-    /// Needs no doorbell any more.
+    /// Doorbells are not needed any more.
     pub(crate) fn wake(&self) {
         self.incoming.iter().for_each(|from| Ring::new(from.memory.words()).wake());
     }
 
-    /// Sees to what has happened at the connections: who came, who rang, who is gone. One system call if
-    /// nothing has.
+    /// Handles events at the connections: new ones, doorbells, ends. One system call if nothing has
+    /// happened.
     #[cold]
     pub(crate) fn look(&mut self) {
         self.look_soon = false;
@@ -438,7 +443,7 @@ impl Neighbours {
         for _ in 0..AT_ONCE {
             match meeting::accept(&self.listener) {
                 Ok(Some(socket)) => self.enter(socket),
-                // Another user's, or gone already.
+                // Another user's, or already closed.
                 Ok(None) | Err(Errno::CONNABORTED) => {}
                 Err(Errno::AGAIN | Errno::INTR) => return,
                 Err(_) => return self.listen_no_more(),
@@ -447,8 +452,9 @@ impl Neighbours {
         self.look_soon = true;
     }
 
-    /// There is no descriptor or no memory for who knocks (accept(2)): whoever sleeps would be woken without end.
-    /// Who waits there is taken in a second later, if that goes then; its frames go by the NIC, too, meanwhile.
+    /// There is no descriptor or no memory for a new connection (accept(2)), and the watched
+    /// listener would wake every sleep at once. Connections are accepted a second later, if that
+    /// works then. Meanwhile their frames go by the NIC.
     #[cold]
     fn listen_no_more(&mut self) {
         self.listens = epoll::delete(&self.events, &self.listener).is_err();
@@ -460,7 +466,7 @@ impl Neighbours {
         self.listens = epoll::add(&self.events, &self.listener, data, flags).is_ok();
     }
 
-    /// Takes a connection in. Beyond what there may be, it is closed: its frames go by the NIC.
+    /// Takes in a connection. Closes it if there are too many: its frames go by the NIC.
     fn enter(&mut self, socket: OwnedFd) {
         if self.incoming.len() + self.silent.len() >= MOST {
             return;
@@ -478,7 +484,7 @@ impl Neighbours {
         self.next_id
     }
 
-    /// Hears what a connection says at first. What does not belong here is closed.
+    /// Reads the hello of a connection. Closes a connection that does not belong here.
     fn greet(&mut self, id: u32) {
         let Some(at) = self.silent.iter().position(|silent| silent.0 == id) else { return };
         let (hello, memory) = match meeting::greeting(&self.silent[at].1) {
@@ -494,7 +500,7 @@ impl Neighbours {
         Ring::new(memory.words()).welcome();
         let reader = Reader::default();
         self.incoming.push(Incoming { id, socket, memory, reader, ended: false, done: false });
-        // It is here: try the way back, if there was none.
+        // The neighbour is here: try to connect to it, if there was no ring yet.
         let key = key(hello.mac.0);
         if matches!(self.known.get(&key), Some(AddressState::Absent { .. })) {
             self.forget(key);
@@ -507,7 +513,7 @@ impl Neighbours {
         };
         if !read_doorbells(&from.socket) {
             from.ended = true;
-            // It would be told again and again.
+            // Otherwise epoll would report it again and again.
             let _ = epoll::delete(&self.events, &from.socket);
         }
     }
@@ -541,15 +547,15 @@ impl Neighbours {
         self.began -= std::time::Duration::from_secs(1);
     }
 
-    /// Asks anew with the next frame to an address.
+    /// The next frame to an address looks again.
     fn forget(&mut self, key: u64) {
         self.known.remove(&key);
         self.last = (NONE, Via::Nic);
     }
 }
 
-/// Wakes whoever sleeps at the other end. False if nobody is there. A connection that is full of doorbells needs no
-/// further one.
+/// Wakes the reader at the other end. False if the process there is gone. A connection full of
+/// doorbells needs no further one.
 #[cold]
 fn ring_doorbell(socket: &OwnedFd) -> bool {
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
@@ -559,7 +565,7 @@ fn ring_doorbell(socket: &OwnedFd) -> bool {
     )
 }
 
-/// Takes in the doorbells of a connection. False if the other end is gone.
+/// Reads the doorbells of a connection. False if the other end is gone.
 fn read_doorbells(socket: &OwnedFd) -> bool {
     let mut byte = [0; 8];
     for _ in 0..AT_ONCE {

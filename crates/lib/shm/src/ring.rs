@@ -1,49 +1,52 @@
 //! The ring of frames: one writer, one reader, in memory that both can write.
 //!
-//! A record is a word with the frame's length and the frame's bytes in whole words, all in one piece. Where
-//! the rest of a turn is too short for it, a word says so, and the record begins with the next turn. Head and
-//! tail count words and never wrap (2^64); a place is a count from where the first word of the ring was used last,
-//! modulo the length, which is a power of two. Neither side believes the other: what the other one claims is
-//! compared with the length before it is used.
+//! A record is a word with the frame's length, and the frame's bytes in whole words, all in one
+//! piece. If the rest of a turn is too short for a record, a word says so, and the record begins
+//! with the next turn. Head and tail count words and never wrap (2^64). The position of a count is
+//! its distance from the last use of the ring's first word, modulo the length, which is a power of
+//! two. Neither side trusts the other: it compares each claimed value with the length before it
+//! uses it.
 //!
-//! A writer that finds all read begins with the first word again: what is little passes through the same few
-//! pages, which stay in a cache, and the others take no memory. It says at which count; the reader, who has come
-//! to the same count, looks there before it reads on. Nothing is passed over, so the whole ring has room then for
-//! what comes, however long the reader is kept off its processor.
+//! A writer that finds everything read begins with the first word again. So a little traffic uses
+//! the same few pages, which stay in a cache, and the other pages take no memory. The writer
+//! publishes the count at which it did so. The reader, which has reached the same count, looks
+//! there before it reads on. No record is skipped, so the whole ring has room again, however long
+//! the reader is kept off its processor.
 //!
 //! # The doorbell
 //!
-//! A reader that is awake is told nothing. One that is about to sleep sets a flag and then looks at the head
-//! again; the writer moves the head and then looks at the flag. Between the two steps is a fence at both ends, so
-//! that at least one of them sees what the other did, and no frame waits for a sleeper.
+//! A reader that is awake gets no doorbell. A reader that is about to sleep sets a flag and then
+//! looks at the head again. The writer moves the head and then looks at the flag. Both have a fence
+//! between the two steps, so at least one of them sees what the other did. So no frame waits for a
+//! sleeping reader.
 
 use crate::sync::{AtomicU64, Ordering, fence};
 
-/// Words in front of the records, in cache lines of whoever writes them: 128 bytes, since lines are
+/// Words in front of the records. Each side's words have their own 128 bytes, since cache lines are
 /// fetched in pairs.
 pub(crate) const CONTROL: usize = 512;
 const AT_HEAD: usize = 0;
 /// The count at which the writer began with the first word again.
 const AT_ORIGIN: usize = 1;
 const AT_TAIL: usize = 16;
-/// The reader's: whether it sleeps, and whether it reads at all.
+/// The reader's: whether it sleeps, and whether it reads.
 const AT_SLEEPS: usize = 32;
 const AT_WELCOME: usize = 33;
 
-/// What the reader says of what is written; nothing at first.
+/// The reader's answer to the writer; at first there is none.
 const WELCOME: u64 = 1;
 const REFUSED: u64 = 2;
 
-/// In the place of a length: the next record begins with the next turn.
+/// In place of a length: the next record begins with the next turn.
 const NEXT_TURN: u64 = u64::MAX;
 
-/// Words after which a writer that finds all read begins with the first again: four pages.
+/// Words after which a writer that finds everything read begins with the first again: four pages.
 const EARLY: u64 = if cfg!(loom) { 2 } else { 2048 };
 
-/// Longest frame in bytes that is believed: more than any interface carries.
+/// Longest frame in bytes that a reader accepts: more than any interface carries.
 pub(crate) const LONGEST: usize = 1 << 17;
 
-/// What lies in the ring is no record.
+/// The ring contains no valid record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Damaged;
 
@@ -60,7 +63,7 @@ pub(crate) struct Ring<'a> {
 }
 
 impl<'a> Ring<'a> {
-    /// Of memory that holds the control words and records in a power of two of words.
+    /// A ring in memory with the control words and a power of two of words for records.
     #[inline]
     pub(crate) fn new(memory: &'a [AtomicU64]) -> Self {
         let (control, words) = memory.split_at(CONTROL);
@@ -73,48 +76,48 @@ impl<'a> Ring<'a> {
         self.words.len() as u64
     }
 
-    /// Where a count is that was reached after the first word had been used at `origin`.
+    /// The position of a count that was reached after the first word had been used at `origin`.
     #[inline]
     fn place(&self, count: u64, origin: u64) -> usize {
         (count.wrapping_sub(origin) & (self.len() - 1)) as usize
     }
 
-    /// The words of a record at a place, behind its length. The record is in one piece.
+    /// The words of a record at a position, behind its length. The record is in one piece.
     #[inline]
     fn body(&self, place: usize, bytes: usize) -> &'a [AtomicU64] {
         &self.words[place + 1..][..bytes.div_ceil(8)]
     }
 
-    /// Whether the reader takes what is written: a load.
+    /// Whether the reader reads the ring. One load.
     #[inline]
     pub(crate) fn is_welcome(&self) -> bool {
         self.control[AT_WELCOME].load(Ordering::Relaxed) == WELCOME
     }
 
-    /// Whether the reader does not want what is written.
+    /// Whether the reader refuses the ring.
     pub(crate) fn is_refused(&self) -> bool {
         self.control[AT_WELCOME].load(Ordering::Relaxed) == REFUSED
     }
 
-    /// The reader takes what is written.
+    /// The reader reads the ring.
     pub(crate) fn welcome(&self) {
         self.control[AT_WELCOME].store(WELCOME, Ordering::Relaxed);
     }
 
-    /// The reader never will.
+    /// The reader will never read the ring.
     pub(crate) fn refuse(&self) {
         self.control[AT_WELCOME].store(REFUSED, Ordering::Relaxed);
     }
 
-    /// The reader wants a doorbell from now on. It must look [whether there is something](Reader::has)
-    /// once more before it sleeps.
+    /// The reader wants a doorbell from now on. It must look [whether there is
+    /// something](Reader::has) once more before it sleeps.
     pub(crate) fn sleep(&self) {
         self.control[AT_SLEEPS].store(1, Ordering::Relaxed);
-        // Against the fence in `Writer::publish`: see the module's description.
+        // Pairs with the fence in `Writer::publish`: see the module's description.
         fence(Ordering::SeqCst);
     }
 
-    /// The reader looks by itself.
+    /// The reader needs no doorbell.
     pub(crate) fn wake(&self) {
         self.control[AT_SLEEPS].store(0, Ordering::Relaxed);
     }
@@ -126,15 +129,16 @@ pub(crate) struct Writer {
     /// Written, and visible to the reader.
     head: u64,
     published: u64,
-    /// The reader's as it was last seen.
+    /// The reader's tail, as last seen.
     tail: u64,
-    /// Where the first word was used last.
+    /// The count at which the first word was used last.
     origin: u64,
 }
 
 impl Writer {
-    /// Writes a frame, not yet visible to the reader. False if there is no room: for a frame of up to half the ring
-    /// there is once all was read, and for as many as fit it without the longest of them. One copy.
+    /// Writes a frame that the reader does not see yet. False if there is no room. Once everything
+    /// was read, there is room for a frame of up to half the ring, or for as many frames as fit
+    /// into the ring less the longest of them. One copy.
     #[inline]
     pub(crate) fn push(&mut self, ring: &Ring, frame: &[u8]) -> bool {
         let needed = words_of(frame.len());
@@ -147,7 +151,7 @@ impl Writer {
         let rest = ring.len() - place as u64;
         let skipped = if needed > rest { rest } else { 0 };
         if !self.has_room(ring, skipped + needed) {
-            // Acquire: what the reader has read, it has read.
+            // Acquire: sees that the reader has finished reading.
             self.tail = ring.control[AT_TAIL].load(Ordering::Acquire);
             if !self.has_room(ring, skipped + needed) {
                 return false;
@@ -172,19 +176,19 @@ impl Writer {
         self.tail == self.head
     }
 
-    /// Up to where frames were written.
+    /// The count up to which frames were written.
     #[inline]
     pub(crate) fn head(&self) -> u64 {
         self.head
     }
 
-    /// Whether what was written up to here has not all been read.
+    /// Whether the reader has not read everything up to here.
     pub(crate) fn is_unread(&self, ring: &Ring, head: u64) -> bool {
         let left = head.wrapping_sub(ring.control[AT_TAIL].load(Ordering::Relaxed));
         (1..=ring.len()).contains(&left)
     }
 
-    /// Whether a frame can be written with no more than so many words unread.
+    /// Whether a frame can be written so that no more than so many words are unread.
     pub(crate) fn has_room_within(&self, ring: &Ring, bytes: usize, words: u64) -> bool {
         let unread = self.head.wrapping_sub(ring.control[AT_TAIL].load(Ordering::Relaxed));
         unread.checked_add(words_of(bytes)).is_some_and(|all| all <= words)
@@ -196,16 +200,17 @@ impl Writer {
         ring.len().checked_sub(used).is_some_and(|free| free >= needed)
     }
 
-    /// Makes all that was written visible. Whether the reader sleeps and must be told.
+    /// Makes everything that was written visible. Returns whether the reader sleeps and needs a
+    /// doorbell.
     #[inline]
     pub(crate) fn publish(&mut self, ring: &Ring) -> bool {
         if self.published == self.head {
             return false;
         }
         self.published = self.head;
-        // Release: whoever sees the head sees the records.
+        // Release: a reader that sees the head sees the records.
         ring.control[AT_HEAD].store(self.head, Ordering::Release);
-        // Against the fence in `Ring::sleep`: see the module's description.
+        // Pairs with the fence in `Ring::sleep`: see the module's description.
         fence(Ordering::SeqCst);
         let sleeps = &ring.control[AT_SLEEPS];
         sleeps.load(Ordering::Relaxed) != 0 && sleeps.swap(0, Ordering::Relaxed) != 0
@@ -225,24 +230,24 @@ pub(crate) struct Record {
 pub(crate) struct Reader {
     tail: u64,
     released: u64,
-    /// The writer's as it was last seen.
+    /// The writer's head, as last seen.
     head: u64,
-    /// Where the first word was used last.
+    /// The count at which the first word was used last.
     origin: u64,
 }
 
 impl Reader {
-    /// Whether there is something to read: a load.
+    /// Whether there is something to read. One load.
     #[inline]
     pub(crate) fn has(&self, ring: &Ring) -> bool {
         self.head != self.tail || ring.control[AT_HEAD].load(Ordering::Relaxed) != self.tail
     }
 
-    /// The next frame, which stays until it was [passed](Self::pass).
+    /// The next frame. It stays until it is [passed](Self::pass).
     #[inline]
     pub(crate) fn next(&mut self, ring: &Ring) -> Result<Option<Record>, Damaged> {
         if self.head == self.tail {
-            // Acquire: the records are seen with the head, and where they begin.
+            // Acquire: sees the records with the head, and where they begin.
             self.head = ring.control[AT_HEAD].load(Ordering::Acquire);
             if ring.control[AT_ORIGIN].load(Ordering::Relaxed) == self.tail {
                 self.origin = self.tail;
@@ -273,7 +278,7 @@ impl Reader {
         Err(Damaged)
     }
 
-    /// Copies bytes of a frame from a place on that is a multiple of 8.
+    /// Copies bytes of a frame from an offset that is a multiple of 8.
     #[inline]
     pub(crate) fn copy(&self, ring: &Ring, record: Record, from: usize, to: &mut [u8]) {
         debug_assert!(from.is_multiple_of(8));
@@ -289,18 +294,18 @@ impl Reader {
         }
     }
 
-    /// Is done with the [next](Self::next) frame.
+    /// Finishes the [next](Self::next) frame.
     #[inline]
     pub(crate) fn pass(&mut self, record: Record) {
         self.tail = self.tail.wrapping_add(words_of(record.len));
     }
 
-    /// Gives the room of what was passed back to the writer.
+    /// Gives the room of the passed frames back to the writer.
     #[inline]
     pub(crate) fn release(&mut self, ring: &Ring) {
         if self.released != self.tail {
             self.released = self.tail;
-            // Release: all was read before the writer may write there again.
+            // Release: everything was read before the writer may write there again.
             ring.control[AT_TAIL].store(self.tail, Ordering::Release);
         }
     }

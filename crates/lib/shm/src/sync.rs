@@ -1,5 +1,5 @@
-//! The atomics: the standard library's, or those of loom, which tries every order in which threads may
-//! see them.
+//! The atomics: those of the standard library, or of loom, which tries every order in which threads
+//! may see them.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicU64, Ordering, fence};

@@ -1,4 +1,4 @@
-//! What went over the simulated wire, as a pcapng file.
+//! Writes the frames of the simulated wire to a pcapng file.
 
 use gigae_observe::pcapng::{Frame, Interface, Writer};
 use std::io::{self, Write};

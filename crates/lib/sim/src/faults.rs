@@ -1,13 +1,13 @@
-//! What may happen to frames, and what did.
+//! The faults of the network, and how often they happened.
 
 use std::time::Duration;
 
-/// What may happen to each frame, independently. Probabilities are from 0 to 1.
+/// The faults of each frame, independent of each other. Probabilities are from 0 to 1.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
     /// The frame vanishes.
     pub loss: f64,
-    /// The frame arrives twice, the second time after a delay of its own.
+    /// The frame arrives twice, the second time with its own delay.
     pub duplication: f64,
     /// One bit after the Ethernet addresses is flipped.
     pub corruption: f64,
@@ -15,33 +15,32 @@ pub struct Faults {
     pub disorder: f64,
     /// See `disorder`.
     pub disorder_by: Duration,
-    /// Time on the way, the same for all frames.
+    /// Delay of every frame.
     pub delay: Duration,
-    /// Bytes per second that a port receives; zero is without limit.
+    /// Bytes per second that a port receives; zero means no limit.
     pub rate: u64,
-    /// Longest wait for a busy port, in bytes of backlog at `rate`; a frame beyond is dropped.
-    /// Zero is without limit.
+    /// Longest wait for a busy port, in bytes of backlog at `rate`. Frames beyond it are dropped.
+    /// Zero means no limit.
     pub buffer: u64,
-    /// Longest frame that passes, in bytes from the Ethernet header on; longer ones vanish without
-    /// a word, whatever the ports' MTUs promise. Zero is without limit.
+    /// Longest frame that passes, in bytes from the Ethernet header on. Longer ones vanish
+    /// silently, whatever the ports' MTUs allow. Zero means no limit.
     pub black_hole: usize,
 }
 
 /// What happened on the network so far, in frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Handed in by senders.
+    /// Sent by the ports.
     pub sent: u64,
-    /// Handed out to receivers' ports.
+    /// Handed to the receivers' ports.
     pub delivered: u64,
-    /// Dropped at random, for want of buffer, or by a partition.
+    /// Dropped at random, because a buffer was full, or by a partition.
     pub lost: u64,
-    /// Dropped because they were longer than the MTU of a port on their way, or than a black hole
-    /// lets pass.
+    /// Dropped because they were longer than the MTU of a port, or than a black hole passes.
     pub too_long: u64,
     /// Delivered twice.
     pub duplicated: u64,
-    /// Changed on the way.
+    /// Changed in flight.
     pub corrupted: u64,
     /// Delayed so that others may overtake.
     pub disordered: u64,

@@ -1,5 +1,5 @@
 //! A simulated Ethernet in virtual time: seeded loss, duplication, reordering, corruption and
-//! delay, partitions, an MTU per port, black holes, a link rate, and a capture of all that happened.
+//! delay, partitions, an MTU per port, black holes, a link rate, and a capture of every frame.
 //!
 //! A [`Network`] is a switch with any number of ports. Nothing in it depends on real time or on
 //! the order of threads: the same seed and the same calls give the same frames at the same virtual

@@ -17,17 +17,17 @@ const ETHERNET: usize = 14;
 /// Bytes of memory per frame: half a page for MTU 1500, else a page.
 const SIZES: [usize; 2] = [2048, 4096];
 
-/// What of a page a received frame may take: as AF_XDP, which keeps the rest for programs, so that
-/// jumbo frames come in segments here too.
+/// The part of a page that a received frame may use. As with AF_XDP, which keeps the rest for
+/// programs, jumbo frames come in segments here too.
 const SEGMENT: usize = 3840;
 
 /// Most segments of a frame: as with AF_XDP.
 const MAX_SEGMENTS: usize = 8;
 
-/// A link over one port of a [`Network`]. Every token that comes back is first looked up in the
-/// arena, which panics if it is another link's. Each frame is copied at both ends; the receive ring has
-/// a size, beyond which frames are dropped and counted, as a NIC does. Frames longer than 3,840 bytes
-/// come in segments.
+/// A link over one port of a [`Network`]. The link looks every returned token up in the arena,
+/// which panics if the token belongs to another link. Each frame is copied at both ends. When the
+/// receive ring is full, frames are dropped and counted, as by a NIC. Frames longer than 3,840
+/// bytes come in segments.
 #[derive(Debug)]
 pub struct SimLink {
     network: Network,
@@ -37,9 +37,9 @@ pub struct SimLink {
     arena: Arc<Arena>,
     free_tx: Vec<TxFrame>,
     free_rx: Vec<u32>,
-    /// Posted frames that were not flushed yet, as they will be sent.
+    /// Posted frames that wait for the flush, as they will be sent.
     posted: Vec<Vec<u8>>,
-    /// Segments of a frame whose last one is to come.
+    /// Segments of a frame whose last one is still missing.
     begun: Vec<u8>,
     posting: Posting,
     counters: Counters,
@@ -106,7 +106,7 @@ impl SimLink {
         self.port
     }
 
-    /// Whether the frame is for this node and passes the filter, or is a question to all.
+    /// Whether the frame is for this node and passes the filter, or is a broadcast question.
     fn takes(&self, frame: &[u8]) -> bool {
         if is_who(self.filter.envelope, frame) {
             return true;
@@ -118,7 +118,7 @@ impl SimLink {
         frame[..6] == self.info.mac.0 && channel.is_some_and(|c| self.filter.channels.contains(c))
     }
 
-    /// An error while its port is down.
+    /// Fails while its port is down.
     fn check(&self) -> Result<(), LinkError> {
         match self.network.is_down(self.port) {
             true => Err(LinkError::Down(self.info.interface.clone())),
@@ -126,7 +126,7 @@ impl SimLink {
         }
     }
 
-    /// Puts a frame into receive slots, of which there are enough, and appends its tokens.
+    /// Puts a frame into receive slots, of which there must be enough, and appends its tokens.
     fn hand_out(&mut self, frame: &[u8], batch: &mut Vec<RxFrame>) {
         let segments = frame.chunks(self.info.segment_size);
         let last = segments.len() - 1;

@@ -1,4 +1,4 @@
-//! The network as tests and links hold it: ports, faults and a clock that is shared.
+//! The network as tests and links see it: ports, faults and a shared clock.
 
 use crate::capture::Capture;
 use crate::faults::{Faults, Tally};
@@ -32,11 +32,11 @@ impl Network {
         self.state.lock().expect("no panic while the network is locked")
     }
 
-    /// The MTU in bytes of the ports that are added from now on: 68 (the least that IPv4 asks for)
-    /// to 9,000; 1,500 at first. A port neither sends nor takes a longer packet.
+    /// Sets the MTU in bytes of ports that are added from now on: 68 (the IPv4 minimum) to 9,000;
+    /// 1,500 at first. A port neither sends nor receives longer packets.
     ///
     /// # Panics
-    /// If it is another.
+    /// If the MTU is outside these bounds.
     pub fn set_mtu(&self, mtu: usize) {
         assert!((68..=9000).contains(&mtu), "MTU {mtu} is not within 68 to 9000");
         self.state().mtu = mtu;
@@ -72,8 +72,8 @@ impl Network {
         (Port(state.ports.len() - 1), mac)
     }
 
-    /// The next port that is added is this one, as a node that restarts comes back with its
-    /// address. What waited at it is gone; what is on the way will still arrive.
+    /// Makes this port the next one that is added, as when a node restarts with its address. What
+    /// waited at it is gone; frames in flight will still arrive.
     pub fn reopen(&self, port: Port) {
         let mut state = self.state();
         state.ports[port.0].arrived.clear();
@@ -85,7 +85,7 @@ impl Network {
         self.state().port_of(mac).map(Port)
     }
 
-    /// The virtual time in nanoseconds, shared with whoever needs a clock.
+    /// The virtual time in nanoseconds, shared with other users of the clock.
     pub fn clock(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.clock)
     }
@@ -100,7 +100,7 @@ impl Network {
         self.state().faults = faults;
     }
 
-    /// Replaces the faults of frames towards one port from now on: links of several kinds.
+    /// Replaces the faults of frames towards one port from now on, for links of several kinds.
     pub fn set_port_faults(&self, port: Port, faults: Faults) {
         self.state().ports[port.0].faults = Some(faults);
     }
@@ -110,8 +110,8 @@ impl Network {
         self.state().ports[port.0].cut = (from, to);
     }
 
-    /// Takes a port down or up again, as `ip link set` does: its link says so, keeps what is
-    /// posted, and hears nothing meanwhile.
+    /// Takes a port down or up again, as `ip link set` does. Its link reports that, keeps what is
+    /// posted, and receives nothing meanwhile.
     pub fn set_down(&self, port: Port, down: bool) {
         self.state().ports[port.0].down = down;
     }
@@ -121,7 +121,7 @@ impl Network {
         self.state().ports[port.0].down
     }
 
-    /// Parts one port from another, or joins them again, for frames in this direction only.
+    /// Separates one port from another, or joins them again, only for frames in this direction.
     pub fn sever(&self, from: Port, to: Port, apart: bool) {
         let mut state = self.state();
         if apart {
@@ -136,24 +136,24 @@ impl Network {
         self.state().severed.clear();
     }
 
-    /// What happened so far.
+    /// The counts so far.
     pub fn tally(&self) -> Tally {
         self.state().tally
     }
 
-    /// Writes every frame that is handed in from now on to a pcapng stream.
+    /// Writes every frame that is sent from now on to a pcapng stream.
     pub fn capture(&self, out: impl io::Write + Send + 'static) -> io::Result<()> {
         self.state().capture = Some(Capture::new(Box::new(out))?);
         Ok(())
     }
 
-    /// From now on a port hears every frame that others send, as a switch's mirror port does.
+    /// From now on this port receives every frame that others send, like a switch's mirror port.
     pub fn mirror_to(&self, port: Port) {
         self.state().mirror = Some(port.0);
     }
 
-    /// Hands a frame in at a port. Where it goes is up to its destination address; to a group or
-    /// an unknown address, it goes to all other ports.
+    /// Sends a frame from a port. Its destination address decides where it goes. A frame to a group
+    /// or an unknown address goes to all other ports.
     ///
     /// # Panics
     /// If the frame is shorter than an Ethernet header or the capture cannot be written.
@@ -174,7 +174,7 @@ impl Network {
         }
         let to = MacAddr(*frame.first_chunk().expect("a frame has an Ethernet header"));
         let to = state.port_of(to);
-        // What goes to all goes there anyhow.
+        // A broadcast already goes to the mirror.
         if let Some(mirror) =
             state.mirror.filter(|&at| at != from.0 && to.is_some_and(|to| to != at))
         {
@@ -190,7 +190,7 @@ impl Network {
         }
     }
 
-    /// The next frame that arrived at a port by now.
+    /// The next frame that has arrived at a port.
     pub fn receive(&self, port: Port) -> Option<Vec<u8>> {
         let now = self.now();
         let mut state = self.state();
@@ -206,8 +206,8 @@ impl Network {
         !state.ports[port.0].arrived.is_empty()
     }
 
-    /// Appends the ports at which frames have arrived by now and that were not named since, in the
-    /// order of the arrivals. For a caller that has many ports and does not want to ask each.
+    /// Appends the ports at which frames have arrived since they were last appended, in the order
+    /// of the arrivals. For a caller with many ports.
     pub fn arrivals(&self, ports: &mut Vec<Port>) {
         let now = self.now();
         let mut state = self.state();
@@ -219,14 +219,14 @@ impl Network {
         }
     }
 
-    /// When the next frame on the way arrives, in virtual nanoseconds.
+    /// When the next frame in flight arrives, in virtual nanoseconds.
     pub fn next_arrival(&self) -> Option<u64> {
         self.state().in_flight.peek().map(|Reverse(f)| f.at)
     }
 
-    /// Moves the virtual time to the next arrival at one of these ports, at most by `timeout`
-    /// nanoseconds. Whether a frame waits there; without a timeout also false when nothing is on
-    /// the way.
+    /// Moves the virtual time to the next arrival at one of these ports, by at most `timeout`
+    /// nanoseconds. Returns whether a frame waits there. Without a timeout, also false if no frame
+    /// is in flight.
     pub fn wait(&self, ports: &[Port], timeout: Option<u64>) -> bool {
         let until = timeout.map(|timeout| self.now() + timeout);
         loop {
@@ -239,13 +239,13 @@ impl Network {
                     self.advance_to(until);
                     return false;
                 }
-                // For ever, and nothing will ever come: the caller's own timers must be nearer.
+                // No frame will ever come: the caller's own timers must be nearer.
                 (_, None) => return false,
             }
         }
     }
 
-    /// Moves the virtual time forward; it never goes back.
+    /// Moves the virtual time forward. It never goes back.
     pub fn advance_to(&self, at: u64) {
         self.clock.fetch_max(at, Ordering::Relaxed);
     }

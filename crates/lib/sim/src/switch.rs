@@ -1,4 +1,4 @@
-//! The switch itself: its ports, and the frames on their way through it.
+//! The switch: its ports, and the frames in flight.
 
 use crate::capture::Capture;
 use crate::faults::{Faults, Tally};
@@ -13,29 +13,29 @@ const SHORTEST_FRAME: usize = 60;
 /// Ethernet header, which an MTU does not count.
 pub(crate) const ETHERNET: usize = 14;
 
-/// Frames that wait at a port until the receiver takes them; more are dropped, as by a NIC whose
-/// ring is full. The receiver's own ring is what should overflow first.
+/// Most frames that wait at a port for the receiver. More are dropped, as by a NIC whose ring is
+/// full. The receiver's own ring should overflow first.
 const PORT_BACKLOG: usize = 65_536;
 
 #[derive(Debug)]
 pub(crate) struct Switch {
     pub(crate) faults: Faults,
-    /// Of the ports that are added from now on.
+    /// The MTU of ports that are added from now on.
     pub(crate) mtu: usize,
     pub(crate) random: Rand64,
     pub(crate) ports: Vec<PortState>,
-    /// Ports to be given out again.
+    /// Ports that will be added again.
     pub(crate) reopened: VecDeque<usize>,
-    /// From port, to port: nothing passes.
+    /// Pairs of ports, from and to, between which nothing passes.
     pub(crate) severed: HashSet<(usize, usize)>,
-    /// Ports at which frames arrived and that were not named since.
+    /// Ports at which frames have arrived since they were last reported.
     pub(crate) fresh: Vec<usize>,
-    /// Frames on the way: arrival time and a serial number, for a total order.
+    /// Frames in flight: arrival time and a serial number, for a total order.
     pub(crate) in_flight: BinaryHeap<Reverse<InFlight>>,
     pub(crate) serial: u64,
     pub(crate) tally: Tally,
     pub(crate) capture: Option<Capture>,
-    /// Where a copy of every frame goes.
+    /// The port that gets a copy of every frame.
     pub(crate) mirror: Option<usize>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Switch {
 pub(crate) struct PortState {
     pub(crate) mac: MacAddr,
     pub(crate) mtu: usize,
-    /// What happens to frames towards it, if that differs.
+    /// The faults of frames towards it, if they differ.
     pub(crate) faults: Option<Faults>,
     pub(crate) arrived: VecDeque<Vec<u8>>,
     /// Nothing enters from the node, nothing leaves towards it.
@@ -82,7 +82,7 @@ impl Switch {
         }
     }
 
-    /// The number of the port with this address, which tells it.
+    /// The number of the port with this address.
     pub(crate) fn port_of(&self, mac: MacAddr) -> Option<usize> {
         let [.., a, b, c, d] = mac.0;
         let n = (u32::from_be_bytes([a, b, c, d]) as usize).checked_sub(1)?;
@@ -129,7 +129,7 @@ impl Switch {
         self.fly(at, port, frame);
     }
 
-    /// When a frame that comes to the switch now has left it towards `port`.
+    /// When a frame that reaches the switch now has left it towards `port`.
     fn queue(&mut self, now: u64, port: usize, bytes: u64, faults: &Faults) -> Option<u64> {
         let &Faults { rate, buffer, delay, .. } = faults;
         let delay = u64::try_from(delay.as_nanos()).expect("delays are short");
