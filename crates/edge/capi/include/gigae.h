@@ -16,38 +16,38 @@
  *
  * This header includes its parts, in this order:
  *
- *     gigae/error.h      what a call answers when it fails
- *     gigae/options.h    how an endpoint is to be opened
+ *     gigae/error.h      the codes of calls that fail
+ *     gigae/options.h    how to open an endpoint
  *     gigae/endpoint.h   opening, closing, waiting, event loops
- *     gigae/peer.h       naming the endpoints that one speaks to
+ *     gigae/peer.h       naming the endpoints to talk to
  *     gigae/cluster.h    nodes by name, from a file that all of them share
- *     gigae/message.h    messages: sending, receiving, what failed
+ *     gigae/message.h    messages: sending, receiving, failures
  *     gigae/operation.h  tagged messages of any size, remote memory
- *     gigae/counters.h   what an endpoint counts
+ *     gigae/counters.h   counters of an endpoint
  *
- * RESULTS. A call returns zero or more if it went well, and one of gigae_error if not.
- * gigae_last_error() says more about the last error, and what to do. A call that answers
- * GIGAE_INVALID, GIGAE_BAD_HANDLE or GIGAE_IN_CALL changes nothing, except that it empties what it
- * was to fill in.
+ * RESULTS. A call returns zero or more on success, and one of gigae_error otherwise.
+ * gigae_last_error() says more about the last error, and what to do. A call that returns
+ * GIGAE_INVALID, GIGAE_BAD_HANDLE or GIGAE_IN_CALL changes nothing, except that it clears what it
+ * should have filled in.
  *
  * THREADS. Any thread may use an endpoint (with its buffers and messages) or options, but only one
  * at a time. A second one gets GIGAE_IN_CALL, and so does a signal handler that interrupts a call.
  * Endpoints are independent of each other. After fork, use an endpoint only in the parent: in the
- * child, calls answer GIGAE_PANICKED, and closing does nothing.
+ * child, calls return GIGAE_PANICKED, and closing does nothing.
  *
  * PROGRESS. A program may compute for as long as it likes. While it makes no calls, one background
  * thread per process acknowledges, retransmits, answers, and lets peers use registered memory. The
  * thread blocks all signals and ends with the last endpoint. gigae_options_progress turns it off.
  *
- * MISTAKES. The library notices a closed handle, a dropped or zeroed buffer or message, a copy of
- * either, an unknown peer, NULL, and a length out of range. It answers with an error. It cannot
- * notice a pointer to memory that is too small or not yours, the use of `data` after the buffer or
- * message was dropped, and the use of memory that an operation has.
+ * MISTAKES. The library detects a closed handle, a dropped or zeroed buffer or message, a copy of
+ * either, an unknown peer, NULL, and a length out of range. It returns an error. It cannot detect a
+ * pointer to memory that is too small or not yours, the use of `data` after the buffer or message
+ * was dropped, and the use of memory while an operation has it.
  *
  * COSTS. Each call states how often the library copies the message and how many system calls it
- * makes. The kernel copies once more each way unless the NIC does zero-copy. A call on an endpoint
- * also costs one atomic operation. A call allocates memory only if it says so, or if the program
- * holds more buffers or messages at once than ever before.
+ * makes. The kernel copies once more in each direction, unless the NIC does zero-copy. A call on an
+ * endpoint also costs one atomic operation. A call allocates memory only if it says so, or if the
+ * program holds more buffers or messages at once than ever before.
  */
 #ifndef GIGAE_H
 #define GIGAE_H
@@ -65,7 +65,7 @@
 extern "C" {
 #endif
 
-/* The release that this header belongs to; gigae_version() tells that of the library. */
+/* The release of this header; gigae_version() returns that of the library. */
 #define GIGAE_VERSION_MAJOR 0
 #define GIGAE_VERSION_MINOR 1
 #define GIGAE_VERSION_PATCH 0

@@ -13,26 +13,26 @@
  *
  * Build with `cc program.c $(pkg-config --cflags --libs gigae)`.
  *
- * STANDING. What is known of PM's API differs from call to call, so each says what it stands on:
+ * STANDING. What is known of PM's API differs from call to call. So each call names its source:
  *
  *     DOCUMENTED  prototype and codes are those of PM's manual pages.
- *     INFERRED    manual pages name the call or show its place; the prototype is concluded.
- *     OWN         the sources at hand are silent: name aside, prototype and meaning are gigae's.
+ *     INFERRED    manual pages name the call or show its use; the prototype is concluded.
+ *     OWN         the sources say nothing: apart from the name, prototype and meaning are gigae's.
  *
  * "Own:" in an explanation marks what goes beyond the manual pages. docs/reference/pm.md of
  * gigae lists the sources and what they leave open.
  *
  * RESULTS are PM_SUCCESS or a code of errno.h, as the result and not in errno. gigae_last_error()
- * of gigae.h says more about the last failure, but for ENOBUFS and EBUSY, which a program expects.
- * Own: a context or device that was closed is answered EINVAL, NULL likewise. A context is used by
- * one thread at a time; a second one is answered EBUSY. After fork, use it only in the parent.
+ * of gigae.h says more about the last failure, except for ENOBUFS and EBUSY, which a program
+ * expects. Own: a call on a closed context or device, or on NULL, returns EINVAL. One thread at a
+ * time uses a context; a second one gets EBUSY. After fork, use it only in the parent.
  *
- * MESSAGES arrive once and in order from each node. Who sent one, pmReceive does not tell: write it
- * into the message. While pmGetSendBuffer answers ENOBUFS, receive: the other nodes may be waiting
+ * MESSAGES arrive once and in order from each node. pmReceive does not return the sender: write it
+ * into the message. While pmGetSendBuffer returns ENOBUFS, receive: the other nodes may be waiting
  * for just that. Own: one send buffer and one received message may be held at the same time.
  *
- * PROGRESS is made within calls on the context: call one, pmReceive for example, more often than
- * every 10 seconds, or the other nodes take this one for lost.
+ * PROGRESS is made within calls on the context. Call one, for example pmReceive, more often than
+ * every 10 seconds, or the other nodes consider this one lost.
  */
 #ifndef PM_H
 #define PM_H
@@ -48,19 +48,19 @@ extern "C" {
 /* DOCUMENTED; that it is zero is inferred. */
 #define PM_SUCCESS 0
 
-/* DOCUMENTED; the value is own. Every node, where a region is locked. */
+/* DOCUMENTED; the value is own. Every node, for locking a region. */
 #define PM_NODE_ANY (-1)
 
 /* OWN name for the type of device, a documented word of SCore's cluster database. */
 #define PM_ETHERNET "ethernet"
 
-/* DOCUMENTED; their contents are nobody's business. */
+/* DOCUMENTED; their contents are private. */
 typedef struct pmDevice pmDevice;
 typedef struct pmContext pmContext;
 
 /*
  * DOCUMENTED: names a locked region; an offset in bytes may be added to it. Own: 128 bits, of which
- * the lower half is the offset. Write it into a message as it is to make it known to another node.
+ * the lower half is the offset. To share it with another node, write it into a message unchanged.
  */
 __extension__ typedef unsigned __int128 pmAddrHandle;
 
@@ -79,7 +79,7 @@ __extension__ typedef unsigned __int128 pmAddrHandle;
  */
 int pmOpenDevice(char *type, int argc, char **argv, pmDevice **pmdp);
 
-/* OWN. Closes a device; contexts that were opened with it go on. Error: EINVAL. */
+/* OWN. Closes a device. Contexts that were opened with it continue. Error: EINVAL. */
 int pmCloseDevice(pmDevice *pmd);
 
 /*
@@ -91,18 +91,18 @@ int pmCloseDevice(pmDevice *pmd);
 int pmOpenContext(pmDevice *pmd, int ctx, pmContext **pmcp);
 
 /*
- * INFERRED from PM 1.2. Closes a context: own: what is held of it is given back and regions are
- * unlocked; waits for a second or two at most until what was sent has arrived, and ends transfers.
- * No memory of the program's is used afterwards. Error: EINVAL.
+ * INFERRED from PM 1.2. Closes a context. Own: returns everything that is held of it and unlocks
+ * regions. Waits at most for a second or two until everything that was sent has arrived, and ends
+ * transfers. Uses no memory of the program afterwards. Error: EINVAL.
  */
 int pmCloseContext(pmContext *pmc);
 
-/* DOCUMENTED, but contexts cannot be handed to other processes here. Error: ENODEV, always. */
+/* DOCUMENTED, but contexts cannot be passed to other processes here. Error: ENODEV, always. */
 int pmAttachContext(char *type, int fd, pmContext **pmcp);
 
 /*
- * OWN. From now on the context sends to these nodes and no others; they are nodes of the list, this
- * one is passed over. Not needed: pmOpenContext takes all. Error: EINVAL, and nothing is changed.
+ * OWN. From now on the context sends only to these nodes of the list; this node is ignored. Not
+ * needed: pmOpenContext takes all. Error: EINVAL, with no effect.
  */
 int pmAssociateNodes(pmContext *pmc, const int *nodes, int nnode);
 
@@ -110,9 +110,9 @@ int pmAssociateNodes(pmContext *pmc, const int *nodes, int nnode);
 int pmGetSelf(pmContext *pmc, int *node);
 
 /*
- * OWN, in the manner of pmGetFd. The numbers of all nodes of the list, in order, this one included.
- * *nnodep: in, room in the array; out, how many nodes there are, also when there was too little
- * room. Errors: ENOSPC too little room; EINVAL less than none.
+ * OWN, in the manner of pmGetFd. The numbers of all nodes of the list, in order, including this
+ * one. *nnodep: in, room in the array; out, number of nodes, also when there was too little room.
+ * Errors: ENOSPC too little room; EINVAL a negative number.
  */
 int pmGetNodeList(pmContext *pmc, int *nodes, int *nnodep);
 
@@ -122,100 +122,102 @@ int pmGetMtu(pmContext *pmc, size_t *mtu);
 /* ---- Messages ------------------------------------------------------------------------------ */
 
 /*
- * DOCUMENTED. Gives a buffer for a message of `len` bytes to node `dest`, if there is one; never
- * waits. Build the message in it, then pmSend. Own: a buffer has to be sent before the next, also
- * to another node; a message that was received may be held meanwhile. No copy.
- * Errors: ENOBUFS none now: receive and try again; EINVAL node (this one included: own), less than
- * one byte or more than the MTU; EBUSY a buffer is held.
+ * DOCUMENTED. Returns a buffer for a message of `len` bytes to node `dest`, if there is one; never
+ * waits. Build the message in it, then call pmSend. Own: send a buffer before taking the next, also
+ * to another node; a received message may be held meanwhile. No copy.
+ * Errors: ENOBUFS none now: receive and try again; EINVAL node (own: also this one), less than one
+ * byte or more than the MTU; EBUSY a buffer is held.
  */
 int pmGetSendBuffer(pmContext *pmc, int dest, char **bufp, size_t len);
 
 /* DOCUMENTED, with ENOSYS as one of its answers. Error: ENOSYS, always. */
 int pmGetMulticastBuffer(pmContext *pmc, int *dest, int ndest, char **bufp, size_t len);
 
-/* OWN. Shortens the message that is being built. Errors: EINVAL no bytes or more; EIO no buffer. */
+/* OWN. Shortens the message being built. Errors: EINVAL zero bytes or too many; EIO no buffer. */
 int pmTruncateBuffer(pmContext *pmc, size_t len);
 
 /*
- * INFERRED from pages that name it. Sends what was built; its buffer must not be touched any more.
- * Never waits; sent is not delivered. Own errors, after which the message is gone and was not sent:
- * EIO no buffer is held, the data link failed, or messages to this node failed; EPIPE the node's
- * end was closed or began anew. What was sent while an interface was down goes when it is up
- * again, if that is soon; that it is down, pmReceive says by EIO.
+ * INFERRED from pages that name it. Sends the message that was built; do not touch its buffer any
+ * more. Never waits; a sent message is not delivered yet. Own errors, after which the message was
+ * not sent and is gone: EIO no buffer is held, the data link failed, or messages to this node
+ * failed; EPIPE the node's end was closed or restarted. A message that is sent while an interface
+ * is down goes when it is up again, if that is soon. pmReceive returns EIO while the interface is
+ * down.
  */
 int pmSend(pmContext *pmc);
 
 /*
- * DOCUMENTED. Polls once for a message and gives its address and length if there is one. Own: the
- * message is read only, and *bufp and *lenp stay as they are without one. No copy.
+ * DOCUMENTED. Polls once for a message and returns its address and length if there is one. Own: the
+ * message is read-only, and *bufp and *lenp stay unchanged without one. No copy.
  * Errors: ENOBUFS no message; EBUSY one is held: release it; EIO the data link does not work, or
- * messages to some node failed: what was sent last to it may not have arrived; EPIPE likewise
- * because it closed its end or began anew; gigae_last_error() says which. EIO of the link lasts as
- * long as its reason, the others are told once; the context can still be used.
+ * messages to some node failed: what was sent last to it may not have arrived; EPIPE the same
+ * because it closed its end or restarted. gigae_last_error() says which. EIO of the link lasts as
+ * long as its reason, the others are reported once. The context can still be used.
  */
 int pmReceive(pmContext *pmc, char **bufp, size_t *lenp);
 
-/* DOCUMENTED. Gives the message back that pmReceive gave. Error: EIO none is held. */
+/* DOCUMENTED. Returns the message of pmReceive to the context. Error: EIO none is held. */
 int pmReleaseReceiveBuffer(pmContext *pmc);
 
 /* ---- Remote memory ------------------------------------------------------------------------- */
 
 /*
- * DOCUMENTED. Locks a region and gives its handle, for a node or PM_NODE_ANY. Any alignment and
- * length from 1 byte to 1 GiB. Own: every node that is told the handle may read and write it, while
+ * DOCUMENTED. Locks a region and returns its handle, for a node or PM_NODE_ANY. Any alignment and
+ * length from 1 byte to 1 GiB. Own: every node that knows the handle may read and write it while
  * this program makes calls on the context. The region must stay where it is until it is unlocked.
  * Errors: EINVAL node or length; ENOSPC too many are locked (1,048,576).
  */
 int pmMLock(pmContext *pmc, int rmt_node, char *addr, size_t len, pmAddrHandle *hndlp);
 
 /*
- * DOCUMENTED. Unlocks what was locked with the same node, address and length: at once, and what
- * others do with the handle from now on is refused.
+ * DOCUMENTED. Unlocks what was locked with the same node, address and length. This takes effect at
+ * once: later operations with the handle are refused.
  * Errors: EINVAL node; ENOENT it is not locked; EBUSY (own) a transfer of this context uses it.
  */
 int pmMUnlock(pmContext *pmc, int rmt_node, char *addr, size_t len);
 
 /*
  * DOCUMENTED. Starts copying `len` bytes from a local region to one of another node; either handle
- * may have an offset added. Any alignment, up to 1 GiB. Own: the local bytes must stay as they are
- * until pmIsWriteDone says so; a message that is sent after pmWrite to the same node waits here
- * until the bytes are in place there.
- * Errors: EINVAL node, length or local handle; ENOBUFS too many transfers are going on.
+ * may have an offset added. Any alignment, up to 1 GiB. Own: the local bytes must stay unchanged
+ * until pmIsWriteDone returns PM_SUCCESS. A message that is sent after pmWrite to the same node
+ * waits here until the bytes are in place there.
+ * Errors: EINVAL node, length or local handle; ENOBUFS too many transfers are in progress.
  */
 int pmWrite(pmContext *pmc, int rmt_node, pmAddrHandle rmt_hndl, pmAddrHandle local_hndl,
             size_t len);
 
-/* DOCUMENTED. Likewise from the other node's region to the local one, which pmIsReadDone ends. */
+/* DOCUMENTED. The same from the other node's region to the local one; pmIsReadDone ends it. */
 int pmRead(pmContext *pmc, int rmt_node, pmAddrHandle rmt_hndl, pmAddrHandle local_hndl,
            size_t len);
 
 /*
  * OWN. Whether all writes of this context are done: their bytes are in place. Makes progress.
- * Errors: EBUSY not yet; for one that went wrong, told once: ENOENT the remote region is not
- * locked, EINVAL its bytes are not all within that, EIO or EPIPE the node was lost.
+ * Errors: EBUSY not yet. For a failed write, reported once: ENOENT the remote region is not locked,
+ * EINVAL its bytes are not all within that, EIO or EPIPE the node was lost.
  */
 int pmIsWriteDone(pmContext *pmc);
 
-/* OWN. Likewise for reads: the local bytes are there. */
+/* OWN. The same for reads: the local bytes are there. */
 int pmIsReadDone(pmContext *pmc);
 
 /* ---- Sleeping ------------------------------------------------------------------------------ */
 
 /*
  * DOCUMENTED for composite contexts; own: for all. Fills the array with descriptors for select or
- * poll, which become readable; they stay the context's. *nfdp: in, room; out, their number (here
- * one), also when there was too little room. Errors: ENOSPC too little room; EINVAL less than none.
+ * poll, which become readable; they belong to the context. *nfdp: in, room; out, their number (here
+ * one), also when there was too little room.
+ * Errors: ENOSPC too little room; EINVAL a negative number.
  */
 int pmGetFd(pmContext *pmc, int *fd, int *nfdp);
 
 /*
- * DOCUMENTED. To be called before select, and then pmReceive until ENOBUFS; if there were messages,
+ * DOCUMENTED. Call this before select, and then pmReceive until ENOBUFS; if there were messages,
  * handle them first. Own: the descriptor also becomes readable when acknowledgements or repetitions
- * are due, so a select may end with no message there. Own error: EIO.
+ * are due, so a select may end without a message. Own error: EIO.
  */
 int pmBeforeSelect(pmContext *pmc);
 
-/* INFERRED from its counterpart. To be called after select, before receiving. Own error: EIO. */
+/* INFERRED from its counterpart. Call this after select, before receiving. Own error: EIO. */
 int pmAfterSelect(pmContext *pmc);
 
 /* ---- Other --------------------------------------------------------------------------------- */
@@ -223,10 +225,10 @@ int pmAfterSelect(pmContext *pmc);
 /* DOCUMENTED as optional; there is no global clock here. Error: ENOSYS, always. */
 int pmTimeRequest(pmContext *pmc, int dest);
 
-/* OWN. Writes what there is to know of a context to standard error, some lines. */
+/* OWN. Writes a description of a context to standard error, some lines. */
 int pmDumpContext(pmContext *pmc);
 
-/* OWN. What a code means, in one line. Never NULL; constant. */
+/* OWN. The meaning of a code in one line. Never NULL; constant. */
 const char *pmErrorString(int error);
 
 #ifdef __cplusplus

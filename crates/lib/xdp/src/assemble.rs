@@ -1,4 +1,4 @@
-//! A link of its parts, and back.
+//! Makes a link of its parts, and takes it apart again.
 
 use crate::assembly::Assembly;
 use crate::link::XdpLink;
@@ -12,8 +12,8 @@ impl XdpLink {
     /// Makes a link of its parts. Needs no privileges; some fifteen system calls.
     ///
     /// # Safety
-    /// The parts must be as [`make`](Self::make) gave them for this very memory, and nobody else
-    /// may use either meanwhile: the frame memory and the rings are this link's and the kernel's.
+    /// The parts must be as [`make`](Self::make) returned them for this very memory. No other user
+    /// may use either meanwhile: the frame memory and the rings belong to this link and the kernel.
     pub unsafe fn assemble(parts: Parts, arena: Arena) -> Result<Self, OpenError> {
         let Parts { description, socket, control } = parts;
         description
@@ -22,7 +22,7 @@ impl XdpLink {
         let (tx, rx) = (description.tx_frames, description.rx_frames);
         let mut umem = Umem::new(arena, tx, rx);
         umem.provide(description.rx_ready as usize);
-        // In the fill ring already, or put there before the socket is bound.
+        // They are in the fill ring already, or get there before the socket is bound.
         while umem.missing().is_some() {}
         // SAFETY: passed on to the caller.
         let socket = unsafe { XskSocket::map(socket, RingSizes::new(tx, rx)) }.map_err(opening)?;
@@ -53,7 +53,7 @@ impl XdpLink {
         })
     }
 
-    /// The parts of a link of which no frame has been taken, posted or polled.
+    /// The parts of a link whose frames were never taken, posted or polled.
     pub(crate) fn into_parts(self) -> Parts {
         let description = Description {
             interface: self.info.interface,

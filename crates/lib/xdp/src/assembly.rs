@@ -1,25 +1,25 @@
 //! Puts the segments of received frames together, where a frame may be in several chunks.
 //!
-//! The kernel shows a frame's descriptors at once in the copy modes; a zero-copy driver may show
-//! them one by one. Nothing is handed on before the last one came. A frame of which a descriptor
-//! makes no sense, or with more segments than the link promises, is dropped whole.
+//! In the copy modes the kernel shows a frame's descriptors all at once; a zero-copy driver may
+//! show them one by one. A frame is handed on only when it is complete. A frame with an invalid
+//! descriptor, or with more segments than the link promises, is dropped completely.
 
 use crate::umem::Umem;
 use gigae_link::RxFrame;
 
-/// Most segments of a frame, sent and received: what hardware takes in zero-copy mode (i40e and ice,
-/// whose descriptors are chained up to this). The kernel itself takes 17.
+/// Most segments of a frame, sent and received: what hardware takes in zero-copy mode (i40e and ice
+/// chain up to this many descriptors). The kernel itself takes 17.
 pub(crate) const MAX_SEGMENTS: usize = 8;
 
 /// A frame that is being received.
 #[derive(Default)]
 pub(crate) struct Assembly {
     segments: Vec<RxFrame>,
-    /// A segment of the frame is missing: what follows of it is dropped too.
+    /// A segment of the frame is missing, so its later segments are dropped too.
     broken: bool,
 }
 
-/// What became of a frame with its last segment.
+/// The state of a frame after a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Frame {
     /// There is more to come.
@@ -31,8 +31,8 @@ pub(crate) enum Frame {
 }
 
 impl Assembly {
-    /// Takes in the next segment (`None`: its descriptor made no sense); `more` of the frame are to
-    /// come.
+    /// Takes in the next segment (`None`: its descriptor was invalid). `more` says that others
+    /// follow.
     #[inline]
     pub(crate) fn add(
         &mut self,
@@ -72,7 +72,7 @@ mod tests {
         umem
     }
 
-    /// Receives frames, each a list of chunks; chunk 0 is none that can be received into.
+    /// Receives frames, each a list of chunks. Nothing can be received into chunk 0.
     fn receive(umem: &mut Umem, frames: &[&[u64]]) -> (Vec<RxFrame>, Vec<Frame>) {
         let (mut assembly, mut batch, mut became) = (Assembly::default(), Vec::new(), Vec::new());
         for chunks in frames {

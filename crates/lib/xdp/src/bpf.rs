@@ -1,7 +1,7 @@
-//! bpf(2), as far as our program takes it and no crate that is used here offers it alone.
+//! bpf(2): the commands that the XDP program needs and that no crate used here offers separately.
 //!
-//! Requests are what linux/bpf.h calls `union bpf_attr`, each as far as its command reads it; the kernel takes what
-//! is not given as zero.
+//! Requests are what linux/bpf.h calls `union bpf_attr`, each up to the last field that its command
+//! reads. The kernel takes missing fields as zero.
 
 use aya_obj::generated::bpf_insn;
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -25,7 +25,7 @@ const HAS_FRAGS: u32 = 1 << 5;
 const GENERIC: u32 = 1 << 1;
 const DRIVER: u32 = 1 << 2;
 
-/// How often a load is tried that a signal interrupts.
+/// How often to repeat a load that a signal interrupts.
 const ATTEMPTS: usize = 5;
 
 #[repr(C)]
@@ -78,7 +78,7 @@ struct LinkCreate {
     flags: u32,
 }
 
-/// Gives element 0 of a map its value, and makes the map unchangeable: the verifier then knows the value.
+/// Sets element 0 of a map and makes the map read-only, so the verifier knows the value.
 pub(crate) fn fill_and_freeze(map: BorrowedFd<'_>, value: &[u8]) -> io::Result<()> {
     let (key, mut map) = (0u32, map.as_raw_fd());
     let (at, from) = (&raw const key as u64, value.as_ptr() as u64);
@@ -86,11 +86,11 @@ pub(crate) fn fill_and_freeze(map: BorrowedFd<'_>, value: &[u8]) -> io::Result<(
     // SAFETY: the kernel reads a key of four bytes and a value, which is as long as the map says: the map was made
     // for these very bytes.
     unsafe { call(MAP_UPDATE, &mut update) }?;
-    // SAFETY: the request is a descriptor alone.
+    // SAFETY: the request is only a descriptor.
     unsafe { call(MAP_FREEZE, &mut map) }.map(drop)
 }
 
-/// Loads a program for XDP; `frags` says that it takes frames in several buffers (Linux 5.18).
+/// Loads a program for XDP. `frags` says that it accepts frames in several buffers (Linux 5.18).
 pub(crate) fn load(
     name: &str,
     instructions: &[bpf_insn],
@@ -161,8 +161,8 @@ pub(crate) fn test_run(program: BorrowedFd<'_>, frame: &[u8]) -> io::Result<u32>
     Ok(request.result)
 }
 
-/// Attaches a program to an interface, native in the driver or generic above it, for as long as the descriptor
-/// has a copy.
+/// Attaches a program to an interface, native in the driver or generic above it, as long as a copy
+/// of the descriptor exists.
 pub(crate) fn attach(program: BorrowedFd<'_>, interface: u32, native: bool) -> io::Result<OwnedFd> {
     let (program, flags) = (program.as_raw_fd(), if native { DRIVER } else { GENERIC });
     let mut request = LinkCreate { program, interface, kind: ATTACH_XDP, flags };
@@ -174,7 +174,8 @@ pub(crate) fn attach(program: BorrowedFd<'_>, interface: u32, native: bool) -> i
 ///
 /// # Safety
 ///
-/// The request must be one of the command, and every address in it good for what the kernel does there.
+/// The request must fit the command, and every address in it must be valid for what the kernel does
+/// there.
 unsafe fn call<T>(command: libc::c_long, request: &mut T) -> io::Result<RawFd> {
     // SAFETY: pointer and length describe one structure that lives across the call; the rest is the caller's promise.
     let made = unsafe { libc::syscall(libc::SYS_bpf, command, &raw mut *request, size_of::<T>()) };

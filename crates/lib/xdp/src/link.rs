@@ -15,26 +15,27 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Empty polls between looks at the interface: some milliseconds of spinning, so that a spinning
-/// caller learns that the interface is down and pays two system calls in 4,096 polls for it, of
-/// which it makes one in 64 looks ([`Link::has_arrived`]).
+/// Empty polls between looks at the interface, some milliseconds of spinning. So a spinning caller
+/// learns that the interface is down, for two system calls in 4,096 polls. It makes one of them in
+/// 64 looks ([`Link::has_arrived`]).
 const POLLS_PER_CHECK: u32 = 1 << 12;
 
-/// Empty polls for one that drives the driver where that helps: a look at the ring takes nanoseconds, a drive a
-/// system call, and what came just after the last one is found soon enough by the next.
+/// Empty polls per drive of the driver, where driving helps. A look at the ring takes nanoseconds,
+/// a drive a system call. A frame that came just after the last drive is found soon enough by the
+/// next.
 const POLLS_PER_DRIVE: u32 = 4;
 
-/// Chunks that the kernel may lack before it gets them in the middle of work: their ring is read on
-/// another CPU, so a batch costs what one costs, and a vain poll is the time for it.
+/// Chunks that the kernel may lack before it gets them between frames. Another CPU reads their
+/// ring, so a batch costs as much as one chunk, and an empty poll is the time for it.
 const REFILL_AT: usize = 16;
 
 /// Longest sleep between looks at the interface: the kernel wakes no sleeper when it goes away.
 const LONGEST_SLEEP: Duration = Duration::from_millis(200);
 
-/// The kernel's own counts for the socket (`XDP_STATISTICS`).
+/// The kernel's counters of the socket (`XDP_STATISTICS`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelStatistics {
-    /// Frames dropped because no chunk was in the fill ring, or too long for one.
+    /// Frames dropped because the fill ring was empty, or because they were too long for a chunk.
     pub rx_dropped: u64,
     /// Frames dropped because the receive ring was full.
     pub rx_ring_full: u64,
@@ -50,20 +51,20 @@ pub struct KernelStatistics {
 pub struct XdpLink {
     pub(crate) info: Info,
     pub(crate) interface: Interface,
-    /// What keeps the program attached; `None` if the interface does. Before the socket, so that frames go to
-    /// the stack as soon as nobody takes them.
+    /// Keeps the program attached; `None` if the interface does. Dropped before the socket, so
+    /// frames go to the stack as soon as the link no longer takes them.
     pub(crate) program: Option<OwnedFd>,
     pub(crate) socket: XskSocket,
     pub(crate) umem: Umem,
     pub(crate) counters: Counters,
     pub(crate) posting: Posting,
-    /// Where frames may be in several chunks.
+    /// For links whose frames may be in several chunks.
     pub(crate) assembly: Option<Assembly>,
-    /// Received frames that are longer than the link carries (the MTU was raised later), or whose
-    /// descriptors made no sense: a bug.
+    /// Received frames that are longer than the link carries (the MTU was raised later), or with
+    /// invalid descriptors (a bug).
     pub(crate) rx_invalid: u64,
     pub(crate) busy: bool,
-    /// An empty poll drives the driver or looks whether it wants frames.
+    /// An empty poll drives the driver, or checks whether it needs frames.
     pub(crate) must_poll: bool,
     pub(crate) need_wakeup: bool,
     pub(crate) empty_polls: u32,
@@ -71,8 +72,7 @@ pub struct XdpLink {
 }
 
 impl XdpLink {
-    /// What the kernel has counted for the socket. One system call; `None` once the interface is
-    /// gone.
+    /// The kernel's counters of the socket. One system call. `None` if the interface is gone.
     pub fn kernel_statistics(&self) -> Option<KernelStatistics> {
         let stats = self.socket.statistics().ok()?;
         Some(KernelStatistics {
@@ -89,7 +89,7 @@ impl XdpLink {
         self.busy
     }
 
-    /// Reads completions; their frames are the caller's again, or free.
+    /// Reads completions. Their frames are the caller's again, or free.
     #[inline]
     pub(crate) fn complete(&mut self) {
         let ready = self.socket.completion.available();
@@ -105,7 +105,7 @@ impl XdpLink {
         }
     }
 
-    /// Gives the kernel the receive chunks that it lacks, if they are many or it has few.
+    /// Gives the kernel the receive chunks that it lacks, if they are many or if it has few.
     #[inline]
     fn refill(&mut self) {
         if self.umem.lacking() >= REFILL_AT || self.umem.ready() < REFILL_AT {
@@ -135,7 +135,7 @@ impl XdpLink {
         posted
     }
 
-    /// Takes frames from the ring, where they may be in several chunks; see [`Link::poll`].
+    /// Takes frames that may be in several chunks from the ring; see [`Link::poll`].
     fn poll_segments(&mut self, batch: &mut Vec<RxFrame>, max: usize, ready: u32) -> usize {
         let Some(assembly) = &mut self.assembly else { return 0 };
         let before = batch.len();
@@ -157,8 +157,8 @@ impl XdpLink {
         batch.len() - before
     }
 
-    /// Whether the interface still stands, is up and has our program. Two system calls and a look at the
-    /// clock, after a second without a frame two more.
+    /// Whether the interface exists, is up and has our program. Two system calls and a clock read;
+    /// after a second without a frame, two system calls more.
     fn check(&mut self) -> Result<(), LinkError> {
         self.interface.check()?;
         match self.watch.is_detached(self.interface.index, self.counters.rx_frames) {
@@ -167,19 +167,19 @@ impl XdpLink {
         }
     }
 
-    /// Drives the driver; the errors that say that the interface is away are told apart.
+    /// Drives the driver. Distinguishes the errors that mean that the interface is gone or down.
     #[cold]
     fn drive(&mut self) -> Result<(), LinkError> {
         self.counters.drives += 1;
         match self.socket.drive() {
             Ok(()) => Ok(()),
             Err(Errno::NETDOWN | Errno::NXIO | Errno::NODEV) => self.check(),
-            // Kernels before 5.11 cannot be driven this way; all others have passing reasons.
+            // Kernels before 5.11 cannot be driven like this; all others have temporary reasons.
             Err(_) => Ok(()),
         }
     }
 
-    /// An empty poll: drives the driver where that helps, looks at the interface now and then.
+    /// An empty poll: drives the driver where that helps, and sometimes looks at the interface.
     fn poll_empty(&mut self) -> Result<u32, LinkError> {
         if self.umem.lacking() > 0 {
             self.refill_all();
@@ -189,8 +189,9 @@ impl XdpLink {
             self.empty_polls = 0;
             self.check()?;
         }
-        // A driver that found too few chunks and sleeps; told of those that it has not seen, not again of those that it
-        // took: igb's asks for more as long as its ring is not full.
+        // A driver that found too few chunks and sleeps. It gets a doorbell for chunks that it has
+        // not seen, but not again for those that it took: igb asks for more as long as its ring is
+        // not full.
         let starved = self.info.mode == Mode::XdpZeroCopy
             && self.socket.fill.needs_wakeup()
             && self.socket.fill.pending() > 0;
@@ -201,18 +202,18 @@ impl XdpLink {
         Ok(self.socket.rx.available())
     }
 
-    /// Rings again for frames that the driver was told of and did not take: a zero-copy driver that had no carrier then
-    /// does not look again by itself.
+    /// Rings again for frames that the driver did not take after a doorbell. A zero-copy driver
+    /// that had no carrier then does not look again by itself.
     #[cold]
     fn remind(&mut self) {
         if self.socket.tx.pending() > 0 {
             self.counters.doorbells += 1;
-            // What is wrong with the interface, the next flush or poll says.
+            // The next flush or poll reports what is wrong with the interface.
             let _ = self.socket.doorbell();
         }
     }
 
-    /// One sleep. Returns `None` to sleep on, or what `wait` returns.
+    /// Sleeps once. Returns `None` to sleep on, or the result of `wait`.
     fn sleep(&mut self, left: Option<Duration>) -> Result<Option<bool>, LinkError> {
         let slice = left.unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP);
         let time = Timespec {
@@ -292,14 +293,14 @@ impl Link for XdpLink {
         self.posting.flush();
         self.socket.tx.publish();
         let copies = self.info.mode != Mode::XdpZeroCopy;
-        // Without the flag the kernel cannot say whether it wants to be woken.
+        // Without the flag the kernel cannot say whether it needs to be woken.
         let always = copies || !self.need_wakeup;
         let mut pending = self.socket.tx.pending();
         while pending > 0 && (always || self.socket.tx.needs_wakeup()) {
             self.counters.doorbells += 1;
             match self.socket.doorbell() {
                 // The call's budget is used up, the driver or its queue is full, or the socket's
-                // share of memory is: what the ring still holds goes with the next call.
+                // share of memory is used up. The rest of the ring goes with the next call.
                 Ok(()) | Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS | Errno::INTR) => {}
                 Err(Errno::NETDOWN | Errno::NXIO | Errno::NODEV) => {
                     self.check()?;
@@ -316,7 +317,8 @@ impl Link for XdpLink {
             pending = left;
         }
         self.complete();
-        // A zero-copy driver that has been woken goes on by itself, or is reminded when frames are missed.
+        // A zero-copy driver goes on by itself after a wake-up, or gets another doorbell when
+        // frames are missing.
         Ok(!copies || self.socket.tx.pending() == 0)
     }
 

@@ -1,13 +1,15 @@
-//! What self-tests saw refused, in a file, so that the next link does not try it again.
+//! Notes in a file which modes self-tests saw refused, so the next link does not try them again.
 //!
-//! To try a mode a program is attached, and many drivers restart their NIC for that: its carrier is away for seconds.
-//! So a self-test notes which modes it saw refused, for this driver, MTU and queue and for this release of the kernel.
-//! For [`GOOD_FOR`] no other self-test tries them again, unless they are asked for by name or no other mode works.
+//! A self-test attaches a program to try a mode. Many drivers restart their NIC for that, and its
+//! carrier is away for seconds. So a self-test notes which modes were refused, for this driver,
+//! MTU, queue and kernel release. For [`GOOD_FOR`] no other self-test tries them again, unless they
+//! are asked for by name or no other mode works.
 //!
-//! The mode that is chosen passes its own test in every case. So a wrong note can keep a better mode from being tried,
-//! and nothing else. Only this process's user can write a note: the directory and the file must belong to that user
-//! and be writable for nobody else. No symbolic link is followed. A file that is too long, too old, of another
-//! kernel or of another form is not read. Without such a directory nothing is noted.
+//! The chosen mode passes its own test in any case. So a wrong note can only keep a better mode
+//! from being tried. Only this process's user can write a note: the directory and the file must
+//! belong to that user, and no other user may be able to write them. No symbolic link is followed.
+//! A file that is too long, too old, of another kernel or of another format is not read. Without
+//! such a directory nothing is noted.
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
@@ -17,34 +19,35 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// Modes may become possible without a new kernel: by other settings of the NIC, or new firmware.
+/// Modes may become possible without a new kernel: by other settings of the NIC, or by new
+/// firmware.
 const GOOD_FOR: Duration = Duration::from_secs(3600);
 
-/// Bytes of a file. Each of at most six candidates has a line.
+/// Most bytes of a file. Each of at most six candidates has a line.
 const LONGEST: usize = 4096;
 
-/// Characters of a reason.
+/// Most characters of a reason.
 const REASON: usize = 300;
 
 /// The name of the directory.
 const DIRECTORY: &str = "gigae-selftest";
 
-/// The form of the file, in its first line.
+/// The format of the file, in its first line.
 const FORM: &str = "gigae self-test 1";
 
-/// What is known of a driver from earlier self-tests, and what this one adds.
+/// What earlier self-tests noted about a driver, and what this one adds.
 pub(crate) struct Notes {
     /// The directory, its path, and the file's name in it.
     place: Option<(OwnedFd, PathBuf, String)>,
     release: String,
     /// What was refused, and why.
     refusals: Vec<(String, String)>,
-    /// They are of an earlier self-test, so long ago.
+    /// The age of the notes, if they are from an earlier self-test.
     age: Option<Duration>,
     changed: bool,
 }
 
-/// Where notes are kept if the program does not say: in a directory of root's, or of the user's session.
+/// The default directory: one of root's, or of the user's session.
 pub(crate) fn usual_directory() -> Option<PathBuf> {
     let user = rustix::process::geteuid();
     if user.is_root() {
@@ -58,7 +61,8 @@ pub(crate) fn usual_directory() -> Option<PathBuf> {
 }
 
 impl Notes {
-    /// Reads those of a driver in a directory, which is made if it is not there. Some ten system calls.
+    /// Reads the notes about a driver from a directory, which is made if it does not exist. Some
+    /// ten system calls.
     pub(crate) fn read(directory: Option<&Path>, driver: &str, mtu: usize, queue: u32) -> Self {
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let release = release.trim().to_owned();
@@ -84,7 +88,7 @@ impl Notes {
         self.age.is_some()
     }
 
-    /// Why an earlier self-test saw this refused, if it did.
+    /// Why an earlier self-test saw this candidate refused, if it did.
     pub(crate) fn why(&self, candidate: &str) -> Option<String> {
         let (minutes, (_, directory, file)) = (self.age?.as_secs() / 60, self.place.as_ref()?);
         let (_, why) = self.refusals.iter().find(|(of, _)| of == candidate)?;
@@ -92,7 +96,7 @@ impl Notes {
         Some(format!("{why}; noted {minutes} minutes ago in {}", path.display()))
     }
 
-    /// This self-test saw it refused.
+    /// This self-test saw the candidate refused.
     pub(crate) fn refused(&mut self, candidate: &str, why: &str) {
         self.works(candidate);
         let why = why.chars().map(|c| if c.is_control() { ' ' } else { c }).take(REASON).collect();
@@ -100,20 +104,21 @@ impl Notes {
         self.changed = true;
     }
 
-    /// This self-test saw it work.
+    /// This self-test saw the candidate work.
     pub(crate) fn works(&mut self, candidate: &str) {
         let before = self.refusals.len();
         self.refusals.retain(|(of, _)| of != candidate);
         self.changed |= self.refusals.len() != before;
     }
 
-    /// All is to be tried again.
+    /// Forgets everything, so all candidates are tried again.
     pub(crate) fn forget(&mut self) {
         self.changed |= !self.refusals.is_empty();
         (self.refusals, self.age) = (vec![], None);
     }
 
-    /// Writes them for later self-tests, if there is anything new. What cannot be written is tried again then.
+    /// Writes the notes for later self-tests, if there is anything new. If writing fails, they try
+    /// again.
     pub(crate) fn keep(self) {
         let Some((directory, _, file)) = self.place.as_ref().filter(|_| self.changed) else {
             return;
@@ -131,7 +136,7 @@ impl Notes {
     }
 }
 
-/// The lines after the first, which must be of this form and this kernel.
+/// The lines after the first, which must be of this format and this kernel.
 fn parse(text: &str, release: &str) -> Option<Vec<(String, String)>> {
     let mut lines = text.lines();
     let (form, of) = lines.next()?.split_once('\t')?;
@@ -146,12 +151,12 @@ fn parse(text: &str, release: &str) -> Option<Vec<(String, String)>> {
     lines.map(refusal).collect()
 }
 
-/// A file or directory that only this process's user can change.
+/// Whether only this process's user can change a file or directory.
 fn is_own(stat: &Stat) -> bool {
     stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_mode & 0o022 == 0
 }
 
-/// Opens the directory, and makes it first if its parent is there.
+/// Opens the directory. Makes it first if its parent exists.
 fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
     let (parent, name) = path.parent().zip(path.file_name()).ok_or(Errno::INVAL)?;
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -167,15 +172,15 @@ fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// What a file says, if it may be believed, and how old it is.
+/// The contents of a file, if it can be trusted, and its age.
 fn read(directory: &OwnedFd, file: &str) -> Option<(String, Duration)> {
-    // A FIFO of this name does not hold the process up.
+    // A FIFO of this name must not block the process.
     let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = File::from(rustix::fs::openat(directory, file, flags, Mode::empty()).ok()?);
     let stat = rustix::fs::fstat(&file).ok()?;
     let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
     let written = file.metadata().and_then(|data| data.modified()).ok()?;
-    // One that was written in the future is as suspect as an old one.
+    // A file from the future is as suspect as an old one.
     let age = SystemTime::now().duration_since(written).ok()?;
     if !is_file || !is_own(&stat) || age > GOOD_FOR {
         return None;
@@ -185,7 +190,7 @@ fn read(directory: &OwnedFd, file: &str) -> Option<(String, Duration)> {
     (text.len() <= LONGEST).then_some((text, age))
 }
 
-/// Puts a new file in the place of the old one.
+/// Replaces the old file with a new one.
 fn write(directory: &OwnedFd, file: &str, text: &str) -> Result<(), Errno> {
     let new = format!(".{file}.{}", std::process::id());
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
@@ -299,7 +304,7 @@ mod tests {
         }
         permit(&directory, 0o700);
         assert!(notes(&directory).are_there());
-        // A link to the file, and one to the directory, and one on the way to it.
+        // Links to the file, to the directory, and to a parent of it.
         let aside = directory.join("aside");
         fs::rename(&path, &aside).unwrap();
         symlink(&aside, &path).unwrap();
@@ -311,7 +316,7 @@ mod tests {
         let way = place.path().join("way");
         symlink(directory.parent().unwrap(), &way).unwrap();
         assert!(!notes(&way.join("notes")).are_there());
-        // What another user made.
+        // Files of another user.
         if rustix::process::geteuid().is_root() {
             chown(&path, Some(1), None).unwrap();
             assert!(!notes(&directory).are_there());

@@ -1,16 +1,16 @@
-//! A link in parts: what a process that may open AF_XDP sockets gives to one that may not.
+//! A link in parts: a process that may open AF_XDP sockets gives them to one that may not.
 //!
-//! Opening needs privileges, using does not: the rings are mapped by whoever has the socket, and
-//! frames are sent and received by whoever has the rings. So [`make`](crate::XdpLink::make) and
-//! [`assemble`](crate::XdpLink::assemble) may run in different processes, with the parts passed
-//! from one to the other as descriptors (unix(7), `SCM_RIGHTS`). What somebody can do with the
-//! parts, and what not, is in `SECURITY.md`.
+//! Opening needs privileges, using does not. A process that has the socket maps the rings; a
+//! process that has the rings sends and receives frames. So [`make`](crate::XdpLink::make) and
+//! [`assemble`](crate::XdpLink::assemble) may run in different processes, and the parts pass from
+//! one to the other as descriptors (unix(7), `SCM_RIGHTS`). `SECURITY.md` says what a process can
+//! and cannot do with the parts.
 //!
-//! The frame memory belongs to the process that assembles the link: its pages are there, and
-//! charged to its control group, before the other one registers them. The socket cannot be left to
-//! that process unbound, for it to register its memory itself: bind(2) asks for no capability and
-//! takes any interface. And a registration counts against the limit of locked memory (`ulimit -l`),
-//! which is 8 MiB for most users.
+//! The frame memory belongs to the process that assembles the link: it allocates the pages, which
+//! are charged to its control group, before the other one registers them. That process cannot get
+//! an unbound socket to register its memory itself: bind(2) needs no capability and takes any
+//! interface. And a registration counts against the limit of locked memory (`ulimit -l`), which is
+//! 8 MiB for most users.
 
 use crate::assembly::MAX_SEGMENTS;
 use crate::umem::{CHUNK, LONGEST, MAX_FRAMES, SEGMENT, Umem};
@@ -19,20 +19,20 @@ use gigae_wire::MacAddr;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// What a link is made of, besides its memory. With the last copy of the socket it ends; the
-/// program stays on the interface for as long as that is there.
+/// The parts of a link, besides its memory. The link ends with the last copy of the socket. The
+/// program stays on the interface as long as that exists.
 #[derive(Debug)]
 pub struct Parts {
-    /// What they are.
+    /// The description of the link.
     pub description: Description,
-    /// The AF_XDP socket, bound to its queue. It cannot be bound anew, nor be given other rings or
-    /// memory.
+    /// The AF_XDP socket, bound to its queue. It cannot be bound again, and cannot get other rings
+    /// or memory.
     pub socket: OwnedFd,
     /// A UNIX-domain socket of the interface's network namespace, for looking at the interface.
     pub control: OwnedFd,
 }
 
-/// What must be known of a link's parts in order to use them.
+/// Everything that a process must know to use the parts of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
     /// Name of the interface.
@@ -59,7 +59,7 @@ pub struct Description {
     pub rx_ready: u32,
     /// The kernel's number of the attached program.
     pub program: u32,
-    /// Whether a vain poll drives the driver.
+    /// Whether an empty poll drives the driver.
     pub busy: bool,
     /// Whether the driver says when it wants the doorbell.
     pub need_wakeup: bool,
@@ -68,8 +68,8 @@ pub struct Description {
 }
 
 impl Description {
-    /// Whether a link of this can be, with so much memory: what comes from another process may be
-    /// anything.
+    /// Whether such a link is possible with so much memory. A description from another process may
+    /// have any contents.
     pub(crate) fn check(&self, memory: usize) -> io::Result<()> {
         let kinds = [self.tx_frames, self.rx_frames];
         let sound = kinds.iter().all(|&frames| (1..=MAX_FRAMES as u32).contains(&frames))

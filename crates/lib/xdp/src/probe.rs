@@ -1,12 +1,12 @@
-//! Chooses a mode: tries the candidates in order, tests each, and says what refused the better
-//! ones.
+//! Chooses a mode: tries the candidates in order, tests each, and reports why better ones were
+//! refused.
 //!
-//! The test shows that *this side* works: the program loads, attaches and tells frames apart, the
+//! The test shows that *this side* works: the program loads, attaches and classifies frames, the
 //! socket binds and the kernel confirms the mode, frames of full length leave and complete. Whether
-//! frames arrive unchanged takes a peer, and is not tested here.
+//! frames arrive unchanged needs a peer, and is not tested here.
 //!
-//! A frame lies in one buffer if it can. If the MTU asks for more than a chunk holds, or the driver for
-//! less (it refuses the program then), a mode is tried with frames in several.
+//! A frame uses one buffer if it can. If the MTU allows more than a chunk holds, or the driver has
+//! less room (it refuses the program then), the mode is also tried with several buffers.
 
 use crate::attached;
 use crate::config::{BusyPoll, XdpConfig};
@@ -26,23 +26,22 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// A closed socket gives its queue up in a task of the kernel's that runs a little later and waits
-/// for the lock under which all interfaces are changed: milliseconds, but a second while many
-/// namespaces are being removed. A queue in use is refused without this wait, since its owner's
-/// program is seen before.
+/// A closed socket gives its queue up in a kernel task that runs a little later and waits for the
+/// lock over all interfaces: milliseconds, but a second while many namespaces are being removed. A
+/// queue in use is refused without this wait, since its owner's program is found first.
 const QUEUE_FREE_WITHIN: Duration = Duration::from_secs(10);
 
-/// A program goes with the last copy of its link's descriptor, and a process that another thread has
-/// just forked has copies until it begins its own program: milliseconds on a busy machine.
+/// A program ends with the last copy of its link's descriptor. A child that another thread has just
+/// forked has copies until it executes its own program: milliseconds on a busy machine.
 const PROGRAM_GONE_WITHIN: Duration = Duration::from_millis(300);
 
-/// igb and others restart when a program is attached, and then negotiate the link anew.
+/// igb and others restart when a program is attached, and then negotiate the link again.
 const CARRIER_WITHIN: Duration = Duration::from_secs(5);
 
 /// The MTU for which every driver has room in one buffer.
 const STANDARD_MTU: usize = 1500;
 
-/// What is known of a driver, by the name that `ethtool -i` shows.
+/// What is known about a driver, by the name that `ethtool -i` shows.
 struct Quirk {
     driver: &'static str,
     /// Modes to try, in order.
@@ -80,12 +79,13 @@ const QUIRKS: &[Quirk] = &[
     },
 ];
 
-/// Drivers of interfaces whose other end is this machine's kernel or hypervisor. It interrupts as soon as there is a
-/// frame, so that busy polling saves no waiting, while the kernel looks into the queue at every doorbell on its account:
-/// a round trip on virtio takes a fifth longer with it, on vmxnet3 a third (docs/reference/nic-lab.md).
+/// Drivers of interfaces whose other end is this machine's kernel or hypervisor. It interrupts as
+/// soon as there is a frame, so busy polling saves no waiting. With busy polling, the kernel also
+/// looks into the queue at every doorbell: a round trip takes a fifth longer on virtio, and a third
+/// longer on vmxnet3 (docs/reference/nic-lab.md).
 const WITHOUT_HARDWARE: &[&str] = &["veth", "macvlan", "tun", "virtio_net", "vmxnet3"];
 
-/// Modes in which a driver does not carry frames in several buffers reliably, and what happens.
+/// Modes in which a driver does not carry frames in several buffers reliably, and what goes wrong.
 const LONG_FRAMES_FAIL: &[(&str, Mode, &str)] = &[(
     "virtio_net",
     Mode::XdpNative,
@@ -141,7 +141,7 @@ pub(crate) fn open(config: &XdpConfig, lent: Option<&OwnedFd>) -> Result<XdpLink
     Err(OpenError::Io { what: "opening an AF_XDP link", source: io::Error::other(source) })
 }
 
-/// What there is to try, and what is known before.
+/// The candidates, and what is known before they are tried.
 struct Plan<'a> {
     config: &'a XdpConfig,
     driver: &'a str,
@@ -150,12 +150,12 @@ struct Plan<'a> {
     hardware: bool,
     /// The first of the reasons.
     first: Option<&'a str>,
-    /// Memory of another process.
+    /// Memory that another process lends.
     lent: Option<&'a OwnedFd>,
 }
 
 impl Plan<'_> {
-    /// The first candidate that passes the self-test, or why there is none.
+    /// The first candidate that passes the self-test, or why none does.
     fn choose(&self, notes: &mut Notes) -> Result<Result<XdpLink, Vec<String>>, OpenError> {
         let asked = self.config.mode.is_some();
         let mut reasons: Vec<String> = self.first.map(str::to_owned).into_iter().collect();
@@ -206,7 +206,7 @@ impl Plan<'_> {
     }
 }
 
-/// Why a driver's mode is not to be tried unasked.
+/// Why a driver's mode is not tried unless asked for.
 fn fails(driver: &str, mode: Mode, buffers: Buffers) -> Option<&'static str> {
     let known = |(of, in_mode, _): &&(&str, Mode, &str)| *of == driver && *in_mode == mode;
     let found = LONG_FRAMES_FAIL.iter().find(known).filter(|_| buffers == Buffers::Several);
@@ -221,7 +221,7 @@ enum Buffers {
 }
 
 impl Buffers {
-    /// Behind the name of a mode.
+    /// The suffix of a mode's name.
     fn suffix(self) -> &'static str {
         match self {
             Self::One => "",
@@ -237,8 +237,8 @@ impl Buffers {
     }
 }
 
-/// What to try in each mode: one buffer wherever the frames fit, since programs for several cost the
-/// kernel's own traffic more.
+/// What to try in each mode: one buffer if the frames fit, since programs for several buffers cost
+/// the kernel's own traffic more.
 fn buffers(config: &XdpConfig, mtu: usize) -> &'static [Buffers] {
     match mtu {
         _ if !config.long_frames || mtu <= STANDARD_MTU => &[Buffers::One],
@@ -247,7 +247,7 @@ fn buffers(config: &XdpConfig, mtu: usize) -> &'static [Buffers] {
     }
 }
 
-/// What else a person should know of a link that works.
+/// Remarks for people about a link that works.
 fn limits(link: &XdpLink, buffers: Buffers) -> Vec<String> {
     let mut limits = Vec::new();
     if buffers == Buffers::Several {
@@ -263,7 +263,8 @@ fn limits(link: &XdpLink, buffers: Buffers) -> Vec<String> {
 /// Ethernet header.
 const ETHERNET: usize = 14;
 
-/// One mode, from loading the program to frames that left. Also why there is no busy polling, where there would be.
+/// Tries one mode, from loading the program to frames that left. Also returns why there is no busy
+/// polling, if there should be.
 fn attempt(
     config: &XdpConfig,
     (mode, buffers): (Mode, Buffers),
@@ -288,7 +289,7 @@ fn attempt(
     }
     flags.set(SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP, config.need_wakeup);
     flags.set(SocketAddrXdpFlags::XDP_USE_SG, buffers == Buffers::Several);
-    // Before binding: stmmac never recovers from having found it empty.
+    // Before binding: stmmac never recovers from an empty fill ring.
     for address in link.umem.with_kernel() {
         link.socket.fill.push(address);
     }
@@ -313,7 +314,8 @@ fn attempt(
     Ok((link, left_off))
 }
 
-/// The program, attached to the interface, and what keeps it there: a descriptor, or the interface itself (`stays`).
+/// Loads and attaches the program. Returns it with what keeps it attached: a descriptor, or the
+/// interface itself (`stays`).
 fn load(
     config: &XdpConfig,
     (mode, buffers): (Mode, Buffers),
@@ -334,8 +336,8 @@ fn load(
     Ok((program, attached.map_err(|e| attaching(e, interface, config))?))
 }
 
-/// Memory and socket, not yet bound together. After the program, which a driver may refuse: megabytes of memory take
-/// longer than all the rest.
+/// Makes memory and socket, not yet bound together. After the program, which a driver may refuse:
+/// megabytes of memory take longer than everything else.
 fn parts(
     config: &XdpConfig,
     (mode, buffers): (Mode, Buffers),
@@ -345,12 +347,12 @@ fn parts(
 ) -> Result<(Parts, Arena), Refusal> {
     let several = buffers == Buffers::Several;
     let max_frame = (interface.mtu + ETHERNET).min(buffers.longest());
-    // The longest frame must find room.
+    // The longest frame must fit.
     let tx = config.tx_frames.clamp(max_frame.div_ceil(CHUNK), MAX_FRAMES) as u32;
     let rx = config.rx_frames.clamp(max_frame.div_ceil(SEGMENT), MAX_FRAMES) as u32;
     let bytes = Umem::bytes(tx, rx);
     let (what, arena) = match lent {
-        // SAFETY: from here on frames are written, for the test of the mode, and none is read.
+        // SAFETY: from here on frames are written to test the mode, and none is read.
         Some(memory) => ("taking frame memory", unsafe { Arena::of_another(memory, bytes) }),
         None if config.huge_pages => (
             "allocating frame memory in huge pages (see /proc/sys/vm/nr_hugepages)",
@@ -408,7 +410,7 @@ fn attaching(error: io::Error, interface: &Interface, config: &XdpConfig) -> Ref
     }
 }
 
-/// Fails when a program is attached to the interface already, ours or another.
+/// Fails if a program is already attached to the interface, ours or another.
 fn refuse_other_programs(interface: &Interface, queue: u32) -> Result<(), OpenError> {
     let name = || interface.name.clone();
     let _ = within(PROGRAM_GONE_WITHIN, || attached::program(interface.index).is_none());

@@ -1,8 +1,9 @@
-//! The XDP program (`bpf/steer.bpf.c`): loading it with a link's filter, attaching it, giving it a
-//! socket. What keeps it attached is the descriptor of a BPF link; it is detached when that is closed and
-//! when the process ends, however it ends: with the last copy of the descriptor. A process that was forked meanwhile has copies until it begins its
-//! own program, so with threads that start other programs it may be there a moment longer. On an interface that was
-//! made for one link the program stays until the interface goes.
+//! The XDP program (`bpf/steer.bpf.c`): loads it with a link's filter, attaches it, gives it a
+//! socket. The descriptor of a BPF link keeps it attached. It is detached with the last copy of
+//! that descriptor: when the link closes, or when the process ends, however it ends. A forked child
+//! has copies until it executes its own program, so in a process whose threads start other programs
+//! it may stay a moment longer. On an interface that was made for one link the program stays until
+//! the interface is removed.
 
 use crate::{attached, bpf};
 use aya::include_bytes_aligned;
@@ -14,7 +15,7 @@ use std::error::Error;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// Compiled from the C file beside it; the check for that is part of the tests.
+/// Compiled from the C file beside it; a test checks that.
 static OBJECT: &[u8] = include_bytes_aligned!("../bpf/steer.bpf.o");
 
 /// The program's name in the object and in the kernel.
@@ -26,7 +27,7 @@ const NAME_SG: &str = "gigae_steer_sg";
 /// The map of sockets in the object.
 const SOCKETS: &str = "sockets";
 
-/// What the program decides about a frame (linux/bpf.h, `enum xdp_action`).
+/// The program's decision about a frame (linux/bpf.h, `enum xdp_action`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The kernel's stack gets it.
@@ -37,7 +38,8 @@ pub(crate) enum Verdict {
     Other(u32),
 }
 
-/// A loaded program and its map of sockets. Both stay in the kernel for as long as they are attached.
+/// A loaded program and its map of sockets. Both stay in the kernel as long as the program is
+/// attached.
 pub(crate) struct Program {
     sockets: XskMap<MapData>,
     program: OwnedFd,
@@ -48,8 +50,8 @@ impl Program {
     /// Loads the program for frames of `filter` to `mac`, each in one buffer or (`sg`, Linux 5.18) in
     /// several, with room for sockets of the queues up to `queue`. Takes some ten system calls.
     ///
-    /// Not by `aya`'s loader: that parses what the kernel says of all its own types, 5 MB, before it can be told that
-    /// the program uses none of them.
+    /// Does not use `aya`'s loader: that parses the kernel's description of all its types, 5 MB,
+    /// before it can be told that the program uses none of them.
     pub(crate) fn load(filter: &Filter, mac: MacAddr, queue: u32, sg: bool) -> io::Result<Self> {
         let name = if sg { NAME_SG } else { NAME };
         let mut object = Object::parse(OBJECT).map_err(|e| cause(&e))?;
@@ -78,29 +80,30 @@ impl Program {
         Ok(Self { sockets, program, id })
     }
 
-    /// The kernel's number of it.
+    /// The kernel's number of the program.
     pub(crate) fn id(&self) -> u32 {
         self.id
     }
 
-    /// Attaches to an interface by a BPF link; native in the driver, or generic above it. It is detached
-    /// with the last copy of the descriptor.
+    /// Attaches to an interface by a BPF link, native in the driver or generic above it. The
+    /// program is detached with the last copy of the descriptor.
     pub(crate) fn attach(&self, interface: u32, native: bool) -> io::Result<OwnedFd> {
         bpf::attach(self.program.as_fd(), interface, native)
     }
 
-    /// Attaches to an interface until that is gone. No descriptor keeps it, so whoever uses the interface has none.
+    /// Attaches to an interface until that is removed. No descriptor keeps the program, so the user
+    /// of the interface has none.
     pub(crate) fn attach_for_good(&self, interface: u32, native: bool) -> io::Result<()> {
         attached::attach(self.program.as_fd(), interface, native)
     }
 
-    /// Sends the frames of a queue to a socket.
+    /// Redirects the frames of a queue to a socket.
     pub(crate) fn steer(&mut self, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
         self.sockets.set(queue, socket.as_raw_fd(), 0).map_err(|e| cause(&e))
     }
 
-    /// What the program decides about a frame on queue 0 (`BPF_PROG_TEST_RUN`). A matching frame
-    /// passes too while queue 0 has no socket.
+    /// The program's decision about a frame on queue 0 (`BPF_PROG_TEST_RUN`). It also passes a
+    /// matching frame while queue 0 has no socket.
     pub(crate) fn judge(&self, frame: &[u8]) -> io::Result<Verdict> {
         Ok(match bpf::test_run(self.program.as_fd(), frame)? {
             2 => Verdict::Pass,
@@ -110,7 +113,7 @@ impl Program {
     }
 }
 
-/// Which frames the program takes.
+/// Sets which frames the program takes.
 fn set_globals(object: &mut Object, filter: &Filter, mac: MacAddr) -> io::Result<()> {
     let (ethertype, port) = match filter.envelope {
         Envelope::Ethernet { ethertype } => (ethertype, 0),
@@ -128,12 +131,12 @@ fn set_globals(object: &mut Object, filter: &Filter, mac: MacAddr) -> io::Result
     object.patch_map_data(globals).map_err(|e| cause(&e))
 }
 
-/// The object in this library is not the one that this file was written for.
+/// The object in this library does not fit this file.
 fn incomplete() -> io::Error {
     io::Error::other("the XDP object lacks its program or map; build the library anew")
 }
 
-/// The system's error at the bottom of one of the loader's errors, or else its text on one line.
+/// The system error inside one of the loader's errors, or otherwise its text on one line.
 fn cause(error: &(dyn Error + 'static)) -> io::Error {
     let mut next = Some(error);
     while let Some(e) = next {

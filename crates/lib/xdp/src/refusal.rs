@@ -5,11 +5,11 @@ use std::fmt::Display;
 
 /// Why a candidate was not taken.
 pub(crate) enum Refusal {
-    /// The kernel does not have this mode here: try the next one. Says why on one line.
+    /// The kernel does not offer this mode here. Try the next one. Says why on one line.
     Mode(String),
-    /// It failed this time, and may work another time: try the next one. Says why on one line.
+    /// It failed this time, and may work another time. Try the next one. Says why on one line.
     Passing(String),
-    /// No other mode would do better.
+    /// No other mode would work either.
     Final(OpenError),
 }
 

@@ -1,15 +1,15 @@
 //! One side of a ring that is shared with the kernel (Linux's `networking/af_xdp.rst`, "Rings").
 //!
-//! Each ring has one producer and one consumer. Their positions are 32-bit counters that only
-//! grow, and wrap; the position masked by the ring's size is the place of an entry. A side writes
-//! its own counter with *release* after it has written or read entries, and reads the other's with
-//! *acquire* before it reads or overwrites them. Each side keeps a copy of both counters, so that
-//! the shared cache lines are touched once per batch and not once per entry.
+//! Each ring has one producer and one consumer. Their positions are 32-bit counters that only grow,
+//! and wrap. A position masked by the ring's size is the index of an entry. A side writes its own
+//! counter with *release* after it has written or read entries. It reads the other's with *acquire*
+//! before it reads or overwrites them. Each side keeps a copy of both counters, so the shared cache
+//! lines are touched once per batch and not once per entry.
 //!
-//! What the kernel writes is not trusted: positions are masked, and distances beyond the ring's
-//! size are cut to it, in release builds too.
+//! The kernel's values are not trusted, in release builds too: positions are masked, and distances
+//! are cut to the ring's size.
 //!
-//! The rings know nothing of sockets; the memory may be a kernel mapping or, in tests, plain.
+//! The rings know nothing of sockets. Their memory is a kernel mapping or, in tests, plain memory.
 
 use std::any::Any;
 use std::ptr::NonNull;
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// The kernel asks to be woken (linux/if_xdp.h, `XDP_RING_NEED_WAKEUP`).
 const NEED_WAKEUP: u32 = 1;
 
-/// Where the parts of a ring lie in its memory, in bytes (`XDP_MMAP_OFFSETS`).
+/// Offsets of the parts of a ring in its memory, in bytes (`XDP_MMAP_OFFSETS`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Offsets {
     pub(crate) producer: usize,
@@ -121,7 +121,7 @@ impl<T: Copy> Producer<T> {
         Self { shared, head, tail }
     }
 
-    /// Writes an entry, not yet visible to the consumer. False if the ring is full.
+    /// Writes an entry that the consumer does not see yet. False if the ring is full.
     #[inline]
     pub(crate) fn push(&mut self, value: T) -> bool {
         if self.head.wrapping_sub(self.tail) >= self.shared.size {
@@ -143,7 +143,7 @@ impl<T: Copy> Producer<T> {
         self.shared.producer().store(self.head, Ordering::Release);
     }
 
-    /// Entries written and not yet consumed, at most the ring's size.
+    /// Entries written and not yet consumed; at most the ring's size.
     #[inline]
     pub(crate) fn pending(&mut self) -> u32 {
         if self.head == self.tail {
@@ -184,13 +184,13 @@ impl<T: Copy> Consumer<T> {
         Self { shared, tail, head: tail }
     }
 
-    /// Entries ready to be popped, after a look at the producer.
+    /// Entries ready to be popped. Reads the producer's position.
     #[inline]
     pub(crate) fn available(&mut self) -> u32 {
         self.head = self.shared.producer().load(Ordering::Acquire);
         let ready = self.head.wrapping_sub(self.tail);
         if ready > self.shared.size {
-            // No correct producer does this. What lies within the ring is all that can be real.
+            // No correct producer does this. Only what lies within the ring can be real.
             self.head = self.tail.wrapping_add(self.shared.size);
             return self.shared.size;
         }
@@ -225,10 +225,11 @@ mod tests {
     const SIZE: u32 = 4;
     const OFFSETS: Offsets = Offsets { producer: 0, consumer: 64, flags: Some(128), entries: 192 };
 
-    /// Entries that two threads pass: Miri takes a thousand times as long.
+    /// Entries that two threads pass. Miri takes a thousand times as long.
     const MANY: u64 = if cfg!(miri) { 100 } else { 100_000 };
 
-    /// Both ends of a ring in plain memory, which lives as long as one of them, whose counters begin at `start`.
+    /// Both ends of a ring in plain memory, which exists as long as one of them. The counters begin
+    /// at `start`.
     fn ring(start: u32) -> (Producer<u64>, Consumer<u64>, NonNull<u8>) {
         let words: Arc<Vec<AtomicU64>> = Arc::new((0..64).map(|_| AtomicU64::new(0)).collect());
         let base = NonNull::new(words.as_ptr().cast_mut().cast::<u8>()).unwrap();

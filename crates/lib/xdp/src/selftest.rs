@@ -1,5 +1,5 @@
-//! The last part of the self-test: the program in the kernel tells frames apart, busy polling is allowed, and frames
-//! leave.
+//! The last part of the self-test: the program in the kernel classifies frames, busy polling is
+//! permitted, and frames leave.
 
 use crate::config::{BusyPoll, XdpConfig};
 use crate::link::XdpLink;
@@ -12,7 +12,8 @@ use gigae_wire::{Envelope, MacAddr};
 use rustix::io::Errno;
 use std::time::Duration;
 
-/// Completions come with the driver's coalescing, milliseconds at most; this long only if never.
+/// Completions come with the driver's coalescing, after milliseconds at most. Without one in this
+/// time, none will come.
 const COMPLETE_WITHIN: Duration = Duration::from_millis(500);
 
 /// Frames that must complete one after the other.
@@ -91,16 +92,17 @@ pub(crate) fn busy_poll(link: &XdpLink, wanted: BusyPoll, useful: bool) -> Resul
     }
 }
 
-/// Frames of full length leave and complete one by one, if need be without busy polling: why that is off then.
+/// Checks that frames of full length leave and complete one by one, if necessary without busy
+/// polling. Returns why that is off then.
 ///
-/// A kernel that is driven so looks into the queue that receives, and into no other: an igb with one queue, whose
-/// driver serves sending and receiving apart then, sends nothing in zero-copy mode but when it looks after its
-/// queues, every two seconds. One frame may be in luck.
+/// A kernel that is driven like this looks only into the queue that receives. An igb with one queue
+/// handles sending and receiving separately then. In zero-copy mode it sends only when it looks
+/// after its queues, every two seconds. One frame may be lucky.
 ///
-/// They go from the interface's own address to the same address: a switch learns nothing that it
-/// would not learn from any other frame of ours, and finds that their destination is where they
-/// came from, so they go nowhere else; a macvlan has them back from the kernel, which completes them too. Should one
-/// come back, its header of zeros is of no version of the protocol.
+/// The frames go from the interface's own address to itself. A switch learns nothing that it would
+/// not learn from any other frame of ours. It finds that their destination is where they came from,
+/// so it does not forward them. A macvlan gets them back from the kernel, which also completes
+/// them. If one comes back, its header of zeros belongs to no version of the protocol.
 pub(crate) fn transmits(link: &mut XdpLink, config: &XdpConfig) -> Result<Option<String>, Refusal> {
     let Envelope::Ethernet { ethertype } = (match config.filter.envelope {
         Envelope::Udp { .. } => Envelope::DEFAULT,
@@ -130,7 +132,8 @@ pub(crate) fn transmits(link: &mut XdpLink, config: &XdpConfig) -> Result<Option
     if link.socket.statistics().is_ok_and(|counts| counts.tx_invalid_descs > 0) {
         return Err(failed("transmitting", "the kernel does not take the frame's descriptors"));
     }
-    // What came back was there before it was complete: the kernel copies frames on that way.
+    // A frame that came back was there before its completion: the kernel copies frames on that
+    // path.
     let mut back = Vec::new();
     while link.poll(&mut back, 64).is_ok_and(|count| count > 0) {
         back.drain(..).for_each(|frame| link.recycle(frame));
@@ -139,7 +142,7 @@ pub(crate) fn transmits(link: &mut XdpLink, config: &XdpConfig) -> Result<Option
     Ok(left_off)
 }
 
-/// Whether the kernel gives all of a frame back.
+/// Whether the kernel returns all of a frame.
 fn completes(link: &mut XdpLink, posted: &mut Vec<Posted>) -> Result<bool, Refusal> {
     let mut result = Ok(());
     let done = within(COMPLETE_WITHIN, || {
@@ -155,7 +158,7 @@ fn completes(link: &mut XdpLink, posted: &mut Vec<Posted>) -> Result<bool, Refus
     result.map(|()| done).map_err(|e| failed("transmitting", e))
 }
 
-/// Posts a frame in as few segments as it needs.
+/// Posts a frame in the fewest possible segments.
 fn post(link: &mut XdpLink, bytes: &[u8]) -> Vec<Posted> {
     let arena = link.umem.arena.clone();
     let chunks = bytes.chunks(CHUNK);

@@ -15,7 +15,7 @@ use std::any::Any;
 use std::ffi::c_int;
 use std::ptr::NonNull;
 
-/// linux/if_xdp.h, from Linux 6.17 on: how many frames one call sends in the copy modes.
+/// linux/if_xdp.h, since Linux 6.17: how many frames one call sends in the copy modes.
 const XDP_MAX_TX_SKB_BUDGET: c_int = 9;
 
 /// asm-generic/socket.h.
@@ -23,7 +23,7 @@ const SO_BUSY_POLL: c_int = 46;
 const SO_PREFER_BUSY_POLL: c_int = 69;
 const SO_BUSY_POLL_BUDGET: c_int = 70;
 
-/// What was tried when a step of opening failed, and why it failed.
+/// The step of opening that failed, and why.
 pub(crate) type Step<T> = Result<T, (&'static str, Errno)>;
 
 /// The error of a [`Step`].
@@ -36,7 +36,7 @@ pub(crate) fn opening((what, e): (&'static str, Errno)) -> OpenError {
             what: "AF_XDP (CONFIG_XDP_SOCKETS)",
             instead: "use the packet backend",
         },
-        // How the kernel says that RLIMIT_MEMLOCK does not cover the memory to be registered.
+        // The kernel's answer if RLIMIT_MEMLOCK does not cover the memory to be registered.
         Errno::NOBUFS => OpenError::MissingCapability {
             what: "locking frame memory",
             capability: "CAP_IPC_LOCK, or raise 'ulimit -l'",
@@ -57,22 +57,22 @@ pub(crate) struct XskSocket {
 /// Entries of the rings: powers of two.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RingSizes {
-    /// Of the transmit ring.
+    /// Entries of the transmit ring.
     pub(crate) tx: u32,
-    /// Of the completion ring.
+    /// Entries of the completion ring.
     pub(crate) completion: u32,
-    /// Of the receive ring.
+    /// Entries of the receive ring.
     pub(crate) rx: u32,
-    /// Of the fill ring.
+    /// Entries of the fill ring.
     pub(crate) fill: u32,
 }
 
 impl RingSizes {
     /// Rings that can never be full with so many chunks.
     ///
-    /// Those that the kernel consumes have room for every chunk twice: the kernel says that it took
-    /// an entry only after it has handed the chunk on, so a quick caller may be giving a chunk back
-    /// while its former entry still counts.
+    /// The rings that the kernel consumes have room for every chunk twice. The kernel marks an
+    /// entry as consumed only after it has handed the chunk on. So a quick caller may return a
+    /// chunk while its former entry still counts.
     pub(crate) fn new(tx_chunks: u32, rx_chunks: u32) -> Self {
         let (completion, rx) = (tx_chunks.next_power_of_two(), rx_chunks.next_power_of_two());
         Self { tx: 2 * completion, completion, rx, fill: 2 * rx }
@@ -80,8 +80,8 @@ impl RingSizes {
 }
 
 impl XskSocket {
-    /// Opens a socket, registers the arena in chunks of `chunk` bytes, makes the rings. Needs
-    /// `CAP_NET_RAW`; the rest of its life does not.
+    /// Opens a socket, registers the arena in chunks of `chunk` bytes, and makes the rings. Only
+    /// this needs `CAP_NET_RAW`.
     pub(crate) fn create(arena: &Arena, chunk: usize, sizes: RingSizes) -> Step<OwnedFd> {
         let step = |what| move |e| (what, e);
         let fd = rustix::net::socket_with(
@@ -105,11 +105,11 @@ impl XskSocket {
         sockopt::set_xdp_umem_completion_ring_size(&fd, sizes.completion).map_err(rings)?;
         sockopt::set_xdp_rx_ring_size(&fd, sizes.rx).map_err(rings)?;
         sockopt::set_xdp_tx_ring_size(&fd, sizes.tx).map_err(rings)?;
-        // Before Linux 6.17 one call sends 32 frames and `flush` calls again.
+        // Before Linux 6.17 one call sends 32 frames, and `flush` calls again.
         let _ = set(&fd, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, sizes.tx as c_int);
-        // In the copy modes frames on their way count against the socket's send buffer; a page of
-        // data and its description stay below two pages. What is not granted only makes flushes
-        // take up where the last one stopped.
+        // In the copy modes, frames in flight count against the socket's send buffer. A page of
+        // data and its description take less than two pages. If the kernel grants less, flushes
+        // continue where the last one stopped.
         let queued = 2 * chunk * sizes.completion as usize;
         if sockopt::set_socket_send_buffer_size_force(&fd, queued).is_err() {
             let _ = sockopt::set_socket_send_buffer_size(&fd, queued);
@@ -117,10 +117,11 @@ impl XskSocket {
         Ok(fd)
     }
 
-    /// Maps the rings of a socket, whoever made it. They go on where they are.
+    /// Maps the rings of a socket of any process. They continue at their present positions.
     ///
     /// # Safety
-    /// Nobody else may use the rings while this value lives, and they must have these sizes or larger ones.
+    /// No other user may use the rings while this value exists, and they must have these sizes or
+    /// larger ones.
     pub(crate) unsafe fn map(fd: OwnedFd, sizes: RingSizes) -> Step<Self> {
         let rings = |e| ("making the rings", e);
         let at = sockopt::xdp_mmap_offsets(&fd).map_err(rings)?;
@@ -165,19 +166,20 @@ impl XskSocket {
         set(&self.fd, libc::SOL_SOCKET, SO_BUSY_POLL_BUDGET, budget.into())
     }
 
-    /// Turns it off: calls wake the driver again.
+    /// Turns busy polling off: calls wake the driver again.
     pub(crate) fn no_busy_poll(&self) -> Result<(), Errno> {
         set(&self.fd, libc::SOL_SOCKET, SO_PREFER_BUSY_POLL, 0)?;
         set(&self.fd, libc::SOL_SOCKET, SO_BUSY_POLL, 0)
     }
 
-    /// Tells the kernel of frames in the transmit ring; in the copy modes it sends them now.
+    /// Rings the doorbell for frames in the transmit ring. In the copy modes the kernel sends them
+    /// now.
     #[inline]
     pub(crate) fn doorbell(&self) -> Result<(), Errno> {
         rustix::net::send(&self.fd, &[], SendFlags::DONTWAIT).map(drop)
     }
 
-    /// Drives the driver in the caller's context, or tells it of entries in the fill ring.
+    /// Drives the driver in the caller's context, or reports entries in the fill ring to it.
     #[inline]
     pub(crate) fn drive(&self) -> Result<(), Errno> {
         rustix::net::recv(&self.fd, &mut [0u8; 0][..], RecvFlags::DONTWAIT).map(drop)
@@ -187,7 +189,7 @@ impl XskSocket {
         sockopt::xdp_statistics(&self.fd)
     }
 
-    /// The socket alone: its rings are unmapped.
+    /// Returns only the socket. Its rings are unmapped.
     pub(crate) fn into_fd(self) -> OwnedFd {
         self.fd
     }

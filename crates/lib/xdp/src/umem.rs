@@ -1,56 +1,57 @@
-//! The memory that is registered with the kernel (UMEM), and who holds each chunk of it.
+//! The memory that is registered with the kernel (UMEM), and which side has each chunk of it.
 //!
 //! ```text
 //! arena   | transmit chunks 0..tx | receive chunks tx..tx+rx |
 //! ```
 //!
-//! The halves never mix, so a flood of received frames cannot take the memory to send with, nor
-//! the other way round. Addresses from the kernel are checked before a token is made of them.
+//! The two parts never mix, so a flood of received frames cannot take the memory for sending, nor
+//! the other way round. Addresses from the kernel are checked before they become tokens.
 //!
-//! Of the receive chunks only as many are with the kernel as are asked for; the rest lie on a
-//! stack, so that the chunk used last, which a cache may still hold, is the next to be used.
+//! The kernel has only as many receive chunks as asked for. The others are on a stack, so the chunk
+//! used last, which a cache may still hold, is used next.
 
 use gigae_link::{Arena, RxFrame, TxBook, TxFrame};
 use std::sync::Arc;
 
-/// Bytes in a chunk: one page. Chunks of 2,048 bytes hold a standard frame too, but with them
-/// igb's zero-copy mode delivered garbage, and the kernel's 256 bytes of headroom would leave
+/// Bytes in a chunk: one page. Chunks of 2,048 bytes also hold a standard frame, but igb's
+/// zero-copy mode delivered garbage with them, and the kernel's 256 bytes of headroom would leave
 /// 1,792.
 pub(crate) const CHUNK: usize = 4096;
 
 /// What the kernel keeps free in front of a received frame (linux/bpf.h, `XDP_PACKET_HEADROOM`).
 const HEADROOM: usize = 256;
 
-/// Longest frame in bytes that fits one chunk when it is received; of a longer one, its segments.
+/// Longest received frame in bytes that fits into one chunk, and longest segment of a longer frame.
 pub(crate) const SEGMENT: usize = CHUNK - HEADROOM;
 
-/// Longest frame in bytes that is carried in several buffers: more than the jumbo frames of hardware
-/// (9,216 mostly). The MTU of a virtual interface may be 65,535, which would take a whole ring.
+/// Longest frame in bytes that is carried in several buffers: longer than the jumbo frames of
+/// hardware (mostly 9,216). The MTU of a virtual interface may be 65,535, which would take a whole
+/// ring.
 pub(crate) const LONGEST: usize = 4 * SEGMENT;
 
 /// Most frames of a kind: both kinds together take 512 MiB.
 pub(crate) const MAX_FRAMES: usize = 1 << 16;
 
-/// Who has a receive chunk.
+/// Which side has a receive chunk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Holder {
     Nobody,
     Kernel,
-    /// Whoever has its token.
+    /// The caller that has its token.
     Caller,
 }
 
 /// Memory and bookkeeping of all frames of a link.
 pub(crate) struct Umem {
     pub(crate) arena: Arc<Arena>,
-    /// Holds on the transmit chunks.
+    /// The holds on the transmit chunks.
     pub(crate) book: TxBook,
     tx_chunks: usize,
-    /// Who has each receive chunk.
+    /// The holder of each receive chunk.
     holders: Box<[Holder]>,
-    /// Addresses of the receive chunks that nobody has.
+    /// Addresses of the spare receive chunks.
     spare: Vec<u64>,
-    /// Chunks that the kernel has, and should have.
+    /// How many chunks the kernel has, and should have.
     ready: usize,
     wanted: usize,
 }
@@ -66,7 +67,7 @@ impl Umem {
         (tx_chunks as usize + rx_chunks as usize) * CHUNK
     }
 
-    /// The bookkeeping of an arena of at least that many bytes, none of which the kernel has yet.
+    /// The bookkeeping of an arena of at least that many bytes. The kernel has none of it yet.
     pub(crate) fn new(arena: Arena, tx_chunks: u32, rx_chunks: u32) -> Self {
         let (tx, rx) = (tx_chunks as usize, rx_chunks as usize);
         assert!(arena.len() >= (tx + rx) * CHUNK, "an arena for all chunks");
@@ -81,7 +82,7 @@ impl Umem {
         }
     }
 
-    /// From now on the kernel is to have so many receive chunks, or all.
+    /// From now on the kernel should have so many receive chunks, or all.
     pub(crate) fn provide(&mut self, frames: usize) {
         self.wanted = frames.clamp(1, self.holders.len());
     }
@@ -99,14 +100,13 @@ impl Umem {
         self.holders.iter().enumerate().filter(its).map(address)
     }
 
-    /// Receive chunks that the kernel should have besides.
+    /// Receive chunks that the kernel should have and lacks.
     #[inline]
     pub(crate) fn lacking(&self) -> usize {
         self.wanted.saturating_sub(self.ready)
     }
 
-    /// A receive chunk that the kernel lacks and has from now on: its address must go to the fill
-    /// ring.
+    /// Takes a receive chunk for the kernel. The caller must put its address into the fill ring.
     #[inline]
     pub(crate) fn missing(&mut self) -> Option<u64> {
         if self.ready >= self.wanted {
@@ -135,7 +135,7 @@ impl Umem {
         u32::try_from(chunk).is_ok_and(|chunk| self.book.complete(chunk))
     }
 
-    /// The frame that the kernel says it received; `None` if that cannot be.
+    /// The frame that the kernel reports as received; `None` if that is impossible.
     #[inline]
     pub(crate) fn hand_out(&mut self, address: u64, length: u32) -> Option<RxFrame> {
         let start = usize::try_from(address).ok()?;
@@ -148,7 +148,7 @@ impl Umem {
         *holder = Holder::Caller;
         self.ready -= 1;
         // SAFETY: the chunk was the kernel's, which gave it up with this descriptor and may write
-        // it again only after `recycle`; it was not lent, so there is no other token.
+        // it again only after `recycle`; the caller did not have it, so there is no other token.
         Some(unsafe { RxFrame::new(&self.arena, start..end, chunk as u32) })
     }
 

@@ -1,23 +1,23 @@
-//! Looks now and then whether the link's program is still attached.
+//! Checks now and then whether the link's program is still attached.
 
 use crate::attached::Asker;
 use std::time::{Duration, Instant};
 
-/// Silence after which the link looks whether its program is still attached: the kernel tells
-/// nobody that it was detached, and asking waits for a lock of the kernel's.
+/// Time without a frame after which the link checks whether its program is still attached. The
+/// kernel does not report that it was detached, and asking waits for a lock of the kernel.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
 
-/// What is known of the program's being attached.
+/// What is known about the program's attachment.
 pub(crate) struct ProgramWatch {
-    /// `None` also in another namespace than the interface's, where its number means nothing.
+    /// Also `None` in another namespace than the interface's, where its number means nothing.
     asker: Option<Asker>,
     /// The kernel's number of the program.
     pub(crate) program: u32,
-    /// When it was known to be attached, or to have let a frame through.
+    /// When it was last known to be attached, or passed a frame.
     sure_at: Instant,
     /// Frames received until then.
     received: u64,
-    /// It was found detached: for good, since only this link would attach it.
+    /// It was found detached. This is final, since only this link would attach it.
     detached: bool,
 }
 
@@ -30,8 +30,8 @@ impl ProgramWatch {
         Self { asker, program, sure_at: Instant::now(), received: 0, detached: false }
     }
 
-    /// Looks whether the program is still attached, where `received` says that no frame has come
-    /// for a while. Reads the clock; after a second without a frame, two system calls.
+    /// Whether the program is detached. `received` shows whether frames still come. Reads the
+    /// clock; after a second without a frame, two system calls.
     pub(crate) fn is_detached(&mut self, interface: u32, received: u64) -> bool {
         let now = Instant::now();
         let silent = self.received == received;

@@ -1,11 +1,11 @@
-//! Waits for what the kernel does a little later and tells nobody.
+//! Waits for what the kernel does a little later without a report.
 
 use std::time::{Duration, Instant};
 
 /// Pause between looks at something that takes a while.
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// Looks until `done` says so or the time is up; whether it did.
+/// Looks until `done` returns true or the time is up. Returns whether it did.
 pub(crate) fn within(time: Duration, mut done: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + time;
     loop {

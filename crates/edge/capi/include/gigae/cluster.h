@@ -13,8 +13,8 @@ extern "C" {
 #endif
 
 /*
- * A cluster file says where the nodes are and how they speak; the same file serves all of them.
- * Nodes are numbered from 0 in its order. 'gigae discover --write FILE' makes one, with every key
+ * A cluster file lists the nodes and how they communicate. The same file serves all of them. Nodes
+ * are numbered from 0 in its order. 'gigae discover --write FILE' makes one, with every key
  * explained.
  *
  *     gigae_cluster_load(NULL, &cluster);
@@ -29,20 +29,20 @@ extern "C" {
 typedef struct gigae_cluster gigae_cluster;
 
 /*
- * Reads a cluster file; NULL: the one that the environment variable GIGAE_CLUSTER names, else
+ * Reads a cluster file. NULL: the file in the environment variable GIGAE_CLUSTER, or otherwise
  * /etc/gigae/cluster.toml. Allocates; free it with gigae_cluster_free. *cluster is NULL after an
- * error. Error besides: GIGAE_TOO_MANY.
+ * error. Further error: GIGAE_TOO_MANY.
  */
 int gigae_cluster_load(const char *file, gigae_cluster **cluster);
 
 /* Frees a cluster; options and endpoints made with it are not affected. */
 int gigae_cluster_free(gigae_cluster *cluster);
 
-/* How many nodes there are. */
+/* The number of nodes. */
 int gigae_cluster_count(const gigae_cluster *cluster, uint32_t *count);
 
 /*
- * This node's number: of the node that the environment variable GIGAE_NODE names, else of the one
+ * This node's number: of the node in the environment variable GIGAE_NODE, or otherwise of the one
  * with a MAC or IP address of this host. Some ten system calls.
  */
 int gigae_cluster_self(const gigae_cluster *cluster, uint32_t *number);
@@ -58,8 +58,9 @@ int gigae_cluster_address(const gigae_cluster *cluster, uint32_t number, char *t
 
 /*
  * Options for this node's endpoint: interface (or interfaces, with `trunk = true` in the file),
- * envelope, channel and port id of the file, all else at its default. They are the caller's: free
- * them with gigae_options_free. *options is NULL after an error. Error besides: GIGAE_TOO_MANY.
+ * envelope, channel and port id of the file, everything else at its default. They belong to the
+ * caller: free them with gigae_options_free. *options is NULL after an error. Further error:
+ * GIGAE_TOO_MANY.
  */
 int gigae_cluster_options(const gigae_cluster *cluster, gigae_options **options);
 

@@ -1,4 +1,4 @@
-/* gigae/counters.h, a part of gigae.h: what an endpoint counts. */
+/* gigae/counters.h, a part of gigae.h: counters of an endpoint. */
 #ifndef GIGAE_COUNTERS_H
 #define GIGAE_COUNTERS_H
 
@@ -17,7 +17,7 @@ typedef struct gigae_counts {
     uint64_t messages_sent;
     uint64_t messages_received;
     uint64_t messages_failed;
-    /* Received frames that were copied because too many were held. */
+    /* Received frames that were copied because the program held too many. */
     uint64_t frames_copied;
     /* Data frames that arrived in order (small messages may share one); that were sent again;
      * retransmission timeouts. */
@@ -26,7 +26,7 @@ typedef struct gigae_counts {
     uint64_t timeouts;
     /* Times that there was something to send and no credit. */
     uint64_t stops;
-    /* Frames that carried nothing but acknowledgement and credit; probes for lost credit. */
+    /* Frames that carried only acknowledgement and credit; probes for lost credit. */
     uint64_t acks_sent;
     uint64_t probes;
     /* Sessions that came up; resets sent. */
@@ -34,7 +34,8 @@ typedef struct gigae_counts {
     uint64_t resets;
     /* Frames discarded: too short; in another envelope; of another version of the protocol; with a
      * bad CRC; malformed; for another port or channel; of an unknown or former epoch; that had
-     * arrived before; outside the window; out of order (go-back-N); for want of a session. */
+     * already arrived; outside the window; out of order (go-back-N); because the session table was
+     * full. */
     uint64_t discarded_short;
     uint64_t discarded_not_ours;
     uint64_t discarded_version;
@@ -52,46 +53,46 @@ typedef struct gigae_counts {
     uint64_t frames_received;
     uint64_t frames_dropped;
     uint64_t frames_invalid;
-    /* System calls made in order to transmit; in order to drive the driver. */
+    /* System calls for transmitting; for driving the driver. */
     uint64_t doorbells;
     uint64_t drives;
     /* Sleeps; those that a frame ended. */
     uint64_t waits;
     uint64_t wakeups;
-    /* Looks at the clock. */
+    /* Readings of the clock. */
     uint64_t clock_reads;
-    /* Sessions in which frames as long as both ends can take do not arrive. */
+    /* Sessions in which frames as long as both ends accept do not arrive. */
     uint64_t black_holes;
-    /* Tagged messages sent at once; offered first; that came before a receive wanted them. */
+    /* Tagged messages sent at once; offered first; that arrived before a matching receive. */
     uint64_t messages_unasked;
     uint64_t messages_offered;
     uint64_t messages_unexpected;
-    /* Reads, writes and atomic changes of others that were refused; operations that no sender of
+    /* Reads, writes and atomic changes of peers that were refused; operations that no sender of
      * this protocol starts. */
     uint64_t operations_refused;
     uint64_t operations_invalid;
-    /* Of those refused, these had a key that fits no memory. */
+    /* Of those refused: with a wrong key. */
     uint64_t operations_wrong_keys;
-    /* Messages that nobody received, of sessions that ended, for which there was no more room. */
+    /* Unreceived messages of ended sessions that were dropped because there was no more room. */
     uint64_t messages_dropped;
-    /* Of frames_sent and frames_received, those through memory to and from endpoints of this node;
-     * frames that such an endpoint had no room for. */
+    /* Of frames_sent and frames_received: those through memory to and from endpoints of this node;
+     * frames for which such an endpoint had no room. */
     uint64_t memory_frames_sent;
     uint64_t memory_frames_received;
     uint64_t memory_full;
-    /* How often the progress thread acted for this endpoint; how often it has woken up, for all
+    /* How often the progress thread acted for this endpoint; how often it woke up, for all
      * endpoints of the process. */
     uint64_t progress_turns;
     uint64_t progress_wakeups;
 } gigae_counts;
 
 /*
- * Fills in `size` bytes of counts; give sizeof *counts. Fields that this library does not know yet
- * are 0. 1 system call, for the kernel's own counts.
+ * Fills in `size` bytes of counts; give sizeof *counts. Fields that this library does not know are
+ * 0. 1 system call, for the kernel's own counters.
  */
 int gigae_counters(gigae_endpoint *endpoint, gigae_counts *counts, size_t size);
 
-/* One of an endpoint's interfaces, and what happened there since the endpoint was opened. */
+/* One of an endpoint's interfaces, and its counters since the endpoint was opened. */
 typedef struct gigae_path {
     /* The interface's name. */
     char interface[16];
@@ -99,8 +100,8 @@ typedef struct gigae_path {
     uint64_t frames_sent;
     uint64_t frames_received;
     uint64_t frames_dropped;
-    /* Over all peers: data frames that were sent here and had to be sent again, here or elsewhere;
-     * times that this interface was given up; that it came back. */
+    /* Over all peers: data frames that were sent here and had to be repeated, here or elsewhere;
+     * times that this interface was given up; times that it came back. */
     uint64_t frames_lost;
     uint64_t deaths;
     uint64_t returns;
@@ -108,9 +109,9 @@ typedef struct gigae_path {
 } gigae_path;
 
 /*
- * Fills in the first `count` of the endpoint's interfaces, in the order in which they were given;
- * the result is how many there are (1 to 8). NULL is good with a count of 0. 1 system call for each
- * interface, for the kernel's own counts.
+ * Fills in the first `count` of the endpoint's interfaces, in their given order. Returns how many
+ * there are (1 to 8). NULL is allowed with a count of 0. 1 system call for each interface, for the
+ * kernel's own counters.
  */
 int gigae_paths(gigae_endpoint *endpoint, gigae_path *paths, size_t count);
 

@@ -11,29 +11,30 @@
 extern "C" {
 #endif
 
-/* Sends and receives messages over one interface, or several as one. */
+/* Sends and receives messages over one interface, or over several combined. */
 typedef struct gigae_endpoint gigae_endpoint;
 
 /*
- * Opens an endpoint on an interface with every option at its default. Takes some milliseconds:
- * programs are loaded, memory is mapped and locked. *endpoint is NULL after an error.
+ * Opens an endpoint on an interface with every option at its default. Takes some milliseconds to
+ * load programs and to map and lock memory. *endpoint is NULL after an error.
  * Errors: GIGAE_INVALID, GIGAE_NO_INTERFACE, GIGAE_DOWN, GIGAE_PERMISSION, GIGAE_MTU,
  * GIGAE_UNSUPPORTED, GIGAE_TAKEN, GIGAE_IO, GIGAE_TOO_MANY.
  */
 int gigae_open(const char *interface, gigae_endpoint **endpoint);
 
 /*
- * Likewise, as the options say. The options stay the caller's. GIGAE_INVALID besides for options
- * that do not go together: several interfaces with UDP, or one of them twice.
+ * The same with options, which stay the caller's. Further reason for GIGAE_INVALID: options that do
+ * not go together, which are several interfaces with UDP, or one of them twice.
  */
 int gigae_open_with(const gigae_options *options, gigae_endpoint **endpoint);
 
 /*
- * Closes an endpoint: waits at most for the linger for the acknowledgement of what was sent and
- * until all peers know, and frees everything. Refused with GIGAE_BUSY while buffers or messages of
- * it are held, and nothing is changed then. Operations are waited for, within the same linger, and
- * ended without a completion: no memory of the program's is used after this call. (An endpoint that
- * answers GIGAE_PANICKED is closed in any case; what was held of it must not be touched any more.)
+ * Closes an endpoint. Waits, at most for the linger, until everything that was sent is acknowledged
+ * and all peers know of the end; then frees everything. Returns GIGAE_BUSY, with no effect, while
+ * the program holds buffers or messages of the endpoint. Also waits for operations within the same
+ * linger, and ends the rest without a completion. After this call the library uses no memory of the
+ * program. (An endpoint that returns GIGAE_PANICKED is closed in any case; do not touch its buffers
+ * and messages any more.)
  * Errors: GIGAE_BUSY, GIGAE_BAD_HANDLE, GIGAE_INVALID, GIGAE_IN_CALL.
  */
 int gigae_close(gigae_endpoint *endpoint);
@@ -42,8 +43,9 @@ int gigae_close(gigae_endpoint *endpoint);
 int gigae_max_message(gigae_endpoint *endpoint, size_t *bytes);
 
 /*
- * Text is answered as by snprintf: as much as fits into `size` bytes, ended by NUL, and as the
- * result the length in bytes of all of it without the NUL. NULL is good with a size of 0.
+ * These calls return text like snprintf: as much as fits into `size` bytes, ended by NUL. The
+ * result is the length of the whole text in bytes without the NUL. NULL is allowed with a size of
+ * 0.
  */
 
 /* The (first) interface's MAC address, by which others name this endpoint: 17 bytes. */
@@ -55,26 +57,25 @@ int gigae_link_info(gigae_endpoint *endpoint, char *text, size_t size);
 /* ---- Waiting and event loops --------------------------------------------------------------- */
 
 /*
- * A descriptor that polls readable when a frame may have arrived, for poll, epoll and the like. It
- * stays the endpoint's: neither read, write nor close it. Before sleeping on it, call
- * gigae_prepare_to_wait; afterwards, receive until GIGAE_AGAIN, and take completions and notices.
+ * A descriptor that polls readable when a frame may have arrived, for poll, epoll and others. It
+ * belongs to the endpoint: do not read, write or close it. Before sleeping on it, call
+ * gigae_prepare_to_wait. Afterwards, receive until GIGAE_AGAIN, and take completions and notices.
  */
 int gigae_fd(gigae_endpoint *endpoint);
 
 /*
- * Sends the acknowledgements that wait for company, and tells for how many microseconds the program
- * may sleep on the descriptor before it must call gigae_progress: -1, for as long as it likes; 0,
- * something is waiting already: a message, a failure, a completion or a notice. 1 system call, if
- * there is something to send.
+ * Sends delayed acknowledgements. Returns for how many microseconds the program may sleep on the
+ * descriptor before it must call gigae_progress. -1: without limit. 0: a message, a failure, a
+ * completion or a notice is waiting. 1 system call if there is something to send.
  */
 int gigae_prepare_to_wait(gigae_endpoint *endpoint, int64_t *microseconds);
 
-/* Takes in frames, acknowledges and repeats what is due, without waiting. */
+/* Takes in frames, and acknowledges and repeats what is due, without waiting. */
 int gigae_progress(gigae_endpoint *endpoint);
 
 /*
- * Waits until everything that was sent is acknowledged and every operation but receives completed,
- * at most for so many microseconds. Messages that arrive meanwhile are kept.
+ * Waits until everything that was sent is acknowledged and every operation except receives is
+ * completed, at most for so many microseconds. Keeps messages that arrive meanwhile.
  * Errors: GIGAE_TIMEOUT, GIGAE_FAILED.
  */
 int gigae_drain(gigae_endpoint *endpoint, uint64_t microseconds);

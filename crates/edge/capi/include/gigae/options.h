@@ -1,4 +1,4 @@
-/* gigae/options.h, a part of gigae.h: how an endpoint is to be opened. */
+/* gigae/options.h, a part of gigae.h: how to open an endpoint. */
 #ifndef GIGAE_OPTIONS_H
 #define GIGAE_OPTIONS_H
 
@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/* How an endpoint is to be opened. */
+/* How to open an endpoint. */
 typedef struct gigae_options gigae_options;
 
 /*
@@ -24,23 +24,23 @@ typedef struct gigae_options gigae_options;
 int gigae_options_new(const char *interface, gigae_options **options);
 
 /*
- * Likewise for several interfaces as one, 1 to 8 names: frames go by all of them, weighed by what
- * each delivers, and by those that are left when one fails, within 50 ms. The first names the
- * endpoint and must work when two endpoints first meet; the n-th must lead to the peers' n-th, who
- * may have fewer. The shortest MTU limits the messages. Not in the UDP envelope.
+ * The same for several interfaces combined, 1 to 8 names. Frames go by all of them, in proportion
+ * to what each delivers. When one fails, they go by the others within 50 ms. The first names the
+ * endpoint and must work when two endpoints first meet. The n-th must lead to the n-th of each
+ * peer; a peer may have fewer. The shortest MTU limits the messages. Not in the UDP envelope.
  */
 int gigae_options_trunk(const char *const *interfaces, size_t count, gigae_options **options);
 
 /* Frees options; endpoints that were opened with them are not affected. Error: GIGAE_BAD_HANDLE. */
 int gigae_options_free(gigae_options *options);
 
-/* This endpoint's port id, by which endpoints on one node differ. */
+/* This endpoint's port id, which distinguishes the endpoints of one node. */
 int gigae_options_port(gigae_options *options, uint16_t port);
 
 /*
  * The channels to open instead of channel 0: `count` numbers, 1 to 256 of them. Frames on other
- * channels are left to other programs. Messages on different channels do not wait for each other
- * and are not ordered among each other. Error: GIGAE_INVALID.
+ * channels are left to other programs. Messages on different channels do not wait for each other,
+ * and have no order among each other. Error: GIGAE_INVALID.
  */
 int gigae_options_channels(gigae_options *options, const uint8_t *channels, size_t count);
 
@@ -48,8 +48,8 @@ int gigae_options_channels(gigae_options *options, const uint8_t *channels, size
 int gigae_options_ethertype(gigae_options *options, uint16_t ethertype);
 
 /*
- * UDP with this port instead of an EtherType, for networks that carry no unknown ones. Peers are
- * named by IP addresses. Error: GIGAE_INVALID.
+ * UDP with this port instead of an EtherType, for networks that carry no unknown EtherTypes. Peers
+ * are named by IP addresses. Error: GIGAE_INVALID.
  */
 int gigae_options_udp(gigae_options *options, uint16_t port);
 
@@ -79,36 +79,36 @@ enum gigae_sharing {
 };
 
 /*
- * Whether the NIC is shared with other processes, one of gigae_sharing; alone by default. A child
- * is an interface that the kernel puts beside the NIC (macvlan), with an address of its own, which
- * goes with the endpoint. It needs CAP_NET_ADMIN and an Ethernet envelope; gigae_mac tells its
- * address. The kernel carries frames between the children of a NIC and between them and the wire,
- * but none between a child and an endpoint on the NIC itself. Error: GIGAE_INVALID.
+ * Whether to share the NIC with other processes, one of gigae_sharing; alone by default. A child is
+ * an interface that the kernel adds to the NIC (macvlan), with its own address. It is removed with
+ * the endpoint. It needs CAP_NET_ADMIN and an Ethernet envelope; gigae_mac returns its address. The
+ * kernel carries frames between the children of a NIC and between them and the wire, but none
+ * between a child and an endpoint on the NIC itself. Error: GIGAE_INVALID.
  */
 int gigae_options_sharing(gigae_options *options, int sharing);
 
 enum gigae_broker {
-    /* Where this process lacks the privileges to open a link and a broker listens. */
+    /* If this process lacks the privileges to open a link and a broker listens. */
     GIGAE_BROKER_AUTO = 0,
     GIGAE_BROKER_NEVER = 1,
-    /* Also with privileges. */
+    /* Even with privileges. */
     GIGAE_BROKER_ONLY = 2
 };
 
 /*
- * Whether a broker (the daemon "gigae broker", at /run/gigae/broker.sock or where the environment
- * variable GIGAE_BROKER says) opens the links; one of gigae_broker. What it gives is a child of the
- * NIC in AF_XDP's generic mode, for an Ethernet envelope only. Who may not have one finds
- * GIGAE_PERMISSION and the reason when the endpoint is opened. Error: GIGAE_INVALID.
+ * Whether a broker opens the links; one of gigae_broker. It is the daemon "gigae broker", at
+ * /run/gigae/broker.sock or where the environment variable GIGAE_BROKER says. It provides a child
+ * of the NIC in AF_XDP's generic mode, only for an Ethernet envelope. If it refuses, opening the
+ * endpoint returns GIGAE_PERMISSION and the reason. Error: GIGAE_INVALID.
  */
 int gigae_options_broker(gigae_options *options, int broker);
 
 /*
- * Whether frames to endpoints of this node go through memory instead of the NIC, where both ends
- * say so: 0 by default. They find each other in any order of opening: those of the
- * same user in the same network namespace, with an interface each, the same channels and envelope.
- * gigae_counts tells how many frames did. For each such peer 2 descriptors, and memory of 0.5 MiB
- * per channel each way at MTU 1500, of which what is never used takes up nothing.
+ * Whether frames to endpoints of this node go through memory instead of the NIC, if both ends say
+ * so: 0 by default. Endpoints of the same user in the same network namespace find each other in any
+ * order of opening. Each has its own interface; channels and envelope must be the same.
+ * gigae_counts shows how many frames went through memory. Each such peer takes 2 descriptors, and
+ * 0.5 MiB of memory per channel and direction at MTU 1500; unused parts take up none.
  */
 int gigae_options_local(gigae_options *options, int on);
 
@@ -117,21 +117,21 @@ enum gigae_progress_mode {
     /* A background thread, one for all endpoints of the process, acts for an endpoint whose program
      * has made no call for a millisecond. */
     GIGAE_PROGRESS_AUTO = 0,
-    /* Nobody does: call gigae_progress more often than the peers' timeout. */
+    /* No thread acts: call gigae_progress more often than the peers' timeout. */
     GIGAE_PROGRESS_MANUAL = 1
 };
 
 /*
- * Who acknowledges, repeats and answers while the program makes no calls, one of
+ * Which side acknowledges, repeats and answers while the program makes no calls, one of
  * gigae_progress_mode; GIGAE_PROGRESS_AUTO by default. Error: GIGAE_INVALID.
  */
 int gigae_options_progress(gigae_options *options, int progress);
 
-/* The NIC's receive queue to which an AF_XDP socket is bound; frames of others are not seen. */
+/* The NIC's receive queue for an AF_XDP socket. It does not see frames of other queues. */
 int gigae_options_queue(gigae_options *options, uint32_t queue);
 
 enum gigae_wait {
-    /* Polls for as long as that has lately paid, 100 us at most, then sleeps. */
+    /* Polls as long as that has recently paid off, at most 100 us, then sleeps. */
     GIGAE_WAIT_ADAPTIVE = 0,
     /* Polls without end: the shortest round trip, one CPU fully used. */
     GIGAE_WAIT_SPIN = 1,
@@ -153,15 +153,15 @@ enum gigae_busy_poll {
 /*
  * Whether an empty receive ring makes the endpoint drive the driver itself instead of waiting for
  * its interrupt; one of gigae_busy_poll. With GIGAE_BUSY_POLL_ON, each time for at most so many
- * microseconds and `budget` frames (above 64 it takes CAP_NET_ADMIN); otherwise both are ignored.
- * Means nothing to AF_PACKET and AF_XDP in generic mode. Error: GIGAE_INVALID.
+ * microseconds and `budget` frames (above 64 it needs CAP_NET_ADMIN); otherwise both are ignored.
+ * No effect on AF_PACKET and AF_XDP in generic mode. Error: GIGAE_INVALID.
  */
 int gigae_options_busy_poll(gigae_options *options, int mode, uint32_t microseconds,
                             uint16_t budget);
 
 /*
- * After so many microseconds without an answer, not zero, a peer is lost and what was sent to it
- * fails. Error: GIGAE_INVALID.
+ * A peer is lost after so many microseconds without an answer, not zero. Messages to it then fail.
+ * Error: GIGAE_INVALID.
  */
 int gigae_options_peer_timeout(gigae_options *options, uint64_t microseconds);
 
@@ -176,7 +176,7 @@ int gigae_options_aggregate(gigae_options *options, int on);
 
 /*
  * Whether the CRC of sent frames covers the messages or only the header. On (not 0) by default.
- * Ethernet's own FCS covers every wire, but neither memory, bus nor switch.
+ * Ethernet's own FCS covers every wire, but no memory, bus or switch.
  */
 int gigae_options_payload_checksum(gigae_options *options, int on);
 

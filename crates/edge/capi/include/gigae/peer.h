@@ -1,4 +1,4 @@
-/* gigae/peer.h, a part of gigae.h: naming the endpoints that one speaks to. */
+/* gigae/peer.h, a part of gigae.h: naming the endpoints to talk to. */
 #ifndef GIGAE_PEER_H
 #define GIGAE_PEER_H
 
@@ -12,10 +12,10 @@ extern "C" {
 #endif
 
 /*
- * A peer, another endpoint on one channel, is a number, valid at the endpoint where it was given
- * until that is closed, also when the peer restarts. 0 is nobody.
+ * A peer is another endpoint on one channel. Its number is valid at the endpoint that returned it
+ * until that endpoint is closed, also when the peer restarts. 0 is no peer.
  *
- * Naming a peer sends nothing to it; for an IP address the kernel is asked for the way, which may
+ * Naming a peer sends nothing to it. For an IP address the kernel is asked for the route, which may
  * take up to a second. The same address gives the same number. Allocates for new peers. *peer is 0
  * after an error.
  * Errors: GIGAE_ADDRESS, GIGAE_CHANNEL, GIGAE_TOO_MANY, GIGAE_UNREACHABLE, GIGAE_INVALID.
@@ -35,7 +35,7 @@ int gigae_peer_by_mac(gigae_endpoint *endpoint, const uint8_t *mac, uint16_t por
 int gigae_peer_by_ip(gigae_endpoint *endpoint, const void *ip, size_t len, uint16_t port,
                      uint8_t channel, uint32_t *peer);
 
-/* Bytes that the text of an address may take, with its NUL. */
+/* Longest text of an address in bytes, with its NUL. */
 #define GIGAE_ADDRESS_TEXT 64
 
 /* The address of a peer as text, as gigae_peer reads it. Error: GIGAE_INVALID. */
