@@ -10,19 +10,19 @@ pub struct EndpointHandle {
     _opaque: [u8; 0],
 }
 
-/// `gigae_options`: likewise.
+/// `gigae_options`: never a real object.
 #[repr(C)]
 pub struct OptionsHandle {
     _opaque: [u8; 0],
 }
 
-/// `gigae_cluster`: likewise.
+/// `gigae_cluster`: never a real object.
 #[repr(C)]
 pub struct ClusterHandle {
     _opaque: [u8; 0],
 }
 
-/// Words of `gigae_buffer` and `gigae_message` for our use: two are used, two are for later.
+/// Words of `gigae_buffer` and `gigae_message` for the library: two are in use, two are reserved.
 pub(crate) const OPAQUE: usize = 4;
 
 /// `gigae_buffer`. All zero when it holds nothing.
@@ -58,7 +58,7 @@ impl Message {
 /// `GIGAE_ANYBODY`
 pub(crate) const ANYBODY: u32 = u32::MAX;
 
-/// `GIGAE_MAX_OPERATION`: what the library underneath takes.
+/// `GIGAE_MAX_OPERATION`: the limit of the library underneath.
 pub(crate) const MAX_OPERATION: usize = 1 << 30;
 
 /// `gigae_tagged`.
@@ -237,7 +237,7 @@ counts! {
     progress_wakeups <- progress_wakeups,
 }
 
-/// Declares numbers of the header, and a list of them for the comparison with it.
+/// Declares numbers of the header, and a list of them for the comparison.
 macro_rules! numbers {
     ($($(#[doc = $doc:literal])* $name:ident = $value:literal,)*) => {
         $($(#[doc = $doc])* pub(crate) const $name: c_int = $value;)*
@@ -309,7 +309,7 @@ numbers! {
     GIGAE_REASON_CLOSED = 5,
 }
 
-/// The reason in the header's words.
+/// The header's number of a reason.
 pub(crate) fn reason(reason: Reason) -> c_int {
     match reason {
         Reason::Timeout => GIGAE_REASON_TIMEOUT,

@@ -1,27 +1,28 @@
-//! Memory that C code lends to an operation or registers.
+//! Memory of C code that an operation uses or that is registered.
 
 use crate::abi::MAX_OPERATION;
 use crate::error::{Code, Error, Outcome};
 use gigae::{Bytes, Memory};
 use std::ffi::c_void;
 
-/// Memory of a C program's, lent until an operation is completed or the memory is deregistered.
+/// Memory of a C program. The library may use it until the operation completes or the memory is
+/// deregistered.
 #[derive(Clone)]
 pub(crate) struct CallerMemory {
     data: *mut u8,
     len: usize,
 }
 
-// SAFETY: the header gives the memory to the library until it is handed back, whatever thread the
-// endpoint is used by.
+// SAFETY: the header gives the memory to the library until it is returned, whatever thread uses the
+// endpoint.
 unsafe impl Send for CallerMemory {}
 
 impl CallerMemory {
-    /// Memory of C's.
+    /// Memory of the caller.
     ///
     /// # Safety
-    /// `data` points to `len` bytes that stay there, and may be used as operations need, for as long
-    /// as this is used.
+    /// `data` points to `len` bytes that stay there, and may be used as operations need, as long as
+    /// this value or a copy of it exists.
     pub(crate) unsafe fn new(data: *mut c_void, len: usize) -> Outcome<Self> {
         if len > MAX_OPERATION {
             let text =
@@ -62,21 +63,21 @@ impl Bytes for CallerMemory {
     }
 
     fn read(&self, at: usize, out: &mut [u8]) {
-        // SAFETY: `place` has checked the bytes; that they may be read is what `borrow` was
-        // promised. Frames are not the program's to lend.
+        // SAFETY: `place` has checked the bytes. The caller of `borrow` promised that they may be
+        // read, and that they are no frames of the library.
         unsafe { self.place(at, out.len()).copy_to_nonoverlapping(out.as_mut_ptr(), out.len()) };
     }
 
     fn write(&mut self, at: usize, bytes: &[u8]) {
-        // SAFETY: `place` has checked the bytes; that they may be written is what `borrow` was
-        // promised. Frames are not the program's to lend.
+        // SAFETY: `place` has checked the bytes. The caller of `borrow` promised that they may be
+        // written, and that they are no frames of the library.
         unsafe {
             self.place(at, bytes.len()).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
         };
     }
 }
 
-/// Memory for an operation. NULL is good for none.
+/// Memory for an operation. NULL is allowed with a length of 0.
 ///
 /// # Safety
 /// `data` is NULL or points to `len` bytes that stay there until the operation is completed, the

@@ -1,6 +1,7 @@
-//! Sequences of calls as no sane program makes them, read from bytes: handles that are closed or made up,
-//! buffers and messages that were dropped, copied or scribbled over, lengths, peers and numbers of any value.
-//! Two endpoints on a simulated network. Pointers are good or NULL, since nothing can check others.
+//! Sequences of calls that no sane program makes, read from bytes: closed or made-up handles;
+//! dropped, copied or overwritten buffers and messages; any lengths, peers and numbers. Two
+//! endpoints on a simulated network. Pointers are valid or NULL, since the library cannot check
+//! others.
 
 use crate::abi::*;
 use crate::endpoint::*;
@@ -19,16 +20,16 @@ use std::ffi::{c_int, c_void};
 use std::ptr::{self, null, null_mut};
 use std::time::Duration;
 
-/// Calls that one input may ask for.
+/// Most calls of one input.
 const MOST_CALLS: usize = 3000;
 
-/// Buffers and messages that are out at once, operations and keys that are remembered.
+/// Most buffers and messages held at once, and most operations and keys remembered.
 const MOST_HELD: usize = 40;
 
-/// Memory that operations borrow; all of them the same.
+/// Memory that operations use; all use the same.
 const MEMORY: usize = 1 << 16;
 
-/// Frames of each endpoint and way.
+/// Frames of each endpoint in each direction.
 const FRAMES: usize = 128;
 
 type Handle = *mut EndpointHandle;
@@ -36,11 +37,11 @@ type Handle = *mut EndpointHandle;
 struct Calls<'a> {
     input: &'a [u8],
     net: Network,
-    /// Two that are open, and what was never a handle or is none any more.
+    /// Two open handles, and values that never were handles or are closed.
     handles: Vec<Handle>,
     options: Vec<*mut OptionsHandle>,
     buffers: Vec<Buffer>,
-    /// Messages, and what they held when they came, until they are dropped.
+    /// Messages with their contents on arrival, until they are dropped.
     messages: Vec<(Message, Option<Vec<u8>>)>,
     ids: Vec<u64>,
     keys: Vec<u64>,
@@ -48,10 +49,11 @@ struct Calls<'a> {
     made: u64,
 }
 
-/// Makes the calls that the input says; how many they were.
+/// Makes the calls of the input. Returns how many.
 ///
 /// # Panics
-/// If one ends in a panic inside (the code for it says so), answers with a code that is none, or if a message
+/// If a call panics inside (its code says so) or returns an unknown code, or if a held message
+/// changes.
 /// changes while it is held.
 pub fn run(input: &[u8]) -> u64 {
     let mut calls = Calls::new(input);
@@ -124,7 +126,7 @@ impl<'a> Calls<'a> {
         self.handles[at]
     }
 
-    /// Mostly one of the two that there are.
+    /// Usually one of the two existing peers.
     fn peer(&mut self) -> u32 {
         match self.byte() {
             255 => u32::MAX,
@@ -133,7 +135,7 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// Bytes to lend or to send: good, or NULL.
+    /// Bytes to send or to use: valid, or NULL.
     fn data(&mut self) -> (*mut c_void, usize) {
         let at = usize::from(self.byte());
         let len = match self.byte() {
@@ -214,7 +216,7 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// Sends or drops one that is held, was used already, or is a copy, or was scribbled over.
+    /// Sends or drops a buffer that is held, used up, a copy, or overwritten.
     fn use_buffer(&mut self) {
         if self.buffers.is_empty() {
             return;
@@ -239,7 +241,7 @@ impl<'a> Calls<'a> {
         };
         self.answered(code);
         if choice & 64 == 0 {
-            // It was no copy, but the thing itself.
+            // It was the buffer itself and not a copy.
             self.buffers[at] = buffer;
         }
         if self.buffers.len() > MOST_HELD / 2 {
@@ -279,7 +281,7 @@ impl<'a> Calls<'a> {
         self.answered(code);
     }
 
-    /// Drops one that is held, was dropped already, is a copy, or was scribbled over.
+    /// Drops a message that is held, already dropped, a copy, or overwritten.
     fn drop_message(&mut self) {
         if self.messages.is_empty() {
             return;
@@ -297,7 +299,7 @@ impl<'a> Calls<'a> {
         // SAFETY: a message, whatever is in it.
         let code = unsafe { gigae_message_drop(&mut message) };
         if self.answered(code) {
-            // A made-up ticket may have been that of another one.
+            // A made-up ticket may have been that of another message.
             let dropped = self.messages.iter_mut().filter(|(m, _)| m.opaque[..2] == ticket[..2]);
             dropped.for_each(|(_, held)| *held = None);
         }
@@ -306,7 +308,7 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// A message stays what it is until it is dropped.
+    /// A message stays unchanged until it is dropped.
     fn check(&self, at: usize) {
         let (message, held) = &self.messages[at];
         if let Some(held) = held {
@@ -436,7 +438,8 @@ impl<'a> Calls<'a> {
         self.answered(code);
     }
 
-    /// Closes one that is no handle any more, or one of the two, which mostly is in use.
+    /// Closes a handle that is already closed, or one of the two open ones, which is usually in
+    /// use.
     fn close_one(&mut self) {
         let choice = self.byte();
         let handle = self.handles[usize::from(choice) % self.handles.len()];
@@ -473,7 +476,7 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// What is still held is given back, and then both can be closed, once.
+    /// Returns everything that is still held. Then both can be closed, once.
     fn close(mut self) -> u64 {
         self.drop_buffers();
         self.drop_messages();

@@ -1,7 +1,7 @@
-//! Text cut to the room that C code gives it.
+//! Cuts text to the room that C code gives.
 
-/// Copies text into a buffer of C's: cut between characters if it is too long, always ended by NUL
-/// (if there is any room), with a NUL in the text itself made visible.
+/// Copies text into a buffer of C code. Cuts too long text between characters, always ends it with
+/// NUL (if there is any room), and replaces a NUL in the text by `?`.
 pub(crate) fn copy(text: &str, into: &mut [u8]) {
     let Some(room) = into.len().checked_sub(1) else { return };
     let mut len = text.len().min(room);

@@ -18,13 +18,13 @@ pub(crate) struct OpenEndpoint {
     pub(crate) messages: Slab<Message<'static>>,
     pub(crate) peers: PeerNumbers,
     pub(crate) operations: Operations,
-    /// From a box. Not a box, since that would claim to be the only way to the endpoint.
+    /// From a box. Not a box, since that would claim to be the only access to the endpoint.
     endpoint: NonNull<Endpoint>,
 }
 
-// SAFETY: an endpoint may move between threads, and everything that borrows from it is here with
-// it (or, between two statements of one entry, on the stack of the thread that has it). C's
-// contexts are only handed back.
+// SAFETY: an endpoint may move between threads, and everything that borrows from it is here with it
+// (or, between two statements of one entry, on the stack of the thread that uses it). C's contexts
+// are only returned.
 unsafe impl Send for OpenEndpoint where Endpoint: Send {}
 
 impl OpenEndpoint {
@@ -38,8 +38,8 @@ impl OpenEndpoint {
         }
     }
 
-    /// The endpoint. The lifetime is a licence to keep what borrows from it in this very `OpenEndpoint`,
-    /// and for nothing else.
+    /// The endpoint. The lifetime only serves to keep what borrows from it in this same
+    /// `OpenEndpoint`.
     #[inline]
     pub(crate) fn endpoint(&self) -> &'static Endpoint {
         // SAFETY: it lives until this state is dropped, which drops what borrows from it first;
@@ -55,7 +55,7 @@ impl OpenEndpoint {
         })
     }
 
-    /// Whether nothing is held that closing would pull away from under its holder.
+    /// Fails while C code holds something that closing would free.
     fn may_close(&mut self) -> Outcome<()> {
         match (self.buffers.len(), self.messages.len()) {
             (0, 0) => Ok(()),
@@ -81,7 +81,7 @@ impl Drop for OpenEndpoint {
 /// All open endpoints of the process.
 pub(crate) static ENDPOINTS: Table<OpenEndpoint> = Table::new(1);
 
-/// Makes one call on an endpoint and answers.
+/// Makes one call on an endpoint and returns its code.
 #[inline]
 pub(crate) fn call(
     endpoint: *const EndpointHandle,
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn gigae_open(
     }))
 }
 
-/// Opens as the options say. See the header.
+/// Opens with options. See the header.
 ///
 /// # Safety
 /// Pointers are NULL or as the header says.

@@ -1,5 +1,5 @@
-//! Codes for C, the errors of the library underneath turned into them, and the text of the last
-//! one of each thread.
+//! The error codes for C, their conversion from the library's errors, and the text of each thread's
+//! last error.
 
 use crate::clip;
 use gigae::{
@@ -14,7 +14,7 @@ use std::io::ErrorKind;
 /// The codes, with the texts of `gigae_error_text`; `ALL` is for comparing them with the header.
 macro_rules! codes {
     ($($code:ident $name:literal = $value:literal: $text:literal,)*) => {
-        /// What an entry answers besides zero.
+        /// The error codes of the entries.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Code { $($code = $value,)* }
 
@@ -31,31 +31,31 @@ macro_rules! codes {
 
 codes! {
     Again "GIGAE_AGAIN" = -1: c"nothing there or no room now; receive or make progress, then try again",
-    Timeout "GIGAE_TIMEOUT" = -2: c"the given time passed first; wait longer or check the peer",
-    Failed "GIGAE_FAILED" = -3: c"messages sent earlier failed; take them with gigae_take_failure, then go on",
+    Timeout "GIGAE_TIMEOUT" = -2: c"the given time passed before it happened; wait longer or check the peer",
+    Failed "GIGAE_FAILED" = -3: c"messages sent earlier failed; take them with gigae_take_failure, then continue",
     TooLong "GIGAE_TOO_LONG" = -4: c"the message is too long; gigae_max_message says what is possible",
     Invalid "GIGAE_INVALID" = -5: c"an argument is NULL, out of range or unknown; gigae_last_error says which",
-    BadHandle "GIGAE_BAD_HANDLE" = -6: c"this handle, buffer, message, operation or key is closed, used up or was never one; open, take or start a new one",
+    BadHandle "GIGAE_BAD_HANDLE" = -6: c"this handle, buffer, message, operation or key is closed, used up or was never valid; open, take or start a new one",
     InCall "GIGAE_IN_CALL" = -7: c"another thread is in a call on this handle; use it from one thread at a time",
-    Busy "GIGAE_BUSY" = -8: c"buffers or messages are still held; send or drop them, then go on",
+    Busy "GIGAE_BUSY" = -8: c"the program still holds buffers or messages; send or drop them, then continue",
     Panicked "GIGAE_PANICKED" = -9: c"an error in the library stopped this endpoint; close it, open another and report this",
     NoInterface "GIGAE_NO_INTERFACE" = -10: c"there is no such network interface here",
     Down "GIGAE_DOWN" = -11: c"the interface is down; bring it up with 'ip link set NAME up'",
     Gone "GIGAE_GONE" = -12: c"the interface is gone; close the endpoint and open it again",
     Permission "GIGAE_PERMISSION" = -13: c"not permitted; run as root or grant the capability that gigae_last_error names",
     Mtu "GIGAE_MTU" = -14: c"the interface's MTU is too small; raise it with 'ip link set NAME mtu BYTES'",
-    Unsupported "GIGAE_UNSUPPORTED" = -15: c"this kernel or link lacks what was asked for; choose another backend",
-    Taken "GIGAE_TAKEN" = -16: c"another program has the interface's XDP hook or queue, or took this endpoint off it; end it or use the packet backend",
+    Unsupported "GIGAE_UNSUPPORTED" = -15: c"this kernel or link cannot do this; choose another backend",
+    Taken "GIGAE_TAKEN" = -16: c"another program has the interface's XDP hook or queue, or detached this endpoint from it; end it or use the packet backend",
     Io "GIGAE_IO" = -17: c"a system call failed; gigae_last_error says which",
     Address "GIGAE_ADDRESS" = -18: c"not an address, or not one for this envelope; give a MAC address for Ethernet, an IP address for UDP",
     Channel "GIGAE_CHANNEL" = -19: c"this channel is not open here; open it with gigae_options_channels",
     TooMany "GIGAE_TOO_MANY" = -20: c"too many peers, or too many open in this process; close one",
-    Unreachable "GIGAE_UNREACHABLE" = -21: c"there is no way to this IP address; check it and the routes",
-    Other "GIGAE_OTHER" = -22: c"an error without a code of its own; gigae_last_error says which",
+    Unreachable "GIGAE_UNREACHABLE" = -21: c"there is no route to this IP address; check the address and the routes",
+    Other "GIGAE_OTHER" = -22: c"an error without its own code; gigae_last_error says which",
     Truncated "GIGAE_TRUNCATED" = -23: c"the message is longer than the memory that it was received into; post more",
     Cancelled "GIGAE_CANCELLED" = -24: c"the operation was cancelled",
-    Lost "GIGAE_LOST" = -25: c"the peer was lost; how much had been done is not known",
-    NoRegion "GIGAE_NO_REGION" = -26: c"the peer has no memory registered under this key; ask it for the present one",
+    Lost "GIGAE_LOST" = -25: c"the peer was lost; it is not known how much was done",
+    NoRegion "GIGAE_NO_REGION" = -26: c"the peer has no memory registered under this key; ask it for the current key",
     Bounds "GIGAE_BOUNDS" = -27: c"the bytes are not all within the remote memory; check offset and length",
     Rights "GIGAE_RIGHTS" = -28: c"the remote memory was registered without the right to do this",
     Notices "GIGAE_NOTICES" = -29: c"the peer has not taken its notices; try again when it has",
@@ -63,12 +63,12 @@ codes! {
 }
 
 impl Code {
-    /// The text that goes with the code alone.
+    /// The text of the code.
     pub(crate) fn text(self) -> &'static str {
         self.c_text().to_str().unwrap_or_default()
     }
 
-    /// How an operation ended that did not do what it was to.
+    /// The code of a failed operation.
     pub(crate) fn of_operation(e: OpError) -> Self {
         match e {
             OpError::Truncated => Self::Truncated,
@@ -91,11 +91,11 @@ impl Code {
 #[derive(Debug)]
 pub(crate) struct Error {
     pub(crate) code: Code,
-    /// More than the code's own text says.
+    /// Details beyond the code's own text.
     detail: Option<String>,
 }
 
-/// What an entry's work comes to.
+/// The result of an entry's work.
 pub(crate) type Outcome<T> = Result<T, Error>;
 
 impl Error {
@@ -103,7 +103,7 @@ impl Error {
         Self { code, detail: Some(detail.to_string()) }
     }
 
-    /// An argument that must not be NULL is.
+    /// An argument is NULL and must not be.
     #[cold]
     pub(crate) fn null(what: &str) -> Self {
         Self::new(Code::Invalid, format!("{what} is NULL; give a valid pointer"))
@@ -234,7 +234,7 @@ const LONGEST: usize = 1024;
 
 struct Last {
     code: c_int,
-    /// Empty if the code's own text says all.
+    /// Empty if the code's own text is enough.
     detail: [u8; LONGEST],
 }
 
@@ -243,7 +243,8 @@ thread_local! {
     static LAST: RefCell<Last> = const { RefCell::new(Last { code: 0, detail: [0; LONGEST] }) };
 }
 
-/// The answer for C: what the entry gave, or the code of its error, which is remembered.
+/// The result for C: the entry's value, or the code of its error, which is kept for
+/// `gigae_last_error`.
 #[inline]
 pub(crate) fn answer(outcome: Outcome<c_int>) -> c_int {
     match outcome {
@@ -264,7 +265,7 @@ pub(crate) fn remember(error: &Error) -> c_int {
     code
 }
 
-/// The meaning of a code. Never NULL; constant, so never to be freed.
+/// The meaning of a code. Never NULL; constant, so do not free it.
 #[unsafe(no_mangle)]
 pub extern "C" fn gigae_error_text(code: c_int) -> *const c_char {
     let text = match (code, Code::of(code)) {
@@ -275,7 +276,7 @@ pub extern "C" fn gigae_error_text(code: c_int) -> *const c_char {
     text.as_ptr()
 }
 
-/// What this thread's last failed call had to say. See the header.
+/// The text of this thread's last failed call. See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn gigae_last_error() -> *const c_char {
     LAST.with(|last| match last.try_borrow() {

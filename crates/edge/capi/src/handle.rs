@@ -1,10 +1,10 @@
-//! Handles: numbers that C code holds in the guise of pointers, and the guard of every entry.
+//! Handles: numbers that C code holds as pointers, and the guard of every entry.
 //!
-//! A handle names a slot in a table and how often that slot was used, so a closed handle is
-//! refused for good, also when its slot is used again. Each slot has one word of state. A call
-//! swaps it from idle to busy, which refuses a second thread (and a signal handler in the midst of
-//! a call) and is the only atomic operation of a call, and back when it ends. A panic marks the
-//! slot as broken instead: it can only be closed then.
+//! A handle names a slot in a table and the number of uses of that slot. So a closed handle stays
+//! invalid, also when its slot is used again. Each slot has one word of state. A call swaps it from
+//! idle to busy and back. That is the only atomic operation of a call, and it refuses a second
+//! thread (and a signal handler during a call). A panic marks the slot as broken: it can only be
+//! closed then.
 
 mod word;
 
@@ -15,14 +15,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use word::{Phase, Word};
 
 /// Objects of one kind that may be open at once in a process. An endpoint locks megabytes of memory
-/// and occupies a queue of a NIC, so this is far more than there can be.
+/// and occupies a queue of a NIC, so there can never be that many.
 const SLOTS: usize = 1 << SLOT_BITS;
 const SLOT_BITS: u32 = 10;
 
-/// Bits that tell the kinds of handles apart; never zero, so that no handle is NULL.
+/// Bits that distinguish the kinds of handles. Never zero, so no handle is NULL.
 const KIND_BITS: u32 = 3;
 
-/// The uses of a slot are counted in so many bits, so that a handle has room for them.
+/// Bits for the uses of a slot, so that a handle has room for them.
 const USES_MASK: usize = usize::MAX >> (SLOT_BITS + KIND_BITS);
 
 /// All open objects of one kind.
@@ -41,7 +41,7 @@ struct Slot<T> {
 unsafe impl<T: Send> Sync for Table<T> {}
 
 impl<T> Table<T> {
-    /// An empty table; `kind` is from 1 to 7 and differs from table to table.
+    /// An empty table. `kind` is from 1 to 7, different for each table.
     pub(crate) const fn new(kind: usize) -> Self {
         assert!(kind > 0 && kind >> KIND_BITS == 0);
         Self { kind, slots: [const { Slot::empty() }; SLOTS] }
@@ -77,7 +77,7 @@ impl<T> Table<T> {
         result
     }
 
-    /// Takes an object out and ends its handle, if `may` agrees; a broken one is not asked.
+    /// Takes an object out and ends its handle, if `may` agrees. Does not ask for a broken one.
     pub(crate) fn remove(
         &self,
         handle: usize,
@@ -127,7 +127,7 @@ impl<T> Slot<T> {
     }
 }
 
-/// Why a slot in this phase cannot be entered; `None` is another use of it.
+/// Why a slot in this phase cannot be entered. `None`: the handle is from another use of the slot.
 #[cold]
 fn refusal(seen: Option<Phase>) -> Code {
     match seen {
@@ -140,7 +140,7 @@ fn refusal(seen: Option<Phase>) -> Code {
 /// Runs `call` and turns a panic into an error: nothing unwinds into C.
 #[inline]
 pub(crate) fn contain<R>(call: impl FnOnce() -> Outcome<R>) -> Outcome<R> {
-    // What a panic may have left half done is never looked at again: the handle is broken.
+    // A panic may have left something half done. Nobody looks at it again: the handle is broken.
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(panicked(panic)))
 }
 

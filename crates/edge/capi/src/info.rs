@@ -1,4 +1,4 @@
-//! What can be asked.
+//! Queries.
 
 use crate::abi::{Counts, EndpointHandle, Path};
 use crate::endpoint::call;
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn gigae_counters(
     })
 }
 
-/// Its interfaces, each with what happened there.
+/// The endpoint's interfaces with their counters.
 ///
 /// # Safety
 /// Pointers are NULL or as the header says.
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn gigae_paths(
         }
         let all = state.endpoint().paths();
         for (i, path) in all.iter().take(count).enumerate() {
-            // SAFETY: the caller's promise: memory for so many.
+            // SAFETY: the caller's promise: memory for that many.
             unsafe { paths.add(i).write(path.into()) };
         }
         // There are 8 at most.

@@ -1,15 +1,14 @@
 //! The library for C programs: `libgigae.so`, `libgigae.a`, declared and explained in
 //! `include/gigae.h` and its parts.
 //!
-//! It only translates. Every entry does the same four things: it looks the handle up
-//! ([`handle`], which also refuses closed handles and second threads and stops panics), checks its
-//! arguments, makes one call of the library underneath, and turns the result into a code
-//! ([`error`]).
+//! It only translates. Every entry does the same four things. It looks the handle up ([`handle`],
+//! which also refuses closed handles and second threads and stops panics). It checks its arguments.
+//! It makes one call of the library underneath. It turns the result into a code ([`error`]).
 //!
-//! Nothing that C code holds is a Rust object. Handles are numbers in the guise of pointers;
-//! `gigae_buffer` and `gigae_message` hold the address of bytes and a ticket ([`slab`]) for the
-//! object, which stays here. So whatever C code does to them, it gets an error and not a crash, as
-//! long as the pointers that it passes point to memory of the right size.
+//! C code holds no Rust object. Handles are numbers in the form of pointers. `gigae_buffer` and
+//! `gigae_message` hold the address of bytes and a ticket ([`slab`]) for the object, which stays
+//! here. So whatever C code does to them, it gets an error and not a crash, as long as its pointers
+//! point to memory of the right size.
 
 pub mod abi;
 mod caller_memory;

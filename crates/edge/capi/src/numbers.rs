@@ -1,16 +1,16 @@
-//! Peers by the numbers that C code knows them by.
+//! The numbers by which C code names peers.
 
 use gigae::Peer;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// The numbers that C code knows peers by: 1, 2, 3 ... in the order in which they came up, so that
-/// a zeroed variable names nobody.
+/// The peers by number: 1, 2, 3 ... in the order in which they came up. A zeroed variable names no
+/// peer.
 #[derive(Default)]
 pub(crate) struct PeerNumbers {
     peers: Vec<Peer>,
     numbers: HashMap<Peer, u32, BuildHasherDefault<NumberHasher>>,
-    /// Most messages come from the same peer as the last.
+    /// Most messages come from the same peer as the one before.
     last: Option<(Peer, u32)>,
 }
 
@@ -27,7 +27,7 @@ impl PeerNumbers {
         {
             return number;
         }
-        // Fewer than 2^32 by far: the protocol's table of sessions is bounded.
+        // Far fewer than 2^32: the protocol's table of sessions is bounded.
         let next = self.peers.len() as u32 + 1;
         let number = *self.numbers.entry(peer).or_insert(next);
         if number == next {
@@ -38,8 +38,8 @@ impl PeerNumbers {
     }
 }
 
-/// Hashes the small number that a peer or an operation is. It comes from this process, so nobody can choose it to
-/// make many collide.
+/// Hashes the small number of a peer or an operation. It comes from this process, so no attacker
+/// can choose it to cause collisions.
 #[derive(Default)]
 pub(crate) struct NumberHasher(u64);
 
@@ -49,7 +49,7 @@ impl Hasher for NumberHasher {
     }
 
     fn write_u32(&mut self, n: u32) {
-        // 2^64 divided by the golden ratio: neighbours differ in the high bits, too.
+        // 2^64 divided by the golden ratio: adjacent numbers also differ in the high bits.
         self.0 = (self.0 ^ u64::from(n)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 

@@ -1,4 +1,5 @@
-//! Operations: started with memory of C's, completed later. C knows each by a ticket (`tickets.rs`).
+//! Operations: started with memory of C code, completed later. C code names each by a ticket
+//! (`tickets.rs`).
 
 use crate::abi::*;
 use crate::caller_memory::borrow;
@@ -9,7 +10,7 @@ use gigae::{Endpoint, OpError, OpId, OperationError, Peer, RegionKey, Wanted};
 use std::ffi::{c_int, c_void};
 use std::time::Duration;
 
-/// Starts an operation and tells C its number.
+/// Starts an operation and returns its number to C code.
 ///
 /// # Safety
 /// `id` is NULL or points to a writable number.
@@ -41,7 +42,7 @@ impl From<OperationError> for Error {
 /// Starts sending a tagged message. See the header, as for all that follow.
 ///
 /// # Safety
-/// Pointers are NULL or as the header says; the memory is the library's until the completion.
+/// Pointers are NULL or as the header says; the library uses the memory until the completion.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gigae_start_send(
     endpoint: *mut EndpointHandle,
@@ -63,7 +64,7 @@ pub unsafe extern "C" fn gigae_start_send(
 /// Starts receiving a tagged message.
 ///
 /// # Safety
-/// Pointers are NULL or as the header says; the memory is the library's until the completion.
+/// Pointers are NULL or as the header says; the library uses the memory until the completion.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gigae_start_recv(
     endpoint: *mut EndpointHandle,
@@ -89,7 +90,7 @@ fn wanted(state: &OpenEndpoint, from: u32, tag: u64, ignore: u64) -> Outcome<Wan
     Ok(Wanted { from, tag, ignore, untagged: false })
 }
 
-/// What a receive would get at once.
+/// The message that a receive would get at once.
 ///
 /// # Safety
 /// Pointers are NULL or as the header says.
@@ -123,7 +124,7 @@ pub extern "C" fn gigae_cancel(endpoint: *mut EndpointHandle, id: u64) -> c_int 
     })
 }
 
-/// Where in a peer's memory.
+/// The address in a peer's memory.
 ///
 /// # Safety
 /// `place` is NULL or points to a `RemoteAddress`.
@@ -136,7 +137,7 @@ unsafe fn at(state: &OpenEndpoint, place: *const RemoteAddress) -> Outcome<(Peer
 /// Starts writing into a peer's memory.
 ///
 /// # Safety
-/// Pointers are NULL or as the header says; the memory is the library's until the completion.
+/// Pointers are NULL or as the header says; the library uses the memory until the completion.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gigae_start_write(
     endpoint: *mut EndpointHandle,
@@ -160,7 +161,7 @@ pub unsafe extern "C" fn gigae_start_write(
 /// Starts reading a peer's memory.
 ///
 /// # Safety
-/// Pointers are NULL or as the header says; the memory is the library's until the completion.
+/// Pointers are NULL or as the header says; the library uses the memory until the completion.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gigae_start_read(
     endpoint: *mut EndpointHandle,
@@ -291,7 +292,7 @@ unsafe fn complete(
     })
 }
 
-/// Operations that are not completed.
+/// The number of operations that are not completed.
 ///
 /// # Safety
 /// Pointers are NULL or as the header says.

@@ -1,4 +1,4 @@
-//! Options. A new one takes a function of four lines here and one declaration in the header.
+//! Options. A new option takes a function of four lines here and one declaration in the header.
 
 use crate::abi::*;
 use crate::error::{Error, Outcome, answer};
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// All options of the process.
 pub(crate) static OPTIONS: Table<Options> = Table::new(2);
 
-/// Most interfaces that are one (`PROTOCOL.md` §11).
+/// Most interfaces that can be combined (`PROTOCOL.md` §11).
 const MOST_INTERFACES: usize = 8;
 
 /// Makes options with everything at its default. See the header.
@@ -36,7 +36,7 @@ pub unsafe extern "C" fn gigae_options_new(
     }))
 }
 
-/// Makes options for several interfaces as one. See the header.
+/// Makes options for several interfaces combined. See the header.
 ///
 /// # Safety
 /// Pointers are NULL or as the header says.
@@ -78,7 +78,7 @@ pub extern "C" fn gigae_options_free(options: *mut OptionsHandle) -> c_int {
     }))
 }
 
-/// Changes options, or leaves them as they are with an error.
+/// Changes options, or returns an error and leaves them unchanged.
 fn change(options: *mut OptionsHandle, how: impl FnOnce(Options) -> Outcome<Options>) -> c_int {
     answer(OPTIONS.with(options.addr(), |options| {
         *options = how(options.clone())?;
@@ -184,7 +184,7 @@ pub extern "C" fn gigae_options_local(options: *mut OptionsHandle, on: c_int) ->
     change(options, |o| Ok(o.local(on != 0)))
 }
 
-/// Who acts while the program makes no calls.
+/// Which side acts while the program makes no calls.
 #[unsafe(no_mangle)]
 pub extern "C" fn gigae_options_progress(options: *mut OptionsHandle, progress: c_int) -> c_int {
     change(options, |o| {

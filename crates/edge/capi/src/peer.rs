@@ -1,4 +1,4 @@
-//! Naming peers. C knows each by a number (`numbers.rs`).
+//! Names peers. C code knows each by a number (`numbers.rs`).
 
 use crate::abi::EndpointHandle;
 use crate::endpoint::call;

@@ -1,4 +1,4 @@
-//! Receiving in place, and what failed.
+//! Receiving in place, and failures.
 
 use crate::abi::*;
 use crate::endpoint::{ENDPOINTS, call};
@@ -62,7 +62,7 @@ unsafe fn receive(
         let received = how(state.endpoint())?.ok_or(none)?;
         let from = state.peers.number(received.from());
         let ticket = state.messages.insert(received).ok_or(Code::TooMany)?;
-        // The bytes lie in a frame or on the heap and stay there when the object moves.
+        // The bytes are in a frame or on the heap and stay there when the object moves.
         let bytes = state.messages.find(ticket).ok_or(Code::BadHandle)?;
         let message = Message {
             data: bytes.as_ptr().cast(),
@@ -77,7 +77,7 @@ unsafe fn receive(
     })
 }
 
-/// Gives a message back.
+/// Returns a message.
 ///
 /// # Safety
 /// Pointers are NULL or as the header says.
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn gigae_message_drop(message: *mut Message) -> c_int {
         if handle == 0 {
             return Err(Code::BadHandle.into());
         }
-        // A handle came from an address and fits one, unless it is made up.
+        // A valid handle came from an address and fits into one. A made-up one may not.
         let handle = usize::try_from(handle).map_err(|_| Code::BadHandle)?;
         ENDPOINTS.with(handle, |state| {
             drop(state.messages.lift(ticket).ok_or(Code::BadHandle)?);

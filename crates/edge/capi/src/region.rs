@@ -1,4 +1,4 @@
-//! Memory of C's that peers may use, and their notices.
+//! Memory of C code that peers may use, and their notices.
 
 use crate::abi::*;
 use crate::caller_memory::borrow;
@@ -12,8 +12,8 @@ use std::time::Duration;
 /// Lets peers use a memory. See the header, as for all that follow.
 ///
 /// # Safety
-/// Pointers are NULL or as the header says; the memory is the library's until it is deregistered or
-/// the endpoint closed.
+/// Pointers are NULL or as the header says. The library also uses the memory until it is
+/// deregistered or the endpoint closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gigae_register(
     endpoint: *mut EndpointHandle,
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn gigae_register(
     })
 }
 
-/// One of the bits, or several.
+/// The sum of one or several rights.
 fn rights(bits: c_int) -> Outcome<Rights> {
     let all = [
         (GIGAE_RIGHT_READ, Rights::READ),

@@ -23,7 +23,7 @@ pub unsafe extern "C" fn gigae_send(
     unsafe { send(endpoint, to, data, len, |e, to, bytes| Ok(e.send(to, bytes)?)) }
 }
 
-/// Sends without the doorbell.
+/// Queues a message without the doorbell.
 ///
 /// # Safety
 /// Pointers are NULL or as the header says.
@@ -38,7 +38,7 @@ pub unsafe extern "C" fn gigae_queue(
     unsafe { send(endpoint, to, data, len, |e, to, bytes| Ok(e.queue(to, bytes)?)) }
 }
 
-/// Sends if that is possible without waiting.
+/// Sends a message if that needs no waiting.
 ///
 /// # Safety
 /// Pointers are NULL or as the header says.
@@ -73,13 +73,13 @@ unsafe fn send(
     })
 }
 
-/// Refuses a length before anything is read or used up.
+/// Refuses a wrong length before anything is read or used up.
 #[inline]
 fn check(len: usize, max: usize) -> Outcome<()> {
     if len > max { Err(SendError::TooLong { len, max }.into()) } else { Ok(()) }
 }
 
-/// Rings the doorbell for what was queued.
+/// Rings the doorbell for queued messages.
 #[unsafe(no_mangle)]
 pub extern "C" fn gigae_flush(endpoint: *mut EndpointHandle) -> c_int {
     call(endpoint, |state| {
@@ -88,7 +88,7 @@ pub extern "C" fn gigae_flush(endpoint: *mut EndpointHandle) -> c_int {
     })
 }
 
-/// A buffer to fill in place.
+/// Takes a buffer to fill in place.
 ///
 /// # Safety
 /// Pointers are NULL or as the header says.
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn gigae_buffer_take(
     unsafe { take(endpoint, buffer, |endpoint| Ok(endpoint.buffer()?)) }
 }
 
-/// A buffer to fill in place, if there is one.
+/// Takes a buffer to fill in place, if one is free.
 ///
 /// # Safety
 /// Pointers are NULL or as the header says.
@@ -159,7 +159,7 @@ pub unsafe extern "C" fn gigae_buffer_queue(buffer: *mut Buffer, to: u32, len: u
     unsafe { spend(buffer, to, len, |buffer, to| Ok(buffer.queue(to, len)?)) }
 }
 
-/// Sends a buffer without the doorbell if that is possible without waiting.
+/// Queues a buffer without the doorbell, if that needs no waiting.
 ///
 /// # Safety
 /// Pointers are NULL or as the header says.
@@ -169,7 +169,7 @@ pub unsafe extern "C" fn gigae_buffer_try_queue(buffer: *mut Buffer, to: u32, le
     unsafe { spend(buffer, to, len, |buffer, to| buffer.try_queue(to, len)) }
 }
 
-/// Gives a buffer back unsent.
+/// Returns a buffer unsent.
 ///
 /// # Safety
 /// Pointers are NULL or as the header says.
@@ -185,18 +185,18 @@ pub unsafe extern "C" fn gigae_buffer_drop(buffer: *mut Buffer) -> c_int {
     }
 }
 
-/// What became of a buffer or a message.
+/// What happened to a buffer or a message.
 enum End {
-    /// C code holds it no longer.
+    /// C code does not hold it any more.
     Used,
-    /// Used up, and there is an error to report.
+    /// It is used up, and there is an error to report.
     Lost(Error),
-    /// C code has it still: it was a matter of room.
+    /// C code still holds it: there was no room.
     Kept,
 }
 
-/// Sends a buffer in one of the ways. It is used up then, unless there was no room, or the
-/// arguments were refused before.
+/// Sends a buffer in one of several ways. It is then used up, unless there was no room or the
+/// arguments were refused earlier.
 ///
 /// # Safety
 /// `buffer` is NULL or points to a `Buffer`.
@@ -243,7 +243,7 @@ unsafe fn with(
         if handle == 0 {
             return Err(Code::BadHandle.into());
         }
-        // A handle came from an address and fits one, unless it is made up.
+        // A valid handle came from an address and fits into one. A made-up one may not.
         let handle = usize::try_from(handle).map_err(|_| Code::BadHandle)?;
         match ENDPOINTS.with(handle, |state| work(state, ticket))? {
             End::Kept => return Err(Code::Again.into()),

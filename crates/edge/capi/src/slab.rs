@@ -1,20 +1,20 @@
-//! Objects that C code holds by ticket.
+//! Objects that C code names by ticket.
 //!
-//! A ticket is a slot and how often that slot was used: a ticket that was given back, or a copy
-//! of one, finds nothing. Taking and giving back are a few loads and stores; memory is allocated
-//! only when more objects are out at once than ever before.
+//! A ticket is a slot and the number of uses of that slot. So a returned ticket, or a copy of one,
+//! finds nothing. Taking and returning are a few loads and stores. Memory is allocated only when
+//! more objects are in use at once than ever before.
 
 /// Holds objects by ticket.
 pub(crate) struct Slab<T> {
     slots: Vec<Slot<T>>,
-    /// Slots without an object, the last used on top since it is still in the cache.
+    /// Slots without an object. The last used is on top, since it is still in the cache.
     free: Vec<u32>,
 }
 
 struct Slot<T> {
-    /// Uses so far. Starts at 1, so that a zeroed ticket names nothing.
+    /// Uses so far. Starts at 1, so a zeroed ticket names nothing.
     uses: u32,
-    /// `None` also while the object is [lifted](Slab::lift).
+    /// Also `None` while the object is [lifted](Slab::lift).
     object: Option<T>,
 }
 
@@ -23,12 +23,12 @@ impl<T> Slab<T> {
         Self { slots: Vec::new(), free: Vec::new() }
     }
 
-    /// Objects that are out, lifted ones included.
+    /// Objects in use, lifted ones included.
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// Keeps an object. `None` if there are as many as a ticket can tell apart.
+    /// Keeps an object. `None` if there are as many as tickets can name.
     #[inline]
     pub(crate) fn insert(&mut self, object: T) -> Option<u64> {
         let at = match self.free.pop() {
@@ -44,18 +44,18 @@ impl<T> Slab<T> {
     fn grow(&mut self) -> Option<u32> {
         let at = u32::try_from(self.slots.len()).ok()?;
         self.slots.push(Slot { uses: 1, object: None });
-        // So that giving back never allocates.
+        // So returning never allocates.
         self.free.reserve(self.slots.len());
         Some(at)
     }
 
-    /// The object, if the ticket is good.
+    /// The object of a valid ticket.
     #[inline]
     pub(crate) fn find(&mut self, ticket: u64) -> Option<&mut T> {
         self.slot(ticket)?.object.as_mut()
     }
 
-    /// Takes the object out and leaves the ticket good, for [`put`](Self::put) or
+    /// Takes the object out and keeps the ticket valid, for [`put`](Self::put) or
     /// [`free`](Self::free).
     #[inline]
     pub(crate) fn lift(&mut self, ticket: u64) -> Option<T> {
@@ -86,7 +86,7 @@ impl<T> Slab<T> {
 
     #[inline]
     fn slot(&mut self, ticket: u64) -> Option<&mut Slot<T>> {
-        // The low half is the slot, the high half its uses.
+        // The low half is the slot, the high half the number of its uses.
         let slot = self.slots.get_mut(ticket as u32 as usize)?;
         (slot.uses == (ticket >> 32) as u32).then_some(slot)
     }

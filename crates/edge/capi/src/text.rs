@@ -1,10 +1,10 @@
-//! Text and bytes on their way between C and Rust.
+//! Text and bytes between C and Rust.
 
 use crate::clip::copy;
 use crate::error::{Error, Outcome};
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-/// Answers with text as `snprintf` does: as much as fits, and the length of all of it in bytes.
+/// Returns text like `snprintf`: as much as fits, and the length of the whole text in bytes.
 ///
 /// # Safety
 /// `into` is NULL or points to `size` writable bytes.
@@ -13,8 +13,8 @@ pub(crate) unsafe fn give(text: &str, into: *mut c_char, size: usize) -> Outcome
         return Err(Error::invalid("the size is more than there is memory"));
     }
     if !into.is_null() {
-        // SAFETY: the caller's promise, and the size is one that a slice can have. What is there
-        // may be uninitialised in C's eyes; bytes are only written here.
+        // SAFETY: the caller's promise, and a slice can have this size. The memory may be
+        // uninitialised in C's terms; bytes are only written here.
         copy(text, unsafe { std::slice::from_raw_parts_mut(into.cast(), size) });
     } else if size > 0 {
         return Err(Error::null("the text's buffer"));
@@ -36,8 +36,8 @@ pub(crate) unsafe fn take<'a>(text: *const c_char, what: &str) -> Outcome<&'a st
         .map_err(|_| Error::invalid(format!("{what} is not UTF-8")))
 }
 
-/// Bytes from C, at most `most` of them, which is checked before anything is read. NULL is good
-/// for none.
+/// Bytes from C, at most `most` of them; the length is checked before anything is read. NULL is
+/// allowed with a length of 0.
 ///
 /// # Safety
 /// `data` is NULL or points to `len` bytes that stay as they are for `'a`.
@@ -51,7 +51,7 @@ pub(crate) unsafe fn bytes<'a>(data: *const c_void, len: usize) -> Outcome<&'a [
     if len > isize::MAX as usize {
         return Err(Error::invalid("the length is more than there is memory"));
     }
-    // SAFETY: the caller's promise, and the length is one that a slice can have.
+    // SAFETY: the caller's promise, and a slice can have this length.
     Ok(unsafe { std::slice::from_raw_parts(data.cast(), len) })
 }
 
@@ -63,7 +63,7 @@ pub(crate) unsafe fn put<T>(to: *mut T, value: T, what: &str) -> Outcome<()> {
     if to.is_null() {
         return Err(Error::null(what));
     }
-    // SAFETY: the caller's promise. What was there has no destructor of Rust's.
+    // SAFETY: the caller's promise. The former contents have no Rust destructor.
     unsafe { to.write(value) };
     Ok(())
 }
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn the_whole_length_is_answered_whatever_fits() {
         let mut buffer = [b'#'; 3];
-        // SAFETY: the size is the array's, or NULL goes with none.
+        // SAFETY: the size is the array's, or NULL comes with a size of 0.
         unsafe {
             assert_eq!(give("four", buffer.as_mut_ptr().cast(), 3).unwrap(), 4);
             assert_eq!(give("four", std::ptr::null_mut(), 0).unwrap(), 4);

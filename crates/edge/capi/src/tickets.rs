@@ -1,7 +1,8 @@
 //! The operations of an endpoint by ticket.
 //!
-//! C knows an operation by a ticket ([`slab`](crate::slab)), beside which its context lies; the library
-//! underneath knows it by a number of its own, so there is a table from those to tickets.
+//! C code names an operation by a ticket ([`slab`](crate::slab)), which also leads to its context.
+//! The library underneath has its own number for it, so a table leads from those numbers to
+//! tickets.
 
 use crate::error::{Code, Outcome};
 use crate::numbers::NumberHasher;
@@ -11,17 +12,17 @@ use std::collections::{HashMap, VecDeque};
 use std::ffi::c_void;
 use std::hash::BuildHasherDefault;
 
-/// What C code was told of an operation that was started.
+/// What C code knows of an operation that was started.
 struct Started {
     op: OpId,
     context: *mut c_void,
 }
 
-/// The operations of one endpoint whose completions C code has not taken.
+/// The operations of one endpoint whose completions C code has not taken yet.
 pub(crate) struct Operations {
     started: Slab<Started>,
     tickets: HashMap<OpId, u64, BuildHasherDefault<NumberHasher>>,
-    /// Taken from the library underneath and not by C code yet, with their tickets.
+    /// Completions taken from the library underneath and not yet by C code, with their tickets.
     ended: VecDeque<(u64, gigae::Completion)>,
 }
 
@@ -30,15 +31,15 @@ impl Operations {
         Self { started: Slab::new(), tickets: HashMap::default(), ended: VecDeque::new() }
     }
 
-    /// Enters an operation that was just started; its ticket.
+    /// Inserts an operation that was just started. Returns its ticket.
     pub(crate) fn insert(
         &mut self,
         endpoint: &Endpoint,
         op: OpId,
         context: *mut c_void,
     ) -> Outcome<u64> {
-        // A number comes up again after 4,096 uses: an operation whose completion was not taken by
-        // then makes room for the next. That completion waits, so taking it cannot fail.
+        // A number repeats after 4,096 uses. An operation whose completion is still waiting then
+        // makes room for the next. The completion waits, so taking it cannot fail.
         while self.tickets.contains_key(&op)
             && let Ok(Some(ended)) = endpoint.try_completion()
         {
@@ -54,19 +55,19 @@ impl Operations {
         self.ended.push_back((ticket, ended));
     }
 
-    /// The operation with this ticket, if it is still going on.
+    /// The operation with this ticket, if it is still in progress.
     pub(crate) fn going(&mut self, ticket: u64) -> Outcome<Option<OpId>> {
         let op = self.started.find(ticket).ok_or(Code::BadHandle)?.op;
-        // A number without this ticket is that of a later operation.
+        // A number without this ticket belongs to a later operation.
         Ok((self.tickets.get(&op) == Some(&ticket)).then_some(op))
     }
 
-    /// Whether there is nothing to take without a look at the library underneath.
+    /// Whether there is nothing to take without asking the library underneath.
     pub(crate) fn is_empty(&self) -> bool {
         self.ended.is_empty()
     }
 
-    /// The next one that has ended: its ticket and its context.
+    /// The next operation that has ended: its ticket, its context and its completion.
     pub(crate) fn take(&mut self) -> Outcome<(u64, *mut c_void, gigae::Completion)> {
         let (ticket, ended) = self.ended.pop_front().ok_or(Code::Again)?;
         let started = self.started.lift(ticket).ok_or(Code::BadHandle)?;

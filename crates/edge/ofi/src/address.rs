@@ -1,5 +1,6 @@
-//! Addresses as libfabric carries them: the text of a [`gigae::Address`], such as
-//! `02:00:00:00:00:02/7/1`, padded with NULs to a fixed length. Nothing needs converting to be read.
+//! Addresses in libfabric's format: the text of a [`gigae::Address`], such as
+//! `02:00:00:00:00:02/7/1`, padded with NULs to a fixed length. People can read it without
+//! conversion.
 
 use crate::error::{Code, Outcome};
 use crate::settings::Settings;
@@ -14,13 +15,13 @@ pub(crate) const FORMAT: u32 = sys::FI_PROV_SPECIFIC as u32 | 0x6769;
 /// Bytes of an address: an IPv6 address (39), port and channel (10), a NUL, and some room.
 pub(crate) const LEN: usize = 56;
 
-/// No address: what a receive from anybody names.
+/// No address: the source of a receive from any peer.
 pub(crate) const UNSPECIFIED: u64 = u64::MAX;
 
-/// An address of which nobody has told.
+/// An unknown address.
 pub(crate) const NOT_AVAILABLE: u64 = u64::MAX;
 
-/// An address to hand out.
+/// Encodes an address for libfabric.
 pub(crate) fn encode(address: &Address) -> [u8; LEN] {
     let text = address.to_string();
     let mut bytes = [0; LEN];
@@ -28,9 +29,9 @@ pub(crate) fn encode(address: &Address) -> [u8; LEN] {
     bytes
 }
 
-/// The same of a NIC whose endpoint may come to have another, if somebody else is there first: what
-/// descriptions say that nobody has asked for an address. The text is the same; the last byte, which
-/// none reaches, tells.
+/// The same for a NIC whose endpoint may get another address, if another process takes this one
+/// first. Descriptions contain it when the program asked for no address. The text is the same; the
+/// last byte, which no text reaches, marks it.
 pub(crate) fn encode_provisional(address: &Address) -> [u8; LEN] {
     let mut bytes = encode(address);
     bytes[LEN - 1] = PROVISIONAL;
@@ -42,17 +43,17 @@ pub(crate) fn is_provisional(bytes: &[u8; LEN]) -> bool {
     bytes[LEN - 1] == PROVISIONAL
 }
 
-/// The last byte of such an address.
+/// The last byte of a provisional address.
 const PROVISIONAL: u8 = 1;
 
-/// An address that was handed in.
+/// Decodes an address from libfabric.
 pub(crate) fn decode(bytes: &[u8; LEN]) -> Outcome<Address> {
     let text = CStr::from_bytes_until_nul(bytes).map_err(|_| Code::INVALID)?;
     text.to_str().ok().and_then(|text| text.parse().ok()).ok_or(Code::INVALID)
 }
 
-/// The address of a node by what a person calls it: an address as text, the IP address of a node, else a node's name in
-/// the cluster file. A service is a port id.
+/// The address of a node by the name that a person gives: an address as text, the IP address of a
+/// node, or otherwise a node's name in the cluster file. A service is a port id.
 pub(crate) fn resolve(node: &str, service: Option<&str>) -> Outcome<Address> {
     let address = match (node.parse::<IpAddr>(), node.parse()) {
         (Ok(ip), _) => Settings::read()?.named(ip)?,
@@ -77,8 +78,8 @@ pub(crate) unsafe fn text<'a>(text: *const c_char) -> Outcome<Option<&'a str>> {
     unsafe { CStr::from_ptr(text) }.to_str().map(Some).map_err(|_| Code::INVALID)
 }
 
-/// Answers with bytes: as many as there is room for, and the length of all. An error if it was not
-/// enough.
+/// Returns bytes: as many as there is room for, and the length of all. An error if there is too
+/// little room.
 ///
 /// # Safety
 /// `len` points to a number, and `to` to so many bytes.

@@ -8,11 +8,11 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Addresses by number. The number is the place, and a place is not used again.
+/// Addresses by number. The number is the index, and an index is not used again.
 #[derive(Default)]
 pub(crate) struct Addresses {
     entries: Mutex<Entries>,
-    /// How often something was inserted or removed: what others remember of it is old then.
+    /// Number of insertions and removals. After a change, what others keep of the vector is old.
     changes: AtomicU64,
 }
 

@@ -1,5 +1,6 @@
-//! Atomic changes of peers' memory: all that libfabric defines for integers and numbers with a point of 8 to 64 bits, as
-//! many at once as one operation of the library takes. All are little-endian there, as they are here.
+//! Atomic changes of peers' memory: all that libfabric defines for integers and floating-point
+//! numbers of 8 to 64 bits, as many at once as one operation of the library takes. All are
+//! little-endian on both sides.
 
 use crate::endpoint::Ep;
 use crate::error::{Code, Outcome, guard, status};
@@ -31,7 +32,7 @@ pub(crate) static ATOMIC_OPS: fi_ops_atomic = fi_ops_atomic {
     compwritevalid: Some(compwritevalid),
 };
 
-// Memory of a program is in the byte order of its processor.
+// Memory of a program has the byte order of its processor.
 const _: () = assert!(cfg!(target_endian = "little"));
 
 /// Which of the three kinds of atomic operations.
@@ -42,7 +43,7 @@ enum Family {
     Compare,
 }
 
-/// The change that this is, of so many numbers; an error if there is none. Codes are libfabric's in both.
+/// The change with these libfabric codes for `count` numbers, or an error if there is none.
 fn change_of(family: Family, kind: fi_datatype, op: fi_op, count: usize) -> Outcome<Change> {
     let action = *Action::ALL.get(op as usize).ok_or(Code::NO_SYS)?;
     let number = *Number::ALL.get(kind as usize).ok_or(Code::NO_SYS)?;
@@ -51,7 +52,7 @@ fn change_of(family: Family, kind: fi_datatype, op: fi_op, count: usize) -> Outc
         Family::Fetch => action.operands() < 2,
         Family::Compare => action.operands() == 2,
     };
-    // One number shows whether there is such a change.
+    // One number shows whether the change exists.
     if !is_there || Change::new(action, number, 1, false).is_none() {
         return Err(Code::NO_SYS);
     }
@@ -64,12 +65,12 @@ const _: () = {
     assert!(sys::FI_INT8 == Number::I8 as u32 && sys::FI_DOUBLE == Number::F64 as u32);
 };
 
-/// Numbers of the program's, in several places.
+/// Numbers of the program in several places.
 type List = (*const fi_ioc, usize);
 
 const NONE: List = (null(), 0);
 
-/// What is done where, and what with.
+/// The arguments of an atomic operation.
 struct AtomicArguments {
     family: Family,
     datatype: fi_datatype,
@@ -106,8 +107,8 @@ unsafe fn pieces((list, count): List, number: Number) -> Outcome<([iovec; MOST_P
 }
 
 /// # Safety
-/// The descriptor is NULL or of an open endpoint; operands are there, and the places for what was there
-/// before stay until the operation is completed.
+/// The descriptor is NULL or of an open endpoint; the operands exist, and the places for the former
+/// values stay until the operation is completed.
 unsafe fn change(
     ep: *mut fid_ep,
     asked: Outcome<AtomicArguments>,
@@ -123,7 +124,7 @@ unsafe fn change(
         let (operands, given) = pieces(asked.operands, number)?;
         let (compare, compared) = pieces(asked.compare, number)?;
         let (before, room) = pieces(asked.before, number)?;
-        // Reading needs no operands: there are as many as there is room for.
+        // Reading needs no operands. The room for the result gives the count.
         let reads = op == sys::FI_ATOMIC_READ;
         let change = change_of(family, datatype, op, if reads { room } else { given })?;
         let len = change.len();
@@ -252,7 +253,7 @@ unsafe extern "C" fn readwritev(
     op: fi_op,
     context: *mut c_void,
 ) -> isize {
-    // Operands of a read are not looked at.
+    // The operands of a read are ignored.
     let operands = if op == sys::FI_ATOMIC_READ { NONE } else { (list, count) };
     let (family, compare) = (Family::Fetch, NONE);
     let before = (before.cast_const(), before_count);
@@ -313,7 +314,7 @@ unsafe extern "C" fn compwritev(
     unsafe { change(ep, Ok(asked), context, None, false) }
 }
 
-/// What a message says is to be done, and its context.
+/// The arguments in a message, and its context.
 ///
 /// # Safety
 /// `msg` is NULL or a message, whose lists have as many entries as it says.
@@ -386,7 +387,7 @@ unsafe extern "C" fn compwritemsg(
     }
 }
 
-/// How many numbers an operation may have at most, if there is such a one.
+/// Most numbers of one operation, if there is such an operation.
 fn most(family: Family, datatype: fi_datatype, op: fi_op) -> Outcome<usize> {
     let number = change_of(family, datatype, op, 1)?.number();
     Ok(gigae::MOST_FETCHED / number.size())
@@ -435,7 +436,7 @@ unsafe extern "C" fn compwritevalid(
     unsafe { valid(Family::Compare, datatype, op, count) }
 }
 
-/// The domain's answer to the same question.
+/// The domain's result for the same query.
 pub(crate) unsafe extern "C" fn query(
     _domain: *mut fid_domain,
     datatype: fi_datatype,

@@ -1,4 +1,4 @@
-//! Address vectors, whose addresses lie in `addresses.rs`. Map and table are the same here.
+//! Address vectors. Their addresses are in `addresses.rs`. Map and table are the same here.
 
 use crate::address::{self, LEN};
 use crate::addresses::Addresses;
@@ -79,7 +79,7 @@ unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, _flags: u64) -> c_int 
     })
 }
 
-/// What an insertion says of each address, and where.
+/// The outputs of an insertion for each address.
 struct Inserting {
     numbers: *mut u64,
     /// With `FI_SYNC_ERR`: an error for each.
@@ -112,7 +112,7 @@ impl Inserting {
         self.well += usize::from(address.is_ok());
     }
 
-    /// How many went well; an asynchronous vector tells by an event instead.
+    /// Returns how many succeeded. An asynchronous vector reports them by an event instead.
     fn end(self, vector: &Vector, av: *mut fid_av, context: *mut c_void) -> Outcome<usize> {
         if !vector.asynchronous {
             return Ok(self.well);
@@ -159,7 +159,7 @@ unsafe extern "C" fn insertsvc(
     unsafe { insertsym(av, node, 1, service, 1, number, flags, context) }
 }
 
-/// Nodes and ports in a row: the number at the end of each name is counted up.
+/// Consecutive nodes and ports: counts up the number at the end of each name.
 unsafe extern "C" fn insertsym(
     av: *mut fid_av,
     node: *const c_char,
@@ -228,7 +228,7 @@ unsafe extern "C" fn lookup(
     status(|| unsafe {
         let address = inner::<_, Vector>(av)?.addresses.address(number).ok_or(Code::INVALID)?;
         match address::put(&address::encode(&address), addr, len) {
-            // What there was room for; the length tells the rest.
+            // As much as there was room for; the length shows the rest.
             Err(Code::TOO_SMALL) => Ok(()),
             done => done,
         }

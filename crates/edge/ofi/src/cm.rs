@@ -1,4 +1,4 @@
-//! The address of an endpoint. All else here is for connections, which there are none.
+//! The address of an endpoint. All other entries here are for connections, which do not exist.
 
 use crate::address;
 use crate::endpoint::Ep;

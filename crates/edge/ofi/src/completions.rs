@@ -1,4 +1,4 @@
-//! The entries of a completion queue: what has ended, in the order in which it did. Endpoints write
+//! The entries of a completion queue: ended operations in the order of their ends. Endpoints write
 //! here; `cq.rs` reads.
 
 use crate::address::NOT_AVAILABLE;
@@ -11,7 +11,7 @@ use std::ptr::null_mut;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Something has ended.
+/// An operation has ended.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry {
     pub(crate) context: *mut c_void,
@@ -25,13 +25,13 @@ pub(crate) struct Entry {
     pub(crate) error: Option<Failure>,
 }
 
-/// Why it did not end well.
+/// Why it failed.
 #[derive(Clone, Copy)]
 pub(crate) struct Failure {
     pub(crate) code: Code,
     /// The second number, which [`explain`](crate::error::explain) explains.
     pub(crate) number: c_int,
-    /// Bytes that had no room.
+    /// Bytes for which there was no room.
     pub(crate) beyond: usize,
 }
 
@@ -51,16 +51,16 @@ impl Entry {
     };
 }
 
-/// See the module's description. It grows where a reader is slow: nothing is ever lost.
+/// See the module's description. It grows if the reader is slow: nothing is ever lost.
 pub(crate) struct Completions {
     entries: Mutex<VecDeque<Entry>>,
-    /// How many there are, so that a read of an empty queue takes no lock.
+    /// Number of entries, so a read of an empty queue takes no lock.
     count: AtomicUsize,
     pub(crate) wait: Option<Wait>,
 }
 
 impl Completions {
-    /// With room for so many at once.
+    /// With room for so many entries.
     pub(crate) fn new(room: usize, wait: Option<Wait>) -> Self {
         let entries = Mutex::new(VecDeque::with_capacity(room));
         Self { entries, count: AtomicUsize::new(0), wait }
@@ -81,8 +81,8 @@ impl Completions {
         lock(&self.entries).is_empty()
     }
 
-    /// Takes up to `count` entries without error and hands over each with its place among them. The
-    /// lock is held for all of them.
+    /// Takes up to `count` entries without error and passes each to `hand` with its index. Holds
+    /// the lock for all of them.
     pub(crate) fn take(&self, count: usize, mut hand: impl FnMut(usize, Entry)) -> Outcome<usize> {
         if self.count.load(Ordering::Acquire) == 0 {
             return Err(Code::AGAIN);

@@ -1,8 +1,9 @@
-//! The endpoint of the library behind a lock, and the way from its completions to the caller's.
+//! The library's endpoint behind a lock, and how its completions reach the program.
 //!
-//! One lock per endpoint, taken once per operation and per look for completions. The list of the endpoints that report to a
-//! queue or counter has a lock that is held while they make progress, so it comes before theirs; entries of queues and
-//! values of counters have locks of their own, which are taken under an endpoint's and never the other way round.
+//! One lock per endpoint, taken once per operation and per poll for completions. The list of the
+//! endpoints that report to a queue or counter has a lock that is held while they make progress, so
+//! it comes before theirs. Entries of queues and values of counters have their own locks, which are
+//! taken while an endpoint's is held and never the other way round.
 
 use crate::error::{Code, Outcome};
 use crate::object::lock;
@@ -39,7 +40,7 @@ impl Core {
         self.fd.is_some()
     }
 
-    /// Takes in what has arrived and reports what has ended.
+    /// Takes in what has arrived and reports ended operations.
     pub(crate) fn progress(&self) -> Outcome<()> {
         self.lock().progress()
     }

@@ -1,9 +1,9 @@
-//! The numbers of a counter. Endpoints count here; `counter.rs` reads.
+//! The values of a counter. Endpoints count here; `counter.rs` reads.
 
 use crate::wait::Wait;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Operations that ended well and that did not.
+/// Operations that succeeded and that failed.
 pub(crate) struct Count {
     pub(crate) done: AtomicU64,
     pub(crate) failed: AtomicU64,
@@ -28,7 +28,7 @@ impl Count {
         }
     }
 
-    /// All that was counted.
+    /// The sum of all counts.
     pub(crate) fn sum(&self) -> u64 {
         let [done, failed] = [&self.done, &self.failed].map(|n| n.load(Ordering::Acquire));
         done.wrapping_add(failed)

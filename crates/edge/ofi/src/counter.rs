@@ -1,4 +1,4 @@
-//! Counters of completions. The numbers lie in `count.rs`.
+//! Counters of completions. Their values are in `count.rs`.
 
 use crate::core::Core;
 use crate::count::Count;
@@ -18,15 +18,15 @@ pub(crate) struct Counter {
     pub(crate) count: Arc<Count>,
     pub(crate) sources: Sources,
     spin: Spin,
-    /// What was read last.
+    /// The value at the last read.
     seen: AtomicU64,
     _domain: Keep,
 }
 
-/// Empty polls of a wait before it sleeps for a moment each time.
+/// Empty polls of a wait before it begins to sleep briefly between polls.
 const LOOKS: u32 = 1000;
 
-/// So long.
+/// Length of such a sleep.
 const NAP: Duration = Duration::from_micros(100);
 
 impl Counter {
@@ -34,17 +34,17 @@ impl Counter {
         self.count.wait.as_ref()
     }
 
-    /// Makes progress at an endpoint, too, and wakes by it.
+    /// Also makes progress at this endpoint, and wakes for it.
     pub(crate) fn follow(&self, core: &Arc<Core>) -> Outcome<()> {
         self.sources.follow(core, self.wait())
     }
 
-    /// The end of that.
+    /// Ends that.
     pub(crate) fn leave(&self, core: &Arc<Core>) {
         self.sources.leave(core, self.wait());
     }
 
-    /// Makes everything ready for sleeping on the descriptor.
+    /// Prepares for sleeping on the descriptor.
     pub(crate) fn prepare(&self) -> Outcome<()> {
         let before = self.count.sum();
         let wait = self.wait().ok_or(Code::INVALID)?;
@@ -122,7 +122,7 @@ pub(crate) unsafe fn open(
     unsafe { object::open(fid_cntr { fid, ops: table(&COUNTER_OPS) }, Arc::new(counter), cntr) }
 }
 
-/// The number after progress was made; 0 if the descriptor is none.
+/// The value after progress was made; 0 for an invalid descriptor.
 ///
 /// # Safety
 /// The descriptor is NULL or of an open counter.
@@ -131,7 +131,7 @@ unsafe fn number(cntr: *mut fid_cntr, which: impl Fn(&Count) -> &AtomicU64) -> u
     // SAFETY: the caller's promise.
     status(|| unsafe {
         let counter = inner::<_, Counter>(cntr)?;
-        // A link that stopped working shows where something is started or waited for.
+        // Operations and waits report a link that stopped working.
         let _ = counter.sources.progress();
         number = which(&counter.count).load(Ordering::Acquire);
         match counter.seen.swap(number, Ordering::Relaxed) == number {

@@ -1,4 +1,4 @@
-//! Completion queues: what has ended, in the order in which it did. The entries lie in
+//! Completion queues: ended operations in the order of their ends. The entries are in
 //! `completions.rs`. Reading makes progress at the endpoints that report here.
 
 use crate::completions::Completions;
@@ -14,7 +14,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// Entries for which there is room at once, unless the caller wants more.
+/// Room for entries, unless the caller asks for more.
 const USUAL_SIZE: usize = 1024;
 
 /// What the descriptor leads to.
@@ -32,7 +32,7 @@ impl Queue {
         self.completions.wait.as_ref()
     }
 
-    /// Makes progress; whether there is something to read.
+    /// Makes progress. Returns whether there is something to read.
     pub(crate) fn is_ready(&self) -> Outcome<bool> {
         if !self.completions.is_empty() {
             return Ok(true);

@@ -1,5 +1,6 @@
-//! A domain: one NIC, or several as one, and the endpoints of the library there, one for each of the
-//! program's. Each is opened when it is first needed and closed with the last object that uses it.
+//! A domain: one NIC or several combined, and the endpoints of the library there, one for each of
+//! the program's. Each is opened when it is first needed and closed with the last object that uses
+//! it.
 
 use crate::core::Core;
 use crate::error::Outcome;
@@ -16,30 +17,30 @@ pub(crate) type Opener = Box<dyn Fn() -> Result<Endpoint, OpenError> + Send + Sy
 pub(crate) struct Domain {
     opener: Opener,
     ports: Mutex<Ports>,
-    /// Keys of registered memory are the program's choice.
+    /// The program chooses the keys of registered memory.
     own_keys: bool,
-    /// Where it was opened, unless by a test.
+    /// The fabric that opened it, unless a test did.
     _fabric: Option<Keep>,
 }
 
-/// The library's endpoints, and what is registered with all of them.
+/// The library's endpoints, and the memory that is registered with all of them.
 #[derive(Default)]
 struct Ports {
     all: Vec<Weak<Core>>,
     regions: Vec<Weak<Region>>,
-    /// The first, if memory wanted it: programs may register and take back before they open an
+    /// The first one, if memory needed it. Programs may register and deregister before they open an
     /// endpoint, and opening takes long.
     kept: Option<Arc<Core>>,
 }
 
 impl Ports {
-    /// Forgets what is closed.
+    /// Forgets closed endpoints.
     fn tidy(&mut self) {
         self.all.retain(|core| core.strong_count() > 0);
         self.regions.retain(|region| region.strong_count() > 0);
     }
 
-    /// Opens one more; what is registered can be used through it, too.
+    /// Opens one more endpoint. Registered memory can also be used through it.
     fn open(&mut self, opener: &Opener) -> Outcome<Arc<Core>> {
         // The code that the program gets says little.
         let core = Core::new(opener().inspect_err(|error| eprintln!("gigae: {error}"))?)?;
@@ -68,7 +69,7 @@ impl Domain {
         }
     }
 
-    /// The program's endpoint is being closed: it is nobody's way to memory any more.
+    /// The program's endpoint is being closed: no peer reaches memory through it any more.
     pub(crate) fn leave(&self, core: &Arc<Core>) {
         let mut ports = lock(&self.ports);
         ports.all.retain(|known| !std::ptr::eq(known.as_ptr(), Arc::as_ptr(core)));
@@ -77,8 +78,8 @@ impl Domain {
         }
     }
 
-    /// Registers memory with all endpoints of the library, of which there is one at least then. `key`
-    /// is the program's, and matters only if the keys are.
+    /// Registers memory with all endpoints of the library, at least one. `key` is the program's
+    /// key; ignored if the library chooses keys.
     pub(crate) fn register(
         self: &Arc<Self>,
         memory: Box<Request>,

@@ -1,4 +1,4 @@
-//! What an endpoint of libfabric knows: the library's endpoint, and the objects that are bound to it.
+//! The state of a libfabric endpoint: the library's endpoint, and the objects that are bound to it.
 
 use crate::av::Vector;
 use crate::core::Core;
@@ -10,7 +10,7 @@ use crate::object::{Keep, lock};
 use crate::sys;
 use std::sync::{Arc, Mutex};
 
-/// The objects that are bound to an endpoint, and so are not closed before it.
+/// The objects that are bound to an endpoint. They are not closed before it.
 #[derive(Default)]
 struct Bound {
     vector: Option<Arc<Vector>>,
@@ -32,13 +32,13 @@ impl Ep {
         Self { bound: Mutex::default(), core, domain }
     }
 
-    /// Peers are named by their numbers there.
+    /// Names peers by their numbers in this vector.
     pub(crate) fn bind_vector(&self, vector: &Arc<Vector>) {
         self.core.lock().peers.vector = Some(Arc::clone(&vector.addresses));
         lock(&self.bound).vector = Some(Arc::clone(vector));
     }
 
-    /// Operations are reported there: sends, receives, or both.
+    /// Reports operations to this queue: sends, receives, or both.
     pub(crate) fn bind_queue(&self, queue: &Arc<Queue>, flags: u64) -> Outcome<()> {
         let known = sys::FI_TRANSMIT | sys::FI_RECV | sys::FI_SELECTIVE_COMPLETION;
         if flags & !known != 0 || flags & (sys::FI_TRANSMIT | sys::FI_RECV) == 0 {
@@ -63,7 +63,7 @@ impl Ep {
         queue.sources.follow(&self.core, queue.wait())
     }
 
-    /// Operations are counted there, and what peers do with memory here.
+    /// Counts operations with this counter, and what peers do with memory here.
     pub(crate) fn bind_counter(&self, counter: &Arc<Counter>, flags: u64) -> Outcome<()> {
         let known = sys::FI_SEND | sys::FI_RECV | sys::FI_READ | sys::FI_WRITE | REMOTE;
         if flags & !known != 0 {
@@ -80,7 +80,7 @@ impl Ep {
         counter.follow(&self.core)
     }
 
-    /// Something else that is not closed before the endpoint.
+    /// Keeps another object open as long as the endpoint.
     pub(crate) fn keep(&self, object: Keep) {
         lock(&self.bound).others.push(object);
     }
@@ -100,7 +100,7 @@ impl Drop for Ep {
             counter.leave(&self.core);
         }
         drop(bound);
-        // Nobody else has it then: its link is closed with this.
+        // No other object has it then: dropping this closes its link.
         self.domain.leave(&self.core);
     }
 }

@@ -1,5 +1,5 @@
-//! Endpoints: their entries for binding, options and cancelling. Opening sets the tables of operations,
-//! each of which has a file of its own.
+//! Endpoints: entries for binding, options and cancelling. Opening sets the tables of operations;
+//! each table has its own file.
 
 use crate::address;
 use crate::atomic::ATOMIC_OPS;
@@ -43,7 +43,7 @@ static EP_OPS: fi_ops_ep = fi_ops_ep {
     tx_size_left: Some(size_left),
 };
 
-/// Opens an endpoint, with an address of its own.
+/// Opens an endpoint with its own address.
 ///
 /// # Safety
 /// Pointers are NULL or to what their types say, as for all entries that follow.
@@ -86,7 +86,7 @@ pub(crate) unsafe extern "C" fn open2(
             let caps = info.caps | info.rx_attr.as_ref().map_or(0, |attr| attr.caps);
             state.choice.directed = caps & sys::FI_DIRECTED_RECV != 0;
         }
-        // From here on it is closed by dropping this.
+        // From here on, dropping this closes it.
         let inner = Ep::new(core, Arc::clone(domain));
         let descriptor = fid_ep {
             fid: descriptor(sys::FI_CLASS_EP, context, &OPS),
@@ -102,8 +102,8 @@ pub(crate) unsafe extern "C" fn open2(
     })
 }
 
-/// What was posted is cancelled, before anything else is looked at: from then on nothing is written to the program's
-/// memory. What was sent is waited for, within the library's linger of a second.
+/// First cancels everything that was posted, so nothing is written to the program's memory from
+/// then on. Then waits for everything that was sent, within the library's linger of a second.
 unsafe extern "C" fn close(ep: *mut fid) -> c_int {
     // SAFETY: the caller's promise.
     status(|| unsafe { object::close::<fid_ep, Ep>(ep) })
@@ -214,7 +214,7 @@ unsafe extern "C" fn setopt(
     })
 }
 
-/// As many as may be going on; how many are is known to the library only.
+/// As many as may be in progress. Only the library knows how many are.
 unsafe extern "C" fn size_left(ep: *mut fid_ep) -> isize {
     // SAFETY: the caller's promise.
     guard(|| unsafe { inner::<_, Ep>(ep).map(|_| MOST_SENDS) })

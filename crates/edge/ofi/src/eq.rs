@@ -1,5 +1,5 @@
-//! Event queues. Endpoints are connectionless, so all that comes there is the end of asynchronous
-//! insertions into address vectors, and what the program puts there itself.
+//! Event queues. Endpoints are connectionless, so the only events are the ends of asynchronous
+//! insertions into address vectors, and those that the program writes itself.
 
 use crate::error::{Code, Outcome, Stub, explain, explanation, guard, status};
 use crate::object::{self, Keep, descriptor, inner, lock, table};
@@ -24,7 +24,7 @@ impl Events {
         }
     }
 
-    /// So many addresses were inserted into an address vector.
+    /// Reports that so many addresses were inserted into an address vector.
     pub(crate) fn inserted(&self, av: *mut fid, context: *mut c_void, count: u64) {
         let entry = fi_eq_entry { fid: av, context, data: count };
         let mut bytes = vec![0; size_of::<fi_eq_entry>()];

@@ -1,4 +1,4 @@
-//! What C is answered: 0 or a count, or a negative number of libfabric's.
+//! The results for C: 0 or a count, or a negative error number of libfabric.
 //!
 //! No panic crosses into C: every entry runs in [`guard`] or [`status`].
 
@@ -7,7 +7,7 @@ use gigae::{OpError, OperationError, PeerError, Reason, RecvError, SendError, St
 use std::ffi::{CStr, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// An error number of libfabric's, which are those of the system and some more; positive.
+/// A positive error number of libfabric: those of the system and some more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Code(pub(crate) c_int);
 
@@ -42,8 +42,8 @@ impl Code {
     const ACCESS: Self = Self(sys::FI_EACCES as c_int);
     const RANGE: Self = Self(libc::ERANGE);
 
-    /// The code of an operation's error; the second number tells apart what shares one, and is what
-    /// [`explain`] explains.
+    /// The code of an operation's error. The second number distinguishes errors with the same code;
+    /// [`explain`] explains it.
     pub(crate) fn of_operation(error: &OpError) -> (Self, c_int) {
         match error {
             OpError::Truncated => (Self::TRUNCATED, 1),
@@ -60,7 +60,7 @@ impl Code {
     }
 }
 
-/// What a second number of [`Code::of_operation`] means.
+/// The meaning of a second number of [`Code::of_operation`].
 pub(crate) fn explain(number: c_int) -> &'static CStr {
     match number {
         1 => c"the message is longer than the memory that it was received into; post more",
@@ -77,7 +77,7 @@ pub(crate) fn explain(number: c_int) -> &'static CStr {
     }
 }
 
-/// Answers with text: copied into a buffer, if there is one, and as a constant.
+/// Returns a text: copied into a buffer, if there is one, and as a constant.
 ///
 /// # Safety
 /// `buf` is NULL or points to `len` writable bytes.
@@ -145,7 +145,7 @@ impl From<rustix::io::Errno> for Code {
     }
 }
 
-/// Runs an entry that answers with a count.
+/// Runs an entry that returns a count.
 pub(crate) fn guard(entry: impl FnOnce() -> Outcome<usize>) -> isize {
     match catch_unwind(AssertUnwindSafe(entry)) {
         Ok(Ok(count)) => count.cast_signed(),
@@ -154,14 +154,14 @@ pub(crate) fn guard(entry: impl FnOnce() -> Outcome<usize>) -> isize {
     }
 }
 
-/// Runs an entry that answers with a status.
+/// Runs an entry that returns a status.
 pub(crate) fn status(entry: impl FnOnce() -> Outcome<()>) -> c_int {
     guard(|| entry().map(|()| 0)) as c_int
 }
 
-/// What an operation that is not there answers.
+/// The result of an operation that does not exist.
 pub(crate) trait Refusal {
-    /// Not there.
+    /// The refusal.
     const REFUSED: Self;
 }
 
@@ -177,10 +177,10 @@ impl Refusal for *const c_char {
     const REFUSED: Self = std::ptr::null();
 }
 
-/// The entry of an operation that is not there: callers do not look whether a place in a table is
-/// empty.
+/// The entry of an operation that does not exist. Callers do not check for empty entries in a
+/// table.
 pub(crate) trait Stub {
-    /// Refuses.
+    /// The entry that refuses.
     const NONE: Self;
 }
 

@@ -1,7 +1,7 @@
-//! The fabric and its domains: how they are opened, and what is opened from them.
+//! The fabric and its domains: opens them, and opens other objects from them.
 //!
-//! Objects know nothing of what they were opened from but that it stays open as long as they do. So this
-//! file knows them all, and none of them knows this one.
+//! Objects only know that what they were opened from stays open as long as they do. So this file
+//! knows all of them, and none of them knows this file.
 
 use crate::address;
 use crate::atomic;
@@ -77,7 +77,7 @@ unsafe extern "C" fn open_eq(
     status(|| unsafe { eq::open(keep::<_, Fabric>(fabric)?, attr, eq, context) })
 }
 
-/// Says whether a program may sleep on the descriptors of these objects.
+/// Whether a program may sleep on the descriptors of these objects.
 unsafe extern "C" fn trywait(fabric: *mut fid_fabric, fids: *mut *mut fid, count: c_int) -> c_int {
     // SAFETY: the caller's promise.
     status(|| unsafe {
@@ -109,7 +109,7 @@ unsafe extern "C" fn open_domain(
     unsafe { open_domain2(fabric, info, domain, 0, context) }
 }
 
-/// The same with flags, of which there are none.
+/// The same with flags. None exist.
 unsafe extern "C" fn open_domain2(
     fabric: *mut fid_fabric,
     info: *mut fi_info,
@@ -128,7 +128,8 @@ unsafe extern "C" fn open_domain2(
         let name = address::text(attr.name)?.ok_or(Code::INVALID)?.to_owned();
         let settings = Settings::read()?;
         let source = source_of(info)?;
-        // Who names the address wants the NIC itself; further endpoints of the domain have others.
+        // A program that names the address wants the NIC itself. Further endpoints of the domain
+        // have other addresses.
         let itself = AtomicBool::new(source.is_some() && !settings.is_alone());
         let opener = Box::new(move || {
             let options = settings.options(&name);
@@ -173,7 +174,7 @@ static DOMAIN_OPS: fi_ops_domain = fi_ops_domain {
     endpoint2: Some(ep::open2),
 };
 
-/// Puts a domain in C's hands.
+/// Gives a domain to C.
 ///
 /// # Safety
 /// `domain` is NULL or points to a writable pointer.

@@ -1,7 +1,7 @@
 //! The functions of libfabric itself that a provider needs.
 //!
-//! They are looked up when the provider is loaded and not linked: the crate builds without libfabric,
-//! and uses the libfabric that has loaded it, which a program may have brought along.
+//! They are looked up when the provider is loaded, and not linked. So the crate builds without
+//! libfabric, and uses the libfabric that loaded it, which may be the program's own.
 
 use crate::sys;
 use std::ffi::{CStr, c_void};
@@ -17,10 +17,10 @@ pub(crate) struct Host {
     version: Version,
 }
 
-/// Where libfabric is if the program hides it from others.
+/// The name of libfabric, if the program hides it from other libraries.
 const LIBRARY: &CStr = c"libfabric.so.1";
 
-/// libfabric, if it is in this process or can be brought there.
+/// libfabric, if it is in this process or can be loaded.
 pub(crate) fn host() -> Option<&'static Host> {
     static HOST: OnceLock<Option<Host>> = OnceLock::new();
     HOST.get_or_init(|| {
@@ -53,7 +53,7 @@ fn find(name: &CStr) -> Option<*mut c_void> {
 }
 
 impl Host {
-    /// A description with all its parts and nothing in them, or a copy.
+    /// A description with all its parts, empty or as a copy.
     ///
     /// # Safety
     /// `info` is NULL or a description.
@@ -63,7 +63,8 @@ impl Host {
     }
 
     /// # Safety
-    /// `info` is NULL or a list of descriptions that libfabric has allocated, and nobody else's.
+    /// `info` is NULL or a list of descriptions that libfabric has allocated and that no other code
+    /// uses.
     pub(crate) unsafe fn free_info(&self, info: *mut sys::fi_info) {
         // SAFETY: the caller's promise.
         unsafe { (self.free_info)(info) };
@@ -76,7 +77,7 @@ impl Host {
     }
 }
 
-/// Descriptions as libfabric makes them, for tests where it is not installed.
+/// Descriptions as libfabric makes them, for tests without libfabric.
 #[cfg(test)]
 pub(crate) mod stand_in {
     use crate::host::Host;
@@ -107,6 +108,6 @@ pub(crate) mod stand_in {
         info
     }
 
-    /// The memory of a test is not worth it.
+    /// Tests do not free their memory.
     unsafe extern "C" fn free_info(_: *mut sys::fi_info) {}
 }

@@ -1,4 +1,4 @@
-//! What there is to choose from: one description for each NIC, as far as it fits what is asked for.
+//! The query `fi_getinfo`: one description for each NIC that fits the hints.
 
 use crate::address::{self, FORMAT, LEN};
 use crate::error::{Code, Outcome, status};
@@ -14,10 +14,10 @@ use std::ptr::null_mut;
 const PROTOCOL: u32 = sys::FI_PROV_SPECIFIC as u32 | 0x6769;
 const PROTOCOL_VERSION: u32 = 1;
 
-/// The oldest interface that is served: before 1.5, memory registration meant something else.
+/// The oldest supported interface. Before 1.5, memory registration had another meaning.
 const OLDEST: u32 = 1 << 16 | 5;
 
-/// What an endpoint can do if it is asked to.
+/// Capabilities that an endpoint has on request.
 const PRIMARY: u64 = sys::FI_MSG
     | sys::FI_TAGGED
     | sys::FI_RMA
@@ -30,7 +30,7 @@ const PRIMARY: u64 = sys::FI_MSG
     | sys::FI_REMOTE_READ
     | sys::FI_REMOTE_WRITE;
 
-/// What it can do in any case.
+/// Capabilities that it always has.
 const SECONDARY: u64 = sys::FI_MULTI_RECV
     | sys::FI_SOURCE
     | sys::FI_RMA_EVENT
@@ -66,8 +66,8 @@ const TX_FLAGS: u64 = sys::FI_COMPLETION
     | sys::FI_DELIVERY_COMPLETE;
 const RX_FLAGS: u64 = sys::FI_COMPLETION | sys::FI_MULTI_RECV;
 
-/// What comes after what, towards one peer: all in the order in which it was started, except that a
-/// write may overtake an earlier read of the same bytes.
+/// The guaranteed order towards one peer: the order of start, except that a write may overtake an
+/// earlier read of the same bytes.
 const ORDER: u64 = sys::FI_ORDER_RAR
     | sys::FI_ORDER_RAW
     | sys::FI_ORDER_RAS
@@ -77,10 +77,10 @@ const ORDER: u64 = sys::FI_ORDER_RAR
     | sys::FI_ORDER_SAW
     | sys::FI_ORDER_SAS;
 
-/// Endpoints of a domain that are promised; each is an endpoint of the library's.
+/// Promised number of endpoints of a domain. Each is an endpoint of the library.
 const MOST_ENDPOINTS: usize = 64;
 
-/// What is asked for, in the parts that are looked at.
+/// The parts of a query that are used.
 struct InfoQuery<'a> {
     hints: Option<&'a fi_info>,
     /// Only endpoints with this address.
@@ -156,7 +156,7 @@ unsafe fn given(addr: *const c_void, len: usize) -> Outcome<Option<[u8; LEN]>> {
     Ok(Some(unsafe { addr.cast::<[u8; LEN]>().read() }))
 }
 
-/// The address at which an endpoint is to be opened, if the program wants a certain one.
+/// The address for opening an endpoint, if the program wants a certain one.
 ///
 /// # Safety
 /// The source address is NULL or as long as the description says.
@@ -167,7 +167,7 @@ pub(crate) unsafe fn source_of(info: &fi_info) -> Outcome<Option<Address>> {
     bytes.map(|bytes| address::decode(&bytes).map_err(|_| Code::NO_DATA)).transpose()
 }
 
-/// The address that is spoken to.
+/// The address of the peer.
 ///
 /// # Safety
 /// The destination address is NULL or as long as the description says.
@@ -181,7 +181,7 @@ fn fits(condition: bool) -> Outcome<()> {
     if condition { Ok(()) } else { Err(Code::NO_DATA) }
 }
 
-/// Whether what is asked for is there at any NIC.
+/// Whether any NIC can do what is asked for.
 ///
 /// # Safety
 /// The description's parts are NULL or there.
@@ -204,7 +204,7 @@ unsafe fn check(hints: &fi_info) -> Outcome<()> {
         }
         if let Some(attr) = hints.domain_attr.as_ref() {
             let remote = hints.caps & (sys::FI_RMA | sys::FI_ATOMIC) != 0;
-            // It would mean addresses instead of places.
+            // It would mean addresses instead of offsets.
             fits(!remote || attr.mr_mode != sys::FI_MR_BASIC as c_int)?;
             fits(attr.mr_key_size <= 8 && attr.cq_data_size <= 8 && attr.auth_key_size == 0)?;
             fits(attr.caps & !DOMAIN == 0 && attr.ep_cnt <= MOST_ENDPOINTS)?;
@@ -225,7 +225,7 @@ unsafe fn check(hints: &fi_info) -> Outcome<()> {
     Ok(())
 }
 
-/// The capabilities that are given for those asked for.
+/// The capabilities to grant for those asked for.
 fn capabilities(hints: Option<&fi_info>) -> u64 {
     let asked = hints.map_or(0, |hints| hints.caps);
     if asked & !SECONDARY == 0 {
@@ -243,7 +243,7 @@ fn capabilities(hints: Option<&fi_info>) -> u64 {
     caps
 }
 
-/// The list with a description of a NIC in front, if that is wanted.
+/// The list with a description of a NIC in front, if that fits.
 ///
 /// # Safety
 /// The hints' parts are NULL or there; `next` is NULL or a list.
@@ -266,13 +266,13 @@ unsafe fn describe(
     }
     // SAFETY: NULL asks for an empty description.
     let info = unsafe { host.dup_info(std::ptr::null()) };
-    // SAFETY: it was just made, with all its parts, and is nobody else's.
+    // SAFETY: it was just made, with all its parts, and no other code has it.
     unsafe {
         let whole = info.as_mut().ok_or(Code::OTHER)?;
         whole.next = next;
         whole.caps = capabilities(hints);
         whole.addr_format = FORMAT;
-        // Which it is otherwise is known when the endpoint is open: fi_getname.
+        // Otherwise the address is known when the endpoint is open: fi_getname.
         let bytes = match source {
             Some(source) => address::encode(&source),
             None if alone => address::encode(&nic.address),
@@ -327,7 +327,7 @@ unsafe fn fill_endpoint(ep: &mut sys::fi_ep_attr, hints: Option<&fi_info>) {
     ep.max_msg_size = MAX_OPERATION;
     ep.max_order_raw_size = MAX_OPERATION;
     ep.max_order_waw_size = MAX_OPERATION;
-    // All bits of a tag are the program's.
+    // All bits of a tag belong to the program.
     ep.mem_tag_format =
         asked.map(|attr| attr.mem_tag_format).filter(|&f| f != 0).unwrap_or(u64::MAX);
     ep.tx_ctx_cnt = 1;
@@ -342,7 +342,7 @@ fn fill_domain(domain: &mut sys::fi_domain_attr, asked: Option<&sys::fi_domain_a
     domain.data_progress = or(asked.map_or(0, |a| a.data_progress), sys::FI_PROGRESS_AUTO);
     domain.resource_mgmt = or(asked.map_or(0, |a| a.resource_mgmt), sys::FI_RM_ENABLED);
     domain.av_type = or(asked.map_or(0, |a| a.av_type), sys::FI_AV_TABLE);
-    // Keys of the library's cannot be guessed, so they are preferred where the program takes them.
+    // The library's keys cannot be guessed, so they are preferred where the program accepts them.
     domain.mr_mode = match asked.map(|attr| attr.mr_mode) {
         Some(mode) if mode == sys::FI_MR_SCALABLE as c_int => mode,
         Some(mode) => mode & sys::FI_MR_PROV_KEY as c_int,
@@ -362,7 +362,7 @@ fn fill_domain(domain: &mut sys::fi_domain_attr, asked: Option<&sys::fi_domain_a
     domain.caps = DOMAIN;
 }
 
-/// Memory of C's that a description keeps, or nothing if there is none.
+/// Memory of C for a description, or nothing if there is none.
 fn allocate(bytes: &[u8; LEN]) -> (*mut c_void, usize) {
     // SAFETY: as many bytes as are copied.
     unsafe {

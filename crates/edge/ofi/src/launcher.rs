@@ -1,4 +1,4 @@
-//! What those who started this process say of it: how many of the job's processes are on this node.
+//! Reads from the environment how many of the job's processes are on this node.
 
 use std::sync::OnceLock;
 
@@ -9,14 +9,14 @@ const COUNTS: [&str; 2] = ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"];
 const LISTS: [&str; 2] = ["SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"];
 const PLACE: &str = "SLURM_NODEID";
 
-/// Processes of this job on this node; 1 if nobody says.
+/// Processes of this job on this node; 1 if no launcher says.
 pub(crate) fn local_processes() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(|| count(|name| std::env::var(name).ok()))
 }
 
-/// Whether they are more than the processors that this one may run on, so that who spins keeps another
-/// from what is waited for.
+/// Whether they outnumber the processors of this process, so a spinning process keeps another from
+/// sending.
 pub(crate) fn is_crowded() -> bool {
     static CROWDED: OnceLock<bool> = OnceLock::new();
     *CROWDED.get_or_init(|| {
@@ -33,7 +33,7 @@ fn count(variable: impl Fn(&str) -> Option<String>) -> usize {
     said.unwrap_or(1).max(1)
 }
 
-/// The number at a place of a list such as `4(x2),3`: 4, 4, 3.
+/// The number at a position of a list such as `4(x2),3`: 4, 4, 3.
 fn tasks(list: &str, mut place: usize) -> Option<usize> {
     for entry in list.split(',') {
         let (tasks, nodes) = match entry.split_once("(x") {
@@ -73,8 +73,8 @@ mod tests {
         assert_eq!(at("3"), 1, "not in the list");
     }
 
-    /// Of a second step, `srun -N 2 -n 3`, in an allocation of two nodes for four tasks (Slurm 22.05), as the ranks of its
-    /// first and second node see it.
+    /// Variables of a second step, `srun -N 2 -n 3`, in an allocation of two nodes for four tasks
+    /// (Slurm 22.05), as the ranks of its first and second node see them.
     #[test]
     fn a_steps_tasks_count_and_not_those_of_its_allocation() {
         let on = |node| {

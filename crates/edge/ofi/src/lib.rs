@@ -1,9 +1,9 @@
-//! A provider for libfabric: programs that speak libfabric, and MPI above it, run over gigae's
-//! messages with nothing recompiled. `docs/reference/libfabric.md` says what is there and what is not.
+//! A provider for libfabric: programs that use libfabric, and MPI on top of it, run over gigae's
+//! messages without recompilation. `docs/reference/libfabric.md` says what is supported.
 //!
-//! libfabric loads the library from the directories in `FI_PROVIDER_PATH` and calls [`fi_prov_ini`].
-//! Everything else is reached by tables of entries, one file for each kind of object and one for each
-//! table of operations. Files use those of lower layers only:
+//! libfabric loads the library from the directories in `FI_PROVIDER_PATH` and calls
+//! [`fi_prov_ini`]. All other entries are reached by tables. There is one file for each kind of
+//! object and one for each table of operations. Files use only those of lower layers:
 //!
 //! | layer | files |
 //! |---|---|
@@ -17,11 +17,12 @@
 //! | what it reads and reports to | `completions`, `count`, `addresses`, `request` |
 //! | basics | `object`, `wait`, `spin`, `address`, `settings`, `launcher`, `provider`, `host`, `error`, `sys` |
 //!
-//! An object that others report to or read is in two files: what endpoints know of it (`completions`,
-//! `count`, `addresses`), and its entries (`cq`, `counter`, `av`), which make progress at endpoints.
+//! An object that others report to or read has two files. One has what endpoints know of it
+//! (`completions`, `count`, `addresses`). The other has its entries (`cq`, `counter`, `av`), which
+//! make progress at endpoints.
 //!
-//! This is C's edge: every entry catches panics and checks what can be checked. What cannot be,
-//! such as a descriptor that was closed, is the caller's promise, as everywhere in libfabric.
+//! This is the edge to C: every entry catches panics and checks what can be checked. What cannot be
+//! checked, such as a closed descriptor, is the caller's promise, as everywhere in libfabric.
 
 mod address;
 mod addresses;
@@ -87,11 +88,11 @@ static PROVIDER: Provider = Provider(UnsafeCell::new(sys::fi_provider {
     cleanup: Some(cleanup),
 }));
 
-/// Nothing outlives its objects.
+/// Everything ends with its object.
 unsafe extern "C" fn cleanup() {}
 
-/// What libfabric calls when it has loaded the library: the provider's description, or NULL if
-/// libfabric's own functions are not found.
+/// libfabric calls this when it has loaded the library. Returns the provider's description, or NULL
+/// if libfabric's own functions are not found.
 #[unsafe(no_mangle)]
 pub extern "C" fn fi_prov_ini() -> *mut std::ffi::c_void {
     let Some(host) = host::host() else { return std::ptr::null_mut() };

@@ -1,6 +1,6 @@
-//! Memory regions: memory that peers may use, under a key which the library chooses or, if the program
-//! does not ask for such keys (`FI_MR_PROV_KEY`), the program. Places in it are counted from its
-//! beginning.
+//! Memory regions: memory that peers may use, under a key. The library chooses the key, or the
+//! program if it does not ask for the library's keys (`FI_MR_PROV_KEY`). Offsets count from the
+//! beginning of the memory.
 
 use crate::counter::Counter;
 use crate::domain::Domain;
@@ -34,7 +34,7 @@ pub(crate) static MR_OPS: fi_ops_mr = fi_ops_mr {
     regattr: Some(regattr),
 };
 
-/// What is to be registered.
+/// The arguments of a registration.
 struct Registration {
     memory: IoVecs,
     access: u64,
@@ -119,9 +119,9 @@ unsafe extern "C" fn regattr(
     })
 }
 
-/// An endpoint need not be bound: each of the domain's will do. One that is bound keeps the memory from being closed
-/// before it. A counter counts what peers write; what
-/// they read is counted for an endpoint only.
+/// An endpoint need not be bound: any of the domain works. A bound one keeps the memory from being
+/// closed before it. A counter counts what peers write; what they read is counted only for an
+/// endpoint.
 unsafe extern "C" fn bind(mr: *mut fid, other: *mut fid, flags: u64) -> c_int {
     // SAFETY: the caller's promise.
     status(|| unsafe {

@@ -38,7 +38,7 @@ pub(crate) unsafe fn send(
     })
 }
 
-/// What a receive wants, besides its memory.
+/// Which messages a receive takes.
 #[derive(Clone, Copy)]
 pub(crate) struct ReceiveFilter {
     pub(crate) from: u64,
@@ -102,7 +102,7 @@ pub(crate) unsafe fn receive(
     })
 }
 
-/// Looks for a message without receiving it; claims or discards it if that is wanted.
+/// Looks for a message without receiving it. Claims or discards it on request.
 fn peek(state: &mut EndpointState, wanted: Wanted, call: Call) -> Outcome<()> {
     state.progress()?;
     let queue = state.reports.rx.clone().ok_or(Code::NO_CQ)?;
@@ -115,11 +115,11 @@ fn peek(state: &mut EndpointState, wanted: Wanted, call: Call) -> Outcome<()> {
     };
     let source = state.number(peer);
     if call.flags & (sys::FI_CLAIM | sys::FI_DISCARD) != 0 {
-        // The first message with its own tag is the one that was found.
+        // The found message is the first one with its own tag.
         let own = Wanted { from: Some(peer), tag: label.tag, ignore: 0, untagged: label.untagged };
         let claim = call.flags & sys::FI_CLAIM != 0;
         let none = IoVecs::new(std::ptr::null(), 0);
-        // SAFETY: no memory is lent.
+        // SAFETY: the request has no memory.
         let mut request = unsafe { state.request(RequestKind::Claim, call, none)? };
         if claim {
             request.expect(len);
@@ -133,7 +133,7 @@ fn peek(state: &mut EndpointState, wanted: Wanted, call: Call) -> Outcome<()> {
     Ok(())
 }
 
-/// Receives or discards a message that was claimed for the same context.
+/// Receives or discards a message that was claimed with the same context.
 fn claimed(state: &mut EndpointState, request: Box<Request>, call: Call) -> Outcome<()> {
     let key = call.context.addr();
     let discard = call.flags & sys::FI_DISCARD != 0;
@@ -242,7 +242,7 @@ unsafe extern "C" fn sendv(
     }
 }
 
-/// The label of a message that bears data if the flags say so.
+/// The label of a message, with data if the flags say so.
 pub(crate) fn labelled(label: Label, flags: u64, data: u64) -> Label {
     if flags & sys::FI_REMOTE_CQ_DATA != 0 { label.with_data(data) } else { label }
 }

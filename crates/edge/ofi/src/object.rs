@@ -1,8 +1,8 @@
-//! What all objects have in common: C holds a pointer to a descriptor (`fid`), behind which lies what
-//! this side knows.
+//! The common part of all objects: C holds a pointer to a descriptor (`fid`), behind which this
+//! side's state lies.
 //!
-//! An object lives in a box of its own from opening to closing, and what it knows is shared with those
-//! bound to it, so closing in the wrong order is refused and never dangerous.
+//! An object lives in its own box from opening to closing. Objects that are bound to it share its
+//! state. So closing in the wrong order is refused and never dangerous.
 
 use crate::error::{Code, Outcome, Stub, status};
 use crate::sys::{self, fi_ops, fid};
@@ -20,7 +20,7 @@ pub(crate) struct Object<F, T> {
 /// An object that stays open as long as this is kept.
 pub(crate) type Keep = Arc<dyn Any + Send + Sync>;
 
-/// Puts an object in C's hands.
+/// Gives an object to C.
 ///
 /// # Safety
 /// `to` is NULL or points to a writable pointer.
@@ -34,7 +34,7 @@ pub(crate) unsafe fn open<F, T>(descriptor: F, inner: Arc<T>, to: *mut *mut F) -
     Ok(())
 }
 
-/// What an object knows.
+/// The state of an object.
 ///
 /// # Safety
 /// `descriptor` is NULL or of an object of this type that is open for `'a`.
@@ -54,7 +54,7 @@ pub(crate) unsafe fn keep<F: 'static, T: Any + Send + Sync>(descriptor: *mut F) 
     unsafe { inner::<F, T>(descriptor) }.map(|inner| Arc::clone(inner) as Keep)
 }
 
-/// The same as [`inner`] by the general descriptor, whose class is checked.
+/// Like [`inner`], by the general descriptor, whose class is checked.
 ///
 /// # Safety
 /// `descriptor` is NULL or of an open object, of this type if it is of this class.
@@ -71,10 +71,10 @@ pub(crate) unsafe fn of_class<'a, F: 'a, T: 'a>(
     }
 }
 
-/// Ends an object that nobody else uses.
+/// Closes an object that no other object uses.
 ///
 /// # Safety
-/// As for [`inner`]; nobody uses the descriptor any more.
+/// As for [`inner`]; the descriptor is not used any more.
 pub(crate) unsafe fn close<F, T>(descriptor: *mut fid) -> Outcome<()> {
     // SAFETY: the caller's promise.
     unsafe {
@@ -86,10 +86,10 @@ pub(crate) unsafe fn close<F, T>(descriptor: *mut fid) -> Outcome<()> {
     Ok(())
 }
 
-/// Ends an object, even if others still use what it knows.
+/// Closes an object, even if others still use its state.
 ///
 /// # Safety
-/// The descriptor is of an open object of this type, and nobody uses it any more.
+/// The descriptor is of an open object of this type, and is not used any more.
 pub(crate) unsafe fn end<F, T>(descriptor: *mut fid) {
     // SAFETY: `open` has made the box.
     drop(unsafe { Box::from_raw(descriptor.cast::<Object<F, T>>()) });
@@ -100,13 +100,13 @@ pub(crate) fn descriptor(class: u32, context: *mut c_void, ops: &'static fi_ops)
     fid { fclass: class as usize, context, ops: table(ops) }
 }
 
-/// A table of entries as C wants it. Nobody writes to it.
+/// A table of entries as C expects it. Nothing writes to it.
 pub(crate) fn table<T>(ops: &'static T) -> *mut T {
     (&raw const *ops).cast_mut()
 }
 
-/// A lock whose holder may have panicked: what it guards is whole between any two calls of the
-/// library, which is all that is left then.
+/// A lock whose holder may have panicked. What it guards is consistent between any two calls of the
+/// library, which is all that matters then.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Poll sets: which of several queues and counters have news, without sleeping.
+//! Poll sets: return which queues and counters are ready, without sleeping.
 
 use crate::counter::Counter;
 use crate::cq::Queue;
@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex};
 /// What can be in a set.
 enum Watched {
     Queue(Arc<Queue>),
-    /// With its numbers when it was last told of.
+    /// With its value when it was last reported.
     Counter(Arc<Counter>, u64),
 }
 
-/// See [`Watched`], and how the program knows it.
+/// See [`Watched`], and how the program names it.
 struct Member {
     fid: *mut fid,
     context: *mut c_void,
@@ -29,7 +29,7 @@ unsafe impl Send for Member {}
 pub(crate) struct Set(Mutex<Vec<Member>>, #[expect(dead_code, reason = "kept open")] Keep);
 
 impl Member {
-    /// Makes progress; whether there is something to read that was not told of yet.
+    /// Makes progress. Returns whether there is something to read that was not reported yet.
     fn is_ready(&mut self) -> Outcome<bool> {
         match &mut self.watched {
             Watched::Queue(queue) => queue.is_ready(),
@@ -70,8 +70,8 @@ pub(crate) unsafe fn open(
     unsafe { object::open(fid_poll { fid, ops: table(&POLL_OPS) }, inner, set) }
 }
 
-/// The contexts of those with news, in the order in which they were added, as many as there is room
-/// for.
+/// The contexts of the ready members, in the order in which they were added, as many as there is
+/// room for.
 unsafe extern "C" fn poll(set: *mut fid_poll, contexts: *mut *mut c_void, count: c_int) -> c_int {
     // SAFETY: the caller's promise: room for `count` contexts.
     guard(|| unsafe {
@@ -108,7 +108,7 @@ unsafe extern "C" fn add(set: *mut fid_poll, event: *mut fid, flags: u64) -> c_i
                 let counter = inner::<_, Counter>(event.cast::<fid_cntr>())?;
                 Watched::Counter(Arc::clone(counter), counter.count.sum())
             }
-            // Nothing ever happens at an event queue that reading it would not tell as well.
+            // An event queue needs no progress: reading it shows everything.
             _ => return Err(Code::NO_SYS),
         };
         lock(&set.0).push(Member { fid: event, context: fid.context, watched });

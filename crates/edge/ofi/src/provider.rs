@@ -1,6 +1,6 @@
-//! What programs are told of the provider: its name, its version and its limits.
+//! The provider's name, version and limits.
 
-/// The provider's name, which is the fabric's too.
+/// The provider's name, and the fabric's.
 pub(crate) const NAME: &str = "gigae";
 
 /// The provider's version as libfabric has it: two numbers of 16 bits.
@@ -9,12 +9,13 @@ pub(crate) const VERSION: u32 = 1;
 /// Longest operation in bytes.
 pub(crate) const MAX_OPERATION: usize = 1 << 30;
 
-/// Pieces of memory that an operation may have.
+/// Most pieces of memory of an operation.
 pub(crate) const MOST_PIECES: usize = 4;
 
-/// Longest data that are copied when they are handed over, in bytes. More would cost more than waiting.
+/// Longest data in bytes that are copied at the start of an operation. Copying more would cost more
+/// than waiting.
 pub(crate) const INJECT_SIZE: usize = 4096;
 
-/// Sends and accesses to remote memory that may be going on; further ones are told to come again. Less
-/// than the uses after which the library uses an operation's number again.
+/// Most sends and remote accesses in progress. Further ones return FI_EAGAIN. Less than the uses
+/// after which the library reuses an operation's number.
 pub(crate) const MOST_SENDS: usize = 2048;

@@ -11,17 +11,18 @@ use std::sync::{Arc, Mutex};
 /// What the descriptor leads to.
 pub(crate) struct Region {
     pub(crate) key: RegionKey,
-    /// What it is registered with at one more endpoint.
+    /// For registering it with one more endpoint.
     memory: Mutex<Box<Request>>,
     rights: Rights,
     cores: Mutex<Vec<Arc<Core>>>,
-    /// Counts what peers write here.
+    /// Counters of what peers write here.
     counters: Mutex<Vec<Arc<Counter>>>,
     _domain: Keep,
 }
 
 impl Region {
-    /// Registers memory with the first endpoint of a domain, under this key or one of the library's.
+    /// Registers memory with the first endpoint of a domain, under this key or one that the library
+    /// chooses.
     pub(crate) fn new(
         domain: Keep,
         core: &Arc<Core>,
@@ -60,7 +61,7 @@ impl Region {
 
     /// Counts what peers write here from now on.
     pub(crate) fn count(&self, counter: &Arc<Counter>) -> Outcome<()> {
-        // One of these locks at a time.
+        // Holds only one of these locks at a time.
         let cores = lock(&self.cores).clone();
         for core in &cores {
             core.lock().watch(self.key, &counter.count);
@@ -70,14 +71,14 @@ impl Region {
         Ok(())
     }
 
-    /// An endpoint goes, or the memory.
+    /// An endpoint is closed, or the memory.
     pub(crate) fn leave(&self, core: &Arc<Core>) {
         let mut cores = lock(&self.cores);
         let Some(at) = cores.iter().position(|known| Arc::ptr_eq(known, core)) else { return };
         cores.remove(at);
         drop(cores);
         core.lock().deregister(self.key);
-        // A counter of the endpoint's own still follows it.
+        // A counter of the endpoint itself still follows it.
         for counter in lock(&self.counters).iter() {
             if !core.lock().is_counted_by(&counter.count) {
                 counter.leave(core);

@@ -1,8 +1,8 @@
-//! An operation's memory, and what libfabric's caller is told when it ends.
+//! An operation's memory, and its completion for libfabric's caller.
 //!
-//! A request is handed to the library as the operation's [`Memory`] and comes back with its
-//! completion, so that no table leads from the one to the other. Requests are used again: an operation
-//! allocates nothing once as many as are going on at a time were there.
+//! The library gets a request as the operation's [`Memory`] and returns it with the completion, so
+//! no table connects the two. Requests are reused: operations allocate nothing once as many
+//! requests exist as were ever in progress at once.
 
 use crate::error::{Code, Outcome};
 use crate::provider::{MAX_OPERATION, MOST_PIECES};
@@ -11,30 +11,30 @@ use gigae::{Bytes, Memory};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-/// What an operation is.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestKind {
     Send,
     Receive,
     /// A receive of several messages into one memory.
     MultiReceive,
-    /// A receive into memory of its own, of a message that was claimed and will be asked for.
+    /// A receive into its own memory, of a message that was claimed and will be fetched.
     Claim,
     Write,
     Read,
-    /// An atomic change: the memory is for what was there before, and its own has the operands.
+    /// An atomic change. The memory is for the former values; its own memory has the operands.
     Atomic,
 }
 
 impl RequestKind {
-    /// Whether others have to answer.
+    /// Whether a peer must answer.
     pub(crate) fn is_outgoing(self) -> bool {
         !matches!(self, Self::Receive | Self::MultiReceive | Self::Claim)
     }
 
-    /// Whether it is enough for the caller that the memory can be used again. Of messages, that is so
-    /// unless the caller wants more: it would wait for an acknowledgement that a peer whose program has
-    /// what it wants, and does something else, does not send.
+    /// Whether the operation is complete for the caller once its memory can be reused. For messages
+    /// that is so unless the caller asks for more. Otherwise it would wait for an acknowledgement,
+    /// which a peer whose program does something else does not send.
     pub(crate) fn is_early(self, flags: u64) -> bool {
         let later = flags & (sys::FI_TRANSMIT_COMPLETE | sys::FI_DELIVERY_COMPLETE) != 0;
         match self {
@@ -45,7 +45,7 @@ impl RequestKind {
     }
 }
 
-/// Memory of an operation as C describes it.
+/// Memory of an operation in C's form.
 #[derive(Clone, Copy)]
 pub(crate) struct IoVecs {
     pub(crate) list: *const iovec,
@@ -58,7 +58,7 @@ impl IoVecs {
     }
 }
 
-/// What an operation is started with besides its memory.
+/// The arguments of an operation besides its memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Call {
     pub(crate) context: *mut c_void,
@@ -78,7 +78,7 @@ impl Call {
     }
 }
 
-/// What of a receive its completions bear.
+/// The parts of a receive that its completions contain.
 #[derive(Clone, Copy)]
 pub(crate) struct Receiver {
     pub(crate) context: *mut c_void,
@@ -94,24 +94,24 @@ unsafe impl Send for Receiver {}
 /// See the module's description.
 pub(crate) struct Request {
     pub(crate) kind: RequestKind,
-    /// Where it is among those that can be cancelled.
+    /// Its slot among the operations that can be cancelled.
     pub(crate) slot: u32,
     pub(crate) context: *mut c_void,
     /// Of its completion.
     pub(crate) flags: u64,
-    /// Whether the caller wants to see a completion without error.
+    /// Whether the caller wants to see a successful completion.
     pub(crate) reported: bool,
-    /// Its data were copied, and it is complete for the caller as soon as it was started.
+    /// Its data were copied, so it is complete for the caller as soon as it was started.
     pub(crate) early: bool,
     pieces: [iovec; MOST_PIECES],
     len: usize,
-    /// A copy of the data, or memory of its own.
+    /// A copy of the data, or its own memory.
     own: Vec<u8>,
     owned: bool,
 }
 
-// SAFETY: the caller lends the memory until the operation is completed, whatever thread makes the
-// progress; the context is only handed back.
+// SAFETY: the caller leaves the memory to the operation until it is completed, whatever thread
+// makes the progress; the context is only returned.
 unsafe impl Send for Request {}
 
 const NO_PIECE: iovec = iovec { iov_base: null_mut(), iov_len: 0 };

@@ -1,15 +1,15 @@
-//! The word of state of a handle's slot: how often it was used, and whether a call is going on. All that
-//! threads share of a handle; `tools/loom` runs it in every order there is.
+//! The state word of a handle's slot: how often it was used, and whether a call is in progress.
+//! Threads share nothing else of a handle. `tools/loom` runs it in every order.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicUsize, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bits of a slot's state beside the number of its uses.
+/// Bits of the word for the phase; the others count the uses.
 const PHASE_BITS: u32 = 2;
 
-/// What a slot is good for.
+/// What a slot may be used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Phase {
@@ -17,7 +17,7 @@ pub(crate) enum Phase {
     Free = 0,
     /// For a call.
     Idle = 1,
-    /// For nothing while a call goes on.
+    /// For nothing: a call is in progress.
     Busy = 2,
     /// For being closed.
     Broken = 3,
@@ -39,7 +39,7 @@ impl Word {
         Self(AtomicUsize::new(Phase::Free as usize))
     }
 
-    /// From free to busy; the number of this use, within `mask`.
+    /// From free to busy. Returns the number of this use, within `mask`.
     pub(crate) fn occupy(&self, mask: usize) -> Option<usize> {
         let seen = self.0.load(Ordering::Relaxed);
         let uses = ((seen >> PHASE_BITS) + 1) & mask;
@@ -49,7 +49,7 @@ impl Word {
         free.then_some(uses)
     }
 
-    /// From `from` to busy; otherwise the phase that it is in, if this is the same use.
+    /// From `from` to busy. Otherwise returns the slot's phase, if this is the same use.
     #[inline]
     pub(crate) fn enter(&self, uses: usize, from: Phase) -> Result<(), Option<Phase>> {
         let busy = uses << PHASE_BITS | Phase::Busy as usize;

@@ -1,4 +1,4 @@
-//! One descriptor that wakes for frames and for what is due.
+//! One descriptor that wakes for frames and for deadlines.
 
 use super::{Fault, Outcome};
 use gigae::Endpoint;
@@ -12,8 +12,8 @@ use std::ffi::c_int;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
-/// The endpoint's descriptor and a timer for what is to be repeated or acknowledged, behind one
-/// descriptor: `pmBeforeSelect` has no way of telling a program for how long it may sleep.
+/// The endpoint's descriptor and a timer for repetitions and acknowledgements, combined in one
+/// descriptor: `pmBeforeSelect` cannot tell a program how long it may sleep.
 pub(super) struct Alarm {
     both: OwnedFd,
     timer: OwnedFd,

@@ -11,8 +11,8 @@ use std::ffi::{c_char, c_int};
 use std::ptr;
 use std::time::{Duration, Instant};
 
-/// How long closing waits at most until the windows have room for the messages that were sent last;
-/// the endpoint then waits for their acknowledgement.
+/// Longest wait in closing until the windows have room for the last messages. The endpoint then
+/// waits for their acknowledgement.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// Opens a context. See the header, as for all that follow.
@@ -39,7 +39,7 @@ pub unsafe extern "C" fn pmOpenContext(
     }))
 }
 
-/// What was sent last goes out, if its receivers have room for it in time.
+/// Sends the last messages, if their receivers have room for them in time.
 fn settle(context: &mut Context) {
     let end = Instant::now() + LINGER;
     while !context.waiting.is_empty() && Instant::now() < end {
@@ -62,7 +62,7 @@ pub extern "C" fn pmCloseContext(pmc: *mut PmContext) -> c_int {
     }))
 }
 
-/// Cannot be done here.
+/// Not possible here.
 ///
 /// # Safety
 /// Pointers are NULL or as the header says.
@@ -126,11 +126,10 @@ pub unsafe extern "C" fn pmGetNodeList(
     })
 }
 
-/// Answers with numbers as `pmGetFd` does: how many there are, always, and all of them if there is
-/// room.
+/// Returns numbers like `pmGetFd`: always their count, and all of them if there is room.
 ///
 /// # Safety
-/// `count` is NULL or says how many numbers there is room for in `into`.
+/// `count` is NULL or says for how many numbers `into` has room.
 pub(super) unsafe fn list(all: &[c_int], into: *mut c_int, count: *mut c_int) -> Outcome<()> {
     // SAFETY: the caller's promise.
     let count = unsafe { count.as_mut() }.ok_or_else(|| Error::null("the number of places"))?;
@@ -161,17 +160,17 @@ pub unsafe extern "C" fn pmGetMtu(pmc: *mut PmContext, mtu: *mut usize) -> c_int
     })
 }
 
-/// Writes what there is to know to standard error.
+/// Writes a description to standard error.
 #[unsafe(no_mangle)]
 pub extern "C" fn pmDumpContext(pmc: *mut PmContext) -> c_int {
     call(pmc, |context| {
-        // Nobody can be told that standard error does not work.
+        // If standard error does not work, there is nobody to tell.
         let _ = context.dump(&mut std::io::stderr().lock());
         Ok(())
     })
 }
 
-/// Cannot be done here.
+/// Not possible here.
 #[unsafe(no_mangle)]
 pub extern "C" fn pmTimeRequest(pmc: *mut PmContext, _dest: c_int) -> c_int {
     call(pmc, |_| Err(Errno::NOSYS.into()))

@@ -1,4 +1,4 @@
-//! Devices: which nodes there are, and over which interface.
+//! Devices: the list of nodes, and the interface.
 
 use super::nodes::{self, Nodes};
 use super::{Fault, Outcome, PmDevice, answer};
@@ -57,7 +57,7 @@ unsafe fn config<'a>(argc: c_int, argv: *mut *mut c_char) -> Outcome<Option<&'a 
                 file = Some(word(at + 1)?);
                 at += 1;
             }
-            // The name of a program, as main has it.
+            // The name of a program, as in main's argv.
             first if at == 0 && !first.starts_with('-') => {}
             other => {
                 let why =
@@ -79,7 +79,7 @@ pub extern "C" fn pmCloseDevice(pmd: *mut PmDevice) -> c_int {
     }))
 }
 
-/// Runs a call that has no context yet, or none any more: nothing unwinds into C.
+/// Runs a call without a context: nothing unwinds into C.
 pub(super) fn guard(work: impl FnOnce() -> Outcome<()>) -> Outcome<()> {
     contain(|| Ok(work()))?
 }

@@ -4,7 +4,7 @@ use crate::caller_memory::CallerMemory;
 use gigae::Peer;
 use std::ffi::c_int;
 
-/// A send buffer, by ticket, and what is to become of it.
+/// A send buffer, by ticket, and where its message goes.
 pub(super) struct HeldSend {
     pub(super) ticket: u64,
     pub(super) to: Peer,
@@ -18,14 +18,14 @@ pub(super) struct LockedRegion {
     pub(super) memory: CallerMemory,
 }
 
-/// Which way a transfer goes; the number is its place where faults are kept.
+/// The direction of a transfer. The number is its index among the faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TransferKind {
     Write = 0,
     Read = 1,
 }
 
-/// A transfer that is going on.
+/// A transfer in progress.
 pub(super) struct PendingTransfer {
     pub(super) kind: TransferKind,
     /// The key of the memory here.

@@ -15,7 +15,7 @@ fn split(handle: u128) -> (u64, u64) {
 }
 
 impl Context {
-    /// A node that a region may be for.
+    /// Checks a node that a region may be for.
     fn owner(&self, node: c_int) -> Outcome<()> {
         if node == NODE_ANY { Ok(()) } else { self.peer(node).map(|_| ()) }
     }
@@ -44,14 +44,14 @@ impl Context {
     ) -> Outcome<()> {
         let peer = self.peer(node)?;
         let (memory, own) = self.local(local, len)?;
-        // So that no number of an operation is entered twice.
+        // Takes ended transfers first, so no number of an operation is inserted twice.
         self.reap()?;
         let (key, offset) = split(remote);
         let endpoint = self.state.endpoint();
         let started = start(endpoint, peer, (RegionKey(key), offset), memory);
         let id = started.map_err(|_| Fault::from(Errno::NOBUFS))?;
         self.transfers.insert(id, PendingTransfer { kind, own, peer });
-        // It was started: an error of the doorbell is the next call's.
+        // The transfer was started. The next call reports an error of the doorbell.
         let _ = endpoint.flush();
         Ok(())
     }
@@ -70,8 +70,8 @@ impl Context {
 /// Locks a region. See the header, as for all that follow.
 ///
 /// # Safety
-/// Pointers are NULL or as the header says; the region is the library's, too, until it is unlocked or
-/// the context closed.
+/// Pointers are NULL or as the header says. The library also uses the region until it is unlocked
+/// or the context closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pmMLock(
     pmc: *mut PmContext,
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn pmMLock(
 /// Unlocks a region.
 ///
 /// # Safety
-/// `addr` is not used but compared.
+/// `addr` is only compared.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pmMUnlock(
     pmc: *mut PmContext,

@@ -9,7 +9,7 @@ use gigae::RecvError;
 use rustix::io::Errno;
 use std::ffi::{c_char, c_int};
 
-/// A buffer to build a message in. See the header, as for all that follow.
+/// Takes a buffer to build a message in. See the header, as for all that follow.
 ///
 /// # Safety
 /// Pointers are NULL or as the header says.
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn pmGetSendBuffer(
     })
 }
 
-/// Cannot be done here.
+/// Not possible here.
 ///
 /// # Safety
 /// Nothing is read or written.
@@ -88,7 +88,8 @@ pub extern "C" fn pmSend(pmc: *mut PmContext) -> c_int {
     call(pmc, |context| {
         let message = context.filling.take().ok_or_else(none_held)?;
         context.post(message)?;
-        // It goes out in any case: an error of the doorbell is the next call's, lest it be sent twice.
+        // The message goes out in any case. The next call reports an error of the doorbell; an
+        // error now would make the program send it twice.
         let _ = context.state.endpoint().flush();
         Ok(())
     })
@@ -119,7 +120,7 @@ pub unsafe extern "C" fn pmReceive(
             Ok(Some(message)) => message,
             Ok(None) => {
                 if context.selecting {
-                    // What was received until now may have changed when there is something to do.
+                    // Everything received until now may have changed when there is something to do.
                     context.arm()?;
                 }
                 return Err(Errno::NOBUFS.into());
@@ -138,7 +139,7 @@ pub unsafe extern "C" fn pmReceive(
     })
 }
 
-/// Gives the message back.
+/// Returns the message.
 #[unsafe(no_mangle)]
 pub extern "C" fn pmReleaseReceiveBuffer(pmc: *mut PmContext) -> c_int {
     call(pmc, |context| {

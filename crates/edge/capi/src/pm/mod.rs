@@ -1,6 +1,6 @@
 //! PM's API (SCore's PMv2), declared and explained in `include/pm.h`.
 //!
-//! A context is an endpoint on one channel, and whatever of it the program holds: by PM's rules one
+//! A context is an endpoint on one channel, and what the program holds of it: by PM's rules one
 //! send buffer and one received message. Results are the codes of `errno.h`.
 
 #![allow(non_snake_case, reason = "the names are PM's")]
@@ -29,7 +29,7 @@ pub struct PmDevice {
     _opaque: [u8; 0],
 }
 
-/// `pmContext`: likewise.
+/// `pmContext`: never a real object.
 #[repr(C)]
 pub struct PmContext {
     _opaque: [u8; 0],
@@ -38,7 +38,7 @@ pub struct PmContext {
 /// `PM_NODE_ANY`
 const NODE_ANY: c_int = -1;
 
-/// Why a call failed: PM's code, and what `gigae_last_error` is to say of it.
+/// Why a call failed: PM's code, and the text for `gigae_last_error`.
 #[derive(Debug)]
 pub(crate) struct Fault {
     errno: Errno,
@@ -52,13 +52,13 @@ impl Fault {
         Self { errno, why: Some(Error::new(Code::Other, why)) }
     }
 
-    /// An argument that cannot be.
+    /// An invalid argument.
     #[cold]
     fn invalid(why: &str) -> Self {
         Error::invalid(why).into()
     }
 
-    /// What a lost peer means in PM's words: a reset network, or a data link that does not work.
+    /// A lost peer in PM's terms: a reset network, or a data link that does not work.
     fn lost(reason: Reason, why: &str) -> Self {
         let errno = match reason {
             Reason::Reset | Reason::Closed => Errno::PIPE,
@@ -102,7 +102,7 @@ impl From<OpError> for Fault {
     }
 }
 
-/// The answer for C.
+/// The result for C code.
 #[inline]
 fn answer(outcome: Outcome<()>) -> c_int {
     let Err(fault) = outcome else { return 0 };
@@ -112,7 +112,7 @@ fn answer(outcome: Outcome<()>) -> c_int {
     fault.errno.raw_os_error()
 }
 
-/// What the codes mean that these calls answer.
+/// The meaning of the codes that these calls return.
 const TEXTS: &[(Errno, &CStr)] = &[
     (Errno::NODEV, c"no such device; give the type ethernet and an interface that is there"),
     (Errno::INVAL, c"an argument is NULL, out of range or unknown; see gigae_last_error"),

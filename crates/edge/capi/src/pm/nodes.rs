@@ -1,4 +1,4 @@
-//! Which nodes there are: the one place that knows where their list comes from.
+//! The list of nodes. Only this file knows where it comes from.
 
 use super::{Fault, Outcome};
 use crate::error::Error;
@@ -6,16 +6,16 @@ use gigae::{Cluster, MacAddr};
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 
-/// The nodes by number, and what else a device is told.
+/// The nodes by number, and the other settings of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Nodes {
-    /// One, or several as one.
+    /// One, or several combined.
     pub(crate) interfaces: Vec<String>,
     pub(crate) checksum: bool,
     pub(crate) nodes: BTreeMap<c_int, MacAddr>,
 }
 
-/// The nodes from a file of PM/Ethernet's, or else from the cluster file.
+/// Reads the nodes from a file of PM/Ethernet, or otherwise from the cluster file.
 pub(crate) fn read(file: Option<&str>) -> Outcome<Nodes> {
     let Some(file) = file else { return from_cluster() };
     let text = std::fs::read_to_string(file)
@@ -23,7 +23,7 @@ pub(crate) fn read(file: Option<&str>) -> Outcome<Nodes> {
     Ok(parse(&text)?)
 }
 
-/// The nodes in their order in the cluster file, by their first NICs' MAC addresses: PM names nodes so.
+/// The nodes in the order of the cluster file, named by their first NICs' MAC addresses, as in PM.
 fn from_cluster() -> Outcome<Nodes> {
     let refuse = |e: gigae::ClusterError| Fault::invalid(&e.to_string());
     let cluster = Cluster::load().map_err(refuse)?;
@@ -40,7 +40,7 @@ fn from_cluster() -> Outcome<Nodes> {
     Ok(Nodes { interfaces, checksum: true, nodes })
 }
 
-/// PM/Ethernet's configuration, with `netdev` of SCore 7's cluster database beside it.
+/// Parses PM/Ethernet's configuration, and `netdev` of SCore 7's cluster database.
 fn parse(text: &str) -> Result<Nodes, Error> {
     let interfaces = vec!["eth0".to_owned()];
     let mut all = Nodes { interfaces, checksum: true, nodes: BTreeMap::new() };
@@ -52,7 +52,7 @@ fn parse(text: &str) -> Result<Nodes, Error> {
             ["netdev", name] => all.interfaces = vec![name.to_owned()],
             ["checksum", "0"] => all.checksum = false,
             ["checksum", "1"] => all.checksum = true,
-            // The protocol chooses these by itself.
+            // The protocol sets these by itself.
             ["unit" | "maxnsend" | "backoff", _] => {}
             [number, mac, ..] => {
                 let number: c_int = number.parse().ok().filter(|&n| n >= 0).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! Making progress: messages that wait, transfers that end, and what is due next.
+//! Makes progress: waiting messages, ended transfers, and the next deadline.
 
 use super::held::{HeldSend, PendingTransfer, TransferKind};
 use super::state::Context;
@@ -46,12 +46,12 @@ impl Context {
         Ok(())
     }
 
-    /// What waits is tried again.
+    /// Tries the waiting messages again.
     pub(super) fn retry(&mut self) {
         if self.waiting.is_empty() {
             return;
         }
-        // They were sent, so they wait for a link that is down, too.
+        // They count as sent, so they also wait for a link that is down.
         if let Err(error) = self.state.endpoint().progress() {
             self.fault = Some(self.unsent(error));
             return;
@@ -68,7 +68,7 @@ impl Context {
         }
     }
 
-    /// Goes on with everything that was begun.
+    /// Continues everything that is in progress.
     pub(super) fn progress(&mut self) -> Outcome<()> {
         self.retry();
         let made = self.state.endpoint().progress();
@@ -82,7 +82,7 @@ impl Context {
         }
     }
 
-    /// Takes the messages that failed, so that more can be sent, and says why.
+    /// Takes the failed messages, so more can be sent, and says why they failed.
     pub(super) fn failed(&self) -> Fault {
         let mut fault = Fault::new(Errno::IO, "messages failed");
         while let Some(failed) = self.state.endpoint().take_failure() {
@@ -91,10 +91,10 @@ impl Context {
         fault
     }
 
-    /// Acknowledges what has arrived and sets the alarm for what is due next.
+    /// Acknowledges what has arrived and sets the alarm for the next deadline.
     pub(super) fn arm(&mut self) -> Outcome<()> {
         self.retry();
-        // Ended transfers wait to be asked for and are no reason to wake.
+        // Ended transfers wait until the program asks, and are no reason to wake it.
         self.reap()?;
         let after = self.state.endpoint().prepare_to_wait().map_err(Error::from)?;
         match &self.alarm {

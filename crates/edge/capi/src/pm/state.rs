@@ -1,4 +1,4 @@
-//! What is behind a context: an endpoint on a channel, its nodes, and what the program holds of it.
+//! The state of a context: an endpoint on a channel, its nodes, and what the program holds of it.
 
 use super::alarm::Alarm;
 use super::held::{HeldSend, LockedRegion, PendingTransfer};
@@ -21,15 +21,15 @@ pub(crate) struct Context {
     pub(super) peers: BTreeMap<c_int, Peer>,
     /// The send buffer that the program holds.
     pub(super) filling: Option<HeldSend>,
-    /// Sent, but there was no room, or writes that must come first; at most one for each node.
+    /// Sent messages without room, or with writes that must come first; at most one for each node.
     pub(super) waiting: Vec<HeldSend>,
     /// The received message that the program holds.
     pub(super) reading: Option<u64>,
-    /// What the next receive is to report.
+    /// What the next receive must report.
     pub(super) fault: Option<Fault>,
     pub(super) locked: Vec<LockedRegion>,
     pub(super) transfers: HashMap<OpId, PendingTransfer>,
-    /// Those that went wrong, by kind.
+    /// Failed transfers, by kind.
     pub(super) refused: [Option<Fault>; 2],
     pub(super) alarm: Option<Alarm>,
     /// Between `pmBeforeSelect` and `pmAfterSelect`.
@@ -66,7 +66,7 @@ impl Context {
         Ok(context)
     }
 
-    /// From now on, these nodes and no others.
+    /// Associates only these nodes from now on.
     pub(super) fn associate(&mut self, nodes: &[c_int]) -> Outcome<()> {
         let mut peers = BTreeMap::new();
         for node in nodes {
@@ -90,7 +90,7 @@ impl Context {
         })
     }
 
-    /// Writes what there is to know.
+    /// Writes a description.
     pub(super) fn dump(&self, to: &mut impl Write) -> std::io::Result<()> {
         let endpoint = self.state.endpoint();
         let (link, protocol) = (endpoint.link(), endpoint.counters().protocol);
@@ -132,7 +132,7 @@ impl Context {
 /// All open contexts of the process.
 pub(super) static CONTEXTS: Table<Context> = Table::new(4);
 
-/// Makes one call on a context and answers.
+/// Makes one call on a context and returns its result.
 #[inline]
 pub(super) fn call(pmc: *mut PmContext, work: impl FnOnce(&mut Context) -> Outcome<()>) -> c_int {
     let done = CONTEXTS.with(pmc.addr(), |context| Ok(work(context)));
