@@ -30,14 +30,14 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A program that will run inside a node, under valgrind or not, and is told its interface.
+/// A program that will run inside a node, under valgrind or not, with its interface as an argument.
 fn inside(fabric: &Fabric, node: u16, program: &Path, valgrind: bool) -> Command {
     let mut command = untold(fabric, node, program, valgrind);
     command.arg(fabric.node(node).interface);
     command
 }
 
-/// The same without being told.
+/// The same without the interface.
 fn untold(fabric: &Fabric, node: u16, program: &Path, valgrind: bool) -> Command {
     let node = fabric.node(node);
     let mut command = if valgrind {
@@ -201,7 +201,7 @@ fn a_one_sided_write_with_a_notice_is_clean_under_valgrind() {
     assert_eq!((written.as_str(), said.as_str()), ("hello, and 42\n", "no error\n"));
 }
 
-/// The nodes of a fabric as PM programs are told them, numbered from 0.
+/// The nodes of a fabric in the form for PM programs, numbered from 0.
 fn pm_nodes(fabric: &Fabric) -> String {
     let netdev = format!("netdev {}\n", fabric.node(1).interface);
     let nodes = (0..fabric.config().nodes).map(|number| {

@@ -132,11 +132,11 @@ impl Request {
         })
     }
 
-    /// Takes over the memory of an operation.
+    /// Sets the memory of an operation.
     ///
     /// # Safety
-    /// There are as many pieces as it says, each of memory that stays and may be used until the
-    /// operation is completed.
+    /// There are as many pieces as it says. Their memory stays and may be used until the operation
+    /// is completed.
     pub(crate) unsafe fn set_memory(&mut self, pieces: IoVecs) -> Outcome<()> {
         let IoVecs { list, count } = pieces;
         if count > MOST_PIECES || (list.is_null() && count > 0) {
@@ -162,33 +162,33 @@ impl Request {
         Ok(())
     }
 
-    /// Another for the same memory.
+    /// Another request for the same memory.
     pub(crate) fn again(&self) -> Box<Self> {
         Box::new(Self { pieces: self.pieces, len: self.len, ..*Self::new() })
     }
 
-    /// Copies the data: the caller's memory is its own again.
+    /// Copies the data, so the caller has its memory back.
     pub(crate) fn copy(&mut self) {
         let mut own = std::mem::take(&mut self.own);
         own.resize(self.len, 0);
         Bytes::read(self, 0, &mut own);
         (self.own, self.owned) = (own, true);
-        // Nothing leads to what was lent any more.
+        // The request does not refer to the caller's memory any more.
         self.pieces = [NO_PIECE; MOST_PIECES];
     }
 
-    /// Gives it memory of its own for so many bytes. That number is what a peer says: memory is allocated as the bytes
-    /// come.
+    /// Gives the request its own memory for so many bytes. A peer names that number, so memory is
+    /// allocated as the bytes arrive.
     pub(crate) fn expect(&mut self, len: usize) {
         self.own = Vec::new();
         (self.owned, self.len) = (true, len);
     }
 
-    /// Brings copies of the operands of an atomic change, each of `len` bytes. What was lent is for what was there
-    /// before: see [`fetched`](Self::fetched).
+    /// Copies the operands of an atomic change, each of `len` bytes, into the request. The caller's
+    /// memory is for the former values: see [`fetched`](Self::fetched).
     ///
     /// # Safety
-    /// There are so many bytes in the pieces of each.
+    /// The pieces of each have so many bytes.
     pub(crate) unsafe fn bring(&mut self, operands: &[&[iovec; MOST_PIECES]], len: usize) {
         self.own.clear();
         for piece in operands.iter().copied().flatten().filter(|piece| piece.iov_len > 0) {
@@ -201,7 +201,7 @@ impl Request {
         (self.owned, self.len) = (true, whole);
     }
 
-    /// Hands over what an atomic change has found, if the caller wants it.
+    /// Hands over the former values of an atomic change, if the caller wants them.
     pub(crate) fn fetched(&mut self) {
         let own = std::mem::take(&mut self.own);
         self.owned = false;
@@ -211,26 +211,26 @@ impl Request {
         self.own = own;
     }
 
-    /// The bytes in the memory of its own.
+    /// The bytes in its own memory.
     pub(crate) fn own(&self) -> &[u8] {
         &self.own[..self.len.min(self.own.len())]
     }
 
-    /// What completions of a receive bear.
+    /// The parts that completions of a receive contain.
     pub(crate) fn receiver(&self) -> Receiver {
         let Self { context, flags, reported, .. } = *self;
         Receiver { context, flags, reported, base: self.pieces[0].iov_base }
     }
 
-    /// The memory that the library is given.
+    /// The request as memory for the library.
     pub(crate) fn into_memory(self: Box<Self>) -> Memory {
         Memory::Other(self)
     }
 
-    /// The request that comes back as the memory of a completion.
+    /// The request that the library returns as the memory of a completion.
     ///
     /// # Safety
-    /// The memory is one that [`into_memory`](Self::into_memory) has made.
+    /// The memory was made by [`into_memory`](Self::into_memory).
     pub(crate) unsafe fn from_memory(memory: Memory) -> Option<Box<Self>> {
         match memory {
             Memory::Other(other) => {
@@ -242,7 +242,7 @@ impl Request {
         }
     }
 
-    /// Visits the pieces of `len` bytes from `at` on, with the place of each among those bytes.
+    /// Visits the pieces of `len` bytes from `at` on, with the offset of each among those bytes.
     fn visit(&self, mut at: usize, len: usize, mut use_piece: impl FnMut(*mut u8, usize, usize)) {
         assert!(at <= self.len && len <= self.len - at, "outside of the memory");
         let mut done = 0;
@@ -275,8 +275,8 @@ impl Bytes for Request {
         }
         let len = out.len();
         let to = out.as_mut_ptr();
-        // SAFETY: `visit` stays within what `lend` was promised and within `out`, which is no memory
-        // of the caller's.
+        // SAFETY: `visit` stays within what `set_memory` was promised and within `out`, which is
+        // not the caller's memory.
         self.visit(at, len, |from, place, part| unsafe {
             from.copy_to_nonoverlapping(to.add(place), part);
         });
@@ -306,7 +306,7 @@ pub(crate) fn one(data: *const c_void, len: usize) -> iovec {
     iovec { iov_base: data.cast_mut(), iov_len: len as _ }
 }
 
-/// The flags of an operation's completion by its kind and class.
+/// The flags of a completion by the kind and class of its operation.
 pub(crate) fn class(untagged: bool) -> u64 {
     if untagged { sys::FI_MSG } else { sys::FI_TAGGED }
 }

@@ -1,5 +1,4 @@
-//! Reading and writing peers' memory. An address is a place in the memory, counted from its
-//! beginning.
+//! Reads and writes peers' memory. An address is an offset from the beginning of the memory.
 
 use crate::endpoint::Ep;
 use crate::error::{Code, Outcome, guard};
@@ -10,7 +9,7 @@ use crate::sys::{self, fi_msg_rma, fi_ops_rma, fid_ep, iovec};
 use gigae::RegionKey;
 use std::ffi::c_void;
 
-/// Where in a peer's memory.
+/// An address in a peer's memory.
 #[derive(Clone, Copy)]
 struct RemoteAddress {
     at: u64,
@@ -18,7 +17,7 @@ struct RemoteAddress {
     key: u64,
 }
 
-/// What is done there.
+/// The kind of access.
 #[derive(Clone, Copy)]
 enum Access {
     Read,
@@ -67,10 +66,10 @@ unsafe fn start(
     })
 }
 
-/// The one place that a message names.
+/// The one remote address in a message.
 ///
 /// # Safety
-/// It points to as many places as it says.
+/// It points to as many addresses as it says.
 unsafe fn remote_address(msg: &fi_msg_rma) -> Outcome<RemoteAddress> {
     // SAFETY: the caller's promise.
     match unsafe { msg.rma_iov.as_ref() } {

@@ -1,4 +1,4 @@
-//! What the environment says, and the NICs that there are.
+//! The settings from the environment, and the NICs of this node.
 
 use crate::error::{Code, Outcome};
 use crate::launcher::local_processes;
@@ -10,15 +10,16 @@ use std::str::FromStr;
 use std::sync::Once;
 use std::time::Duration;
 
-/// After so long without an answer a peer is lost. Its progress thread answers while its program computes; a node
-/// that swaps, or a virtual machine that is moved to another host, may be silent for many seconds.
+/// A peer is lost after this time without an answer. Its progress thread answers while its program
+/// computes. A node that swaps, or a virtual machine that moves to another host, may be silent for
+/// many seconds.
 const PEER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What the environment says.
+/// The settings from the environment.
 #[derive(Clone)]
 pub(crate) struct Settings {
-    /// `FI_GIGAE_IFACE`: the interface, or several as one, with commas between; each may be the first that is free of
-    /// several, with slashes between.
+    /// `FI_GIGAE_IFACE`: the interface, or several combined, separated by commas. Each may be a
+    /// list separated by slashes, of which the first free one is used.
     interface: Option<String>,
     /// The cluster file, if there is one and this node is in it.
     cluster: Option<(Cluster, String, Address)>,
@@ -27,20 +28,20 @@ pub(crate) struct Settings {
     channel: u8,
     /// `FI_GIGAE_BACKEND`.
     backend: Backend,
-    /// `FI_GIGAE_SHARING`, and what it comes to.
+    /// `FI_GIGAE_SHARING`, and the resulting choice.
     sharing: Sharing,
-    /// `FI_GIGAE_SHM`: memory between processes of this node.
+    /// `FI_GIGAE_SHM`: whether processes of this node communicate through memory.
     memory: bool,
     /// `FI_GIGAE_PEER_TIMEOUT`, in seconds.
     peer_timeout: Duration,
 }
 
-/// A NIC that can be used, or several as one.
+/// A usable NIC, or several combined.
 #[derive(Clone, Debug)]
 pub(crate) struct Nic {
-    /// Its interface's name; of several, with commas between.
+    /// The name of its interface; names of several are separated by commas.
     pub(crate) name: String,
-    /// Of an endpoint there.
+    /// The address of an endpoint there.
     pub(crate) address: Address,
 }
 
@@ -85,7 +86,7 @@ impl Settings {
         })
     }
 
-    /// Whether an endpoint has its NIC's address, so that it is known before it is opened.
+    /// Whether an endpoint has its NIC's address, so the address is known before opening.
     pub(crate) fn is_alone(&self) -> bool {
         let several = self.interface.as_ref().is_some_and(|name| name.contains('/'));
         self.sharing == Sharing::Alone && !several
@@ -99,7 +100,7 @@ impl Settings {
         let all = interfaces();
         let address = |mac: MacAddr| Address::from(mac).port(self.port).channel(self.channel);
         match &self.interface {
-            // Several as one are known by the first.
+            // Several combined are named by the first.
             Some(name) => {
                 let first = name.split(',').next().unwrap_or_default();
                 let is_meant = |name: &str| first.split('/').any(|one| one == name);
@@ -115,8 +116,8 @@ impl Settings {
         }
     }
 
-    /// The address of the endpoint of a node that is named by an IP address: as the cluster file says, else that of the
-    /// node which has this address on the network of one of the NICs.
+    /// The address of the endpoint of a node with this IP address: as in the cluster file, or
+    /// otherwise of the node that has this IP address on the network of one of the NICs.
     pub(crate) fn named(&self, ip: IpAddr) -> Outcome<Address> {
         if let Ok(cluster) = Cluster::load() {
             let has_it = |node: &gigae::Node| node.nics.iter().any(|nic| nic.ip == Some(ip));
@@ -135,8 +136,8 @@ impl Settings {
         Ok(address.port(self.port).channel(self.channel))
     }
 
-    /// Those on which this process may open a link: all, or those of which a broker makes ports for it. If there are
-    /// none, users who have asked for this provider are told why.
+    /// The NICs on which this process may open a link: all, or those on which a broker makes ports
+    /// for it. If there are none, warns users who have asked for this provider.
     pub(crate) fn permitted(&self) -> Vec<Nic> {
         let mut nics = self.nics();
         if let (true, Some(name)) = (nics.is_empty(), &self.interface) {
@@ -162,7 +163,7 @@ impl Settings {
         nics
     }
 
-    /// How the endpoint of a NIC is opened.
+    /// Options for the endpoint of a NIC.
     pub(crate) fn options(&self, name: &str) -> Options {
         let options = match &self.cluster {
             Some((cluster, interfaces, _)) if interfaces == name => cluster.options().ok(),
@@ -179,8 +180,8 @@ impl Settings {
     }
 }
 
-/// Without memory between them, processes of a node hear each other through the kernel, which carries
-/// nothing between the NIC itself and its children: then all have children.
+/// Without memory between them, processes of a node reach each other through the kernel. The kernel
+/// carries nothing between the NIC itself and its children, so all must have children then.
 fn sharing(memory: bool) -> Outcome<Sharing> {
     match &variable("FI_GIGAE_SHARING", String::from("auto"))?[..] {
         "alone" => Ok(Sharing::Alone),
@@ -193,7 +194,7 @@ fn sharing(memory: bool) -> Outcome<Sharing> {
     }
 }
 
-/// This node's place in the cluster file.
+/// This node's entry in the cluster file.
 fn own_place() -> Option<(Cluster, String, Address)> {
     let cluster = Cluster::load().ok()?;
     let address = cluster.address(cluster.own().ok()?).ok()?;
@@ -208,7 +209,7 @@ fn interfaces() -> Vec<(String, MacAddr)> {
     if unsafe { libc::getifaddrs(&mut list) } != 0 {
         return Vec::new();
     }
-    // Those that other processes share a NIC with are theirs.
+    // Children belong to the processes that share a NIC.
     let children = gigae::children();
     let mut found = Vec::new();
     let mut next = list;
@@ -239,8 +240,8 @@ fn interfaces() -> Vec<(String, MacAddr)> {
     found
 }
 
-/// Says why no NIC can be used, once for a process, and only where the environment names this provider or its NIC:
-/// otherwise it is one of many that libfabric tries.
+/// Warns why no NIC can be used, once per process, and only if the environment names this provider
+/// or its NIC. Otherwise the provider is one of many that libfabric tries.
 fn warn(why: &str) {
     static WARNED: Once = Once::new();
     let variable = |name| std::env::var(name).unwrap_or_default();
@@ -252,15 +253,15 @@ fn warn(why: &str) {
     }
 }
 
-/// Whether this process may open a link by itself.
+/// Whether this process may open a link without a broker.
 fn is_permitted() -> bool {
-    // Without a protocol nothing arrives there.
+    // Without a protocol, nothing arrives there.
     // SAFETY: plain numbers.
     let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
     if fd < 0 {
         return false;
     }
-    // SAFETY: a descriptor that was just opened and is nobody else's.
+    // SAFETY: a descriptor that was just opened and that no other code has.
     unsafe { libc::close(fd) };
     true
 }

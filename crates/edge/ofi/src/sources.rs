@@ -1,4 +1,4 @@
-//! The endpoints that report to a queue or a counter: whoever reads there makes progress at them.
+//! The endpoints that report to a queue or a counter. A reader of that makes progress at them.
 
 use crate::core::Core;
 use crate::error::{Code, Outcome};
@@ -12,7 +12,7 @@ use std::time::Duration;
 pub(crate) struct Sources(Mutex<Vec<Arc<Core>>>);
 
 impl Sources {
-    /// Makes progress at an endpoint, too, and wakes by it.
+    /// Also makes progress at this endpoint, and wakes for it.
     pub(crate) fn follow(&self, core: &Arc<Core>, wait: Option<&Wait>) -> Outcome<()> {
         {
             let mut all = lock(&self.0);
@@ -26,7 +26,7 @@ impl Sources {
         }
     }
 
-    /// The end of that. To be called before an endpoint goes: it is kept until then.
+    /// Ends that. Call this before an endpoint is closed: it is kept open until then.
     pub(crate) fn leave(&self, core: &Arc<Core>, wait: Option<&Wait>) {
         lock(&self.0).retain(|known| !Arc::ptr_eq(known, core));
         if let (Some(wait), Some(fd)) = (wait, core.fd()) {
@@ -44,7 +44,7 @@ impl Sources {
         lock(&self.0).iter().all(|core| core.has_fd())
     }
 
-    /// When one of them must be called again; an error if something waits for a call already.
+    /// When one of them must be called again. An error if something already waits for a call.
     pub(crate) fn prepare(&self) -> Outcome<Option<Duration>> {
         let mut least: Option<Duration> = None;
         for core in lock(&self.0).iter() {

@@ -1,39 +1,41 @@
-//! Programs wait by reading a queue or counter again and again. Where there are more of them than
-//! processors, whoever spins keeps another from sending what is waited for; the kernel would take the
-//! processor away only after milliseconds. So after some empty polls in a row it is offered at each.
+//! Programs wait by reading a queue or counter again and again. If they outnumber the processors, a
+//! spinning process keeps another from sending what it waits for; the kernel would take the
+//! processor away only after milliseconds. So after some empty polls in a row, each further one
+//! yields the processor.
 
 use crate::launcher::is_crowded;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Empty polls before that where the job's processes outnumber the processors: some microseconds, a round
-/// trip on a fast network.
+/// Empty polls before that if the job's processes outnumber the processors: some microseconds, a
+/// round trip on a fast network.
 const CROWDED: u32 = 50;
 
-/// The same for all others: some fifty microseconds or more, for what is not known to outnumber them does
-/// so all the same, and offering a processor that nobody wants costs less than a microsecond.
+/// The same for all others: some fifty microseconds or more. They may also outnumber the processors
+/// without being known to, and yielding a processor that no other process wants costs less than a
+/// microsecond.
 const USUAL: u32 = 1024;
 
-/// Empty polls in a row. Threads that look at one thing at a time count as one.
+/// Empty polls in a row. Threads that poll one object at a time count as one.
 pub(crate) struct Spin {
     polls: AtomicU32,
-    /// So many before the processor is offered.
+    /// Empty polls before the processor is yielded.
     most: u32,
 }
 
 impl Spin {
-    /// Asks who else is on this node, which is known once for the process.
+    /// Reads how many processes are on this node, once per process.
     pub(crate) fn new() -> Self {
         let most = if is_crowded() { CROWDED } else { USUAL };
         Self { polls: AtomicU32::new(0), most }
     }
 
-    /// There was something.
+    /// A poll found something.
     #[inline]
     pub(crate) fn found(&self) {
         self.polls.store(0, Ordering::Relaxed);
     }
 
-    /// There was nothing; whether the processor was offered to others. To be called without locks: it
+    /// A poll found nothing. Returns whether it yielded the processor. Call this without locks: it
     /// may take long to return.
     #[inline]
     pub(crate) fn empty_poll(&self) -> bool {

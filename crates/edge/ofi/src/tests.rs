@@ -260,7 +260,7 @@ impl Pair {
         entry
     }
 
-    /// Closing waits in real time for the farewells of a network whose time stands still.
+    /// Closing waits in real time for the graceful close on a network whose time stands still.
     fn close(self) {
         self.a.close();
         self.b.close();

@@ -1,5 +1,5 @@
-//! Sleeping until something happens: one descriptor for the links of all endpoints that report to a
-//! queue, the time at which they must be called again, and events of other threads.
+//! Sleeps until something happens: one descriptor for the links of all endpoints that report to a
+//! queue, their next deadline, and events of other threads.
 
 use crate::error::{Code, Outcome};
 use crate::sys;
@@ -17,7 +17,7 @@ pub(crate) struct Wait {
     all: OwnedFd,
     timer: OwnedFd,
     event: OwnedFd,
-    /// Somebody sleeps or is about to.
+    /// A thread sleeps or is about to.
     armed: AtomicBool,
     interrupted: AtomicBool,
 }
@@ -42,7 +42,7 @@ impl Wait {
         Ok(wait)
     }
 
-    /// Wakes at this descriptor, too. Once is enough.
+    /// Also wakes for this descriptor. One call is enough.
     pub(crate) fn watch(&self, fd: impl AsFd) -> Outcome<()> {
         let data = epoll::EventData::new_u64(0);
         match epoll::add(&self.all, fd, data, epoll::EventFlags::IN) {
@@ -60,7 +60,7 @@ impl Wait {
         self.all.as_raw_fd()
     }
 
-    /// Something has happened: wakes the threads that sleep. One atomic read if nobody does.
+    /// Something has happened: wakes the sleeping threads. One atomic read if none sleeps.
     pub(crate) fn signal(&self) {
         if self.armed.load(Ordering::SeqCst) {
             // A full counter wakes as well.
@@ -68,20 +68,20 @@ impl Wait {
         }
     }
 
-    /// Ends one wait before something has happened.
+    /// Ends one wait before anything has happened.
     pub(crate) fn interrupt(&self) {
         self.interrupted.store(true, Ordering::SeqCst);
         let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
     }
 
-    /// Whether a wait was to end, once.
+    /// Whether a wait should end. True once.
     pub(crate) fn was_signalled(&self) -> bool {
         self.interrupted.swap(false, Ordering::SeqCst)
     }
 
-    /// Makes everything ready for sleeping on the descriptor; an error if there is something to do
-    /// first. `time` says when progress must be made again, and `is_ready` after that whether there
-    /// is something to read.
+    /// Prepares for sleeping on the descriptor; an error if there is something to do first. `time`
+    /// returns when progress must be made again, and `is_ready` after that whether there is
+    /// something to read.
     pub(crate) fn prepare(
         &self,
         time: impl FnOnce() -> Outcome<Option<Duration>>,
@@ -89,7 +89,7 @@ impl Wait {
     ) -> Outcome<()> {
         let mut count = [0; 8];
         self.armed.store(true, Ordering::SeqCst);
-        // Empty already, mostly.
+        // Usually already empty.
         let _ = rustix::io::read(&self.event, &mut count);
         let time = time();
         if is_ready() {
@@ -103,7 +103,7 @@ impl Wait {
         Ok(())
     }
 
-    /// Sleeps until something happens or the time has come; false then.
+    /// Sleeps until something happens, or until the given time; false then.
     pub(crate) fn sleep(&self, end: Option<Instant>, has_fd: bool) -> Outcome<bool> {
         let left = match end {
             None => None,
@@ -126,7 +126,7 @@ impl Wait {
     }
 }
 
-/// Whether there is something to sleep on.
+/// The object to sleep on, if the program wants one.
 pub(crate) fn wait_of(object: sys::fi_wait_obj) -> Outcome<Option<Wait>> {
     match object {
         sys::FI_WAIT_NONE => Ok(None),
@@ -135,10 +135,10 @@ pub(crate) fn wait_of(object: sys::fi_wait_obj) -> Outcome<Option<Wait>> {
     }
 }
 
-/// Tells what to sleep on.
+/// Returns what to sleep on.
 ///
 /// # Safety
-/// `arg` is NULL or points to what the command wants.
+/// `arg` is NULL or points to what the command expects.
 pub(crate) unsafe fn wait_control(
     wait: Option<&Wait>,
     command: c_int,
@@ -164,7 +164,7 @@ pub(crate) unsafe fn wait_control(
     }
 }
 
-/// When a wait of so many milliseconds ends; negative: never.
+/// When a wait of so many milliseconds ends; never for a negative number.
 pub(crate) fn end_of(milliseconds: i32) -> Option<Instant> {
     let milliseconds = u64::try_from(milliseconds).ok()?;
     Some(Instant::now() + Duration::from_millis(milliseconds))

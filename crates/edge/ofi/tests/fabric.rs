@@ -272,7 +272,7 @@ fn a_node_is_named_by_its_ip_address_with_and_without_a_cluster_file() {
     }
 }
 
-/// Variables by which this program is told to [`ask`].
+/// Environment variables that make this program [`ask`].
 const SOURCE: &str = "TEST_SOURCE";
 const DESTINATION: &str = "TEST_DESTINATION";
 

@@ -419,7 +419,7 @@ impl<K: Kernel> Broker<K> {
                 let Loan { grant, name, .. } = self.leaving.swap_remove(loan);
                 let user = grant.uid();
                 say(&format!(
-                    "user {user} sealed the memory of {name}, so that nobody knows who has it: it counts until this broker ends"
+                    "user {user} sealed the memory of {name}, so the broker cannot know who has it: it counts until this broker ends"
                 ));
             }
         }

@@ -27,7 +27,7 @@ fn main() {
         ("the_child_of_a_killed_client_is_removed", the_child_of_a_killed_client_is_removed),
         ("clients_go_on_when_the_broker_is_killed_and_comes_back", clients_outlive_the_broker),
         ("clients_go_on_when_the_broker_ends_in_order", clients_outlive_an_orderly_end),
-        ("one_client_does_not_hear_the_frames_of_another", one_does_not_hear_another),
+        ("one_client_does_not_receive_the_frames_of_another", one_does_not_receive_anothers_frames),
         ("clients_on_one_nic_reach_each_other", clients_reach_each_other),
         ("hanging_up_gives_nothing_back_that_is_kept", hanging_up_gives_nothing_back),
         ("memory_that_is_shared_with_another_socket_counts", memory_that_is_shared),
@@ -194,7 +194,7 @@ fn clients_outlive_an_orderly_end() {
     echoes(&mut testbed.other(), mac);
 }
 
-fn one_does_not_hear_another() {
+fn one_does_not_receive_anothers_frames() {
     let testbed = Testbed::new("apart", ROOT_TOO);
     let (mut a, mut b, mut other) = (testbed.port(), testbed.port(), testbed.other());
     let to_a = route(&other, a.link.info().mac);
@@ -292,7 +292,7 @@ fn capabilities() {
     let status = std::fs::read_to_string(format!("/proc/{broker}/status")).unwrap();
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
-        line.expect("the kernel tells it").trim().to_owned()
+        line.expect("the kernel reports it").trim().to_owned()
     };
     assert_eq!(KEPT.bits(), 0x80_0000_3000, "CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF");
     // Where the limit of locked memory could not be lifted, one more.

@@ -250,7 +250,7 @@ fn every_call_between_two_marks_is_counted() {
     assert_eq!(read(trace), Trace::from([("one".to_owned(), expected)]));
 }
 
-fn a_count_that_has_changed_in_either_direction_is_told() {
+fn a_count_that_has_changed_in_either_direction_is_reported() {
     let counts = |value| BTreeMap::from([("xdp_long".to_owned(), value)]);
     let snapshot = parse(&text(&counts(10.0)));
     assert_eq!(snapshot, counts(10.0));
@@ -276,9 +276,9 @@ fn main() {
             every_call_between_two_marks_is_counted,
         ),
         callgrind::trial(
-            "a_count_that_has_changed_in_either_direction_is_told",
+            "a_count_that_has_changed_in_either_direction_is_reported",
             None,
-            a_count_that_has_changed_in_either_direction_is_told,
+            a_count_that_has_changed_in_either_direction_is_reported,
         ),
         callgrind::trial(
             "every_path_makes_as_many_system_calls_as_the_snapshot_says",

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn other_versions_and_what_is_no_endpoint_are_told_apart() {
+    fn other_versions_differ_from_what_is_no_endpoint() {
         let words = words();
         about().write(&words);
         words[AT_VERSION].store(9, Ordering::Relaxed);

@@ -189,9 +189,9 @@ impl Endpoint {
         let tail = memory.ring().skip();
         memory.words()[AT_SNAPLEN].store(snaplen as u64, Ordering::Relaxed);
         let dropped = memory.words()[AT_DROPPED].load(Ordering::Relaxed);
-        let told = dropped as u32;
+        let dropped_before = dropped as u32;
         let mut capture =
-            Capture { endpoint: self, tail, dropped, told, until: u64::MAX, damaged: 0 };
+            Capture { endpoint: self, tail, dropped, dropped_before, until: u64::MAX, damaged: 0 };
         capture.look();
         Ok(capture)
     }
@@ -204,7 +204,7 @@ pub struct Capture {
     pub endpoint: Endpoint,
     tail: u64,
     dropped: u64,
-    told: u32,
+    dropped_before: u32,
     /// Until when the endpoint captures.
     until: u64,
     /// How often the ring held something that no endpoint writes.
@@ -232,7 +232,7 @@ impl Capture {
                 let mut record = record?;
                 // The ring has the sum.
                 let sum = record.dropped;
-                record.dropped = sum.wrapping_sub(std::mem::replace(&mut self.told, sum));
+                record.dropped = sum.wrapping_sub(std::mem::replace(&mut self.dropped_before, sum));
                 Some(record)
             }
             Err(_) => {

@@ -45,7 +45,7 @@ impl Words {
         let (len, access) = (size_of::<Gate>(), ProtFlags::READ | ProtFlags::WRITE);
         // SAFETY: a fresh anonymous mapping aliases nothing.
         let page = unsafe { mmap_anonymous(std::ptr::null_mut(), len, access, MapFlags::PRIVATE)? };
-        // SAFETY: the mapping was just made, is long enough, and of a page's alignment; nobody else has it.
+        // SAFETY: the mapping was just made, is long enough, and of a page's alignment; no other code has it.
         // Before Linux 4.14 the advice is unknown: a child is not noticed then.
         unsafe {
             let _ = madvise(page, len, Advice::LinuxWipeOnFork);

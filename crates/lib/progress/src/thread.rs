@@ -196,7 +196,7 @@ impl Process {
         let process = match PROCESS.compare_exchange(known, made, ok, failed) {
             Ok(_) => made,
             Err(first) => {
-                // SAFETY: it came from the box above, and nobody else has seen it.
+                // SAFETY: it came from the box above, and no other thread has seen it.
                 drop(unsafe { Box::from_raw(made) });
                 first
             }

@@ -263,8 +263,8 @@ fn proto_stream() {
         for header in &sent {
             measured_proto_handle_data(&mut pair.far, header, Buffer::default());
         }
-        let told = measured_proto_send_ack(&mut pair.far);
-        assert_eq!((told.kind, told.ack), (Kind::Ack, sent[ROUND - 1].seq + 1));
+        let ack = measured_proto_send_ack(&mut pair.far);
+        assert_eq!((ack.kind, ack.ack), (Kind::Ack, sent[ROUND - 1].seq + 1));
         if round % 2 == 0 {
             measured_proto_handle_ack_of_16(&mut pair.near, &ack_of(&sent[ROUND - 1]));
         } else {
@@ -416,7 +416,7 @@ fn measured_proto_append(near: &mut Proto, to: PeerId) -> bool {
     })
 }
 
-/// Frames of strangers at an endpoint that knows many peers and proposes sessions to some of them.
+/// Frames of unknown peers at an endpoint that knows many peers and proposes sessions to some of them.
 fn proto_hostile() {
     const KNOWN: u16 = 4096;
     let mut end = Proto::new(Config::default(), 7);

@@ -39,7 +39,7 @@ fn every_message_takes_as_many_instructions_as_the_snapshot_says() {
     );
 }
 
-fn a_count_that_has_changed_in_either_direction_is_told() {
+fn a_count_that_has_changed_in_either_direction_is_reported() {
     let counts = |compiler: &str, cases: &[(&str, f64)]| Counts {
         made_by: compiler.into(),
         cases: cases.iter().map(|&(case, count)| (case.into(), count)).collect(),
@@ -64,9 +64,9 @@ fn main() {
             every_message_takes_as_many_instructions_as_the_snapshot_says,
         ),
         callgrind::trial(
-            "a_count_that_has_changed_in_either_direction_is_told",
+            "a_count_that_has_changed_in_either_direction_is_reported",
             None,
-            a_count_that_has_changed_in_either_direction_is_told,
+            a_count_that_has_changed_in_either_direction_is_reported,
         ),
     ];
     libtest_mimic::run(&Arguments::from_args(), trials).exit();

@@ -279,7 +279,7 @@ fn the_question_for_the_length_of_frames_goes_by_every_link() {
         w.net.cut(w.nodes[0].links[path].0, out, !out);
         w.run(millis(500));
         let how = if out { "out" } else { "in" };
-        assert_eq!(w.received(1).len(), 1, "no way {how} by {path} after {moment} us");
+        assert_eq!(w.received(1).len(), 1, "no message {how} by {path} after {moment} us");
     }
 }
 
@@ -407,7 +407,7 @@ fn when_all_has_arrived_there_is_silence_whatever_was_lost_before() {
 }
 
 #[test]
-fn a_link_that_is_told_to_be_down_costs_no_timeout() {
+fn a_link_that_is_reported_down_costs_no_timeout() {
     let mut w = trunk(2, 1);
     kinds(&mut w, &[link(GIGABIT), link(GIGABIT)]);
     let mut stream = Stream::new(&w);
@@ -461,7 +461,7 @@ fn a_receiver_that_keeps_nothing_out_of_order_gets_all_by_one_link() {
     stream.end(&mut w);
 }
 
-/// By another link than the first anybody could speak in its name, until a session has told of that link.
+/// By a further link any node could speak in its name, until a session has named that link.
 #[test]
 fn a_peer_that_restarts_is_reached_again_as_soon_as_its_first_link_works() {
     for cut_first in [false, true] {

@@ -1,4 +1,4 @@
-//! How sessions come up, end and are told apart (`PROTOCOL.md` §4 and §8).
+//! How sessions come up, end and differ (`PROTOCOL.md` §4 and §8).
 #![allow(missing_docs)]
 
 mod world;
@@ -352,7 +352,7 @@ fn a_peer_that_is_first_to_use_the_session_may_receive_less_than_what_waits_for_
     w.send(1, 0, b"first");
     w.run(micros(200));
     assert_eq!(w.nodes[0].failed[0].reason, Reason::TooLong(100));
-    assert_eq!(w.nodes[1].failed[0].reason, Reason::Reset, "it is told at once");
+    assert_eq!(w.nodes[1].failed[0].reason, Reason::Reset, "it learns that at once");
     w.send(0, 1, &[7; 100]);
     w.send(1, 0, b"again");
     w.run(micros(200));

@@ -1,4 +1,4 @@
-//! Who does not see what goes to a node cannot open, end or use a session in its name, and what strangers take of an
+//! A node that does not see the traffic of another cannot open, end or use a session in its name. What unnamed peers take of an
 //! endpoint is bounded (`PROTOCOL.md` §4).
 #![allow(missing_docs)]
 
@@ -146,7 +146,7 @@ fn an_offer_holds_for_the_node_and_the_proposal_that_it_was_made_for_and_for_som
     end.advance(Instant(20_000_000_000));
     assert_eq!(answered(&mut end, LIAR, 1000, offer, same), Err(Discard::Epoch), "too late");
     let refused = sent(&mut end);
-    assert_eq!(refused.len(), 6, "each is told so");
+    assert_eq!(refused.len(), 6, "each gets a refusal");
     assert!(refused.iter().all(|(_, h, _)| h.kind == Kind::Reset && h.flags.has(Flags::ANSWER)));
     let offer = propose(&mut end, LIAR, 1000, &[]);
     end.advance(Instant(39_999_999_999));
@@ -342,12 +342,12 @@ fn unnamed_peers_of_one_node_hold_a_bounded_part_of_the_table() {
     }
     let hello = from(Kind::Hello, 256, Epoch::UNKNOWN);
     assert_eq!(hand(&mut end, LIAR, &hello, &said(&[], 0, 1468)), Err(Discard::Sessions));
-    // Others are taken, and what the program names is none of those strangers.
+    // Others are taken, and what the program names is not one of the unnamed peers.
     assert!(visit(&mut end, BOB));
     let of = |port| PeerKey { port, ..key(LIAR) };
     assert!(end.peer(of(300)).is_some() && end.peer(of(0)).is_some());
     assert_eq!(end.peers(), 258);
-    hand(&mut end, LIAR, &hello, &said(&[], 0, 1468)).expect("one is no stranger any more");
+    hand(&mut end, LIAR, &hello, &said(&[], 0, 1468)).expect("this one is named now");
 }
 
 #[test]
@@ -416,7 +416,7 @@ fn unnamed_peers_that_said_nothing_make_room_after_three_peer_timeouts() {
     assert_eq!((end.peers(), end.addresses()), (7, 7));
     let ended = std::iter::from_fn(|| end.poll_ended()).filter(|e| e.reason == Reason::Timeout);
     assert_eq!(ended.count(), 6);
-    // Former ones are strangers again.
+    // Former ones are unnamed again.
     end.advance(Instant(60_000_000_000));
     assert!(visit(&mut end, node(3)));
 }

@@ -375,7 +375,7 @@ mod loom_tests {
 
     /// A doorbell that does not ring leaves the reader asleep, which loom reports.
     #[test]
-    fn in_every_order_a_sleeper_is_told_of_the_frame_that_it_did_not_see() {
+    fn in_every_order_a_sleeper_is_woken_for_the_frame_that_it_did_not_see() {
         loom::model(|| {
             let memory = Arc::new(plain(8));
             let bell = Arc::new(Notify::new());

@@ -419,7 +419,7 @@ impl<M: Bytes> Transfer<M> {
         state.granted = granted;
         if more > 0 {
             state.allowed = state.allowed.wrapping_add(more);
-            state.tell = true;
+            state.limit_due = true;
             self.wake(peer);
         }
     }
@@ -431,7 +431,7 @@ impl<M: Bytes> Transfer<M> {
         if granted.grow_entries(&mut self.pool) {
             let state = self.peer(peer);
             state.granted = granted;
-            state.tell = true;
+            state.limit_due = true;
             self.wake(peer);
         }
     }

@@ -131,7 +131,7 @@ impl<M: Bytes> Transfer<M> {
 
     fn fill_answer(&mut self, peer: PeerId, room: &mut [u8]) -> Step {
         let state = self.peer(peer);
-        let limit = state.tell.then(|| Answer::Plain(state.limit()));
+        let limit = state.limit_due.then(|| Answer::Plain(state.limit()));
         let Some(answer) = limit.as_ref().or(state.answers.front()) else { return Step::Nothing };
         let (op, data) = match answer {
             Answer::Plain(op) => (*op, &[][..]),
@@ -146,7 +146,7 @@ impl<M: Bytes> Transfer<M> {
         let header = op.write(data.len() as u16, room);
         room[header..len].copy_from_slice(data);
         if limit.is_some() {
-            state.tell = false;
+            state.limit_due = false;
         } else {
             state.answers.pop_front();
             state.owed -= u16::from(matches!(op, Op::Done { .. }));

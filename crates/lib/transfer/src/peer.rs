@@ -130,7 +130,7 @@ pub(crate) struct ActivePeer {
     pub(crate) entries: u16,
     /// What the peer was granted, and whether a Limit must be sent.
     pub(crate) granted: Allowance,
-    pub(crate) tell: bool,
+    pub(crate) limit_due: bool,
     /// Operations of this endpoint that name the peer, including receives matched with its
     /// messages.
     pub(crate) engaged: u32,
@@ -164,7 +164,7 @@ impl ActivePeer {
             asked: 0,
             entries: FIRST_ENTRIES,
             granted: Allowance::FIRST,
-            tell: false,
+            limit_due: false,
             engaged: 0,
             offers: 0,
             owed: 0,
@@ -234,7 +234,7 @@ impl ActivePeer {
             && self.answers.is_empty()
             && self.serving.is_empty()
             && self.going.is_empty();
-        !nothing || self.offered > 0 || self.asked > 0 || self.tell
+        !nothing || self.offered > 0 || self.asked > 0 || self.limit_due
     }
 
     /// Whether a message may be sent unasked.
@@ -261,12 +261,12 @@ impl ActivePeer {
         let granted = self.granted.bytes;
         self.taken = self.taken.wrapping_add(cost(len));
         let until = self.taken.wrapping_add(granted);
-        let tell = until.wrapping_sub(self.allowed) >= granted / 2;
-        if tell {
+        let due = until.wrapping_sub(self.allowed) >= granted / 2;
+        if due {
             self.allowed = until;
-            self.tell = true;
+            self.limit_due = true;
         }
-        tell
+        due
     }
 
     /// Whether the peer uses its first share of bytes and should get more.

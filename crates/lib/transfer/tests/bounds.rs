@@ -138,7 +138,7 @@ fn keys_are_the_generators_numbers_whole_and_none_is_given_twice() {
 }
 
 #[test]
-fn who_guesses_keys_is_soon_not_told_whether_one_is_right() {
+fn a_peer_that_guesses_keys_soon_does_not_learn_whether_one_is_right() {
     const MILLISECOND: u64 = 1_000_000;
     let mut victim = Victim::new(Config::default());
     let key = victim.transfer.register(vec![0; 8], Rights::ALL).unwrap().0;
@@ -295,7 +295,7 @@ fn all_peers_together_keep_no_more_than_their_first_shares_and_the_pool() {
     let config = Config { most_granted: 1 << 20, ..Config::default() };
     let mut victim = Victim::new(config.clone());
     let (mut bytes, mut offers) = (0, 0);
-    // Whoever comes first does not take what the others begin with.
+    // The first peer does not take the first shares of the others.
     for session in 1..4 {
         for peer in (0..PEERS).map(PeerId) {
             let before = victim.transfer.unexpected();

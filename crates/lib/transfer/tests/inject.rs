@@ -67,7 +67,7 @@ fn injected_messages_use_the_allowance_of_what_nobody_waits_for() {
 }
 
 #[test]
-fn injected_messages_that_are_lost_with_their_peer_are_told_one_by_one() {
+fn injected_messages_that_are_lost_with_their_peer_are_reported_one_by_one() {
     let mut world = World::new(2);
     assert!(inject(&mut world, 1, 0, &body(8, 0)));
     world.run();

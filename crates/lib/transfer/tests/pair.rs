@@ -203,7 +203,7 @@ fn add(w: &mut World, (end, to): (usize, u32), key: RegionKey, offset: u64, oper
     w.ends[end].atomic(PeerId(to), key, offset, change, operand).unwrap();
 }
 
-/// An end with registered memory of 10,000 bytes, told to the other.
+/// An end with registered memory of 10,000 bytes, whose key the other knows.
 fn with_memory(rights: Rights) -> (World, RegionKey) {
     let mut w = World::new(2);
     let key = w.ends[1].register(body(10_000, 9), rights).unwrap();

@@ -24,10 +24,10 @@ fn messages_follow_each_other_in_one_memory_and_the_last_brings_it_back() {
             w.run();
             let mut all = w.completions(1);
             all.sort_by_key(|c| (c.id != ids[0], c.at));
-            let told: Vec<_> =
+            let reported: Vec<_> =
                 all.iter().map(|c| (c.id, c.at, c.len, c.memory.is_some())).collect();
             let expected = [(0, 0), (0, 1), (1, 0), (1, 1)];
-            assert_eq!(told, expected.map(|(id, n)| (ids[id], n * len, len, n == 1)));
+            assert_eq!(reported, expected.map(|(id, n)| (ids[id], n * len, len, n == 1)));
             for (n, c) in all.into_iter().enumerate() {
                 assert_eq!(c.result, Ok(()));
                 if let Some(memory) = c.memory {
@@ -41,7 +41,7 @@ fn messages_follow_each_other_in_one_memory_and_the_last_brings_it_back() {
 }
 
 #[test]
-fn messages_of_one_sender_are_told_of_in_order_though_a_later_one_is_there_first() {
+fn messages_of_one_sender_are_reported_in_order_though_a_later_one_is_there_first() {
     let mut w = World::new(3);
     let ids = [40_000, 50_000]
         .map(|room| w.ends[2].receive_several(anything(), vec![0; room], 1).unwrap());
@@ -52,18 +52,22 @@ fn messages_of_one_sender_are_told_of_in_order_though_a_later_one_is_there_first
     assert_eq!(w.completions(2).len(), 0);
     w.ends[1].send(PeerId(2), 1, body(20, 2)).unwrap();
     w.step();
-    assert_eq!(w.only(2).peer, Some(PeerId(1)), "nobody waits for another sender");
+    assert_eq!(w.only(2).peer, Some(PeerId(1)), "no receive waits for another sender");
     w.run();
-    let told: Vec<_> = w.completions(2).iter().map(|c| (c.id, c.len, c.memory.is_some())).collect();
-    assert_eq!(told, [(ids[0], 40_000, true), (ids[1], 10, false)]);
-    // So they are if the sender is lost, and what was there is told when all is given up.
+    let reported: Vec<_> =
+        w.completions(2).iter().map(|c| (c.id, c.len, c.memory.is_some())).collect();
+    assert_eq!(reported, [(ids[0], 40_000, true), (ids[1], 10, false)]);
+    // So they are if the sender is lost, and what has arrived is reported when all is given up.
     w.ends[2].receive_several(anything(), vec![0; 90_000], 1).unwrap();
     w.ends[0].send(PeerId(2), 1, body(45_000, 0)).unwrap();
     w.ends[0].send(PeerId(2), 1, body(30, 1)).unwrap();
     w.step();
     w.ends[2].cancel_incoming();
-    let told: Vec<_> = w.completions(2).iter().map(|c| (c.len, c.result)).collect();
-    assert_eq!(told, [(30, Ok(())), (0, Err(OpError::Cancelled)), (0, Err(OpError::Cancelled))]);
+    let reported: Vec<_> = w.completions(2).iter().map(|c| (c.len, c.result)).collect();
+    assert_eq!(
+        reported,
+        [(30, Ok(())), (0, Err(OpError::Cancelled)), (0, Err(OpError::Cancelled))]
+    );
 }
 
 #[test]
@@ -144,9 +148,9 @@ fn a_message_that_does_not_go_on_holds_back_none_of_other_senders() {
     w.wires[0][2].clear();
     w.ends[1].send(PeerId(2), 1, body(10_000, 1)).unwrap();
     w.run();
-    let told = w.only(2);
-    assert_eq!((told.id, told.peer, told.at), (id, Some(PeerId(1)), 30_000));
-    assert!(told.memory.is_none(), "the other's message may still come");
+    let reported = w.only(2);
+    assert_eq!((reported.id, reported.peer, reported.at), (id, Some(PeerId(1)), 30_000));
+    assert!(reported.memory.is_none(), "the other's message may still come");
 }
 
 #[test]
@@ -171,7 +175,7 @@ fn what_is_given_up_is_written_to_no_more_and_the_session_goes_on() {
         assert_eq!(ended.iter().filter(|c| c.id == id).count(), 1, "{id:?}");
     }
     w.run();
-    assert_eq!(w.completions(1).len(), 0, "they were told of");
+    assert_eq!(w.completions(1).len(), 0, "they were reported");
     assert_eq!(w.completions(0).len(), 3);
     assert_eq!((w.ends[1].counters().invalid, w.ends[1].outstanding()), (0, 0));
     // What is asked for from now on has its turn.

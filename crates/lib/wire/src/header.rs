@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn another_version_is_told_apart_from_a_bad_checksum() {
+    fn another_version_differs_from_a_bad_checksum() {
         let mut frame = sealed(sample(), b"");
         frame[4] = 1 << 4 | 1;
         assert_eq!(Header::parse(&frame), Err(Discard::Version(1)));

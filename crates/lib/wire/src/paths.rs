@@ -100,7 +100,7 @@ mod tests {
 
     /// The layout in `PROTOCOL.md` §11, byte for byte.
     #[test]
-    fn the_layout_is_the_documented_one_and_one_link_is_not_told() {
+    fn the_layout_is_the_documented_one_and_one_link_is_left_out() {
         let two = Paths::new(&[mac(1), mac(2)]);
         assert_eq!(written(&two), [2, 2, 0, 0, 0, 1, 1, 2, 0, 0, 0, 1, 2]);
         let one = Paths::new(&[mac(1)]);

@@ -51,7 +51,7 @@ impl Program {
     /// several, with room for sockets of the queues up to `queue`. Takes some ten system calls.
     ///
     /// Does not use `aya`'s loader: that parses the kernel's description of all its types, 5 MB,
-    /// before it can be told that the program uses none of them.
+    /// before it learns that the program uses none of them.
     pub(crate) fn load(filter: &Filter, mac: MacAddr, queue: u32, sg: bool) -> io::Result<Self> {
         let name = if sg { NAME_SG } else { NAME };
         let mut object = Object::parse(OBJECT).map_err(|e| cause(&e))?;

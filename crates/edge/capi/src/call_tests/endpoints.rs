@@ -22,7 +22,7 @@ fn peers_have_stable_numbers_and_their_addresses_read_back() {
 }
 
 #[test]
-fn what_is_no_address_here_is_told_apart() {
+fn kinds_of_invalid_addresses_have_different_codes() {
     let pair = Pair::new();
     let mut peer = 9;
     let mut name = |address: &CStr| {
@@ -278,7 +278,7 @@ fn a_cluster_is_read_and_asked() {
 }
 
 #[test]
-fn what_is_wrong_with_a_cluster_is_told() {
+fn what_is_wrong_with_a_cluster_is_reported() {
     let refused = load("[[node]]\nname = \"n1\"\nnic = []\n").1;
     assert_eq!(refused, Err(CLUSTER));
     assert!(last_error().contains("cluster.toml:3: node 'n1' has no NIC"), "{}", last_error());

@@ -152,7 +152,7 @@ fn completions_that_nobody_takes_keep_their_numbers_and_contexts() {
             id
         })
         .collect();
-    assert_eq!(gigae_cancel(pair.a, ids[0]), 0, "over, whoever has its number now");
+    assert_eq!(gigae_cancel(pair.a, ids[0]), 0, "over, whatever has its number now");
     for id in ids {
         let done = completion(pair.a).unwrap();
         assert_eq!((done.id, done.status), (id, Code::Cancelled as c_int));
@@ -176,7 +176,7 @@ fn closing_ends_all_loans() {
     }
     assert_eq!(gigae_close(pair.a), 0);
     drop(memory);
-    // What a peer still sends there finds nobody.
+    // What a peer still sends there is refused.
     let place = RemoteAddress { key, offset: 0, peer: pair.to_a, reserved: 0 };
     let (data, none) = (b"x".as_ptr().cast(), null_mut());
     // SAFETY: bytes that stay for ever.

@@ -164,7 +164,7 @@ pub unsafe extern "C" fn pmGetMtu(pmc: *mut PmContext, mtu: *mut usize) -> c_int
 #[unsafe(no_mangle)]
 pub extern "C" fn pmDumpContext(pmc: *mut PmContext) -> c_int {
     call(pmc, |context| {
-        // If standard error does not work, there is nobody to tell.
+        // If standard error does not work, nothing can be reported.
         let _ = context.dump(&mut std::io::stderr().lock());
         Ok(())
     })

@@ -108,7 +108,7 @@ fn a_full_window_is_no_buffer_and_every_message_that_was_sent_arrives() {
 }
 
 #[test]
-fn a_lost_node_is_told_once_and_can_be_sent_to_again() {
+fn a_lost_node_is_reported_once_and_can_be_sent_to_again() {
     let pair = Pair::new();
     let [a, b] = pair.ends;
     assert_eq!(pmCloseContext(b), 0);
@@ -138,7 +138,7 @@ fn a_message_that_is_refused_while_the_interface_is_down_is_not_sent() {
     set_down(&pair.net, true);
     let mut next = 1u32;
     for _ in 0..20 {
-        // Whoever is told that it was not sent sends it again.
+        // A program that learns that it was not sent sends it again.
         next += u32::from(put(a, 1, &next.to_le_bytes()) == 0);
     }
     assert_eq!(get(a), Err(Errno::IO.raw_os_error()), "the interface is down");
@@ -226,7 +226,7 @@ fn a_locked_region_is_written_and_read_with_offsets_and_refused_afterwards() {
     assert_eq!(pmWrite(a, 1, remote, own, 4), 0);
     pair.pass(SHORT);
     assert_eq!(pmIsWriteDone(a), Errno::NOENT.raw_os_error());
-    assert_eq!(pmIsWriteDone(a), 0, "it is told once");
+    assert_eq!(pmIsWriteDone(a), 0, "it is reported once");
     pair.close();
 }
 

@@ -1,4 +1,4 @@
-/* Loses memory, so that the tests can tell that valgrind is asked to mind. */
+/* Loses memory, so the tests see that valgrind reports it. */
 #include <stdlib.h>
 
 int main(void)

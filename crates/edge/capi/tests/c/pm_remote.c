@@ -1,4 +1,4 @@
-/* Node 0 writes into the memory of node 1 and reads it back; node 1 sees it when it is told. */
+/* Node 0 writes into the memory of node 1 and reads it back; node 1 checks it after a message. */
 #include <pm.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,7 +65,7 @@ int main(void)
         IS(back[0], 0);
         IS(pmMUnlock(pmc, PM_NODE_ANY, back, sizeof back), PM_SUCCESS);
 
-        /* What is refused there is told here, once. */
+        /* What is refused there is reported here, once. */
         IS(pmWrite(pmc, 1, there + 3 * AT, here, LEN), PM_SUCCESS);
         while ((result = pmIsWriteDone(pmc)) == EBUSY) {}
         IS(result, EINVAL);

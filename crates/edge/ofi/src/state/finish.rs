@@ -1,4 +1,4 @@
-//! From the library's completions to what the program is told.
+//! Turns the library's completions into completions for the program.
 
 use crate::address::NOT_AVAILABLE;
 use crate::provider::INJECT_SIZE;
@@ -10,7 +10,7 @@ use crate::sys;
 use gigae::{Bytes, Completion, OpError, OpId};
 
 impl EndpointState {
-    /// An operation of the library's has ended.
+    /// Handles the end of an operation of the library.
     pub(super) fn finish(&mut self, mut completion: Completion) {
         if completion.id == OpId::INJECTED {
             return self.reports.lose_injected(&completion);
@@ -43,13 +43,14 @@ impl EndpointState {
 
     fn ended(&mut self, completion: &Completion) -> Ended {
         let &Completion { tag, data, at, len, total, result, .. } = completion;
-        // What is shorter was complete for its sender when it was copied.
+        // A shorter message was complete for its sender when it was copied.
         self.receives.awaited |= total > INJECT_SIZE;
         let source = completion.peer.map_or(NOT_AVAILABLE, |peer| self.number(peer));
         Ended { source, tag, data, at, len, total, result }
     }
 
-    /// A message came into a memory for several. With the last one the program has its memory back.
+    /// A message came into a memory for several. With the last one the program gets its memory
+    /// back.
     fn finish_several(&mut self, completion: &Completion, request: Option<Box<Request>>) {
         let Some(&receiver) = self.receives.several.get(&completion.id) else { return };
         let last = if request.is_some() { sys::FI_MULTI_RECV } else { 0 };
@@ -75,11 +76,11 @@ impl EndpointState {
         self.operations.put_back(request);
     }
 
-    /// Copies a claimed message to where it is wanted.
+    /// Copies a claimed message to the memory of its receive.
     pub(crate) fn deliver(&mut self, mut wanted: Box<Request>, claimed: &Request, ended: Ended) {
         let len = ended.len.min(wanted.len());
         let result = match ended.result {
-            // The message of an operation that was cancelled is nowhere.
+            // The message of a cancelled operation is lost.
             Err(OpError::Cancelled) => ended.result,
             result => {
                 wanted.write(0, &claimed.own()[..len]);

@@ -1,5 +1,5 @@
-//! What the lock of an endpoint guards: the library's endpoint, what the program has chosen, and one
-//! part for each concern.
+//! The state behind the lock of an endpoint: the library's endpoint, the program's settings, and
+//! one part for each concern.
 //!
 //! | part | what it keeps |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! | `reports` | queues and counters |
 //! | `remote` | memory that peers may use, and what they do with it |
 //!
-//! Here operations start and the library is looked at; `finish.rs` ends operations.
+//! Operations start here, and this file polls the library; `finish.rs` ends operations.
 
 mod finish;
 mod operations;
@@ -35,21 +35,21 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// Completions taken per look, so that a look of one thread ends while others cause new ones.
+/// Completions taken per poll, so the poll of one thread ends while others cause new ones.
 const BATCH: usize = 256;
 
-/// Looks after which plain messages, which only other programs send, are thrown away: they would
-/// hold operations of the same peer back.
+/// Polls after which plain messages are dropped. Only other programs send them, and they would hold
+/// back operations of the same peer.
 const SWEEP_EVERY: u32 = 256;
 
-/// What the program has chosen.
+/// The program's settings.
 #[derive(Default)]
 pub(crate) struct Choice {
     pub(crate) enabled: bool,
-    /// Flags of operations that bring none.
+    /// Flags of operations without flags of their own.
     pub(crate) tx_flags: u64,
     pub(crate) rx_flags: u64,
-    /// A receive's source matters.
+    /// Whether a receive's source matters.
     pub(crate) directed: bool,
 }
 
@@ -119,8 +119,8 @@ impl EndpointState {
         Ok(request)
     }
 
-    /// Sends a short message at once if nothing stands in its way, and reports it: no request is needed then.
-    /// Whether that is so.
+    /// Sends a short message at once if nothing prevents it, and reports it without a request.
+    /// Returns whether it did.
     ///
     /// # Safety
     /// As for [`request`](Self::request).
@@ -142,7 +142,7 @@ impl EndpointState {
         if iov_len > INJECT_SIZE || iov_base.is_null() {
             return false;
         }
-        // SAFETY: likewise; nobody writes there while the operation is started.
+        // SAFETY: likewise; nothing writes there while the operation is started.
         let message = unsafe { std::slice::from_raw_parts(iov_base.cast::<u8>(), iov_len) };
         if !self.endpoint.inject(peer, label, message) {
             return false;
@@ -156,8 +156,8 @@ impl EndpointState {
         true
     }
 
-    /// A request for an operation that others have to answer: not too many at once. What it sends is
-    /// copied if the call says so.
+    /// A request for an operation that a peer must answer; refuses too many at once. Copies the
+    /// data to send if the call says so.
     ///
     /// # Safety
     /// As for [`request`](Self::request).
@@ -192,7 +192,7 @@ impl EndpointState {
         Ok(request)
     }
 
-    /// Hands a request to the library. `start` names the operation.
+    /// Hands a request to the library. `start` starts the operation.
     pub(crate) fn start(
         &mut self,
         mut request: Box<Request>,
@@ -226,15 +226,15 @@ impl EndpointState {
         }
     }
 
-    /// What was started goes out, unless more is about to come. It was accepted, and its completion comes: an
-    /// error of the doorbell is the next look's.
+    /// Sends what was started, unless more is about to come. The operation was accepted, and its
+    /// completion comes: the next poll reports an error of the doorbell.
     pub(crate) fn send_off(&mut self, flags: u64) {
         if flags & sys::FI_MORE == 0 {
             let _ = self.endpoint.ring();
         }
     }
 
-    /// Whom a receive wants messages from.
+    /// The peer whose messages a receive takes.
     pub(crate) fn source(&mut self, number: u64) -> Outcome<Option<Peer>> {
         self.enabled()?;
         if !self.choice.directed || number == UNSPECIFIED {
@@ -243,9 +243,9 @@ impl EndpointState {
         self.peer(number).map(Some)
     }
 
-    /// Cancels the first receive with a context, if that is not too late.
+    /// Cancels the first receive with a context, if it is not too late.
     pub(crate) fn cancel(&mut self, context: *mut c_void) -> Outcome<()> {
-        // The numbers of operations that have ended are nobody's.
+        // Takes ended operations first: their numbers are not valid any more.
         while self.look()? == BATCH {}
         let op = self.operations.receive(context).ok_or(Code::NO_ENTRY)?;
         if !self.endpoint.cancel(op) {
@@ -254,8 +254,8 @@ impl EndpointState {
         self.look().map(drop)
     }
 
-    /// Cancels what would write to the program's memory and says so, without a look at the link. From then on
-    /// nothing is reported; what was to be sent is the library's to end.
+    /// Cancels everything that would write to the program's memory, without a poll of the link.
+    /// From then on nothing is reported, and the library ends what was to be sent.
     pub(crate) fn detach(&mut self) {
         self.endpoint.cancel_incoming();
         while let Some(completion) = self.endpoint.take_completion() {
@@ -289,9 +289,9 @@ impl EndpointState {
         Ok(())
     }
 
-    /// Takes completions of the library's; how many.
+    /// Takes completions of the library. Returns how many.
     fn look(&mut self) -> Outcome<usize> {
-        // One look at the link: what else it brought is taken as it is.
+        // One poll of the link. Further completions that it brought are taken without another poll.
         let (mut count, mut next) = (0, self.endpoint.try_completion()?);
         while let Some(completion) = next {
             self.finish(completion);
@@ -299,13 +299,13 @@ impl EndpointState {
             next = if count < BATCH { self.endpoint.take_completion() } else { None };
         }
         if std::mem::take(&mut self.receives.awaited) {
-            // The program may not call again for long.
+            // The program may not call again for a long time.
             self.endpoint.prepare_to_wait()?;
         }
         Ok(count)
     }
 
-    /// Registers memory that peers may use under this key, or under one of the library's.
+    /// Registers memory for peers, under this key or one that the library chooses.
     pub(crate) fn register(
         &mut self,
         key: Option<RegionKey>,
@@ -323,7 +323,7 @@ impl EndpointState {
         Ok(key)
     }
 
-    /// Takes it back, after what peers did with it was counted.
+    /// Deregisters it, after counting what peers did with it.
     pub(crate) fn deregister(&mut self, key: RegionKey) {
         self.count_remote();
         self.remote.regions -= 1;
@@ -331,7 +331,7 @@ impl EndpointState {
         drop(self.endpoint.deregister(key));
     }
 
-    /// From now on what peers do with memory here is counted.
+    /// From now on counts what peers do with memory here.
     pub(crate) fn count_accesses(&mut self) {
         self.remote.accesses = Some(self.endpoint.accesses());
     }
@@ -347,21 +347,21 @@ impl EndpointState {
         bound.any(|(_, bound)| Arc::ptr_eq(bound, counter)) || self.remote.is_counted_by(counter)
     }
 
-    /// Counts what peers have done with memory here since the last look.
+    /// Counts what peers have done with memory here since the last poll.
     fn count_remote(&mut self) {
         self.remote.count(&self.endpoint, &self.reports);
     }
 }
 
-/// What a caller is told once the operation was started, if its data were copied and it does not care whether they
-/// have arrived.
+/// The completion for a caller whose data were copied and that does not care whether they have
+/// arrived, once the operation was started.
 fn early_entry(request: &mut Request) -> Option<Entry> {
     if !std::mem::take(&mut request.early) {
         return None;
     }
     let (reported, len) = (std::mem::take(&mut request.reported), gigae::Bytes::len(request));
     let (context, flags) = (request.context, request.flags);
-    // It may be used for something else by the time at which this fails.
+    // The program may use it for something else by the time this fails.
     request.context = null_mut();
     reported.then_some(Entry { context, flags, len, ..Entry::NONE })
 }

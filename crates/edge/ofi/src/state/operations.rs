@@ -1,4 +1,4 @@
-//! The operations of an endpoint that are going on, and the requests that wait for the next ones.
+//! The operations of an endpoint that are in progress, and spare requests.
 
 use crate::request::{Request, RequestKind};
 use gigae::OpId;
@@ -19,7 +19,7 @@ unsafe impl Send for Live {}
 #[derive(Default)]
 pub(crate) struct Operations {
     live: Vec<Option<Live>>,
-    /// Free places among them.
+    /// Free slots among them.
     free: Vec<u32>,
     #[expect(clippy::vec_box, reason = "the boxes move between here and the library")]
     spare: Vec<Box<Request>>,
@@ -28,23 +28,23 @@ pub(crate) struct Operations {
 }
 
 impl Operations {
-    /// A request to fill in.
+    /// A spare request, or a new one.
     pub(crate) fn spare(&mut self) -> Box<Request> {
         self.spare.pop().unwrap_or_else(Request::new)
     }
 
-    /// A request is done with.
+    /// Takes back a request whose operation has ended.
     pub(crate) fn put_back(&mut self, request: Box<Request>) {
         self.spare.push(request);
     }
 
-    /// The same of one that was never started.
+    /// Takes back a request that was never started.
     pub(crate) fn give_back(&mut self, request: Box<Request>) {
         self.outgoing -= usize::from(request.kind.is_outgoing());
         self.spare.push(request);
     }
 
-    /// A place for an operation that is about to start.
+    /// A slot for an operation that is about to start.
     pub(crate) fn enter(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
             self.live.push(None);
@@ -52,13 +52,13 @@ impl Operations {
         })
     }
 
-    /// It was started.
+    /// The operation was started.
     pub(crate) fn started(&mut self, slot: u32, op: OpId, kind: RequestKind, context: *mut c_void) {
         let receives = matches!(kind, RequestKind::Receive | RequestKind::MultiReceive);
         self.live[slot as usize] = Some(Live { op, context, receives });
     }
 
-    /// It was not, or has ended.
+    /// The operation was not started, or has ended.
     pub(crate) fn leave(&mut self, slot: u32) {
         self.live[slot as usize] = None;
         self.free.push(slot);

@@ -7,15 +7,15 @@ use gigae::{Endpoint, Peer};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Peers by their numbers, and the way back, as far as they were needed.
+/// Peers by their numbers, and numbers by peer, as far as they were needed.
 #[derive(Default)]
 pub(crate) struct Peers {
     pub(crate) vector: Option<Arc<Addresses>>,
     peers: Vec<Option<Peer>>,
     numbers: HashMap<Peer, u64>,
-    /// The one that was asked for last.
+    /// The last result.
     last: Option<(Peer, u64)>,
-    /// The vector's changes when the others were right.
+    /// The vector's count of changes when the others were valid.
     known: u64,
 }
 
@@ -37,7 +37,7 @@ impl Peers {
         Ok(peer)
     }
 
-    /// Forgets what was known of the vector if it has changed.
+    /// Forgets everything about the vector if it has changed.
     fn refresh(&mut self) {
         let changes = self.vector.as_ref().map_or(0, |vector| vector.changes());
         if changes != self.known {

@@ -1,11 +1,11 @@
-//! Receives that are more than one message into one memory.
+//! Receives other than of one message into one memory.
 
 use crate::request::{Receiver, Request};
 use crate::state::reports::Ended;
 use gigae::OpId;
 use std::collections::HashMap;
 
-/// Bytes that must be left of a memory for several messages, unless the caller says otherwise.
+/// Bytes that must be left in a memory for several messages, unless the caller says otherwise.
 const LEAST_LEFT: usize = 64;
 
 /// A message that was claimed, by the context that it was claimed for.
@@ -17,7 +17,7 @@ pub(crate) enum Claimed {
 
 /// See the module's description.
 pub(crate) struct Receives {
-    /// Receives of several messages: their requests come back with the last one.
+    /// Receives of several messages. Their requests come back with the last message.
     pub(crate) several: HashMap<OpId, Receiver>,
     pub(crate) claims: HashMap<usize, Claimed>,
     pub(crate) least_left: usize,

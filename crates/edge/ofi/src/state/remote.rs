@@ -1,6 +1,6 @@
-//! Memory of this end that peers may use, and counting what they do with it: for an endpoint
-//! (`FI_RMA_EVENT`) and for one memory. The library counts; here counters of the program's are told of
-//! the difference.
+//! Memory of this end that peers may use, and counting their accesses: for an endpoint
+//! (`FI_RMA_EVENT`) and for one memory. The library counts; this file adds the difference to the
+//! program's counters.
 
 use crate::count::Count;
 use crate::state::reports::Reports;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 struct Watched {
     key: RegionKey,
     counter: Arc<Count>,
-    /// Writes that were counted.
+    /// Writes counted so far.
     counted: u64,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct Remote {
     /// Memories that peers may use.
     pub(crate) regions: usize,
     watched: Vec<Watched>,
-    /// What peers had done with memory here when it was last counted, if a counter is bound for that.
+    /// Accesses of peers that were counted so far, if a counter is bound for them.
     pub(crate) accesses: Option<Accesses>,
 }
 
@@ -43,7 +43,7 @@ impl Remote {
         self.watched.iter().any(|watched| Arc::ptr_eq(&watched.counter, counter))
     }
 
-    /// Counts what peers have done with memory here since the last look.
+    /// Counts what peers have done with memory here since the last poll.
     pub(crate) fn count(&mut self, endpoint: &Endpoint, reports: &Reports) {
         if let Some(before) = self.accesses {
             let now = endpoint.accesses();

@@ -1,4 +1,4 @@
-//! What an endpoint reports to, and how: completion queues and counters.
+//! Where an endpoint reports: completion queues and counters.
 
 use crate::completions::{Completions, Entry, Failure};
 use crate::count::Count;
@@ -8,7 +8,7 @@ use crate::sys;
 use gigae::{Completion, OpError};
 use std::sync::Arc;
 
-/// What an endpoint reports to.
+/// The queues and counters of an endpoint.
 #[derive(Default)]
 pub(crate) struct Reports {
     pub(crate) tx: Option<Arc<Completions>>,
@@ -16,7 +16,7 @@ pub(crate) struct Reports {
     /// Only operations that ask for it are reported.
     pub(crate) tx_selective: bool,
     pub(crate) rx_selective: bool,
-    /// By what they count.
+    /// The counters, by what they count.
     pub(crate) counters: Vec<(u64, Arc<Count>)>,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Ended {
     pub(crate) source: u64,
     pub(crate) tag: u64,
     pub(crate) data: Option<u64>,
-    /// Where in the memory it begins.
+    /// Where in the memory the message begins.
     pub(crate) at: usize,
     pub(crate) len: usize,
     pub(crate) total: usize,
@@ -39,7 +39,7 @@ fn failure(error: &OpError, beyond: usize) -> Failure {
 }
 
 impl Reports {
-    /// Whether a send or an access with these flags is reported if it ends well.
+    /// Whether a send or an access with these flags is reported if it succeeds.
     pub(crate) fn wants_tx(&self, flags: u64) -> bool {
         !self.tx_selective || flags & sys::FI_COMPLETION != 0
     }
@@ -63,7 +63,7 @@ impl Reports {
         }
     }
 
-    /// A message whose caller was told that it had ended has not arrived.
+    /// A message that was already reported as complete was lost.
     pub(crate) fn lose_injected(&self, completion: &Completion) {
         self.count(sys::FI_SEND, false);
         if let (Some(queue), Err(error)) = (&self.tx, &completion.result) {

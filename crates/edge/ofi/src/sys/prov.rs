@@ -1,4 +1,4 @@
-//! `providers/fi_prov.h`: what a provider tells libfabric.
+//! `providers/fi_prov.h`: the description of a provider for libfabric.
 
 use super::*;
 use std::ffi::{c_char, c_int, c_void};

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What is in memory that nobody may write to.
+/// What is in memory that may not be written to.
 const UNTOUCHED: u8 = 0xa5;
 
 /// The next completion of a queue without progress.

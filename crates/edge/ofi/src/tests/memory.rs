@@ -47,7 +47,7 @@ fn remote_memory_is_written_read_and_changed_and_refusals_say_why() {
     let (mut before, operand, expected) = (0_u64, 5_u64, 7_u64);
     let at = (&raw mut before).cast();
     let operand = (&raw const operand).cast();
-    // SAFETY: within the memory, which nobody uses at this moment.
+    // SAFETY: within the memory, which is not used at this moment.
     unsafe { base.cast::<u64>().write_unaligned(2_u64.to_le()) };
     let add = |before, n| {
         call!(
@@ -149,7 +149,7 @@ fn every_atomic_that_is_said_to_be_there_is_carried_out_and_no_other() {
             let most = most(&p, family, datatype, op);
             let (before, operand) = ([0x11_u8; 32], &mut [0x22_u8; 32]);
             let (compare, found) = (&mut [0x11_u8; 32], &mut [0_u8; 32]);
-            // SAFETY: a region that nobody uses now.
+            // SAFETY: a region that is not used now.
             unsafe { memory.as_mut_ptr().add(9).copy_from(before.as_ptr(), 32) };
             let count = most.unwrap_or(1);
             let size = 32 / count;

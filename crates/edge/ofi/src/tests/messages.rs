@@ -293,7 +293,7 @@ fn what_is_refused_while_the_interface_is_down_is_not_sent() {
     }
     let port = p.net.port_of(gigae::MacAddr([2, 0, 0, 0, 0, 1])).unwrap();
     p.net.set_down(port, true);
-    // Whoever is told that it was not sent sends it again.
+    // A program that learns that it was not sent sends it again.
     let send = || call!(p.a.ep, msg, send, data, 8, null_mut(), p.to_b, context(3));
     let refused = send() != 0;
     p.net.set_down(port, false);
@@ -330,7 +330,7 @@ fn a_message_that_was_not_started_has_not_ended() {
     };
     assert_eq!(refused, Err(Code::AGAIN));
     assert_eq!(p.a.read().err(), Some(minus(Code::AGAIN)), "it was refused and has ended");
-    // Whoever is refused comes again, and is told once.
+    // A refused program tries again, and gets one completion.
     let into = got.as_mut_ptr().cast();
     assert_eq!(call!(p.b.ep, msg, recv, into, 8, null_mut(), UNSPECIFIED, context(2)), 0);
     assert_eq!(call!(p.a.ep, msg, send, piece.iov_base, 8, null_mut(), p.to_b, context(1)), 0);

@@ -1,4 +1,4 @@
-//! Brokers and their clients as processes of their own: this program again, told by its environment what
+//! Brokers and their clients as processes of their own: this program again; its environment says what
 //! it is to be.
 
 pub(crate) mod liar;
@@ -20,7 +20,7 @@ const ROLE: &str = "GIGAE_TEST_ROLE";
 const SOCKET: &str = "GIGAE_TEST_SOCKET";
 const CONFIG: &str = "GIGAE_TEST_CONFIG";
 
-/// `nobody`, who has no privileges, and somebody else without.
+/// `nobody`, who has no privileges, and another user without privileges.
 pub(crate) const NOBODY: u32 = 65534;
 pub(crate) const OTHER: u32 = 65533;
 
@@ -120,7 +120,7 @@ pub(crate) fn become_user(uid: u32) {
     }
 }
 
-/// Opens a port and sends every frame back to whoever sent it.
+/// Opens a port and sends every frame back to its sender.
 fn echo(socket: &Path) {
     let mut port = match Port::open(socket, &request()) {
         Ok(port) => port,

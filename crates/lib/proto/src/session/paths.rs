@@ -78,8 +78,8 @@ impl<T, R> Session<T, R> {
             Plan::Probe => {
                 self.probes = 0;
                 let path = alive(&self.send, self.received_on);
-                // Nothing flies whose loss would tell that this path does not work. An answer says
-                // otherwise.
+                // No data are in flight whose loss would show that this path does not work. An
+                // answer shows that it works.
                 self.received_on = (path as u8 + 1) % self.paths;
                 (path, Flags::ASK)
             }

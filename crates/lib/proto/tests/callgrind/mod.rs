@@ -52,7 +52,7 @@ pub fn trial(name: &str, obstacle: Option<String>, test: fn()) -> Trial {
 }
 
 /// Runs a program and counts within its `measured_...` functions. `out` is the file for the result;
-/// the program may be told by its environment that it is being counted.
+/// the program may learn from its environment that it is being counted.
 pub fn run(
     program: &Path,
     flags: &[&str],

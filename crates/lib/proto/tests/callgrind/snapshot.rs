@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 /// Per cent by which a count may differ from the snapshot's with the same compiler. Counts are
-/// exact then and the same on every run; this much is left to edits that nobody means as a change of
+/// exact then and the same on every run; this much is left to edits that are not meant as a change of
 /// cost and that move a spill or a jump.
 const SAME_COMPILER: f64 = 3.0;
 

@@ -386,7 +386,7 @@ fn a_hello_that_does_not_belong_here_is_hung_up_on() {
         b.look();
         assert!(liar.is_refused() && !liar.is_welcome(), "{} bytes", words.len());
     }
-    // Who says nothing is waited for, and heard when it does.
+    // A connection without a hello stays open, and its hello is read when it comes.
     let mut silent: Vec<Liar> = (0..40).map(|_| Liar::new(&node, &b)).collect();
     (0..5).for_each(|_| b.look());
     assert!(silent.iter().all(|liar| !liar.is_refused()));

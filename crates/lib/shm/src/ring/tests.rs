@@ -96,7 +96,7 @@ fn a_window_of_the_longest_frames_has_room_wherever_the_ring_stands() {
 }
 
 #[test]
-fn the_doorbell_is_asked_for_once_by_whoever_sleeps_and_by_nobody_else() {
+fn only_a_sleeper_asks_for_the_doorbell_and_only_once() {
     let memory = plain(64);
     let (ring, mut writer) = (Ring::new(&memory), Writer::default());
     let mut send = || {

@@ -128,7 +128,7 @@ impl<M: Bytes> Transfer<M> {
                 let ReassemblyBuffer::Own(bytes) =
                     std::mem::replace(&mut arriving.into, ReassemblyBuffer::Receive(id))
                 else {
-                    unreachable!("nobody has wanted it until now")
+                    unreachable!("no receive has matched it until now")
                 };
                 self.put(id, 0, bytes[..].into());
             }

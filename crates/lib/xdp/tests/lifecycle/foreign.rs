@@ -68,7 +68,7 @@ pub(crate) fn try_load() -> std::io::Result<OwnedFd> {
         license: c"MIT".as_ptr() as u64,
         rest,
     };
-    // SAFETY: a new descriptor that nobody else has.
+    // SAFETY: a new descriptor that no other code has.
     attempt(PROG_LOAD, &load).map(|fd| unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
@@ -95,7 +95,7 @@ fn link_of(program: u32) -> OwnedFd {
     bpf(LINK_GET_FD_BY_ID, &[link.id(), 0, 0])
 }
 
-/// Detaches a program, whoever has attached it.
+/// Detaches a program of any process.
 pub(crate) fn detach(program: u32) {
     call(LINK_DETACH, &[link_of(program).as_raw_fd()]);
 }
@@ -108,7 +108,7 @@ pub(crate) fn replace(program: u32) -> OwnedFd {
 }
 
 fn bpf<T>(command: libc::c_int, attributes: &T) -> OwnedFd {
-    // SAFETY: a new descriptor that nobody else has.
+    // SAFETY: a new descriptor that no other code has.
     unsafe { OwnedFd::from_raw_fd(call(command, attributes) as i32) }
 }
 

@@ -43,7 +43,7 @@ fn main() {
         return;
     }
     testing::run(&[
-        ("a_veth_gets_generic_mode_and_the_reason_is_told", veth_gets_generic as fn()),
+        ("a_veth_gets_generic_mode_and_the_reason_is_reported", veth_gets_generic as fn()),
         ("a_bridge_falls_back_to_generic_mode", a_bridge_falls_back_to_generic_mode),
         ("a_mode_that_is_asked_for_is_not_replaced", a_mode_that_is_asked_for_is_not_replaced),
         ("jumbo_frames_are_carried_in_several_buffers", jumbo_frames_are_carried),

@@ -110,7 +110,7 @@ pub(crate) fn memory_that_is_not_there_is_refused() {
     let config = config("eth0");
     let bytes = XdpLink::memory_for(config.tx_frames as u32, config.rx_frames as u32);
     let memory = Arena::reserve(bytes).unwrap();
-    let error = XdpLink::make(&config, &memory).expect_err("nobody has filled it").to_string();
+    let error = XdpLink::make(&config, &memory).expect_err("it was not filled").to_string();
     assert!(error.contains("pages are missing") && !error.contains('\n'), "{error}");
     assert_eq!(rustix::fs::fstat(&memory).unwrap().st_blocks, 0, "the one who asks pays for it");
 }

@@ -26,7 +26,7 @@ pub(crate) fn the_program_goes_when_the_link_is_dropped() {
     }
 }
 
-/// Waits for it: the last copy of a descriptor is closed by whoever ends last.
+/// Waits for it: the process that ends last closes the last copy of a descriptor.
 pub(crate) fn until_no_program(fabric: &Fabric) {
     let end = Instant::now() + BOUND;
     while has_program(fabric) {
