@@ -4,7 +4,7 @@ use crate::endpoints::Which;
 use crate::outcome::complain;
 use clap::Args;
 use gigae_observe::pcapng::{Frame, Interface, Writer};
-use gigae_observe::{Activity, Capture, Endpoint, Record};
+use gigae_observe::{Activity, Capture, ObservedEndpoint, Record};
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -139,7 +139,7 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    fn add(&mut self, endpoint: Endpoint, must: bool) -> Result<(), String> {
+    fn add(&mut self, endpoint: ObservedEndpoint, must: bool) -> Result<(), String> {
         if !self.known.insert(endpoint.key) {
             return Ok(());
         }
@@ -154,7 +154,7 @@ impl Session<'_> {
             }
         };
         let mut interfaces = Vec::new();
-        let Endpoint { about, pid, command, .. } = &capture.endpoint;
+        let ObservedEndpoint { about, pid, command, .. } = &capture.endpoint;
         for link in &about.links {
             let description = format!("{command}[{pid}], {}, port {}", link.mode, about.port);
             let interface = Interface {

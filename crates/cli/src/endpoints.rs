@@ -1,7 +1,7 @@
 //! The endpoints of this machine, for the commands that look at them.
 
 use clap::Args;
-use gigae_observe::{Endpoint, FoundEndpoints, find};
+use gigae_observe::{FoundEndpoints, ObservedEndpoint, find};
 use std::collections::BTreeSet;
 
 /// Which endpoints are meant.
@@ -17,7 +17,7 @@ pub(crate) struct Which {
 
 impl Which {
     /// Those that there are now, perhaps none.
-    pub(crate) fn now(&self) -> std::io::Result<Vec<Endpoint>> {
+    pub(crate) fn now(&self) -> std::io::Result<Vec<ObservedEndpoint>> {
         let mut found = find(self.pid)?.endpoints;
         found
             .retain(|endpoint| endpoint.about.links.iter().any(|link| self.means(&link.interface)));
@@ -31,7 +31,7 @@ impl Which {
     }
 
     /// Those that there are, at least one; or why there is none, and what to do.
-    pub(crate) fn some(&self) -> Result<Vec<Endpoint>, String> {
+    pub(crate) fn some(&self) -> Result<Vec<ObservedEndpoint>, String> {
         let found = find(self.pid).map_err(|error| format!("looking through /proc: {error}"))?;
         let wanted = self.now().map_err(|error| format!("looking through /proc: {error}"))?;
         if wanted.is_empty() { Err(self.obstacle(&found)) } else { Ok(wanted) }

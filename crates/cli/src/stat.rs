@@ -6,7 +6,7 @@ use crate::capture::seconds;
 use crate::endpoints::Which;
 use crate::outcome::complain;
 use clap::Args;
-use gigae_observe::{Activity, Endpoint, PeerStatistics, Statistics, now};
+use gigae_observe::{Activity, ObservedEndpoint, PeerStatistics, Statistics, now};
 use std::collections::HashMap;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -63,7 +63,7 @@ struct Known {
 
 /// An endpoint at a look.
 struct Seen<'a> {
-    endpoint: &'a Endpoint,
+    endpoint: &'a ObservedEndpoint,
     state: Activity,
     /// Nanoseconds for which it was not used, at least; none if it is.
     unused: Option<u64>,
@@ -99,7 +99,7 @@ fn stat(args: &StatArgs, interrupted: &AtomicBool) -> Result<(), String> {
 
 /// Passes the time, and says meanwhile that somebody looks. False after Ctrl-C.
 fn keep_looking(
-    endpoints: &[Endpoint],
+    endpoints: &[ObservedEndpoint],
     known: &mut HashMap<u64, Known>,
     time: Duration,
     interrupted: &AtomicBool,
@@ -109,7 +109,7 @@ fn keep_looking(
         known.entry(endpoint.key).or_insert_with(|| Known { since: now(), figures: None });
     }
     while !interrupted.load(Ordering::Relaxed) {
-        endpoints.iter().for_each(Endpoint::look);
+        endpoints.iter().for_each(ObservedEndpoint::look);
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return true;
@@ -119,7 +119,7 @@ fn keep_looking(
     false
 }
 
-fn see<'a>(endpoint: &'a Endpoint, known: &mut HashMap<u64, Known>) -> Seen<'a> {
+fn see<'a>(endpoint: &'a ObservedEndpoint, known: &mut HashMap<u64, Known>) -> Seen<'a> {
     let now = now();
     let known = known.entry(endpoint.key).or_insert_with(|| Known { since: now, figures: None });
     let figures = endpoint.statistics();

@@ -10,9 +10,9 @@
 //!
 //! | part | written by | says |
 //! |---|---|---|
-//! | header | the endpoint, once | what it is: links, port id, channels, names of all figures |
+//! | header | the endpoint, once | what it is: links, port id, channels, names of all counters |
 //! | control | observers; the endpoint's own words | until when somebody looks; how far the ring was read; how far written |
-//! | figures | the endpoint | its counters and peers, under a sequence count |
+//! | statistics | the endpoint | its counters and peers, under a sequence count |
 //! | ring | the endpoint | captured frames |
 //!
 //! An observer says again and again until when it looks: one second ahead, two for frames. So a
@@ -38,10 +38,10 @@ mod layout;
 #[cfg(not(loom))]
 mod memory;
 #[cfg(not(loom))]
-mod observed;
-#[cfg(not(loom))]
 mod observer;
 pub mod pcapng;
+#[cfg(not(loom))]
+mod publisher;
 mod ring;
 mod statistics;
 mod sync;
@@ -53,6 +53,6 @@ pub use statistics::{
 };
 
 #[cfg(not(loom))]
-pub use observed::{Observed, Tap};
+pub use observer::{Activity, Capture, CaptureError, FoundEndpoints, ObservedEndpoint, find, now};
 #[cfg(not(loom))]
-pub use observer::{Activity, Capture, CaptureError, Endpoint, FoundEndpoints, find, now};
+pub use publisher::{Publisher, Tap};

@@ -34,7 +34,7 @@ pub fn now() -> u64 {
 #[derive(Debug, Default)]
 pub struct FoundEndpoints {
     /// The endpoints that can be observed, by process.
-    pub endpoints: Vec<Endpoint>,
+    pub endpoints: Vec<ObservedEndpoint>,
     /// Processes that this one may not inspect.
     pub denied: usize,
     /// Processes with an endpoint of another release.
@@ -43,7 +43,7 @@ pub struct FoundEndpoints {
 
 /// An endpoint of a process.
 #[derive(Debug)]
-pub struct Endpoint {
+pub struct ObservedEndpoint {
     /// The process.
     pub pid: u32,
     /// Its command.
@@ -112,7 +112,7 @@ fn look(pid: u32, path: PathBuf, seen: &mut HashSet<u64>, found: &mut FoundEndpo
         Ok(about) if memory.words()[AT_STATE].load(Ordering::Relaxed) != CLOSED => {
             if seen.insert(key) {
                 let command = command(pid);
-                found.endpoints.push(Endpoint { pid, command, about, key, path, memory });
+                found.endpoints.push(ObservedEndpoint { pid, command, about, key, path, memory });
             }
         }
         Err(Foreign::Version(_)) => found.foreign.push(pid),
@@ -135,7 +135,7 @@ fn command(pid: u32) -> String {
     name.trim().chars().map(|c| if c.is_ascii_graphic() { c } else { '?' }).collect()
 }
 
-impl Endpoint {
+impl ObservedEndpoint {
     /// Says that an observer looks for the next second. The endpoint then writes statistics ten
     /// times a second while its program uses it.
     pub fn look(&self) {
@@ -201,7 +201,7 @@ impl Endpoint {
 #[derive(Debug)]
 pub struct Capture {
     /// The endpoint that is captured.
-    pub endpoint: Endpoint,
+    pub endpoint: ObservedEndpoint,
     tail: u64,
     dropped: u64,
     dropped_before: u32,

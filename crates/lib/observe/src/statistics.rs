@@ -241,7 +241,7 @@ mod tests {
         }
         assert_eq!(Statistics::read(&words, 1, [1, 1, 1]), None, "it is being written");
         sheet.end(12);
-        let figures = Statistics::read(&words, 2, [3, 2, 2]).unwrap();
+        let statistics = Statistics::read(&words, 2, [3, 2, 2]).unwrap();
         let peer = |address, state| PeerStatistics {
             address,
             port: 600,
@@ -256,7 +256,7 @@ mod tests {
             peers: addresses.into_iter().zip(states).map(|(a, s)| peer(a, s)).collect(),
             known: 12,
         };
-        assert_eq!(figures, expected);
+        assert_eq!(statistics, expected);
     }
 
     #[test]
@@ -275,8 +275,11 @@ mod tests {
     fn whatever_lies_there_is_read_as_something() {
         let words = words();
         words.iter().for_each(|word| word.store(u64::MAX - 1, Ordering::Relaxed));
-        let figures = Statistics::read(&words, usize::MAX, [usize::MAX; 3]).unwrap();
-        assert_eq!((figures.peers.len(), figures.links.len()), (MOST_PEERS, crate::MOST_LINKS));
+        let statistics = Statistics::read(&words, usize::MAX, [usize::MAX; 3]).unwrap();
+        assert_eq!(
+            (statistics.peers.len(), statistics.links.len()),
+            (MOST_PEERS, crate::MOST_LINKS)
+        );
     }
 
     #[test]
@@ -294,9 +297,9 @@ mod tests {
                 }
             });
             loop {
-                let Some(figures) = Statistics::read(words, 1, [10, 0, 5]) else { continue };
-                let n = figures.at;
-                assert!(figures.counts == [n; 10] && figures.peers[0].values == [n; 5]);
+                let Some(statistics) = Statistics::read(words, 1, [10, 0, 5]) else { continue };
+                let n = statistics.at;
+                assert!(statistics.counts == [n; 10] && statistics.peers[0].values == [n; 5]);
                 if n == ROUNDS {
                     break;
                 }

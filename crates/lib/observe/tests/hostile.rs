@@ -2,7 +2,7 @@
 #![allow(missing_docs)]
 
 use gigae_observe::{
-    About, Activity, Endpoint, LinkAbout, Observed, PeerAddress, PeerState, Wire, find,
+    About, Activity, LinkAbout, ObservedEndpoint, PeerAddress, PeerState, Publisher, Wire, find,
 };
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use std::os::fd::OwnedFd;
@@ -26,7 +26,7 @@ fn about(port: u16) -> About {
 }
 
 /// The endpoints of this process with this port id: tests run side by side.
-fn here(port: u16) -> Vec<Endpoint> {
+fn here(port: u16) -> Vec<ObservedEndpoint> {
     let mut all = find(Some(std::process::id())).unwrap().endpoints;
     all.retain(|endpoint| endpoint.about.port == port);
     all
@@ -35,7 +35,7 @@ fn here(port: u16) -> Vec<Endpoint> {
 #[test]
 fn an_endpoint_is_found_until_it_is_closed() {
     assert!(here(1).is_empty());
-    let observed = Observed::new(&about(1)).unwrap();
+    let observed = Publisher::new(&about(1)).unwrap();
     let found = here(1);
     assert_eq!((found.len(), &found[0].about), (1, &about(1)));
     let endpoint = &found[0];
@@ -47,9 +47,9 @@ fn an_endpoint_is_found_until_it_is_closed() {
         sheet.counts(&[12]);
         sheet.peer(PeerAddress::Mac([2; 6]), (4, 5, PeerState::Up), &[6]);
     });
-    let figures = endpoint.statistics().unwrap();
-    assert_eq!((figures.at, figures.known, &figures.counts[..]), (77, 3, &[12][..]));
-    assert_eq!((figures.peers.len(), figures.peers[0].values[0]), (1, 6));
+    let statistics = endpoint.statistics().unwrap();
+    assert_eq!((statistics.at, statistics.known, &statistics.counts[..]), (77, 3, &[12][..]));
+    assert_eq!((statistics.peers.len(), statistics.peers[0].values[0]), (1, 6));
     observed.set_asleep(true);
     assert_eq!(endpoint.activity(), Activity::Asleep);
     drop(observed);
@@ -59,7 +59,7 @@ fn an_endpoint_is_found_until_it_is_closed() {
 
 #[test]
 fn frames_go_from_an_endpoint_to_one_observer_at_a_time() {
-    let observed = Observed::new(&about(2)).unwrap();
+    let observed = Publisher::new(&about(2)).unwrap();
     let mut first = here(2).remove(0).capture(usize::MAX).unwrap();
     assert!(here(2).remove(0).capture(100).is_err(), "it is being captured");
     assert!(observed.capture_until() > gigae_observe::now());
@@ -98,7 +98,7 @@ fn named(len: u64, seals: SealFlags) -> OwnedFd {
 #[test]
 fn what_only_has_the_name_is_passed_over() {
     // What an endpoint of this release has.
-    let observed = Observed::new(&about(3)).unwrap();
+    let observed = Publisher::new(&about(3)).unwrap();
     let own = here(3).remove(0);
     let len = std::fs::metadata(own.path()).unwrap().len();
     let shrink = SealFlags::SHRINK;

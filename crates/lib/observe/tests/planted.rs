@@ -1,7 +1,7 @@
 //! Files that only have the name of an endpoint's memory: an observer does not open them. Needs root, for a file
 //! system of the test's own.
 
-use gigae_observe::{About, LinkAbout, Observed, Wire, find};
+use gigae_observe::{About, LinkAbout, Publisher, Wire, find};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, FileType, MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
@@ -45,7 +45,7 @@ fn length() -> u64 {
         links: vec![link],
         names: [Vec::new(), Vec::new(), Vec::new()],
     };
-    let _observed = Observed::new(&about).unwrap();
+    let _observed = Publisher::new(&about).unwrap();
     let found = find(Some(std::process::id())).unwrap();
     std::fs::metadata(found.endpoints[0].path()).unwrap().len()
 }

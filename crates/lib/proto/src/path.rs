@@ -380,7 +380,7 @@ impl Path {
 
     /// From now on only probes go out here.
     pub(crate) fn die(&mut self) {
-        debug_assert_eq!(self.in_flight, 0, "what flew is lost");
+        debug_assert_eq!(self.in_flight, 0, "what was in flight is lost");
         self.flight = 0;
         self.waiting = Since::Never;
         self.sample = Sample::None;

@@ -53,7 +53,7 @@ pub(crate) struct SendWindow<T> {
 }
 
 /// What [`SendWindow::transmit`] chose.
-pub(crate) struct Outgoing {
+pub(crate) struct Transmission {
     pub(crate) seq: SeqNo,
     pub(crate) repeated: bool,
     pub(crate) kind: Kind,
@@ -240,7 +240,7 @@ impl<T> SendWindow<T> {
     /// The frame to transmit when [`can_transmit`](Self::can_transmit), marked as in flight. Lost
     /// frames come first, then new ones. `now` is the clock's last reading.
     #[inline(always)]
-    pub(crate) fn transmit(&mut self, now: Instant) -> Outgoing {
+    pub(crate) fn transmit(&mut self, now: Instant) -> Transmission {
         let repeated = self.lost > 0;
         let seq = if repeated {
             self.lost -= 1;
@@ -257,7 +257,7 @@ impl<T> SendWindow<T> {
         slot.path = path as u8;
         slot.transmission = transmission;
         slot.sent_at = now;
-        Outgoing { seq, repeated, kind: slot.kind, path: path as u8 }
+        Transmission { seq, repeated, kind: slot.kind, path: path as u8 }
     }
 
     /// The buffer of a message within the window.

@@ -15,7 +15,7 @@ use crate::{Config, PeerKey};
 use gigae_wire::{Epoch, Hello, Paths};
 use state::{CLOSE_INTERVAL, REPETITIONS};
 
-pub(crate) use state::{GracefulClose, Plan, Repeated, SessionParameters, SessionState};
+pub(crate) use state::{GracefulClose, NextFrame, Repeated, SessionParameters, SessionState};
 
 /// In [`Session::probes`], beside the paths: a probe for lost credit.
 const CREDIT: u16 = 1 << 15;

@@ -43,7 +43,7 @@ impl Echo {
 
 /// The frame to send next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum SizeFrame {
     /// A Probe, padded to its length, by this path.
     Question(Echo, u8),
     /// An Echo, by the path of its question.
@@ -103,10 +103,10 @@ impl Sizes {
     }
 
     /// The next frame to send, counted as sent.
-    pub(crate) fn next(&mut self) -> Option<Next> {
+    pub(crate) fn next(&mut self) -> Option<SizeFrame> {
         if !self.answers.is_empty() {
             let (echo, path) = self.answers.remove(0);
-            return Some(Next::Answer(echo, path));
+            return Some(SizeFrame::Answer(echo, path));
         }
         let asking = self.asking.as_mut().filter(|asking| asking.long || asking.short)?;
         let len = if asking.long { asking.lengths[0] } else { ECHO as u16 };
@@ -116,7 +116,7 @@ impl Sizes {
             asking.short = false;
             asking.since.start();
         }
-        Some(Next::Question(Echo { round: asking.round, len }, asking.path))
+        Some(SizeFrame::Question(Echo { round: asking.round, len }, asking.path))
     }
 
     /// The peer asks, by this path.
@@ -183,8 +183,8 @@ mod tests {
 
     fn sent(sizes: &mut Sizes) -> Vec<u16> {
         std::iter::from_fn(|| match sizes.next()? {
-            Next::Question(echo, _) => Some(echo.len),
-            Next::Answer(..) => None,
+            SizeFrame::Question(echo, _) => Some(echo.len),
+            SizeFrame::Answer(..) => None,
         })
         .collect()
     }
@@ -238,6 +238,6 @@ mod tests {
         }
         let answers: Vec<_> = std::iter::from_fn(|| sizes.next()).collect();
         assert_eq!(answers.len(), MOST_ANSWERS);
-        assert_eq!(answers[0], Next::Answer(Echo { round: 0, len: 4 }, 1));
+        assert_eq!(answers[0], SizeFrame::Answer(Echo { round: 0, len: 4 }, 1));
     }
 }

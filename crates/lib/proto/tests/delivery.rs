@@ -30,7 +30,7 @@ fn transfer(w: &mut World, count: u32, limit: Duration) {
     assert!(!w.nodes[0].proto.has_unacknowledged());
 }
 
-/// A session that is up, with nothing on the way.
+/// A session that is up, with nothing in flight.
 fn warm(config: &Config) -> World {
     let mut w = World::pair(quiet(), config);
     w.send(0, 1, b"warm-up");
@@ -64,7 +64,7 @@ fn a_ping_pong_needs_no_acknowledgement_frames() {
     assert_eq!((w.nodes[0].count(Kind::Ack), w.nodes[1].count(Kind::Ack)), (0, 0));
 }
 
-/// On a link that is full, frames of several acknowledgements' worth are always on the way.
+/// On a link that is full, frames of several acknowledgements' worth are always in flight.
 #[test]
 fn after_one_loss_go_back_n_repeats_what_flew_and_nothing_else() {
     let link = Faults { rate: 125_000_000, delay: micros(10), ..Faults::default() };

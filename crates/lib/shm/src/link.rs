@@ -1,7 +1,7 @@
 //! [`ShmLink`]: the contract of `gigae_link::Link` over another link and the rings.
 
 use crate::frames::Frames;
-use crate::meeting::Hello;
+use crate::meeting::RingHello;
 use crate::neighbours::{Neighbours, Via, Written, key, words_for};
 use gigae_link::{
     Arena, Counters, Filter, Info, Link, LinkError, OpenError, Posted, Posting, RxFrame, TxFrame,
@@ -111,7 +111,7 @@ impl<L: Link> ShmLink<L> {
         let failed = |what| move |source| OpenError::Io { what, source };
         let info = link.info();
         let words = words_for(config.frames, info.max_frame);
-        let hello = Hello { mac: info.mac, filter: config.filter, words };
+        let hello = RingHello { mac: info.mac, filter: config.filter, words };
         let frames = Frames::new(info).map_err(failed("mapping memory for neighbours' frames"))?;
         let watching = failed("watching for neighbours");
         let neighbours =

@@ -75,7 +75,7 @@ pub(crate) fn accept(listener: &OwnedFd) -> Result<Option<OwnedFd>, Errno> {
 
 /// What a connecting endpoint says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Hello {
+pub(crate) struct RingHello {
     pub(crate) mac: MacAddr,
     /// Which frames it takes. If the two endpoints take different frames, they use the NIC.
     pub(crate) filter: Filter,
@@ -83,7 +83,7 @@ pub(crate) struct Hello {
     pub(crate) words: u32,
 }
 
-impl Hello {
+impl RingHello {
     const LEN: usize = 56;
 
     fn write(&self) -> [u8; Self::LEN] {
@@ -138,8 +138,8 @@ impl Hello {
 
 /// The hello of a connection, or `AGAIN` if none has come yet. `BADMSG` for anything but a hello
 /// with one correct memfd.
-pub(crate) fn greeting(socket: &OwnedFd) -> Result<(Hello, OwnedFd), Errno> {
-    let mut bytes = [0; Hello::LEN + 1];
+pub(crate) fn greeting(socket: &OwnedFd) -> Result<(RingHello, OwnedFd), Errno> {
+    let mut bytes = [0; RingHello::LEN + 1];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
@@ -151,13 +151,13 @@ pub(crate) fn greeting(socket: &OwnedFd) -> Result<(Hello, OwnedFd), Errno> {
     });
     let descriptor = descriptors.next().and_then(|mut descriptors| descriptors.next());
     let whole = !received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC);
-    let hello = Hello::read(&bytes[..received.bytes]).filter(|_| whole);
+    let hello = RingHello::read(&bytes[..received.bytes]).filter(|_| whole);
     Ok((hello.ok_or(Errno::BADMSG)?, descriptor.ok_or(Errno::BADMSG)?))
 }
 
 /// The ring that came with a hello.
 pub(crate) fn map(
-    hello: &Hello,
+    hello: &RingHello,
     memory: &OwnedFd,
     words: std::ops::RangeInclusive<u32>,
 ) -> Option<SharedMemory> {
@@ -175,15 +175,15 @@ mod tests {
         for envelope in [Envelope::DEFAULT, Envelope::Udp { port: 47_000 }] {
             let channels = [0, 63, 64, 255].into_iter().collect();
             let mac = MacAddr([2, 0, 0, 1, 2, 3]);
-            let hello = Hello { mac, filter: Filter { envelope, channels }, words: 1 << 16 };
+            let hello = RingHello { mac, filter: Filter { envelope, channels }, words: 1 << 16 };
             let bytes = hello.write();
-            assert_eq!(Hello::read(&bytes), Some(hello));
-            assert_eq!(Hello::read(&bytes[..bytes.len() - 1]), None);
-            assert_eq!(Hello::read(&[&bytes[..], &[0]].concat()), None);
+            assert_eq!(RingHello::read(&bytes), Some(hello));
+            assert_eq!(RingHello::read(&bytes[..bytes.len() - 1]), None);
+            assert_eq!(RingHello::read(&[&bytes[..], &[0]].concat()), None);
             for at in 0..10 {
                 let mut wrong = bytes;
                 wrong[at] ^= 0x80;
-                assert_eq!(Hello::read(&wrong), None, "byte {at}");
+                assert_eq!(RingHello::read(&wrong), None, "byte {at}");
             }
         }
     }

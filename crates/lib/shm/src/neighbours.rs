@@ -1,7 +1,7 @@
 //! The endpoints of this node: which there are, the rings to and from them, and their doorbells.
 
 use crate::frames::Frames;
-use crate::meeting::{self, Hello};
+use crate::meeting::{self, RingHello};
 use crate::ring::{CONTROL, Damaged, LONGEST, Reader, Ring, Writer};
 use gigae_link::RxFrame;
 use gigae_memfd::SharedMemory;
@@ -110,7 +110,7 @@ pub(crate) struct Written {
 }
 
 /// A neighbour to which frames go.
-struct Outgoing {
+struct OutgoingRing {
     key: u64,
     /// Unique to this ring.
     id: u32,
@@ -122,7 +122,7 @@ struct Outgoing {
 }
 
 /// A neighbour from which frames come.
-struct Incoming {
+struct IncomingRing {
     id: u32,
     socket: OwnedFd,
     memory: SharedMemory,
@@ -168,7 +168,7 @@ pub(crate) struct Neighbours {
     /// endpoints.
     namespace: Option<(u64, u64)>,
     /// The hello that is sent to every endpoint that we connect to.
-    hello: Hello,
+    hello: RingHello,
     listener: OwnedFd,
     /// The listener is watched. Not while this process has no descriptor left for new connections.
     listens: bool,
@@ -180,10 +180,10 @@ pub(crate) struct Neighbours {
     now: u32,
     /// The address of the last frame. Most frames go where the last one went.
     last: (u64, Via),
-    outgoing: Vec<Option<Outgoing>>,
+    outgoing: Vec<Option<OutgoingRing>>,
     /// Rings whose reader may need a doorbell.
     due: Vec<usize>,
-    incoming: Vec<Incoming>,
+    incoming: Vec<IncomingRing>,
     /// Connections without a hello so far.
     silent: Vec<(u32, OwnedFd)>,
     next_id: u32,
@@ -194,7 +194,7 @@ pub(crate) struct Neighbours {
 }
 
 impl Neighbours {
-    pub(crate) fn new(scope: String, hello: Hello, listener: OwnedFd) -> Result<Self, Errno> {
+    pub(crate) fn new(scope: String, hello: RingHello, listener: OwnedFd) -> Result<Self, Errno> {
         let events = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&events, &listener, EventSource::Listener.data(), epoll::EventFlags::IN)?;
         Ok(Self {
@@ -268,7 +268,7 @@ impl Neighbours {
         let door = EventSource::Outgoing(number as u32).data();
         epoll::add(&self.events, &socket, door, epoll::EventFlags::IN)?;
         let (id, writer) = (self.fresh_id(), Writer::default());
-        let outgoing = Outgoing { key, id, socket, memory, writer, due: false };
+        let outgoing = OutgoingRing { key, id, socket, memory, writer, due: false };
         match self.outgoing.get_mut(number) {
             Some(place) => *place = Some(outgoing),
             None => self.outgoing.push(Some(outgoing)),
@@ -297,7 +297,7 @@ impl Neighbours {
 
     /// Whether a frame still lies in its ring and will be read.
     pub(crate) fn is_unread(&self, written: Written) -> bool {
-        let of = |outgoing: &&Outgoing| outgoing.id == written.ring;
+        let of = |outgoing: &&OutgoingRing| outgoing.id == written.ring;
         self.outgoing.iter().flatten().find(of).is_some_and(|outgoing| {
             outgoing.writer.is_unread(&Ring::new(outgoing.memory.words()), written.head)
         })
@@ -499,7 +499,7 @@ impl Neighbours {
         }
         Ring::new(memory.words()).welcome();
         let reader = Reader::default();
-        self.incoming.push(Incoming { id, socket, memory, reader, ended: false, done: false });
+        self.incoming.push(IncomingRing { id, socket, memory, reader, ended: false, done: false });
         // The neighbour is here: try to connect to it, if there was no ring yet.
         let key = key(hello.mac.0);
         if matches!(self.known.get(&key), Some(AddressState::Absent { .. })) {

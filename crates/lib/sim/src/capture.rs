@@ -5,11 +5,11 @@ use std::io::{self, Write};
 
 /// Writes the frames of one wire with their virtual time.
 #[derive(Debug)]
-pub(crate) struct Capture {
+pub(crate) struct CaptureFile {
     writer: Writer<Box<dyn Write + Send>>,
 }
 
-impl Capture {
+impl CaptureFile {
     pub(crate) fn new(out: Box<dyn Write + Send>) -> io::Result<Self> {
         let mut writer = Writer::new(out)?;
         writer.interface(Interface { name: Some("simulated"), ..Interface::default() })?;

@@ -1,6 +1,6 @@
 //! The network as tests and links see it: ports, faults and a shared clock.
 
-use crate::capture::Capture;
+use crate::capture::CaptureFile;
 use crate::faults::{Faults, Tally};
 use crate::switch::{ETHERNET, PortState, Switch};
 use gigae_wire::MacAddr;
@@ -143,7 +143,7 @@ impl Network {
 
     /// Writes every frame that is sent from now on to a pcapng stream.
     pub fn capture(&self, out: impl io::Write + Send + 'static) -> io::Result<()> {
-        self.state().capture = Some(Capture::new(Box::new(out))?);
+        self.state().capture = Some(CaptureFile::new(Box::new(out))?);
         Ok(())
     }
 

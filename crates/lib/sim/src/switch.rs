@@ -1,6 +1,6 @@
 //! The switch: its ports, and the frames in flight.
 
-use crate::capture::Capture;
+use crate::capture::CaptureFile;
 use crate::faults::{Faults, Tally};
 use gigae_wire::MacAddr;
 use oorandom::Rand64;
@@ -34,7 +34,7 @@ pub(crate) struct Switch {
     pub(crate) in_flight: BinaryHeap<Reverse<InFlight>>,
     pub(crate) serial: u64,
     pub(crate) tally: Tally,
-    pub(crate) capture: Option<Capture>,
+    pub(crate) capture: Option<CaptureFile>,
     /// The port that gets a copy of every frame.
     pub(crate) mirror: Option<usize>,
 }

@@ -167,7 +167,7 @@ fn what_is_given_up_is_written_to_no_more_and_the_session_goes_on() {
     for _ in 0..20 {
         w.step();
     }
-    assert_eq!((w.completions(1).len(), w.ends[1].unexpected()), (0, 0), "all are on their way");
+    assert_eq!((w.completions(1).len(), w.ends[1].unexpected()), (0, 0), "all are in flight");
     w.ends[1].cancel_incoming();
     let ended = w.completions(1);
     assert!(ended.iter().all(|c| c.result == Err(OpError::Cancelled) && c.memory.is_some()));

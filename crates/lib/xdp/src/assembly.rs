@@ -21,7 +21,7 @@ pub(crate) struct Assembly {
 
 /// The state of a frame after a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Frame {
+pub(crate) enum FrameState {
     /// There is more to come.
     Unfinished,
     /// It is in the batch.
@@ -40,7 +40,7 @@ impl Assembly {
         segment: Option<RxFrame>,
         more: bool,
         batch: &mut Vec<RxFrame>,
-    ) -> Frame {
+    ) -> FrameState {
         match segment {
             Some(segment) if !self.broken && self.segments.len() < MAX_SEGMENTS => {
                 self.segments.push(if more { segment.continued() } else { segment });
@@ -51,10 +51,10 @@ impl Assembly {
             }
         }
         if more {
-            return Frame::Unfinished;
+            return FrameState::Unfinished;
         }
         batch.append(&mut self.segments);
-        if std::mem::take(&mut self.broken) { Frame::Broken } else { Frame::Whole }
+        if std::mem::take(&mut self.broken) { FrameState::Broken } else { FrameState::Whole }
     }
 }
 
@@ -73,7 +73,7 @@ mod tests {
     }
 
     /// Receives frames, each a list of chunks. Nothing can be received into chunk 0.
-    fn receive(umem: &mut Umem, frames: &[&[u64]]) -> (Vec<RxFrame>, Vec<Frame>) {
+    fn receive(umem: &mut Umem, frames: &[&[u64]]) -> (Vec<RxFrame>, Vec<FrameState>) {
         let (mut assembly, mut batch, mut became) = (Assembly::default(), Vec::new(), Vec::new());
         for chunks in frames {
             for (i, chunk) in chunks.iter().enumerate() {
@@ -81,9 +81,9 @@ mod tests {
                 let before = batch.len();
                 let last = i + 1 == chunks.len();
                 let frame = assembly.add(umem, segment, !last, &mut batch);
-                assert!(last == (frame != Frame::Unfinished));
+                assert!(last == (frame != FrameState::Unfinished));
                 assert!(last || batch.len() == before, "handed on before its last segment");
-                became.extend((frame != Frame::Unfinished).then_some(frame));
+                became.extend((frame != FrameState::Unfinished).then_some(frame));
             }
         }
         (batch, became)
@@ -100,7 +100,7 @@ mod tests {
         let (batch, became) = receive(&mut umem, &[&[1], &[2, 3, 4], &[5, 6]]);
         let tokens: Vec<_> = batch.iter().map(|token| (token.slot(), token.continues())).collect();
         assert_eq!(tokens, [(1, false), (2, true), (3, true), (4, false), (5, true), (6, false)]);
-        assert_eq!(became, [Frame::Whole; 3]);
+        assert_eq!(became, [FrameState::Whole; 3]);
         batch.into_iter().for_each(|token| umem.recycle(token));
         assert_eq!(handed_out(&mut umem), 0);
     }
@@ -111,7 +111,7 @@ mod tests {
             let mut umem = umem();
             let (batch, became) = receive(&mut umem, &[broken, &[7, 8]]);
             let slots: Vec<_> = batch.iter().map(RxFrame::slot).collect();
-            assert_eq!((slots, became), (vec![7, 8], vec![Frame::Broken, Frame::Whole]));
+            assert_eq!((slots, became), (vec![7, 8], vec![FrameState::Broken, FrameState::Whole]));
             assert_eq!(handed_out(&mut umem), 2, "the chunks of the broken frame are not lost");
             batch.into_iter().for_each(|token| umem.recycle(token));
         }
@@ -122,11 +122,11 @@ mod tests {
         let mut umem = umem();
         let chunks: Vec<u64> = (1..=MAX_SEGMENTS as u64 + 1).collect();
         let (batch, became) = receive(&mut umem, &[&chunks, &[12]]);
-        assert_eq!((batch.len(), became), (1, vec![Frame::Broken, Frame::Whole]));
+        assert_eq!((batch.len(), became), (1, vec![FrameState::Broken, FrameState::Whole]));
         batch.into_iter().for_each(|token| umem.recycle(token));
         assert_eq!(handed_out(&mut umem), 0);
         let (all, became) = receive(&mut umem, &[&chunks[..MAX_SEGMENTS]]);
-        assert_eq!((all.len(), became), (MAX_SEGMENTS, vec![Frame::Whole]));
+        assert_eq!((all.len(), became), (MAX_SEGMENTS, vec![FrameState::Whole]));
         all.into_iter().for_each(|token| umem.recycle(token));
     }
 }

@@ -1,6 +1,6 @@
 //! [`XdpLink`]: the contract of `gigae_link::Link` over the socket, its rings and its memory.
 
-use crate::assembly::{Assembly, Frame};
+use crate::assembly::{Assembly, FrameState};
 use crate::socket::XskSocket;
 use crate::umem::{CHUNK, Umem};
 use crate::watch::ProgramWatch;
@@ -147,9 +147,9 @@ impl XdpLink {
             let segment = self.umem.hand_out(desc.addr, desc.len);
             let more = desc.options.contains(XdpDescOptions::XDP_PKT_CONTD);
             match assembly.add(&mut self.umem, segment, more, batch) {
-                Frame::Unfinished => {}
-                Frame::Whole => self.counters.rx_frames += 1,
-                Frame::Broken => self.rx_invalid += 1,
+                FrameState::Unfinished => {}
+                FrameState::Whole => self.counters.rx_frames += 1,
+                FrameState::Broken => self.rx_invalid += 1,
             }
         }
         self.socket.rx.release();

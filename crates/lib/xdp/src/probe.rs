@@ -117,10 +117,10 @@ pub(crate) fn open(config: &XdpConfig, lent: Option<&OwnedFd>) -> Result<XdpLink
         quirk => quirk.map(|quirk| quirk.why),
     };
     let (driver, mtu) = (&driver[..], found.mtu);
-    let plan = Plan { config, driver, mtu, candidates, hardware, first, lent };
+    let attempts = Attempts { config, driver, mtu, candidates, hardware, first, lent };
     let mut notes = Notes::read(config.notes.as_deref(), driver, mtu, config.queue);
     let reasons = loop {
-        match plan.choose(&mut notes)? {
+        match attempts.choose(&mut notes)? {
             Ok(link) => {
                 notes.keep();
                 return Ok(link);
@@ -142,7 +142,7 @@ pub(crate) fn open(config: &XdpConfig, lent: Option<&OwnedFd>) -> Result<XdpLink
 }
 
 /// The candidates, and what is known before they are tried.
-struct Plan<'a> {
+struct Attempts<'a> {
     config: &'a XdpConfig,
     driver: &'a str,
     mtu: usize,
@@ -154,7 +154,7 @@ struct Plan<'a> {
     lent: Option<&'a OwnedFd>,
 }
 
-impl Plan<'_> {
+impl Attempts<'_> {
     /// The first candidate that passes the self-test, or why none does.
     fn choose(&self, notes: &mut Notes) -> Result<Result<XdpLink, Vec<String>>, OpenError> {
         let asked = self.config.mode.is_some();

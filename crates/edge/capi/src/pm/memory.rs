@@ -87,8 +87,9 @@ pub unsafe extern "C" fn pmMLock(
         }
         // SAFETY: the caller's promise.
         let memory = unsafe { CallerMemory::new(addr.cast(), len)? };
-        let lent = Memory::Other(Box::new(memory.clone()));
-        let registered = context.state.endpoint().register(lent, Rights::READ.with(Rights::WRITE));
+        let shared = Memory::Other(Box::new(memory.clone()));
+        let registered =
+            context.state.endpoint().register(shared, Rights::READ.with(Rights::WRITE));
         let RegionKey(key) = registered.map_err(|_| Fault::from(Errno::NOSPC))?;
         context.locked.push(LockedRegion { key, node: rmt_node, memory });
         // SAFETY: the caller's promise.

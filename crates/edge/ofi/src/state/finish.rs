@@ -5,7 +5,7 @@ use crate::provider::INJECT_SIZE;
 use crate::request::{Receiver, Request, RequestKind};
 use crate::state::EndpointState;
 use crate::state::receives::Claimed;
-use crate::state::reports::Ended;
+use crate::state::reports::ReceiveEnd;
 use crate::sys;
 use gigae::{Bytes, Completion, OpError, OpId};
 
@@ -41,12 +41,12 @@ impl EndpointState {
         }
     }
 
-    fn ended(&mut self, completion: &Completion) -> Ended {
+    fn ended(&mut self, completion: &Completion) -> ReceiveEnd {
         let &Completion { tag, data, at, len, total, result, .. } = completion;
         // A shorter message was complete for its sender when it was copied.
         self.receives.awaited |= total > INJECT_SIZE;
         let source = completion.peer.map_or(NOT_AVAILABLE, |peer| self.number(peer));
-        Ended { source, tag, data, at, len, total, result }
+        ReceiveEnd { source, tag, data, at, len, total, result }
     }
 
     /// A message came into a memory for several. With the last one the program gets its memory
@@ -62,7 +62,7 @@ impl EndpointState {
         }
     }
 
-    fn finish_claim(&mut self, request: Box<Request>, ended: Ended) {
+    fn finish_claim(&mut self, request: Box<Request>, ended: ReceiveEnd) {
         let key = request.context.addr();
         match self.receives.claims.remove(&key) {
             Some(Claimed::Wanted(wanted)) => self.deliver(wanted, &request, ended),
@@ -77,7 +77,12 @@ impl EndpointState {
     }
 
     /// Copies a claimed message to the memory of its receive.
-    pub(crate) fn deliver(&mut self, mut wanted: Box<Request>, claimed: &Request, ended: Ended) {
+    pub(crate) fn deliver(
+        &mut self,
+        mut wanted: Box<Request>,
+        claimed: &Request,
+        ended: ReceiveEnd,
+    ) {
         let len = ended.len.min(wanted.len());
         let result = match ended.result {
             // The message of a cancelled operation is lost.
@@ -87,7 +92,7 @@ impl EndpointState {
                 if result.is_ok() && len < ended.total { Err(OpError::Truncated) } else { result }
             }
         };
-        self.reports.received(wanted.receiver(), &Ended { len, result, ..ended });
+        self.reports.received(wanted.receiver(), &ReceiveEnd { len, result, ..ended });
         self.operations.put_back(wanted);
     }
 }

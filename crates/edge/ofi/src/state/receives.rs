@@ -1,7 +1,7 @@
 //! Receives other than of one message into one memory.
 
 use crate::request::{Receiver, Request};
-use crate::state::reports::Ended;
+use crate::state::reports::ReceiveEnd;
 use gigae::OpId;
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ const LEAST_LEFT: usize = 64;
 /// A message that was claimed, by the context that it was claimed for.
 pub(crate) enum Claimed {
     Arriving,
-    Arrived(Box<Request>, Ended),
+    Arrived(Box<Request>, ReceiveEnd),
     Wanted(Box<Request>),
 }
 

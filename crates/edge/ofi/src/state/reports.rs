@@ -22,7 +22,7 @@ pub(crate) struct Reports {
 
 /// The end of a receive, or of one message of several.
 #[derive(Clone, Copy)]
-pub(crate) struct Ended {
+pub(crate) struct ReceiveEnd {
     pub(crate) source: u64,
     pub(crate) tag: u64,
     pub(crate) data: Option<u64>,
@@ -96,7 +96,7 @@ impl Reports {
     }
 
     /// A receive has ended.
-    pub(crate) fn received(&self, receiver: Receiver, ended: &Ended) {
+    pub(crate) fn received(&self, receiver: Receiver, ended: &ReceiveEnd) {
         let Receiver { context, flags, reported, base } = receiver;
         self.count(sys::FI_RECV, ended.result.is_ok());
         if let Some(queue) = &self.rx

@@ -74,7 +74,7 @@ fn closing_an_endpoint_cancels_what_is_posted_and_writes_to_it_no_more() {
         let _ = p.b.read();
         p.net.advance_to(p.net.now() + 1_000);
     }
-    // More is on the way, and what `b` answers still comes.
+    // More is in flight, and what `b` answers still comes.
     for _ in 0..20 {
         let _ = p.b.read();
         p.net.advance_to(p.net.now() + 1_000);

@@ -3,7 +3,7 @@
 
 use super::figures::View;
 use crate::links::Links;
-use gigae_observe::{About, Observed};
+use gigae_observe::{About, Publisher};
 use gigae_proto::Instant;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const MOST_UNSEEN: usize = 1024;
 
 /// See the module's description.
 pub(super) struct Observers {
-    observed: Observed,
+    observed: Publisher,
     /// When the figures were written last, and when they were left behind last.
     written: Instant,
     left: Instant,
@@ -31,7 +31,7 @@ pub(super) struct Observers {
 impl Observers {
     /// Lets observers in; `None` where the kernel refuses what that needs.
     pub(super) fn new(about: &About) -> Option<Self> {
-        let observed = Observed::new(about).ok()?;
+        let observed = Publisher::new(about).ok()?;
         let (written, left) = (Instant(0), Instant(0));
         Some(Self { observed, written, left, tapping: false, asleep: false })
     }

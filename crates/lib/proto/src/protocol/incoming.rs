@@ -192,7 +192,7 @@ impl<T, R> Protocol<T, R> {
             session.unstamped = true;
             self.schedule.unstamped.push(peer);
         }
-        if !session.queued && session.plan().is_some() {
+        if !session.queued && session.next_frame().is_some() {
             session.queued = true;
             self.schedule.transmit.push_back(peer);
         }

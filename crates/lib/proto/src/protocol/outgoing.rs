@@ -2,7 +2,7 @@
 
 use super::{Protocol, Reply, ReplyKind};
 use crate::receive::initial_credit;
-use crate::session::{Plan, SIZE};
+use crate::session::{NextFrame, SIZE};
 use crate::{Body, DataFrame, Destination, PeerId, Transmit};
 use gigae_wire::{Flags, Handshake, Header, Hello, Kind};
 
@@ -18,8 +18,8 @@ impl<T, R> Protocol<T, R> {
         if !self.replies.is_empty() {
             return self.transmit_reply();
         }
-        let (peer, plan) = self.next_plan()?;
-        Some(self.build(peer, plan))
+        let (peer, frame) = self.next_peer_frame()?;
+        Some(self.build(peer, frame))
     }
 
     /// The next frame, if the session whose turn it is has a data frame to send now. `None` if
@@ -27,20 +27,20 @@ impl<T, R> Protocol<T, R> {
     /// path of their own: where all kinds meet, a header passes through memory several times.
     #[inline(always)]
     pub fn poll_data(&mut self) -> Option<DataFrame<'_, T>> {
-        match self.next_plan()? {
-            (peer, Plan::Data) => Some(self.build_data(peer)),
+        match self.next_peer_frame()? {
+            (peer, NextFrame::Data) => Some(self.build_data(peer)),
             _ => None,
         }
     }
 
     /// The session whose turn it is, and what it should transmit.
     #[inline(always)]
-    fn next_plan(&mut self) -> Option<(PeerId, Plan)> {
+    fn next_peer_frame(&mut self) -> Option<(PeerId, NextFrame)> {
         loop {
             let &peer = self.schedule.transmit.front()?;
             let session = self.session_mut(peer);
-            if let Some(plan) = session.plan() {
-                return Some((peer, plan));
+            if let Some(frame) = session.next_frame() {
+                return Some((peer, frame));
             }
             session.queued = false;
             let sizing = session.sizing;
@@ -94,21 +94,21 @@ impl<T, R> Protocol<T, R> {
         handshake.write(self.report.first_chunk_mut().expect("as long as the longest"))
     }
 
-    fn build(&mut self, peer: PeerId, plan: Plan) -> Transmit<'_, T> {
+    fn build(&mut self, peer: PeerId, frame: NextFrame) -> Transmit<'_, T> {
         let to = Destination::Peer(peer);
-        match plan {
-            Plan::Data => {
+        match frame {
+            NextFrame::Data => {
                 let DataFrame { path, header, buffer, .. } = self.build_data(peer);
                 Transmit { to, path, header, body: Body::Message(buffer) }
             }
-            Plan::Probe if self.session(peer).probes & SIZE != 0 => self.build_size(peer, to),
-            Plan::Ack | Plan::Probe => self.build_ack(peer, plan, to),
-            Plan::Hello => self.build_hello(peer, to),
-            Plan::Confirm => {
-                let (path, _) = self.session_mut(peer).path_for(plan);
-                self.build_confirm(peer, plan, (to, path))
+            NextFrame::Probe if self.session(peer).probes & SIZE != 0 => self.build_size(peer, to),
+            NextFrame::Ack | NextFrame::Probe => self.build_ack(peer, frame, to),
+            NextFrame::Hello => self.build_hello(peer, to),
+            NextFrame::Confirm => {
+                let (path, _) = self.session_mut(peer).path_for(frame);
+                self.build_confirm(peer, frame, (to, path))
             }
-            Plan::Close => self.build_close(peer, to),
+            NextFrame::Close => self.build_close(peer, to),
         }
     }
 
@@ -132,12 +132,12 @@ impl<T, R> Protocol<T, R> {
         DataFrame { to: peer, path, header, buffer: send.message(sent.seq) }
     }
 
-    fn build_ack(&mut self, peer: PeerId, plan: Plan, to: Destination) -> Transmit<'_, T> {
+    fn build_ack(&mut self, peer: PeerId, frame: NextFrame, to: Destination) -> Transmit<'_, T> {
         let session = &mut self.sessions[peer.0 as usize];
-        let (path, flags) = session.path_for(plan);
+        let (path, flags) = session.path_for(frame);
         let probe = flags.has(Flags::ASK);
         if probe && session.is_confirming() {
-            return self.build_confirm(peer, plan, (to, path));
+            return self.build_confirm(peer, frame, (to, path));
         }
         let next = session.send.as_ref().expect("established").sent();
         let len = session.write_report(&mut self.report);
@@ -170,7 +170,7 @@ impl<T, R> Protocol<T, R> {
     #[cold]
     fn build_hello(&mut self, peer: PeerId, to: Destination) -> Transmit<'_, T> {
         let session = &mut self.sessions[peer.0 as usize];
-        let (path, _) = session.path_for(Plan::Hello);
+        let (path, _) = session.path_for(NextFrame::Hello);
         let header = session.hello(self.now, &self.config);
         let token = self.own_token(peer);
         let len = self.write_handshake(token, 0);
@@ -185,12 +185,12 @@ impl<T, R> Protocol<T, R> {
     fn build_confirm(
         &mut self,
         peer: PeerId,
-        plan: Plan,
+        frame: NextFrame,
         (to, path): (Destination, usize),
     ) -> Transmit<'_, T> {
         let session = &mut self.sessions[peer.0 as usize];
-        let pad = if plan == Plan::Probe { session.pad(path, &self.config) } else { 0 };
-        let (header, echo) = session.confirm(plan, self.now, &self.config);
+        let pad = if frame == NextFrame::Probe { session.pad(path, &self.config) } else { 0 };
+        let (header, echo) = session.confirm(frame, self.now, &self.config);
         let token = self.own_token(peer);
         let len = self.write_handshake(token, echo);
         self.touch(peer);
@@ -207,7 +207,7 @@ impl<T, R> Protocol<T, R> {
     fn build_close(&mut self, peer: PeerId, to: Destination) -> Transmit<'_, T> {
         self.counters.resets += 1;
         let session = &mut self.sessions[peer.0 as usize];
-        let (path, _) = session.path_for(Plan::Close);
+        let (path, _) = session.path_for(NextFrame::Close);
         let header = session.reset(&self.config);
         self.touch(peer);
         Transmit { to, path, header, body: Body::Control(&[], 0) }

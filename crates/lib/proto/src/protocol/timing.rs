@@ -105,7 +105,7 @@ impl<T, R> Protocol<T, R> {
             // What stays due until it is transmitted is checked again only after time has passed.
             let at = session.deadline(&self.config).max(now.after(1));
             self.schedule.timers.set(peer, at);
-            if self.session(peer).plan().is_some() {
+            if self.session(peer).next_frame().is_some() {
                 self.enqueue(peer);
             }
         }

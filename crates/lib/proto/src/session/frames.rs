@@ -1,6 +1,6 @@
 //! What a session should transmit next, and the headers of its frames.
 
-use super::{Plan, Session, SessionState};
+use super::{NextFrame, Session, SessionState};
 use crate::Config;
 use crate::receive::initial_credit;
 use crate::time::Instant;
@@ -9,36 +9,36 @@ use gigae_wire::{AckReport, Epoch, Flags, Header, Kind, SeqNo};
 impl<T, R> Session<T, R> {
     /// What to transmit now, most urgent first. Changes nothing.
     #[inline]
-    pub(crate) fn plan(&self) -> Option<Plan> {
+    pub(crate) fn next_frame(&self) -> Option<NextFrame> {
         if matches!(self.state, SessionState::Established) {
-            self.plan_up()
+            self.next_frame_up()
         } else {
-            self.plan_besides()
+            self.next_frame_otherwise()
         }
     }
 
     #[inline]
-    fn plan_up(&self) -> Option<Plan> {
+    fn next_frame_up(&self) -> Option<NextFrame> {
         let (Some(send), Some(receive)) = (&self.send, &self.receive) else { return None };
         if receive.has_gap() {
-            Some(Plan::Ack)
+            Some(NextFrame::Ack)
         } else if send.can_transmit() && !self.sizing {
-            Some(Plan::Data)
+            Some(NextFrame::Data)
         } else if self.probes != 0 {
-            Some(Plan::Probe)
+            Some(NextFrame::Probe)
         } else {
-            receive.is_due(false).then_some(Plan::Ack)
+            receive.is_due(false).then_some(NextFrame::Ack)
         }
     }
 
     #[cold]
-    fn plan_besides(&self) -> Option<Plan> {
+    fn next_frame_otherwise(&self) -> Option<NextFrame> {
         match &self.state {
-            SessionState::Established => self.plan_up(),
-            SessionState::Confirming(repeated, _) if repeated.due => Some(Plan::Confirm),
-            SessionState::Confirming(..) => self.plan_up(),
-            SessionState::Proposing(repeated) => repeated.due.then_some(Plan::Hello),
-            SessionState::Closing => self.close.as_ref()?.due.then_some(Plan::Close),
+            SessionState::Established => self.next_frame_up(),
+            SessionState::Confirming(repeated, _) if repeated.due => Some(NextFrame::Confirm),
+            SessionState::Confirming(..) => self.next_frame_up(),
+            SessionState::Proposing(repeated) => repeated.due.then_some(NextFrame::Hello),
+            SessionState::Closing => self.close.as_ref()?.due.then_some(NextFrame::Close),
             SessionState::Idle => None,
         }
     }
@@ -64,7 +64,7 @@ impl<T, R> Session<T, R> {
         }
     }
 
-    /// Builds the Hello that `plan` asked for. Its credit is that of a new session, also when it is
+    /// Builds the Hello that [`next_frame`](Self::next_frame) asked for. Its credit is that of a new session, also when it is
     /// repeated: credit is never withdrawn.
     pub(crate) fn hello(&mut self, now: Instant, config: &Config) -> Header {
         if let SessionState::Proposing(repeated) = &mut self.state {
@@ -92,12 +92,17 @@ impl<T, R> Session<T, R> {
 
     /// Builds a Confirm. Returns its header and the peer's token that it repeats.
     #[cold]
-    pub(crate) fn confirm(&mut self, plan: Plan, now: Instant, config: &Config) -> (Header, u64) {
+    pub(crate) fn confirm(
+        &mut self,
+        frame: NextFrame,
+        now: Instant,
+        config: &Config,
+    ) -> (Header, u64) {
         let SessionState::Confirming(repeated, token) = &mut self.state else {
             unreachable!("only a session in doubt is confirmed")
         };
         let token = *token;
-        if plan == Plan::Confirm {
+        if frame == NextFrame::Confirm {
             repeated.sent(now);
         }
         self.waiting.start();
@@ -107,7 +112,7 @@ impl<T, R> Session<T, R> {
         (header, token)
     }
 
-    /// Builds the Reset that `plan` asked for. Its ASK flag says that its acknowledgement counts
+    /// Builds the Reset that [`next_frame`](Self::next_frame) asked for. Its ASK flag says that its acknowledgement counts
     /// and that it wants an answer.
     pub(crate) fn reset(&mut self, config: &Config) -> Header {
         let close = self.close.as_mut().expect("only a closing session closes gracefully");

@@ -2,7 +2,7 @@
 
 use super::{SIZE, Session};
 use crate::Config;
-use crate::size::{Echo, Next, Sizes};
+use crate::size::{Echo, SizeFrame, Sizes};
 use crate::time::Since;
 use gigae_wire::Kind;
 
@@ -49,7 +49,7 @@ impl<T, R> Session<T, R> {
         len < both
     }
 
-    /// The Probe or Echo that `plan` asked for: kind, contents, length of the payload, and path.
+    /// The Probe or Echo that [`next_frame`](Self::next_frame) asked for: kind, contents, length of the payload, and path.
     #[cold]
     pub(crate) fn next_size(&mut self) -> Option<(Kind, Echo, u16, usize)> {
         let sizes = self.sizes.as_mut()?;
@@ -62,8 +62,8 @@ impl<T, R> Session<T, R> {
         }
         let alive = |wanted: u8| self.send.as_ref().map_or(0, |send| send.alive(wanted.into()));
         Some(match next? {
-            Next::Question(echo, path) => (Kind::Probe, echo, echo.len, alive(path)),
-            Next::Answer(echo, path) => (Kind::Echo, echo, 0, path.into()),
+            SizeFrame::Question(echo, path) => (Kind::Probe, echo, echo.len, alive(path)),
+            SizeFrame::Answer(echo, path) => (Kind::Echo, echo, 0, path.into()),
         })
     }
 

@@ -1,7 +1,7 @@
 //! By which path the frames of a session go (`PROTOCOL.md` §11).
 
 use super::state::REPETITIONS;
-use super::{ANSWER, CREDIT, Plan, Session, SessionState};
+use super::{ANSWER, CREDIT, NextFrame, Session, SessionState};
 use crate::Config;
 use crate::send::SendWindow;
 use gigae_wire::{Flags, NodeAddr};
@@ -38,28 +38,28 @@ impl<T, R> Session<T, R> {
 
     /// The path for a control frame of this kind, and what it asks or answers there.
     #[inline]
-    pub(crate) fn path_for(&mut self, plan: Plan) -> (usize, Flags) {
-        if self.paths == 1 && plan == Plan::Ack {
+    pub(crate) fn path_for(&mut self, frame: NextFrame) -> (usize, Flags) {
+        if self.paths == 1 && frame == NextFrame::Ack {
             return (0, Flags::NONE);
         }
-        self.path_of_several(plan)
+        self.path_of_several(frame)
     }
 
     #[cold]
-    fn path_of_several(&mut self, plan: Plan) -> (usize, Flags) {
+    fn path_of_several(&mut self, frame: NextFrame) -> (usize, Flags) {
         let alive = |send: &Option<Box<SendWindow<T>>>, wanted: u8| {
             send.as_ref().map_or(0, |send| send.alive(wanted.into()))
         };
         let first = |bits: u16| bits.trailing_zeros() as usize;
-        match plan {
+        match frame {
             // A former session shows which paths there were, not which of them still work.
-            Plan::Hello | Plan::Confirm
+            NextFrame::Hello | NextFrame::Confirm
                 if let SessionState::Proposing(repeated)
                 | SessionState::Confirming(repeated, _) = self.state =>
             {
                 (self.in_turn(repeated.tries), Flags::NONE)
             }
-            Plan::Close if let Some(close) = &self.close => {
+            NextFrame::Close if let Some(close) = &self.close => {
                 (self.in_turn(REPETITIONS - close.left), Flags::NONE)
             }
             _ if self.asked != 0 => {
@@ -70,12 +70,12 @@ impl<T, R> Session<T, R> {
                 }
                 (path, Flags::ANSWER)
             }
-            Plan::Probe if self.probes & !CREDIT != 0 => {
+            NextFrame::Probe if self.probes & !CREDIT != 0 => {
                 let path = first(self.probes);
                 self.probes &= !(1 << path);
                 (path, Flags::ASK)
             }
-            Plan::Probe => {
+            NextFrame::Probe => {
                 self.probes = 0;
                 let path = alive(&self.send, self.received_on);
                 // No data are in flight whose loss would show that this path does not work. An

@@ -87,7 +87,7 @@ pub(crate) struct SessionParameters {
 
 /// What a session should transmit next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Plan {
+pub(crate) enum NextFrame {
     Hello,
     Confirm,
     Data,

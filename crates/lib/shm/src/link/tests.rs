@@ -324,7 +324,7 @@ struct Liar {
     socket: OwnedFd,
     memory: SharedMemory,
     fd: OwnedFd,
-    hello: Hello,
+    hello: RingHello,
 }
 
 impl Liar {
@@ -336,7 +336,7 @@ impl Liar {
             SharedMemory::create("gigae-test", CONTROL + Self::WORDS as usize).unwrap();
         let filter = Options::new(Envelope::DEFAULT).filter;
         let mac = MacAddr([2, 9, 9, 9, 9, 9]);
-        Self { socket, memory, fd, hello: Hello { mac, filter, words: Self::WORDS } }
+        Self { socket, memory, fd, hello: RingHello { mac, filter, words: Self::WORDS } }
     }
 
     fn greets(self, at: &mut ShmLink<SimLink>) -> Self {

@@ -12,7 +12,7 @@ pub(crate) const FRAME: usize = 1468;
 /// Ends that know each other by their places, every end numbering its peers as here.
 pub(crate) struct World {
     pub(crate) ends: Vec<Transfer<Vec<u8>>>,
-    /// Frames on the way, by (from, to), and how many may be.
+    /// Frames in flight, by (from, to), and how many may be.
     pub(crate) wires: Vec<Vec<VecDeque<Vec<u8>>>>,
     pub(crate) window: usize,
     pub(crate) epoch: Vec<Vec<Epoch>>,

@@ -22,7 +22,7 @@ impl EndpointMemory {
 
 /// What an endpoint shows to observers. Dropping it marks the endpoint as closed.
 #[derive(Debug)]
-pub struct Observed {
+pub struct Publisher {
     memory: Arc<EndpointMemory>,
 }
 
@@ -32,7 +32,7 @@ pub struct Tap {
     memory: Arc<EndpointMemory>,
 }
 
-impl Observed {
+impl Publisher {
     /// Makes the shared memory: 8.1 MiB of addresses, of which only some pages are used until an
     /// observer captures frames. One descriptor, some system calls.
     pub fn new(about: &About) -> io::Result<Self> {
@@ -72,7 +72,7 @@ impl Observed {
     }
 }
 
-impl Drop for Observed {
+impl Drop for Publisher {
     fn drop(&mut self) {
         self.memory.words()[AT_STATE].store(CLOSED, Ordering::Relaxed);
     }
