@@ -10,7 +10,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 /// `into` is NULL or points to `size` writable bytes.
 pub(crate) unsafe fn give(text: &str, into: *mut c_char, size: usize) -> Outcome<c_int> {
     if size > isize::MAX as usize {
-        return Err(Error::invalid("the size is more than there is memory"));
+        return Err(Error::invalid("the size exceeds the address space"));
     }
     if !into.is_null() {
         // SAFETY: the caller's promise, and a slice can have this size. The memory may be
@@ -49,7 +49,7 @@ pub(crate) unsafe fn bytes<'a>(data: *const c_void, len: usize) -> Outcome<&'a [
         return Err(Error::null("the data"));
     }
     if len > isize::MAX as usize {
-        return Err(Error::invalid("the length is more than there is memory"));
+        return Err(Error::invalid("the length exceeds the address space"));
     }
     // SAFETY: the caller's promise, and a slice can have this length.
     Ok(unsafe { std::slice::from_raw_parts(data.cast(), len) })

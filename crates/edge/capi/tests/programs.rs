@@ -23,8 +23,8 @@ const VALGRIND: &[&str] = &[
     "--read-inline-info=no",
 ];
 
-/// One test at a time has its programs run under valgrind: it makes them some forty times as slow, and ten pairs at
-/// once would take each other for dead.
+/// One test at a time has its programs run under valgrind: it makes them some forty times as slow,
+/// and ten pairs at once would take each other for dead.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)

@@ -44,8 +44,8 @@ impl Queue {
     /// Takes entries without error.
     ///
     /// # Safety
-    /// There is room for `count` entries at `to`, and for as many addresses at `sources` unless it is
-    /// NULL.
+    /// There is room for `count` entries at `to`, and for as many addresses at `sources` unless it
+    /// is NULL.
     unsafe fn take(&self, to: *mut u8, count: usize, sources: *mut u64) -> Outcome<usize> {
         self.completions.take(count, |at, entry| {
             let whole = fi_cq_tagged_entry {

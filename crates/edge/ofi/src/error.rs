@@ -68,7 +68,7 @@ pub(crate) fn explain(number: c_int) -> &'static CStr {
         3 => c"the peer does not answer; check that its program runs, makes progress, and that the link is up",
         4 => c"the peer restarted or closed its endpoint",
         5 => c"the session with the peer ended; install the same release on both ends",
-        6 => c"the peer has no memory registered under this key; ask it for the present one",
+        6 => c"the peer has no memory registered under this key; ask it for the current key",
         7 => c"the bytes are not all within the remote memory; check address and length",
         8 => c"the remote memory was not registered for this; register it with FI_REMOTE_READ or FI_REMOTE_WRITE",
         9 => c"the peer has too many completions with remote data that it did not read; let it read its completion queue",

@@ -14,7 +14,8 @@ use std::ffi::c_void;
 /// Sends a message. `flags` are the operation's, or those of the endpoint.
 ///
 /// # Safety
-/// The descriptor is NULL or of an open endpoint; the memory stays until the operation is completed.
+/// The descriptor is NULL or of an open endpoint; the memory stays until the operation is
+/// completed.
 pub(crate) unsafe fn send(
     ep: *mut fid_ep,
     to: u64,

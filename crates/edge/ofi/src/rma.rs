@@ -39,7 +39,8 @@ pub(crate) static RMA_OPS: fi_ops_rma = fi_ops_rma {
 };
 
 /// # Safety
-/// The descriptor is NULL or of an open endpoint; the memory stays until the operation is completed.
+/// The descriptor is NULL or of an open endpoint; the memory stays until the operation is
+/// completed.
 unsafe fn start(
     ep: *mut fid_ep,
     to: RemoteAddress,

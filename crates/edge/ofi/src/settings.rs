@@ -49,7 +49,7 @@ fn variable<T: FromStr>(name: &str, usual: T) -> Outcome<T> {
     match std::env::var(name) {
         Ok(text) if !text.is_empty() => text.parse().map_err(|_| {
             eprintln!(
-                "gigae: {name} is '{text}', which it cannot be; see docs/reference/libfabric.md"
+                "gigae: {name} has the invalid value '{text}'; see docs/reference/libfabric.md"
             );
             Code::INVALID
         }),

@@ -1,4 +1,5 @@
-//! The provider as libfabric's own programs see it, between two nodes. Needs root and libfabric-bin.
+//! The provider as libfabric's own programs see it, between two nodes. Needs root and
+//! libfabric-bin.
 #![allow(missing_docs)]
 
 use gigae_fabric::{Fabric, testing};
@@ -8,8 +9,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// The port on which `fi_pingpong` waits for the other end, and the state of a socket that waits, as
-/// /proc/net/tcp has them.
+/// The port on which `fi_pingpong` waits for the other end, and the state of a socket that waits,
+/// as /proc/net/tcp has them.
 const PORT: &str = ":B9E8";
 /// Another.
 const OTHER: &str = "47599";
@@ -222,11 +223,12 @@ type GetInfo = unsafe extern "C" fn(
     info: *mut *mut Described,
 ) -> c_int;
 
-/// What this program is when a node runs it: it asks libfabric for a node as the source (1 << 57, `FI_SOURCE`) or as the
-/// destination, and says the address that the first description has.
+/// What this program is when a node runs it: it asks libfabric for a node as the source (1 << 57,
+/// `FI_SOURCE`) or as the destination, and says the address that the first description has.
 fn ask(node: &str, as_source: bool) {
     let node = CString::new(node).unwrap();
-    // SAFETY: libfabric and its function of this type; node and service are texts, and what it describes stays.
+    // SAFETY: libfabric and its function of this type; node and service are texts, and what it
+    // describes stays.
     unsafe {
         let library = libc::dlopen(c"libfabric.so.1".as_ptr(), libc::RTLD_NOW);
         assert!(!library.is_null(), "no libfabric.so.1");

@@ -1,8 +1,9 @@
-//! Instructions of whole paths through the provider, from `fi_tsend` to `fi_cq_read`, counted by valgrind's callgrind and
-//! compared with `snapshots/paths.txt`. They do not depend on the machine's load.
+//! Instructions of whole paths through the provider, from `fi_tsend` to `fi_cq_read`, counted by
+//! valgrind's callgrind and compared with `snapshots/paths.txt`. They do not depend on the
+//! machine's load.
 //!
-//! What is counted is the unit test `tests::paths`, built as releases are: two endpoints on a simulated network, called by
-//! libfabric's tables. The snapshot is made anew by
+//! What is counted is the unit test `tests::paths`, built as releases are: two endpoints on a
+//! simulated network, called by libfabric's tables. The snapshot is made anew by
 //!
 //! ```text
 //! UPDATE_SNAPSHOT=1 cargo test -p gigae-ofi --test paths

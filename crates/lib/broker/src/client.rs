@@ -55,7 +55,7 @@ impl fmt::Display for BrokerError {
         match self {
             Self::Absent { path, source } => write!(
                 f,
-                "no broker listens at '{}' ({source}); start 'gigae broker', or name its socket by {VARIABLE}",
+                "no broker listens at '{}' ({source}); start 'gigae broker', or name its socket with {VARIABLE}",
                 path.display()
             ),
             Self::UntrustedUser { path, uid } => write!(
@@ -160,7 +160,8 @@ impl Offer {
             })
         })?;
         let parts = Parts { description, socket, control };
-        // SAFETY: the broker made the parts for this request and this memory, and has closed its own copies.
+        // SAFETY: the broker made the parts for this request and this memory, and has closed its
+        // own copies.
         let link = unsafe { XdpLink::assemble(parts, arena) }.map_err(BrokerError::Link)?;
         Ok(Port { link: Box::new(link), claim: claim.into(), connection })
     }
@@ -171,7 +172,7 @@ fn lacks_descriptors() -> BrokerError {
 }
 
 fn another() -> BrokerError {
-    BrokerError::Broken("the broker's answer is another's".into())
+    BrokerError::Broken("the broker's answer is of another kind".into())
 }
 
 /// The NICs on which the broker at `path` makes ports for this user. Fails if it makes none, or if
@@ -239,11 +240,11 @@ fn receive(connection: &OwnedFd) -> Result<(Answer, Vec<OwnedFd>), BrokerError> 
             Errno::AGAIN => format!(
                 "the broker has not answered for {ANSWER_WITHIN:?}; see whether 'gigae broker' still runs"
             ),
-            e => format!("the broker's answer cannot be had: {e}"),
+            e => format!("receiving the broker's answer failed: {e}"),
         })
     })?;
     if length == 0 {
-        let text = "the broker has hung up without an answer; see what it says (its journal)";
+        let text = "the broker closed the connection without an answer; see its journal";
         return Err(BrokerError::Broken(text.into()));
     }
     let answer = Answer::parse(&bytes[..length]);

@@ -118,7 +118,7 @@ impl Ledger {
         if request.tx_frames == 0 || request.rx_frames == 0 {
             return Err(Refusal::new(
                 RefusalCode::Malformed,
-                "a port has at least one frame each way",
+                "a port needs at least one transmit and one receive frame",
             ));
         }
         let bytes = request.memory() as u64;

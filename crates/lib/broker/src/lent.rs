@@ -70,7 +70,8 @@ impl LentFiles {
     }
 }
 
-/// The loan in a line such as `tfd:        5 events:        0 data:                1  pos:0 ino:1 sdev:8`.
+/// The loan in a line such as `tfd:        5 events:        0 data:                1  pos:0 ino:1
+/// sdev:8`.
 fn loan(line: &str) -> Option<u64> {
     let (_, data) = line.strip_prefix("tfd:")?.split_once(" data:")?;
     u64::from_str_radix(data.split_whitespace().next()?, 16).ok()

@@ -5,7 +5,8 @@ use std::io;
 
 /// The capabilities that a broker keeps. Tests show that each is needed.
 ///
-/// `NET_ADMIN`: interfaces, attaching a program. `NET_RAW`: AF_XDP sockets. `BPF`: loading a program.
+/// `NET_ADMIN`: interfaces, attaching a program. `NET_RAW`: AF_XDP sockets. `BPF`: loading a
+/// program.
 pub const KEPT: CapabilitySet =
     CapabilitySet::NET_ADMIN.union(CapabilitySet::NET_RAW).union(CapabilitySet::BPF);
 

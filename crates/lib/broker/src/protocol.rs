@@ -106,7 +106,7 @@ impl fmt::Display for Malformed {
                 "version {VERSION} of the broker's protocol meets version {version}; install the same \
                  release of the library and of the command 'gigae', and start the broker again"
             ),
-            Self::Nonsense => f.write_str("that is no message of the broker's protocol"),
+            Self::Nonsense => f.write_str("this is not a message of the broker's protocol"),
         }
     }
 }

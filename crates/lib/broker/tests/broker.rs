@@ -242,7 +242,8 @@ fn hostile_clients() {
     // Silent ones: of one user, as many as may wait and more, which costs the oldest their place.
     let silent: Vec<_> = (0..200).map(|_| connection(&testbed)).collect();
     drop(testbed.port());
-    // 64 wait, and the places of 64 more were taken by those who came at once and are not closed yet.
+    // 64 wait, and the places of 64 more were taken by those who came at once and are not closed
+    // yet.
     let now = descriptors(broker) - before;
     assert!(now < 150, "{now} descriptors: no more wait than may");
     // Garbage, half messages, long ones, empty ones, the right one twice.
@@ -390,7 +391,8 @@ fn hanging_up_gives_nothing_back() {
     until(has_room, || "what is gone makes room".to_owned());
 }
 
-/// A client registers the memory of its port with a socket of a namespace of its own and gives all else back.
+/// A client registers the memory of its port with a socket of a namespace of its own and gives all
+/// else back.
 fn memory_that_is_shared() {
     let testbed = Testbed::new("shared", &format!("{ROOT_TOO}ports_per_user = 1"));
     let kept = liar::share_memory(&testbed, testbed.port());
@@ -420,8 +422,8 @@ fn another_namespace_gets_nothing() {
     drop(testbed.port());
 }
 
-/// Root asks for many ports at once, another user then for one. All of them are ready before the broker, which is
-/// stopped meanwhile, sees the first.
+/// Root asks for many ports at once, another user then for one. All of them are ready before the
+/// broker, which is stopped meanwhile, sees the first.
 fn others_get_their_turn() {
     let mut testbed = Testbed::new("turns", ROOT_TOO);
     let ask = || testbed.inside(|| Offer::ask(&testbed.socket(), &request()));

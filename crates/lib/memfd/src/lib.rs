@@ -58,7 +58,8 @@ impl SharedMemory {
         let bytes = check(&fd, len)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let null = std::ptr::null_mut();
-        // SAFETY: a fresh mapping at a place of the kernel's choice aliases nothing of this process.
+        // SAFETY: a fresh mapping at a place of the kernel's choice aliases nothing of this
+        // process.
         let base = unsafe { rustix::mm::mmap(null, bytes, access, MapFlags::SHARED, &fd, 0)? };
         let base = NonNull::new(base.cast()).expect("mmap returns no null");
         Ok(Self { base, len })
@@ -66,9 +67,9 @@ impl SharedMemory {
 
     /// All of it.
     pub fn words(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping has this length, is aligned to a page and lives as long as `self`; the file
-        // cannot become shorter (checked in `map`). Other processes may write any of it at any time, which
-        // atomics allow, and any bits are a number.
+        // SAFETY: the mapping has this length, is aligned to a page and lives as long as `self`;
+        // the file cannot become shorter (checked in `map`). Other processes may write any of it at
+        // any time, which atomics allow, and any bits are a number.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len) }
     }
 }

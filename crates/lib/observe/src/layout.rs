@@ -43,7 +43,8 @@ pub(crate) const CLOSED: u64 = 2;
 pub(crate) const AT_STATISTICS: usize = 1024;
 pub(crate) const STATISTICS_WORDS: usize = 7 * 1024;
 
-/// The ring: a power of two, 8 MiB. A Gigabit Ethernet fills it in 65 ms, and an observer looks every few.
+/// The ring: a power of two, 8 MiB. A Gigabit Ethernet fills it in 65 ms, and an observer looks
+/// every few.
 pub(crate) const AT_RING: usize = AT_STATISTICS + STATISTICS_WORDS;
 pub(crate) const RING_WORDS: usize = 1 << 20;
 

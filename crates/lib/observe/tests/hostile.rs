@@ -1,4 +1,5 @@
-//! What a process may put in the way of observers: memory that has the right name and is none of an endpoint's.
+//! What a process may put in the way of observers: memory that has the right name and is none of an
+//! endpoint's.
 #![allow(missing_docs)]
 
 use gigae_observe::{

@@ -1,5 +1,5 @@
-//! Files that only have the name of an endpoint's memory: an observer does not open them. Needs root, for a file
-//! system of the test's own.
+//! Files that only have the name of an endpoint's memory: an observer does not open them. Needs
+//! root, for a file system of the test's own.
 
 use gigae_observe::{About, LinkAbout, Publisher, Wire, find};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -33,7 +33,8 @@
 //!
 //! # Jumbo frames
 //!
-//! Slots are powers of two that hold the interface's MTU, up to 16 KiB, so that every frame is one token.
+//! Slots are powers of two that hold the interface's MTU, up to 16 KiB, so that every frame is one
+//! token.
 //!
 //! This crate knows nothing of the protocol but the position of the channel byte. It does not join
 //! multicast groups and does not set promiscuous mode.

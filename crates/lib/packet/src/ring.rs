@@ -153,8 +153,8 @@ impl RxRing {
     #[inline]
     fn status(&self, slot: usize) -> &AtomicU32 {
         assert!(slot < self.borrowed.len());
-        // SAFETY: a slot below `borrowed.len()` lies in the mapping and begins with its status word,
-        // which is aligned (slots are powers of two) and accessed as an atomic only.
+        // SAFETY: a slot below `borrowed.len()` lies in the mapping and begins with its status
+        // word, which is aligned (slots are powers of two) and accessed as an atomic only.
         unsafe { self.arena.base().add(slot * self.slot).cast::<AtomicU32>().as_ref() }
     }
 }

@@ -73,7 +73,8 @@ impl Gate {
     /// The program enters. Two stores and two loads if the thread is not inside.
     ///
     /// # Panics
-    /// If the program is inside already, or if this is a child of the process that opened the endpoint.
+    /// If the program is inside already, or if this is a child of the process that opened the
+    /// endpoint.
     #[inline(always)]
     pub(crate) fn enter(&self) -> Entered {
         let calls = self.calls.load(Ordering::Relaxed);

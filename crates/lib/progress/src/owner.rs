@@ -45,8 +45,8 @@ impl Words {
         let (len, access) = (size_of::<Gate>(), ProtFlags::READ | ProtFlags::WRITE);
         // SAFETY: a fresh anonymous mapping aliases nothing.
         let page = unsafe { mmap_anonymous(std::ptr::null_mut(), len, access, MapFlags::PRIVATE)? };
-        // SAFETY: the mapping was just made, is long enough, and of a page's alignment; no other code has it.
-        // Before Linux 4.14 the advice is unknown: a child is not noticed then.
+        // SAFETY: the mapping was just made, is long enough, and of a page's alignment; no other
+        // code has it. Before Linux 4.14 the advice is unknown: a child is not noticed then.
         unsafe {
             let _ = madvise(page, len, Advice::LinuxWipeOnFork);
             page.cast::<Gate>().write(gate);
@@ -56,8 +56,8 @@ impl Words {
 
     #[inline(always)]
     fn gate(&self) -> &Gate {
-        // SAFETY: it is there until this is dropped. All fields are atomics, of which all bits are numbers, so the
-        // kernel may clear them in a child.
+        // SAFETY: it is there until this is dropped. All fields are atomics, of which all bits are
+        // numbers, so the kernel may clear them in a child.
         unsafe { self.gate.as_ref() }
     }
 }
@@ -123,8 +123,8 @@ pub struct Owner<T> {
     one_thread: PhantomData<Cell<()>>,
 }
 
-// SAFETY: the pointers are to what `shared` keeps, which is `Send` and `Sync` for such a value. It is not `Sync`, for two
-// threads must not enter at once.
+// SAFETY: the pointers are to what `shared` keeps, which is `Send` and `Sync` for such a value. It
+// is not `Sync`, for two threads must not enter at once.
 unsafe impl<T: Send> Send for Owner<T> {}
 
 impl<T> Owner<T> {
@@ -142,10 +142,12 @@ impl<T> Owner<T> {
     /// microseconds until the thread's turn ends, and takes the endpoint back with one system call.
     ///
     /// # Panics
-    /// If the caller is inside already, or if this process is a child of the one that opened the endpoint.
+    /// If the caller is inside already, or if this process is a child of the one that opened the
+    /// endpoint.
     #[inline(always)]
     pub fn enter(&self) -> Guard<'_, T> {
-        // SAFETY: both are parts of what `shared` keeps, which neither moves nor goes while this object lives.
+        // SAFETY: both are parts of what `shared` keeps, which neither moves nor goes while this
+        // object lives.
         let (gate, value) = unsafe { (self.gate.as_ref(), self.value.as_ref()) };
         if gate.enter() == Entered::TakenBack {
             taken_back();

@@ -292,7 +292,8 @@ impl Process {
 /// kernels it changes nothing. It needs no privilege.
 fn ask_for_short_slices() {
     const SLICE: Duration = Duration::from_micros(100);
-    // SAFETY: all of it is numbers; both calls are given its size and fill or read no more than that.
+    // SAFETY: all of it is numbers; both calls are given its size and fill or read no more than
+    // that.
     unsafe {
         let mut how: libc::sched_attr = std::mem::zeroed();
         let size = size_of_val(&how) as u32;
@@ -306,7 +307,8 @@ fn ask_for_short_slices() {
 
 /// Calls with all signals blocked. A thread started by the call inherits that.
 fn without_signals<R>(call: impl FnOnce() -> R) -> R {
-    // SAFETY: both sets are this function's own; pthread_sigmask(3) fails for no argument that is given here.
+    // SAFETY: both sets are this function's own; pthread_sigmask(3) fails for no argument that is
+    // given here.
     unsafe {
         let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
         libc::sigfillset(&raw mut all);

@@ -1,4 +1,5 @@
-//! The real thread beside a program that comes and goes: never both inside, and neither waits without end.
+//! The real thread beside a program that comes and goes: never both inside, and neither waits
+//! without end.
 #![allow(missing_docs)]
 
 use gigae_progress::{Attend, Outlook, Owner, TICK, attend};

@@ -416,7 +416,8 @@ fn measured_proto_append(near: &mut Proto, to: PeerId) -> bool {
     })
 }
 
-/// Frames of unknown peers at an endpoint that knows many peers and proposes sessions to some of them.
+/// Frames of unknown peers at an endpoint that knows many peers and proposes sessions to some of
+/// them.
 fn proto_hostile() {
     const KNOWN: u16 = 4096;
     let mut end = Proto::new(Config::default(), 7);

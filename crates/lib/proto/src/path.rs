@@ -40,7 +40,8 @@ const LONGEST_FIRST: u64 = 10_000_000;
 /// one of them may be late.
 const LEAST_DOUBT: u64 = 2_000_000;
 
-/// First wait in nanoseconds for the answer to a probe of a dead path; doubled with each repetition.
+/// First wait in nanoseconds for the answer to a probe of a dead path; doubled with each
+/// repetition.
 const PROBE_INTERVAL: u64 = 1_000_000;
 
 /// Longest wait in nanoseconds between two probes.

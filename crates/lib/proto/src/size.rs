@@ -77,7 +77,8 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// Asks whether frames with payloads of these lengths arrive, the longer one first, by this path.
+    /// Asks whether frames with payloads of these lengths arrive, the longer one first, by this
+    /// path.
     pub(crate) fn ask(lengths: [u16; 2], path: u8) -> Self {
         let asking = Asking {
             lengths,

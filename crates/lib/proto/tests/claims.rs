@@ -1,5 +1,5 @@
-//! A node that says what is not so about its addresses, or leaves gaps in what it sends, takes nothing from others
-//! (`PROTOCOL.md` 11.2 and 5.4).
+//! A node that says what is not so about its addresses, or leaves gaps in what it sends, takes
+//! nothing from others (`PROTOCOL.md` 11.2 and 5.4).
 #![allow(missing_docs)]
 
 mod crafted;
@@ -66,7 +66,8 @@ fn a_proposal_under_the_name_of_another_does_not_lead_its_frames_elsewhere() {
     ways(end);
     propose(end, first, 1000, &[first, LIAR]);
     assert_eq!(ways(end), []);
-    // Nor is what goes by the second link answered to somebody else, or the liar could speak as the other.
+    // Nor is what goes by the second link answered to somebody else, or the liar could speak as the
+    // other.
     for w in [w, World::with_links(&[2, 2], 1, quiet(), &Config::default())] {
         let mut w = w;
         let end = &mut w.nodes[0].proto;
@@ -152,7 +153,8 @@ fn gaps_never_take_more_than_half_of_the_receive_frames() {
     let config = Config { receive_frames: 2 * HALF as u32, ..Config::default() };
     let mut end = End::new(config, 7);
     let node = |n: u32| MacAddr([2, 0, 0xbb, 0, 1, n as u8]);
-    // Four that leave gaps, and an honest one; each has credit for 60 frames, more than a quarter of all.
+    // Four that leave gaps, and an honest one; each has credit for 60 frames, more than a quarter
+    // of all.
     let [a, b, c, d, honest] = [0, 1, 2, 3, 4].map(|n| {
         let offer = propose(&mut end, node(n), 1000 + n, &[]);
         confirm(&mut end, (0, node(n)), (1000 + n, offer), &[]).unwrap();

@@ -1,5 +1,6 @@
-//! Instructions per message of `wire` and `proto`, counted by valgrind's callgrind and compared with
-//! `snapshots/instructions.txt`. They do not depend on the machine's load, nor on what else it runs.
+//! Instructions per message of `wire` and `proto`, counted by valgrind's callgrind and compared
+//! with `snapshots/instructions.txt`. They do not depend on the machine's load, nor on what else it
+//! runs.
 //!
 //! What is counted is `examples/instructions.rs`, built as releases are; each case is a function of
 //! its own there, so a call and a return are in every figure. The snapshot is made anew by
@@ -28,7 +29,8 @@ fn every_message_takes_as_many_instructions_as_the_snapshot_says() {
     let program = snapshot::target().join("release/examples/instructions");
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("instructions.callgrind");
     let (profile, output) = callgrind::run(&program, &[], &[], &out);
-    // The C library's functions for long copies are chosen by the processor, and nothing here should be long.
+    // The C library's functions for long copies are chosen by the processor, and nothing here
+    // should be long.
     let outside: Vec<_> =
         profile.objects().filter(|o| !o.contains("examples/instructions")).collect();
     assert!(outside.is_empty(), "counted outside the program, in {outside:?}");

@@ -20,7 +20,8 @@ fn the_first_message_brings_the_session_up_by_itself() {
     assert!(!w.nodes[0].proto.has_unacknowledged());
 }
 
-/// The answer and the time to repeat the question (1 ms) come at the same moment, which is seen first.
+/// The answer and the time to repeat the question (1 ms) come at the same moment, which is seen
+/// first.
 #[test]
 fn an_answer_about_the_length_takes_back_the_question_that_is_about_to_be_repeated() {
     let config =

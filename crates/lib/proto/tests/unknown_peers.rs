@@ -1,5 +1,5 @@
-//! A node that does not see the traffic of another cannot open, end or use a session in its name. What unnamed peers take of an
-//! endpoint is bounded (`PROTOCOL.md` §4).
+//! A node that does not see the traffic of another cannot open, end or use a session in its name.
+//! What unnamed peers take of an endpoint is bounded (`PROTOCOL.md` §4).
 #![allow(missing_docs)]
 
 mod crafted;
@@ -45,8 +45,8 @@ fn sent(end: &mut End) -> Vec<(Destination, Header, Vec<u8>)> {
     all
 }
 
-/// Everything that somebody can try who has sessions of his own, to learn how the victim chooses its numbers, and then
-/// speaks in the name of another without seeing the answers.
+/// Everything that somebody can try who has sessions of his own, to learn how the victim chooses
+/// its numbers, and then speaks in the name of another without seeing the answers.
 fn attack(end: &mut End, other: MacAddr) {
     let offers: Vec<Offer> = (0..8).map(|n| propose(end, LIAR, 1000 + n, &[])).collect();
     let last = *offers.last().unwrap();
@@ -246,7 +246,8 @@ fn the_first_message_goes_in_the_same_doorbell_as_the_confirmation() {
     assert_eq!(w.received(1), [b"hello"], "after one round trip and a half");
 }
 
-/// What node 1 has said to node 0 comes a second time, while there is no session, and while there is another.
+/// What node 1 has said to node 0 comes a second time, while there is no session, and while there
+/// is another.
 #[test]
 fn late_duplicates_of_a_former_session_neither_end_the_present_one_nor_bring_it_back() {
     for restarts in [false, true] {
@@ -283,8 +284,8 @@ fn late_duplicates_of_a_former_session_neither_end_the_present_one_nor_bring_it_
     }
 }
 
-/// A peer that says it does not know a session is asked before the session ends: what it answers may have overtaken
-/// the confirmation.
+/// A peer that says it does not know a session is asked before the session ends: what it answers
+/// may have overtaken the confirmation.
 #[test]
 fn a_late_reset_does_not_end_a_session_that_is_up() {
     let mut w = World::pair(quiet(), &Config::default());

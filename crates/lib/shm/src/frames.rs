@@ -67,7 +67,8 @@ impl Frames {
             self.borrowed[index as usize] = true;
             let start = index as usize * self.size;
             let (place, slot) = (start..start + len, self.first + index);
-            // SAFETY: the frame came off the list of free ones, so there is no other token for its bytes.
+            // SAFETY: the frame came off the list of free ones, so there is no other token for its
+            // bytes.
             let mut room = unsafe { TxFrame::new(&self.arena, place.clone(), slot) };
             reader.copy(ring, record, from, self.arena.bytes_mut(&mut room));
             // SAFETY: `room` is not used any more.

@@ -101,8 +101,8 @@ impl Watch {
 }
 
 impl<L: Link> ShmLink<L> {
-    /// Wraps a link. `listener` is the [name](crate::bind) of the link's address, taken in the namespace in which
-    /// the link was opened.
+    /// Wraps a link. `listener` is the [name](crate::bind) of the link's address, taken in the
+    /// namespace in which the link was opened.
     ///
     /// Maps memory for as many receive frames as the link has; only those in use at the same time
     /// take up memory. Some ten system calls, four descriptors, and two more descriptors for each

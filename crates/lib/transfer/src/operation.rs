@@ -38,7 +38,7 @@ impl fmt::Display for OpError {
             Self::Cancelled => f.write_str("it was cancelled"),
             Self::Lost(reason) => reason.fmt(f),
             Self::Refused(Status::Key) => f.write_str(
-                "the peer has no memory registered under this key; ask it for the present one",
+                "the peer has no memory registered under this key; ask it for the current key",
             ),
             Self::Refused(Status::Bounds) => f.write_str(
                 "the bytes are not all within the remote memory; check offset and length",

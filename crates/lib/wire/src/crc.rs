@@ -91,7 +91,8 @@ mod tests {
 
     #[test]
     fn every_length_and_place_gives_the_same_as_the_plain_definition() {
-        // Under Miri, which takes minutes for all, some of each kind: whole words, rests, short and long.
+        // Under Miri, which takes minutes for all, some of each kind: whole words, rests, short and
+        // long.
         let (lengths, places) = if cfg!(miri) { (29, 7) } else { (1, 1) };
         let bytes: [u8; 300] = core::array::from_fn(|i| (i * 31 + i / 7) as u8);
         for len in (0..=200).step_by(lengths) {

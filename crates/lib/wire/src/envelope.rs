@@ -39,7 +39,8 @@ pub enum Envelope {
 }
 
 impl Envelope {
-    /// Local Experimental EtherType 1 (IEEE Std 802, clause 9.2.4): for use inside one organisation.
+    /// Local Experimental EtherType 1 (IEEE Std 802, clause 9.2.4): for use inside one
+    /// organisation.
     pub const DEFAULT: Self = Self::Ethernet { ethertype: 0x88b5 };
 
     /// Finds the GigaE frame in an Ethernet frame and says who sent it.

@@ -189,8 +189,8 @@ impl core::error::Error for Discard {}
 
 impl Header {
     /// Writes the header into the first [`HEADER_LEN`] bytes of `frame`, whose remaining bytes are
-    /// the payload, and seals both with CRC32C (Castagnoli polynomial, as in RFC 3720 §12.1), or the
-    /// header alone where the flags say so.
+    /// the payload, and seals both with CRC32C (Castagnoli polynomial, as in RFC 3720 §12.1), or
+    /// the header alone where the flags say so.
     ///
     /// Reads the payload once for the checksum and copies nothing. Inlined, so a header that was
     /// just built does not pass through memory.

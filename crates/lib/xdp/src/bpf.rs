@@ -83,8 +83,8 @@ pub(crate) fn fill_and_freeze(map: BorrowedFd<'_>, value: &[u8]) -> io::Result<(
     let (key, mut map) = (0u32, map.as_raw_fd());
     let (at, from) = (&raw const key as u64, value.as_ptr() as u64);
     let mut update = MapUpdate { map, padding: 0, key: at, value: from, flags: 0 };
-    // SAFETY: the kernel reads a key of four bytes and a value, which is as long as the map says: the map was made
-    // for these very bytes.
+    // SAFETY: the kernel reads a key of four bytes and a value, which is as long as the map says:
+    // the map was made for these very bytes.
     unsafe { call(MAP_UPDATE, &mut update) }?;
     // SAFETY: the request is only a descriptor.
     unsafe { call(MAP_FREEZE, &mut map) }.map(drop)
@@ -112,7 +112,8 @@ pub(crate) fn load(
     // Cut to 15 characters.
     let most = request.name.len() - 1;
     request.name.iter_mut().zip(name.bytes().take(most)).for_each(|(to, from)| *to = from);
-    // SAFETY: the kernel reads that many instructions and a text that ends with zero, and nothing else.
+    // SAFETY: the kernel reads that many instructions and a text that ends with zero, and nothing
+    // else.
     let mut attempt = || unsafe { call(PROGRAM_LOAD, &mut request) };
     let mut loaded = attempt();
     for _ in 1..ATTEMPTS {
@@ -177,7 +178,8 @@ pub(crate) fn attach(program: BorrowedFd<'_>, interface: u32, native: bool) -> i
 /// The request must fit the command, and every address in it must be valid for what the kernel does
 /// there.
 unsafe fn call<T>(command: libc::c_long, request: &mut T) -> io::Result<RawFd> {
-    // SAFETY: pointer and length describe one structure that lives across the call; the rest is the caller's promise.
+    // SAFETY: pointer and length describe one structure that lives across the call; the rest is the
+    // caller's promise.
     let made = unsafe { libc::syscall(libc::SYS_bpf, command, &raw mut *request, size_of::<T>()) };
     if made < 0 { Err(io::Error::last_os_error()) } else { Ok(made as RawFd) }
 }

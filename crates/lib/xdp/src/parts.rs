@@ -78,7 +78,8 @@ impl Description {
             && (1..=LONGEST as u32).contains(&self.max_frame)
             && (self.several || self.max_frame as usize <= SEGMENT)
             && matches!(self.mode, Mode::XdpZeroCopy | Mode::XdpNative | Mode::XdpGeneric);
-        let refused = || io::Error::new(io::ErrorKind::InvalidData, "the parts fit no AF_XDP link");
+        let refused =
+            || io::Error::new(io::ErrorKind::InvalidData, "the parts do not make an AF_XDP link");
         if sound { Ok(()) } else { Err(refused()) }
     }
 

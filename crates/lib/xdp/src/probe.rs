@@ -274,14 +274,15 @@ fn attempt(
     let mut flags = match mode {
         Mode::XdpZeroCopy => SocketAddrXdpFlags::XDP_ZEROCOPY,
         Mode::XdpNative | Mode::XdpGeneric => SocketAddrXdpFlags::XDP_COPY,
-        other => return Err(refused("choosing a mode", format!("{other} is none of AF_XDP's"))),
+        other => return Err(refused("choosing a mode", format!("{other} is not an AF_XDP mode"))),
     };
     let interface = Interface::find(&config.interface)?;
     let had_carrier = interface.has_carrier();
     let native = mode != Mode::XdpGeneric;
     let (mut program, attached) = load(config, (mode, buffers), &interface, lent.is_some())?;
     let (parts, arena) = parts(config, (mode, buffers), interface, lent, program.id())?;
-    // SAFETY: the parts are new, and this is their only use; memory of another process is written and not read.
+    // SAFETY: the parts are new, and this is their only use; memory of another process is written
+    // and not read.
     let mut link = unsafe { XdpLink::assemble(parts, arena) }?;
     link.program = attached;
     if had_carrier {
@@ -296,7 +297,7 @@ fn attempt(
     link.socket.fill.publish();
     bind(&link, config, flags)?;
     if mode == Mode::XdpZeroCopy && !link.socket.is_zero_copy() {
-        return Err(refused("zero-copy", "the kernel copies all the same"));
+        return Err(refused("zero-copy", "the kernel copies anyway"));
     }
     program
         .steer(config.queue, link.socket.as_fd())

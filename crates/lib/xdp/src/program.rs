@@ -47,8 +47,8 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Loads the program for frames of `filter` to `mac`, each in one buffer or (`sg`, Linux 5.18) in
-    /// several, with room for sockets of the queues up to `queue`. Takes some ten system calls.
+    /// Loads the program for frames of `filter` to `mac`, each in one buffer or (`sg`, Linux 5.18)
+    /// in several, with room for sockets of the queues up to `queue`. Takes some ten system calls.
     ///
     /// Does not use `aya`'s loader: that parses the kernel's description of all its types, 5 MB,
     /// before it learns that the program uses none of them.
@@ -133,7 +133,7 @@ fn set_globals(object: &mut Object, filter: &Filter, mac: MacAddr) -> io::Result
 
 /// The object in this library does not fit this file.
 fn incomplete() -> io::Error {
-    io::Error::other("the XDP object lacks its program or map; build the library anew")
+    io::Error::other("the XDP object lacks its program or map; rebuild the library")
 }
 
 /// The system error inside one of the loader's errors, or otherwise its text on one line.

@@ -235,8 +235,8 @@ mod tests {
         let base = NonNull::new(words.as_ptr().cast_mut().cast::<u8>()).unwrap();
         word(base, OFFSETS.producer).store(start, Ordering::Relaxed);
         word(base, OFFSETS.consumer).store(start, Ordering::Relaxed);
-        // SAFETY: both keep the memory, which is aligned to 8, may be written through a shared pointer and holds
-        // 192 + 4 * 8 bytes; one producer and one consumer are made.
+        // SAFETY: both keep the memory, which is aligned to 8, may be written through a shared
+        // pointer and holds 192 + 4 * 8 bytes; one producer and one consumer are made.
         unsafe {
             let producer = Producer::new(base, &OFFSETS, SIZE, Box::new(Arc::clone(&words)));
             (producer, Consumer::new(base, &OFFSETS, SIZE, Box::new(words)), base)
@@ -244,7 +244,8 @@ mod tests {
     }
 
     fn word(base: NonNull<u8>, offset: usize) -> &'static AtomicU32 {
-        // SAFETY: the offsets above lie in memory that the ends of the ring keep, as every test does with them.
+        // SAFETY: the offsets above lie in memory that the ends of the ring keep, as every test
+        // does with them.
         unsafe { base.add(offset).cast::<AtomicU32>().as_ref() }
     }
 

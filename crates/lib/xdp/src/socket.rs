@@ -133,8 +133,8 @@ impl XskSocket {
         let (done_map, done_at) =
             map(XDP_UMEM_PGOFF_COMPLETION_RING, at.cr, sizes.completion, word)?;
         // SAFETY: each mapping holds a ring of that many entries at the offsets that the kernel
-        // stated, aligned by the kernel, and lives as long as the ring; the caller vouches for there
-        // being no other user on this side.
+        // stated, aligned by the kernel, and lives as long as the ring; the caller vouches for
+        // there being no other user on this side.
         let (rx, tx, fill, completion) = unsafe {
             (
                 Consumer::new(rx_map.base, &rx_at, sizes.rx, rx_map.kept()),

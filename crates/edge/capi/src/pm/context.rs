@@ -133,7 +133,7 @@ pub unsafe extern "C" fn pmGetNodeList(
 pub(super) unsafe fn list(all: &[c_int], into: *mut c_int, count: *mut c_int) -> Outcome<()> {
     // SAFETY: the caller's promise.
     let count = unsafe { count.as_mut() }.ok_or_else(|| Error::null("the number of places"))?;
-    let room = usize::try_from(*count).map_err(|_| Fault::invalid("less than no room is given"))?;
+    let room = usize::try_from(*count).map_err(|_| Fault::invalid("the room is negative"))?;
     *count = c_int::try_from(all.len()).unwrap_or(c_int::MAX);
     if room < all.len() {
         return Err(Errno::NOSPC.into());

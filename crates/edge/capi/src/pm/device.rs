@@ -60,8 +60,7 @@ unsafe fn config<'a>(argc: c_int, argv: *mut *mut c_char) -> Outcome<Option<&'a 
             // The name of a program, as in main's argv.
             first if at == 0 && !first.starts_with('-') => {}
             other => {
-                let why =
-                    format!("the argument {other} is not known; give -config FILE or nothing");
+                let why = format!("unknown argument {other}; give -config FILE or nothing");
                 return Err(Fault::invalid(&why));
             }
         }

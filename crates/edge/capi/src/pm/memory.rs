@@ -24,7 +24,9 @@ impl Context {
     fn local(&self, handle: u128, len: usize) -> Outcome<(Memory, u64)> {
         let (key, offset) = split(handle);
         let region = self.locked.iter().find(|locked| locked.key == key).ok_or_else(|| {
-            Fault::invalid("the local handle is of no region that is locked here; use pmMLock")
+            Fault::invalid(
+                "the local handle does not name a region that is locked here; use pmMLock",
+            )
         })?;
         let at = usize::try_from(offset).ok();
         let part = at.filter(|_| len > 0).and_then(|at| region.memory.part(at, len));
@@ -83,7 +85,9 @@ pub unsafe extern "C" fn pmMLock(
     call(pmc, |context| {
         context.owner(rmt_node)?;
         if len == 0 || hndlp.is_null() {
-            return Err(Fault::invalid("the region is empty, or the place for its handle NULL"));
+            return Err(Fault::invalid(
+                "the region is empty, or the pointer for its handle is NULL",
+            ));
         }
         // SAFETY: the caller's promise.
         let memory = unsafe { CallerMemory::new(addr.cast(), len)? };

@@ -114,12 +114,15 @@ fn answer(outcome: Outcome<()>) -> c_int {
 
 /// The meaning of the codes that these calls return.
 const TEXTS: &[(Errno, &CStr)] = &[
-    (Errno::NODEV, c"no such device; give the type ethernet and an interface that is there"),
+    (Errno::NODEV, c"no such device; give the type ethernet and an existing interface"),
     (Errno::INVAL, c"an argument is NULL, out of range or unknown; see gigae_last_error"),
     (Errno::IO, c"the data link failed, or nothing is held; see gigae_last_error"),
     (Errno::NOMEM, c"no room for another device, context or node; close one"),
     (Errno::NOBUFS, c"no buffer or no message now; receive, then try again"),
-    (Errno::BUSY, c"the context is in use, or a transfer goes on; finish it, then try again"),
+    (
+        Errno::BUSY,
+        c"the context is in use, or a transfer is in progress; wait for it, then try again",
+    ),
     (Errno::NOSYS, c"this implementation cannot do that"),
     (Errno::NOSPC, c"too little room for the answer, or too many regions are locked"),
     (Errno::NOENT, c"this memory is not locked; lock it with pmMLock"),

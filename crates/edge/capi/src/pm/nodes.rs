@@ -61,7 +61,7 @@ fn parse(text: &str) -> Result<Nodes, Error> {
                 let mac =
                     mac.parse().map_err(|_| refuse("the second word is not a MAC address"))?;
                 if all.nodes.insert(number, mac).is_some() {
-                    return Err(refuse("the node was there already"));
+                    return Err(refuse("the node is already in the list"));
                 }
             }
             [_] => return Err(refuse("a node has a number and a MAC address")),
@@ -96,7 +96,7 @@ mod tests {
             ("-1 02:00:00:00:00:01", "begins with a node number"),
             ("one 02:00:00:00:00:01", "begins with a node number"),
             ("1 host", "not a MAC address"),
-            ("1 02:00:00:00:00:01\n1 02:00:00:00:00:02", "there already"),
+            ("1 02:00:00:00:00:01\n1 02:00:00:00:00:02", "already in the list"),
         ] {
             let said = parse(text).unwrap_err().to_string();
             assert!(said.contains(why), "{text}: {said}");

@@ -86,7 +86,9 @@ impl Context {
     /// A node to communicate with.
     pub(super) fn peer(&self, node: c_int) -> Outcome<Peer> {
         self.peers.get(&node).copied().ok_or_else(|| {
-            Fault::invalid(&format!("node {node} is none, not associated or this one itself"))
+            Fault::invalid(&format!(
+                "node {node} does not exist, is not associated, or is this node"
+            ))
         })
     }
 
@@ -122,7 +124,7 @@ impl Context {
         )?;
         writeln!(
             to,
-            "  regions locked: {}, transfers going on: {}",
+            "  regions locked: {}, transfers in progress: {}",
             self.locked.len(),
             self.transfers.len()
         )

@@ -13,8 +13,8 @@
 //! ```
 //!
 //! Then macros were made `u64` (`sed -E 's/^(pub const FI_[A-Z0-9_]+): u32 = /\1: u64 = /'`), types
-//! of pthreads and of poll(2) left out, the flexible array of `fi_eq_cm_entry` made `[u8; 0]`, and the items sorted by
-//! header.
+//! of pthreads and of poll(2) left out, the flexible array of `fi_eq_cm_entry` made `[u8; 0]`, and
+//! the items sorted by header.
 
 mod atomic;
 mod cm;

@@ -1,19 +1,20 @@
 //! What an operation may cost in the provider and the library below it: no allocation once warm.
 //!
 //! Messages and accesses to oneself take the whole way but for frames on a link, of which the
-//! simulated one allocates each. That the links' own ways allocate nothing is shown by the budget of
-//! the library.
+//! simulated one allocates each. That the links' own ways allocate nothing is shown by the budget
+//! of the library.
 
 #[path = "../../../../lib/gigae/tests/heap/mod.rs"]
 mod heap;
 
 use super::*;
-/// Rounds that may allocate, and rounds that may not. A receiver says only once per 32 KiB of short messages what
-/// it has taken.
+/// Rounds that may allocate, and rounds that may not. A receiver says only once per 32 KiB of short
+/// messages what it has taken.
 const WARM: u64 = 2000;
 const COUNTED: u64 = 1000;
 
-/// How often what happens in a round, and ends with so many entries in the queue, allocates once warm.
+/// How often what happens in a round, and ends with so many entries in the queue, allocates once
+/// warm.
 fn allocations(p: &Pair, mut start: impl FnMut(), ends: usize) -> u64 {
     let mut rounds = |count| {
         for _ in 0..count {

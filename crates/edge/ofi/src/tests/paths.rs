@@ -1,5 +1,6 @@
-//! Whole paths through the provider, from `fi_tsend` to the entries that `fi_cq_read` gives at both ends. What they take
-//! is counted by `tests/paths.rs`, which runs this test as releases are built, under valgrind.
+//! Whole paths through the provider, from `fi_tsend` to the entries that `fi_cq_read` gives at both
+//! ends. What they take is counted by `tests/paths.rs`, which runs this test as releases are built,
+//! under valgrind.
 
 use super::*;
 

@@ -22,11 +22,12 @@ const STEPS: usize = 300;
 /// A liar who is refused has more patience than one who is not.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Descriptors of a broker: for each port connection, memory, claim and a socket to the kernel, six while one is made;
-/// and silent connections of three users.
+/// Descriptors of a broker: for each port connection, memory, claim and a socket to the kernel, six
+/// while one is made; and silent connections of three users.
 const DESCRIPTORS: usize = 4 * PORTS + 6 + 3 * 64 + 64;
 
-/// A socket in another namespace that has a port's memory registered, of which all else is given back.
+/// A socket in another namespace that has a port's memory registered, of which all else is given
+/// back.
 pub(crate) fn share_memory(testbed: &Testbed, port: Port) -> OwnedFd {
     let node = testbed.fabric.node(2);
     let _inside = node.enter().unwrap();

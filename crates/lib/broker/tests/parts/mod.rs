@@ -1,5 +1,5 @@
-//! Brokers and their clients as processes of their own: this program again; its environment says what
-//! it is to be.
+//! Brokers and their clients as processes of their own: this program again; its environment says
+//! what it is to be.
 
 pub(crate) mod liar;
 
@@ -226,7 +226,8 @@ impl Testbed {
         self.broker = start_broker(&self.fabric, self.directory.path());
     }
 
-    /// A client of this user that sends frames back: its address and interface, or why it was refused.
+    /// A client of this user that sends frames back: its address and interface, or why it was
+    /// refused.
     pub(crate) fn echo(&self, uid: u32) -> Result<(TestProcess, MacAddr, String), String> {
         self.echo_at(uid, &self.socket())
     }

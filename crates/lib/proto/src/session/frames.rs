@@ -64,8 +64,8 @@ impl<T, R> Session<T, R> {
         }
     }
 
-    /// Builds the Hello that [`next_frame`](Self::next_frame) asked for. Its credit is that of a new session, also when it is
-    /// repeated: credit is never withdrawn.
+    /// Builds the Hello that [`next_frame`](Self::next_frame) asked for. Its credit is that of a
+    /// new session, also when it is repeated: credit is never withdrawn.
     pub(crate) fn hello(&mut self, now: Instant, config: &Config) -> Header {
         if let SessionState::Proposing(repeated) = &mut self.state {
             repeated.sent(now);
@@ -112,8 +112,8 @@ impl<T, R> Session<T, R> {
         (header, token)
     }
 
-    /// Builds the Reset that [`next_frame`](Self::next_frame) asked for. Its ASK flag says that its acknowledgement counts
-    /// and that it wants an answer.
+    /// Builds the Reset that [`next_frame`](Self::next_frame) asked for. Its ASK flag says that its
+    /// acknowledgement counts and that it wants an answer.
     pub(crate) fn reset(&mut self, config: &Config) -> Header {
         let close = self.close.as_mut().expect("only a closing session closes gracefully");
         close.due = false;

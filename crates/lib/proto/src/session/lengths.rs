@@ -49,7 +49,8 @@ impl<T, R> Session<T, R> {
         len < both
     }
 
-    /// The Probe or Echo that [`next_frame`](Self::next_frame) asked for: kind, contents, length of the payload, and path.
+    /// The Probe or Echo that [`next_frame`](Self::next_frame) asked for: kind, contents, length of
+    /// the payload, and path.
     #[cold]
     pub(crate) fn next_size(&mut self) -> Option<(Kind, Echo, u16, usize)> {
         let sizes = self.sizes.as_mut()?;

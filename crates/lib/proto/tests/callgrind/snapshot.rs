@@ -1,6 +1,7 @@
 //! Instructions per message against a snapshot that is checked in.
 //!
-//! A test that counts calls [`check`]. The snapshot is made anew by the same test with `UPDATE_SNAPSHOT=1`.
+//! A test that counts calls [`check`]. The snapshot is made anew by the same test with
+//! `UPDATE_SNAPSHOT=1`.
 
 use super::Profile;
 use std::collections::BTreeMap;
@@ -9,12 +10,12 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 /// Per cent by which a count may differ from the snapshot's with the same compiler. Counts are
-/// exact then and the same on every run; this much is left to edits that are not meant as a change of
-/// cost and that move a spill or a jump.
+/// exact then and the same on every run; this much is left to edits that are not meant as a change
+/// of cost and that move a spill or a jump.
 const SAME_COMPILER: f64 = 3.0;
 
-/// The same with another compiler or C library, which makes other code of the same source: a guess at what that
-/// may do, far below what a forgotten copy, lookup or allocation adds.
+/// The same with another compiler or C library, which makes other code of the same source: a guess
+/// at what that may do, far below what a forgotten copy, lookup or allocation adds.
 const OTHER_COMPILER: f64 = 25.0;
 
 /// Instructions that any count may differ by: a few per cent of the smallest are less than one.
@@ -28,7 +29,8 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Of a program that printed each `measured_...` function and how many messages passed through it.
+    /// Of a program that printed each `measured_...` function and how many messages passed through
+    /// it.
     pub fn of(profile: &Profile, output: &Output) -> Self {
         let said = String::from_utf8_lossy(&output.stdout);
         let mut cases = BTreeMap::new();
@@ -83,7 +85,8 @@ impl Counts {
     }
 }
 
-/// Compares with the snapshot at `path`, or makes it anew if the environment variable `UPDATE_SNAPSHOT` is set.
+/// Compares with the snapshot at `path`, or makes it anew if the environment variable
+/// `UPDATE_SNAPSHOT` is set.
 ///
 /// # Panics
 /// If they differ; names the command that makes it anew.
@@ -98,8 +101,8 @@ pub fn check(counts: &Counts, path: &Path, command: &str) {
     assert!(wrong.is_empty(), "{said}\nif that is meant: UPDATE_SNAPSHOT=1 {command}");
 }
 
-/// Cargo with these arguments, for what is counted: into this program's target directory, and without the caller's
-/// flags, so that everybody counts the same code.
+/// Cargo with these arguments, for what is counted: into this program's target directory, and
+/// without the caller's flags, so that everybody counts the same code.
 ///
 /// # Panics
 /// If it fails.

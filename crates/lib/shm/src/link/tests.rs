@@ -90,7 +90,8 @@ fn met(options: &Options) -> Pair {
     Pair { to_b, to_a, a: Box::new(a), b: Box::new(b), kernels: None, ground: Box::new(network) }
 }
 
-/// All of the suite that neither counts from the beginning nor wants frames dropped or completed that nobody reads.
+/// All of the suite that neither counts from the beginning nor wants frames dropped or completed
+/// that nobody reads.
 #[test]
 fn frames_through_memory_are_as_those_of_every_link() {
     type Test = fn(&Options, Maker);
@@ -236,7 +237,8 @@ fn a_neighbour_that_reads_nothing_costs_the_frames_for_which_there_is_no_room() 
     assert_eq!(suite::receive(&mut b, 1), [ours]);
 }
 
-/// What goes both ways is repeated, and written again, for as long as the neighbour takes to answer.
+/// What goes both ways is repeated, and written again, for as long as the neighbour takes to
+/// answer.
 #[test]
 fn what_was_written_before_somebody_reads_leaves_room_for_a_window() {
     let node = Node::new();

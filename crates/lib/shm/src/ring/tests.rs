@@ -72,7 +72,8 @@ fn what_is_read_at_once_passes_through_few_pages() {
     assert!(touched < EARLY as usize + 200, "word {touched} was written");
 }
 
-/// A reader that is kept off its processor, as it is where there are more processes than processors, finds all of it.
+/// A reader that is kept off its processor, as it is where there are more processes than
+/// processors, finds all of it.
 #[test]
 fn a_window_of_the_longest_frames_has_room_wherever_the_ring_stands() {
     let memory = plain(1 << 16);

@@ -44,8 +44,8 @@ pub(crate) fn a_fork_changes_nothing() {
             rustix::io::read(&there, &mut [0][..])?;
             Ok(())
         };
-        // SAFETY: the closure makes two system calls on a descriptor that it owns; it neither allocates
-        // nor locks.
+        // SAFETY: the closure makes two system calls on a descriptor that it owns; it neither
+        // allocates nor locks.
         unsafe { command.pre_exec(forked) };
         let child = std::thread::spawn(move || command.status());
         here.read_exact(&mut [0]).unwrap();

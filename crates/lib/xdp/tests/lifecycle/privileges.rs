@@ -94,7 +94,8 @@ pub(crate) fn parts_are_assembled() {
     assert!(has_program(&fabric), "it goes with the interface and not with the link");
 }
 
-/// The parts of a link on eth0, and the memory that they were made for, as the two processes have them.
+/// The parts of a link on eth0, and the memory that they were made for, as the two processes have
+/// them.
 fn make() -> (gigae_xdp::Parts, Arena) {
     let config = config("eth0");
     let bytes = XdpLink::memory_for(config.tx_frames as u32, config.rx_frames as u32);
@@ -115,7 +116,8 @@ pub(crate) fn memory_that_is_not_there_is_refused() {
     assert_eq!(rustix::fs::fstat(&memory).unwrap().st_blocks, 0, "the one who asks pays for it");
 }
 
-/// Why no socket is passed on before it is bound, though its memory could be registered by who gets it.
+/// Why no socket is passed on before it is bound, though its memory could be registered by who gets
+/// it.
 pub(crate) fn an_unbound_socket_would_be_bound_anywhere() {
     use rustix::net::{AddressFamily, SocketType, sockopt, xdp};
     let fabric = testing::fabric("unbound", |_| ());
@@ -172,7 +174,8 @@ pub(crate) fn parts_cannot_be_changed() {
         assert_eq!(sockopt::set_xdp_umem_completion_ring_size(&parts.socket, 64), busy);
         assert_eq!(sockopt::set_xdp_rx_ring_size(&parts.socket, 64), busy);
         assert_eq!(sockopt::set_xdp_tx_ring_size(&parts.socket, 64), busy);
-        // A further socket with the same memory on another queue, and another program, need capabilities.
+        // A further socket with the same memory on another queue, and another program, need
+        // capabilities.
         let kind = rustix::net::SocketType::RAW;
         let further = rustix::net::socket(rustix::net::AddressFamily::XDP, kind, None);
         assert_eq!(further.err(), Some(rustix::io::Errno::PERM));

@@ -47,8 +47,8 @@ pub(crate) fn the_program_stays_with_a_copy() {
             rustix::io::read(&there, &mut [0][..])?;
             Ok(())
         };
-        // SAFETY: the closure makes two system calls on a descriptor that it owns; it neither allocates
-        // nor locks.
+        // SAFETY: the closure makes two system calls on a descriptor that it owns; it neither
+        // allocates nor locks.
         unsafe { command.pre_exec(forked) };
         let child = std::thread::spawn(move || command.status());
         here.read_exact(&mut [0]).unwrap();
