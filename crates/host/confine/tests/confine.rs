@@ -16,7 +16,7 @@ const DIRECTORY: &str = "CONFINE_DIRECTORY";
 const PORT: &str = "CONFINE_PORT";
 
 /// What a case works on.
-struct Place {
+struct Files {
     directory: PathBuf,
     port: u16,
 }
@@ -26,10 +26,10 @@ struct Case {
     /// What the kernel must have for the case to show anything.
     needs: Landlock,
     /// The rights of the run that must work; `None`: all that root has.
-    loose: fn(&Place) -> Option<Confinement>,
+    loose: fn(&Files) -> Option<Confinement>,
     /// The rights of the run that must be refused.
-    tight: fn(&Place) -> Confinement,
-    attempt: fn(&Place) -> io::Result<()>,
+    tight: fn(&Files) -> Confinement,
+    attempt: fn(&Files) -> io::Result<()>,
 }
 
 const CASES: &[Case] = &[
@@ -185,7 +185,7 @@ const CASES: &[Case] = &[
 ];
 
 /// What most cases start from: it may read one directory, and has a capability that works.
-fn usual(place: &Place) -> Confinement {
+fn usual(place: &Files) -> Confinement {
     Confinement::new()
         .user("no-such-user")
         .keep(CapabilitySet::NET_RAW | CapabilitySet::BPF)
@@ -194,7 +194,7 @@ fn usual(place: &Place) -> Confinement {
 }
 
 /// The same, and what programs need.
-fn with_programs(place: &Place) -> Confinement {
+fn with_programs(place: &Files) -> Confinement {
     let libraries = ["/bin", "/usr", "/lib", "/lib64", "/nix/store", "/etc/ld.so.cache"];
     libraries.iter().fold(usual(place).read("/dev/null"), |all, path| all.run(path))
 }
@@ -357,7 +357,7 @@ fn main() {
             ),
         ]);
     };
-    let place = Place {
+    let place = Files {
         directory: std::env::var_os(DIRECTORY).unwrap().into(),
         port: std::env::var(PORT).unwrap().parse().unwrap(),
     };
@@ -365,7 +365,7 @@ fn main() {
 }
 
 /// In the child, in its only thread.
-fn in_child(case: &str, place: &Place) {
+fn in_child(case: &str, place: &Files) {
     let named = |name: &str| CASES.iter().find(|case| case.name == name);
     if let Some((run, case)) =
         case.split_once(' ').and_then(|(run, name)| Some((run, named(name)?)))

@@ -251,7 +251,7 @@ impl Drop for Fabric {
     }
 }
 
-/// Fails when a namespace of one of the fabric's names exists, whoever made it.
+/// Fails when a namespace with one of the fabric's names exists, even a foreign one.
 fn refuse_taken_names(prefix: &str) -> Result<(), FabricError> {
     for name in netns::names()? {
         if topology::is_name(prefix, &name) {

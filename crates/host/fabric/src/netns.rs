@@ -53,7 +53,7 @@ pub(crate) fn open(name: &str) -> Result<File, FabricError> {
         .map_err(|error| FabricError::system(format!("opening the namespace {name}"), error))
 }
 
-/// The number by which the kernel tells namespaces apart.
+/// The number by which the kernel identifies a namespace.
 pub(crate) fn inode(name: &str) -> Result<u64, FabricError> {
     fs::metadata(path(name))
         .map(|metadata| metadata.ino())
@@ -80,7 +80,7 @@ pub(crate) fn create(
 ) -> Result<(), FabricError> {
     prepare_directory()?;
     on_a_thread(|| {
-        leave()?;
+        leave_network()?;
         prepare()?;
         tool::batch("ip", &format!("link set dev lo alias {mark}\nlink set dev lo up\n"))?;
         let target = path(name);
@@ -99,16 +99,12 @@ pub(crate) fn create(
 /// Fails when this process may not make network namespaces, by making a nameless one.
 #[cfg(feature = "testing")]
 pub(crate) fn possible() -> Result<(), FabricError> {
-    on_a_thread(leave)
+    on_a_thread(leave_network)
 }
 
 /// Moves the calling thread into a new network namespace that nobody else has, and that has no name.
 /// Needs `CAP_SYS_ADMIN`.
 pub fn leave_network() -> Result<(), FabricError> {
-    leave()
-}
-
-fn leave() -> Result<(), FabricError> {
     // SAFETY: the flags hold neither CLONE_FILES nor CLONE_FS, so no descriptor or path that
     // another thread relies on changes under it.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }

@@ -135,7 +135,7 @@ pub(crate) struct State {
     pub(crate) counters: Option<u32>,
 }
 
-/// A process, told from a later one with the same number by its start time.
+/// A process. Its start time distinguishes it from a later one with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
     /// Its number.
@@ -182,7 +182,7 @@ impl Lock {
         Lock::named(&format!("lock-{number}"))
     }
 
-    /// The same for what all fabrics share. Whoever holds it takes no other.
+    /// The same for what all fabrics share. Its holder takes no other lock.
     pub(crate) fn of_all() -> Result<Lock, FabricError> {
         Lock::named("lock")
     }

@@ -86,7 +86,7 @@ fn in_a_process_of_its_own(name: &str) -> Result<(), Failed> {
 
 /// In a thread with the test's name, which a panic says.
 fn run_alone(name: &str, test: fn()) -> ! {
-    // Whoever ends the runner ends this.
+    // This process ends with the runner.
     let signal = Some(rustix::process::Signal::KILL);
     rustix::process::set_parent_process_death_signal(signal).expect("a signal that there is");
     let thread = std::thread::Builder::new().name(name.into()).spawn(test).expect("a thread");

@@ -63,7 +63,7 @@ fn run(program: &'static str, args: &[&str], input: &str) -> Result<Output, Fabr
         .spawn()
         .map_err(wrap)?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A program that stops at a bad line closes its end; its status tells the story.
+        // A program that stops at a bad line closes its end; its status says what failed.
         match stdin.write_all(input.as_bytes()) {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(wrap(error)),
             _ => {}

@@ -114,7 +114,7 @@ pub(crate) const QUIET_NODE: [(&str, &str); 7] = [
 ];
 
 /// The switch forwards frames, speaks no IPv6 of its own, and does not take IP packets through the
-/// firewall on the way, as kernels with bridge netfilter do unless told: a switch looks at Ethernet
+/// firewall on the way, as kernels with bridge netfilter do by default: a switch looks at Ethernet
 /// headers, and all frames are to cost it the same.
 pub(crate) const QUIET_SWITCH: [(&str, &str); 4] = [
     ("ipv6/conf/default/disable_ipv6", "1"),

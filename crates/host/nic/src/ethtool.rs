@@ -67,7 +67,7 @@ impl Ethtool {
     /// The driver, its version and firmware, and where the device is plugged in.
     pub fn driver(&self, name: &str) -> Option<Driver> {
         // struct ethtool_drvinfo: cmd; driver, version, firmware, bus, each 32 bytes; more.
-        let words = self.ask::<49>(name, ETHTOOL_GDRVINFO)?;
+        let words = self.ask::<49>(name, ETHTOOL_GDRVINFO).ok()?;
         let text = |place: usize| {
             let text = text(&words[1 + 8 * place..9 + 8 * place]);
             (!text.is_empty() && text != "N/A").then_some(text)
@@ -95,7 +95,7 @@ impl Ethtool {
     pub(super) fn queues(&self, name: &str) -> Option<Queues> {
         // struct ethtool_channels: cmd; the most of rx, tx, other, combined; the same as set.
         let [_, max_rx, max_tx, _, max_combined, rx, tx, _, combined] =
-            self.ask(name, ETHTOOL_GCHANNELS)?;
+            self.ask(name, ETHTOOL_GCHANNELS).ok()?;
         Some(Queues {
             rx: Level { current: rx, max: max_rx },
             tx: Level { current: tx, max: max_tx },
@@ -105,7 +105,7 @@ impl Ethtool {
 
     pub(super) fn rings(&self, name: &str) -> Option<Rings> {
         // struct ethtool_ringparam: cmd; the most of rx, mini, jumbo, tx; the same as set.
-        let [_, max_rx, _, _, max_tx, rx, _, _, tx] = self.ask(name, ETHTOOL_GRINGPARAM)?;
+        let [_, max_rx, _, _, max_tx, rx, _, _, tx] = self.ask(name, ETHTOOL_GRINGPARAM).ok()?;
         Some(Rings {
             rx: Level { current: rx, max: max_rx },
             tx: Level { current: tx, max: max_tx },
@@ -114,7 +114,7 @@ impl Ethtool {
 
     pub(super) fn coalescing(&self, name: &str) -> Option<Coalescing> {
         // struct ethtool_coalesce, 23 words.
-        let words = self.ask::<23>(name, ETHTOOL_GCOALESCE)?;
+        let words = self.ask::<23>(name, ETHTOOL_GCOALESCE).ok()?;
         Some(Coalescing {
             rx_usecs: words[1],
             rx_frames: words[2],
@@ -126,21 +126,14 @@ impl Ethtool {
     }
 
     pub(super) fn offloads(&self, name: &str) -> Option<Offloads> {
-        let names = self.names(name, ETH_SS_FEATURES)?;
-        let blocks = names.len().div_ceil(32);
-        // struct ethtool_gfeatures: cmd, size; per block: available, requested, active, never.
-        let mut words = vec![0_u32; 2 + 4 * blocks];
-        words[0] = ETHTOOL_GFEATURES;
-        words[1] = blocks as u32;
-        self.call(name, &mut words).ok()?;
-        let active = |bit: usize| words[2 + 4 * (bit / 32) + 2] >> (bit % 32) & 1 == 1;
-        let on = names.iter().enumerate().filter(|(bit, _)| active(*bit));
-        Some(offloads(on.map(|(_, name)| name.as_str())))
+        let features = self.features(name).ok()?;
+        let on = features.iter().filter(|feature| feature.active);
+        Some(offloads(on.map(|feature| feature.name.as_str())))
     }
 
     /// The driver's counters by its names.
     pub(super) fn statistics(&self, name: &str) -> Option<Vec<(String, u64)>> {
-        let names = self.names(name, ETH_SS_STATS)?;
+        let names = self.names(name, ETH_SS_STATS).ok()?;
         // struct ethtool_stats: cmd, number of counters, then 64 bits each. The kernel writes as many
         // as the driver has at that moment, which may be more than it had names for a moment ago
         // (queues were added): room for twice as many.
@@ -197,27 +190,27 @@ impl Ethtool {
         flags & wanted == wanted
     }
 
-    fn names(&self, name: &str, set: u32) -> Option<Vec<String>> {
+    fn names(&self, name: &str, set: u32) -> io::Result<Vec<String>> {
         // struct ethtool_sset_info: cmd, reserved, 64 bits of sets, a length per set asked for.
         let mask = (1_u64 << set).to_ne_bytes();
         let half =
             |at: usize| u32::from_ne_bytes([mask[at], mask[at + 1], mask[at + 2], mask[at + 3]]);
         let mut info = [ETHTOOL_GSSET_INFO, 0, half(0), half(4), 0];
-        self.call(name, &mut info).ok()?;
+        self.call(name, &mut info)?;
         // struct ethtool_gstrings: cmd, set, length, then the names.
         let words_per_name = ETH_GSTRING_LEN / 4;
         let mut words = vec![0_u32; 3 + info[4] as usize * words_per_name];
         words[..3].copy_from_slice(&[ETHTOOL_GSTRINGS, set, info[4]]);
-        self.call(name, &mut words).ok()?;
-        Some(words[3..].chunks_exact(words_per_name).map(text).collect())
+        self.call(name, &mut words)?;
+        Ok(words[3..].chunks_exact(words_per_name).map(text).collect())
     }
 
     /// A question whose answer is a structure of `N` words, the command in the first.
-    fn ask<const N: usize>(&self, name: &str, command: u32) -> Option<[u32; N]> {
+    fn ask<const N: usize>(&self, name: &str, command: u32) -> io::Result<[u32; N]> {
         let mut words = [0; N];
         words[0] = command;
-        self.call(name, &mut words).ok()?;
-        Some(words)
+        self.call(name, &mut words)?;
+        Ok(words)
     }
 
     /// One ethtool command. `words` must hold the command's whole structure, variable part

@@ -14,11 +14,11 @@ const HEADING: usize = 11;
 /// More columns than this become too narrow to read; further interfaces go into a table below.
 const COLUMNS: usize = 3;
 
-/// What to write for what a driver does not tell.
+/// What to write for what a driver does not report.
 const UNKNOWN: &str = "-";
 
 /// A table of `nics`, lines of at most 80 characters (longer only where one word is). Rows about
-/// which no interface tells anything are left out.
+/// which no interface reports anything are left out.
 pub fn table(nics: &[Nic]) -> String {
     if nics.is_empty() {
         return "no Ethernet interface\n".to_owned();

@@ -278,7 +278,7 @@ fn a_killed_owner() {
     let spared = Fabric::down_abandoned().unwrap();
     assert!(!spared.iter().any(|down| down.removed.contains(&format!("{prefix}-sw"))));
     assert_eq!(traces(&prefix).len(), 5, "switch, three nodes and the state file");
-    // It cannot clean up; whoever lays or looks next does.
+    // It cannot clean up. The next process that looks for abandoned fabrics does.
     child.kill().unwrap();
     child.wait().unwrap();
     Fabric::down_abandoned().unwrap();
