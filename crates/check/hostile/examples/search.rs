@@ -21,8 +21,8 @@ static METER: Meter = Meter;
 /// An input that takes longer hangs or does too much work. Seconds, because a machine may be busy.
 const LONGEST: Duration = Duration::from_secs(20);
 
-/// The input that each lane is at.
-type Lane = Mutex<Option<Running>>;
+/// The input that a worker runs now.
+type Worker = Mutex<Option<Running>>;
 
 struct Running {
     begin: Instant,
@@ -54,40 +54,45 @@ fn main() -> ExitCode {
     let each = Duration::from_secs(seconds) * count as u32 / targets.len() as u32;
     let waiting = Mutex::new(targets);
     let failed = AtomicBool::new(false);
-    let lanes: Vec<Lane> = (0..count).map(|_| Lane::default()).collect();
+    let workers: Vec<Worker> = (0..count).map(|_| Worker::default()).collect();
     std::thread::scope(|scope| {
-        let run = |lane| {
+        let run = |worker| {
             let (waiting, failed) = (&waiting, &failed);
             scope.spawn(move || {
                 loop {
                     let next = waiting.lock().expect("no panic holds it").pop();
                     let Some((name, target)) = next else { break };
-                    if !passes(lane, (name, target), seed, each) {
+                    if !passes(worker, (name, target), seed, each) {
                         failed.store(true, Ordering::Relaxed);
                     }
                 }
             })
         };
-        let running: Vec<_> = lanes.iter().map(run).collect();
-        while running.iter().any(|lane| !lane.is_finished()) {
+        let running: Vec<_> = workers.iter().map(run).collect();
+        while running.iter().any(|worker| !worker.is_finished()) {
             std::thread::sleep(Duration::from_millis(100));
-            lanes.iter().for_each(watch);
+            workers.iter().for_each(watch);
         }
     });
     if failed.load(Ordering::Relaxed) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// Ends the program if a lane's input takes too long: nothing else ends a target that loops.
-fn watch(lane: &Lane) {
-    let lane = lane.lock().expect("no panic holds it");
-    if let Some(running) = lane.as_ref().filter(|running| running.begin.elapsed() > LONGEST) {
+/// Ends the program if a worker's input takes too long: nothing else ends a target that loops.
+fn watch(worker: &Worker) {
+    let worker = worker.lock().expect("no panic holds it");
+    if let Some(running) = worker.as_ref().filter(|running| running.begin.elapsed() > LONGEST) {
         keep(running, &format!("took longer than {LONGEST:?}"));
         std::process::exit(1);
     }
 }
 
 /// Runs inputs for some time, until the first that fails.
-fn passes(lane: &Lane, (name, target): (&'static str, Target), seed: u64, time: Duration) -> bool {
+fn passes(
+    worker: &Worker,
+    (name, target): (&'static str, Target),
+    seed: u64,
+    time: Duration,
+) -> bool {
     let kept = search::kept(name);
     let mut random = Random::new(seed);
     let begin = Instant::now();
@@ -97,9 +102,9 @@ fn passes(lane: &Lane, (name, target): (&'static str, Target), seed: u64, time: 
         count += 1;
         let file = format!("search-{seed}-{count}");
         let running = Running { begin: Instant::now(), name, file, input: input.clone() };
-        *lane.lock().expect("no panic holds it") = Some(running);
+        *worker.lock().expect("no panic holds it") = Some(running);
         let outcome = catch_unwind(AssertUnwindSafe(|| target(&input)));
-        let running = lane.lock().expect("no panic holds it").take();
+        let running = worker.lock().expect("no panic holds it").take();
         if let (Err(_), Some(running)) = (outcome, running) {
             keep(&running, "failed");
             return false;

@@ -1,4 +1,4 @@
-//! What a local user can say to a broker, and what he can have of it.
+//! What a local user can send to a broker, and what it can get from it.
 
 use crate::meter::within;
 use crate::script::Script;

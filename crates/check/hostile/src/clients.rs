@@ -58,7 +58,7 @@ impl Drop for Interface {
 /// What stands for the kernel.
 struct Model {
     now: Instant,
-    /// Who connects next.
+    /// The next clients to connect.
     peers: VecDeque<PeerProcess>,
     interfaces: Rc<Cell<usize>>,
     /// What the next port takes; none if it fails.
@@ -69,7 +69,7 @@ impl Kernel for Model {
     type Interface = Interface;
 
     fn peer(&mut self, _: &OwnedFd) -> io::Result<PeerProcess> {
-        Ok(self.peers.pop_front().expect("whoever connects has said who it is"))
+        Ok(self.peers.pop_front().expect("every client is queued before it connects"))
     }
 
     fn make(
@@ -134,7 +134,7 @@ struct Client {
 }
 
 impl Client {
-    /// What it has of a port: that much is lent to it, whatever the broker believes.
+    /// What it holds of a port, whatever the broker's ledger says.
     fn has(&self) -> (u32, u64) {
         let kept = self.arena.is_some() || self.socket.is_some() || self.claim.is_some();
         if self.served && kept { (1, self.bytes) } else { (0, 0) }
@@ -195,7 +195,7 @@ fn receive(socket: &OwnedFd, bytes: &mut [u8]) -> Result<(usize, Vec<OwnedFd>), 
     Ok((got.bytes, rights.flatten().collect()))
 }
 
-struct World {
+struct Clients {
     broker: Broker<Model>,
     address: SocketAddrUnix,
     interfaces: Rc<Cell<usize>>,
@@ -204,7 +204,7 @@ struct World {
     before: Option<usize>,
 }
 
-impl World {
+impl Clients {
     fn new(before: Option<usize>) -> Self {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
@@ -323,7 +323,7 @@ impl World {
         assert!(its <= most, "{its} descriptors, {most} are accounted for");
     }
 
-    /// Nobody has anything any more.
+    /// All clients leave.
     fn finish(mut self) {
         self.clients.clear();
         for _ in 0..200 {
@@ -365,17 +365,17 @@ pub fn clients_alone(input: &[u8]) {
 fn run(input: &[u8], before: Option<usize>) {
     within(MEMORY, || {
         let mut script = Script::new(input);
-        let mut world = World::new(before);
+        let mut clients = Clients::new(before);
         for number in 0..MOST_STEPS {
             if script.is_over() {
                 break;
             }
-            world.act(&mut script);
-            world.check();
+            clients.act(&mut script);
+            clients.check();
             if number.is_multiple_of(COUNT_EVERY) {
-                world.count();
+                clients.count();
             }
         }
-        world.finish();
+        clients.finish();
     });
 }

@@ -1,15 +1,12 @@
-//! Who is there: questions and answers that nobody honest would send.
+//! Discovery: requests and answers that no honest node would send.
 
-use crate::frames::Hostile;
+use crate::frames::{Hostile, ethernet, network, sealed};
 use crate::meter::within;
 use crate::script::Script;
 use gigae::{MacAddr, Options};
-use gigae_sim::{Faults, Network, Port};
-use gigae_wire::{
-    Envelope, Epoch, Flags, HEADER_LEN, Header, Here, Kind, NodeAddr, Route, SeqNo, is_node_name,
-};
+use gigae_sim::{Network, Port};
+use gigae_wire::{Envelope, Epoch, Flags, Header, Here, Kind, SeqNo, is_node_name};
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 /// Two endpoints, and 4,096 neighbours at most with all channels open.
 const MEMORY: usize = 8 << 20;
@@ -26,7 +23,7 @@ const MOST_ANSWERS: u64 = 16;
 /// answers to a group, or does not find the honest one.
 pub fn discovery(input: &[u8]) {
     within(MEMORY, || {
-        let net = Network::new(1, Faults { delay: Duration::from_micros(5), ..Faults::default() });
+        let net = network();
         let open = |n: u32, name: &str| {
             let options = Options::new("sim").name(name).tuned(128, |_| {});
             options.open_simulated(&net, n).expect("a simulated port")
@@ -39,10 +36,9 @@ pub fn discovery(input: &[u8]) {
         let mut question = Epoch::UNKNOWN;
         let mut answers = 0;
         let begin = net.now();
-        for _ in 0..MOST_STEPS {
-            if script.is_over() {
-                break;
-            }
+        let mut step = 0;
+        while step < MOST_STEPS && !script.is_over() {
+            step += 1;
             match script.byte() % 8 {
                 0 => asker.ask().expect("there is a wire"),
                 1 => hostile.send(&net, &mut script),
@@ -120,9 +116,9 @@ fn frame(
         credit: 0,
         flags: Flags::NONE,
     };
-    let mut frame = vec![0; 14 + HEADER_LEN];
+    let mut payload = Vec::new();
     if !ask {
-        let mut payload = [0; Here::LONGEST];
+        let mut buffer = [0; Here::LONGEST];
         let ip = Some(script.u32().to_be_bytes().into());
         let here = Here {
             max_payload: script.u16(),
@@ -131,17 +127,14 @@ fn frame(
             channels: [script.byte(); 32],
             name: script.pick(&["asker", "liar", "a.b"]),
         };
-        let len = here.write(&mut payload);
-        frame.extend_from_slice(&payload[..len]);
+        let len = here.write(&mut buffer);
+        payload.extend_from_slice(&buffer[..len]);
         // A name that no node may have, or a length that is none.
         let odd = script.byte();
         if odd > 200 {
-            let at = frame.len() - 1 - usize::from(odd) % 8;
-            frame[at] = script.byte();
+            let at = payload.len() - 1 - usize::from(odd) % 8;
+            payload[at] = script.byte();
         }
     }
-    header.seal(&mut frame[14..]);
-    let route = Route::new(Envelope::DEFAULT, NodeAddr::Ethernet(from), NodeAddr::Ethernet(to));
-    route.expect("both are Ethernet addresses").write(&mut frame);
-    frame
+    sealed(&ethernet(from, to), &header, &payload)
 }

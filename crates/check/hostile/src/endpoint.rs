@@ -1,19 +1,19 @@
-//! Whole endpoints on a simulated network: two that are honest, and a node that sends them whatever it likes.
+//! Whole endpoints on a simulated network: two honest ones, and a hostile node that sends them any frame.
 
-use crate::frames::{HONEST, Hostile};
+use crate::frames::{HONEST, Hostile, network};
+use crate::scenario::{Scenario, body, play};
 use crate::script::Script;
-use crate::world::{self, body, play};
 use gigae::{
     Address, Endpoint, MacAddr, Memory, OpId, Options, Peer, RecvError, RegionKey, Rights, Wanted,
 };
-use gigae_sim::{Faults, Network};
+use gigae_sim::Network;
 use std::time::Duration;
 
 /// Frames of each endpoint and way.
 const FRAMES: usize = 256;
 
-/// Messages and operations between honest ends that are under way at once.
-const MOST_UNDER_WAY: u32 = 60;
+/// Messages and operations between honest ends that are in flight at once.
+const MOST_IN_FLIGHT: u32 = 60;
 
 /// How often an input's programs look at their endpoints, before what was to be long becomes short. Without a
 /// bound an input of some hundred bytes took 6 s.
@@ -22,7 +22,7 @@ const MOST_LOOKS: u32 = 20_000;
 /// Looks in a time that is long.
 const LOOKS: u64 = 500;
 
-/// Words of the memory that only the honest end is told of.
+/// Words of the memory whose key only the honest end knows.
 const WORDS: usize = 16;
 
 /// Tag of honest messages.
@@ -40,7 +40,7 @@ struct End {
     reads: bool,
 }
 
-struct World {
+struct Endpoints {
     net: Network,
     ends: [End; 2],
     hostile: Hostile,
@@ -58,10 +58,10 @@ struct World {
 /// If an endpoint does, holds too much memory, or if what the honest ends send each other or write into
 /// each other's memory does not arrive once, in order and unchanged, or fails.
 pub fn endpoint(input: &[u8]) {
-    play::<World>(input);
+    play::<Endpoints>(input);
 }
 
-impl world::World for World {
+impl Scenario for Endpoints {
     /// Two endpoints of 256 frames (which lie in mapped memory and are not counted), frames on the way, and what
     /// a hostile sender may leave unexpected: 64 KiB and its offers, for each of some peers.
     const MEMORY: usize = 16 << 20;
@@ -70,7 +70,7 @@ impl world::World for World {
 
     fn new(script: &mut Script<'_>, secret: u128) -> Self {
         let setup = script.byte();
-        let net = Network::new(1, Faults { delay: Duration::from_micros(5), ..Faults::default() });
+        let net = network();
         if setup & 2 > 0 {
             net.set_mtu(9000);
         }
@@ -100,9 +100,9 @@ impl world::World for World {
             End { endpoint, other, sent: 0, got: 0, tagged: 0, taken: 0, posted: None, reads: true }
         });
         let words = [0; WORDS];
-        let mut world = Self { net, ends, hostile, secret, words, accesses: 0, done: 0, looks: 0 };
-        world.begin();
-        world
+        let mut all = Self { net, ends, hostile, secret, words, accesses: 0, done: 0, looks: 0 };
+        all.begin();
+        all
     }
 
     fn act(&mut self, _: usize, script: &mut Script<'_>) {
@@ -144,14 +144,14 @@ impl world::World for World {
             let (words, _) = bytes.as_chunks();
             words.iter().map(|&word| u64::from_le_bytes(word)).collect::<Vec<_>>()
         });
-        assert_eq!(words.as_deref(), Some(&self.words[..]), "memory that nobody else was told of");
+        assert_eq!(words.as_deref(), Some(&self.words[..]), "memory whose key no other node knows");
         for end in &self.ends {
             assert!(end.endpoint.neighbours().len() <= 4096);
         }
     }
 }
 
-impl World {
+impl Endpoints {
     fn begin(&mut self) {
         self.message(0, 8);
         self.run(Duration::from_millis(2));
@@ -161,7 +161,7 @@ impl World {
     }
 
     fn message(&mut self, from: usize, len: usize) {
-        if self.ends[from].sent - self.ends[1 - from].got >= MOST_UNDER_WAY {
+        if self.ends[from].sent - self.ends[1 - from].got >= MOST_IN_FLIGHT {
             return;
         }
         let end = &mut self.ends[from];
@@ -174,7 +174,7 @@ impl World {
     }
 
     fn tagged(&mut self, from: usize, len: usize) {
-        if self.ends[from].tagged - self.ends[1 - from].taken >= MOST_UNDER_WAY / 4 {
+        if self.ends[from].tagged - self.ends[1 - from].taken >= MOST_IN_FLIGHT / 4 {
             return;
         }
         let end = &mut self.ends[from];
@@ -185,7 +185,7 @@ impl World {
 
     /// The second end changes the first one's memory.
     fn access(&mut self, script: &mut Script<'_>) {
-        if self.accesses - self.done >= MOST_UNDER_WAY / 4 {
+        if self.accesses - self.done >= MOST_IN_FLIGHT / 4 {
             return;
         }
         let (word, by) = (usize::from(script.byte()) % WORDS, u64::from(script.byte()));
@@ -203,7 +203,7 @@ impl World {
         self.accesses += 1;
     }
 
-    /// An honest program speaks to the hostile node, not knowing. All of this may fail.
+    /// An honest program uses the hostile node as a peer. All of this may fail.
     fn hand_to_hostile(&mut self, script: &mut Script<'_>) {
         let mac = self.hostile.own[usize::from(script.byte() & 1)];
         let endpoint = &self.ends[0].endpoint;

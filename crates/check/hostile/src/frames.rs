@@ -1,13 +1,15 @@
-//! A node that means harm: it sends any frame, sealed, from any address, and learns from what it gets.
+//! A hostile node: it sends any frame, sealed, from any address, and learns from what it receives.
 
 use crate::script::Script;
-use gigae_sim::{Network, Port};
+use gigae_proto::Body;
+use gigae_sim::{Faults, Network, Port};
 use gigae_wire::op::{Action, Change, Label, MAX_OP_HEADER, Number, Op, Status};
 use gigae_wire::{
-    Envelope, Epoch, Flags, HEADER_LEN, Handshake, Header, Hello, Here, Kind, MacAddr, NodeAddr,
-    Paths, Route, SeqNo,
+    Envelope, Epoch, Flags, HEADER_LEN, Handshake, Header, Hello, Here, Kind, MacAddr, Paths,
+    Route, SeqNo,
 };
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Who it claims to be: address, port id and channel.
 type Claim = (MacAddr, u16, u8);
@@ -30,6 +32,38 @@ struct Learnt {
     seq: SeqNo,
 }
 
+/// A lossless network with 5 us one way.
+pub(crate) fn network() -> Network {
+    Network::new(1, Faults { delay: Duration::from_micros(5), ..Faults::default() })
+}
+
+/// The way of Ethernet frames from one address to another, which may be a multicast address.
+pub(crate) fn ethernet(from: MacAddr, to: MacAddr) -> Route {
+    let route = Route::new(Envelope::DEFAULT, from.into(), to.into());
+    route.expect("both are Ethernet addresses")
+}
+
+/// A whole frame with valid checksums.
+pub(crate) fn sealed(route: &Route, header: &Header, payload: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0; route.len() + HEADER_LEN];
+    frame.extend_from_slice(payload);
+    header.seal(&mut frame[route.len()..]);
+    route.write(&mut frame);
+    frame
+}
+
+/// The payload of a frame that the protocol wants to send.
+pub(crate) fn payload_of(body: Body<'_, Vec<u8>>) -> Vec<u8> {
+    match body {
+        Body::Message(message) => message.clone(),
+        Body::Control(control, padded) => {
+            let mut payload = control.to_vec();
+            payload.resize(payload.len().max(padded.into()), 0);
+            payload
+        }
+    }
+}
+
 /// See the module's description.
 pub(crate) struct Hostile {
     port: Port,
@@ -37,7 +71,7 @@ pub(crate) struct Hostile {
     pub(crate) own: [MacAddr; 2],
     /// The addresses of the honest nodes, link by link: the victim's first.
     pub(crate) honest: [Vec<MacAddr>; 2],
-    /// Keys of memories that it was told, and one that it must never name.
+    /// Keys of memories that it knows, and one that it must never name.
     pub(crate) keys: [u64; 2],
     pub(crate) secret: u64,
     learnt: BTreeMap<Claim, Learnt>,
@@ -95,7 +129,7 @@ impl Hostile {
         }
     }
 
-    /// It takes what it was offered, as any node can in its own name.
+    /// Accepts an offered session, as any node can in its own name.
     fn confirm(&mut self, net: &Network, (own, victim): (MacAddr, MacAddr), offer: &Header) {
         let learnt = self.learnt.entry((own, offer.dst_port, offer.channel)).or_default();
         let header = Header {
@@ -113,13 +147,8 @@ impl Hostile {
         let said = Handshake { hello, token: TOKEN, echo: learnt.token, links: Paths::NONE };
         let mut payload = [0; Handshake::LONGEST];
         said.write(&mut payload);
-        let mut frame = vec![0; 14 + HEADER_LEN];
-        frame.extend_from_slice(&payload);
-        header.seal(&mut frame[14..]);
-        let route = Route::new(Envelope::DEFAULT, own.into(), NodeAddr::Ethernet(victim));
-        route.expect("both are Ethernet addresses").write(&mut frame);
         self.sent += 1;
-        net.send(self.port, &frame);
+        net.send(self.port, &sealed(&ethernet(own, victim), &header, &payload));
     }
 
     fn note(&mut self, claim: Claim, header: &Header, payload: &[u8]) {
@@ -158,12 +187,7 @@ impl Hostile {
         let header = self.header(claim, script);
         let token = self.learnt.get(&claim).map_or(0, |learnt| learnt.token);
         let payload = self.payload(header.kind, token, script);
-        let mut frame = vec![0; 14 + HEADER_LEN];
-        frame.extend_from_slice(&payload);
-        header.seal(&mut frame[14..]);
-        // A multicast address has a route, too.
-        let route = Route::new(Envelope::DEFAULT, from.into(), NodeAddr::Ethernet(to));
-        route.expect("both are Ethernet addresses").write(&mut frame);
+        let mut frame = sealed(&ethernet(from, to), &header, &payload);
         self.damage(&mut frame, script);
         frame
     }
@@ -203,7 +227,7 @@ impl Hostile {
         }
         let mut known = *learnt;
         if change & 3 == 3 && self.learnt.len() > 1 {
-            // In this name it says what it was told under another.
+            // Under this name it repeats what it learnt under another.
             let all: Vec<&Learnt> = self.learnt.values().collect();
             let other = all[usize::from(change >> 2) % all.len()];
             (known.epoch, known.ack) = (other.epoch, other.ack);
@@ -322,7 +346,7 @@ impl Hostile {
         payload[..len].to_vec()
     }
 
-    /// One operation, mostly about memory that it was told of.
+    /// One operation, mostly on memory whose key it knows.
     pub(crate) fn operation(&self, script: &mut Script<'_>, payload: &mut Vec<u8>) {
         let small = |script: &mut Script<'_>| match script.byte() {
             255 => script.u32(),

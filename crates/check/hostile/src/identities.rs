@@ -3,20 +3,15 @@
 //! Two honest endpoints, and a stranger who sees none of their traffic. He speaks the real protocol, in any IP address,
 //! theirs too, from several MAC addresses of his own. What he hears is what is sent to those.
 
-use crate::frames::HONEST;
-use crate::meter::within;
+use crate::frames::{HONEST, network};
+use crate::scenario::{Scenario, play};
 use crate::script::Script;
 use crate::speaker::Speaker;
 use gigae::{Address, Endpoint, Options};
-use gigae_sim::{Faults, Network, Port};
+use gigae_sim::{Network, Port};
 use gigae_wire::{Envelope, MacAddr, NodeAddr};
 use std::net::IpAddr;
 use std::time::Duration;
-
-/// Both endpoints, whose frames are not counted, and the stranger's identities.
-const MEMORY: usize = 16 << 20;
-
-const MOST_STEPS: usize = 300;
 
 /// Longer than a peer may leave something unanswered: what a stranger has hindered has failed by then.
 const QUIET: Duration = Duration::from_millis(600);
@@ -24,7 +19,7 @@ const PEER_TIMEOUT: Duration = Duration::from_millis(200);
 
 const ENVELOPE: Envelope = Envelope::Udp { port: 4791 };
 
-struct World {
+struct Identities {
     net: Network,
     /// Each with the address of the other, which it names when it first has something to say: a stranger may be earlier.
     ends: [(Endpoint, IpAddr); 2],
@@ -41,23 +36,18 @@ struct World {
 /// If an endpoint does, holds too much memory, sends the stranger what was meant for the other, or cannot be reached by
 /// the other when the stranger is silent again.
 pub fn identities(input: &[u8]) {
-    within(MEMORY, || {
-        let mut script = Script::new(input);
-        let mut world = World::new(&mut script);
-        for _ in 0..MOST_STEPS {
-            if script.is_over() {
-                break;
-            }
-            world.step(&mut script);
-        }
-        world.finish();
-    });
+    play::<Identities>(input);
 }
 
-impl World {
-    fn new(script: &mut Script<'_>) -> Self {
+impl Scenario for Identities {
+    /// Both endpoints, whose frames are not counted, and the stranger's identities.
+    const MEMORY: usize = 16 << 20;
+
+    const MOST_STEPS: usize = 300;
+
+    fn new(script: &mut Script<'_>, _: u128) -> Self {
         let v6 = script.byte() & 1 > 0;
-        let net = Network::new(1, Faults { delay: Duration::from_micros(5), ..Faults::default() });
+        let net = network();
         let options = Options::new("sim").envelope(ENVELOPE).peer_timeout(PEER_TIMEOUT);
         let options = options.tuned(256, |config| config.max_peers = 64);
         let open = |seed| options.clone().open_simulated(&net, seed).expect("a simulated port");
@@ -82,11 +72,11 @@ impl World {
         Self { net, ends, got: [0; 2], strangers, port, incarnations: 0 }
     }
 
-    fn step(&mut self, script: &mut Script<'_>) {
+    fn act(&mut self, _: usize, script: &mut Script<'_>) {
         let (what, who) = (script.byte(), usize::from(script.byte()));
         let who = who % self.strangers.len();
         match what % 8 {
-            0 | 1 => drop(self.say(usize::from(what >> 7))),
+            0 | 1 => drop(self.send(usize::from(what >> 7))),
             2..=4 => self.strangers[who].message(b"stranger".to_vec()),
             5 => {
                 self.incarnations += 1;
@@ -98,21 +88,24 @@ impl World {
         self.run(Duration::from_micros(20));
     }
 
-    fn say(&mut self, from: usize) -> bool {
-        let (end, other) = &self.ends[from];
-        let other = end.peer(Address::from(*other)).expect("the table has room");
-        end.try_send(other, &HONEST).is_ok()
-    }
-
     fn finish(mut self) {
         self.strangers.clear();
         self.run(QUIET);
         for from in 0..2 {
             let before = self.got[1 - from];
-            assert!(self.say(from), "a message finds no room");
+            assert!(self.send(from), "a message finds no room");
             self.run(QUIET);
             assert!(self.got[1 - from] > before, "end {from} does not reach the other");
         }
+    }
+}
+
+impl Identities {
+    /// Sends a message from one honest end to the other; whether there was room.
+    fn send(&mut self, from: usize) -> bool {
+        let (end, other) = &self.ends[from];
+        let other = end.peer(Address::from(*other)).expect("the table has room");
+        end.try_send(other, &HONEST).is_ok()
     }
 
     fn run(&mut self, time: Duration) {
@@ -127,7 +120,7 @@ impl World {
                 let astray = frame.windows(HONEST.len()).any(|bytes| bytes == HONEST);
                 assert!(!astray, "a message between honest ends went to the stranger");
                 for stranger in &mut self.strangers {
-                    stranger.hear(&frame);
+                    stranger.receive(&frame);
                 }
             }
             let now = (self.net.now() + step).min(until);

@@ -25,12 +25,12 @@ mod identities;
 mod meter;
 mod protocol;
 mod resources;
+mod scenario;
 mod script;
 pub mod search;
 mod speaker;
 mod transfer;
 mod wire;
-mod world;
 
 pub use broker::broker;
 pub use calls::calls;

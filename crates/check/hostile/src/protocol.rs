@@ -1,15 +1,13 @@
-//! Two honest protocols that talk, and a node that sends them whatever it likes.
+//! Two honest protocols with a session, and a hostile node that sends them any frame.
 
-use crate::frames::{HONEST, Hostile};
+use crate::frames::{HONEST, Hostile, network, payload_of, sealed};
+use crate::scenario::{Scenario, body, play};
 use crate::script::Script;
-use crate::world::{self, body, play};
 use gigae_proto::{
-    Arrival, Body, Config, Destination, Instant, PathTo, PeerId, PeerKey, Protocol, Transmit,
+    Arrival, Config, Destination, Instant, PathTo, PeerId, PeerKey, Protocol, Transmit,
 };
-use gigae_sim::{Faults, Network, Port};
-use gigae_wire::{
-    Discard, Envelope, HEADER_LEN, Header, Kind, MacAddr, NodeAddr, Route, batch, op,
-};
+use gigae_sim::{Network, Port};
+use gigae_wire::{Discard, Envelope, Header, Kind, MacAddr, NodeAddr, Route, batch, op};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -17,7 +15,7 @@ use std::time::Duration;
 const MOST_AT_ONCE: usize = 20_000;
 
 /// Messages that honest nodes have under way, so that the windows always have room.
-const MOST_UNDER_WAY: u32 = 200;
+const MOST_IN_FLIGHT: u32 = 200;
 
 struct End {
     me: usize,
@@ -32,7 +30,7 @@ struct End {
     held: Vec<(PeerId, gigae_wire::Epoch)>,
 }
 
-struct World {
+struct Protocols {
     net: Network,
     ends: [End; 2],
     hostile: Hostile,
@@ -47,10 +45,10 @@ struct World {
 /// If a protocol does, holds more memory or sends more frames than bounds say, or if a message between
 /// the honest ends is lost, doubled, changed, out of order, failed or led astray.
 pub fn protocol(input: &[u8]) {
-    play::<World>(input);
+    play::<Protocols>(input);
 }
 
-impl world::World for World {
+impl Scenario for Protocols {
     /// Both ends with their windows and queues, frames on the way, and what hostile sessions may fill: 4,096
     /// frames of 1,468 bytes kept or not read, at each end.
     const MEMORY: usize = 24 << 20;
@@ -59,23 +57,22 @@ impl world::World for World {
 
     fn new(script: &mut Script<'_>, secret: u128) -> Self {
         let setup = script.byte();
-        let delay = Duration::from_micros(5);
-        let net = Network::new(1, Faults { delay, ..Faults::default() });
+        let net = network();
         let count = 1 + usize::from(setup & 1);
         let links = [0, 1].map(|_| (0..count).map(|_| net.add_port()).collect::<Vec<_>>());
         let macs = links.clone().map(|l| l.iter().map(|&(_, mac)| mac).collect::<Vec<_>>());
         let [first, second] = links;
         let ends = [End::new(0, first, setup, secret), End::new(1, second, setup, !secret)];
         let hostile = Hostile::new(&net, macs);
-        let mut world = Self { net, ends, hostile, transmitted: 0 };
+        let mut all = Self { net, ends, hostile, transmitted: 0 };
         for (end, other) in [(0, 1), (1, 0)] {
-            let node = world.ends[other].links[0].1.into();
+            let node = all.ends[other].links[0].1.into();
             let key = PeerKey { node, port: 0, channel: 0 };
-            let peer = world.ends[end].proto.peer(key).expect("the table is empty");
-            world.ends[end].other = peer;
+            let peer = all.ends[end].proto.peer(key).expect("the table is empty");
+            all.ends[end].other = peer;
         }
-        world.begin();
-        world
+        all.begin();
+        all
     }
 
     fn act(&mut self, _: usize, script: &mut Script<'_>) {
@@ -95,7 +92,7 @@ impl world::World for World {
         }
     }
 
-    /// Nobody is hostile any more: what is under way arrives soon, and the session still works.
+    /// The hostile node is silent: what is in flight arrives soon, and the session still works.
     fn finish(mut self) {
         self.ends[0].reads = true;
         for _ in 0..40 {
@@ -115,7 +112,7 @@ impl world::World for World {
     }
 }
 
-impl World {
+impl Protocols {
     /// The honest session comes up undisturbed: a liar of another version can hinder that, as PROTOCOL.md 4.6 has it.
     fn begin(&mut self) {
         self.honest(0, 8);
@@ -126,8 +123,8 @@ impl World {
     }
 
     fn honest(&mut self, from: usize, len: usize) {
-        let under_way = self.ends[from].sent - self.ends[1 - from].got;
-        if under_way >= MOST_UNDER_WAY {
+        let in_flight = self.ends[from].sent - self.ends[1 - from].got;
+        if in_flight >= MOST_IN_FLIGHT {
             return;
         }
         let end = &mut self.ends[from];
@@ -299,14 +296,7 @@ impl End {
             let Some(Transmit { to, path, header, body }) = self.proto.poll_transmit() else {
                 return count;
             };
-            let payload = match body {
-                Body::Message(message) => message.clone(),
-                Body::Control(control, padded) => {
-                    let mut payload = control.to_vec();
-                    payload.resize(payload.len().max(padded.into()), 0);
-                    payload
-                }
-            };
+            let payload = payload_of(body);
             let node = match to {
                 Destination::Peer(peer) if path > 0 => self.paths[&(peer, path)],
                 Destination::Peer(peer) => self.proto.key(peer).node,
@@ -314,11 +304,7 @@ impl End {
             };
             let (port, mac) = self.links[path];
             let route = Route::new(Envelope::DEFAULT, mac.into(), node).expect("Ethernet both");
-            let mut frame = vec![0; route.len() + HEADER_LEN];
-            frame.extend_from_slice(&payload);
-            header.seal(&mut frame[route.len()..]);
-            route.write(&mut frame);
-            net.send(port, &frame);
+            net.send(port, &sealed(&route, &header, &payload));
             count += 1;
             assert!(count < MOST_AT_ONCE, "it never stops sending");
         }

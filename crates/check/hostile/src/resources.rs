@@ -5,19 +5,15 @@
 //! would; they begin anew as often as they like. The last one sees all frames on the wire and says them again in
 //! anybody's name, sealed. Nothing is concluded about what arrives, for who knows the epochs may forge (SECURITY.md).
 
-use crate::meter::within;
+use crate::frames::network;
+use crate::scenario::{Scenario, play};
 use crate::script::Script;
 use crate::speaker::Speaker;
 use gigae::{Address, Endpoint, Options, Peer, RegionKey, Rights, Wanted};
-use gigae_sim::{Faults, Network, Port};
+use gigae_sim::{Network, Port};
 use gigae_wire::op::{Action, Change, Label, MAX_OP_HEADER, Number, Op, Status};
 use gigae_wire::{Envelope, Header, Kind, MacAddr, NodeAddr, Route};
 use std::time::Duration;
-
-/// Bytes that all of it may hold at any moment. SECURITY.md ("What a peer can make us keep") allows each of the four peers
-/// 64 KiB of messages, 16,384 offers and 1,024 answers of 128 bytes each, 9 MiB in all; the rest are the peers' sessions,
-/// and what the liars themselves have in their windows.
-const MEMORY: usize = 16 << 20;
 
 /// Notices that may wait until the program takes them: 4,096, and 16 for each peer.
 const MOST_NOTICES: usize = 4096 + 16 * MOST_PEERS;
@@ -26,9 +22,8 @@ const MOST_NOTICES: usize = 4096 + 16 * MOST_PEERS;
 const FRAMES: usize = 256;
 const MOST_PEERS: usize = 64;
 
-/// Frames that liars send in one input, phases of one input, and frames between two looks of the victim.
+/// Frames that liars send in one input, and frames between two polls of the victim.
 const MOST_FRAMES: u64 = 40_000;
-const MOST_PHASES: usize = 200;
 const BURST: usize = 16;
 
 /// Frames that the victim may send for each that it received, and beside them: what the honest ends say to each other,
@@ -42,13 +37,13 @@ const READ_FRAMES: u64 = 4;
 /// Frames of others that the spy remembers.
 const SEEN: usize = 64;
 
-/// Bytes of the memory whose key every liar is told.
+/// Bytes of the memory whose key every liar knows.
 const LEN: u32 = 4096;
 
 /// Bytes of input that describe an operation.
 const TEMPLATE: usize = 12;
 
-struct World {
+struct Resources {
     net: Network,
     envelope: Envelope,
     victim: Endpoint,
@@ -74,23 +69,21 @@ struct World {
 /// If the endpoint does, if all together hold more memory than is stated, if more notices wait than may, or if the
 /// endpoint answers with more frames than it should.
 pub fn resources(input: &[u8]) {
-    within(MEMORY, || {
-        let mut script = Script::new(input);
-        let mut world = World::new(&mut script);
-        for _ in 0..MOST_PHASES {
-            if script.is_over() || world.sent >= MOST_FRAMES {
-                break;
-            }
-            world.phase(&mut script);
-        }
-        world.finish();
-    });
+    play::<Resources>(input);
 }
 
-impl World {
-    fn new(script: &mut Script<'_>) -> Self {
+impl Scenario for Resources {
+    /// SECURITY.md ("What a peer can make us keep") allows each of the four peers 64 KiB of messages, 16,384 offers and
+    /// 1,024 answers of 128 bytes each, 9 MiB in all. The rest are the peers' sessions, and what the liars themselves
+    /// have in their windows.
+    const MEMORY: usize = 16 << 20;
+
+    /// A step is a whole phase.
+    const MOST_STEPS: usize = 200;
+
+    fn new(script: &mut Script<'_>, _: u128) -> Self {
         let setup = script.byte();
-        let net = Network::new(1, Faults { delay: Duration::from_micros(5), ..Faults::default() });
+        let net = network();
         let envelope = if setup & 1 > 0 { Envelope::Udp { port: 1234 } } else { Envelope::DEFAULT };
         let open = |seed| {
             let options = Options::new("sim").envelope(envelope);
@@ -109,7 +102,7 @@ impl World {
             let mac = MacAddr([2, 0, 0xbb, 0, 0, n]);
             Speaker::new(envelope, to(mac), to(macs[0]), u32::from(n) << 20)
         });
-        let mut world = Self {
+        let mut all = Self {
             net,
             envelope,
             victim,
@@ -127,13 +120,16 @@ impl World {
             incarnations: 8,
         };
         for _ in 0..40 {
-            world.small_talk();
-            world.run(Duration::from_micros(50));
+            all.small_talk();
+            all.run(Duration::from_micros(50));
         }
-        world
+        all
     }
 
-    fn phase(&mut self, script: &mut Script<'_>) {
+    fn act(&mut self, _: usize, script: &mut Script<'_>) {
+        if self.sent >= MOST_FRAMES {
+            return;
+        }
         let (what, liar) = (script.byte(), usize::from(script.byte() % 3));
         // Few often, thousands now and then.
         let count = 1 + (usize::from(script.byte()) << (script.byte() % 5));
@@ -179,7 +175,9 @@ impl World {
         }
         assert!(notices <= MOST_NOTICES, "{notices} notices waited, {MOST_NOTICES} may");
     }
+}
 
+impl Resources {
     /// How many frames the victim has sent for those that it got.
     fn count(&self) {
         let link = self.victim.counters().link;
@@ -384,7 +382,7 @@ impl World {
         let now = self.net.now();
         while let Some(frame) = self.net.receive(self.spy) {
             for liar in &mut self.liars {
-                liar.hear(&frame);
+                liar.receive(&frame);
             }
             // What he says himself he knows.
             let own = matches!(frame[6..9], [2, 0, 0xbb] | [2, 0xcc, _]);

@@ -1,12 +1,13 @@
-//! Somebody who has sessions by the real protocol, and puts into them whatever he likes.
+//! A hostile node that runs the real protocol and sends any content in its sessions.
 
+use crate::frames::{payload_of, sealed};
 use gigae_proto::{
-    Arrival, Body, Config, Destination, Instant, PathTo, PeerId, PeerKey, Protocol, Transmit,
+    Arrival, Config, Destination, Instant, PathTo, PeerId, PeerKey, Protocol, Transmit,
 };
 use gigae_sim::{Network, Port};
-use gigae_wire::{Envelope, HEADER_LEN, Header, Kind, MacAddr, NodeAddr, Route};
+use gigae_wire::{Envelope, Header, Kind, MacAddr, NodeAddr, Route};
 
-/// Frames that he sends at one moment.
+/// Frames that it sends at one moment.
 const MOST_AT_ONCE: usize = 1024;
 
 /// See the module.
@@ -39,14 +40,14 @@ impl Speaker {
         }
     }
 
-    /// Forgets all and proposes a session anew.
+    /// Drops all state and proposes a new session.
     pub(crate) fn begin_anew(&mut self, seed: u32) {
         let now = self.now;
         *self = Self::new(self.envelope, self.own, self.victim, seed);
         self.advance(now);
     }
 
-    /// Ends his session with a word.
+    /// Ends its session by a graceful close.
     pub(crate) fn close(&mut self) {
         self.proto.close();
     }
@@ -64,37 +65,26 @@ impl Speaker {
         let _ = self.proto.send_operations(self.to, payload.len() as u16, payload);
     }
 
-    /// Sends what is due; says how many frames.
+    /// Sends what is due; returns the number of frames.
     pub(crate) fn transmit(&mut self, net: &Network, port: Port) -> u64 {
         let mut count = 0;
         while count < MOST_AT_ONCE as u64 {
             while let Some(PathTo { .. }) = self.proto.poll_path() {}
             let Some(Transmit { to, header, body, .. }) = self.proto.poll_transmit() else { break };
-            let payload = match body {
-                Body::Message(message) => message.clone(),
-                Body::Control(control, padded) => {
-                    let mut payload = control.to_vec();
-                    payload.resize(payload.len().max(padded.into()), 0);
-                    payload
-                }
-            };
+            let payload = payload_of(body);
             let node = match to {
                 Destination::Peer(peer) => self.proto.key(peer).node,
                 Destination::Unknown(key) => key.node,
             };
             let route = Route::new(self.envelope, self.own, node).expect("addresses of one kind");
-            let mut frame = vec![0; route.len() + HEADER_LEN];
-            frame.extend_from_slice(&payload);
-            header.seal(&mut frame[route.len()..]);
-            route.write(&mut frame);
-            net.send(port, &frame);
+            net.send(port, &sealed(&route, &header, &payload));
             count += 1;
         }
         count
     }
 
-    /// Takes a frame in, if it is for him.
-    pub(crate) fn hear(&mut self, frame: &[u8]) {
+    /// Handles a frame if it is addressed to this node.
+    pub(crate) fn receive(&mut self, frame: &[u8]) {
         let mac = match self.own {
             NodeAddr::Ethernet(mac) | NodeAddr::Ip { next_hop: mac, .. } => mac,
         };

@@ -1,8 +1,8 @@
-//! Operations alone: payloads of Op frames in order, as somebody with a session of his own can send them.
+//! Operations alone: payloads of Op frames in order, as a peer with a session can send them.
 
 use crate::frames::Hostile;
+use crate::scenario::{Scenario, play};
 use crate::script::Script;
-use crate::world::{self, play};
 use gigae_proto::{PeerId, Reason};
 use gigae_sim::{Faults, Network};
 use gigae_transfer::{
@@ -19,11 +19,11 @@ const LEN: usize = 4096;
 /// Frames that one peer may be owed: an honest reader asks for no more than its memory holds.
 const MOST_FRAMES: usize = 100_000;
 
-struct World {
+struct Transfers {
     owner: Transfer<Vec<u8>>,
     honest: Transfer<Vec<u8>>,
     hostile: Hostile,
-    /// Memory that the honest peer alone was told of; what it must hold; one that nobody may change.
+    /// Memory whose key only the honest peer knows; what it must hold; one that nobody may change.
     secret: RegionKey,
     expected: Vec<u8>,
     fixed: RegionKey,
@@ -38,13 +38,13 @@ struct World {
 /// without loss, as the protocol below gives them.
 ///
 /// # Panics
-/// If the owner does, holds too much memory, answers without end, changes memory whose key was not told or
+/// If the owner does, holds too much memory, answers without end, changes memory whose key was secret or
 /// that was not given for it, or if an operation of the honest peer fails.
 pub fn transfer(input: &[u8]) {
-    play::<World>(input);
+    play::<Transfers>(input);
 }
 
-impl world::World for World {
+impl Scenario for Transfers {
     /// The owner's memories and operations, 64 KiB unexpected for each of three peers, and 16,384 offers of each.
     const MEMORY: usize = 24 << 20;
 
@@ -123,13 +123,17 @@ impl world::World for World {
     fn finish(mut self) {
         self.settle();
         assert_eq!(self.done, self.started, "operations of the honest peer");
-        assert_eq!(self.owner.region(self.secret), Some(&self.expected), "a key that was not told");
+        assert_eq!(
+            self.owner.region(self.secret),
+            Some(&self.expected),
+            "memory with a secret key"
+        );
         assert_eq!(self.owner.region(self.fixed), Some(&vec![0; LEN]), "not given to be changed");
         assert_eq!(self.honest.counters().invalid, 0);
     }
 }
 
-impl World {
+impl Transfers {
     /// As the engine does it: what is not operations exactly is malformed.
     fn hand(&mut self, enemy: PeerId, payload: &[u8]) {
         let (front, behind) = payload.split_at(payload.len() / 3);

@@ -2,7 +2,8 @@
 #![allow(missing_docs)]
 
 use gigae_hostile::Meter;
-use gigae_hostile::search::{self, Random};
+use gigae_hostile::search::{self, Random, Target};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 #[global_allocator]
 static METER: Meter = Meter;
@@ -12,35 +13,22 @@ static METER: Meter = Meter;
 fn replay(name: &str, others: u64) {
     let (target, kept) = (search::target(name), search::kept(name));
     for (file, input) in &kept {
-        let told = Told(Some(file.display().to_string()));
-        target(input);
-        told.went_well();
+        run(target, input, || file.display().to_string());
     }
     let times = std::env::var("TIMES").map_or(1, |times| times.parse().expect("a number"));
     let mut random = Random::new(0x9e37_79b9_7f4a_7c15);
     for n in 0..others * times {
         let input = random.input(&kept);
-        let told = Told(Some(format!("input {n}, as a Rust literal: {input:?}")));
-        target(&input);
-        told.went_well();
+        run(target, &input, || format!("input {n}, as a Rust literal: {input:?}"));
     }
     println!("{name}: {} kept inputs and {} others", kept.len(), others * times);
 }
 
-/// Names the input if the target panics.
-struct Told(Option<String>);
-
-impl Told {
-    fn went_well(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Told {
-    fn drop(&mut self) {
-        if let Some(what) = &self.0 {
-            eprintln!("failed: {what}");
-        }
+/// Runs a target, and names the input if it panics.
+fn run(target: Target, input: &[u8], name: impl FnOnce() -> String) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| target(input))) {
+        eprintln!("failed: {}", name());
+        resume_unwind(panic);
     }
 }
 

@@ -16,7 +16,7 @@ const DIRECTORY: &str = "CONFINE_DIRECTORY";
 const PORT: &str = "CONFINE_PORT";
 
 /// What a case works on.
-struct Files {
+struct Fixture {
     directory: PathBuf,
     port: u16,
 }
@@ -26,96 +26,96 @@ struct Case {
     /// What the kernel must have for the case to show anything.
     needs: Landlock,
     /// The rights of the run that must work; `None`: all that root has.
-    loose: fn(&Files) -> Option<Confinement>,
+    loose: fn(&Fixture) -> Option<Confinement>,
     /// The rights of the run that must be refused.
-    tight: fn(&Files) -> Confinement,
-    attempt: fn(&Files) -> io::Result<()>,
+    tight: fn(&Fixture) -> Confinement,
+    attempt: fn(&Fixture) -> io::Result<()>,
 }
 
 const CASES: &[Case] = &[
     Case {
         name: "read a file elsewhere",
         needs: Landlock::Files,
-        loose: |place| Some(usual(place).read(place.directory.join("outside"))),
+        loose: |fixture| Some(usual(fixture).read(fixture.directory.join("outside"))),
         tight: usual,
-        attempt: |place| fs::read(place.directory.join("outside/file")).map(drop),
+        attempt: |fixture| fs::read(fixture.directory.join("outside/file")).map(drop),
     },
     Case {
         name: "read any file",
         needs: Landlock::Files,
-        loose: |place| Some(usual(place).all_files()),
+        loose: |fixture| Some(usual(fixture).all_files()),
         tight: usual,
         attempt: |_| fs::read("/etc/passwd").map(drop),
     },
     Case {
         name: "connect, where only files are free",
         needs: Landlock::FilesAndTcp,
-        loose: |place| Some(usual(place).all_files().connect(Ports::Any)),
-        tight: |place| usual(place).all_files(),
-        attempt: |place| TcpStream::connect(("127.0.0.1", place.port)).map(drop),
+        loose: |fixture| Some(usual(fixture).all_files().connect(Ports::Any)),
+        tight: |fixture| usual(fixture).all_files(),
+        attempt: |fixture| TcpStream::connect(("127.0.0.1", fixture.port)).map(drop),
     },
     Case {
         name: "write a file that it may read",
         needs: Landlock::Files,
-        loose: |place| Some(usual(place).write(place.directory.join("inside"))),
+        loose: |fixture| Some(usual(fixture).write(fixture.directory.join("inside"))),
         tight: usual,
-        attempt: |place| {
-            File::options().append(true).open(place.directory.join("inside/file")).map(drop)
+        attempt: |fixture| {
+            File::options().append(true).open(fixture.directory.join("inside/file")).map(drop)
         },
     },
     Case {
         name: "truncate a file that it may read",
         needs: Landlock::Files,
-        loose: |place| Some(usual(place).write(place.directory.join("inside"))),
+        loose: |fixture| Some(usual(fixture).write(fixture.directory.join("inside"))),
         tight: usual,
-        attempt: |place| truncate(&place.directory.join("inside/file")),
+        attempt: |fixture| truncate(&fixture.directory.join("inside/file")),
     },
     Case {
         name: "make a file elsewhere",
         needs: Landlock::Files,
-        loose: |place| Some(usual(place).write(place.directory.join("outside"))),
+        loose: |fixture| Some(usual(fixture).write(fixture.directory.join("outside"))),
         tight: usual,
-        attempt: |place| File::create(place.directory.join("outside/new")).map(drop),
+        attempt: |fixture| File::create(fixture.directory.join("outside/new")).map(drop),
     },
     Case {
         name: "read a file of root's",
         needs: Landlock::Absent,
-        loose: |place| Some(usual(place).keep(CapabilitySet::DAC_OVERRIDE)),
+        loose: |fixture| Some(usual(fixture).keep(CapabilitySet::DAC_OVERRIDE)),
         tight: usual,
-        attempt: |place| fs::read(place.directory.join("inside/secret")).map(drop),
+        attempt: |fixture| fs::read(fixture.directory.join("inside/secret")).map(drop),
     },
     Case {
         name: "connect to a port",
         needs: Landlock::FilesAndTcp,
-        loose: |place| Some(usual(place).connect(Ports::Only(vec![place.port]))),
+        loose: |fixture| Some(usual(fixture).connect(Ports::Only(vec![fixture.port]))),
         tight: usual,
-        attempt: |place| TcpStream::connect(("127.0.0.1", place.port)).map(drop),
+        attempt: |fixture| TcpStream::connect(("127.0.0.1", fixture.port)).map(drop),
     },
     Case {
         name: "bind a port",
         needs: Landlock::FilesAndTcp,
-        loose: |place| Some(usual(place).bind(Ports::Any)),
+        loose: |fixture| Some(usual(fixture).bind(Ports::Any)),
         tight: usual,
         attempt: |_| TcpListener::bind("127.0.0.1:0").map(drop),
     },
     Case {
         name: "run a program",
         needs: Landlock::Absent,
-        loose: |place| Some(usual(place).run("/")),
+        loose: |fixture| Some(usual(fixture).run("/")),
         tight: usual,
         attempt: |_| run("true", Path::new("/")),
     },
     Case {
         name: "have a program read a file elsewhere",
         needs: Landlock::Files,
-        loose: |place| Some(with_programs(place).read(place.directory.join("outside"))),
+        loose: |fixture| Some(with_programs(fixture).read(fixture.directory.join("outside"))),
         tight: with_programs,
-        attempt: |place| run("cat", &place.directory.join("outside/file")),
+        attempt: |fixture| run("cat", &fixture.directory.join("outside/file")),
     },
     Case {
         name: "use a capability that it did not keep",
         needs: Landlock::Absent,
-        loose: |place| Some(usual(place).keep(CapabilitySet::SYS_NICE)),
+        loose: |fixture| Some(usual(fixture).keep(CapabilitySet::SYS_NICE)),
         tight: usual,
         // Down is always allowed, and up again from there is not, whatever priority the test began with.
         attempt: |_| {
@@ -143,28 +143,28 @@ const CASES: &[Case] = &[
     Case {
         name: "trace",
         needs: Landlock::Absent,
-        loose: |place| Some(usual(place).call(libc::SYS_ptrace)),
+        loose: |fixture| Some(usual(fixture).call(libc::SYS_ptrace)),
         tight: usual,
         attempt: |_| numbers(libc::SYS_ptrace, &[i64::from(libc::PTRACE_TRACEME), 0, 0, 0]),
     },
     Case {
         name: "compare processes",
         needs: Landlock::Absent,
-        loose: |place| Some(usual(place).call(libc::SYS_kcmp)),
+        loose: |fixture| Some(usual(fixture).call(libc::SYS_kcmp)),
         tight: usual,
         attempt: |_| numbers(libc::SYS_kcmp, &[own(), own(), 0, 0, 1]),
     },
     Case {
         name: "change its personality",
         needs: Landlock::Absent,
-        loose: |place| Some(usual(place).call(libc::SYS_personality)),
+        loose: |fixture| Some(usual(fixture).call(libc::SYS_personality)),
         tight: usual,
         attempt: |_| numbers(libc::SYS_personality, &[0xffff_ffff]),
     },
     Case {
         name: "leave its namespaces",
         needs: Landlock::Absent,
-        loose: |place| Some(usual(place).call(libc::SYS_unshare)),
+        loose: |fixture| Some(usual(fixture).call(libc::SYS_unshare)),
         tight: usual,
         attempt: |_| numbers(libc::SYS_unshare, &[i64::from(libc::CLONE_NEWUSER)]),
     },
@@ -178,25 +178,25 @@ const CASES: &[Case] = &[
     Case {
         name: "make a BPF map",
         needs: Landlock::Absent,
-        loose: |place| Some(usual(place).call(libc::SYS_bpf)),
+        loose: |fixture| Some(usual(fixture).call(libc::SYS_bpf)),
         tight: usual,
         attempt: |_| make_map(),
     },
 ];
 
 /// What most cases start from: it may read one directory, and has a capability that works.
-fn usual(place: &Files) -> Confinement {
+fn usual(fixture: &Fixture) -> Confinement {
     Confinement::new()
         .user("no-such-user")
         .keep(CapabilitySet::NET_RAW | CapabilitySet::BPF)
-        .read(place.directory.join("inside"))
+        .read(fixture.directory.join("inside"))
         .read("/proc")
 }
 
 /// The same, and what programs need.
-fn with_programs(place: &Files) -> Confinement {
+fn with_programs(fixture: &Fixture) -> Confinement {
     let libraries = ["/bin", "/usr", "/lib", "/lib64", "/nix/store", "/etc/ld.so.cache"];
-    libraries.iter().fold(usual(place).read("/dev/null"), |all, path| all.run(path))
+    libraries.iter().fold(usual(fixture).read("/dev/null"), |all, path| all.run(path))
 }
 
 /// A system call whose arguments are numbers.
@@ -357,22 +357,23 @@ fn main() {
             ),
         ]);
     };
-    let place = Files {
+    let fixture = Fixture {
         directory: std::env::var_os(DIRECTORY).unwrap().into(),
         port: std::env::var(PORT).unwrap().parse().unwrap(),
     };
-    in_child(&case, &place);
+    in_child(&case, &fixture);
 }
 
 /// In the child, in its only thread.
-fn in_child(case: &str, place: &Files) {
+fn in_child(case: &str, fixture: &Fixture) {
     let named = |name: &str| CASES.iter().find(|case| case.name == name);
     if let Some((run, case)) =
         case.split_once(' ').and_then(|(run, name)| Some((run, named(name)?)))
     {
-        let needs = if run == "loose" { (case.loose)(place) } else { Some((case.tight)(place)) };
+        let needs =
+            if run == "loose" { (case.loose)(fixture) } else { Some((case.tight)(fixture)) };
         needs.map(|needs| needs.apply().unwrap());
-        return match (case.attempt)(place) {
+        return match (case.attempt)(fixture) {
             Ok(()) => println!("it worked"),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 println!("it was refused: {error}");
@@ -388,7 +389,7 @@ fn in_child(case: &str, place: &Files) {
         "missing" => drop(Confinement::new().read("/proc").apply().unwrap()),
         _ => {}
     }
-    let confined = match usual(place).apply() {
+    let confined = match usual(fixture).apply() {
         Ok(confined) => confined,
         Err(error) => return println!("{error}"),
     };

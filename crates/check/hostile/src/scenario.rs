@@ -1,12 +1,12 @@
-//! How every target with honest nodes goes: they are there, hostile things happen, and at the end all must be well.
+//! The course of every target with honest nodes: they start, hostile steps follow, and their traffic must still work.
 
 use crate::frames::HONEST;
 use crate::meter::within;
 use crate::script::Script;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Honest nodes, and one that means harm.
-pub(crate) trait World: Sized {
+/// Honest nodes and a hostile one.
+pub(crate) trait Scenario: Sized {
     /// Bytes that all of it may hold at any moment.
     const MEMORY: usize;
 
@@ -21,28 +21,27 @@ pub(crate) trait World: Sized {
     /// The script's next step, with its number.
     fn act(&mut self, number: usize, script: &mut Script<'_>);
 
-    /// Nobody is hostile any more.
+    /// The hostile node is silent from here on.
     ///
     /// # Panics
-    /// If what the honest nodes wanted did not come about.
+    /// If the honest nodes' traffic did not arrive.
     fn finish(self);
 }
 
-/// Carries an input out.
+/// Runs an input.
 ///
 /// # Panics
 /// If something does not hold.
-pub(crate) fn play<W: World>(input: &[u8]) {
-    within(W::MEMORY, || {
+pub(crate) fn play<S: Scenario>(input: &[u8]) {
+    within(S::MEMORY, || {
         let mut script = Script::new(input);
-        let mut world = W::new(&mut script, secret_of(input));
-        for number in 0..W::MOST_STEPS {
-            if script.is_over() {
-                break;
-            }
-            world.act(number, &mut script);
+        let mut scenario = S::new(&mut script, secret_of(input));
+        let mut number = 0;
+        while number < S::MOST_STEPS && !script.is_over() {
+            scenario.act(number, &mut script);
+            number += 1;
         }
-        world.finish();
+        scenario.finish();
     });
 }
 
