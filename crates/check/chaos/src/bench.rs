@@ -3,7 +3,7 @@
 
 use crate::event::{Event, What, now};
 use crate::figures::Figures;
-use crate::process::{Log, Process, Said};
+use crate::process::{History, Log, Process};
 use crate::replay;
 use crate::system;
 use crate::tcp::Connection;
@@ -161,7 +161,7 @@ impl Bench {
             true => other.ipv4.to_string(),
             false => gigae::MacAddr(other.mac).to_string(),
         };
-        let life = self.logs[side].said().opened;
+        let life = self.logs[side].history().opened;
         let mut arguments: Vec<String> = vec![
             format!("--me={side}"),
             format!("--life={life}"),
@@ -194,9 +194,9 @@ impl Bench {
     }
 
     /// Says a command to an end.
-    pub(crate) fn tell(&mut self, side: usize, command: &str) -> Outcome {
+    pub(crate) fn command(&mut self, side: usize, command: &str) -> Outcome {
         let process = self.processes[side].as_mut();
-        process.map_or(Ok(()), |process| process.tell(command))
+        process.map_or(Ok(()), |process| process.command(command))
     }
 
     /// Waits until an end has said so, for `bound` at most.
@@ -205,44 +205,47 @@ impl Bench {
         side: usize,
         what: &str,
         bound: Duration,
-        so: impl FnMut(&Said) -> bool,
+        so: impl FnMut(&History) -> bool,
     ) -> Outcome {
         if self.logs[side].wait(bound, so) {
             return Ok(());
         }
-        let said = self.logs[side].said();
-        let last: Vec<_> = said.events.iter().rev().take(5).map(ToString::to_string).collect();
-        let troubles = &said.troubles;
-        Err(format!("end {side}: no {what} within {bound:?}; last: {last:?}; errors: {troubles:?}"))
+        let history = self.logs[side].history();
+        let last: Vec<_> =
+            history.events.iter().rev().take(5).map(|event| format!("{event:?}")).collect();
+        let errors = &history.errors;
+        Err(format!("end {side}: no {what} within {bound:?}; last: {last:?}; errors: {errors:?}"))
     }
 
     /// Both ends must get so many more messages.
     pub(crate) fn more(&self, count: u64) -> Outcome {
-        let before = [0, 1].map(|side: usize| self.logs[side].said().received);
+        let before = [0, 1].map(|side: usize| self.logs[side].history().received);
         for (side, before) in before.into_iter().enumerate() {
             let what = format!("{count} messages");
-            self.wait(side, &what, PATIENCE, |said| said.received >= before + count)?;
+            self.wait(side, &what, PATIENCE, |history| history.received >= before + count)?;
         }
         Ok(())
     }
 
     /// One of several links has failed at that time and works no better: both ends go on by the others.
     pub(crate) fn goes_on(&mut self, since: u64) -> Outcome {
-        let before = [0, 1].map(|side: usize| self.logs[side].said().received);
+        let before = [0, 1].map(|side: usize| self.logs[side].history().received);
         for (side, before) in before.into_iter().enumerate() {
-            self.wait(side, "messages by another link", CUT, |said| said.received > before + 20)?;
+            self.wait(side, "messages by another link", CUT, |history| {
+                history.received > before + 20
+            })?;
         }
         for log in &self.logs {
-            let pause = log.said().longest_pause(since).as_millis() as u64;
+            let pause = log.history().longest_pause(since).as_millis() as u64;
             self.figures.pause = self.figures.pause.max(pause);
         }
         Ok(())
     }
 
     /// No call may have failed: what concerns one link of several is none of the program's business.
-    pub(crate) fn untroubled(&self) -> Outcome {
+    pub(crate) fn no_call_failed(&self) -> Outcome {
         for (side, log) in self.logs.iter().enumerate() {
-            if let Some((_, kind, text)) = log.said().troubles.first() {
+            if let Some((_, kind, text)) = log.history().errors.first() {
                 return Err(format!(
                     "a call of end {side} failed ({kind}), and none had to: {text}"
                 ));
@@ -255,7 +258,7 @@ impl Bench {
     pub(crate) fn links_return(&mut self) -> Outcome {
         let end = Instant::now() + PATIENCE;
         loop {
-            let paths = [0, 1].map(|side: usize| self.logs[side].said().paths);
+            let paths = [0, 1].map(|side: usize| self.logs[side].history().paths);
             if paths.iter().all(|[deaths, returns]| *deaths > 0 && returns >= deaths) {
                 return Ok(());
             }
@@ -263,7 +266,7 @@ impl Bench {
                 return Err(format!("links were given up and came back: {paths:?}"));
             }
             for side in [0, 1] {
-                self.tell(side, "paths")?;
+                self.command(side, "paths")?;
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -282,10 +285,10 @@ impl Bench {
     /// No message may have failed: nothing lasted as long as the peers' timeout.
     pub(crate) fn none_failed(&self) -> Outcome {
         for (side, log) in self.logs.iter().enumerate() {
-            let said = log.said();
-            let reasons: Vec<_> = said.events.iter().filter_map(failed).collect();
-            if said.failed > 0 {
-                let failed = said.failed;
+            let history = log.history();
+            let reasons: Vec<_> = history.events.iter().filter_map(failed).collect();
+            if history.failed > 0 {
+                let failed = history.failed;
                 return Err(format!(
                     "{failed} messages of end {side} failed, and none had to: {reasons:?}; it is {} now",
                     now()
@@ -299,15 +302,17 @@ impl Bench {
     pub(crate) fn finish(mut self) -> Outcome<Figures> {
         let alive: Vec<_> = [0, 1].into_iter().filter(|&i| self.processes[i].is_some()).collect();
         for &side in &alive {
-            self.tell(side, "stop")?;
+            self.command(side, "stop")?;
         }
         for &side in &alive {
-            self.wait(side, "acknowledgement of all", self.setup.given_up(), |said| said.drained)?;
+            self.wait(side, "acknowledgement of all", self.setup.given_up(), |history| {
+                history.drained
+            })?;
         }
         self.watch_idle(&alive)?;
-        // Both, lest one waits in vain for the other to hear that it goes.
+        // Both quit at once. One alone would wait for the other's answer to its close.
         for &side in &alive {
-            self.tell(side, "quit")?;
+            self.command(side, "quit")?;
         }
         for &side in &alive {
             if let Some(process) = self.processes[side].take() {
@@ -387,8 +392,8 @@ impl Bench {
 
     /// Holds what both ends have said to what was promised.
     fn account(&mut self, alive: &[usize]) -> Outcome {
-        let said = [0, 1].map(|side: usize| self.logs[side].said().clone());
-        let mut events = said.each_ref().map(|said| &said.events[..]);
+        let history = [0, 1].map(|side: usize| self.logs[side].history().clone());
+        let mut events = history.each_ref().map(|history| &history.events[..]);
         for &side in alive {
             // It was there to the last.
             while let [before @ .., last] = events[side]
@@ -408,12 +413,12 @@ impl Bench {
         figures.tagged = tally.tagged;
         figures.failed = tally.failed.values().sum();
         (figures.remote, figures.notices) = (tally.remote, tally.notices);
-        for said in &said {
-            let [sent, _, repeated, dropped] = said.frames;
+        for history in &history {
+            let [sent, _, repeated, dropped] = history.frames;
             figures.frames += sent;
             figures.repeated += repeated;
             figures.dropped += dropped;
-            for (_, kind, _) in &said.troubles {
+            for (_, kind, _) in &history.errors {
                 *figures.errors.entry(kind.clone()).or_default() += 1;
             }
         }

@@ -70,9 +70,9 @@ impl fmt::Display for Figures {
              {delivered} arrived, {failed} came back, 0 lost; {tagged} tagged messages; remote memory: \
              {done} done, {lost} came back, {refused} refused, {notices} notices"
         )?;
-        let untold = sent.saturating_sub(delivered + failed);
-        if untold > 0 {
-            write!(f, "; of {untold} nobody was left to be told, their endpoint being at its end")?;
+        let unknown = sent.saturating_sub(delivered + failed);
+        if unknown > 0 {
+            write!(f, "; the end of {unknown} is unknown, since their endpoint was closed")?;
         }
         if *dropped > 0 {
             write!(f, "; {dropped} frames dropped by links")?;

@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 /// What a node's processes have said, one after the other.
 #[derive(Default)]
 pub struct Log {
-    said: Mutex<Said>,
+    history: Mutex<History>,
     news: Condvar,
 }
 
 /// Everything said so far, and what one mostly asks of it.
 #[derive(Clone, Debug, Default)]
-pub struct Said {
+pub struct History {
     /// All of it.
     pub events: Vec<Event>,
     /// Endpoints opened so far.
@@ -29,9 +29,9 @@ pub struct Said {
     /// Messages that were handed back.
     pub failed: u64,
     /// Errors of calls: when, kind, text.
-    pub troubles: Vec<(u64, String, String)>,
+    pub errors: Vec<(u64, String, String)>,
     /// The last error is over.
-    pub well: bool,
+    pub recovered: bool,
     /// What the present endpoint accepted is all acknowledged or failed.
     pub drained: bool,
     /// Jumps of the wall clock that were seen.
@@ -42,21 +42,21 @@ pub struct Said {
     pub paths: [u64; 2],
 }
 
-impl Said {
+impl History {
     fn add(&mut self, event: Event) {
         match &event.what {
             What::Opened(_) => {
                 self.opened += 1;
-                (self.drained, self.well, self.paths) = (false, true, [0; 2]);
+                (self.drained, self.recovered, self.paths) = (false, true, [0; 2]);
             }
-            What::Received(..) => self.received += 1,
+            What::Received(_) => self.received += 1,
             What::Failed(_, messages) => self.failed += messages.len() as u64,
             What::Drained => self.drained = true,
-            What::Trouble(kind, text) => {
-                self.troubles.push((event.at, kind.clone(), text.clone()));
-                self.well = false;
+            What::Error(kind, text) => {
+                self.errors.push((event.at, kind.clone(), text.clone()));
+                self.recovered = false;
             }
-            What::Well => self.well = true,
+            What::Recovered => self.recovered = true,
             What::Jumped(times) => self.jumps = *times,
             What::Paths(deaths, returns) => self.paths = [*deaths, *returns],
             What::Counted(sent, received, repeated, dropped) => {
@@ -83,35 +83,35 @@ impl Said {
     }
 
     /// Errors of a kind.
-    pub fn troubled(&self, kind: &str) -> usize {
-        self.troubles.iter().filter(|trouble| trouble.1 == kind).count()
+    pub fn errors_of(&self, kind: &str) -> usize {
+        self.errors.iter().filter(|error| error.1 == kind).count()
     }
 }
 
 impl Log {
     /// What was said so far.
-    pub fn said(&self) -> MutexGuard<'_, Said> {
-        self.said.lock().expect("nobody panics while it is locked")
+    pub fn history(&self) -> MutexGuard<'_, History> {
+        self.history.lock().expect("nobody panics while it is locked")
     }
 
     fn add(&self, event: Event) {
-        self.said().add(event);
+        self.history().add(event);
         self.news.notify_all();
     }
 
     /// Waits until what was said is so, at most for `bound`; whether it came to that.
-    pub fn wait(&self, bound: Duration, mut so: impl FnMut(&Said) -> bool) -> bool {
+    pub fn wait(&self, bound: Duration, mut so: impl FnMut(&History) -> bool) -> bool {
         let end = Instant::now() + bound;
-        let mut said = self.said();
+        let mut history = self.history();
         loop {
-            if so(&said) {
+            if so(&history) {
                 return true;
             }
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
             }
-            said = self.news.wait_timeout(said, left).expect("nobody panics with it").0;
+            history = self.news.wait_timeout(history, left).expect("nobody panics with it").0;
         }
     }
 }
@@ -145,16 +145,15 @@ impl Process {
         let (Some(commands), Some(out)) = (commands, out) else {
             unreachable!("both were asked for")
         };
-        let heard = Arc::clone(log);
+        let shared = Arc::clone(log);
         let reader = std::thread::spawn(move || {
-            // A line that was cut off by SIGKILL has no end and is none of ours, or one of a number cut
-            // short: it has no newline.
+            // SIGKILL may cut the last line short. It has no newline then.
             let mut lines = BufReader::new(out);
             let mut line = String::new();
             while lines.read_line(&mut line).is_ok_and(|count| count > 0) {
-                match line.strip_suffix('\n').map(str::parse) {
-                    Some(Ok(event)) => heard.add(event),
-                    Some(Err(error)) => eprintln!("gigae-chaos: the workload said {error:?}"),
+                match line.strip_suffix('\n').map(serde_json::from_str) {
+                    Some(Ok(event)) => shared.add(event),
+                    Some(Err(error)) => eprintln!("gigae-chaos: {line:?} is no event: {error}"),
                     None => {}
                 }
                 line.clear();
@@ -169,7 +168,7 @@ impl Process {
     }
 
     /// Says a command to it.
-    pub fn tell(&mut self, command: &str) -> Result<(), String> {
+    pub fn command(&mut self, command: &str) -> Result<(), String> {
         writeln!(self.commands, "{command}").map_err(|_| "the workload has ended by itself".into())
     }
 
@@ -191,21 +190,21 @@ impl Process {
         let text = |error: std::io::Error| format!("killing the workload: {error}");
         self.child.kill().map_err(text)?;
         self.child.wait().map_err(text)?;
-        self.hear_out();
+        self.join_reader();
         self.log.add(Event { at: now(), what: What::Gone });
         Ok(())
     }
 
     /// Waits for its end, which must come soon and be one without an error.
     pub fn quit(mut self, bound: Duration) -> Result<(), String> {
-        // It may have been told before, and be gone.
-        let _ = self.tell("quit");
+        // It may have got the command before, and be gone.
+        let _ = self.command("quit");
         let end = Instant::now() + bound;
         loop {
             match self.child.try_wait().map_err(|error| error.to_string())? {
                 Some(status) => {
                     self.ended = true;
-                    self.hear_out();
+                    self.join_reader();
                     return match status.success() {
                         true => Ok(()),
                         false => Err(format!("the workload ended with {status}")),
@@ -219,7 +218,7 @@ impl Process {
         }
     }
 
-    fn hear_out(&mut self) {
+    fn join_reader(&mut self) {
         if let Some(reader) = self.reader.take() {
             let _ = reader.join();
         }

@@ -1,9 +1,9 @@
-//! What both ends have said, put in the order of time and told to the checker of `gigae-torture`.
+//! Feeds the events of both ends, in the order of time, to the checker of `gigae-torture`.
 
 mod remote;
 mod steps;
 
-use crate::event::{Event, Taken};
+use crate::event::{Event, Named, TaggedReceive};
 use gigae_torture::body::{self, Id};
 use gigae_torture::{Class, Ending, Messages, Post, Tagged, Violation, Want, tagged_body};
 use remote::Remote;
@@ -56,11 +56,14 @@ pub fn check(logs: [&[Event]; 2]) -> Result<Tally, Violation> {
                 tally.sent += 1;
                 messages.sent(id, len.into(), at);
             }
-            Step::Received(id, len) => messages.received(id.from, node, &bytes(id, len), at)?,
+            Step::Received(Named(id, len)) => {
+                messages.received(id.from, node, &bytes(id, len), at)?
+            }
             Step::Torn(len) => messages.received(1 - node, node, &vec![0; len.max(16)], at)?,
             Step::Failed(reason, failed) => {
                 *tally.failed.entry(reason).or_default() += failed.len() as u64;
-                let bodies: Vec<_> = failed.into_iter().map(|(id, len)| bytes(id, len)).collect();
+                let bodies: Vec<_> =
+                    failed.into_iter().map(|Named(id, len)| bytes(id, len)).collect();
                 messages.failed(node, 1 - node, &bodies)?;
             }
             Step::Drained => messages.drained(node),
@@ -71,8 +74,8 @@ pub fn check(logs: [&[Event]; 2]) -> Result<Tally, Violation> {
                     Id { life: (taken.tag >> 48) as u16, number: taken.tag as u32, ..other(node) };
                 let post = Post { index: taken.index, want: ANY, room: ROOM };
                 let ending = match taken {
-                    Taken { lost: true, .. } => Ending::Lost,
-                    Taken { len, total, .. } if len < total => Ending::Truncated,
+                    TaggedReceive { lost: true, .. } => Ending::Lost,
+                    TaggedReceive { len, total, .. } if len < total => Ending::Truncated,
                     _ => Ending::Whole,
                 };
                 // They were compared where they arrived.
@@ -80,8 +83,8 @@ pub fn check(logs: [&[Event]; 2]) -> Result<Tally, Violation> {
                 let (lens, pair) = ((taken.len, taken.total), (1 - node, node));
                 tagged.received(pair, post, taken.tag, lens, (&bytes, ending))?;
             }
-            Step::Began(life, number, of, deed) => {
-                remote.began(Life { node, life }, number, of, deed, at);
+            Step::Began(life, number, of, operation) => {
+                remote.began(Life { node, life }, number, of, operation, at);
             }
             Step::Done(number, ending, value, bytes) => {
                 remote.ended(node, number, ending, (value, &bytes))?;
@@ -121,7 +124,7 @@ fn bytes(id: Id, len: u16) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Deed, What, written};
+    use crate::event::{Operation, What, written};
     use gigae_torture::{ATOMICS, AccessEnding, Regions};
 
     fn log(events: &[(u64, What)]) -> Vec<Event> {
@@ -147,21 +150,24 @@ mod tests {
 
     #[test]
     fn what_was_accepted_and_arrived_is_counted() {
-        let receiver =
-            log(&[(2, opened()), (20, What::Received(id(0), 16)), (21, What::Received(id(1), 20))]);
+        let receiver = log(&[
+            (2, opened()),
+            (20, What::Received(Named(id(0), 16))),
+            (21, What::Received(Named(id(1), 20))),
+        ]);
         let tally = check([&sender(2), &receiver]).unwrap();
         assert_eq!((tally.sent, tally.delivered), (2, 2));
     }
 
     #[test]
     fn what_was_accepted_and_did_not_arrive_is_lost() {
-        let receiver = log(&[(2, opened()), (20, What::Received(id(0), 16))]);
+        let receiver = log(&[(2, opened()), (20, What::Received(Named(id(0), 16)))]);
         assert_eq!(check([&sender(2), &receiver]).unwrap_err().class, Class::Lost);
     }
 
     #[test]
     fn what_was_refused_and_arrived_was_never_sent() {
-        let receiver = log(&[(2, opened()), (20, What::Received(id(0), 16))]);
+        let receiver = log(&[(2, opened()), (20, What::Received(Named(id(0), 16)))]);
         assert_eq!(check([&sender(0), &receiver]).unwrap_err().class, Class::Torn);
     }
 
@@ -169,7 +175,8 @@ mod tests {
     fn what_a_killed_process_was_about_to_send_may_arrive() {
         let killed = log(&[(1, opened()), (10, What::Intent(0, vec![16, 20])), (12, What::Gone)]);
         for count in 0..=2 {
-            let arrived = [(20, What::Received(id(0), 16)), (21, What::Received(id(1), 20))];
+            let arrived =
+                [(20, What::Received(Named(id(0), 16))), (21, What::Received(Named(id(1), 20)))];
             let receiver = [&[(2, opened())], &arrived[..count]].concat();
             assert_eq!(check([&killed, &log(&receiver)]).unwrap().delivered, count as u64);
         }
@@ -191,7 +198,7 @@ mod tests {
 
     fn add(number: u32, before: u64) -> [What; 2] {
         let done = What::Done(number, AccessEnding::Done, before, Vec::new());
-        [What::Began(number, 0, Deed::Add(3, 5)), done]
+        [What::Began(number, 0, Operation::Add(3, 5)), done]
     }
 
     #[test]
@@ -213,9 +220,9 @@ mod tests {
         let bytes = written(0, 0, 0, 100);
         let read = |bytes| {
             vec![
-                What::Began(0, 0, Deed::Write(7, 100, false)),
+                What::Began(0, 0, Operation::Write(7, 100, false)),
                 What::Done(0, AccessEnding::Done, 0, Vec::new()),
-                What::Began(1, 0, Deed::Read(7, 100)),
+                What::Began(1, 0, Operation::Read(7, 100)),
                 What::Done(1, AccessEnding::Done, 0, bytes),
             ]
         };
@@ -228,7 +235,7 @@ mod tests {
     #[test]
     fn an_operation_without_an_end_hangs_and_one_with_a_strange_one_is_broken() {
         let memory = vec![0; Regions::len(2, AREA)];
-        let began = || What::Began(0, 0, Deed::Add(3, 5));
+        let began = || What::Began(0, 0, Operation::Add(3, 5));
         assert_eq!(done_to(&memory, vec![began()]).unwrap_err().class, Class::Hung);
         let broken = vec![began(), What::Broken(0, "refused: bounds".into())];
         assert_eq!(done_to(&memory, broken).unwrap_err().class, Class::Broken);
@@ -245,7 +252,7 @@ mod tests {
         memory[ATOMICS..][..50].copy_from_slice(&bytes);
         let writer = log(&[
             (1, opened()),
-            (10, What::Began(0, 0, Deed::Write(0, 50, true))),
+            (10, What::Began(0, 0, Operation::Write(0, 50, true))),
             (20, What::Done(0, AccessEnding::Done, 0, Vec::new())),
         ]);
         let taken = |word| {

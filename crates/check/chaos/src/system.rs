@@ -1,4 +1,4 @@
-//! What only the kernel can do to a link or tell of a process.
+//! What only the kernel can do to a link or report about a process.
 
 use aya::programs::loaded_links;
 use gigae_fabric::Node;
@@ -46,16 +46,16 @@ pub(crate) fn attempt(node: &Node, program: &str, arguments: &str) -> Result<Out
 /// The kernel's number of the XDP program on a node's interface, if there is one, or an interface.
 pub(crate) fn program_on(node: &Node, link: u16) -> Result<Option<u32>, String> {
     let output = attempt(node, "ip", &format!("link show dev eth{link}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    if !output.status.success() && !said.contains("does not exist") {
-        return Err(format!("the program on eth{link} of {}: {}", node.name, said.trim()));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() && !stderr.contains("does not exist") {
+        return Err(format!("the program on eth{link} of {}: {}", node.name, stderr.trim()));
     }
     let text = String::from_utf8_lossy(&output.stdout);
     let id = text.split("prog/xdp id ").nth(1).and_then(|rest| rest.split(' ').next());
     id.map(|id| id.parse().map_err(|_| format!("no program number: {id}"))).transpose()
 }
 
-/// Detaches a program from its interface, whoever has attached it, as `bpftool link detach` does.
+/// Detaches a program that any process attached from its interface, as `bpftool link detach` does.
 pub(crate) fn detach(program: u32) -> Result<(), String> {
     let link = loaded_links().flatten().find(|link| link.program_id() == program);
     let link = link.ok_or_else(|| format!("program {program} is attached by no link"))?;
@@ -119,7 +119,7 @@ pub(crate) fn busy(time: Duration) {
     });
 }
 
-/// Datagrams of 1,400 zeros from one node to a port of another, as many as go, until told to stop or 5 s have
+/// Datagrams of 1,400 zeros from one node to a port of another, as many as go, until `stop` is set or 5 s have
 /// passed; how many went. `went` counts them.
 pub(crate) fn flood(
     from: &Node,

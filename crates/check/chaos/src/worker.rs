@@ -1,5 +1,5 @@
-//! The workload: a process that sends and receives numbered messages until it is told to end, through
-//! whatever happens to its link, and says on standard output what came of each.
+//! The workload: a process that sends and receives numbered messages until it gets the command to end, through
+//! every fault of its link, and reports each on standard output.
 //!
 //! It does what a careful program would: what was accepted is not sent again, failures are taken, an
 //! interface that is down is waited for, and an endpoint that will not work any more is opened anew.
@@ -7,7 +7,7 @@
 
 mod remote;
 
-use crate::event::{Deed, Event, Taken, What, now};
+use crate::event::{Event, Named, Operation, TaggedReceive, What, now};
 use crate::replay::ROOM;
 use clap::Args;
 use gigae::{
@@ -100,7 +100,7 @@ enum Command {
 }
 
 fn commands() -> Receiver<Command> {
-    let (tell, hear) = channel();
+    let (send, commands) = channel();
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
             let (word, number) = line.split_once(' ').unwrap_or((&line, ""));
@@ -113,14 +113,14 @@ fn commands() -> Receiver<Command> {
                 "paths" => Command::Paths,
                 _ => Command::Quit,
             };
-            if tell.send(command).is_err() {
+            if send.send(command).is_err() {
                 return;
             }
         }
-        // Whoever started this is gone.
+        // The parent process is gone.
         std::process::exit(1);
     });
-    hear
+    commands
 }
 
 /// Why a life ended.
@@ -140,10 +140,10 @@ struct Worker {
     drained: bool,
     quit: bool,
     /// The last call failed for the link's sake: how.
-    troubled: Option<&'static str>,
+    failing: Option<&'static str>,
     scratch: Vec<u8>,
     /// Operations that are going on, and their numbers.
-    going: HashMap<OpId, Going>,
+    pending: HashMap<OpId, Pending>,
     /// Number of the next tagged message, and of the next receive.
     next_tagged: u32,
     next_post: u32,
@@ -154,17 +154,17 @@ struct Worker {
 
 /// An operation that is going on.
 #[derive(Clone, Copy)]
-enum Going {
+enum Pending {
     Send(u32),
     Receive(u32),
-    /// The own key is told, the other's awaited.
-    Tell,
-    Hear,
+    /// The own key is on its way; the other's is awaited.
+    SendKey,
+    ReceiveKey,
     /// On the memory of that life of the other.
-    Remote(u32, u16, Deed),
+    Remote(u32, u16, Operation),
 }
 
-/// Runs the workload until it is told to end.
+/// Runs the workload until it gets the command to end.
 pub fn work(args: WorkArgs) {
     let mut worker = Worker {
         life: args.life,
@@ -175,9 +175,9 @@ pub fn work(args: WorkArgs) {
         sending: true,
         drained: false,
         quit: false,
-        troubled: None,
+        failing: None,
         scratch: Vec::new(),
-        going: HashMap::new(),
+        pending: HashMap::new(),
         next_tagged: 0,
         next_post: 0,
         remote: Remote::default(),
@@ -212,11 +212,10 @@ fn kind(error: &LinkError) -> &'static str {
 
 impl Worker {
     fn say(&mut self, what: What) {
-        self.say_at(now(), what);
-    }
-
-    fn say_at(&mut self, at: u64, what: What) {
-        if writeln!(self.out, "{}", Event { at, what }).is_err() {
+        let at = now();
+        if serde_json::to_writer(&mut self.out, &Event { at, what }).is_err()
+            || self.out.write_all(b"\n").is_err()
+        {
             std::process::exit(1);
         }
     }
@@ -227,22 +226,22 @@ impl Worker {
         }
     }
 
-    /// Opens the endpoint, as often as it takes; `None` when told to end.
+    /// Opens the endpoint, as often as it takes; `None` after the command to end.
     fn open(&mut self) -> Option<Endpoint> {
         let mut said = String::new();
         loop {
             match self.args.options().open() {
                 Ok(endpoint) => {
                     self.say(What::Opened(endpoint.link().mode.to_string()));
-                    (self.next, self.troubled, self.drained) = (0, None, false);
+                    (self.next, self.failing, self.drained) = (0, None, false);
                     (self.next_tagged, self.next_post) = (0, 0);
-                    self.going.clear();
+                    self.pending.clear();
                     self.remote = Remote::new(&endpoint);
                     return Some(endpoint);
                 }
                 Err(error) if said != error.to_string() => {
                     said = error.to_string();
-                    self.say(What::Trouble("open".into(), said.clone()));
+                    self.say(What::Error("open".into(), said.clone()));
                 }
                 Err(_) => {}
             }
@@ -304,17 +303,17 @@ impl Worker {
             self.flush();
             match step {
                 Ok(()) if self.quit => return End::Quit,
-                Ok(()) if self.troubled.is_some() => {
-                    self.troubled = None;
-                    self.say(What::Well);
+                Ok(()) if self.failing.is_some() => {
+                    self.failing = None;
+                    self.say(What::Recovered);
                 }
                 Ok(()) => {}
                 Err(error) => {
-                    if self.troubled != Some(kind(&error)) {
-                        self.say(What::Trouble(kind(&error).into(), error.to_string()));
+                    if self.failing != Some(kind(&error)) {
+                        self.say(What::Error(kind(&error).into(), error.to_string()));
                         self.flush();
                     }
-                    self.troubled = Some(kind(&error));
+                    self.failing = Some(kind(&error));
                     if self.quit || !matches!(error, LinkError::Down(_)) {
                         return if self.quit { End::Quit } else { End::Broken };
                     }
@@ -356,7 +355,7 @@ impl Worker {
                     break;
                 }
                 Err(TrySendError::Refused(other)) => {
-                    self.say(What::Trouble("refused".into(), other.to_string()));
+                    self.say(What::Error("refused".into(), other.to_string()));
                     break;
                 }
             }
@@ -366,19 +365,19 @@ impl Worker {
     }
 
     /// Notes an operation that was started, if it was.
-    fn enter(&mut self, started: Started, going: Going) -> bool {
+    fn enter(&mut self, started: Started, pending: Pending) -> bool {
         match started {
-            Ok(op) => drop(self.going.insert(op, going)),
+            Ok(op) => drop(self.pending.insert(op, pending)),
             Err(error) => {
-                self.say(What::Trouble("refused".into(), error.to_string()));
+                self.say(What::Error("refused".into(), error.to_string()));
                 return false;
             }
         }
         true
     }
 
-    fn count(&self, which: fn(&Going) -> bool) -> usize {
-        self.going.values().filter(|going| which(going)).count()
+    fn count(&self, which: fn(&Pending) -> bool) -> usize {
+        self.pending.values().filter(|pending| which(pending)).count()
     }
 
     /// Starts a tagged message now and then: some go unasked, longer ones are offered, and some are longer
@@ -386,7 +385,7 @@ impl Worker {
     fn start_tagged(&mut self, endpoint: &Endpoint, peer: Peer) {
         let draw = mix(self.args.seed ^ u64::from(self.next));
         if !draw.is_multiple_of(4)
-            || self.count(|going| matches!(going, Going::Send(_))) >= MOST_STARTED
+            || self.count(|pending| matches!(pending, Pending::Send(_))) >= MOST_STARTED
         {
             return;
         }
@@ -397,53 +396,53 @@ impl Worker {
         self.say(What::Started(number, len));
         self.flush();
         let started = endpoint.start_send(peer, tag(0, id), tagged_body(id, len));
-        self.enter(started, Going::Send(number));
+        self.enter(started, Pending::Send(number));
     }
 
     /// Takes what was completed, and keeps some receives posted.
     fn complete(&mut self, endpoint: &Endpoint) -> Result<(), LinkError> {
         loop {
-            while self.count(|going| matches!(going, Going::Receive(_))) < MOST_POSTED {
+            while self.count(|pending| matches!(pending, Pending::Receive(_))) < MOST_POSTED {
                 let index = self.next_post;
                 self.next_post += 1;
                 let started = endpoint.start_recv(Wanted::ANY, vec![0; ROOM]);
-                self.enter(started, Going::Receive(index));
+                self.enter(started, Pending::Receive(index));
             }
             self.take_notices(endpoint);
             match endpoint.try_completion() {
                 Ok(Some(completion)) => self.completed(completion),
                 Ok(None) | Err(RecvError::Failed) => return Ok(()),
                 Err(RecvError::Link(error)) => return Err(error),
-                Err(other) => self.say(What::Trouble("refused".into(), other.to_string())),
+                Err(other) => self.say(What::Error("refused".into(), other.to_string())),
             }
         }
     }
 
     fn completed(&mut self, completion: Completion) {
-        let going = self.going.remove(&completion.id);
-        if let Some(Going::Remote(number, of, deed)) = going {
-            return self.done((number, of, deed), completion);
+        let pending = self.pending.remove(&completion.id);
+        if let Some(Pending::Remote(number, of, operation)) = pending {
+            return self.done((number, of, operation), completion);
         }
         let Completion { tag, len, total, memory, result, .. } = completion;
-        match going {
-            Some(Going::Tell) => self.told(result),
-            Some(Going::Hear) => {
+        match pending {
+            Some(Pending::SendKey) => self.key_sent(result),
+            Some(Pending::ReceiveKey) => {
                 let memory = memory.and_then(Memory::into_vec).unwrap_or_default();
-                self.heard(&memory, result);
+                self.key_received(&memory, result);
             }
-            Some(Going::Send(number)) => self.say(What::Ended(number, result.is_ok())),
-            Some(Going::Receive(index)) => {
+            Some(Pending::Send(number)) => self.say(What::Ended(number, result.is_ok())),
+            Some(Pending::Receive(index)) => {
                 let lost = !matches!(result, Ok(()) | Err(OpError::Truncated));
                 let (life, number) = ((tag >> 48) as u16, tag as u32);
                 let id = Id { from: 1 - self.args.me, life, to: self.args.me, number };
                 let memory = memory.and_then(Memory::into_vec).unwrap_or_default();
                 let right = lost || memory.get(..len) == tagged_body(id, total).get(..len);
                 self.say(match right {
-                    true => What::Tagged(Taken { index, tag, len, total, lost }),
+                    true => What::Tagged(TaggedReceive { index, tag, len, total, lost }),
                     false => What::Torn(total),
                 });
             }
-            Some(Going::Remote(..)) | None => self.say(What::Torn(total)),
+            Some(Pending::Remote(..)) | None => self.say(What::Torn(total)),
         }
     }
 
@@ -456,7 +455,7 @@ impl Worker {
                 Ok(None) => return Ok(()),
                 Err(RecvError::Failed) => self.take_failures(endpoint),
                 Err(RecvError::Link(error)) => return Err(error),
-                Err(other) => self.say(What::Trouble("refused".into(), other.to_string())),
+                Err(other) => self.say(What::Error("refused".into(), other.to_string())),
             }
         }
     }
@@ -464,7 +463,7 @@ impl Worker {
     fn note(&mut self, message: &Message<'_>) {
         let what = match body::name(message) {
             Some(id) if body::is(id, message, &mut self.scratch) => {
-                What::Received(id, message.len() as u16)
+                What::Received(Named(id, message.len() as u16))
             }
             _ => What::Torn(message.len()),
         };
@@ -478,7 +477,7 @@ impl Worker {
             reason = word(&failed.reason());
             match body::name(&failed) {
                 Some(id) if body::is(id, &failed, &mut self.scratch) => {
-                    messages.push((id, failed.len() as u16));
+                    messages.push(Named(id, failed.len() as u16));
                 }
                 _ => self.say(What::Torn(failed.len())),
             }

@@ -1,7 +1,7 @@
-//! What both ends did to each other's memory, told to the checkers of `gigae-torture`.
+//! Feeds the operations of both ends on each other's memory to the checkers of `gigae-torture`.
 
 use super::steps::Life;
-use crate::event::{Deed, written};
+use crate::event::{Operation, written};
 use gigae_torture::{Access, AccessEnding, Checked, Class, Notices, Regions, Violation};
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub(super) struct Remote {
     regions: Regions,
     notices: Notices,
     /// By node and number of its present life.
-    going: BTreeMap<(u16, u32), (Access, Deed)>,
+    going: BTreeMap<(u16, u32), (Access, Operation)>,
     /// By writer and the word of its notice.
     words: BTreeMap<(u16, u64), Access>,
     /// As their owners said in the end.
@@ -44,11 +44,11 @@ impl Remote {
     /// What it had going on will have no end that anybody hears of.
     pub(super) fn gone(&mut self, node: u16, at: u64) {
         let own: Vec<_> = self.going.range((node, 0)..=(node, u32::MAX)).map(|(k, _)| *k).collect();
-        for (access, deed) in own.iter().filter_map(|key| self.going.remove(key)) {
-            match deed {
-                Deed::Add(word, operand) => self.regions.forgotten(access, word, operand),
-                Deed::Swap(word, ..) => self.regions.forgotten(access, word, 0),
-                Deed::Write(..) | Deed::Read(..) => {}
+        for (access, operation) in own.iter().filter_map(|key| self.going.remove(key)) {
+            match operation {
+                Operation::Add(word, operand) => self.regions.forgotten(access, word, operand),
+                Operation::Swap(word, ..) => self.regions.forgotten(access, word, 0),
+                Operation::Write(..) | Operation::Read(..) => {}
             }
         }
         self.regions.abandoned(node);
@@ -63,12 +63,12 @@ impl Remote {
         Life { node, life }: Life,
         number: u32,
         of: u16,
-        deed: Deed,
+        operation: Operation,
         at: u64,
     ) {
         let (pair, regions) = ((node, 1 - node), &mut self.regions);
-        let access = match deed {
-            Deed::Write(offset, len, notice) => {
+        let access = match operation {
+            Operation::Write(offset, len, notice) => {
                 let bytes = written(node, life, number, len);
                 let access = regions.write(pair, of, (offset, &bytes), at);
                 if notice {
@@ -78,11 +78,11 @@ impl Remote {
                 }
                 access
             }
-            Deed::Read(offset, len) => regions.read(pair, of, (offset, len), at),
-            Deed::Add(..) => regions.add(pair, of, at),
-            Deed::Swap(word, _, new) => regions.swap_to(pair, of, (word, new), at),
+            Operation::Read(offset, len) => regions.read(pair, of, (offset, len), at),
+            Operation::Add(..) => regions.add(pair, of, at),
+            Operation::Swap(word, _, new) => regions.swap_to(pair, of, (word, new), at),
         };
-        self.going.insert((node, number), (access, deed));
+        self.going.insert((node, number), (access, operation));
     }
 
     pub(super) fn ended(
@@ -92,7 +92,7 @@ impl Remote {
         ending: AccessEnding,
         (value, bytes): (u64, &[u8]),
     ) -> Checked {
-        let Some((access, deed)) = self.going.remove(&(node, number)) else {
+        let Some((access, operation)) = self.going.remove(&(node, number)) else {
             let what = format!("operation {number} ended twice, or never began");
             return Err(Violation::new(Class::Doubled, (node, 1 - node), what));
         };
@@ -102,18 +102,18 @@ impl Remote {
             AccessEnding::NoKey | AccessEnding::Busy => self.ended[2] += 1,
         }
         let regions = &mut self.regions;
-        match deed {
-            Deed::Write(..) => {
+        match operation {
+            Operation::Write(..) => {
                 regions.written(access, ending)?;
                 self.notices.ended(access, ending)
             }
-            Deed::Read(_, len) if ending == AccessEnding::Done && bytes.len() != len => {
+            Operation::Read(_, len) if ending == AccessEnding::Done && bytes.len() != len => {
                 let what = format!("{} bytes were read of {len}", bytes.len());
                 Err(Violation::new(Class::Torn, access.pair, what))
             }
-            Deed::Read(..) => regions.was_read(access, bytes, ending),
-            Deed::Add(word, operand) => regions.added(access, (word, operand), value, ending),
-            Deed::Swap(word, expected, new) => {
+            Operation::Read(..) => regions.was_read(access, bytes, ending),
+            Operation::Add(word, operand) => regions.added(access, (word, operand), value, ending),
+            Operation::Swap(word, expected, new) => {
                 regions.swapped(access, (word, expected, new), value, ending)
             }
         }
@@ -135,8 +135,8 @@ impl Remote {
     /// Everything is over: of ends that are there, nothing may be going on, and their memory must be what
     /// was done to it.
     pub(super) fn settle(&mut self) -> Checked {
-        if let Some(((node, number), (_, deed))) = self.going.first_key_value() {
-            let what = format!("operation {number}, {deed:?}, has not ended");
+        if let Some(((node, number), (_, operation))) = self.going.first_key_value() {
+            let what = format!("operation {number}, {operation:?}, has not ended");
             return Err(Violation::new(Class::Hung, (*node, 1 - node), what));
         }
         for (node, memory) in (0..).zip(&self.memory) {

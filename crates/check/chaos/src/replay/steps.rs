@@ -1,23 +1,23 @@
 //! One end's events in the words of the checkers.
 
-use crate::event::{Deed, Event, Taken, What};
+use crate::event::{Event, Named, Operation, TaggedReceive, What};
 use gigae_torture::AccessEnding;
 use gigae_torture::body::Id;
 
-/// What the checker is told.
+/// An event for the checker.
 pub(super) enum Step {
     Opened,
     Gone,
     Sent(Id, u16),
-    Received(Id, u16),
+    Received(Named),
     Torn(usize),
-    Failed(String, Vec<(Id, u16)>),
+    Failed(String, Vec<Named>),
     Drained,
     Started(Id, usize),
     Ended(Id, bool),
-    Tagged(Taken),
+    Tagged(TaggedReceive),
     /// By this life, by this number, on the memory of that life of the other.
-    Began(u16, u32, u16, Deed),
+    Began(u16, u32, u16, Operation),
     Done(u32, AccessEnding, u64, Vec<u8>),
     Broken(String),
     Noticed(u64, (u64, u32)),
@@ -53,13 +53,15 @@ pub(super) fn steps_of(node: u16, log: &[Event]) -> Vec<(u64, Step)> {
                 steps.extend(sent.map(|step| (*at, step)));
                 continue;
             }
-            What::Received(id, len) => Step::Received(*id, *len),
+            What::Received(message) => Step::Received(*message),
             What::Torn(len) => Step::Torn(*len),
             What::Failed(reason, messages) => Step::Failed(reason.clone(), messages.clone()),
             What::Started(number, len) => Step::Started(id(*number), *len),
             What::Ended(number, success) => Step::Ended(id(*number), *success),
             What::Tagged(taken) => Step::Tagged(*taken),
-            What::Began(number, of, deed) => Step::Began(life.unwrap_or(0), *number, *of, *deed),
+            What::Began(number, of, operation) => {
+                Step::Began(life.unwrap_or(0), *number, *of, *operation)
+            }
             What::Done(number, ending, value, bytes) => {
                 Step::Done(*number, *ending, *value, bytes.clone())
             }
@@ -68,7 +70,7 @@ pub(super) fn steps_of(node: u16, log: &[Event]) -> Vec<(u64, Step)> {
             What::Memory(bytes) => Step::Memory(bytes.clone()),
             What::Drained => Step::Drained,
             What::Gone => Step::Gone,
-            What::Accepted(_) | What::Trouble(..) | What::Well => continue,
+            What::Accepted(_) | What::Error(..) | What::Recovered => continue,
             What::Jumped(_) | What::Counted(..) | What::Paths(..) => continue,
         };
         steps.push((*at, step));

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// A detached program is noticed within 1.5 s of calls, and what a busy machine takes.
 const NOTICED: Duration = Duration::from_millis(1_500 + 10_000);
 
-/// The interface of either end goes down and comes back: that end is told, and nothing is lost if it is
+/// The interface of either end goes down and comes back: that end gets an error, and nothing is lost if it is
 /// before the peers' timeout; else messages of both ends come back.
 pub(super) fn down(mut scene: Scene<'_>) -> Outcome<Figures> {
     let long = scene.random.rand_range(0..3) == 0;
@@ -24,20 +24,20 @@ pub(super) fn down(mut scene: Scene<'_>) -> Outcome<Figures> {
     for _ in 0..if long { 1 } else { 2 } {
         let side = bench.side();
         bench.pass(50);
-        let before = bench.logs[side].said().troubled("down");
+        let before = bench.logs[side].history().errors_of("down");
         bench.ip(side, "link set eth0 down")?;
         bench.figures.faults += 1;
-        bench.wait(side, "error", PATIENCE, |said| said.troubled("down") > before)?;
-        let failed = bench.logs[side].said().failed;
+        bench.wait(side, "error", PATIENCE, |history| history.errors_of("down") > before)?;
+        let failed = bench.logs[side].history().failed;
         match long {
             true => failures(&bench, 1 - side)?,
             false => bench.pass(1_000),
         }
         bench.ip(side, "link set eth0 up")?;
         if long {
-            bench.wait(side, "failure", PATIENCE, |said| said.failed > failed)?;
+            bench.wait(side, "failure", PATIENCE, |history| history.failed > failed)?;
         }
-        bench.wait(side, "end of the error", PATIENCE, |said| said.well)?;
+        bench.wait(side, "end of the error", PATIENCE, |history| history.recovered)?;
         bench.more(200)?;
     }
     if !long {
@@ -74,7 +74,8 @@ pub(super) fn mtu(mut scene: Scene<'_>) -> Outcome<Figures> {
 
 /// Messages are too long for the link in one direction or in both.
 fn either_fails(bench: &Bench) -> Outcome {
-    let failed = || [0, 1].iter().map(|&side: &usize| bench.logs[side].said().failed).sum::<u64>();
+    let failed =
+        || [0, 1].iter().map(|&side: &usize| bench.logs[side].history().failed).sum::<u64>();
     let (before, end) = (failed(), std::time::Instant::now() + bench.setup.given_up());
     while failed() == before {
         if std::time::Instant::now() > end {
@@ -86,7 +87,7 @@ fn either_fails(bench: &Bench) -> Outcome {
 }
 
 /// The second node's namespace is deleted, which changes nothing while a process is in it; then its cable
-/// goes: that end is told at once, the other's messages fail within the peers' timeout.
+/// goes: that end gets an error at once, the other's messages fail within the peers' timeout.
 pub(super) fn gone(mut scene: Scene<'_>) -> Outcome<Figures> {
     scene.setup.timeout = SHORT;
     let mut bench = scene.bench()?;
@@ -101,10 +102,10 @@ pub(super) fn gone(mut scene: Scene<'_>) -> Outcome<Figures> {
     bench.more(200)?;
     delete_port(&bench, "p2")?;
     bench.figures.faults += 1;
-    bench.wait(1, "error", PATIENCE, |said| said.troubled("gone") > 0)?;
+    bench.wait(1, "error", PATIENCE, |history| history.errors_of("gone") > 0)?;
     failures(&bench, 0)?;
     // It tries to open its endpoint again and again.
-    bench.wait(1, "refusal", PATIENCE, |said| said.troubled("open") > 0)?;
+    bench.wait(1, "refusal", PATIENCE, |history| history.errors_of("open") > 0)?;
     bench.kill(1)?;
     bench.finish()
 }
@@ -127,7 +128,7 @@ pub(super) fn over_xdp(scene: &mut Scene<'_>) {
     }
 }
 
-/// Another program with the rights takes the XDP program of either end off: that end is told, and opens its
+/// Another program with the rights takes the XDP program of either end off: that end gets an error, and opens its
 /// endpoint anew. What `ip` tries is refused.
 pub(super) fn detach(mut scene: Scene<'_>) -> Outcome<Figures> {
     over_xdp(&mut scene);
@@ -145,7 +146,7 @@ pub(super) fn detach(mut scene: Scene<'_>) -> Outcome<Figures> {
     let program = system::program_on(&bench.node(side), 0)?.ok_or("there is no program")?;
     system::detach(program)?;
     bench.figures.faults += 1;
-    bench.wait(side, "error", NOTICED, |said| said.troubled("detached") > 0)?;
+    bench.wait(side, "error", NOTICED, |history| history.errors_of("detached") > 0)?;
     bench.more(100)?;
     bench.finish()
 }

@@ -32,11 +32,11 @@ pub(super) fn clock(mut scene: Scene<'_>) -> Outcome<Figures> {
     scene.setup.preload = Some(library.clone());
     let mut bench = scene.bench()?;
     for side in [0, 1] {
-        bench.wait(side, "jump of the clock", PATIENCE, |said| said.jumps > 5)?;
+        bench.wait(side, "jump of the clock", PATIENCE, |history| history.jumps > 5)?;
     }
     bench.more(500)?;
     bench.none_failed()?;
-    let jumps: u64 = bench.logs.iter().map(|log| log.said().jumps).sum();
+    let jumps: u64 = bench.logs.iter().map(|log| log.history().jumps).sum();
     bench.figures.faults += jumps;
     let figures = bench.finish()?;
     if evaluates {
@@ -100,10 +100,10 @@ pub(super) fn disk(mut scene: Scene<'_>) -> Outcome<Figures> {
     let files = |directory: &Path| std::fs::read_dir(directory).map_or(0, Iterator::count);
     let (left, text) = (files(&out), String::from_utf8_lossy(&output.stderr).into_owned());
     // A disk of 64 KiB has room for all of it.
-    let said = text.trim_end().lines().last().unwrap_or_default();
+    let last_line = text.trim_end().lines().last().unwrap_or_default();
     let fits = match output.status.code() {
         Some(0) => left == 4,
-        Some(1) => left == 0 && said.contains("No space left") && said.contains("--out"),
+        Some(1) => left == 0 && last_line.contains("No space left") && last_line.contains("--out"),
         _ => false,
     };
     drop(mounted);

@@ -4,7 +4,7 @@ use super::scene::Scene;
 use crate::bench::{Bench, Outcome, PATIENCE, SHORT};
 use crate::figures::Figures;
 
-/// Either end is killed and comes back, at once or after the other was told that it is gone: by a reset if
+/// Either end is killed and comes back, at once or after the other learnt that it is gone: by a reset if
 /// it came back, else within the peers' timeout.
 pub(super) fn kill(mut scene: Scene<'_>) -> Outcome<Figures> {
     scene.perhaps_trunk();
@@ -29,10 +29,10 @@ pub(super) fn kill(mut scene: Scene<'_>) -> Outcome<Figures> {
     bench.finish()
 }
 
-/// An end must be told that messages failed, in the stated time.
+/// An end must get its failed messages back within the stated time.
 pub(super) fn failures(bench: &Bench, side: usize) -> Outcome {
-    let before = bench.logs[side].said().failed;
-    bench.wait(side, "failure", bench.setup.given_up(), |said| said.failed > before)
+    let before = bench.logs[side].history().failed;
+    bench.wait(side, "failure", bench.setup.given_up(), |history| history.failed > before)
 }
 
 /// An end keeps all messages for a while, or makes no call: the other stops, and nothing is lost.
@@ -42,11 +42,11 @@ pub(super) fn slow(mut scene: Scene<'_>) -> Outcome<Figures> {
     for _ in 0..3 {
         let side = bench.side();
         let (word, time) = (["hold", "freeze"][bench.side()], bench.draw(50..800));
-        bench.tell(side, &format!("{word} {time}"))?;
+        bench.command(side, &format!("{word} {time}"))?;
         bench.figures.faults += 1;
         bench.pass(time);
-        let before = bench.logs[1 - side].said().received;
-        bench.wait(1 - side, "message", PATIENCE, |said| said.received > before)?;
+        let before = bench.logs[1 - side].history().received;
+        bench.wait(1 - side, "message", PATIENCE, |history| history.received > before)?;
         bench.more(100)?;
     }
     bench.none_failed()?;

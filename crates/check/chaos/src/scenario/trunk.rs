@@ -19,7 +19,7 @@ fn bench(mut scene: Scene<'_>) -> Outcome<Bench> {
 /// Nothing came of it but a pause.
 fn nothing_else(bench: Bench) -> Outcome<Figures> {
     bench.none_failed()?;
-    bench.untroubled()?;
+    bench.no_call_failed()?;
     bench.finish()
 }
 
