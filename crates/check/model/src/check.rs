@@ -4,7 +4,7 @@ use crate::form::Form;
 use crate::outcome::Outcome;
 use crate::rule::Rule;
 use crate::sight::Sight;
-use crate::world::{Step, World};
+use crate::system::{Step, System};
 use stateright::{Checker, CheckerBuilder, HasDiscoveries, Model, Property};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -19,35 +19,35 @@ struct Checked {
 }
 
 impl Model for Checked {
-    type State = World;
+    type State = System;
     type Action = Step;
 
-    fn init_states(&self) -> Vec<World> {
-        vec![World::new(&self.form)]
+    fn init_states(&self) -> Vec<System> {
+        vec![System::new(&self.form)]
     }
 
-    fn actions(&self, world: &World, steps: &mut Vec<Step>) {
-        world.steps(&self.form, steps);
+    fn actions(&self, system: &System, steps: &mut Vec<Step>) {
+        system.steps(&self.form, steps);
     }
 
-    fn next_state(&self, world: &World, step: Step) -> Option<World> {
-        Some(world.after(&self.form, step))
+    fn next_state(&self, system: &System, step: Step) -> Option<System> {
+        Some(system.after(&self.form, step))
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
         macro_rules! always {
             ($($rule:ident)*) => { vec![$(
-                Property::always(Rule::$rule.name(), |_, world: &World| world.broken != Some(Rule::$rule)),
+                Property::always(Rule::$rule.name(), |_, system: &System| system.broken != Some(Rule::$rule)),
             )*] };
         }
         let mut all =
             always!(Twice Order Gap OldFrame Undelivered Reported Groundless Ahead Withdrawn);
-        all.push(Property::always(Rule::Stuck.name(), |checked: &Self, world| {
-            if world.broken.is_some() || !world.is_at_rest() || world.can_send() {
+        all.push(Property::always(Rule::Stuck.name(), |checked: &Self, system| {
+            if system.broken.is_some() || !system.is_at_rest() || system.can_send() {
                 return true;
             }
             checked.healed.fetch_add(1, Ordering::Relaxed);
-            world.heal(&checked.form).is_ok()
+            system.heal(&checked.form).is_ok()
         }));
         all.extend(Sight::ALL.map(|sight| Property::sometimes(sight.name(), seen(sight))));
         all
@@ -55,18 +55,18 @@ impl Model for Checked {
 }
 
 /// Whether a state shows it.
-fn seen(sight: Sight) -> fn(&Checked, &World) -> bool {
+fn seen(sight: Sight) -> fn(&Checked, &System) -> bool {
     match sight {
-        Sight::AllDone => |_, world| world.flows.iter().all(|flow| flow.is_done()),
-        Sight::Stopped => |_, world| world.counts(|c| c.stops),
-        Sight::Probed => |_, world| world.counts(|c| c.probes),
-        Sight::Repeated => |_, world| world.counts(|c| c.retransmissions),
-        Sight::Duplicate => |_, world| world.counts(|c| c.duplicates),
-        Sight::OutOfOrder => |_, world| world.counts(|c| c.out_of_order),
-        Sight::NoRoom => |_, world| world.counts(|c| c.window),
-        Sight::OldEpoch => |_, world| world.counts(|c| c.epoch),
-        Sight::Failed => |_, world| world.counts(|c| c.messages_failed),
-        Sight::Wrapped => |_, world| world.has_wrapped(),
+        Sight::AllDone => |_, system| system.flows.iter().all(|flow| flow.is_done()),
+        Sight::Stopped => |_, system| system.counts(|c| c.stops),
+        Sight::Probed => |_, system| system.counts(|c| c.probes),
+        Sight::Repeated => |_, system| system.counts(|c| c.retransmissions),
+        Sight::Duplicate => |_, system| system.counts(|c| c.duplicates),
+        Sight::OutOfOrder => |_, system| system.counts(|c| c.out_of_order),
+        Sight::NoRoom => |_, system| system.counts(|c| c.window),
+        Sight::OldEpoch => |_, system| system.counts(|c| c.epoch),
+        Sight::Failed => |_, system| system.counts(|c| c.messages_failed),
+        Sight::Wrapped => |_, system| system.has_wrapped(),
     }
 }
 

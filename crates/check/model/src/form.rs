@@ -53,11 +53,11 @@ pub struct Budget {
     pub restarts: u8,
     /// Paths by which nothing arrives any more.
     pub cuts: u8,
-    /// Nodes that close their endpoint, and open one again once the farewell is over.
+    /// Nodes that close their endpoint, and open one again once the graceful close is over.
     pub closes: u8,
 }
 
-/// What the harness can be told to do wrong.
+/// What the harness does wrong on request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lie {
     /// Nothing.

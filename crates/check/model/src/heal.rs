@@ -5,36 +5,36 @@
 
 use crate::form::Form;
 use crate::rule::Rule;
-use crate::world::World;
+use crate::system::System;
 use gigae_proto::Instant;
 
 /// Timers that may fire until everything has arrived or failed, and until there is silence. The
-/// slowest is a session that times out; a farewell has seven repetitions.
+/// slowest is a session that times out; a graceful close has seven repetitions.
 const PATIENCE: usize = 100;
 
 /// Messages that may fail before one arrives: a peer that has restarted ends the session with the first.
 const ATTEMPTS: usize = 3;
 
-impl World {
+impl System {
     /// Ends all faults but a cut: what is late never comes, every frame arrives, programs take what they have, and
     /// time passes for all alike. Everything must arrive or fail, then one more message must arrive on every flow,
     /// and then nothing more must be said.
     pub(crate) fn heal(&self, form: &Form) -> Result<(), Rule> {
-        let mut world = self.clone();
-        world.network.late.clear();
-        world.settle(form)?;
-        for flow in 0..world.flows.len() {
+        let mut system = self.clone();
+        system.network.late.clear();
+        system.settle(form)?;
+        for flow in 0..system.flows.len() {
             let done = (0..ATTEMPTS).any(|_| {
-                world.flows[flow].left = 1;
-                world.settle(form).is_ok() && world.flows[flow].last_is_done()
+                system.flows[flow].left = 1;
+                system.settle(form).is_ok() && system.flows[flow].last_is_done()
             });
             if !done {
-                return Err(world.broken.unwrap_or(Rule::Stuck));
+                return Err(system.broken.unwrap_or(Rule::Stuck));
             }
         }
         for _ in 0..PATIENCE {
             // A path that is cut is asked for ever.
-            if !world.wait(form)? || world.network.cut.is_some() {
+            if !system.wait(form)? || system.network.cut.is_some() {
                 return Ok(());
             }
         }

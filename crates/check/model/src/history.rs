@@ -78,7 +78,7 @@ impl Flow {
         Ok(())
     }
 
-    /// The sender's program has died: nobody is told any more.
+    /// The sender's program has died: no report can reach it.
     pub(crate) fn forget(&mut self) {
         for fate in self.fates.iter_mut().filter(|fate| fate.report == Report::Nothing) {
             fate.report = Report::Forgotten;

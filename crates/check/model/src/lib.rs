@@ -20,13 +20,13 @@
 //! late: these arrive at any later time or never, of whatever session. How many are late, lost and
 //! doubled is bounded by the form, and so are timers that fire while anything else can happen.
 //!
-//! **Paths.** With two links a frame takes a nanosecond, or it could not be told which path was heard later. A path can be
+//! **Paths.** With two links a frame takes a nanosecond, or no one could say which path was heard later. A path can be
 //! cut for good, and everything must arrive by the other. Frames are lost, late and doubled on two paths as on one.
 //!
 //! What is not looked at: frames of several messages, operations, the search for the longest frame, other
 //! versions, bytes (headers are handed over as they are), and everything larger than the forms.
 //!
-//! A harness that can be told to [lie](Lie) shows that the rules notice (`tests/notices.rs`).
+//! A harness that can [lie](Lie) on request shows that the rules notice (`tests/notices.rs`).
 
 #![forbid(unsafe_code)]
 
@@ -41,7 +41,7 @@ mod node;
 mod outcome;
 mod rule;
 mod sight;
-mod world;
+mod system;
 
 pub use check::check;
 pub use form::{Budget, Form, Lie};

@@ -1,21 +1,21 @@
-//! What the harness does wrong when it is told to, so that the rules are known to notice.
+//! What the harness does wrong on request, to show that the rules notice it.
 
 use crate::form::{Form, Lie};
 use crate::network::Way;
 use crate::node::{Frame, Payload};
-use crate::world::World;
+use crate::system::System;
 use gigae_wire::{Flags, Header, Kind};
 
-impl World {
+impl System {
     /// What a late frame looks like to a receiver that does not look at epochs, or at numbers.
     pub(crate) fn falsify(&self, form: &Form, way: Way, frame: Frame) -> Frame {
-        let told = &self.nodes[way.to].told[way.from];
+        let reported = &self.nodes[way.to].reported[way.from];
         let mut header = frame.header;
         if form.lie == Lie::BlindToEpochs && header.kind.is_of_session() {
-            (header.dst_epoch, header.src_epoch) = told.epochs;
+            (header.dst_epoch, header.src_epoch) = reported.epochs;
         }
         if matches!(form.lie, Lie::BlindToEpochs | Lie::BlindToNumbers) && header.kind.is_data() {
-            header.seq = told.ack;
+            header.seq = reported.ack;
         }
         Frame { header, ..frame }
     }

@@ -22,9 +22,9 @@ pub(crate) enum Payload {
     Control(Vec<u8>),
 }
 
-/// What a node has told a peer last, and heard of it, in one session.
+/// What a node last reported to a peer, and received of it, in one session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Told {
+pub(crate) struct Reported {
     /// This end's epoch and the peer's.
     pub(crate) epochs: (Epoch, Epoch),
     /// Frames of the peer's that were delivered.
@@ -52,7 +52,7 @@ pub(crate) struct Node {
     /// Messages that the program has and has not given back, and their sessions.
     pub(crate) held: VecDeque<(PeerId, Epoch)>,
     /// By node.
-    pub(crate) told: Vec<Told>,
+    pub(crate) reported: Vec<Reported>,
 }
 
 /// Where a node's link is.
@@ -87,14 +87,14 @@ impl Node {
             own: BTreeSet::new(),
             closed: false,
             held: VecDeque::new(),
-            told: vec![Told::default(); nodes],
+            reported: vec![Reported::default(); nodes],
         }
     }
 
     /// It forgets all and has a new secret, or the same as before ([`Lie`](crate::Lie)).
     pub(crate) fn restart(&mut self, same: bool) {
         let secret = if same { self.secret } else { self.secret.wrapping_add(1 << 64) };
-        *self = Self::new(&self.proto.config().clone(), self.told.len(), secret, self.life + 1);
+        *self = Self::new(&self.proto.config().clone(), self.reported.len(), secret, self.life + 1);
     }
 
     pub(crate) fn peer(&mut self, node: usize) -> PeerId {

@@ -2,7 +2,7 @@
 //! that knows every message.
 //!
 //! A [`Scenario`] follows from a seed: 2 to 1,000 nodes with 1 to 4 links, MTUs, windows, recovery mode, envelope,
-//! weather. A [`run`] of it is a world in virtual time in which nodes send messages and keep some, start and cancel
+//! weather. A [`run`] of it is a simulation in virtual time in which nodes send messages and keep some, start and cancel
 //! operations, stop receiving, freeze, crash, close and come back, while frames are lost, doubled, delayed and
 //! corrupted, links are cut and the network is parted. [`Messages`], [`Tagged`], [`Regions`] and [`Notices`] hold the
 //! library to what it promises; each is a plain model that can be lied to (`tests/checker.rs`), so that it is known to notice.

@@ -92,11 +92,11 @@ fn one(seed: u64, arguments: &Arguments) -> std::io::Result<ExitCode> {
     let capture = arguments.capture.as_ref().map(File::create).transpose()?;
     let outcome = guarded(&scenario, Watch { verbose: arguments.verbose, capture })?;
     println!("{}\ndigest: {:016x}", outcome.figures, outcome.digest);
-    Ok(tell(&scenario, &outcome))
+    Ok(report(&scenario, &outcome))
 }
 
 /// Says what a failed run has broken, and how to see it again.
-fn tell(scenario: &Scenario, outcome: &Outcome) -> ExitCode {
+fn report(scenario: &Scenario, outcome: &Outcome) -> ExitCode {
     let Some((violation, events)) = &outcome.violation else { return ExitCode::SUCCESS };
     println!("\nseed {} FAILED: {violation}", scenario.seed);
     println!("{scenario:?}");
@@ -132,7 +132,7 @@ fn many(arguments: &Arguments) -> ExitCode {
             progress(&total, arguments, begin);
             if outcome.violation.is_some() {
                 failed.store(true, Ordering::Relaxed);
-                tell(&scenario, &outcome);
+                report(&scenario, &outcome);
             }
         }
     };

@@ -92,7 +92,7 @@ pub struct Regions {
     swaps: BTreeMap<(u16, u16), (u16, Swaps)>,
 }
 
-/// An operation on somebody's memory, as whoever started it knows it.
+/// An operation on somebody's memory, as its initiator knows it.
 #[derive(Clone, Copy, Debug)]
 pub struct Access {
     /// Who started it, on whose memory.
@@ -170,7 +170,7 @@ impl Regions {
         access
     }
 
-    /// How an access ended that names the key of a life, as far as that alone can tell: whether the
+    /// How an access ended that names the key of a life, as far as that alone shows: whether the
     /// memory is one that is there.
     fn ended(&self, access: &Access, ending: Ending) -> Checked<bool> {
         let owner = self.lives.of(access.pair.1);
@@ -308,7 +308,7 @@ impl Regions {
         (self.swap_to(pair, life, (word, token), now), token)
     }
 
-    /// The same by a caller who knows what he writes and never writes it twice.
+    /// The same by a caller that chooses the token and never uses it twice.
     pub fn swap_to(
         &mut self,
         pair: (u16, u16),
@@ -367,7 +367,7 @@ impl Regions {
         }
     }
 
-    /// An addition or swap whose end nobody will tell: `operand` is zero for a swap.
+    /// An addition or swap whose end remains unknown: `operand` is zero for a swap.
     pub fn forgotten(&mut self, access: Access, word: u16, operand: u64) {
         if self.is_present(&access) {
             let ended = match operand {

@@ -1,12 +1,12 @@
-//! The checker of plain messages: it is told of every message that was accepted, failed, acknowledged
-//! or delivered, and says at once if that breaks a promise.
+//! The checker of plain messages: callers report every message that was accepted, failed, acknowledged
+//! or delivered, and the checker returns a violation as soon as a promise is broken.
 //!
 //! What it holds the library to (`PROTOCOL.md` §4, §5, §8): what one life of a sender sends to one life
 //! of a receiver arrives once, in order, byte for byte. A message may be skipped only if it was handed
 //! back as failed before, or may have been taken by a former life of the receiver. Nothing of a former
 //! life of the sender comes after the first message of the next.
 //!
-//! It knows nothing of endpoints, so that a test can tell it lies and see them found.
+//! It knows nothing of endpoints, so that a test can report false events and see them found.
 
 use crate::body::{self, Id, NAMED};
 use crate::lives::{Life, Lives};
@@ -33,7 +33,7 @@ struct Sent {
 #[derive(Clone, Debug, Default)]
 struct Stream {
     sent: Vec<Sent>,
-    /// All before this number are acknowledged or failed, as the sender was told.
+    /// All before this number are acknowledged or failed at the sender.
     acknowledged: u32,
 }
 
@@ -133,7 +133,7 @@ impl Messages {
         Ok(())
     }
 
-    /// A node was told that all it has sent is acknowledged.
+    /// All that a node has sent is acknowledged.
     pub fn drained(&mut self, from: u16) {
         let life = usize::from(self.lives.of(from).number);
         for (_, pair) in self.pairs.range_mut((from, 0)..=(from, u16::MAX)) {
@@ -205,8 +205,8 @@ impl Messages {
         }
     }
 
-    /// Everything is over: all faults were healed, and every open node has read all and was told that
-    /// all is acknowledged or failed.
+    /// Everything is over: all faults were healed, and every open node has read all, and all that
+    /// it sent is acknowledged or failed.
     pub fn settle(&mut self) -> Checked {
         if let Some((_, violation)) = &self.suspect {
             return Err(violation.clone());
@@ -370,7 +370,7 @@ impl Pair {
         for life in from.0..=until.0 {
             let Some(stream) = self.streams.get(usize::from(life)) else { break };
             let first = if life == from.0 { from.1 } else { 0 };
-            // Of a life that is over, only what it was told is owed.
+            // Of a life that is over, only what was acknowledged is owed.
             let end = if life == until.0 { until.1 } else { stream.acknowledged };
             for number in first..end.max(first) {
                 let sent = &stream.sent[number as usize];

@@ -1,4 +1,4 @@
-//! The program at one node: it sends, receives and starts operations at random, and tells the
+//! The program at one node: it sends, receives and starts operations at random, and reports to the
 //! checkers.
 
 mod operate;
@@ -346,7 +346,7 @@ impl Node {
         self.endpoint.peek(gigae::Wanted::ANY).is_some()
     }
 
-    /// Its life ends; the checkers are told of what nobody will know.
+    /// Its life ends; the checkers learn which ends stay unknown.
     pub(crate) fn end(mut self, checkers: &mut Checkers, now: u64) {
         for KeptMessage { message, .. } in self.kept.drain(..) {
             drop(self.endpoint.kept(message));

@@ -1,7 +1,7 @@
 //! The checker of writes with notice (`PROTOCOL.md` 9.5 to 9.7).
 //!
-//! A write that its writer was told is done has had one notice at the owner, with its place and length;
-//! one that was refused has none; of one that was lost nobody knows. Notices come in the order in which
+//! A write that completed has one notice at the owner, with its place and length. A refused write has none.
+//! A lost write may have one. Notices come in the order in which
 //! their writer started the writes.
 
 use crate::lives::Lives;
@@ -79,13 +79,13 @@ impl Notices {
             return broken(Class::Torn, format!("a notice {word} that nobody has sent"));
         };
         if write.place != place {
-            return broken(Class::Torn, format!("{write:?} was told as {place:?}"));
+            return broken(Class::Torn, format!("{write:?} was reported as {place:?}"));
         }
         if write.life != life {
-            return broken(Class::Epoch, format!("{write:?} was told to life {life}"));
+            return broken(Class::Epoch, format!("{write:?} was reported to life {life}"));
         }
         if write.noticed || matches!(write.ended, Some(Ending::NoKey | Ending::Busy)) {
-            return broken(Class::Doubled, format!("{write:?} was told once more"));
+            return broken(Class::Doubled, format!("{write:?} was reported once more"));
         }
         write.noticed = true;
         let number = write.number;
@@ -105,7 +105,7 @@ impl Notices {
                 present && write.ended == Some(Ending::Done) && !write.noticed
             };
             if let Some(write) = writes.iter().find(owed) {
-                let what = format!("{write:?} is done, and nobody was told");
+                let what = format!("{write:?} is done and was not reported");
                 return Err(Violation::new(Class::Lost, pair, what));
             }
         }

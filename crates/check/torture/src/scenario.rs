@@ -12,7 +12,7 @@ pub struct Kind {
     pub rate: u64,
     /// One way.
     pub delay: Duration,
-    /// Longest frame in bytes that it carries, without telling; zero is without limit.
+    /// Longest frame in bytes that it carries; longer ones vanish without an error; zero is without limit.
     pub black_hole: usize,
 }
 

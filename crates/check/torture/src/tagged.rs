@@ -2,7 +2,7 @@
 //!
 //! Each message is taken at most once, whole or truncated as its receive says, by a receive that wants
 //! it. Of two receives that want the same, the one posted first gets what was sent first. A message
-//! whose sender was told of success is there to be received, as long as its receiver's life lasts.
+//! that completed at its sender can be received as long as its receiver's life lasts.
 
 use crate::body::{self, Id};
 use crate::lives::Lives;
@@ -84,7 +84,7 @@ struct Message {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Taken {
+struct Receipt {
     post: Post,
     /// Life of the sender and number.
     place: (u16, u32),
@@ -99,7 +99,7 @@ pub struct Tagged {
     /// How many of a life's injected messages to another were said to be lost.
     lost: BTreeMap<(u16, u16, u16), usize>,
     /// What the present life of a receiver has taken of a sender.
-    taken: BTreeMap<(u16, u16), (u16, Vec<Taken>)>,
+    taken: BTreeMap<(u16, u16), (u16, Vec<Receipt>)>,
     scratch: Vec<u8>,
     /// Messages received and found right.
     pub delivered: u64,
@@ -191,7 +191,7 @@ impl Tagged {
             return broken(Class::Doubled, format!("{id:?} was completed twice"));
         }
         if success && message.lost_on_the_way {
-            let what = format!("{id:?} is complete, and its receive was told of its loss");
+            let what = format!("{id:?} is complete, and its receive reported a loss");
             return broken(Class::Lost, what);
         }
         message.state = if success { State::Done } else { State::Lost };
@@ -266,9 +266,9 @@ impl Tagged {
         if taken.0 != life {
             *taken = (life, Vec::new());
         }
-        let one = Taken { post, place: (id.life, id.number), class };
+        let one = Receipt { post, place: (id.life, id.number), class };
         // The earlier receive wanted the earlier message, and the later one got it.
-        let crossed = |a: &Taken, b: &Taken| {
+        let crossed = |a: &Receipt, b: &Receipt| {
             a.post.index < b.post.index && a.place > b.place && a.post.want.takes(b.class, from)
         };
         if let Some(other) = taken.1.iter().find(|o| crossed(o, &one) || crossed(&one, o)) {
@@ -309,9 +309,11 @@ impl Tagged {
                         return broken(Class::Hung, "was never completed");
                     }
                 }
-                let told = self.lost.get(&(from, to, life as u16)).map_or(0, |&told| told);
-                if silent > told {
-                    let what = format!("{silent} injected messages are missing, {told} were told");
+                let reported =
+                    self.lost.get(&(from, to, life as u16)).map_or(0, |&reported| reported);
+                if silent > reported {
+                    let what =
+                        format!("{silent} injected messages are missing, {reported} were reported");
                     return Err(Violation::new(Class::Lost, (from, to), what));
                 }
             }

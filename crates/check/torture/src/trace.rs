@@ -1,4 +1,4 @@
-//! What happened lately, for whoever has to find out why.
+//! The last events of a run, to find the cause of a violation.
 
 use std::collections::VecDeque;
 use std::fmt;

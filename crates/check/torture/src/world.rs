@@ -60,24 +60,24 @@ pub struct Outcome {
 /// # Errors
 /// If the capture cannot be written.
 pub fn run(scenario: &Scenario, watch: Watch) -> io::Result<Outcome> {
-    let mut world = World::new(scenario, &watch);
+    let mut simulation = Simulation::new(scenario, &watch);
     if let Some(file) = watch.capture {
-        world.net.capture(file)?;
+        simulation.net.capture(file)?;
     }
-    let result = world.live().and_then(|()| world.rest());
+    let result = simulation.live().and_then(|()| simulation.rest());
     let violation = result.err().map(|violation| {
-        let events = world.checkers.trace.of(violation.pair, 60);
+        let events = simulation.checkers.trace.of(violation.pair, 60);
         (violation, events)
     });
-    Ok(world.outcome(violation))
+    Ok(simulation.outcome(violation))
 }
 
 enum State {
     Up,
-    /// It lets what it has sent be acknowledged until then, and says farewell.
+    /// It waits until then for acknowledgements, and closes gracefully.
     Closing {
         until: u64,
-        said: bool,
+        left: bool,
     },
     /// It comes back then, or never.
     Down {
@@ -85,8 +85,8 @@ enum State {
     },
 }
 
-/// What the world knows of a node besides its program.
-struct Place {
+/// What the simulation knows of a node besides its program.
+struct Host {
     node: Option<Node>,
     state: State,
     /// Of its links, in their order.
@@ -104,11 +104,11 @@ struct Place {
     frozen: u64,
 }
 
-struct World<'a> {
+struct Simulation<'a> {
     scenario: &'a Scenario,
     net: Network,
     random: Rand64,
-    places: Vec<Place>,
+    hosts: Vec<Host>,
     /// Whose port it is.
     owners: HashMap<Port, u16>,
     others: Vec<Other>,
@@ -123,16 +123,16 @@ struct World<'a> {
     resting: bool,
 }
 
-impl<'a> World<'a> {
+impl<'a> Simulation<'a> {
     fn new(scenario: &'a Scenario, watch: &Watch) -> Self {
         let count = usize::from(scenario.nodes);
         let trace = Trace::new(watch.verbose);
         let nowhere = Other { address: Address::from(MacAddr([0; 6])), life: 0, key: RegionKey(0) };
-        let mut world = Self {
+        let mut simulation = Self {
             scenario,
             net: Network::new(scenario.seed, scenario.quiet(0)),
             random: Rand64::new(u128::from(scenario.seed) << 64 | 1),
-            places: Vec::new(),
+            hosts: Vec::new(),
             owners: HashMap::new(),
             others: vec![nowhere; count],
             checkers: Checkers {
@@ -150,30 +150,30 @@ impl<'a> World<'a> {
             arrivals: Vec::new(),
             resting: false,
         };
-        // What is sent at zero could not be told from what was sent before.
-        world.net.advance_to(MICROSECOND);
+        // At time zero, new and earlier messages would have the same time.
+        simulation.net.advance_to(MICROSECOND);
         for n in 0..scenario.nodes {
-            world.net.set_mtu(scenario.mtus[usize::from(n) % scenario.mtus.len()]);
+            simulation.net.set_mtu(scenario.mtus[usize::from(n) % scenario.mtus.len()]);
             let links = scenario.links_of(n);
-            let ports: Vec<_> = (0..links).map(|_| world.net.add_port().0).collect();
-            world.owners.extend(ports.iter().map(|&port| (port, n)));
-            let place = Place {
+            let ports: Vec<_> = (0..links).map(|_| simulation.net.add_port().0).collect();
+            simulation.owners.extend(ports.iter().map(|&port| (port, n)));
+            let host = Host {
                 node: None,
                 state: State::Down { until: None },
                 ports,
                 sleeps: scenario.sleepers[usize::from(n) % scenario.sleepers.len()],
-                latency: steep(&mut world.random, 100, 60_000),
+                latency: steep(&mut simulation.random, 100, 60_000),
                 call: u64::MAX,
                 look: 0,
                 act: 0,
                 paused: 0,
                 frozen: 0,
             };
-            world.places.push(place);
-            world.open(n);
+            simulation.hosts.push(host);
+            simulation.open(n);
         }
-        world.calm();
-        world
+        simulation.calm();
+        simulation
     }
 
     fn note(&mut self, what: &'static str, node: u16) {
@@ -184,8 +184,8 @@ impl<'a> World<'a> {
     /// A node comes up.
     fn open(&mut self, n: u16) {
         let Self { scenario, net, checkers, random, .. } = self;
-        let place = &mut self.places[usize::from(n)];
-        for &port in &place.ports {
+        let host = &mut self.hosts[usize::from(n)];
+        for &port in &host.ports {
             net.reopen(port);
             net.cut(port, false, false);
         }
@@ -201,10 +201,10 @@ impl<'a> World<'a> {
         let address = scenario.address(endpoint.link().mac);
         let life = checkers.messages.next(n, n).life;
         self.others[usize::from(n)] = Other { address, life, key };
-        place.node = Some(Node::new(n, endpoint, key));
-        place.state = State::Up;
-        (place.paused, place.frozen) = (0, 0);
-        place.act = net.now() + random.rand_range(0..MILLISECOND);
+        host.node = Some(Node::new(n, endpoint, key));
+        host.state = State::Up;
+        (host.paused, host.frozen) = (0, 0);
+        host.act = net.now() + random.rand_range(0..MILLISECOND);
         let now = net.now();
         self.call(n, now);
         self.note("opens", n);
@@ -212,13 +212,13 @@ impl<'a> World<'a> {
 
     /// A node's endpoint goes, and nothing it does on its way out is heard.
     fn vanish(&mut self, n: u16, until: Option<u64>) {
-        let place = &mut self.places[usize::from(n)];
-        place.ports.iter().for_each(|&port| self.net.cut(port, true, true));
-        if let Some(node) = place.node.take() {
+        let host = &mut self.hosts[usize::from(n)];
+        host.ports.iter().for_each(|&port| self.net.cut(port, true, true));
+        if let Some(node) = host.node.take() {
             node.end(&mut self.checkers, self.net.now());
         }
-        place.state = State::Down { until };
-        place.call = u64::MAX;
+        host.state = State::Down { until };
+        host.call = u64::MAX;
         if let Some(until) = until {
             self.call(n, until);
         }
@@ -226,7 +226,7 @@ impl<'a> World<'a> {
 
     /// Plans the next call of a node.
     fn call(&mut self, n: u16, at: u64) {
-        self.places[usize::from(n)].call = at;
+        self.hosts[usize::from(n)].call = at;
         self.calls.push(Reverse((at, n)));
     }
 
@@ -234,7 +234,7 @@ impl<'a> World<'a> {
     fn step(&mut self, end: u64) -> Checked<bool> {
         let call = loop {
             match self.calls.peek() {
-                Some(&Reverse((at, n))) if self.places[usize::from(n)].call != at => {
+                Some(&Reverse((at, n))) if self.hosts[usize::from(n)].call != at => {
                     self.calls.pop();
                 }
                 Some(&Reverse((at, _))) => break at,
@@ -253,9 +253,9 @@ impl<'a> World<'a> {
         self.net.arrivals(&mut self.arrivals);
         for port in std::mem::take(&mut self.arrivals) {
             let n = self.owners[&port];
-            let place = &self.places[usize::from(n)];
-            let noticed = now + place.latency;
-            if place.node.is_some() && noticed < place.call {
+            let host = &self.hosts[usize::from(n)];
+            let noticed = now + host.latency;
+            if host.node.is_some() && noticed < host.call {
                 self.call(n, noticed);
             }
         }
@@ -267,7 +267,7 @@ impl<'a> World<'a> {
                 break;
             }
             self.calls.pop();
-            if self.places[usize::from(n)].call == at {
+            if self.hosts[usize::from(n)].call == at {
                 self.serve(n)?;
             }
         }
@@ -282,31 +282,31 @@ impl<'a> World<'a> {
             return Err(Violation::new(Class::Hung, (n, n), "the run never ends"));
         }
         let now = self.net.now();
-        let place = &mut self.places[usize::from(n)];
-        place.call = u64::MAX;
-        if let State::Down { until } = place.state {
+        let host = &mut self.hosts[usize::from(n)];
+        host.call = u64::MAX;
+        if let State::Down { until } = host.state {
             if until.is_some_and(|until| now >= until) {
                 self.checkers.figures.restarts += 1;
                 self.open(n);
             }
             return Ok(());
         }
-        if place.frozen > now {
-            let until = place.frozen;
+        if host.frozen > now {
+            let until = host.frozen;
             self.call(n, until);
             return Ok(());
         }
-        let paused = place.paused > now;
-        let Some(mut node) = place.node.take() else { return Ok(()) };
+        let paused = host.paused > now;
+        let Some(mut node) = host.node.take() else { return Ok(()) };
         let most = match paused {
             true => 0,
             false => steep(&mut self.random, 8, 512) as usize,
         };
         let result = self.serve_node(&mut node, most);
-        self.places[usize::from(n)].node = Some(node);
+        self.hosts[usize::from(n)].node = Some(node);
         let next = result?;
-        match self.places[usize::from(n)].state {
-            State::Closing { until, said: true } if next == 0 || now > until => {
+        match self.hosts[usize::from(n)].state {
+            State::Closing { until, left: true } if next == 0 || now > until => {
                 self.checkers.figures.closes += 1;
                 let until = percent(&mut self.random, 80)
                     .then(|| now + steep(&mut self.random, MICROSECOND, 500 * MILLISECOND));
@@ -322,15 +322,15 @@ impl<'a> World<'a> {
     /// to be called next.
     fn serve_node(&mut self, node: &mut Node, most: usize) -> Checked<u64> {
         let now = self.net.now();
-        let place = &mut self.places[usize::from(node.me)];
-        let paused = place.paused > now;
+        let host = &mut self.hosts[usize::from(node.me)];
+        let paused = host.paused > now;
         let mut context = Context {
             now,
             scenario: self.scenario,
             others: &self.others,
             random: &mut self.random,
             checkers: &mut self.checkers,
-            keeps: !self.resting && !matches!(place.state, State::Closing { .. }),
+            keeps: !self.resting && !matches!(host.state, State::Closing { .. }),
         };
         if !context.keeps {
             node.let_go(usize::MAX, &mut context)?;
@@ -339,17 +339,16 @@ impl<'a> World<'a> {
         if !paused {
             node.take_notices(&mut context)?;
         }
-        match &mut place.state {
-            State::Closing { until, said } if !*said => {
+        match &mut host.state {
+            State::Closing { until, left } if !*left => {
                 node.flush()?;
                 let drained = node.is_drained();
                 if drained {
                     context.checkers.messages.drained(node.me);
                 }
                 if drained || now >= *until {
-                    (*said, *until) = (true, now + 500 * MILLISECOND);
-                    let told = node.endpoint.farewell();
-                    told.map_err(|e| {
+                    (*left, *until) = (true, now + 500 * MILLISECOND);
+                    node.endpoint.farewell().map_err(|e| {
                         Violation::new(Class::Broken, (node.me, node.me), e.to_string())
                     })?;
                 }
@@ -357,11 +356,11 @@ impl<'a> World<'a> {
             State::Closing { .. } if !node.endpoint.is_leaving() => return Ok(0),
             State::Closing { .. } => {}
             _ if self.resting => node.receive_the_rest(&mut context)?,
-            _ if now >= place.act => {
+            _ if now >= host.act => {
                 node.act(&mut context)?;
                 node.flush()?;
                 let mean = self.scenario.act_every.as_nanos() as u64;
-                place.act = now + self.random.rand_range(0..2 * mean);
+                host.act = now + self.random.rand_range(0..2 * mean);
                 busy = true;
                 if percent(&mut self.random, 3) && node.is_drained() {
                     self.checkers.messages.drained(node.me);
@@ -374,30 +373,30 @@ impl<'a> World<'a> {
             }
             _ => {}
         }
-        let place = &mut self.places[usize::from(node.me)];
+        let host = &mut self.hosts[usize::from(node.me)];
         let broken =
             |e: gigae::SendError| Violation::new(Class::Broken, (node.me, node.me), e.to_string());
-        let wake = if place.sleeps {
+        let wake = if host.sleeps {
             let left = node.endpoint.prepare_to_wait().map_err(broken)?;
             // What was left over because it read only some is for the next call.
             left.map_or(u64::MAX, |left| now + (left.as_nanos() as u64).max(MICROSECOND))
         } else {
-            place.look = match busy {
-                true => place.latency,
-                false => (place.look * 2).clamp(MICROSECOND, LONGEST_LOOK),
+            host.look = match busy {
+                true => host.latency,
+                false => (host.look * 2).clamp(MICROSECOND, LONGEST_LOOK),
             };
-            now + place.look
+            now + host.look
         };
-        let wake = if paused && place.sleeps {
-            wake.max(now + LONGEST_LOOK).min(place.paused)
+        let wake = if paused && host.sleeps {
+            wake.max(now + LONGEST_LOOK).min(host.paused)
         } else {
             wake
         };
-        let closing = matches!(place.state, State::Closing { .. });
+        let closing = matches!(host.state, State::Closing { .. });
         let act = match () {
             () if closing => now + MILLISECOND,
             () if self.resting => u64::MAX,
-            () => place.act,
+            () => host.act,
         };
         Ok(wake.min(act))
     }
@@ -422,8 +421,8 @@ impl<'a> World<'a> {
         figures.disordered = tally.disordered;
         figures.virtual_time = self.net.now();
         if let Some((violation, _)) = &violation {
-            let place = Class::ALL.iter().position(|&class| class == violation.class);
-            figures.violations[place.expect("all classes are listed")] += 1;
+            let class = Class::ALL.iter().position(|&class| class == violation.class);
+            figures.violations[class.expect("all classes are listed")] += 1;
         }
         let mut digest = self.checkers.trace.digest;
         for word in [tally.sent, tally.delivered, tally.lost, figures.virtual_time] {

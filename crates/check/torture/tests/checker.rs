@@ -1,4 +1,4 @@
-//! The checkers are lied to: each class of what must never happen is noticed.
+//! The checkers get false events: they notice each class of what must never happen.
 #![allow(missing_docs)]
 
 use gigae_torture::{
@@ -26,7 +26,7 @@ fn send(messages: &mut Messages, lens: &[usize]) -> Vec<Vec<u8>> {
 }
 
 /// What is said once these have been delivered, in this order, and everything is over.
-fn told(messages: &mut Messages, bodies: &[&Vec<u8>]) -> Result<(), Violation> {
+fn outcome(messages: &mut Messages, bodies: &[&Vec<u8>]) -> Result<(), Violation> {
     for (at, body) in bodies.iter().enumerate() {
         messages.received(0, 1, body, 20 + at as u64)?;
     }
@@ -44,7 +44,7 @@ const LENS: [usize; 6] = [20, 3, 0, 1468, 11, 16];
 #[test]
 fn the_truth_is_believed() {
     let (mut messages, bodies) = sent(&LENS);
-    assert_eq!(told(&mut messages, &bodies.iter().collect::<Vec<_>>()), Ok(()));
+    assert_eq!(outcome(&mut messages, &bodies.iter().collect::<Vec<_>>()), Ok(()));
     assert_eq!(messages.delivered, 6);
 }
 
@@ -53,7 +53,7 @@ fn a_lost_message_is_noticed_wherever_it_is() {
     for lost in 0..LENS.len() {
         let (mut messages, bodies) = sent(&LENS);
         let rest: Vec<_> = bodies.iter().enumerate().filter(|b| b.0 != lost).map(|b| b.1).collect();
-        assert_eq!(class(told(&mut messages, &rest)), Some(Class::Lost), "{lost}");
+        assert_eq!(class(outcome(&mut messages, &rest)), Some(Class::Lost), "{lost}");
     }
 }
 
@@ -63,7 +63,7 @@ fn a_doubled_message_is_noticed_wherever_it_is() {
         let (mut messages, bodies) = sent(&LENS);
         let mut all: Vec<_> = bodies.iter().collect();
         all.insert(doubled, &bodies[doubled]);
-        assert_eq!(class(told(&mut messages, &all)), Some(Class::Doubled), "{doubled}");
+        assert_eq!(class(outcome(&mut messages, &all)), Some(Class::Doubled), "{doubled}");
     }
 }
 
@@ -73,8 +73,8 @@ fn two_messages_that_change_places_are_noticed() {
         let (mut messages, bodies) = sent(&LENS);
         let mut all: Vec<_> = bodies.iter().collect();
         all.swap(first, first + 1);
-        let class = class(told(&mut messages, &all));
-        // Whether the first of all came late or the rest too early cannot be told.
+        let class = class(outcome(&mut messages, &all));
+        // Whether the first of all came late or the rest too early cannot be known.
         assert!(matches!(class, Some(Class::Order | Class::Lost)), "{first}: {class:?}");
         assert!(first == 0 || class == Some(Class::Order), "{first}");
     }
@@ -86,7 +86,7 @@ fn a_bit_that_is_wrong_anywhere_is_noticed() {
         for bit in [0, len * 4, len * 8 - 1] {
             let (mut messages, mut bodies) = sent(&LENS);
             bodies[which][bit / 8] ^= 1 << (bit % 8);
-            let class = class(told(&mut messages, &bodies.iter().collect::<Vec<_>>()));
+            let class = class(outcome(&mut messages, &bodies.iter().collect::<Vec<_>>()));
             assert_eq!(class, Some(Class::Torn), "{which} {bit}");
         }
     }
@@ -96,7 +96,7 @@ fn a_bit_that_is_wrong_anywhere_is_noticed() {
 fn a_message_that_is_cut_or_of_another_pair_is_torn() {
     let (mut messages, mut bodies) = sent(&LENS);
     bodies[3].pop();
-    assert_eq!(class(told(&mut messages, &[&bodies[0], &bodies[3]])), Some(Class::Torn));
+    assert_eq!(class(outcome(&mut messages, &[&bodies[0], &bodies[3]])), Some(Class::Torn));
     let (mut messages, bodies) = sent(&LENS);
     let mut other = Messages::new(2);
     (0..2).for_each(|n| other.opened(n));
@@ -104,7 +104,7 @@ fn a_message_that_is_cut_or_of_another_pair_is_torn() {
     other.sent(id, 20, 10);
     let mut body = vec![0; 20];
     body::write(id, &mut body);
-    assert_eq!(class(told(&mut messages, &[&bodies[0], &body])), Some(Class::Torn));
+    assert_eq!(class(outcome(&mut messages, &[&bodies[0], &body])), Some(Class::Torn));
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn a_message_of_a_former_life_of_the_sender_is_noticed() {
     messages.gone(0, 15);
     messages.opened(0);
     let new = send(&mut messages, &LENS);
-    assert_eq!(class(told(&mut messages, &[&old[0], &new[0], &old[3]])), Some(Class::Epoch));
+    assert_eq!(class(outcome(&mut messages, &[&old[0], &new[0], &old[3]])), Some(Class::Epoch));
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn what_was_sent_after_the_receiver_came_back_is_owed_to_it() {
 fn a_failure_is_right_only_for_what_was_not_acknowledged_and_in_order() {
     let (mut messages, bodies) = sent(&LENS);
     assert_eq!(messages.failed(0, 1, &bodies[4..]), Ok(()));
-    assert_eq!(told(&mut messages, &bodies[..4].iter().collect::<Vec<_>>()), Ok(()));
+    assert_eq!(outcome(&mut messages, &bodies[..4].iter().collect::<Vec<_>>()), Ok(()));
     let (mut messages, bodies) = sent(&LENS);
     assert_eq!(class(messages.failed(0, 1, &bodies[..2])), Some(Class::Torn), "not the last two");
     let (mut messages, bodies) = sent(&LENS);
@@ -324,7 +324,7 @@ fn with_notice(places: &[(u64, u32)]) -> (Notices, Vec<Access>) {
 #[test]
 fn a_notice_that_is_lost_doubled_wrong_or_out_of_order_is_noticed() {
     let places = [(0, 8), (8, 16)];
-    let told = |words: &[(u64, (u64, u32))], done: bool| {
+    let outcome = |words: &[(u64, (u64, u32))], done: bool| {
         let (mut notices, accesses) = with_notice(&places);
         for access in accesses.into_iter().filter(|_| done) {
             notices.ended(access, AccessEnding::Done)?;
@@ -333,33 +333,33 @@ fn a_notice_that_is_lost_doubled_wrong_or_out_of_order_is_noticed() {
         notices.settle()
     };
     let (first, second) = ((1, places[0]), (2, places[1]));
-    assert_eq!(told(&[first, second], true), Ok(()));
-    assert_eq!(told(&[], false), Ok(()), "it is going on");
-    assert_eq!(class(told(&[first], true)), Some(Class::Lost));
-    assert_eq!(class(told(&[first, first], true)), Some(Class::Doubled));
-    assert_eq!(class(told(&[second, first], true)), Some(Class::Order));
-    assert_eq!(class(told(&[(1, (0, 9))], true)), Some(Class::Torn));
-    assert_eq!(class(told(&[(3, (0, 8))], true)), Some(Class::Torn));
+    assert_eq!(outcome(&[first, second], true), Ok(()));
+    assert_eq!(outcome(&[], false), Ok(()), "it is going on");
+    assert_eq!(class(outcome(&[first], true)), Some(Class::Lost));
+    assert_eq!(class(outcome(&[first, first], true)), Some(Class::Doubled));
+    assert_eq!(class(outcome(&[second, first], true)), Some(Class::Order));
+    assert_eq!(class(outcome(&[(1, (0, 9))], true)), Some(Class::Torn));
+    assert_eq!(class(outcome(&[(3, (0, 8))], true)), Some(Class::Torn));
 }
 
 #[test]
 fn a_notice_of_a_write_that_was_refused_or_meant_a_former_life_is_noticed() {
-    for told_first in [false, true] {
+    for notice_first in [false, true] {
         let (mut notices, accesses) = with_notice(&[(0, 8)]);
-        let mut told = Ok(());
-        if told_first {
-            told = notices.taken((0, 1), 1, (0, 8));
+        let mut outcome = Ok(());
+        if notice_first {
+            outcome = notices.taken((0, 1), 1, (0, 8));
         }
         let refused = notices.ended(accesses[0], AccessEnding::Busy);
-        if !told_first {
-            told = notices.taken((0, 1), 1, (0, 8));
+        if !notice_first {
+            outcome = notices.taken((0, 1), 1, (0, 8));
         }
-        assert_eq!(class(told.and(refused)), Some(Class::Doubled));
+        assert_eq!(class(outcome.and(refused)), Some(Class::Doubled));
     }
     let (mut notices, accesses) = with_notice(&[(0, 8)]);
     notices.ended(accesses[0], AccessEnding::Done).unwrap();
     notices.gone(1, 20);
     notices.opened(1);
-    assert_eq!(notices.settle(), Ok(()), "nobody is left to be told");
+    assert_eq!(notices.settle(), Ok(()), "no owner is left");
     assert_eq!(class(notices.taken((0, 1), 1, (0, 8))), Some(Class::Epoch));
 }

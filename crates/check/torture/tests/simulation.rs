@@ -68,7 +68,7 @@ fn all(scenarios: impl Iterator<Item = Scenario>) -> Figures {
 const WILD: [f64; 4] = [0.2, 0.1, 0.05, 0.2];
 
 #[test]
-fn links_are_cut_and_come_back_while_others_carry_what_flew_there() {
+fn links_are_cut_and_come_back_while_others_carry_what_was_in_flight() {
     let scenario = |seed| Scenario {
         links: vec![4, 2, 3],
         kinds: [(125, 10), (12, 300), (1250, 5), (125, 50)]
@@ -99,7 +99,7 @@ fn messages_that_programs_keep_stay_as_they_are_when_others_have_to_be_copied() 
 }
 
 #[test]
-fn every_operation_is_completed_once_and_every_notice_told() {
+fn every_operation_is_completed_once_and_every_notice_delivered() {
     let scenario = |seed| Scenario {
         worst: WILD,
         operations: 100,

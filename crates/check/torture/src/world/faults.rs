@@ -1,10 +1,10 @@
 //! What goes wrong: the weather of the links, partitions, cuts, nodes that stop, vanish, close.
 
-use super::{CLOSING, MICROSECOND, State, World};
+use super::{CLOSING, MICROSECOND, Simulation, State};
 use crate::scenario::{percent, pick, steep};
 use gigae_sim::Faults;
 
-impl World<'_> {
+impl Simulation<'_> {
     /// The weather turns, a partition comes or goes, a node stops, vanishes, closes.
     pub(super) fn change(&mut self) {
         let now = self.net.now();
@@ -31,17 +31,17 @@ impl World<'_> {
             59..=62 => self.split(),
             63..=77 => self.join(),
             78..=86 => {
-                self.places[usize::from(n)].paused = now + lasting;
+                self.hosts[usize::from(n)].paused = now + lasting;
                 self.checkers.figures.pauses += 1;
                 self.note("stops receiving", n);
             }
             87..=91 => {
-                self.places[usize::from(n)].frozen = now + lasting;
+                self.hosts[usize::from(n)].frozen = now + lasting;
                 self.checkers.figures.freezes += 1;
                 self.note("freezes", n);
             }
             92..=96 => {
-                if matches!(self.places[usize::from(n)].state, State::Down { .. }) {
+                if matches!(self.hosts[usize::from(n)].state, State::Down { .. }) {
                     return;
                 }
                 let until = percent(random, 80).then(|| now + steep(random, MICROSECOND, lasting));
@@ -50,9 +50,9 @@ impl World<'_> {
                 self.vanish(n, until);
             }
             _ => {
-                let place = &mut self.places[usize::from(n)];
-                if matches!(place.state, State::Up) {
-                    place.state = State::Closing { until: now + CLOSING, said: false };
+                let host = &mut self.hosts[usize::from(n)];
+                if matches!(host.state, State::Up) {
+                    host.state = State::Closing { until: now + CLOSING, left: false };
                     self.note("begins to close", n);
                 }
             }
@@ -62,9 +62,9 @@ impl World<'_> {
     /// All nodes fall into two parts that do not hear each other, or one does not hear the other.
     fn split(&mut self) {
         let one_way = pick(&mut self.random, &[true, false]);
-        let part: Vec<bool> = self.places.iter().map(|_| percent(&mut self.random, 50)).collect();
+        let part: Vec<bool> = self.hosts.iter().map(|_| percent(&mut self.random, 50)).collect();
         // Of many nodes, some of the first: a pair costs an entry.
-        let most = self.places.len().min(64);
+        let most = self.hosts.len().min(64);
         for a in 0..most {
             for b in (0..most).filter(|&b| part[a] != part[b] && (part[a] || !one_way)) {
                 self.sever((a as u16, b as u16), true);
@@ -97,8 +97,8 @@ impl World<'_> {
         if self.scenario.most_links() == 1 {
             return self.net.set_faults(faults);
         }
-        for place in &self.places {
-            if let Some(&port) = place.ports.get(link) {
+        for host in &self.hosts {
+            if let Some(&port) = host.ports.get(link) {
                 self.net.set_port_faults(port, faults);
             }
         }
@@ -106,8 +106,8 @@ impl World<'_> {
 
     /// Nothing of one node reaches another, or nothing passes between the two.
     fn sever(&mut self, (from, to): (u16, u16), one_way: bool) {
-        for &a in &self.places[usize::from(from)].ports {
-            for &b in &self.places[usize::from(to)].ports {
+        for &a in &self.hosts[usize::from(from)].ports {
+            for &b in &self.hosts[usize::from(to)].ports {
                 self.net.sever(a, b, true);
                 if !one_way {
                     self.net.sever(b, a, true);
@@ -118,9 +118,9 @@ impl World<'_> {
 
     /// One of a node's links fails, in either direction or both.
     fn cut_link(&mut self, n: u16) {
-        let ports = &self.places[usize::from(n)].ports;
+        let ports = &self.hosts[usize::from(n)].ports;
         // A node that is not there stays cut off.
-        if self.places[usize::from(n)].node.is_none() {
+        if self.hosts[usize::from(n)].node.is_none() {
             return;
         }
         let port = pick(&mut self.random, ports);
@@ -133,8 +133,8 @@ impl World<'_> {
     /// All partitions and cuts are healed.
     pub(super) fn join(&mut self) {
         self.net.join_all();
-        for place in self.places.iter().filter(|place| place.node.is_some()) {
-            place.ports.iter().for_each(|&port| self.net.cut(port, false, false));
+        for host in self.hosts.iter().filter(|host| host.node.is_some()) {
+            host.ports.iter().for_each(|&port| self.net.cut(port, false, false));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The end of a run: all faults are healed, and everything has to arrive, fail or complete.
 
-use super::{MICROSECOND, MILLISECOND, Place, State, World};
+use super::{Host, MICROSECOND, MILLISECOND, Simulation, State};
 use crate::node::Node;
 use crate::violation::{Checked, Class, Violation};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 /// nodes fill one slow port's buffer again and again.
 const REST: u64 = 60_000 * MILLISECOND;
 
-impl World<'_> {
+impl Simulation<'_> {
     /// All is healed; everything has to arrive or fail within the stated time.
     pub(super) fn rest(&mut self) -> Checked {
         self.resting = true;
@@ -17,12 +17,12 @@ impl World<'_> {
         self.calm();
         self.join();
         for n in 0..self.scenario.nodes {
-            let place = &mut self.places[usize::from(n)];
-            (place.paused, place.frozen) = (0, 0);
-            if let State::Down { until: Some(_) } = place.state {
+            let host = &mut self.hosts[usize::from(n)];
+            (host.paused, host.frozen) = (0, 0);
+            if let State::Down { until: Some(_) } = host.state {
                 self.checkers.figures.restarts += 1;
                 self.open(n);
-            } else if place.node.is_some() {
+            } else if host.node.is_some() {
                 self.call(n, now + MICROSECOND);
             }
         }
@@ -30,8 +30,8 @@ impl World<'_> {
         let limit = now + 2 * self.scenario.peer_timeout.as_nanos() as u64 + REST;
         self.come_to_rest(now, limit)?;
         // Receives that nothing was matched with are the only operations left, and go at once.
-        for place in &mut self.places {
-            place.node.iter_mut().for_each(Node::withdraw);
+        for host in &mut self.hosts {
+            host.node.iter_mut().for_each(Node::withdraw);
         }
         self.come_to_rest(now, limit)?;
         self.settle()
@@ -52,9 +52,9 @@ impl World<'_> {
     /// Whether nothing is left to do.
     fn is_at_rest(&mut self) -> Checked<bool> {
         let mut rest = true;
-        for place in &mut self.places {
-            rest &= !matches!(place.state, State::Closing { .. });
-            let Some(node) = &mut place.node else { continue };
+        for host in &mut self.hosts {
+            rest &= !matches!(host.state, State::Closing { .. });
+            let Some(node) = &mut host.node else { continue };
             let drained = node.is_drained();
             if drained {
                 self.checkers.messages.drained(node.me);
@@ -65,10 +65,10 @@ impl World<'_> {
         rest &= self.net.next_arrival().is_none();
         if rest {
             for n in 0..self.scenario.nodes {
-                if let Some(mut node) = self.places[usize::from(n)].node.take() {
+                if let Some(mut node) = self.hosts[usize::from(n)].node.take() {
                     let result = self.serve_node(&mut node, usize::MAX);
                     let more = node.has_unwanted() || !node.is_drained();
-                    self.places[usize::from(n)].node = Some(node);
+                    self.hosts[usize::from(n)].node = Some(node);
                     let now = self.net.now();
                     self.call(n, now + MICROSECOND);
                     result?;
@@ -81,10 +81,10 @@ impl World<'_> {
     }
 
     fn what_hangs(&self, time: u64) -> Violation {
-        let waits = |place: &&Place| {
-            place.node.as_ref().is_some_and(|n| !n.is_drained() || !n.is_done() || n.has_unwanted())
+        let waits = |host: &&Host| {
+            host.node.as_ref().is_some_and(|n| !n.is_drained() || !n.is_done() || n.has_unwanted())
         };
-        let node = self.places.iter().find(waits).and_then(|p| p.node.as_ref());
+        let node = self.hosts.iter().find(waits).and_then(|p| p.node.as_ref());
         let me = node.map_or(0, |node| node.me);
         let what = match node {
             Some(node) => {
@@ -100,7 +100,7 @@ impl World<'_> {
         self.checkers.messages.settle()?;
         self.checkers.tagged.settle()?;
         self.checkers.notices.settle()?;
-        for node in self.places.iter().filter_map(|place| place.node.as_ref()) {
+        for node in self.hosts.iter().filter_map(|host| host.node.as_ref()) {
             let regions = &mut self.checkers.regions;
             let settle = |memory: &[u8]| regions.settle(node.me, memory);
             node.endpoint.with_region(node.key, settle).expect("it is registered")?;

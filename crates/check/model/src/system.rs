@@ -4,7 +4,7 @@ use crate::form::{Budget, Form, Lie};
 use crate::history::{Flow, Message, Report};
 use crate::lie::distort;
 use crate::network::{Network, Way, digest};
-use crate::node::{Frame, Node, Payload, Told, address, addresses};
+use crate::node::{Frame, Node, Payload, Reported, address, addresses};
 use crate::rule::Rule;
 use gigae_proto::{Arrival, Config, Counters, Instant, PeerId};
 use gigae_wire::Epoch;
@@ -47,7 +47,7 @@ pub(crate) enum Step {
 /// See the module's description.
 #[derive(Clone, Debug, Hash)]
 #[expect(clippy::derived_hash_with_manual_eq, reason = "equal is what has the same hash")]
-pub(crate) struct World {
+pub(crate) struct System {
     pub(crate) nodes: Vec<Arc<Node>>,
     pub(crate) network: Network,
     pub(crate) flows: Vec<Flow>,
@@ -58,14 +58,14 @@ pub(crate) struct World {
     pub(crate) broken: Option<Rule>,
 }
 
-/// States are the same if their hashes are: that is how the checker tells them apart, too.
-impl PartialEq for World {
+/// States are the same if their hashes are: the checker compares them in the same way.
+impl PartialEq for System {
     fn eq(&self, other: &Self) -> bool {
         digest(self) == digest(other)
     }
 }
 
-impl World {
+impl System {
     /// The beginning.
     pub(crate) fn new(form: &Form) -> Self {
         let count = form.nodes;
@@ -73,7 +73,7 @@ impl World {
             let config = Config { links: addresses(i, form.paths), ..form.config.clone() };
             Arc::new(Node::new(&config, count, form.secret, 0))
         };
-        let mut world = Self {
+        let mut system = Self {
             nodes: (0..count).map(node).collect(),
             network: Network::new(count, form.paths),
             flows: form.flows.iter().map(|&(from, to, n)| Flow::new(from, to, n)).collect(),
@@ -84,15 +84,15 @@ impl World {
         if form.up {
             for &(from, to, _) in &form.flows {
                 for (node, other) in [(from, to), (to, from)] {
-                    let node_mut = world.node(node);
+                    let node_mut = system.node(node);
                     let peer = node_mut.peer(other);
                     node_mut.proto.propose(peer);
-                    world.serve(form, node);
+                    system.serve(form, node);
                 }
             }
-            world.drain(form);
+            system.drain(form);
         }
-        world
+        system
     }
 
     pub(crate) fn node(&mut self, node: usize) -> &mut Node {
@@ -187,8 +187,8 @@ impl World {
 
     /// Whether the numbers of a session have begun anew from zero.
     pub(crate) fn has_wrapped(&self) -> bool {
-        let wrapped = |told: &Told| told.ack.0 < told.epochs.1.0;
-        self.nodes.iter().any(|node| node.told.iter().any(wrapped))
+        let wrapped = |reported: &Reported| reported.ack.0 < reported.epochs.1.0;
+        self.nodes.iter().any(|node| node.reported.iter().any(wrapped))
     }
 
     /// What comes of a step.
@@ -306,9 +306,9 @@ impl World {
         );
         if taken.is_ok() && header.kind.is_of_session() {
             let owns = node.owns(header.dst_epoch);
-            let told = &mut node.told[from];
-            let old = life < told.life;
-            told.life = told.life.max(life);
+            let reported = &mut node.reported[from];
+            let old = life < reported.life;
+            reported.life = reported.life.max(life);
             if old || !owns {
                 self.break_rule(Rule::OldFrame);
             }
@@ -347,7 +347,7 @@ impl World {
             let node = self.node(i);
             let (from, life) = (node.of(delivery.peer), node.life);
             node.held.push_back((delivery.peer, delivery.epoch));
-            count(&mut node.told[from], delivery.epoch);
+            count(&mut node.reported[from], delivery.epoch);
             let Message { flow, number } = delivery.buffer;
             let result = self.flows[usize::from(flow)].deliver(number, life);
             self.check(result);
@@ -376,19 +376,25 @@ impl World {
             return;
         }
         let node = self.node(from);
-        // That much was told with the Hello.
+        // The Hello reported that much.
         let granted = node.proto.config().receive_window.into();
-        let told = &mut node.told[to];
+        let reported = &mut node.reported[to];
         let epochs = (header.src_epoch, header.dst_epoch);
         let first = header.dst_epoch.first_seq();
-        if told.epochs != epochs {
-            let delivered = if told.epochs.0 == epochs.0 { told.delivered } else { 0 };
-            *told = Told { epochs, delivered, ack: first, limit: first + granted, life: told.life };
+        if reported.epochs != epochs {
+            let delivered = if reported.epochs.0 == epochs.0 { reported.delivered } else { 0 };
+            *reported = Reported {
+                epochs,
+                delivered,
+                ack: first,
+                limit: first + granted,
+                life: reported.life,
+            };
         }
         let limit = header.ack + u32::from(header.credit);
-        let back = header.ack.is_before(told.ack) || limit.is_before(told.limit);
-        let ahead = header.ack.ahead_of(first) > told.delivered.cast_signed();
-        (told.ack, told.limit) = (header.ack, limit);
+        let back = header.ack.is_before(reported.ack) || limit.is_before(reported.limit);
+        let ahead = header.ack.ahead_of(first) > reported.delivered.cast_signed();
+        (reported.ack, reported.limit) = (header.ack, limit);
         if back {
             self.break_rule(Rule::Withdrawn);
         }
@@ -419,10 +425,14 @@ impl World {
 }
 
 /// One frame more was delivered in the session with this epoch of the receiver's.
-fn count(told: &mut Told, epoch: Epoch) {
-    if told.epochs.0 != epoch {
+fn count(reported: &mut Reported, epoch: Epoch) {
+    if reported.epochs.0 != epoch {
         // Of this session nothing was sent yet.
-        *told = Told { epochs: (epoch, Epoch::UNKNOWN), life: told.life, ..Told::default() };
+        *reported = Reported {
+            epochs: (epoch, Epoch::UNKNOWN),
+            life: reported.life,
+            ..Reported::default()
+        };
     }
-    told.delivered += 1;
+    reported.delivered += 1;
 }
