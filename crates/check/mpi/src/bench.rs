@@ -1,10 +1,10 @@
 //! What `make mpi` does: a hello, a sweep of sizes, two programs bound by collectives, and HPC Challenge, each over
 //! TCP and over gigae by the same Open MPI.
 
-use crate::hosts::Ended;
+use crate::hosts::Finished;
 use crate::own::{self, Own};
 use crate::vendor::{Job, Transport, Vendor};
-use crate::{Hosts, Trouble};
+use crate::{Error, Hosts};
 use gigae_fabric::{FabricConfig, Rate};
 use std::collections::BTreeMap;
 use std::fs;
@@ -51,19 +51,19 @@ pub struct Figures {
     pub conditions: Vec<String>,
 }
 
-/// Who runs, and says what it does.
+/// A run of the benchmark.
 pub struct Bench<'a> {
     /// Runs of each measurement; the medians count.
     pub runs: u32,
     /// Set by Ctrl-C.
     pub interrupted: &'a AtomicBool,
-    /// Told what is being done.
+    /// Called with each step's name.
     pub say: &'a dyn Fn(&str),
 }
 
 impl Bench<'_> {
     /// Measures everything. Needs root, Open MPI and HPC Challenge.
-    pub fn run(&self) -> Result<Figures, Trouble> {
+    pub fn run(&self) -> Result<Figures, Error> {
         let vendor = Vendor::open_mpi()?;
         let mut figures = Figures { conditions: conditions(), ..Figures::default() };
         self.two(&vendor, &mut figures)?;
@@ -72,15 +72,15 @@ impl Bench<'_> {
     }
 
     /// Two hosts back to back: hello, and the sweep.
-    fn two(&self, vendor: &Vendor, figures: &mut Figures) -> Result<(), Trouble> {
+    fn two(&self, vendor: &Vendor, figures: &mut Figures) -> Result<(), Error> {
         let config = FabricConfig { prefix: prefix("2"), cable: true, ..FabricConfig::default() };
         let hosts = Hosts::up(config)?;
         note(figures, format!("TCP's congestion control: {}", hosts.tune_tcp()?));
         let hello = vendor.compile(&hosts, &["hello"])?;
         let sweep = vendor.compile(&hosts, &["sweep"])?;
         for transport in BOTH {
-            let said = self.job(vendor, &hosts, transport, 2, &hello, &[])?.said;
-            for line in said.lines() {
+            let stdout = self.job(vendor, &hosts, transport, 2, &hello, &[])?.stdout;
+            for line in stdout.lines() {
                 match line.strip_prefix("library ") {
                     Some(library) => note(figures, format!("{library}, Debian's")),
                     None => (self.say)(&format!("{line}, over {}", name(transport))),
@@ -90,11 +90,11 @@ impl Bench<'_> {
         for run in 1..=self.runs {
             (self.say)(&format!("sweep, run {run} of {}", self.runs));
             for transport in BOTH {
-                let said = self.job(vendor, &hosts, transport, 2, &sweep, &["--pin"])?.said;
+                let stdout = self.job(vendor, &hosts, transport, 2, &sweep, &["--pin"])?.stdout;
                 let of = transport as usize;
-                figures.init[of].push(value(&said, "init")?);
-                collect(&said, "latency", &mut figures.latency[of])?;
-                collect(&said, "bandwidth", &mut figures.bandwidth[of])?;
+                figures.init[of].push(value(&stdout, "init")?);
+                collect(&stdout, "latency", &mut figures.latency[of])?;
+                collect(&stdout, "bandwidth", &mut figures.bandwidth[of])?;
             }
             let Own { round_trip, mode } = own::ping_pong(hosts.fabric())?;
             figures.own.push(round_trip);
@@ -104,7 +104,7 @@ impl Bench<'_> {
     }
 
     /// Four hosts with 1 Gbit/s each: the programs.
-    fn many(&self, vendor: &Vendor, figures: &mut Figures) -> Result<(), Trouble> {
+    fn many(&self, vendor: &Vendor, figures: &mut Figures) -> Result<(), Error> {
         let config = FabricConfig {
             prefix: prefix("4"),
             nodes: MANY,
@@ -119,10 +119,10 @@ impl Bench<'_> {
             (self.say)(&format!("sort and solver, run {run} of {}", self.runs));
             for transport in BOTH {
                 let of = transport as usize;
-                let said = self.job(vendor, &hosts, transport, MANY, &sort, &SORT)?.said;
-                figures.sort[of].push(value(&said, "time")?);
-                let said = self.job(vendor, &hosts, transport, MANY, &solve, &SOLVE)?.said;
-                figures.solve[of].push(value(&said, "time")?);
+                let stdout = self.job(vendor, &hosts, transport, MANY, &sort, &SORT)?.stdout;
+                figures.sort[of].push(value(&stdout, "time")?);
+                let stdout = self.job(vendor, &hosts, transport, MANY, &solve, &SOLVE)?.stdout;
+                figures.solve[of].push(value(&stdout, "time")?);
             }
         }
         for transport in BOTH {
@@ -137,7 +137,7 @@ impl Bench<'_> {
         vendor: &Vendor,
         hosts: &Hosts,
         transport: Transport,
-    ) -> Result<BTreeMap<String, f64>, Trouble> {
+    ) -> Result<BTreeMap<String, f64>, Error> {
         let file = |name| hosts.place().join(name);
         // It adds to what is there.
         let _ = fs::remove_file(file("hpccoutf.txt"));
@@ -159,23 +159,15 @@ impl Bench<'_> {
         count: u16,
         program: &Path,
         arguments: &[&str],
-    ) -> Result<Ended, Trouble> {
-        let job = Job {
-            transport,
-            hosts: count,
-            places: 1,
-            program,
-            arguments,
-            environment: &[],
-            limit: LIMIT,
-        };
-        let ended = vendor.run(hosts, &job, self.interrupted)?;
-        if ended.status.success() {
-            return Ok(ended);
+    ) -> Result<Finished, Error> {
+        let job = Job { transport, hosts: count, places: 1, program, arguments, limit: LIMIT };
+        let finished = vendor.run(hosts, &job, self.interrupted)?;
+        if finished.status.success() {
+            return Ok(finished);
         }
         let what = program.file_name().unwrap_or_default().display();
-        let (over, status) = (name(transport), ended.status);
-        Err(format!("{what} over {over} failed ({status}): {}{}", ended.said, ended.complained))
+        let (over, status) = (name(transport), finished.status);
+        Err(format!("{what} over {over} failed ({status}): {}{}", finished.stdout, finished.stderr))
     }
 }
 
@@ -199,9 +191,9 @@ fn note(figures: &mut Figures, line: String) {
 }
 
 /// Lines `KIND BYTES VALUE`, of which there must be some.
-fn collect(said: &str, kind: &str, into: &mut BTreeMap<u32, Vec<f64>>) -> Result<(), Trouble> {
+fn collect(stdout: &str, kind: &str, into: &mut BTreeMap<u32, Vec<f64>>) -> Result<(), Error> {
     let mut found = false;
-    for line in said.lines() {
+    for line in stdout.lines() {
         if let [word, bytes, value] = line.split_whitespace().collect::<Vec<_>>()[..]
             && word == kind
             && let (Ok(bytes), Ok(value)) = (bytes.parse(), value.parse())
@@ -210,18 +202,18 @@ fn collect(said: &str, kind: &str, into: &mut BTreeMap<u32, Vec<f64>>) -> Result
             found = true;
         }
     }
-    if found { Ok(()) } else { Err(format!("the sweep told no {kind}: {said}")) }
+    if found { Ok(()) } else { Err(format!("the sweep printed no {kind}: {stdout}")) }
 }
 
 /// The line `KIND VALUE`, which there must be.
-fn value(said: &str, kind: &str) -> Result<f64, Trouble> {
+fn value(stdout: &str, kind: &str) -> Result<f64, Error> {
     let number = |line: &str| line.strip_prefix(kind)?.strip_prefix(' ')?.parse().ok();
-    said.lines().find_map(number).ok_or_else(|| format!("a program told no {kind}: {said}"))
+    stdout.lines().find_map(number).ok_or_else(|| format!("a program printed no {kind}: {stdout}"))
 }
 
 /// The figures of HPC Challenge's summary, if all its own checks were passed: the linear system's and the
 /// transposition's residuals, the updates of random places, the transform's error.
-pub fn answers(text: &str) -> Result<BTreeMap<String, f64>, Trouble> {
+pub fn answers(text: &str) -> Result<BTreeMap<String, f64>, Error> {
     let summary: BTreeMap<String, f64> = text
         .lines()
         .filter_map(|line| line.split_once('='))
@@ -254,7 +246,7 @@ fn which(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|place| place.join(program)).find(|file| file.is_file())
 }
 
-/// What the figures depend on and the programs do not tell.
+/// What the figures depend on and the programs do not print.
 fn conditions() -> Vec<String> {
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

@@ -1,6 +1,6 @@
 //! Hosts to start MPI programs on: the nodes of a fabric, each with a name of its own and a way in.
 
-use crate::Trouble;
+use crate::Error;
 use gigae_fabric::{Fabric, FabricConfig};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,8 +14,8 @@ use tempfile::TempDir;
 /// Between two looks at whether a job has ended.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Of what a job complained, as much is told.
-const COMPLAINTS: usize = 4_000;
+/// Characters kept of a job's standard error.
+const MOST_STDERR: usize = 4_000;
 
 /// What stands between a job and this process. The file systems of shared memory and of run-time data are the job's own
 /// and end with it; among the latter is the one program that enters hosts.
@@ -42,22 +42,22 @@ pub struct Hosts {
     user: Option<u32>,
 }
 
-/// How a job ended, and what it said.
+/// How a job ended, and what it wrote.
 #[derive(Debug)]
-pub struct Ended {
+pub struct Finished {
     /// The launcher's exit status.
     pub status: ExitStatus,
     /// What was written to standard output.
-    pub said: String,
+    pub stdout: String,
     /// The end of what was written to standard error.
-    pub complained: String,
+    pub stderr: String,
     /// From the start of the launcher to its end.
     pub took: Duration,
 }
 
 impl Hosts {
     /// Makes hosts of a fabric's nodes, and a directory for their files. Needs root.
-    pub fn new(fabric: Fabric) -> Result<Hosts, Trouble> {
+    pub fn new(fabric: Fabric) -> Result<Hosts, Error> {
         let place = tempfile::Builder::new().prefix("gigae-mpi-").tempdir();
         let place = place.map_err(|error| format!("making a directory for jobs: {error}"))?;
         let hosts = Hosts { fabric, place, user: None };
@@ -77,7 +77,7 @@ impl Hosts {
     }
 
     /// The same hosts, on which this user starts jobs, and who has no privileges.
-    pub fn for_user(mut self, user: u32) -> Result<Hosts, Trouble> {
+    pub fn for_user(mut self, user: u32) -> Result<Hosts, Error> {
         let library = self.provider().join("libgigae-fi.so");
         for path in [self.place(), &self.provider(), &library] {
             open_to_all(path)?;
@@ -89,13 +89,13 @@ impl Hosts {
     }
 
     /// Lays a fabric and makes hosts of its nodes.
-    pub fn up(config: FabricConfig) -> Result<Hosts, Trouble> {
+    pub fn up(config: FabricConfig) -> Result<Hosts, Error> {
         Hosts::new(Fabric::up(config).map_err(|error| error.to_string())?)
     }
 
     /// Has TCP's congestion control be one that goes by loss, cubic or else reno: the others expect wires on which
     /// time passes. The kernel lets a namespace choose among what the machine allows. Says which it is.
-    pub fn tune_tcp(&self) -> Result<String, Trouble> {
+    pub fn tune_tcp(&self) -> Result<String, Error> {
         const SETTING: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
         let mut chosen = String::new();
         for node in self.fabric.nodes() {
@@ -131,7 +131,7 @@ impl Hosts {
     }
 
     /// Where a broker is to listen so that jobs find it on this host, 1 and so on, at the usual place. Makes its directory.
-    pub fn broker(&self, host: u16) -> Result<PathBuf, Trouble> {
+    pub fn broker(&self, host: u16) -> Result<PathBuf, Error> {
         let directory = self.place().join(format!("brokers/n{host}"));
         fs::create_dir_all(&directory)
             .map_err(|error| format!("making {}: {error}", directory.display()))?;
@@ -158,7 +158,7 @@ impl Hosts {
         argv: &[String],
         limit: Duration,
         interrupted: &AtomicBool,
-    ) -> Result<Ended, Trouble> {
+    ) -> Result<Finished, Error> {
         let (out, err) = (self.place().join("stdout"), self.place().join("stderr"));
         let file = |path| fs::File::create(path).map_err(|error| format!("for a job: {error}"));
         // Brokers are there before a job, and stay.
@@ -192,16 +192,16 @@ impl Hosts {
                     if !late {
                         return Err("interrupted".into());
                     }
-                    let (said, complained) = (text(&out), tail(&text(&err)));
+                    let (stdout, stderr) = (text(&out), tail(&text(&err)));
                     let limit = limit.as_secs();
-                    return Err(format!("not done after {limit} s: {said}{complained}"));
+                    return Err(format!("not done after {limit} s: {stdout}{stderr}"));
                 }
                 None => std::thread::sleep(LOOK),
             }
         };
         let took = begin.elapsed();
         self.await_silence(&others);
-        Ok(Ended { status, said: text(&out), complained: tail(&text(&err)), took })
+        Ok(Finished { status, stdout: text(&out), stderr: tail(&text(&err)), took })
     }
 
     /// Until no process but these is left on any host: an interface is free again only then. The kernel ends those of a
@@ -220,8 +220,8 @@ impl Hosts {
         status.map_or(Vec::new(), |all| all.processes.iter().map(|one| one.pid).collect())
     }
 
-    /// The one program of a job that root owns and whoever calls it runs.
-    fn compile_enter(&self) -> Result<(), Trouble> {
+    /// The one program of a job that runs as root for every caller.
+    fn compile_enter(&self) -> Result<(), Error> {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/enter.c");
         let define = |name: &str, value: &str| format!("-D{name}=\"{value}\"");
         let mut command = Command::new("cc");
@@ -238,7 +238,7 @@ impl Hosts {
 }
 
 /// A file that was built with this program: beside it, or with what it depends on.
-fn built(name: &str) -> Result<PathBuf, Trouble> {
+fn built(name: &str) -> Result<PathBuf, Error> {
     let exe = std::env::current_exe().map_err(|error| format!("looking for {name}: {error}"))?;
     let beside = exe.parent().unwrap_or(Path::new("."));
     // Programs lie in TARGET/PROFILE, tests and libraries in TARGET/PROFILE/deps.
@@ -251,7 +251,7 @@ fn built(name: &str) -> Result<PathBuf, Trouble> {
 }
 
 /// Has every user read and enter, or run, it.
-pub(crate) fn open_to_all(path: &Path) -> Result<(), Trouble> {
+pub(crate) fn open_to_all(path: &Path) -> Result<(), Error> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755))
         .map_err(|error| format!("opening {} to all: {error}", path.display()))
 }
@@ -261,6 +261,6 @@ fn text(path: &Path) -> String {
 }
 
 fn tail(text: &str) -> String {
-    let skipped = text.chars().count().saturating_sub(COMPLAINTS);
+    let skipped = text.chars().count().saturating_sub(MOST_STDERR);
     text.chars().skip(skipped).collect()
 }

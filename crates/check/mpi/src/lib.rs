@@ -16,4 +16,4 @@ pub use hosts::Hosts;
 pub use vendor::{Job, Transport, Vendor};
 
 /// What went wrong, in one line that says what to do.
-pub type Trouble = String;
+pub type Error = String;

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Parser, Debug)]
 #[command(name = "gigae-mpi", version)]
 struct Arguments {
-    /// Runs of each measurement; medians are told
+    /// Runs of each measurement; the report shows medians
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     runs: u32,
 

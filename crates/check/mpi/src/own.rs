@@ -1,6 +1,6 @@
 //! The library's own ping-pong, to which that of an MPI over it is compared.
 
-use crate::Trouble;
+use crate::Error;
 use gigae::{Address, Endpoint, MacAddr, Options, Wait};
 use gigae_fabric::{Fabric, Node};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -28,7 +28,7 @@ pub struct Own {
 
 /// Messages of 8 bytes to and fro between the first two nodes, both ends spinning, each on a processor of its own
 /// if there are two. In threads of their own: what this one starts later may run where it may.
-pub fn ping_pong(fabric: &Fabric) -> Result<Own, Trouble> {
+pub fn ping_pong(fabric: &Fabric) -> Result<Own, Error> {
     let done = AtomicBool::new(false);
     let answerer = || answer(&fabric.node(2), &done).map_err(|error| error.to_string());
     let asker = || ask(&fabric.node(1), &fabric.node(2)).map_err(|error| error.to_string());

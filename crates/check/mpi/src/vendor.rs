@@ -1,7 +1,7 @@
-//! The two MPIs: how each compiles a program and how it is told where to run it and over what.
+//! The two MPIs: how each compiles a program, and how to say where and over what it runs.
 
-use crate::Trouble;
-use crate::hosts::{Ended, Hosts, open_to_all};
+use crate::Error;
+use crate::hosts::{Finished, Hosts, open_to_all};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -42,15 +42,13 @@ pub struct Job<'a> {
     pub program: &'a Path,
     /// Its arguments.
     pub arguments: &'a [&'a str],
-    /// Variables for every rank.
-    pub environment: &'a [(&'a str, &'a str)],
     /// Ended when it takes longer.
     pub limit: Duration,
 }
 
 impl Vendor {
     /// Debian's Open MPI.
-    pub fn open_mpi() -> Result<Vendor, Trouble> {
+    pub fn open_mpi() -> Result<Vendor, Error> {
         let version = Command::new("mpirun").arg("--version").output();
         match version {
             Ok(output) if String::from_utf8_lossy(&output.stdout).contains("Open MPI") => {
@@ -67,7 +65,7 @@ impl Vendor {
 
     /// MPICH from the Python package index, installed into `directory` if it is not there yet. Takes some 35 MB
     /// and, the first time, the network. Waits for another process that is doing so.
-    pub fn mpich(directory: &Path) -> Result<Vendor, Trouble> {
+    pub fn mpich(directory: &Path) -> Result<Vendor, Error> {
         let vendor = Vendor::Mpich(directory.to_owned());
         let lock = directory.with_extension("lock");
         let _locked = fs::create_dir_all(directory.parent().unwrap_or(directory))
@@ -104,7 +102,7 @@ impl Vendor {
 
     /// The same in a directory that does not exist yet: where it is installed not every user may look. Some 70 MB of MPICH's;
     /// Open MPI is where it is.
-    pub fn copied(&self, directory: &Path) -> Result<Vendor, Trouble> {
+    pub fn copied(&self, directory: &Path) -> Result<Vendor, Error> {
         let Vendor::Mpich(installed) = self else { return Ok(self.clone()) };
         let what = format!("{MPICH} cannot be copied to {}", directory.display());
         well(Command::new("cp").arg("-rp").args([installed, directory]).output(), &what)?;
@@ -127,7 +125,7 @@ impl Vendor {
 
     /// Compiles programs of this crate: `sources` without `.c`; the first one names the result, which lies with the hosts'
     /// files.
-    pub fn compile(&self, hosts: &Hosts, sources: &[&str]) -> Result<PathBuf, Trouble> {
+    pub fn compile(&self, hosts: &Hosts, sources: &[&str]) -> Result<PathBuf, Error> {
         let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
         let program = hosts.place().join(sources[0]);
         let mut command = Command::new(self.tool("mpicc"));
@@ -138,7 +136,7 @@ impl Vendor {
             output,
             &format!("mpicc does not compile {}; is libopenmpi-dev installed?", sources.join(", ")),
         )?;
-        // Whoever runs it may be another user.
+        // Another user may run it.
         open_to_all(&program)?;
         Ok(program)
     }
@@ -149,7 +147,7 @@ impl Vendor {
         hosts: &Hosts,
         job: &Job<'_>,
         interrupted: &AtomicBool,
-    ) -> Result<Ended, Trouble> {
+    ) -> Result<Finished, Error> {
         let mut argv = match self {
             Vendor::OpenMpi => open_mpi(hosts, job),
             Vendor::Mpich(_) => self.hydra(hosts, job),
@@ -170,7 +168,6 @@ impl Vendor {
             Transport::Gigae => variables.extend(provider(hosts)),
             Transport::Tcp => variables.push(("FI_PROVIDER".into(), "tcp;ofi_rxm".into())),
         }
-        variables.extend(given(job));
         for (name, value) in variables {
             argv.extend(["-genv".into(), name, value]);
         }
@@ -188,12 +185,12 @@ fn open_mpi(hosts: &Hosts, job: &Job<'_>) -> Vec<String> {
     let mut settings = vec![
         ("plm_rsh_agent", &rsh[..]),
         ("oob_tcp_if_include", interface),
-        // Where there are fewer processors than ranks, who waits must let the others go on.
+        // Where there are fewer processors than ranks, a rank that waits must yield to the others.
         ("mpi_yield_when_idle", if crowded(job) { "1" } else { "0" }),
         // One-sided operations over the same messages.
         ("osc", "pt2pt"),
     ];
-    let mut variables = given(job);
+    let mut variables = Vec::new();
     match job.transport {
         Transport::Gigae => {
             settings.extend([("pml", "cm"), ("mtl", "ofi")]);
@@ -213,22 +210,18 @@ fn open_mpi(hosts: &Hosts, job: &Job<'_>) -> Vec<String> {
     argv
 }
 
-/// What tells libfabric, and the provider, what to take.
+/// Settings of libfabric and of the provider.
 fn provider(hosts: &Hosts) -> Vec<(String, String)> {
     let directory = hosts.provider().display().to_string();
     [
         ("FI_PROVIDER", "gigae"),
         ("FI_PROVIDER_PATH", &directory),
         ("FI_GIGAE_IFACE", hosts.fabric().node(1).interface),
-        // Whatever cluster file this machine has does not concern the hosts.
+        // A cluster file of this machine does not concern the hosts.
         ("GIGAE_CLUSTER", "/nowhere"),
     ]
     .map(|(name, value)| (name.to_owned(), value.to_owned()))
     .into()
-}
-
-fn given(job: &Job<'_>) -> Vec<(String, String)> {
-    job.environment.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 fn ranks(job: &Job<'_>) -> String {
@@ -245,7 +238,7 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
 }
 
-fn well(output: std::io::Result<Output>, advice: &str) -> Result<(), Trouble> {
+fn well(output: std::io::Result<Output>, advice: &str) -> Result<(), Error> {
     match output {
         Ok(output) if output.status.success() => Ok(()),
         Ok(output) => Err(format!("{advice}: {}", String::from_utf8_lossy(&output.stderr).trim())),

@@ -6,7 +6,7 @@ mod common;
 
 use common::{LIMIT, run};
 use gigae_fabric::{FabricConfig, testing};
-use gigae_mpi::hosts::Ended;
+use gigae_mpi::hosts::Finished;
 use gigae_mpi::{Hosts, Job, Transport, Vendor};
 use std::path::Path;
 use std::sync::OnceLock;
@@ -47,20 +47,20 @@ fn mpich() -> Vendor {
 }
 
 fn holds(vendor: &Vendor, hosts: &Hosts, places: u16, cases: &str, expected: &[&str]) {
-    let ended = run(vendor, hosts, places, cases);
-    let Ended { status, said, complained, .. } = &ended;
-    assert!(status.success(), "{status}: {said}{complained}");
+    let finished = run(vendor, hosts, places, cases);
+    let Finished { status, stdout, stderr, .. } = &finished;
+    assert!(status.success(), "{status}: {stdout}{stderr}");
     for case in expected {
-        assert!(said.contains(&format!("{case}: held")), "{case}: {said}{complained}");
+        assert!(stdout.contains(&format!("{case}: held")), "{case}: {stdout}{stderr}");
     }
-    print!("{said}");
+    print!("{stdout}");
 }
 
-/// Who waits for the one that is gone is told or ended; nobody waits for ever.
+/// A rank that waits for a killed one gets an error or is ended. No rank waits for ever.
 fn a_killed_rank_ends_the_others(vendor: &Vendor) {
     let hosts = hosts("a killed rank", |config| config.nodes = 3);
-    let ended = run(vendor, &hosts, 1, "killed");
-    assert!(!ended.status.success(), "{}{}", ended.said, ended.complained);
+    let finished = run(vendor, &hosts, 1, "killed");
+    assert!(!finished.status.success(), "{}{}", finished.stdout, finished.stderr);
 }
 
 fn open_mpi_holds_on_two_hosts() {
@@ -159,12 +159,11 @@ fn a_wrong_byte_is_noticed() {
         places: 1,
         program: &program,
         arguments: &[],
-        environment: &[],
         limit: LIMIT,
     };
-    let ended = vendor.run(&hosts, &job, &AtomicBool::new(false)).unwrap();
-    assert!(!ended.status.success());
-    assert!(ended.complained.contains("byte 77 of 100"), "{}", ended.complained);
+    let finished = vendor.run(&hosts, &job, &AtomicBool::new(false)).unwrap();
+    assert!(!finished.status.success());
+    assert!(finished.stderr.contains("byte 77 of 100"), "{}", finished.stderr);
 }
 
 fn main() {

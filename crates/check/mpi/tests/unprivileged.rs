@@ -6,7 +6,7 @@ mod common;
 
 use common::{LIMIT, run};
 use gigae_fabric::testing;
-use gigae_mpi::hosts::Ended;
+use gigae_mpi::hosts::Finished;
 use gigae_mpi::{Hosts, Vendor};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -85,9 +85,9 @@ fn hosts(test: &str, user: u32, nodes: u16) -> Hosts {
 }
 
 fn holds(vendor: &Vendor, hosts: &Hosts, places: u16, case: &str) {
-    let Ended { status, said, complained, .. } = run(vendor, hosts, places, case);
-    assert!(status.success(), "{status}: {said}{complained}");
-    assert!(said.contains(&format!("{case}: held")), "{said}{complained}");
+    let Finished { status, stdout, stderr, .. } = run(vendor, hosts, places, case);
+    assert!(status.success(), "{status}: {stdout}{stderr}");
+    assert!(stdout.contains(&format!("{case}: held")), "{stdout}{stderr}");
     until_no_port_is_left(hosts);
 }
 
@@ -127,10 +127,10 @@ fn fi_pingpong_finds_every_byte() {
     let _brokers = brokers(&hosts, "eth0");
     let provider = hosts.provider().display().to_string();
     let argv = ["sh", "-c", PING_PONG, &provider].map(str::to_owned);
-    let ended = hosts.run(&argv, LIMIT, &AtomicBool::new(false)).unwrap();
-    let Ended { status, said, complained, .. } = &ended;
-    assert!(status.success(), "{status}: {said}{complained}");
-    assert!(said.lines().filter(|line| line.starts_with("1m ")).count() == 2, "{said}");
+    let finished = hosts.run(&argv, LIMIT, &AtomicBool::new(false)).unwrap();
+    let Finished { status, stdout, stderr, .. } = &finished;
+    assert!(status.success(), "{status}: {stdout}{stderr}");
+    assert!(stdout.lines().filter(|line| line.starts_with("1m ")).count() == 2, "{stdout}");
     until_no_port_is_left(&hosts);
 }
 
@@ -152,16 +152,16 @@ fn mpich_holds_with_two_on_each() {
 fn a_killed_rank_leaves_no_port() {
     let hosts = hosts("a user's killed rank", NOBODY, 2);
     let _brokers = brokers(&hosts, "eth0");
-    let ended = run(&Vendor::open_mpi().unwrap(), &hosts, 1, "killed");
-    assert!(!ended.status.success(), "{}{}", ended.said, ended.complained);
+    let finished = run(&Vendor::open_mpi().unwrap(), &hosts, 1, "killed");
+    assert!(!finished.status.success(), "{}{}", finished.stdout, finished.stderr);
     until_no_port_is_left(&hosts);
 }
 
 /// What a user reads whose job cannot run.
 fn complaint(hosts: &Hosts) -> String {
-    let ended = run(&Vendor::open_mpi().unwrap(), hosts, 1, "point-to-point");
-    assert!(!ended.status.success(), "{}", ended.said);
-    ended.said + &ended.complained
+    let finished = run(&Vendor::open_mpi().unwrap(), hosts, 1, "point-to-point");
+    assert!(!finished.status.success(), "{}", finished.stdout);
+    finished.stdout + &finished.stderr
 }
 
 fn who_is_not_allowed_reads_so() {

@@ -1,7 +1,7 @@
 //! Jobs of the program of cases.
 #![allow(missing_docs, unreachable_pub)]
 
-use gigae_mpi::hosts::Ended;
+use gigae_mpi::hosts::Finished;
 use gigae_mpi::{Hosts, Job, Transport, Vendor};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
@@ -14,7 +14,7 @@ pub const LIMIT: Duration = Duration::from_secs(300);
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Runs cases, with their arguments, by so many ranks on each host.
-pub fn run(vendor: &Vendor, hosts: &Hosts, places: u16, cases: &str) -> Ended {
+pub fn run(vendor: &Vendor, hosts: &Hosts, places: u16, cases: &str) -> Finished {
     let program = vendor.compile(hosts, &["cases", "collectives", "computing"]).unwrap();
     // Of a test that failed.
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -24,7 +24,6 @@ pub fn run(vendor: &Vendor, hosts: &Hosts, places: u16, cases: &str) -> Ended {
         places,
         program: &program,
         arguments: &cases.split(' ').collect::<Vec<_>>(),
-        environment: &[],
         limit: LIMIT,
     };
     vendor.run(hosts, &job, &AtomicBool::new(false)).unwrap_or_else(|what| panic!("{what}"))
