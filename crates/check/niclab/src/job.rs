@@ -1,4 +1,4 @@
-//! What a guest is asked, and what it tells: plain data, as JSON.
+//! What a guest is asked, and what it reports: plain data, as JSON.
 
 use gigae_eval_model::results::Results;
 use serde::{Deserialize, Serialize};
@@ -81,13 +81,13 @@ pub enum Interrupts {
     First,
 }
 
-/// What a guest tells, one line each.
+/// What a guest reports, one line each.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Told {
+pub enum Report {
     /// It runs.
     Booted(Booted),
-    /// What it is about to do, for whoever watches.
+    /// What it is about to do, for the terminal.
     Begins(String),
     /// What opened at an MTU.
     Opened(Opened),

@@ -18,8 +18,8 @@
 //! both ends in one machine there is one count for the whole round trip. Between two machines each would
 //! have its own, and a round trip would depend on how fast the host runs them.
 //!
-//! [`host`] fetches a kernel, makes the image, runs guests and tells what came of it; [`guest`] is what
-//! runs inside. They speak by [`job`]: what is asked goes in as a file, what is told comes out as lines
+//! [`host`] fetches a kernel, makes the image, runs guests and reports what came of it; [`guest`] is what
+//! runs inside. They speak by [`job`]: what is asked goes in as a file, reports come out as lines
 //! over a serial port.
 //!
 //! What it does not do: nothing is installed but QEMU, nothing outside the directory of its cache is

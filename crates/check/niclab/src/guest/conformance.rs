@@ -3,7 +3,7 @@
 use super::ground::{End, Ground, MTU};
 use super::modes;
 use super::serial::Serial;
-use crate::job::{Job, Test, Told};
+use crate::job::{Job, Report, Test};
 use gigae::{Backend, Mode};
 use gigae_link::conformance::{Enter, Kernels, Options, Pair};
 use gigae_link::{Link, conformance_tests};
@@ -120,7 +120,7 @@ fn suite(of: &str, tests: &Tests, slow: bool, serial: &Serial) {
         let failure = catch_unwind(*test)
             .err()
             .map(|_| SAID.lock().map_or_else(|_| "it panicked".to_owned(), |said| said.clone()));
-        serial.tell(&Told::Test(Test { of: of.to_owned(), name, failure }));
+        serial.send(&Report::Test(Test { of: of.to_owned(), name, failure }));
     }
 }
 

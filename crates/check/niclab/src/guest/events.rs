@@ -4,7 +4,7 @@ use super::exchange::{Progress, Wanted, exchange};
 use super::ground::{Ground, MTU};
 use super::serial::Serial;
 use super::traffic::tcp;
-use crate::job::{Job, Told};
+use crate::job::{Job, Report};
 use gigae::Backend;
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ pub(super) fn run(_job: &Job, ground: &Ground, serial: &Serial) -> Result<(), St
                 }
             });
             result.of = format!("{what}, {name}");
-            serial.tell(&Told::Exchange(result));
+            serial.send(&Report::Exchange(result));
             ground.restore().map_err(|error| error.to_string())?;
         }
     }

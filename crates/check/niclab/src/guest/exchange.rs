@@ -28,7 +28,7 @@ const AWAY: Duration = Duration::from_millis(5);
 /// Most messages between two looks at what arrived.
 const BURST: u32 = 32;
 
-/// An exchange while it goes on, for both ends and whoever watches.
+/// An exchange while it goes on, for both ends and the watcher.
 pub(super) struct Progress {
     /// Messages that each end has received, in all its lives.
     pub(super) received: [AtomicU32; 2],

@@ -2,7 +2,7 @@
 
 use super::ground::Ground;
 use super::serial::Serial;
-use crate::job::{Job, Told};
+use crate::job::{Job, Report};
 use gigae_eval_model::plan::Plan;
 use gigae_eval_run::{self as run, Config, Peer, With};
 use gigae_eval_session::control::Key;
@@ -17,14 +17,14 @@ const KEY: &str = "/tmp/key";
 /// Tells how far the plan is, now and then.
 struct Progress<'a> {
     serial: &'a Serial,
-    told: u64,
+    reported: u64,
 }
 
 impl run::Progress for Progress<'_> {
     fn step(&mut self, done: u64, total: u64, next: &str) {
         let tenth = done * 10 / total.max(1);
-        if tenth >= self.told {
-            self.told = tenth + 1;
+        if tenth >= self.reported {
+            self.reported = tenth + 1;
             self.serial.progress(format!("figures: {done} of {total}, {next}"));
         }
     }
@@ -41,7 +41,7 @@ impl Drop for Serving {
     }
 }
 
-/// Carries the plan out and tells its results.
+/// Carries the plan out and reports its results.
 pub(super) fn run(job: &Job, ground: &Ground, serial: &Serial) -> Result<(), String> {
     if !Path::new(KEY).exists() {
         Key::create(Path::new(KEY)).map_err(|error| error.to_string())?;
@@ -59,10 +59,10 @@ pub(super) fn run(job: &Job, ground: &Ground, serial: &Serial) -> Result<(), Str
         serve: Vec::new(),
         command: "make niclab".into(),
     };
-    let mut progress = Progress { serial, told: 0 };
+    let mut progress = Progress { serial, reported: 0 };
     let results = run::run(&config, &AtomicBool::new(false), &mut progress)
         .map_err(|error| error.to_string())?;
-    serial.tell(&Told::Figures(Box::new(results)));
+    serial.send(&Report::Figures(Box::new(results)));
     Ok(())
 }
 

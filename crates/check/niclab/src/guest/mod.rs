@@ -1,7 +1,7 @@
 //! What runs inside a guest: the first process of the machine.
 //!
 //! It mounts what the library needs, loads the modules, puts the cards into their namespaces, does the
-//! steps of its job one after the other, tells what came of each, and switches the machine off. A step
+//! steps of its job one after the other, reports what came of each, and switches the machine off. A step
 //! that fails does not keep the next from being done.
 
 mod conformance;
@@ -13,7 +13,7 @@ mod modes;
 mod serial;
 mod traffic;
 
-use crate::job::{Booted, Failed, JOB, Job, Step, Told};
+use crate::job::{Booted, Failed, JOB, Job, Report, Step};
 use ground::Ground;
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::MountFlags;
@@ -23,20 +23,20 @@ use std::ffi::CStr;
 use std::fs;
 use std::io::{self, Read};
 
-/// The least severe of the kernel's lines that are told, as in syslog(2): a warning.
+/// The least severe of the kernel's lines that are reported, as in syslog(2): a warning.
 const WARNING: u32 = 4;
 
-/// Most lines of the kernel's that are told.
+/// Most lines of the kernel's that are reported.
 const MOST_LINES: usize = 40;
 
 /// Does the job and ends the machine.
 pub fn run() -> ! {
     let outcome = prepare().map(|serial| {
         if let Err(error) = work(&serial) {
-            serial.tell(&Told::Failed(Failed { what: "guest".into(), why: error.to_string() }));
+            serial.send(&Report::Failed(Failed { what: "guest".into(), why: error.to_string() }));
         }
-        serial.tell(&Told::Kernel(kernel_lines()));
-        serial.tell(&Told::Done);
+        serial.send(&Report::Kernel(kernel_lines()));
+        serial.send(&Report::Done);
         serial.drain();
     });
     if let Err(error) = outcome {
@@ -70,16 +70,16 @@ fn work(serial: &Serial) -> io::Result<()> {
     let job: Job = serde_json::from_str(&fs::read_to_string(JOB)?)?;
     load(&job.modules)?;
     let ground = Ground::lay(job.interrupts)?;
-    serial.tell(&Told::Booted(Booted {
+    serial.send(&Report::Booted(Booted {
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
         cpus: gigae_eval_measure::site::allowed_cpus().len(),
         memory: rustix::system::sysinfo().totalram as u64 >> 20,
         driver: ground.ends[0].driver.clone(),
     }));
     for &step in &job.steps {
-        serial.tell(&Told::Begins(step.name().into()));
+        serial.send(&Report::Begins(step.name().into()));
         if let Err(why) = do_step(step, &job, ground, serial) {
-            serial.tell(&Told::Failed(Failed { what: step.name().into(), why }));
+            serial.send(&Report::Failed(Failed { what: step.name().into(), why }));
         }
         // Whatever it did to the cards, the next one finds them as they were.
         ground.restore()?;

@@ -2,7 +2,7 @@
 
 use super::ground::{Ground, MTU};
 use super::serial::Serial;
-use crate::job::{Job, Opened, Told};
+use crate::job::{Job, Opened, Report};
 use gigae::{Backend, Mode, Options, Wait};
 use std::time::Duration;
 
@@ -25,13 +25,13 @@ pub(super) fn options(interface: &str, backend: Backend) -> Options {
     Options::new(interface).backend(backend).wait(Wait::Adaptive).linger(Duration::from_millis(200))
 }
 
-/// Opens every mode at every MTU and tells what came of it.
+/// Opens every mode at every MTU and reports the outcome.
 pub(super) fn run(job: &Job, ground: &Ground, serial: &Serial) -> Result<(), String> {
     for mtu in mtus(job) {
         set_mtu(ground, mtu)?;
         for (asked, backend) in BACKENDS {
             let (mode, reason) = try_open(ground, backend);
-            serial.tell(&Told::Opened(Opened { asked: asked.into(), mtu, mode, reason }));
+            serial.send(&Report::Opened(Opened { asked: asked.into(), mtu, mode, reason }));
         }
     }
     Ok(())
@@ -71,6 +71,6 @@ pub(super) fn inventory(ground: &Ground, serial: &Serial) -> Result<(), String> 
     let end = &ground.ends[0];
     let _inside = end.enter().map_err(|error| error.to_string())?;
     let nics = gigae_nic::inventory(Some(&end.interface)).map_err(|error| error.to_string())?;
-    serial.tell(&Told::Inventory(gigae_nic::table(&nics)));
+    serial.send(&Report::Inventory(gigae_nic::table(&nics)));
     Ok(())
 }

@@ -1,11 +1,11 @@
 //! The way out of a guest: one line of JSON after the other, over a serial port.
 
-use crate::job::Told;
+use crate::job::Report;
 use rustix::termios::{OptionalActions, tcdrain, tcgetattr, tcsetattr};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 
-/// An open port. Several threads may tell; lines stay whole.
+/// An open port. Several threads may send; lines stay whole.
 pub(super) struct Serial {
     port: File,
 }
@@ -21,15 +21,15 @@ impl Serial {
     }
 
     /// Tells something. Who does not hear it sees no more lines, and ends the machine.
-    pub(super) fn tell(&self, told: &Told) {
-        let Ok(mut line) = serde_json::to_vec(told) else { return };
+    pub(super) fn send(&self, report: &Report) {
+        let Ok(mut line) = serde_json::to_vec(report) else { return };
         line.push(b'\n');
         let _ = (&self.port).write_all(&line);
     }
 
-    /// Says what is being done, for whoever watches.
+    /// Says what is being done, for the terminal.
     pub(super) fn progress(&self, what: impl Into<String>) {
-        self.tell(&Told::Begins(what.into()));
+        self.send(&Report::Begins(what.into()));
     }
 
     /// Waits until all is out.

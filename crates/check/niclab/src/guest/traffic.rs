@@ -4,7 +4,7 @@ use super::exchange::{Progress, Wanted, exchange};
 use super::ground::{Ground, MTU};
 use super::modes;
 use super::serial::Serial;
-use crate::job::{Job, Told};
+use crate::job::{Job, Report};
 use gigae::Backend;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -23,7 +23,7 @@ const PEER_TIMEOUT: Duration = Duration::from_secs(20);
 /// At a longer MTU, so many times fewer messages: what is looked for there shows early.
 const FEWER: u32 = 10;
 
-/// All exchanges, told one by one.
+/// All exchanges, reported one by one.
 pub(super) fn run(job: &Job, ground: &Ground, serial: &Serial) -> Result<(), String> {
     for mtu in modes::mtus(job) {
         modes::set_mtu(ground, mtu)?;
@@ -33,7 +33,7 @@ pub(super) fn run(job: &Job, ground: &Ground, serial: &Serial) -> Result<(), Str
             let wanted = Wanted { backend, messages, peer_timeout: PEER_TIMEOUT, may_fail: false };
             let mut result = exchange(ground, wanted, |progress| tcp(ground, progress));
             result.of = format!("{name}, MTU {mtu}");
-            serial.tell(&Told::Exchange(result));
+            serial.send(&Report::Exchange(result));
         }
     }
     Ok(())

@@ -136,7 +136,7 @@ fn mirror() -> Result<String, LabError> {
 }
 
 /// Of the URIs that a machine's packages come from, a line each, the archive itself and not that of security
-/// updates or of somebody else's packages, as far as names tell.
+/// updates or of somebody else's packages, as far as names show.
 fn archive(uris: &str) -> Option<String> {
     let all = || uris.lines().map(|uri| uri.trim_end_matches('/'));
     all().find(|uri| uri.ends_with("/debian")).or_else(|| all().next()).map(str::to_owned)

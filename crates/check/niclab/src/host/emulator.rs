@@ -72,7 +72,7 @@ impl Emulator {
     /// The command of a guest, of which only the machine is missing.
     pub fn command(&self) -> Command {
         let mut command = Command::new("setpriv");
-        // Whoever ends this process, even by SIGKILL, ends QEMU.
+        // QEMU ends with this process, even after SIGKILL.
         command.args(["--pdeathsig", "KILL", "--"]).arg(&self.program);
         self.firmware.iter().for_each(|directory| {
             command.arg("-L").arg(directory);

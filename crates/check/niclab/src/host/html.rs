@@ -262,7 +262,7 @@ fn events(runs: &[&Run], page: &mut String) {
         "repeated",
         "dropped",
         "corrupt",
-        "calls that told of it",
+        "calls that reported it",
         "came back",
         "outcome",
     ];

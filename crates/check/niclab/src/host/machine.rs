@@ -2,7 +2,7 @@
 
 use super::emulator::Emulator;
 use super::{LabError, file};
-use crate::job::{Interrupts, Job, Told};
+use crate::job::{Interrupts, Job, Report};
 use crate::model::Model;
 use std::fs::{self, File};
 use std::io::Read;
@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Between two looks at what a guest told.
+/// Between two looks at a guest's reports.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A guest that says nothing for so long hangs; by the processor time that it was given, since a busy host
@@ -66,19 +66,19 @@ impl Drop for Guest {
     }
 }
 
-/// Boots a guest with this initial file system, hands what it tells to `hear`, and ends it.
+/// Boots a guest with this initial file system, hands its reports to `hear`, and ends it.
 pub fn run(
     setup: &Setup<'_>,
     initrd: &Path,
     directory: &Path,
     interrupted: &AtomicBool,
-    hear: &mut dyn FnMut(Told),
+    hear: &mut dyn FnMut(Report),
 ) -> Result<End, LabError> {
-    let (console, told) = (directory.join("console"), directory.join("told"));
-    for path in [&console, &told] {
+    let (console, report) = (directory.join("console"), directory.join("reports"));
+    for path in [&console, &report] {
         File::create(path).map_err(file("making", path))?;
     }
-    let mut command = command(setup, initrd, [&console, &told]);
+    let mut command = command(setup, initrd, [&console, &report]);
     let stderr = directory.join("qemu");
     let said = File::create(&stderr).map_err(file("making", &stderr))?;
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
@@ -87,7 +87,7 @@ pub fn run(
         said: error.to_string(),
     })?;
     let mut guest = Guest(child);
-    let mut ear = Ear::open(&told)?;
+    let mut ear = Ear::open(&report)?;
     let begin = Instant::now();
     let mut heard_at = Duration::ZERO;
     loop {
@@ -95,7 +95,7 @@ pub fn run(
             return Err(LabError::Interrupted);
         }
         let ended = guest.0.try_wait().ok().flatten().is_some();
-        let (lines, done) = ear.listen(hear).map_err(file("reading", &told))?;
+        let (lines, done) = ear.listen(hear).map_err(file("reading", &report))?;
         if done {
             let deadline = Instant::now() + LAST_MOMENTS;
             while Instant::now() < deadline && guest.0.try_wait().ok().flatten().is_none() {
@@ -141,7 +141,7 @@ fn worked(stat: &str) -> Option<u64> {
     Some(fields.next()?.ok()? + fields.next()?.ok()?)
 }
 
-/// Reads what a guest told, line by line.
+/// Reads a guest's reports, line by line.
 struct Ear {
     file: File,
     rest: Vec<u8>,
@@ -153,15 +153,15 @@ impl Ear {
     }
 
     /// How many lines there were, and whether the last thing was said.
-    fn listen(&mut self, hear: &mut dyn FnMut(Told)) -> std::io::Result<(usize, bool)> {
+    fn listen(&mut self, hear: &mut dyn FnMut(Report)) -> std::io::Result<(usize, bool)> {
         self.file.read_to_end(&mut self.rest)?;
         let mut lines = 0;
         while let Some(at) = self.rest.iter().position(|&byte| byte == b'\n') {
             let line: Vec<u8> = self.rest.drain(..=at).collect();
             lines += 1;
             match serde_json::from_slice(&line) {
-                Ok(Told::Done) => return Ok((lines, true)),
-                Ok(told) => hear(told),
+                Ok(Report::Done) => return Ok((lines, true)),
+                Ok(report) => hear(report),
                 // A kernel may write to any port while it dies; the console shows it.
                 Err(_) => {}
             }
@@ -265,15 +265,15 @@ mod tests {
     #[test]
     fn what_a_guest_tells_is_heard_line_by_line_and_noise_is_passed_over() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("told");
+        let path = directory.path().join("reports");
         let mut port = File::create(&path).unwrap();
         let mut ear = Ear::open(&path).unwrap();
         let mut heard = Vec::new();
         port.write_all(b"{\"begins\":\"a\"}\nKernel pan").unwrap();
-        assert_eq!(ear.listen(&mut |told| heard.push(told)).unwrap(), (1, false));
+        assert_eq!(ear.listen(&mut |report| heard.push(report)).unwrap(), (1, false));
         port.write_all(b"ic\n\"done\"\n").unwrap();
-        assert_eq!(ear.listen(&mut |told| heard.push(told)).unwrap(), (2, true));
-        assert!(matches!(&heard[..], [Told::Begins(what)] if what == "a"));
+        assert_eq!(ear.listen(&mut |report| heard.push(report)).unwrap(), (2, true));
+        assert!(matches!(&heard[..], [Report::Begins(what)] if what == "a"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::machine::{self, Setup};
 use super::packages::{self, Kernel};
 use super::record::{Record, Run};
 use super::{LabError, file, html, markdown};
-use crate::job::{Interrupts, Step, Told};
+use crate::job::{Interrupts, Report, Step};
 use crate::model::{self, MODELS, Model};
 use gigae_eval_measure::environment;
 use gigae_eval_report::files;
@@ -333,9 +333,9 @@ fn guest(
         ..Run::default()
     };
     let (begin, mut full) = (Instant::now(), None);
-    let end = machine::run(&setup, &initrd, directory.path(), interrupted, &mut |told| {
-        say(entry.model.name, begin, &told);
-        full = run.hear(told).or(full.take());
+    let end = machine::run(&setup, &initrd, directory.path(), interrupted, &mut |report| {
+        say(entry.model.name, begin, &report);
+        full = run.hear(report).or(full.take());
     })?;
     run.ended(end);
     run.seconds = begin.elapsed().as_secs_f64();
@@ -352,23 +352,23 @@ fn guest(
     Ok(run)
 }
 
-/// One line for whoever watches.
-fn say(model: &str, begin: Instant, told: &Told) {
-    let line = match told {
-        Told::Begins(what) => what.clone(),
-        Told::Booted(booted) => format!("booted {}, driver {}", booted.kernel, booted.driver),
-        Told::Exchange(exchange) => {
+/// One line for the terminal.
+fn say(model: &str, begin: Instant, report: &Report) {
+    let line = match report {
+        Report::Begins(what) => what.clone(),
+        Report::Booted(booted) => format!("booted {}, driver {}", booted.kernel, booted.driver),
+        Report::Exchange(exchange) => {
             let verdict = exchange.failure.as_deref().unwrap_or("all well");
             format!(
                 "{}: {} messages, {} repeated: {verdict}",
                 exchange.of, exchange.messages, exchange.repeated
             )
         }
-        Told::Test(test) => match &test.failure {
+        Report::Test(test) => match &test.failure {
             Some(why) => format!("FAILED {}: {}: {why}", test.of, test.name),
             None => return,
         },
-        Told::Failed(failed) => format!("FAILED {}: {}", failed.what, failed.why),
+        Report::Failed(failed) => format!("FAILED {}: {}", failed.what, failed.why),
         _ => return,
     };
     println!("    {:5.1} s  {model}: {line}", begin.elapsed().as_secs_f64());

@@ -119,8 +119,8 @@ fn packed(image: &[u8]) -> Option<(&[u8], &'static str)> {
 fn newest(suite: &str, cache: &Path) -> Result<Vec<PathBuf>, LabError> {
     let apt = Apt::new(suite, cache)?;
     let note = apt.directory.join("package");
-    let told = fs::read_to_string(&note).unwrap_or_default();
-    let known: Option<Vec<PathBuf>> = told.lines().map(|name| apt.file(name)).collect();
+    let report = fs::read_to_string(&note).unwrap_or_default();
+    let known: Option<Vec<PathBuf>> = report.lines().map(|name| apt.file(name)).collect();
     if let Some(known) = known.filter(|known| !known.is_empty()) {
         return Ok(known);
     }

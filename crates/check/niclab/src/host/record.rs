@@ -2,7 +2,7 @@
 
 use super::machine::End;
 use super::{LabError, file};
-use crate::job::{Booted, Exchange, Failed, Interrupts, Opened, Test, Told};
+use crate::job::{Booted, Exchange, Failed, Interrupts, Opened, Report, Test};
 use crate::model::MODELS;
 use gigae_eval_model::plan::{Experiment, Wait};
 use gigae_eval_model::results::{Results, Series};
@@ -150,21 +150,21 @@ impl Run {
             && machine(self) == machine(other)
     }
 
-    /// Takes in what the guest tells. The full results of the plan come back.
-    pub fn hear(&mut self, told: Told) -> Option<Box<Results>> {
-        match told {
-            Told::Booted(booted) => self.booted = Some(booted),
-            Told::Opened(opened) => self.opened.push(opened),
-            Told::Test(test) if test.failure.is_some() => self.failed.push(test),
-            Told::Test(test) => match self.passed.iter_mut().find(|(of, _)| *of == test.of) {
+    /// Takes in a report of the guest. The full results of the plan come back.
+    pub fn hear(&mut self, report: Report) -> Option<Box<Results>> {
+        match report {
+            Report::Booted(booted) => self.booted = Some(booted),
+            Report::Opened(opened) => self.opened.push(opened),
+            Report::Test(test) if test.failure.is_some() => self.failed.push(test),
+            Report::Test(test) => match self.passed.iter_mut().find(|(of, _)| *of == test.of) {
                 Some((_, count)) => *count += 1,
                 None => self.passed.push((test.of, 1)),
             },
-            Told::Exchange(exchange) => self.exchanges.push(exchange),
-            Told::Inventory(text) => self.inventory = text,
-            Told::Kernel(lines) => self.kernel = lines,
-            Told::Failed(failed) => self.troubles.push(failed),
-            Told::Figures(results) => {
+            Report::Exchange(exchange) => self.exchanges.push(exchange),
+            Report::Inventory(text) => self.inventory = text,
+            Report::Kernel(lines) => self.kernel = lines,
+            Report::Failed(failed) => self.troubles.push(failed),
+            Report::Figures(results) => {
                 self.figures = results.series.iter().map(Figure::of).collect();
                 let skipped = |skipped: &gigae_eval_model::results::Skipped| Failed {
                     what: format!("measuring {}", skipped.transport),
@@ -173,7 +173,7 @@ impl Run {
                 self.troubles.extend(results.skipped.iter().map(skipped));
                 return Some(results);
             }
-            Told::Begins(_) | Told::Done => {}
+            Report::Begins(_) | Report::Done => {}
         }
         None
     }
@@ -280,8 +280,8 @@ mod tests {
         assert_eq!(brief(&"ä".repeat(200)), format!("{} ...", "ä".repeat(150)));
     }
 
-    fn exchange(of: &str, repeated: u64) -> Told {
-        Told::Exchange(Exchange { of: of.into(), repeated, ..Exchange::default() })
+    fn exchange(of: &str, repeated: u64) -> Report {
+        Report::Exchange(Exchange { of: of.into(), repeated, ..Exchange::default() })
     }
 
     #[test]
@@ -299,14 +299,14 @@ mod tests {
         run.hear(exchange("auto, MTU 1500", 0));
         run.hear(exchange("packet, MTU 1500", 0));
         let test = Test { of: "generic, MTU 1500".into(), name: "a".into(), failure: None };
-        run.hear(Told::Test(test.clone()));
-        run.hear(Told::Test(test.clone()));
+        run.hear(Report::Test(test.clone()));
+        run.hear(Report::Test(test.clone()));
         assert_eq!(run.passed, [("generic, MTU 1500".to_owned(), 2)]);
         assert!(run.faults().is_empty());
-        run.hear(Told::Test(Test { failure: Some("other bytes".into()), ..test }));
+        run.hear(Report::Test(Test { failure: Some("other bytes".into()), ..test }));
         run.exchanges[0].repeated = 3;
         run.cpus = 2;
-        run.hear(Told::Booted(Booted {
+        run.hear(Report::Booted(Booted {
             kernel: "6.1".into(),
             cpus: 1,
             memory: 500,
