@@ -56,6 +56,7 @@ const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    gigae::log_to_stderr();
     let interrupted = Arc::new(AtomicBool::new(false));
     let minded = if arguments.command.has_view() {
         mind_signals_beside_view(&interrupted)

@@ -214,6 +214,36 @@ fn the_doctor_says_what_is_missing_and_what_to_do() {
     assert!(says(&output.stderr).contains("no interface is up"), "{output:?}");
 }
 
+fn the_log_says_which_mode_was_chosen_and_why() {
+    let fabric = testing::fabric("log", |_| ());
+    let discover = |log: &str| {
+        let arguments = ["discover", "--interface", "eth0", "--time", "1"];
+        let output = on(&fabric, 1, &arguments).env("GIGAE_LOG", log).output().unwrap();
+        assert!(output.status.success(), "{}", says(&output.stderr));
+        says(&output.stderr)
+    };
+    let all = discover("debug");
+    let line = |part: &str| all.lines().any(|line| line.contains(part));
+    assert!(line(" DEBUG gigae_xdp::probe: mode chosen interface=eth0 mode=xdp generic"), "{all}");
+    assert!(line(" INFO gigae::open: endpoint opened interface=eth0 mode=xdp generic"), "{all}");
+    assert!(line("endpoint closed interface=eth0"), "{all}");
+    let some = discover("info,gigae::endpoint=off");
+    assert!(some.contains("endpoint opened"), "{some}");
+    assert!(!some.contains("mode chosen") && !some.contains("endpoint closed"), "{some}");
+}
+
+fn a_log_level_that_is_none_is_said_and_stops_nothing() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gigae"));
+    let output = command.arg("plans").env("GIGAE_LOG", "debgu").output().unwrap();
+    let error = says(&output.stderr);
+    assert!(output.status.success() && !output.stdout.is_empty(), "{error}");
+    assert!(error.starts_with("gigae: nothing is logged: GIGAE_LOG is \"debgu\": "), "{error}");
+    assert!(
+        error.contains("write error, warn, info, debug") && error.lines().count() == 1,
+        "{error}"
+    );
+}
+
 fn ctrl_c_ends_a_discovery_and_leaves_nothing() {
     let fabric = testing::fabric("ctrl_c", |_| ());
     let directory = tempfile::tempdir().unwrap();
@@ -291,6 +321,11 @@ fn main() {
         (
             "the_doctor_says_what_is_missing_and_what_to_do",
             the_doctor_says_what_is_missing_and_what_to_do,
+        ),
+        ("the_log_says_which_mode_was_chosen_and_why", the_log_says_which_mode_was_chosen_and_why),
+        (
+            "a_log_level_that_is_none_is_said_and_stops_nothing",
+            a_log_level_that_is_none_is_said_and_stops_nothing,
         ),
         ("ctrl_c_ends_a_discovery_and_leaves_nothing", ctrl_c_ends_a_discovery_and_leaves_nothing),
         ("wrong_input_is_refused_in_one_line", wrong_input_is_refused_in_one_line),

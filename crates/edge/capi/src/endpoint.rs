@@ -134,6 +134,7 @@ unsafe fn open(
 ) -> Outcome<c_int> {
     // SAFETY: the caller's promise. NULL is noticed before anything is opened.
     unsafe { text::put(to, ptr::null_mut(), "where to put the endpoint")? };
+    gigae::log_to_stderr();
     let handle = ENDPOINTS.insert(Box::new(OpenEndpoint::new(options()?.open()?)))?;
     // SAFETY: the caller's promise.
     unsafe { text::put(to, ptr::without_provenance_mut(handle), "where to put the endpoint")? };

@@ -132,6 +132,7 @@ unsafe extern "C" fn open_domain2(
         // have other addresses.
         let itself = AtomicBool::new(source.is_some() && !settings.is_alone());
         let opener = Box::new(move || {
+            gigae::log_to_stderr();
             let options = settings.options(&name);
             let endpoint = match source {
                 Some(source) => options.port(source.port_id()).open()?,

@@ -24,6 +24,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use tracing::trace;
 
 /// A client that asks for nothing this long is gone; between two repetitions a live one needs
 /// milliseconds, while it lays out its plan at most seconds.
@@ -65,6 +66,7 @@ pub(super) fn serve(session: &mut Session, host: &Host<'_>) -> Result<(), Contro
         if let Some(why) = beyond(&limits, &request, begin.elapsed()) {
             return over(session, why);
         }
+        trace!(?request, "client asks");
         let reply = match request {
             Request::Describe => Some(Reply::Description(Box::new(environment::describe(&site)))),
             Request::Baseline(ms) => {

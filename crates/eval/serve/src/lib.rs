@@ -40,6 +40,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
+use tracing::{debug, info};
 
 /// How often a desk looks at questions of `gigae discover`, and for how long it hears a waiting client out.
 const ANSWER_EVERY: Duration = Duration::from_millis(20);
@@ -236,6 +237,7 @@ impl<'host> Desk<'_, 'host> {
     /// A stranger is sent away. Strangers decide how often, so the log has sums only.
     fn refuse(&mut self, visit: Visit, from: SocketAddr, why: &str) {
         self.host.counts.visit(visit);
+        debug!(%from, ?visit, why, "client refused");
         let line = self.refusals.add(Instant::now(), format!("client {from}: {why}"));
         line.into_iter().for_each(|line| (self.tell)(&line));
     }
@@ -252,6 +254,7 @@ impl<'host> Desk<'_, 'host> {
             self.refuse(Visit::Unproved, from, "too many handshakes at once");
             return Ok(());
         }
+        debug!(%from, "client connected");
         stream.set_nonblocking(false)?;
         let (key, bell) = (self.key.clone(), self.bell.another()?);
         let gone_after = self.rules.gone_after;
@@ -296,11 +299,13 @@ impl<'host> Desk<'_, 'host> {
 
     fn leave(&mut self, from: SocketAddr, visit: Visit, text: &str) {
         self.host.counts.visit(visit);
+        info!(%from, ?visit, text, "client left");
         (self.tell)(&format!("client {from}: {text}"));
     }
 
     /// Somebody with the key.
     fn join(&mut self, from: SocketAddr, mut session: Session) {
+        info!(%from, before = self.queue.len(), "client has the key");
         if self.queue.len() < MOST_WAITING {
             return self.queue.push_back(Guest { from, session, told: None });
         }
@@ -353,6 +358,7 @@ impl<'host> Desk<'_, 'host> {
         let guest = bell.and_then(|bell| Some((bell, self.queue.pop_front()?)));
         let Some((bell, mut guest)) = guest else { return };
         self.presence.close();
+        info!(from = %guest.from, "client is served");
         self.turn = Some((guest.from, Instant::now()));
         let host = self.host;
         scope.spawn(move || {

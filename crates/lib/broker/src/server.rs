@@ -31,6 +31,7 @@ use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use std::io;
 use std::time::{Duration, Instant};
+use tracing::{debug, info};
 
 /// Connections accepted in one turn.
 const ACCEPTED_AT_ONCE: usize = 64;
@@ -202,7 +203,7 @@ impl<K: Kernel> Broker<K> {
             };
             let Ok(peer) = self.kernel.peer(&connection) else { continue };
             if let Err(refusal) = self.admit(&peer) {
-                refuse(&connection, refusal);
+                refuse(&connection, &peer, refusal);
                 continue;
             }
             let state = ClientState::Silent(self.kernel.now());
@@ -230,7 +231,7 @@ impl<K: Kernel> Broker<K> {
     /// Handles a client's message or end.
     fn receive(&mut self, client: usize) {
         let mut bytes = [0; REQUEST_LEN + 1];
-        let Client { connection, state, .. } = &mut self.clients[client];
+        let Client { connection, peer, state } = &mut self.clients[client];
         let length = match message::receive_plain(connection, &mut bytes) {
             Err(Errno::AGAIN | Errno::INTR) => return,
             Ok(length) if length > 0 => length,
@@ -240,11 +241,12 @@ impl<K: Kernel> Broker<K> {
         let bytes = bytes.get(..length).unwrap_or_default();
         match (std::mem::replace(state, ClientState::Over), Request::parse(bytes)) {
             (ClientState::Silent(_), Ok(request)) => {
+                asked(peer, &request);
                 let now = self.kernel.now();
                 self.ask(client, request, now);
             }
             (ClientState::Silent(_), Err(e)) => {
-                refuse(connection, Refusal::new(RefusalCode::Malformed, e))
+                refuse(connection, peer, Refusal::new(RefusalCode::Malformed, e))
             }
             (ClientState::Filling(order, _), _) if is_filled(bytes) => {
                 *state = ClientState::Filled(order)
@@ -279,11 +281,15 @@ impl<K: Kernel> Broker<K> {
                 }
             }
             Err(refusal) if self.may_wait(client, &request, refusal.why, since) => {
-                self.clients[client].state = ClientState::Waits(request, since);
+                let Client { peer, state, .. } = &mut self.clients[client];
+                if since == now {
+                    debug!(uid = peer.uid, pid = peer.pid, why = ?refusal.why, "waits for room");
+                }
+                *state = ClientState::Waits(request, since);
             }
             Err(refusal) => {
-                let Client { connection, state, .. } = &mut self.clients[client];
-                refuse(connection, refusal);
+                let Client { connection, peer, state } = &mut self.clients[client];
+                refuse(connection, peer, refusal);
                 *state = ClientState::Over;
             }
         }
@@ -387,11 +393,12 @@ impl<K: Kernel> Broker<K> {
             Ok(made) => made,
             Err(text) => {
                 self.ledger.release(grant);
-                return refuse(connection, Refusal::new(RefusalCode::Failed, text));
+                return refuse(connection, peer, Refusal::new(RefusalCode::Failed, text));
             }
         };
         let name = made.description.interface.clone();
         say(&format!("{name} on {} is user {}'s (process {})", made.nic, peer.uid, peer.pid));
+        info!(uid = peer.uid, pid = peer.pid, nic = %made.nic, child = %name, "a port is lent");
         let descriptors = [made.socket.as_fd(), made.claim.as_fd()];
         let sent = message::send(connection, &Answer::Port(made.description).bytes(), &descriptors);
         let interface = (made.interface, name);
@@ -406,6 +413,7 @@ impl<K: Kernel> Broker<K> {
     fn take_back(&mut self, loan: usize, say: &mut dyn FnMut(&str)) {
         let leaving = &mut self.leaving[loan];
         if leaving.remove(self.kernel.now()) {
+            info!(uid = leaving.grant.uid(), child = %leaving.name, "a port is taken back");
             say(&format!("{} is removed", leaving.name));
         }
         match leaving.left(&mut self.lent_files) {
@@ -452,7 +460,14 @@ fn for_others(error: OpenError) -> String {
     }
 }
 
-fn refuse(connection: &OwnedFd, refusal: Refusal) {
+fn asked(peer: &PeerProcess, request: &Request) {
+    let Request { interface, ethertype, tx_frames, rx_frames, .. } = request;
+    let (uid, pid, bytes) = (peer.uid, peer.pid, request.memory());
+    debug!(uid, pid, ?interface, ethertype, tx_frames, rx_frames, bytes, "a port is asked for");
+}
+
+fn refuse(connection: &OwnedFd, peer: &PeerProcess, refusal: Refusal) {
+    info!(uid = peer.uid, pid = peer.pid, why = ?refusal.why, text = ?refusal.text, "refused");
     // A client that does not read it does not learn the reason.
     let _ = message::send(connection, &Answer::Refusal(refusal).bytes(), &[]);
 }

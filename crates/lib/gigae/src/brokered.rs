@@ -9,6 +9,7 @@ use gigae_wire::Envelope;
 use gigae_xdp::XdpConfig;
 use std::io;
 use std::path::Path;
+use tracing::info;
 
 /// The NICs of which a broker would make ports for this user. Fails if none listens, or he may have none. Asks
 /// it, which takes milliseconds.
@@ -52,7 +53,10 @@ pub(crate) fn open(
             let link = AnyLink::Xdp(port.link);
             Ok(Some((Port::brokered(nic, &link, port.claim, port.connection), link)))
         }
-        Err(BrokerError::Absent { .. }) => Ok(None),
+        Err(error @ BrokerError::Absent { .. }) => {
+            info!(%error, "no broker");
+            Ok(None)
+        }
         Err(BrokerError::Link(error)) => Err(error),
         Err(error) => Err(refused(&path, &error)),
     }

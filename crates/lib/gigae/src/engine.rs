@@ -249,6 +249,7 @@ impl Engine {
     /// has arrived there.
     #[cold]
     pub(super) fn tolerate(&mut self, path: usize, error: LinkError) -> Result<usize, LinkError> {
+        tracing::debug!(interface = %self.links.shown(path), %error, "link does not work");
         self.links.tolerate(path, error)?;
         self.proto.link_down(path);
         Ok(0)

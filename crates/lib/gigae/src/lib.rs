@@ -52,6 +52,7 @@ mod inbox;
 mod link;
 mod links;
 mod local;
+mod log;
 mod memory;
 mod message;
 mod neighbour;
@@ -79,6 +80,7 @@ pub use gigae_proto::Reason;
 pub use gigae_wire::{Envelope, MacAddr, payload_of_mtu};
 pub use gigae_xdp::BusyPoll;
 pub use local::mac_of;
+pub use log::log_to_stderr;
 pub use memory::Memory;
 #[doc(hidden)]
 pub use message::Kept;

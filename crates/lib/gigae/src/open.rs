@@ -13,7 +13,7 @@ use crate::resolve::{Reservation, reserve};
 use crate::sharing::{Port, alternatives};
 use crate::simulated;
 use crate::sources::{Resolver, Sources};
-use gigae_link::{Filter, Link, Mode, OpenError};
+use gigae_link::{Filter, Info, Link, Mode, OpenError};
 use gigae_packet::{PacketConfig, PacketLink};
 use gigae_proto::{Config, Protocol};
 use gigae_shm::{ShmConfig, ShmLink};
@@ -23,6 +23,7 @@ use gigae_wire::{Envelope, HEADER_LEN, MAX_PATHS};
 use gigae_xdp::{XdpConfig, XdpLink};
 use std::io;
 use std::os::fd::AsFd;
+use tracing::info;
 
 /// Least message in bytes that a usable interface must carry: what 003 calls a short message, with
 /// room to spare. Interfaces with a smaller MTU are refused.
@@ -82,7 +83,10 @@ impl Options {
                 own.map_err(|source| OpenError::Io { what: "reserving the UDP port", source })?;
             engine.sources.resolve_by(own);
         }
-        Ok(Endpoint::new(engine, self.settings(reservation))?.instead_of(refused))
+        let endpoint = Endpoint::new(engine, self.settings(reservation))?.instead_of(refused);
+        let Info { interface, mode, reason, .. } = endpoint.link();
+        info!(%interface, %mode, reason, port = self.protocol.port, "endpoint opened");
+        Ok(endpoint)
     }
 
     /// Opens the endpoint on a simulated network, in its virtual time. The interfaces' names and
@@ -155,7 +159,10 @@ impl Options {
             Broker::Only => None,
             Broker::Never => return own(),
             Broker::Auto => match own() {
-                Err(missing @ OpenError::MissingCapability { .. }) => Some(missing),
+                Err(missing @ OpenError::MissingCapability { .. }) => {
+                    info!(interface = %nic, why = %missing, "not permitted here: a broker is asked");
+                    Some(missing)
+                }
                 own => return own,
             },
         };
@@ -181,7 +188,10 @@ impl Options {
                     | OpenError::InterfaceDown(_)
                     | OpenError::MtuTooSmall { .. }),
                 ) => return Err(e),
-                Err(refused) => (self.open_packet(i, name)?, Some(refused)),
+                Err(refused) => {
+                    info!(interface = %name, why = %refused, "AF_XDP refused: AF_PACKET is tried");
+                    (self.open_packet(i, name)?, Some(refused))
+                }
             },
         })
     }
@@ -189,7 +199,11 @@ impl Options {
     /// Lets frames to endpoints of this node go through memory, unless another endpoint has the
     /// interface's address.
     fn with_neighbours(&self, link: AnyLink, port: &Port) -> Result<AnyLink, OpenError> {
-        let Some(name) = port.claim() else { return Ok(link) };
+        let Some(name) = port.claim() else {
+            let interface = port.interface();
+            info!(%interface, "another endpoint has this address: frames within the node take the wire");
+            return Ok(link);
+        };
         let listener = name.as_fd().try_clone_to_owned().and_then(gigae_shm::listen);
         let what = "listening for endpoints of this node";
         let listener = listener.map_err(|source| OpenError::Io { what, source })?;

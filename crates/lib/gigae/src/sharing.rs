@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tracing::info;
 
 /// An address is free with the last copy of its claim, and a process that another thread has just forked
 /// has copies until it begins its own program: milliseconds, on a busy machine tens of them. So an address that this process
@@ -134,6 +135,8 @@ impl Port {
             return Err(OpenError::Io { what: "sharing the NIC", source });
         }
         let child = Some(Child::make(nic)?);
+        let name = child.as_ref().map(Child::name);
+        info!(%nic, child = name, why, "the NIC is shared: a child was made");
         Ok(Self { nic: nic.into(), claim: None, child, brokered: None, why })
     }
 

@@ -17,6 +17,7 @@
 
 mod config;
 mod counters;
+mod log;
 mod path;
 mod peer;
 mod protocol;

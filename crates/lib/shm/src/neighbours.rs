@@ -13,6 +13,7 @@ use rustix::net::{RecvFlags, SendFlags};
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::time::Instant;
+use tracing::{debug, trace};
 
 /// The name of a ring's memory in `/proc/PID/fd` until it is passed on.
 const NAME: &str = "gigae-shm";
@@ -37,6 +38,12 @@ const WORDS: RangeInclusive<u32> = 1 << 12..=1 << 23;
 /// session. They also go to the NIC. So they are repeated, and written again, while the neighbour
 /// does not read.
 const EARLY: usize = 64;
+
+/// The address of a key.
+fn mac(key: u64) -> MacAddr {
+    let [_, _, mac @ ..] = key.to_be_bytes();
+    MacAddr(mac)
+}
 
 fn words_of(frames: usize, max_frame: usize) -> usize {
     frames.saturating_mul(1 + max_frame.min(LONGEST).div_ceil(8))
@@ -245,8 +252,11 @@ impl Neighbours {
             self.known.retain(|_, known| matches!(known, AddressState::Here(_)));
         }
         // For any error: the NIC has a path.
-        let known =
-            self.connect(key).map_or(AddressState::absent(self.now, wait), AddressState::Here);
+        let connected = self.connect(key);
+        if let Err(why) = connected {
+            trace!(peer = %mac(key), %why, "no endpoint of this node: frames take the wire");
+        }
+        let known = connected.map_or(AddressState::absent(self.now, wait), AddressState::Here);
         self.known.insert(key, known);
         if let AddressState::Here(number) = known { Via::Ring(number) } else { Via::Nic }
     }
@@ -255,8 +265,8 @@ impl Neighbours {
         if meeting::namespace() != self.namespace {
             return Err(Errno::XDEV);
         }
-        let [_, _, mac @ ..] = key.to_be_bytes();
-        let socket = meeting::connect(&self.scope, MacAddr(mac))?;
+        let peer = mac(key);
+        let socket = meeting::connect(&self.scope, peer)?;
         let number = self.outgoing.iter().position(Option::is_none).unwrap_or(self.outgoing.len());
         if number >= MOST {
             return Err(Errno::MFILE);
@@ -269,6 +279,7 @@ impl Neighbours {
         epoll::add(&self.events, &socket, door, epoll::EventFlags::IN)?;
         let (id, writer) = (self.fresh_id(), Writer::default());
         let outgoing = OutgoingRing { key, id, socket, memory, writer, due: false };
+        debug!(%peer, "frames to an endpoint of this node go through memory");
         match self.outgoing.get_mut(number) {
             Some(place) => *place = Some(outgoing),
             None => self.outgoing.push(Some(outgoing)),
@@ -495,9 +506,11 @@ impl Neighbours {
         let (_, socket) = self.silent.swap_remove(at);
         let Some(memory) = meeting::map(&hello, &memory, WORDS) else { return };
         if hello.filter != self.hello.filter {
+            debug!(peer = %hello.mac, "endpoint of this node refused: its envelope or channels differ");
             return Ring::new(memory.words()).refuse();
         }
         Ring::new(memory.words()).welcome();
+        debug!(peer = %hello.mac, "endpoint of this node sends through memory");
         let reader = Reader::default();
         self.incoming.push(IncomingRing { id, socket, memory, reader, ended: false, done: false });
         // The neighbour is here: try to connect to it, if there was no ring yet.
@@ -525,6 +538,7 @@ impl Neighbours {
         }
         let ring = Ring::new(outgoing.memory.words());
         let (key, welcome, refused) = (outgoing.key, ring.is_welcome(), ring.is_refused());
+        debug!(peer = %mac(key), welcome, refused, "no more frames through memory to an endpoint of this node");
         self.outgoing[number] = None;
         self.due.retain(|&due| due != number);
         self.forget(key);

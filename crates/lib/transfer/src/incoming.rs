@@ -1,6 +1,7 @@
 //! Operations that arrived, in order.
 
 use crate::atomic::{Values, apply};
+use crate::log;
 use crate::matching::{Unexpected, UnexpectedBody};
 use crate::memory::{Bytes, RegionKey, RegionRef, Rights};
 use crate::operation::{Matched, Notice, OpError, Operation, Receive, Send, SendState};
@@ -387,8 +388,14 @@ impl<M: Bytes> Transfer<M> {
     }
 
     fn answer(&mut self, peer: PeerId, id: u32, result: Result<(), Status>) -> Taken {
-        self.counters.refused += u64::from(result.is_err());
-        let status = result.err().unwrap_or(Status::Ok);
+        let status = match result {
+            Ok(()) => Status::Ok,
+            Err(status) => {
+                self.counters.refused += 1;
+                log::refused(peer, status);
+                status
+            }
+        };
         self.owe(peer, Answer::Plain(Op::Done { id, status }))
     }
 

@@ -22,6 +22,7 @@ mod atomic;
 mod guesses;
 mod incoming;
 mod kept;
+mod log;
 mod matching;
 mod memory;
 mod notices;

@@ -6,6 +6,8 @@
 //! take earlier ones. So nothing that was granted is refused, and no peer can use up another's
 //! grant.
 
+use crate::log;
+
 /// Bytes of messages that a peer may send unasked from the beginning of a session. Both ends count
 /// from it, so it is part of the protocol.
 pub(crate) const FIRST_BYTES: u32 = 8 << 10;
@@ -43,6 +45,9 @@ impl Pool {
 
     fn take(&mut self, bytes: usize) -> bool {
         let fits = self.granted + bytes <= self.most;
+        if !fits {
+            log::used_up(bytes, self.granted, self.most);
+        }
         self.granted += if fits { bytes } else { 0 };
         fits
     }

@@ -25,6 +25,7 @@ use rustix::net::xdp::SocketAddrXdpFlags;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
+use tracing::debug;
 
 /// A closed socket gives its queue up in a kernel task that runs a little later and waits for the
 /// lock over all interfaces: milliseconds, but a second while many namespaces are being removed. A
@@ -163,6 +164,7 @@ impl Attempts<'_> {
             let name = format!("{mode}{}", buffers.suffix());
             let known = fails(self.driver, mode, buffers).map(str::to_owned);
             if let Some(why) = known.or_else(|| notes.why(&name)).filter(|_| !asked) {
+                debug!(interface = %self.config.interface, mode = %name, %why, "mode left out");
                 reasons.push(format!("{name} left out ({why})"));
                 continue;
             }
@@ -185,16 +187,21 @@ impl Attempts<'_> {
                     reasons.extend(limits(&link, buffers));
                     reasons.extend(left_off.or(no_completion));
                     link.info.reason = reasons.join("; ");
+                    debug!(interface = %self.config.interface, mode = %name, "mode chosen");
                     return Ok(Ok(link));
                 }
                 Err(Refusal::Final(error)) => return Err(error),
                 Err(Refusal::Mode(why)) => {
+                    debug!(interface = %self.config.interface, mode = %name, %why, "mode refused");
                     if !asked {
                         notes.refused(&name, &why);
                     }
                     reasons.push(format!("{name} refused ({why})"));
                 }
-                Err(Refusal::Passing(why)) => reasons.push(format!("{name} failed ({why})")),
+                Err(Refusal::Passing(why)) => {
+                    debug!(interface = %self.config.interface, mode = %name, %why, "mode failed");
+                    reasons.push(format!("{name} failed ({why})"));
+                }
             }
         }
         Ok(Err(reasons))

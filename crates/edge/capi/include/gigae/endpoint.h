@@ -17,6 +17,8 @@ typedef struct gigae_endpoint gigae_endpoint;
 /*
  * Opens an endpoint on an interface with every option at its default. Takes some milliseconds to
  * load programs and to map and lock memory. *endpoint is NULL after an error.
+ * If the environment has GIGAE_LOG=debug (or info, warn, trace), the library writes a log to
+ * standard error from then on.
  * Errors: GIGAE_INVALID, GIGAE_NO_INTERFACE, GIGAE_DOWN, GIGAE_PERMISSION, GIGAE_MTU,
  * GIGAE_UNSUPPORTED, GIGAE_TAKEN, GIGAE_IO, GIGAE_TOO_MANY.
  */

@@ -32,6 +32,7 @@ pub unsafe extern "C" fn pmOpenContext(
         let why = || Fault::invalid("a context's number is from 0 to 255");
         let channel = u8::try_from(ctx).map_err(|_| why())?;
         let options = Options::trunk(&table.interfaces).channels([channel]);
+        gigae::log_to_stderr();
         let endpoint = options.payload_checksum(table.checksum).open().map_err(Error::from)?;
         let context = Context::new(endpoint, channel, table)?;
         let handle = CONTEXTS.insert(Box::new(context))?;

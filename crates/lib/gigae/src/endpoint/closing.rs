@@ -5,6 +5,7 @@ use super::waiting::Pause;
 use crate::error::DrainError;
 use gigae_link::LinkError;
 use std::time::{Duration, Instant};
+use tracing::info;
 
 impl Endpoint {
     /// Waits until everything that was sent is acknowledged, and every operation but receives
@@ -71,7 +72,8 @@ impl Drop for Endpoint {
             return;
         }
         // A link that stopped working has nobody left to tell.
-        let _ = self.close();
+        let closed = self.close();
+        info!(interface = %self.info.interface, error = closed.err().map(display), "endpoint closed");
         self.attended = None;
     }
 }

@@ -5,6 +5,7 @@ use crate::sources::Way;
 use gigae_proto::{PeerId, PeerKey};
 use gigae_wire::NodeAddr;
 use std::net::IpAddr;
+use tracing::{debug, info};
 
 impl Engine {
     /// The peer of a key, with its outer headers built.
@@ -34,7 +35,13 @@ impl Engine {
 
     /// The way to an IP node is this from now on.
     pub(crate) fn set_way(&mut self, to: IpAddr, way: Way) {
+        let before = self.sources.way(to).map(|way| way.next_hop);
         if self.sources.set(to, way, self.clock.now()) {
+            let Way { source, next_hop } = way;
+            match before.filter(|before| *before != next_hop) {
+                Some(before) => info!(node = %to, %before, now = %next_hop, "MAC address changed"),
+                None => debug!(node = %to, %source, mac = %next_hop, "way to a node"),
+            }
             self.routes.renew(to, &self.proto, &self.sources);
         }
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 mod discovery;
 mod hostile;
 mod links;
+mod log;
 mod messages;
 mod sharing;
 mod waiting;

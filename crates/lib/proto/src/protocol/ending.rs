@@ -1,13 +1,16 @@
 //! How sessions end (`PROTOCOL.md` §8).
 
 use super::Protocol;
-use crate::session::SessionState;
+use crate::log;
+use crate::session::{Session, SessionState};
 use crate::{Ended, Failure, PeerId, Reason};
 use gigae_wire::Kind;
 
 impl<T, R> Protocol<T, R> {
     /// Ends a peer's session. Its unacknowledged messages fail, in order.
     pub(super) fn fail(&mut self, peer: PeerId, reason: Reason) {
+        let Session { key, state, .. } = self.session(peer);
+        log::ended(key, state, reason);
         if self.session(peer).state != SessionState::Idle {
             let epoch = self.session(peer).local;
             self.outputs.ended.push_back(Ended { peer, epoch, reason });

@@ -5,6 +5,7 @@
 //! a former one with the same peer ends.
 
 use super::{Protocol, Reply, ReplyKind};
+use crate::log;
 use crate::secret::Offered;
 use crate::session::{Repeated, SessionParameters, SessionState};
 use crate::time::nanos;
@@ -31,6 +32,7 @@ impl<T, R> Protocol<T, R> {
         }
         let known = self.table.by_key.get(&key).copied();
         if known.is_none() && !self.has_room_for_unnamed(&key.node) {
+            log::no_room(&key);
             return Err(Discard::Sessions);
         }
         let local = self.epoch_for(&key, known, remote);
@@ -186,6 +188,7 @@ impl<T, R> Protocol<T, R> {
         self.learn(peer, with.local, &with.links);
         self.lead(peer, &with.links);
         let session = self.session(peer);
+        log::up(&session.key, peer, &session.state, session.peer.max_payload);
         let (window, named) = (session.receive.as_ref().map_or(0, |r| r.window()), session.named);
         self.shares.join(window, named, &self.config);
         self.counters.sessions += 1;
@@ -203,6 +206,7 @@ impl<T, R> Protocol<T, R> {
         let session = self.session_mut(peer);
         if matches!(session.state, SessionState::Confirming(..)) {
             session.state = SessionState::Established;
+            log::confirmed(&session.key);
         }
     }
 

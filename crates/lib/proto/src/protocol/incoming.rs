@@ -4,6 +4,7 @@
 use super::memory::KEPT_WINDOWS;
 use super::outputs::Outputs;
 use super::{Protocol, Reply, ReplyKind};
+use crate::log;
 use crate::receive::DataKind;
 use crate::session::SessionState;
 use crate::size::Echo;
@@ -169,6 +170,7 @@ impl<T, R> Protocol<T, R> {
         if session.close.as_ref().is_some_and(|f| of(session.local, f.remote)) {
             session.set_close(None);
             self.closing -= 1;
+            log::closed(&session.key, true);
             return Ok(());
         }
         Err(Discard::Epoch)
@@ -212,7 +214,10 @@ impl<T, R> Protocol<T, R> {
             && let Some(report) = AckReport::parse(payload)?
         {
             let keeps = session.peer.reorder_window > 0;
-            send.report(self.now, header.ack, &report, keeps);
+            let lost = send.report(self.now, header.ack, &report, keeps);
+            if lost > 0 {
+                log::lost(&session.key, lost);
+            }
         }
         session.received(done > 0);
         if matches!(header.kind, Kind::Probe | Kind::Echo) {
@@ -312,6 +317,7 @@ impl<T, R> Protocol<T, R> {
         kind: u8,
     ) {
         self.counters.version += 1;
+        log::foreign_version(&node, version);
         self.note_version(&node, version);
         if kind != Kind::Reset as u8 {
             let to = PeerKey { node, port: 0, channel };

@@ -6,6 +6,7 @@
 //! its id, so another peer may get its entry once it is old enough.
 
 use super::Protocol;
+use crate::log;
 use crate::session::{Session, SessionState};
 use crate::time::nanos;
 use crate::{Instant, PeerId, PeerKey, Reason};
@@ -124,6 +125,7 @@ impl<T, R> Protocol<T, R> {
         (fresh.queued, fresh.owing, fresh.unstamped) =
             (session.queued, session.owing, session.unstamped);
         let former = std::mem::replace(session, fresh);
+        log::replaced(&former.key, &key);
         self.table.by_key.remove(&former.key);
         if let Some(entries) = self.table.nodes.get_mut(&former.key.node) {
             entries.all -= 1;

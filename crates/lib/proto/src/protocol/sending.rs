@@ -2,6 +2,7 @@
 
 use super::Protocol;
 use super::memory::KEPT_WINDOWS;
+use crate::log;
 use crate::session::SessionState;
 use crate::{PeerId, SendError};
 use gigae_wire::{Epoch, Kind};
@@ -106,6 +107,7 @@ impl<T, R> Protocol<T, R> {
         let session = &mut self.sessions[peer.0 as usize];
         let local = self.secret.epoch(&session.key, session.number);
         session.propose(self.now, local, &self.config);
+        log::proposed(&session.key);
         self.note_proposal(peer);
         self.touch(peer);
         self.enqueue(peer);

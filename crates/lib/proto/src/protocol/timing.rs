@@ -2,6 +2,7 @@
 
 use super::Protocol;
 use super::schedule::MOST_SILENT;
+use crate::log;
 use crate::session::SessionState;
 use crate::{Instant, PeerId, Reason};
 
@@ -90,7 +91,10 @@ impl<T, R> Protocol<T, R> {
             let closing = session.state == SessionState::Closing;
             let lost = session.deadline(&self.config) <= now
                 && session.expire(now, &self.config, &mut self.counters);
-            self.closing -= usize::from(closing && session.state != SessionState::Closing);
+            if closing && session.state != SessionState::Closing {
+                self.closing -= 1;
+                log::closed(&session.key, false);
+            }
             if session.is_silent() && self.schedule.silent.len() < MOST_SILENT {
                 self.schedule.silent.push(peer);
             }

@@ -22,8 +22,15 @@ impl<T> SendWindow<T> {
     }
 
     /// Takes the receiver's report of frames beyond the cumulative acknowledgement, after that was
-    /// taken. `keeps` says whether the receiver keeps frames out of order.
-    pub(crate) fn report(&mut self, now: Instant, ack: SeqNo, report: &AckReport<'_>, keeps: bool) {
+    /// taken. `keeps` says whether the receiver keeps frames out of order. Returns how many frames are
+    /// lost by this.
+    pub(crate) fn report(
+        &mut self,
+        now: Instant,
+        ack: SeqNo,
+        report: &AckReport<'_>,
+        keeps: bool,
+    ) -> u32 {
         for offset in report.offsets() {
             let seq = ack + offset;
             if seq.is_before(self.base) || !seq.is_before(self.sent) {
@@ -43,10 +50,11 @@ impl<T> SendWindow<T> {
         }
         self.doubt_others(arrived);
         let dropped = self.dropped(now, report.latest);
-        self.detect(if keeps && !dropped { REORDERING } else { -1 }, keeps);
+        let lost = self.detect(if keeps && !dropped { REORDERING } else { -1 }, keeps);
         if !keeps {
             self.count_undeliverable();
         }
+        lost
     }
 
     /// For go-back-N, or a receiver that could keep no more: whether the receiver dropped the frame
@@ -69,9 +77,9 @@ impl<T> SendWindow<T> {
     }
 
     /// Marks frames as lost whose transmission is more than `reordering` before the latest arrival
-    /// on the same path. `keeps` says whether the receiver keeps frames out of order.
-    pub(super) fn detect(&mut self, reordering: i32, keeps: bool) {
-        let (mut seq, most) = (self.base, self.capacity());
+    /// on the same path. `keeps` says whether the receiver keeps frames out of order. Returns how many.
+    pub(super) fn detect(&mut self, reordering: i32, keeps: bool) -> u32 {
+        let (mut seq, most, before) = (self.base, self.capacity(), self.lost);
         // The last one found on each path. Its number shows whether the loss is a new event.
         let mut found = [None; MAX_PATHS];
         while seq != self.sent {
@@ -90,6 +98,7 @@ impl<T> SendWindow<T> {
                 path.slow_down(last, most, keeps);
             }
         }
+        self.lost - before
     }
 
     /// Counts the frames that were already in flight when the last loss was found, and still are.
@@ -134,6 +143,11 @@ impl<T> SendWindow<T> {
         }
     }
 
+    /// Frames that are lost and wait to be sent again.
+    pub(crate) fn lost(&self) -> u32 {
+        self.lost
+    }
+
     /// Whether a timeout has fired since something was acknowledged.
     pub(crate) fn is_silent(&self) -> bool {
         self.first.rtt.timeouts() > 0
@@ -147,9 +161,10 @@ impl<T> SendWindow<T> {
         }
     }
 
-    /// Does what is due at `now`. Returns the paths to probe, by bit.
-    pub(crate) fn expire(&mut self, now: Instant, counters: &mut Counters) -> u16 {
-        let (slowest, mut probes) = (path::slowest(self.paths()), 0);
+    /// Does what is due at `now`. Returns the paths to probe, and those of them that were just given
+    /// up, by bit.
+    pub(crate) fn expire(&mut self, now: Instant, counters: &mut Counters) -> (u16, u16) {
+        let (slowest, mut probes, mut given_up) = (path::slowest(self.paths()), 0, 0);
         let several = !self.further.is_empty();
         for i in 0..=self.further.len() {
             let path = self.path(i);
@@ -159,13 +174,13 @@ impl<T> SendWindow<T> {
             }
             if path.is_alive() {
                 counters.timeouts += 1;
-                probes |= self.time_out(i, now);
+                given_up |= self.time_out(i, now);
             } else {
                 path.probed(now);
                 probes |= 1 << i;
             }
         }
-        probes
+        (probes | given_up, given_up)
     }
 
     /// The retransmission timeout of a path fired. The oldest frame is repeated, which asks the

@@ -94,11 +94,13 @@ impl<T> SendWindow<T> {
         1 << i
     }
 
-    /// A probe of a path was answered.
-    pub(crate) fn revive(&mut self, i: usize, config: &Config) {
-        if self.path(i).revive(config) {
+    /// A probe of a path was answered. False if the path was alive.
+    pub(crate) fn revive(&mut self, i: usize, config: &Config) -> bool {
+        let revived = self.path(i).revive(config);
+        if revived {
             self.doubt_others(1 << i);
         }
+        revived
     }
 
     /// The path for a frame that is about no path: `wanted` if it is alive, else the first that is.

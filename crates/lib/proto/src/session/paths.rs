@@ -3,6 +3,7 @@
 use super::state::REPETITIONS;
 use super::{ANSWER, CREDIT, NextFrame, Session, SessionState};
 use crate::Config;
+use crate::log;
 use crate::send::SendWindow;
 use gigae_wire::{Flags, NodeAddr};
 
@@ -24,7 +25,10 @@ impl<T, R> Session<T, R> {
             }
         }
         if flags.has(Flags::ANSWER) {
-            self.send.as_mut().expect("established").revive(path, config);
+            let send = self.send.as_mut().expect("established");
+            if send.revive(path, config) {
+                log::path_up(&self.key, path);
+            }
         }
     }
 
@@ -32,7 +36,9 @@ impl<T, R> Session<T, R> {
     pub(crate) fn give_up(&mut self, path: usize) {
         let up = self.is_up();
         if let Some(send) = self.send.as_mut().filter(|_| up) {
-            self.probes |= send.give_up(path);
+            let given_up = send.give_up(path);
+            self.probes |= given_up;
+            log::paths_down(&self.key, given_up);
         }
     }
 

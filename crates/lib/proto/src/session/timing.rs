@@ -3,7 +3,7 @@
 use super::state::LONGEST_INTERVAL;
 use super::{CREDIT, SIZE, Session, SessionState};
 use crate::time::{Instant, Since, nanos};
-use crate::{Config, Counters};
+use crate::{Config, Counters, log};
 
 /// Unanswered Hellos, over 127 ms in all, after which another version that the node seems to speak
 /// counts.
@@ -170,7 +170,13 @@ impl<T, R> Session<T, R> {
             self.probes |= if sizes.is_due() { SIZE } else { 0 };
         }
         if let Some(send) = &mut self.send {
-            self.probes |= send.expire(now, counters);
+            let before = counters.timeouts;
+            let (probes, given_up) = send.expire(now, counters);
+            self.probes |= probes;
+            if counters.timeouts != before {
+                log::timed_out(&self.key, send.lost());
+                log::paths_down(&self.key, given_up);
+            }
         }
         false
     }

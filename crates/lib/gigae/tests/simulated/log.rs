@@ -1,0 +1,97 @@
+//! What a program's subscriber sees of sessions and losses.
+
+use super::*;
+use std::fmt::{self, Write as _};
+use std::sync::{Arc, Mutex};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+/// Keeps the events, a line each.
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<Vec<String>>>);
+
+impl Kept {
+    /// How many there are that begin so and contain all of `parts`.
+    fn count(&self, begin: &str, parts: &[&str]) -> usize {
+        let lines = self.0.lock().unwrap();
+        let fits = |line: &&String| {
+            line.starts_with(begin) && parts.iter().all(|part| line.contains(part))
+        };
+        lines.iter().filter(fits).count()
+    }
+}
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let name = field.name();
+        let begin = if name == "message" { String::new() } else { format!(" {name}=") };
+        write!(self.0, "{begin}{value:?}").unwrap();
+    }
+}
+
+impl Subscriber for Kept {
+    fn enabled(&self, about: &Metadata<'_>) -> bool {
+        about.target().starts_with("gigae")
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Line(format!("{} ", event.metadata().target()));
+        event.record(&mut line);
+        self.0.lock().unwrap().push(line.0);
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+#[test]
+fn a_subscriber_sees_a_session_come_up_lose_a_frame_and_end() {
+    let kept = Kept::default();
+    tracing::subscriber::with_default(kept.clone(), || {
+        let net = Network::new(1, faults());
+        let (a, b, to_b, _) = warm(&net, &Options::new("sim"));
+        let peer = format!("peer={}", b.link().mac);
+        let log =
+            |begin: &str, parts: &[&str]| kept.count(&format!("gigae_proto::log {begin}"), parts);
+        assert_eq!(log("session proposed", &[&peer]), 1);
+        assert_eq!(log("session up", &[&peer, "proposed_by=\"this end\""]), 1);
+        assert_eq!(log("session up", &["proposed_by=\"the peer\""]), 1);
+        assert_eq!((log("frames lost", &[]), log("session ended", &[])), (0, 0));
+
+        net.set_faults(Faults { loss: 1.0, ..faults() });
+        a.send(to_b, b"lost").unwrap();
+        net.set_faults(faults());
+        run(&net, [&a, &b], Duration::from_millis(10));
+        assert!(log("retransmission timeout", &[&peer, "frames=1"]) > 0);
+        assert!(b.try_recv().unwrap().is_some(), "it was repeated");
+
+        drop(b);
+        net.advance_to(net.now() + 10_000);
+        a.progress().unwrap();
+        assert_eq!(log("session ended", &["reason=Closed"]), 1);
+        assert_eq!(log("session ended", &[&peer, "was=\"up\"", "reason=Reset"]), 1);
+        assert_eq!(kept.count("gigae::endpoint::closing endpoint closed", &[]), 1);
+    });
+}
+
+#[test]
+fn nothing_that_is_secret_is_logged() {
+    let kept = Kept::default();
+    tracing::subscriber::with_default(kept.clone(), || {
+        let net = Network::new(1, faults());
+        drop(warm(&net, &Options::new("sim")));
+    });
+    assert!(kept.count("gigae", &[]) > 0);
+    for word in ["epoch", "token", "key"] {
+        assert_eq!(kept.count("gigae", &[word]), 0, "{word}");
+    }
+}

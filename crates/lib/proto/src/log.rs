@@ -1,0 +1,111 @@
+//! What the log says of sessions. Each event is rare: there is none per message.
+//!
+//! While nobody listens, an event costs a call and a comparison. No event has an epoch or a key in it:
+//! who knows a session's epochs can speak for a peer.
+
+use crate::session::State;
+use crate::{PeerId, PeerKey, Reason};
+use gigae_wire::NodeAddr;
+use std::fmt;
+use tracing::{debug, info};
+
+/// As programs write addresses: the node, and port and channel if they are not 0.
+impl fmt::Display for PeerKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.node.fmt(f)?;
+        match (self.port, self.channel) {
+            (0, 0) => Ok(()),
+            (port, 0) => write!(f, "/{port}"),
+            (port, channel) => write!(f, "/{port}/{channel}"),
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+pub(crate) fn proposed(peer: &PeerKey) {
+    debug!(%peer, "session proposed");
+}
+
+/// A session is up. `id` is how events of other crates name the peer.
+#[cold]
+#[inline(never)]
+pub(crate) fn up(peer: &PeerKey, id: PeerId, state: &State, longest: u16) {
+    let proposed_by = if matches!(state, State::Established) { "the peer" } else { "this end" };
+    info!(%peer, id = id.0, proposed_by, longest, "session up");
+}
+
+#[cold]
+#[inline(never)]
+pub(crate) fn confirmed(peer: &PeerKey) {
+    debug!(%peer, "session confirmed");
+}
+
+/// A session has ended, or its proposal.
+#[cold]
+#[inline(never)]
+pub(crate) fn ended(peer: &PeerKey, state: &State, reason: Reason) {
+    let was = match state {
+        State::Idle => return,
+        State::Proposing(_) => "proposed",
+        State::Confirming(..) | State::Established => "up",
+        State::Closing => "closing",
+    };
+    info!(%peer, was, ?reason, "session ended");
+}
+
+/// This end has closed, and the peer has answered or was given up.
+#[cold]
+#[inline(never)]
+pub(crate) fn closed(peer: &PeerKey, answered: bool) {
+    debug!(%peer, answered, "close is over");
+}
+
+/// The peer has reported what it lacks.
+#[cold]
+#[inline(never)]
+pub(crate) fn lost(peer: &PeerKey, frames: u32) {
+    debug!(%peer, frames, "frames lost");
+}
+
+/// Nothing was acknowledged for a retransmission timeout. So many frames go again.
+#[cold]
+#[inline(never)]
+pub(crate) fn timed_out(peer: &PeerKey, frames: u32) {
+    debug!(%peer, frames, "retransmission timeout");
+}
+
+/// These paths to a peer do not work, by bit.
+#[cold]
+#[inline(never)]
+pub(crate) fn paths_down(peer: &PeerKey, paths: u16) {
+    for path in (0..u16::BITS).filter(|path| paths >> path & 1 == 1) {
+        info!(%peer, path, "path down");
+    }
+}
+
+#[cold]
+#[inline(never)]
+pub(crate) fn path_up(peer: &PeerKey, path: usize) {
+    info!(%peer, path, "path up");
+}
+
+/// The table of peers has no room for a peer that the program has not named.
+#[cold]
+#[inline(never)]
+pub(crate) fn no_room(peer: &PeerKey) {
+    debug!(%peer, "session refused: the table of peers is full");
+}
+
+/// A peer that nothing was delivered from has made room for another.
+#[cold]
+#[inline(never)]
+pub(crate) fn replaced(former: &PeerKey, peer: &PeerKey) {
+    debug!(%former, %peer, "peer forgotten for another: the table of peers is full");
+}
+
+#[cold]
+#[inline(never)]
+pub(crate) fn foreign_version(node: &NodeAddr, version: u8) {
+    debug!(%node, version, own = gigae_wire::VERSION, "frame of another protocol version");
+}
