@@ -6,8 +6,6 @@
 
 #[path = "../../../crates/lib/xdp/src/ring.rs"]
 mod ring;
-#[path = "../../../crates/edge/capi/src/slab.rs"]
-mod slab;
 #[path = "../../../crates/edge/capi/src/handle/word.rs"]
 mod word;
 

@@ -4,8 +4,7 @@ use crate::abi::{EndpointHandle, OptionsHandle};
 use crate::error::{Code, Error, Outcome, answer};
 use crate::handle::{Table, contain};
 use crate::numbers::PeerNumbers;
-use crate::slab::Slab;
-use crate::tickets::Operations;
+use crate::tickets::{Operations, Tickets};
 use crate::{options, text};
 use gigae::{Endpoint, Message, Options, Peer, SendBuffer};
 use std::ffi::{c_char, c_int};
@@ -14,8 +13,8 @@ use std::ptr::{self, NonNull};
 /// Everything behind one `gigae_endpoint`.
 pub(crate) struct OpenEndpoint {
     /// Buffers and messages that C code holds; they borrow from the endpoint.
-    pub(crate) buffers: Slab<SendBuffer<'static>>,
-    pub(crate) messages: Slab<Message<'static>>,
+    pub(crate) buffers: Tickets<SendBuffer<'static>>,
+    pub(crate) messages: Tickets<Message<'static>>,
     pub(crate) peers: PeerNumbers,
     pub(crate) operations: Operations,
     /// From a box. Not a box, since that would claim to be the only access to the endpoint.
@@ -30,8 +29,8 @@ unsafe impl Send for OpenEndpoint where Endpoint: Send {}
 impl OpenEndpoint {
     pub(crate) fn new(endpoint: Endpoint) -> Self {
         Self {
-            buffers: Slab::new(),
-            messages: Slab::new(),
+            buffers: Tickets::default(),
+            messages: Tickets::default(),
             peers: PeerNumbers::default(),
             operations: Operations::new(),
             endpoint: NonNull::from(Box::leak(Box::new(endpoint))),
@@ -71,8 +70,8 @@ impl OpenEndpoint {
 
 impl Drop for OpenEndpoint {
     fn drop(&mut self) {
-        self.buffers.clear();
-        self.messages.clear();
+        self.buffers = Tickets::default();
+        self.messages = Tickets::default();
         // SAFETY: it came from a box, and nothing borrows from it any more.
         drop(unsafe { Box::from_raw(self.endpoint.as_ptr()) });
     }

@@ -6,7 +6,7 @@
 //! It makes one call of the library underneath. It turns the result into a code ([`error`]).
 //!
 //! C code holds no Rust object. Handles are numbers in the form of pointers. `gigae_buffer` and
-//! `gigae_message` hold the address of bytes and a ticket ([`slab`]) for the object, which stays
+//! `gigae_message` hold the address of bytes and a ticket ([`tickets`]) for the object, which stays
 //! here. So whatever C code does to them, it gets an error and not a crash, as long as its pointers
 //! point to memory of the right size.
 
@@ -28,7 +28,6 @@ pub mod pm;
 pub mod receive;
 pub mod region;
 pub mod send;
-mod slab;
 mod text;
 mod tickets;
 pub mod wait;

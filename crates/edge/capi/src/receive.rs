@@ -61,9 +61,9 @@ unsafe fn receive(
         unsafe { text::put(to, Message::EMPTY, "where to put the message")? };
         let received = how(state.endpoint())?.ok_or(none)?;
         let from = state.peers.number(received.from());
-        let ticket = state.messages.insert(received).ok_or(Code::TooMany)?;
-        // The bytes are in a frame or on the heap and stay there when the object moves.
-        let bytes = state.messages.find(ticket).ok_or(Code::BadHandle)?;
+        let ticket = state.messages.insert(received).map_err(|_| Code::TooMany)?;
+        // The bytes lie in a frame or on the heap and stay there when the object moves.
+        let bytes = state.messages.get(ticket).ok_or(Code::BadHandle)?;
         let message = Message {
             data: bytes.as_ptr().cast(),
             len: bytes.len(),
@@ -93,8 +93,7 @@ pub unsafe extern "C" fn gigae_message_drop(message: *mut Message) -> c_int {
         // A valid handle came from an address and fits into one. A made-up one may not.
         let handle = usize::try_from(handle).map_err(|_| Code::BadHandle)?;
         ENDPOINTS.with(handle, |state| {
-            drop(state.messages.lift(ticket).ok_or(Code::BadHandle)?);
-            state.messages.free(ticket);
+            drop(state.messages.remove(ticket).ok_or(Code::BadHandle)?);
             Ok(())
         })?;
         *held = Message::EMPTY;

@@ -126,8 +126,8 @@ unsafe fn take(
         // SAFETY: the caller's promise. NULL is noticed before anything is taken.
         unsafe { text::put(to, Buffer::EMPTY, "where to put the buffer")? };
         let taken = how(state.endpoint())?;
-        let ticket = state.buffers.insert(taken).ok_or(Code::TooMany)?;
-        let bytes = state.buffers.find(ticket).ok_or(Code::BadHandle)?;
+        let ticket = state.buffers.insert(taken).map_err(|_| Code::TooMany)?;
+        let bytes = state.buffers.get_mut(ticket).ok_or(Code::BadHandle)?;
         let buffer = Buffer {
             capacity: bytes.len(),
             data: bytes.as_mut_ptr().cast(),
@@ -178,8 +178,7 @@ pub unsafe extern "C" fn gigae_buffer_drop(buffer: *mut Buffer) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {
         with(buffer, |state, ticket| {
-            drop(state.buffers.lift(ticket).ok_or(Code::BadHandle)?);
-            state.buffers.free(ticket);
+            drop(state.buffers.remove(ticket).ok_or(Code::BadHandle)?);
             Ok(End::Used)
         })
     }
@@ -209,7 +208,7 @@ unsafe fn spend(
 ) -> c_int {
     let work = |state: &mut OpenEndpoint, ticket| {
         let to = state.peer(to)?;
-        let capacity = state.buffers.find(ticket).ok_or(Code::BadHandle)?.len();
+        let capacity = state.buffers.get(ticket).ok_or(Code::BadHandle)?.len();
         check(len, capacity)?;
         let taken = state.buffers.lift(ticket).ok_or(Code::BadHandle)?;
         let end = match how(taken, to) {
@@ -220,7 +219,7 @@ unsafe fn spend(
                 return Ok(End::Kept);
             }
         };
-        state.buffers.free(ticket);
+        state.buffers.remove(ticket);
         Ok(end)
     };
     // SAFETY: the caller's promise.

@@ -1,16 +1,18 @@
-//! The operations of an endpoint by ticket.
+//! Tickets, by which C code holds objects, and the operations of an endpoint by ticket.
 //!
-//! C code names an operation by a ticket ([`slab`](crate::slab)), which also leads to its context.
-//! The library underneath has its own number for it, so a table leads from those numbers to
-//! tickets.
+//! C code names an operation by a ticket, which also leads to its context. The library underneath has
+//! its own number for it, so a table leads from those numbers to tickets.
 
 use crate::error::{Code, Outcome};
 use crate::numbers::NumberHasher;
-use crate::slab::Slab;
 use gigae::{Endpoint, OpId};
+use gigae_slots::Slots;
 use std::collections::{HashMap, VecDeque};
 use std::ffi::c_void;
 use std::hash::BuildHasherDefault;
+
+/// Objects that C code holds by ticket. No ticket is zero, so a zeroed one names nothing.
+pub(crate) type Tickets<T> = Slots<u64, T, 32, 32>;
 
 /// What C code knows of an operation that was started.
 struct Started {
@@ -20,7 +22,7 @@ struct Started {
 
 /// The operations of one endpoint whose completions C code has not taken yet.
 pub(crate) struct Operations {
-    started: Slab<Started>,
+    started: Tickets<Started>,
     tickets: HashMap<OpId, u64, BuildHasherDefault<NumberHasher>>,
     /// Completions taken from the library underneath and not yet by C code, with their tickets.
     ended: VecDeque<(u64, gigae::Completion)>,
@@ -28,7 +30,7 @@ pub(crate) struct Operations {
 
 impl Operations {
     pub(crate) fn new() -> Self {
-        Self { started: Slab::new(), tickets: HashMap::default(), ended: VecDeque::new() }
+        Self { started: Tickets::default(), tickets: HashMap::default(), ended: VecDeque::new() }
     }
 
     /// Inserts an operation that was just started. Returns its ticket.
@@ -38,14 +40,14 @@ impl Operations {
         op: OpId,
         context: *mut c_void,
     ) -> Outcome<u64> {
-        // A number repeats after 4,096 uses. An operation whose completion is still waiting then
+        // A number repeats after 4,094 uses. An operation whose completion is still waiting then
         // makes room for the next. The completion waits, so taking it cannot fail.
         while self.tickets.contains_key(&op)
             && let Ok(Some(ended)) = endpoint.try_completion()
         {
             self.keep(ended);
         }
-        let ticket = self.started.insert(Started { op, context }).ok_or(Code::TooMany)?;
+        let ticket = self.started.insert(Started { op, context }).map_err(|_| Code::TooMany)?;
         self.tickets.insert(op, ticket);
         Ok(ticket)
     }
@@ -57,7 +59,7 @@ impl Operations {
 
     /// The operation with this ticket, if it is still in progress.
     pub(crate) fn going(&mut self, ticket: u64) -> Outcome<Option<OpId>> {
-        let op = self.started.find(ticket).ok_or(Code::BadHandle)?.op;
+        let op = self.started.get(ticket).ok_or(Code::BadHandle)?.op;
         // A number without this ticket belongs to a later operation.
         Ok((self.tickets.get(&op) == Some(&ticket)).then_some(op))
     }
@@ -70,8 +72,7 @@ impl Operations {
     /// The next operation that has ended: its ticket, its context and its completion.
     pub(crate) fn take(&mut self) -> Outcome<(u64, *mut c_void, gigae::Completion)> {
         let (ticket, ended) = self.ended.pop_front().ok_or(Code::Again)?;
-        let started = self.started.lift(ticket).ok_or(Code::BadHandle)?;
-        self.started.free(ticket);
+        let started = self.started.remove(ticket).ok_or(Code::BadHandle)?;
         Ok((ticket, started.context, ended))
     }
 }

@@ -144,7 +144,7 @@ pub(crate) struct Regions<M> {
 
 impl<M: Bytes> Regions<M> {
     pub(crate) fn new(keys: impl FnMut() -> u64 + Send + 'static) -> Self {
-        let (table, by_key) = (Table::new(), HashMap::new());
+        let (table, by_key) = (Table::default(), HashMap::new());
         let keys = Generator(Box::new(keys));
         Self { table, by_key, keys, accesses: Accesses::default() }
     }

@@ -120,7 +120,7 @@ impl<M: Bytes> Transfer<M> {
             busy: 0,
             spare: Vec::new(),
             ready: VecDeque::new(),
-            operations: Table::new(),
+            operations: Table::default(),
             matching: Matching::default(),
             regions: Regions::new(keys),
             guesses: Guesses::default(),

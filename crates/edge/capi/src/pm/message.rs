@@ -40,9 +40,9 @@ pub unsafe extern "C" fn pmGetSendBuffer(
             context.progress()?;
             return Err(Errno::NOBUFS.into());
         };
-        let ticket = context.state.buffers.insert(buffer).ok_or(Errno::NOMEM)?;
+        let ticket = context.state.buffers.insert(buffer).map_err(|_| Errno::NOMEM)?;
         context.filling = Some(HeldSend { ticket, to, len });
-        let bytes = context.state.buffers.find(ticket).ok_or(Error::from(Code::BadHandle))?;
+        let bytes = context.state.buffers.get_mut(ticket).ok_or(Error::from(Code::BadHandle))?;
         // SAFETY: the caller's promise.
         unsafe { text::put(bufp, bytes.as_mut_ptr().cast(), "where to put the buffer")? };
         Ok(())
@@ -128,9 +128,9 @@ pub unsafe extern "C" fn pmReceive(
             Err(RecvError::Failed) => return Err(context.failed()),
             Err(e) => return Err(Error::from(e).into()),
         };
-        let ticket = context.state.messages.insert(message).ok_or(Errno::NOMEM)?;
+        let ticket = context.state.messages.insert(message).map_err(|_| Errno::NOMEM)?;
         context.reading = Some(ticket);
-        let bytes = context.state.messages.find(ticket).ok_or(Error::from(Code::BadHandle))?;
+        let bytes = context.state.messages.get(ticket).ok_or(Error::from(Code::BadHandle))?;
         // SAFETY: the caller's promise.
         unsafe {
             text::put(bufp, bytes.as_ptr().cast_mut().cast(), "where to put the message")?;
@@ -145,8 +145,7 @@ pub extern "C" fn pmReleaseReceiveBuffer(pmc: *mut PmContext) -> c_int {
     call(pmc, |context| {
         let none = || Fault::new(Errno::IO, "no message is held; take one with pmReceive");
         let ticket = context.reading.take().ok_or_else(none)?;
-        drop(context.state.messages.lift(ticket));
-        context.state.messages.free(ticket);
+        drop(context.state.messages.remove(ticket));
         Ok(())
     })
 }

@@ -33,13 +33,13 @@ impl Context {
         let buffers = &mut self.state.buffers;
         let buffer = buffers.lift(ticket).ok_or(Error::from(Code::BadHandle))?;
         match buffer.try_queue(to, len) {
-            Ok(()) => buffers.free(ticket),
+            Ok(()) => drop(buffers.remove(ticket)),
             Err(TrySendError::WouldBlock(back)) => {
                 buffers.put(ticket, back);
                 self.waiting.push(message);
             }
             Err(TrySendError::Refused(e)) => {
-                buffers.free(ticket);
+                buffers.remove(ticket);
                 return Err(self.unsent(e));
             }
         }
