@@ -37,6 +37,13 @@
 //! ([`Options::progress`]). A program that calls [`Endpoint::progress`] often enough may do without it
 //! ([`Progress::Manual`]).
 //!
+//! # Logs
+//!
+//! [`log_to_stderr`] shows what `GIGAE_LOG` asks for: sessions, the choice of mode, losses, refusals. A
+//! program may set a subscriber of the crate `tracing` instead. Messages have no events.
+//!
+//! # fork(2)
+//!
 //! After fork(2), use an endpoint in the parent only: a call in the child panics, and dropping it there does nothing.
 
 #![forbid(unsafe_code)]
