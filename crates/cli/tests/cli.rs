@@ -225,7 +225,7 @@ fn the_log_says_which_mode_was_chosen_and_why() {
     let all = discover("debug");
     let line = |part: &str| all.lines().any(|line| line.contains(part));
     assert!(line(" DEBUG gigae_xdp::probe: mode chosen interface=eth0 mode=xdp generic"), "{all}");
-    assert!(line(" INFO gigae::open: endpoint opened interface=eth0 mode=xdp generic"), "{all}");
+    assert!(line(" INFO  gigae::open: endpoint opened interface=eth0 mode=xdp generic"), "{all}");
     assert!(line("endpoint closed interface=eth0"), "{all}");
     let some = discover("info,gigae::endpoint=off");
     assert!(some.contains("endpoint opened"), "{some}");

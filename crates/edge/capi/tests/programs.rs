@@ -102,6 +102,19 @@ fn two_static_programs_say_hello() {
     hello(Linking::Static, false);
 }
 
+fn a_c_program_logs_if_its_environment_says_so() {
+    let fabric = testing::fabric("log", |_| ());
+    let program = Installed::once().compile("examples/hello.c", Linking::Shared);
+    let waiting = Waiting::start(inside(&fabric, 1, &program, false));
+    let mut greeting = inside(&fabric, 2, &program, false);
+    let output = run(greeting.arg(&waiting.mac).env("GIGAE_LOG", "info"));
+    let log = text(&output.stderr);
+    let opened = " INFO  gigae::open: endpoint opened interface=eth0";
+    let up = format!(" INFO  gigae_proto::log: session up peer={} ", waiting.mac);
+    assert!(log.contains(opened) && log.contains(&up), "{log}");
+    waiting.end();
+}
+
 /// What a process is to be, and by what.
 const ROLE: &str = "GIGAE_TEST_ROLE";
 const CONFIG: &str = "GIGAE_TEST_CONFIG";
@@ -343,6 +356,10 @@ fn main() {
         ("two_programs_say_hello", two_programs_say_hello as fn()),
         ("programs_of_a_user_say_hello_over_brokers", programs_of_a_user_say_hello_over_brokers),
         ("two_static_programs_say_hello", two_static_programs_say_hello),
+        (
+            "a_c_program_logs_if_its_environment_says_so",
+            a_c_program_logs_if_its_environment_says_so,
+        ),
         (
             "a_ping_pong_in_place_with_an_event_loop_is_clean_under_valgrind",
             a_ping_pong_in_place_with_an_event_loop_is_clean_under_valgrind,

@@ -65,7 +65,9 @@ impl FromStr for Filter {
             if !target.is_empty() && !target.starts_with(TARGETS) {
                 return Err(format!("no target begins with {target:?}; all begin with 'gigae'"));
             }
-            let level = level.parse().map_err(|_| {
+            // Without a word, `tracing` takes it for `error`.
+            let parsed = level.parse::<LevelFilter>().ok().filter(|_| !level.is_empty());
+            let level = parsed.ok_or_else(|| {
                 format!(
                     "{level:?} is not a level; write error, warn, info, debug, trace, or a list as \
                      info,gigae_proto=debug"
