@@ -2,7 +2,9 @@
 
 use aya::programs::loaded_links;
 use gigae_fabric::Node;
+use gigae_netlink::Rtnetlink;
 use rustix::fd::{AsRawFd, FromRawFd, OwnedFd};
+use rustix::io::Errno;
 use std::io;
 use std::net::UdpSocket;
 use std::os::unix::process::CommandExt;
@@ -45,14 +47,16 @@ pub(crate) fn attempt(node: &Node, program: &str, arguments: &str) -> Result<Out
 
 /// The kernel's number of the XDP program on a node's interface, if there is one, or an interface.
 pub(crate) fn program_on(node: &Node, link: u16) -> Result<Option<u32>, String> {
-    let output = attempt(node, "ip", &format!("link show dev eth{link}"))?;
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    if !output.status.success() && !stderr.contains("does not exist") {
-        return Err(format!("the program on eth{link} of {}: {}", node.name, stderr.trim()));
+    let _inside = node.enter().map_err(|error| error.to_string())?;
+    let programs = Rtnetlink::open().and_then(|kernel| {
+        let index = kernel.link_named(&format!("eth{link}"))?.index;
+        kernel.programs(index)
+    });
+    match programs {
+        Ok(programs) => Ok(programs.into_iter().find(|&id| id != 0)),
+        Err(error) if error.errno() == Errno::NODEV => Ok(None),
+        Err(error) => Err(format!("the program on eth{link} of {}: {error}", node.name)),
     }
-    let text = String::from_utf8_lossy(&output.stdout);
-    let id = text.split("prog/xdp id ").nth(1).and_then(|rest| rest.split(' ').next());
-    id.map(|id| id.parse().map_err(|_| format!("no program number: {id}"))).transpose()
 }
 
 /// Detaches a program that any process attached from its interface, as `bpftool link detach` does.

@@ -4,12 +4,11 @@
 //! avoided, because a thread that entered a namespace still sees the former one there.
 
 use crate::door::Door;
+use gigae_netlink::Rtnetlink;
 use serde::{Deserialize, Serialize};
-use std::ffi::CStr;
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::AsRawFd;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Where an end measures.
@@ -89,39 +88,35 @@ impl fmt::Display for SiteError {
 impl std::error::Error for SiteError {}
 
 impl Site {
-    /// Looks an interface up in the calling thread's namespace, or several with commas between them
-    /// (getifaddrs(3), netdevice(7)).
+    /// Looks an interface up in the calling thread's namespace, or several with commas between them.
     pub fn find(interfaces: &str) -> Result<Self, SiteError> {
-        let entries = interface_addresses()?;
-        let is_there = |name: &&str| entries.iter().any(|entry| entry.name == **name);
-        if let Some(name) = interfaces.split(',').find(|name| !is_there(name)) {
-            let mut existing: Vec<_> = entries.iter().map(|entry| entry.name.clone()).collect();
-            existing.sort();
-            existing.dedup();
-            return Err(SiteError::NoInterface { name: name.to_owned(), existing });
-        }
-        let mut names = interfaces.split(',');
-        let interface = names.next().unwrap_or_default();
-        let further: Vec<String> = names.map(str::to_owned).collect();
-        let mine = || entries.iter().filter(|entry| entry.name == interface);
-        let mac = mine().find_map(|entry| entry.mac).unwrap_or_default();
-        let ip = mine()
-            .filter_map(|entry| entry.ip)
+        let (links, addresses) = Rtnetlink::open()
+            .and_then(|kernel| Ok((kernel.links()?, kernel.addresses()?)))
+            .map_err(|e| SiteError::Io { what: "listing the interfaces", source: e.into() })?;
+        let find = |name: &str| {
+            links.iter().find(|link| link.name == name).ok_or_else(|| {
+                let mut existing: Vec<_> = links.iter().map(|link| link.name.clone()).collect();
+                existing.sort();
+                SiteError::NoInterface { name: name.to_owned(), existing }
+            })
+        };
+        let all: Vec<_> = interfaces.split(',').map(find).collect::<Result<_, _>>()?;
+        let first = all[0];
+        let ip = addresses
+            .iter()
+            .filter(|address| address.index == first.index)
+            .map(|address| address.ip)
             // A link-local IPv6 address needs a scope, which the peer cannot know.
             .filter(|ip| !matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local()))
             .min_by_key(IpAddr::is_ipv6)
-            .ok_or_else(|| SiteError::NoAddress(interface.to_owned()))?;
-        let mut shortest = mtu(interface)?;
-        for other in &further {
-            shortest = shortest.min(mtu(other)?);
-        }
-        let interface = interface.to_owned();
+            .ok_or_else(|| SiteError::NoAddress(first.name.clone()))?;
+        let shortest = all.iter().map(|link| link.mtu).min().unwrap_or_default();
         Ok(Self {
-            interface,
-            further,
-            mac,
+            interface: first.name.clone(),
+            further: all[1..].iter().map(|link| link.name.clone()).collect(),
+            mac: first.mac.unwrap_or_default(),
             ip,
-            mtu: shortest,
+            mtu: shortest as usize,
             cpu: None,
             virtual_link: false,
             congestion: None,
@@ -171,91 +166,10 @@ pub fn allowed_cpus() -> Vec<usize> {
     }
 }
 
-struct Entry {
-    name: String,
-    mac: Option<[u8; 6]>,
-    ip: Option<IpAddr>,
-}
-
-fn interface_addresses() -> Result<Vec<Entry>, SiteError> {
-    let mut head = std::ptr::null_mut();
-    // SAFETY: getifaddrs writes one pointer to a list that is freed below.
-    if unsafe { libc::getifaddrs(&raw mut head) } != 0 {
-        return Err(SiteError::Io {
-            what: "listing the interfaces",
-            source: io::Error::last_os_error(),
-        });
-    }
-    let mut entries = Vec::new();
-    let mut next = head;
-    while !next.is_null() {
-        // SAFETY: a non-null element of the list, which is valid until freeifaddrs.
-        let entry = unsafe { &*next };
-        // SAFETY: the kernel's interface name, terminated by a zero byte.
-        let name = unsafe { CStr::from_ptr(entry.ifa_name) }.to_string_lossy().into_owned();
-        // SAFETY: ifa_addr is null or a socket address of the family that it names.
-        let (mac, ip) = unsafe { address_of(entry.ifa_addr) };
-        entries.push(Entry { name, mac, ip });
-        next = entry.ifa_next;
-    }
-    // SAFETY: the list came from getifaddrs and is not used any more.
-    unsafe { libc::freeifaddrs(head) };
-    Ok(entries)
-}
-
-/// # Safety
-/// `address` must be null or point to a socket address as long as its family demands.
-unsafe fn address_of(address: *const libc::sockaddr) -> (Option<[u8; 6]>, Option<IpAddr>) {
-    if address.is_null() {
-        return (None, None);
-    }
-    // SAFETY: not null, and by the caller's promise as long as the family that it names. Addresses
-    // may be unaligned for their type, hence the copies.
-    unsafe {
-        match i32::from((*address).sa_family) {
-            libc::AF_INET => {
-                let v4 = address.cast::<libc::sockaddr_in>().read_unaligned();
-                (None, Some(Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr)).into()))
-            }
-            libc::AF_INET6 => {
-                let v6 = address.cast::<libc::sockaddr_in6>().read_unaligned();
-                (None, Some(Ipv6Addr::from(v6.sin6_addr.s6_addr).into()))
-            }
-            libc::AF_PACKET => {
-                let link = address.cast::<libc::sockaddr_ll>().read_unaligned();
-                let mut mac = [0; 6];
-                mac.copy_from_slice(&link.sll_addr[..6]);
-                (Some(mac), None)
-            }
-            _ => (None, None),
-        }
-    }
-}
-
-fn mtu(interface: &str) -> Result<usize, SiteError> {
-    let failed = |source| SiteError::Io { what: "asking for the MTU", source };
-    let socket = std::net::UdpSocket::bind("127.0.0.1:0")
-        .or_else(|_| std::net::UdpSocket::bind("[::]:0"))
-        .or_else(|_| std::net::UdpSocket::bind("0.0.0.0:0"))
-        .map_err(failed)?;
-    // SAFETY: ifreq is plain data for which zero is valid.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (slot, byte) in request.ifr_name.iter_mut().zip(interface.bytes().take(libc::IFNAMSIZ - 1))
-    {
-        *slot = byte.cast_signed();
-    }
-    // SAFETY: SIOCGIFMTU reads the name and writes ifru_mtu of the ifreq that it is given.
-    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU as _, &raw mut request) };
-    if done != 0 {
-        return Err(failed(io::Error::last_os_error()));
-    }
-    // SAFETY: the successful call above wrote this member.
-    Ok(usize::try_from(unsafe { request.ifr_ifru.ifru_mtu }).unwrap_or(0))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv4Addr;
 
     #[test]
     fn the_loopback_interface_is_found_with_its_address() {

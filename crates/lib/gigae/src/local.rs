@@ -1,12 +1,9 @@
-//! The interfaces of this host: their names, MAC addresses and IP addresses, asked of the kernel by
-//! rtnetlink(7), `RTM_GETLINK` and `RTM_GETADDR`. It does not follow changes.
+//! The interfaces of this host: their names, MAC addresses and IP addresses, asked of the kernel. It
+//! does not follow changes.
 
 use crate::resolve::neighbour;
-use gigae_link::Rtnetlink;
+use gigae_netlink::{Link, Rtnetlink};
 use gigae_wire::MacAddr;
-use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::address::{AddressAttribute, AddressMessage};
-use netlink_packet_route::link::{LinkAttribute, LinkMessage};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -29,14 +26,10 @@ pub(crate) struct Subnet {
 /// All interfaces, in the kernel's order. Some ten system calls; no privileges.
 pub(crate) fn interfaces() -> io::Result<Vec<Local>> {
     let kernel = Rtnetlink::open()?;
-    let links = kernel.list(RouteNetlinkMessage::GetLink(LinkMessage::default()))?;
-    let addresses = kernel.list(RouteNetlinkMessage::GetAddress(AddressMessage::default()))?;
-    let mut all: Vec<_> = links.into_iter().filter_map(read_link).collect();
-    for message in addresses {
-        let RouteNetlinkMessage::NewAddress(address) = message else { continue };
-        let local = all.iter_mut().find(|local| local.index == address.header.index);
-        if let (Some(local), Some(ip)) = (local, own_address(&address)) {
-            local.subnets.push(Subnet { ip, prefix: address.header.prefix_len });
+    let mut all: Vec<_> = kernel.links()?.into_iter().map(Local::from).collect();
+    for address in kernel.addresses()? {
+        if let Some(local) = all.iter_mut().find(|local| local.index == address.index) {
+            local.subnets.push(Subnet { ip: address.ip, prefix: address.prefix });
         }
     }
     Ok(all)
@@ -54,27 +47,12 @@ pub fn mac_of(ip: IpAddr, interface: &str) -> io::Result<MacAddr> {
     }
 }
 
-fn read_link(message: RouteNetlinkMessage) -> Option<Local> {
-    let RouteNetlinkMessage::NewLink(link) = message else { return None };
-    let name = link.attributes.iter().find_map(|attribute| match attribute {
-        LinkAttribute::IfName(name) => Some(name.clone()),
-        _ => None,
-    })?;
-    let mac = link.attributes.iter().find_map(|attribute| match attribute {
-        LinkAttribute::Address(bytes) => bytes.as_slice().try_into().ok().map(MacAddr),
-        _ => None,
-    });
-    // The loopback's is all zeros, which names nobody.
-    let mac = mac.filter(|mac| *mac != MacAddr::default());
-    Some(Local { name, index: link.header.index, mac, subnets: Vec::new() })
-}
-
-/// `IFA_LOCAL` where there is one: `IFA_ADDRESS` is the other end of a point-to-point link then.
-fn own_address(message: &AddressMessage) -> Option<IpAddr> {
-    let find =
-        |which: fn(&AddressAttribute) -> Option<IpAddr>| message.attributes.iter().find_map(which);
-    find(|a| if let AddressAttribute::Local(ip) = a { Some(*ip) } else { None })
-        .or_else(|| find(|a| if let AddressAttribute::Address(ip) = a { Some(*ip) } else { None }))
+impl From<Link> for Local {
+    fn from(link: Link) -> Self {
+        // The loopback's is all zeros, which names nobody.
+        let mac = link.mac.map(MacAddr).filter(|mac| *mac != MacAddr::default());
+        Self { name: link.name, index: link.index, mac, subnets: Vec::new() }
+    }
 }
 
 impl Local {

@@ -2,8 +2,7 @@
 //! `PROTOCOL.md` §3).
 //!
 //! The kernel knows it already: its routing tables hold the source address and the gateway, its
-//! neighbour tables hold MAC addresses. Both are asked by rtnetlink(7), `RTM_GETROUTE` and
-//! `RTM_GETNEIGH`. When the neighbour is not known yet, an empty UDP datagram towards the node
+//! neighbour tables hold MAC addresses. Both are asked by netlink. When the neighbour is not known yet, an empty UDP datagram towards the node
 //! makes the kernel find it by ARP (RFC 826) or neighbour discovery (RFC 4861).
 //!
 //! A [`Reservation`] also keeps the UDP port: frames that reach the kernel's stack too, as
@@ -14,15 +13,8 @@
 //! What it does not do: it neither keeps a table nor follows changes (`sources.rs` asks again), it
 //! speaks no ARP of its own, and it refuses multicast and broadcast.
 
-use gigae_link::Rtnetlink;
+use gigae_netlink::{Error, Route, RouteType, Rtnetlink};
 use gigae_wire::MacAddr;
-use netlink_packet_route::neighbour::{
-    NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
-};
-use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteType, RouteVia,
-};
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 use std::fmt;
@@ -80,7 +72,7 @@ pub(crate) struct Hop {
 /// (`SO_REUSEADDR`, socket(7)); a program that uses it exclusively makes this fail with
 /// [`io::ErrorKind::AddrInUse`]. Port 0 is refused. Every error's text says what to do.
 ///
-/// 15 system calls. Ports below 1024 need `CAP_NET_BIND_SERVICE`, kernels before 5.7
+/// 16 system calls. Ports below 1024 need `CAP_NET_BIND_SERVICE`, kernels before 5.7
 /// `CAP_NET_RAW` (`SO_BINDTODEVICE`, socket(7)).
 pub(crate) fn reserve(port: u16, interface: &str) -> io::Result<Reservation> {
     let explain = |e| explain(e, port, interface);
@@ -140,7 +132,7 @@ fn explain(e: io::Error, port: u16, interface: &str) -> io::Error {
 }
 
 impl Reservation {
-    /// Another of the same port, for use beside this one. Five system calls, in the same network
+    /// Another of the same port, for use beside this one. Six system calls, in the same network
     /// namespace as [`reserve`].
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
         Ok(Self {
@@ -194,22 +186,17 @@ impl Reservation {
         if to.is_loopback() {
             return Err(ResolveError::Own(to)); // Without a route while `lo` is down.
         }
-        let anywhere = self.kernel.ask(RouteNetlinkMessage::GetRoute(route_request(to, None)));
-        if let Ok(RouteNetlinkMessage::NewRoute(route)) = anywhere
-            && route.header.kind == RouteType::Local
-        {
+        let anywhere = self.kernel.route(to, None);
+        if anywhere.is_ok_and(|route| route.kind == RouteType::Local) {
             return Err(ResolveError::Own(to));
         }
-        let request = route_request(to, Some(self.index));
-        let answer = self.kernel.ask(RouteNetlinkMessage::GetRoute(request));
-        let dead_end = match answer {
-            Ok(RouteNetlinkMessage::NewRoute(route)) => match read_route(&route, to, self.index) {
+        let dead_end = match self.kernel.route(to, Some(self.index)) {
+            Ok(route) => match read_route(&route, to, self.index) {
                 Ok(way) => return Ok(way),
                 Err(dead_end) => dead_end,
             },
-            Ok(_) => return Err(ResolveError::io("reading the route", Errno::PROTO.into())),
             Err(e) if says_no_route(&e) => DeadEnd::NoRoute,
-            Err(e) => return Err(ResolveError::io("looking up the route", e)),
+            Err(e) => return Err(ResolveError::io("looking up the route", e.into())),
         };
         let interface = self.interface.clone();
         Err(match dead_end {
@@ -222,13 +209,9 @@ impl Reservation {
 
     /// The neighbour's MAC address, if the kernel has it. Since Linux 5.0.
     fn neighbour(&self, ip: IpAddr) -> Result<Option<MacAddr>, ResolveError> {
-        let request = neighbour_request(ip, self.index);
-        match self.kernel.ask(RouteNetlinkMessage::GetNeighbour(request)) {
-            Ok(RouteNetlinkMessage::NewNeighbour(entry)) => Ok(usable_mac(&entry)),
-            Ok(_) => Err(ResolveError::io("reading the neighbour", Errno::PROTO.into())),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(ResolveError::io("looking up the neighbour", e)),
-        }
+        let found = self.kernel.neighbour(ip, self.index);
+        let found = found.map_err(|e| ResolveError::io("looking up the neighbour", e.into()))?;
+        Ok(found.map(MacAddr))
     }
 
     /// Makes the kernel ask for the neighbour, or make sure of one that it has not heard of for long. The
@@ -263,19 +246,8 @@ enum DeadEnd {
     NoNode,
 }
 
-/// `LookupTable` makes the kernel name the table in which it found the route; see [`read_route`].
-fn route_request(to: IpAddr, interface: Option<u32>) -> RouteMessage {
-    let mut request = RouteMessage::default();
-    request.header.address_family = AddressFamily::from(to);
-    request.header.destination_prefix_length = if to.is_ipv4() { 32 } else { 128 };
-    request.header.flags = RouteFlags::LookupTable;
-    request.attributes.push(RouteAttribute::Destination(to.into()));
-    request.attributes.extend(interface.map(RouteAttribute::Oif));
-    request
-}
-
-fn read_route(route: &RouteMessage, to: IpAddr, index: u32) -> Result<Way, DeadEnd> {
-    match route.header.kind {
+fn read_route(route: &Route, to: IpAddr, index: u32) -> Result<Way, DeadEnd> {
+    match route.kind {
         RouteType::Unicast => {}
         RouteType::Local => return Err(DeadEnd::Own),
         RouteType::BlackHole
@@ -285,63 +257,19 @@ fn read_route(route: &RouteMessage, to: IpAddr, index: u32) -> Result<Way, DeadE
         | RouteType::Unspec => return Err(DeadEnd::NoRoute),
         _ => return Err(DeadEnd::NoNode),
     }
-    let mut way = (None, to);
-    let (mut interface, mut table) = (None, u32::from(route.header.table));
-    for attribute in &route.attributes {
-        match attribute {
-            RouteAttribute::PrefSource(RouteAddress::Inet(ip)) => way.0 = Some(IpAddr::V4(*ip)),
-            RouteAttribute::PrefSource(RouteAddress::Inet6(ip)) => way.0 = Some(IpAddr::V6(*ip)),
-            RouteAttribute::Gateway(RouteAddress::Inet(ip))
-            | RouteAttribute::Via(RouteVia::Inet(ip)) => way.1 = IpAddr::V4(*ip),
-            RouteAttribute::Gateway(RouteAddress::Inet6(ip))
-            | RouteAttribute::Via(RouteVia::Inet6(ip)) => way.1 = IpAddr::V6(*ip),
-            RouteAttribute::Oif(number) => interface = Some(*number),
-            RouteAttribute::Table(number) => table = *number,
-            _ => {}
-        }
-    }
     // Given an interface, IPv4 takes every address for a neighbour on it if no table has a route.
-    let assumed = to.is_ipv4() && table == 0;
-    if assumed || interface != Some(index) {
+    let assumed = to.is_ipv4() && route.table == 0;
+    if assumed || route.interface != Some(index) {
         return Err(DeadEnd::NoRoute);
     }
-    let source = way.0.filter(|ip| !ip.is_unspecified()).ok_or(DeadEnd::NoSource)?;
-    Ok(Way { source, neighbour: way.1 })
+    let source = route.source.filter(|ip| !ip.is_unspecified()).ok_or(DeadEnd::NoSource)?;
+    Ok(Way { source, neighbour: route.gateway.unwrap_or(to) })
 }
 
 /// The kernel's answers for a missing route and for routes of the types unreachable, prohibit
 /// and blackhole (ip-route(8)).
-fn says_no_route(e: &io::Error) -> bool {
-    let codes = [Errno::NETUNREACH, Errno::HOSTUNREACH, Errno::ACCESS, Errno::INVAL];
-    codes.iter().any(|code| e.raw_os_error() == Some(code.raw_os_error()))
-}
-
-fn neighbour_request(ip: IpAddr, index: u32) -> NeighbourMessage {
-    let mut request = NeighbourMessage::default();
-    request.header.family = AddressFamily::from(ip);
-    request.header.ifindex = index;
-    request.attributes.push(NeighbourAttribute::Destination(NeighbourAddress::from(ip)));
-    request
-}
-
-/// The MAC address in an entry with one that can be sent to: `NUD_VALID` of the kernel's
-/// net/neighbour.h.
-fn usable_mac(entry: &NeighbourMessage) -> Option<MacAddr> {
-    match entry.header.state {
-        NeighbourState::Reachable
-        | NeighbourState::Stale
-        | NeighbourState::Delay
-        | NeighbourState::Probe
-        | NeighbourState::Permanent
-        | NeighbourState::Noarp => {}
-        _ => return None,
-    }
-    entry.attributes.iter().find_map(|attribute| match attribute {
-        NeighbourAttribute::LinkLayerAddress(bytes) => {
-            bytes.as_slice().try_into().ok().map(MacAddr)
-        }
-        _ => None,
-    })
+fn says_no_route(e: &Error) -> bool {
+    matches!(e.errno(), Errno::NETUNREACH | Errno::HOSTUNREACH | Errno::ACCESS | Errno::INVAL)
 }
 
 /// The way to a node was not found.
@@ -439,72 +367,46 @@ mod tests {
     use super::*;
 
     const ETH: u32 = 7;
-    const MAC: [u8; 6] = [2, 0, 0, 0, 0, 9];
-
     fn ip(text: &str) -> IpAddr {
         text.parse().unwrap()
     }
 
-    fn route(kind: RouteType, attributes: Vec<RouteAttribute>) -> RouteMessage {
-        let mut route = RouteMessage::default();
-        route.header.kind = kind;
-        route.header.table = 254;
-        route.attributes = attributes;
-        route
-    }
-
-    fn source(text: &str) -> RouteAttribute {
-        RouteAttribute::PrefSource(ip(text).into())
-    }
-
-    fn neighbour(state: NeighbourState, mac: &[u8]) -> NeighbourMessage {
-        let mut entry = NeighbourMessage::default();
-        entry.header.state = state;
-        entry.attributes.push(NeighbourAttribute::LinkLayerAddress(mac.to_vec()));
-        entry
+    fn route(kind: RouteType) -> Route {
+        let source = Some(ip("198.18.0.1"));
+        Route { kind, source, gateway: None, interface: Some(ETH), table: 254 }
     }
 
     #[test]
     fn a_node_on_the_link_is_its_own_neighbour() {
-        let route = route(RouteType::Unicast, vec![RouteAttribute::Oif(ETH), source("198.18.0.1")]);
         let way = Way { source: ip("198.18.0.1"), neighbour: ip("198.18.0.2") };
-        assert_eq!(read_route(&route, ip("198.18.0.2"), ETH), Ok(way));
+        assert_eq!(read_route(&route(RouteType::Unicast), ip("198.18.0.2"), ETH), Ok(way));
     }
 
     #[test]
     fn a_gateway_is_the_neighbour_also_when_it_speaks_ipv6() {
-        let gateways = [
-            (RouteAttribute::Gateway(ip("198.18.0.9").into()), "198.18.0.9"),
-            (RouteAttribute::Via(RouteVia::Inet6("fe80::9".parse().unwrap())), "fe80::9"),
-        ];
-        for (gateway, neighbour) in gateways {
-            let attributes = vec![gateway, source("198.18.0.1"), RouteAttribute::Oif(ETH)];
-            let way = read_route(&route(RouteType::Unicast, attributes), ip("198.19.0.2"), ETH);
-            assert_eq!(way.unwrap().neighbour, ip(neighbour));
+        for gateway in ["198.18.0.9", "fe80::9"].map(ip) {
+            let route = Route { gateway: Some(gateway), ..route(RouteType::Unicast) };
+            let way = read_route(&route, ip("198.19.0.2"), ETH);
+            assert_eq!(way.unwrap().neighbour, gateway);
         }
     }
 
     #[test]
     fn a_neighbour_that_is_only_assumed_is_no_route() {
-        let attributes =
-            vec![RouteAttribute::Table(0), source("198.18.0.1"), RouteAttribute::Oif(ETH)];
-        let route = route(RouteType::Unicast, attributes);
+        let route = Route { table: 0, ..route(RouteType::Unicast) };
         assert_eq!(read_route(&route, ip("192.0.2.1"), ETH), Err(DeadEnd::NoRoute));
     }
 
     #[test]
     fn a_route_over_another_interface_is_no_route() {
-        let attributes = vec![RouteAttribute::Oif(ETH + 1), source("198.18.0.1")];
-        let route = route(RouteType::Unicast, attributes);
+        let route = Route { interface: Some(ETH + 1), ..route(RouteType::Unicast) };
         assert_eq!(read_route(&route, ip("198.18.0.2"), ETH), Err(DeadEnd::NoRoute));
     }
 
     #[test]
     fn without_an_own_address_there_is_nothing_to_send_from() {
-        for attributes in
-            [vec![RouteAttribute::Oif(ETH)], vec![RouteAttribute::Oif(ETH), source("0.0.0.0")]]
-        {
-            let route = route(RouteType::Unicast, attributes);
+        for source in [None, Some(ip("0.0.0.0"))] {
+            let route = Route { source, ..route(RouteType::Unicast) };
             assert_eq!(read_route(&route, ip("198.18.0.2"), ETH), Err(DeadEnd::NoSource));
         }
     }
@@ -518,21 +420,8 @@ mod tests {
             (RouteType::Anycast, DeadEnd::NoNode),
             (RouteType::Prohibit, DeadEnd::NoRoute),
         ] {
-            let route = route(kind, vec![RouteAttribute::Oif(ETH), source("198.18.0.1")]);
-            assert_eq!(read_route(&route, ip("198.18.0.2"), ETH), Err(dead_end));
+            assert_eq!(read_route(&route(kind), ip("198.18.0.2"), ETH), Err(dead_end));
         }
-    }
-
-    #[test]
-    fn only_a_neighbour_with_a_confirmed_mac_address_is_used() {
-        use NeighbourState::*;
-        for state in [Reachable, Stale, Delay, Probe, Permanent, Noarp] {
-            assert_eq!(usable_mac(&neighbour(state, &MAC)), Some(MacAddr(MAC)), "{state:?}");
-        }
-        for state in [Incomplete, Failed, None, Other(0x300)] {
-            assert_eq!(usable_mac(&neighbour(state, &MAC)), Option::None, "{state:?}");
-        }
-        assert_eq!(usable_mac(&neighbour(Reachable, &MAC[..4])), Option::None, "no Ethernet");
     }
 
     #[test]

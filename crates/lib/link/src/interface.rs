@@ -6,10 +6,9 @@
 //! who gets it from another process cannot speak to the network by it. `/sys/class/net` would show
 //! the namespace in which it was mounted. Nothing here changes an interface.
 
-use crate::{LinkError, OpenError, Rtnetlink};
+use crate::{LinkError, OpenError};
+use gigae_netlink::Rtnetlink;
 use gigae_wire::MacAddr;
-use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::link::{LinkAttribute, LinkMessage};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -165,19 +164,7 @@ impl Interface {
 
 /// Index of the NIC under a macvlan, unless that lies in another namespace.
 fn lower(index: u32) -> Option<u32> {
-    let mut request = LinkMessage::default();
-    request.header.index = index;
-    let answer = Rtnetlink::open().ok()?.ask(RouteNetlinkMessage::GetLink(request)).ok()?;
-    let RouteNetlinkMessage::NewLink(link) = answer else { return None };
-    let elsewhere = |attribute: &LinkAttribute| matches!(attribute, LinkAttribute::LinkNetNsId(_));
-    let lower = |attribute: &LinkAttribute| match attribute {
-        LinkAttribute::Link(index) => Some(*index),
-        _ => None,
-    };
-    if link.attributes.iter().any(elsewhere) {
-        return None;
-    }
-    link.attributes.iter().find_map(lower)
+    Rtnetlink::open().ok()?.link(index).ok()?.lower
 }
 
 /// A request for the interface `name`, which is known to be short enough.

@@ -18,7 +18,7 @@
 //! window*, which is the existence of its token. It is free when both are clear.
 //!
 //! This crate knows no protocol and no clock, and of the kernel only how to look up an
-//! [`Interface`] and to ask and change others ([`Rtnetlink`]); backends live in crates of their own and never see each other. The module
+//! [`Interface`]; backends live in crates of their own and never see each other. The module
 //! `conformance` (feature of the same name) is the suite that all of them pass.
 
 mod arena;
@@ -28,7 +28,6 @@ mod interface;
 mod link;
 mod mapping;
 mod posting;
-mod rtnetlink;
 mod shared;
 
 #[cfg(feature = "conformance")]
@@ -40,5 +39,4 @@ pub use error::{LinkError, OpenError};
 pub use interface::Interface;
 pub use link::{ChannelSet, Counters, Filter, Info, Link, Mode};
 pub use posting::Posting;
-pub use rtnetlink::Rtnetlink;
 pub use shared::SharedFrame;

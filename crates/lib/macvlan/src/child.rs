@@ -1,14 +1,9 @@
 //! Making, finding and removing children.
 
 use crate::Claim;
-use gigae_link::{Interface, OpenError, Rtnetlink};
+use gigae_link::{Interface, OpenError};
+use gigae_netlink::{Error, Link, Macvlan, Rtnetlink, Setting};
 use gigae_wire::MacAddr;
-use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
-use netlink_packet_route::link::{
-    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, InfoData, InfoKind, InfoMacVlan, LinkAttribute,
-    LinkFlags, LinkInfo, LinkMessage, MacVlanMode,
-};
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use rustix::io::Errno;
 use std::io;
 use std::time::{Duration, Instant};
@@ -56,11 +51,11 @@ impl Child {
     pub fn make(parent: &str) -> Result<Self, OpenError> {
         let nic = Interface::find(parent)?;
         let what = "asking the kernel about interfaces";
-        let kernel = Rtnetlink::open().map_err(|e| OpenError::Io { what, source: e.into() })?;
-        let io = |source| OpenError::Io { what, source };
-        let links = links(&kernel).map_err(io)?;
+        let io = |e: Error| OpenError::Io { what, source: e.into() };
+        let kernel = Rtnetlink::open().map_err(io)?;
+        let links = kernel.links().map_err(io)?;
         sweep(&kernel, &links, Some(nic.index));
-        let (mac, claim) = draw().map_err(io)?;
+        let (mac, claim) = draw().map_err(|source| OpenError::Io { what, source })?;
         let name = create(&kernel, &links, &nic, mac).map_err(|e| explain(e, parent))?;
         let index = index_of(&kernel, &name, mac).map_err(io)?;
         let maker = std::process::id();
@@ -98,25 +93,14 @@ impl Child {
     }
 
     /// IPv6 first: it would get an address as soon as it is up.
-    fn prepare(&self) -> io::Result<()> {
-        let none = AfSpecInet6::AddrGenMode(In6AddrGenMode::None);
-        let families = vec![AfSpecUnspec::Inet6(vec![none])];
-        match self.set(LinkFlags::empty(), LinkAttribute::AfSpecUnspec(families)) {
-            Err(e) if is(&e, Errno::AFNOSUPPORT) || is(&e, Errno::OPNOTSUPP) => {} // No IPv6 here.
+    fn prepare(&self) -> Result<(), Error> {
+        match self.kernel.set(self.index, &[Setting::NoIpv6Address]) {
+            Err(e) if matches!(e.errno(), Errno::AFNOSUPPORT | Errno::OPNOTSUPP) => {} // No IPv6 here.
             result => result?,
         }
         // The kernel answers for this host's IP addresses on every interface that is asked (ip-sysctl,
         // `arp_ignore`): others would send what is for the host to the child, and lose it with the child.
-        self.set(LinkFlags::Up | LinkFlags::Noarp, LinkAttribute::IfAlias(ALIAS.into()))
-    }
-
-    fn set(&self, flags: LinkFlags, attribute: LinkAttribute) -> io::Result<()> {
-        let mut link = LinkMessage::default();
-        link.header.index = self.index;
-        link.header.flags = flags;
-        link.header.change_mask = flags;
-        link.attributes.push(attribute);
-        self.kernel.change(RouteNetlinkMessage::SetLink(link), 0)
+        self.kernel.set(self.index, &[Setting::Up(true), Setting::NoArp, Setting::Alias(ALIAS)])
     }
 
     /// Without a carrier the kernel drops what is sent, and a self-test would not be made.
@@ -133,7 +117,7 @@ impl Drop for Child {
     fn drop(&mut self) {
         if self.maker == std::process::id() {
             // It may be gone with its NIC.
-            let _ = remove(&self.kernel, self.index);
+            let _ = self.kernel.remove(self.index);
         }
     }
 }
@@ -157,11 +141,11 @@ pub struct Found {
 /// child; no privileges.
 pub fn children() -> io::Result<Vec<Found>> {
     let kernel = Rtnetlink::open()?;
-    let links = links(&kernel)?;
+    let links = kernel.links()?;
     let name = |index| Some(links.iter().find(|link| Some(link.index) == index)?.name.clone());
-    let found = links.iter().filter(|link| link.ours).map(|link| {
-        let left_over = Claim::take(link.mac)?.is_some();
-        let (parent, index, mac) = (name(link.parent), link.index, link.mac);
+    let found = links.iter().filter(|link| is_ours(link)).map(|link| {
+        let (parent, index, mac) = (name(link.lower), link.index, mac(link));
+        let left_over = Claim::take(mac)?.is_some();
         Ok(Found { name: link.name.clone(), index, mac, parent, left_over })
     });
     found.collect()
@@ -171,64 +155,31 @@ pub fn children() -> io::Result<Vec<Found>> {
 /// names. Needs `CAP_NET_ADMIN` if there are any.
 pub fn remove_left_overs() -> io::Result<Vec<String>> {
     let kernel = Rtnetlink::open()?;
-    Ok(sweep(&kernel, &links(&kernel)?, None))
+    Ok(sweep(&kernel, &kernel.links()?, None))
 }
 
-/// What must be known of an interface.
-struct Known {
-    name: String,
-    index: u32,
-    mac: MacAddr,
-    /// Of a macvlan: its NIC's index, if that is of this namespace.
-    parent: Option<u32>,
-    ours: bool,
+fn is_ours(link: &Link) -> bool {
+    link.is_macvlan && link.group == GROUP
 }
 
-fn links(kernel: &Rtnetlink) -> io::Result<Vec<Known>> {
-    let all = kernel.list(RouteNetlinkMessage::GetLink(LinkMessage::default()))?;
-    Ok(all.into_iter().filter_map(read).collect())
-}
-
-fn read(message: RouteNetlinkMessage) -> Option<Known> {
-    let RouteNetlinkMessage::NewLink(link) = message else { return None };
-    let index = link.header.index;
-    let mut known =
-        Known { name: String::new(), index, mac: MacAddr([0; 6]), parent: None, ours: false };
-    let (mut group, mut is_macvlan, mut elsewhere) = (0, false, false);
-    for attribute in link.attributes {
-        match attribute {
-            LinkAttribute::IfName(name) => known.name = name,
-            LinkAttribute::Address(bytes) => {
-                known.mac = bytes.as_slice().try_into().map_or(known.mac, MacAddr);
-            }
-            LinkAttribute::Link(parent) => known.parent = Some(parent),
-            LinkAttribute::LinkNetNsId(_) => elsewhere = true,
-            LinkAttribute::Group(number) => group = number,
-            LinkAttribute::LinkInfo(info) => {
-                is_macvlan = info.contains(&LinkInfo::Kind(InfoKind::MacVlan));
-            }
-            _ => {}
-        }
-    }
-    known.parent = known.parent.filter(|_| is_macvlan && !elsewhere);
-    known.ours = is_macvlan && group == GROUP;
-    Some(known)
+fn mac(link: &Link) -> MacAddr {
+    MacAddr(link.mac.unwrap_or_default())
 }
 
 /// Removes what is left over on one NIC, or on any; their names. The claim is held meanwhile, so that of
 /// several who sweep one does.
-fn sweep(kernel: &Rtnetlink, links: &[Known], on: Option<u32>) -> Vec<String> {
+fn sweep(kernel: &Rtnetlink, links: &[Link], on: Option<u32>) -> Vec<String> {
     // Children of a macvlan are the kernel's children of its NIC.
     let nic = on.map(|index| {
-        let parent = links.iter().find(|link| link.index == index).and_then(|link| link.parent);
-        parent.unwrap_or(index)
+        let own = links.iter().find(|link| link.index == index && link.is_macvlan);
+        own.and_then(|link| link.lower).unwrap_or(index)
     });
     let mut removed = Vec::new();
-    for link in links.iter().filter(|link| link.ours && (nic.is_none() || link.parent == nic)) {
-        let Ok(Some(_claim)) = Claim::take(link.mac) else { continue };
+    for link in links.iter().filter(|link| is_ours(link) && (nic.is_none() || link.lower == nic)) {
+        let Ok(Some(_claim)) = Claim::take(mac(link)) else { continue };
         // What was listed may be another interface by now.
-        let same = index_of(kernel, &link.name, link.mac).is_ok_and(|index| index == link.index);
-        if same && remove(kernel, link.index).is_ok() {
+        let same = index_of(kernel, &link.name, mac(link)).is_ok_and(|index| index == link.index);
+        if same && kernel.remove(link.index).is_ok() {
             removed.push(link.name.clone());
         }
     }
@@ -252,28 +203,18 @@ fn draw() -> io::Result<(MacAddr, Claim)> {
 /// Makes the interface under the first name that is free.
 fn create(
     kernel: &Rtnetlink,
-    links: &[Known],
+    links: &[Link],
     nic: &Interface,
     mac: MacAddr,
-) -> io::Result<String> {
+) -> Result<String, Error> {
     let free = |name: &String| links.iter().all(|link| link.name != *name);
     let names = (0..).map(|n| format!("gigae{n}")).filter(free).take(NAMES);
-    let mut result = Err(Errno::EXIST.into());
+    let mut result = Err(Error::from(Errno::EXIST));
     for name in names {
-        let mode = InfoData::MacVlan(vec![InfoMacVlan::Mode(MacVlanMode::Bridge)]);
-        let mut link = LinkMessage::default();
-        link.header.interface_family = AddressFamily::Unspec;
-        link.attributes = vec![
-            LinkAttribute::IfName(name.clone()),
-            LinkAttribute::Link(nic.index),
-            LinkAttribute::Address(mac.0.to_vec()),
-            LinkAttribute::Mtu(nic.mtu as u32),
-            LinkAttribute::Group(GROUP),
-            LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::MacVlan), LinkInfo::Data(mode)]),
-        ];
-        let flags = NLM_F_CREATE | NLM_F_EXCL;
-        result = kernel.change(RouteNetlinkMessage::NewLink(link), flags).map(|()| name);
-        if !matches!(&result, Err(e) if is(e, Errno::EXIST)) {
+        let (lower, mtu) = (nic.index, nic.mtu as u32);
+        let new = Macvlan { name: &name, lower, mac: mac.0, mtu, group: GROUP };
+        result = kernel.make_macvlan(&new).map(|()| name);
+        if !matches!(&result, Err(e) if e.errno() == Errno::EXIST) {
             break;
         }
     }
@@ -281,43 +222,29 @@ fn create(
 }
 
 /// The index of the interface with this name and address.
-fn index_of(kernel: &Rtnetlink, name: &str, mac: MacAddr) -> io::Result<u32> {
-    let mut request = LinkMessage::default();
-    request.attributes.push(LinkAttribute::IfName(name.into()));
-    match read(kernel.ask(RouteNetlinkMessage::GetLink(request))?) {
-        Some(known) if known.mac == mac => Ok(known.index),
-        _ => Err(Errno::NODEV.into()),
-    }
+fn index_of(kernel: &Rtnetlink, name: &str, address: MacAddr) -> Result<u32, Error> {
+    let link = kernel.link_named(name)?;
+    if mac(&link) == address { Ok(link.index) } else { Err(Errno::NODEV.into()) }
 }
 
-fn remove(kernel: &Rtnetlink, index: u32) -> io::Result<()> {
-    let mut link = LinkMessage::default();
-    link.header.index = index;
-    kernel.change(RouteNetlinkMessage::DelLink(link), 0)
-}
-
-fn is(error: &io::Error, errno: Errno) -> bool {
-    error.raw_os_error() == Some(errno.raw_os_error())
-}
-
-fn explain(error: io::Error, parent: &str) -> OpenError {
-    match Errno::from_io_error(&error) {
-        Some(Errno::PERM | Errno::ACCESS) => OpenError::MissingCapability {
+fn explain(error: Error, parent: &str) -> OpenError {
+    match error.errno() {
+        Errno::PERM | Errno::ACCESS => OpenError::MissingCapability {
             what: "making an interface of this process's own on a shared NIC",
             capability: "CAP_NET_ADMIN",
         },
-        Some(Errno::OPNOTSUPP) => OpenError::Unsupported {
+        Errno::OPNOTSUPP => OpenError::Unsupported {
             what: "macvlan (CONFIG_MACVLAN)",
             instead: "name a NIC of this process's own, such as an SR-IOV function",
         },
-        Some(Errno::BUSY) => {
+        Errno::BUSY => {
             let text = format!("'{parent}' is part of a bridge or bond; name that instead");
             OpenError::Io { what: "sharing the NIC", source: io::Error::other(text) }
         }
-        Some(Errno::INVAL) => {
+        Errno::INVAL => {
             let text = format!("'{parent}' is no Ethernet that can be shared; name another NIC");
             OpenError::Io { what: "sharing the NIC", source: io::Error::other(text) }
         }
-        _ => OpenError::Io { what: "making an interface on the NIC", source: error },
+        _ => OpenError::Io { what: "making an interface on the NIC", source: error.into() },
     }
 }

@@ -1,6 +1,6 @@
 //! Checks now and then whether the link's program is still attached.
 
-use crate::attached::Asker;
+use gigae_netlink::Rtnetlink;
 use std::time::{Duration, Instant};
 
 /// Time without a frame after which the link checks whether its program is still attached. The
@@ -10,7 +10,7 @@ const LOOK_AFTER: Duration = Duration::from_secs(1);
 /// What is known about the program's attachment.
 pub(crate) struct ProgramWatch {
     /// Also `None` in another namespace than the interface's, where its number means nothing.
-    asker: Option<Asker>,
+    kernel: Option<Rtnetlink>,
     /// The kernel's number of the program.
     pub(crate) program: u32,
     /// When it was last known to be attached, or passed a frame.
@@ -25,9 +25,11 @@ impl ProgramWatch {
     /// Begins now, in the calling thread's namespace, with an attached program. Needs no
     /// privileges.
     pub(crate) fn new(interface: u32, program: u32) -> Self {
-        let sees = |asker: &Asker| asker.programs(interface).is_some_and(|p| p.contains(&program));
-        let asker = Asker::new().filter(sees);
-        Self { asker, program, sure_at: Instant::now(), received: 0, detached: false }
+        let sees = |kernel: &Rtnetlink| {
+            kernel.programs(interface).is_ok_and(|programs| programs.contains(&program))
+        };
+        let kernel = Rtnetlink::open().ok().filter(sees);
+        Self { kernel, program, sure_at: Instant::now(), received: 0, detached: false }
     }
 
     /// Whether the program is detached. `received` shows whether frames still come. Reads the
@@ -37,7 +39,7 @@ impl ProgramWatch {
         let silent = self.received == received;
         if !silent || now.duration_since(self.sure_at) >= LOOK_AFTER {
             (self.sure_at, self.received) = (now, received);
-            let ask = || self.asker.as_ref()?.programs(interface);
+            let ask = || self.kernel.as_ref()?.programs(interface).ok();
             self.detached |= silent && ask().is_some_and(|ids| !ids.contains(&self.program));
         }
         self.detached

@@ -1,20 +1,14 @@
 //! The two cards, each in a network namespace of its own.
 
 use crate::job::Interrupts;
-use gigae_link::{Interface, Rtnetlink};
+use gigae_link::Interface;
+use gigae_netlink::{Address, Rtnetlink, Setting};
 use gigae_wire::MacAddr;
-use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
-use netlink_packet_route::address::{AddressAttribute, AddressMessage};
-use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
-use netlink_packet_route::neighbour::{
-    NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
-};
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::{self, File};
 use std::io;
 use std::net::Ipv4Addr;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -194,15 +188,8 @@ impl End {
         Ok(Rtnetlink::open()?)
     }
 
-    fn change(&self, attribute: Option<LinkAttribute>, up: Option<bool>) -> io::Result<()> {
-        let mut link = LinkMessage::default();
-        link.header.index = self.index()?;
-        if let Some(up) = up {
-            link.header.change_mask = LinkFlags::Up;
-            link.header.flags = if up { LinkFlags::Up } else { LinkFlags::empty() };
-        }
-        link.attributes.extend(attribute);
-        self.kernel()?.change(RouteNetlinkMessage::SetLink(link), 0)
+    fn set(&self, setting: Setting<'_>) -> io::Result<()> {
+        Ok(self.kernel()?.set(self.index()?, &[setting])?)
     }
 
     /// One queue, where the driver can: frames in IP would be spread by their hash, and a link has one.
@@ -221,16 +208,19 @@ impl End {
 
     /// Brings the interface up, with its neighbour, or takes it down, which makes the kernel forget that.
     pub(super) fn up(&self, up: bool) -> io::Result<()> {
-        self.change(None, Some(up))?;
-        match up {
-            true => self.kernel()?.change(self.neighbour()?, NLM_F_CREATE | NLM_F_REPLACE),
-            false => Ok(()),
+        self.set(Setting::Up(up))?;
+        if !up {
+            return Ok(());
         }
+        // The other end for good: pcnet32 drops the question for it, which is shorter than a frame
+        // may be and which QEMU's card sends as it is.
+        let (ip, mac) = self.other;
+        Ok(self.kernel()?.set_neighbour(ip.into(), self.index()?, mac.0)?)
     }
 
     /// Sets the MTU.
     pub(super) fn mtu(&self, mtu: u32) -> io::Result<()> {
-        self.change(Some(LinkAttribute::Mtu(mtu)), None)
+        self.set(Setting::Mtu(mtu))
     }
 
     /// Takes the device from its driver: the interface vanishes.
@@ -256,36 +246,13 @@ impl End {
             })
             .ok_or_else(|| io::Error::other("the device has no interface"))?;
         let index = fs::read_to_string(class.join("ifindex"))?;
-        let mut link = LinkMessage::default();
-        link.header.index = index.trim().parse().map_err(io::Error::other)?;
-        link.attributes.push(LinkAttribute::NetNsFd(self.namespace.as_raw_fd()));
-        link.attributes.push(LinkAttribute::IfName(self.interface.clone()));
-        Rtnetlink::open()?.change(RouteNetlinkMessage::SetLink(link), 0)?;
-        let mut address = AddressMessage::default();
-        address.header.family = AddressFamily::Inet;
-        address.header.prefix_len = PREFIX;
-        address.header.index = self.index()?;
-        address.attributes.push(AddressAttribute::Local(self.ip.into()));
-        address.attributes.push(AddressAttribute::Address(self.ip.into()));
-        let request = RouteNetlinkMessage::NewAddress(address);
-        self.kernel()?.change(request, NLM_F_CREATE | NLM_F_EXCL)?;
+        let index = index.trim().parse().map_err(io::Error::other)?;
+        let there = Setting::Namespace(self.namespace.as_fd());
+        Rtnetlink::open()?.set(index, &[there, Setting::Name(&self.interface)])?;
+        let address = Address { index: self.index()?, ip: self.ip.into(), prefix: PREFIX };
+        self.kernel()?.add_address(&address)?;
         let _inside = self.enter()?;
         self.one_queue()
-    }
-
-    /// The other end for good: pcnet32 drops the question for it, which is shorter than a frame may be and which
-    /// QEMU's card sends as it is.
-    fn neighbour(&self) -> io::Result<RouteNetlinkMessage> {
-        let (ip, mac) = self.other;
-        let mut neighbour = NeighbourMessage::default();
-        neighbour.header.family = AddressFamily::Inet;
-        neighbour.header.ifindex = self.index()?;
-        neighbour.header.state = NeighbourState::Permanent;
-        neighbour.attributes = vec![
-            NeighbourAttribute::Destination(NeighbourAddress::Inet(ip)),
-            NeighbourAttribute::LinkLayerAddress(mac.0.to_vec()),
-        ];
-        Ok(RouteNetlinkMessage::NewNeighbour(neighbour))
     }
 
     /// Waits until the card says that it has a carrier.
@@ -325,11 +292,7 @@ fn namespace() -> io::Result<File> {
             gigae_fabric::leave_network().map_err(io::Error::other)?;
             // Absent where the kernel has no IPv6.
             let _ = fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
-            let mut lo = LinkMessage::default();
-            lo.header.index = 1;
-            lo.header.change_mask = LinkFlags::Up;
-            lo.header.flags = LinkFlags::Up;
-            Rtnetlink::open()?.change(RouteNetlinkMessage::SetLink(lo), 0)?;
+            Rtnetlink::open()?.set(1, &[Setting::Up(true)])?;
             File::open(OWN)
         };
         scope.spawn(make).join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))
