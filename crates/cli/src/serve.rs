@@ -5,11 +5,12 @@ use crate::peer::{cluster, interface};
 use crate::tuning;
 use clap::Args;
 use gigae_eval_measure::door::Door;
-use gigae_eval_measure::site::{Site, allowed_cpus};
+use gigae_eval_measure::site::Site;
 use gigae_eval_model::duration;
 use gigae_eval_serve::{self as serving, File, Network, Presence, Rules, Service, parse_rate};
 use gigae_eval_session::control::{KEY_FILE, Key, Limits, PORT};
 use gigae_eval_session::remark::remark;
+use gigae_host::affinity;
 use std::io::{BufRead, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -100,7 +101,7 @@ fn try_serve(args: &ServeArgs, interrupted: &AtomicBool) -> Result<(), String> {
     let options = cluster.as_ref().and_then(|cluster| cluster.options().ok());
     let nic = interface(nic, cluster).map_err(|error| text(&error))?;
     let mut site = Site::find(&nic).map_err(|error| text(&error))?;
-    site.cpu = args.cpu.or(file.cpu).or_else(|| allowed_cpus().last().copied());
+    site.cpu = args.cpu.or(file.cpu).or_else(|| affinity::allowed().last().copied());
     site.virtual_link = args.fabric_child;
     let listen = listen_address(args.listen.as_deref().or(file.listen.as_deref()), &site);
     let listener = TcpListener::bind(&listen).map_err(|error| {

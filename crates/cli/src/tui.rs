@@ -27,8 +27,8 @@ mod tests;
 pub use screen::{ViewError, ready, restore};
 
 use gigae_eval_measure::cost;
-use gigae_eval_measure::site::allowed_cpus;
 use gigae_eval_run::Took;
+use gigae_host::affinity;
 use live::{Live, Source};
 use model::{Act, Event, Model};
 use ratatui_core::terminal::Terminal;
@@ -153,7 +153,7 @@ fn show(
     // Where it may not yield, it still takes next to nothing.
     let _ = rustix::process::nice(YIELDING);
     let mut terminal = Terminal::new(screen)?;
-    let (allowed, mut live) = (allowed_cpus(), None::<Live>);
+    let (allowed, mut live) = (affinity::allowed(), None::<Live>);
     while !own.closing.load(Ordering::Relaxed) {
         let at = own.begin.elapsed();
         for event in heard.try_iter() {
@@ -189,9 +189,6 @@ fn keep_off(source: &Source, allowed: &[usize]) -> bool {
     let theirs = |cpu: &usize| source.cpus.contains(&Some(*cpu));
     let others: Vec<usize> = allowed.iter().copied().filter(|cpu| !theirs(cpu)).collect();
     let apart = !others.is_empty();
-    let mut cpus = rustix::thread::CpuSet::new();
-    let chosen = if apart { &others } else { allowed };
-    chosen.iter().for_each(|cpu| cpus.set(*cpu));
     // Without it the kernel chooses among all.
-    rustix::thread::sched_setaffinity(None, &cpus).is_ok() && apart
+    affinity::keep_to(if apart { &others } else { allowed }).is_ok() && apart
 }

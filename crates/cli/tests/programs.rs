@@ -8,6 +8,7 @@ use gigae_cli::{eval::EvalArgs, serve::ServeArgs};
 use gigae_eval_model::results::Results;
 use gigae_eval_session::programs;
 use gigae_fabric::{Fabric, testing};
+use gigae_host::affinity;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -329,7 +330,7 @@ fn another_machine_runs_programs_only_if_its_owner_allows_it() {
     std::fs::remove_file(place.path("bin/iperf3")).unwrap();
     std::fs::copy(std::env::current_exe().unwrap(), place.path("bin/iperf3")).unwrap();
     let fabric = testing::fabric("programs", |_| {});
-    let cpu = gigae_eval_measure::site::allowed_cpus()[0].to_string();
+    let cpu = affinity::allowed()[0].to_string();
     let serve = |more: &[&str]| {
         let mut command = fabric.node(2).command(std::env::current_exe().unwrap()).unwrap();
         command.args(["serve", "--nic", "eth0", "--cpu", &cpu, "--key"]).arg(place.path("key"));

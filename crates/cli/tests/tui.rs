@@ -4,6 +4,7 @@
 
 use gigae_eval_model::results::Results;
 use gigae_fabric::{Fabric, testing};
+use gigae_host::affinity;
 use std::io::{Read, Write};
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -232,7 +233,7 @@ fn a_summary_is_on_the_first_screen() {
     let results = Results::parse(&text).unwrap();
     assert!(results.environment.live_view.is_some_and(|share| share > 0.0 && share < 1.0));
     // Where there are CPUs beside those of both ends, it has kept to them.
-    let crowded = gigae_eval_measure::site::allowed_cpus().len() <= 2;
+    let crowded = affinity::allowed().len() <= 2;
     let doubted = results.doubts.iter().any(|doubt| doubt.starts_with("live-view:"));
     assert_eq!(doubted, crowded, "{:?}", results.doubts);
 }

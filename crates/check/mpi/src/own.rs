@@ -3,7 +3,7 @@
 use crate::Error;
 use gigae::{Address, Endpoint, MacAddr, Options, Wait};
 use gigae_fabric::{Fabric, Node};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use gigae_host::affinity;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -53,12 +53,9 @@ fn open(node: &Node, processor: usize) -> Result<Endpoint, Failure> {
 
 /// To one of the processors that this thread may use, or where it is if there are too few.
 fn pin(number: usize) {
-    let Ok(all) = sched_getaffinity(None) else { return };
-    let mut own = CpuSet::new();
-    if let Some(cpu) = (0..CpuSet::MAX_CPU).filter(|&cpu| all.is_set(cpu)).nth(number) {
-        own.set(cpu);
+    if let Some(&cpu) = affinity::allowed().get(number) {
         // Whoever may not stays where it is.
-        let _ = sched_setaffinity(None, &own);
+        let _ = affinity::pin(cpu);
     }
 }
 

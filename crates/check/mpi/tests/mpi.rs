@@ -6,6 +6,7 @@ mod common;
 
 use common::{LIMIT, run};
 use gigae_fabric::{FabricConfig, testing};
+use gigae_host::affinity;
 use gigae_mpi::hosts::Finished;
 use gigae_mpi::{Hosts, Job, Transport, Vendor};
 use std::path::Path;
@@ -141,11 +142,10 @@ fn a_job_that_takes_too_long_is_ended_with_all_its_processes() {
 
 fn the_librarys_own_round_trip_is_measured() {
     let fabric = testing::fabric("own", |config| config.cable = true);
-    let processors = || rustix::thread::sched_getaffinity(None).unwrap();
-    let before = processors();
+    let before = affinity::allowed();
     let own = gigae_mpi::own::ping_pong(&fabric).unwrap();
     // Or all jobs after it would share one processor.
-    assert!(processors() == before);
+    assert_eq!(affinity::allowed(), before);
     assert!(own.round_trip > 0.0 && own.mode.contains("xdp"), "{own:?}");
 }
 

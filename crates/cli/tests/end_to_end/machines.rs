@@ -3,6 +3,7 @@
 use crate::common::{Place, TINY, eval, fits_schema, is_one_line_error, sleepers_are_all_measured};
 use gigae_eval_model::results::{Results, Verdict};
 use gigae_fabric::{Fabric, testing};
+use gigae_host::affinity;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -29,7 +30,7 @@ impl Machines {
         let node = fabric.node(2);
         let mut command = node.command(std::env::current_exe().unwrap()).unwrap();
         // Two machines do not share a processor, so neither do these; the other end takes the last one.
-        let cpu = gigae_eval_measure::site::allowed_cpus()[0].to_string();
+        let cpu = affinity::allowed()[0].to_string();
         command.args(["serve", "--nic", &nics, "--cpu", &cpu, "--key"]).arg(key);
         command.stderr(Stdio::piped());
         let mut serve = command.spawn().unwrap();

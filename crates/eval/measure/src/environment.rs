@@ -6,6 +6,7 @@
 use crate::site::Site;
 use gigae_eval_model::date;
 use gigae_eval_model::environment::EndEnvironment;
+use gigae_host::affinity;
 use gigae_nic as nic;
 use serde_json::Value;
 use std::fs;
@@ -23,7 +24,7 @@ pub fn describe(site: &Site) -> EndEnvironment {
     EndEnvironment {
         kernel: line("/proc/sys/kernel/osrelease"),
         cpu: cpu_model(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default()),
-        cpus: crate::site::allowed_cpus().len(),
+        cpus: affinity::allowed().len(),
         memory: memory(&fs::read_to_string("/proc/meminfo").unwrap_or_default()),
         pinned_to: site.cpu,
         governor: governor(site.cpu.unwrap_or(0)),

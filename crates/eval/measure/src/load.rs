@@ -7,8 +7,9 @@
 //! what they do to these.
 
 use crate::channel::JOIN_TIMEOUT;
-use crate::site::{Site, allowed_cpus};
+use crate::site::Site;
 use gigae_eval_model::transport::CONGESTION_CONTROL;
+use gigae_host::affinity;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -105,16 +106,14 @@ impl Load {
 
 /// The CPUs that are not the measuring thread's; all if it has the only one.
 fn others(site: &Site) -> Vec<usize> {
-    let all = allowed_cpus();
+    let all = affinity::allowed();
     let others: Vec<usize> = all.iter().copied().filter(|cpu| Some(*cpu) != site.cpu).collect();
     if others.is_empty() { all } else { others }
 }
 
 fn keep_to(cpus: &[usize]) {
-    let mut set = rustix::thread::CpuSet::new();
-    cpus.iter().for_each(|&cpu| set.set(cpu));
     // If this fails the thread inherits the CPUs of the one that made it.
-    let _ = rustix::thread::sched_setaffinity(None, &set);
+    let _ = affinity::keep_to(cpus);
 }
 
 fn source(mut socket: &Socket, stop: &AtomicBool) {

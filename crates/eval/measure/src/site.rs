@@ -4,6 +4,7 @@
 //! avoided, because a thread that entered a namespace still sees the former one there.
 
 use crate::door::Door;
+use gigae_host::affinity;
 use gigae_netlink::Rtnetlink;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -139,30 +140,9 @@ impl Site {
         Address { ip: self.ip, port, bulk: 0, mac: self.mac }
     }
 
-    /// Pins the calling thread to this end's CPU, if there is one (sched_setaffinity(2)).
+    /// Pins the calling thread to this end's CPU, if there is one.
     pub fn pin(&self) -> io::Result<()> {
-        let Some(cpu) = self.cpu else { return Ok(()) };
-        let mut set = rustix::thread::CpuSet::new();
-        set.set(cpu);
-        Ok(rustix::thread::sched_setaffinity(None, &set)?)
-    }
-
-    /// Does something with the calling thread pinned to this end's CPU, such as starting a process, which stays
-    /// there; then the thread is where it was. What cannot be pinned is done all the same.
-    pub fn pinned<T>(&self, work: impl FnOnce() -> T) -> T {
-        let before = rustix::thread::sched_getaffinity(None);
-        let _ = self.pin();
-        let done = work();
-        let _ = before.and_then(|before| rustix::thread::sched_setaffinity(None, &before));
-        done
-    }
-}
-
-/// The CPUs that this process may run on.
-pub fn allowed_cpus() -> Vec<usize> {
-    match rustix::thread::sched_getaffinity(None) {
-        Ok(set) => (0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect(),
-        Err(_) => vec![0],
+        self.cpu.map_or(Ok(()), affinity::pin)
     }
 }
 

@@ -1,9 +1,9 @@
 //! From repetitions to figures: collects what the ends measured and says what to doubt about it.
 
 use crate::progress::Took;
+use gigae_eval_measure::experiment;
 use gigae_eval_measure::experiment::incast::Crowds;
 use gigae_eval_measure::probe::{Answered, Asked};
-use gigae_eval_measure::{experiment, site};
 use gigae_eval_model::cost::Cost;
 use gigae_eval_model::environment::Environment;
 use gigae_eval_model::environment::NETWORK;
@@ -15,6 +15,7 @@ use gigae_eval_model::results::{Estimate, Series, Warmup};
 use gigae_eval_model::stats;
 use gigae_eval_model::stats::{CONFIDENCE, Distribution, Interval};
 use gigae_eval_model::transport;
+use gigae_host::affinity;
 
 /// A figure's run has settled if its last quarter differs from its first by less.
 const SETTLED: f64 = 0.10;
@@ -281,7 +282,7 @@ impl Gathered {
 pub(crate) fn run_doubts(environment: &Environment) -> Vec<String> {
     let mut doubts = Vec::new();
     let same_machine = environment.link.iter().any(|link| link.kind != NETWORK);
-    if same_machine && site::allowed_cpus().len() < 2 {
+    if same_machine && affinity::allowed().len() < 2 {
         doubts.push(
             "one-cpu: both ends share one CPU, so spinning ends starve each other; use two CPUs"
                 .into(),

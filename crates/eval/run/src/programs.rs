@@ -13,6 +13,7 @@ use gigae_eval_session::programs::process::{Process, last_line};
 use gigae_eval_session::programs::{self, pairs};
 use gigae_eval_session::programs::{Comparison, Trouble};
 use gigae_eval_session::stage::Stage;
+use gigae_host::affinity;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -225,6 +226,7 @@ fn run(
 ) -> Result<String, Trouble> {
     let [file, _] = of.program.files();
     let arguments = of.program.measuring(&of.job, at);
-    let process = stage.site.pinned(|| Process::start(of.program.name(), file, &arguments))?;
+    let process =
+        affinity::pinned(stage.site.cpu, || Process::start(of.program.name(), file, &arguments))?;
     process.finish(Duration::from_secs(of.job.seconds.into()) + OVERTIME, interrupted)
 }

@@ -145,20 +145,3 @@ pub(crate) fn in_memory(
         Err(error) => Err(Failure::Unavailable(format!("memory could not be mapped: {error}"))),
     }
 }
-
-/// The calling thread's CPUs before it is pinned.
-pub(crate) fn allowed() -> Result<rustix::thread::CpuSet, RunError> {
-    rustix::thread::sched_getaffinity(None).map_err(|error| RunError::Counters(error.into()))
-}
-
-/// Pins the calling thread as the measuring end of a virtual network is.
-pub(crate) fn pin_measuring() {
-    let mut cpus = rustix::thread::CpuSet::new();
-    cpus.set(gigae_eval_session::stage::measuring_cpus().0);
-    unpin(&cpus);
-}
-
-pub(crate) fn unpin(cpus: &rustix::thread::CpuSet) {
-    // If this fails the thread merely stays on its CPU.
-    let _ = rustix::thread::sched_setaffinity(None, cpus);
-}

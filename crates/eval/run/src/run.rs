@@ -4,7 +4,7 @@ use crate::config::{Config, Peer};
 use crate::error::{RunError, unexpected};
 use crate::gather::Gathered;
 use crate::progress::{Place, Progress, about, titles};
-use crate::repetition::{allowed, gather, in_memory, pin_measuring, repetition, unpin};
+use crate::repetition::{gather, in_memory, repetition};
 use crate::rounds::Running;
 use gigae_eval_measure::{clock, cost, environment};
 use gigae_eval_model::cost::Baseline;
@@ -14,7 +14,8 @@ use gigae_eval_model::plan::LinkPlan;
 use gigae_eval_model::results::Results;
 use gigae_eval_session::control::{ANSWER, ControlError, Reply, Request, Waiting};
 use gigae_eval_session::programs as others;
-use gigae_eval_session::stage::{Stage, StageError};
+use gigae_eval_session::stage::{Stage, StageError, measuring_cpus};
+use gigae_host::affinity::{self, Former};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -101,11 +102,12 @@ impl Running<'_> {
             cells.into_iter().map(|cell| Gathered::new(cell, true, None)).collect();
         let (about, cells) = ("this machine's memory".to_owned(), titles(MEMORY, &gathered));
         self.progress.place(&Place { about, site: None, answering_cpu: None, cells });
-        let before = allowed()?;
-        pin_measuring();
+        let former = Former::remember().map_err(RunError::Counters)?;
+        // If this fails the thread merely stays where it is.
+        let _ = affinity::pin(measuring_cpus().0);
         let interrupted = self.interrupted;
         let outcome = self.rounds(MEMORY, &mut gathered, &mut |cell| in_memory(cell, interrupted));
-        unpin(&before);
+        drop(former);
         outcome?;
         self.keep(MEMORY, &gathered);
         Ok(())
@@ -127,7 +129,7 @@ impl Running<'_> {
     /// Measures everything on one link.
     fn link(&mut self, mut stage: Stage, planned: Option<&str>) -> Result<(), RunError> {
         let name = planned.unwrap_or(NETWORK);
-        let before = allowed()?;
+        let former = Former::remember().map_err(RunError::Counters)?;
         let environment = self.describe(&mut stage, name)?;
         self.agree_on_programs(&mut stage)?;
         let (cells, tuned) = self.plan.split_cells(planned, stage.site.mtu);
@@ -158,7 +160,7 @@ impl Running<'_> {
         if let Some(tune) = self.plan.tune_on(planned).filter(|_| outcome.is_ok()) {
             outcome = self.tuned(name, &mut stage, tune, tuned);
         }
-        unpin(&before);
+        drop(former);
         outcome.map_err(|error| match (error, stage.last_words()) {
             (RunError::Control(_), Some(words)) => RunError::Stage(StageError::Serve(words)),
             (error, _) => error,

@@ -6,10 +6,11 @@
 
 use crate::control;
 use crate::control::{ControlError, Key, Session, Waiting};
-use gigae_eval_measure::site::{Site, SiteError, allowed_cpus};
+use gigae_eval_measure::site::{Site, SiteError};
 use gigae_eval_model::environment::{LOOPBACK_KIND, NETWORK};
 use gigae_eval_model::plan::LinkPlan;
 use gigae_fabric::{Fabric, FabricConfig, FabricError, NetnsGuard, Node, Rate};
+use gigae_host::affinity;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -164,7 +165,7 @@ impl Stage {
         turn: &mut dyn FnMut(&Waiting) -> bool,
     ) -> Result<Self, StageError> {
         let mut site = Site::find(nics)?;
-        site.cpu = allowed_cpus().last().copied();
+        site.cpu = affinity::allowed().last().copied();
         let session = control::connect(peer, key, turn)?;
         Ok(Self { session, serving: None, _inside: None, fabric: None, site, answering_cpu: None })
     }
@@ -203,7 +204,7 @@ pub fn program(serve: &[OsString]) -> Result<(&OsString, &[OsString]), StageErro
 /// The CPUs of the measuring and of the answering end on a virtual network: different ones; the first
 /// one usually has the machine's other interrupts, which then hit the answering end.
 pub fn measuring_cpus() -> (usize, usize) {
-    let cpus = allowed_cpus();
+    let cpus = affinity::allowed();
     (cpus[1 % cpus.len()], cpus[0])
 }
 

@@ -2,12 +2,13 @@
 //! others' ends on it.
 
 use super::state::Settings;
-use gigae_eval_measure::site::{Site, allowed_cpus};
+use gigae_eval_measure::site::Site;
 use gigae_eval_session::control;
 use gigae_eval_session::control::{KEY_FILE, Key, Session, Waiting};
 use gigae_eval_session::stage;
 use gigae_eval_session::stage::{Serving, StageError, prefix};
 use gigae_fabric::{Fabric, FabricConfig, NetnsGuard, Rate};
+use gigae_host::affinity;
 use std::ffi::OsString;
 
 /// Another end.
@@ -86,7 +87,7 @@ impl Ground {
             }
             return Ok(());
         };
-        let cpus = allowed_cpus();
+        let cpus = affinity::allowed();
         for (number, node) in (1..).zip(fabric.nodes().into_iter().skip(1)) {
             let cpu = cpus[usize::from(number) % cpus.len()];
             let interfaces = self.site.interfaces().collect::<Vec<_>>().join(",");

@@ -5,10 +5,10 @@ use super::round::{HERE, Outcome, round};
 use super::state::State;
 use super::watch::{Tell, Watcher};
 use gigae_eval_measure::environment;
-use gigae_eval_measure::site::allowed_cpus;
 use gigae_eval_model::soak::{Finding, Kind};
 use gigae_eval_report::files::WriteError;
 use gigae_eval_session::stage::StageError;
+use gigae_host::affinity;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::Path;
@@ -125,7 +125,7 @@ fn describe(watcher: &mut Watcher<'_>, ground: &Ground) {
     let build = if cfg!(debug_assertions) { ", built without optimisation" } else { "" };
     conditions.gigae = format!("{} ({}){build}", environment::VERSION, environment::GIT);
     conditions.machine =
-        format!("{}, {} CPUs, Linux {}", end.cpu, allowed_cpus().len(), end.kernel);
+        format!("{}, {} CPUs, Linux {}", end.cpu, affinity::allowed().len(), end.kernel);
     conditions.nic = format!("{} ({}), MTU {}", end.interface, end.driver, end.mtu);
     conditions.network = match &ground.fabric {
         Some(fabric) => format!(

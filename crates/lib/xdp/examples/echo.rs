@@ -7,6 +7,7 @@
 //! machine does.
 
 use gigae_fabric::{Fabric, FabricConfig};
+use gigae_host::affinity;
 use gigae_link::{ChannelSet, Filter, Link, Mode};
 use gigae_packet::{PacketConfig, PacketLink};
 use gigae_wire::{Envelope, MacAddr, Route};
@@ -36,12 +37,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let over = AtomicBool::new(false);
     let mut times = std::thread::scope(|scope| {
         scope.spawn(|| {
-            pin(1);
+            // On a machine with one processor the ends share it.
+            let _ = affinity::pin(1);
             while !over.load(Ordering::Relaxed) {
                 exchange(&mut *far, &to_near, length, false, &over);
             }
         });
-        pin(0);
+        let _ = affinity::pin(0);
         let mut times = Vec::with_capacity(ROUND_TRIPS);
         let end = Instant::now() + AT_MOST;
         for i in 0..WARM_UP + ROUND_TRIPS {
@@ -108,11 +110,4 @@ fn send(link: &mut dyn Link, to: &Route, length: usize) {
     let posted = link.post(frame, 0..length);
     link.flush().expect("flushing");
     link.release(posted);
-}
-
-fn pin(cpu: usize) {
-    let mut set = rustix::thread::CpuSet::new();
-    set.set(cpu);
-    // On a machine with one processor the ends share it.
-    let _ = rustix::thread::sched_setaffinity(None, &set);
 }

@@ -1,6 +1,7 @@
 //! The two cards, each in a network namespace of its own.
 
 use crate::job::Interrupts;
+use gigae_host::affinity;
 use gigae_link::Interface;
 use gigae_netlink::{Address, Rtnetlink, Setting};
 use gigae_wire::MacAddr;
@@ -104,7 +105,7 @@ impl Ground {
 
     /// Sets which processor serves whose interrupts. A controller that refuses leaves them as they are.
     pub(super) fn distribute(&self) {
-        let cpus = gigae_eval_measure::site::allowed_cpus().len();
+        let cpus = affinity::allowed().len();
         for (i, end) in self.ends.iter().enumerate() {
             // The first end measures, on the last processor.
             let own = (1 - i) * (cpus - 1);

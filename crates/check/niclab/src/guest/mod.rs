@@ -14,6 +14,7 @@ mod serial;
 mod traffic;
 
 use crate::job::{Booted, Failed, JOB, Job, Report, Step};
+use gigae_host::affinity;
 use ground::Ground;
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::MountFlags;
@@ -72,7 +73,7 @@ fn work(serial: &Serial) -> io::Result<()> {
     let ground = Ground::lay(job.interrupts)?;
     serial.send(&Report::Booted(Booted {
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
-        cpus: gigae_eval_measure::site::allowed_cpus().len(),
+        cpus: affinity::allowed().len(),
         memory: rustix::system::sysinfo().totalram as u64 >> 20,
         driver: ground.ends[0].driver.clone(),
     }));

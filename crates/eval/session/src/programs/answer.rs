@@ -6,6 +6,7 @@ use super::{all, check, is_installed};
 use crate::control::answering::{failed, next};
 use crate::control::{ControlError, Reply, Request, Session};
 use gigae_eval_measure::site::Site;
+use gigae_host::affinity;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -95,7 +96,8 @@ fn start(site: &Site, job: &Job, interrupted: &AtomicBool) -> Result<(Process, u
     let port = free_port(site, udp).map_err(unable)?;
     let at = SocketAddr::new(site.ip, port);
     let [_, file] = program.files();
-    let mut process = site.pinned(|| Process::start(name, file, &program.answering(job, at)))?;
+    let mut process =
+        affinity::pinned(site.cpu, || Process::start(name, file, &program.answering(job, at)))?;
     let deadline = Instant::now() + LISTEN;
     while !listens(port, udp) {
         if let Some(status) = process.ended() {

@@ -4,7 +4,8 @@
 //! sysfs of the thread's own namespace is made (fsopen(2), Linux 5.2), which is mounted nowhere and goes
 //! with its descriptor. Where that is not permitted, `/sys` is taken if it shows the very same interface.
 
-use gigae_eval_measure::site::{Site, allowed_cpus};
+use gigae_eval_measure::site::Site;
+use gigae_host::affinity;
 use gigae_nic::ethtool::Ethtool;
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
@@ -54,7 +55,7 @@ impl Place {
             interface: interface.to_owned(),
             index,
             cpu: None,
-            cpus: allowed_cpus(),
+            cpus: affinity::allowed(),
             virtual_link: false,
             ethtool,
             sys,

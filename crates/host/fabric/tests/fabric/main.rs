@@ -78,9 +78,7 @@ const LAST: u32 = u32::MAX;
 /// returns how often each arrived. Sends from one CPU: the kernel keeps the order of frames only per
 /// CPU.
 fn arrivals(fabric: &Fabric, count: u32, size: usize) -> BTreeMap<u32, u32> {
-    let mut one = rustix::thread::CpuSet::new();
-    one.set(rustix::thread::sched_getcpu());
-    rustix::thread::sched_setaffinity(None, &one).unwrap();
+    gigae_host::affinity::pin(rustix::thread::sched_getcpu()).unwrap();
     let (from, to) = (socket(fabric, 1), socket(fabric, 2));
     let target = to.local_addr().unwrap();
     let mut seen = BTreeMap::new();

@@ -142,11 +142,7 @@ pub(crate) fn a_sleeping_sender_wakes_up_when_its_window_opens() {
     let a = on(&fabric.node(1), options(Backend::Xdp)).unwrap();
     let b = on(&fabric.node(2), options(Backend::Xdp)).unwrap();
     let peer = a.peer(b.link().mac).unwrap();
-    let pin = || {
-        let mut first = rustix::thread::CpuSet::new();
-        first.set(0);
-        rustix::thread::sched_setaffinity(None, &first).unwrap();
-    };
+    let pin = || gigae_host::affinity::pin(0).unwrap();
     let receiving = std::thread::spawn(move || {
         pin();
         for n in 0..20_000u32 {
