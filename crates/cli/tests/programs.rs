@@ -9,6 +9,7 @@ use gigae_eval_model::results::Results;
 use gigae_eval_session::programs;
 use gigae_fabric::{Fabric, testing};
 use gigae_host::affinity;
+use gigae_host::proc::process::is_alive;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -278,12 +279,6 @@ fn a_program_that_lies_hangs_floods_or_dies_is_told_and_the_run_goes_on() {
     }
 }
 
-fn alive(pid: &str) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
-        stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with('Z'))
-    })
-}
-
 fn a_killed_run_leaves_no_program_and_none_of_its_children() {
     let place = Place::new();
     let path = place.fakes(&["NPtcp"]);
@@ -293,7 +288,7 @@ fn a_killed_run_leaves_no_program_and_none_of_its_children() {
     let deadline = Instant::now() + PATIENCE;
     let pids = loop {
         let text = std::fs::read_to_string(&file).unwrap_or_default();
-        let pids: Vec<String> = text.lines().map(str::to_owned).collect();
+        let pids: Vec<u32> = text.lines().filter_map(|pid| pid.parse().ok()).collect();
         // Both ends, each with a child.
         if pids.len() == 4 {
             break pids;
@@ -301,11 +296,11 @@ fn a_killed_run_leaves_no_program_and_none_of_its_children() {
         assert!(Instant::now() < deadline, "the programs were never started: {pids:?}");
         std::thread::sleep(Duration::from_millis(20));
     };
-    assert!(pids.iter().all(|pid| alive(pid)), "{pids:?}");
+    assert!(pids.iter().all(|&pid| is_alive(pid)), "{pids:?}");
     run.kill().unwrap();
     run.wait().unwrap();
     let deadline = Instant::now() + PATIENCE;
-    while let Some(pid) = pids.iter().find(|pid| alive(pid)) {
+    while let Some(pid) = pids.iter().find(|&&pid| is_alive(pid)) {
         assert!(Instant::now() < deadline, "{pid} of {pids:?} outlived the run");
         std::thread::sleep(Duration::from_millis(10));
     }

@@ -9,6 +9,7 @@ use gigae_eval_model::knobs::Set;
 use gigae_eval_model::results::Results;
 use gigae_eval_session::tune::{self, Place, Tuner};
 use gigae_fabric::{Fabric, Node, testing};
+use gigae_host::proc::process::Stat;
 use rustix::fs::FlockOperation;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
@@ -287,9 +288,7 @@ fn guardian_of(pid: u32) -> u32 {
     let mut ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let found = ids.find(|id: &u32| {
         let line = fs::read_to_string(format!("/proc/{id}/cmdline")).unwrap_or_default();
-        let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-        let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1));
-        line.contains("--when-closed") && parent == Some(&pid.to_string())
+        line.contains("--when-closed") && Stat::of(*id).is_some_and(|stat| stat.parent == pid)
     });
     found.expect("a guardian")
 }

@@ -9,6 +9,7 @@ use crate::system;
 use crate::tcp::Connection;
 use crate::worker::PORT;
 use gigae_fabric::{Fabric, FabricConfig, Node};
+use gigae_host::proc::process::Stat;
 use gigae_torture::body::mix;
 use oorandom::Rand64;
 use std::path::{Path, PathBuf};
@@ -331,7 +332,8 @@ impl Bench {
     fn watch_idle(&mut self, alive: &[usize]) -> Outcome {
         let pids: Vec<u32> =
             alive.iter().filter_map(|&side| Some(self.processes[side].as_ref()?.pid())).collect();
-        let measure = || pids.iter().map(|&pid| system::cpu_time(pid)).collect::<Option<Vec<_>>>();
+        let measure =
+            || pids.iter().map(|&pid| Some(Stat::of(pid)?.cpu_time)).collect::<Option<Vec<_>>>();
         let gone = || "a process ended by itself".to_owned();
         let (since, before) = (Instant::now(), measure().ok_or_else(gone)?);
         std::thread::sleep(IDLE);
@@ -379,7 +381,7 @@ impl Bench {
         if let Some(process) = down.left_running.first() {
             return Err(format!("process {process:?} was left"));
         }
-        if let Some(pid) = self.pids.iter().find(|&&pid| system::cpu_time(pid).is_some()) {
+        if let Some(pid) = self.pids.iter().find(|&&pid| Stat::of(pid).is_some()) {
             return Err(format!("process {pid} was left"));
         }
         let names = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();

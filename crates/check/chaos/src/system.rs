@@ -17,9 +17,6 @@ use std::time::{Duration, Instant};
 const BPF_LINK_GET_FD_BY_ID: libc::c_int = 30;
 const BPF_LINK_DETACH: libc::c_int = 34;
 
-/// `USER_HZ`: what the kernel counts CPU time in towards programs, whatever its own tick.
-const TICKS_PER_SECOND: u64 = 100;
-
 /// The port of datagrams that nobody wants (RFC 863).
 pub(crate) const DISCARD: u16 = 9;
 
@@ -76,17 +73,6 @@ fn bpf(command: libc::c_int, attributes: &[u32]) -> io::Result<libc::c_int> {
         libc::syscall(libc::SYS_bpf, command, attributes.as_ptr(), size_of_val(attributes))
     };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as libc::c_int) }
-}
-
-/// CPU time of a process so far, in its own code and in the kernel for it: ticks of 10 ms, all threads
-/// (proc_pid_stat(5)).
-pub(crate) fn cpu_time(pid: u32) -> Option<Duration> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may hold anything.
-    let rest = &stat[stat.rfind(')')? + 2..];
-    let words: Vec<u64> = rest.split(' ').skip(11).take(2).flat_map(str::parse).collect();
-    let ticks: u64 = words.iter().sum();
-    (words.len() == 2).then(|| Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND))
 }
 
 /// Lines of a table of sockets in a node's network, without its heading: `packet`, `udp`, `raw`.
@@ -168,21 +154,5 @@ pub(crate) fn stepped_clock(directory: &Path) -> Result<PathBuf, String> {
     match output.status.success() {
         true => Ok(library),
         false => Err(text(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cpu_time_is_that_of_the_process() {
-        let before = cpu_time(std::process::id()).unwrap();
-        let end = Instant::now() + Duration::from_secs(20);
-        // However little of a processor there is for it: it shows in the end.
-        while cpu_time(std::process::id()).unwrap() < before + Duration::from_millis(20) {
-            assert!(Instant::now() < end);
-        }
-        assert_eq!(cpu_time(0), None);
     }
 }

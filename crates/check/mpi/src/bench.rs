@@ -6,6 +6,7 @@ use crate::own::{self, Own};
 use crate::vendor::{Job, Transport, Vendor};
 use crate::{Error, Hosts};
 use gigae_fabric::{FabricConfig, Rate};
+use gigae_host::proc;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -248,19 +249,17 @@ fn which(program: &str) -> Option<PathBuf> {
 
 /// What the figures depend on and the programs do not print.
 fn conditions() -> Vec<String> {
-    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = proc::cpu_model(&proc::read("/proc/cpuinfo"));
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = proc::read("/proc/loadavg");
     let load = load.split(' ').next().unwrap_or("?").to_owned();
     let libfabric = Command::new("fi_info").arg("--version").output().ok();
     let libfabric = libfabric.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
     let libfabric = libfabric.as_deref().unwrap_or_default().lines();
     let libfabric = libfabric.filter_map(|line| line.strip_prefix("libfabric: ")).next();
     vec![
-        format!("Linux {}", kernel.trim()),
-        format!("{processors} processors, {}", model.map_or("?", |(_, model)| model)),
+        format!("Linux {}", proc::kernel_release()),
+        format!("{processors} processors, {model}"),
         format!("load average at the beginning {load} (0 is a quiet machine)"),
         "two nodes joined by a cable, unshaped, a rank on a processor of its own; four nodes on a switch, 1 Gbit/s each; \
          MTU 1500; TCP: ob1, offloads of the virtual link as found on the cable"

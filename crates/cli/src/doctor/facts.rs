@@ -4,6 +4,7 @@
 use gigae::{Mode, Options, Wait};
 use gigae_broker::BrokerError;
 use gigae_confine::Kernel;
+use gigae_host::proc::{self, process};
 use gigae_nic::{Nic, inventory};
 use std::path::PathBuf;
 use std::process::Command;
@@ -103,10 +104,10 @@ impl Facts {
         let users = users(nic);
         let provider_path = std::env::var("FI_PROVIDER_PATH").ok().filter(|path| !path.is_empty());
         Self {
-            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
-            capabilities: capabilities(&read("/proc/self/status")),
+            kernel: proc::kernel_release(),
+            capabilities: process::capabilities(&proc::read("/proc/self/status")).unwrap_or(0),
             confining: Kernel::look(),
-            memlock: memlock(&read("/proc/self/limits")),
+            memlock: memlock(&proc::read("/proc/self/limits")),
             nic: inventory(Some(nic)).ok().and_then(|nics| nics.into_iter().next()),
             endpoint: open(nic),
             users,
@@ -118,15 +119,6 @@ impl Facts {
             open_mpi: open_mpi(),
         }
     }
-}
-
-fn read(path: &str) -> String {
-    std::fs::read_to_string(path).unwrap_or_default()
-}
-
-fn capabilities(status: &str) -> u64 {
-    let set = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0)
 }
 
 /// The soft limit in bytes; `None` if there is none.
@@ -184,7 +176,8 @@ fn open_mpi() -> Option<PathBuf> {
     if std::env::var("OMPI_MCA_mtl").is_ok_and(|mtl| mtl == "ofi") {
         return None;
     }
-    let leaves_out = |path: &PathBuf| read(&path.display().to_string()).lines().any(leaves_ofi_out);
+    let leaves_out =
+        |path: &PathBuf| proc::read(&path.display().to_string()).lines().any(leaves_ofi_out);
     OPEN_MPI.map(PathBuf::from).into_iter().find(leaves_out)
 }
 
@@ -228,9 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn capabilities_and_limits_are_read_as_the_kernel_writes_them() {
-        assert_eq!(capabilities("Name:\tx\nCapEff:\t0000000000003000\nCapBnd:\t1\n"), 0x3000);
-        assert_eq!(capabilities(""), 0);
+    fn limits_are_read_as_the_kernel_writes_them() {
         let limits = |value| {
             format!("Max locked memory         {value}              8388608              bytes\n")
         };

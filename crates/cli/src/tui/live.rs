@@ -1,10 +1,9 @@
 //! What the view reads by itself, beside the measurement: counters of the interfaces, of TCP and of the CPUs. Three
 //! small files, some tens of microseconds; no lock or memory that a measuring loop uses.
 
-use gigae_eval_measure::cost;
-use gigae_eval_measure::cost::{CpuTimes, Device};
 use gigae_eval_measure::site::Site;
-use std::fs;
+use gigae_host::proc::net::{self, Device};
+use gigae_host::proc::{self, CpuTimes};
 use std::time::Instant;
 
 /// Ticks of `/proc/stat` are 10 ms: a share of one CPU is told over so long at least, in seconds.
@@ -66,15 +65,13 @@ struct Look {
 #[derive(Debug)]
 pub(super) struct Live {
     source: Source,
-    ticks: f64,
     last: Look,
 }
 
 impl Live {
     pub(super) fn new(source: Source) -> Self {
-        let ticks = rustix::param::clock_ticks_per_second() as f64;
-        let last = look(&source, ticks);
-        Self { source, ticks, last }
+        let last = look(&source);
+        Self { source, last }
     }
 
     /// What happened since the last look; `None` if that is too short a time.
@@ -82,31 +79,29 @@ impl Live {
         if self.last.at.elapsed().as_secs_f64() < LEAST {
             return None;
         }
-        let now = look(&self.source, self.ticks);
+        let now = look(&self.source);
         let rates = between(&self.last, &now);
         self.last = now;
         Some(rates)
     }
 }
 
-fn look(source: &Source, ticks: f64) -> Look {
-    let of_thread = |file: &str| {
-        let path = format!("/proc/self/task/{}/net/{file}", source.thread);
-        fs::read_to_string(path).unwrap_or_default()
-    };
-    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
-    let one = |cpu: Option<usize>| cpu.map(|cpu| cost::cpu_times(&stat, Some(cpu), ticks));
+fn look(source: &Source) -> Look {
+    let of_thread =
+        |file: &str| proc::read(&format!("/proc/self/task/{}/net/{file}", source.thread));
+    let stat = proc::read(proc::STAT);
+    let one = |cpu: Option<usize>| cpu.map(|cpu| proc::cpu_times(&stat, Some(cpu)));
     let cpus = match source.machine {
-        true => [Some(cost::cpu_times(&stat, None, ticks)), None],
+        true => [Some(proc::cpu_times(&stat, None)), None],
         false => source.cpus.map(one),
     };
     let (mut device, mut repeated) = (None, None);
     if !source.interfaces.is_empty() {
-        device = cost::devices_of(&of_thread("dev"), &source.interfaces);
+        device = net::devices(&of_thread("dev"), &source.interfaces);
     }
     // Of many ends this one's TCP is a part that they tell together.
     if device.is_some() && !source.machine {
-        repeated = cost::tcp_counter(&of_thread("snmp"), cost::TCP_REPEATED);
+        repeated = net::tcp_counter(&of_thread("snmp"), net::TCP_REPEATED);
     }
     Look { at: Instant::now(), device, cpus, repeated }
 }

@@ -1,6 +1,7 @@
 //! Runs that are interrupted or killed.
 
 use crate::common::{PATIENCE, Place, TINY, eval, is_one_line_error, left_by};
+use gigae_host::proc::process::is_alive;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -57,7 +58,7 @@ pub(crate) fn a_killed_run_takes_its_serving_process_along_and_the_next_run_clea
     child.kill().unwrap();
     child.wait().unwrap();
     let deadline = Instant::now() + PATIENCE;
-    while alive(serving[0]) {
+    while is_alive(serving[0]) {
         assert!(Instant::now() < deadline, "the serving process outlived its parent");
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -76,11 +77,4 @@ pub(crate) fn a_killed_run_takes_its_serving_process_along_and_the_next_run_clea
 fn children(pid: u32) -> Vec<u32> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
     text.split_whitespace().map(|number| number.parse().unwrap()).collect()
-}
-
-/// Running, and not a zombie that only waits to be noticed.
-fn alive(pid: u32) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
-        stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with('Z'))
-    })
 }

@@ -6,7 +6,7 @@
 use crate::site::Site;
 use gigae_eval_model::date;
 use gigae_eval_model::environment::EndEnvironment;
-use gigae_host::affinity;
+use gigae_host::{affinity, proc};
 use gigae_nic as nic;
 use serde_json::Value;
 use std::fs;
@@ -22,10 +22,10 @@ pub fn describe(site: &Site) -> EndEnvironment {
     let nic = inventory(&site.interface);
     let pick = |key: &str| nic.get(key).cloned().unwrap_or(Value::Null);
     EndEnvironment {
-        kernel: line("/proc/sys/kernel/osrelease"),
-        cpu: cpu_model(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default()),
+        kernel: line(&proc::kernel_release()),
+        cpu: proc::cpu_model(&proc::read("/proc/cpuinfo")),
         cpus: affinity::allowed().len(),
-        memory: memory(&fs::read_to_string("/proc/meminfo").unwrap_or_default()),
+        memory: memory(&proc::read("/proc/meminfo")),
         pinned_to: site.cpu,
         governor: governor(site.cpu.unwrap_or(0)),
         interface: site.names(),
@@ -36,9 +36,11 @@ pub fn describe(site: &Site) -> EndEnvironment {
         interrupts_counted: crate::cost::Meter::new(site).interrupt_source().to_owned(),
         nic,
         further_nics: site.further.iter().map(|name| inventory(name)).collect(),
-        congestion_controls: line("/proc/sys/net/ipv4/tcp_available_congestion_control"),
-        tcp_rmem: line("/proc/sys/net/ipv4/tcp_rmem"),
-        tcp_wmem: line("/proc/sys/net/ipv4/tcp_wmem"),
+        congestion_controls: line(&proc::read(
+            "/proc/sys/net/ipv4/tcp_available_congestion_control",
+        )),
+        tcp_rmem: line(&proc::read("/proc/sys/net/ipv4/tcp_rmem")),
+        tcp_wmem: line(&proc::read("/proc/sys/net/ipv4/tcp_wmem")),
         gigae: VERSION.to_owned(),
         git: GIT.to_owned(),
     }
@@ -55,36 +57,20 @@ fn inventory(interface: &str) -> Value {
     found
 }
 
-fn line(file: &str) -> String {
-    let text = fs::read_to_string(file).unwrap_or_default();
+fn line(text: &str) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if text.is_empty() { "unknown".into() } else { text }
 }
 
 /// `MemTotal` of proc_meminfo(5), in bytes.
 fn memory(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+    let total = proc::value(meminfo, "MemTotal")?.strip_suffix("kB")?;
+    Some(total.trim().parse::<u64>().ok()? * 1024)
 }
 
 fn governor(cpu: usize) -> String {
     let file = format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor");
     fs::read_to_string(file).map_or_else(|_| "none".into(), |text| text.trim().to_owned())
-}
-
-fn cpu_model(cpuinfo: &str) -> String {
-    let value = |key: &str| {
-        cpuinfo.lines().find_map(|line| {
-            let (name, value) = line.split_once(':')?;
-            (name.trim() == key).then(|| value.trim().to_owned())
-        })
-    };
-    // x86 has a model name; many ARM kernels only have numbers.
-    value("model name")
-        .or_else(|| {
-            Some(format!("implementer {} part {}", value("CPU implementer")?, value("CPU part")?))
-        })
-        .unwrap_or_else(|| std::env::consts::ARCH.to_owned())
 }
 
 /// The current time in UTC, as RFC 3339 writes it, to the second.
@@ -101,13 +87,5 @@ mod tests {
     fn the_memory_is_that_of_the_whole_machine() {
         let text = "MemTotal:       16384 kB\nMemFree: 1 kB\n";
         assert_eq!((memory(text), memory("nothing")), (Some(16 << 20), None));
-    }
-
-    #[test]
-    fn the_cpu_is_named_on_machines_with_and_without_a_model_name() {
-        assert_eq!(cpu_model("processor: 0\nmodel name\t: A CPU\n"), "A CPU");
-        let arm = cpu_model("CPU implementer : 0x41\nCPU part : 0xd0c\n");
-        assert_eq!(arm, "implementer 0x41 part 0xd0c");
-        assert_eq!(cpu_model(""), std::env::consts::ARCH);
     }
 }

@@ -2,7 +2,6 @@
 //! this one. Beside them one ECHO after the other goes from this node, by which one sees the queue.
 
 use crate::error::{Failure, reply_failure};
-use gigae_eval_measure::cost;
 use gigae_eval_measure::cost::Meter;
 use gigae_eval_measure::experiment::incast::together;
 use gigae_eval_measure::probe::{Answered, Asked, GRACE, Loop, ProbeError, Signals};
@@ -14,11 +13,9 @@ use gigae_eval_model::transport;
 use gigae_eval_session::control::{ANSWER, Reply, Request};
 use gigae_eval_session::stage::Stage;
 use gigae_fabric::Node;
+use gigae_host::proc::{self, net};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-
-/// TCP's counters of the calling thread's network (proc_net(5)).
-const COUNTERS: &str = "/proc/thread-self/net/snmp";
 
 /// Bytes of an ECHO, as ping(8) sends them.
 const ECHO: usize = 56;
@@ -183,8 +180,7 @@ fn sender(
 
 /// Segments that TCP has repeated in the calling thread's network.
 fn repeated_segments() -> u64 {
-    let text = std::fs::read_to_string(COUNTERS).unwrap_or_default();
-    cost::tcp_counter(&text, cost::TCP_REPEATED).unwrap_or(0)
+    net::tcp_counter(&proc::read(net::SNMP), net::TCP_REPEATED).unwrap_or(0)
 }
 
 /// ECHO round trips while the senders measure, one at a time; none where they cannot be made.

@@ -5,9 +5,9 @@
 use super::interface;
 use super::kernel::KernelLog;
 use super::tally::Tally;
-use gigae_eval_measure::cost;
 use gigae_eval_measure::site::Site;
 use gigae_eval_model::soak::{Sample, TcpCounters};
+use gigae_host::proc::{self, net};
 use std::fs;
 
 /// Takes samples of this end.
@@ -34,7 +34,7 @@ impl Sampler {
             rss: rss(),
             descriptors: fs::read_dir("/proc/self/fd").map_or(0, |all| all.count() as u64),
             interfaces: interface::read(&self.interfaces),
-            tcp: tcp(&fs::read_to_string("/proc/thread-self/net/snmp").unwrap_or_default()),
+            tcp: tcp(&proc::read(net::SNMP)),
             gigae: tally.gigae(),
             passed: tally.passed(),
             found,
@@ -49,14 +49,14 @@ impl Sampler {
 
 /// Resident memory in bytes (proc_pid_statm(5)).
 fn rss() -> u64 {
-    let text = fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let text = proc::read("/proc/self/statm");
     let pages = text.split(' ').nth(1).and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
     pages * rustix::param::page_size() as u64
 }
 
 fn tcp(snmp: &str) -> TcpCounters {
-    let counter = |name: &str| cost::tcp_counter(snmp, name).unwrap_or(0);
-    TcpCounters { retransmissions: counter(cost::TCP_REPEATED), errors: counter("InErrs") }
+    let counter = |name: &str| net::tcp_counter(snmp, name).unwrap_or(0);
+    TcpCounters { retransmissions: counter(net::TCP_REPEATED), errors: counter("InErrs") }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
+use gigae_host::proc::process;
 use serde::Serialize;
 
 use crate::feature::{self, Sending};
@@ -451,7 +452,7 @@ pub(crate) fn processes(names: &[String]) -> Vec<Process> {
                 .collect();
             inside.into_iter().map(move |namespace| Process {
                 pid,
-                command: command(pid),
+                command: process::command(pid),
                 namespace,
             })
         })
@@ -460,19 +461,11 @@ pub(crate) fn processes(names: &[String]) -> Vec<Process> {
     found
 }
 
-fn command(pid: u32) -> String {
-    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
-}
-
 fn require_capabilities() -> Result<(), FabricError> {
     let needed = 1_u64 << CAP_NET_ADMIN | 1 << CAP_SYS_ADMIN;
     let status = fs::read_to_string("/proc/thread-self/status")
         .map_err(|error| FabricError::system("reading this process's capabilities", error))?;
-    let effective = status
-        .lines()
-        .find_map(|line| line.strip_prefix("CapEff:"))
-        .and_then(|value| u64::from_str_radix(value.trim(), 16).ok());
-    match effective {
+    match process::capabilities(&status) {
         Some(set) if set & needed == needed => Ok(()),
         _ => Err(FabricError::Privileges),
     }

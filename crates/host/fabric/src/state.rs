@@ -8,11 +8,12 @@
 //! It says what was asked for and who asked; it proves nothing: whether a namespace may be removed
 //! is decided by the namespace's own mark.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
+use gigae_host::proc::process::Stat;
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
@@ -148,19 +149,13 @@ impl Owner {
     /// The calling process.
     pub fn this() -> Owner {
         let pid = std::process::id();
-        Owner { pid, started: started(pid).unwrap_or(0) }
+        Owner { pid, started: Stat::of(pid).map_or(0, |stat| stat.started) }
     }
 
     /// True while the process lives.
     pub fn lives(&self) -> bool {
-        started(self.pid) == Some(self.started)
+        Stat::of(self.pid).is_some_and(|stat| stat.started == self.started)
     }
-}
-
-fn started(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field, the program's name in brackets, may itself hold blanks and brackets.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
 /// Locks that fabrics share by their prefixes: few files, which stay, for as many as there may be. Those that
@@ -229,6 +224,7 @@ pub(crate) fn prefixes() -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn this_process_lives_and_one_with_its_number_from_another_time_does_not() {

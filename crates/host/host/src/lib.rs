@@ -1,3 +1,9 @@
-//! What the kernel says of this host outside of netlink, each thing in one home.
+//! What the kernel says of this host outside of netlink, each thing in one home: the CPUs of a
+//! thread ([`affinity`]) and files of proc(5) ([`proc`]).
+//!
+//! Parsers take text, so that tests need no machine of a certain kind. A file that cannot be read
+//! or that says something else than expected gives `None` or nothing: the callers describe a machine
+//! and go on without what it does not say.
 
 pub mod affinity;
+pub mod proc;

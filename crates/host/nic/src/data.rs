@@ -36,7 +36,7 @@ pub struct Nic {
     pub coalescing: Option<Coalescing>,
     /// What it does in the kernel's place.
     pub offloads: Option<Offloads>,
-    /// Interrupt numbers, as in `/proc/interrupts`; see [`interrupts`](crate::interrupts).
+    /// Interrupt numbers, as in `/proc/interrupts`.
     pub irqs: Vec<u32>,
     /// The NUMA node whose memory it is near to.
     pub numa_node: Option<u32>,

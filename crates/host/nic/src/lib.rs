@@ -18,7 +18,6 @@ use std::fmt;
 use std::io;
 
 pub use data::{Bus, Coalescing, Level, Nic, Offloads, Pcie, Queues, Rings, Xdp};
-pub use pci::interrupts;
 pub use table::table;
 
 use ethtool::Ethtool;
@@ -73,7 +72,8 @@ impl std::error::Error for NicError {
 /// Costs about fifteen system calls per interface and a look into `/sys/bus/pci`.
 pub fn inventory(iface: Option<&str>) -> Result<Vec<Nic>, NicError> {
     let system = |what| move |source| NicError::System { what, source };
-    let mut existing = interfaces().map_err(system("listing the interfaces"))?;
+    let mut existing =
+        gigae_host::proc::net::interfaces().map_err(system("listing the interfaces"))?;
     existing.sort();
     let socket = Ethtool::new().map_err(system("opening a socket for ethtool"))?;
     match iface {
@@ -98,17 +98,6 @@ pub fn statistics(name: &str) -> Vec<(String, u64)> {
 /// first. Nothing is done where there are no pairs; a driver that cannot change them says `EOPNOTSUPP`.
 pub fn use_one_queue(name: &str) -> io::Result<()> {
     Ethtool::new()?.set_pairs(name, 1)
-}
-
-/// Names in `/proc/thread-self/net/dev` (proc(5)), which follows the thread's namespace.
-fn interfaces() -> io::Result<Vec<String>> {
-    Ok(names(&std::fs::read_to_string("/proc/thread-self/net/dev")?))
-}
-
-fn names(table: &str) -> Vec<String> {
-    // Two lines of headings; a name may itself hold colons (aliases), but never after the last.
-    let lines = table.lines().skip(2);
-    lines.filter_map(|line| Some(line.rsplit_once(':')?.0.trim().to_owned())).collect()
 }
 
 /// Every question that a driver does not answer leaves its part empty.
@@ -148,12 +137,6 @@ fn describe(socket: &Ethtool, name: &str) -> Nic {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_are_taken_from_the_table_of_interfaces() {
-        let table = "Inter-|   Receive\n face |bytes\n    lo: 1 2\nenp1s0f0np0: 3\n  eth0:1: 4\n";
-        assert_eq!(names(table), ["lo", "enp1s0f0np0", "eth0:1"]);
-    }
 
     #[test]
     fn an_unknown_interface_is_refused_with_the_list_of_those_that_exist() {

@@ -2,7 +2,6 @@
 //! kernel's Documentation/ABI/testing/sysfs-bus-pci.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -54,24 +53,6 @@ pub(super) fn irqs(device: &Path) -> Vec<u32> {
 /// The NUMA node; -1, "none", is `None`.
 pub(super) fn numa_node(device: &Path) -> Option<u32> {
     number(device, "numa_node")
-}
-
-/// How many interrupts of the numbers `irqs` all CPUs together have taken since the machine
-/// started, by `/proc/interrupts` (proc(5)).
-pub fn interrupts(irqs: &[u32]) -> io::Result<u64> {
-    Ok(count(&fs::read_to_string("/proc/interrupts")?, irqs))
-}
-
-fn count(table: &str, irqs: &[u32]) -> u64 {
-    let mut lines = table.lines();
-    // The heading has one word per CPU.
-    let cpus = lines.next().unwrap_or_default().split_whitespace().count();
-    lines
-        .filter_map(|line| line.split_once(':'))
-        .filter(|(number, _)| number.trim().parse().is_ok_and(|number| irqs.contains(&number)))
-        .flat_map(|(_, rest)| rest.split_whitespace().take(cpus))
-        .filter_map(|count| count.parse::<u64>().ok())
-        .sum()
 }
 
 fn text(device: &Path, file: &str) -> Option<String> {
@@ -146,13 +127,5 @@ mod tests {
         assert_eq!(irqs(&device.0), [11], "no messages: the interrupt line");
         assert_eq!(numa_node(&device.0), None);
         assert_eq!(find(&Some("../../etc".into())), None);
-    }
-
-    #[test]
-    fn interrupts_are_summed_over_cpus_and_numbers() {
-        let table = "           CPU0       CPU1\n  1:   7   8   IO-APIC  9  timer\n 44:  10  20  PCI-MSIX 5-edge  eth0-rx\n 45: 300   0  PCI-MSIX 6\nNMI:  1  1  Non-maskable\n";
-        assert_eq!(count(table, &[44, 45]), 330);
-        assert_eq!(count(table, &[1]), 15);
-        assert_eq!(count(table, &[9]), 0);
     }
 }

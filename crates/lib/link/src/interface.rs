@@ -60,7 +60,10 @@ impl Interface {
             None,
         )
         .map_err(io("opening a socket to look at interfaces"))?;
-        let absent = || OpenError::NoInterface { name: name.to_owned(), existing: names() };
+        let absent = || {
+            let existing = gigae_host::proc::net::interfaces().unwrap_or_default();
+            OpenError::NoInterface { name: name.to_owned(), existing }
+        };
         let index = rustix::net::netdevice::name_to_index(&control, name).map_err(|e| match e {
             Errno::NODEV | Errno::INVAL | Errno::NAMETOOLONG => absent(),
             other => io("looking up the interface")(other),
@@ -175,13 +178,6 @@ fn named(name: &str) -> libc::ifreq {
         *to = from as libc::c_char;
     }
     request
-}
-
-/// Names of the interfaces of the calling thread's network namespace.
-fn names() -> Vec<String> {
-    let table = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
-    let name = |line: &str| line.split_once(':').map(|(name, _)| name.trim().to_owned());
-    table.lines().filter_map(name).collect()
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use crate::about::Foreign;
 use crate::layout::*;
 use crate::memory::{EndpointMemory, NAME};
 use crate::{About, Record, Statistics};
+use gigae_host::proc;
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 use rustix::io::Errno;
 use std::collections::HashSet;
@@ -124,14 +125,14 @@ fn look(pid: u32, path: PathBuf, seen: &mut HashSet<u64>, found: &mut FoundEndpo
 /// (proc_pid_status(5)). The owner of `/proc/PID` is root if a process gave up rights.
 fn user(pid: u32) -> io::Result<u32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    let ids = proc::value(&status, "Uid");
     let user = ids.and_then(|ids| ids.split_whitespace().next_back()?.parse().ok());
     user.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// The command of a process, without characters that could do harm on a terminal.
 fn command(pid: u32) -> String {
-    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let name = proc::process::command(pid);
     name.trim().chars().map(|c| if c.is_ascii_graphic() { c } else { '?' }).collect()
 }
 

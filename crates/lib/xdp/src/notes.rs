@@ -64,8 +64,7 @@ impl Notes {
     /// Reads the notes about a driver from a directory, which is made if it does not exist. Some
     /// ten system calls.
     pub(crate) fn read(directory: Option<&Path>, driver: &str, mtu: usize, queue: u32) -> Self {
-        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        let release = release.trim().to_owned();
+        let release = gigae_host::proc::kernel_release();
         let mut notes = Self { place: None, release, refusals: vec![], age: None, changed: false };
         let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         if driver.is_empty() || !driver.chars().all(is_plain) {

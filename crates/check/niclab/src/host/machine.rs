@@ -4,6 +4,7 @@ use super::emulator::Emulator;
 use super::{LabError, file};
 use crate::job::{Interrupts, Job, Report};
 use crate::model::Model;
+use gigae_host::proc::process::Stat;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -125,20 +126,10 @@ pub fn run(
 }
 
 impl Guest {
-    /// Processor time that it was given (proc_pid_stat(5), in ticks); none once it has ended.
+    /// Processor time that it was given ; none once it has ended.
     fn worked(&self) -> Duration {
-        let text = fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap_or_default();
-        let ticks = worked(&text).unwrap_or(0);
-        Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second().max(1))
+        Stat::of(self.0.id()).map_or(Duration::ZERO, |stat| stat.cpu_time)
     }
-}
-
-/// User and system time in the text of `/proc/PID/stat`. The program's name may hold anything but ends with
-/// the last parenthesis.
-fn worked(stat: &str) -> Option<u64> {
-    let (_, rest) = stat.rsplit_once(')')?;
-    let mut fields = rest.split_whitespace().skip(11).map(str::parse::<u64>);
-    Some(fields.next()?.ok()? + fields.next()?.ok()?)
 }
 
 /// Reads a guest's reports, line by line.
@@ -274,13 +265,6 @@ mod tests {
         port.write_all(b"ic\n\"done\"\n").unwrap();
         assert_eq!(ear.listen(&mut |report| heard.push(report)).unwrap(), (2, true));
         assert!(matches!(&heard[..], [Report::Begins(what)] if what == "a"));
-    }
-
-    #[test]
-    fn the_processor_time_of_a_guest_is_read_behind_its_name() {
-        let stat = "7 (a (b) c) S 1 7 7 0 -1 4194560 1 0 0 0 250 50 0 0 20 0";
-        assert_eq!(worked(stat), Some(300));
-        assert_eq!(worked("7 (x) S"), None);
     }
 
     #[test]

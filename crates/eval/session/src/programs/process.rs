@@ -260,19 +260,13 @@ fn shown(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gigae_host::proc::process::is_alive;
 
     fn shell(script: &str) -> Process {
         Process::start("fake", "sh", &["-c".into(), script.into()]).unwrap()
     }
 
     const PATIENCE: Duration = Duration::from_secs(60);
-
-    /// Running, and not a zombie.
-    fn alive(pid: &str) -> bool {
-        std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
-            stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with('Z'))
-        })
-    }
 
     #[test]
     fn what_a_program_says_is_heard_and_its_failure_shows_its_last_line() {
@@ -291,9 +285,9 @@ mod tests {
         let hung = shell("sleep 1000 & echo $!; wait").finish(Duration::from_millis(500), &never);
         let text = hung.unwrap_err().to_string();
         assert!(text.contains("did not end in time"), "{text}");
-        let pid = text.split('\'').nth(1).unwrap();
+        let pid = text.split('\'').nth(1).unwrap().parse().unwrap();
         let begin = Instant::now();
-        while alive(pid) {
+        while is_alive(pid) {
             assert!(begin.elapsed() < PATIENCE, "{pid} lives on");
             std::thread::sleep(LOOK);
         }
