@@ -4,13 +4,10 @@
 //! frame: it would be charged to the token bucket as one, and lost as one. A real wire carries
 //! frames, so on shaped or impaired fabrics the nodes' interfaces segment what they send. They also
 //! leave checksums to "hardware" that does not exist, so on a corrupting fabric they must compute
-//! them, or no receiver could notice.
-//!
-//! Works in the calling thread's namespace.
-
-use std::io;
+//! them, or no receiver could tell.
 
 use gigae_nic::ethtool::Ethtool;
+use std::io;
 
 /// What a node's interface does to what its programs send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,14 +24,13 @@ pub(crate) enum Sending {
 pub(crate) fn set_sending(interface: &str, sending: Sending) -> io::Result<()> {
     let ethtool = Ethtool::new()?;
     let features = ethtool.features(interface)?;
-    let wanted = |name| match kind(name) {
-        Kind::Segmentation => Some((name, sending == Sending::AsFound)),
-        Kind::Checksum => Some((name, sending != Sending::Checksummed)),
+    let wanted = features.iter().filter_map(|feature| match kind(&feature.name) {
+        Kind::Segmentation => Some((feature.name.as_str(), sending == Sending::AsFound)),
+        Kind::Checksum => Some((feature.name.as_str(), sending != Sending::Checksummed)),
         Kind::Other => None,
-    };
-    let wanted: Vec<_> = features.iter().filter_map(|feature| wanted(&feature.name[..])).collect();
-    // The kernel may answer that some features are fixed. The others are set then.
-    ethtool.request(interface, &wanted)
+    });
+    // That some features are fixed is no error, which is as good as it gets.
+    ethtool.request(interface, &wanted.collect::<Vec<_>>())
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -72,7 +68,6 @@ mod tests {
     #[test]
     fn the_kernel_names_the_features_of_the_loopback() {
         let features = Ethtool::new().unwrap().features("lo").unwrap();
-        let is_there = features.iter().any(|feature| feature.name == "tx-tcp-segmentation");
-        assert!(is_there, "{features:?}");
+        assert!(features.iter().any(|one| one.name == "tx-tcp-segmentation"), "{features:?}");
     }
 }

@@ -1,9 +1,10 @@
 //! What the kernel says of this host outside of netlink, each thing in one home: the CPUs of a
-//! thread ([`affinity`]) and files of proc(5) ([`proc`]).
+//! thread ([`affinity`]), files of proc(5) ([`proc`]), and interfaces by ioctl ([`netdevice`]).
 //!
 //! Parsers take text, so that tests need no machine of a certain kind. A file that cannot be read
 //! or that says something else than expected gives `None` or nothing: the callers describe a machine
 //! and go on without what it does not say.
 
 pub mod affinity;
+pub mod netdevice;
 pub mod proc;

@@ -6,18 +6,14 @@ mod set;
 
 pub use set::Feature;
 
-use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
-
+use gigae_host::netdevice::{self, Driver, text};
 use rustix::net::{AddressFamily, SocketType};
+use std::io;
+use std::os::fd::OwnedFd;
 
 use crate::data::{Coalescing, Level, Offloads, Queues, Rings};
 
-/// linux/sockios.h
-const SIOCETHTOOL: libc::Ioctl = 0x8946;
-
 /// Commands of linux/ethtool.h.
-const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GCOALESCE: u32 = 0x0e;
 const ETHTOOL_GRINGPARAM: u32 = 0x10;
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
@@ -37,19 +33,6 @@ pub struct Ethtool {
     socket: OwnedFd,
 }
 
-/// `ethtool -i`.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Driver {
-    /// The driver's name.
-    pub driver: Option<String>,
-    /// The driver's version.
-    pub version: Option<String>,
-    /// The firmware's version.
-    pub firmware: Option<String>,
-    /// Where the device is plugged in.
-    pub bus: Option<String>,
-}
-
 /// Speed and duplex, as far as known.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct LinkSettings {
@@ -66,13 +49,7 @@ impl Ethtool {
 
     /// The driver, its version and firmware, and where the device is plugged in.
     pub fn driver(&self, name: &str) -> Option<Driver> {
-        // struct ethtool_drvinfo: cmd; driver, version, firmware, bus, each 32 bytes; more.
-        let words = self.ask::<49>(name, ETHTOOL_GDRVINFO).ok()?;
-        let text = |place: usize| {
-            let text = text(&words[1 + 8 * place..9 + 8 * place]);
-            (!text.is_empty() && text != "N/A").then_some(text)
-        };
-        Some(Driver { driver: text(0), version: text(1), firmware: text(2), bus: text(3) })
+        netdevice::driver(&self.socket, name).ok()
     }
 
     pub(super) fn link(&self, name: &str) -> Option<LinkSettings> {
@@ -95,7 +72,7 @@ impl Ethtool {
     pub(super) fn queues(&self, name: &str) -> Option<Queues> {
         // struct ethtool_channels: cmd; the most of rx, tx, other, combined; the same as set.
         let [_, max_rx, max_tx, _, max_combined, rx, tx, _, combined] =
-            self.ask(name, ETHTOOL_GCHANNELS).ok()?;
+            self.ask(name, ETHTOOL_GCHANNELS)?;
         Some(Queues {
             rx: Level { current: rx, max: max_rx },
             tx: Level { current: tx, max: max_tx },
@@ -105,7 +82,7 @@ impl Ethtool {
 
     pub(super) fn rings(&self, name: &str) -> Option<Rings> {
         // struct ethtool_ringparam: cmd; the most of rx, mini, jumbo, tx; the same as set.
-        let [_, max_rx, _, _, max_tx, rx, _, _, tx] = self.ask(name, ETHTOOL_GRINGPARAM).ok()?;
+        let [_, max_rx, _, _, max_tx, rx, _, _, tx] = self.ask(name, ETHTOOL_GRINGPARAM)?;
         Some(Rings {
             rx: Level { current: rx, max: max_rx },
             tx: Level { current: tx, max: max_tx },
@@ -114,7 +91,7 @@ impl Ethtool {
 
     pub(super) fn coalescing(&self, name: &str) -> Option<Coalescing> {
         // struct ethtool_coalesce, 23 words.
-        let words = self.ask::<23>(name, ETHTOOL_GCOALESCE).ok()?;
+        let words = self.ask::<23>(name, ETHTOOL_GCOALESCE)?;
         Some(Coalescing {
             rx_usecs: words[1],
             rx_frames: words[2],
@@ -133,7 +110,7 @@ impl Ethtool {
 
     /// The driver's counters by its names.
     pub(super) fn statistics(&self, name: &str) -> Option<Vec<(String, u64)>> {
-        let names = self.names(name, ETH_SS_STATS).ok()?;
+        let names = self.names(name, ETH_SS_STATS)?;
         // struct ethtool_stats: cmd, number of counters, then 64 bits each. The kernel writes as many
         // as the driver has at that moment, which may be more than it had names for a moment ago
         // (queues were added): room for twice as many.
@@ -156,113 +133,55 @@ impl Ethtool {
 
     /// The Ethernet address in words.
     pub fn mac(&self, name: &str) -> Option<String> {
-        let request = self.interface(name, libc::SIOCGIFHWADDR as libc::Ioctl)?;
-        // SAFETY: SIOCGIFHWADDR succeeded, so the kernel has filled this member; every bit pattern
-        // is a valid sockaddr.
-        let address = unsafe { request.ifr_ifru.ifru_hwaddr };
-        let bytes = &address.sa_data[..6];
-        Some(bytes.iter().map(|byte| format!("{:02x}", *byte as u8)).collect::<Vec<_>>().join(":"))
+        let (_, mac) = netdevice::hardware(&self.socket, name).ok()?;
+        Some(mac.map(|byte| format!("{byte:02x}")).join(":"))
     }
 
     pub(super) fn is_ethernet(&self, name: &str) -> bool {
-        let Some(request) = self.interface(name, libc::SIOCGIFHWADDR as libc::Ioctl) else {
-            return false;
-        };
-        // SAFETY: as in `mac`.
-        unsafe { request.ifr_ifru.ifru_hwaddr }.sa_family == libc::ARPHRD_ETHER
+        netdevice::hardware(&self.socket, name).is_ok_and(|(kind, _)| kind == libc::ARPHRD_ETHER)
     }
 
     /// The MTU in bytes.
     pub fn mtu(&self, name: &str) -> Option<u32> {
-        let request = self.interface(name, libc::SIOCGIFMTU as libc::Ioctl)?;
-        // SAFETY: SIOCGIFMTU succeeded, so the kernel has filled this member; it is an integer.
-        u32::try_from(unsafe { request.ifr_ifru.ifru_mtu }).ok()
+        netdevice::mtu(&self.socket, name).ok()
     }
 
     /// True when the interface is up and its link carries frames.
     pub fn is_running(&self, name: &str) -> bool {
-        let Some(request) = self.interface(name, libc::SIOCGIFFLAGS as libc::Ioctl) else {
-            return false;
-        };
-        // SAFETY: SIOCGIFFLAGS succeeded, so the kernel has filled this member; it is an integer.
-        let flags = i32::from(unsafe { request.ifr_ifru.ifru_flags });
         let wanted = libc::IFF_UP | libc::IFF_RUNNING;
-        flags & wanted == wanted
+        netdevice::flags(&self.socket, name).is_ok_and(|flags| flags & wanted == wanted)
     }
 
-    fn names(&self, name: &str, set: u32) -> io::Result<Vec<String>> {
+    fn names(&self, name: &str, set: u32) -> Option<Vec<String>> {
         // struct ethtool_sset_info: cmd, reserved, 64 bits of sets, a length per set asked for.
         let mask = (1_u64 << set).to_ne_bytes();
         let half =
             |at: usize| u32::from_ne_bytes([mask[at], mask[at + 1], mask[at + 2], mask[at + 3]]);
         let mut info = [ETHTOOL_GSSET_INFO, 0, half(0), half(4), 0];
-        self.call(name, &mut info)?;
+        self.call(name, &mut info).ok()?;
         // struct ethtool_gstrings: cmd, set, length, then the names.
         let words_per_name = ETH_GSTRING_LEN / 4;
         let mut words = vec![0_u32; 3 + info[4] as usize * words_per_name];
         words[..3].copy_from_slice(&[ETHTOOL_GSTRINGS, set, info[4]]);
-        self.call(name, &mut words)?;
-        Ok(words[3..].chunks_exact(words_per_name).map(text).collect())
+        self.call(name, &mut words).ok()?;
+        Some(words[3..].chunks_exact(words_per_name).map(text).collect())
     }
 
     /// A question whose answer is a structure of `N` words, the command in the first.
-    fn ask<const N: usize>(&self, name: &str, command: u32) -> io::Result<[u32; N]> {
+    fn ask<const N: usize>(&self, name: &str, command: u32) -> Option<[u32; N]> {
         let mut words = [0; N];
         words[0] = command;
-        self.call(name, &mut words)?;
-        Ok(words)
+        self.call(name, &mut words).ok()?;
+        Some(words)
     }
 
     /// One ethtool command. `words` must hold the command's whole structure, variable part
     /// included, at the length that the structure itself states.
     fn call(&self, name: &str, words: &mut [u32]) -> io::Result<()> {
-        let mut request = named(name)?;
-        request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
-        // SAFETY: the name is NUL-terminated; `ifru_data` points to a live, exclusively borrowed
-        // structure whose size the callers take from its command and length field, which bound
-        // what the kernel writes.
-        if unsafe { libc::ioctl(self.socket.as_raw_fd(), SIOCETHTOOL, &mut request) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(())
+        // SAFETY: the callers size the structure by its command and by the length field that they put
+        // into it.
+        Ok(unsafe { netdevice::ethtool(&self.socket, name, words) }?)
     }
-
-    /// One of the ioctls of netdevice(7) that answer within the `ifreq`.
-    fn interface(&self, name: &str, command: libc::Ioctl) -> Option<libc::ifreq> {
-        let mut request = named(name).ok()?;
-        self.within(&mut request, command).ok()?;
-        Some(request)
-    }
-
-    /// The same of a request that may say more than a name.
-    fn within(&self, request: &mut libc::ifreq, command: libc::Ioctl) -> io::Result<()> {
-        // SAFETY: the name is NUL-terminated (`named`), and the commands used here read and write
-        // nothing but the `ifreq` itself.
-        if unsafe { libc::ioctl(self.socket.as_raw_fd(), command, request) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(())
-    }
-}
-
-fn named(name: &str) -> io::Result<libc::ifreq> {
-    // SAFETY: an all-zero ifreq is valid: it is plain data and a null pointer.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    // One byte less, so that the name ends with a NUL.
-    if name.len() >= libc::IFNAMSIZ {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = from as libc::c_char;
-    }
-    Ok(request)
-}
-
-/// The text in `words`, up to its NUL.
-fn text(words: &[u32]) -> String {
-    let bytes: Vec<u8> =
-        words.iter().flat_map(|word| word.to_ne_bytes()).take_while(|&byte| byte != 0).collect();
-    String::from_utf8_lossy(&bytes).trim().to_owned()
 }
 
 /// All ones is SPEED_UNKNOWN, 0xff is DUPLEX_UNKNOWN; a link that is down has speed 0 with some
@@ -312,23 +231,10 @@ mod tests {
     }
 
     #[test]
-    fn texts_end_at_their_nul() {
-        let words = [u32::from_ne_bytes(*b"veth"), u32::from_ne_bytes(*b"\0abc")];
-        assert_eq!(text(&words), "veth");
-        assert_eq!(text(&words[..1]), "veth", "a text may fill its place");
-    }
-
-    #[test]
     fn offloads_have_their_short_names() {
         let on = ["tx-tcp-segmentation", "rx-gro", "tx-checksum-sctp", "tx-checksum-ip-generic"];
         let expected = Offloads { tso: true, gro: true, tx_checksum: true, ..Offloads::default() };
         assert_eq!(offloads(on.into_iter()), expected);
         assert_eq!(offloads(["tx-checksum-sctp"].into_iter()), Offloads::default());
-    }
-
-    #[test]
-    fn a_name_too_long_for_the_kernel_is_not_cut_to_another() {
-        assert!(named("0123456789abcdef").is_err());
-        assert!(named("0123456789abcde").is_ok());
     }
 }

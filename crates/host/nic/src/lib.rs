@@ -18,6 +18,7 @@ use std::fmt;
 use std::io;
 
 pub use data::{Bus, Coalescing, Level, Nic, Offloads, Pcie, Queues, Rings, Xdp};
+pub use pci::irqs;
 pub use table::table;
 
 use ethtool::Ethtool;

@@ -38,8 +38,9 @@ pub(super) fn lanes(device: &Path) -> Option<Pcie> {
     })
 }
 
-/// The device's interrupt numbers, sorted: message-signalled ones, or else the one line.
-pub(super) fn irqs(device: &Path) -> Vec<u32> {
+/// The interrupt numbers of a device, by its directory in sysfs, sorted: message-signalled ones, or else the
+/// one line.
+pub fn irqs(device: &Path) -> Vec<u32> {
     let entries = fs::read_dir(device.join("msi_irqs")).into_iter().flatten().flatten();
     let mut found: Vec<u32> =
         entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();

@@ -7,27 +7,15 @@
 //! the namespace in which it was mounted. Nothing here changes an interface.
 
 use crate::{LinkError, OpenError};
+use gigae_host::netdevice;
 use gigae_netlink::Rtnetlink;
 use gigae_wire::MacAddr;
-use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
-use std::io;
 
 /// `ARPHRD_ETHER` and `ARPHRD_LOOPBACK` of linux/if_arp.h: the hardware types with Ethernet headers.
 const ETHERNET_TYPES: [u16; 2] = [libc::ARPHRD_ETHER, libc::ARPHRD_LOOPBACK];
-
-/// `ETHTOOL_GDRVINFO` of linux/ethtool.h.
-const GDRVINFO: u32 = 3;
-
-/// `struct ethtool_drvinfo` of linux/ethtool.h.
-#[repr(C)]
-struct DriverInfo {
-    command: u32,
-    driver: [u8; 32],
-    /// Versions, bus and numbers that are of no use here.
-    rest: [u8; 160],
-}
 
 /// One network interface of the namespace in which it was found.
 #[derive(Debug)]
@@ -113,71 +101,33 @@ impl Interface {
 
     /// Name of the driver ("veth", "igb"), if it tells one (ethtool -i). Two system calls.
     pub fn driver(&self) -> Option<String> {
-        let mut info = DriverInfo { command: GDRVINFO, driver: [0; 32], rest: [0; 160] };
-        let mut request = self.request(self.index).ok()?;
-        request.ifr_ifru.ifru_data = (&raw mut info).cast();
-        self.ioctl(libc::SIOCETHTOOL, &mut request).ok()?;
-        let bytes: Vec<u8> = info.driver.into_iter().take_while(|&c| c != 0).collect();
-        String::from_utf8(bytes).ok().filter(|name| !name.is_empty())
+        let name = self.name_of(self.index).ok()?;
+        netdevice::driver(&self.control, &name).ok()?.driver
     }
 
     fn read(&mut self, name: &str) -> Result<(), Errno> {
-        let mut request = named(name);
-        self.ioctl(libc::SIOCGIFHWADDR, &mut request)?;
-        // SAFETY: this ioctl fills the hardware address.
-        let address = unsafe { request.ifr_ifru.ifru_hwaddr };
-        if !ETHERNET_TYPES.contains(&address.sa_family) {
+        let (kind, mac) = netdevice::hardware(&self.control, name)?;
+        if !ETHERNET_TYPES.contains(&kind) {
             return Err(Errno::MEDIUMTYPE);
         }
-        self.mac = MacAddr(std::array::from_fn(|i| address.sa_data[i] as u8));
-        let mut request = named(name);
-        self.ioctl(libc::SIOCGIFMTU, &mut request)?;
-        // SAFETY: this ioctl fills the MTU.
-        let mtu = unsafe { request.ifr_ifru.ifru_mtu };
-        self.mtu = usize::try_from(mtu).unwrap_or(0);
+        self.mac = MacAddr(mac);
+        self.mtu = netdevice::mtu(&self.control, name)? as usize;
         Ok(())
     }
 
+    /// Under the name that the interface has now: names change, indices do not.
     fn flags(&self, index: u32) -> Result<i32, Errno> {
-        let mut request = self.request(index)?;
-        self.ioctl(libc::SIOCGIFFLAGS, &mut request)?;
-        // SAFETY: this ioctl fills the flags.
-        Ok(i32::from(unsafe { request.ifr_ifru.ifru_flags }))
-    }
-
-    /// A request under the name that an interface has now: names change, indices do not.
-    fn request(&self, index: u32) -> Result<libc::ifreq, Errno> {
-        Ok(named(&self.name_of(index)?))
+        netdevice::flags(&self.control, &self.name_of(index)?)
     }
 
     fn name_of(&self, index: u32) -> Result<String, Errno> {
         rustix::net::netdevice::index_to_name(&self.control, index)
-    }
-
-    fn ioctl(&self, code: libc::c_ulong, request: &mut libc::ifreq) -> Result<(), Errno> {
-        // SAFETY: every code used in this module reads and writes one `ifreq` (netdevice(7)); the
-        // one that follows `ifru_data` was given a structure of its own type.
-        let result = unsafe { libc::ioctl(self.control.as_raw_fd(), code as _, request) };
-        if result < 0 {
-            return Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO));
-        }
-        Ok(())
     }
 }
 
 /// Index of the NIC under a macvlan, unless that lies in another namespace.
 fn lower(index: u32) -> Option<u32> {
     Rtnetlink::open().ok()?.link(index).ok()?.lower
-}
-
-/// A request for the interface `name`, which is known to be short enough.
-fn named(name: &str) -> libc::ifreq {
-    // SAFETY: the structure is plain bytes, for which zeros are valid.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (to, from) in request.ifr_name.iter_mut().take(libc::IFNAMSIZ - 1).zip(name.bytes()) {
-        *to = from as libc::c_char;
-    }
-    request
 }
 
 #[cfg(test)]

@@ -125,19 +125,8 @@ impl Ground {
 /// Numbers of the interrupts of a device, or of the nearest one above it that has any (the kernel's
 /// ABI/testing/sysfs-bus-pci): virtio's are its PCI device's. None while it has no driver.
 fn irqs(device: &Path) -> Vec<u32> {
-    let Some(pci) = device.ancestors().find(|path| path.join("irq").exists()) else {
-        return Vec::new();
-    };
-    let messages = fs::read_dir(pci.join("msi_irqs")).into_iter().flatten().flatten();
-    let messages: Vec<u32> =
-        messages.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-    match messages.is_empty() {
-        true => {
-            let line = fs::read_to_string(pci.join("irq")).unwrap_or_default();
-            line.trim().parse().into_iter().collect()
-        }
-        false => messages,
-    }
+    let pci = device.ancestors().find(|path| path.join("irq").exists());
+    pci.map(gigae_nic::irqs).unwrap_or_default()
 }
 
 /// Network interfaces with a device behind them, in the first namespace, in the order of their buses.

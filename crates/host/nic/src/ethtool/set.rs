@@ -6,8 +6,9 @@
 
 use super::{
     ETH_SS_FEATURES, ETHTOOL_GCHANNELS, ETHTOOL_GCOALESCE, ETHTOOL_GFEATURES, ETHTOOL_GRINGPARAM,
-    Ethtool, named,
+    Ethtool,
 };
+use gigae_host::netdevice;
 use std::io;
 
 /// Commands of linux/ethtool.h.
@@ -38,32 +39,48 @@ pub struct Feature {
 impl Ethtool {
     /// A word of struct ethtool_coalesce by its place; `EOPNOTSUPP` from drivers without coalescing.
     pub fn coalesce(&self, name: &str, word: usize) -> io::Result<u32> {
-        Ok(self.ask::<COALESCE>(name, ETHTOOL_GCOALESCE)?[word])
+        Ok(self.coalesce_words(name)?[word])
     }
 
     /// Changes one of them.
     pub fn set_coalesce(&self, name: &str, word: usize, value: u32) -> io::Result<()> {
-        let mut words = self.ask::<COALESCE>(name, ETHTOOL_GCOALESCE)?;
+        let mut words = self.coalesce_words(name)?;
         (words[0], words[word]) = (ETHTOOL_SCOALESCE, value);
         self.call(name, &mut words)
     }
 
+    fn coalesce_words(&self, name: &str) -> io::Result<[u32; COALESCE]> {
+        let mut words = [0; COALESCE];
+        words[0] = ETHTOOL_GCOALESCE;
+        self.call(name, &mut words)?;
+        Ok(words)
+    }
+
     /// A word of struct ethtool_ringparam by its place.
     pub fn ring(&self, name: &str, word: usize) -> io::Result<u32> {
-        Ok(self.ask::<RINGS>(name, ETHTOOL_GRINGPARAM)?[word])
+        Ok(self.ring_words(name)?[word])
     }
 
     /// Changes one of them. Most drivers take the link down for that, for up to seconds.
     pub fn set_ring(&self, name: &str, word: usize, value: u32) -> io::Result<()> {
-        let mut words = self.ask::<RINGS>(name, ETHTOOL_GRINGPARAM)?;
+        let mut words = self.ring_words(name)?;
         (words[0], words[word]) = (ETHTOOL_SRINGPARAM, value);
         self.call(name, &mut words)
+    }
+
+    fn ring_words(&self, name: &str) -> io::Result<[u32; RINGS]> {
+        let mut words = [0; RINGS];
+        words[0] = ETHTOOL_GRINGPARAM;
+        self.call(name, &mut words)?;
+        Ok(words)
     }
 
     /// Asks for so many pairs of queues (`combined`), where the driver has pairs and has others.
     pub fn set_pairs(&self, name: &str, pairs: u32) -> io::Result<()> {
         // struct ethtool_channels: cmd; the most of rx, tx, other, combined; the same as set.
-        let mut words = self.ask::<9>(name, ETHTOOL_GCHANNELS)?;
+        let mut words = [0; 9];
+        words[0] = ETHTOOL_GCHANNELS;
+        self.call(name, &mut words)?;
         let set = &mut words[8];
         if *set == 0 || *set == pairs {
             return Ok(());
@@ -75,7 +92,9 @@ impl Ethtool {
 
     /// All features.
     pub fn features(&self, name: &str) -> io::Result<Vec<Feature>> {
-        let names = self.names(name, ETH_SS_FEATURES)?;
+        let names = self
+            .names(name, ETH_SS_FEATURES)
+            .ok_or_else(|| io::Error::other("the kernel names no features"))?;
         let blocks = names.len().div_ceil(32);
         // struct ethtool_gfeatures: cmd, size; per block: available, requested, active, never.
         let mut words = vec![0_u32; 2 + 4 * blocks];
@@ -90,7 +109,9 @@ impl Ethtool {
 
     /// Asks for features and against others, by name; those that are not named stay as they are.
     pub fn request(&self, name: &str, wanted: &[(&str, bool)]) -> io::Result<()> {
-        let names = self.names(name, ETH_SS_FEATURES)?;
+        let names = self
+            .names(name, ETH_SS_FEATURES)
+            .ok_or_else(|| io::Error::other("the kernel names no features"))?;
         let blocks = names.len().div_ceil(32);
         // struct ethtool_sfeatures: cmd, size, then per block of 32 features: valid, requested.
         let mut words = vec![0_u32; 2 + 2 * blocks];
@@ -107,9 +128,6 @@ impl Ethtool {
 
     /// `ip link set mtu`, in bytes.
     pub fn set_mtu(&self, name: &str, mtu: u32) -> io::Result<()> {
-        let mut request = named(name)?;
-        request.ifr_ifru.ifru_mtu =
-            i32::try_from(mtu).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-        self.within(&mut request, libc::SIOCSIFMTU as libc::Ioctl)
+        Ok(netdevice::set_mtu(&self.socket, name, mtu)?)
     }
 }
