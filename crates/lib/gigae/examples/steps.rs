@@ -6,7 +6,7 @@
 
 use gigae::{Address, Endpoint, MacAddr, Options, Wait};
 use gigae_fabric::{Fabric, FabricConfig, Node};
-use gigae_link::{ChannelSet, Filter, Link};
+use gigae_link::{ChannelSet, Filter, Link, Segment};
 use gigae_wire::{Envelope, HEADER_LEN, NodeAddr, Route};
 use gigae_xdp::{XdpConfig, XdpLink};
 use std::error::Error;
@@ -51,17 +51,17 @@ fn raw(nodes: &[Node; 2]) -> Result<(), Box<dyn Error>> {
         steps.begin();
         let mut frame = near.take().ok_or("no frame")?;
         // A header of zeros: no version of the protocol, on channel 0.
-        let bytes = &mut near.arena().bytes_mut(&mut frame)[..60];
+        let bytes = &mut near.memory().arena.bytes_mut(&mut frame)[..60];
         bytes[there.len()..][..HEADER_LEN].fill(0);
         there.write(bytes);
-        let posted = near.post(frame, 0..60);
-        near.release(posted);
+        let posted = near.post(frame, 0..60, Segment::Last);
+        near.release(posted.into());
         steps.end(0);
         near.flush()?;
         steps.end(1);
         far.poll(&mut batch, 1)?;
         let frame = batch.pop().ok_or("the frame did not arrive")?;
-        black_box(far.arena().bytes(&frame)[0]);
+        black_box(far.memory().arena.bytes(&frame)[0]);
         far.recycle(frame);
         steps.end(2);
         black_box(far.has_arrived());

@@ -17,7 +17,7 @@ use crate::sharing::Port;
 use crate::simulated;
 use crate::sources::Way;
 use crate::wait::{Wait, Waiter};
-use gigae_link::{ChannelSet, Info, Link, OpenError};
+use gigae_link::{ChannelSet, Info, OpenError};
 use gigae_progress::{Attended, Guard, Owner};
 use gigae_proto::PeerKey;
 use gigae_wire::{Envelope, NodeAddr};
@@ -63,11 +63,13 @@ pub struct Endpoint {
 
 impl Endpoint {
     pub(crate) fn new(mut engine: Engine, settings: Settings) -> Result<Self, OpenError> {
-        let info = engine.links.first.info().clone();
+        let info = engine.links.info(0).clone();
         let failed = |what| move |source| OpenError::Io { what, source };
         let link = engine.links.fd().map_err(failed("duplicating the link's descriptor"))?;
         let news = match &link {
-            Some(_) if settings.attended => Some(engine.tell_news().map_err(failed(WATCHING))?),
+            Some(_) if settings.attended => {
+                Some(engine.news_descriptor().map_err(failed(WATCHING))?)
+            }
             _ => None,
         };
         let arenas = engine.links.arenas.clone();

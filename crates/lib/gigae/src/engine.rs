@@ -3,9 +3,23 @@
 //! This is where a message's bytes meet its header. It waits for nothing and decides nothing about
 //! the protocol; blocking is the endpoint's business.
 //!
+//! Which method moves frames, and who calls it:
+//!
+//! | method | fills frames with operations | transmits | takes in | called by |
+//! |---|---|---|---|---|
+//! | [`progress`](Engine::progress) | yes | at the end | first | receiving, waiting, `progress` |
+//! | [`send_and_progress`](Engine::send_and_progress) | yes | first | then, and frees | `send`, `flush` |
+//! | [`send_waiting`](Engine::send_waiting) | yes | yes | only for operations that find a window full | `ring` |
+//! | [`transmit`](Engine::transmit) | no | if there is something | no | all of the above, before a sleep |
+//! | [`post_waiting`](Engine::post_waiting) | no | without a doorbell | no | `transmit` |
+//!
+//! Transmitting is two steps: every frame that should go now is posted on its link, then each link
+//! with posted frames gets one doorbell. [`is_idle`](Engine::is_idle) says when a spinning caller
+//! need not call anything.
+//!
 //! The files below it are of two kinds. Some hold a part of the engine's state and know nothing of
 //! the engine: `cached_clock`, `discovery`, `doorbell`, `failures`, `figures`, `loopback`, `news`,
-//! `observers`, `routes`, `rx_frames`, `tx_frames`. The others, whose names say what the engine is
+//! `observers`, `rx_frames`, `tx_frames`. The others, whose names say what the engine is
 //! doing, use these together.
 
 mod cached_clock;
@@ -21,7 +35,6 @@ mod observed;
 mod observers;
 mod operations;
 mod questions;
-mod routes;
 mod routing;
 mod rx_frames;
 mod sending;
@@ -45,7 +58,6 @@ use gigae_transfer::Transfer;
 use loopback::Loopback;
 use news::News;
 use observers::Observers;
-use routes::Routes;
 use rx_frames::{BATCH, RxFrames};
 use std::time::Duration;
 use tx_frames::TxFrames;
@@ -89,7 +101,6 @@ pub(crate) struct Engine {
     pub(crate) sources: Sources,
     pub(crate) clock: CachedClock,
     channels: ChannelSet,
-    routes: Routes,
     rx: RxFrames,
     tx: TxFrames,
     doorbell: Doorbell,
@@ -112,7 +123,7 @@ impl Engine {
         let Parts { links, segments, proto, transfer, clock, sources, discovery, .. } = parts;
         let mut engine = Self {
             inbox: Inbox::new(&links),
-            tx: TxFrames::new(&links.first),
+            tx: TxFrames::new(&links[0].link),
             rx: RxFrames::new(segments),
             links,
             proto,
@@ -120,7 +131,6 @@ impl Engine {
             sources,
             clock: CachedClock::new(clock),
             channels: parts.channels,
-            routes: Routes::default(),
             doorbell: Doorbell::default(),
             aggregate: parts.aggregate,
             quiet: false,
@@ -141,69 +151,55 @@ impl Engine {
         self.rx.received
     }
 
-    /// Rings the doorbell for all that was queued, takes in what has arrived and frees what it
-    /// acknowledged, while that is in the cache.
+    /// Transmits all that was queued, takes in what has arrived and frees what it acknowledged,
+    /// while that is in the cache.
     #[inline]
-    pub(crate) fn exchange(&mut self) -> Result<(), LinkError> {
+    pub(crate) fn send_and_progress(&mut self) -> Result<(), LinkError> {
         if self.transfer.ready() > 0 {
             self.fill()?;
         }
         self.transmit()?;
-        self.poll()?;
+        self.progress()?;
         self.reap();
         Ok(())
     }
 
-    /// Rings the doorbell for all that was queued or started, and takes nothing in unless something
-    /// waits for that.
+    /// Transmits all that was queued or started. Takes nothing in, unless operations wait for a
+    /// window that is full.
     #[inline]
-    pub(crate) fn ring(&mut self) -> Result<(), LinkError> {
+    pub(crate) fn send_waiting(&mut self) -> Result<(), LinkError> {
         if self.transfer.ready() > 0 {
             self.fill()?;
         }
         self.transmit()?;
         self.quiet &= !self.doorbell.backlog;
         if self.transfer.ready() > 0 {
-            self.poll()?;
+            self.progress()?;
         }
         Ok(())
     }
 
-    /// Does what [`exchange`](Self::exchange) does for messages that were accepted: an error would
-    /// say that one was not, and the program would send it again. It is the next one's.
+    /// Like [`send_and_progress`](Self::send_and_progress), for messages that were accepted. It
+    /// returns no error, for the program would send such a message again. The next message gets the
+    /// error.
     #[inline]
-    pub(crate) fn exchange_accepted(&mut self) {
-        self.doorbell.broken = self.exchange().is_err();
+    pub(crate) fn send_accepted(&mut self) {
+        self.doorbell.broken = self.send_and_progress().is_err();
     }
 
-    /// Whether there is nothing to do: a vain look of a caller that spins, in some nanoseconds.
+    /// Whether there is nothing to do: the empty poll of a caller that spins, in some nanoseconds.
     #[inline]
     pub(crate) fn is_idle(&mut self) -> bool {
         self.clock.count(1);
-        self.quiet
-            && self.clock.is_fresh()
-            && !self.links.first.has_arrived()
-            && !(self.links.several() && self.links.further_has_arrived())
+        self.quiet && self.clock.is_fresh() && !self.links.has_arrived()
     }
 
     /// Takes in what has arrived, and sends the acknowledgements and repetitions that are due.
     /// Returns the number of frames.
     #[inline]
-    pub(crate) fn poll(&mut self) -> Result<usize, LinkError> {
-        self.mind_observers();
-        let mut count = match self.links.first.poll(&mut self.rx.batch, BATCH) {
-            Ok(count) => count,
-            Err(error) => self.tolerate(0, error)?,
-        };
-        if count > 1 {
-            self.rx.batch.reverse();
-        }
-        while let Some(frame) = self.rx.batch.pop() {
-            self.take_in(0, frame);
-        }
-        if self.links.several() {
-            count += self.poll_further()?;
-        }
+    pub(crate) fn progress(&mut self) -> Result<usize, LinkError> {
+        self.serve_observers();
+        let count = self.sum_over_links(Self::take_in_batch)?;
         self.clock.count(1 + count);
         self.rx.received += count as u64;
         // A message that has just arrived is waited for: what it acknowledged is freed after it.
@@ -226,33 +222,52 @@ impl Engine {
         Ok(count)
     }
 
-    /// The same for the links beyond the first: takes in what has arrived there.
-    #[cold]
-    #[inline(never)]
-    fn poll_further(&mut self) -> Result<usize, LinkError> {
-        let mut sum = 0;
-        for path in 1..=self.links.further.len() {
-            let count = match self.links.poll_further(path, &mut self.rx.batch, BATCH) {
-                Ok(count) => count,
-                Err(error) => self.tolerate(path, error)?,
-            };
-            self.rx.batch.reverse();
-            while let Some(frame) = self.rx.batch.pop() {
-                self.take_in(path, frame);
+    /// Takes in what has arrived by a link. Returns the number of frames.
+    #[inline(always)]
+    fn take_in_batch(&mut self, path: usize) -> Result<usize, LinkError> {
+        let count = match self.links[path].link.poll(&mut self.rx.batch, BATCH) {
+            Ok(count) => count,
+            Err(error) => {
+                self.give_up_link(path, error)?;
+                0
             }
-            sum += count;
+        };
+        if count > 1 {
+            self.rx.batch.reverse();
         }
-        Ok(sum)
+        while let Some(frame) = self.rx.batch.pop() {
+            self.take_in(path, frame);
+        }
+        Ok(count)
     }
 
-    /// A link does not work: an error if it is the only one, else its frames go by others. Nothing
-    /// has arrived there.
+    /// Does something with every link, and adds up what that returns. The code for the first is
+    /// inlined where the call is, since most endpoints have one link.
+    #[inline(always)]
+    fn sum_over_links(
+        &mut self,
+        of: impl Fn(&mut Self, usize) -> Result<usize, LinkError>,
+    ) -> Result<usize, LinkError> {
+        let first = of(self, 0)?;
+        if self.links.several() { Ok(first + self.sum_over_others(of)?) } else { Ok(first) }
+    }
+
     #[cold]
-    pub(super) fn tolerate(&mut self, path: usize, error: LinkError) -> Result<usize, LinkError> {
+    #[inline(never)]
+    fn sum_over_others(
+        &mut self,
+        of: impl Fn(&mut Self, usize) -> Result<usize, LinkError>,
+    ) -> Result<usize, LinkError> {
+        (1..self.links.count()).try_fold(0, |sum, path| Ok(sum + of(self, path)?))
+    }
+
+    /// A link does not work: an error if it is the only one, else its frames go by others.
+    #[cold]
+    fn give_up_link(&mut self, path: usize, error: LinkError) -> Result<(), LinkError> {
         tracing::debug!(interface = %self.links.shown(path), %error, "link does not work");
-        self.links.tolerate(path, error)?;
+        self.links.give_up(path, error)?;
         self.proto.link_down(path);
-        Ok(0)
+        Ok(())
     }
 
     /// Reads the clock, and lets the protocol do what is due.

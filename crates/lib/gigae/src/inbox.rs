@@ -129,12 +129,11 @@ impl Segments {
     pub(crate) fn bytes<'a, 'p>(
         &'a self,
         arenas: &'a Arenas,
-        path: usize,
         pieces: &'p mut [&'a [u8]; MOST_SEGMENTS],
     ) -> &'p [&'a [u8]] {
         let mut count = 0;
         for (piece, frame) in pieces.iter_mut().zip(self.0.iter().flatten()) {
-            *piece = arenas.bytes(path, frame);
+            *piece = arenas.bytes(frame);
             count += 1;
         }
         &pieces[..count]
@@ -216,18 +215,18 @@ impl Inbox {
         }
     }
 
-    /// Lets somebody read the payload of a frame that is not handed out, which then goes back to
+    /// Lets the caller read the payload of a frame that is not handed out, which then goes back to
     /// its link.
     #[inline]
     pub(crate) fn read(&mut self, inbound: Inbound, links: &mut Links, read: impl FnOnce(Pieces)) {
         let shared = self.frames[inbound.0 as usize].as_ref().expect("the frame is there");
-        let (path, place) = (usize::from(shared.path), shared.payload());
-        let first = links.arenas.bytes(path, shared.frame.frame());
+        let place = shared.payload();
+        let first = links.arenas.bytes(shared.frame.frame());
         match self.behind.get(&inbound.0).filter(|_| place.end > first.len()) {
             None => read(first[place].into()),
             Some(behind) => {
                 let mut pieces = [&[] as &[u8]; MOST_SEGMENTS];
-                let rest = behind.bytes(&links.arenas, path, &mut pieces);
+                let rest = behind.bytes(&links.arenas, &mut pieces);
                 let mut payload = Pieces::new(&first[place.start..], rest);
                 if let Some(payload) = payload.split(place.len()) {
                     read(payload);
@@ -283,7 +282,7 @@ impl Inbox {
         let (payload, several) = (shared.payload(), shared.open);
         let Shared { frame, path, from, epoch, .. } = shared;
         let (frame, path) = (frame.into_frame(), usize::from(path));
-        let payload: Arc<[u8]> = links.arenas.bytes(path, &frame)[payload].into();
+        let payload: Arc<[u8]> = links.arenas.bytes(&frame)[payload].into();
         links.recycle(path, frame);
         let copied = Copied { message: 0..payload.len(), payload, from, epoch };
         self.open = Some(Open { source: Source::Copy(copied, several), at: 0 });
@@ -295,7 +294,7 @@ impl Inbox {
         let Open { source: Source::Slot(slot), at } = self.open.as_mut()? else { return None };
         let shared = self.frames[*slot as usize].as_mut().expect("the frame is there");
         let place = shared.payload();
-        let payload = &arenas.bytes(shared.path.into(), shared.frame.frame())[place.clone()];
+        let payload = &arenas.bytes(shared.frame.frame())[place.clone()];
         let message = batch::message_at(payload, *at)?;
         *at = message.end;
         shared.open = *at < payload.len();
@@ -327,7 +326,7 @@ impl Inbox {
     pub(crate) fn sender(&self, received: &Received, arenas: &Arenas) -> PeerId {
         match received {
             Received::Part(part) => {
-                let shared = self.frames[arenas.number(part) as usize].as_ref();
+                let shared = self.frames[arenas.number_of_part(part) as usize].as_ref();
                 shared.expect("a frame stays while a part is lent").from
             }
             Received::Copy(copied) => copied.from,
@@ -338,7 +337,7 @@ impl Inbox {
     /// frame.
     #[inline]
     pub(crate) fn give_back(&mut self, part: RxPart, arenas: &Arenas) -> Option<Done> {
-        let slot = arenas.number(&part);
+        let slot = arenas.number_of_part(&part);
         let shared = self.shared(slot);
         shared.frame.give_back(part);
         if shared.open || shared.frame.lent() > 0 {

@@ -28,7 +28,7 @@
 //! | [`Endpoint::try_recv`], [`Endpoint::recv`] while spinning | 0 | none, but doorbells for acknowledgements |
 //!
 //! (Besides the copy that the kernel makes each way in AF_XDP's copy mode and AF_PACKET.) None of
-//! these allocates or takes a lock. The clock is read once per 64 frames or vain polls.
+//! these allocates or takes a lock. The clock is read once per 64 frames or empty polls.
 //!
 //! # Progress
 //!
@@ -82,7 +82,7 @@ pub use endpoint::{Counters, Endpoint, Path};
 pub use error::{
     DiscoverError, DrainError, OperationError, PeerError, RecvError, SendError, TrySendError,
 };
-pub use gigae_link::{Info, LinkError, Mode, OpenError};
+pub use gigae_link::{Filter, Info, Link, LinkError, Mode, OpenError};
 pub use gigae_proto::Reason;
 pub use gigae_wire::{Envelope, MacAddr, payload_of_mtu};
 pub use gigae_xdp::BusyPoll;

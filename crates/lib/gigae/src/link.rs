@@ -2,16 +2,18 @@
 //!
 //! A choice among known types instead of a trait object: on the way of a small message six
 //! calls cross this border, and calls that the compiler knows can become part of their callers.
+//! Only a backend of the program's own is a trait object.
 
 use crate::tapped::Tapped;
-use gigae_link::{Arena, Counters, Info, Link, LinkError, Posted, RxFrame, TxFrame};
+use gigae_link::{
+    Counters, FrameMemory, Held, Info, Link, LinkError, Posted, RxFrame, Segment, TxFrame,
+};
 use gigae_packet::PacketLink;
 use gigae_shm::ShmLink;
 use gigae_sim::SimLink;
 use gigae_xdp::XdpLink;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// See the module's description.
@@ -21,8 +23,10 @@ pub(crate) enum AnyLink {
     Simulated(Box<SimLink>),
     /// One of these, whose frames to endpoints of this node go through memory.
     Local(Box<ShmLink<AnyLink>>),
-    /// One of these, whose frames somebody wants to see.
+    /// One of these, whose frames an observer captures.
     Tapped(Box<Tapped>),
+    /// A backend of the program's own.
+    Own(Box<dyn Link>),
 }
 
 macro_rules! each {
@@ -33,6 +37,7 @@ macro_rules! each {
             AnyLink::Simulated($link) => $call,
             AnyLink::Local($link) => $call,
             AnyLink::Tapped($link) => $call,
+            AnyLink::Own($link) => $call,
         }
     };
 }
@@ -42,12 +47,8 @@ impl Link for AnyLink {
         each!(self, link => link.info())
     }
 
-    fn arena(&self) -> &Arc<Arena> {
-        each!(self, link => link.arena())
-    }
-
-    fn beside(&self) -> Option<&Arc<Arena>> {
-        each!(self, link => link.beside())
+    fn memory(&self) -> FrameMemory<'_> {
+        each!(self, link => link.memory())
     }
 
     #[inline(always)]
@@ -55,17 +56,9 @@ impl Link for AnyLink {
         each!(self, link => link.take())
     }
 
-    fn give_back(&mut self, frame: TxFrame) {
-        each!(self, link => link.give_back(frame));
-    }
-
     #[inline(always)]
-    fn post(&mut self, frame: TxFrame, bytes: Range<usize>) -> Posted {
-        each!(self, link => link.post(frame, bytes))
-    }
-
-    fn post_segment(&mut self, frame: TxFrame, bytes: Range<usize>) -> Posted {
-        each!(self, link => link.post_segment(frame, bytes))
+    fn post(&mut self, frame: TxFrame, bytes: Range<usize>, segment: Segment) -> Posted {
+        each!(self, link => link.post(frame, bytes, segment))
     }
 
     #[inline(always)]
@@ -74,7 +67,7 @@ impl Link for AnyLink {
     }
 
     #[inline(always)]
-    fn release(&mut self, frame: Posted) {
+    fn release(&mut self, frame: Held) {
         each!(self, link => link.release(frame));
     }
 

@@ -73,7 +73,7 @@ impl<'a> SendBuffer<'a> {
         match engine.queue_frame(to.0, frame, len) {
             Ok(()) => {
                 if RING {
-                    engine.exchange_accepted();
+                    engine.send_accepted();
                 }
                 Ok(())
             }
@@ -92,7 +92,7 @@ impl Deref for SendBuffer<'_> {
 
     /// # Panics
     /// Never: the buffer is there until it is consumed. Reading needs no exclusive access, which
-    /// the arena only gives to whoever may write; hence the detour.
+    /// the arena only gives to the one who may write; hence the detour.
     fn deref(&self) -> &[u8] {
         let frame = self.frame.as_ref().expect("not consumed");
         &self.endpoint.arenas().first.unsent_bytes(frame)[PAYLOAD..][..self.endpoint.max_message()]

@@ -32,7 +32,7 @@ const LEAST_MESSAGE: usize = 128;
 /// Longest frame in bytes that any Ethernet carries: that of MTU 1500.
 const SURE_FRAME: usize = 1514;
 
-/// Most frames in the windows of a session over several links: what a report can tell of.
+/// Most frames in the windows of a session over several links: what a report has bits for.
 const LONGEST_WINDOW: u16 = 1024;
 
 impl Endpoint {
@@ -51,13 +51,13 @@ impl Options {
         self.check_interfaces()?;
         let (port, first, refused) = self.open_port(0)?;
         let first = if self.local { self.with_neighbours(first, &port)? } else { first };
-        let (mut ports, mut further) = (vec![port], Vec::new());
+        let (mut ports, mut others) = (vec![port], Vec::new());
         for i in 1..self.interfaces.len() {
             let (port, link, _) = self.open_port(i)?;
             ports.push(port);
-            further.push(link);
+            others.push(link);
         }
-        let mut links = Links::new(first, further)?;
+        let mut links = Links::new(first, others)?;
         links.ports = ports;
         let reservation = match self.envelope {
             Envelope::Udp { port } => Some(
@@ -66,17 +66,11 @@ impl Options {
             ),
             Envelope::Ethernet { .. } => None,
         };
-        let mut secret = [0; 16];
-        getrandom::fill(&mut secret).map_err(|e| OpenError::Io {
-            what: "asking the kernel for a random number",
-            source: std::io::Error::other(e.to_string()),
-        })?;
-        let secret = u128::from_ne_bytes(secret);
-        // Only what others are told depends on it.
+        // Only what this endpoint says of itself depends on it.
         let name = links.ports[0].interface();
         let is_first = |local: &Local| local.name == name;
         let local = interfaces().unwrap_or_default().into_iter().find(is_first);
-        let mut engine = self.engine(links, local, Clock::Monotonic, secret)?;
+        let mut engine = self.engine(links, local, Clock::Monotonic, random_secret()?)?;
         if let Some(reservation) = &reservation {
             let own = reservation.try_clone();
             let own =
@@ -102,10 +96,41 @@ impl Options {
             Ok::<_, OpenError>(AnyLink::Simulated(Box::new(link)))
         };
         let first = open()?;
-        let further = (1..self.interfaces.len()).map(|_| open()).collect::<Result<_, _>>()?;
+        let others = (1..self.interfaces.len()).map(|_| open()).collect::<Result<_, _>>()?;
         let clock = Clock::Virtual(network.clock());
-        let engine = self.engine(Links::new(first, further)?, None, clock, seed.into())?;
+        let engine = self.engine(Links::new(first, others)?, None, clock, seed.into())?;
         Endpoint::new(engine, self.settings(None))
+    }
+
+    /// Opens the endpoint on backends of the program's own
+    /// ([how to write one](https://docs.rs/gigae-link)), as many as the options name interfaces. The
+    /// names, the backend and [`local`](Self::local) do not matter. Each link must take the frames
+    /// of [`filter`](Self::filter). Only in the Ethernet envelope.
+    ///
+    /// An endpoint whose first link has no descriptor has no [`fd`](Endpoint::fd) and makes progress
+    /// only in its own calls.
+    pub fn open_on(self, links: Vec<Box<dyn Link>>) -> Result<Endpoint, OpenError> {
+        const WHAT: &str = "using links of the program's own";
+        self.check_interfaces()?;
+        if links.len() != self.interfaces.len() {
+            return refuse(WHAT, "give as many links as interfaces");
+        }
+        if matches!(self.envelope, Envelope::Udp { .. }) {
+            return refuse(WHAT, "no kernel knows the way to IP nodes; use the Ethernet envelope");
+        }
+        if links.len() > 1 && links.iter().any(|link| link.fd().is_none()) {
+            return refuse(WHAT, "to sleep on several links, each must have a descriptor");
+        }
+        let mut links = links.into_iter().map(AnyLink::Own);
+        let first = links.next().expect("there is an interface");
+        let links = Links::new(first, links.collect())?;
+        let engine = self.engine(links, None, Clock::Monotonic, random_secret()?)?;
+        Endpoint::new(engine, self.settings(None))
+    }
+
+    /// Which frames the endpoint's links take: for [`open_on`](Self::open_on).
+    pub fn filter(&self) -> Filter {
+        Filter { envelope: self.envelope, channels: self.channels }
     }
 
     fn settings(&self, reservation: Option<Reservation>) -> Settings {
@@ -120,10 +145,7 @@ impl Options {
 
     /// Whether these interfaces can be one.
     fn check_interfaces(&self) -> Result<(), OpenError> {
-        let refuse = |text: &str| {
-            let source = io::Error::new(io::ErrorKind::InvalidInput, text);
-            Err(OpenError::Io { what: "using several interfaces as one", source })
-        };
+        let refuse = |text| refuse("using several interfaces as one", text);
         let count = self.interfaces.len();
         let mut names: Vec<_> =
             self.interfaces.iter().flat_map(|name| alternatives(name)).collect();
@@ -140,10 +162,6 @@ impl Options {
             return refuse("a node has one IP address; use the Ethernet envelope or one interface");
         }
         Ok(())
-    }
-
-    fn filter(&self) -> Filter {
-        Filter { envelope: self.envelope, channels: self.channels }
     }
 
     /// Opens the link of an interface: as this process may, or by a broker. With what it needs, and
@@ -275,7 +293,7 @@ impl Options {
             segments = segments.max(operations.div_ceil(info.segment_size));
             rx_frames = rx_frames.min(info.rx_frames);
         }
-        let info = links.first.info();
+        let info = links.info(0);
         let payload = |frame: usize| u16::try_from(frame - headers).unwrap_or(u16::MAX);
         let mut config = Config {
             max_payload: payload(longest),
@@ -327,6 +345,22 @@ impl Options {
         }
         Ok(engine)
     }
+}
+
+/// The options do not fit together.
+fn refuse<T>(what: &'static str, text: &str) -> Result<T, OpenError> {
+    let source = io::Error::new(io::ErrorKind::InvalidInput, text);
+    Err(OpenError::Io { what, source })
+}
+
+/// The secret of an endpoint's protocol, from the operating system's generator.
+fn random_secret() -> Result<u128, OpenError> {
+    let mut secret = [0; 16];
+    getrandom::fill(&mut secret).map_err(|e| OpenError::Io {
+        what: "asking the kernel for a random number",
+        source: io::Error::other(e.to_string()),
+    })?;
+    Ok(u128::from_ne_bytes(secret))
 }
 
 /// The key of a registered memory: from the operating system's generator, so that no key and no

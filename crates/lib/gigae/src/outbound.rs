@@ -2,7 +2,7 @@
 
 mod segments;
 
-use gigae_link::{Arena, Link, Posted, TxFrame};
+use gigae_link::{Arena, Held, Link, Posted, Segment as Part, TxFrame};
 use gigae_proto::PeerId;
 use gigae_wire::{HEADER_LEN, Header, MAX_ENVELOPE, Pieces, Route, batch};
 use std::ops::Range;
@@ -29,7 +29,8 @@ pub(crate) type Behind = Box<Vec<Segment>>;
 /// A transmit frame in the protocol's window, with one message or several, or with operations.
 #[derive(Debug)]
 pub(crate) struct Outbound {
-    held: Option<Held>,
+    /// Only taken out while it is posted.
+    frame: Option<Frame>,
     /// Bytes of payload in this frame: the message, or the messages with their lengths.
     len: u16,
     batch: bool,
@@ -40,12 +41,12 @@ pub(crate) struct Outbound {
 }
 
 #[derive(Debug)]
-enum Held {
+enum Frame {
     Taken(TxFrame),
     Posted(Posted),
 }
 
-impl Held {
+impl Frame {
     fn bytes<'a>(&'a self, arena: &'a Arena) -> &'a [u8] {
         match self {
             Self::Taken(frame) => arena.unsent_bytes(frame),
@@ -67,10 +68,24 @@ impl Held {
 
     #[inline]
     fn release(self, link: &mut impl Link) {
-        match self {
-            Self::Taken(frame) => link.give_back(frame),
-            Self::Posted(frame) => link.release(frame),
-        }
+        link.release(match self {
+            Self::Taken(frame) => Held::from(frame),
+            Self::Posted(frame) => Held::from(frame),
+        });
+    }
+}
+
+/// The payload of a control frame, padded with zeros to `len` bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct Padded<'a> {
+    payload: Pieces<'a>,
+    len: usize,
+}
+
+impl<'a> Padded<'a> {
+    /// Padded to `pad` bytes if that is more.
+    pub(crate) fn new(payload: &'a [u8], pad: u16) -> Self {
+        Self { payload: payload.into(), len: payload.len().max(pad.into()) }
     }
 }
 
@@ -78,7 +93,7 @@ impl Outbound {
     /// A frame with one message of `len` bytes, which was written at [`PAYLOAD`].
     #[inline]
     pub(crate) fn new(frame: TxFrame, len: u16) -> Self {
-        Self { held: Some(Held::Taken(frame)), len, batch: false, operations: None, behind: None }
+        Self { frame: Some(Frame::Taken(frame)), len, batch: false, operations: None, behind: None }
     }
 
     /// A frame with `len` bytes of operations for a peer, which were written at [`PAYLOAD`], and
@@ -108,7 +123,7 @@ impl Outbound {
     /// payload, or `None` if it would exceed `longest`. One copy.
     #[inline]
     pub(crate) fn append(&mut self, arena: &Arena, message: &[u8], longest: u16) -> Option<u16> {
-        let Some(Held::Taken(frame)) = &mut self.held else { return None };
+        let Some(Frame::Taken(frame)) = &mut self.frame else { return None };
         let prefix = batch::PREFIX_LEN;
         let first = if self.batch { 0 } else { prefix };
         let total = usize::from(self.len) + first + prefix + message.len();
@@ -130,7 +145,8 @@ impl Outbound {
     /// All messages in the frame, in order, copied.
     pub(crate) fn messages(&mut self, arena: &Arena) -> Vec<Box<[u8]>> {
         let payload = self.payload();
-        let payload = &self.held.as_ref().expect("a message keeps its frame").bytes(arena)[payload];
+        let payload =
+            &self.frame.as_ref().expect("a message keeps its frame").bytes(arena)[payload];
         if !self.batch {
             return vec![payload.into()];
         }
@@ -150,8 +166,8 @@ impl Outbound {
 
     /// The frame of a message that was never posted, given back with a refusal.
     pub(crate) fn into_taken(self) -> TxFrame {
-        match self.held {
-            Some(Held::Taken(frame)) => frame,
+        match self.frame {
+            Some(Frame::Taken(frame)) => frame,
             _ => unreachable!("only a message that was not admitted is taken apart"),
         }
     }
@@ -160,7 +176,7 @@ impl Outbound {
     /// again.
     #[inline]
     pub(crate) fn release(self, link: &mut impl Link) -> Option<Behind> {
-        self.held.expect("a message keeps its frame").release(link);
+        self.frame.expect("a message keeps its frame").release(link);
         let mut behind = self.behind?;
         behind.drain(..).for_each(|segment| segment.release(link));
         Some(behind)
@@ -179,15 +195,15 @@ impl Outbound {
         if self.behind.is_some() {
             return self.post_segments(link, arena, to, header);
         }
-        let mut frame = match self.held.take().expect("a message keeps its frame").reclaim(link) {
-            Held::Taken(frame) => frame,
+        let mut frame = match self.frame.take().expect("a message keeps its frame").reclaim(link) {
+            Frame::Taken(frame) => frame,
             posted => {
-                self.held = Some(posted);
+                self.frame = Some(posted);
                 return false;
             }
         };
         let range = seal(arena.bytes_mut(&mut frame), self.payload(), to, header);
-        self.held = Some(Held::Posted(link.post(frame, range)));
+        self.frame = Some(Frame::Posted(link.post(frame, range, Part::Last)));
         true
     }
 }
@@ -204,16 +220,16 @@ impl Outbound {
     ) -> bool {
         let behind = self.behind.as_mut().map_or(&mut [][..], |behind| &mut behind[..]);
         let ready = behind.iter_mut().all(|segment| segment.reclaim(link));
-        let held = self.held.take().expect("a message keeps its frame").reclaim(link);
-        match held {
-            Held::Taken(frame) if ready => {
+        let frame = self.frame.take().expect("a message keeps its frame").reclaim(link);
+        match frame {
+            Frame::Taken(frame) if ready => {
                 let first = (frame, PAYLOAD..PAYLOAD + usize::from(self.len));
                 let posted = segments::post(link, arena, first, behind, (to, header));
-                self.held = Some(Held::Posted(posted));
+                self.frame = Some(Frame::Posted(posted));
                 true
             }
-            held => {
-                self.held = Some(held);
+            frame => {
+                self.frame = Some(frame);
                 false
             }
         }
@@ -228,40 +244,29 @@ impl Outbound {
         to: &Route,
         header: &Header,
     ) -> bool {
-        let first = self.held.as_ref().expect("a message keeps its frame").bytes(from);
+        let first = self.frame.as_ref().expect("a message keeps its frame").bytes(from);
         let mut pieces = [&[] as &[u8]; MOST_SEGMENTS];
         let behind = self.behind.as_ref().map_or(&[][..], |behind| &behind[..]);
         for (piece, segment) in pieces.iter_mut().zip(behind) {
             *piece = segment.bytes(from);
         }
         let payload = Pieces::new(&first[self.payload()], &pieces[..behind.len()]);
-        let arena = std::sync::Arc::clone(link.arena());
-        post_copy(link, &arena, to, header, (payload, payload.len()))
+        let arena = std::sync::Arc::clone(link.memory().arena);
+        post_copy(link, &arena, to, header, Padded { payload, len: payload.len() })
     }
 }
 
-/// Posts a control frame, padded with zeros to a payload of `pad` bytes if that is more. Its loss the
-/// protocol copes with: also when there is no frame for it.
-pub(crate) fn post_control(
+/// Posts a frame with a copy of a payload. False if there is no transmit frame: the protocol
+/// repeats what is lost.
+pub(crate) fn post_copy(
     link: &mut impl Link,
     arena: &Arena,
     to: &Route,
     header: &Header,
-    (payload, pad): (&[u8], u16),
-) -> bool {
-    post_copy(link, arena, to, header, (payload.into(), payload.len().max(pad.into())))
-}
-
-/// Posts a frame with a copy of a payload, padded with zeros to `len` bytes.
-fn post_copy(
-    link: &mut impl Link,
-    arena: &Arena,
-    to: &Route,
-    header: &Header,
-    (payload, len): (Pieces, usize),
+    Padded { payload, len }: Padded<'_>,
 ) -> bool {
     if len > link.info().frame_size - PAYLOAD {
-        return segments::post_copy(link, arena, to, header, (payload, len));
+        return segments::post_copy(link, arena, to, header, Padded { payload, len });
     }
     let Some(mut frame) = link.take() else { return false };
     let bytes = arena.bytes_mut(&mut frame);
@@ -272,8 +277,8 @@ fn post_copy(
     }
     bytes[at..PAYLOAD + len].fill(0);
     let range = seal(bytes, PAYLOAD..PAYLOAD + len, to, header);
-    let posted = link.post(frame, range);
-    link.release(posted);
+    let posted = link.post(frame, range, Part::Last);
+    link.release(posted.into());
     true
 }
 

@@ -1,33 +1,55 @@
-//! A link whose frames an observer wants: in the place of the link itself for as long as that lasts, so
-//! that frames of which nobody wants any pass no test for it.
+//! A link whose frames an observer captures. It takes the place of the link itself while the capture
+//! lasts, so capturing costs nothing at other times.
 
 use crate::link::AnyLink;
-use gigae_link::{Arena, Counters, Info, Link, LinkError, Posted, RxFrame, TxFrame};
+use gigae_link::{
+    Counters, FrameMemory, Held, Info, Link, LinkError, Posted, RxFrame, Segment, TxFrame,
+};
 use gigae_observe::{Direction, Tap};
 use gigae_wire::MacAddr;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// See the module's description.
 pub(crate) struct Tapped {
     /// Only taken out where the two change places.
     link: Option<AnyLink>,
+    capture: Capture,
+}
+
+/// Where frames are written to.
+struct Capture {
     tap: Tap,
-    /// Its number among those of the endpoint.
+    /// The link's number among those of the endpoint.
     number: usize,
     /// Bytes of a frame in segments so far.
     segments: Vec<u8>,
 }
 
+impl Capture {
+    /// The next segment of a frame. With the last one, the whole frame is written.
+    fn add(&mut self, bytes: &[u8], direction: Direction, segment: Segment) {
+        let way = (direction, self.number);
+        if segment == Segment::Last && self.segments.is_empty() {
+            return self.tap.frame(way, bytes);
+        }
+        self.segments.extend_from_slice(bytes);
+        if segment == Segment::Last {
+            self.tap.frame(way, &self.segments);
+            self.segments.clear();
+        }
+    }
+}
+
 impl AnyLink {
-    /// Takes down what passes from now on.
+    /// Captures all frames from now on.
     pub(crate) fn tap(&mut self, tap: Tap, number: usize) {
         if matches!(self, Self::Tapped(_)) {
             return;
         }
-        let tapped = Tapped { link: None, tap, number, segments: Vec::new() };
+        let capture = Capture { tap, number, segments: Vec::new() };
+        let tapped = Tapped { link: None, capture };
         let link = std::mem::replace(self, Self::Tapped(Box::new(tapped)));
         if let Self::Tapped(tapped) = self {
             tapped.link = Some(link);
@@ -41,7 +63,7 @@ impl AnyLink {
         }
     }
 
-    /// Whether frames to an address go through memory, and by nothing else.
+    /// Whether frames to an address go through memory only.
     pub(crate) fn is_near(&mut self, mac: MacAddr) -> bool {
         match self {
             Self::Local(local) => local.is_near(mac),
@@ -69,40 +91,19 @@ impl Tapped {
         self.link.as_mut().expect("a tapped link has one")
     }
 
-    /// The next piece of a frame; with the last one, all of it is taken down.
-    fn piece(&mut self, bytes: &[u8], direction: Direction, last: bool) {
-        let way = (direction, self.number);
-        if last && self.segments.is_empty() {
-            return self.tap.frame(way, bytes);
-        }
-        self.segments.extend_from_slice(bytes);
-        if last {
-            self.tap.frame(way, &self.segments);
-            self.segments.clear();
-        }
-    }
-
-    fn posting(&mut self, frame: &TxFrame, bytes: Range<usize>, last: bool) {
-        let arena = Arc::clone(self.link().arena());
-        // What is wrong with it the link will say.
-        if let Some(bytes) = arena.unsent_bytes(frame).get(bytes) {
-            self.piece(bytes, Direction::Out, last);
-        }
+    fn split(&mut self) -> (&mut AnyLink, &mut Capture) {
+        (self.link.as_mut().expect("a tapped link has one"), &mut self.capture)
     }
 }
 
-/// Never a part of its callers: it is seldom there, and has a link like itself inside.
+/// Never inlined: it is seldom there, and has a link like itself inside.
 impl Link for Tapped {
     fn info(&self) -> &Info {
         self.link().info()
     }
 
-    fn arena(&self) -> &Arc<Arena> {
-        self.link().arena()
-    }
-
-    fn beside(&self) -> Option<&Arc<Arena>> {
-        self.link().beside()
+    fn memory(&self) -> FrameMemory<'_> {
+        self.link().memory()
     }
 
     #[inline(never)]
@@ -110,20 +111,14 @@ impl Link for Tapped {
         self.link_mut().take()
     }
 
-    fn give_back(&mut self, frame: TxFrame) {
-        self.link_mut().give_back(frame);
-    }
-
     #[inline(never)]
-    fn post(&mut self, frame: TxFrame, bytes: Range<usize>) -> Posted {
-        self.posting(&frame, bytes.clone(), true);
-        self.link_mut().post(frame, bytes)
-    }
-
-    #[inline(never)]
-    fn post_segment(&mut self, frame: TxFrame, bytes: Range<usize>) -> Posted {
-        self.posting(&frame, bytes.clone(), false);
-        self.link_mut().post_segment(frame, bytes)
+    fn post(&mut self, frame: TxFrame, bytes: Range<usize>, segment: Segment) -> Posted {
+        let (link, capture) = self.split();
+        // The link refuses what is out of bounds.
+        if let Some(bytes) = link.memory().arena.unsent_bytes(&frame).get(bytes.clone()) {
+            capture.add(bytes, Direction::Out, segment);
+        }
+        link.post(frame, bytes, segment)
     }
 
     #[inline(never)]
@@ -132,7 +127,7 @@ impl Link for Tapped {
     }
 
     #[inline(never)]
-    fn release(&mut self, frame: Posted) {
+    fn release(&mut self, frame: Held) {
         self.link_mut().release(frame);
     }
 
@@ -144,12 +139,11 @@ impl Link for Tapped {
     #[inline(never)]
     fn poll(&mut self, batch: &mut Vec<RxFrame>, max: usize) -> Result<usize, LinkError> {
         let before = batch.len();
-        let count = self.link_mut().poll(batch, max)?;
-        let arena = Arc::clone(self.link().arena());
-        let beside = self.link().beside().cloned();
+        let (link, capture) = self.split();
+        let count = link.poll(batch, max)?;
         for frame in &batch[before..] {
-            let arena = beside.as_ref().filter(|beside| beside.has(frame)).unwrap_or(&arena);
-            self.piece(arena.bytes(frame), Direction::In, !frame.continues());
+            let segment = if frame.continues() { Segment::More } else { Segment::Last };
+            capture.add(link.memory().received(frame), Direction::In, segment);
         }
         Ok(count)
     }

@@ -190,6 +190,16 @@ impl Arena {
         // SAFETY: as in `bytes`; nobody writes a posted frame.
         unsafe { std::slice::from_raw_parts(piece.as_ptr(), frame.piece.len()) }
     }
+
+    /// The slot of a frame that the caller gives up. For backends, in [`crate::Link::release`].
+    ///
+    /// # Panics
+    /// If the frame belongs to another arena.
+    #[inline]
+    pub fn slot_of(&self, frame: &Held) -> u32 {
+        frame.piece.within(self);
+        frame.piece.slot()
+    }
 }
 
 /// Where a token's bytes lie. Two words and not four halves, for so it is in two registers when it
@@ -292,6 +302,10 @@ token! {
     Posted
 }
 token! {
+    /// A transmit frame that its holder gives up: taken or posted, which only the link knows.
+    Held
+}
+token! {
     /// A received frame, borrowed from the link until it is recycled.
     RxFrame
 }
@@ -330,6 +344,31 @@ impl Posted {
     }
 }
 
+impl Held {
+    /// The frame is free, and may be taken again. For backends, in [`crate::Link::release`].
+    ///
+    /// # Safety
+    /// The NIC must be done with the frame.
+    #[inline]
+    pub unsafe fn into_frame(self) -> TxFrame {
+        TxFrame { piece: self.piece }
+    }
+}
+
+impl From<TxFrame> for Held {
+    #[inline]
+    fn from(frame: TxFrame) -> Self {
+        Self { piece: frame.piece }
+    }
+}
+
+impl From<Posted> for Held {
+    #[inline]
+    fn from(frame: Posted) -> Self {
+        Self { piece: frame.piece }
+    }
+}
+
 impl RxFrame {
     /// Makes the token for the `bytes` of an arena. For backends.
     ///
@@ -339,6 +378,21 @@ impl RxFrame {
     #[inline]
     pub unsafe fn new(arena: &Arena, bytes: Range<usize>, slot: u32) -> Self {
         Self { piece: Piece::new(arena, bytes, slot) }
+    }
+
+    /// Copies `bytes` into an arena, from `start` on, and makes the token for them. For backends
+    /// that copy what they receive.
+    ///
+    /// # Safety
+    /// As for [`new`](Self::new).
+    #[inline]
+    pub unsafe fn copied(arena: &Arena, start: usize, slot: u32, bytes: &[u8]) -> Self {
+        let place = start..start + bytes.len();
+        // SAFETY: the caller says that there is no other token for these bytes.
+        let mut room = unsafe { TxFrame::new(arena, place.clone(), slot) };
+        arena.bytes_mut(&mut room).copy_from_slice(bytes);
+        // SAFETY: as above, and `room` is not used any more.
+        unsafe { Self::new(arena, place, slot) }
     }
 
     /// Says that the frame goes on in the next token. For backends.

@@ -19,7 +19,7 @@ pub use kernel::*;
 pub use long::*;
 pub use waiting::*;
 
-use crate::{ChannelSet, Filter, Link, Mode, Posted, RxFrame, TxFrame};
+use crate::{ChannelSet, Filter, Link, Mode, Posted, RxFrame, Segment, TxFrame};
 use gigae_wire::{Envelope, Route};
 use std::any::Any;
 use std::net::IpAddr;
@@ -223,14 +223,14 @@ pub fn flush(link: &mut dyn Link) {
 pub fn post(link: &mut dyn Link, bytes: &[u8]) -> Posted {
     let mut frame = take(link);
     let place = write(link, &mut frame, bytes);
-    link.post(frame, place)
+    link.post(frame, place, Segment::Last)
 }
 
 /// Puts bytes into a transmit frame: not at its start, if there is room, so that the offset counts.
 fn write(link: &dyn Link, frame: &mut TxFrame, bytes: &[u8]) -> Range<usize> {
     let at = 16.min(link.info().frame_size - bytes.len());
     let place = at..at + bytes.len();
-    link.arena().bytes_mut(frame)[place.clone()].copy_from_slice(bytes);
+    link.memory().arena.bytes_mut(frame)[place.clone()].copy_from_slice(bytes);
     place
 }
 
@@ -242,11 +242,8 @@ pub fn post_segments(link: &mut dyn Link, segments: &[&[u8]]) -> Vec<Posted> {
     let mut posted = Vec::new();
     for (i, (mut frame, bytes)) in taken.into_iter().zip(segments).enumerate() {
         let place = write(link, &mut frame, bytes);
-        posted.push(if i < last {
-            link.post_segment(frame, place)
-        } else {
-            link.post(frame, place)
-        });
+        let segment = if i < last { Segment::More } else { Segment::Last };
+        posted.push(link.post(frame, place, segment));
     }
     posted
 }
@@ -255,7 +252,7 @@ pub fn post_segments(link: &mut dyn Link, segments: &[&[u8]]) -> Vec<Posted> {
 pub fn queue(link: &mut dyn Link, bytes: &[u8]) {
     let size = link.info().frame_size;
     let segments: Vec<&[u8]> = bytes.chunks(size).collect();
-    post_segments(link, &segments).into_iter().for_each(|posted| link.release(posted));
+    post_segments(link, &segments).into_iter().for_each(|posted| link.release(posted.into()));
 }
 
 /// Posts, flushes and releases a frame with these bytes, in segments if it must be.
@@ -295,7 +292,7 @@ pub fn receive(link: &mut dyn Link, count: usize) -> Vec<Vec<u8>> {
     while all.len() < count {
         let mut bytes = Vec::new();
         for token in hold(link, 1) {
-            bytes.extend_from_slice(link.received(&token));
+            bytes.extend_from_slice(link.memory().received(&token));
             link.recycle(token);
         }
         all.push(bytes);

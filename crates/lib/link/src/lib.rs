@@ -7,7 +7,7 @@
 //!
 //! | token | the bytes belong to | comes from | goes to |
 //! |---|---|---|---|
-//! | [`TxFrame`] | the caller, who may write | [`Link::take`], [`Link::reclaim`] | [`Link::post`], [`Link::give_back`] |
+//! | [`TxFrame`] | the caller, who may write | [`Link::take`], [`Link::reclaim`] | [`Link::post`], [`Link::release`] |
 //! | [`Posted`] | the NIC until it completes, then nobody | [`Link::post`] | [`Link::reclaim`] (send again), [`Link::release`] |
 //! | [`RxFrame`] | the caller, who may read | [`Link::poll`] | [`Link::recycle`] |
 //!
@@ -15,28 +15,32 @@
 //! memory is several tokens in a row, its *segments*: [`Info`] says from what length on.
 //!
 //! A transmit frame thus has two holds: *with the NIC*, cleared by its completion, and *in the
-//! window*, which is the existence of its token. It is free when both are clear.
+//! window*, which is the existence of its token. It is free when both are clear. To give up the
+//! token, turn it into a [`Held`] and release it.
 //!
 //! This crate knows no protocol and no clock, and of the kernel only how to look up an
 //! [`Interface`]; backends live in crates of their own and never see each other. The module
 //! `conformance` (feature of the same name) is the suite that all of them pass.
 
 mod arena;
-mod book;
 mod error;
+mod holds;
 mod interface;
 mod link;
 mod mapping;
+mod memory;
 mod posting;
 mod shared;
+mod wait;
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
 
-pub use arena::{Arena, Posted, RxFrame, RxPart, TxFrame};
-pub use book::TxBook;
+pub use arena::{Arena, Held, Posted, RxFrame, RxPart, TxFrame};
 pub use error::{LinkError, OpenError};
+pub use holds::TxHolds;
 pub use interface::Interface;
-pub use link::{ChannelSet, Counters, Filter, Info, Link, Mode};
+pub use link::{ChannelSet, Counters, Filter, Info, Link, Mode, Segment};
+pub use memory::FrameMemory;
 pub use posting::Posting;
 pub use shared::SharedFrame;

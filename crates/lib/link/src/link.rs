@@ -1,72 +1,43 @@
 //! The [`Link`] trait and the plain data that goes with it.
 
-use crate::{Arena, LinkError, Posted, RxFrame, TxFrame};
-use gigae_wire::{AckReport, Envelope, HEADER_LEN, MacAddr};
+use crate::wait::sleep_on;
+use crate::{FrameMemory, Held, LinkError, Posted, RxFrame, TxFrame};
+use gigae_wire::{AckReport, Envelope, HEADER_LEN, MacAddr, is_who};
 use std::fmt;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Carries whole Ethernet frames, unreliably, to and from one interface.
 ///
-/// A link is used by one thread at a time and may be moved between threads.
+/// A backend must have nine methods. They describe the link ([`info`](Self::info),
+/// [`memory`](Self::memory)), transmit ([`take`](Self::take), [`post`](Self::post),
+/// [`flush`](Self::flush), [`reclaim`](Self::reclaim), [`release`](Self::release)) and receive
+/// ([`poll`](Self::poll), [`recycle`](Self::recycle)). The others have defaults. A link with a
+/// descriptor should return it from [`fd`](Self::fd), so that callers can sleep.
+///
+/// One thread at a time uses a link. It may move between threads.
 pub trait Link: Send {
-    /// What this link is; constant over its life.
+    /// What this link is. It never changes.
     fn info(&self) -> &Info;
 
-    /// The memory in which all its frames lie.
-    fn arena(&self) -> &Arc<Arena>;
-
-    /// Memory beside the [`arena`](Self::arena) in which received frames may lie, too, as many as
-    /// [`Info::rx_frames`], numbered behind all of the arena's. Most links have none.
-    fn beside(&self) -> Option<&Arc<Arena>> {
-        None
-    }
-
-    /// The bytes of a received frame, wherever it lies.
-    ///
-    /// # Panics
-    /// If the frame is another link's.
-    fn received<'a>(&'a self, frame: &'a RxFrame) -> &'a [u8] {
-        match self.beside() {
-            Some(beside) if beside.has(frame) => beside.bytes(frame),
-            _ => self.arena().bytes(frame),
-        }
-    }
+    /// The memory in which all its frames lie. It never changes.
+    fn memory(&self) -> FrameMemory<'_>;
 
     /// A free transmit frame, or `None` while all are in use. Collects completions when its own
     /// list of free frames is empty. No system call.
     fn take(&mut self) -> Option<TxFrame>;
 
-    /// Returns a frame that was taken and not posted.
-    fn give_back(&mut self, frame: TxFrame);
-
     /// Hands `bytes` of the frame (from the Ethernet header on) to the NIC. Never fails: there is
     /// room for every frame of the link. Nothing moves before [`flush`](Self::flush).
     ///
-    /// # Panics
-    /// If `bytes` is not within the frame, longer than [`Info::max_frame`] or shorter than an
-    /// Ethernet header; with segments in front of it, if all together are longer or more than the
-    /// link takes.
-    fn post(&mut self, frame: TxFrame, bytes: Range<usize>) -> Posted;
-
-    /// Like [`post`](Self::post) for all segments but the last of a frame that is too long for one
-    /// transmit frame's memory: what is posted next goes on with the same frame on the wire. Each
-    /// segment is reclaimed or released by itself.
+    /// A frame on the wire that is too long for one transmit frame is posted in segments: all but
+    /// the last as [`Segment::More`]. Each is reclaimed or released by itself.
     ///
     /// # Panics
-    /// If `bytes` is empty or not within the frame, or if the frame gets longer than
-    /// [`Info::max_frame`] or has [`Info::max_segments`] without its last one.
-    fn post_segment(&mut self, frame: TxFrame, bytes: Range<usize>) -> Posted;
-
-    /// Takes a posted frame back in order to change and send it again; refused, with the token
-    /// returned, while the NIC still holds it (it need not be sent again then: it is still queued, and
-    /// a driver that may have overlooked it is told again).
-    fn reclaim(&mut self, frame: Posted) -> Result<TxFrame, Posted>;
-
-    /// Gives up a posted frame. It becomes free as soon as the NIC is done with it.
-    fn release(&mut self, frame: Posted);
+    /// If `bytes` is empty or not within the frame. If the frame on the wire is shorter than an
+    /// Ethernet header, longer than [`Info::max_frame`] or has more than [`Info::max_segments`].
+    fn post(&mut self, frame: TxFrame, bytes: Range<usize>, segment: Segment) -> Posted;
 
     /// Rings the doorbell for all that was posted: one system call per batch, none where the
     /// driver needs no wake-up. A NIC that is momentarily full is no error: the frames stay
@@ -77,50 +48,78 @@ pub trait Link: Send {
     /// If the last segment of a frame was not posted yet.
     fn flush(&mut self) -> Result<bool, LinkError>;
 
+    /// Takes a posted frame back in order to change and send it again. Returns the token as an
+    /// error while the NIC still holds the frame. Such a frame is still queued, so the caller need
+    /// not repeat it; the link wakes a driver that may have overlooked it.
+    fn reclaim(&mut self, frame: Posted) -> Result<TxFrame, Posted>;
+
+    /// Gives up a transmit frame, taken or posted. It becomes free as soon as the NIC is done with
+    /// it.
+    fn release(&mut self, frame: Held);
+
     /// Appends up to `max` tokens of received frames to `batch` and returns how many. Never blocks.
     ///
     /// A frame longer than [`Info::segment_size`] is several tokens in a row, of which all but the
     /// last say [`RxFrame::continues`]. It is always handed over whole, so with such a frame at the
-    /// end there may be up to [`Info::max_segments`] - 1 tokens more. One of which a segment is
-    /// missing is dropped and counted ([`Counters::rx_dropped`]).
+    /// end there may be up to [`Info::max_segments`] - 1 tokens more. The link drops a frame of
+    /// which a segment is missing, and counts it ([`Counters::rx_dropped`]).
     ///
     /// With busy polling on (an option of the backend), an empty ring makes the link drive the
     /// driver from the caller's own context and look again, as in GigaE PM II §4.4; that is the only
     /// case with a system call.
     fn poll(&mut self, batch: &mut Vec<RxFrame>, max: usize) -> Result<usize, LinkError>;
 
-    /// Whether [`poll`](Self::poll) may find something or has something to do: the shortest look that
-    /// there is, for callers that spin. They must poll now and then all the same.
-    fn has_arrived(&mut self) -> bool {
-        true
-    }
-
     /// Returns a received frame so that the NIC can fill it anew: at once if it has few, else after
-    /// some more or with the next vain [`poll`](Self::poll) or [`wait`](Self::wait).
+    /// some more or with the next empty [`poll`](Self::poll) or [`wait`](Self::wait).
     fn recycle(&mut self, frame: RxFrame);
 
-    /// Has so many frames (segments counted as frames) ready for the NIC to fill at any time, if there
-    /// are as many ([`Info::rx_frames`]) and the caller does not hold them. The fewer, the less memory the
-    /// received frames wander through; but what comes between two polls must find room. Links whose
-    /// kernel interface has a fixed ring ignore it.
-    fn provide(&mut self, _frames: usize) {}
+    /// A descriptor that polls readable when a frame may have arrived. `None`, the default, for a
+    /// simulated link. Before sleeping on it, call [`prepare_to_wait`](Self::prepare_to_wait).
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 
     /// Sleeps until a frame may have arrived, or `timeout` has passed (`None`: for ever), or a
     /// signal came. Returns whether there is something to poll.
-    fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, LinkError>;
+    ///
+    /// The default sleeps on [`fd`](Self::fd). Without a descriptor it sleeps for a millisecond at
+    /// most. It counts nothing.
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, LinkError> {
+        if self.prepare_to_wait() { Ok(true) } else { sleep_on(self.fd(), timeout) }
+    }
 
     /// The caller is about to sleep on [`fd`](Self::fd) by itself. Returns whether there is something to
-    /// poll already. No system call.
+    /// poll already. No system call. By default there is nothing to prepare.
     fn prepare_to_wait(&mut self) -> bool {
         false
     }
 
-    /// A descriptor that polls readable when a frame may have arrived; `None` for a simulated link. Before
-    /// sleeping on it, call [`prepare_to_wait`](Self::prepare_to_wait).
-    fn fd(&self) -> Option<BorrowedFd<'_>>;
+    /// Whether [`poll`](Self::poll) may find something or has something to do: the cheapest check,
+    /// for callers that spin. They must poll now and then all the same. By default always.
+    fn has_arrived(&mut self) -> bool {
+        true
+    }
 
-    /// What the link has counted so far. No system call beyond what the kernel's own counters need.
-    fn counters(&self) -> Counters;
+    /// Keeps so many frames (segments counted as frames) ready for the NIC to fill, as far as there
+    /// are as many ([`Info::rx_frames`]) and the caller does not hold them. Fewer frames touch less
+    /// memory, but must have room for all that comes between two polls. By default does nothing: a
+    /// link whose ring is fixed has no choice.
+    fn provide(&mut self, _frames: usize) {}
+
+    /// What the link has counted so far; by default nothing. No system call beyond what the kernel's
+    /// own counters need.
+    fn counters(&self) -> Counters {
+        Counters::default()
+    }
+}
+
+/// Which segment of a frame is posted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Segment {
+    /// The last one, or the only one.
+    Last,
+    /// One that the next posted segment goes on with.
+    More,
 }
 
 /// What a link is and how it reaches the wire.
@@ -165,6 +164,8 @@ pub enum Mode {
     Packet,
     /// No kernel: a simulated wire in virtual time.
     Simulated,
+    /// A backend of the program's own.
+    Own,
 }
 
 impl fmt::Display for Mode {
@@ -175,6 +176,7 @@ impl fmt::Display for Mode {
             Self::XdpGeneric => "xdp generic",
             Self::Packet => "packet",
             Self::Simulated => "simulated",
+            Self::Own => "own",
         })
     }
 }
@@ -195,6 +197,19 @@ impl Filter {
         const ETHERNET: usize = 14;
         const REPORT: usize = 4 + AckReport::MAX_BITMAP;
         self.envelope.max_len() - ETHERNET + HEADER_LEN + REPORT
+    }
+
+    /// Whether a link with this address takes a whole frame: one to the address and on one of the
+    /// channels, or a discovery request to all. For backends that filter by themselves.
+    pub fn takes(&self, mac: MacAddr, frame: &[u8]) -> bool {
+        /// Where in the header the channel is.
+        const CHANNEL: usize = 5;
+        if is_who(self.envelope, frame) {
+            return true;
+        }
+        let inner = self.envelope.open(frame).map(|(_, inner)| inner);
+        let channel = inner.ok().and_then(|inner| inner.get(CHANNEL).copied());
+        frame[..6] == mac.0 && channel.is_some_and(|channel| self.channels.contains(channel))
     }
 }
 

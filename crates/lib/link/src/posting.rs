@@ -1,12 +1,11 @@
 //! Checks for backends of what is posted: its length, and whether its last segment came.
 
-use crate::Info;
+use crate::{Info, Segment};
 
 /// Ethernet header: the shortest thing that can be sent.
 const ETHERNET: usize = 14;
 
-/// The frame that is being posted. Panics on what [`Link::post`](crate::Link::post) and
-/// [`post_segment`](crate::Link::post_segment) refuse.
+/// The frame that is being posted. Panics on what [`Link::post`](crate::Link::post) refuses.
 #[derive(Debug)]
 pub struct Posting {
     max_frame: usize,
@@ -23,34 +22,30 @@ impl Posting {
         Self { max_frame, max_segments, bytes: 0, segments: 0 }
     }
 
-    /// A frame of `length` bytes, or the last segment of one.
+    /// A segment of `length` bytes is posted.
     #[inline]
-    pub fn last(&mut self, length: usize) {
-        if self.segments > 0 {
-            self.finish(length);
+    pub fn add(&mut self, length: usize, segment: Segment) {
+        if segment == Segment::More || self.segments > 0 {
+            self.add_to_several(length, segment);
         } else {
             assert!((ETHERNET..=self.max_frame).contains(&length), "{length} bytes to send");
         }
     }
 
     #[cold]
-    fn finish(&mut self, length: usize) {
-        let total = self.bytes + length;
-        assert!(
-            length > 0 && (ETHERNET..=self.max_frame).contains(&total),
-            "{total} bytes to send"
-        );
-        (self.bytes, self.segments) = (0, 0);
-    }
-
-    /// A segment of `length` bytes that is not the last.
-    #[inline]
-    pub fn segment(&mut self, length: usize) {
+    fn add_to_several(&mut self, length: usize, segment: Segment) {
         self.bytes += length;
         self.segments += 1;
         let Self { max_frame, max_segments, bytes, segments } = *self;
-        assert!(length > 0 && bytes < max_frame, "{bytes} bytes to send and more to come");
-        assert!(segments < max_segments, "{segments} segments of {max_segments} and more to come");
+        if segment == Segment::Last {
+            let fits = length > 0 && (ETHERNET..=max_frame).contains(&bytes);
+            assert!(fits, "{bytes} bytes to send");
+            (self.bytes, self.segments) = (0, 0);
+        } else {
+            assert!(length > 0 && bytes < max_frame, "{bytes} bytes to send and more to come");
+            let few = segments < max_segments;
+            assert!(few, "{segments} segments of {max_segments} and more to come");
+        }
     }
 
     /// Nothing can be sent while a frame is unfinished.
@@ -70,8 +65,8 @@ mod tests {
         let mut posting = Posting { max_frame: 100, max_segments: 3, bytes: 0, segments: 0 };
         let (last, others) = lengths.split_last().unwrap();
         catch_unwind(AssertUnwindSafe(|| {
-            others.iter().for_each(|&length| posting.segment(length));
-            posting.last(*last);
+            others.iter().for_each(|&length| posting.add(length, Segment::More));
+            posting.add(*last, Segment::Last);
             posting.flush();
         }))
         .is_ok()
@@ -91,7 +86,7 @@ mod tests {
     #[should_panic(expected = "the last segment of a frame was not posted")]
     fn an_unfinished_frame_is_not_sent() {
         let mut posting = Posting { max_frame: 100, max_segments: 3, bytes: 0, segments: 0 };
-        posting.segment(50);
+        posting.add(50, Segment::More);
         posting.flush();
     }
 }

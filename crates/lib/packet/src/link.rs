@@ -6,15 +6,14 @@ use crate::ring::{Layout, RxRing};
 use crate::socket::PacketSocket;
 use crate::transmit::{QueuedFrame, TransmitQueue};
 use gigae_link::{
-    Arena, Counters, Filter, Info, Interface, Link, LinkError, Mode, OpenError, Posted, Posting,
-    RxFrame, TxBook, TxFrame,
+    Counters, Filter, FrameMemory, Held, Info, Interface, Link, LinkError, Mode, OpenError, Posted,
+    Posting, RxFrame, Segment, TxFrame, TxHolds,
 };
 use gigae_wire::Envelope;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::ops::Range;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Empty polls between looks at the interface, some milliseconds of spinning. So a spinning caller
@@ -59,7 +58,7 @@ pub struct PacketLink {
     info: Info,
     interface: Interface,
     layout: Layout,
-    book: TxBook,
+    holds: TxHolds,
     posting: Posting,
     queue: TransmitQueue,
     ring: RxRing,
@@ -104,7 +103,7 @@ impl PacketLink {
             info,
             interface,
             layout,
-            book: TxBook::new(layout.tx_slots as u32),
+            holds: TxHolds::new(layout.tx_slots as u32),
             queue: TransmitQueue::new(layout.tx_slots),
             ring,
             socket,
@@ -169,58 +168,48 @@ impl Link for PacketLink {
         &self.info
     }
 
-    fn arena(&self) -> &Arc<Arena> {
-        self.ring.arena()
+    #[inline]
+    fn memory(&self) -> FrameMemory<'_> {
+        self.ring.arena().into()
     }
 
     #[inline]
     fn take(&mut self) -> Option<TxFrame> {
-        let frame = self.book.take()?;
+        let frame = self.holds.take()?;
         let bytes = self.layout.tx_frame(frame);
-        // SAFETY: the book hands a frame out once until both its holds are clear again, so no other
+        // SAFETY: a frame is handed out once until both its holds are clear again, so no other
         // token exists and the kernel does not read it; receive slots lie elsewhere.
         Some(unsafe { TxFrame::new(self.ring.arena(), bytes, frame) })
     }
 
-    fn give_back(&mut self, mut frame: TxFrame) {
-        let _ = self.ring.arena().bytes_mut(&mut frame);
-        self.book.release(frame.slot());
-    }
-
+    /// A slot has room for the longest frame, so there is only [`Segment::Last`].
     #[inline]
-    fn post(&mut self, frame: TxFrame, bytes: Range<usize>) -> Posted {
+    fn post(&mut self, frame: TxFrame, bytes: Range<usize>, segment: Segment) -> Posted {
         let length = bytes.len();
         assert!(bytes.end <= self.layout.slot, "bytes outside the frame");
-        self.posting.last(length);
+        self.posting.add(length, segment);
         let (slot, offset) = (frame.slot(), (frame.offset() + bytes.start) as u32);
         let posted = frame.into_posted();
         let _ = self.ring.arena().posted_bytes(&posted);
-        self.book.post(slot);
+        self.holds.post(slot);
         self.queue.push(QueuedFrame { frame: slot, offset, length: length as u32 });
         self.counters.tx_frames += 1;
         posted
     }
 
-    /// Panics: a slot has room for the longest frame.
-    fn post_segment(&mut self, _frame: TxFrame, bytes: Range<usize>) -> Posted {
-        self.posting.segment(bytes.len());
-        unreachable!("a link of one segment takes no others")
-    }
-
     #[inline]
     fn reclaim(&mut self, frame: Posted) -> Result<TxFrame, Posted> {
         let _ = self.ring.arena().posted_bytes(&frame);
-        if self.book.with_nic(frame.slot()) {
+        if self.holds.with_nic(frame.slot()) {
             return Err(frame);
         }
-        // SAFETY: the book says that the kernel has copied the frame.
+        // SAFETY: the NIC's hold is clear, so the kernel has copied the frame.
         Ok(unsafe { frame.into_frame() })
     }
 
     #[inline]
-    fn release(&mut self, frame: Posted) {
-        let _ = self.ring.arena().posted_bytes(&frame);
-        self.book.release(frame.slot());
+    fn release(&mut self, frame: Held) {
+        self.holds.release(self.ring.arena().slot_of(&frame));
     }
 
     fn flush(&mut self) -> Result<bool, LinkError> {
@@ -247,7 +236,7 @@ impl Link for PacketLink {
             };
             for _ in 0..taken {
                 if let Some(entry) = self.queue.pop() {
-                    self.book.complete(entry.frame);
+                    self.holds.complete(entry.frame);
                 }
             }
             if !go_on {

@@ -201,7 +201,7 @@ fn going_down_is_reported() {
     let error = until_error(|| link.poll(&mut frames, 1).map(drop));
     assert!(matches!(error, LinkError::Down(_)), "{error}");
     let posted = post(&mut link, &frame(&to_b, CHANNEL, 1, 100));
-    link.release(posted);
+    link.release(posted.into());
     let error = until_error(|| link.flush().map(drop));
     assert!(matches!(error, LinkError::Down(_)), "{error}");
 
@@ -232,7 +232,7 @@ fn deletion_is_reported() {
     let error = until_error(|| link.poll(&mut frames, 1).map(drop));
     assert!(matches!(error, LinkError::Gone(_)), "{error}");
     let posted = post(&mut link, &frame(&to_b, CHANNEL, 1, 100));
-    link.release(posted);
+    link.release(posted.into());
     let error = until_error(|| link.flush().map(drop));
     assert!(matches!(error, LinkError::Gone(_)), "{error}");
     let _ = link.counters();

@@ -27,7 +27,7 @@
 //! Posting a frame to a neighbour copies it into the ring. Its sender may write it again, but need
 //! not repeat it while the copy is unread ([`Link::reclaim`](gigae_link::Link::reclaim)). The
 //! reader copies it into a receive frame of the wrapper, in an arena beside the link's
-//! ([`Link::beside`](gigae_link::Link::beside)). While the caller has all of those, frames wait in
+//! ([`FrameMemory::beside`](gigae_link::FrameMemory::beside)). While the caller has all of those, frames wait in
 //! the ring. The ring has room for all that may be unacknowledged between two endpoints, so a
 //! reader that is kept off its processor costs only time. A frame without room is lost, as on a
 //! wire.

@@ -4,14 +4,14 @@ use crate::frames::Frames;
 use crate::meeting::RingHello;
 use crate::neighbours::{Neighbours, Via, Written, key, words_for};
 use gigae_link::{
-    Arena, Counters, Filter, Info, Link, LinkError, OpenError, Posted, Posting, RxFrame, TxFrame,
+    Counters, Filter, FrameMemory, Held, Info, Link, LinkError, OpenError, Posted, Posting,
+    RxFrame, Segment, TxFrame,
 };
 use gigae_wire::MacAddr;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::ops::Range;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Polls between looks at the connections: a look is one system call, some nanoseconds per poll. If
@@ -149,7 +149,7 @@ impl<L: Link> ShmLink<L> {
     /// Where a frame with these first bytes goes.
     #[inline]
     fn to(&mut self, frame: &TxFrame, bytes: &Range<usize>) -> PostTo {
-        let header = self.link.arena().unsent_bytes(frame).get(bytes.clone());
+        let header = self.link.memory().arena.unsent_bytes(frame).get(bytes.clone());
         // The link will report what is wrong with it.
         let Some(&to) = header.and_then(|header| header.first_chunk::<6>()) else {
             return PostTo::Nic;
@@ -171,8 +171,8 @@ impl<L: Link> ShmLink<L> {
         frame: &TxFrame,
         bytes: Range<usize>,
     ) -> Option<Written> {
-        let piece = &self.link.arena().unsent_bytes(frame)[bytes];
-        self.posting.last(piece.len());
+        let piece = &self.link.memory().arena.unsent_bytes(frame)[bytes];
+        self.posting.add(piece.len(), Segment::Last);
         let whole = match self.bytes.is_empty() {
             true => piece,
             false => {
@@ -188,6 +188,23 @@ impl<L: Link> ShmLink<L> {
         };
         self.bytes.clear();
         pushed
+    }
+
+    /// Posts a segment that is not the last. It is written into a ring with the last one, of which
+    /// that is noted.
+    #[inline(never)]
+    fn post_part(&mut self, to: To, frame: TxFrame, bytes: Range<usize>) -> Posted {
+        self.begun = Some(to);
+        self.note(&frame, None);
+        if let To::Ring(_) | To::Both(_) = to {
+            let piece = &self.link.memory().arena.unsent_bytes(&frame)[bytes.clone()];
+            self.posting.add(piece.len(), Segment::More);
+            self.bytes.extend_from_slice(piece);
+        }
+        match to {
+            To::Nic | To::Both(_) => self.link.post(frame, bytes, Segment::More),
+            To::Ring(_) => frame.into_posted(),
+        }
     }
 
     #[inline]
@@ -268,12 +285,9 @@ impl<L: Link> Link for ShmLink<L> {
         self.link.info()
     }
 
-    fn arena(&self) -> &Arc<Arena> {
-        self.link.arena()
-    }
-
-    fn beside(&self) -> Option<&Arc<Arena>> {
-        Some(&self.frames.arena)
+    #[inline]
+    fn memory(&self) -> FrameMemory<'_> {
+        FrameMemory { beside: Some(&self.frames.arena), ..self.link.memory() }
     }
 
     #[inline]
@@ -281,20 +295,20 @@ impl<L: Link> Link for ShmLink<L> {
         self.link.take()
     }
 
-    fn give_back(&mut self, frame: TxFrame) {
-        self.link.give_back(frame);
-    }
-
     #[inline]
-    fn post(&mut self, frame: TxFrame, bytes: Range<usize>) -> Posted {
+    fn post(&mut self, frame: TxFrame, bytes: Range<usize>, segment: Segment) -> Posted {
+        // All segments go the same way, even if the neighbour is welcome only by the last.
         let to = match self.begun.take() {
             None => self.to(&frame, &bytes),
             Some(to) => to,
         };
+        if segment == Segment::More {
+            return self.post_part(to, frame, bytes);
+        }
         match to {
             PostTo::Nic => {
                 self.note(&frame, None);
-                self.link.post(frame, bytes)
+                self.link.post(frame, bytes, segment)
             }
             PostTo::Ring(number) => {
                 let written = self.push(number, false, &frame, bytes);
@@ -306,28 +320,8 @@ impl<L: Link> Link for ShmLink<L> {
             PostTo::Both(number) => {
                 self.note(&frame, None);
                 self.push(number, true, &frame, bytes.clone());
-                self.link.post(frame, bytes)
+                self.link.post(frame, bytes, segment)
             }
-        }
-    }
-
-    fn post_segment(&mut self, frame: TxFrame, bytes: Range<usize>) -> Posted {
-        // All segments go the same way, even if the neighbour has begun to read meanwhile.
-        let to = match self.begun {
-            None => self.to(&frame, &bytes),
-            Some(to) => to,
-        };
-        self.begun = Some(to);
-        // The copy is written with the last segment, which notes where it lies.
-        self.note(&frame, None);
-        if let PostTo::Ring(_) | PostTo::Both(_) = to {
-            let piece = &self.link.arena().unsent_bytes(&frame)[bytes.clone()];
-            self.posting.segment(piece.len());
-            self.bytes.extend_from_slice(piece);
-        }
-        match to {
-            PostTo::Nic | PostTo::Both(_) => self.link.post_segment(frame, bytes),
-            PostTo::Ring(_) => frame.into_posted(),
         }
     }
 
@@ -344,7 +338,7 @@ impl<L: Link> Link for ShmLink<L> {
     }
 
     #[inline]
-    fn release(&mut self, frame: Posted) {
+    fn release(&mut self, frame: Held) {
         self.link.release(frame);
     }
 

@@ -2,12 +2,10 @@
 
 use crate::network::{Network, Port};
 use gigae_link::{
-    Arena, Counters, Filter, Info, Link, LinkError, Mode, OpenError, Posted, Posting, RxFrame,
-    TxFrame,
+    Arena, Counters, Filter, FrameMemory, Held, Info, Link, LinkError, Mode, OpenError, Posted,
+    Posting, RxFrame, Segment, TxFrame,
 };
-use gigae_wire::is_who;
 use std::ops::Range;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -106,18 +104,6 @@ impl SimLink {
         self.port
     }
 
-    /// Whether the frame is for this node and passes the filter, or is a broadcast question.
-    fn takes(&self, frame: &[u8]) -> bool {
-        if is_who(self.filter.envelope, frame) {
-            return true;
-        }
-        let channel = match self.filter.envelope.open(frame) {
-            Ok((_, inner)) => inner.get(5).copied(),
-            Err(_) => None,
-        };
-        frame[..6] == self.info.mac.0 && channel.is_some_and(|c| self.filter.channels.contains(c))
-    }
-
     /// Fails while its port is down.
     fn check(&self) -> Result<(), LinkError> {
         match self.network.is_down(self.port) {
@@ -133,12 +119,8 @@ impl SimLink {
         for (i, segment) in segments.enumerate() {
             let slot = self.free_rx.pop().expect("enough slots");
             let start = slot as usize * self.info.frame_size;
-            let place = start..start + segment.len();
             // SAFETY: the slot came off the free list, so there is no token for its bytes.
-            let mut room = unsafe { TxFrame::new(&self.arena, place.clone(), slot) };
-            self.arena.bytes_mut(&mut room).copy_from_slice(segment);
-            // SAFETY: `room` is not used any more.
-            let token = unsafe { RxFrame::new(&self.arena, place, slot) };
+            let token = unsafe { RxFrame::copied(&self.arena, start, slot, segment) };
             batch.push(if i < last { token.continued() } else { token });
         }
     }
@@ -149,30 +131,21 @@ impl Link for SimLink {
         &self.info
     }
 
-    fn arena(&self) -> &Arc<Arena> {
-        &self.arena
+    fn memory(&self) -> FrameMemory<'_> {
+        (&self.arena).into()
     }
 
     fn take(&mut self) -> Option<TxFrame> {
         self.free_tx.pop()
     }
 
-    fn give_back(&mut self, mut frame: TxFrame) {
-        self.arena.bytes_mut(&mut frame);
-        self.free_tx.push(frame);
-    }
-
-    fn post(&mut self, mut frame: TxFrame, bytes: Range<usize>) -> Posted {
-        self.posting.last(bytes.len());
-        self.begun.extend_from_slice(&self.arena.bytes_mut(&mut frame)[bytes]);
-        self.posted.push(std::mem::take(&mut self.begun));
-        self.counters.tx_frames += 1;
-        frame.into_posted()
-    }
-
-    fn post_segment(&mut self, mut frame: TxFrame, bytes: Range<usize>) -> Posted {
-        self.posting.segment(bytes.len());
-        self.begun.extend_from_slice(&self.arena.bytes_mut(&mut frame)[bytes]);
+    fn post(&mut self, frame: TxFrame, bytes: Range<usize>, segment: Segment) -> Posted {
+        self.posting.add(bytes.len(), segment);
+        self.begun.extend_from_slice(&self.arena.unsent_bytes(&frame)[bytes]);
+        if segment == Segment::Last {
+            self.posted.push(std::mem::take(&mut self.begun));
+            self.counters.tx_frames += 1;
+        }
         frame.into_posted()
     }
 
@@ -182,8 +155,8 @@ impl Link for SimLink {
         Ok(unsafe { frame.into_frame() })
     }
 
-    fn release(&mut self, frame: Posted) {
-        self.arena.posted_bytes(&frame);
+    fn release(&mut self, frame: Held) {
+        self.arena.slot_of(&frame);
         // SAFETY: as in `reclaim`.
         self.free_tx.push(unsafe { frame.into_frame() });
     }
@@ -203,7 +176,7 @@ impl Link for SimLink {
         let before = batch.len();
         while batch.len() - before < max {
             let Some(frame) = self.network.receive(self.port) else { break };
-            if !self.takes(&frame) {
+            if !self.filter.takes(self.info.mac, &frame) {
                 continue;
             }
             if self.free_rx.len() < frame.len().div_ceil(self.info.segment_size) {
@@ -229,10 +202,6 @@ impl Link for SimLink {
         let arrived = self.network.wait(&[self.port], timeout);
         self.counters.wakeups += u64::from(arrived);
         Ok(arrived)
-    }
-
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        None
     }
 
     fn counters(&self) -> Counters {

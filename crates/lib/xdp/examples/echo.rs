@@ -8,7 +8,7 @@
 
 use gigae_fabric::{Fabric, FabricConfig};
 use gigae_host::affinity;
-use gigae_link::{ChannelSet, Filter, Link, Mode};
+use gigae_link::{ChannelSet, Filter, Link, Mode, Segment};
 use gigae_packet::{PacketConfig, PacketLink};
 use gigae_wire::{Envelope, MacAddr, Route};
 use gigae_xdp::{XdpConfig, XdpLink};
@@ -102,12 +102,12 @@ fn exchange(link: &mut dyn Link, to: &Route, length: usize, begins: bool, over: 
 }
 
 fn send(link: &mut dyn Link, to: &Route, length: usize) {
-    let arena = link.arena().clone();
+    let arena = link.memory().arena.clone();
     let mut frame = link.take().expect("a free frame");
     let bytes = &mut arena.bytes_mut(&mut frame)[..length];
     bytes[to.len() + 5] = CHANNEL;
     to.write(bytes);
-    let posted = link.post(frame, 0..length);
+    let posted = link.post(frame, 0..length, Segment::Last);
     link.flush().expect("flushing");
-    link.release(posted);
+    link.release(posted.into());
 }

@@ -5,14 +5,14 @@ use crate::socket::XskSocket;
 use crate::umem::{CHUNK, Umem};
 use crate::watch::ProgramWatch;
 use gigae_link::{
-    Arena, Counters, Info, Interface, Link, LinkError, Mode, Posted, Posting, RxFrame, TxFrame,
+    Counters, FrameMemory, Held, Info, Interface, Link, LinkError, Mode, Posted, Posting, RxFrame,
+    Segment, TxFrame,
 };
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::xdp::{XdpDesc, XdpDescOptions};
 use std::ops::Range;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Empty polls between looks at the interface, some milliseconds of spinning. So a spinning caller
@@ -122,20 +122,7 @@ impl XdpLink {
         self.socket.fill.publish();
     }
 
-    /// Puts a frame, or a segment of one, into the transmit ring.
-    #[inline]
-    fn push(&mut self, frame: TxFrame, bytes: Range<usize>, options: XdpDescOptions) -> Posted {
-        assert!(bytes.end <= CHUNK, "bytes outside the frame");
-        let (chunk, start) = (frame.slot(), frame.offset() + bytes.start);
-        let posted = frame.into_posted();
-        let _ = self.umem.arena.posted_bytes(&posted);
-        self.umem.book.post(chunk);
-        let desc = XdpDesc { addr: start as u64, len: bytes.len() as u32, options };
-        assert!(self.socket.tx.push(desc), "the transmit ring has room for every frame");
-        posted
-    }
-
-    /// Takes frames that may be in several chunks from the ring; see [`Link::poll`].
+    /// Takes frames from the ring, where they may be in several chunks; see [`Link::poll`].
     fn poll_segments(&mut self, batch: &mut Vec<RxFrame>, max: usize, ready: u32) -> usize {
         let Some(assembly) = &mut self.assembly else { return 0 };
         let before = batch.len();
@@ -238,42 +225,45 @@ impl Link for XdpLink {
         &self.info
     }
 
-    fn arena(&self) -> &Arc<Arena> {
-        &self.umem.arena
+    #[inline]
+    fn memory(&self) -> FrameMemory<'_> {
+        (&self.umem.arena).into()
     }
 
     #[inline]
     fn take(&mut self) -> Option<TxFrame> {
-        if self.umem.book.free() == 0 {
+        if self.umem.holds.free() == 0 {
             self.complete();
         }
         self.umem.take()
     }
 
-    fn give_back(&mut self, mut frame: TxFrame) {
-        let _ = self.umem.arena.bytes_mut(&mut frame);
-        self.umem.book.release(frame.slot());
-    }
-
     #[inline]
-    fn post(&mut self, frame: TxFrame, bytes: Range<usize>) -> Posted {
-        self.posting.last(bytes.len());
-        self.counters.tx_frames += 1;
-        self.push(frame, bytes, XdpDescOptions::empty())
-    }
-
-    #[inline]
-    fn post_segment(&mut self, frame: TxFrame, bytes: Range<usize>) -> Posted {
-        self.posting.segment(bytes.len());
-        self.push(frame, bytes, XdpDescOptions::XDP_PKT_CONTD)
+    fn post(&mut self, frame: TxFrame, bytes: Range<usize>, segment: Segment) -> Posted {
+        self.posting.add(bytes.len(), segment);
+        let options = match segment {
+            Segment::Last => {
+                self.counters.tx_frames += 1;
+                XdpDescOptions::empty()
+            }
+            Segment::More => XdpDescOptions::XDP_PKT_CONTD,
+        };
+        assert!(bytes.end <= CHUNK, "bytes outside the frame");
+        let (chunk, start) = (frame.slot(), frame.offset() + bytes.start);
+        let posted = frame.into_posted();
+        let _ = self.umem.arena.posted_bytes(&posted);
+        self.umem.holds.post(chunk);
+        let desc = XdpDesc { addr: start as u64, len: bytes.len() as u32, options };
+        assert!(self.socket.tx.push(desc), "the transmit ring has room for every frame");
+        posted
     }
 
     #[inline]
     fn reclaim(&mut self, frame: Posted) -> Result<TxFrame, Posted> {
         let _ = self.umem.arena.posted_bytes(&frame);
-        if self.umem.book.with_nic(frame.slot()) {
+        if self.umem.holds.with_nic(frame.slot()) {
             self.complete();
-            if self.umem.book.with_nic(frame.slot()) {
+            if self.umem.holds.with_nic(frame.slot()) {
                 self.remind();
                 return Err(frame);
             }
@@ -283,9 +273,8 @@ impl Link for XdpLink {
     }
 
     #[inline]
-    fn release(&mut self, frame: Posted) {
-        let _ = self.umem.arena.posted_bytes(&frame);
-        self.umem.book.release(frame.slot());
+    fn release(&mut self, frame: Held) {
+        self.umem.holds.release(self.umem.arena.slot_of(&frame));
     }
 
     #[inline]

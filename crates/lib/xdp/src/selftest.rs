@@ -7,7 +7,7 @@ use crate::program::{Program, Verdict};
 use crate::refusal::{Refusal, failed};
 use crate::umem::CHUNK;
 use crate::within::within;
-use gigae_link::{Counters, Link, OpenError, Posted, TxFrame};
+use gigae_link::{Counters, Link, OpenError, Posted, Segment, TxFrame};
 use gigae_wire::{Envelope, MacAddr};
 use rustix::io::Errno;
 use std::time::Duration;
@@ -149,7 +149,7 @@ fn completes(link: &mut XdpLink, posted: &mut Vec<Posted>) -> Result<bool, Refus
         result = link.flush().map(drop);
         for token in std::mem::take(posted) {
             match link.reclaim(token) {
-                Ok(frame) => link.give_back(frame),
+                Ok(frame) => link.release(frame.into()),
                 Err(still) => posted.push(still),
             }
         }
@@ -171,11 +171,8 @@ fn post(link: &mut XdpLink, bytes: &[u8]) -> Vec<Posted> {
         .enumerate()
         .map(|(i, chunk)| {
             let frame = write(link.take().expect("room for the longest frame"), chunk);
-            if i < last {
-                link.post_segment(frame, 0..chunk.len())
-            } else {
-                link.post(frame, 0..chunk.len())
-            }
+            let segment = if i < last { Segment::More } else { Segment::Last };
+            link.post(frame, 0..chunk.len(), segment)
         })
         .collect()
 }

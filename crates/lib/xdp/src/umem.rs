@@ -10,7 +10,7 @@
 //! The kernel has only as many receive chunks as asked for. The others are on a stack, so the chunk
 //! used last, which a cache may still hold, is used next.
 
-use gigae_link::{Arena, RxFrame, TxBook, TxFrame};
+use gigae_link::{Arena, RxFrame, TxFrame, TxHolds};
 use std::sync::Arc;
 
 /// Bytes in a chunk: one page. Chunks of 2,048 bytes also hold a standard frame, but igb's
@@ -44,8 +44,8 @@ enum Holder {
 /// Memory and bookkeeping of all frames of a link.
 pub(crate) struct Umem {
     pub(crate) arena: Arc<Arena>,
-    /// The holds on the transmit chunks.
-    pub(crate) book: TxBook,
+    /// Holds on the transmit chunks.
+    pub(crate) holds: TxHolds,
     tx_chunks: usize,
     /// The holder of each receive chunk.
     holders: Box<[Holder]>,
@@ -73,7 +73,7 @@ impl Umem {
         assert!(arena.len() >= (tx + rx) * CHUNK, "an arena for all chunks");
         Self {
             arena: Arc::new(arena),
-            book: TxBook::new(tx_chunks),
+            holds: TxHolds::new(tx_chunks),
             tx_chunks: tx,
             holders: vec![Holder::Nobody; rx].into_boxed_slice(),
             spare: (tx..tx + rx).rev().map(|chunk| (chunk * CHUNK) as u64).collect(),
@@ -121,9 +121,9 @@ impl Umem {
     /// A free transmit frame.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<TxFrame> {
-        let chunk = self.book.take()?;
+        let chunk = self.holds.take()?;
         let start = chunk as usize * CHUNK;
-        // SAFETY: the book hands a chunk out once until both its holds are clear again, so there is
+        // SAFETY: a chunk is handed out once until both its holds are clear again, so there is
         // no other token and the kernel does not read it; received frames lie elsewhere.
         Some(unsafe { TxFrame::new(&self.arena, start..start + CHUNK, chunk) })
     }
@@ -132,7 +132,7 @@ impl Umem {
     #[inline]
     pub(crate) fn complete(&mut self, address: u64) -> bool {
         let chunk = address / CHUNK as u64;
-        u32::try_from(chunk).is_ok_and(|chunk| self.book.complete(chunk))
+        u32::try_from(chunk).is_ok_and(|chunk| self.holds.complete(chunk))
     }
 
     /// The frame that the kernel reports as received; `None` if that is impossible.
@@ -221,10 +221,10 @@ mod tests {
         let mut umem = umem(1, 1);
         assert!(!umem.complete(0) && !umem.complete(CHUNK as u64) && !umem.complete(u64::MAX));
         let frame = umem.take().unwrap();
-        umem.book.post(frame.slot());
+        umem.holds.post(frame.slot());
         assert!(umem.take().is_none());
         assert!(umem.complete(14), "the kernel gives back the address of the frame in its chunk");
-        umem.book.release(frame.into_posted().slot());
+        umem.holds.release(frame.into_posted().slot());
         assert!(umem.take().is_some());
     }
 }

@@ -12,7 +12,7 @@ use crate::end::Opening;
 use crate::end::Probe;
 use crate::site::{Address, Site};
 use gigae_eval_model::plan::{Wait, XdpMode, XdpOptions};
-use gigae_link::{ChannelSet, Filter, Link, LinkError, Mode, OpenError, RxFrame, TxFrame};
+use gigae_link::{ChannelSet, Filter, Link, LinkError, Mode, OpenError, RxFrame, Segment, TxFrame};
 use gigae_packet::{PacketConfig, PacketLink};
 use gigae_wire::{Envelope, HEADER_LEN, MacAddr, NodeAddr, Route, VERSION};
 use gigae_xdp::{XdpConfig, XdpLink};
@@ -165,12 +165,12 @@ impl<L: Link> RawChannel<L> {
     #[inline]
     fn take_in(&mut self, frame: RxFrame) -> Option<Arrival> {
         let arrival = self.read(&frame);
-        let mut got = self.link.arena().bytes(&frame).len();
+        let mut got = self.link.memory().arena.bytes(&frame).len();
         let mut goes_on = frame.continues();
         self.link.recycle(frame);
         while goes_on {
             let segment = self.arrived.pop()?;
-            let bytes = self.link.arena().bytes(&segment);
+            let bytes = self.link.memory().arena.bytes(&segment);
             got += bytes.len();
             read(bytes);
             goes_on = segment.continues();
@@ -182,7 +182,7 @@ impl<L: Link> RawChannel<L> {
     /// The number in a frame's first segment, and the length that its header states.
     #[inline]
     fn read(&self, first: &RxFrame) -> Option<Arrival> {
-        let frame = self.link.arena().bytes(first).get(self.outer..)?;
+        let frame = self.link.memory().arena.bytes(first).get(self.outer..)?;
         let header = frame.get(..HEADER_LEN)?;
         let bytes =
             usize::from(u16::from_be_bytes([header[LENGTH_AT.start], header[LENGTH_AT.start + 1]]));
@@ -199,7 +199,7 @@ impl<L: Link> RawChannel<L> {
         taken.push(first);
         while taken.len() < length.div_ceil(size) {
             let Some(frame) = self.link.take() else {
-                taken.drain(..).for_each(|frame| self.link.give_back(frame));
+                taken.drain(..).for_each(|frame| self.link.release(frame.into()));
                 self.taken = taken;
                 return false;
             };
@@ -207,13 +207,10 @@ impl<L: Link> RawChannel<L> {
         }
         let mut left = length;
         for frame in taken.drain(..) {
-            let posted = if left > size {
-                self.link.post_segment(frame, 0..size)
-            } else {
-                self.link.post(frame, 0..left)
-            };
+            let segment = if left > size { Segment::More } else { Segment::Last };
+            let posted = self.link.post(frame, 0..left.min(size), segment);
             left = left.saturating_sub(size);
-            self.link.release(posted);
+            self.link.release(posted.into());
         }
         self.taken = taken;
         true
@@ -228,14 +225,14 @@ impl<L: Link> Channel for RawChannel<L> {
             return Ok(false);
         };
         let payload = self.headers.len();
-        let bytes = self.link.arena().bytes_mut(&mut frame);
+        let bytes = self.link.memory().arena.bytes_mut(&mut frame);
         bytes[..payload].copy_from_slice(&self.headers);
         bytes[payload..payload + 4].copy_from_slice(&number.to_le_bytes());
         if payload + size <= bytes.len() {
             let length = SHORTEST.max(payload + size);
             bytes[payload + size..length].fill(0);
-            let posted = self.link.post(frame, 0..length);
-            self.link.release(posted);
+            let posted = self.link.post(frame, 0..length, Segment::Last);
+            self.link.release(posted.into());
         } else if !self.post_long(frame, payload + size) {
             self.flush()?;
             return Ok(false);
@@ -295,8 +292,8 @@ mod tests {
         let (mut link, mut peer) = (open(), open());
         // Its one frame carried something else before.
         let mut used = link.take().unwrap();
-        link.arena().bytes_mut(&mut used).fill(0xff);
-        link.give_back(used);
+        link.memory().arena.bytes_mut(&mut used).fill(0xff);
+        link.release(used.into());
         let [from, to] = [&link, &peer].map(|link| NodeAddr::from(link.info().mac));
         let route = Route::new(Envelope::DEFAULT, from, to).unwrap();
         let mut headers = vec![0; route.len() + HEADER_LEN];
@@ -320,7 +317,7 @@ mod tests {
             network.advance_to(network.now() + 1_000_000);
             let mut frames = Vec::new();
             assert_eq!(peer.poll(&mut frames, 8).unwrap(), 1);
-            let bytes = peer.received(&frames[0]);
+            let bytes = peer.memory().received(&frames[0]);
             assert_eq!(bytes.len(), expected);
             assert!(bytes[14 + HEADER_LEN + size..].iter().all(|&byte| byte == 0));
             frames.into_iter().for_each(|frame| peer.recycle(frame));

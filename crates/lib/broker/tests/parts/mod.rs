@@ -132,7 +132,7 @@ fn echo(socket: &Path) {
     let mut frames = Vec::new();
     while Instant::now() < end {
         port.link.poll(&mut frames, 64).unwrap();
-        let arena = port.link.arena().clone();
+        let arena = port.link.memory().arena.clone();
         for frame in frames.drain(..) {
             let mut back = arena.bytes(&frame).to_vec();
             let from = MacAddr(back[6..12].try_into().unwrap());

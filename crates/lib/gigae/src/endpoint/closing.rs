@@ -27,7 +27,7 @@ impl Endpoint {
             if !pause.pass(self, Some(end))? {
                 return Err(DrainError::Timeout(timeout));
             }
-            self.engine().poll()?;
+            self.engine().progress()?;
         }
     }
 
@@ -54,7 +54,7 @@ impl Endpoint {
         }
         let mut pause = Pause::default();
         while self.engine().proto.is_closing() && pause.pass(self, Some(end))? {
-            self.engine().poll()?;
+            self.engine().progress()?;
         }
         Ok(())
     }

@@ -37,7 +37,7 @@ impl Endpoint {
             let next = end.min(Instant::now() + ASK_EVERY);
             let mut pause = Pause::default();
             while pause.pass(self, Some(next))? {
-                self.engine().poll()?;
+                self.engine().progress()?;
             }
         }
         Ok(self.neighbours())

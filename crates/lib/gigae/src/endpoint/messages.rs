@@ -57,7 +57,7 @@ impl Endpoint {
                 let mut engine = self.engine();
                 let queued = engine.queue(to.0, message);
                 if RING && queued.is_ok() {
-                    engine.exchange_accepted();
+                    engine.send_accepted();
                 }
                 queued
             };
@@ -76,12 +76,12 @@ impl Endpoint {
         let mut engine = self.engine();
         match engine.queue(to.0, message) {
             Ok(()) => {
-                engine.exchange_accepted();
+                engine.send_accepted();
                 Ok(())
             }
             Err(NotQueued::Refused(e)) => Err(TrySendError::Refused(e)),
             Err(NotQueued::NoFrame | NotQueued::WindowFull) => {
-                engine.exchange()?;
+                engine.send_and_progress()?;
                 Err(TrySendError::WouldBlock(()))
             }
         }
@@ -92,7 +92,7 @@ impl Endpoint {
     /// nothing was queued.
     #[inline]
     pub fn flush(&self) -> Result<(), SendError> {
-        Ok(self.engine().exchange()?)
+        Ok(self.engine().send_and_progress()?)
     }
 
     /// Rings the doorbell for everything that was queued or started, and takes nothing in, unless
@@ -101,7 +101,7 @@ impl Endpoint {
     /// there is nothing.
     #[inline]
     pub fn ring(&self) -> Result<(), SendError> {
-        Ok(self.engine().ring()?)
+        Ok(self.engine().send_waiting()?)
     }
 
     /// The next message, or `None` if there is none now. Takes frames in, sends acknowledgements
@@ -113,7 +113,7 @@ impl Endpoint {
             return Ok(None);
         }
         let mut part = engine.next_part();
-        if part.is_none() && engine.poll()? > 0 {
+        if part.is_none() && engine.progress()? > 0 {
             part = engine.next_part();
         }
         match part {
@@ -161,7 +161,7 @@ impl Endpoint {
     /// loops, and with [`Progress::Manual`](crate::Progress::Manual) for programs that are busy
     /// with other things for long.
     pub fn progress(&self) -> Result<(), SendError> {
-        self.engine().poll()?;
+        self.engine().progress()?;
         Ok(())
     }
 

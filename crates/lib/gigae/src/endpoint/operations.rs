@@ -49,7 +49,7 @@ impl Endpoint {
         let injected = engine.inject(to.0, label.into(), message);
         if injected {
             // It was accepted: whoever is told of an error would send it again.
-            let _ = engine.ring();
+            let _ = engine.send_waiting();
         }
         injected
     }
@@ -245,7 +245,7 @@ impl Endpoint {
         let mut engine = self.engine();
         let mut ended = engine.transfer.poll_completion();
         if ended.is_none() && !engine.is_idle() {
-            engine.poll()?;
+            engine.progress()?;
             ended = engine.transfer.poll_completion();
             if ended.is_none() {
                 // What was acknowledged ends operations, too; what has arrived is waited for more.
@@ -294,7 +294,7 @@ impl Endpoint {
         let mut engine = self.engine();
         let mut notice = engine.transfer.poll_notice();
         if notice.is_none() && !engine.is_idle() {
-            engine.exchange()?;
+            engine.send_and_progress()?;
             notice = engine.transfer.poll_notice();
         }
         Ok(notice.map(Notice::from))

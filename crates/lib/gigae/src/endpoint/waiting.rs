@@ -17,7 +17,7 @@ impl Endpoint {
     /// thread has taken something in that the program may want. One system call more then.
     pub fn prepare_to_wait(&self) -> Result<Option<Duration>, SendError> {
         let mut engine = self.engine();
-        engine.poll()?;
+        engine.progress()?;
         let may_sleep = engine.acknowledge()?;
         engine.watch_from_outside(self.engine.calls().wrapping_add(1));
         let waiting = engine.has_news() || engine.links.prepare_to_wait();
@@ -34,7 +34,7 @@ impl Endpoint {
         loop {
             // At once, or the thread may take in meanwhile what would free a frame.
             let mut engine = self.engine();
-            engine.poll()?;
+            engine.progress()?;
             if let Some(frame) = engine.take() {
                 engine.give_back_unsent(frame);
                 drop(engine);
@@ -55,7 +55,7 @@ impl Endpoint {
         self.engine().transmit()?;
         let mut pause = Pause::for_room();
         loop {
-            self.engine().poll()?;
+            self.engine().progress()?;
             // What was just taken in may be all that there was to wait for.
             if !self.engine().proto.is_full(to.0) {
                 break;

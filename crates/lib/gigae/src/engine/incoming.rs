@@ -28,7 +28,7 @@ impl Engine {
 
     #[inline]
     fn receive(&mut self, path: usize, frame: RxFrame) {
-        let bytes = self.links.arenas.bytes(path, &frame);
+        let bytes = self.links.arenas.bytes(&frame);
         let parsed = match parse(self.sources.envelope, bytes) {
             Ok(parsed) => parsed,
             Err(why) => return self.discard(why, path, frame),
@@ -41,7 +41,7 @@ impl Engine {
             let arrival = Arrival { path, from: &from, header: &header, payload: &[] };
             return self.receive_control(arrival, payload, frame);
         }
-        let number = self.links.arenas.number_of(path, &frame);
+        let number = self.links.arenas.number(&frame);
         let several = header.kind == Kind::Batch;
         let mut inbound = Some(self.inbox.enter(Entry { path, number, frame, payload, several }));
         let arrival = Arrival { path, from: &from, header: &header, payload: &[] };
@@ -71,8 +71,8 @@ impl Engine {
         }
         let mut pieces = [&[] as &[u8]; MOST_SEGMENTS];
         let arenas = &self.links.arenas;
-        let bytes = arenas.bytes(path, &first);
-        let frame = Pieces::new(bytes, behind.bytes(arenas, path, &mut pieces));
+        let bytes = arenas.bytes(&first);
+        let frame = Pieces::new(bytes, behind.bytes(arenas, &mut pieces));
         let parsed = match parse_segments(self.sources.envelope, bytes, frame) {
             Ok(parsed) if self.channels.contains(parsed.header.channel) => parsed,
             Ok(_) => return self.discard_segments(Discard::Channel, path, (first, behind)),
@@ -81,7 +81,7 @@ impl Engine {
         let Parsed { from, header, payload } = parsed;
         let arrival = Arrival { path, from: &from, header: &header, payload: &[] };
         if header.kind == Kind::Op {
-            let number = arenas.number_of(path, &first);
+            let number = arenas.number(&first);
             let entry = Entry { path, number, frame: first, payload, several: false };
             let inbound = self.inbox.enter(entry);
             self.inbox.enter_behind(&inbound, behind);
@@ -118,7 +118,7 @@ impl Engine {
         let Arrival { path, from, header, .. } = arrival;
         // The protocol reads the payload of control frames and keeps none of those.
         let mut copy = [0; LONGEST_CONTROL];
-        let bytes = self.links.arenas.bytes(path, &frame);
+        let bytes = self.links.arenas.bytes(&frame);
         let len = usize::from(payload.len).min(LONGEST_CONTROL);
         copy[..len].copy_from_slice(&bytes[payload.start.into()..][..len]);
         let arrival = Arrival { payload: &copy[..len], ..arrival };
@@ -136,10 +136,10 @@ impl Engine {
                 // What answers an earlier one in this node's name goes before it counts to where
                 // this one went.
                 if self.sources.was_heard_elsewhere(from, own) {
-                    self.doorbell.backlog |= self.post_pending();
+                    self.doorbell.backlog |= self.post_waiting();
                 }
             }
-            // A report: what is lost is told from what is late by the time.
+            // A report: the time says whether a frame is lost or only late.
             Kind::Ack if len > 0 => self.update_clock(),
             _ => {}
         }
@@ -159,7 +159,7 @@ impl Engine {
     #[cold]
     fn discard(&mut self, why: Discard, path: usize, frame: RxFrame) {
         if let Discard::Version(version) = why {
-            let bytes = self.links.arenas.bytes(path, &frame);
+            let bytes = self.links.arenas.bytes(&frame);
             if let Ok((from, &[_, _, _, _, kind, channel, ..])) = self.sources.envelope.open(bytes)
             {
                 let own = self.sources.envelope.destination(bytes);
@@ -204,7 +204,7 @@ enum Speaker {
     Anybody,
     /// It speaks in the name of a peer.
     Peer,
-    /// It repeats what only the peer was told.
+    /// It repeats a number that only the peer got.
     Proven,
 }
 

@@ -1,4 +1,4 @@
-//! How the process's thread tells a program that sleeps on its own that there is something for it.
+//! How the process's thread wakes a program that sleeps on its own.
 
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
@@ -43,13 +43,13 @@ impl News {
         self.watched_from == Some(calls)
     }
 
-    /// Whether the program was told and has not looked yet.
-    pub(super) fn is_told(&self) -> bool {
+    /// Whether the descriptor is readable: the program has not looked since.
+    pub(super) fn is_readable(&self) -> bool {
         self.readable
     }
 
     /// Makes the descriptor readable.
-    pub(super) fn tell(&mut self) {
+    pub(super) fn wake_program(&mut self) {
         if let Some(descriptor) = &self.descriptor {
             // The descriptor is the endpoint's own, and its counter is zero.
             self.readable = rustix::io::write(descriptor, &1_u64.to_ne_bytes()).is_ok();

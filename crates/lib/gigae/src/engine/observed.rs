@@ -23,19 +23,19 @@ impl Engine {
         }
     }
 
-    /// Does what observers want, if there are any: one load if not.
+    /// Writes figures and captures frames for observers, if there are any: one load if not.
     #[inline]
-    pub(super) fn mind_observers(&mut self) {
+    pub(super) fn serve_observers(&mut self) {
         if let Some(observers) = &self.observers
             && observers.are_there(self.clock.now())
         {
-            self.serve_observers();
+            self.serve_observers_now();
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn serve_observers(&mut self) {
+    fn serve_observers_now(&mut self) {
         let now = self.clock.glance();
         let Self { observers: Some(observers), links, .. } = self else { return };
         if observers.serve(now, links)

@@ -4,7 +4,7 @@
 use super::{ASK_PARTS, Engine};
 use crate::memory::Memory;
 use crate::outbound::{Outbound, PAYLOAD, Segment};
-use gigae_link::{Link, LinkError};
+use gigae_link::LinkError;
 use gigae_proto::{Delivery, Ended, Instant, PeerId};
 use gigae_transfer::{Label, Transfer};
 
@@ -132,7 +132,7 @@ impl Engine {
         }
         let mut frame = self.take()?;
         let longest = usize::from(longest);
-        let size = self.links.first.info().frame_size;
+        let size = self.links.info(0).frame_size;
         let bytes = &mut self.tx.arena.bytes_mut(&mut frame)[PAYLOAD..];
         let room = longest.min(bytes.len());
         let len = self.transfer.fill(peer, epoch, &mut bytes[..room]);

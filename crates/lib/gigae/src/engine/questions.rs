@@ -3,8 +3,9 @@
 use super::Engine;
 use crate::address::Address;
 use crate::error::DiscoverError;
+use crate::links::To;
 use crate::neighbour::Neighbour;
-use crate::outbound::post_control;
+use crate::outbound::Padded;
 use gigae_link::Link;
 use gigae_proto::Arrival;
 use gigae_wire::{
@@ -31,7 +32,7 @@ impl Engine {
         let route = self
             .discovery
             .route_to_all(&self.sources)
-            .ok_or_else(|| DiscoverError::NoSubnet(self.links.first.info().interface.clone()))?;
+            .ok_or_else(|| DiscoverError::NoSubnet(self.links.info(0).interface.clone()))?;
         let header = Header {
             kind: Kind::Who,
             channel: self.channels.iter().next().unwrap_or_default(),
@@ -41,7 +42,7 @@ impl Engine {
             ..self.beside_sessions()
         };
         self.post_beside(0, route, &header, &[]);
-        Ok(self.exchange()?)
+        Ok(self.send_and_progress()?)
     }
 
     /// The endpoints that have answered so far.
@@ -196,14 +197,7 @@ impl Engine {
     /// Posts a frame that the protocol knows nothing of by a link; the next doorbell is for it,
     /// too.
     fn post_beside(&mut self, path: usize, route: Route, header: &Header, payload: &[u8]) {
-        let Self { links, tx, doorbell, .. } = self;
-        let payload = (payload, 0);
-        doorbell.backlog |= match path {
-            0 => {
-                links.first_is_up()
-                    && post_control(&mut links.first, &tx.arena, &route, header, payload)
-            }
-            _ => links.post_control_further(path, Err(route), header, payload),
-        };
+        let (to, payload) = (To::Stranger(route), Padded::new(payload, 0));
+        self.doorbell.backlog |= self.links[path].post_control(&to, header, payload);
     }
 }

@@ -18,7 +18,7 @@ impl Engine {
 
     /// Builds the outer headers of peers that the protocol has entered by itself.
     pub(super) fn complete_routes(&mut self) {
-        self.routes.complete(&mut self.proto, &mut self.sources);
+        self.links[0].routes.complete(&mut self.proto, &mut self.sources);
     }
 
     /// Asks for the way to a node, and takes the answer. With `doubt` the one that is known may be
@@ -42,7 +42,7 @@ impl Engine {
                 Some(before) => info!(node = %to, %before, now = %next_hop, "MAC address changed"),
                 None => debug!(node = %to, %source, mac = %next_hop, "way to a node"),
             }
-            self.routes.renew(to, &self.proto, &self.sources);
+            self.links[0].routes.renew(to, &self.proto, &self.sources);
         }
     }
 }

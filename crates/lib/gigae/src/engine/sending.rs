@@ -27,7 +27,7 @@ impl Engine {
                 return None;
             }
         }
-        self.tx.take(&mut self.links.first)
+        self.tx.take(&mut self.links[0].link)
     }
 
     /// Why no transmit frame can come free, however long one waits: nothing is on its way to a
@@ -42,12 +42,12 @@ impl Engine {
     /// A message's frame that was never admitted.
     #[inline]
     pub(crate) fn give_back_unsent(&mut self, frame: TxFrame) {
-        self.tx.give_back(&mut self.links.first, frame);
+        self.tx.give_back(&mut self.links[0].link, frame);
     }
 
     #[inline]
     pub(super) fn release(&mut self, message: Outbound) {
-        self.tx.release(&mut self.links.first, message);
+        self.tx.release(&mut self.links[0].link, message);
     }
 
     /// Queues a message, to go out with the next [`transmit`](Self::transmit): into the last frame
@@ -104,7 +104,7 @@ impl Engine {
             return Err(SendError::Failed.into());
         }
         if self.doorbell.broken
-            && let Err(error) = self.exchange()
+            && let Err(error) = self.send_and_progress()
         {
             self.give_back_unsent(frame);
             return Err(error.into());
@@ -115,7 +115,7 @@ impl Engine {
         let (message, error) = match self.proto.send(peer, short, Outbound::new(frame, short)) {
             Ok(()) => {
                 if self.doorbell.queued() {
-                    self.exchange_accepted();
+                    self.send_accepted();
                 }
                 return Ok(());
             }

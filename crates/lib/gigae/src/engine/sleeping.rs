@@ -7,7 +7,7 @@ use std::time::Duration;
 
 impl Engine {
     /// Sends all acknowledgements that wait for company: the caller is about to sleep. Returns
-    /// whether it may: not if a session has ended meanwhile, which the next poll has to tell.
+    /// whether it may: not if a session has ended meanwhile, which the next call has to report.
     pub(crate) fn acknowledge(&mut self) -> Result<bool, LinkError> {
         self.update_clock();
         self.proto.acknowledge_all();
@@ -64,7 +64,7 @@ impl Engine {
         }
     }
 
-    /// Ends all sessions and tells the peers.
+    /// Ends all sessions and sends that to the peers.
     pub(crate) fn close(&mut self) -> Result<(), LinkError> {
         self.proto.close();
         self.transmit()

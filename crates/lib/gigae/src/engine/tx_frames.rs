@@ -1,4 +1,4 @@
-//! Transmit frames in messages' hands: the program's or the window's.
+//! Transmit frames that messages lie in: the program has them, or the window.
 
 use crate::link::AnyLink;
 use crate::outbound::{Behind, Outbound, Segment};
@@ -21,7 +21,7 @@ pub(super) struct TxFrames {
 impl TxFrames {
     pub(super) fn new(link: &AnyLink) -> Self {
         let most = link.info().tx_frames.saturating_sub(CONTROL_FRAMES).max(1);
-        Self { arena: Arc::clone(link.arena()), lent: 0, most, spare: Vec::new() }
+        Self { arena: Arc::clone(link.memory().arena), lent: 0, most, spare: Vec::new() }
     }
 
     /// Whether messages have all that they may have.
@@ -42,7 +42,7 @@ impl TxFrames {
     #[inline]
     pub(super) fn give_back(&mut self, link: &mut AnyLink, frame: TxFrame) {
         self.lent -= 1;
-        link.give_back(frame);
+        link.release(frame.into());
     }
 
     /// The frames of a message that the protocol is done with.

@@ -17,7 +17,7 @@ const AFTER_ERROR: Duration = Duration::from_millis(100);
 impl Engine {
     /// A descriptor that polls readable when the thread has taken in what the program may want. Two
     /// system calls.
-    pub(crate) fn tell_news(&mut self) -> io::Result<OwnedFd> {
+    pub(crate) fn news_descriptor(&mut self) -> io::Result<OwnedFd> {
         self.news.descriptor()
     }
 
@@ -43,7 +43,7 @@ impl Engine {
         self.update_clock();
         let mut came = 0;
         for _ in 0..MOST_BATCHES {
-            let count = self.poll()?;
+            let count = self.progress()?;
             came += count;
             if count == 0 {
                 self.reap();
@@ -68,14 +68,14 @@ impl Attend for Engine {
         self.leave_figures_soon();
         // Whether the program sleeps there is not known for sure: it may have made other calls
         // since it said so.
-        if !self.news.is_told() && (self.has_news() || !matches!(turn, Ok((0, _)))) {
-            self.news.tell();
+        if !self.news.is_readable() && (self.has_news() || !matches!(turn, Ok((0, _)))) {
+            self.news.wake_program();
         }
         let due = match turn {
             Ok((_, true)) => Some(BACKLOG_NAP),
             Ok(_) => self.time_left(),
             Err(_) => Some(AFTER_ERROR),
         };
-        Outlook { due, program_watches: program_watches && !self.news.is_told() }
+        Outlook { due, program_watches: program_watches && !self.news.is_readable() }
     }
 }

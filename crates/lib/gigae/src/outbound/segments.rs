@@ -1,8 +1,8 @@
 //! Frames that are longer than one transmit frame's memory: posted in segments, as jumbo frames are.
 //! The headers and the first of the payload lie in one transmit frame, the rest in others behind it.
 
-use super::{Held, PAYLOAD};
-use gigae_link::{Arena, Link, Posted, TxFrame};
+use super::{Frame, PAYLOAD, Padded};
+use gigae_link::{Arena, Link, Posted, Segment as Part, TxFrame};
 use gigae_wire::{HEADER_LEN, Header, Pieces, Route};
 use std::ops::Range;
 
@@ -13,30 +13,30 @@ pub(crate) const MOST_SEGMENTS: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Segment {
     /// Only taken out while it is posted.
-    held: Option<Held>,
+    frame: Option<Frame>,
     len: u16,
 }
 
 impl Segment {
     pub(crate) fn new(frame: TxFrame, len: u16) -> Self {
-        Self { held: Some(Held::Taken(frame)), len }
+        Self { frame: Some(Frame::Taken(frame)), len }
     }
 
     pub(super) fn release(self, link: &mut impl Link) {
-        self.held.expect("a segment keeps its frame").release(link);
+        self.frame.expect("a segment keeps its frame").release(link);
     }
 
     /// The bytes of the payload that lie here.
     pub(super) fn bytes<'a>(&'a self, arena: &'a Arena) -> &'a [u8] {
-        let held = self.held.as_ref().expect("a segment keeps its frame");
-        &held.bytes(arena)[..self.len.into()]
+        let frame = self.frame.as_ref().expect("a segment keeps its frame");
+        &frame.bytes(arena)[..self.len.into()]
     }
 
     /// Takes the frame back from the NIC, if that is done with it.
     pub(super) fn reclaim(&mut self, link: &mut impl Link) -> bool {
-        let held = self.held.take().expect("a segment keeps its frame").reclaim(link);
-        let taken = matches!(held, Held::Taken(_));
-        self.held = Some(held);
+        let frame = self.frame.take().expect("a segment keeps its frame").reclaim(link);
+        let taken = matches!(frame, Frame::Taken(_));
+        self.frame = Some(frame);
         taken
     }
 }
@@ -60,16 +60,15 @@ pub(super) fn post(
     let start = inner - to.len();
     header.seal_segments(&mut bytes[inner..end], rest);
     to.write_segments(&mut bytes[start..end], rest);
-    let posted = link.post_segment(first, start..end);
+    let posted = link.post(first, start..end, Part::More);
     let last = behind.len() - 1;
     for (i, segment) in behind.iter_mut().enumerate() {
-        let Some(Held::Taken(frame)) = segment.held.take() else {
+        let Some(Frame::Taken(frame)) = segment.frame.take() else {
             unreachable!("all segments were taken")
         };
-        let range = 0..segment.len.into();
-        let posted =
-            if i == last { link.post(frame, range) } else { link.post_segment(frame, range) };
-        segment.held = Some(Held::Posted(posted));
+        let part = if i == last { Part::Last } else { Part::More };
+        let posted = link.post(frame, 0..segment.len.into(), part);
+        segment.frame = Some(Frame::Posted(posted));
     }
     posted
 }
@@ -82,7 +81,7 @@ pub(super) fn post_copy(
     arena: &Arena,
     to: &Route,
     header: &Header,
-    (mut payload, len): (Pieces, usize),
+    Padded { mut payload, len }: Padded<'_>,
 ) -> bool {
     let size = link.info().frame_size;
     let Some(mut first) = link.take() else { return false };
@@ -97,12 +96,12 @@ pub(super) fn post_copy(
         left -= part;
     }
     if left > 0 || behind.len() >= link.info().max_segments {
-        link.give_back(first);
+        link.release(first.into());
         behind.into_iter().for_each(|segment| segment.release(link));
         return false;
     }
     let posted = post(link, arena, (first, PAYLOAD..size), &mut behind, (to, header));
-    link.release(posted);
+    link.release(posted.into());
     behind.into_iter().for_each(|segment| segment.release(link));
     true
 }

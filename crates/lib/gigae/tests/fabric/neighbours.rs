@@ -1,7 +1,7 @@
 //! Where frames to IP nodes go: where the kernel says, also when that changes.
 
 use super::*;
-use gigae_link::{ChannelSet, Filter, Link};
+use gigae_link::{ChannelSet, Filter, Link, Segment};
 use gigae_packet::{PacketConfig, PacketLink};
 use gigae_proto::{Body, Config, Instant, PeerKey, Protocol};
 use gigae_wire::{HEADER_LEN, MacAddr, NodeAddr, Route};
@@ -52,10 +52,10 @@ pub(crate) fn who_speaks_first_in_a_nodes_name_gets_nothing_that_is_sent_to_it()
     // Long enough for the victim's kernel to find the node whose name it is.
     for _ in 0..50 {
         let mut frame = liar.take().unwrap();
-        liar.arena().bytes_mut(&mut frame)[..bytes.len()].copy_from_slice(&bytes);
-        let posted = liar.post(frame, 0..bytes.len());
+        liar.memory().arena.bytes_mut(&mut frame)[..bytes.len()].copy_from_slice(&bytes);
+        let posted = liar.post(frame, 0..bytes.len(), Segment::Last);
         liar.flush().unwrap();
-        liar.release(posted);
+        liar.release(posted.into());
         assert!(a.recv_timeout(Duration::from_millis(1)).unwrap().is_none());
     }
     let to_b = a.peer(Address::from(IpAddr::from(two.ipv4))).unwrap();
@@ -64,7 +64,7 @@ pub(crate) fn who_speaks_first_in_a_nodes_name_gets_nothing_that_is_sent_to_it()
     let mut batch = Vec::new();
     while liar.poll(&mut batch, 64).unwrap() > 0 {
         for frame in batch.drain(..) {
-            let led_astray = liar.arena().bytes(&frame)[..6] == three.mac;
+            let led_astray = liar.memory().arena.bytes(&frame)[..6] == three.mac;
             assert!(!led_astray, "the victim has sent a frame to the liar");
             liar.recycle(frame);
         }

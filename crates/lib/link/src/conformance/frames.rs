@@ -33,7 +33,7 @@ pub fn frames_arrive_in_the_order_in_which_they_were_posted(options: &Options, m
     {
         for i in next..next + batch {
             let posted = post(&mut *pair.a, &frame(&pair.to_b, CHANNEL, i, 200));
-            pair.a.release(posted);
+            pair.a.release(posted.into());
         }
         flush(&mut *pair.a);
         let received = receive(&mut *pair.b, batch as usize);
@@ -48,7 +48,7 @@ pub fn a_batch_larger_than_one_call_sends_arrives_whole(options: &Options, maker
     let mut pair = maker(options);
     for i in 0..options.tx_frames {
         let posted = post(&mut *pair.a, &frame(&pair.to_b, CHANNEL, i as u32, 300));
-        pair.a.release(posted);
+        pair.a.release(posted.into());
     }
     flush(&mut *pair.a);
     for (i, bytes) in receive(&mut *pair.b, options.tx_frames).iter().enumerate() {

@@ -4,7 +4,7 @@ use super::{
     CHANNEL, Maker, Options, PATIENCE, drain, flush, frame, has_kernel, hold, number, only, post,
     receive, sees_drops, send,
 };
-use crate::{Link, Posted, TxFrame};
+use crate::{Link, Posted, Segment, TxFrame};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
@@ -38,10 +38,10 @@ pub fn taking_the_last_frame_exhausts_the_link_and_giving_back_revives_it(
         slots.sort_unstable();
         slots.dedup();
         assert_eq!(slots.len(), frames.len(), "no frame twice");
-        pair.a.give_back(frames.pop().expect("a frame"));
+        pair.a.release(frames.pop().expect("a frame").into());
         frames.push(pair.a.take().expect("the frame that was given back"));
         assert!(pair.a.take().is_none());
-        frames.into_iter().for_each(|frame| pair.a.give_back(frame));
+        frames.into_iter().for_each(|frame| pair.a.release(frame.into()));
     }
     let ours = frame(&pair.to_b, CHANNEL, 1, 100);
     send(&mut *pair.a, &ours);
@@ -55,9 +55,9 @@ pub fn a_released_frame_is_not_handed_out_while_the_nic_has_it(options: &Options
     for _ in 0..pair.a.info().tx_frames {
         let mut taken = pair.a.take().expect("a free frame");
         let bytes = frame(&pair.to_b, CHANNEL, posted, 100);
-        pair.a.arena().clone().bytes_mut(&mut taken)[..100].copy_from_slice(&bytes);
-        let token = pair.a.post(taken, 0..100);
-        pair.a.release(token);
+        pair.a.memory().arena.clone().bytes_mut(&mut taken)[..100].copy_from_slice(&bytes);
+        let token = pair.a.post(taken, 0..100, Segment::Last);
+        pair.a.release(token.into());
         posted += 1;
     }
     if has_kernel(&*pair.a) {
@@ -76,7 +76,7 @@ pub fn a_released_frame_is_not_handed_out_while_the_nic_has_it(options: &Options
         pair.a.wait(Some(Duration::from_millis(1))).expect("wait");
     }
     assert_eq!(free.len(), pair.a.info().tx_frames, "all completed");
-    free.into_iter().for_each(|frame| pair.a.give_back(frame));
+    free.into_iter().for_each(|frame| pair.a.release(frame.into()));
 }
 
 /// A retransmission: the same frame, changed in between.
@@ -90,16 +90,16 @@ pub fn a_frame_is_reclaimed_only_when_it_has_left_and_can_be_sent_again(
     if has_kernel(&*pair.a) {
         posted = pair.a.reclaim(posted).expect_err("a frame that was not flushed is the NIC's");
     }
-    assert_eq!(pair.a.arena().clone().posted_bytes(&posted)[16..116], first);
+    assert_eq!(pair.a.memory().arena.clone().posted_bytes(&posted)[16..116], first);
     flush(&mut *pair.a);
     let mut again = reclaim(&mut *pair.a, posted);
     let second = frame(&pair.to_b, CHANNEL, 2, 300);
-    pair.a.arena().clone().bytes_mut(&mut again)[..300].copy_from_slice(&second);
-    let posted = pair.a.post(again, 0..300);
+    pair.a.memory().arena.clone().bytes_mut(&mut again)[..300].copy_from_slice(&second);
+    let posted = pair.a.post(again, 0..300, Segment::Last);
     flush(&mut *pair.a);
     assert_eq!(receive(&mut *pair.b, 2), [first, second]);
     let free = reclaim(&mut *pair.a, posted);
-    pair.a.give_back(free);
+    pair.a.release(free.into());
     assert_eq!(take_all(&mut *pair.a).len(), pair.a.info().tx_frames);
 }
 
@@ -112,7 +112,7 @@ pub fn frames_pass_without_end_as_long_as_they_are_recycled(options: &Options, m
         for i in 0..batch {
             let number = (round * batch + i) as u32;
             let posted = post(&mut *pair.a, &frame(&pair.to_b, CHANNEL, number, 100));
-            pair.a.release(posted);
+            pair.a.release(posted.into());
         }
         flush(&mut *pair.a);
         receive(&mut *pair.b, batch);
@@ -133,7 +133,10 @@ pub fn frames_may_be_recycled_in_any_order(options: &Options, maker: Maker) {
         }
         let mut frames = hold(&mut *pair.b, batch);
         for (i, rx) in frames.iter().enumerate() {
-            assert_eq!(pair.b.received(rx), frame(&pair.to_b, CHANNEL, next + i as u32, 100));
+            assert_eq!(
+                pair.b.memory().received(rx),
+                frame(&pair.to_b, CHANNEL, next + i as u32, 100)
+            );
         }
         for i in (0..batch).rev() {
             if i % 3 == 0 {
@@ -147,7 +150,11 @@ pub fn frames_may_be_recycled_in_any_order(options: &Options, maker: Maker) {
         }
     }
     for (number, rx) in &kept {
-        assert_eq!(pair.b.received(rx), frame(&pair.to_b, CHANNEL, *number, 100), "kept unchanged");
+        assert_eq!(
+            pair.b.memory().received(rx),
+            frame(&pair.to_b, CHANNEL, *number, 100),
+            "kept unchanged"
+        );
     }
     kept.into_iter().for_each(|(_, frame)| pair.b.recycle(frame));
     let ours = frame(&pair.to_b, CHANNEL, next, 100);
@@ -174,7 +181,7 @@ pub fn a_receiver_that_holds_every_frame_drops_and_recovers(options: &Options, m
     assert!(!seen || pair.b.counters().rx_dropped > 0, "drops are counted");
     for (i, rx) in held.into_iter().enumerate() {
         let expected = frame(&pair.to_b, CHANNEL, i as u32, 100);
-        assert_eq!(pair.b.received(&rx), expected, "kept unchanged");
+        assert_eq!(pair.b.memory().received(&rx), expected, "kept unchanged");
         pair.b.recycle(rx);
     }
     let late = drain(&mut *pair.b);
@@ -222,7 +229,7 @@ fn has_room(link: &mut dyn Link) -> bool {
         let free = link.take();
         let found = free.is_some();
         match free {
-            Some(frame) => link.give_back(frame),
+            Some(frame) => link.release(frame.into()),
             None => drop(link.wait(Some(Duration::from_millis(1))).expect("wait")),
         }
         found
@@ -247,17 +254,17 @@ fn settles(pair: &mut super::Pair) {
 /// In every call that takes one.
 pub fn a_token_of_another_link_is_refused(options: &Options, maker: Maker) {
     let mut pair = maker(options);
-    if std::sync::Arc::ptr_eq(pair.a.arena(), pair.b.arena()) {
+    if std::sync::Arc::ptr_eq(pair.a.memory().arena, pair.b.memory().arena) {
         return;
     }
     let panics = |call: &mut dyn FnMut()| catch_unwind(AssertUnwindSafe(call)).is_err();
     let (a, b) = (&mut pair.a, &mut pair.b);
     let mut foreign = a.take();
-    assert!(panics(&mut || b.give_back(foreign.take().expect("a frame"))));
+    assert!(panics(&mut || b.release(foreign.take().expect("a frame").into())));
     let mut foreign = a.take();
-    assert!(panics(&mut || drop(b.post(foreign.take().expect("a frame"), 0..100))));
+    assert!(panics(&mut || drop(b.post(foreign.take().expect("a frame"), 0..100, Segment::Last))));
     let mut posted = Some(post(&mut **a, &frame(&pair.to_b, CHANNEL, 0, 100)));
-    assert!(panics(&mut || b.release(posted.take().expect("a frame"))));
+    assert!(panics(&mut || b.release(posted.take().expect("a frame").into())));
     let mut posted = Some(post(&mut **a, &frame(&pair.to_b, CHANNEL, 0, 100)));
     assert!(panics(&mut || drop(b.reclaim(posted.take().expect("a frame")))));
     send(&mut **b, &frame(&pair.to_a, CHANNEL, 0, 100));

@@ -4,7 +4,7 @@ use super::{
     CHANNEL, Maker, Options, PATIENCE, Pair, drain, flush, frame, has_kernel, hold, post_segments,
     queue, receive, sees_drops, send, shortest,
 };
-use crate::{Link, Posted, RxFrame, TxFrame};
+use crate::{Link, Posted, RxFrame, Segment, TxFrame};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
@@ -124,7 +124,7 @@ pub fn segments_of_any_length_make_one_frame(options: &Options, maker: Maker) {
         let posted = post_segments(&mut *pair.a, &segments);
         flush(&mut *pair.a);
         assert!(receive(&mut *pair.b, 1) == [bytes], "cut at {cuts:?}");
-        posted.into_iter().for_each(|posted| pair.a.release(posted));
+        posted.into_iter().for_each(|posted| pair.a.release(posted.into()));
     }
 }
 
@@ -146,16 +146,16 @@ pub fn a_segment_is_reclaimed_and_sent_again_in_another_frame(options: &Options,
         posted.into_iter().map(|posted| reclaim(&mut *pair.a, posted)).collect();
     for (number, mut again) in reclaimed.into_iter().enumerate() {
         let second = frame(&pair.to_b, CHANNEL, 10 + number as u32, 500);
-        pair.a.arena().clone().bytes_mut(&mut again)[..500].copy_from_slice(&second);
-        let posted = pair.a.post(again, 0..500);
+        pair.a.memory().arena.clone().bytes_mut(&mut again)[..500].copy_from_slice(&second);
+        let posted = pair.a.post(again, 0..500, Segment::Last);
         flush(&mut *pair.a);
         assert!(receive(&mut *pair.b, 1) == [second]);
         let free = reclaim(&mut *pair.a, posted);
-        pair.a.give_back(free);
+        pair.a.release(free.into());
     }
     let all: Vec<TxFrame> = std::iter::from_fn(|| pair.a.take()).collect();
     assert_eq!(all.len(), pair.a.info().tx_frames, "none is lost");
-    all.into_iter().for_each(|frame| pair.a.give_back(frame));
+    all.into_iter().for_each(|frame| pair.a.release(frame.into()));
 }
 
 /// Reclaims a frame or segment once it has left.

@@ -18,7 +18,15 @@ pub fn waiting_ends_with_the_time_when_nothing_comes(options: &Options, maker: M
     assert!(!pair.b.wait(Some(SHORT)).expect("wait"));
 }
 
-/// Whether it is there already or comes while the other end sleeps.
+/// How often the kernel has put the calling thread to sleep.
+fn sleeps() -> u64 {
+    let status = std::fs::read_to_string("/proc/thread-self/status").expect("the thread's status");
+    let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    count.and_then(|count| count.trim().parse().ok()).expect("the kernel counts sleeps")
+}
+
+/// Whether it is there already or comes while the other end sleeps. A link that counts its sleeps
+/// counts this one.
 pub fn waiting_ends_when_a_frame_comes(options: &Options, maker: Maker) {
     let mut pair = maker(options);
     let ours = frame(&pair.to_b, CHANNEL, 1, 100);
@@ -30,21 +38,23 @@ pub fn waiting_ends_when_a_frame_comes(options: &Options, maker: Maker) {
     }
     for timeout in [Some(LONG), None] {
         let before = pair.b.counters();
-        let has_slept = |b: &dyn Link| {
+        let has_counted = |b: &dyn Link| {
             let now = b.counters();
-            now.waits > before.waits && now.wakeups > before.wakeups
+            now.waits == 0 || now.waits > before.waits && now.wakeups > before.wakeups
         };
         let woken = (0..ATTEMPTS).any(|_| {
             let (a, b) = (&mut pair.a, &mut pair.b);
-            std::thread::scope(|scope| {
+            let has_slept = std::thread::scope(|scope| {
                 scope.spawn(|| {
                     std::thread::sleep(SHORT);
                     send(&mut **a, &ours);
                 });
+                let sleeps_before = sleeps();
                 assert!(b.wait(timeout).expect("wait"));
+                sleeps() > sleeps_before
             });
             only(&mut *pair.b, &ours);
-            has_slept(&*pair.b)
+            has_slept && has_counted(&*pair.b)
         });
         assert!(woken, "{:?}", pair.b.counters());
     }

@@ -266,14 +266,14 @@ fn what_a_neighbour_has_not_read_yet_is_not_repeated_unless_it_is_gone() {
     let posted = a.reclaim(posted).expect_err("it is still to be read");
     suite::only(&mut b, &ours);
     let free = a.reclaim(posted).expect("it was read");
-    a.give_back(free);
+    a.release(free.into());
     let posted = suite::post(&mut a, &ours);
     a.flush().unwrap();
     let posted = a.reclaim(posted).expect_err("it is still to be read");
     drop(b);
     a.look();
     let free = a.reclaim(posted).expect("nobody will read it");
-    a.give_back(free);
+    a.release(free.into());
 }
 
 #[test]
@@ -313,7 +313,7 @@ fn neither_the_nic_nor_a_neighbour_starves_another() {
             assert!(b.poll(&mut batch, max).unwrap() <= max);
         }
         for link in [&near as &dyn Link, &other, &far] {
-            let of = |frame: &&RxFrame| b.received(frame)[6..12] == link.info().mac.0;
+            let of = |frame: &&RxFrame| b.memory().received(frame)[6..12] == link.info().mac.0;
             let count = batch.iter().filter(of).count();
             assert!(count >= 12 * max / 6, "{count} of {} by polls of {max}", batch.len());
         }

@@ -26,7 +26,7 @@ pub(crate) fn going_down_is_reported() {
         let error = until_error(|| link.wait(None).map(drop));
         assert!(matches!(error, LinkError::Down(_)), "{error}");
         let posted = gigae_link::conformance::post(&mut link, &frame(&to_b, CHANNEL, 1, 100));
-        link.release(posted);
+        link.release(posted.into());
         let error = until_error(|| link.flush().map(drop));
         assert!(matches!(error, LinkError::Down(_)), "{error}");
 
@@ -58,7 +58,7 @@ pub(crate) fn deletion_is_reported() {
         let error = until_error(|| link.poll(&mut frames, 1).map(drop));
         assert!(matches!(error, LinkError::Gone(_)), "{error}");
         let posted = gigae_link::conformance::post(&mut link, &frame(&to_b, CHANNEL, 1, 100));
-        link.release(posted);
+        link.release(posted.into());
         let error = until_error(|| link.flush().map(drop));
         assert!(matches!(error, LinkError::Gone(_)), "{error}");
         let _ = link.counters();

@@ -10,16 +10,25 @@ use std::net::IpAddr;
 /// Outer headers by peer: `None` while the way to its node is not known, and nothing goes there
 /// then.
 #[derive(Default)]
-pub(super) struct Routes(Vec<Option<Route>>);
+pub(crate) struct Routes(Vec<Option<Route>>);
 
 impl Routes {
     #[inline]
-    pub(super) fn to(&self, peer: PeerId) -> Option<&Route> {
+    pub(crate) fn to(&self, peer: PeerId) -> Option<&Route> {
         self.0.get(peer.0 as usize).and_then(Option::as_ref)
     }
 
+    /// Frames to a peer go by this route from now on.
+    pub(super) fn set(&mut self, peer: PeerId, route: Option<Route>) {
+        let peer = peer.0 as usize;
+        if self.0.len() <= peer {
+            self.0.resize_with(peer + 1, || None);
+        }
+        self.0[peer] = route;
+    }
+
     /// Builds those of peers that the protocol has entered by itself.
-    pub(super) fn complete(
+    pub(crate) fn complete(
         &mut self,
         proto: &mut Protocol<Outbound, Inbound>,
         sources: &mut Sources,
@@ -43,7 +52,7 @@ impl Routes {
     }
 
     /// Builds those of a node's peers anew: the way to it has changed.
-    pub(super) fn renew(
+    pub(crate) fn renew(
         &mut self,
         node: IpAddr,
         proto: &Protocol<Outbound, Inbound>,

@@ -1,4 +1,4 @@
-//! Bookkeeping of transmit frames for backends: who holds which frame.
+//! The holds on transmit frames, for backends: who has which frame.
 //!
 //! A frame has two holds, *with the NIC* and *held by a token*, and is free when both are clear.
 //! This file knows nothing of memory or of the kernel; it never allocates after it was made.
@@ -10,14 +10,14 @@ const HELD: u8 = 2;
 
 /// The holds on every transmit frame of a link, and the list of free ones.
 #[derive(Debug)]
-pub struct TxBook {
+pub struct TxHolds {
     holds: Box<[u8]>,
     /// Last in, first out: the frame used last is the one most likely still in a cache.
     free: Vec<u32>,
 }
 
-impl TxBook {
-    /// A book of `frames` frames, all free.
+impl TxHolds {
+    /// For `frames` frames, all free.
     pub fn new(frames: u32) -> Self {
         Self {
             holds: vec![0; frames as usize].into_boxed_slice(),
@@ -84,29 +84,29 @@ mod tests {
 
     #[test]
     fn a_frame_is_free_when_both_holds_are_clear_in_either_order() {
-        let mut book = TxBook::new(1);
+        let mut holds = TxHolds::new(1);
         for nic_first in [true, false] {
-            let frame = book.take().unwrap();
-            book.post(frame);
-            assert!(book.with_nic(frame) && book.take().is_none());
+            let frame = holds.take().unwrap();
+            holds.post(frame);
+            assert!(holds.with_nic(frame) && holds.take().is_none());
             if nic_first {
-                assert!(book.complete(frame));
-                assert_eq!(book.free(), 0);
-                book.release(frame);
+                assert!(holds.complete(frame));
+                assert_eq!(holds.free(), 0);
+                holds.release(frame);
             } else {
-                book.release(frame);
-                assert_eq!(book.free(), 0);
-                assert!(book.complete(frame));
+                holds.release(frame);
+                assert_eq!(holds.free(), 0);
+                assert!(holds.complete(frame));
             }
-            assert_eq!(book.free(), 1);
+            assert_eq!(holds.free(), 1);
         }
     }
 
     #[test]
-    fn a_completion_that_nobody_waits_for_changes_nothing() {
-        let mut book = TxBook::new(2);
-        let frame = book.take().unwrap();
-        assert!(!book.complete(frame) && !book.complete(1 - frame) && !book.complete(7));
-        assert_eq!(book.free(), 1);
+    fn a_completion_of_a_frame_that_the_nic_does_not_have_changes_nothing() {
+        let mut holds = TxHolds::new(2);
+        let frame = holds.take().unwrap();
+        assert!(!holds.complete(frame) && !holds.complete(1 - frame) && !holds.complete(7));
+        assert_eq!(holds.free(), 1);
     }
 }

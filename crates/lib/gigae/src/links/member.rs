@@ -1,0 +1,110 @@
+//! One link of an endpoint: where frames go by it, and whether it works.
+
+use super::routes::Routes;
+use crate::link::AnyLink;
+use crate::outbound::{Outbound, Padded, post_copy};
+use gigae_link::{Arena, Link, LinkError};
+use gigae_proto::PeerId;
+use gigae_wire::{Envelope, Header, MacAddr, NodeAddr, Route};
+use std::sync::Arc;
+
+/// See the module's description.
+pub(crate) struct Member {
+    pub(crate) link: AnyLink,
+    arena: Arc<Arena>,
+    mac: MacAddr,
+    /// Outer headers by peer.
+    pub(crate) routes: Routes,
+    /// Something was posted since the last doorbell, or the NIC did not take everything then.
+    due: bool,
+    /// The link does not work, as far as is known. Never set for the only one.
+    down: bool,
+}
+
+/// Where a control frame goes.
+pub(crate) enum To {
+    Peer(PeerId),
+    Stranger(Route),
+}
+
+impl Member {
+    pub(super) fn new(link: AnyLink) -> Self {
+        let (arena, mac) = (Arc::clone(link.memory().arena), link.info().mac);
+        Self { link, arena, mac, routes: Routes::default(), due: false, down: false }
+    }
+
+    /// The outer headers towards a node with an Ethernet address.
+    pub(crate) fn route(&self, to: NodeAddr, envelope: Envelope) -> Option<Route> {
+        Route::new(envelope, self.mac.into(), to)
+    }
+
+    /// Posts a data frame whose message lies in this link's memory.
+    #[inline]
+    pub(crate) fn post(&mut self, to: PeerId, buffer: &mut Outbound, header: &Header) -> bool {
+        let up = self.is_up();
+        let Some(route) = self.routes.to(to).filter(|_| up) else { return false };
+        let posted = buffer.post(&mut self.link, &self.arena, route, header);
+        self.due |= posted;
+        posted
+    }
+
+    /// Posts a copy of a data frame whose message lies in another link's memory.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn post_copy(
+        &mut self,
+        to: PeerId,
+        (buffer, from): (&Outbound, &Arena),
+        header: &Header,
+    ) -> bool {
+        let up = self.is_up();
+        let Some(route) = self.routes.to(to).filter(|_| up) else { return false };
+        let posted = buffer.post_copy(from, &mut self.link, route, header);
+        self.due |= posted;
+        posted
+    }
+
+    /// Posts a control frame.
+    #[inline]
+    pub(crate) fn post_control(&mut self, to: &To, header: &Header, payload: Padded<'_>) -> bool {
+        let up = self.is_up();
+        let route = match to {
+            To::Peer(peer) => self.routes.to(*peer),
+            To::Stranger(route) => Some(route),
+        };
+        let Some(route) = route.filter(|_| up) else { return false };
+        let posted = post_copy(&mut self.link, &self.arena, route, header, payload);
+        self.due |= posted;
+        posted
+    }
+
+    /// Rings the doorbell if something waits for it. Whether the NIC took everything.
+    #[inline]
+    pub(crate) fn flush(&mut self) -> Result<bool, LinkError> {
+        if self.due {
+            // What was posted stays so while the link does not work.
+            self.due = !self.link.flush()?;
+        }
+        Ok(!self.due)
+    }
+
+    /// Whether frames may be posted. A link that is down would keep them: while it is, a frame only
+    /// probes whether the doorbell works again.
+    #[inline]
+    fn is_up(&mut self) -> bool {
+        if self.down {
+            self.down = self.link.flush().is_err();
+        }
+        !self.down
+    }
+
+    /// Whether the link may work.
+    pub(super) fn seems_up(&self) -> bool {
+        !self.down
+    }
+
+    /// The link does not work; others do.
+    pub(super) fn give_up(&mut self) {
+        (self.down, self.due) = (true, false);
+    }
+}
