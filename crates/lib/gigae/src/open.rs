@@ -102,10 +102,10 @@ impl Options {
         Endpoint::new(engine, self.settings(None))
     }
 
-    /// Opens the endpoint on backends of the program's own
-    /// ([how to write one](https://docs.rs/gigae-link)), as many as the options name interfaces. The
-    /// names, the backend and [`local`](Self::local) do not matter. Each link must take the frames
-    /// of [`filter`](Self::filter). Only in the Ethernet envelope.
+    /// Opens the endpoint on backends of the program's own, as many as the options name interfaces.
+    /// `docs/how-to/write-a-backend.md` leads through writing one. The names, the backend and
+    /// [`local`](Self::local) do not matter. Each link must take the frames of
+    /// [`filter`](Self::filter). Only in the Ethernet envelope.
     ///
     /// An endpoint whose first link has no descriptor has no [`fd`](Endpoint::fd) and makes progress
     /// only in its own calls.

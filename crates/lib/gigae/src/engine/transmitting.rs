@@ -85,7 +85,7 @@ impl Engine {
                         _ => links[path].route(key.node, sources.envelope),
                     };
                     let Some(route) = route else { continue };
-                    To::Stranger(route)
+                    To::Unknown(route)
                 }
             };
             let payload = Padded::new(payload, pad);

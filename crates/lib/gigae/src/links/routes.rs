@@ -1,7 +1,5 @@
 //! The outer headers towards each peer.
 
-use crate::inbox::Inbound;
-use crate::outbound::Outbound;
 use crate::sources::Sources;
 use gigae_proto::{PeerId, Protocol};
 use gigae_wire::{NodeAddr, Route};
@@ -28,11 +26,7 @@ impl Routes {
     }
 
     /// Builds those of peers that the protocol has entered by itself.
-    pub(crate) fn complete(
-        &mut self,
-        proto: &mut Protocol<Outbound, Inbound>,
-        sources: &mut Sources,
-    ) {
+    pub(crate) fn complete<T, R>(&mut self, proto: &mut Protocol<T, R>, sources: &mut Sources) {
         while let Some((peer, former)) = proto.poll_replaced() {
             let node = proto.key(peer).node;
             if let NodeAddr::Ip { ip, .. } = former.node
@@ -52,12 +46,7 @@ impl Routes {
     }
 
     /// Builds those of a node's peers anew: the way to it has changed.
-    pub(crate) fn renew(
-        &mut self,
-        node: IpAddr,
-        proto: &Protocol<Outbound, Inbound>,
-        sources: &Sources,
-    ) {
+    pub(crate) fn renew<T, R>(&mut self, node: IpAddr, proto: &Protocol<T, R>, sources: &Sources) {
         for (peer, route) in self.0.iter_mut().enumerate() {
             let key = proto.key(PeerId(peer as u32)).node;
             if matches!(key, NodeAddr::Ip { ip, .. } if ip == node) {

@@ -1,0 +1,36 @@
+//! The example of a backend, held to the suite for all links. Needs no privileges.
+
+#[path = "../examples/cable.rs"]
+mod cable;
+
+use cable::Cable;
+use gigae_link::conformance::{Options, Pair};
+use gigae_link::{Link, conformance_tests};
+use gigae_wire::{Envelope, Route};
+use libtest_mimic::{Arguments, Trial};
+
+fn main() {
+    let tests = conformance_tests!("cable", Envelope::DEFAULT, pair);
+    let trial = |(name, test): (&str, fn())| {
+        Trial::test(name, move || {
+            test();
+            Ok(())
+        })
+    };
+    libtest_mimic::run(&Arguments::from_args(), tests.map(trial).into()).exit();
+}
+
+fn pair(options: &Options) -> Pair {
+    let Options { filter, tx_frames, rx_frames, .. } = options;
+    let [a, b] =
+        Cable::pair(0, filter, *tx_frames, *rx_frames).expect("memory and two descriptors");
+    let (at_a, at_b) = (a.info().mac.into(), b.info().mac.into());
+    Pair {
+        to_b: Route::new(filter.envelope, at_a, at_b).expect("Ethernet addresses"),
+        to_a: Route::new(filter.envelope, at_b, at_a).expect("Ethernet addresses"),
+        a: Box::new(a),
+        b: Box::new(b),
+        kernels: None,
+        ground: Box::new(()),
+    }
+}
