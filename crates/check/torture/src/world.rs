@@ -348,12 +348,12 @@ impl<'a> Simulation<'a> {
                 }
                 if drained || now >= *until {
                     (*left, *until) = (true, now + 500 * MILLISECOND);
-                    node.endpoint.farewell().map_err(|e| {
+                    node.endpoint.begin_close().map_err(|e| {
                         Violation::new(Class::Broken, (node.me, node.me), e.to_string())
                     })?;
                 }
             }
-            State::Closing { .. } if !node.endpoint.is_leaving() => return Ok(0),
+            State::Closing { .. } if !node.endpoint.is_closing() => return Ok(0),
             State::Closing { .. } => {}
             _ if self.resting => node.receive_the_rest(&mut context)?,
             _ if now >= host.act => {

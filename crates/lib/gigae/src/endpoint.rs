@@ -1,36 +1,35 @@
 //! The endpoint: what a program holds.
 
-mod closing;
-mod counters;
-mod discovery;
+// In the order in which a program calls what is in them: the documentation keeps it.
+mod peers;
+
 mod messages;
+
 mod operations;
+
 mod waiting;
 
-use crate::address::{Address, Host};
+mod closing;
+
+mod counters;
+
 use crate::engine::Engine;
-use crate::error::{PeerError, SendError};
+use crate::error::SendError;
 use crate::links::Arenas;
-use crate::peer::Peer;
-use crate::resolve::{Hop, Reservation};
+use crate::resolve::Reservation;
 use crate::sharing::Port;
-use crate::simulated;
-use crate::sources::Way;
 use crate::wait::{Wait, Waiter};
 use gigae_link::{ChannelSet, Info, OpenError};
 use gigae_progress::{Attended, Guard, Owner};
-use gigae_proto::PeerKey;
-use gigae_wire::{Envelope, NodeAddr};
 use rustix::event::epoll;
 use std::cell::RefCell;
 use std::fmt;
-use std::net::IpAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 pub use counters::{Counters, Path};
 
-/// What an endpoint is told when it is made, besides its engine.
+/// What an endpoint is made of, besides its engine.
 pub(crate) struct Settings {
     pub(crate) channels: ChannelSet,
     pub(crate) wait: Wait,
@@ -42,8 +41,20 @@ pub(crate) struct Settings {
 
 /// Sends and receives messages over one interface, or several as one. See the crate's description.
 ///
-/// It is used by one thread at a time (it is `Send` and not `Sync`); messages and buffers borrow
-/// from it.
+/// Call its methods in this order:
+///
+/// | step | methods |
+/// |---|---|
+/// | open | [`open`](Self::open), or [`Options::open`](crate::Options::open) with settings |
+/// | find peers | [`peer`](Self::peer) by address; [`ask`](Self::ask) or [`discover`](Self::discover) who is there |
+/// | send | [`send`](Self::send); [`queue`](Self::queue) and [`flush`](Self::flush) for streams; [`buffer`](Self::buffer) without a copy |
+/// | receive | [`recv`](Self::recv), [`recv_timeout`](Self::recv_timeout) or [`try_recv`](Self::try_recv), again and again |
+/// | look after failures | [`take_failure`](Self::take_failure), when a call says that messages failed |
+/// | operations | `start_...`, then [`completion`](Self::completion) or [`try_completion`](Self::try_completion) for each; [`register`](Self::register) memory for peers |
+/// | wait | blocking calls do so by themselves; an event loop calls [`prepare_to_wait`](Self::prepare_to_wait), sleeps on [`fd`](Self::fd) and receives until nothing is left |
+/// | close | [`drain`](Self::drain), if everything must have arrived; then drop the endpoint |
+///
+/// One thread at a time uses it (it is `Send` and not `Sync`). Messages and buffers borrow from it.
 pub struct Endpoint {
     engine: Owner<Engine>,
     /// The process's thread acts for it while the program does not.
@@ -59,6 +70,21 @@ pub struct Endpoint {
     reservation: Option<Reservation>,
     /// The link's descriptor, a duplicate of its own, so that lending it borrows no engine.
     fd: Option<OwnedFd>,
+}
+
+/// # What it is
+impl Endpoint {
+    /// The link underneath: its mode, why that mode, its address. Of several, the first: its
+    /// address names the endpoint.
+    pub fn link(&self) -> &Info {
+        &self.info
+    }
+
+    /// Longest message in bytes: what one frame holds.
+    #[inline]
+    pub fn max_message(&self) -> usize {
+        self.max_message
+    }
 }
 
 impl Endpoint {
@@ -122,85 +148,6 @@ impl Endpoint {
         &self.arenas
     }
 
-    /// The link underneath: its mode, why that mode, its address. Of several, the first: its
-    /// address names the endpoint.
-    pub fn link(&self) -> &Info {
-        &self.info
-    }
-
-    /// Longest message in bytes: what one frame holds.
-    #[inline]
-    pub fn max_message(&self) -> usize {
-        self.max_message
-    }
-
-    /// Names another endpoint. Nothing is sent to it; for an IP address, the kernel is asked how to
-    /// reach it, which may look for the neighbour on the wire and take up to a second then.
-    pub fn peer(&self, address: impl Into<Address>) -> Result<Peer, PeerError> {
-        let Address { host, port, channel } = address.into();
-        if !self.channels.contains(channel) {
-            return Err(PeerError::Channel(channel));
-        }
-        let node = match (host, &self.reservation) {
-            (Host::Mac(mac), None) if !mac.is_group() && !self.is_in_ip() => mac.into(),
-            (Host::Ip(ip), None) if self.is_in_ip() => {
-                let source = simulated::ip(self.info.mac, ip.is_ipv6());
-                self.by_way(ip, Way { source, next_hop: simulated::next_hop(ip)? })
-            }
-            (Host::Ip(ip), Some(_)) if self.is_own(ip, port) => {
-                self.by_way(ip, Way { source: ip, next_hop: self.info.mac })
-            }
-            (Host::Ip(ip), Some(reservation)) => {
-                let Hop { source, next_hop } =
-                    reservation.next_hop(ip).map_err(|e| PeerError::Unreachable(e.to_string()))?;
-                self.by_way(ip, Way { source, next_hop })
-            }
-            _ => return Err(PeerError::Family),
-        };
-        let mut engine = self.engine();
-        let most = engine.proto.config().max_peers;
-        engine.peer(PeerKey { node, port, channel }).map(Peer).ok_or(PeerError::TooMany(most))
-    }
-
-    /// A node that is reached by this way from now on.
-    fn by_way(&self, ip: IpAddr, way: Way) -> NodeAddr {
-        self.engine().set_way(ip, way);
-        NodeAddr::Ip { ip, next_hop: way.next_hop }
-    }
-
-    /// Whether this is the address of this very endpoint, to which operations need no way.
-    fn is_own(&self, ip: IpAddr, port: u16) -> bool {
-        let engine = self.engine();
-        let own = engine.sources.own.as_ref().is_some_and(|own| own.contains(&ip));
-        own && port == engine.proto.config().port
-    }
-
-    fn is_in_ip(&self) -> bool {
-        matches!(self.engine().sources.envelope, Envelope::Udp { .. })
-    }
-
-    /// The address of a peer.
-    pub fn address(&self, peer: Peer) -> Address {
-        let PeerKey { node, port, channel } = self.engine().proto.key(peer.0);
-        let host = match node {
-            NodeAddr::Ethernet(mac) => Host::Mac(mac),
-            NodeAddr::Ip { ip, .. } => Host::Ip(ip),
-        };
-        Address { host, port, channel }
-    }
-
-    /// A descriptor that polls readable when a frame may have arrived, for epoll and the like;
-    /// `None` on a simulated link. Before sleeping on it, call
-    /// [`prepare_to_wait`](Self::prepare_to_wait); afterwards, receive until there is nothing more.
-    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.fd.as_ref().map(AsFd::as_fd)
-    }
-
-    /// Changes how blocking calls wait.
-    pub fn set_wait(&self, style: Wait) {
-        *self.waiter.borrow_mut() = waiter(style, self.fd.is_none());
-    }
-
     #[inline]
     pub(crate) fn check_len(&self, len: usize) -> Result<(), SendError> {
         let max = self.max_message;
@@ -208,7 +155,7 @@ impl Endpoint {
     }
 }
 
-/// Who spins on a simulated link waits for ever: its time moves only while somebody sleeps.
+/// No spinning on a simulated link: its time moves only while a caller sleeps.
 fn waiter(style: Wait, simulated: bool) -> Waiter {
     Waiter::new(if simulated && style == Wait::Spin { Wait::Sleep } else { style })
 }

@@ -35,9 +35,9 @@ const MOST_GATHERED: u64 = 64;
 /// More than a program waits for when it has asked a few others something.
 const STREAM: u32 = 32;
 
-/// What to do while a wait is vain.
+/// What to do after an empty poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Vain {
+pub(crate) enum Idle {
     Spin,
     /// Sleep for so long, whatever arrives.
     Nap(Duration),
@@ -51,7 +51,7 @@ pub(crate) enum For {
     /// A message or an acknowledgement that somebody wants now.
     #[default]
     Arrival,
-    /// Room in a window that is full: nobody is in a hurry.
+    /// Room in a window that is full: there is no hurry.
     Room,
 }
 
@@ -83,17 +83,17 @@ impl Waiter {
         Self { style, spin, nap, one_way: 0, sent: 0, received: 0 }
     }
 
-    /// What to do, having waited in vain for so long, and perhaps napped in vain already.
+    /// What to do, having waited for so long, and perhaps napped, without anything coming.
     #[inline]
-    pub(crate) fn vain(&self, waited: Duration, wanted: For, napped: bool) -> Vain {
+    pub(crate) fn idle(&self, waited: Duration, wanted: For, napped: bool) -> Idle {
         match self.style {
-            Wait::Spin => Vain::Spin,
-            Wait::Sleep => Vain::Sleep,
-            Wait::Adaptive if napped => Vain::Sleep,
-            Wait::Adaptive if wanted == For::Room && waited >= SHORTEST_SPIN => Vain::Nap(self.nap),
-            Wait::Adaptive if self.one_way >= STREAM => Vain::Nap(self.nap),
-            Wait::Adaptive if waited < self.spin => Vain::Spin,
-            Wait::Adaptive => Vain::Sleep,
+            Wait::Spin => Idle::Spin,
+            Wait::Sleep => Idle::Sleep,
+            Wait::Adaptive if napped => Idle::Sleep,
+            Wait::Adaptive if wanted == For::Room && waited >= SHORTEST_SPIN => Idle::Nap(self.nap),
+            Wait::Adaptive if self.one_way >= STREAM => Idle::Nap(self.nap),
+            Wait::Adaptive if waited < self.spin => Idle::Spin,
+            Wait::Adaptive => Idle::Sleep,
         }
     }
 
@@ -109,7 +109,7 @@ impl Waiter {
             self.sent = how.messages_sent;
         }
         if how.slept {
-            // In vain did it spin before: next time it does so half as long.
+            // It spun before, and nothing came: next time it spins half as long.
             self.spin = (self.spin / 2).max(SHORTEST_SPIN);
         } else if how.napped {
             self.nap = match gathered > MOST_GATHERED {
@@ -133,47 +133,47 @@ mod tests {
     #[test]
     fn an_idle_adaptive_waiter_soon_hardly_spins_and_one_quick_answer_restores_it() {
         let mut waiter = Waiter::new(Wait::Adaptive);
-        let vain = |w: &Waiter, waited| w.vain(waited, For::Arrival, false);
-        assert_eq!(vain(&waiter, LONGEST_SPIN / 2), Vain::Spin);
+        let idle = |w: &Waiter, waited| w.idle(waited, For::Arrival, false);
+        assert_eq!(idle(&waiter, LONGEST_SPIN / 2), Idle::Spin);
         (0..10).for_each(|_| waiter.ended(ended(true, false)));
-        assert_eq!(vain(&waiter, SHORTEST_SPIN), Vain::Sleep);
-        assert_eq!(vain(&waiter, SHORTEST_SPIN / 2), Vain::Spin, "or it would never find out");
+        assert_eq!(idle(&waiter, SHORTEST_SPIN), Idle::Sleep);
+        assert_eq!(idle(&waiter, SHORTEST_SPIN / 2), Idle::Spin, "or it would never find out");
         waiter.ended(ended(false, false));
-        assert_eq!(vain(&waiter, LONGEST_SPIN / 2), Vain::Spin);
+        assert_eq!(idle(&waiter, LONGEST_SPIN / 2), Idle::Spin);
     }
 
     #[test]
     fn an_endpoint_that_only_receives_naps_until_it_sends() {
         let mut waiter = Waiter::new(Wait::Adaptive);
         (0..STREAM).for_each(|_| waiter.ended(ended(false, false)));
-        let vain = |w: &Waiter, napped| w.vain(Duration::ZERO, For::Arrival, napped);
-        assert_eq!(vain(&waiter, false), Vain::Nap(LONGEST_NAP));
-        assert_eq!(vain(&waiter, true), Vain::Sleep, "the stream has stopped");
+        let idle = |w: &Waiter, napped| w.idle(Duration::ZERO, For::Arrival, napped);
+        assert_eq!(idle(&waiter, false), Idle::Nap(LONGEST_NAP));
+        assert_eq!(idle(&waiter, true), Idle::Sleep, "the stream has stopped");
         waiter.ended(Ended { messages_sent: 1, ..ended(false, false) });
-        assert_eq!(vain(&waiter, false), Vain::Spin);
+        assert_eq!(idle(&waiter, false), Idle::Spin);
     }
 
     #[test]
     fn naps_become_short_when_much_gathers_and_long_again() {
         let mut waiter = Waiter::new(Wait::Adaptive);
-        let room = |w: &Waiter| w.vain(SHORTEST_SPIN, For::Room, false);
-        assert_eq!(waiter.vain(Duration::ZERO, For::Room, false), Vain::Spin);
+        let room = |w: &Waiter| w.idle(SHORTEST_SPIN, For::Room, false);
+        assert_eq!(waiter.idle(Duration::ZERO, For::Room, false), Idle::Spin);
         for round in 1..30 {
             waiter.ended(Ended { frames_received: round * 100, ..ended(false, true) });
         }
-        assert_eq!(room(&waiter), Vain::Nap(Duration::ZERO));
+        assert_eq!(room(&waiter), Idle::Nap(Duration::ZERO));
         for _ in 0..10 {
             waiter.ended(Ended { frames_received: 2900, ..ended(false, true) });
         }
-        assert_eq!(room(&waiter), Vain::Nap(LONGEST_NAP));
+        assert_eq!(room(&waiter), Idle::Nap(LONGEST_NAP));
     }
 
     #[test]
     fn the_other_styles_do_only_one_thing() {
         for wanted in [For::Arrival, For::Room] {
             let hour = Duration::from_secs(3600);
-            assert_eq!(Waiter::new(Wait::Spin).vain(hour, wanted, false), Vain::Spin);
-            assert_eq!(Waiter::new(Wait::Sleep).vain(Duration::ZERO, wanted, false), Vain::Sleep);
+            assert_eq!(Waiter::new(Wait::Spin).idle(hour, wanted, false), Idle::Spin);
+            assert_eq!(Waiter::new(Wait::Sleep).idle(Duration::ZERO, wanted, false), Idle::Sleep);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The end: waiting for what is owed, and telling the peers.
+//! The end: waiting for what is owed, and the graceful close.
 
 use super::Endpoint;
 use super::waiting::Pause;
@@ -7,6 +7,9 @@ use gigae_link::LinkError;
 use std::time::{Duration, Instant};
 use tracing::info;
 
+/// # Closing
+///
+/// Dropping the endpoint closes it.
 impl Endpoint {
     /// Waits until everything that was sent is acknowledged, and every operation but receives
     /// completed, at most for `timeout`. Messages that
@@ -31,16 +34,16 @@ impl Endpoint {
         }
     }
 
-    /// Tells all peers that this endpoint is gone, as dropping it does, without waiting: what is
-    /// not acknowledged fails. Once. For simulations: dropping waits in real time.
+    /// Begins the graceful close, as dropping does, without waiting: what is not acknowledged
+    /// fails. Once. For simulations: dropping waits in real time.
     #[doc(hidden)]
-    pub fn farewell(&self) -> Result<(), LinkError> {
+    pub fn begin_close(&self) -> Result<(), LinkError> {
         self.engine().close()
     }
 
-    /// Whether some peers have neither answered the [farewell](Self::farewell) nor been given up.
+    /// Whether some peers have neither answered the [close](Self::begin_close) nor been given up.
     #[doc(hidden)]
-    pub fn is_leaving(&self) -> bool {
+    pub fn is_closing(&self) -> bool {
         self.engine().proto.is_closing()
     }
 
@@ -71,7 +74,7 @@ impl Drop for Endpoint {
         if self.engine.is_forked() {
             return;
         }
-        // A link that stopped working has nobody left to tell.
+        // By a link that stopped working, no peer can be reached.
         let closed = self.close();
         info!(interface = %self.info.interface, error = closed.err().map(display), "endpoint closed");
         self.attended = None;

@@ -37,6 +37,7 @@ pub struct Path {
     pub counters: gigae_proto::PathCounters,
 }
 
+/// # Counters
 impl Endpoint {
     /// What was counted since the endpoint was opened. The kernel's own counts cost a system call.
     pub fn counters(&self) -> Counters {

@@ -9,6 +9,9 @@ use crate::message::{Failed, Kept, Message, SendBuffer};
 use crate::peer::Peer;
 use std::time::{Duration, Instant};
 
+/// # Sending messages
+///
+/// A message is accepted at once or when there is room; the protocol delivers it later.
 impl Endpoint {
     /// A transmit buffer to fill in place; waits while all are in use. Fails where none can come
     /// free: the program holds all of them, or messages that failed do.
@@ -104,6 +107,18 @@ impl Endpoint {
         Ok(self.engine().send_waiting()?)
     }
 
+    /// The next message that was not acknowledged and will not be, with the reason. Until all of a
+    /// peer's are taken, nothing more can be sent to it.
+    pub fn take_failure(&self) -> Option<Failed<'_>> {
+        let failed = self.engine().take_failure()?;
+        Some(Failed::new(self, failed))
+    }
+}
+
+/// # Receiving messages
+///
+/// `try_recv` never waits. The others wait as the endpoint's waiting style says.
+impl Endpoint {
     /// The next message, or `None` if there is none now. Takes frames in, sends acknowledgements
     /// and repeats what is due.
     #[inline(always)]
@@ -155,21 +170,6 @@ impl Endpoint {
                 return Ok(None);
             }
         }
-    }
-
-    /// Takes in frames, sends acknowledgements and repeats what is due, without waiting. For event
-    /// loops, and with [`Progress::Manual`](crate::Progress::Manual) for programs that are busy
-    /// with other things for long.
-    pub fn progress(&self) -> Result<(), SendError> {
-        self.engine().progress()?;
-        Ok(())
-    }
-
-    /// The next message that was not acknowledged and will not be, with the reason. Until all of a
-    /// peer's are taken, nothing more can be sent to it.
-    pub fn take_failure(&self) -> Option<Failed<'_>> {
-        let failed = self.engine().take_failure()?;
-        Some(Failed::new(self, failed))
     }
 
     /// A message of this endpoint that was [kept](Message::keep); of another endpoint's frames, its

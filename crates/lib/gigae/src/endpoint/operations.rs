@@ -15,7 +15,7 @@ use gigae_transfer::{Accesses, Bytes, Label, OpId, RegionKey, Rights};
 use gigae_wire::op::{Action, Change, Number};
 use std::time::{Duration, Instant};
 
-/// # Tagged messages and remote memory
+/// # Starting operations: tagged messages and remote memory
 ///
 /// An operation is started by one call and ends with a [`Completion`], which brings its memory
 /// back. It goes out with the next [`flush`](Endpoint::flush) or any call that makes progress.
@@ -42,13 +42,13 @@ impl Endpoint {
     ///
     /// One copy and one system call: its bytes are in a frame when this returns. It is no
     /// operation, and has no completion unless the peer is lost before it has acknowledged it: then
-    /// there is one for [`OpId::INJECTED`]. An error of the doorbell is told by the next call that
-    /// makes progress.
+    /// there is one for [`OpId::INJECTED`]. The next call that makes progress
+    /// returns an error of the doorbell.
     pub fn inject(&self, to: Peer, label: impl Into<Label>, message: &[u8]) -> bool {
         let mut engine = self.engine();
         let injected = engine.inject(to.0, label.into(), message);
         if injected {
-            // It was accepted: whoever is told of an error would send it again.
+            // It was accepted: with an error, the program would send it again.
             let _ = engine.send_waiting();
         }
         injected
@@ -72,27 +72,6 @@ impl Endpoint {
     ) -> Started {
         let (wanted, memory) = (wanted.selector(), memory.into());
         Ok(self.engine().operations().receive_several(wanted, memory, least)?)
-    }
-
-    /// The first message that a receive would get at once: its sender, what it bears, and its
-    /// bytes.
-    pub fn peek(&self, wanted: Wanted) -> Option<(Peer, Label, usize)> {
-        let (peer, label, len) = self.engine().transfer.peek(&wanted.selector())?;
-        Some((Peer(peer), label, len))
-    }
-
-    /// Cancels a receive that no message was matched with, or a message of which nothing was sent;
-    /// a receive of several messages takes no further ones. False if it is too late or over. A
-    /// completion comes in any case, if none has.
-    pub fn cancel(&self, id: OpId) -> bool {
-        self.engine().operations().cancel(id)
-    }
-
-    /// Cancels all operations that write to memory of the program, however far they are: receives,
-    /// reads and atomic changes. Nothing is written there any more; the completions are there when
-    /// this returns.
-    pub fn cancel_incoming(&self) {
-        self.engine().operations().cancel_incoming();
     }
 
     /// Starts writing into a memory that the peer has registered, beginning at `offset` there. It
@@ -161,6 +140,32 @@ impl Endpoint {
         self.start_atomic(at, key, offset, word(Action::Swap), operands)
     }
 
+    /// The first message that a receive would get at once: its sender, what it bears, and its
+    /// bytes.
+    pub fn peek(&self, wanted: Wanted) -> Option<(Peer, Label, usize)> {
+        let (peer, label, len) = self.engine().transfer.peek(&wanted.selector())?;
+        Some((Peer(peer), label, len))
+    }
+
+    /// Cancels a receive that no message was matched with, or a message of which nothing was sent;
+    /// a receive of several messages takes no further ones. False if it is too late or over. A
+    /// completion comes in any case, if none has.
+    pub fn cancel(&self, id: OpId) -> bool {
+        self.engine().operations().cancel(id)
+    }
+
+    /// Cancels all operations that write to memory of the program, however far they are: receives,
+    /// reads and atomic changes. Nothing is written there any more; the completions are there when
+    /// this returns.
+    pub fn cancel_incoming(&self) {
+        self.engine().operations().cancel_incoming();
+    }
+}
+
+/// # Registered memory
+///
+/// Peers read, write and change it by operations of theirs, without a call of this program.
+impl Endpoint {
     /// Lets peers that know its key use a memory. With [`Progress::Auto`](crate::Progress::Auto)
     /// they can at any time, else while this program makes calls that make progress.
     pub fn register(
@@ -234,7 +239,13 @@ impl Endpoint {
     pub fn accesses(&self) -> Accesses {
         self.engine().transfer.accesses()
     }
+}
 
+/// # Completions and notices
+///
+/// `try_...` makes progress and never waits. `take_...` makes no progress. The others wait as the
+/// endpoint's waiting style says.
+impl Endpoint {
     /// Operations that are not completed.
     pub fn outstanding(&self) -> usize {
         self.engine().transfer.outstanding()

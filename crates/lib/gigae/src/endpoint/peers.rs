@@ -1,12 +1,59 @@
-//! The calls that find other endpoints (`PROTOCOL.md` §10).
+//! The calls that name other endpoints, and find them on the wire (`PROTOCOL.md` §10).
 
 use super::Endpoint;
 use super::waiting::Pause;
-use crate::error::DiscoverError;
+use crate::address::{Address, Host};
+use crate::error::{DiscoverError, PeerError};
 use crate::neighbour::Neighbour;
+use crate::peer::Peer;
+use crate::resolve::Hop;
+use crate::simulated;
+use crate::sources::Way;
+use gigae_proto::PeerKey;
+use gigae_wire::{Envelope, NodeAddr};
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+/// # Finding peers
 impl Endpoint {
+    /// Names another endpoint. Sends nothing to it. For an IP address it asks the kernel for the
+    /// route, and the kernel may look for the neighbour on the wire, which takes up to a second.
+    pub fn peer(&self, address: impl Into<Address>) -> Result<Peer, PeerError> {
+        let Address { host, port, channel } = address.into();
+        if !self.channels.contains(channel) {
+            return Err(PeerError::Channel(channel));
+        }
+        let node = match (host, &self.reservation) {
+            (Host::Mac(mac), None) if !mac.is_group() && !self.is_in_ip() => mac.into(),
+            (Host::Ip(ip), None) if self.is_in_ip() => {
+                let source = simulated::ip(self.info.mac, ip.is_ipv6());
+                self.by_way(ip, Way { source, next_hop: simulated::next_hop(ip)? })
+            }
+            (Host::Ip(ip), Some(_)) if self.is_own(ip, port) => {
+                self.by_way(ip, Way { source: ip, next_hop: self.info.mac })
+            }
+            (Host::Ip(ip), Some(reservation)) => {
+                let Hop { source, next_hop } =
+                    reservation.next_hop(ip).map_err(|e| PeerError::Unreachable(e.to_string()))?;
+                self.by_way(ip, Way { source, next_hop })
+            }
+            _ => return Err(PeerError::Family),
+        };
+        let mut engine = self.engine();
+        let most = engine.proto.config().max_peers;
+        engine.peer(PeerKey { node, port, channel }).map(Peer).ok_or(PeerError::TooMany(most))
+    }
+
+    /// The address of a peer.
+    pub fn address(&self, peer: Peer) -> Address {
+        let PeerKey { node, port, channel } = self.engine().proto.key(peer.0);
+        let host = match node {
+            NodeAddr::Ethernet(mac) => Host::Mac(mac),
+            NodeAddr::Ip { ip, .. } => Host::Ip(ip),
+        };
+        Address { host, port, channel }
+    }
+
     /// Asks all endpoints on the wire who they are; what they answer shows in
     /// [`neighbours`](Self::neighbours) as it is received. Question and answer may be lost, so ask
     /// more than once. Endpoints answer by themselves while they make progress; those on this very
@@ -41,5 +88,24 @@ impl Endpoint {
             }
         }
         Ok(self.neighbours())
+    }
+}
+
+impl Endpoint {
+    /// A node that is reached by this way from now on.
+    fn by_way(&self, ip: IpAddr, way: Way) -> NodeAddr {
+        self.engine().set_way(ip, way);
+        NodeAddr::Ip { ip, next_hop: way.next_hop }
+    }
+
+    /// Whether this is the address of this very endpoint, to which operations need no way.
+    fn is_own(&self, ip: IpAddr, port: u16) -> bool {
+        let engine = self.engine();
+        let own = engine.sources.own.as_ref().is_some_and(|own| own.contains(&ip));
+        own && port == engine.proto.config().port
+    }
+
+    fn is_in_ip(&self) -> bool {
+        matches!(self.engine().sources.envelope, Envelope::Udp { .. })
     }
 }

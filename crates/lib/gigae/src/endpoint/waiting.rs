@@ -1,13 +1,39 @@
 //! How an endpoint waits: for frames, for room, and in the program's own sleep.
 
-use super::Endpoint;
+use super::{Endpoint, waiter};
 use crate::error::SendError;
 use crate::peer::Peer;
-use crate::wait::{Ended, For, Vain, Wait};
+use crate::wait::{Ended, For, Idle, Wait};
 use gigae_link::LinkError;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+/// # Waiting
+///
+/// Calls that wait make progress meanwhile. Programs with an event loop of their own sleep on
+/// [`fd`](Self::fd): call [`prepare_to_wait`](Self::prepare_to_wait), sleep, then receive until
+/// nothing is left.
 impl Endpoint {
+    /// Changes how blocking calls wait.
+    pub fn set_wait(&self, style: Wait) {
+        *self.waiter.borrow_mut() = waiter(style, self.fd.is_none());
+    }
+
+    /// Takes in frames, sends acknowledgements and repeats what is due, without waiting. For event
+    /// loops, and with [`Progress::Manual`](crate::Progress::Manual) for programs that are busy
+    /// with other things for long.
+    pub fn progress(&self) -> Result<(), SendError> {
+        self.engine().progress()?;
+        Ok(())
+    }
+
+    /// A descriptor that polls readable when a frame may have arrived, for epoll and the like;
+    /// `None` on a simulated link. Before sleeping on it, call
+    /// [`prepare_to_wait`](Self::prepare_to_wait); afterwards, receive until there is nothing more.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.fd.as_ref().map(AsFd::as_fd)
+    }
+
     /// Sends the acknowledgements that wait for company, and says how long the program may sleep on
     /// the [descriptor](Self::fd) before it must call [`progress`](Self::progress): `None`, for as
     /// long as it likes, as always with [`Progress::Auto`](crate::Progress::Auto); zero, something
@@ -67,7 +93,7 @@ impl Endpoint {
     }
 }
 
-/// One wait: polls in vain, and what they cost.
+/// One wait: its empty polls, and what they cost.
 #[derive(Default)]
 pub(crate) struct Pause {
     wanted: For,
@@ -79,7 +105,7 @@ pub(crate) struct Pause {
     turns: Option<u64>,
 }
 
-/// Vain polls between two looks at the clock.
+/// Empty polls between two looks at the clock.
 const LOOK_EVERY: u32 = 32;
 
 impl Pause {
@@ -112,14 +138,14 @@ impl Pause {
         }
         let waited = now - *self.since.get_or_insert(now);
         let left = end.map(|end| end - now);
-        let vain = endpoint.waiter.borrow().vain(waited, self.wanted, self.napped);
-        match vain {
-            Vain::Spin => {}
-            Vain::Nap(nap) => {
+        let idle = endpoint.waiter.borrow().idle(waited, self.wanted, self.napped);
+        match idle {
+            Idle::Spin => {}
+            Idle::Nap(nap) => {
                 self.napped = true;
                 endpoint.engine().nap(left.map_or(nap, |left| left.min(nap)))?;
             }
-            Vain::Sleep => {
+            Idle::Sleep => {
                 self.slept = true;
                 endpoint.engine.sleep(|engine| {
                     // A turn of the thread between the caller's look and now may have taken in what

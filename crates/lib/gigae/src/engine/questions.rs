@@ -197,7 +197,7 @@ impl Engine {
     /// Posts a frame that the protocol knows nothing of by a link; the next doorbell is for it,
     /// too.
     fn post_beside(&mut self, path: usize, route: Route, header: &Header, payload: &[u8]) {
-        let (to, payload) = (To::Stranger(route), Padded::new(payload, 0));
+        let (to, payload) = (To::Unknown(route), Padded::new(payload, 0));
         self.doorbell.backlog |= self.links[path].post_control(&to, header, payload);
     }
 }

@@ -24,7 +24,7 @@ pub(crate) struct Member {
 /// Where a control frame goes.
 pub(crate) enum To {
     Peer(PeerId),
-    Stranger(Route),
+    Unknown(Route),
 }
 
 impl Member {
@@ -70,7 +70,7 @@ impl Member {
         let up = self.is_up();
         let route = match to {
             To::Peer(peer) => self.routes.to(*peer),
-            To::Stranger(route) => Some(route),
+            To::Unknown(route) => Some(route),
         };
         let Some(route) = route.filter(|_| up) else { return false };
         let posted = post_copy(&mut self.link, &self.arena, route, header, payload);
