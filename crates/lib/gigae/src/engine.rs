@@ -199,7 +199,10 @@ impl Engine {
     #[inline]
     pub(crate) fn progress(&mut self) -> Result<usize, LinkError> {
         self.serve_observers();
-        let count = self.sum_over_links(Self::take_in_batch)?;
+        let mut count = self.take_in_batch(0)?;
+        if self.links.several() {
+            count += self.sum_over_others(Self::take_in_batch)?;
+        }
         self.clock.count(1 + count);
         self.rx.received += count as u64;
         // A message that has just arrived is waited for: what it acknowledged is freed after it.
@@ -241,22 +244,13 @@ impl Engine {
         Ok(count)
     }
 
-    /// Does something with every link, and adds up what that returns. The code for the first is
-    /// inlined where the call is, since most endpoints have one link.
-    #[inline(always)]
-    fn sum_over_links(
-        &mut self,
-        of: impl Fn(&mut Self, usize) -> Result<usize, LinkError>,
-    ) -> Result<usize, LinkError> {
-        let first = of(self, 0)?;
-        if self.links.several() { Ok(first + self.sum_over_others(of)?) } else { Ok(first) }
-    }
-
+    /// Does something with every link but the first, and adds up what that returns. For the first
+    /// the caller does it, inlined, since most endpoints have one link.
     #[cold]
     #[inline(never)]
     fn sum_over_others(
         &mut self,
-        of: impl Fn(&mut Self, usize) -> Result<usize, LinkError>,
+        of: fn(&mut Self, usize) -> Result<usize, LinkError>,
     ) -> Result<usize, LinkError> {
         (1..self.links.count()).try_fold(0, |sum, path| Ok(sum + of(self, path)?))
     }

@@ -28,7 +28,11 @@ impl Engine {
         if self.post_waiting() || self.doorbell.backlog {
             // If the only link fails, what was posted stays so, and nothing else would ring for it.
             self.doorbell.backlog = true;
-            self.doorbell.backlog = self.sum_over_links(Self::ring)? > 0;
+            let mut left = self.ring(0)?;
+            if self.links.several() {
+                left += self.sum_over_others(Self::ring)?;
+            }
+            self.doorbell.backlog = left > 0;
         }
         Ok(())
     }

@@ -42,7 +42,7 @@ impl Arenas {
         if self.others.is_empty() || self.first.has(frame) {
             return self.first.bytes(frame);
         }
-        self.other(|arena| arena.has(frame)).arena.bytes(frame)
+        self.other_of(frame).arena.bytes(frame)
     }
 
     /// The number of a received frame.
@@ -51,7 +51,7 @@ impl Arenas {
         if self.others.is_empty() || self.first.has(frame) {
             return frame.slot();
         }
-        self.other(|arena| arena.has(frame)).base + frame.slot()
+        self.other_of(frame).base + frame.slot()
     }
 
     /// The bytes of a part of a received frame.
@@ -60,7 +60,7 @@ impl Arenas {
         if self.others.is_empty() || self.first.holds(part) {
             return self.first.part(part);
         }
-        self.other(|arena| arena.holds(part)).arena.part(part)
+        self.other_of_part(part).arena.part(part)
     }
 
     /// The number of a part's frame.
@@ -69,7 +69,19 @@ impl Arenas {
         if self.others.is_empty() || self.first.holds(part) {
             return part.slot();
         }
-        self.other(|arena| arena.holds(part)).base + part.slot()
+        self.other_of_part(part).base + part.slot()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn other_of(&self, frame: &RxFrame) -> &Other {
+        self.other(|arena| arena.has(frame))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn other_of_part(&self, part: &RxPart) -> &Other {
+        self.other(|arena| arena.holds(part))
     }
 
     fn other(&self, is_there: impl Fn(&Arena) -> bool) -> &Other {
