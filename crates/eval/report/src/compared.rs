@@ -2,11 +2,11 @@
 
 use super::csv::quoted;
 use super::figure::Figure;
-use super::html::{self, names_and_values, section};
 use super::overlay::{self, letter};
-use super::svg::escape;
+use super::page::{self, names_and_values, section};
 use super::table::{Table, short, words};
 use crate::compare::{Against, Compared, Comparison, Side, Summary, Unit, Verdict};
+use maud::html;
 use std::fmt::Write;
 
 /// What each side is, by its letter.
@@ -303,35 +303,32 @@ fn cells(run: &str, one: &Compared) -> [String; COLUMNS.len()] {
 /// The page: one self-contained file in the style of the reports.
 pub fn page(comparison: &Comparison, sides: &[Side]) -> String {
     let names: Vec<&str> = comparison.sides.iter().map(|side| side.name.as_str()).collect();
-    let mut page = html::begin(&format!("{} compared", names.join(", ")));
-    page.push_str("<h1>Runs compared</h1>");
-    names_and_values(self::sides(comparison), &mut page);
-    let _ = write!(page, "<h2>{DIFFERS}</h2>");
-    names_and_values(conditions(comparison), &mut page);
-    let _ = write!(page, "<h2>{FOLLOWS}</h2>");
-    for against in &comparison.against {
-        for sentence in sentences(comparison, against) {
-            let _ = write!(page, "<p>{}</p>", escape(&sentence));
-        }
-    }
-    doubts(comparison, &mut page);
+    let doubts = all_doubts(comparison);
     let charts = overlay::charts(sides);
-    if !charts.is_empty() {
-        page.push_str("<h2>Curves</h2><div class=\"figures\">");
-        charts.into_iter().for_each(|chart| Figure::from(chart).write(&mut page));
-        page.push_str("</div>");
-    }
-    for against in &comparison.against {
-        let figures = figure_tables(comparison, against);
-        let costs = cost_tables(comparison, against, true);
-        figures.iter().chain(&costs).for_each(|table| section(table, &mut page));
-    }
-    page.push_str("<h2>Method</h2>");
-    for paragraph in METHOD {
-        let _ = write!(page, "<p>{}</p>", escape(paragraph));
-    }
-    page.push_str(html::END);
-    page
+    let content = html! {
+        h1 { "Runs compared" }
+        (names_and_values(&self::sides(comparison)))
+        h2 { (DIFFERS) }
+        (names_and_values(&conditions(comparison)))
+        h2 { (FOLLOWS) }
+        @for against in &comparison.against {
+            @for sentence in sentences(comparison, against) { p { (sentence) } }
+        }
+        @if !doubts.is_empty() {
+            h2 { "Doubts" }
+            ul.doubts { @for doubt in doubts { li { (doubt) } } }
+        }
+        @if !charts.is_empty() {
+            h2 { "Curves" }
+            div.figures { @for chart in charts { (Figure::from(chart)) } }
+        }
+        @for against in &comparison.against {
+            @for table in &figure_tables(comparison, against) { (section(table)) }
+            @for table in &cost_tables(comparison, against, true) { (section(table)) }
+        }
+        (page::method(METHOD))
+    };
+    page::document(&format!("{} compared", names.join(", ")), &content)
 }
 
 /// The doubts about each comparison.
@@ -345,18 +342,6 @@ pub fn all_doubts(comparison: &Comparison) -> Vec<String> {
         against.doubts.iter().map(said).collect()
     };
     comparison.against.iter().flat_map(of).collect()
-}
-
-fn doubts(comparison: &Comparison, page: &mut String) {
-    let doubts = all_doubts(comparison);
-    if doubts.is_empty() {
-        return;
-    }
-    page.push_str("<h2>Doubts</h2><ul class=\"doubts\">");
-    for doubt in doubts {
-        let _ = write!(page, "<li>{}</li>", escape(&doubt));
-    }
-    page.push_str("</ul>");
 }
 
 /// How verdicts come about; the same sentences on every page.

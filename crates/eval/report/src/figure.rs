@@ -2,10 +2,10 @@
 //! again. What the page's script adds (hovering, keys, hiding lines, copying) it finds by `data-line`,
 //! `data-at` and the classes that are written here.
 
-use super::html::table;
-use super::svg::{self, Axis, Chart, Line, escape};
+use super::page::table;
+use super::svg::{self, Axis, Chart, Line};
 use super::table::{Table, short};
-use std::fmt::Write;
+use maud::{Markup, Render, html};
 
 /// A chart and what goes with it.
 pub(super) struct Figure {
@@ -25,65 +25,57 @@ impl From<Chart> for Figure {
     }
 }
 
-impl Figure {
-    /// The figure as HTML.
-    pub(super) fn write(&self, page: &mut String) {
-        let title = escape(&self.chart.title);
-        let _ = write!(page, "<figure><figcaption>{title}</figcaption>");
+impl Render for Figure {
+    fn render(&self) -> Markup {
         let lines = self.chart.lines.iter().map(|line| (&line.name[..], svg::key(line.style)));
         let printed = self.printed.iter();
         let printed = printed.map(|line| (&line.name[..], svg::printed_key(line.style)));
-        legend(lines.chain(printed), page);
-        let drawing = match &self.printed[..] {
-            [] => self.chart.svg(),
-            printed => self.chart.svg_beside(printed),
-        };
-        let _ = write!(page, "<div class=\"plot\">{drawing}</div>");
         let numbers = self.numbers.clone().unwrap_or_else(|| numbers(&self.chart));
-        as_numbers(&numbers, page);
-        self.commands(page);
-        page.push_str("</figure>");
+        html! {
+            figure {
+                figcaption { (self.chart.title) }
+                (legend(lines.chain(printed)))
+                div.plot { (self.chart.svg(&self.printed)) }
+                (as_numbers(&numbers))
+                (self.commands())
+            }
+        }
     }
+}
 
-    fn commands(&self, page: &mut String) {
-        if self.repeat.is_empty() {
-            return;
+impl Figure {
+    fn commands(&self) -> Markup {
+        html! {
+            @if !self.repeat.is_empty() {
+                details {
+                    summary { "To repeat it" span.unseen { ": " (self.chart.title) } }
+                    ul.commands {
+                        @for (what, command) in &self.repeat {
+                            li { span { (what) } " " code.command { (command) } }
+                        }
+                    }
+                }
+            }
         }
-        let title = escape(&self.chart.title);
-        let _ = write!(
-            page,
-            "<details><summary>To repeat it<span class=\"unseen\">: {title}</span></summary><ul class=\"commands\">"
-        );
-        for (what, command) in &self.repeat {
-            let (what, command) = (escape(what), escape(command));
-            let _ = write!(
-                page,
-                "<li><span>{what}</span> <code class=\"command\">{command}</code></li>"
-            );
-        }
-        page.push_str("</ul></details>");
     }
 }
 
 /// A list of lines: the name of each, and a picture of its marker.
-pub fn legend<'a>(lines: impl Iterator<Item = (&'a str, String)>, page: &mut String) {
-    page.push_str("<ul class=\"legend\">");
-    for (name, key) in lines {
-        let name = escape(name);
-        let _ = write!(page, "<li data-line=\"{name}\">{key}{name}</li>");
+pub fn legend<'a>(lines: impl Iterator<Item = (&'a str, Markup)>) -> Markup {
+    html! {
+        ul.legend { @for (name, key) in lines { li data-line=(name) { (key) (name) } } }
     }
-    page.push_str("</ul>");
 }
 
 /// The table of a figure, to be opened.
-pub fn as_numbers(numbers: &Table, page: &mut String) {
-    let (title, note) = (escape(&numbers.title), escape(&numbers.note));
-    let _ = write!(
-        page,
-        "<details><summary>As numbers<span class=\"unseen\">: {title}</span></summary><p class=\"soft\">{note}</p>"
-    );
-    table(numbers, "", page);
-    page.push_str("</details>");
+pub fn as_numbers(numbers: &Table) -> Markup {
+    html! {
+        details {
+            summary { "As numbers" span.unseen { ": " (numbers.title) } }
+            p.soft { (numbers.note) }
+            (table(numbers, ""))
+        }
+    }
 }
 
 /// The points of a drawing: places down, lines across.
@@ -136,8 +128,7 @@ mod tests {
         let table = numbers(&chart);
         assert_eq!(table.header, ["message size in bytes", "a", "b"]);
         assert_eq!(table.rows, [["8", "1.50 (1.50 to 2.00)", ""], ["64", "3.00", "120"]]);
-        let mut page = String::new();
-        Figure::from(chart).write(&mut page);
+        let page = Figure::from(chart).render().into_string();
         assert!(page.contains("As numbers<span class=\"unseen\">: &lt;t&gt;</span>"), "{page}");
         assert!(page.contains("a: 1.50 at 8, 3.00 at 64."), "{page}");
     }

@@ -2,19 +2,17 @@
 //! scripts; one of its own adds hovering, keys, hiding lines and copying commands.
 
 use super::figure::Figure;
-use super::svg::{Chart, Line, Point, SIZES, escape};
+use super::page::{self, folded, names_and_values, section};
+use super::svg::{Chart, Line, Point, SIZES};
 use super::table::Table;
-use super::tables::{self};
-use super::{asked, found, incast, machine, printed, programs, repeat, sweeps, tips, tuning};
+use super::{
+    asked, found, incast, machine, printed, programs, repeat, sweeps, tables, tips, tuning,
+};
 use crate::ratios as compare;
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::plan::Wait;
 use gigae_eval_model::results::{Results, Series};
-use sha2::{Digest, Sha256};
-use std::fmt::Write;
-
-const STYLE: &str = include_str!("style.css");
-const SCRIPT: &str = include_str!("script.js");
+use maud::{Markup, html};
 
 /// Colours and markers by transport, so that a transport looks the same in every figure; those that
 /// are not named here and variants share the last ones.
@@ -22,26 +20,16 @@ const LOOKS: [&str; 4] = ["gigae", "xdp", "packet", "tcp"];
 
 /// The page.
 pub fn page(results: &Results) -> String {
-    let mut page = begin(&results.plan.name);
-    head(results, &mut page);
-    findings(results, &mut page);
-    settings_tried(results, &mut page);
-    asked_for(results, &mut page);
-    ratios(results, &mut page);
     let first = [
         found::paper_table(results),
         compare::row_table(results, true),
         compare::memory_table(results),
         machine::ladders(results),
         found::fit_table(results),
+        programs::table(results),
+        programs::meanings(results),
+        incast::table(results),
     ];
-    first.iter().flatten().for_each(|content| section(content, &mut page));
-    let beside = [programs::table(results), programs::meanings(results), incast::table(results)];
-    beside.iter().flatten().for_each(|content| section(content, &mut page));
-    swept(results, &mut page);
-    for link in results.links() {
-        link_figures(results, link, &mut page);
-    }
     let further = [
         tables::limit_table(results),
         compare::loss_table(results),
@@ -49,176 +37,135 @@ pub fn page(results: &Results) -> String {
         compare::idle_table(results),
         tables::beside_table(results),
         tables::call_table(results),
+        Some(tables::cost_table(results)),
     ];
-    further.iter().flatten().for_each(|content| section(content, &mut page));
-    section(&tables::cost_table(results), &mut page);
-    doubts(results, &mut page);
-    environment(results, &mut page);
-    for inventory in machine::inventory(results) {
-        let _ = write!(page, "<details><summary>{}</summary>", escape(&inventory.title));
-        table(&inventory, "left wrap", &mut page);
-        page.push_str("</details>");
-    }
-    method(results, &mut page);
-    page.push_str(END);
-    page
+    let content = html! {
+        (head(results))
+        (findings(results))
+        (settings_tried(results))
+        (asked_for(results))
+        (ratios(results))
+        @for table in first.iter().flatten() { (section(table)) }
+        (swept(results))
+        @for link in results.links() { (link_figures(results, link)) }
+        @for table in further.iter().flatten() { (section(table)) }
+        (doubts(results))
+        h2 { "Environment" }
+        (names_and_values(&tables::environment_rows(results)))
+        @for inventory in &machine::inventory(results) { (folded(inventory)) }
+        (page::method(METHOD))
+        (page::to_repeat(&results.environment.command))
+    };
+    page::document(&results.plan.name, &content)
 }
 
-/// What every page begins with.
-pub fn begin(title: &str) -> String {
-    let mut page =
-        String::from("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");
-    page.push_str("<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">");
-    // An icon of its own keeps browsers from asking the server of the page for one.
-    page.push_str("<link rel=\"icon\" href=\"data:,\">");
-    // The browser itself keeps the page from fetching anything and from running what is not its script.
-    let _ = write!(
-        page,
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'sha256-{}'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'\">",
-        base64(&Sha256::digest(SCRIPT))
-    );
-    let _ = write!(
-        page,
-        "<title>gigae: {}</title><style>{STYLE}</style></head><body><a class=\"skip\" href=\"#main\">Skip to the report</a><main id=\"main\" tabindex=\"-1\">",
-        escape(title)
-    );
-    page
-}
-
-/// What every page ends with.
-pub const END: &str =
-    concat!("</main><script>", include_str!("script.js"), "</script></body></html>\n");
-
-/// RFC 4648, section 4.
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for three in bytes.chunks(3) {
-        let word = (0..3).fold(0, |word, at| word << 8 | u32::from(*three.get(at).unwrap_or(&0)));
-        for digit in 0..4 {
-            let six = (word >> (18 - 6 * digit)) as usize % 64;
-            text.push(if digit > three.len() { '=' } else { char::from(DIGITS[six]) });
+fn head(results: &Results) -> Markup {
+    let environment = &results.environment;
+    html! {
+        h1 { "What this network gives" }
+        p.lead { (results.plan.about) }
+        p.soft {
+            (environment.date) " · " (environment.cpu) " · Linux " (environment.kernel) " · "
+            (environment.nic) " (" (environment.driver) "), MTU " (environment.mtu) " · gigae "
+            (environment.gigae) " (" (environment.git) ") · "
+            (format_args!("{:.0} s", environment.duration))
         }
     }
-    text
-}
-
-fn head(results: &Results, page: &mut String) {
-    let environment = &results.environment;
-    let _ = write!(
-        page,
-        "<h1>What this network gives</h1><p class=\"lead\">{}</p><p class=\"soft\">{} · {} · Linux {} · {} ({}), MTU {} · gigae {} ({}) · {:.0} s</p>",
-        escape(&results.plan.about),
-        escape(&environment.date),
-        escape(&environment.cpu),
-        escape(&environment.kernel),
-        escape(&environment.nic),
-        escape(&environment.driver),
-        environment.mtu,
-        escape(&environment.gigae),
-        escape(&environment.git),
-        environment.duration
-    );
 }
 
 /// What follows, and what papers said.
-fn findings(results: &Results, page: &mut String) {
+fn findings(results: &Results) -> Markup {
     let findings = found::findings(results);
-    if findings.is_empty() {
-        return;
-    }
-    let (title, note) = (found::TITLE, found::NOTE);
-    let _ = write!(page, "<h2>{title}</h2><p class=\"soft\">{note}</p><ul class=\"findings\">");
-    for finding in findings {
-        page.push_str("<li>");
-        for sentence in finding.here {
-            let _ = write!(page, "<p>{}</p>", escape(&sentence));
+    html! {
+        @if !findings.is_empty() {
+            h2 { (found::TITLE) }
+            p.soft { (found::NOTE) }
+            ul.findings {
+                @for finding in findings {
+                    li {
+                        @for sentence in finding.here { p { (sentence) } }
+                        @for sentence in finding.there { p.soft { (sentence) } }
+                    }
+                }
+            }
         }
-        for sentence in finding.there {
-            let _ = write!(page, "<p class=\"soft\">{}</p>", escape(&sentence));
-        }
-        page.push_str("</li>");
     }
-    page.push_str("</ul>");
 }
 
 /// What is swept over something else than the message size: figures, and the same as numbers.
-fn swept(results: &Results, page: &mut String) {
+fn swept(results: &Results) -> Markup {
     let figures: Vec<Figure> =
         sweeps::load_figures(results).into_iter().chain(sweeps::buffer_figures(results)).collect();
-    if !figures.is_empty() {
-        page.push_str("<h2>Sweeps</h2><div class=\"figures\">");
-        figures.iter().for_each(|figure| figure.write(page));
-        page.push_str("</div>");
+    html! {
+        @if !figures.is_empty() {
+            h2 { "Sweeps" }
+            div.figures { @for figure in &figures { (figure) } }
+        }
+        @if let Some(table) = sweeps::load_table(results) { (section(&table)) }
     }
-    sweeps::load_table(results).iter().for_each(|content| section(content, page));
 }
 
 /// The commands for the recommended setting, every setting that was tried as a figure and as numbers, and what
 /// the ends have.
-fn settings_tried(results: &Results, page: &mut String) {
-    for (title, lines) in tuning::commands(results) {
-        let _ =
-            write!(page, "<h3>{}</h3><pre><code>{}</code></pre>", escape(&title), escape(&lines));
-    }
+fn settings_tried(results: &Results) -> Markup {
     let charts = tuning::charts(results);
-    if !charts.is_empty() {
-        page.push_str("<h2>Settings tried</h2><div class=\"figures\">");
-        for (title, svg) in charts {
-            let title = escape(&title);
-            let _ = write!(page, "<figure><figcaption>{title}</figcaption>{svg}</figure>");
+    html! {
+        @for (title, lines) in tuning::commands(results) {
+            h3 { (title) }
+            pre { code { (lines) } }
         }
-        page.push_str("</div>");
-    }
-    for content in tuning::trial_tables(results) {
-        section(&content, page);
-    }
-    for content in tuning::knob_tables(results) {
-        let title = escape(&content.title);
-        let _ = write!(page, "<details><summary>{title}</summary>");
-        table(&content, "left wrap", page);
-        page.push_str("</details>");
+        @if !charts.is_empty() {
+            h2 { "Settings tried" }
+            div.figures {
+                @for (title, chart) in charts {
+                    figure { figcaption { (title) } (chart) }
+                }
+            }
+        }
+        @for table in &tuning::trial_tables(results) { (section(table)) }
+        @for table in &tuning::knob_tables(results) { (folded(table)) }
     }
 }
 
 /// The plan's figures and the conditions under which they hold.
-fn asked_for(results: &Results, page: &mut String) {
-    let Some(figures) = asked::table(results, true) else { return };
-    section(&figures, page);
-    page.push_str("<details><summary>Conditions</summary>");
-    names_and_values(asked::conditions(results), page);
-    page.push_str("</details>");
+fn asked_for(results: &Results) -> Markup {
+    html! {
+        @if let Some(figures) = asked::table(results, true) {
+            (section(&figures))
+            details {
+                summary { "Conditions" }
+                (names_and_values(&asked::conditions(results)))
+            }
+        }
+    }
 }
 
-fn ratios(results: &Results, page: &mut String) {
+fn ratios(results: &Results) -> Markup {
     let ratios = tables::ratios(results);
-    if ratios.is_empty() {
-        return;
-    }
-    page.push_str("<h2>Ratios</h2><p class=\"soft\">Of figures of this one run; beside them those of GigaE PM II (1999), which asked the same question.</p>");
-    for link in results.links() {
-        let here: Vec<_> = ratios.iter().filter(|ratio| ratio.link == link).collect();
-        if here.is_empty() {
-            continue;
+    let on = |link: &str| ratios.iter().filter(|ratio| ratio.link == link).collect::<Vec<_>>();
+    let links = results.links().into_iter().map(|link| (link, on(link)));
+    html! {
+        @if !ratios.is_empty() {
+            h2 { "Ratios" }
+            p.soft {
+                "Of figures of this one run; beside them those of GigaE PM II (1999), which asked the same question."
+            }
+            @for (link, ratios) in links.filter(|(_, ratios)| !ratios.is_empty()) {
+                h3 { "Link " (link) }
+                div.cards {
+                    @for ratio in ratios {
+                        @let then = ratio.say(ratio.paper);
+                        @let note = format!("{}; 1999: {then} ({})", ratio.at, ratio.source);
+                        (page::card(&ratio.what, &ratio.say(ratio.ours), &note))
+                    }
+                }
+            }
+            (page::table(&tables::ratio_table(results), "left"))
         }
-        let _ = write!(page, "<h3>Link {}</h3><div class=\"cards\">", escape(link));
-        for ratio in here {
-            let _ = write!(
-                page,
-                "<div class=\"card\"><span>{}</span><b>{}</b><span class=\"soft\">{}; 1999: {} ({})</span></div>",
-                escape(&ratio.what),
-                escape(&ratio.say(ratio.ours)),
-                escape(&ratio.at),
-                escape(&ratio.say(ratio.paper)),
-                escape(ratio.source)
-            );
-        }
-        page.push_str("</div>");
     }
-    table(&tables::ratio_table(results), "left", page);
 }
 
-fn link_figures(results: &Results, link: &str, page: &mut String) {
+fn link_figures(results: &Results, link: &str) -> Markup {
     let rate = results
         .environment
         .link
@@ -241,16 +188,16 @@ fn link_figures(results: &Results, link: &str, page: &mut String) {
             }
         }
     }
-    if figures.is_empty() && rest.is_empty() {
-        return;
-    }
-    let _ = write!(page, "<h2>Link {}, {said}</h2><div class=\"figures\">", escape(link));
-    figures.iter().for_each(|figure| figure.write(page));
-    page.push_str("</div>");
-    for numbers in rest {
-        let (title, note) = (escape(&numbers.title), escape(&numbers.note));
-        let _ = write!(page, "<h3>{title}</h3><p class=\"soft\">{note}</p>");
-        table(&numbers, "", page);
+    html! {
+        @if !figures.is_empty() || !rest.is_empty() {
+            h2 { "Link " (link) ", " (said) }
+            div.figures { @for figure in &figures { (figure) } }
+            @for numbers in &rest {
+                h3 { (numbers.title) }
+                p.soft { (numbers.note) }
+                (page::table(numbers, ""))
+            }
+        }
     }
 }
 
@@ -334,112 +281,28 @@ pub(super) fn look(results: &Results, label: &str) -> usize {
     }
 }
 
-/// A section with its heading.
-pub fn section(content: &Table, page: &mut String) {
-    if content.rows.is_empty() {
-        return;
-    }
-    let _ = write!(
-        page,
-        "<h2>{}</h2><p class=\"soft\">{}</p>",
-        escape(&content.title),
-        escape(&content.note)
-    );
-    let sentences = [asked::FROM, compare::MEANS];
-    let wrap = content.header.last().is_some_and(|last| sentences.contains(&last.as_str()));
-    table(content, if wrap { "wrap" } else { "" }, page);
-}
-
-/// A table.
-pub fn table(content: &Table, class: &str, page: &mut String) {
-    let title = escape(&content.title);
-    let _ = write!(
-        page,
-        "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"{title}\"><table class=\"{class}\"><caption class=\"unseen\">{title}</caption><thead><tr>"
-    );
-    // Words are flush left, figures right.
-    let words = |column: usize| {
-        let mut cells = content.rows.iter().map(|row| &row[column]);
-        cells.any(|cell| cell.chars().next().is_some_and(char::is_alphabetic))
-    };
-    let side: Vec<&str> = (0..content.header.len())
-        .map(|column| if words(column) { " class=\"t\"" } else { "" })
-        .collect();
-    for (name, side) in content.header.iter().zip(&side) {
-        let _ = write!(page, "<th scope=\"col\"{side}>{}</th>", escape(name));
-    }
-    page.push_str("</tr></thead><tbody>");
-    for row in &content.rows {
-        page.push_str("<tr>");
-        for (column, (cell, side)) in row.iter().zip(&side).enumerate() {
-            let cell = escape(cell);
-            let _ = match column {
-                0 => write!(page, "<th scope=\"row\"{side}>{cell}</th>"),
-                _ => write!(page, "<td{side}>{cell}</td>"),
-            };
-        }
-        page.push_str("</tr>");
-    }
-    page.push_str("</tbody></table></div>");
-}
-
-fn doubts(results: &Results, page: &mut String) {
-    page.push_str("<h2>Doubts</h2>");
+fn doubts(results: &Results) -> Markup {
     let doubts = tables::doubts(results);
-    if doubts.is_empty() {
-        page.push_str("<p>None.</p>");
-        return;
-    }
-    page.push_str("<ul class=\"doubts\">");
-    for (doubt, figures) in doubts {
-        let _ = write!(page, "<li>{}", escape(&doubt));
-        if !figures.is_empty() {
-            let _ = write!(
-                page,
-                "<details><summary>{} figures</summary><ul class=\"soft\">",
-                figures.len()
-            );
-            for figure in figures {
-                let _ = write!(page, "<li>{}</li>", escape(&figure));
+    html! {
+        h2 { "Doubts" }
+        @if doubts.is_empty() {
+            p { "None." }
+        } @else {
+            ul.doubts {
+                @for (doubt, figures) in doubts {
+                    li {
+                        (doubt)
+                        @if !figures.is_empty() {
+                            details {
+                                summary { (figures.len()) " figures" }
+                                ul.soft { @for figure in figures { li { (figure) } } }
+                            }
+                        }
+                    }
+                }
             }
-            page.push_str("</ul></details>");
         }
-        page.push_str("</li>");
     }
-    page.push_str("</ul>");
-}
-
-fn environment(results: &Results, page: &mut String) {
-    page.push_str("<h2>Environment</h2>");
-    names_and_values(tables::environment_rows(results), page);
-}
-
-/// A table of names and values.
-pub fn names_and_values(rows: Vec<(String, String)>, page: &mut String) {
-    page.push_str(
-        "<div class=\"scroll\"><table class=\"left wrap\"><caption class=\"unseen\">Names and values</caption><tbody>",
-    );
-    for (name, value) in rows {
-        let _ = write!(
-            page,
-            "<tr><th scope=\"row\">{}</th><td>{}</td></tr>",
-            escape(&name),
-            escape(&value)
-        );
-    }
-    page.push_str("</tbody></table></div>");
-}
-
-fn method(results: &Results, page: &mut String) {
-    page.push_str("<h2>Method</h2>");
-    for paragraph in METHOD {
-        let _ = write!(page, "<p>{}</p>", escape(paragraph));
-    }
-    let _ = write!(
-        page,
-        "<p>To repeat it:</p><pre><code>{}</code></pre>",
-        escape(&results.environment.command)
-    );
 }
 
 /// How the figures come about; the same sentences in every report.

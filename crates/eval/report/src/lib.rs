@@ -16,6 +16,7 @@ pub mod incast;
 pub mod machine;
 pub mod markdown;
 mod overlay;
+pub mod page;
 mod printed;
 pub mod programs;
 pub mod ratios;

@@ -5,7 +5,8 @@
 //! have the same colour and marker and are dashed each in its own way (classes `d1` and on).
 
 use super::table::short;
-use std::fmt::Write;
+use maud::{Markup, html};
+use std::fmt;
 
 /// Size of a figure in its own units; the page scales it.
 pub(super) const WIDTH: f64 = 560.0;
@@ -77,21 +78,54 @@ pub(super) struct Point {
     pub(super) tip: String,
 }
 
-/// Text made safe for HTML and SVG, attributes included.
-pub fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            c if c.is_control() && c != '\n' => safe.push('\u{fffd}'),
-            c => safe.push(c),
-        }
+/// A coordinate; a tenth of a unit is finer than a pixel.
+pub(super) struct At(pub(super) f64);
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.1}", self.0)
     }
-    safe
+}
+
+/// A drawing of the size of a figure.
+pub(super) fn drawing(title: &str, content: &Markup) -> Markup {
+    html! {
+        svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label=(title) { (content) }
+    }
+}
+
+/// A line of the grid at a value of the vertical axis, and the value.
+pub(super) fn across(at: f64, to: f64, value: &str) -> Markup {
+    html! {
+        line.grid x1=(LEFT) x2=(At(to)) y1=(At(at)) y2=(At(at)) {}
+        text.tick x=(At(LEFT - 7.0)) y=(At(at + 4.5)) text-anchor="end" { (value) }
+    }
+}
+
+/// A line of the grid at a value of the horizontal axis, and the value.
+pub(super) fn upright(at: f64, value: &str) -> Markup {
+    html! {
+        line.grid x1=(At(at)) x2=(At(at)) y1=(TOP) y2=(HEIGHT - BOTTOM) {}
+        (below(at, value))
+    }
+}
+
+/// A value of the horizontal axis.
+pub(super) fn below(at: f64, value: &str) -> Markup {
+    html! {
+        text.tick x=(At(at)) y=(At(HEIGHT - BOTTOM + 18.0)) text-anchor="middle" { (value) }
+    }
+}
+
+/// What the axes count; the horizontal one ends at `to`.
+pub(super) fn named(to: f64, horizontal: &str, vertical: &str) -> Markup {
+    let turned = format!("translate(14 {}) rotate(-90)", At(f64::midpoint(TOP, HEIGHT - BOTTOM)));
+    html! {
+        text.axis x=(At(f64::midpoint(LEFT, to))) y=(At(HEIGHT - 8.0)) text-anchor="middle" {
+            (horizontal)
+        }
+        text.axis transform=(turned) text-anchor="middle" { (vertical) }
+    }
 }
 
 /// Which values an axis spans and where they lie.
@@ -115,51 +149,28 @@ impl Span {
 }
 
 impl Chart {
-    /// The figure as an SVG element.
-    pub(super) fn svg(&self) -> String {
-        self.svg_beside(&[])
-    }
-
-    /// The same with what was printed elsewhere: hollow markers, without a line between them.
-    pub(super) fn svg_beside(&self, printed: &[Line]) -> String {
+    /// The figure as an SVG element. What was printed elsewhere are hollow markers, without a line between
+    /// them.
+    pub(super) fn svg(&self, printed: &[Line]) -> Markup {
         let (x, y) = (self.sizes(printed), self.values(printed));
-        let mut svg = format!(
-            "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\"><desc>{}</desc>",
-            escape(&self.title),
-            escape(&self.described())
-        );
-        self.grid(&x, &y, &mut svg);
-        if let Some((value, name)) = &self.level {
-            let at = y.at(*value);
-            let _ = write!(
-                svg,
-                "<line class=\"level\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/><text class=\"note\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-                x.to,
-                LEFT + 6.0,
-                at - 5.0,
-                escape(name)
-            );
-        }
-        if let Some(mark) = &self.mark {
-            let at = x.at(mark.at);
-            let _ = write!(
-                svg,
-                "<line class=\"level\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{:.1}\"/><text class=\"note\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-                HEIGHT - BOTTOM,
-                at + 5.0,
-                HEIGHT - BOTTOM - 6.0,
-                escape(&mark.name)
-            );
-        }
-        for line in &self.lines {
-            draw(line, &x, &y, &mut svg);
-        }
-        for line in printed {
-            draw_printed(line, &x, &y, &mut svg);
-        }
-        self.names(&y, &mut svg);
-        svg.push_str("</svg>");
-        svg
+        let content = html! {
+            desc { (self.described()) }
+            (self.grid(&x, &y))
+            @if let Some((value, name)) = &self.level {
+                @let at = y.at(*value);
+                line.level x1=(LEFT) x2=(At(x.to)) y1=(At(at)) y2=(At(at)) {}
+                text.note x=(At(LEFT + 6.0)) y=(At(at - 5.0)) { (name) }
+            }
+            @if let Some(mark) = &self.mark {
+                @let at = x.at(mark.at);
+                line.level x1=(At(at)) x2=(At(at)) y1=(TOP) y2=(At(HEIGHT - BOTTOM)) {}
+                text.note x=(At(at + 5.0)) y=(At(HEIGHT - BOTTOM - 6.0)) { (mark.name) }
+            }
+            @for line in &self.lines { (draw(line, &x, &y)) }
+            @for line in printed { (draw_printed(line, &x, &y)) }
+            (self.names(&y))
+        };
+        drawing(&self.title, &content)
     }
 
     /// What its axes count, and where each line begins and ends.
@@ -206,19 +217,8 @@ impl Chart {
         Span { low, high, log: self.log, from: HEIGHT - BOTTOM, to: TOP }
     }
 
-    fn grid(&self, x: &Span, y: &Span, svg: &mut String) {
-        for value in if self.log { steps_log(y.low, y.high) } else { steps(y.high) } {
-            let at = y.at(value);
-            let _ = write!(
-                svg,
-                "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/><text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-                x.to,
-                LEFT - 7.0,
-                at + 4.5,
-                if value < 1e4 { number(value) } else { thousands(value) }
-            );
-        }
-        let bottom = HEIGHT - BOTTOM;
+    fn grid(&self, x: &Span, y: &Span) -> Markup {
+        let up = if self.log { steps_log(y.low, y.high) } else { steps(y.high) };
         let places: Vec<(f64, String)> = match self.across {
             // From the smallest size that can be planned.
             Axis::Bytes(_) => (1..12)
@@ -229,28 +229,21 @@ impl Chart {
                 steps_log(x.low, x.high).into_iter().map(|at| (at, thousands(at))).collect()
             }
         };
-        for (value, name) in places.into_iter().filter(|(at, _)| (x.low..=x.high).contains(at)) {
-            let at = x.at(value);
-            let _ = write!(
-                svg,
-                "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{bottom}\"/><text class=\"tick\" x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{name}</text>",
-                bottom + 18.0
-            );
+        let (Axis::Bytes(counts) | Axis::Plain(counts)) = self.across;
+        html! {
+            @for value in up {
+                @let name = if value < 1e4 { number(value) } else { thousands(value) };
+                (across(y.at(value), x.to, &name))
+            }
+            @for (value, name) in places.iter().filter(|(at, _)| (x.low..=x.high).contains(at)) {
+                (upright(x.at(*value), name))
+            }
+            (named(x.to, counts, &self.unit))
         }
-        let (Axis::Bytes(across) | Axis::Plain(across)) = self.across;
-        let _ = write!(
-            svg,
-            "<text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text><text class=\"axis\" transform=\"translate(14 {:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
-            f64::midpoint(x.from, x.to),
-            HEIGHT - 8.0,
-            escape(across),
-            f64::midpoint(y.from, y.to),
-            escape(&self.unit)
-        );
     }
 
     /// Names beside the ends of the lines, moved apart where they would cover each other.
-    fn names(&self, y: &Span, svg: &mut String) {
+    fn names(&self, y: &Span) -> Markup {
         let mut ends: Vec<(f64, &Line)> = self
             .lines
             .iter()
@@ -267,38 +260,32 @@ impl Chart {
             end.0 = end.0.min(ceiling - NAME_HEIGHT);
             ceiling = end.0;
         }
-        for (at, line) in ends {
-            let _ = write!(
-                svg,
-                "<text class=\"name c{}\" x=\"{:.1}\" y=\"{:.1}\" data-line=\"{name}\">{name}</text>",
-                line.style % 8,
-                WIDTH - RIGHT + 10.0,
-                at + 4.5,
-                name = escape(&line.name)
-            );
+        html! {
+            @for (at, line) in ends {
+                text class={ "name c" (line.style % 8) } x=(At(WIDTH - RIGHT + 10.0)) y=(At(at + 4.5))
+                    data-line=(line.name) { (line.name) }
+            }
         }
     }
 }
 
-fn draw(line: &Line, x: &Span, y: &Span, svg: &mut String) {
-    let name = escape(&line.name);
-    let _ = write!(svg, "<g class=\"line {}\" data-line=\"{name}\">", class(line.style));
-    let path: Vec<String> = line
-        .points
-        .iter()
-        .map(|point| format!("{:.1},{:.1}", x.at(point.size), y.at(point.value)))
-        .collect();
-    let _ = write!(svg, "<polyline points=\"{}\"/>", path.join(" "));
-    for point in &line.points {
-        let (px, py) = (x.at(point.size), y.at(point.value));
-        let (top, bottom) = (y.at(point.high), y.at(point.low));
-        // An interval that hides behind its marker is not drawn.
-        if bottom - top > 10.0 {
-            let _ = write!(svg, "<path class=\"interval\" d=\"M{px:.1} {top:.1}V{bottom:.1}\"/>");
+fn draw(line: &Line, x: &Span, y: &Span) -> Markup {
+    let at = |point: &Point| format!("{},{}", At(x.at(point.size)), At(y.at(point.value)));
+    let path: Vec<String> = line.points.iter().map(at).collect();
+    html! {
+        g class={ "line " (class(line.style)) } data-line=(line.name) {
+            polyline points=(path.join(" ")) {}
+            @for point in &line.points {
+                @let (px, py) = (x.at(point.size), y.at(point.value));
+                @let (top, bottom) = (y.at(point.high), y.at(point.low));
+                // An interval that hides behind its marker is not drawn.
+                @if bottom - top > 10.0 {
+                    path.interval d={ "M" (At(px)) " " (At(top)) "V" (At(bottom)) } {}
+                }
+                (spot("marker", line.style, (px, py), &point.tip))
+            }
         }
-        spot("marker", line.style, (px, py), &point.tip, svg);
     }
-    svg.push_str("</g>");
 }
 
 /// Colour and dashes of a line.
@@ -309,42 +296,47 @@ fn class(style: usize) -> String {
     }
 }
 
-fn draw_printed(line: &Line, x: &Span, y: &Span, svg: &mut String) {
-    let name = escape(&line.name);
-    let _ = write!(svg, "<g class=\"c{}\" data-line=\"{name}\">", line.style);
-    for point in &line.points {
-        spot("printed", line.style, (x.at(point.size), y.at(point.value)), &point.tip, svg);
+fn draw_printed(line: &Line, x: &Span, y: &Span) -> Markup {
+    html! {
+        g class={ "c" (line.style) } data-line=(line.name) {
+            @for point in &line.points {
+                (spot("printed", line.style, (x.at(point.size), y.at(point.value)), &point.tip))
+            }
+        }
     }
-    svg.push_str("</g>");
 }
 
 /// A point's marker, with where it lies for the page's script.
-fn spot(class: &str, style: usize, (x, y): (f64, f64), tip: &str, svg: &mut String) {
-    let _ = write!(
-        svg,
-        "<path class=\"{class}\" data-at=\"{x:.1} {y:.1}\" d=\"{}\"><title>{}</title></path>",
-        marker(style, x, y, RADIUS),
-        escape(tip)
-    );
+fn spot(class: &str, style: usize, (x, y): (f64, f64), tip: &str) -> Markup {
+    html! {
+        path class=(class) data-at={ (At(x)) " " (At(y)) } d=(marker(style, x, y, RADIUS)) {
+            title { (tip) }
+        }
+    }
 }
 
 /// A small picture of a line's marker, for legends.
-pub fn key(style: usize) -> String {
-    let marker = format!("<path class=\"marker\" d=\"{}\"/>", marker(style, 14.0, 7.0, RADIUS));
-    key_of(style, &format!("<polyline points=\"0,7 28,7\"/>{marker}"))
+pub fn key(style: usize) -> Markup {
+    key_of(
+        style,
+        &html! {
+            polyline points="0,7 28,7" {}
+            path.marker d=(marker(style, 14.0, 7.0, RADIUS)) {}
+        },
+    )
 }
 
 /// The same of what was printed elsewhere.
-pub(super) fn printed_key(style: usize) -> String {
-    let marker = marker(style, 14.0, 7.0, RADIUS);
-    key_of(style, &format!("<path class=\"printed\" d=\"{marker}\"/>"))
+pub(super) fn printed_key(style: usize) -> Markup {
+    key_of(style, &html! { path.printed d=(marker(style, 14.0, 7.0, RADIUS)) {} })
 }
 
-fn key_of(style: usize, inner: &str) -> String {
-    format!(
-        "<svg class=\"key\" viewBox=\"0 0 28 14\" aria-hidden=\"true\"><g class=\"line {}\">{inner}</g></svg>",
-        class(style)
-    )
+fn key_of(style: usize, inner: &Markup) -> Markup {
+    html! {
+        svg.key viewBox="0 0 28 14" aria-hidden="true" {
+            g class={ "line " (class(style)) } { (inner) }
+        }
+    }
 }
 
 /// Shapes that differ without colour: circle, square, triangle, diamond, triangle on its tip, cross,
@@ -471,7 +463,15 @@ mod tests {
 
     #[test]
     fn text_cannot_leave_its_element() {
-        assert_eq!(escape("<a href='x'>&\"\u{1}"), "&lt;a href=&#39;x&#39;&gt;&amp;&quot;\u{fffd}");
+        let legend = crate::figure::legend(std::iter::once(("<a href='x'>&\"", html! {})));
+        let safe = "&lt;a href='x'&gt;&amp;&quot;";
+        let legend = legend.into_string();
+        assert_eq!(
+            legend,
+            format!("<ul class=\"legend\"><li data-line=\"{safe}\">{safe}</li></ul>")
+        );
+        let page = crate::page::document("\u{1}", &html! {});
+        assert!(page.contains("gigae: \u{fffd}<"), "{page}");
     }
 
     #[test]
@@ -487,7 +487,7 @@ mod tests {
             mark: None,
             lines,
         };
-        let svg = chart.svg();
+        let svg = chart.svg(&[]).into_string();
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
         let middle = f64::midpoint(LEFT, WIDTH - RIGHT);
         assert!(svg.contains(&format!("<polyline points=\"{middle:.1},")), "{svg}");
@@ -509,7 +509,8 @@ mod tests {
             mark: None,
             lines,
         }
-        .svg();
+        .svg(&[])
+        .into_string();
         let mut heights: Vec<f64> = svg
             .split("<text class=\"name")
             .skip(1)

@@ -2,8 +2,10 @@
 //!
 //! Colours and fonts come from the page's style sheet, as those of [`super::svg`].
 
-use super::svg::{BOTTOM, HEIGHT, LEFT, TOP, WIDTH, escape, number, steps};
-use std::fmt::Write;
+use super::svg::{
+    At, BOTTOM, HEIGHT, LEFT, TOP, WIDTH, across, below, drawing, named, number, steps,
+};
+use maud::{Markup, html};
 
 /// Behind the last point.
 const RIGHT: f64 = 16.0;
@@ -33,67 +35,33 @@ pub struct TimeChart<'a> {
 
 impl TimeChart<'_> {
     /// The figure as an SVG element; its lines are named in a legend of the page's.
-    pub fn svg(&self) -> String {
+    pub fn svg(&self) -> Markup {
         let points = || self.lines.iter().flat_map(|(_, _, points)| points);
         let end = points().map(|point| point.0).fold(1.0, f64::max);
         let high = points().map(|point| point.1).fold(1e-9, f64::max) * 1.08;
         let bottom = HEIGHT - BOTTOM;
         let x = |at: f64| LEFT + (at / end).clamp(0.0, 1.0) * (WIDTH - RIGHT - LEFT);
         let y = |value: f64| bottom - (value / high).clamp(0.0, 1.0) * (bottom - TOP);
-        let mut svg = format!(
-            "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">",
-            escape(self.title)
-        );
-        for value in steps(high) {
-            let at = y(value);
-            let _ = write!(
-                svg,
-                "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/><text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-                WIDTH - RIGHT,
-                LEFT - 7.0,
-                at + 4.5,
-                number(value)
-            );
-        }
         let (unit, seconds, _) =
             UNITS.into_iter().find(|(_, _, from)| end >= *from).unwrap_or(UNITS[3]);
-        for value in steps(end / seconds) {
-            let at = x(value * seconds);
-            let _ = write!(
-                svg,
-                "<text class=\"tick\" x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-                bottom + 18.0,
-                number(value)
-            );
-        }
-        let _ = write!(
-            svg,
-            "<text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{unit} since the beginning</text><text class=\"axis\" transform=\"translate(14 {:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
-            f64::midpoint(LEFT, WIDTH - RIGHT),
-            HEIGHT - 8.0,
-            f64::midpoint(TOP, bottom),
-            escape(self.unit)
-        );
-        for at in self.marks.iter().map(|at| x(*at)) {
-            let _ = write!(
-                svg,
-                "<line class=\"level\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{bottom:.1}\"/>"
-            );
-        }
-        for (name, style, points) in &self.lines {
-            let path: Vec<String> = points
-                .iter()
-                .map(|(at, value)| format!("{:.1},{:.1}", x(*at), y(*value)))
-                .collect();
-            let _ = write!(
-                svg,
-                "<g class=\"line c{style}\" data-line=\"{}\"><polyline points=\"{}\"/></g>",
-                escape(name),
-                path.join(" ")
-            );
-        }
-        svg.push_str("</svg>");
-        svg
+        let path = |points: &[(f64, f64)]| {
+            let at = |(at, value): &(f64, f64)| format!("{},{}", At(x(*at)), At(y(*value)));
+            points.iter().map(at).collect::<Vec<_>>().join(" ")
+        };
+        let content = html! {
+            @for value in steps(high) { (across(y(value), WIDTH - RIGHT, &number(value))) }
+            @for value in steps(end / seconds) { (below(x(value * seconds), &number(value))) }
+            (named(WIDTH - RIGHT, &format!("{unit} since the beginning"), self.unit))
+            @for at in self.marks.iter().map(|at| x(*at)) {
+                line.level x1=(At(at)) x2=(At(at)) y1=(TOP) y2=(At(bottom)) {}
+            }
+            @for (name, style, points) in &self.lines {
+                g class={ "line c" (style) } data-line=(name) {
+                    polyline points=(path(points)) {}
+                }
+            }
+        };
+        drawing(self.title, &content)
     }
 }
 
@@ -106,7 +74,7 @@ mod tests {
         for points in [vec![], vec![(0.0, 0.0)], vec![(1e7, 1e12)]] {
             let lines = vec![("name", 0, points)];
             let marks = vec![1e9];
-            let svg = TimeChart { title: "t", unit: "u", lines, marks }.svg();
+            let svg = TimeChart { title: "t", unit: "u", lines, marks }.svg().into_string();
             assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
         }
     }

@@ -2,7 +2,8 @@
 //! recommended one.
 
 use super::svg::{
-    BOTTOM, HEIGHT, LEFT, Span, TOP, WIDTH, escape, marker, number, steps, steps_log,
+    At, BOTTOM, HEIGHT, LEFT, Span, TOP, WIDTH, across, drawing, marker, named, number, steps,
+    steps_log, upright,
 };
 use super::table::{Table, short, words};
 use crate::findings;
@@ -12,6 +13,7 @@ use gigae_eval_model::choice::{Change, Objectives};
 use gigae_eval_model::knobs::KnobState;
 use gigae_eval_model::results::Results;
 use gigae_eval_model::trials::Tuning;
+use maud::{Markup, html};
 use std::fmt::Write;
 
 /// What stands for the setting before anything was changed.
@@ -178,7 +180,7 @@ pub fn commands(results: &Results) -> Vec<(String, String)> {
 
 /// Round trip across, goodput up, CPU per KB by size, the front drawn: a figure for each link and transport, with
 /// its title.
-pub(super) fn charts(results: &Results) -> Vec<(String, String)> {
+pub(super) fn charts(results: &Results) -> Vec<(String, Markup)> {
     let mut all = Vec::new();
     for tuning in &results.tuning {
         for by in transports(tuning) {
@@ -201,7 +203,7 @@ struct Spot {
     tip: String,
 }
 
-fn chart(title: &str, all: &[Tried<'_>]) -> Option<String> {
+fn chart(title: &str, all: &[Tried<'_>]) -> Option<Markup> {
     let spot = |(place, one): (usize, &Tried<'_>)| {
         let (trip, goodput) = (one.of.trip?, one.of.goodput?);
         let cpu = one.of.demand.map(|demand| demand.median);
@@ -226,31 +228,29 @@ fn chart(title: &str, all: &[Tried<'_>]) -> Option<String> {
     };
     let x = span(|spot| spot.x, LEFT, WIDTH - RIGHT);
     let y = span(|spot| spot.y, HEIGHT - BOTTOM, TOP);
-    let mut svg = format!(
-        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">",
-        escape(title)
-    );
-    axes(&x, &y, &mut svg);
-    staircase(&spots, &x, &y, &mut svg);
     let most = spots.iter().filter_map(|spot| spot.cpu).fold(0.0, f64::max);
-    for spot in &spots {
+    let radius = |spot: &Spot| {
         let share = spot.cpu.filter(|_| most > 0.0).map_or(0.2, |cpu| cpu / most);
-        let radius = (LARGEST * share.sqrt()).max(SMALLEST);
-        // The present setting is a diamond.
-        let style = if spot.place == 0 { 3 } else { 0 };
-        let (px, py) = (x.at(spot.x), y.at(spot.y));
-        let _ = write!(
-            svg,
-            "<g class=\"line c{style}\"><path class=\"marker\" fill-opacity=\"0.55\" d=\"{}\"><title>{}</title></path></g><text class=\"note\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-            marker(style, px, py, radius),
-            escape(&spot.tip),
-            px + radius + 2.0,
-            py - 3.0,
-            spot.place
-        );
-    }
-    svg.push_str("</svg>");
-    Some(svg)
+        (LARGEST * share.sqrt()).max(SMALLEST)
+    };
+    let content = html! {
+        @for value in ticks(&y) { (across(y.at(value), x.to, &number(value))) }
+        @for value in ticks(&x) { (upright(x.at(value), &number(value))) }
+        (named(x.to, "round trip in microseconds", "MB/s at the receiver"))
+        path.level fill="none" d=(staircase(&spots, &x, &y)) {}
+        @for spot in &spots {
+            // The present setting is a diamond.
+            @let style = if spot.place == 0 { 3 } else { 0 };
+            @let (px, py, radius) = (x.at(spot.x), y.at(spot.y), radius(spot));
+            g class={ "line c" (style) } {
+                path.marker fill-opacity="0.55" d=(marker(style, px, py, radius)) {
+                    title { (spot.tip) }
+                }
+            }
+            text.note x=(At(px + radius + 2.0)) y=(At(py - 3.0)) { (spot.place) }
+        }
+    };
+    Some(drawing(title, &content))
 }
 
 /// Round values of an axis; where the usual ones would be fewer than three, in equal steps.
@@ -265,39 +265,8 @@ fn ticks(span: &Span) -> Vec<f64> {
     all.take_while(|value| *value <= span.high).collect()
 }
 
-fn axes(x: &Span, y: &Span, svg: &mut String) {
-    let bottom = HEIGHT - BOTTOM;
-    for value in ticks(y) {
-        let at = y.at(value);
-        let _ = write!(
-            svg,
-            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/><text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-            x.to,
-            LEFT - 7.0,
-            at + 4.5,
-            number(value)
-        );
-    }
-    for value in ticks(x) {
-        let at = x.at(value);
-        let _ = write!(
-            svg,
-            "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{bottom}\"/><text class=\"tick\" x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-            bottom + 18.0,
-            number(value)
-        );
-    }
-    let _ = write!(
-        svg,
-        "<text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">round trip in microseconds</text><text class=\"axis\" transform=\"translate(14 {:.1}) rotate(-90)\" text-anchor=\"middle\">MB/s at the receiver</text>",
-        f64::midpoint(x.from, x.to),
-        HEIGHT - 8.0,
-        f64::midpoint(y.from, y.to)
-    );
-}
-
 /// The front of the two figures that the axes show, as stairs.
-fn staircase(spots: &[Spot], x: &Span, y: &Span, svg: &mut String) {
+fn staircase(spots: &[Spot], x: &Span, y: &Span) -> String {
     let mut sorted: Vec<&Spot> = spots.iter().collect();
     sorted.sort_by(|a, b| a.x.total_cmp(&b.x).then(b.y.total_cmp(&a.y)));
     let (mut best, mut path) = (0.0, String::new());
@@ -313,7 +282,7 @@ fn staircase(spots: &[Spot], x: &Span, y: &Span, svg: &mut String) {
         }
     }
     let _ = write!(path, "H{:.1}", x.to);
-    let _ = write!(svg, "<path class=\"level\" fill=\"none\" d=\"{path}\"/>");
+    path
 }
 
 #[cfg(test)]
@@ -329,7 +298,7 @@ mod tests {
     #[test]
     fn the_front_is_drawn_through_what_nothing_surpasses() {
         let all = [of("a", 10.0, 100.0), of("<b>", 20.0, 200.0), of("c", 30.0, 150.0)];
-        let svg = chart("t", &all).unwrap();
+        let svg = chart("t", &all).unwrap().into_string();
         assert!(!svg.contains("NaN") && !svg.contains("<b>"), "{svg}");
         assert_eq!(svg.matches("class=\"marker\"").count(), 3);
         let path = svg.split("class=\"level\" fill=\"none\" d=\"").nth(1).unwrap();

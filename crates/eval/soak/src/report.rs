@@ -6,10 +6,12 @@ use gigae_eval_model::duration;
 use gigae_eval_model::soak::Amount;
 use gigae_eval_model::traffic::{STREAMS, Stream};
 use gigae_eval_report::figure::{as_numbers, legend};
-use gigae_eval_report::svg::{escape, key};
+use gigae_eval_report::markdown as text;
+use gigae_eval_report::page;
+use gigae_eval_report::svg::key;
 use gigae_eval_report::table::Table;
 use gigae_eval_report::time::TimeChart;
-use gigae_eval_report::{html as pages, markdown as text};
+use maud::{Markup, html};
 use std::fmt::Write;
 
 const TITLE: &str = "What a long time brings";
@@ -24,47 +26,30 @@ const METHOD: &[&str] = &[
 
 /// The page.
 pub fn html(state: &State) -> String {
-    let mut page = pages::begin("soak");
     let Conditions { lead, soft } = Conditions::of(state);
-    let _ = write!(
-        page,
-        "<h1>{TITLE}</h1><p class=\"lead\">{}</p><p class=\"soft\">{}</p><div class=\"cards\">",
-        escape(&lead),
-        escape(&soft)
-    );
-    for (name, value, note) in cards(state) {
-        let _ = write!(
-            page,
-            "<div class=\"card\"><span>{}</span><b>{}</b><span class=\"soft\">{}</span></div>",
-            escape(name),
-            escape(&value),
-            escape(&note)
-        );
-    }
-    page.push_str("</div><div class=\"figures\">");
-    charts(state).iter().for_each(|chart| figure(chart, &mut page));
-    page.push_str("</div>");
-    as_numbers(&over_time(state), &mut page);
-    page.push_str("<h2>Deviations</h2>");
-    match deviations(state) {
-        Some(deviations) => {
-            let _ = write!(page, "<p class=\"soft\">{}</p>", escape(&deviations.note));
-            pages::table(&deviations, "left wrap", &mut page);
+    let content = html! {
+        h1 { (TITLE) }
+        p.lead { (lead) }
+        p.soft { (soft) }
+        div.cards {
+            @for (name, value, note) in cards(state) { (page::card(name, &value, &note)) }
         }
-        None => page.push_str("<p>None.</p>"),
-    }
-    for table in tables(state) {
-        pages::section(&table, &mut page);
-    }
-    page.push_str("<h2>Conditions</h2>");
-    pages::names_and_values(conditions(state), &mut page);
-    page.push_str("<h2>Method</h2>");
-    for paragraph in METHOD {
-        let _ = write!(page, "<p>{}</p>", escape(paragraph));
-    }
-    let command = escape(&state.command);
-    let _ = write!(page, "<p>To repeat it:</p><pre><code>{command}</code></pre>");
-    page + pages::END
+        div.figures { @for chart in &charts(state) { (figure(chart)) } }
+        (as_numbers(&over_time(state)))
+        h2 { "Deviations" }
+        @if let Some(deviations) = deviations(state) {
+            p.soft { (deviations.note) }
+            (page::table(&deviations, "left wrap"))
+        } @else {
+            p { "None." }
+        }
+        @for table in &tables(state) { (page::section(table)) }
+        h2 { "Conditions" }
+        (page::names_and_values(&conditions(state)))
+        (page::method(METHOD))
+        (page::to_repeat(&state.command))
+    };
+    page::document("soak", &content)
 }
 
 /// The same as Markdown, without the figures over time.
@@ -216,11 +201,14 @@ fn charts(state: &State) -> Vec<TimeChart<'static>> {
     FIGURES.iter().map(chart).collect()
 }
 
-fn figure(chart: &TimeChart<'_>, page: &mut String) {
-    let title = escape(chart.title);
-    let _ = write!(page, "<figure><figcaption>{title}</figcaption>");
-    legend(chart.lines.iter().map(|(name, style, _)| (*name, key(*style))), page);
-    let _ = write!(page, "<div class=\"plot\">{}</div></figure>", chart.svg());
+fn figure(chart: &TimeChart<'_>) -> Markup {
+    html! {
+        figure {
+            figcaption { (chart.title) }
+            (legend(chart.lines.iter().map(|(name, style, _)| (*name, key(*style)))))
+            div.plot { (chart.svg()) }
+        }
+    }
 }
 
 fn table(title: &str, note: &str, header: &[&str], rows: Vec<Vec<String>>) -> Table {

@@ -4,120 +4,91 @@ use super::findings::findings;
 use super::markdown::{conditions, conformance, kernel, left_out, messages, number};
 use super::record::{ASKED, Figure, Record, Run};
 use gigae_eval_model::plan::{Experiment, Wait};
+use gigae_eval_report::page;
+use gigae_eval_report::table::{Table, words};
+use maud::{Markup, html};
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
-
-/// The page's look: the reader's own colours, tables that scroll by themselves.
-const STYLE: &str = "\
-:root{color-scheme:light dark}body{font:15px/1.5 system-ui,sans-serif;max-width:1200px;margin:auto;padding:24px 16px 60px}\
-h1{font-size:1.8rem;margin:0 0 .3em}h2{font-size:1.25rem;margin:2em 0 .4em}p{max-width:75ch}\
-.scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.88rem;font-variant-numeric:tabular-nums}\
-td,th{padding:5px 11px;text-align:right;border-bottom:1px solid #8885;white-space:nowrap}\
-td:first-child,th:first-child,.t{text-align:left}.wrap{white-space:normal;min-width:34ch}\
-.bad{border-left:4px solid #d0440b;padding:2px 12px;margin:8px 0}.soft{opacity:.75}\
-pre{overflow-x:auto;border:1px solid #8885;border-radius:8px;padding:10px 14px;font-size:.8rem}";
 
 /// The whole page.
 pub fn page(record: &Record) -> String {
     let whole = |run: &&Run| !run.exchanges.is_empty() || !run.passed.is_empty();
     let cards: Vec<&Run> = record.runs.iter().filter(whole).collect();
-    let mut page = format!(
-        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
-<title>NIC lab</title><style>{STYLE}</style><h1>The library and TCP on {} emulated cards</h1>",
-        record.runs.iter().map(|run| &run.model).collect::<BTreeSet<_>>().len(),
-    );
-    let _ = write!(
-        page,
-        "<p class=\"soft\">{}, QEMU {}, gigae {}. Real drivers of real kernels on emulated cards. \
-Times are virtual: the emulator counts 8 ns for each instruction of any processor, one after the other, and \
-passes over the time in which all sleep, so they repeat whatever the host does. They compare what runs; they are no times of \
-hardware, and a card's own work and the wire's take none.</p>",
-        escape(&record.date),
-        escape(&record.qemu),
-        escape(&record.gigae)
-    );
-    faults(record, &mut page);
-    if !cards.is_empty() {
-        what_works(&cards, &mut page);
-        trips(&record.runs.iter().collect::<Vec<_>>(), "Round trips", &mut page);
-    }
-    streams(&cards, &mut page);
+    let models = record.runs.iter().map(|run| &run.model).collect::<BTreeSet<_>>().len();
     let found = findings(record);
-    if !found.is_empty() {
-        page.push_str("<h2>What follows, and what the papers found</h2>");
-        found.iter().for_each(|sentence| {
-            let _ = write!(page, "<p>{}</p>", escape(sentence));
-        });
-    }
-    modes(&cards, &mut page);
-    events(&cards, &mut page);
-    inventories(&cards, &mut page);
-    page.push_str("</html>\n");
-    page
-}
-
-/// What the kernel, a card or a person wrote, as text.
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
-fn faults(record: &Record, page: &mut String) {
-    let faults: Vec<(&Run, String)> = record
-        .runs
-        .iter()
-        .flat_map(|run| run.faults().into_iter().map(move |fault| (run, fault)))
-        .collect();
-    if faults.is_empty() {
-        page.push_str("<p><b>Nothing was wrong</b>: every card passed what was run on it, and every byte was as it was sent.</p>");
-    } else {
-        listed(&faults, page);
-    }
-    for (cards, why) in left_out(record) {
-        let _ = write!(
-            page,
-            "<p>{}: conformance was left out, since {}.</p>",
-            escape(&cards),
-            escape(why)
-        );
-    }
-}
-
-fn listed(faults: &[(&Run, String)], page: &mut String) {
-    let _ = write!(page, "<h2>{} things are not as they must be</h2>", faults.len());
-    for (run, fault) in faults {
-        let _ = write!(
-            page,
-            "<div class=\"bad\">{} ({}; {}): {}</div>",
-            escape(&run.model),
-            escape(&kernel(run)),
-            conditions(run),
-            escape(fault)
-        );
-    }
-}
-
-/// A table: heads, then rows of cells, of which those that begin with a tab are text.
-fn table(page: &mut String, heads: &[&str], rows: impl Iterator<Item = Vec<String>>) {
-    page.push_str("<div class=\"scroll\"><table><tr>");
-    heads.iter().for_each(|head| {
-        let _ = write!(page, "<th>{}</th>", escape(head));
-    });
-    page.push_str("</tr>");
-    for row in rows {
-        page.push_str("<tr>");
-        for cell in row {
-            let _ = match cell.strip_prefix('\t') {
-                Some(text) => write!(page, "<td class=\"t wrap\">{}</td>", escape(text)),
-                None => write!(page, "<td>{}</td>", escape(&cell)),
-            };
+    let content = html! {
+        h1 { "The library and TCP on " (models) " emulated cards" }
+        p.soft {
+            (record.date) ", QEMU " (record.qemu) ", gigae " (record.gigae) ". "
+            "Real drivers of real kernels on emulated cards. "
+            "Times are virtual: the emulator counts 8 ns for each instruction of any processor, one after the other, and "
+            "passes over the time in which all sleep, so they repeat whatever the host does. They compare what runs; "
+            "they are no times of hardware, and a card's own work and the wire's take none."
         }
-        page.push_str("</tr>");
-    }
-    page.push_str("</table></div>");
+        (faults(record))
+        @if !cards.is_empty() {
+            (shown(&what_works(&cards)))
+            (shown(&trips(&record.runs.iter().collect::<Vec<_>>())))
+        }
+        (shown(&streams(&cards)))
+        @if !found.is_empty() {
+            h2 { "What follows, and what the papers found" }
+            @for sentence in found { p { (sentence) } }
+        }
+        (shown(&modes(&cards)))
+        (shown(&exchanges(&cards)))
+        h2 { "Inventories, and what the kernels said" }
+        @for run in cards {
+            h3 { (run.model) " (" (kernel(run)) ")" }
+            pre { (run.inventory) }
+            @if !run.kernel.is_empty() { pre { (run.kernel.join("\n")) } }
+        }
+    };
+    page::document("NIC lab", &content)
 }
 
-fn what_works(runs: &[&Run], page: &mut String) {
-    page.push_str("<h2>What works</h2>");
+fn faults(record: &Record) -> Markup {
+    let of = |run| Run::faults(run).into_iter().map(move |fault| (run, fault));
+    let faults: Vec<(&Run, String)> = record.runs.iter().flat_map(of).collect();
+    html! {
+        @if faults.is_empty() {
+            p {
+                b { "Nothing was wrong" }
+                ": every card passed what was run on it, and every byte was as it was sent."
+            }
+        } @else {
+            h2 { (faults.len()) " things are not as they must be" }
+            ul.doubts {
+                @for (run, fault) in faults {
+                    li { (run.model) " (" (kernel(run)) "; " (conditions(run)) "): " (fault) }
+                }
+            }
+        }
+        @for (cards, why) in left_out(record) {
+            p { (cards) ": conformance was left out, since " (why) "." }
+        }
+    }
+}
+
+/// A table with its heading; the last column of some has sentences, which wrap.
+fn shown(content: &Table) -> Markup {
+    let wrap = matches!(content.header.last().map(String::as_str), Some("why" | "outcome"));
+    html! {
+        h2 { (content.title) }
+        @if !content.note.is_empty() { p.soft { (content.note) } }
+        (page::table(content, if wrap { "wrap" } else { "" }))
+    }
+}
+
+fn table(
+    title: &str,
+    note: String,
+    heads: &[&str],
+    rows: impl Iterator<Item = Vec<String>>,
+) -> Table {
+    Table { title: title.into(), note, header: words(heads), rows: rows.collect() }
+}
+
+fn what_works(runs: &[&Run]) -> Table {
     let heads = [
         "card",
         "driver",
@@ -141,14 +112,13 @@ fn what_works(runs: &[&Run], page: &mut String) {
             format!("{}, {}", run.lost("auto").unwrap_or(0), run.lost("packet").unwrap_or(0)),
         ]
     });
-    table(page, &heads, rows);
+    table("What works", String::new(), &heads, rows)
 }
 
-fn trips(runs: &[&Run], title: &str, page: &mut String) {
-    let _ = write!(
-        page,
-        "<h2>{title}</h2><p class=\"soft\">Medians in microseconds of the guest; tcp / gigae of 8 bytes with both ends spinning \
-must be {ASKED} or more. Interrupts and system calls are of the measuring end, for each round trip of 8 bytes.</p>"
+fn trips(runs: &[&Run]) -> Table {
+    let note = format!(
+        "Medians in microseconds of the guest; tcp / gigae of 8 bytes with both ends spinning must be {ASKED} or more. \
+         Interrupts and system calls are of the measuring end, for each round trip of 8 bytes."
     );
     let heads = [
         "card",
@@ -193,11 +163,11 @@ must be {ASKED} or more. Interrupts and system calls are of the measuring end, f
             costs("tcp"),
         ]
     });
-    table(page, &heads, rows);
+    table("Round trips", note, &heads, rows)
 }
 
-fn streams(runs: &[&Run], page: &mut String) {
-    page.push_str("<h2>Streams</h2><p class=\"soft\">MB per second of the guest with both ends sleeping; frames for each message.</p>");
+fn streams(runs: &[&Run]) -> Table {
+    let note = "MB per second of the guest with both ends sleeping; frames for each message.";
     let heads = [
         "card",
         "64 B: gigae",
@@ -230,11 +200,10 @@ fn streams(runs: &[&Run], page: &mut String) {
             costs("tcp"),
         ]
     });
-    table(page, &heads, rows);
+    table("Streams", note.into(), &heads, rows)
 }
 
-fn modes(runs: &[&Run], page: &mut String) {
-    page.push_str("<h2>Modes, and what refuses the better ones</h2>");
+fn modes(runs: &[&Run]) -> Table {
     let rows = runs.iter().flat_map(|run| {
         run.opened.iter().map(|opened| {
             vec![
@@ -242,15 +211,15 @@ fn modes(runs: &[&Run], page: &mut String) {
                 opened.mtu.to_string(),
                 opened.asked.clone(),
                 opened.mode.clone().unwrap_or_else(|| "refused".into()),
-                format!("\t{}", opened.reason),
+                opened.reason.clone(),
             ]
         })
     });
-    table(page, &["card", "MTU", "asked", "mode", "why"], rows);
+    let title = "Modes, and what refuses the better ones";
+    table(title, String::new(), &["card", "MTU", "asked", "mode", "why"], rows)
 }
 
-fn events(runs: &[&Run], page: &mut String) {
-    page.push_str("<h2>Exchanges</h2>");
+fn exchanges(runs: &[&Run]) -> Table {
     let heads = [
         "card",
         "what",
@@ -281,25 +250,9 @@ fn events(runs: &[&Run], page: &mut String) {
                 exchange.corrupt.to_string(),
                 exchange.told.to_string(),
                 exchange.returned.to_string(),
-                format!("\t{}", exchange.failure.as_deref().unwrap_or("all well")),
+                exchange.failure.clone().unwrap_or_else(|| "all well".into()),
             ]
         })
     });
-    table(page, &heads, rows);
-}
-
-fn inventories(runs: &[&Run], page: &mut String) {
-    page.push_str("<h2>Inventories, and what the kernels said</h2>");
-    for run in runs {
-        let _ = write!(
-            page,
-            "<h3>{} ({})</h3><pre>{}</pre>",
-            escape(&run.model),
-            escape(&kernel(run)),
-            escape(&run.inventory)
-        );
-        if !run.kernel.is_empty() {
-            let _ = write!(page, "<pre>{}</pre>", escape(&run.kernel.join("\n")));
-        }
-    }
+    table("Exchanges", String::new(), &heads, rows)
 }
