@@ -2,6 +2,7 @@
 //! that it is as it was afterwards. Called as `panic`, this binary is a program that panics under a view.
 #![allow(missing_docs)]
 
+use gigae_eval_model::doubt::Code;
 use gigae_eval_model::results::Results;
 use gigae_fabric::{Fabric, testing};
 use gigae_host::affinity;
@@ -234,7 +235,7 @@ fn a_summary_is_on_the_first_screen() {
     assert!(results.environment.live_view.is_some_and(|share| share > 0.0 && share < 1.0));
     // Where there are CPUs beside those of both ends, it has kept to them.
     let crowded = affinity::allowed().len() <= 2;
-    let doubted = results.doubts.iter().any(|doubt| doubt.starts_with("live-view:"));
+    let doubted = results.doubts.iter().any(|doubt| doubt.code == Some(Code::LiveView));
     assert_eq!(doubted, crowded, "{:?}", results.doubts);
 }
 

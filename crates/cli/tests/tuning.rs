@@ -356,12 +356,12 @@ fn a_sweep_on_a_virtual_network_says_what_was_tried_and_what_follows() {
         assert!(trial.series.iter().any(|series| series.transport == "tcp"), "{trial:?}");
     }
     let reno = &cable.trials[0].series[0];
-    assert!(reno.note.as_ref().unwrap().contains("reno"), "{reno:?}");
+    assert!(reno.note.as_ref().unwrap().congestion_control() == Some("reno"), "{reno:?}");
     assert!(
-        results
-            .series
-            .iter()
-            .all(|one| one.note.as_ref().is_none_or(|note| !note.contains("reno")))
+        results.series.iter().all(|one| one
+            .note
+            .as_ref()
+            .is_none_or(|note| note.congestion_control() != Some("reno")))
     );
     let report = fs::read_to_string(out.join("report.md")).unwrap();
     for words in ["Settings tried (cable, tcp)", "Knobs (gigabit)", "whole machine", "as it was"] {

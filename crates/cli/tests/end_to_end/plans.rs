@@ -1,6 +1,7 @@
 //! What comes out of a run, for plans that together use every kind of experiment.
 
 use crate::common::{Place, TINY, are_told, eval, fits_schema, left_by, sleepers_are_all_measured};
+use gigae_eval_model::doubt::Code;
 use gigae_eval_model::results::{Results, Verdict};
 use std::process::Stdio;
 
@@ -46,7 +47,7 @@ pub(crate) fn a_tiny_plan_gives_results_that_fit_the_schema() {
         assert!(series.median > 0.0 && series.limit.is_some(), "{series:?}");
         // Two buckets of tokens at most beyond the rate, over 200 ms at 125 MB/s: a few percent. Who did not get the
         // processor for long takes in at once what waited, which is among the doubts.
-        let disturbed = series.doubts.iter().any(|doubt| doubt.starts_with("interference"));
+        let disturbed = series.doubts.iter().any(|doubt| doubt.code == Some(Code::Interference));
         let fits = series.median < 1.2 * series.limit.unwrap();
         assert!(fits || disturbed, "faster than the link: {series:?}");
         assert!(transport != "gigae" || series.lost == 0, "{series:?}");

@@ -5,6 +5,7 @@
 //! application's.
 
 use gigae_eval_model::experiment::Experiment;
+use gigae_eval_model::note::Note;
 use gigae_eval_model::plan::{Condition, Setting, Wait};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -112,7 +113,7 @@ pub trait Channel: Send {
     }
 
     /// Something worth recording about how it runs: congestion control, XDP mode.
-    fn note(&self) -> Option<String> {
+    fn note(&self) -> Option<Note> {
         None
     }
 }

@@ -4,6 +4,7 @@
 use crate::channel::{Calls, Task, TransportError};
 use crate::cost::Meter;
 use gigae_eval_model::cost::Cost;
+use gigae_eval_model::note::Note;
 use gigae_eval_model::wait::Wait;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -105,7 +106,7 @@ pub struct Asked {
     /// Costs of the measured part (round trips) or of all (stream).
     pub cost: Cost,
     /// What the channel says about itself.
-    pub note: Option<String>,
+    pub note: Option<Note>,
 }
 
 /// What the server measured.
@@ -130,7 +131,7 @@ pub struct Answered {
     /// Costs from being ready to the last message.
     pub cost: Cost,
     /// What the channel says about itself.
-    pub note: Option<String>,
+    pub note: Option<Note>,
 }
 
 /// What a loop is given.

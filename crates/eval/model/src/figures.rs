@@ -3,6 +3,7 @@
 //! [`of_run`] takes one run's values, [`over_runs`] puts those of several runs together. Nothing is
 //! guessed: a figure with a missing cell is not measured, and says which one and why.
 
+use crate::doubt::Code;
 use crate::environment::LinkEnvironment;
 use crate::environment::NETWORK;
 use crate::experiment::Experiment;
@@ -38,7 +39,7 @@ fn one(plan: &FigurePlan, measured: Measured<'_>) -> Figure {
         let mut value = |choice: &Choice<'_>| match measured.best(choice, plan) {
             Ok((value, target)) => {
                 let codes = measured.find(target).into_iter().flat_map(Series::doubt_codes);
-                doubts.extend(codes.map(str::to_owned));
+                doubts.extend(codes.cloned());
                 Some(value)
             }
             Err(why) => {
@@ -247,7 +248,7 @@ pub fn over_runs(mut runs: Vec<Results>) -> Option<Results> {
             point.over = points().flat_map(|point| point.over.clone()).collect();
         }
         figure.missing = of_runs().find_map(|figure| figure.missing.clone());
-        let doubts: BTreeSet<&String> = of_runs().flat_map(|figure| &figure.doubts).collect();
+        let doubts: BTreeSet<&Code> = of_runs().flat_map(|figure| &figure.doubts).collect();
         figure.doubts = doubts.into_iter().cloned().collect();
         *figure = conclude(figure.clone());
     }

@@ -5,9 +5,11 @@
 
 use crate::beside::Beside;
 use crate::cost::Cost;
+use crate::doubt::{Code, Doubt};
 use crate::environment::Environment;
 use crate::experiment::Experiment;
 use crate::experiment::Kind;
+use crate::note::Note;
 use crate::plan::{Condition, Plan, Value};
 use crate::trials::Tuning;
 use crate::wait::Wait;
@@ -45,8 +47,8 @@ pub struct Results {
     pub tuning: Vec<Tuning>,
     /// What was planned and could not be measured.
     pub skipped: Vec<Skipped>,
-    /// Doubts about the run as a whole, each a code, a colon and what to do.
-    pub doubts: Vec<String>,
+    /// Doubts about the run as a whole.
+    pub doubts: Vec<Doubt>,
 }
 
 /// When a run was made and how much of its time it did not get.
@@ -82,7 +84,7 @@ pub struct Figure {
     /// Why it could not be measured.
     pub missing: Option<String>,
     /// Codes of the doubts about its cells, in any run.
-    pub doubts: Vec<String>,
+    pub doubts: Vec<Code>,
 }
 
 /// What is asked of a figure.
@@ -198,9 +200,9 @@ pub struct Series {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_per_kb: Option<Estimate>,
     /// What the transport says about itself: congestion control, socket buffers, XDP mode.
-    pub note: Option<String>,
-    /// Doubts about this figure, each a code, a colon and what to do.
-    pub doubts: Vec<String>,
+    pub note: Option<Note>,
+    /// Doubts about this figure.
+    pub doubts: Vec<Doubt>,
 }
 
 /// What is known of many senders besides their goodput.
@@ -321,9 +323,9 @@ impl Series {
     }
 
     /// Codes of its doubts, but for the one that all fast figures share: what measuring itself costs.
-    pub fn doubt_codes(&self) -> impl Iterator<Item = &str> {
-        let codes = self.doubts.iter().map(|doubt| doubt.split(':').next().unwrap_or(doubt));
-        codes.filter(|code| !matches!(*code, "timer" | "overhead"))
+    pub fn doubt_codes(&self) -> impl Iterator<Item = &Code> {
+        let codes = self.doubts.iter().filter_map(|doubt| doubt.code.as_ref());
+        codes.filter(|code| !matches!(code, Code::Timer | Code::Overhead))
     }
 
     /// What one message costs of so much; `None` where costs are not counted per message.

@@ -2,6 +2,7 @@
 
 use super::table::{Table, plain, short, words};
 use super::tables::notes;
+use gigae_eval_model::doubt::Code;
 use gigae_eval_model::results::{Bound, Figure, Results, Verdict};
 
 /// Heading of a column of values and reasons, which may be broken into lines.
@@ -77,7 +78,10 @@ pub fn remarks(results: &Results) -> Vec<String> {
 fn from_and_doubts(figure: &Figure) -> String {
     match &figure.doubts[..] {
         [] => from(figure),
-        doubts => format!("{} ! {}", from(figure), doubts.join(", ")).trim_start().to_owned(),
+        doubts => {
+            let codes: Vec<&str> = doubts.iter().map(Code::as_str).collect();
+            format!("{} ! {}", from(figure), codes.join(", ")).trim_start().to_owned()
+        }
     }
 }
 

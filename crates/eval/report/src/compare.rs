@@ -21,6 +21,8 @@ pub use text::text;
 
 use cell::Links;
 use family::Row;
+use gigae_eval_model::doubt;
+use gigae_eval_model::doubt::Doubt;
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::results::Series;
 use gigae_eval_model::stats;
@@ -85,8 +87,8 @@ pub struct Against {
     pub costs: Vec<Compared>,
     /// Cells that only the reference and only the side has.
     pub alone: [Vec<String>; 2],
-    /// Doubts about all of it, each a code, a colon and what to do.
-    pub doubts: Vec<String>,
+    /// Doubts about all of it.
+    pub doubts: Vec<Doubt>,
 }
 
 /// A figure or a cost of a cell on both sides.
@@ -321,25 +323,24 @@ fn judged(begun: Vec<(Compared, Row)>, judging: Judging) -> Vec<Compared> {
     all
 }
 
-fn doubts(reference: &Side, other: &Side, against: &Against, judging: Judging) -> Vec<String> {
+fn doubts(reference: &Side, other: &Side, against: &Against, judging: Judging) -> Vec<Doubt> {
     let mut doubts = Vec::new();
     if against.unit == Unit::Repetition {
-        doubts.push(format!(
-            "few-runs: {} and {} runs; what two runs of the same thing differ by is unknown, and what is called a difference here may be no more than that; measure both sides with --runs {}, in turns if you can",
+        doubts.push(doubt!(FewRuns, "{} and {} runs; what two runs of the same thing differ by is unknown, and what is called a difference here may be no more than that; measure both sides with --runs {}, in turns if you can",
             reference.runs.len(),
             other.runs.len(),
-            family::fewest(judging.level)
-        ));
+            family::fewest(judging.level)));
     }
     if against.figures.iter().all(|figure| figure.verdict == Verdict::Untested) {
-        doubts.push("untested: there are too few repetitions to tell anything; repeat with a plan of 6 or with --runs".into());
+        doubts.push(doubt!(
+            Untested,
+            "there are too few repetitions to tell anything; repeat with a plan of 6 or with --runs"
+        ));
     }
     for side in [reference, other] {
         if !conditions::same_within(side) {
-            doubts.push(format!(
-                "mixed: the runs of '{}' were not all made under the same conditions; name such runs as sides of their own",
-                side.name
-            ));
+            doubts.push(doubt!(Mixed, "the runs of '{}' were not all made under the same conditions; name such runs as sides of their own",
+                side.name));
         }
     }
     doubts.extend(apart(reference, other));
@@ -349,11 +350,11 @@ fn doubts(reference: &Side, other: &Side, against: &Against, judging: Judging) -
 }
 
 /// All runs of one side were made before all of the other, several of each.
-fn apart(reference: &Side, other: &Side) -> Option<String> {
+fn apart(reference: &Side, other: &Side) -> Option<Doubt> {
     let ((a, b), (c, d)) = (dates(reference)?, dates(other)?);
     let (several, same) = (reference.runs.len().min(other.runs.len()) > 1, a == c && b == d);
     (several && !same && (b <= c || d <= a)).then(|| {
-        "one-after-the-other: all runs of one side were made before those of the other; what changed on the machine meanwhile counts as a difference; measure in turns where a difference is in doubt (docs/explanation/method.md)".into()
+        doubt!(OneAfterTheOther, "all runs of one side were made before those of the other; what changed on the machine meanwhile counts as a difference; measure in turns where a difference is in doubt (docs/explanation/method.md)")
     })
 }
 
@@ -364,7 +365,7 @@ fn dates(side: &Side) -> Option<(&str, &str)> {
 }
 
 /// The machine itself was slower: what measuring costs, without any network, is not the same.
-fn speed(reference: &Side, other: &Side) -> Option<String> {
+fn speed(reference: &Side, other: &Side) -> Option<Doubt> {
     let trip = |side: &Side| {
         let all = side.environments().filter_map(|environment| environment.overhead);
         stats::median(&all.map(|own| own.round_trip_ns).collect::<Vec<_>>())
@@ -372,14 +373,12 @@ fn speed(reference: &Side, other: &Side) -> Option<String> {
     let (before, after) = (trip(reference)?, trip(other)?);
     let ratio = (after / before).ln();
     (ratio.is_finite() && ratio.abs() > SPEED).then(|| {
-        format!(
-            "speed: the evaluator's own loop took {before:.0} ns and then {after:.0} ns, without any network; the processors ran at another speed; compare on a machine that is left alone"
-        )
+        doubt!(Speed, "the evaluator's own loop took {before:.0} ns and then {after:.0} ns, without any network; the processors ran at another speed; compare on a machine that is left alone")
     })
 }
 
 /// Half of all figures moved by nearly the same, and by more than what counts.
-fn in_common(figures: &[Compared], least: f64) -> Option<String> {
+fn in_common(figures: &[Compared], least: f64) -> Option<Doubt> {
     let better = |figure: &Compared| {
         let change = (figure.change? / 100.0).ln_1p();
         Some(if figure.cell.larger_is_better() { change } else { -change })
@@ -390,11 +389,9 @@ fn in_common(figures: &[Compared], least: f64) -> Option<String> {
     let together = percent(high - low) <= least && percent(low.abs().min(high.abs())) >= least;
     (all.len() >= ENOUGH && together && (low > 0.0) == (high > 0.0)).then(|| {
         let word = if low > 0.0 { "better" } else { "worse" };
-        format!(
-            "in-common: half of all figures are {word} by {:.0} to {:.0} %; look for what they have in common, the machine or what ran beside, before what differs between them",
+        doubt!(InCommon, "half of all figures are {word} by {:.0} to {:.0} %; look for what they have in common, the machine or what ran beside, before what differs between them",
             percent(low.abs().min(high.abs())),
-            percent(low.abs().max(high.abs()))
-        )
+            percent(low.abs().max(high.abs())))
     })
 }
 

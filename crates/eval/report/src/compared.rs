@@ -6,6 +6,7 @@ use super::overlay::{self, letter};
 use super::page::{self, names_and_values, section};
 use super::table::{Table, short, words};
 use crate::compare::{Against, Compared, Comparison, Side, Summary, Unit, Verdict};
+use gigae_eval_model::doubt::Doubt;
 use maud::html;
 use std::fmt::Write;
 
@@ -336,8 +337,8 @@ pub fn all_doubts(comparison: &Comparison) -> Vec<String> {
     let several = comparison.against.len() > 1;
     let of = |against: &Against| -> Vec<String> {
         let who = letter(against.side);
-        let said = |doubt: &String| {
-            if several { format!("{doubt} ({who})") } else { doubt.clone() }
+        let said = |doubt: &Doubt| {
+            if several { format!("{doubt} ({who})") } else { doubt.to_string() }
         };
         against.doubts.iter().map(said).collect()
     };

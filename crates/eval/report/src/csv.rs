@@ -2,6 +2,7 @@
 //! for each point, its columns named as in `results.json`.
 
 use gigae_eval_model::beside::Beside;
+use gigae_eval_model::doubt::Doubt;
 use gigae_eval_model::results::{Results, Series};
 
 const COLUMNS: [&str; 25] = [
@@ -100,7 +101,7 @@ fn cells(series: &Series) -> [String; COLUMNS.len()] {
         series.sent.to_string(),
         series.lost.to_string(),
         series.limit.map_or_else(String::new, number),
-        series.doubts.join("; "),
+        series.doubts.iter().map(Doubt::to_string).collect::<Vec<_>>().join("; "),
     ]
 }
 

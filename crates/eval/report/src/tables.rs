@@ -3,6 +3,7 @@
 use super::asked;
 use crate::ratios;
 use crate::table::{Table, labels, plain, reference_tcp, short, words};
+use gigae_eval_model::doubt::Code;
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::plan::{TcpOptions, Wait};
 use gigae_eval_model::results::{Results, Series};
@@ -374,7 +375,7 @@ pub(super) fn notes(results: &Results) -> Vec<(String, String)> {
     let mut notes: Vec<(String, String)> = Vec::new();
     for series in &results.series {
         if let Some(note) = &series.note {
-            let entry = (format!("{} ({})", series.label(), series.link), note.clone());
+            let entry = (format!("{} ({})", series.label(), series.link), note.to_string());
             if !notes.iter().any(|(name, _)| *name == entry.0) {
                 notes.push(entry);
             }
@@ -386,13 +387,12 @@ pub(super) fn notes(results: &Results) -> Vec<(String, String)> {
 /// All doubts, those about the run first; equal ones about several figures are put together.
 pub fn doubts(results: &Results) -> Vec<(String, Vec<String>)> {
     let mut found: Vec<(String, Vec<String>)> =
-        results.doubts.iter().map(|doubt| (doubt.clone(), Vec::new())).collect();
+        results.doubts.iter().map(|doubt| (doubt.to_string(), Vec::new())).collect();
     let mut by_code: BTreeMap<&str, (String, Vec<String>)> = BTreeMap::new();
     for series in &results.series {
         for doubt in &series.doubts {
-            let (code, text) = doubt.split_once(':').unwrap_or(("other", doubt));
-            let advice = text.split_once(';').map_or(text, |(_, advice)| advice).trim();
-            let detail = text.split_once(';').map_or("", |(detail, _)| detail).trim();
+            let code = doubt.code.as_ref().map_or("other", Code::as_str);
+            let (advice, detail) = (doubt.advice(), doubt.detail());
             let entry =
                 by_code.entry(code).or_insert_with(|| (format!("{code}: {advice}"), Vec::new()));
             let (link, wait) = (&series.link, series.wait.name());

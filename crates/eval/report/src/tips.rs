@@ -2,6 +2,7 @@
 //! its doubts; a line each.
 
 use super::table::short;
+use gigae_eval_model::doubt::Code;
 use gigae_eval_model::results::Series;
 
 /// The lines, with line breaks between them.
@@ -17,7 +18,7 @@ pub(super) fn of(series: &Series) -> String {
         ),
     ];
     lines.extend(per_message(series));
-    let mut doubts: Vec<&str> = series.doubt_codes().collect();
+    let mut doubts: Vec<&str> = series.doubt_codes().map(Code::as_str).collect();
     doubts.sort_unstable();
     doubts.dedup();
     if !doubts.is_empty() {

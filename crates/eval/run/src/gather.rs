@@ -5,11 +5,14 @@ use gigae_eval_measure::experiment;
 use gigae_eval_measure::experiment::incast::Crowds;
 use gigae_eval_measure::probe::{Answered, Asked};
 use gigae_eval_model::cost::Cost;
+use gigae_eval_model::doubt;
+use gigae_eval_model::doubt::Doubt;
 use gigae_eval_model::environment::Environment;
 use gigae_eval_model::environment::NETWORK;
 use gigae_eval_model::environment::Overhead;
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::experiment::SCALE;
+use gigae_eval_model::note::Note;
 use gigae_eval_model::plan::{Cell, Cpus};
 use gigae_eval_model::results::{Estimate, Series, Warmup};
 use gigae_eval_model::stats;
@@ -51,7 +54,7 @@ pub struct Gathered {
     sent: u64,
     lost: u64,
     crowds: Crowds,
-    note: Option<String>,
+    note: Option<Note>,
 }
 
 /// A cell's figure while more repetitions may come.
@@ -209,69 +212,72 @@ impl Gathered {
         interval: &Interval,
         precision: f64,
         overhead: &Overhead,
-    ) -> Vec<String> {
+    ) -> Vec<Doubt> {
         let mut doubts = Vec::new();
         let width = interval.relative_half_width(series.median);
         if interval.coverage < CONFIDENCE {
-            doubts.push(format!(
-                "few-repetitions: the interval covers only {:.0} %; plan at least 6 repetitions",
+            doubts.push(doubt!(
+                FewRepetitions,
+                "the interval covers only {:.0} %; plan at least 6 repetitions",
                 interval.coverage * 100.0
             ));
         } else if width > precision {
-            doubts.push(format!(
-                "wide-interval: +-{:.0} % after {} repetitions; repeat on a quieter machine or raise max_repetitions",
+            doubts.push(doubt!(WideInterval, "+-{:.0} % after {} repetitions; repeat on a quieter machine or raise max_repetitions",
                 width * 100.0,
-                self.values.len()
-            ));
+                self.values.len()));
         }
         for (end, cost) in [("measuring", &self.local), ("answering", &self.remote)] {
             self.cpu_doubts(end, cost, &mut doubts);
         }
         if series.lost > 0 {
-            doubts.push(format!(
-                "loss: {:.2} % of the messages did not arrive; the figure counts those that did",
+            doubts.push(doubt!(
+                Loss,
+                "{:.2} % of the messages did not arrive; the figure counts those that did",
                 series.loss() * 100.0
             ));
         }
         if let Some(drift) = series.warmup.drift.filter(|drift| *drift > SETTLED) {
-            doubts.push(format!(
-                "unsettled: within a repetition the figure moved by {:.0} %; plan a longer warmup",
+            doubts.push(doubt!(
+                Unsettled,
+                "within a repetition the figure moved by {:.0} %; plan a longer warmup",
                 drift * 100.0
             ));
         }
         if let Some(share) = own_share(series, overhead).filter(|share| *share > OVERHEAD) {
-            doubts.push(format!(
-                "overhead: the evaluator's own loop and clock are {:.1} % of this figure, not subtracted; compare with figures of this run only",
-                share * 100.0
-            ));
+            doubts.push(doubt!(Overhead, "the evaluator's own loop and clock are {:.1} % of this figure, not subtracted; compare with figures of this run only",
+                share * 100.0));
         }
         if self.cell.experiment.is_trip() && series.n < ENOUGH {
-            doubts.push(format!(
-                "few-samples: p99.9 of {} samples is their largest; plan longer repetitions",
+            doubts.push(doubt!(
+                FewSamples,
+                "p99.9 of {} samples is their largest; plan longer repetitions",
                 series.n
             ));
         }
         if self.failures > 0 {
-            doubts.push(format!(
-                "failed: {} repetitions failed and were left out; repeat the run",
+            doubts.push(doubt!(
+                Failed,
+                "{} repetitions failed and were left out; repeat the run",
                 self.failures
             ));
         }
         doubts
     }
 
-    fn cpu_doubts(&self, end: &str, cost: &Cost, doubts: &mut Vec<String>) {
+    fn cpu_doubts(&self, end: &str, cost: &Cost, doubts: &mut Vec<Doubt>) {
         if cost.seconds > 0.0 && cost.steal / cost.seconds > STEAL && cost.steal > ROUNDING {
-            doubts.push(format!(
-                "steal: a hypervisor withheld {:.1} % of the {end} CPU; repeat on a less loaded host",
+            doubts.push(doubt!(
+                Steal,
+                "a hypervisor withheld {:.1} % of the {end} CPU; repeat on a less loaded host",
                 cost.steal / cost.seconds * 100.0
             ));
         }
         // The other end is no disturbance where it is meant to be on the same CPU.
         let shared = self.cell.condition.cpus == Cpus::One;
         if !shared && cost.cpu_others > cost.seconds * OTHERS + ROUNDING {
-            doubts.push(format!(
-                "interference: other threads took {:.0} % of the {end} CPU; stop other work and repeat",
+            doubts.push(doubt!(
+                Interference,
+                "other threads took {:.0} % of the {end} CPU; stop other work and repeat",
                 cost.cpu_others / cost.seconds.max(f64::MIN_POSITIVE) * 100.0
             ));
         }
@@ -279,46 +285,47 @@ impl Gathered {
 }
 
 /// Doubts about the run as a whole.
-pub(crate) fn run_doubts(environment: &Environment) -> Vec<String> {
+pub(crate) fn run_doubts(environment: &Environment) -> Vec<Doubt> {
     let mut doubts = Vec::new();
     let same_machine = environment.link.iter().any(|link| link.kind != NETWORK);
     if same_machine && affinity::allowed().len() < 2 {
-        doubts.push(
-            "one-cpu: both ends share one CPU, so spinning ends starve each other; use two CPUs"
-                .into(),
-        );
+        doubts.push(doubt!(
+            OneCpu,
+            "both ends share one CPU, so spinning ends starve each other; use two CPUs"
+        ));
     }
     if cfg!(debug_assertions) {
-        doubts.push("debug-build: built without optimisation; build with --release".into());
+        doubts.push(doubt!(DebugBuild, "built without optimisation; build with --release"));
     }
     let control = environment.congestion_control.as_str();
     if control != "unknown" && control != transport::CONGESTION_CONTROL {
-        doubts.push(format!(
-            "congestion-control: TCP ran with '{control}', which may not be '{}'; permit that one and repeat",
+        doubts.push(doubt!(
+            CongestionControl,
+            "TCP ran with '{control}', which may not be '{}'; permit that one and repeat",
             transport::CONGESTION_CONTROL
         ));
     }
     let governor = &environment.link[0].local.governor;
     if !matches!(governor.as_str(), "none" | "performance") {
-        doubts.push(format!(
-            "governor: the CPU frequency follows '{governor}'; set 'performance' and repeat"
+        doubts.push(doubt!(
+            Governor,
+            "the CPU frequency follows '{governor}'; set 'performance' and repeat"
         ));
     }
     if environment.link.iter().any(|link| link.idle_local.work > 0.10) {
-        doubts.push(
-            "busy: the machine was not idle before the run; stop other work and repeat".into(),
-        );
+        doubts.push(doubt!(
+            Busy,
+            "the machine was not idle before the run; stop other work and repeat"
+        ));
     }
     doubts
 }
 
 /// What a live view does to the figures, where it may have run on the CPUs of the ends.
-pub(crate) fn view_doubt(view: Took) -> Option<String> {
+pub(crate) fn view_doubt(view: Took) -> Option<Doubt> {
     (!view.apart).then(|| {
-        format!(
-            "live-view: --tui had no CPU of its own and took {:.2} % of one that an end was on, its terminal not counted; leave it out for figures to quote",
-            view.share * 100.0
-        )
+        doubt!(LiveView, "--tui had no CPU of its own and took {:.2} % of one that an end was on, its terminal not counted; leave it out for figures to quote",
+            view.share * 100.0)
     })
 }
 
@@ -333,6 +340,7 @@ fn own_share(series: &Series, overhead: &Overhead) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gigae_eval_model::doubt::Code;
     use gigae_eval_model::plan::{Condition, Setting, Wait};
     use std::time::Duration;
 
@@ -362,7 +370,7 @@ mod tests {
         }
         let series = gathered.series("here", 0.05, &OWN).unwrap();
         assert_eq!((series.median, series.p50, series.n), (5.0, 5.0, 6000));
-        assert_eq!(series.doubts, Vec::<String>::new());
+        assert_eq!(series.doubts, []);
         assert!(gathered.precise(0.05));
     }
 
@@ -380,9 +388,8 @@ mod tests {
         gathered.add(&asked, &answered);
         let series = gathered.series("here", 0.05, &OWN).unwrap();
         assert_eq!((series.median, series.p50, series.lost), (4.0, 4.0, 10));
-        let codes: Vec<_> =
-            series.doubts.iter().map(|doubt| doubt.split(':').next().unwrap()).collect();
-        assert_eq!(codes, ["few-repetitions", "loss"]);
+        let codes: Vec<_> = series.doubts.into_iter().filter_map(|doubt| doubt.code).collect();
+        assert_eq!(codes, [Code::FewRepetitions, Code::Loss]);
     }
 
     #[test]
@@ -401,7 +408,7 @@ mod tests {
                 gathered.add(&asked, &answered);
             }
             let series = gathered.series("here", 0.05, overhead).unwrap();
-            series.doubts.iter().any(|doubt| doubt.starts_with("overhead:"))
+            series.doubts.iter().any(|doubt| doubt.code == Some(Code::Overhead))
         };
         let overhead = Overhead { round_trip_ns: 40.0, message_ns: 0.5 };
         // 40 ns of 5 us are 0.8 %, of 3 us 1.3 %; at 8 B, 80 MB/s are 10 M/s, or 0.5 %.
@@ -415,7 +422,8 @@ mod tests {
     fn a_live_view_is_a_doubt_where_it_shared_a_cpu_with_an_end() {
         assert_eq!(view_doubt(Took { share: 0.002, apart: true }), None);
         let doubt = view_doubt(Took { share: 0.002, apart: false }).unwrap();
-        assert!(doubt.starts_with("live-view:") && doubt.contains("0.20 %"), "{doubt}");
+        assert_eq!(doubt.code, Some(Code::LiveView));
+        assert!(doubt.to_string().contains("0.20 %"), "{doubt}");
     }
 
     #[test]
@@ -442,18 +450,17 @@ mod tests {
         }
         gathered.failures = 1;
         let series = gathered.series("here", 0.05, &OWN).unwrap();
-        let codes: Vec<_> =
-            series.doubts.iter().map(|doubt| doubt.split(':').next().unwrap()).collect();
+        let codes: Vec<_> = series.doubts.into_iter().filter_map(|doubt| doubt.code).collect();
         assert_eq!(
             codes,
             [
-                "wide-interval",
-                "steal",
-                "interference",
-                "unsettled",
-                "overhead",
-                "few-samples",
-                "failed"
+                Code::WideInterval,
+                Code::Steal,
+                Code::Interference,
+                Code::Unsettled,
+                Code::Overhead,
+                Code::FewSamples,
+                Code::Failed
             ]
         );
     }

@@ -7,6 +7,7 @@ use crate::progress::{Made, Progress, title};
 use gigae_eval_measure::environment;
 use gigae_eval_measure::probe::{Answered, Asked};
 use gigae_eval_model::beside::Beside;
+use gigae_eval_model::doubt;
 use gigae_eval_model::environment::{Environment, LinkEnvironment, Overhead, TimerCost};
 use gigae_eval_model::figures::{self, Measured};
 use gigae_eval_model::plan::{Cell, Plan};
@@ -158,10 +159,8 @@ impl Running<'_> {
         let first = &self.links[0].local;
         let widest = self.links.iter().rev().max_by_key(|link| link.links).expect("as above");
         let tcp = self.series.iter().find(|series| series.transport == "tcp");
-        let congestion_control = tcp
-            .and_then(|series| series.note.as_deref())
-            .and_then(|note| note.split([' ', ',']).nth(2))
-            .unwrap_or("unknown");
+        let congestion_control =
+            tcp.and_then(|series| series.note.as_ref()?.congestion_control()).unwrap_or("unknown");
         let environment = Environment {
             date,
             duration: duration.as_secs_f64(),
@@ -184,10 +183,8 @@ impl Running<'_> {
         let mut doubts = gather::run_doubts(&environment);
         doubts.extend(took.and_then(gather::view_doubt));
         doubts.extend(self.limited.map(|rate| {
-            format!(
-                "limited: the server's owner allows {:.1} Mbit/s (--max-rate), so streams show that and not the network; ask for more",
-                rate * 8.0 / 1e6
-            )
+            doubt!(Limited, "the server's owner allows {:.1} Mbit/s (--max-rate), so streams show that and not the network; ask for more",
+                rate * 8.0 / 1e6)
         }));
         let (series, skipped, programs) = (self.series, self.skipped, self.programs);
         let (plan, links) = (&config.plan, &environment.link);

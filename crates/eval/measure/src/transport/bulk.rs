@@ -1,7 +1,7 @@
 //! What GigaE does with more than a frame holds: tagged messages of any size, and writes into the
 //! peer's memory.
 
-use super::common::{message, read};
+use super::common::{self, message, read};
 use super::gigae::{failed, idle, options};
 use crate::channel::{Arrival, Calls, Channel, JOIN_TIMEOUT, NAP, Side, Task, TransportError};
 use crate::end::Opening;
@@ -10,6 +10,7 @@ use crate::site::{Address, Site};
 use ::gigae::{
     Completion, DrainError, Endpoint, MacAddr, Memory, OpId, Peer, RegionKey, Rights, Wanted,
 };
+use gigae_eval_model::note::Note;
 use gigae_eval_model::plan::Wait;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -71,9 +72,8 @@ impl Ends {
         Calls { all: link.doorbells + link.drives + link.waits, send: link.doorbells }
     }
 
-    fn note(&self) -> Option<String> {
-        let info = self.endpoint.link();
-        Some(format!("{}: {}", info.mode, info.reason))
+    fn note(&self) -> Option<Note> {
+        Some(common::note(self.endpoint.link()))
     }
 }
 
@@ -137,7 +137,7 @@ impl Channel for Tagged {
         self.ends.calls()
     }
 
-    fn note(&self) -> Option<String> {
+    fn note(&self) -> Option<Note> {
         self.ends.note()
     }
 }
@@ -238,7 +238,7 @@ impl Channel for Writing {
         self.ends.calls()
     }
 
-    fn note(&self) -> Option<String> {
+    fn note(&self) -> Option<Note> {
         self.ends.note()
     }
 }

@@ -2,8 +2,10 @@
 
 use crate::channel::Task;
 use ::gigae::BusyPoll;
+use gigae_eval_model::note::Note;
 use gigae_eval_model::plan;
 use gigae_eval_model::wait::Wait;
+use gigae_link::Info;
 use std::io;
 
 /// Nothing to do now, try again: a full or empty socket, a nap that ended, a signal.
@@ -40,6 +42,11 @@ pub(super) fn read(message: &[u8]) -> Option<u32> {
     let lines = message.iter().step_by(CACHE_LINE).chain(message.last());
     std::hint::black_box(lines.fold(0, |sum, byte| sum ^ byte));
     message.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
+}
+
+/// What a link says about itself.
+pub(super) fn note(info: &Info) -> Note {
+    Note::Link { mode: info.mode.to_string(), reason: info.reason.clone() }
 }
 
 /// A plan's busy polling as the library takes it.

@@ -1,8 +1,7 @@
 //! GigaE messages: the library's public interface, used as any program would use it.
 
 use super::bulk;
-use super::common::busy_poll;
-use super::common::{message, read};
+use super::common::{self, busy_poll, message, read};
 use super::raw::unavailable;
 use crate::channel::{Arrival, Calls, Channel, NAP, Side, Task, TransportError};
 use crate::end::Opening;
@@ -11,6 +10,7 @@ use crate::site::{Address, Site};
 use ::gigae::{
     Backend, DrainError, Endpoint, MacAddr, Mode, Options, Peer, RecvError, SendError, TrySendError,
 };
+use gigae_eval_model::note::Note;
 use gigae_eval_model::plan;
 use gigae_eval_model::plan::{GigaeOptions, Recovery, Wait};
 use std::time::Duration;
@@ -203,8 +203,7 @@ impl Channel for GigaeChannel {
         self.endpoint.counters().protocol.retransmissions
     }
 
-    fn note(&self) -> Option<String> {
-        let info = self.endpoint.link();
-        Some(format!("{}: {}", info.mode, info.reason))
+    fn note(&self) -> Option<Note> {
+        Some(common::note(self.endpoint.link()))
     }
 }

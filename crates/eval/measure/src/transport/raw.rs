@@ -6,11 +6,12 @@
 //! acknowledges it and nobody sends it again. It goes on a channel of its own. A frame too long for one
 //! buffer of the link goes in several.
 
-use super::common::read;
+use super::common::{self, read};
 use crate::channel::{Arrival, Calls, Channel, Side, Task, TransportError};
 use crate::end::Opening;
 use crate::end::Probe;
 use crate::site::{Address, Site};
+use gigae_eval_model::note::Note;
 use gigae_eval_model::plan::{Wait, XdpMode, XdpOptions};
 use gigae_link::{ChannelSet, Filter, Link, LinkError, Mode, OpenError, RxFrame, Segment, TxFrame};
 use gigae_packet::{PacketConfig, PacketLink};
@@ -274,9 +275,8 @@ impl<L: Link> Channel for RawChannel<L> {
         }
     }
 
-    fn note(&self) -> Option<String> {
-        let info = self.link.info();
-        Some(format!("{}: {}", info.mode, info.reason))
+    fn note(&self) -> Option<Note> {
+        Some(common::note(self.link.info()))
     }
 }
 

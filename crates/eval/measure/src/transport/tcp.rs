@@ -7,6 +7,7 @@ use crate::end::Opening;
 use crate::end::Probe;
 use crate::site::{Address, Site};
 use ::gigae::Endpoint;
+use gigae_eval_model::note::Note;
 use gigae_eval_model::plan::TcpOptions;
 use gigae_eval_model::transport::CONGESTION_CONTROL;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -201,11 +202,11 @@ impl Channel for TcpChannel {
         self.calls
     }
 
-    fn note(&self) -> Option<String> {
+    fn note(&self) -> Option<Note> {
         let name = self.socket.tcp_congestion().ok()?;
         let name = String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned();
         let send = self.socket.send_buffer_size().unwrap_or(0);
         let receive = self.socket.recv_buffer_size().unwrap_or(0);
-        Some(format!("congestion control {name}, SO_SNDBUF {send}, SO_RCVBUF {receive}"))
+        Some(Note::Tcp { congestion_control: name, buffers: [send, receive] })
     }
 }

@@ -5,6 +5,7 @@ use crate::channel::{Arrival, Calls, Channel, Side, Task, TransportError};
 use crate::end::Opening;
 use crate::end::Probe;
 use crate::site::{Address, Site};
+use gigae_eval_model::note::Note;
 use gigae_eval_model::transport::SOCKET_BUFFER;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{Read, Write};
@@ -94,9 +95,9 @@ impl Channel for UdpChannel {
         self.calls
     }
 
-    fn note(&self) -> Option<String> {
+    fn note(&self) -> Option<Note> {
         let send = self.socket.send_buffer_size().unwrap_or(0);
         let receive = self.socket.recv_buffer_size().unwrap_or(0);
-        Some(format!("SO_SNDBUF {send}, SO_RCVBUF {receive}"))
+        Some(Note::Udp([send, receive]))
     }
 }

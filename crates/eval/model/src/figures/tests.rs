@@ -230,15 +230,15 @@ fn a_figure_takes_the_doubts_of_its_cells_along() {
     let doubtful = |doubts: [&str; 2]| {
         let mut found = results(RATIO, &cells);
         for (series, doubt) in found.series.iter_mut().zip(doubts) {
-            series.doubts = vec![doubt.to_owned(), "timer: said of all".into()];
+            series.doubts = vec![doubt.into(), "timer: said of all".into()];
         }
         evaluate(&mut found);
         found
     };
     let first = doubtful(["steal: much; wait", "loss: some; look"]);
-    assert_eq!(first.figures[0].doubts, ["loss", "steal"]);
+    assert_eq!(first.figures[0].doubts, [Code::Loss, Code::Steal]);
     let all = over_runs(vec![first, doubtful(["steal: much; wait", "failed: once; repeat"])]);
-    assert_eq!(all.unwrap().figures[0].doubts, ["failed", "loss", "steal"]);
+    assert_eq!(all.unwrap().figures[0].doubts, [Code::Failed, Code::Loss, Code::Steal]);
 }
 
 #[test]
