@@ -4,8 +4,8 @@
 //! Playwright, axe and a reader of PDF come from the Python package index into the target directory; the
 //! first time that takes the network. Where they cannot be had the tests fail.
 
-use clap::Parser;
-use gigae_cli::{eval::EvalArgs, serve::ServeArgs};
+mod program;
+
 use gigae_eval_model::results::Results;
 use gigae_eval_report::html;
 use gigae_eval_soak::{report, state::State};
@@ -14,24 +14,13 @@ use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicBool;
 
 /// Apache 2.0, MIT with axe-core (MPL 2.0), BSD.
 const PACKAGES: [&str; 3] = ["playwright==1.63.0", "axe-playwright-python==0.1.8", "pypdf==6.19.0"];
 
-#[derive(Parser)]
-enum Program {
-    Eval(EvalArgs),
-    Serve(ServeArgs),
-}
-
 fn main() -> ExitCode {
-    if std::env::args().nth(1).is_some_and(|word| word == "eval" || word == "serve") {
-        let interrupted = AtomicBool::new(false);
-        return match Program::parse() {
-            Program::Eval(args) => gigae_cli::eval::eval(&args, &interrupted),
-            Program::Serve(args) => gigae_cli::serve::serve(&args, &interrupted),
-        };
+    if let Some(code) = program::play() {
+        return code;
     }
     let saved = Trial::ignorable_test("pages_of_saved_results_are_easy_to_use", || {
         with_browser(None, pages_of_saved_results_are_easy_to_use)

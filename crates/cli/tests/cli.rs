@@ -1,7 +1,7 @@
 //! The command as a person uses it: what it prints, its exit codes, what it leaves behind.
 #![allow(missing_docs)]
 
-use gigae_fabric::{Fabric, testing};
+use gigae_fabric::{Fabric, testing, tests};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -305,30 +305,15 @@ fn every_command_explains_itself() {
 }
 
 fn main() {
-    testing::run(&[
-        (
-            "a_fabric_is_laid_entered_shown_and_removed",
-            a_fabric_is_laid_entered_shown_and_removed as fn(),
-        ),
-        (
-            "the_inventory_tells_which_xdp_mode_the_self_test_reached",
-            the_inventory_tells_which_xdp_mode_the_self_test_reached,
-        ),
-        (
-            "what_is_discovered_fills_a_cluster_file_that_the_commands_read",
-            what_is_discovered_fills_a_cluster_file_that_the_commands_read,
-        ),
-        (
-            "the_doctor_says_what_is_missing_and_what_to_do",
-            the_doctor_says_what_is_missing_and_what_to_do,
-        ),
-        ("the_log_says_which_mode_was_chosen_and_why", the_log_says_which_mode_was_chosen_and_why),
-        (
-            "a_log_level_that_is_none_is_said_and_stops_nothing",
-            a_log_level_that_is_none_is_said_and_stops_nothing,
-        ),
-        ("ctrl_c_ends_a_discovery_and_leaves_nothing", ctrl_c_ends_a_discovery_and_leaves_nothing),
-        ("wrong_input_is_refused_in_one_line", wrong_input_is_refused_in_one_line),
-        ("every_command_explains_itself", every_command_explains_itself),
+    testing::run(tests![
+        a_fabric_is_laid_entered_shown_and_removed,
+        the_inventory_tells_which_xdp_mode_the_self_test_reached,
+        what_is_discovered_fills_a_cluster_file_that_the_commands_read,
+        the_doctor_says_what_is_missing_and_what_to_do,
+        the_log_says_which_mode_was_chosen_and_why,
+        a_log_level_that_is_none_is_said_and_stops_nothing,
+        ctrl_c_ends_a_discovery_and_leaves_nothing,
+        wrong_input_is_refused_in_one_line,
+        every_command_explains_itself
     ]);
 }

@@ -5,7 +5,7 @@
 use clap::Parser;
 use gigae_cli::compare::CompareArgs;
 use gigae_cli::{eval::EvalArgs, serve::ServeArgs};
-use gigae_fabric::testing;
+use gigae_fabric::{testing, tests};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, ExitCode, Output};
@@ -28,13 +28,10 @@ fn main() -> ExitCode {
             Program::Compare(args) => gigae_cli::compare::run(&args),
         };
     }
-    testing::run(&[
-        (
-            "four_runs_are_compared_with_four_others",
-            four_runs_are_compared_with_four_others as fn(),
-        ),
-        ("saved_runs_of_any_version_are_compared", saved_runs_of_any_version_are_compared),
-        ("what_cannot_be_compared_is_one_line", what_cannot_be_compared_is_one_line),
+    testing::run(tests![
+        four_runs_are_compared_with_four_others,
+        saved_runs_of_any_version_are_compared,
+        what_cannot_be_compared_is_one_line
     ]);
 }
 

@@ -1,31 +1,16 @@
 //! Many senders and one receiver, on virtual networks: this test binary plays `gigae` for itself.
 
-use clap::Parser;
-use gigae_cli::{eval::EvalArgs, serve::ServeArgs};
-use gigae_eval_model::results::{Results, Series};
-use gigae_fabric::testing;
-use std::process::{Command, ExitCode};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+mod program;
 
-#[derive(Parser)]
-enum Program {
-    Eval(EvalArgs),
-    Serve(ServeArgs),
-}
+use gigae_eval_model::results::{Results, Series};
+use gigae_fabric::{testing, tests};
+use std::process::{Command, ExitCode};
 
 fn main() -> ExitCode {
-    if std::env::args().nth(1).is_some_and(|word| word == "eval" || word == "serve") {
-        let interrupted = Arc::new(AtomicBool::new(false));
-        return match Program::parse() {
-            Program::Eval(args) => gigae_cli::eval::eval(&args, &interrupted),
-            Program::Serve(args) => gigae_cli::serve::serve(&args, &interrupted),
-        };
+    if let Some(code) = program::play() {
+        return code;
     }
-    testing::run(&[(
-        "many_nodes_and_many_streams_of_one_share_a_receiver",
-        many_nodes_and_many_streams_of_one_share_a_receiver as fn(),
-    )]);
+    testing::run(tests![many_nodes_and_many_streams_of_one_share_a_receiver]);
 }
 
 const PLAN: &str = r#"

@@ -7,7 +7,7 @@ use gigae_eval_model::doubt::Code;
 use gigae_eval_model::results::Results;
 use gigae_eval_serve::{self as serve, Presence, Rules, Service};
 use gigae_eval_session::control::{self, ControlError, Key, Reply, Request};
-use gigae_fabric::{Fabric, testing};
+use gigae_fabric::{Fabric, testing, tests};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -20,31 +20,16 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() {
-    testing::run(&[
-        (
-            "two_clients_at_once_are_served_one_after_the_other",
-            two_clients_at_once_are_served_one_after_the_other as fn(),
-        ),
-        (
-            "a_client_that_is_killed_leaves_nothing_at_the_server",
-            a_client_that_is_killed_leaves_nothing_at_the_server,
-        ),
-        ("a_cut_cable_is_noticed_by_both_ends", a_cut_cable_is_noticed_by_both_ends),
-        (
-            "what_the_owner_allows_is_kept_and_said_by_one_port",
-            what_the_owner_allows_is_kept_and_said_by_one_port,
-        ),
-        ("machines_without_ipv4_measure_each_other", machines_without_ipv4_measure_each_other),
-        (
-            "a_server_needs_three_capabilities_and_not_root",
-            a_server_needs_three_capabilities_and_not_root,
-        ),
-        ("a_server_of_roots_gives_up_root", a_server_of_roots_gives_up_root),
-        (
-            "what_is_repeated_has_a_directory_for_each_time",
-            what_is_repeated_has_a_directory_for_each_time,
-        ),
-        ("keys_are_made_once_and_kept_secret", keys_are_made_once_and_kept_secret),
+    testing::run(tests![
+        two_clients_at_once_are_served_one_after_the_other,
+        a_client_that_is_killed_leaves_nothing_at_the_server,
+        a_cut_cable_is_noticed_by_both_ends,
+        what_the_owner_allows_is_kept_and_said_by_one_port,
+        machines_without_ipv4_measure_each_other,
+        a_server_needs_three_capabilities_and_not_root,
+        a_server_of_roots_gives_up_root,
+        what_is_repeated_has_a_directory_for_each_time,
+        keys_are_made_once_and_kept_secret
     ]);
 }
 

@@ -3,11 +3,11 @@
 //! Called as `eval ...` or `serve ...`, this test binary plays `gigae`; called by the name of a measuring
 //! program, that program, as badly as FAKE says; called by `cargo test`, it is the tests.
 
-use clap::Parser;
-use gigae_cli::{eval::EvalArgs, serve::ServeArgs};
+mod program;
+
 use gigae_eval_model::results::Results;
 use gigae_eval_session::programs;
-use gigae_fabric::{Fabric, testing};
+use gigae_fabric::{Fabric, testing, tests};
 use gigae_host::affinity;
 use gigae_host::proc::process::is_alive;
 use std::io::{BufRead, BufReader, Write};
@@ -15,8 +15,6 @@ use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// Long enough for a loaded machine; nothing is concluded from how long it really takes.
@@ -25,54 +23,22 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The file into which fakes write their numbers.
 const PIDS: &str = "FAKE_PIDS";
 
-#[derive(Parser)]
-enum Program {
-    Eval(EvalArgs),
-    Serve(ServeArgs),
-}
-
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().collect();
     let name = Path::new(&words[0]).file_name().unwrap_or_default().to_string_lossy().into_owned();
     if programs::all().iter().any(|program| program.files().contains(&name.as_str())) {
         return fake(&name, &words[1..]);
     }
-    if words.get(1).is_some_and(|word| word == "eval" || word == "serve") {
-        return program();
+    if let Some(code) = program::play() {
+        return code;
     }
-    testing::run(&[
-        (
-            "installed_programs_stand_beside_ours_in_every_report",
-            installed_programs_stand_beside_ours_in_every_report as fn(),
-        ),
-        (
-            "a_program_that_lies_hangs_floods_or_dies_is_told_and_the_run_goes_on",
-            a_program_that_lies_hangs_floods_or_dies_is_told_and_the_run_goes_on,
-        ),
-        (
-            "a_killed_run_leaves_no_program_and_none_of_its_children",
-            a_killed_run_leaves_no_program_and_none_of_its_children,
-        ),
-        (
-            "another_machine_runs_programs_only_if_its_owner_allows_it",
-            another_machine_runs_programs_only_if_its_owner_allows_it,
-        ),
-        (
-            "a_program_that_is_not_installed_names_its_package",
-            a_program_that_is_not_installed_names_its_package,
-        ),
+    testing::run(tests![
+        installed_programs_stand_beside_ours_in_every_report,
+        a_program_that_lies_hangs_floods_or_dies_is_told_and_the_run_goes_on,
+        a_killed_run_leaves_no_program_and_none_of_its_children,
+        another_machine_runs_programs_only_if_its_owner_allows_it,
+        a_program_that_is_not_installed_names_its_package
     ]);
-}
-
-fn program() -> ExitCode {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&interrupted)).unwrap();
-    }
-    match Program::parse() {
-        Program::Eval(args) => gigae_cli::eval::eval(&args, &interrupted),
-        Program::Serve(args) => gigae_cli::serve::serve(&args, &interrupted),
-    }
 }
 
 /// iperf3 answers well if it is told to, else with rubbish; sockperf dies at the answering end; NetPIPE hangs, with a

@@ -4,7 +4,7 @@
 mod tshark;
 
 use gigae::{Address, Backend, Endpoint, Envelope, Mode, Options, Progress, Wait, Wanted};
-use gigae_fabric::{Node, testing};
+use gigae_fabric::{Node, testing, tests};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
@@ -396,28 +396,13 @@ fn what_cannot_be_looked_at_is_explained() {
 }
 
 fn main() {
-    testing::run(&[
-        (
-            "a_capture_has_every_frame_that_the_endpoints_count",
-            a_capture_has_every_frame_that_the_endpoints_count as fn(),
-        ),
-        (
-            "a_capture_of_a_trunk_has_an_interface_for_each_nic",
-            a_capture_of_a_trunk_has_an_interface_for_each_nic,
-        ),
-        ("frames_are_cut_counted_and_chosen_as_asked", frames_are_cut_counted_and_chosen_as_asked),
-        (
-            "a_capture_ends_when_no_endpoint_is_left_and_can_be_piped",
-            a_capture_ends_when_no_endpoint_is_left_and_can_be_piped,
-        ),
-        (
-            "the_counters_and_peers_that_are_shown_are_those_of_the_endpoint",
-            the_counters_and_peers_that_are_shown_are_those_of_the_endpoint,
-        ),
-        (
-            "an_endpoint_that_sleeps_has_left_its_figures",
-            an_endpoint_that_sleeps_has_left_its_figures,
-        ),
-        ("what_cannot_be_looked_at_is_explained", what_cannot_be_looked_at_is_explained),
+    testing::run(tests![
+        a_capture_has_every_frame_that_the_endpoints_count,
+        a_capture_of_a_trunk_has_an_interface_for_each_nic,
+        frames_are_cut_counted_and_chosen_as_asked,
+        a_capture_ends_when_no_endpoint_is_left_and_can_be_piped,
+        the_counters_and_peers_that_are_shown_are_those_of_the_endpoint,
+        an_endpoint_that_sleeps_has_left_its_figures,
+        what_cannot_be_looked_at_is_explained
     ]);
 }

@@ -1,62 +1,33 @@
 //! Whole soaks on virtual networks: this test binary plays `gigae` for itself, called as `soak ...` or
 //! `serve ...`; and the report as a pure function of a kept state.
 
-use clap::Parser;
-use gigae_cli::serve::ServeArgs;
-use gigae_cli::soak::SoakArgs;
+mod program;
+
 use gigae_eval_model::soak::Kind;
 use gigae_eval_model::traffic::STREAMS;
 use gigae_eval_soak::report;
 use gigae_eval_soak::state::{State, Verdict};
-use gigae_fabric::{Fabric, testing};
+use gigae_fabric::{Fabric, testing, tests};
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Output, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-#[derive(Parser)]
-enum Program {
-    Soak(SoakArgs),
-    Serve(ServeArgs),
-}
-
 fn main() -> ExitCode {
-    if std::env::args().nth(1).is_some_and(|word| word == "soak" || word == "serve") {
-        return program();
+    if let Some(code) = program::play() {
+        return code;
     }
-    testing::run(&[
-        (
-            "a_soak_passes_and_leaves_nothing_behind",
-            a_soak_passes_and_leaves_nothing_behind as fn(),
-        ),
-        ("a_killed_soak_goes_on_where_it_was_saved", a_killed_soak_goes_on_where_it_was_saved),
-        ("a_link_that_flaps_is_told_with_its_time", a_link_that_flaps_is_told_with_its_time),
-        (
-            "ctrl_c_ends_it_with_a_verdict_and_no_fabric",
-            ctrl_c_ends_it_with_a_verdict_and_no_fabric,
-        ),
-        ("machines_that_serve_are_soaked", machines_that_serve_are_soaked),
-        (
-            "a_server_connects_to_no_address_that_a_client_names_and_ends_on_time",
-            a_server_connects_to_no_address_that_a_client_names_and_ends_on_time,
-        ),
-        ("bad_input_is_one_line_and_a_failure", bad_input_is_one_line_and_a_failure),
-        ("the_report_is_a_pure_function_of_the_state", the_report_is_a_pure_function_of_the_state),
-        ("hostile_text_in_the_state_stays_text", hostile_text_in_the_state_stays_text),
+    testing::run(tests![
+        a_soak_passes_and_leaves_nothing_behind,
+        a_killed_soak_goes_on_where_it_was_saved,
+        a_link_that_flaps_is_told_with_its_time,
+        ctrl_c_ends_it_with_a_verdict_and_no_fabric,
+        machines_that_serve_are_soaked,
+        a_server_connects_to_no_address_that_a_client_names_and_ends_on_time,
+        bad_input_is_one_line_and_a_failure,
+        the_report_is_a_pure_function_of_the_state,
+        hostile_text_in_the_state_stays_text
     ]);
-}
-
-fn program() -> ExitCode {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&interrupted)).unwrap();
-    }
-    match Program::parse() {
-        Program::Soak(args) => gigae_cli::soak::soak(&args, &interrupted),
-        Program::Serve(args) => gigae_cli::serve::serve(&args, &interrupted),
-    }
 }
 
 /// A directory for a soak, removed with its test.

@@ -4,7 +4,7 @@
 
 use gigae_eval_model::doubt::Code;
 use gigae_eval_model::results::Results;
-use gigae_fabric::{Fabric, testing};
+use gigae_fabric::{Fabric, testing, tests};
 use gigae_host::affinity;
 use std::io::{Read, Write};
 use std::num::NonZero;
@@ -25,20 +25,17 @@ fn main() -> ExitCode {
         let _view = gigae_cli::tui::View::of_run("a run that panics").unwrap();
         panic!("just so");
     }
-    testing::run(&[
-        ("a_run_is_shown_and_its_keys_too", a_run_is_shown_and_its_keys_too as fn()),
-        ("a_summary_is_on_the_first_screen", a_summary_is_on_the_first_screen),
-        ("q_ends_a_run_and_nothing_is_left", q_ends_a_run_and_nothing_is_left),
-        ("signals_end_a_run_and_nothing_is_left", signals_end_a_run_and_nothing_is_left),
-        ("a_second_q_puts_the_terminal_back_too", a_second_q_puts_the_terminal_back_too),
-        ("results_go_to_a_file_while_the_view_stands", results_go_to_a_file_while_the_view_stands),
-        ("nothing_is_coloured_with_no_color", nothing_is_coloured_with_no_color),
-        ("a_soak_is_shown", a_soak_is_shown),
-        ("a_panic_is_said_on_the_first_screen", a_panic_is_said_on_the_first_screen),
-        (
-            "without_a_terminal_one_line_says_what_to_do",
-            without_a_terminal_one_line_says_what_to_do,
-        ),
+    testing::run(tests![
+        a_run_is_shown_and_its_keys_too,
+        a_summary_is_on_the_first_screen,
+        q_ends_a_run_and_nothing_is_left,
+        signals_end_a_run_and_nothing_is_left,
+        a_second_q_puts_the_terminal_back_too,
+        results_go_to_a_file_while_the_view_stands,
+        nothing_is_coloured_with_no_color,
+        a_soak_is_shown,
+        a_panic_is_said_on_the_first_screen,
+        without_a_terminal_one_line_says_what_to_do
     ]);
 }
 

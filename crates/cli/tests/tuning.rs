@@ -1,14 +1,13 @@
 //! Settings that are tried and put back on real interfaces, whatever ends the run: this test binary plays `gigae`
 //! for itself.
 
-use clap::Parser;
-use gigae_cli::tuning::TuningArgs;
-use gigae_cli::{eval::EvalArgs, serve::ServeArgs};
+mod program;
+
 use gigae_eval_measure::site::Site;
 use gigae_eval_model::knobs::Set;
 use gigae_eval_model::results::Results;
 use gigae_eval_session::tune::{self, Place, Tuner};
-use gigae_fabric::{Fabric, Node, testing};
+use gigae_fabric::{Fabric, Node, testing, tests};
 use gigae_host::proc::process::Stat;
 use rustix::fs::FlockOperation;
 use rustix::process::{Pid, Signal, kill_process};
@@ -17,68 +16,28 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Output, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// Long enough for a loaded machine; nothing is concluded from how long it really takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-#[derive(Parser)]
-enum Program {
-    Eval(EvalArgs),
-    Serve(ServeArgs),
-    Tuning(TuningArgs),
-}
-
 fn main() -> ExitCode {
-    let word = std::env::args().nth(1).unwrap_or_default();
-    if ["eval", "serve", "tuning"].contains(&word.as_str()) {
-        return program();
+    if let Some(code) = program::play() {
+        return code;
     }
     if std::env::var_os(APART).is_none() && testing::obstacle().is_none() {
         panic!("unshare (util-linux): {}", apart());
     }
-    testing::run(&[
-        (
-            "a_sweep_on_a_virtual_network_says_what_was_tried_and_what_follows",
-            a_sweep_on_a_virtual_network_says_what_was_tried_and_what_follows as fn(),
-        ),
-        (
-            "every_knob_that_a_virtual_interface_has_is_turned_and_put_back",
-            every_knob_that_a_virtual_interface_has_is_turned_and_put_back,
-        ),
-        (
-            "both_ends_of_a_run_are_as_before_when_it_is_done",
-            both_ends_of_a_run_are_as_before_when_it_is_done,
-        ),
-        ("ctrl_c_puts_both_ends_back", ctrl_c_puts_both_ends_back),
-        ("a_killed_run_is_put_back_by_its_guardian", a_killed_run_is_put_back_by_its_guardian),
-        (
-            "a_killed_server_is_put_back_by_its_guardian",
-            a_killed_server_is_put_back_by_its_guardian,
-        ),
-        (
-            "with_its_guardian_killed_too_the_next_one_puts_back_what_nobody_changed_since",
-            with_its_guardian_killed_too_the_next_one_puts_back_what_nobody_changed_since,
-        ),
-        (
-            "a_server_whose_owner_does_not_allow_it_refuses_and_nothing_is_changed",
-            a_server_whose_owner_does_not_allow_it_refuses_and_nothing_is_changed,
-        ),
+    testing::run(tests![
+        a_sweep_on_a_virtual_network_says_what_was_tried_and_what_follows,
+        every_knob_that_a_virtual_interface_has_is_turned_and_put_back,
+        both_ends_of_a_run_are_as_before_when_it_is_done,
+        ctrl_c_puts_both_ends_back,
+        a_killed_run_is_put_back_by_its_guardian,
+        a_killed_server_is_put_back_by_its_guardian,
+        with_its_guardian_killed_too_the_next_one_puts_back_what_nobody_changed_since,
+        a_server_whose_owner_does_not_allow_it_refuses_and_nothing_is_changed
     ]);
-}
-
-fn program() -> ExitCode {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&interrupted)).unwrap();
-    }
-    match Program::parse() {
-        Program::Eval(args) => gigae_cli::eval::eval(&args, &interrupted),
-        Program::Serve(args) => gigae_cli::serve::serve(&args, &interrupted),
-        Program::Tuning(args) => gigae_cli::tuning::tuning(&args),
-    }
 }
 
 /// Set where journals are seen by nobody else.

@@ -9,7 +9,7 @@
 //! }
 //!
 //! fn main() {
-//!     gigae_fabric::testing::run(&[("frames_pass", frames_pass as fn())]);
+//!     gigae_fabric::testing::run(gigae_fabric::tests![frames_pass]);
 //! }
 //! ```
 //!
@@ -28,6 +28,19 @@ use crate::{Fabric, FabricConfig, netns};
 
 /// With the name of a test as the next argument: this process is to run it and nothing else.
 const ALONE: &str = "--test-of-this-process";
+
+/// A list of tests for [`run`](crate::testing::run): each has the name of its function.
+#[macro_export]
+macro_rules! tests {
+    ($($test:path),* $(,)?) => {
+        &[$(($crate::testing::name(stringify!($test)), $test as fn())),*]
+    };
+}
+
+/// The name of a function by its path.
+pub fn name(path: &'static str) -> &'static str {
+    path.rsplit(':').next().unwrap_or(path).trim()
+}
 
 /// Runs the tests as `cargo test` would (names, filters and options included) and ends the process
 /// with its status.

@@ -7,81 +7,37 @@ mod page;
 mod papers;
 mod versions;
 
+use gigae_fabric::tests;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use std::path::Path;
 
 fn main() {
     let arguments = Arguments::from_args();
-    let plain: &[(&str, fn())] = &[
-        ("the_fixtures_fit_their_schemas", versions::the_fixtures_fit_their_schemas),
-        (
-            "results_of_every_version_are_read_as_those_of_this_one",
-            versions::results_of_every_version_are_read_as_those_of_this_one,
-        ),
-        ("the_fixture_is_of_the_plan_beside_it", versions::the_fixture_is_of_the_plan_beside_it),
-        (
-            "results_read_back_are_what_was_written",
-            versions::results_read_back_are_what_was_written,
-        ),
-        ("another_schema_is_refused", versions::another_schema_is_refused),
-        (
-            "the_page_is_one_small_file_that_needs_no_network",
-            page::the_page_is_one_small_file_that_needs_no_network,
-        ),
-        (
-            "the_page_is_a_pure_function_of_the_results",
-            page::the_page_is_a_pure_function_of_the_results,
-        ),
-        ("hostile_text_in_the_results_stays_text", page::hostile_text_in_the_results_stays_text),
-        ("the_papers_ratios_stand_beside_ours", papers::the_papers_ratios_stand_beside_ours),
-        (
-            "what_follows_and_what_papers_printed_stand_in_every_report",
-            papers::what_follows_and_what_papers_printed_stand_in_every_report,
-        ),
-        ("a_papers_figure_finds_the_nearest_cell", papers::a_papers_figure_finds_the_nearest_cell),
-        (
-            "sweeps_over_rate_and_buffer_are_drawn_with_the_bandwidth_delay_product",
-            figures::sweeps_over_rate_and_buffer_are_drawn_with_the_bandwidth_delay_product,
-        ),
-        (
-            "the_same_figures_lead_to_the_same_sentences",
-            papers::the_same_figures_lead_to_the_same_sentences,
-        ),
-        (
-            "printed_figures_stand_in_the_charts_too",
-            papers::printed_figures_stand_in_the_charts_too,
-        ),
-        (
-            "every_chart_has_its_numbers_and_commands",
-            page::every_chart_has_its_numbers_and_commands,
-        ),
-        (
-            "colours_can_be_told_from_what_is_behind_them",
-            page::colours_can_be_told_from_what_is_behind_them,
-        ),
-        ("every_doubt_is_shown", page::every_doubt_is_shown),
-        (
-            "every_figure_is_shown_with_its_verdict_in_every_report",
-            figures::every_figure_is_shown_with_its_verdict_in_every_report,
-        ),
-        ("a_figure_that_is_missing_says_why", figures::a_figure_that_is_missing_says_why),
-        ("several_runs_show_median_and_range", figures::several_runs_show_median_and_range),
-        (
-            "the_papers_tables_stand_beside_rows_and_memory",
-            papers::the_papers_tables_stand_beside_rows_and_memory,
-        ),
-        (
-            "loss_idle_and_small_messages_have_their_figures",
-            figures::loss_idle_and_small_messages_have_their_figures,
-        ),
-        (
-            "results_from_before_figures_can_still_be_read",
-            versions::results_from_before_figures_can_still_be_read,
-        ),
-        (
-            "the_terminal_needs_no_more_than_a_hundred_columns",
-            page::the_terminal_needs_no_more_than_a_hundred_columns,
-        ),
+    let plain: &[(&str, fn())] = tests![
+        versions::the_fixtures_fit_their_schemas,
+        versions::results_of_every_version_are_read_as_those_of_this_one,
+        versions::the_fixture_is_of_the_plan_beside_it,
+        versions::results_read_back_are_what_was_written,
+        versions::another_schema_is_refused,
+        page::the_page_is_one_small_file_that_needs_no_network,
+        page::the_page_is_a_pure_function_of_the_results,
+        page::hostile_text_in_the_results_stays_text,
+        papers::the_papers_ratios_stand_beside_ours,
+        papers::what_follows_and_what_papers_printed_stand_in_every_report,
+        papers::a_papers_figure_finds_the_nearest_cell,
+        figures::sweeps_over_rate_and_buffer_are_drawn_with_the_bandwidth_delay_product,
+        papers::the_same_figures_lead_to_the_same_sentences,
+        papers::printed_figures_stand_in_the_charts_too,
+        page::every_chart_has_its_numbers_and_commands,
+        page::colours_can_be_told_from_what_is_behind_them,
+        page::every_doubt_is_shown,
+        figures::every_figure_is_shown_with_its_verdict_in_every_report,
+        figures::a_figure_that_is_missing_says_why,
+        figures::several_runs_show_median_and_range,
+        papers::the_papers_tables_stand_beside_rows_and_memory,
+        figures::loss_idle_and_small_messages_have_their_figures,
+        versions::results_from_before_figures_can_still_be_read,
+        page::the_terminal_needs_no_more_than_a_hundred_columns
     ];
     let mut trials: Vec<Trial> = plain
         .iter()

@@ -1,0 +1,33 @@
+//! A test binary that plays `gigae` for itself.
+
+use clap::Parser;
+use gigae_cli::{eval::EvalArgs, serve::ServeArgs, soak::SoakArgs, tuning::TuningArgs};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+#[derive(Parser)]
+enum Program {
+    Eval(EvalArgs),
+    Serve(ServeArgs),
+    Soak(SoakArgs),
+    Tuning(TuningArgs),
+}
+
+/// Carries out a command as the program does; `None` if the arguments begin with none.
+pub(crate) fn play() -> Option<ExitCode> {
+    let word = std::env::args().nth(1)?;
+    if !["eval", "serve", "soak", "tuning"].contains(&word.as_str()) {
+        return None;
+    }
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted)).unwrap();
+    }
+    Some(match Program::parse() {
+        Program::Eval(args) => gigae_cli::eval::eval(&args, &interrupted),
+        Program::Serve(args) => gigae_cli::serve::serve(&args, &interrupted),
+        Program::Soak(args) => gigae_cli::soak::soak(&args, &interrupted),
+        Program::Tuning(args) => gigae_cli::tuning::tuning(&args),
+    })
+}
