@@ -73,8 +73,14 @@ fn knobs(nic: Option<&str>) -> Result<String, Trouble> {
     })?;
     let mut text = String::new();
     for knob in KNOBS {
-        let _ = writeln!(text, "{:21} {} ({})", knob.name(), knob.about(), knob.belongs().name());
-        let _ = writeln!(text, "{:21} values: {}", "", knob.values());
+        let _ = writeln!(
+            text,
+            "{:21} {} ({})",
+            knob.name(),
+            knob.form().about,
+            knob.form().belongs.name()
+        );
+        let _ = writeln!(text, "{:21} values: {}", "", knob.form().values);
         if let Some(place) = &place {
             let now = match knob.read(place) {
                 Ok(exact) => format!("now: {}", knob.say(&exact)),

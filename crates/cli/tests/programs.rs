@@ -26,7 +26,7 @@ const PIDS: &str = "FAKE_PIDS";
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().collect();
     let name = Path::new(&words[0]).file_name().unwrap_or_default().to_string_lossy().into_owned();
-    if programs::all().iter().any(|program| program.files().contains(&name.as_str())) {
+    if programs::all().iter().any(|program| program.form().files.contains(&name.as_str())) {
         return fake(&name, &words[1..]);
     }
     if let Some(code) = program::play() {

@@ -208,7 +208,7 @@ fn theirs(stage: &mut Stage, pairs: &mut Pairs, interrupted: &AtomicBool) -> Res
         (Err(here), Reply::Cancelled) => return Err(Failure::Repetition(here.to_string())),
         (_, other) => return Err(reply_failure(&other)),
     };
-    let [file, _] = program.files();
+    let [file, _] = program.form().files;
     pairs.command = format!("{file} {}", program.measuring(job, at).join(" "));
     let figure = program.read(job, &said).filter(|figure| figure.is_finite() && *figure > 0.0);
     figure.ok_or_else(|| {
@@ -224,7 +224,7 @@ fn run(
     at: SocketAddr,
     interrupted: &AtomicBool,
 ) -> Result<String, Trouble> {
-    let [file, _] = of.program.files();
+    let [file, _] = of.program.form().files;
     let arguments = of.program.measuring(&of.job, at);
     let process =
         affinity::pinned(stage.site.cpu, || Process::start(of.program.name(), file, &arguments))?;

@@ -230,7 +230,7 @@ fn possible(stage: &Stage, wanted: Wanted) -> (Wanted, Vec<KnobState>) {
         wanted.into_iter().partition(|(knob, _)| why(knob).is_none());
     let state = |(knob, _): (String, Vec<String>)| KnobState {
         belongs: gigae_eval_session::tune::by_name(&knob)
-            .map_or(gigae_eval_model::knobs::Belongs::Kernel, |knob| knob.belongs()),
+            .map_or(gigae_eval_model::knobs::Belongs::Kernel, |knob| knob.form().belongs),
         present: None,
         absent: why(&knob).map(str::to_owned),
         note: None,

@@ -38,7 +38,7 @@ pub fn confine(rules: &Rules, one_port: bool) -> io::Result<Confined> {
         needs = needs.user(USER).read("/proc").read("/sys");
     }
     if rules.programs {
-        let files = programs::all().iter().filter_map(|one| process::find(one.files()[1]));
+        let files = programs::all().iter().filter_map(|one| process::find(one.form().files[1]));
         let places = files.chain(LIBRARIES.map(Into::into));
         needs = places.fold(needs, Confinement::run);
         // iperf3 and netperf make files there.

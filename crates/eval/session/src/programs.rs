@@ -20,7 +20,7 @@ mod sockperf;
 
 pub use pairs::PAIRS;
 pub use process::Trouble;
-pub use program::{Job, Measure, Ours, Program};
+pub use program::{Form, Job, Measure, Ours, Program};
 
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::plan::{Cell, Condition, LARGEST_MESSAGE, Setting, Wait};
@@ -76,14 +76,14 @@ pub fn missing(programs: &[&'static dyn Program], place: &'static str) -> Troubl
     };
     Trouble::Missing {
         programs: list(|one| one.name(), ", "),
-        packages: list(|one| one.package(), " "),
+        packages: list(|one| one.form().package, " "),
         place,
     }
 }
 
 /// Whether a program's executables are here.
 pub fn is_installed(program: &dyn Program) -> bool {
-    program.files().iter().all(|file| process::find(file).is_some())
+    program.form().files.iter().all(|file| process::find(file).is_some())
 }
 
 /// The program and what it is to measure; an error, in one line, if it cannot or may not do that.
@@ -93,7 +93,7 @@ pub fn check(job: &Job) -> Result<(&'static dyn Program, &'static Measure), Stri
     let is = |one: &&Measure| {
         (one.experiment, one.transport) == (job.experiment, job.transport.as_str())
     };
-    let measure = program.measures().iter().find(is);
+    let measure = program.form().measures.iter().find(is);
     let measure = measure.ok_or_else(|| format!("{} does not measure that", program.name()))?;
     let [least, most] = measure.sizes;
     if !(least..=most.min(LARGEST_MESSAGE)).contains(&job.size) {
@@ -129,7 +129,7 @@ pub fn comparisons(
 ) -> Vec<Comparison> {
     let mut found = Vec::new();
     for &program in programs {
-        for measure in program.measures() {
+        for measure in program.form().measures {
             let fits = |cell: &&Cell| fits(cell, measure, mtu);
             let best = cells.iter().filter(fits).min_by_key(|cell| {
                 let wished = cell.setting.tcp();

@@ -32,7 +32,7 @@ mod steering;
 mod tuner;
 
 pub use guardian::guard;
-pub use knob::{Absent, Knob};
+pub use knob::{Absent, Form, Knob};
 pub use list::{KNOBS, by_name, check, names};
 pub use place::Place;
 pub use restore::abandoned;

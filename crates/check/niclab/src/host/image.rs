@@ -5,6 +5,7 @@ use super::packages::Kernel;
 use super::{LabError, file};
 use crate::job::{JOB, Job};
 use crate::model::Model;
+use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -55,8 +56,7 @@ impl Image {
             modules.push((model.name, files));
         }
         let bytes = archive.finish();
-        let digest: String =
-            Sha256::digest(&bytes)[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        let digest = HEXLOWER.encode(&Sha256::digest(&bytes)[..8]);
         let path = cache.join(format!("image-{}-{digest}.cpio", kernel.release));
         if !path.exists() {
             let part = path.with_extension("part");

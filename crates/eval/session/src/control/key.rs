@@ -1,6 +1,7 @@
 //! The secret that both ends share, and its file.
 
 use super::error::ControlError;
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::fs::OpenOptions;
@@ -73,18 +74,13 @@ impl Key {
 
     /// The key as one line of text, for a file or the pipe to a child.
     pub fn to_hex(&self) -> String {
-        hex(&self.0)
+        HEXLOWER.encode(&self.0)
     }
 
     /// Reads back what [`Key::to_hex`] wrote.
     pub fn from_hex(text: &str) -> Result<Self, ControlError> {
-        let malformed = ControlError::Garbled("a malformed key");
-        if !text.len().is_multiple_of(2) || !text.is_ascii() {
-            return Err(malformed);
-        }
-        let pair = |index| u8::from_str_radix(&text[2 * index..2 * index + 2], 16).ok();
-        let bytes: Option<Vec<u8>> = (0..text.len() / 2).map(pair).collect();
-        Self::from_bytes(&bytes.ok_or(malformed)?)
+        let bytes = HEXLOWER_PERMISSIVE.decode(text.as_bytes());
+        Self::from_bytes(&bytes.map_err(|_| ControlError::Garbled("a malformed key"))?)
     }
 
     /// What the handshake mixes in: as long as it wants it, whatever the file holds.
@@ -97,10 +93,6 @@ pub(super) fn random<const N: usize>() -> Result<[u8; N], ControlError> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|_| ControlError::Random)?;
     Ok(bytes)
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -12,9 +12,9 @@
 //! record of its own. Records are numbered by Noise: none can be changed, repeated or left out.
 
 use super::error::ControlError;
-use super::key::Key;
-use super::key::{hex, random};
+use super::key::{Key, random};
 use super::message::{Limits, Reply, Request, VERSION};
+use data_encoding::HEXLOWER;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use snow::{Builder, HandshakeState, TransportState};
@@ -118,7 +118,7 @@ impl Wire {
 
     /// Says version and random number; what was said.
     fn greet(&mut self) -> Result<Vec<u8>, ControlError> {
-        let hello = Hello { gigae_eval: VERSION, nonce: hex(&random::<32>()?) };
+        let hello = Hello { gigae_eval: VERSION, nonce: HEXLOWER.encode(&random::<32>()?) };
         let body = serde_json::to_vec(&hello).expect("a greeting is plain data");
         self.send(&body)?;
         Ok(body)

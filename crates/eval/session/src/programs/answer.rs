@@ -95,7 +95,7 @@ fn start(site: &Site, job: &Job, interrupted: &AtomicBool) -> Result<(Process, u
     let unable = |source| Trouble::Start { program: name, source };
     let port = free_port(site, udp).map_err(unable)?;
     let at = SocketAddr::new(site.ip, port);
-    let [_, file] = program.files();
+    let [_, file] = program.form().files;
     let mut process =
         affinity::pinned(site.cpu, || Process::start(name, file, &program.answering(job, at)))?;
     let deadline = Instant::now() + LISTEN;

@@ -1,6 +1,6 @@
 //! iperf3: streams, counted at the receiver; reports in JSON.
 
-use super::program::{Job, Measure, Ours, Program, words};
+use super::program::{Form, Job, Measure, Ours, Program, words};
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::transport::CONGESTION_CONTROL;
 use std::net::SocketAddr;
@@ -28,20 +28,13 @@ const MEASURES: [Measure; 2] = [
 ];
 
 impl Program for Iperf3 {
-    fn name(&self) -> &'static str {
-        "iperf3"
-    }
-
-    fn package(&self) -> &'static str {
-        "iperf3"
-    }
-
-    fn files(&self) -> [&'static str; 2] {
-        ["iperf3", "iperf3"]
-    }
-
-    fn measures(&self) -> &'static [Measure] {
-        &MEASURES
+    fn form(&self) -> &'static Form {
+        &Form {
+            name: "iperf3",
+            package: "iperf3",
+            files: ["iperf3", "iperf3"],
+            measures: &MEASURES,
+        }
     }
 
     fn answering(&self, _job: &Job, at: SocketAddr) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! netperf: streams and request-response.
 
-use super::program::{Job, Measure, Ours, Program, words};
+use super::program::{Form, Job, Measure, Ours, Program, words};
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::transport::CONGESTION_CONTROL;
 use std::net::SocketAddr;
@@ -59,21 +59,14 @@ impl Netperf {
 }
 
 impl Program for Netperf {
-    fn name(&self) -> &'static str {
-        "netperf"
-    }
-
-    // Not among Debian's free packages.
-    fn package(&self) -> &'static str {
-        "netperf"
-    }
-
-    fn files(&self) -> [&'static str; 2] {
-        ["netperf", "netserver"]
-    }
-
-    fn measures(&self) -> &'static [Measure] {
-        &MEASURES
+    fn form(&self) -> &'static Form {
+        // The package is not among Debian's free packages.
+        &Form {
+            name: "netperf",
+            package: "netperf",
+            files: ["netperf", "netserver"],
+            measures: &MEASURES,
+        }
     }
 
     fn answering(&self, _job: &Job, at: SocketAddr) -> Vec<String> {

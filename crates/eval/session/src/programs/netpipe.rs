@@ -1,6 +1,6 @@
 //! NetPIPE over TCP: half round trips of blocks, the least of several trials.
 
-use super::program::{Job, Measure, Ours, Program, words};
+use super::program::{Form, Job, Measure, Ours, Program, words};
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::plan::TcpOptions;
 use std::net::SocketAddr;
@@ -28,20 +28,13 @@ impl Netpipe {
 }
 
 impl Program for Netpipe {
-    fn name(&self) -> &'static str {
-        "netpipe"
-    }
-
-    fn package(&self) -> &'static str {
-        "netpipe-tcp"
-    }
-
-    fn files(&self) -> [&'static str; 2] {
-        ["NPtcp", "NPtcp"]
-    }
-
-    fn measures(&self) -> &'static [Measure] {
-        &MEASURES
+    fn form(&self) -> &'static Form {
+        &Form {
+            name: "netpipe",
+            package: "netpipe-tcp",
+            files: ["NPtcp", "NPtcp"],
+            measures: &MEASURES,
+        }
     }
 
     fn tcp(&self, wished: TcpOptions) -> TcpOptions {

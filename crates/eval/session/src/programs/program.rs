@@ -8,17 +8,13 @@ use std::net::SocketAddr;
 
 /// A program.
 pub trait Program: Sync {
+    /// What it is.
+    fn form(&self) -> &'static Form;
+
     /// Its name, for `--with` and in results.
-    fn name(&self) -> &'static str;
-
-    /// Debian's package.
-    fn package(&self) -> &'static str;
-
-    /// Its executable at the measuring and at the answering end.
-    fn files(&self) -> [&'static str; 2];
-
-    /// What it can measure.
-    fn measures(&self) -> &'static [Measure];
+    fn name(&self) -> &'static str {
+        self.form().name
+    }
 
     /// What it makes of TCP options that were wished for: what it cannot set is as it sets it.
     fn tcp(&self, wished: TcpOptions) -> TcpOptions {
@@ -43,6 +39,18 @@ pub trait Program: Sync {
 
     /// The figure in our unit, from its standard output; `None` if it is not there.
     fn read(&self, job: &Job, said: &str) -> Option<f64>;
+}
+
+/// What a program is.
+pub struct Form {
+    /// Its name, for `--with` and in results.
+    pub name: &'static str,
+    /// Debian's package.
+    pub package: &'static str,
+    /// Its executable at the measuring and at the answering end.
+    pub files: [&'static str; 2],
+    /// What it can measure.
+    pub measures: &'static [Measure],
 }
 
 /// Something that a program measures, and what of ours stands beside it.

@@ -1,6 +1,6 @@
 //! sockperf: round trips; half of each by default, whole ones if asked for.
 
-use super::program::{Job, Measure, Ours, Program, words};
+use super::program::{Form, Job, Measure, Ours, Program, words};
 use gigae_eval_model::experiment::Experiment;
 use std::net::SocketAddr;
 
@@ -34,20 +34,13 @@ fn common(job: &Job, at: SocketAddr) -> Vec<String> {
 }
 
 impl Program for Sockperf {
-    fn name(&self) -> &'static str {
-        "sockperf"
-    }
-
-    fn package(&self) -> &'static str {
-        "sockperf"
-    }
-
-    fn files(&self) -> [&'static str; 2] {
-        ["sockperf", "sockperf"]
-    }
-
-    fn measures(&self) -> &'static [Measure] {
-        &MEASURES
+    fn form(&self) -> &'static Form {
+        &Form {
+            name: "sockperf",
+            package: "sockperf",
+            files: ["sockperf", "sockperf"],
+            measures: &MEASURES,
+        }
     }
 
     // From version 3.8 on it does.

@@ -28,9 +28,9 @@ fn programs_have_names_of_their_own_and_measure_what_is_there() {
     names.dedup();
     assert_eq!(names.len(), all().len() + 1);
     for program in all() {
-        for measure in program.measures() {
+        for measure in program.form().measures {
             let transport = transport::by_name(measure.transport).unwrap();
-            assert!(transport.experiments.contains(&measure.experiment));
+            assert!(transport.offers(measure.experiment));
             assert!(measure.sizes[0] < measure.sizes[1]);
         }
     }
@@ -158,7 +158,7 @@ fn programs_are_asked_for_the_same_options() {
 #[test]
 fn rubbish_is_no_figure() {
     for program in all() {
-        for measure in program.measures() {
+        for measure in program.form().measures {
             let job = job(program.name(), measure.experiment, measure.transport, 64);
             for said in ["", "{}", "[1]", "\u{0}\u{0}", "= = =", "percentile 50.000 =", "64 1"] {
                 assert_eq!(read(&job, said), None, "{} {said:?}", program.name());

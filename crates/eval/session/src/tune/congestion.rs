@@ -1,6 +1,6 @@
 //! TCP's congestion control, per socket: only the measured connections have it, and nothing is left to put back.
 
-use super::knob::{Absent, Knob};
+use super::knob::{Absent, Form, Knob};
 use super::place::Place;
 use gigae_eval_model::knobs::Belongs;
 use gigae_eval_model::transport;
@@ -18,20 +18,13 @@ const LONGEST: usize = 15;
 const ALLOWED: &str = "sys/net/ipv4/tcp_allowed_congestion_control";
 
 impl Knob for Congestion {
-    fn name(&self) -> &'static str {
-        "congestion-control"
-    }
-
-    fn about(&self) -> &'static str {
-        "TCP's congestion control, of the measured connections only"
-    }
-
-    fn belongs(&self) -> Belongs {
-        Belongs::Program
-    }
-
-    fn values(&self) -> &'static str {
-        "a name that tcp_available_congestion_control has, like \"bbr\""
+    fn form(&self) -> &Form {
+        &Form {
+            name: "congestion-control",
+            about: "TCP's congestion control, of the measured connections only",
+            belongs: Belongs::Program,
+            values: "a name that tcp_available_congestion_control has, like \"bbr\"",
+        }
     }
 
     fn accepts(&self, value: &str) -> bool {

@@ -1,6 +1,6 @@
 //! Knobs of the driver, by ethtool(8)'s ioctls: coalescing, rings, offloads; and the MTU.
 
-use super::knob::{Absent, Knob, number};
+use super::knob::{Absent, Form, Knob, number};
 use super::place::Place;
 use gigae_eval_model::knobs::Belongs;
 use gigae_nic::ethtool::Feature;
@@ -12,87 +12,67 @@ const LONGEST_GATHERING: u32 = 100_000;
 /// More descriptors or frames than any driver has.
 const MOST_FRAMES: u32 = 1 << 20;
 
-/// A word of struct ethtool_coalesce (linux/ethtool.h).
-pub(super) struct Coalescing {
-    name: &'static str,
-    about: &'static str,
-    word: usize,
-    /// Whether it is a switch.
-    switch: bool,
+/// What a driver has, as a knob.
+const fn driver(name: &'static str, about: &'static str, values: &'static str) -> Form {
+    Form { name, about, belongs: Belongs::Driver, values }
 }
 
-pub(super) const RX_USECS: Coalescing = Coalescing {
-    name: "rx-usecs",
-    about: "microseconds from a received frame to its interrupt, at most",
-    word: 1,
-    switch: false,
-};
-pub(super) const RX_FRAMES: Coalescing = Coalescing {
-    name: "rx-frames",
-    about: "received frames that cause an interrupt before that",
-    word: 2,
-    switch: false,
-};
-pub(super) const TX_USECS: Coalescing = Coalescing {
-    name: "tx-usecs",
-    about: "microseconds from a sent frame to its interrupt, at most",
-    word: 5,
-    switch: false,
-};
-pub(super) const TX_FRAMES: Coalescing = Coalescing {
-    name: "tx-frames",
-    about: "sent frames that cause an interrupt before that",
-    word: 6,
-    switch: false,
-};
+const SWITCH: &str = "\"on\" or \"off\"";
+
+/// A word of struct ethtool_coalesce (linux/ethtool.h).
+pub(super) struct Coalescing {
+    form: Form,
+    word: usize,
+    /// Its largest value; `None` for a switch.
+    most: Option<u32>,
+}
+
+impl Coalescing {
+    const fn time(name: &'static str, about: &'static str, word: usize) -> Self {
+        let form = driver(name, about, "0 to 100000 microseconds");
+        Self { form, word, most: Some(LONGEST_GATHERING) }
+    }
+
+    const fn frames(name: &'static str, about: &'static str, word: usize) -> Self {
+        let form = driver(name, about, "0 to 1048576 frames");
+        Self { form, word, most: Some(MOST_FRAMES) }
+    }
+}
+
+pub(super) const RX_USECS: Coalescing =
+    Coalescing::time("rx-usecs", "microseconds from a received frame to its interrupt, at most", 1);
+pub(super) const RX_FRAMES: Coalescing =
+    Coalescing::frames("rx-frames", "received frames that cause an interrupt before that", 2);
+pub(super) const TX_USECS: Coalescing =
+    Coalescing::time("tx-usecs", "microseconds from a sent frame to its interrupt, at most", 5);
+pub(super) const TX_FRAMES: Coalescing =
+    Coalescing::frames("tx-frames", "sent frames that cause an interrupt before that", 6);
 pub(super) const ADAPTIVE_RX: Coalescing = Coalescing {
-    name: "adaptive-rx",
-    about: "the driver moves rx-usecs and rx-frames by load",
+    form: driver("adaptive-rx", "the driver moves rx-usecs and rx-frames by load", SWITCH),
     word: 10,
-    switch: true,
+    most: None,
 };
 
 impl Knob for Coalescing {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn about(&self) -> &'static str {
-        self.about
-    }
-
-    fn belongs(&self) -> Belongs {
-        Belongs::Driver
-    }
-
-    fn values(&self) -> &'static str {
-        match (self.switch, self.name.ends_with("usecs")) {
-            (true, _) => "\"on\" or \"off\"",
-            (false, true) => "0 to 100000 microseconds",
-            (false, false) => "0 to 1048576 frames",
-        }
+    fn form(&self) -> &Form {
+        &self.form
     }
 
     fn accepts(&self, value: &str) -> bool {
-        let most = if self.name.ends_with("usecs") { LONGEST_GATHERING } else { MOST_FRAMES };
-        match self.switch {
-            true => matches!(value, "on" | "off"),
-            false => number(value).is_some_and(|value| value <= most),
+        match self.most {
+            None => matches!(value, "on" | "off"),
+            Some(most) => number(value).is_some_and(|value| value <= most),
         }
     }
 
     fn read(&self, place: &Place) -> Result<String, Absent> {
         let value = place.ethtool.coalesce(&place.interface, self.word);
         let value = value.map_err(|error| Absent::of(&error))?;
-        Ok(match (self.switch, value) {
-            (true, 0) => "off".to_owned(),
-            (true, _) => "on".to_owned(),
-            (false, value) => value.to_string(),
+        Ok(match (self.most, value) {
+            (None, 0) => "off".to_owned(),
+            (None, _) => "on".to_owned(),
+            (Some(_), value) => value.to_string(),
         })
-    }
-
-    fn exact(&self, _place: &Place, value: &str) -> Result<String, Absent> {
-        Ok(value.to_owned())
     }
 
     fn write(&self, place: &mut Place, exact: &str) -> io::Result<()> {
@@ -105,50 +85,37 @@ impl Knob for Coalescing {
     }
 
     fn commands(&self, place: &Place, exact: &str) -> Vec<String> {
-        vec![format!("ethtool -C {} {} {exact}", place.interface, self.name)]
+        vec![format!("ethtool -C {} {} {exact}", place.interface, self.form.name)]
     }
 }
 
 /// A word of struct ethtool_ringparam (linux/ethtool.h), and that of its most.
 pub(super) struct Ring {
-    name: &'static str,
-    about: &'static str,
+    form: Form,
     /// `ethtool -G`'s word for it.
     option: &'static str,
     word: usize,
     most: usize,
 }
 
+const DESCRIPTORS: &str = "16 to 1048576 descriptors, or \"max\"";
+
 pub(super) const RX_RING: Ring = Ring {
-    name: "rx-ring",
-    about: "descriptors of the receive ring",
+    form: driver("rx-ring", "descriptors of the receive ring", DESCRIPTORS),
     option: "rx",
     word: 5,
     most: 1,
 };
 pub(super) const TX_RING: Ring = Ring {
-    name: "tx-ring",
-    about: "descriptors of the transmit ring",
+    form: driver("tx-ring", "descriptors of the transmit ring", DESCRIPTORS),
     option: "tx",
     word: 8,
     most: 4,
 };
 
 impl Knob for Ring {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn about(&self) -> &'static str {
-        self.about
-    }
-
-    fn belongs(&self) -> Belongs {
-        Belongs::Driver
-    }
-
-    fn values(&self) -> &'static str {
-        "16 to 1048576 descriptors, or \"max\""
+    fn form(&self) -> &Form {
+        &self.form
     }
 
     fn accepts(&self, value: &str) -> bool {
@@ -194,57 +161,47 @@ impl Ring {
 
 /// Features that are turned on and off together. The exact value names those that are asked for.
 pub(super) struct Offload {
-    name: &'static str,
-    about: &'static str,
+    form: Form,
     /// `ethtool -K`'s word for it.
     option: &'static str,
-    of: fn(&str) -> bool,
+    of: &'static [&'static str],
 }
 
 pub(super) const TSO: Offload = Offload {
-    name: "tso",
-    about: "TCP segmentation by the device",
+    form: driver("tso", "TCP segmentation by the device", SWITCH),
     option: "tso",
-    of: |name| {
-        matches!(
-            name,
-            "tx-tcp-segmentation"
-                | "tx-tcp-ecn-segmentation"
-                | "tx-tcp-mangleid-segmentation"
-                | "tx-tcp6-segmentation"
-        )
-    },
+    of: &[
+        "tx-tcp-segmentation",
+        "tx-tcp-ecn-segmentation",
+        "tx-tcp-mangleid-segmentation",
+        "tx-tcp6-segmentation",
+    ],
 };
 pub(super) const GSO: Offload = Offload {
-    name: "gso",
-    about: "segmentation late in the kernel",
+    form: driver("gso", "segmentation late in the kernel", SWITCH),
     option: "gso",
-    of: |name| name == "tx-generic-segmentation",
+    of: &["tx-generic-segmentation"],
 };
 pub(super) const GRO: Offload = Offload {
-    name: "gro",
-    about: "joining received frames early in the kernel",
+    form: driver("gro", "joining received frames early in the kernel", SWITCH),
     option: "gro",
-    of: |name| name == "rx-gro",
+    of: &["rx-gro"],
 };
 pub(super) const LRO: Offload = Offload {
-    name: "lro",
-    about: "joining received frames by the device",
+    form: driver("lro", "joining received frames by the device", SWITCH),
     option: "lro",
-    of: |name| name == "rx-lro",
+    of: &["rx-lro"],
 };
 pub(super) const RX_CHECKSUM: Offload = Offload {
-    name: "rx-checksum",
-    about: "received checksums are checked by the device",
+    form: driver("rx-checksum", "received checksums are checked by the device", SWITCH),
     option: "rx",
-    of: |name| name == "rx-checksum",
+    of: &["rx-checksum"],
 };
 pub(super) const TX_CHECKSUM: Offload = Offload {
-    name: "tx-checksum",
-    about: "checksums of what is sent are computed by the device",
+    form: driver("tx-checksum", "checksums of what is sent are computed by the device", SWITCH),
     option: "tx",
     // Those of storage and SCTP are others.
-    of: |name| matches!(name, "tx-checksum-ipv4" | "tx-checksum-ipv6" | "tx-checksum-ip-generic"),
+    of: &["tx-checksum-ipv4", "tx-checksum-ipv6", "tx-checksum-ip-generic"],
 };
 
 /// An exact value without any feature.
@@ -253,7 +210,8 @@ const NONE: &str = "none";
 impl Offload {
     fn features(&self, place: &Place) -> Result<Vec<Feature>, Absent> {
         let all = place.ethtool.features(&place.interface).map_err(|error| Absent::of(&error))?;
-        let mine: Vec<Feature> = all.into_iter().filter(|one| (self.of)(&one.name)).collect();
+        let mine: Vec<Feature> =
+            all.into_iter().filter(|one| self.of.contains(&&one.name[..])).collect();
         let on = mine.iter().any(|one| one.active);
         if mine.iter().any(|one| one.available) {
             return Ok(mine.into_iter().filter(|one| one.available).collect());
@@ -268,20 +226,8 @@ fn joined<'a>(names: impl Iterator<Item = &'a Feature>) -> String {
 }
 
 impl Knob for Offload {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn about(&self) -> &'static str {
-        self.about
-    }
-
-    fn belongs(&self) -> Belongs {
-        Belongs::Driver
-    }
-
-    fn values(&self) -> &'static str {
-        "\"on\" or \"off\""
+    fn form(&self) -> &Form {
+        &self.form
     }
 
     fn accepts(&self, value: &str) -> bool {
@@ -321,20 +267,13 @@ pub(super) struct Mtu;
 pub(super) const MTU: Mtu = Mtu;
 
 impl Knob for Mtu {
-    fn name(&self) -> &'static str {
-        "mtu"
-    }
-
-    fn about(&self) -> &'static str {
-        "largest packet in bytes; every switch on the way must carry it"
-    }
-
-    fn belongs(&self) -> Belongs {
-        Belongs::Kernel
-    }
-
-    fn values(&self) -> &'static str {
-        "1280 to 9000 bytes"
+    fn form(&self) -> &Form {
+        &Form {
+            name: "mtu",
+            about: "largest packet in bytes; every switch on the way must carry it",
+            belongs: Belongs::Kernel,
+            values: "1280 to 9000 bytes",
+        }
     }
 
     /// Below 1280 the kernel takes IPv6 off the interface, and its addresses do not come back.
@@ -345,10 +284,6 @@ impl Knob for Mtu {
     fn read(&self, place: &Place) -> Result<String, Absent> {
         let mtu = place.ethtool.mtu(&place.interface);
         mtu.map(|mtu| mtu.to_string()).ok_or_else(|| Absent::new("the kernel does not tell it"))
-    }
-
-    fn exact(&self, _place: &Place, value: &str) -> Result<String, Absent> {
-        Ok(value.to_owned())
     }
 
     fn write(&self, place: &mut Place, exact: &str) -> io::Result<()> {

@@ -2,7 +2,7 @@
 //!
 //! `/proc/sys/net` shows the calling thread's namespace; what is the whole machine's is only in the first one.
 
-use super::knob::{Absent, Knob, number};
+use super::knob::{Absent, Form, Knob, number};
 use super::place::Place;
 use gigae_eval_model::knobs::Belongs;
 use std::fs;
@@ -10,11 +10,9 @@ use std::io;
 
 /// A number in a file.
 pub(super) struct Number {
-    name: &'static str,
-    about: &'static str,
+    form: Form,
     file: File,
     most: u32,
-    values: &'static str,
 }
 
 enum File {
@@ -26,53 +24,50 @@ enum File {
 
 /// Networking in the kernel's documentation, `networking/napi.rst`.
 pub(super) const NAPI_DEFER: Number = Number {
-    name: "napi-defer-hard-irqs",
-    about: "empty polls before interrupts are allowed again; with gro-flush-timeout",
+    form: Form {
+        name: "napi-defer-hard-irqs",
+        about: "empty polls before interrupts are allowed again; with gro-flush-timeout",
+        belongs: Belongs::Kernel,
+        values: "0 to 10000 polls",
+    },
     file: File::Sysfs("napi_defer_hard_irqs"),
     most: 10_000,
-    values: "0 to 10000 polls",
 };
 pub(super) const GRO_FLUSH: Number = Number {
-    name: "gro-flush-timeout",
-    about: "nanoseconds until the kernel polls by itself, and lets joined frames go",
+    form: Form {
+        name: "gro-flush-timeout",
+        about: "nanoseconds until the kernel polls by itself, and lets joined frames go",
+        belongs: Belongs::Kernel,
+        values: "0 to 10000000 nanoseconds",
+    },
     file: File::Sysfs("gro_flush_timeout"),
     most: 10_000_000,
-    values: "0 to 10000000 nanoseconds",
 };
 /// The kernel's documentation, `admin-guide/sysctl/net.rst`.
 pub(super) const BUSY_POLL: Number = Number {
-    name: "busy-poll",
-    about: "microseconds for which poll(2) drives the driver before it sleeps",
+    form: Form {
+        name: "busy-poll",
+        about: "microseconds for which poll(2) drives the driver before it sleeps",
+        belongs: Belongs::Machine,
+        values: "0 to 10000 microseconds",
+    },
     file: File::Sysctl("net/core/busy_poll"),
     most: 10_000,
-    values: "0 to 10000 microseconds",
 };
 pub(super) const BUSY_READ: Number = Number {
-    name: "busy-read",
-    about: "microseconds for which a read drives the driver before it sleeps",
+    form: Form {
+        name: "busy-read",
+        about: "microseconds for which a read drives the driver before it sleeps",
+        belongs: Belongs::Machine,
+        values: "0 to 10000 microseconds",
+    },
     file: File::Sysctl("net/core/busy_read"),
     most: 10_000,
-    values: "0 to 10000 microseconds",
 };
 
 impl Knob for Number {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn about(&self) -> &'static str {
-        self.about
-    }
-
-    fn belongs(&self) -> Belongs {
-        match self.file {
-            File::Sysfs(_) => Belongs::Kernel,
-            File::Sysctl(_) => Belongs::Machine,
-        }
-    }
-
-    fn values(&self) -> &'static str {
-        self.values
+    fn form(&self) -> &Form {
+        &self.form
     }
 
     fn accepts(&self, value: &str) -> bool {
@@ -88,10 +83,6 @@ impl Knob for Number {
             io::ErrorKind::NotFound => Absent::new("this kernel does not have it here"),
             _ => Absent::of(&error),
         })
-    }
-
-    fn exact(&self, _place: &Place, value: &str) -> Result<String, Absent> {
-        Ok(value.to_owned())
     }
 
     fn write(&self, place: &mut Place, exact: &str) -> io::Result<()> {

@@ -4,7 +4,7 @@
 //! Plans say it as a percentage of the highest that the hardware has. The exact value has kHz for each policy, a
 //! policy being the CPUs that change together.
 
-use super::knob::{Absent, Knob, number};
+use super::knob::{Absent, Form, Knob, number};
 use super::place::Place;
 use super::steering::parts;
 use gigae_eval_model::knobs::Belongs;
@@ -37,20 +37,13 @@ fn khz(directory: &Path, file: &str) -> Result<u64, Absent> {
 }
 
 impl Knob for Frequency {
-    fn name(&self) -> &'static str {
-        "cpu-frequency"
-    }
-
-    fn about(&self) -> &'static str {
-        "percent of their highest frequency that the CPUs may take: slower CPUs"
-    }
-
-    fn belongs(&self) -> Belongs {
-        Belongs::Machine
-    }
-
-    fn values(&self) -> &'static str {
-        "10 to 100 percent, or \"lowest\""
+    fn form(&self) -> &Form {
+        &Form {
+            name: "cpu-frequency",
+            about: "percent of their highest frequency that the CPUs may take: slower CPUs",
+            belongs: Belongs::Machine,
+            values: "10 to 100 percent, or \"lowest\"",
+        }
     }
 
     fn accepts(&self, value: &str) -> bool {

@@ -4,22 +4,31 @@ use super::place::Place;
 use gigae_eval_model::knobs::Belongs;
 use std::io;
 
+/// What a knob is, in plans and for people.
+#[derive(Clone, Copy)]
+pub struct Form {
+    /// Its name in plans and results.
+    pub name: &'static str,
+    /// What it does, in a few words.
+    pub about: &'static str,
+    /// Whose setting it is.
+    pub belongs: Belongs,
+    /// The values that make sense, in words.
+    pub values: &'static str,
+}
+
 /// Something that can be read and set.
 ///
 /// Values are texts. An *exact* one is as [`Knob::read`] gives it and can be compared and put back; a plan may
 /// also use words whose exact value depends on the end, like `all` CPUs.
 pub trait Knob: Sync {
+    /// What it is.
+    fn form(&self) -> &Form;
+
     /// Its name in plans and results.
-    fn name(&self) -> &'static str;
-
-    /// What it does, in a few words.
-    fn about(&self) -> &'static str;
-
-    /// Whose setting it is.
-    fn belongs(&self) -> Belongs;
-
-    /// The values that make sense, in words.
-    fn values(&self) -> &'static str;
+    fn name(&self) -> &'static str {
+        self.form().name
+    }
 
     /// Whether a plan may ask for this value.
     fn accepts(&self, value: &str) -> bool;
@@ -28,7 +37,10 @@ pub trait Knob: Sync {
     fn read(&self, place: &Place) -> Result<String, Absent>;
 
     /// A plan's value as [`Knob::read`] would give it here.
-    fn exact(&self, place: &Place, value: &str) -> Result<String, Absent>;
+    fn exact(&self, place: &Place, value: &str) -> Result<String, Absent> {
+        let _ = place;
+        Ok(value.to_owned())
+    }
 
     /// Sets an exact value.
     fn write(&self, place: &mut Place, exact: &str) -> io::Result<()>;

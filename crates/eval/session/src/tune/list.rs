@@ -48,7 +48,7 @@ pub fn check(plan: &Plan, name: &str) -> Result<(), PlanError> {
         let knob = by_name(name)
             .ok_or_else(|| wrong(format!("unknown knob '{name}', known: {}", names())))?;
         if let Some(value) = values.iter().find(|value| !knob.accepts(&value.0)) {
-            let takes = knob.values();
+            let takes = knob.form().values;
             return Err(wrong(format!("knob '{name}' does not take '{value}' but {takes}")));
         }
     }
@@ -71,7 +71,11 @@ mod tests {
         assert_eq!(names.len(), KNOBS.len());
         for knob in KNOBS {
             assert!(!knob.accepts("") && !knob.accepts("$(reboot)"), "{}", knob.name());
-            assert!(!knob.values().is_empty() && !knob.about().is_empty(), "{}", knob.name());
+            assert!(
+                !knob.form().values.is_empty() && !knob.form().about.is_empty(),
+                "{}",
+                knob.name()
+            );
         }
     }
 

@@ -5,7 +5,7 @@
 //! often. The cgroup stands beside the process's own and has its number in its name; one of a killed process has
 //! nobody in it, slows nobody, and is removed at the next start ([`sweep`]).
 
-use super::knob::{Absent, Knob, number};
+use super::knob::{Absent, Form, Knob, number};
 use super::place::Place;
 use gigae_eval_model::knobs::Belongs;
 use std::fs;
@@ -55,20 +55,13 @@ fn name() -> String {
 }
 
 impl Knob for Quota {
-    fn name(&self) -> &'static str {
-        "cpu-quota"
-    }
-
-    fn about(&self) -> &'static str {
-        "percent of a CPU's time that the measuring process may have: a slower CPU"
-    }
-
-    fn belongs(&self) -> Belongs {
-        Belongs::Program
-    }
-
-    fn values(&self) -> &'static str {
-        "5 to 95 percent, or \"off\""
+    fn form(&self) -> &Form {
+        &Form {
+            name: "cpu-quota",
+            about: "percent of a CPU's time that the measuring process may have: a slower CPU",
+            belongs: Belongs::Program,
+            values: "5 to 95 percent, or \"off\"",
+        }
     }
 
     fn accepts(&self, value: &str) -> bool {
@@ -84,10 +77,6 @@ impl Knob for Quota {
             (true, [quota, period]) => format!("{:.0}", quota / period * 100.0),
             _ => OFF.to_owned(),
         })
-    }
-
-    fn exact(&self, _place: &Place, value: &str) -> Result<String, Absent> {
-        Ok(value.to_owned())
     }
 
     fn write(&self, place: &mut Place, exact: &str) -> io::Result<()> {

@@ -5,7 +5,7 @@
 //! also `spread` (each its own CPU, one after the other). The exact value has a list of CPUs for each queue or
 //! interrupt.
 
-use super::knob::{Absent, Knob};
+use super::knob::{Absent, Form, Knob};
 use super::place::Place;
 use gigae_eval_model::knobs::Belongs;
 use std::fs;
@@ -112,20 +112,13 @@ impl Rps {
 }
 
 impl Knob for Rps {
-    fn name(&self) -> &'static str {
-        "rps"
-    }
-
-    fn about(&self) -> &'static str {
-        "CPUs to which the kernel hands received frames on (Receive Packet Steering)"
-    }
-
-    fn belongs(&self) -> Belongs {
-        Belongs::Kernel
-    }
-
-    fn values(&self) -> &'static str {
-        "\"off\", \"same\" (the measuring thread's CPU), \"other\" or \"all\""
+    fn form(&self) -> &Form {
+        &Form {
+            name: "rps",
+            about: "CPUs to which the kernel hands received frames on (Receive Packet Steering)",
+            belongs: Belongs::Kernel,
+            values: "\"off\", \"same\" (the measuring thread's CPU), \"other\" or \"all\"",
+        }
     }
 
     fn accepts(&self, value: &str) -> bool {
@@ -192,20 +185,13 @@ impl Irq {
 }
 
 impl Knob for Irq {
-    fn name(&self) -> &'static str {
-        "irq-affinity"
-    }
-
-    fn about(&self) -> &'static str {
-        "CPUs that may have the interface's interrupts"
-    }
-
-    fn belongs(&self) -> Belongs {
-        Belongs::Machine
-    }
-
-    fn values(&self) -> &'static str {
-        "\"same\" (the measuring thread's CPU), \"other\", \"all\" or \"spread\""
+    fn form(&self) -> &Form {
+        &Form {
+            name: "irq-affinity",
+            about: "CPUs that may have the interface's interrupts",
+            belongs: Belongs::Machine,
+            values: "\"same\" (the measuring thread's CPU), \"other\", \"all\" or \"spread\"",
+        }
     }
 
     fn accepts(&self, value: &str) -> bool {

@@ -102,15 +102,15 @@ impl Tuner {
             state.absent = Some("this version does not know it".into());
             return state;
         };
-        state.belongs = knob.belongs();
-        if knob.belongs() == Belongs::Machine && self.places[0].virtual_link {
+        state.belongs = knob.form().belongs;
+        if knob.form().belongs == Belongs::Machine && self.places[0].virtual_link {
             state.absent =
                 Some("it is the whole machine's, and not changed for a virtual network".into());
             return state;
         }
         let first = self.held.len();
         // What is the program's own it has once, and not once for each interface.
-        let places = if knob.belongs() == Belongs::Program { 1 } else { self.places.len() };
+        let places = if knob.form().belongs == Belongs::Program { 1 } else { self.places.len() };
         for (number, place) in self.places.iter().enumerate().take(places) {
             match knob.read(place) {
                 Ok(before) => self.held.push(Held {
@@ -218,7 +218,7 @@ impl Tuner {
 
     /// Writes the journal, and has a guardian for it, before anything that lasts is changed.
     fn record(&mut self, number: usize) -> io::Result<()> {
-        let lasts = |held: &Held| held.knob.belongs() != Belongs::Program;
+        let lasts = |held: &Held| held.knob.form().belongs != Belongs::Program;
         if !lasts(&self.held[number]) {
             return Ok(());
         }
@@ -312,7 +312,7 @@ impl Drop for Tuner {
 /// A plan's value as it would be here. Who asks may be another machine.
 fn exact(knob: &dyn Knob, place: &Place, value: &str) -> Result<String, Absent> {
     if !knob.accepts(value) {
-        return Err(Absent(format!("it takes {}", knob.values())));
+        return Err(Absent(format!("it takes {}", knob.form().values)));
     }
     knob.exact(place, value)
 }
