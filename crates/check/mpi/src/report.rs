@@ -1,6 +1,9 @@
 //! What was measured, side by side, as text; and what was reached of what is asked.
 
 use crate::bench::Figures;
+use gigae_eval_model::results::{Bound, Verdict};
+use gigae_eval_model::stats::median;
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -16,12 +19,6 @@ const ASKED: [(&str, Bound); 8] = [
     ("MPI_Init, gigae / TCP", Bound::AtMost(2.0)),
 ];
 
-#[derive(Clone, Copy, Debug)]
-enum Bound {
-    AtLeast(f64),
-    AtMost(f64),
-}
-
 /// Of HPC Challenge, what its network decides: name, and whether more is better.
 const HPCC: [(&str, bool); 9] = [
     ("seconds", false),
@@ -34,13 +31,6 @@ const HPCC: [(&str, bool); 9] = [
     ("AvgPingPongBandwidth_GBytes", true),
     ("RandomlyOrderedRingBandwidth_GBytes", true),
 ];
-
-/// The middle one; of an even number the lower of both.
-pub fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len().checked_sub(1)? / 2).copied()
-}
 
 /// A table of sizes, of programs, of HPC Challenge's figures, of what was asked, and the conditions.
 pub fn text(figures: &Figures) -> String {
@@ -71,16 +61,8 @@ pub fn text(figures: &Figures) -> String {
         figures.own.len()
     );
     for ((name, bound), value) in ASKED.iter().zip(values(figures)) {
-        let (sign, limit) = match bound {
-            Bound::AtLeast(limit) => (">=", limit),
-            Bound::AtMost(limit) => ("<=", limit),
-        };
-        let said = match (value, bound) {
-            (None, _) => "not measured",
-            (Some(value), Bound::AtLeast(limit)) if value >= *limit => "reached",
-            (Some(value), Bound::AtMost(limit)) if value <= *limit => "reached",
-            _ => "missed",
-        };
+        let (sign, limit) = bound.parts();
+        let said = Verdict::of(Some(*bound), value).name();
         let _ = writeln!(text, "{name:<62} {} {sign} {limit:.2}  {said}", number(value));
     }
     text.push('\n');
@@ -97,17 +79,12 @@ pub fn text(figures: &Figures) -> String {
 pub fn json(figures: &Figures) -> String {
     let runs = figures.own.len();
     let by_run: Vec<_> = (0..runs).map(|run| each(figures, &|all| all.get(run).copied())).collect();
-    let entry = |(at, (name, bound)): (usize, &(&str, Bound))| {
-        let asked = match bound {
-            Bound::AtLeast(limit) => format!("\"at_least\": {limit:?}"),
-            Bound::AtMost(limit) => format!("\"at_most\": {limit:?}"),
-        };
-        let value = |run: &[Option<f64>; 8]| run[at].map_or("null".into(), |v| format!("{v:?}"));
-        let values = by_run.iter().map(value).collect::<Vec<String>>().join(", ");
-        format!("{{\"name\": \"{name}\", \"asked\": {{{asked}}}, \"runs\": [{values}]}}")
+    let entry = |(at, (name, asked)): (usize, &(&str, Bound))| {
+        let values: Vec<Option<f64>> = by_run.iter().map(|run| run[at]).collect();
+        json!({ "name": name, "asked": asked, "runs": values })
     };
     let entries: Vec<_> = ASKED.iter().enumerate().map(entry).collect();
-    format!("{{\"figures\": [\n{}\n]}}\n", entries.join(",\n"))
+    format!("{:#}\n", json!({ "figures": entries }))
 }
 
 fn values(figures: &Figures) -> [Option<f64>; 8] {
@@ -221,14 +198,15 @@ mod tests {
         let mut all = figures(3.0, 1.5);
         all.latency[TCP].insert(8, vec![3.0, 6.0]);
         all.latency[GIGAE].insert(8, vec![1.5, 1.5]);
-        let text = json(&all);
-        let line = |name: &str| text.lines().find(|line| line.contains(name)).unwrap().to_owned();
-        let first = line("8 B latency, TCP / gigae");
-        assert!(
-            first.contains(r#""asked": {"at_least": 2.5}, "runs": [2.0, 4.0, null]}"#),
-            "{first}"
-        );
-        assert!(line("of 2").contains(r#""runs": [2.0, 2.0, 2.0]}"#), "{text}");
+        let all: serde_json::Value = serde_json::from_str(&super::json(&all)).unwrap();
+        let figures = all["figures"].as_array().unwrap();
+        let of = |name: &str| {
+            figures.iter().find(|one| one["name"].as_str().unwrap().contains(name)).unwrap()
+        };
+        let first = of("8 B latency, TCP / gigae");
+        assert_eq!(first["asked"], json!({ "at_least": 2.5 }));
+        assert_eq!(first["runs"], json!([2.0, 4.0, null]));
+        assert_eq!(of("of 2")["runs"], json!([2.0, 2.0, 2.0]));
     }
 
     #[test]
@@ -251,7 +229,7 @@ mod tests {
     #[test]
     fn the_median_stands_in_the_middle() {
         assert_eq!((median(&[]), median(&[3.0, 1.0, 2.0])), (None, Some(2.0)));
-        assert_eq!(median(&[4.0, 1.0]), Some(1.0));
+        assert_eq!(median(&[4.0, 1.0]), Some(2.5));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::keys::Key;
 use super::live::{Rates, Source};
-use gigae_eval_report::table::short;
+use gigae_eval_model::number::{many, percent, short};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -308,19 +308,5 @@ impl Model {
         (self.help, self.follows) = (false, false);
         self.top = top.min(last);
         None
-    }
-}
-
-/// A share in whole percent.
-pub(super) fn percent(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
-}
-
-/// A count with three significant digits.
-pub(super) fn many(count: f64) -> String {
-    match count {
-        count if count >= 1e6 => format!("{}M", short(count / 1e6)),
-        count if count >= 1e3 => format!("{}k", short(count / 1e3)),
-        count => format!("{count:.0}"),
     }
 }

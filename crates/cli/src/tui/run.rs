@@ -2,11 +2,11 @@
 
 use super::View;
 use super::live::Source;
-use super::model::{Event, Of, Row, many, percent};
+use super::model::{Event, Of, Row};
 use gigae_eval_measure::probe::{Answered, Asked};
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::experiment::Kind;
-use gigae_eval_report::table::short;
+use gigae_eval_model::number::{many, percent, short};
 use gigae_eval_run::SoFar;
 use gigae_eval_run::{Made, Place, Progress, Took};
 use gigae_eval_session::control::Waiting;

@@ -2,11 +2,11 @@
 
 use super::View;
 use super::live::Source;
-use super::model::{Event, Of, Row, many};
+use super::model::{Event, Of, Row};
 use gigae_eval_measure::site::Site;
 use gigae_eval_model::duration;
+use gigae_eval_model::number::{many, short};
 use gigae_eval_model::traffic::STREAMS;
-use gigae_eval_report::table::short;
 use gigae_eval_session::remark::remark;
 use gigae_eval_soak::state::{End, Point, State};
 use gigae_eval_soak::watch::Tell;

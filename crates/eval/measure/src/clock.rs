@@ -34,14 +34,11 @@ const ROUNDS: usize = 31;
 
 /// Measures it: some milliseconds of spinning.
 pub fn overhead() -> Overhead {
-    let trip = median_of(|| rtt::overhead(BATCH));
-    let message = median_of(|| stream::overhead(BATCH));
-    Overhead { round_trip_ns: trip, message_ns: message }
-}
-
-fn median_of(measure: impl Fn() -> f64) -> f64 {
-    let costs: Vec<f64> = (0..ROUNDS).map(|_| measure()).collect();
-    stats::median(&costs).unwrap_or(0.0)
+    let median = |measure: fn(u32) -> f64| {
+        let costs: Vec<f64> = (0..ROUNDS).map(|_| measure(BATCH)).collect();
+        stats::median(&costs).unwrap_or(0.0)
+    };
+    Overhead { round_trip_ns: median(rtt::overhead), message_ns: median(stream::overhead) }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! What can be measured. Each experiment is a line of the list below, which gives its name, its unit and
-//! how tables show it. Its loops are a file in the crate `gigae-eval-measure`.
+//! What can be measured. Each experiment is a line of the list below, which gives its name, its unit, what
+//! a transport must do for it and how tables show it. Its loops are a file in the crate
+//! `gigae-eval-measure`.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,18 +32,18 @@ macro_rules! experiments {
 
 experiments! {
     /// A message goes out, one of the same length comes back: microseconds.
-    Rtt: Form::new("rtt", "us", Kind::Trip, Some(RTT)),
+    Rtt: Form::new("rtt", "us", Kind::Trip, Pattern::Echo, Some(RTT)),
     /// Messages go one way as fast as they can: 10^6 bytes per second at the receiver.
-    Stream: Form::new("stream", "MB/s", Kind::Goodput, Some(STREAM)),
+    Stream: Form::new("stream", "MB/s", Kind::Goodput, Pattern::OneWay, Some(STREAM)),
     /// Both ends wait for a message of this size and none comes: share of one CPU at the measuring end.
-    Idle: Form::new("idle", "%", Kind::Other, None),
+    Idle: Form::new("idle", "%", Kind::Other, Pattern::Silence, None),
     /// No network: what a received message costs its reader in place, copied and mapped, in
     /// nanoseconds.
-    Memory: Form::new("memory", "ns", Kind::Other, None),
+    Memory: Form::new("memory", "ns", Kind::Other, Pattern::NoNetwork, None),
     /// Messages go out by a schedule and come back: microseconds from the intended time.
-    Paced: Form::new("paced", "us", Kind::Trip, None),
+    Paced: Form::new("paced", "us", Kind::Trip, Pattern::Echo, None),
     /// Many send to one as fast as they can: 10^6 bytes per second of all at the receiver.
-    Incast: Form::new("incast", "MB/s", Kind::Goodput, None),
+    Incast: Form::new("incast", "MB/s", Kind::Goodput, Pattern::ManyToOne, None),
 }
 
 /// Titles of tables of message sizes, with the unit in words.
@@ -58,6 +59,21 @@ pub enum Kind {
     Goodput,
     /// Neither: less is better, and costs are not counted per message.
     Other,
+}
+
+/// What the messages of an experiment do. A transport says which of these it can carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// A message goes out and an answer comes back.
+    Echo,
+    /// Messages go one way.
+    OneWay,
+    /// Both ends wait, and nothing comes.
+    Silence,
+    /// Many send to one.
+    ManyToOne,
+    /// No network.
+    NoNetwork,
 }
 
 /// How the program gets at a message.
@@ -101,6 +117,8 @@ pub struct Form {
     pub unit: &'static str,
     /// What kind they are.
     pub kind: Kind,
+    /// What its messages do.
+    pub pattern: Pattern,
     /// What it is called over a table or a figure of message sizes, and the unit in words; `None` if it
     /// has a table of its own.
     pub sizes: Option<(&'static str, &'static str)>,
@@ -111,9 +129,10 @@ impl Form {
         name: &'static str,
         unit: &'static str,
         kind: Kind,
+        pattern: Pattern,
         sizes: Option<(&'static str, &'static str)>,
     ) -> Self {
-        Self { name, unit, kind, sizes }
+        Self { name, unit, kind, pattern, sizes }
     }
 }
 

@@ -161,12 +161,7 @@ fn conclude(mut figure: Figure) -> Figure {
     figure.runs = (0..runs).map(|run| worst(&figure.points, run, figure.asked)).collect();
     let all: Option<Vec<f64>> = figure.runs.iter().copied().collect();
     figure.measured = all.and_then(|values| stats::median(&values));
-    figure.verdict = match (figure.measured, figure.asked) {
-        (None, _) => Verdict::NotMeasured,
-        (Some(_), None) => Verdict::Information,
-        (Some(value), Some(bound)) if bound.holds(value) => Verdict::Reached,
-        (Some(_), Some(_)) => Verdict::Missed,
-    };
+    figure.verdict = Verdict::of(figure.asked, figure.measured);
     figure
 }
 
@@ -211,6 +206,36 @@ impl Bound {
         match self {
             Self::AtMost(most) => value <= most,
             Self::AtLeast(least) => value >= least,
+        }
+    }
+
+    /// Its sign, and what is asked.
+    pub fn parts(self) -> (&'static str, f64) {
+        match self {
+            Self::AtMost(most) => ("<=", most),
+            Self::AtLeast(least) => (">=", least),
+        }
+    }
+}
+
+impl Verdict {
+    /// What became of a value of which this is asked.
+    pub fn of(asked: Option<Bound>, measured: Option<f64>) -> Self {
+        match (asked, measured) {
+            (_, None) => Self::NotMeasured,
+            (None, _) => Self::Information,
+            (Some(bound), Some(value)) if bound.holds(value) => Self::Reached,
+            _ => Self::Missed,
+        }
+    }
+
+    /// As tables have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Reached => "reached",
+            Self::Missed => "missed",
+            Self::Information => "",
+            Self::NotMeasured => "not measured",
         }
     }
 }

@@ -14,6 +14,7 @@ pub mod experiment;
 pub mod figures;
 pub mod knobs;
 pub mod note;
+pub mod number;
 pub mod plan;
 pub mod results;
 pub mod size;

@@ -31,14 +31,19 @@ impl Interval {
 
 /// The median; `None` without values.
 pub fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let n = sorted.len();
-    match n {
-        0 => None,
-        _ if n % 2 == 1 => Some(sorted[n / 2]),
-        _ => Some((sorted[n / 2 - 1] + sorted[n / 2]) / 2.0),
+    median_of(&mut values.to_vec())
+}
+
+/// The same where the values may change their places, without sorting them all.
+pub fn median_of(values: &mut [f64]) -> Option<f64> {
+    let half = values.len() / 2;
+    let even = values.len().is_multiple_of(2);
+    if values.is_empty() {
+        return None;
     }
+    let (low, at, _) = values.select_nth_unstable_by(half, f64::total_cmp);
+    let below = low.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    Some(if even { f64::midpoint(*at, below) } else { *at })
 }
 
 /// The narrowest symmetric interval of order statistics that covers the median with at least
@@ -146,12 +151,8 @@ pub fn drift(values: &[u32]) -> Option<f64> {
     if quarter < 2 {
         return None;
     }
-    let middle = |part: &[u32]| {
-        let mut part = part.to_vec();
-        let at = part.len() / 2;
-        f64::from(*part.select_nth_unstable(at).1)
-    };
-    let (first, last) = (middle(&values[..quarter]), middle(&values[values.len() - quarter..]));
+    let first = median_of_integers(&values[..quarter])?;
+    let last = median_of_integers(&values[values.len() - quarter..])?;
     (first > 0.0).then(|| (last - first).abs() / first)
 }
 

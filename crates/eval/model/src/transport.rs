@@ -1,7 +1,7 @@
 //! The transports: what each can do, as data. How each sends and receives is a file in the crate
 //! `gigae-eval-measure`.
 
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, Pattern};
 use crate::wait::Wait;
 use gigae_wire::HEADER_LEN;
 use gigae_wire::op::{MAX_OP_HEADER, Op};
@@ -29,14 +29,16 @@ const LARGEST_DATAGRAM: usize = 65_535 - DATAGRAM_HEADERS;
 pub struct TransportSpec {
     /// Its name in plans and results.
     pub name: &'static str,
+    /// Its name as it begins a sentence or stands within one.
+    pub title: &'static str,
     /// What it is, in a few words for people.
     pub about: &'static str,
     /// Whether every message arrives, in order.
     pub reliable: bool,
     /// Whether the receiver gets the messages that were sent, and not a mere stream of bytes.
     pub boundaries: bool,
-    /// What can be measured with it.
-    pub experiments: &'static [Experiment],
+    /// What messages can do on it.
+    patterns: &'static [Pattern],
     /// Whether one end hears all who send to it; else each of many senders needs an end of its own.
     pub hears_all: bool,
     /// How it can wait.
@@ -52,6 +54,11 @@ pub struct TransportSpec {
 }
 
 impl TransportSpec {
+    /// Whether this can be measured with it.
+    pub fn offers(&self, experiment: Experiment) -> bool {
+        self.patterns.contains(&experiment.form().pattern)
+    }
+
     /// Largest payload in one frame on a link of this MTU, in bytes.
     pub fn frame_payload(&self, mtu: usize) -> usize {
         mtu.saturating_sub(self.headers)
@@ -68,21 +75,22 @@ impl TransportSpec {
     }
 }
 
-const EVERYTHING_BUT_INCAST: &[Experiment] =
-    &[Experiment::Rtt, Experiment::Stream, Experiment::Idle, Experiment::Paced];
+/// What transports with a peer each can do.
+const PAIRS: &[Pattern] = &[Pattern::Echo, Pattern::OneWay, Pattern::Silence];
 
-/// What can be measured with transports to which many can send.
-const EVERYTHING: &[Experiment] =
-    &[Experiment::Rtt, Experiment::Stream, Experiment::Idle, Experiment::Paced, Experiment::Incast];
+/// What transports can do to which many can send.
+const EVERYTHING: &[Pattern] =
+    &[Pattern::Echo, Pattern::OneWay, Pattern::Silence, Pattern::ManyToOne];
 
 /// All transports, in the order in which they are listed.
 pub const TRANSPORTS: &[TransportSpec] = &[
     TransportSpec {
         name: "gigae",
+        title: "gigae",
         about: "GigaE messages: reliable, in order, on the best link there is",
         reliable: true,
         boundaries: true,
-        experiments: EVERYTHING,
+        patterns: EVERYTHING,
         hears_all: true,
         waits: &[Wait::Spin, Wait::Sleep, Wait::Adaptive],
         uses_all_links: true,
@@ -93,10 +101,11 @@ pub const TRANSPORTS: &[TransportSpec] = &[
     },
     TransportSpec {
         name: "gigae-write",
+        title: "gigae-write",
         about: "GigaE remote memory: writes into the peer's registered memory, each with a notice",
         reliable: true,
         boundaries: true,
-        experiments: &[Experiment::Stream],
+        patterns: &[Pattern::OneWay],
         hears_all: false,
         waits: &[Wait::Spin, Wait::Sleep, Wait::Adaptive],
         uses_all_links: true,
@@ -107,16 +116,23 @@ pub const TRANSPORTS: &[TransportSpec] = &[
     },
     TransportSpec {
         name: "xdp",
+        title: "raw AF_XDP",
         about: "raw frames by AF_XDP, in the best mode that the driver has",
         ..RAW
     },
-    TransportSpec { name: "packet", about: "raw frames by AF_PACKET", ..RAW },
+    TransportSpec {
+        name: "packet",
+        title: "raw AF_PACKET",
+        about: "raw frames by AF_PACKET",
+        ..RAW
+    },
     TransportSpec {
         name: "udp",
+        title: "UDP",
         about: "UDP sockets",
         reliable: false,
         boundaries: true,
-        experiments: EVERYTHING,
+        patterns: EVERYTHING,
         hears_all: false,
         waits: &[Wait::Spin, Wait::Sleep],
         uses_all_links: false,
@@ -126,10 +142,11 @@ pub const TRANSPORTS: &[TransportSpec] = &[
     },
     TransportSpec {
         name: "tcp",
+        title: "TCP",
         about: "TCP sockets",
         reliable: true,
         boundaries: false,
-        experiments: EVERYTHING,
+        patterns: EVERYTHING,
         hears_all: false,
         waits: &[Wait::Spin, Wait::Sleep],
         uses_all_links: false,
@@ -139,10 +156,11 @@ pub const TRANSPORTS: &[TransportSpec] = &[
     },
     TransportSpec {
         name: "icmp",
+        title: "ICMP ECHO",
         about: "ICMP ECHO, answered by the remote kernel",
         reliable: false,
         boundaries: true,
-        experiments: &[Experiment::Rtt, Experiment::Paced],
+        patterns: &[Pattern::Echo],
         hears_all: false,
         waits: &[Wait::Spin, Wait::Sleep],
         uses_all_links: false,
@@ -155,10 +173,11 @@ pub const TRANSPORTS: &[TransportSpec] = &[
 /// What raw frames have in common.
 const RAW: TransportSpec = TransportSpec {
     name: "",
+    title: "",
     about: "",
     reliable: false,
     boundaries: true,
-    experiments: EVERYTHING_BUT_INCAST,
+    patterns: PAIRS,
     hears_all: false,
     waits: &[Wait::Spin, Wait::Sleep],
     uses_all_links: false,

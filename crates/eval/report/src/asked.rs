@@ -1,8 +1,9 @@
 //! What the plan asked for: its figures against their bounds, and the conditions that go with them.
 
-use super::table::{Table, plain, short, words};
-use super::tables::notes;
+use super::table::{Table, plain, words};
+use super::tables::{Remark, notes};
 use gigae_eval_model::doubt::Code;
+use gigae_eval_model::number::{self, short};
 use gigae_eval_model::results::{Bound, Figure, Results, Verdict};
 
 /// Heading of a column of values and reasons, which may be broken into lines.
@@ -116,10 +117,8 @@ fn absolute(value: f64, unit: &str) -> String {
 }
 
 fn bound(bound: Bound) -> String {
-    match bound {
-        Bound::AtMost(most) => format!("<= {}", number(most)),
-        Bound::AtLeast(least) => format!(">= {}", number(least)),
-    }
+    let (sign, limit) = bound.parts();
+    format!("{sign} {}", number(limit))
 }
 
 fn number(value: f64) -> String {
@@ -152,14 +151,8 @@ pub fn millions(value: f64) -> String {
 }
 
 fn verdict(figure: &Figure) -> String {
-    let word = match figure.verdict {
-        Verdict::Reached => "reached",
-        Verdict::Missed => "missed",
-        Verdict::Information => "",
-        Verdict::NotMeasured => return "not measured".to_owned(),
-    };
-    let mark = if figure.doubts.is_empty() { "" } else { " !" };
-    format!("{word}{mark}").trim_start().to_owned()
+    let marked = figure.verdict != Verdict::NotMeasured && !figure.doubts.is_empty();
+    format!("{}{}", figure.verdict.name(), if marked { " !" } else { "" }).trim_start().to_owned()
 }
 
 /// What each variant of a transport is set to.
@@ -202,21 +195,20 @@ pub fn conditions(results: &Results) -> Vec<(String, String)> {
                 side_by_side(link.links),
                 link.local.driver,
                 link.mtu,
-                link.rate.map_or("not shaped".into(), |rate| format!("{} Mbit/s", rate / 1e6)),
+                number::rate(link.rate),
                 link.loss * 100.0,
                 offload.map_or("not known".into(), plain)
             ),
         ));
     }
     rows.extend(settings(results));
-    let mut said: Vec<String> = Vec::new();
-    for (transport, note) in notes(results) {
-        // A link's mode is the same for most of its figures.
-        let transport = transport.split(" (").next().unwrap_or(&transport).to_owned();
-        let line = format!("{transport}: {note}");
-        if !said.contains(&line) {
-            said.push(line);
-            rows.push((transport, note));
+    let mut said: Vec<(String, String)> = Vec::new();
+    // A link's mode is the same for most of its figures.
+    for Remark { label, note, .. } in notes(results) {
+        let row = (label, note.to_string());
+        if !said.contains(&row) {
+            said.push(row.clone());
+            rows.push(row);
         }
     }
     for (number, run) in results.runs.iter().enumerate() {

@@ -4,9 +4,11 @@ use super::csv::quoted;
 use super::figure::Figure;
 use super::overlay::{self, letter};
 use super::page::{self, names_and_values, section};
-use super::table::{Table, short, words};
+use super::table::{Table, words};
 use crate::compare::{Against, Compared, Comparison, Side, Summary, Unit, Verdict};
 use gigae_eval_model::doubt::Doubt;
+use gigae_eval_model::number::short;
+use gigae_eval_model::stats;
 use maud::html;
 use std::fmt::Write;
 
@@ -119,7 +121,7 @@ fn visible(all: &[Compared]) -> Option<String> {
     let mut visible: Vec<f64> = same.filter_map(|one| one.visible).collect();
     visible.sort_by(f64::total_cmp);
     let (least, most) = (visible.first()?, visible.last()?);
-    let middle = visible[visible.len() / 2];
+    let middle = stats::median(&visible)?;
     Some(format!(
         "Where no difference was found, one of {} to {} % could have been seen, of {} % in half of them.",
         seen(*least),

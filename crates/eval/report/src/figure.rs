@@ -4,7 +4,8 @@
 
 use super::page::table;
 use super::svg::{self, Axis, Chart, Line};
-use super::table::{Table, short};
+use super::table::Table;
+use gigae_eval_model::number::short;
 use maud::{Markup, Render, html};
 
 /// A chart and what goes with it.

@@ -1,8 +1,9 @@
 //! What follows from the results, and the papers' own figures beside the new ones.
 
-use super::table::{Table, short, words};
+use super::table::{Table, words};
 use crate::findings;
 use crate::findings::Growth;
+use gigae_eval_model::number::{percent, short};
 use gigae_eval_model::plan::{PaperPlan, SaidPlan, Value, Wait};
 use gigae_eval_model::results::{Results, Series};
 
@@ -134,7 +135,7 @@ pub fn fit_table(results: &Results) -> Option<Table> {
                 format!("{} us", short(fit.line.fixed)),
                 format!("{} ns", short(fit.line.slope * 1e3)),
                 format!("{:+.0} %", fit.rise() * 100.0),
-                format!("{:.0} %", fit.line.worst * 100.0),
+                percent(fit.line.worst),
                 match fit.growth {
                     Growth::Flat => "flat",
                     Growth::Straight => "with size",

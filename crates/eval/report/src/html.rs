@@ -10,6 +10,7 @@ use super::{
 };
 use crate::ratios as compare;
 use gigae_eval_model::experiment::Experiment;
+use gigae_eval_model::number;
 use gigae_eval_model::plan::Wait;
 use gigae_eval_model::results::{Results, Series};
 use maud::{Markup, html};
@@ -219,7 +220,7 @@ fn figure(results: &Results, series: &[&Series], rate: Option<f64>, numbers: Tab
     };
     let level = rate
         .filter(|_| experiment == Experiment::Stream)
-        .map(|rate| (rate / 8e6, format!("link rate {} MB/s", crate::table::short(rate / 8e6))));
+        .map(|rate| (rate / 8e6, format!("link rate {} MB/s", number::short(rate / 8e6))));
     let labels = crate::table::labels(series.iter().copied());
     let line = |name: &String| {
         let mut points: Vec<Point> =

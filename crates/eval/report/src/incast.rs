@@ -1,8 +1,9 @@
 //! Many senders and one receiver.
 
-use super::table::{Table, short, words};
+use super::table::{Table, words};
 use super::tables::figure;
 use gigae_eval_model::experiment::Experiment;
+use gigae_eval_model::number::short;
 use gigae_eval_model::plan::Condition;
 use gigae_eval_model::results::{Results, Series};
 

@@ -1,8 +1,9 @@
 //! What both ends are: the inventory of a run, and what data passes on its way.
 
-use super::table::{Table, plain, short, words};
+use super::table::{Table, plain, words};
 use crate::findings::ladder;
 use gigae_eval_model::environment::EndEnvironment;
+use gigae_eval_model::number::short;
 use gigae_eval_model::results::Results;
 use gigae_nic::{Bus, Nic};
 

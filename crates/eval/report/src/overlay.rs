@@ -2,9 +2,9 @@
 
 use super::html::{MOST_LINES, look};
 use super::svg::{Axis, Chart, Line, Point, SIZES};
-use super::table::short;
 use crate::compare::Side;
 use gigae_eval_model::experiment::Experiment;
+use gigae_eval_model::number::short;
 use gigae_eval_model::plan::Wait;
 use gigae_eval_model::results::Series;
 use gigae_eval_model::stats;

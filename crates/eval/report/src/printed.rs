@@ -2,7 +2,7 @@
 
 use super::found;
 use super::svg::{Line, Point};
-use super::table::short;
+use gigae_eval_model::number::short;
 use gigae_eval_model::plan::{PaperPlan, Value};
 use gigae_eval_model::results::{Results, Series};
 

@@ -1,8 +1,9 @@
 //! Other programs' figures beside ours.
 
-use super::table::{Table, short, words};
+use super::table::{Table, words};
 use gigae_eval_model::beside::AGREE;
 use gigae_eval_model::beside::{Beside, Verdict};
+use gigae_eval_model::number::short;
 use gigae_eval_model::results::Results;
 
 /// All comparisons; `None` if there are none.

@@ -1,11 +1,12 @@
 //! Tables that set variants, losses and ways of reading beside one another, and beside the paper.
 
 use super::asked::millions;
-use super::table::{Table, short, words};
+use super::table::{Table, words};
 use super::tables::figure;
 use crate::findings::demand;
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::experiment::WAYS;
+use gigae_eval_model::number::{percent, short};
 use gigae_eval_model::plan::{Condition, PaperRow, RowPlan, Wait};
 use gigae_eval_model::results::{Results, Series};
 use std::collections::BTreeSet;
@@ -245,8 +246,8 @@ pub fn cpu_table(results: &Results) -> Option<Table> {
                 series.wait.name().to_owned(),
                 series.size.to_string(),
                 short(series.median),
-                format!("{:.0} %", series.cpu_local * 100.0),
-                format!("{:.0} %", series.cpu_remote * 100.0),
+                percent(series.cpu_local),
+                percent(series.cpu_remote),
                 short(both),
                 short(demand.sender),
                 short(demand.receiver),

@@ -4,7 +4,7 @@
 //! dark mode; every line also has a marker of its own shape and its name at its end. Lines of several runs
 //! have the same colour and marker and are dashed each in its own way (classes `d1` and on).
 
-use super::table::short;
+use gigae_eval_model::number::{self, short};
 use maud::{Markup, html};
 use std::fmt;
 
@@ -223,16 +223,16 @@ impl Chart {
             // From the smallest size that can be planned.
             Axis::Bytes(_) => (1..12)
                 .map(|power| f64::from(1u32 << (2 * power)))
-                .map(|at| (at, bytes(at)))
+                .map(|at| (at, number::size(at)))
                 .collect(),
             Axis::Plain(_) => {
-                steps_log(x.low, x.high).into_iter().map(|at| (at, thousands(at))).collect()
+                steps_log(x.low, x.high).into_iter().map(|at| (at, number::thousands(at))).collect()
             }
         };
         let (Axis::Bytes(counts) | Axis::Plain(counts)) = self.across;
         html! {
             @for value in up {
-                @let name = if value < 1e4 { number(value) } else { thousands(value) };
+                @let name = if value < 1e4 { number::trimmed(value) } else { number::thousands(value) };
                 (across(y.at(value), x.to, &name))
             }
             @for (value, name) in places.iter().filter(|(at, _)| (x.low..=x.high).contains(at)) {
@@ -420,30 +420,6 @@ pub(super) fn steps_log(low: f64, high: f64) -> Vec<f64> {
     if coarse.len() < 4 { among(&[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0]) } else { coarse }
 }
 
-pub(super) fn number(value: f64) -> String {
-    let text = format!("{value:.3}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
-/// A number of something that there is a lot of: `20k`.
-fn thousands(value: f64) -> String {
-    match value {
-        many if many >= 1e6 => format!("{}M", number(many / 1e6)),
-        some if some >= 1e3 => format!("{}k", number(some / 1e3)),
-        few => number(few),
-    }
-}
-
-fn bytes(size: f64) -> String {
-    if size >= 1_048_576.0 {
-        format!("{}M", size / 1_048_576.0)
-    } else if size >= 1024.0 {
-        format!("{}K", size / 1024.0)
-    } else {
-        format!("{size}")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -454,11 +430,6 @@ mod tests {
         assert_eq!(steps(2500.0), [0.0, 500.0, 1000.0, 1500.0, 2000.0, 2500.0]);
         assert_eq!(steps_log(1.6, 60.0), [2.0, 5.0, 10.0, 20.0, 50.0]);
         assert_eq!(steps_log(3.5, 12.0), [4.0, 5.0, 6.0, 8.0, 10.0]);
-    }
-
-    #[test]
-    fn large_numbers_are_short() {
-        assert_eq!([5.0, 2000.0, 1.5e6].map(thousands), ["5", "2k", "1.5M"]);
     }
 
     #[test]

@@ -3,11 +3,12 @@
 
 use super::figure::Figure;
 use super::svg::{Axis, Chart, Line, Mark, Point};
-use super::table::{Table, short, words};
+use super::table::{Table, words};
 use super::tables::figure;
 use super::{repeat, tips};
 use crate::findings::bandwidth_delay;
 use gigae_eval_model::experiment::Experiment;
+use gigae_eval_model::number::short;
 use gigae_eval_model::plan::{Condition, Wait};
 use gigae_eval_model::results::{Results, Series};
 use std::collections::BTreeMap;

@@ -23,15 +23,6 @@ pub fn reference_tcp(results: &Results) -> Option<String> {
     papers.or_else(|| plain.clone().next()).map(|(name, _)| name.clone())
 }
 
-/// Three significant digits, as far as there are decimals.
-pub fn short(value: f64) -> String {
-    match value.abs() {
-        size if size >= 100.0 => format!("{value:.0}"),
-        size if size >= 10.0 => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
-    }
-}
-
 /// JSON data as a line of text.
 pub fn plain(value: &serde_json::Value) -> String {
     use serde_json::Value;

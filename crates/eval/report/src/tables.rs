@@ -2,9 +2,11 @@
 
 use super::asked;
 use crate::ratios;
-use crate::table::{Table, labels, plain, reference_tcp, short, words};
+use crate::table::{Table, labels, plain, reference_tcp, words};
 use gigae_eval_model::doubt::Code;
 use gigae_eval_model::experiment::Experiment;
+use gigae_eval_model::note::Note;
+use gigae_eval_model::number::{self, percent, short};
 use gigae_eval_model::plan::{TcpOptions, Wait};
 use gigae_eval_model::results::{Results, Series};
 use std::collections::BTreeMap;
@@ -253,8 +255,8 @@ pub fn cost_table(results: &Results) -> Table {
             format!("{} {}", series.experiment.name(), series.size),
             series.label(),
             series.wait.name().to_owned(),
-            format!("{:.0} %", series.cpu_local * 100.0),
-            format!("{:.0} %", series.cpu_remote * 100.0),
+            percent(series.cpu_local),
+            percent(series.cpu_remote),
             per(series.syscalls),
             per(series.frames),
             per(series.interrupts),
@@ -328,7 +330,7 @@ pub fn environment_rows(results: &Results) -> Vec<(String, String)> {
         )
     }));
     for link in &environment.link {
-        let rate = link.rate.map_or("not shaped".into(), |rate| format!("{} Mbit/s", rate / 1e6));
+        let rate = number::rate(link.rate);
         let loss = match link.loss {
             0.0 => String::new(),
             loss => format!(", {} % of the frames lost", loss * 100.0),
@@ -366,19 +368,29 @@ pub fn environment_rows(results: &Results) -> Vec<(String, String)> {
         ));
     }
     rows.extend(asked::settings(results));
-    rows.extend(notes(results));
+    rows.extend(
+        notes(results)
+            .into_iter()
+            .map(|Remark { label, link, note }| (format!("{label} ({link})"), note.to_string())),
+    );
     rows
 }
 
+/// What a transport said about itself on a link.
+pub(super) struct Remark<'a> {
+    pub(super) label: String,
+    link: &'a str,
+    pub(super) note: &'a Note,
+}
+
 /// What each transport said about itself, once.
-pub(super) fn notes(results: &Results) -> Vec<(String, String)> {
-    let mut notes: Vec<(String, String)> = Vec::new();
+pub(super) fn notes(results: &Results) -> Vec<Remark<'_>> {
+    let mut notes: Vec<Remark<'_>> = Vec::new();
     for series in &results.series {
-        if let Some(note) = &series.note {
-            let entry = (format!("{} ({})", series.label(), series.link), note.to_string());
-            if !notes.iter().any(|(name, _)| *name == entry.0) {
-                notes.push(entry);
-            }
+        let Some(note) = &series.note else { continue };
+        let remark = Remark { label: series.label(), link: &series.link, note };
+        if !notes.iter().any(|one| (&one.label, one.link) == (&remark.label, remark.link)) {
+            notes.push(remark);
         }
     }
     notes

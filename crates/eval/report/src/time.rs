@@ -2,9 +2,8 @@
 //!
 //! Colours and fonts come from the page's style sheet, as those of [`super::svg`].
 
-use super::svg::{
-    At, BOTTOM, HEIGHT, LEFT, TOP, WIDTH, across, below, drawing, named, number, steps,
-};
+use super::svg::{At, BOTTOM, HEIGHT, LEFT, TOP, WIDTH, across, below, drawing, named, steps};
+use gigae_eval_model::number::trimmed;
 use maud::{Markup, html};
 
 /// Behind the last point.
@@ -49,8 +48,8 @@ impl TimeChart<'_> {
             points.iter().map(at).collect::<Vec<_>>().join(" ")
         };
         let content = html! {
-            @for value in steps(high) { (across(y(value), WIDTH - RIGHT, &number(value))) }
-            @for value in steps(end / seconds) { (below(x(value * seconds), &number(value))) }
+            @for value in steps(high) { (across(y(value), WIDTH - RIGHT, &trimmed(value))) }
+            @for value in steps(end / seconds) { (below(x(value * seconds), &trimmed(value))) }
             (named(WIDTH - RIGHT, &format!("{unit} since the beginning"), self.unit))
             @for at in self.marks.iter().map(|at| x(*at)) {
                 line.level x1=(At(at)) x2=(At(at)) y1=(TOP) y2=(At(bottom)) {}

@@ -1,8 +1,8 @@
 //! What a point of a figure says when it is pointed at: the figure, its interval, its tail, its cost,
 //! its doubts; a line each.
 
-use super::table::short;
 use gigae_eval_model::doubt::Code;
+use gigae_eval_model::number::short;
 use gigae_eval_model::results::Series;
 
 /// The lines, with line breaks between them.

@@ -2,15 +2,16 @@
 //! recommended one.
 
 use super::svg::{
-    At, BOTTOM, HEIGHT, LEFT, Span, TOP, WIDTH, across, drawing, marker, named, number, steps,
-    steps_log, upright,
+    At, BOTTOM, HEIGHT, LEFT, Span, TOP, WIDTH, across, drawing, marker, named, steps, steps_log,
+    upright,
 };
-use super::table::{Table, short, words};
+use super::table::{Table, words};
 use crate::findings;
 use gigae_eval_model::choice;
 use gigae_eval_model::choice::Figure;
 use gigae_eval_model::choice::{Change, Objectives};
 use gigae_eval_model::knobs::KnobState;
+use gigae_eval_model::number::{short, trimmed};
 use gigae_eval_model::results::Results;
 use gigae_eval_model::trials::Tuning;
 use maud::{Markup, html};
@@ -234,8 +235,8 @@ fn chart(title: &str, all: &[Tried<'_>]) -> Option<Markup> {
         (LARGEST * share.sqrt()).max(SMALLEST)
     };
     let content = html! {
-        @for value in ticks(&y) { (across(y.at(value), x.to, &number(value))) }
-        @for value in ticks(&x) { (upright(x.at(value), &number(value))) }
+        @for value in ticks(&y) { (across(y.at(value), x.to, &trimmed(value))) }
+        @for value in ticks(&x) { (upright(x.at(value), &trimmed(value))) }
         (named(x.to, "round trip in microseconds", "MB/s at the receiver"))
         path.level fill="none" d=(staircase(&spots, &x, &y)) {}
         @for spot in &spots {

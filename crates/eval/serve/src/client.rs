@@ -277,7 +277,7 @@ pub(super) fn open(
             "the server's interface cannot carry messages of this size; set the same MTU on both ends",
         ));
     }
-    if !transport.experiments.contains(&task.experiment) || !transport.waits.contains(&task.wait) {
+    if !transport.offers(task.experiment) || !transport.waits.contains(&task.wait) {
         return Err(refused("this transport cannot do that"));
     }
     Ok((transport, gigae_eval_measure::transport::open(site, task, Side::Server)?))

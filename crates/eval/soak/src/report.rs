@@ -3,6 +3,7 @@
 use super::rules::{SETTLED, is_drop};
 use super::state::{Point, State};
 use gigae_eval_model::duration;
+use gigae_eval_model::number::{bytes, grouped, mib};
 use gigae_eval_model::soak::Amount;
 use gigae_eval_model::traffic::{STREAMS, Stream};
 use gigae_eval_report::figure::{as_numbers, legend};
@@ -120,27 +121,11 @@ fn cards(state: &State) -> Vec<(&'static str, String, String)> {
         ("Time", duration::say(state.elapsed), format!("of {of}; rounds: {}", state.rounds)),
         (
             "GigaE messages and writes",
-            grouped(operations),
+            grouped(operations, " "),
             format!("{}, {}", bytes(gigae), per_second(gigae)),
         ),
         ("TCP", bytes(tcp), per_second(tcp)),
     ]
-}
-
-/// Digits in groups of three.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let groups = digits.as_bytes().rchunks(3).rev();
-    groups.map(|group| String::from_utf8_lossy(group)).collect::<Vec<_>>().join(" ")
-}
-
-fn bytes(number: u64) -> String {
-    let number = number as f64;
-    match number {
-        _ if number >= 1e12 => format!("{:.2} TB", number / 1e12),
-        _ if number >= 1e9 => format!("{:.2} GB", number / 1e9),
-        _ => format!("{:.1} MB", number / 1e6),
-    }
 }
 
 type Value = fn(&Point) -> f64;
@@ -258,7 +243,7 @@ fn verified_table(state: &State) -> Table {
         let all = verified(state, stream);
         let here = here.map_or(0, |end| end.verified[stream as usize].count);
         let (there, name) = (all.count - here, stream.name());
-        vec![name.into(), grouped(there), grouped(here), bytes(all.bytes)]
+        vec![name.into(), grouped(there, " "), grouped(here, " "), bytes(all.bytes)]
     };
     let rows = STREAMS.into_iter().map(row).collect();
     let note = "Messages, writes, pieces, requests and answers, each of them every byte.";
@@ -282,13 +267,13 @@ fn figures_table(state: &State) -> Table {
         ("frames dropped by full queues of the virtual switch", sums.switch_drops, String::new()),
         ("kernel warnings about something else", sums.kernel_others, "of the whole machine".into()),
     ];
-    let rows = rows.into_iter().map(|(name, value, note)| vec![name.into(), grouped(value), note]);
+    let rows =
+        rows.into_iter().map(|(name, value, note)| vec![name.into(), grouped(value, " "), note]);
     let note = "Over all ends and rounds. Not deviations.";
     table("Figures", note, &["what", "count", "remark"], rows.collect())
 }
 
 fn ends_table(state: &State) -> Table {
-    let mib = |bytes: u64| format!("{:.1}", bytes as f64 / 1048576.0);
     let row = |end: &super::state::End| {
         let interfaces = &end.last.interfaces;
         let changes: u64 = interfaces.iter().map(|interface| interface.changes).sum();
@@ -327,7 +312,7 @@ fn over_time(state: &State) -> Table {
             format!("{:.0}", sum(|point| point.retransmissions)),
             format!("{:.0}", sum(|point| point.tcp_retransmissions)),
             format!("{:.0}", sum(|point| point.drops)),
-            format!("{:.1}", points.iter().map(|p| p.rss).max().unwrap_or(0) as f64 / 1048576.0),
+            mib(points.iter().map(|p| p.rss).max().unwrap_or(0)),
         ]
     };
     let rows = points.chunks(points.len().div_ceil(20).max(1)).map(row).collect();

@@ -141,7 +141,7 @@ impl Plan {
         cells: &mut Vec<Cell>,
     ) {
         let transport = transport::by_name(name).expect("checked when the plan was parsed");
-        if !transport.experiments.contains(&plan.kind) {
+        if !transport.offers(plan.kind) {
             return;
         }
         for variant in self.variants(plan, name) {

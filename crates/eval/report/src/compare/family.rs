@@ -193,7 +193,7 @@ impl Room {
         for value in &self.second {
             self.differences.extend(self.first.iter().map(|beside| value - beside));
         }
-        Some((middle(&mut self.differences).abs(), away / count + FLOOR))
+        Some((stats::median_of(&mut self.differences)?.abs(), away / count + FLOOR))
     }
 }
 
@@ -203,15 +203,6 @@ fn deviations(values: &mut [f64]) -> f64 {
     let half = values.len() / 2;
     let (low, high) = (&values[..half], &values[values.len() - half..]);
     high.iter().sum::<f64>() - low.iter().sum::<f64>()
-}
-
-/// The median, without sorting them all.
-fn middle(values: &mut [f64]) -> f64 {
-    let half = values.len() / 2;
-    let even = values.len().is_multiple_of(2);
-    let (low, at, _) = values.select_nth_unstable_by(half, f64::total_cmp);
-    let below = low.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    if even { f64::midpoint(*at, below) } else { *at }
 }
 
 /// The share of false alarms that a family of so many comparisons with one reference leaves to each.

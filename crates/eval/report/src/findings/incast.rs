@@ -1,8 +1,8 @@
 //! What follows from many senders and one receiver.
 
 use super::text::{bytes, differ, name, told};
-use crate::table::short;
 use gigae_eval_model::experiment::Experiment;
+use gigae_eval_model::number::short;
 use gigae_eval_model::plan::Condition;
 use gigae_eval_model::results::{Results, Series};
 

@@ -1,8 +1,8 @@
 //! What follows from round trips under load.
 
 use super::text::{bytes, differ, name, told};
-use crate::table::short;
 use gigae_eval_model::experiment::Experiment;
+use gigae_eval_model::number::{grouped, short};
 use gigae_eval_model::plan::Condition;
 use gigae_eval_model::results::{Results, Series};
 
@@ -46,7 +46,7 @@ fn curves(results: &Results) -> Vec<Vec<&Series>> {
 
 fn rate(series: &Series) -> String {
     let rate = series.condition.rate.unwrap_or(0.0);
-    bytes(rate as usize).trim_end_matches(" B").to_owned() + "/s"
+    grouped(rate as u64, ",") + "/s"
 }
 
 /// Up to which rate the tail stays what it is when there is little to do.

@@ -1,9 +1,9 @@
 //! What follows from the machine itself: its loopback, its bus, its memory.
 
 use super::text::{by_size, bytes, differ, name, plain, told};
-use crate::table::short;
 use gigae_eval_model::environment::LOOPBACK_KIND;
 use gigae_eval_model::experiment::Experiment;
+use gigae_eval_model::number::short;
 use gigae_eval_model::plan::Wait;
 use gigae_eval_model::results::{Results, Series};
 use gigae_nic::{Bus, Nic};

@@ -1,10 +1,10 @@
 //! Whether our figures agree with those of other programs.
 
 use super::text::{bytes, name};
-use crate::table::short;
 use gigae_eval_model::beside::AGREE;
 use gigae_eval_model::beside::{Beside, Verdict};
 use gigae_eval_model::experiment::Experiment;
+use gigae_eval_model::number::short;
 use gigae_eval_model::results::Results;
 
 /// A sentence for all that agree, and one for each that does not, with what the program does otherwise.

@@ -2,8 +2,9 @@
 //! for how much CPU.
 
 use super::text::{by_size, bytes, differ, name, plain, told};
-use crate::table::{reference_tcp, short};
+use crate::table::reference_tcp;
 use gigae_eval_model::experiment::Experiment;
+use gigae_eval_model::number::{self, short};
 use gigae_eval_model::plan::{Condition, Cpus, TcpOptions, Wait};
 use gigae_eval_model::results::{Results, Series};
 
@@ -56,7 +57,7 @@ pub(super) fn coalescing(results: &Results) -> Vec<String> {
             .filter_map(|one| Some((one.size, one.calls_per_frame()?)))
             .collect();
         let Some(&(least, calls)) = curve.first().filter(|_| curve.len() > 1) else { continue };
-        let rate = link.rate.map_or("not shaped".into(), |rate| format!("{} Mbit/s", rate / 1e6));
+        let rate = number::rate(link.rate);
         let offload = match link.local.offloads.get("tso").and_then(serde_json::Value::as_bool) {
             Some(true) => "with segmentation offload, where a frame has up to 64 KB",
             Some(false) => "without segmentation offload",

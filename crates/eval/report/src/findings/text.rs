@@ -2,8 +2,10 @@
 
 use crate::table::reference_tcp;
 use gigae_eval_model::experiment::Experiment;
+use gigae_eval_model::number::grouped;
 use gigae_eval_model::plan::{Condition, Wait};
 use gigae_eval_model::results::{Results, Series};
+use gigae_eval_model::transport;
 
 /// The cells of an experiment on a link that stand for their transport: at its defaults, TCP with the
 /// papers' settings.
@@ -43,14 +45,7 @@ pub(super) fn told(sentence: String, of: &[&Series]) -> String {
 
 /// A transport as it begins a sentence or stands within one.
 pub(super) fn name(transport: &str) -> &str {
-    match transport {
-        "tcp" => "TCP",
-        "udp" => "UDP",
-        "icmp" => "ICMP ECHO",
-        "xdp" => "raw AF_XDP",
-        "packet" => "raw AF_PACKET",
-        other => other,
-    }
+    transport::by_name(transport).map_or(transport, |spec| spec.title)
 }
 
 /// The same with what belongs to it.
@@ -60,13 +55,5 @@ pub(super) fn of_name(transport: &str) -> String {
 
 /// A whole number with commas: `65,536`.
 pub(super) fn bytes(size: usize) -> String {
-    let digits = size.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text + " B"
+    format!("{} B", grouped(size as u64, ","))
 }

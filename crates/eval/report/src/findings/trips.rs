@@ -1,8 +1,8 @@
 //! What follows from round trips.
 
 use super::text::{by_size, bytes, differ, name, of_name, plain, told};
-use crate::table::short;
 use gigae_eval_model::experiment::Experiment;
+use gigae_eval_model::number::{percent, short};
 use gigae_eval_model::plan::{Condition, Wait};
 use gigae_eval_model::results::{Results, Series};
 use gigae_eval_model::stats;
@@ -13,11 +13,6 @@ const FLAT: f64 = 0.10;
 
 /// A line that a point lies farther off than this is no line.
 const BENT: f64 = 0.15;
-
-/// Percent, without decimals.
-fn percent(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
-}
 
 /// Which transport answers first, and how far behind TCP is.
 pub(super) fn quickest(results: &Results) -> Vec<String> {

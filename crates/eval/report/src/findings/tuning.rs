@@ -1,10 +1,10 @@
 //! What follows from settings that were tried: which is recommended, what it brings and what it costs.
 
 use super::text::{bytes, name, of_name, told};
-use crate::table::short;
 use gigae_eval_model::choice;
 use gigae_eval_model::choice::Figure;
 use gigae_eval_model::choice::{Change, Judgement, Objectives};
+use gigae_eval_model::number::short;
 use gigae_eval_model::results::{Results, Series};
 use gigae_eval_model::trials::{Trial, Tuning};
 
