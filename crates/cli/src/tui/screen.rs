@@ -43,34 +43,22 @@ fn taken() -> MutexGuard<'static, Option<Taken>> {
 }
 
 /// The terminal cannot be drawn on. The text is one line and says what to do.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ViewError {
     /// Standard error is none.
+    #[error(
+        "--tui draws on standard error, which is no terminal here; start it on one (standard output may go to a file), or leave --tui out"
+    )]
     NoTerminal,
     /// It does not understand where to write.
+    #[error(
+        "--tui cannot draw on a terminal of kind '{0}'; set TERM to what it is, like xterm, or leave --tui out"
+    )]
     Dumb(String),
     /// It fails.
+    #[error("the terminal cannot be drawn on: {0}; leave --tui out")]
     Io(io::Error),
 }
-
-impl fmt::Display for ViewError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoTerminal => f.write_str(
-                "--tui draws on standard error, which is no terminal here; start it on one (standard output may go to a file), or leave --tui out",
-            ),
-            Self::Dumb(name) => write!(
-                f,
-                "--tui cannot draw on a terminal of kind '{name}'; set TERM to what it is, like xterm, or leave --tui out"
-            ),
-            Self::Io(error) => {
-                write!(f, "the terminal cannot be drawn on: {error}; leave --tui out")
-            }
-        }
-    }
-}
-
-impl std::error::Error for ViewError {}
 
 /// Whether a view can be drawn here.
 pub fn ready() -> Result<(), ViewError> {

@@ -8,7 +8,6 @@ use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::note::Note;
 use gigae_eval_model::plan::{Condition, Setting, Wait};
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::io;
 use std::time::Duration;
 
@@ -119,13 +118,16 @@ pub trait Channel: Send {
 }
 
 /// A transport does not work. The text is one line.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum TransportError {
     /// It cannot be used here at all; others may.
+    #[error("{0}")]
     Unavailable(String),
     /// The peer did not join or went away.
+    #[error("the peer {0}; look at its messages and try again")]
     PeerGone(&'static str),
     /// A system call failed.
+    #[error("{what} {why}", why = said(.source))]
     Io {
         /// What was tried.
         what: &'static str,
@@ -134,31 +136,19 @@ pub enum TransportError {
     },
 }
 
+/// What a system call answered, and what to do.
+fn said(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "is not permitted; run as root or leave this transport out of the plan".into()
+        }
+        _ => format!("failed: {error}; check the interface and try again"),
+    }
+}
+
 impl TransportError {
     /// Names what failed.
     pub fn io(what: &'static str) -> impl Fn(io::Error) -> Self {
         move |source| Self::Io { what, source }
     }
 }
-
-impl fmt::Display for TransportError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unavailable(why) => f.write_str(why),
-            Self::PeerGone(what) => {
-                write!(f, "the peer {what}; look at its messages and try again")
-            }
-            Self::Io { what, source } if source.kind() == io::ErrorKind::PermissionDenied => {
-                write!(
-                    f,
-                    "{what} is not permitted; run as root or leave this transport out of the plan"
-                )
-            }
-            Self::Io { what, source } => {
-                write!(f, "{what} failed: {source}; check the interface and try again")
-            }
-        }
-    }
-}
-
-impl std::error::Error for TransportError {}

@@ -52,37 +52,20 @@ impl<'a> Signals<'a> {
 }
 
 /// Why a loop ended without a result.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     /// The transport failed.
-    Transport(TransportError),
+    #[error(transparent)]
+    Transport(#[from] TransportError),
     /// A reliable transport delivered nothing, or not all.
+    #[error("{0}; check that the peer still runs")]
     Silent(&'static str),
     /// The counters of the kernel could not be read.
+    #[error("cannot read the counters below /proc: {0}; mount /proc")]
     Counters(io::Error),
     /// The run was interrupted.
+    #[error("interrupted")]
     Interrupted,
-}
-
-impl std::fmt::Display for ProbeError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Transport(error) => error.fmt(f),
-            Self::Silent(what) => write!(f, "{what}; check that the peer still runs"),
-            Self::Counters(error) => {
-                write!(f, "cannot read the counters below /proc: {error}; mount /proc")
-            }
-            Self::Interrupted => f.write_str("interrupted"),
-        }
-    }
-}
-
-impl std::error::Error for ProbeError {}
-
-impl From<TransportError> for ProbeError {
-    fn from(error: TransportError) -> Self {
-        Self::Transport(error)
-    }
 }
 
 /// What the client measured.

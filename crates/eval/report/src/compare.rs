@@ -27,7 +27,6 @@ use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::results::Series;
 use gigae_eval_model::stats;
 use serde::Serialize;
-use std::fmt;
 
 /// Name and version of the form of the comparison as JSON.
 pub const SCHEMA: &str = "gigae.compare/1";
@@ -144,16 +143,9 @@ impl Verdict {
 }
 
 /// The sides have no cell in common. The text is one line and says what to do.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct NothingInCommon(String);
-
-impl fmt::Display for NothingInCommon {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for NothingInCommon {}
 
 /// Compares each side with the first. Differences of less than `least` percent do not count.
 pub fn compare(sides: &[Side], least: f64) -> Result<Comparison, NothingInCommon> {

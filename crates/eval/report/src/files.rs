@@ -1,30 +1,25 @@
 //! Writing the results so that a reader finds all of a file or nothing.
 
-use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// The results could not be written. The text is one line and says what to do.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write '{}': {source}; {}", .path.display(), advice(.source))]
 pub struct WriteError {
     path: PathBuf,
     source: io::Error,
 }
 
-impl fmt::Display for WriteError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let advice = match self.source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                "free some space or choose another place with --out"
-            }
-            _ => "choose a writable directory with --out",
-        };
-        write!(f, "cannot write '{}': {}; {advice}", self.path.display(), self.source)
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "free some space or choose another place with --out"
+        }
+        _ => "choose a writable directory with --out",
     }
 }
-
-impl std::error::Error for WriteError {}
 
 /// Removes files that were begun and not finished.
 struct Drafts(Vec<PathBuf>);

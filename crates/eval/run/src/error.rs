@@ -6,60 +6,34 @@ use gigae_eval_session::control::{ControlError, Reply};
 use gigae_eval_session::programs::Trouble;
 use gigae_eval_session::stage::StageError;
 use gigae_eval_session::tune::TuneError;
-use std::fmt;
 
 /// A run ended without results. The text is one line and says what to do.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// No place to measure.
-    Stage(StageError),
+    #[error(transparent)]
+    Stage(#[from] StageError),
     /// The control connection failed.
-    Control(ControlError),
+    #[error(transparent)]
+    Control(#[from] ControlError),
     /// The serving end answered something unexpected.
+    #[error("the answering end refused: {0}")]
     Refused(String),
     /// The counters of the kernel could not be read.
+    #[error("cannot read the counters below /proc: {0}; mount /proc")]
     Counters(std::io::Error),
     /// Another program cannot be run beside.
+    #[error(transparent)]
     Program(Trouble),
     /// Settings cannot be changed safely here.
+    #[error(transparent)]
     Tuning(TuneError),
     /// The plan holds nothing that can be measured here.
+    #[error("nothing was measured: {0}")]
     Nothing(String),
     /// The user interrupted it.
+    #[error("interrupted; nothing was written and nothing is left behind")]
     Interrupted,
-}
-
-impl fmt::Display for RunError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Stage(error) => error.fmt(f),
-            Self::Control(error) => error.fmt(f),
-            Self::Refused(reason) => write!(f, "the answering end refused: {reason}"),
-            Self::Counters(error) => {
-                write!(f, "cannot read the counters below /proc: {error}; mount /proc")
-            }
-            Self::Program(trouble) => trouble.fmt(f),
-            Self::Tuning(error) => error.fmt(f),
-            Self::Nothing(reason) => write!(f, "nothing was measured: {reason}"),
-            Self::Interrupted => {
-                f.write_str("interrupted; nothing was written and nothing is left behind")
-            }
-        }
-    }
-}
-
-impl std::error::Error for RunError {}
-
-impl From<StageError> for RunError {
-    fn from(error: StageError) -> Self {
-        Self::Stage(error)
-    }
-}
-
-impl From<ControlError> for RunError {
-    fn from(error: ControlError) -> Self {
-        Self::Control(error)
-    }
 }
 
 /// Why a repetition gave nothing.

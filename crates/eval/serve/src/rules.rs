@@ -4,7 +4,6 @@ use gigae_eval_model::duration;
 use gigae_eval_session::control::Limits;
 use gigae_fabric::Rate;
 use serde::Deserialize;
-use std::fmt;
 use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -148,9 +147,10 @@ pub fn parse_rate(text: &str) -> Result<f64, String> {
 }
 
 /// The file could not be used. The text is one line and says where and what to do.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// It cannot be read.
+    #[error("cannot read '{}': {source}; write one as docs/reference/serve.md says, or name another by --config", .path.display())]
     Read {
         /// The file.
         path: PathBuf,
@@ -158,6 +158,7 @@ pub enum FileError {
         source: io::Error,
     },
     /// Its text is wrong.
+    #[error("{}:{what}", .path.display())]
     Text {
         /// The file.
         path: PathBuf,
@@ -165,21 +166,6 @@ pub enum FileError {
         what: String,
     },
 }
-
-impl fmt::Display for FileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Read { path, source } => write!(
-                f,
-                "cannot read '{}': {source}; write one as docs/reference/serve.md says, or name another by --config",
-                path.display()
-            ),
-            Self::Text { path, what } => write!(f, "{}:{what}", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for FileError {}
 
 impl File {
     /// Reads a file; the one at [`CONFIG`] if none is named and that one exists.

@@ -12,7 +12,6 @@ use gigae_eval_model::plan::LinkPlan;
 use gigae_fabric::{Fabric, FabricConfig, FabricError, NetnsGuard, Node, Rate};
 use gigae_host::affinity;
 use std::ffi::OsString;
-use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::process::CommandExt;
@@ -30,47 +29,20 @@ const LAST_WORDS: Duration = Duration::from_millis(300);
 const LOOPBACK: &str = "lo";
 
 /// A stage could not be set. The text is one line and says what to do.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum StageError {
     /// The virtual network could not be laid.
-    Fabric(FabricError),
+    #[error(transparent)]
+    Fabric(#[from] FabricError),
     /// The interface cannot be used.
-    Site(SiteError),
+    #[error(transparent)]
+    Site(#[from] SiteError),
     /// The peer cannot be used.
-    Control(ControlError),
+    #[error(transparent)]
+    Control(#[from] ControlError),
     /// The serving process did not start.
+    #[error("the answering end ended: {0}")]
     Serve(String),
-}
-
-impl fmt::Display for StageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Fabric(error) => error.fmt(f),
-            Self::Site(error) => error.fmt(f),
-            Self::Control(error) => error.fmt(f),
-            Self::Serve(reason) => write!(f, "the answering end ended: {reason}"),
-        }
-    }
-}
-
-impl std::error::Error for StageError {}
-
-impl From<FabricError> for StageError {
-    fn from(error: FabricError) -> Self {
-        Self::Fabric(error)
-    }
-}
-
-impl From<SiteError> for StageError {
-    fn from(error: SiteError) -> Self {
-        Self::Site(error)
-    }
-}
-
-impl From<ControlError> for StageError {
-    fn from(error: ControlError) -> Self {
-        Self::Control(error)
-    }
 }
 
 /// A place to measure. The fields are dropped in this order: first the session, then the serving

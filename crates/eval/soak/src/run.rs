@@ -10,7 +10,6 @@ use gigae_eval_report::files::WriteError;
 use gigae_eval_session::stage::StageError;
 use gigae_host::affinity;
 use std::ffi::OsString;
-use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -22,38 +21,17 @@ const ROUND: Duration = Duration::from_secs(3600);
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// A soak could not begin or be recorded. The text is one line and says what to do.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum SoakError {
     /// No place to soak.
-    Stage(StageError),
+    #[error(transparent)]
+    Stage(#[from] StageError),
     /// Nothing ever passed.
+    #[error("the soak did not begin: {0}")]
     Begin(String),
     /// The state cannot be written.
-    Write(WriteError),
-}
-
-impl fmt::Display for SoakError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Stage(error) => error.fmt(f),
-            Self::Begin(why) => write!(f, "the soak did not begin: {why}"),
-            Self::Write(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for SoakError {}
-
-impl From<StageError> for SoakError {
-    fn from(error: StageError) -> Self {
-        Self::Stage(error)
-    }
-}
-
-impl From<WriteError> for SoakError {
-    fn from(error: WriteError) -> Self {
-        Self::Write(error)
-    }
+    #[error(transparent)]
+    Write(#[from] WriteError),
 }
 
 /// Soaks from where the state is until its time is over or `interrupted` is set, writes state and

@@ -13,15 +13,15 @@ pub mod modules;
 pub mod packages;
 pub mod record;
 
-use std::fmt;
 use std::io;
 use std::path::Path;
 use std::process::Command;
 
 /// The lab could not be set up. The text is one line and says what to do.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum LabError {
     /// A program that it uses failed.
+    #[error("{program} failed: {said}")]
     Program {
         /// The program.
         program: String,
@@ -29,8 +29,10 @@ pub enum LabError {
         said: String,
     },
     /// A package or a file in it is not as expected.
+    #[error("{0}")]
     Package(String),
     /// A file could not be read or written.
+    #[error("{what} failed: {source}")]
     File {
         /// What was tried, with the file.
         what: String,
@@ -38,21 +40,9 @@ pub enum LabError {
         source: io::Error,
     },
     /// Ctrl-C; every guest was ended.
+    #[error("interrupted; every guest was ended")]
     Interrupted,
 }
-
-impl fmt::Display for LabError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Program { program, said } => write!(f, "{program} failed: {said}"),
-            Self::Package(why) => f.write_str(why),
-            Self::File { what, source } => write!(f, "{what} failed: {source}"),
-            Self::Interrupted => f.write_str("interrupted; every guest was ended"),
-        }
-    }
-}
-
-impl std::error::Error for LabError {}
 
 /// Names what was tried with a file.
 fn file<'a>(what: &'a str, path: &'a Path) -> impl FnOnce(io::Error) -> LabError + 'a {

@@ -1,14 +1,15 @@
 //! Why a plan cannot be used.
 
-use super::shipped::SHIPPED;
-use std::fmt;
+use super::shipped;
 
 /// A plan could not be used. The text is one line and says what to do.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// Neither a shipped plan nor a file.
+    #[error("no plan or file '{0}'; choose one of {names} or name a TOML file", names = shipped::names())]
     Unknown(String),
     /// The file could not be read.
+    #[error("cannot read plan '{file}': {source}; name a readable TOML file")]
     Unreadable {
         /// The file.
         file: String,
@@ -16,6 +17,7 @@ pub enum PlanError {
         source: std::io::Error,
     },
     /// Not a plan.
+    #[error("plan '{plan}': {reason}; see the shipped plans for the form")]
     Malformed {
         /// The plan or file.
         plan: String,
@@ -23,6 +25,7 @@ pub enum PlanError {
         reason: String,
     },
     /// It has not what `--only` names.
+    #[error("--only: plan '{plan}' {reason}")]
     NoPart {
         /// The plan.
         plan: String,
@@ -30,27 +33,3 @@ pub enum PlanError {
         reason: String,
     },
 }
-
-impl fmt::Display for PlanError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown(name) => {
-                let names: Vec<_> = SHIPPED.iter().map(|(name, _)| *name).collect();
-                write!(
-                    f,
-                    "no plan or file '{name}'; choose one of {} or name a TOML file",
-                    names.join(", ")
-                )
-            }
-            Self::Unreadable { file, source } => {
-                write!(f, "cannot read plan '{file}': {source}; name a readable TOML file")
-            }
-            Self::Malformed { plan, reason } => {
-                write!(f, "plan '{plan}': {reason}; see the shipped plans for the form")
-            }
-            Self::NoPart { plan, reason } => write!(f, "--only: plan '{plan}' {reason}"),
-        }
-    }
-}
-
-impl std::error::Error for PlanError {}

@@ -20,3 +20,8 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("link", include_str!("../../plans/link.toml")),
     ("large", include_str!("../../plans/large.toml")),
 ];
+
+/// Their names, for messages to people.
+pub(super) fn names() -> String {
+    SHIPPED.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+}

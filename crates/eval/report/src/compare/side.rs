@@ -19,20 +19,12 @@ pub struct Side {
 }
 
 /// Saved runs could not be read. The text is one line and says what to do.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read '{}': {reason}; name a {FILE} of 'gigae eval', or its directory", .path.display())]
 pub struct SideError {
     path: PathBuf,
     reason: String,
 }
-
-impl fmt::Display for SideError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (path, reason) = (self.path.display(), &self.reason);
-        write!(f, "cannot read '{path}': {reason}; name a {FILE} of 'gigae eval', or its directory")
-    }
-}
-
-impl std::error::Error for SideError {}
 
 impl Side {
     /// Reads a `results.json`, or a directory: its `results.json`, which says of how many runs

@@ -2,13 +2,15 @@
 
 use super::key::{LONGEST, SHORTEST};
 use super::message::VERSION;
-use std::fmt;
 use std::io;
 
 /// The control connection failed. The text is one line and says what to do.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ControlError {
     /// The key file cannot be read.
+    #[error(
+        "cannot read key file '{file}': {source}; make one with 'gigae key' and copy it to both machines, or name another with --key"
+    )]
     KeyFile {
         /// The file.
         file: String,
@@ -16,6 +18,9 @@ pub enum ControlError {
         source: io::Error,
     },
     /// Everybody can read the key file.
+    #[error(
+        "key file '{file}' can be read by everybody (mode {mode:o}), so it is no secret; make a new one with 'gigae key', or run 'chmod 600 {file}' if nobody has read it"
+    )]
     KeyOpen {
         /// The file.
         file: String,
@@ -23,6 +28,9 @@ pub enum ControlError {
         mode: u32,
     },
     /// The key file cannot be written.
+    #[error(
+        "cannot write key file '{file}': {source}; remove an old key first, or name another file"
+    )]
     KeyWrite {
         /// The file.
         file: String,
@@ -30,10 +38,13 @@ pub enum ControlError {
         source: io::Error,
     },
     /// The key is too short or too long.
+    #[error("a key of {0} bytes does not do; it must have {SHORTEST} to {LONGEST}")]
     KeyLength(usize),
     /// The kernel gives no random numbers.
+    #[error("the kernel gives no random numbers; see getrandom(2)")]
     Random,
     /// The peer cannot be reached.
+    #[error("cannot reach '{peer}': {source}; start 'gigae serve' there and check the address")]
     Unreachable {
         /// Its name.
         peer: String,
@@ -41,82 +52,35 @@ pub enum ControlError {
         source: io::Error,
     },
     /// The peer has another key.
+    #[error("the peer has another key; copy the same key file to both machines")]
     WrongKey,
     /// The peer speaks another version.
+    #[error(
+        "the peer speaks version {theirs} of the control protocol, this is {VERSION}; install the same gigae on both machines"
+    )]
     OtherVersion {
         /// Its version.
         theirs: u32,
     },
     /// The peer is not an evaluator, or something changed its messages.
+    #[error("the peer sent {0}; check that it is 'gigae serve' of the same version")]
     Garbled(&'static str),
     /// The peer did not answer in time.
+    #[error("the peer did not {0} in time; look at its messages and try again")]
     Silent(&'static str),
     /// The peer closed the connection.
+    #[error("the peer closed the control connection; look at its messages and try again")]
     Closed,
     /// The peer answers nothing any more.
+    #[error("the peer does not answer any more; check that its machine runs and the way there")]
     Gone,
     /// The peer ended the session.
+    #[error("the peer ended the session: {0}")]
     Over(String),
     /// This end did not want to wait for its turn.
+    #[error("gave up waiting for its turn")]
     GivenUp,
     /// The connection broke.
+    #[error("the control connection broke: {0}; try again")]
     Io(io::Error),
 }
-
-impl fmt::Display for ControlError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::KeyFile { file, source } => write!(
-                f,
-                "cannot read key file '{file}': {source}; make one with 'gigae key' and copy it to both machines, or name another with --key"
-            ),
-            Self::KeyOpen { file, mode } => write!(
-                f,
-                "key file '{file}' can be read by everybody (mode {mode:o}), so it is no secret; make a new one with 'gigae key', or run 'chmod 600 {file}' if nobody has read it"
-            ),
-            Self::KeyWrite { file, source } => write!(
-                f,
-                "cannot write key file '{file}': {source}; remove an old key first, or name another file"
-            ),
-            Self::KeyLength(bytes) => write!(
-                f,
-                "a key of {bytes} bytes does not do; it must have {} to {}",
-                SHORTEST, LONGEST
-            ),
-            Self::Random => f.write_str("the kernel gives no random numbers; see getrandom(2)"),
-            Self::Unreachable { peer, source } => {
-                write!(
-                    f,
-                    "cannot reach '{peer}': {source}; start 'gigae serve' there and check the address"
-                )
-            }
-            Self::WrongKey => {
-                f.write_str("the peer has another key; copy the same key file to both machines")
-            }
-            Self::OtherVersion { theirs } => write!(
-                f,
-                "the peer speaks version {theirs} of the control protocol, this is {VERSION}; install the same gigae on both machines"
-            ),
-            Self::Garbled(what) => {
-                write!(
-                    f,
-                    "the peer sent {what}; check that it is 'gigae serve' of the same version"
-                )
-            }
-            Self::Silent(what) => {
-                write!(f, "the peer did not {what} in time; look at its messages and try again")
-            }
-            Self::Closed => f.write_str(
-                "the peer closed the control connection; look at its messages and try again",
-            ),
-            Self::Gone => f.write_str(
-                "the peer does not answer any more; check that its machine runs and the way there",
-            ),
-            Self::Over(reason) => write!(f, "the peer ended the session: {reason}"),
-            Self::GivenUp => f.write_str("gave up waiting for its turn"),
-            Self::Io(source) => write!(f, "the control connection broke: {source}; try again"),
-        }
-    }
-}
-
-impl std::error::Error for ControlError {}

@@ -8,7 +8,6 @@
 
 use crate::stage::ends_with_parent;
 use rustix::process::{Pid, Signal, kill_process_group};
-use std::fmt;
 use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -34,9 +33,10 @@ const HEAR: Duration = Duration::from_secs(1);
 const LINE: usize = 160;
 
 /// Why there is no figure of a program. The text is one line and says what to do.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Trouble {
     /// Not installed.
+    #[error("not installed {place}: {programs}; try 'apt install {packages}'")]
     Missing {
         /// The programs.
         programs: String,
@@ -46,6 +46,7 @@ pub enum Trouble {
         place: &'static str,
     },
     /// It could not be started.
+    #[error("{program} could not be started: {source}; check its installation")]
     Start {
         /// The program.
         program: &'static str,
@@ -53,6 +54,7 @@ pub enum Trouble {
         source: io::Error,
     },
     /// It did not do in time what it should.
+    #[error("{program} {what} in time and was ended; its last line: {last}")]
     Late {
         /// The program.
         program: &'static str,
@@ -62,6 +64,7 @@ pub enum Trouble {
         last: String,
     },
     /// It ended by itself, with a failure or too early.
+    #[error("{program} ended with {status}; its last line: {last}")]
     Ended {
         /// The program.
         program: &'static str,
@@ -71,6 +74,7 @@ pub enum Trouble {
         last: String,
     },
     /// What it said has no figure.
+    #[error("{program} told no figure that is understood here; its last line: {last}")]
     Garbled {
         /// The program.
         program: &'static str,
@@ -78,36 +82,12 @@ pub enum Trouble {
         last: String,
     },
     /// It may not or cannot do that.
+    #[error("{0}")]
     Refused(String),
     /// The run was interrupted.
+    #[error("interrupted")]
     Interrupted,
 }
-
-impl fmt::Display for Trouble {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing { programs, packages, place } => {
-                write!(f, "not installed {place}: {programs}; try 'apt install {packages}'")
-            }
-            Self::Start { program, source } => {
-                write!(f, "{program} could not be started: {source}; check its installation")
-            }
-            Self::Late { program, what, last } => {
-                write!(f, "{program} {what} in time and was ended; its last line: {last}")
-            }
-            Self::Ended { program, status, last } => {
-                write!(f, "{program} ended with {status}; its last line: {last}")
-            }
-            Self::Garbled { program, last } => {
-                write!(f, "{program} told no figure that is understood here; its last line: {last}")
-            }
-            Self::Refused(why) => f.write_str(why),
-            Self::Interrupted => f.write_str("interrupted"),
-        }
-    }
-}
-
-impl std::error::Error for Trouble {}
 
 /// The executable of this name where programs are looked for, if there is one.
 pub fn find(file: &str) -> Option<PathBuf> {

@@ -8,7 +8,6 @@ use super::place::Place;
 use crate::remark::remark;
 use gigae_eval_measure::site::Site;
 use gigae_eval_model::knobs::{Belongs, KnobState, Set, ValueState};
-use std::fmt;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -19,11 +18,13 @@ const LINK_WITHIN: Duration = Duration::from_secs(15);
 const SETTLE: Duration = Duration::from_millis(20);
 
 /// A setting could not be made. The text is one line.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum TuneError {
     /// What must be there for settings to be put back could not be made; nothing was changed.
+    #[error("nothing was changed, for what was before cannot be kept safe ({place}): {0}; run as root", place = super::journal::DIRECTORY)]
     Safety(io::Error),
     /// A knob refused.
+    #[error("{knob} cannot be made {value}: {why}")]
     Refused {
         /// The knob.
         knob: &'static str,
@@ -33,28 +34,9 @@ pub enum TuneError {
         why: String,
     },
     /// The link did not come back.
+    #[error("the link of {0} did not come up within {within} s after the change", within = LINK_WITHIN.as_secs())]
     Down(String),
 }
-
-impl fmt::Display for TuneError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Safety(error) => write!(
-                f,
-                "nothing was changed, for what was before cannot be kept safe ({}): {error}; run as root",
-                super::journal::DIRECTORY
-            ),
-            Self::Refused { knob, value, why } => write!(f, "{knob} cannot be made {value}: {why}"),
-            Self::Down(interface) => write!(
-                f,
-                "the link of {interface} did not come up within {} s after the change",
-                LINK_WITHIN.as_secs()
-            ),
-        }
-    }
-}
-
-impl std::error::Error for TuneError {}
 
 /// A knob of one interface that may be turned.
 struct Held {
