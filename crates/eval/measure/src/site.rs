@@ -7,7 +7,6 @@ use crate::door::Door;
 use gigae_host::affinity;
 use gigae_netlink::Rtnetlink;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -50,9 +49,10 @@ pub struct Address {
 }
 
 /// An interface could not be used. The text is one line and says what to do.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum SiteError {
     /// There is no such interface.
+    #[error("no interface '{name}' here; choose one of: {}", .existing.join(", "))]
     NoInterface {
         /// The name asked for.
         name: String,
@@ -60,8 +60,10 @@ pub enum SiteError {
         existing: Vec<String>,
     },
     /// It has no IP address, which TCP, UDP and ICMP need.
+    #[error("interface '{0}' has no IP address; give it one with 'ip address add'")]
     NoAddress(String),
     /// The kernel refused to tell.
+    #[error("{what} failed: {source}; check the permissions")]
     Io {
         /// What was asked.
         what: &'static str,
@@ -69,24 +71,6 @@ pub enum SiteError {
         source: io::Error,
     },
 }
-
-impl fmt::Display for SiteError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoInterface { name, existing } => {
-                write!(f, "no interface '{name}' here; choose one of: {}", existing.join(", "))
-            }
-            Self::NoAddress(name) => {
-                write!(f, "interface '{name}' has no IP address; give it one with 'ip address add'")
-            }
-            Self::Io { what, source } => {
-                write!(f, "{what} failed: {source}; check the permissions")
-            }
-        }
-    }
-}
-
-impl std::error::Error for SiteError {}
 
 impl Site {
     /// Looks an interface up in the calling thread's namespace, or several with commas between them.
