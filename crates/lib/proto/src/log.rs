@@ -104,6 +104,7 @@ pub(crate) fn replaced(former: &PeerKey, peer: &PeerKey) {
     debug!(%former, %peer, "peer forgotten for another: the table of peers is full");
 }
 
+/// A node to which a session is proposed seems to speak another version.
 #[cold]
 #[inline(never)]
 pub(crate) fn foreign_version(node: &NodeAddr, version: u8) {

@@ -317,7 +317,6 @@ impl<T, R> Protocol<T, R> {
         kind: u8,
     ) {
         self.counters.version += 1;
-        log::foreign_version(&node, version);
         self.note_version(&node, version);
         if kind != Kind::Reset as u8 {
             let to = PeerKey { node, port: 0, channel };

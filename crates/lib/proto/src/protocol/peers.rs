@@ -168,6 +168,7 @@ impl<T, R> Protocol<T, R> {
     pub(super) fn note_version(&mut self, node: &NodeAddr, version: u8) {
         if let Some(proposals) = self.table.proposing.get_mut(node) {
             proposals.version = Some(version);
+            log::foreign_version(node, version);
         }
     }
 
