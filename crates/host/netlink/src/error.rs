@@ -88,7 +88,7 @@ mod tests {
     fn the_kernels_words_follow_the_request() {
         let header = [11_u16.to_ne_bytes(), MESSAGE.to_ne_bytes()].concat();
         let attribute = [&header[..], b"busy!!\0\0"].concat();
-        let mut echo = vec![0; 24];
+        let mut echo = [0; 24];
         echo[..4].copy_from_slice(&24_u32.to_ne_bytes());
         let whole = [&echo[..], &attribute].concat();
         assert_eq!(words(NLM_F_ACK_TLVS, &whole).as_deref(), Some("busy!!"));

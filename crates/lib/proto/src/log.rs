@@ -3,7 +3,7 @@
 //! While nobody listens, an event costs a call and a comparison. No event has an epoch or a key in it:
 //! who knows a session's epochs can speak for a peer.
 
-use crate::session::State;
+use crate::session::SessionState;
 use crate::{PeerId, PeerKey, Reason};
 use gigae_wire::NodeAddr;
 use std::fmt;
@@ -30,8 +30,9 @@ pub(crate) fn proposed(peer: &PeerKey) {
 /// A session is up. `id` is how events of other crates name the peer.
 #[cold]
 #[inline(never)]
-pub(crate) fn up(peer: &PeerKey, id: PeerId, state: &State, longest: u16) {
-    let proposed_by = if matches!(state, State::Established) { "the peer" } else { "this end" };
+pub(crate) fn up(peer: &PeerKey, id: PeerId, state: &SessionState, longest: u16) {
+    let proposed_by =
+        if matches!(state, SessionState::Established) { "the peer" } else { "this end" };
     info!(%peer, id = id.0, proposed_by, longest, "session up");
 }
 
@@ -44,12 +45,12 @@ pub(crate) fn confirmed(peer: &PeerKey) {
 /// A session has ended, or its proposal.
 #[cold]
 #[inline(never)]
-pub(crate) fn ended(peer: &PeerKey, state: &State, reason: Reason) {
+pub(crate) fn ended(peer: &PeerKey, state: &SessionState, reason: Reason) {
     let was = match state {
-        State::Idle => return,
-        State::Proposing(_) => "proposed",
-        State::Confirming(..) | State::Established => "up",
-        State::Closing => "closing",
+        SessionState::Idle => return,
+        SessionState::Proposing(_) => "proposed",
+        SessionState::Confirming(..) | SessionState::Established => "up",
+        SessionState::Closing => "closing",
     };
     info!(%peer, was, ?reason, "session ended");
 }

@@ -193,17 +193,17 @@ impl<L: Link> ShmLink<L> {
     /// Posts a segment that is not the last. It is written into a ring with the last one, of which
     /// that is noted.
     #[inline(never)]
-    fn post_part(&mut self, to: To, frame: TxFrame, bytes: Range<usize>) -> Posted {
+    fn post_part(&mut self, to: PostTo, frame: TxFrame, bytes: Range<usize>) -> Posted {
         self.begun = Some(to);
         self.note(&frame, None);
-        if let To::Ring(_) | To::Both(_) = to {
+        if let PostTo::Ring(_) | PostTo::Both(_) = to {
             let piece = &self.link.memory().arena.unsent_bytes(&frame)[bytes.clone()];
             self.posting.add(piece.len(), Segment::More);
             self.bytes.extend_from_slice(piece);
         }
         match to {
-            To::Nic | To::Both(_) => self.link.post(frame, bytes, Segment::More),
-            To::Ring(_) => frame.into_posted(),
+            PostTo::Nic | PostTo::Both(_) => self.link.post(frame, bytes, Segment::More),
+            PostTo::Ring(_) => frame.into_posted(),
         }
     }
 

@@ -6,12 +6,12 @@
 //! credit and restarted peers. Every operation that a program starts ends in a [`Completion`].
 //!
 //! - A **small or medium message** is sent unasked and cut into frames. If no receive matches it,
-//! the receiver keeps it, up to an allowance per sender, which the sender knows.
+//!   the receiver keeps it, up to an allowance per sender, which the sender knows.
 //! - A **large message**, or one beyond that allowance, is offered. The receiver pulls it once it
-//! knows where to put it: one copy at each end, whatever the size.
+//!   knows where to put it: one copy at each end, whatever the size.
 //! - **Remote memory** is registered under a key that cannot be guessed. The owner's endpoint
-//! executes reads, writes and atomic changes while its program uses the endpoint. It refuses a
-//! wrong key, wrong bounds or missing rights with a reason.
+//!   executes reads, writes and atomic changes while its program uses the endpoint. It refuses a
+//!   wrong key, wrong bounds or missing rights with a reason.
 //!
 //! Memory is whatever implements [`Bytes`]. It is copied from and to, and never kept after the
 //! operation's end.

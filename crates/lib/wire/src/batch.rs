@@ -31,7 +31,7 @@ pub fn check(payload: &[u8]) -> Result<(), Discard> {
 }
 
 /// Where the message lies whose prefix is at `at`. `None` at the end of the payload, or for a
-/// message outside of it, which [`check`](check) would refuse. The next prefix follows the message.
+/// message outside of it, which [`check`] would refuse. The next prefix follows the message.
 #[inline]
 pub fn message_at(payload: &[u8], at: usize) -> Option<Range<usize>> {
     let prefix = payload.get(at..)?.first_chunk::<PREFIX_LEN>()?;
