@@ -2,9 +2,9 @@
 
 use crate::outcome::{EXIT_CODES, Trouble, finish, say};
 use clap::Args;
+use gigae_eval_page::files;
 use gigae_eval_report::compare::{Comparison, Side, compare, text};
 use gigae_eval_report::compared;
-use gigae_eval_report::files;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -10,7 +10,7 @@ use gigae_eval_measure::environment;
 use gigae_eval_model::duration;
 use gigae_eval_model::soak::Amount;
 use gigae_eval_model::traffic::{STREAMS, Traffic};
-use gigae_eval_report::files;
+use gigae_eval_page::files;
 use gigae_eval_run::Progress;
 use gigae_eval_session::remark::remark;
 use gigae_eval_soak::report::verified;

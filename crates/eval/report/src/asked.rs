@@ -1,13 +1,10 @@
 //! What the plan asked for: its figures against their bounds, and the conditions that go with them.
 
-use super::table::{Table, plain, words};
 use super::tables::{Remark, notes};
 use gigae_eval_model::doubt::Code;
 use gigae_eval_model::number::{self, short};
 use gigae_eval_model::results::{Bound, Figure, Results, Verdict};
-
-/// Heading of a column of values and reasons, which may be broken into lines.
-pub const FROM: &str = "from";
+use gigae_eval_page::table::{FROM, Table, plain, words};
 
 /// The figures of the plan; `None` if it asks for none. With `cells`, a column says from which values
 /// each was made.

@@ -1,14 +1,14 @@
 //! A comparison of saved runs as tables, sentences, comma-separated values and a page.
 
 use super::csv::quoted;
-use super::figure::Figure;
 use super::overlay::{self, letter};
-use super::page::{self, names_and_values, section};
-use super::table::{Table, words};
 use crate::compare::{Against, Compared, Comparison, Side, Summary, Unit, Verdict};
 use gigae_eval_model::doubt::Doubt;
 use gigae_eval_model::number::short;
 use gigae_eval_model::stats;
+use gigae_eval_page::figure::Figure;
+use gigae_eval_page::html::{self as page, names_and_values, section};
+use gigae_eval_page::table::{Table, words};
 use maud::html;
 use std::fmt::Write;
 

@@ -1,11 +1,11 @@
 //! What follows from the results, and the papers' own figures beside the new ones.
 
-use super::table::{Table, words};
 use crate::findings;
 use crate::findings::Growth;
 use gigae_eval_model::number::{percent, short};
 use gigae_eval_model::plan::{PaperPlan, SaidPlan, Value, Wait};
 use gigae_eval_model::results::{Results, Series};
+use gigae_eval_page::table::{Table, words};
 
 /// Heading of the findings.
 pub const TITLE: &str = "What follows";

@@ -1,10 +1,6 @@
 //! `report.html`: one self-contained file with nothing from a network. Everything is there without
 //! scripts; one of its own adds hovering, keys, hiding lines and copying commands.
 
-use super::figure::Figure;
-use super::page::{self, folded, names_and_values, section};
-use super::svg::{Chart, Line, Point, SIZES};
-use super::table::Table;
 use super::{
     asked, found, incast, machine, printed, programs, repeat, sweeps, tables, tips, tuning,
 };
@@ -13,6 +9,10 @@ use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::number;
 use gigae_eval_model::plan::Wait;
 use gigae_eval_model::results::{Results, Series};
+use gigae_eval_page::figure::Figure;
+use gigae_eval_page::html::{self as page, folded, names_and_values, section};
+use gigae_eval_page::svg::{Chart, Line, Point, SIZES};
+use gigae_eval_page::table::Table;
 use maud::{Markup, html};
 
 /// Colours and markers by transport, so that a transport looks the same in every figure; those that
@@ -207,7 +207,7 @@ pub(super) const MOST_LINES: usize = 12;
 
 /// Single points, and too many lines, are better read as numbers.
 fn has_curve(series: &[&Series]) -> bool {
-    let labels = crate::table::labels(series.iter().copied());
+    let labels = gigae_eval_page::table::labels(series.iter().copied());
     labels.len() <= MOST_LINES
         && labels.iter().any(|label| series.iter().filter(|one| one.label() == *label).count() > 1)
 }
@@ -221,7 +221,7 @@ fn figure(results: &Results, series: &[&Series], rate: Option<f64>, numbers: Tab
     let level = rate
         .filter(|_| experiment == Experiment::Stream)
         .map(|rate| (rate / 8e6, format!("link rate {} MB/s", number::short(rate / 8e6))));
-    let labels = crate::table::labels(series.iter().copied());
+    let labels = gigae_eval_page::table::labels(series.iter().copied());
     let line = |name: &String| {
         let mut points: Vec<Point> =
             series.iter().filter(|one| one.label() == *name).map(|one| point(one)).collect();
@@ -264,8 +264,9 @@ fn point(series: &Series) -> Point {
 
 /// Number of a transport's colour and marker.
 pub(super) fn look(results: &Results, label: &str) -> usize {
-    let all = crate::table::labels(results.series.iter());
-    let reference = crate::table::reference_tcp(results).map(|variant| format!("tcp {variant}"));
+    let all = gigae_eval_page::table::labels(results.series.iter());
+    let reference =
+        gigae_eval_page::table::reference_tcp(results).map(|variant| format!("tcp {variant}"));
     let second = all.iter().find(|one| one.starts_with("tcp ") && Some(*one) != reference.as_ref());
     let named = |label: &str| match label.split_once(' ') {
         None => LOOKS.iter().position(|look| *look == label),

@@ -1,11 +1,11 @@
 //! Many senders and one receiver.
 
-use super::table::{Table, words};
 use super::tables::figure;
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::number::short;
 use gigae_eval_model::plan::Condition;
 use gigae_eval_model::results::{Results, Series};
+use gigae_eval_page::table::{Table, words};
 
 /// Goodput, fairness, loss and the queue, by the number of senders; `None` without any.
 pub fn table(results: &Results) -> Option<Table> {

@@ -1,10 +1,10 @@
 //! What both ends are: the inventory of a run, and what data passes on its way.
 
-use super::table::{Table, plain, words};
 use crate::findings::ladder;
 use gigae_eval_model::environment::EndEnvironment;
 use gigae_eval_model::number::short;
 use gigae_eval_model::results::Results;
+use gigae_eval_page::table::{Table, plain, words};
 use gigae_nic::{Bus, Nic};
 
 /// Both ends of every link, line by line; lines of which neither end knows anything are left out.

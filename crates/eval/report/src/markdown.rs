@@ -1,11 +1,11 @@
 //! `report.md`: the tables of the report as plain Markdown.
 
 use super::html::METHOD;
-use super::table::Table;
 use super::tables::{self};
 use super::{asked, found, incast, machine, programs, sweeps, tuning};
 use crate::ratios as compare;
 use gigae_eval_model::results::Results;
+use gigae_eval_page::markdown::{escape, names_and_values, table};
 use std::fmt::Write;
 
 /// The page.
@@ -66,29 +66,6 @@ pub fn page(results: &Results) -> String {
     page
 }
 
-/// A section of names and values.
-pub fn names_and_values(title: &str, rows: Vec<(String, String)>, page: &mut String) {
-    let rows = rows.into_iter().map(|(name, value)| vec![name, value]).collect();
-    let header = vec!["what".into(), "value".into()];
-    table(&Table { title: title.into(), note: String::new(), header, rows }, page);
-}
-
-/// A table.
-pub fn table(content: &Table, page: &mut String) {
-    let _ = writeln!(page, "## {}\n", escape(&content.title));
-    if !content.note.is_empty() {
-        let _ = writeln!(page, "{}\n", escape(&content.note));
-    }
-    let line = |cells: &[String]| {
-        let cells: Vec<String> = cells.iter().map(|cell| escape(cell)).collect();
-        format!("| {} |\n", cells.join(" | "))
-    };
-    page.push_str(&line(&content.header));
-    let _ = writeln!(page, "|{}", "---|".repeat(content.header.len()));
-    content.rows.iter().for_each(|row| page.push_str(&line(row)));
-    page.push('\n');
-}
-
 fn findings(results: &Results, page: &mut String) {
     let findings = found::findings(results);
     if findings.is_empty() {
@@ -117,33 +94,4 @@ fn doubts(results: &Results, page: &mut String) {
         });
     }
     page.push('\n');
-}
-
-/// Keeps text from being read as a table's border, as markup or as HTML.
-pub fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '|' | '*' | '_' | '`' | '[' | ']' | '\\' | '#' => {
-                safe.push('\\');
-                safe.push(c);
-            }
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '&' => safe.push_str("&amp;"),
-            c if c.is_control() => safe.push(' '),
-            c => safe.push(c),
-        }
-    }
-    safe
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cell_cannot_break_out_of_its_table() {
-        assert_eq!(escape("a|b\n<i>"), "a\\|b &lt;i&gt;");
-    }
 }

@@ -1,13 +1,13 @@
 //! The curves of several saved runs in one figure.
 
 use super::html::{MOST_LINES, look};
-use super::svg::{Axis, Chart, Line, Point, SIZES};
 use crate::compare::Side;
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::number::short;
 use gigae_eval_model::plan::Wait;
 use gigae_eval_model::results::Series;
 use gigae_eval_model::stats;
+use gigae_eval_page::svg::{Axis, Chart, Line, Point, SIZES};
 use std::collections::BTreeMap;
 
 /// What a side is called where there is little room.

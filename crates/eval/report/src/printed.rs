@@ -1,10 +1,10 @@
 //! What papers printed, as points beside the curves that they compare with.
 
 use super::found;
-use super::svg::{Line, Point};
 use gigae_eval_model::number::short;
 use gigae_eval_model::plan::{PaperPlan, Value};
 use gigae_eval_model::results::{Results, Series};
+use gigae_eval_page::svg::{Line, Point};
 
 /// The printed points that belong to a chart of these cells: a line for each paper and curve, in the
 /// curve's colour.

@@ -1,10 +1,10 @@
 //! Other programs' figures beside ours.
 
-use super::table::{Table, words};
 use gigae_eval_model::beside::AGREE;
 use gigae_eval_model::beside::{Beside, Verdict};
 use gigae_eval_model::number::short;
 use gigae_eval_model::results::Results;
+use gigae_eval_page::table::{MEANS, Table, words};
 
 /// All comparisons; `None` if there are none.
 pub fn table(results: &Results) -> Option<Table> {
@@ -64,7 +64,7 @@ pub fn meanings(results: &Results) -> Option<Table> {
     (!rows.is_empty()).then(|| Table {
         title: "What other programs count".into(),
         note: "The last command of each at the measuring end; the sockets' options are those of both, at both ends.".into(),
-        header: words(&["program", "what", "options", "command", crate::ratios::MEANS]),
+        header: words(&["program", "what", "options", "command", MEANS]),
         rows,
     })
 }

@@ -1,7 +1,6 @@
 //! Tables that set variants, losses and ways of reading beside one another, and beside the paper.
 
 use super::asked::millions;
-use super::table::{Table, words};
 use super::tables::figure;
 use crate::findings::demand;
 use gigae_eval_model::experiment::Experiment;
@@ -9,6 +8,7 @@ use gigae_eval_model::experiment::WAYS;
 use gigae_eval_model::number::{percent, short};
 use gigae_eval_model::plan::{Condition, PaperRow, RowPlan, Wait};
 use gigae_eval_model::results::{Results, Series};
+use gigae_eval_page::table::{MEANS, Table, words};
 use std::collections::BTreeSet;
 
 /// 003, table 4: MB/s of 1,468-byte messages, and microseconds of an 8-byte round trip, which was
@@ -23,9 +23,6 @@ const TABLE_4: [(PaperRow, &str, f64, Option<f64>); 4] = [
 /// 003, table 1.
 const TABLE_1: &str = "1999 (003, table 1, Alpha 21264 at 500 MHz): copying 8 B 0.05 us, copying 1,536 B \
                        4.61 us, mapping one page of 8 KB 2.18 us.";
-
-/// Heading of a column of sentences, which may be broken into lines.
-pub const MEANS: &str = "means";
 
 /// A message is small while its number per second says more than its bytes.
 pub const SMALL: usize = 256;

@@ -1,9 +1,6 @@
 //! What is swept over something else than the message size: schedules over their rate, streams over the
 //! socket buffer.
 
-use super::figure::Figure;
-use super::svg::{Axis, Chart, Line, Mark, Point};
-use super::table::{Table, words};
 use super::tables::figure;
 use super::{repeat, tips};
 use crate::findings::bandwidth_delay;
@@ -11,6 +8,9 @@ use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::number::short;
 use gigae_eval_model::plan::{Condition, Wait};
 use gigae_eval_model::results::{Results, Series};
+use gigae_eval_page::figure::Figure;
+use gigae_eval_page::svg::{Axis, Chart, Line, Mark, Point};
+use gigae_eval_page::table::{Table, words};
 use std::collections::BTreeMap;
 
 /// Round trips by a schedule: rate down, percentiles across.

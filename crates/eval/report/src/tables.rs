@@ -2,13 +2,13 @@
 
 use super::asked;
 use crate::ratios;
-use crate::table::{Table, labels, plain, reference_tcp, words};
 use gigae_eval_model::doubt::Code;
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::note::Note;
 use gigae_eval_model::number::{self, percent, short};
 use gigae_eval_model::plan::{TcpOptions, Wait};
 use gigae_eval_model::results::{Results, Series};
+use gigae_eval_page::table::{Table, labels, plain, reference_tcp, words};
 use std::collections::BTreeMap;
 
 /// A ratio of two figures, beside the papers'.

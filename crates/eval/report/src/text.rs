@@ -1,9 +1,9 @@
 //! The results as text for a terminal: at most 100 columns.
 
-use crate::table::Table;
 use crate::tables::{self};
 use crate::{asked, found, incast, machine, programs, ratios, sweeps, tuning};
 use gigae_eval_model::results::Results;
+use gigae_eval_page::table::Table;
 use std::fmt::Write;
 
 /// A table never gets wider; columns that do not fit go into a further block.

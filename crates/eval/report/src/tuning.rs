@@ -1,11 +1,6 @@
 //! Settings that were tried: each with its three figures, which of them nothing surpasses, and the commands for the
 //! recommended one.
 
-use super::svg::{
-    At, BOTTOM, HEIGHT, LEFT, Span, TOP, WIDTH, across, drawing, marker, named, steps, steps_log,
-    upright,
-};
-use super::table::{Table, words};
 use crate::findings;
 use gigae_eval_model::choice;
 use gigae_eval_model::choice::Figure;
@@ -14,6 +9,11 @@ use gigae_eval_model::knobs::KnobState;
 use gigae_eval_model::number::{short, trimmed};
 use gigae_eval_model::results::Results;
 use gigae_eval_model::trials::Tuning;
+use gigae_eval_page::svg::{
+    At, BOTTOM, HEIGHT, LEFT, Span, TOP, WIDTH, across, drawing, marker, named, steps, steps_log,
+    upright,
+};
+use gigae_eval_page::table::{Table, words};
 use maud::{Markup, html};
 use std::fmt::Write;
 

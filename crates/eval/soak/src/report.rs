@@ -6,12 +6,12 @@ use gigae_eval_model::duration;
 use gigae_eval_model::number::{bytes, grouped, mib};
 use gigae_eval_model::soak::Amount;
 use gigae_eval_model::traffic::{STREAMS, Stream};
-use gigae_eval_report::figure::{as_numbers, legend};
-use gigae_eval_report::markdown as text;
-use gigae_eval_report::page;
-use gigae_eval_report::svg::key;
-use gigae_eval_report::table::Table;
-use gigae_eval_report::time::TimeChart;
+use gigae_eval_page::figure::{as_numbers, legend};
+use gigae_eval_page::html as page;
+use gigae_eval_page::markdown as text;
+use gigae_eval_page::svg::key;
+use gigae_eval_page::table::Table;
+use gigae_eval_page::time::TimeChart;
 use maud::{Markup, html};
 use std::fmt::Write;
 

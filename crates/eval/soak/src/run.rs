@@ -6,7 +6,7 @@ use super::state::State;
 use super::watch::{Tell, Watcher};
 use gigae_eval_measure::environment;
 use gigae_eval_model::soak::{Finding, Kind};
-use gigae_eval_report::files::WriteError;
+use gigae_eval_page::files::WriteError;
 use gigae_eval_session::stage::StageError;
 use gigae_host::affinity;
 use std::ffi::OsString;

@@ -8,7 +8,7 @@ use gigae_eval_measure::{cost, environment};
 use gigae_eval_model::soak::Sample;
 use gigae_eval_model::soak::{Amount, Finding};
 use gigae_eval_model::traffic::STREAMS;
-use gigae_eval_report::files;
+use gigae_eval_page::files;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

@@ -201,6 +201,7 @@ impl Filter {
 
     /// Whether a link with this address takes a whole frame: one to the address and on one of the
     /// channels, or a discovery request to all. For backends that filter by themselves.
+    #[inline]
     pub fn takes(&self, mac: MacAddr, frame: &[u8]) -> bool {
         /// Where in the header the channel is.
         const CHANNEL: usize = 5;

@@ -131,14 +131,17 @@ impl Link for SimLink {
         &self.info
     }
 
+    #[inline]
     fn memory(&self) -> FrameMemory<'_> {
         (&self.arena).into()
     }
 
+    #[inline]
     fn take(&mut self) -> Option<TxFrame> {
         self.free_tx.pop()
     }
 
+    #[inline]
     fn post(&mut self, frame: TxFrame, bytes: Range<usize>, segment: Segment) -> Posted {
         self.posting.add(bytes.len(), segment);
         self.begun.extend_from_slice(&self.arena.unsent_bytes(&frame)[bytes]);
@@ -149,12 +152,14 @@ impl Link for SimLink {
         frame.into_posted()
     }
 
+    #[inline]
     fn reclaim(&mut self, frame: Posted) -> Result<TxFrame, Posted> {
         self.arena.posted_bytes(&frame);
         // SAFETY: the frame was copied when it was posted.
         Ok(unsafe { frame.into_frame() })
     }
 
+    #[inline]
     fn release(&mut self, frame: Held) {
         self.arena.slot_of(&frame);
         // SAFETY: as in `reclaim`.
@@ -189,6 +194,7 @@ impl Link for SimLink {
         Ok(batch.len() - before)
     }
 
+    #[inline]
     fn recycle(&mut self, frame: RxFrame) {
         self.arena.bytes(&frame);
         self.free_rx.push(frame.slot());

@@ -54,6 +54,7 @@ impl<'a> Pieces<'a> {
         Some(bytes)
     }
 
+    #[inline]
     fn skip(&mut self, mut bytes: usize) {
         while bytes > self.front.len() {
             bytes -= self.front.len();

@@ -4,8 +4,8 @@ use super::findings::findings;
 use super::markdown::{conditions, conformance, kernel, left_out, messages, number};
 use super::record::{ASKED, Figure, Record, Run};
 use gigae_eval_model::plan::{Experiment, Wait};
-use gigae_eval_report::page;
-use gigae_eval_report::table::{Table, words};
+use gigae_eval_page::html as page;
+use gigae_eval_page::table::{Table, words};
 use maud::{Markup, html};
 use std::collections::BTreeSet;
 

@@ -9,7 +9,7 @@ use super::{LabError, file, html, markdown};
 use crate::job::{Interrupts, Report, Step};
 use crate::model::{self, MODELS, Model};
 use gigae_eval_measure::environment;
-use gigae_eval_report::files;
+use gigae_eval_page::files;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;

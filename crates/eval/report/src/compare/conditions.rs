@@ -1,8 +1,8 @@
 //! What differs in the conditions: machine, kernel, NIC, settings, program and plan.
 
 use super::side::Side;
-use crate::table::plain;
 use gigae_eval_model::results::Results;
+use gigae_eval_page::table::plain;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -2,11 +2,11 @@
 //! for how much CPU.
 
 use super::text::{by_size, bytes, differ, name, plain, told};
-use crate::table::reference_tcp;
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::number::{self, short};
 use gigae_eval_model::plan::{Condition, Cpus, TcpOptions, Wait};
 use gigae_eval_model::results::{Results, Series};
+use gigae_eval_page::table::reference_tcp;
 
 /// What is more calls per frame than this is coalescing, and not rounding.
 const COALESCED: f64 = 1.1;

@@ -1,11 +1,11 @@
 //! What several rules need: the cells that stand for a transport, and words for them.
 
-use crate::table::reference_tcp;
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::number::grouped;
 use gigae_eval_model::plan::{Condition, Wait};
 use gigae_eval_model::results::{Results, Series};
 use gigae_eval_model::transport;
+use gigae_eval_page::table::reference_tcp;
 
 /// The cells of an experiment on a link that stand for their transport: at its defaults, TCP with the
 /// papers' settings.

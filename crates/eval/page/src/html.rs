@@ -3,8 +3,7 @@
 //! `maud` makes the elements, and so escapes every text. [`PreEscaped`] stands for our own style
 //! sheet, script and document type, and nowhere else.
 
-use super::table::Table;
-use super::{asked, ratios};
+use crate::table::{FROM, MEANS, Table};
 use data_encoding::BASE64;
 use maud::{Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
@@ -44,7 +43,7 @@ pub fn document(title: &str, content: &Markup) -> String {
 
 /// A table with its heading and note; nothing if it has no rows.
 pub fn section(content: &Table) -> Markup {
-    let sentences = [asked::FROM, ratios::MEANS];
+    let sentences = [FROM, MEANS];
     let wrap = content.header.last().is_some_and(|last| sentences.contains(&last.as_str()));
     html! {
         @if !content.rows.is_empty() {

@@ -2,6 +2,12 @@
 
 use gigae_eval_model::results::{Results, Series};
 
+/// Heading of a last column whose cells are sentences about where a value is from.
+pub const FROM: &str = "from";
+
+/// Heading of a last column whose cells are sentences about what a row means.
+pub const MEANS: &str = "means";
+
 /// A table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {

@@ -9,12 +9,16 @@ use maud::{Markup, html};
 use std::fmt;
 
 /// Size of a figure in its own units; the page scales it.
-pub(super) const WIDTH: f64 = 560.0;
-pub(super) const HEIGHT: f64 = 400.0;
-pub(super) const LEFT: f64 = 64.0;
+pub const WIDTH: f64 = 560.0;
+/// See [`WIDTH`].
+pub const HEIGHT: f64 = 400.0;
+/// Room left of the axes, for the names of values.
+pub const LEFT: f64 = 64.0;
 const RIGHT: f64 = 138.0;
-pub(super) const TOP: f64 = 14.0;
-pub(super) const BOTTOM: f64 = 48.0;
+/// Room above them.
+pub const TOP: f64 = 14.0;
+/// Room below them, for the names of sizes.
+pub const BOTTOM: f64 = 48.0;
 
 /// About half the size of a marker.
 const RADIUS: f64 = 4.6;
@@ -23,26 +27,26 @@ const RADIUS: f64 = 4.6;
 const NAME_HEIGHT: f64 = 15.0;
 
 /// A figure.
-pub(super) struct Chart {
+pub struct Chart {
     /// What it shows, for readers who do not see it.
-    pub(super) title: String,
+    pub title: String,
     /// What the vertical axis counts.
-    pub(super) unit: String,
+    pub unit: String,
     /// Whether the vertical axis is logarithmic.
-    pub(super) log: bool,
+    pub log: bool,
     /// What the horizontal axis counts.
-    pub(super) across: Axis,
+    pub across: Axis,
     /// A level to compare with, and its name.
-    pub(super) level: Option<(f64, String)>,
+    pub level: Option<(f64, String)>,
     /// A place on the horizontal axis to compare with.
-    pub(super) mark: Option<Mark>,
+    pub mark: Option<Mark>,
     /// The lines.
-    pub(super) lines: Vec<Line>,
+    pub lines: Vec<Line>,
 }
 
 /// What a horizontal axis counts, in words; it is logarithmic.
 #[derive(Clone, Copy)]
-pub(super) enum Axis {
+pub enum Axis {
     /// Bytes, with powers of four marked.
     Bytes(&'static str),
     /// Anything else, with one, two and five of every decade.
@@ -50,36 +54,42 @@ pub(super) enum Axis {
 }
 
 /// The axis of nearly all figures.
-pub(super) const SIZES: Axis = Axis::Bytes("message size in bytes");
+pub const SIZES: Axis = Axis::Bytes("message size in bytes");
 
 /// A place on the horizontal axis, and its name.
-pub(super) struct Mark {
-    pub(super) at: f64,
-    pub(super) name: String,
+pub struct Mark {
+    /// The value on the axis.
+    pub at: f64,
+    /// Its name.
+    pub name: String,
 }
 
 /// A line of a figure.
-pub(super) struct Line {
+pub struct Line {
     /// Its name.
-    pub(super) name: String,
+    pub name: String,
     /// Number of its colour and marker, and eight times that of its dashes.
-    pub(super) style: usize,
+    pub style: usize,
     /// Its points, by ascending size.
-    pub(super) points: Vec<Point>,
+    pub points: Vec<Point>,
 }
 
 /// A point of a line.
-pub(super) struct Point {
-    pub(super) size: f64,
-    pub(super) value: f64,
-    pub(super) low: f64,
-    pub(super) high: f64,
+pub struct Point {
+    /// Message size in bytes.
+    pub size: f64,
+    /// The value, in the chart's unit.
+    pub value: f64,
+    /// Lower end of the value's interval.
+    pub low: f64,
+    /// Upper end of it.
+    pub high: f64,
     /// Shown when pointed at.
-    pub(super) tip: String,
+    pub tip: String,
 }
 
 /// A coordinate; a tenth of a unit is finer than a pixel.
-pub(super) struct At(pub(super) f64);
+pub struct At(pub f64);
 
 impl fmt::Display for At {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -88,14 +98,14 @@ impl fmt::Display for At {
 }
 
 /// A drawing of the size of a figure.
-pub(super) fn drawing(title: &str, content: &Markup) -> Markup {
+pub fn drawing(title: &str, content: &Markup) -> Markup {
     html! {
         svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label=(title) { (content) }
     }
 }
 
 /// A line of the grid at a value of the vertical axis, and the value.
-pub(super) fn across(at: f64, to: f64, value: &str) -> Markup {
+pub fn across(at: f64, to: f64, value: &str) -> Markup {
     html! {
         line.grid x1=(LEFT) x2=(At(to)) y1=(At(at)) y2=(At(at)) {}
         text.tick x=(At(LEFT - 7.0)) y=(At(at + 4.5)) text-anchor="end" { (value) }
@@ -103,7 +113,7 @@ pub(super) fn across(at: f64, to: f64, value: &str) -> Markup {
 }
 
 /// A line of the grid at a value of the horizontal axis, and the value.
-pub(super) fn upright(at: f64, value: &str) -> Markup {
+pub fn upright(at: f64, value: &str) -> Markup {
     html! {
         line.grid x1=(At(at)) x2=(At(at)) y1=(TOP) y2=(HEIGHT - BOTTOM) {}
         (below(at, value))
@@ -111,14 +121,14 @@ pub(super) fn upright(at: f64, value: &str) -> Markup {
 }
 
 /// A value of the horizontal axis.
-pub(super) fn below(at: f64, value: &str) -> Markup {
+pub fn below(at: f64, value: &str) -> Markup {
     html! {
         text.tick x=(At(at)) y=(At(HEIGHT - BOTTOM + 18.0)) text-anchor="middle" { (value) }
     }
 }
 
 /// What the axes count; the horizontal one ends at `to`.
-pub(super) fn named(to: f64, horizontal: &str, vertical: &str) -> Markup {
+pub fn named(to: f64, horizontal: &str, vertical: &str) -> Markup {
     let turned = format!("translate(14 {}) rotate(-90)", At(f64::midpoint(TOP, HEIGHT - BOTTOM)));
     html! {
         text.axis x=(At(f64::midpoint(LEFT, to))) y=(At(HEIGHT - 8.0)) text-anchor="middle" {
@@ -129,16 +139,22 @@ pub(super) fn named(to: f64, horizontal: &str, vertical: &str) -> Markup {
 }
 
 /// Which values an axis spans and where they lie.
-pub(super) struct Span {
-    pub(super) low: f64,
-    pub(super) high: f64,
-    pub(super) log: bool,
-    pub(super) from: f64,
-    pub(super) to: f64,
+pub struct Span {
+    /// The least value.
+    pub low: f64,
+    /// The greatest value.
+    pub high: f64,
+    /// The axis is logarithmic.
+    pub log: bool,
+    /// Where the least value lies, in the figure's units.
+    pub from: f64,
+    /// Where the greatest value lies.
+    pub to: f64,
 }
 
 impl Span {
-    pub(super) fn at(&self, value: f64) -> f64 {
+    /// Where a value lies, in the figure's units; values outside the span lie at its ends.
+    pub fn at(&self, value: f64) -> f64 {
         let share = if self.log {
             (value.max(self.low) / self.low).ln() / (self.high / self.low).ln()
         } else {
@@ -151,7 +167,7 @@ impl Span {
 impl Chart {
     /// The figure as an SVG element. What was printed elsewhere are hollow markers, without a line between
     /// them.
-    pub(super) fn svg(&self, printed: &[Line]) -> Markup {
+    pub fn svg(&self, printed: &[Line]) -> Markup {
         let (x, y) = (self.sizes(printed), self.values(printed));
         let content = html! {
             desc { (self.described()) }
@@ -327,7 +343,7 @@ pub fn key(style: usize) -> Markup {
 }
 
 /// The same of what was printed elsewhere.
-pub(super) fn printed_key(style: usize) -> Markup {
+pub fn printed_key(style: usize) -> Markup {
     key_of(style, &html! { path.printed d=(marker(style, 14.0, 7.0, RADIUS)) {} })
 }
 
@@ -341,7 +357,7 @@ fn key_of(style: usize, inner: &Markup) -> Markup {
 
 /// Shapes that differ without colour: circle, square, triangle, diamond, triangle on its tip, cross,
 /// plus, hexagon.
-pub(super) fn marker(style: usize, x: f64, y: f64, r: f64) -> String {
+pub fn marker(style: usize, x: f64, y: f64, r: f64) -> String {
     let polygon = |corners: &[(f64, f64)]| {
         let corners: Vec<String> =
             corners.iter().map(|(dx, dy)| format!("{:.1} {:.1}", x + dx * r, y + dy * r)).collect();
@@ -397,7 +413,7 @@ fn cross(x: f64, y: f64, r: f64, diagonal: bool) -> String {
 }
 
 /// About five round steps from zero.
-pub(super) fn steps(high: f64) -> Vec<f64> {
+pub fn steps(high: f64) -> Vec<f64> {
     let rough = high / 5.0;
     let power = 10f64.powf(rough.log10().floor());
     let step = [1.0, 2.0, 2.5, 5.0, 10.0]
@@ -409,7 +425,7 @@ pub(super) fn steps(high: f64) -> Vec<f64> {
 }
 
 /// One, two and five of every decade; finer where that would be fewer than four.
-pub(super) fn steps_log(low: f64, high: f64) -> Vec<f64> {
+pub fn steps_log(low: f64, high: f64) -> Vec<f64> {
     let among = |factors: &[f64]| -> Vec<f64> {
         let first = low.log10().floor() as i32;
         let decades = (first..first + 12).map(|decade| 10f64.powi(decade));
@@ -441,7 +457,7 @@ mod tests {
             legend,
             format!("<ul class=\"legend\"><li data-line=\"{safe}\">{safe}</li></ul>")
         );
-        let page = crate::page::document("\u{1}", &html! {});
+        let page = crate::html::document("\u{1}", &html! {});
         assert!(page.contains("gigae: \u{fffd}<"), "{page}");
     }
 

@@ -2,22 +2,22 @@
 //! again. What the page's script adds (hovering, keys, hiding lines, copying) it finds by `data-line`,
 //! `data-at` and the classes that are written here.
 
-use super::page::table;
+use super::html::table;
 use super::svg::{self, Axis, Chart, Line};
 use super::table::Table;
 use gigae_eval_model::number::short;
 use maud::{Markup, Render, html};
 
 /// A chart and what goes with it.
-pub(super) struct Figure {
+pub struct Figure {
     /// The drawing.
-    pub(super) chart: Chart,
+    pub chart: Chart,
     /// What papers printed, to stand beside it as hollow markers.
-    pub(super) printed: Vec<Line>,
+    pub printed: Vec<Line>,
     /// The same as numbers; absent: made from the drawing's points.
-    pub(super) numbers: Option<Table>,
+    pub numbers: Option<Table>,
     /// Commands that measure it again: what each measures, and the command.
-    pub(super) repeat: Vec<(String, String)>,
+    pub repeat: Vec<(String, String)>,
 }
 
 impl From<Chart> for Figure {
