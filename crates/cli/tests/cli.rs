@@ -216,18 +216,16 @@ fn the_doctor_says_what_is_missing_and_what_to_do() {
 
 fn the_log_says_which_mode_was_chosen_and_why() {
     let fabric = testing::fabric("log", |_| ());
-    let discover = |log: &str| {
-        let arguments = ["discover", "--interface", "eth0", "--time", "1"];
-        let output = on(&fabric, 1, &arguments).env("GIGAE_LOG", log).output().unwrap();
-        assert!(output.status.success(), "{}", says(&output.stderr));
-        says(&output.stderr)
+    let log = |levels: &str| {
+        let mut doctor = on(&fabric, 1, &["doctor", "eth0"]);
+        says(&doctor.env("GIGAE_LOG", levels).output().unwrap().stderr)
     };
-    let all = discover("debug");
+    let all = log("debug");
     let line = |part: &str| all.lines().any(|line| line.contains(part));
     assert!(line(" DEBUG gigae_xdp::probe: mode chosen interface=eth0 mode=xdp generic"), "{all}");
     assert!(line(" INFO  gigae::open: endpoint opened interface=eth0 mode=xdp generic"), "{all}");
     assert!(line("endpoint closed interface=eth0"), "{all}");
-    let some = discover("info,gigae::endpoint=off");
+    let some = log("info,gigae::endpoint=off");
     assert!(some.contains("endpoint opened"), "{some}");
     assert!(!some.contains("mode chosen") && !some.contains("endpoint closed"), "{some}");
 }

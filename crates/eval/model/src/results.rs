@@ -323,6 +323,7 @@ impl Series {
     }
 
     /// Codes of its doubts, but for the one that all fast figures share: what measuring itself costs.
+    /// A doubt without a code, in a file of another program, has none to give.
     pub fn doubt_codes(&self) -> impl Iterator<Item = &Code> {
         let codes = self.doubts.iter().filter_map(|doubt| doubt.code.as_ref());
         codes.filter(|code| !matches!(code, Code::Timer | Code::Overhead))
