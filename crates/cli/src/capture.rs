@@ -113,7 +113,7 @@ fn capture(args: &CaptureArgs, interrupted: &AtomicBool) -> Result<(), String> {
 }
 
 /// An endpoint whose frames are taken.
-struct Taken {
+struct Captured {
     capture: Capture,
     /// Numbers of its links in the file; none for a link that is not meant.
     interfaces: Vec<Option<u32>>,
@@ -129,7 +129,7 @@ struct Held {
 struct Session<'a> {
     args: &'a CaptureArgs,
     writer: Writer<BufWriter<Box<dyn Write>>>,
-    taken: Vec<Taken>,
+    taken: Vec<Captured>,
     /// Endpoints that were taken or refused.
     known: HashSet<u64>,
     held: Vec<Held>,
@@ -168,7 +168,7 @@ impl Session<'_> {
             let number = number.transpose().map_err(|error| format!("writing: {error}"))?;
             interfaces.push(number);
         }
-        self.taken.push(Taken { capture, interfaces });
+        self.taken.push(Captured { capture, interfaces });
         Ok(())
     }
 
@@ -210,7 +210,7 @@ impl Session<'_> {
         while i < self.taken.len() {
             if self.taken[i].capture.endpoint.activity() == Activity::Closed {
                 self.take();
-                let Taken { capture, .. } = self.taken.swap_remove(i);
+                let Captured { capture, .. } = self.taken.swap_remove(i);
                 self.gone += capture.dropped();
                 if capture.damaged > 0 {
                     eprintln!("gigae: process {} spoilt its frames", capture.endpoint.pid);
@@ -228,7 +228,7 @@ impl Session<'_> {
 
     /// Takes what the rings hold.
     fn take(&mut self) {
-        for Taken { capture, interfaces } in &mut self.taken {
+        for Captured { capture, interfaces } in &mut self.taken {
             for _ in 0..AT_ONCE {
                 let mut bytes = Vec::new();
                 let Some(record) = capture.next(&mut bytes) else { break };

@@ -71,14 +71,14 @@ pub fn run(args: &DiscoverArgs, interrupted: &AtomicBool) -> ExitCode {
     }
 }
 
-type Trouble = Box<dyn Display>;
+type Cause = Box<dyn Display>;
 
-fn trouble(error: impl Display + 'static) -> Trouble {
+fn trouble(error: impl Display + 'static) -> Cause {
     Box::new(error)
 }
 
 /// What to print; `None` after Ctrl-C, with nothing written.
-fn discover(args: &DiscoverArgs, interrupted: &AtomicBool) -> Result<Option<String>, Trouble> {
+fn discover(args: &DiscoverArgs, interrupted: &AtomicBool) -> Result<Option<String>, Cause> {
     let known = known(args).map_err(trouble)?;
     let envelope = match (args.udp, args.ethertype, &known) {
         (Some(port), ..) => Envelope::Udp { port },
@@ -144,7 +144,7 @@ fn own_name(cluster: &Cluster) -> Option<String> {
     cluster.own().ok().map(|number| cluster.nodes()[number].name.clone())
 }
 
-fn interface(args: &DiscoverArgs, known: Option<&Cluster>) -> Result<String, Trouble> {
+fn interface(args: &DiscoverArgs, known: Option<&Cluster>) -> Result<String, Cause> {
     if let Some(interface) = &args.interface {
         return Ok(interface.clone());
     }
@@ -177,7 +177,7 @@ fn ask(
     endpoint: &Endpoint,
     seconds: u16,
     interrupted: &AtomicBool,
-) -> Result<Option<Vec<Neighbour>>, Trouble> {
+) -> Result<Option<Vec<Neighbour>>, Cause> {
     for _ in 0..u32::from(seconds) * 10 {
         if interrupted.load(Ordering::Relaxed) {
             return Ok(None);

@@ -157,7 +157,7 @@ fn show(
     while !own.closing.load(Ordering::Relaxed) {
         let at = own.begin.elapsed();
         for event in heard.try_iter() {
-            if let Event::Place { source, .. } = &event {
+            if let Event::Link { source, .. } = &event {
                 own.apart.fetch_and(keep_off(source, &allowed), Ordering::Relaxed);
                 live = Some(Live::new((**source).clone()));
             }

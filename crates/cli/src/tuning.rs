@@ -3,7 +3,7 @@
 use crate::outcome::{EXIT_CODES, Trouble, finish, say};
 use clap::{Args, Subcommand};
 use gigae_eval_session::remark::remark;
-use gigae_eval_session::tune::{KNOBS, Place, abandoned, guard};
+use gigae_eval_session::tune::{KNOBS, TunedInterface, abandoned, guard};
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -67,7 +67,7 @@ fn not_put_back(error: &std::io::Error) -> String {
 }
 
 fn knobs(nic: Option<&str>) -> Result<String, Trouble> {
-    let place = nic.map(Place::new).transpose().map_err(|error| {
+    let place = nic.map(TunedInterface::new).transpose().map_err(|error| {
         let nic = nic.unwrap_or_default();
         Trouble::Error(format!("cannot look at interface '{nic}': {error}; 'gigae nic' lists them"))
     })?;

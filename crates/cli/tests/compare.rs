@@ -1,32 +1,17 @@
 //! `gigae compare` as a command, on saved runs and on new ones: this test binary plays `gigae` for itself.
 //!
-//! Called as `eval ...`, `serve ...` or `compare ...` it is the program; called by `cargo test` it is the tests.
+//! Called with a command of the program it is the program; called by `cargo test` it is the tests.
 
-use clap::Parser;
-use gigae_cli::compare::CompareArgs;
-use gigae_cli::{eval::EvalArgs, serve::ServeArgs};
+mod program;
+
 use gigae_fabric::{testing, tests};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, ExitCode, Output};
-use std::sync::atomic::AtomicBool;
-
-#[derive(Parser)]
-enum Program {
-    Eval(EvalArgs),
-    Serve(ServeArgs),
-    Compare(CompareArgs),
-}
 
 fn main() -> ExitCode {
-    let program = |word: String| ["eval", "serve", "compare"].contains(&word.as_str());
-    if std::env::args().nth(1).is_some_and(program) {
-        let interrupted = AtomicBool::new(false);
-        return match Program::parse() {
-            Program::Eval(args) => gigae_cli::eval::eval(&args, &interrupted),
-            Program::Serve(args) => gigae_cli::serve::serve(&args, &interrupted),
-            Program::Compare(args) => gigae_cli::compare::run(&args),
-        };
+    if let Some(code) = program::play() {
+        return code;
     }
     testing::run(tests![
         four_runs_are_compared_with_four_others,

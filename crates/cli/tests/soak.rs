@@ -3,7 +3,7 @@
 
 mod program;
 
-use gigae_eval_model::soak::Kind;
+use gigae_eval_model::soak::DeviationKind;
 use gigae_eval_model::traffic::STREAMS;
 use gigae_eval_soak::report;
 use gigae_eval_soak::state::{State, Verdict};
@@ -163,10 +163,15 @@ fn a_link_that_flaps_is_told_with_its_time() {
     let state = place.state();
     assert_eq!(state.verdict, Verdict::Deviated);
     let first = &state.deviations[0];
-    assert_eq!((first.kind, first.end.as_str()), (Kind::Link, "client 1"), "{first:?}");
+    assert_eq!((first.kind, first.end.as_str()), (DeviationKind::Link, "client 1"), "{first:?}");
     assert!(first.at >= 1.0 && first.at <= state.elapsed, "{first:?}");
     // The messages and the connections survive a flap: nothing else deviates.
-    assert_eq!(state.counts.keys().collect::<Vec<_>>(), [&Kind::Link], "{:?}", state.deviations);
+    assert_eq!(
+        state.counts.keys().collect::<Vec<_>>(),
+        [&DeviationKind::Link],
+        "{:?}",
+        state.deviations
+    );
     assert_eq!(state.complete_rounds, 1);
 }
 

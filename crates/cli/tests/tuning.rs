@@ -6,7 +6,7 @@ mod program;
 use gigae_eval_measure::site::Site;
 use gigae_eval_model::knobs::Set;
 use gigae_eval_model::results::Results;
-use gigae_eval_session::tune::{self, Place, Tuner};
+use gigae_eval_session::tune::{self, TunedInterface, Tuner};
 use gigae_fabric::{Fabric, Node, testing, tests};
 use gigae_host::proc::process::Stat;
 use rustix::fs::FlockOperation;
@@ -137,7 +137,7 @@ warmup = 0.0
 /// The knobs of [`LONG`] and `gro`, of a node's interface.
 fn values(node: &Node) -> Vec<String> {
     let _inside = node.enter().unwrap();
-    let place = Place::new("eth0").unwrap();
+    let place = TunedInterface::new("eth0").unwrap();
     let read = |name| tune::by_name(name).unwrap().read(&place).unwrap();
     ["tso", "mtu", "rps", "gro"].map(read).to_vec()
 }
@@ -350,7 +350,8 @@ fn every_knob_that_a_virtual_interface_has_is_turned_and_put_back() {
         .iter()
         .map(|knob| (knob.name().to_owned(), vec![tried(knob.name()).to_owned()]))
         .collect();
-    let read = |name: &str| tune::by_name(name).unwrap().read(&Place::new("eth0").unwrap());
+    let read =
+        |name: &str| tune::by_name(name).unwrap().read(&TunedInterface::new("eth0").unwrap());
     let before: Vec<_> = wanted.iter().map(|(name, _)| read(name)).collect();
     let (mut tuner, states) = Tuner::new(&site, &wanted).unwrap();
     let mut turned = Vec::new();

@@ -127,7 +127,7 @@ pub(super) enum Event {
         now: String,
     },
     /// It is somewhere else now: what that is, its rows, and what to read there.
-    Place { about: String, rows: Vec<String>, source: Box<Source> },
+    Link { about: String, rows: Vec<String>, source: Box<Source> },
     /// A figure.
     Value { of: Of, value: f64, now: String, more: String },
     /// Frames of GigaE and segments of TCP that were sent again.
@@ -210,7 +210,7 @@ impl Model {
                 (self.share, self.count, self.now) = (share.clamp(0.0, 1.0), count, now);
                 self.left = left.map(|left| (left, at));
             }
-            Event::Place { about, rows, .. } => {
+            Event::Link { about, rows, .. } => {
                 self.place = about;
                 let first = rows.first().cloned();
                 for title in rows {

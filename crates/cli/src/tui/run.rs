@@ -8,7 +8,7 @@ use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::experiment::Kind;
 use gigae_eval_model::number::{many, percent, short};
 use gigae_eval_run::SoFar;
-use gigae_eval_run::{Made, Place, Progress, Took};
+use gigae_eval_run::{Made, MeasuredLink, Progress, Took};
 use gigae_eval_session::control::Waiting;
 use std::time::{Duration, Instant};
 
@@ -44,12 +44,12 @@ impl Progress for View {
         self.tell(Event::Step { share: 0.0, count: String::new(), left: None, now });
     }
 
-    fn place(&mut self, place: &Place<'_>) {
-        self.course.reads_there = place.answering_cpu.is_some();
-        self.tell(Event::Place {
-            about: place.about.clone(),
-            rows: place.cells.clone(),
-            source: Box::new(Source::ends(place.site, place.answering_cpu)),
+    fn link(&mut self, link: &MeasuredLink<'_>) {
+        self.course.reads_there = link.answering_cpu.is_some();
+        self.tell(Event::Link {
+            about: link.about.clone(),
+            rows: link.cells.clone(),
+            source: Box::new(Source::ends(link.site, link.answering_cpu)),
         });
     }
 

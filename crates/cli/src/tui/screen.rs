@@ -30,15 +30,15 @@ const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[2J";
 const LEAVE: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?1049l";
 
 /// There is one terminal, and whoever ends the process must be able to put it back.
-static TAKEN: Mutex<Option<Taken>> = Mutex::new(None);
+static TAKEN: Mutex<Option<TerminalModes>> = Mutex::new(None);
 
 /// What is needed for that.
-struct Taken {
+struct TerminalModes {
     /// The terminal with its former modes, if keys come from it.
     modes: Option<(OwnedFd, Termios)>,
 }
 
-fn taken() -> MutexGuard<'static, Option<Taken>> {
+fn taken() -> MutexGuard<'static, Option<TerminalModes>> {
     TAKEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -71,7 +71,7 @@ pub fn ready() -> Result<(), ViewError> {
 
 /// Puts the terminal back, if it is taken, and says what was kept. Any thread may, at any time.
 pub fn restore() {
-    let Some(Taken { modes }) = taken().take() else { return };
+    let Some(TerminalModes { modes }) = taken().take() else { return };
     // Nothing is left to do if the terminal is gone.
     let _ = write_all(LEAVE);
     if let Some((terminal, modes)) = modes {
@@ -106,7 +106,7 @@ pub(super) fn take() -> Result<(Screen, Option<Keyboard>), ViewError> {
     let keyboard = Keyboard::open();
     let modes = keyboard.as_ref().and_then(|keyboard| keyboard.quiet().ok());
     remark::hold();
-    *taken() = Some(Taken { modes });
+    *taken() = Some(TerminalModes { modes });
     if let Err(error) = write_all(ENTER) {
         restore();
         return Err(ViewError::Io(error));

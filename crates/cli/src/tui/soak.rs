@@ -28,7 +28,7 @@ impl Tell for View {
 
     fn place(&mut self, site: &Site, about: &str) {
         let source = Box::new(Source::machine(site));
-        self.tell(Event::Place { about: about.to_owned(), rows: Vec::new(), source });
+        self.tell(Event::Link { about: about.to_owned(), rows: Vec::new(), source });
     }
 
     fn progress(&mut self, state: &State) {

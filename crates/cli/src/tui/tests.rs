@@ -26,7 +26,7 @@ fn drawn(model: &mut Model, (width, height): (u16, u16), now: Duration) -> Strin
 
 fn place(about: &str, rows: &[String]) -> Event {
     let source = Box::new(Source::ends(None, None));
-    Event::Place { about: about.into(), rows: rows.to_vec(), source }
+    Event::Link { about: about.into(), rows: rows.to_vec(), source }
 }
 
 fn step(done: u64, now: &str) -> Event {

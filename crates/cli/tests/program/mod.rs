@@ -1,13 +1,16 @@
 //! A test binary that plays `gigae` for itself.
 
 use clap::Parser;
-use gigae_cli::{eval::EvalArgs, serve::ServeArgs, soak::SoakArgs, tuning::TuningArgs};
+use gigae_cli::{
+    compare::CompareArgs, eval::EvalArgs, serve::ServeArgs, soak::SoakArgs, tuning::TuningArgs,
+};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 #[derive(Parser)]
 enum Program {
+    Compare(CompareArgs),
     Eval(EvalArgs),
     Serve(ServeArgs),
     Soak(SoakArgs),
@@ -17,7 +20,7 @@ enum Program {
 /// Carries out a command as the program does; `None` if the arguments begin with none.
 pub(crate) fn play() -> Option<ExitCode> {
     let word = std::env::args().nth(1)?;
-    if !["eval", "serve", "soak", "tuning"].contains(&word.as_str()) {
+    if !["compare", "eval", "serve", "soak", "tuning"].contains(&word.as_str()) {
         return None;
     }
     let interrupted = Arc::new(AtomicBool::new(false));
@@ -25,6 +28,7 @@ pub(crate) fn play() -> Option<ExitCode> {
         signal_hook::flag::register(signal, Arc::clone(&interrupted)).unwrap();
     }
     Some(match Program::parse() {
+        Program::Compare(args) => gigae_cli::compare::run(&args),
         Program::Eval(args) => gigae_cli::eval::eval(&args, &interrupted),
         Program::Serve(args) => gigae_cli::serve::serve(&args, &interrupted),
         Program::Soak(args) => gigae_cli::soak::soak(&args, &interrupted),

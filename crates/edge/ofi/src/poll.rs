@@ -9,17 +9,17 @@ use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex};
 
 /// What can be in a set.
-enum Watched {
+enum Pollable {
     Queue(Arc<Queue>),
     /// With its value when it was last reported.
     Counter(Arc<Counter>, u64),
 }
 
-/// See [`Watched`], and how the program names it.
+/// See [`Pollable`], and how the program names it.
 struct Member {
     fid: *mut fid,
     context: *mut c_void,
-    watched: Watched,
+    watched: Pollable,
 }
 
 // SAFETY: the pointers are only compared and handed back.
@@ -32,8 +32,8 @@ impl Member {
     /// Makes progress. Returns whether there is something to read that was not reported yet.
     fn is_ready(&mut self) -> Outcome<bool> {
         match &mut self.watched {
-            Watched::Queue(queue) => queue.is_ready(),
-            Watched::Counter(counter, seen) => {
+            Pollable::Queue(queue) => queue.is_ready(),
+            Pollable::Counter(counter, seen) => {
                 counter.sources.progress()?;
                 let before = std::mem::replace(seen, counter.count.sum());
                 Ok(*seen != before)
@@ -103,10 +103,10 @@ unsafe extern "C" fn add(set: *mut fid_poll, event: *mut fid, flags: u64) -> c_i
             return Err(Code::INVALID);
         }
         let watched = match fid.fclass as u32 {
-            sys::FI_CLASS_CQ => Watched::Queue(Arc::clone(inner(event.cast::<fid_cq>())?)),
+            sys::FI_CLASS_CQ => Pollable::Queue(Arc::clone(inner(event.cast::<fid_cq>())?)),
             sys::FI_CLASS_CNTR => {
                 let counter = inner::<_, Counter>(event.cast::<fid_cntr>())?;
-                Watched::Counter(Arc::clone(counter), counter.count.sum())
+                Pollable::Counter(Arc::clone(counter), counter.count.sum())
             }
             // An event queue needs no progress: reading it shows everything.
             _ => return Err(Code::NO_SYS),

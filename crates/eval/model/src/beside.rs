@@ -49,7 +49,7 @@ pub struct Beside {
 
 /// Whether two figures agree within [`AGREE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Agreement {
     /// The median of the ratios is within.
     Agrees,
     /// It is not, and neither is any of its interval.
@@ -60,14 +60,14 @@ pub enum Verdict {
 
 impl Beside {
     /// Whether both agree.
-    pub fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> Agreement {
         let within = 1.0 - AGREE..=1.0 + AGREE;
         if within.contains(&self.ratio) {
-            Verdict::Agrees
+            Agreement::Agrees
         } else if self.ci95[0] <= *within.end() && self.ci95[1] >= *within.start() {
-            Verdict::Open
+            Agreement::Open
         } else {
-            Verdict::Differs
+            Agreement::Differs
         }
     }
 }

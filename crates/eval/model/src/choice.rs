@@ -6,27 +6,18 @@
 
 use crate::experiment::Experiment;
 use crate::plan::Condition;
-use crate::results::Series;
+use crate::results::{Estimate, Series};
 use crate::trials::Trial;
-
-/// A figure with its interval.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Figure {
-    /// The figure.
-    pub median: f64,
-    /// Lower and upper end of its interval.
-    pub ci95: [f64; 2],
-}
 
 /// The figures that count; absent where they were not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Objectives {
     /// Microseconds.
-    pub trip: Option<Figure>,
+    pub trip: Option<Estimate>,
     /// 10^6 bytes per second.
-    pub goodput: Option<Figure>,
+    pub goodput: Option<Estimate>,
     /// Microseconds of CPU per KB, at both ends together.
-    pub demand: Option<Figure>,
+    pub demand: Option<Estimate>,
 }
 
 /// How one figure compares with the present one: the ratio, seen so that more than 1 is better.
@@ -76,13 +67,11 @@ impl Objectives {
     /// Those of one transport.
     pub fn of(series: &[Series], link: &str, by: &str) -> Self {
         let (trip, stream) = cells(series, link, by);
-        let figure = |one: &Series| Figure { median: one.median, ci95: one.ci95 };
+        let figure = |one: &Series| Estimate { median: one.median, ci95: one.ci95 };
         Self {
             trip: trip.map(figure),
             goodput: stream.map(figure),
-            demand: stream
-                .and_then(|one| one.cpu_per_kb)
-                .map(|cpu| Figure { median: cpu.median, ci95: cpu.ci95 }),
+            demand: stream.and_then(|one| one.cpu_per_kb),
         }
     }
 
@@ -113,7 +102,7 @@ impl Objectives {
     }
 }
 
-fn change(now: Option<Figure>, before: Option<Figure>, more: bool) -> Change {
+fn change(now: Option<Estimate>, before: Option<Estimate>, more: bool) -> Change {
     let (Some(now), Some(before)) = (now, before) else { return Change::Unknown };
     if now.ci95[0] <= before.ci95[1] && before.ci95[0] <= now.ci95[1] {
         return Change::Same;
@@ -188,8 +177,8 @@ pub fn best_together(
 mod tests {
     use super::*;
 
-    fn figure(median: f64) -> Option<Figure> {
-        Some(Figure { median, ci95: [median * 0.98, median * 1.02] })
+    fn figure(median: f64) -> Option<Estimate> {
+        Some(Estimate { median, ci95: [median * 0.98, median * 1.02] })
     }
 
     fn of(trip: f64, goodput: f64, demand: f64) -> Objectives {

@@ -133,7 +133,7 @@ impl std::ops::AddAssign for Amount {
 /// What kind of deviation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum DeviationKind {
     /// Something that was sent did not arrive.
     Lost,
     /// Something arrived with other bytes or another length.
@@ -154,7 +154,7 @@ pub enum Kind {
     Stall,
 }
 
-impl Kind {
+impl DeviationKind {
     /// For people.
     pub fn name(self) -> &'static str {
         match self {
@@ -176,14 +176,14 @@ impl Kind {
 #[serde(deny_unknown_fields)]
 pub struct Finding {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: DeviationKind,
     /// One sentence.
     pub what: String,
 }
 
 impl Finding {
     /// A finding.
-    pub fn new(kind: Kind, what: impl Into<String>) -> Self {
+    pub fn new(kind: DeviationKind, what: impl Into<String>) -> Self {
         Self { kind, what: what.into() }
     }
 }

@@ -18,7 +18,7 @@ const UNITS: [(&str, f64, f64); 4] = [
 ];
 
 /// A line: its name, the number of its colour, values by seconds since the beginning.
-pub type Line<'a> = (&'a str, usize, Vec<(f64, f64)>);
+pub type SeriesPoints<'a> = (&'a str, usize, Vec<(f64, f64)>);
 
 /// A figure over time.
 pub struct TimeChart<'a> {
@@ -27,7 +27,7 @@ pub struct TimeChart<'a> {
     /// What the vertical axis counts.
     pub unit: &'a str,
     /// The lines.
-    pub lines: Vec<Line<'a>>,
+    pub lines: Vec<SeriesPoints<'a>>,
     /// Where something happened, in seconds since the beginning.
     pub marks: Vec<f64>,
 }

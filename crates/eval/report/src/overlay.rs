@@ -22,7 +22,7 @@ pub(super) fn charts(sides: &[Side]) -> Vec<Chart> {
     for link in links(sides) {
         for experiment in [Experiment::Stream, Experiment::Rtt, Experiment::Paced] {
             for wait in [Wait::Spin, Wait::Sleep, Wait::Adaptive] {
-                let place = Place { link, experiment, wait };
+                let place = Selection { link, experiment, wait };
                 let lines = place.lines(sides);
                 if lines.iter().all(|(_, line)| line.points.len() < 2) {
                     continue;
@@ -59,13 +59,13 @@ fn links(sides: &[Side]) -> Vec<Option<&str>> {
 
 /// Which curves stand in one figure.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct Selection<'a> {
     link: Option<&'a str>,
     experiment: Experiment,
     wait: Wait,
 }
 
-impl Place<'_> {
+impl Selection<'_> {
     fn is_of(&self, series: &Series) -> bool {
         self.link.is_none_or(|link| series.link == link)
             && (series.experiment, series.wait) == (self.experiment, self.wait)

@@ -1,7 +1,7 @@
 //! Other programs' figures beside ours.
 
 use gigae_eval_model::beside::AGREE;
-use gigae_eval_model::beside::{Beside, Verdict};
+use gigae_eval_model::beside::{Agreement, Beside};
 use gigae_eval_model::number::short;
 use gigae_eval_model::results::Results;
 use gigae_eval_page::table::{MEANS, Table, words};
@@ -27,9 +27,9 @@ pub fn table(results: &Results) -> Option<Table> {
 
 fn row(one: &Beside) -> Vec<String> {
     let verdict = match one.verdict() {
-        Verdict::Agrees => "agree",
-        Verdict::Differs => "differ",
-        Verdict::Open => "open",
+        Agreement::Agrees => "agree",
+        Agreement::Differs => "differ",
+        Agreement::Open => "open",
     };
     vec![
         one.program.clone(),

@@ -3,10 +3,10 @@
 
 use crate::findings;
 use gigae_eval_model::choice;
-use gigae_eval_model::choice::Figure;
 use gigae_eval_model::choice::{Change, Objectives};
 use gigae_eval_model::knobs::KnobState;
 use gigae_eval_model::number::{short, trimmed};
+use gigae_eval_model::results::Estimate;
 use gigae_eval_model::results::Results;
 use gigae_eval_model::trials::Tuning;
 use gigae_eval_page::svg::{
@@ -104,7 +104,7 @@ fn trial_table(results: &Results, tuning: &Tuning, by: &str) -> Table {
     }
 }
 
-fn said(figure: Figure) -> String {
+fn said(figure: Estimate) -> String {
     let [low, high] = figure.ci95;
     format!("{} ({} to {})", short(figure.median), short(low), short(high))
 }
@@ -291,7 +291,7 @@ mod tests {
     use super::*;
 
     fn of(name: &str, trip: f64, goodput: f64) -> Tried<'_> {
-        let figure = |median| Some(Figure { median, ci95: [median, median] });
+        let figure = |median| Some(Estimate { median, ci95: [median, median] });
         let of = Objectives { trip: figure(trip), goodput: figure(goodput), demand: figure(1.0) };
         Tried { name, failed: None, of }
     }

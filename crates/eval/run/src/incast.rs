@@ -31,7 +31,7 @@ const START: Duration = Duration::from_millis(10);
 const WITHIN: f64 = 0.9;
 
 /// Where a sender is.
-struct Place {
+struct SenderSite {
     /// Its node, if that is not the calling thread's.
     node: Option<Node>,
     site: Site,
@@ -85,7 +85,7 @@ pub(super) fn repetition(
 }
 
 /// All senders, before they have joined.
-type Opened = (Vec<Place>, Vec<Box<dyn Opening>>);
+type Opened = (Vec<SenderSite>, Vec<Box<dyn Opening>>);
 
 /// Opens all senders, each in its node.
 fn open(stage: &Stage, task: &Task) -> Result<Opened, Failure> {
@@ -109,7 +109,7 @@ fn open(stage: &Stage, task: &Task) -> Result<Opened, Failure> {
             None => stage.site.clone(),
         };
         openings.push(gigae_eval_measure::transport::open(&site, task, Side::Client)?);
-        places.push(Place { node, site, first: number < nodes.len() });
+        places.push(SenderSite { node, site, first: number < nodes.len() });
     }
     Ok((places, openings))
 }
@@ -133,7 +133,7 @@ type Sent = (Vec<Asked>, Vec<u32>);
 fn send(
     site: &Site,
     task: &Task,
-    (places, probes): (&[Place], &mut [Box<dyn Probe>]),
+    (places, probes): (&[SenderSite], &mut [Box<dyn Probe>]),
     peer: &Address,
     interrupted: &AtomicBool,
 ) -> Result<Sent, Failure> {
@@ -159,7 +159,7 @@ fn send(
 
 /// A sender's thread.
 fn sender(
-    place: &Place,
+    place: &SenderSite,
     probe: &mut Box<dyn Probe>,
     task: &Task,
     (begin, interrupted): (Instant, &AtomicBool),

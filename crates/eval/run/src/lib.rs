@@ -21,5 +21,5 @@ mod tuned;
 pub use config::{Config, Peer, With};
 pub use error::RunError;
 pub use gather::{Gathered, SoFar};
-pub use progress::{Made, Place, Progress, Took};
+pub use progress::{Made, MeasuredLink, Progress, Took};
 pub use run::run;

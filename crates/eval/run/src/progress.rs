@@ -19,8 +19,8 @@ pub trait Progress {
     }
 
     /// What comes next is measured here.
-    fn place(&mut self, place: &Place<'_>) {
-        let _ = place;
+    fn link(&mut self, link: &MeasuredLink<'_>) {
+        let _ = link;
     }
 
     /// A repetition was made, or failed.
@@ -35,7 +35,7 @@ pub trait Progress {
 }
 
 /// A link that is about to be measured.
-pub struct Place<'a> {
+pub struct MeasuredLink<'a> {
     /// Its name, kind, MTU and interfaces, for people.
     pub about: String,
     /// This end; `None` where nothing goes over a link.

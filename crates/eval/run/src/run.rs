@@ -3,7 +3,7 @@
 use crate::config::{Config, Peer};
 use crate::error::{RunError, unexpected};
 use crate::gather::Gathered;
-use crate::progress::{Place, Progress, about, titles};
+use crate::progress::{MeasuredLink, Progress, about, titles};
 use crate::repetition::{gather, in_memory, repetition};
 use crate::rounds::Running;
 use gigae_eval_measure::{clock, cost, environment};
@@ -101,7 +101,7 @@ impl Running<'_> {
         let mut gathered: Vec<Gathered> =
             cells.into_iter().map(|cell| Gathered::new(cell, true, None)).collect();
         let (about, cells) = ("this machine's memory".to_owned(), titles(MEMORY, &gathered));
-        self.progress.place(&Place { about, site: None, answering_cpu: None, cells });
+        self.progress.link(&MeasuredLink { about, site: None, answering_cpu: None, cells });
         let former = Former::remember().map_err(RunError::Counters)?;
         // If this fails the thread merely stays where it is.
         let _ = affinity::pin(measuring_cpus().0);
@@ -134,7 +134,7 @@ impl Running<'_> {
         self.agree_on_programs(&mut stage)?;
         let (cells, tuned) = self.plan.split_cells(planned, stage.site.mtu);
         let mut gathered = gather(&stage, cells);
-        self.progress.place(&Place {
+        self.progress.link(&MeasuredLink {
             about: about(&environment),
             site: Some(&stage.site),
             answering_cpu: stage.answering_cpu,

@@ -20,7 +20,7 @@ mod sockperf;
 
 pub use pairs::PAIRS;
 pub use process::Trouble;
-pub use program::{Form, Job, Measure, Ours, Program};
+pub use program::{Job, Measure, Ours, Program, ProgramForm};
 
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::plan::{Cell, Condition, LARGEST_MESSAGE, Setting, Wait};

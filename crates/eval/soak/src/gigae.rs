@@ -8,7 +8,7 @@ use ::gigae::{
     SendError, TrySendError, Wanted,
 };
 use gigae_body::Id;
-use gigae_eval_model::soak::Kind;
+use gigae_eval_model::soak::DeviationKind;
 use gigae_eval_model::traffic::{Budget, Pacer, REGION, Stream, Traffic};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::HashMap;
@@ -60,7 +60,7 @@ enum Step {
 }
 
 /// A peer and what is under way with it.
-struct State {
+struct PeerState {
     other: Other,
     pacers: [Pacer; 3],
     /// Numbers of the next to be sent, by stream.
@@ -92,7 +92,7 @@ pub struct Worker<'a> {
     here: u8,
     begin: Instant,
     tally: &'a Tally,
-    peers: Vec<State>,
+    peers: Vec<PeerState>,
     places: HashMap<Peer, usize>,
     started: HashMap<OpId, (usize, Started)>,
     /// Memories that no operation has.
@@ -101,9 +101,6 @@ pub struct Worker<'a> {
     /// Whether the link was found down and that was told.
     down: bool,
 }
-
-/// The link of the endpoint does not work any more.
-type Broken = LinkError;
 
 impl<'a> Worker<'a> {
     /// For an endpoint whose number is `here`; the places of `others` are those of the tally.
@@ -118,7 +115,7 @@ impl<'a> Worker<'a> {
         let state = |other: Other| {
             let ends = (here, other.number);
             let pacer = |stream| Pacer::new(traffic, stream, ends, &other.budget);
-            State {
+            PeerState {
                 pacers: [Stream::Message, Stream::Tagged, Stream::Memory].map(pacer),
                 other,
                 next: [0; 3],
@@ -160,7 +157,7 @@ impl<'a> Worker<'a> {
                 Err(LinkError::Down(name)) => {
                     // It may come back; whatever waits is repeated then.
                     if !std::mem::replace(&mut self.down, true) {
-                        self.tally.found(Kind::Link, format!("interface {name} is down"));
+                        self.tally.found(DeviationKind::Link, format!("interface {name} is down"));
                     }
                     std::thread::sleep(NAP);
                 }
@@ -171,7 +168,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    fn turn(&mut self, now: Duration) -> Result<(), Broken> {
+    fn turn(&mut self, now: Duration) -> Result<(), LinkError> {
         let mut busy = self.receive()?;
         busy |= self.completions()?;
         self.failures();
@@ -194,7 +191,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Sleeps until a frame arrives, something is due here or at the endpoint.
-    fn sleep(&self, longest: Duration) -> Result<(), Broken> {
+    fn sleep(&self, longest: Duration) -> Result<(), LinkError> {
         let left = match self.endpoint.prepare_to_wait() {
             Ok(left) => left.map_or(longest, |left| left.min(longest)),
             Err(SendError::Link(error)) => return Err(error),
@@ -208,7 +205,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Takes messages and notices; whether there were any.
-    fn receive(&mut self) -> Result<bool, Broken> {
+    fn receive(&mut self) -> Result<bool, LinkError> {
         let mut busy = false;
         for _ in 0..IN_A_ROW {
             match self.endpoint.try_recv() {
@@ -271,12 +268,12 @@ impl<'a> Worker<'a> {
         let from = state.other.number;
         if told != (u64::from(number), offset as u64, size) {
             self.tally.found(
-                Kind::Order,
+                DeviationKind::Order,
                 format!("notice of write {number} from end {from} says {told:?}"),
             );
         } else if written != Some(true) {
             self.tally.found(
-                Kind::Torn,
+                DeviationKind::Torn,
                 format!("write {number} from end {from}: other bytes than were written"),
             );
         } else {
@@ -288,7 +285,9 @@ impl<'a> Worker<'a> {
         let (peer, its) = (self.peers[place].other.peer, self.peers[place].other.its);
         match self.endpoint.start_fetch_add(peer, its, COUNTER, 1) {
             Ok(op) => drop(self.started.insert(op, (place, Started::Count(number)))),
-            Err(error) => self.tally.found(Kind::Failed, format!("counting a write: {error}")),
+            Err(error) => {
+                self.tally.found(DeviationKind::Failed, format!("counting a write: {error}"))
+            }
         }
     }
 
@@ -297,7 +296,7 @@ impl<'a> Worker<'a> {
         let state = &mut self.peers[place];
         let mut word = [0; 8];
         if !self.endpoint.read_region(state.other.own, REGION, &mut word) {
-            return self.tally.found(Kind::Failed, "a registered memory cannot be read");
+            return self.tally.found(DeviationKind::Failed, "a registered memory cannot be read");
         }
         let number = &mut state.next[Stream::Memory as usize];
         if u64::from_le_bytes(word) > u64::from(*number) {
@@ -319,7 +318,9 @@ impl<'a> Worker<'a> {
             match self.endpoint.start_recv(wanted, memory) {
                 Ok(op) => drop(self.started.insert(op, (place, Started::Receive(number)))),
                 Err(error) => {
-                    return self.tally.found(Kind::Failed, format!("posting a receive: {error}"));
+                    return self
+                        .tally
+                        .found(DeviationKind::Failed, format!("posting a receive: {error}"));
                 }
             }
             (state.post, state.posted) = (number + 1, state.posted + 1);
@@ -327,7 +328,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Takes what has ended; whether anything had.
-    fn completions(&mut self) -> Result<bool, Broken> {
+    fn completions(&mut self) -> Result<bool, LinkError> {
         let mut busy = false;
         loop {
             match self.endpoint.try_completion() {
@@ -351,9 +352,10 @@ impl<'a> Worker<'a> {
         let trouble = match (what, result) {
             // It waits for what never comes: the other end has left.
             (Started::Receive(_), Err(_)) if self.tally.is_quiet() => None,
-            (_, Err(error)) => {
-                Some((Kind::Failed, format!("an operation with end {from}, {what:?}: {error}")))
-            }
+            (_, Err(error)) => Some((
+                DeviationKind::Failed,
+                format!("an operation with end {from}, {what:?}: {error}"),
+            )),
             (Started::Receive(number), Ok(())) => {
                 self.peers[place].posted -= 1;
                 self.verify_tagged(place, number, (&memory, len, total))
@@ -366,7 +368,7 @@ impl<'a> Worker<'a> {
             (Started::Read, Ok(())) => self.verify_read(place, &memory),
             (Started::Count(number), Ok(())) => (value != u64::from(number)).then(|| {
                 let what = format!("the counter of end {from} was {value} before write {number}");
-                (Kind::Order, what)
+                (DeviationKind::Order, what)
             }),
         };
         if matches!(what, Started::Send) {
@@ -385,7 +387,7 @@ impl<'a> Worker<'a> {
         place: usize,
         number: u32,
         (memory, len, total): (&[u8], usize, usize),
-    ) -> Option<(Kind, String)> {
+    ) -> Option<(DeviationKind, String)> {
         let id = self.id(Stream::Tagged, place, number);
         if len == memory.len() && total == len && gigae_body::is(id, memory, &mut self.scratch) {
             self.tally.received(place, Stream::Tagged, len);
@@ -396,7 +398,7 @@ impl<'a> Worker<'a> {
             "tagged message {number} from end {from} has {total} bytes of {}, or others than were sent",
             memory.len()
         );
-        Some((Kind::Torn, what))
+        Some((DeviationKind::Torn, what))
     }
 
     fn read_back(&mut self, place: usize, mut memory: Vec<u8>) {
@@ -410,29 +412,29 @@ impl<'a> Worker<'a> {
                 state.step = Step::Reading;
                 self.started.insert(op, (place, Started::Read));
             }
-            Err(error) => self.tally.found(Kind::Failed, format!("reading back: {error}")),
+            Err(error) => self.tally.found(DeviationKind::Failed, format!("reading back: {error}")),
         }
     }
 
-    fn verify_read(&mut self, place: usize, memory: &[u8]) -> Option<(Kind, String)> {
+    fn verify_read(&mut self, place: usize, memory: &[u8]) -> Option<(DeviationKind, String)> {
         let state = &mut self.peers[place];
         let (there, number) = (state.other.number, state.next[Stream::Memory as usize]);
         state.step = Step::Counted;
         let id = self.traffic.id(Stream::Memory, self.here, there, number);
         let good = gigae_body::is(id, memory, &mut self.scratch);
         let what = || format!("write {number} read back from end {there}: other bytes");
-        (!good).then(|| (Kind::Torn, what()))
+        (!good).then(|| (DeviationKind::Torn, what()))
     }
 
     /// Takes messages that were not acknowledged.
     fn failures(&self) {
         while let Some(failed) = self.endpoint.take_failure() {
-            self.tally.found(Kind::Failed, failed.to_string());
+            self.tally.found(DeviationKind::Failed, failed.to_string());
         }
     }
 
     /// Sends what is due to a peer; the time until something more is.
-    fn send(&mut self, place: usize, now: Duration) -> Result<Duration, Broken> {
+    fn send(&mut self, place: usize, now: Duration) -> Result<Duration, LinkError> {
         let mut wait = self.send_messages(place, now)?;
         let state = &self.peers[place];
         for (stream, free) in
@@ -448,7 +450,7 @@ impl<'a> Worker<'a> {
         Ok(wait)
     }
 
-    fn send_messages(&mut self, place: usize, now: Duration) -> Result<Duration, Broken> {
+    fn send_messages(&mut self, place: usize, now: Duration) -> Result<Duration, LinkError> {
         let state = &mut self.peers[place];
         let (pacer, number) = (&mut state.pacers[0], &mut state.next[0]);
         for _ in 0..IN_A_ROW {
@@ -465,7 +467,7 @@ impl<'a> Worker<'a> {
                 Err(TrySendError::WouldBlock(_)) => return Ok(NAP),
                 Err(TrySendError::Refused(SendError::Link(error))) => return Err(error),
                 Err(TrySendError::Refused(error)) => {
-                    self.tally.found(Kind::Failed, error.to_string());
+                    self.tally.found(DeviationKind::Failed, error.to_string());
                     self.failures();
                     return Ok(NAP);
                 }
@@ -502,7 +504,9 @@ impl<'a> Worker<'a> {
                 self.tally.sent(place, stream, size);
                 state.pacers[index].sent(size);
             }
-            Err(error) => self.tally.found(Kind::Failed, format!("starting {what:?}: {error}")),
+            Err(error) => {
+                self.tally.found(DeviationKind::Failed, format!("starting {what:?}: {error}"))
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What is right of a received message, and which counters of an endpoint a soak looks at.
 
 use gigae_body::Id;
-use gigae_eval_model::soak::{GigaeCounters, Kind};
+use gigae_eval_model::soak::{DeviationKind, GigaeCounters};
 
 /// Judges a plain message: it must be the next, whole. Else what is wrong, and which is the next then.
 pub(super) fn judge(
@@ -9,23 +9,27 @@ pub(super) fn judge(
     size: usize,
     message: &[u8],
     scratch: &mut Vec<u8>,
-) -> Result<(), (Kind, u32, String)> {
+) -> Result<(), (DeviationKind, u32, String)> {
     if message.len() == size && gigae_body::is(expected, message, scratch) {
         return Ok(());
     }
     let number = expected.number;
     let named = gigae_body::name(message).filter(|named| Id { number, ..*named } == expected);
     Err(match named.map(|named| named.number) {
-        Some(later) if later > number => {
-            (Kind::Lost, later + 1, format!("{} are missing from {number} on", later - number))
-        }
-        Some(earlier) if earlier < number => {
-            (Kind::Order, number, format!("{earlier} came again, in the place of {number}"))
-        }
+        Some(later) if later > number => (
+            DeviationKind::Lost,
+            later + 1,
+            format!("{} are missing from {number} on", later - number),
+        ),
+        Some(earlier) if earlier < number => (
+            DeviationKind::Order,
+            number,
+            format!("{earlier} came again, in the place of {number}"),
+        ),
         _ => {
             let len = message.len();
             let what = format!("{number} has {len} bytes of {size}, or others than were sent");
-            (Kind::Torn, number + 1, what)
+            (DeviationKind::Torn, number + 1, what)
         }
     })
 }
@@ -64,7 +68,7 @@ mod tests {
     }
 
     /// What is said when `bytes` come in the place of message `number`.
-    fn instead(number: u32, bytes: &[u8]) -> Result<(), (Kind, u32)> {
+    fn instead(number: u32, bytes: &[u8]) -> Result<(), (DeviationKind, u32)> {
         let (id, expected) = message(number, 1);
         let judged = judge(id, expected.len(), bytes, &mut Vec::new());
         judged.map_err(|(kind, next, _)| (kind, next))
@@ -83,10 +87,10 @@ mod tests {
     #[test]
     fn a_lost_and_a_repeated_message_are_told_apart() {
         let later = named(7);
-        assert_eq!(instead(5, &message(later, 1).1), Err((Kind::Lost, later + 1)));
+        assert_eq!(instead(5, &message(later, 1).1), Err((DeviationKind::Lost, later + 1)));
         let earlier = named(3);
         let next = earlier + 2;
-        assert_eq!(instead(next, &message(earlier, 1).1), Err((Kind::Order, next)));
+        assert_eq!(instead(next, &message(earlier, 1).1), Err((DeviationKind::Order, next)));
     }
 
     #[test]
@@ -95,12 +99,12 @@ mod tests {
             let mut bytes = message(number, 1).1;
             let last = bytes.len() - 1;
             bytes[last] ^= 0x40;
-            assert_eq!(instead(number, &bytes), Err((Kind::Torn, number + 1)));
+            assert_eq!(instead(number, &bytes), Err((DeviationKind::Torn, number + 1)));
             bytes[last] ^= 0x40;
             bytes.push(0);
-            assert_eq!(instead(number, &bytes), Err((Kind::Torn, number + 1)));
+            assert_eq!(instead(number, &bytes), Err((DeviationKind::Torn, number + 1)));
         }
         // Another end's message is none of this one's.
-        assert_eq!(instead(4, &message(4, 2).1), Err((Kind::Torn, 5)));
+        assert_eq!(instead(4, &message(4, 2).1), Err((DeviationKind::Torn, 5)));
     }
 }

@@ -27,7 +27,7 @@ const METHOD: &[&str] = &[
 
 /// The page.
 pub fn html(state: &State) -> String {
-    let Conditions { lead, soft } = Conditions::of(state);
+    let Heading { lead, soft } = Heading::of(state);
     let content = html! {
         h1 { (TITLE) }
         p.lead { (lead) }
@@ -45,7 +45,7 @@ pub fn html(state: &State) -> String {
             p { "None." }
         }
         @for table in &tables(state) { (page::section(table)) }
-        h2 { "Conditions" }
+        h2 { "Heading" }
         (page::names_and_values(&conditions(state)))
         (page::method(METHOD))
         (page::to_repeat(&state.command))
@@ -55,7 +55,7 @@ pub fn html(state: &State) -> String {
 
 /// The same as Markdown, without the figures over time.
 pub fn markdown(state: &State) -> String {
-    let Conditions { lead, soft } = Conditions::of(state);
+    let Heading { lead, soft } = Heading::of(state);
     let mut page = format!("# {TITLE}\n\n{}\n\n{}\n\n", text::escape(&lead), text::escape(&soft));
     match deviations(state) {
         Some(deviations) => text::table(&deviations, &mut page),
@@ -63,7 +63,7 @@ pub fn markdown(state: &State) -> String {
     }
     tables(state).iter().for_each(|table| text::table(table, &mut page));
     text::table(&over_time(state), &mut page);
-    text::names_and_values("Conditions", conditions(state), &mut page);
+    text::names_and_values("Heading", conditions(state), &mut page);
     page.push_str("## Method\n\n");
     for paragraph in METHOD {
         let _ = writeln!(page, "{}\n", text::escape(paragraph));
@@ -74,12 +74,12 @@ pub fn markdown(state: &State) -> String {
 }
 
 /// The two lines at the top.
-struct Conditions {
+struct Heading {
     lead: String,
     soft: String,
 }
 
-impl Conditions {
+impl Heading {
     fn of(state: &State) -> Self {
         let conditions = &state.conditions;
         let soft = [&state.started, &conditions.machine, &conditions.nic, &conditions.gigae];

@@ -12,7 +12,7 @@ use super::watch::Watcher;
 use gigae::{Endpoint, MacAddr, RegionKey};
 use gigae_eval_measure::site::Site;
 use gigae_eval_model::soak::Sample;
-use gigae_eval_model::soak::{Finding, Kind};
+use gigae_eval_model::soak::{DeviationKind, Finding};
 use gigae_eval_model::traffic::{Budget, Traffic};
 use gigae_eval_session::control::{Reply, Request, Soak};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -77,7 +77,8 @@ pub fn round(
         Ok(()) => Outcome::Complete,
         Err(Broken(end, why)) => {
             let why = ground.last_words().unwrap_or(why);
-            watcher.deviate(&end, Finding::new(Kind::Failed, format!("round ended: {why}")));
+            watcher
+                .deviate(&end, Finding::new(DeviationKind::Failed, format!("round ended: {why}")));
             Outcome::Broken(why)
         }
     }

@@ -16,7 +16,7 @@
 //! kernel message of warning level that names the device, or of critical level about anything.
 
 use gigae_eval_model::soak::KernelMessage;
-use gigae_eval_model::soak::{Finding, Kind, Passed};
+use gigae_eval_model::soak::{DeviationKind, Finding, Passed};
 use gigae_eval_model::soak::{GigaeCounters, Sample};
 use gigae_eval_model::traffic::{STREAMS, Stream};
 use std::collections::BTreeMap;
@@ -104,9 +104,14 @@ impl Rules {
     pub fn judge(&mut self, end: &str, at: Duration, sample: &Sample) -> Vec<Finding> {
         let mut found = sample.found.clone();
         if sample.more > 0 {
-            found.push(Finding::new(Kind::Failed, format!("and {} more of such", sample.more)));
+            found.push(Finding::new(
+                DeviationKind::Failed,
+                format!("and {} more of such", sample.more),
+            ));
         }
-        found.extend(sample.ended.iter().map(|why| Finding::new(Kind::Failed, why.clone())));
+        found.extend(
+            sample.ended.iter().map(|why| Finding::new(DeviationKind::Failed, why.clone())),
+        );
         let remembered = self.ends.entry(end.to_owned()).or_default();
         kernel(sample, &mut found);
         links(remembered.last.as_ref(), sample, &mut found);
@@ -122,7 +127,7 @@ impl Rules {
 
 fn kernel(sample: &Sample, found: &mut Vec<Finding>) {
     let grave = sample.kernel.iter().filter(|message| is_grave(message));
-    found.extend(grave.map(|message| Finding::new(Kind::Kernel, message.text.clone())));
+    found.extend(grave.map(|message| Finding::new(DeviationKind::Kernel, message.text.clone())));
 }
 
 fn links(last: Option<&Sample>, sample: &Sample, found: &mut Vec<Finding>) {
@@ -136,9 +141,9 @@ fn links(last: Option<&Sample>, sample: &Sample, found: &mut Vec<Finding>) {
         if changes > 0 {
             let state = if down { "down" } else { "up" };
             let what = format!("{name}: the link changed {changes} times and is {state}");
-            found.push(Finding::new(Kind::Link, what));
+            found.push(Finding::new(DeviationKind::Link, what));
         } else if down && !was_down {
-            found.push(Finding::new(Kind::Link, format!("{name}: the link is down")));
+            found.push(Finding::new(DeviationKind::Link, format!("{name}: the link is down")));
         }
         for (counter, value) in &now.counters {
             let before = before.and_then(|before| before.counters.get(counter));
@@ -151,12 +156,12 @@ fn links(last: Option<&Sample>, sample: &Sample, found: &mut Vec<Finding>) {
 fn rise(name: &str, before: Option<&u64>, now: u64, is_error: bool, found: &mut Vec<Finding>) {
     match before {
         Some(before) if now < *before => found.push(Finding::new(
-            Kind::Errors,
+            DeviationKind::Errors,
             format!("{name} fell from {before} to {now}: the driver was reset"),
         )),
         Some(before) if now > *before && is_error => {
             let what = format!("{name} rose by {} to {now}", now - before);
-            found.push(Finding::new(Kind::Errors, what));
+            found.push(Finding::new(DeviationKind::Errors, what));
         }
         _ => {}
     }
@@ -169,11 +174,11 @@ fn protocols(last: &Sample, sample: &Sample, found: &mut Vec<Finding>) {
         }
     };
     let (before, now): (&GigaeCounters, &GigaeCounters) = (&last.gigae, &sample.gigae);
-    check(Kind::Failed, "gigae: failed messages", before.failed, now.failed);
-    check(Kind::Errors, "gigae: damaged frames", before.damaged, now.damaged);
-    check(Kind::Errors, "gigae: black holes", before.black_holes, now.black_holes);
-    check(Kind::Errors, "gigae: refused descriptors", before.invalid, now.invalid);
-    check(Kind::Errors, "TCP: segments with errors", last.tcp.errors, sample.tcp.errors);
+    check(DeviationKind::Failed, "gigae: failed messages", before.failed, now.failed);
+    check(DeviationKind::Errors, "gigae: damaged frames", before.damaged, now.damaged);
+    check(DeviationKind::Errors, "gigae: black holes", before.black_holes, now.black_holes);
+    check(DeviationKind::Errors, "gigae: refused descriptors", before.invalid, now.invalid);
+    check(DeviationKind::Errors, "TCP: segments with errors", last.tcp.errors, sample.tcp.errors);
 }
 
 /// A process may grow until it has settled, and then within a bound; what is beyond is told once.
@@ -191,12 +196,12 @@ fn growth(known: &mut Option<Process>, at: Duration, sample: &Sample, found: &mu
         let before = process.rss >> 20;
         if rss > bound {
             let what = format!("the process has {} MiB and had settled at {before}", rss >> 20);
-            found.push(Finding::new(Kind::Memory, what));
+            found.push(Finding::new(DeviationKind::Memory, what));
         }
         if descriptors > process.descriptors + MORE_DESCRIPTORS {
             let before = process.descriptors;
             let what = format!("the process has {descriptors} descriptors and had {before}");
-            found.push(Finding::new(Kind::Memory, what));
+            found.push(Finding::new(DeviationKind::Memory, what));
         }
         process.told = rss > bound || descriptors > process.descriptors + MORE_DESCRIPTORS;
     }
@@ -226,7 +231,7 @@ fn stalls(
                 let for_long = at.saturating_sub(*moved).as_secs();
                 let what =
                     format!("{}, peer {}: nothing for {for_long} s", stream.name(), peer + 1);
-                found.push(Finding::new(Kind::Stall, what));
+                found.push(Finding::new(DeviationKind::Stall, what));
             }
         }
     }
@@ -245,7 +250,7 @@ pub fn missing(sender: &Passed, receiver: &Passed) -> Vec<Finding> {
                 received.count,
                 received.bytes
             );
-            Finding::new(Kind::Lost, what)
+            Finding::new(DeviationKind::Lost, what)
         })
     };
     STREAMS.iter().filter_map(differ).collect()
@@ -277,7 +282,7 @@ mod tests {
     }
 
     /// What is found in the second sample of two.
-    fn after(change: impl FnOnce(&mut Sample)) -> Vec<Kind> {
+    fn after(change: impl FnOnce(&mut Sample)) -> Vec<DeviationKind> {
         let mut rules = Rules::new(STALL);
         assert_eq!(rules.judge("hub", Duration::ZERO, &calm()), []);
         let mut sample = calm();
@@ -297,15 +302,15 @@ mod tests {
 
     #[test]
     fn a_flap_is_told_even_if_the_link_is_up_again() {
-        assert_eq!(after(|sample| sample.interfaces[0].changes += 2), [Kind::Link]);
-        assert_eq!(after(|sample| sample.interfaces[0].up = Some(false)), [Kind::Link]);
+        assert_eq!(after(|sample| sample.interfaces[0].changes += 2), [DeviationKind::Link]);
+        assert_eq!(after(|sample| sample.interfaces[0].up = Some(false)), [DeviationKind::Link]);
         assert_eq!(after(|sample| sample.interfaces[0].up = None), []);
     }
 
     #[test]
     fn errors_are_deviations_and_drops_are_figures() {
-        assert_eq!(after(|sample| set(sample, "rx_errors", 6)), [Kind::Errors]);
-        assert_eq!(after(|sample| set(sample, "rx_crc_errors", 9)), [Kind::Errors]);
+        assert_eq!(after(|sample| set(sample, "rx_errors", 6)), [DeviationKind::Errors]);
+        assert_eq!(after(|sample| set(sample, "rx_crc_errors", 9)), [DeviationKind::Errors]);
         assert_eq!(after(|sample| set(sample, "rx_dropped", 900)), []);
         assert_eq!(after(|sample| set(sample, "rx_missed_errors", 900)), []);
         for name in ["driver:tx_timeout_count", "driver:rx_queue_0_crc", "tx_carrier_errors"] {
@@ -319,16 +324,16 @@ mod tests {
 
     #[test]
     fn a_counter_that_falls_is_a_reset() {
-        assert_eq!(after(|sample| set(sample, "rx_dropped", 0)), [Kind::Errors]);
+        assert_eq!(after(|sample| set(sample, "rx_dropped", 0)), [DeviationKind::Errors]);
     }
 
     #[test]
     fn what_the_protocols_count_is_judged() {
-        assert_eq!(after(|sample| sample.gigae.failed = 1), [Kind::Failed]);
-        assert_eq!(after(|sample| sample.gigae.damaged = 1), [Kind::Errors]);
-        assert_eq!(after(|sample| sample.gigae.black_holes = 1), [Kind::Errors]);
-        assert_eq!(after(|sample| sample.gigae.invalid = 1), [Kind::Errors]);
-        assert_eq!(after(|sample| sample.tcp.errors = 1), [Kind::Errors]);
+        assert_eq!(after(|sample| sample.gigae.failed = 1), [DeviationKind::Failed]);
+        assert_eq!(after(|sample| sample.gigae.damaged = 1), [DeviationKind::Errors]);
+        assert_eq!(after(|sample| sample.gigae.black_holes = 1), [DeviationKind::Errors]);
+        assert_eq!(after(|sample| sample.gigae.invalid = 1), [DeviationKind::Errors]);
+        assert_eq!(after(|sample| sample.tcp.errors = 1), [DeviationKind::Errors]);
         assert_eq!(
             after(|sample| {
                 sample.gigae.retransmissions = 9;
@@ -342,10 +347,10 @@ mod tests {
 
     #[test]
     fn what_workers_found_is_passed_on() {
-        let found = Finding::new(Kind::Torn, "x");
-        assert_eq!(after(|sample| sample.found.push(found)), [Kind::Torn]);
-        assert_eq!(after(|sample| sample.ended = Some("x".into())), [Kind::Failed]);
-        assert_eq!(after(|sample| sample.more = 3), [Kind::Failed]);
+        let found = Finding::new(DeviationKind::Torn, "x");
+        assert_eq!(after(|sample| sample.found.push(found)), [DeviationKind::Torn]);
+        assert_eq!(after(|sample| sample.ended = Some("x".into())), [DeviationKind::Failed]);
+        assert_eq!(after(|sample| sample.more = 3), [DeviationKind::Failed]);
     }
 
     #[test]
@@ -355,7 +360,7 @@ mod tests {
         assert!(grave(4, true, "odd") && grave(6, true, "Reset adapter") && grave(1, false, "x"));
         assert!(!grave(4, false, "odd") && !grave(6, true, "renamed") && !grave(3, false, "x"));
         let message = KernelMessage { level: 4, ours: true, text: "x".into() };
-        assert_eq!(after(|sample| sample.kernel.push(message)), [Kind::Kernel]);
+        assert_eq!(after(|sample| sample.kernel.push(message)), [DeviationKind::Kernel]);
     }
 
     #[test]
@@ -409,6 +414,6 @@ mod tests {
         passed[0][Stream::Tagged as usize].sent = Amount { count: 2, bytes: 9 };
         passed[1][Stream::Tagged as usize].received = Amount { count: 1, bytes: 4 };
         let found = missing(&passed[0], &passed[1]);
-        assert_eq!((found.len(), found[0].kind), (1, Kind::Lost));
+        assert_eq!((found.len(), found[0].kind), (1, DeviationKind::Lost));
     }
 }

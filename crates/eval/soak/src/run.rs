@@ -5,7 +5,7 @@ use super::round::{HERE, Outcome, round};
 use super::state::State;
 use super::watch::{Tell, Watcher};
 use gigae_eval_measure::environment;
-use gigae_eval_model::soak::{Finding, Kind};
+use gigae_eval_model::soak::{DeviationKind, Finding};
 use gigae_eval_page::files::WriteError;
 use gigae_eval_session::stage::StageError;
 use gigae_host::affinity;
@@ -90,7 +90,9 @@ fn again(ground: &mut Ground, watcher: &mut Watcher<'_>, interrupted: &AtomicBoo
         }
         match ground.connect(&mut |_| !interrupted.load(Ordering::Relaxed)) {
             Ok(()) => return,
-            Err(error) => watcher.deviate(HERE, Finding::new(Kind::Failed, error.to_string())),
+            Err(error) => {
+                watcher.deviate(HERE, Finding::new(DeviationKind::Failed, error.to_string()))
+            }
         }
         watcher.save_when_due();
     }

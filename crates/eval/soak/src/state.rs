@@ -1,7 +1,7 @@
 //! `soak.json`: all that a soak knows, so that it survives its own end and the report follows from it.
 
 use gigae_eval_model::soak::Sample;
-use gigae_eval_model::soak::{Amount, Kind};
+use gigae_eval_model::soak::{Amount, DeviationKind};
 use gigae_eval_model::traffic::STREAMS;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -95,7 +95,7 @@ pub struct Deviation {
     /// At which end.
     pub end: String,
     /// Its kind.
-    pub kind: Kind,
+    pub kind: DeviationKind,
     /// One sentence.
     pub what: String,
 }
@@ -219,7 +219,7 @@ pub struct State {
     /// The first deviations.
     pub deviations: Vec<Deviation>,
     /// How many there were of each kind.
-    pub counts: BTreeMap<Kind, u64>,
+    pub counts: BTreeMap<DeviationKind, u64>,
     /// What else is worth knowing.
     pub remarks: Vec<String>,
     /// Part of the CPUs' time that the host took away, on average.
@@ -383,7 +383,7 @@ pub(super) mod tests {
         State::new(settings(), "gigae soak".into(), "2026-01-01T00:00:00Z")
     }
 
-    fn deviation(kind: Kind) -> Deviation {
+    fn deviation(kind: DeviationKind) -> Deviation {
         let text = |text: &str| text.to_owned();
         Deviation { utc: text("u"), at: 1.5, end: text("n2"), kind, what: text("w") }
     }
@@ -391,7 +391,7 @@ pub(super) mod tests {
     #[test]
     fn a_state_survives_its_text() {
         let mut state = state();
-        state.deviate(deviation(Kind::Link));
+        state.deviate(deviation(DeviationKind::Link));
         state.point(Point { at: 5.0, seconds: 5.0, messages: 7, ..Point::default() });
         state.ends.push(End { name: "hub".into(), ..End::default() });
         assert_eq!(State::parse(&state.to_json()), Ok(state));
@@ -407,7 +407,7 @@ pub(super) mod tests {
     fn resuming_keeps_what_was_and_notes_the_gap() {
         let mut state = state();
         (state.elapsed, state.saved_unix) = (100.0, 1000);
-        state.deviate(deviation(Kind::Lost));
+        state.deviate(deviation(DeviationKind::Lost));
         state.resume("later", 1250).unwrap();
         assert_eq!((state.left(), state.deviated()), (500.0, 1));
         assert_eq!(state.gaps[0].seconds, 250.0);
@@ -431,7 +431,7 @@ pub(super) mod tests {
     #[test]
     fn a_deviation_decides_the_verdict() {
         let mut state = state();
-        state.deviate(deviation(Kind::Stall));
+        state.deviate(deviation(DeviationKind::Stall));
         state.end(false);
         assert_eq!(state.verdict, Verdict::Deviated);
         assert!(state.say().contains("1 deviation in"), "{}", state.say());
@@ -447,7 +447,7 @@ pub(super) mod tests {
                 messages: 3,
                 ..Point::default()
             });
-            state.deviate(deviation(Kind::Torn));
+            state.deviate(deviation(DeviationKind::Torn));
         }
         assert!((100..=MOST_POINTS).contains(&state.points.len()), "{}", state.points.len());
         assert_eq!(state.points.iter().map(|point| point.messages).sum::<u64>(), 30_000);

@@ -1,6 +1,6 @@
 //! What the workers of one end count and find, shared with whoever watches them.
 
-use gigae_eval_model::soak::{Amount, Both, Finding, GigaeCounters, Kind, Passed};
+use gigae_eval_model::soak::{Amount, Both, DeviationKind, Finding, GigaeCounters, Passed};
 use gigae_eval_model::traffic::{STREAMS, Stream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -78,7 +78,7 @@ impl Tally {
     }
 
     /// Something is not as it should be.
-    pub fn found(&self, kind: Kind, what: impl Into<String>) {
+    pub fn found(&self, kind: DeviationKind, what: impl Into<String>) {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         if found.kept.len() < MOST_KEPT {
             found.kept.push(Finding::new(kind, what));

@@ -4,7 +4,7 @@
 //! every piece, so any byte that is lost, doubled or changed shows at its place.
 
 use super::tally::Tally;
-use gigae_eval_model::soak::Kind;
+use gigae_eval_model::soak::DeviationKind;
 use gigae_eval_model::traffic::{Budget, Pacer, Stream, Traffic};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Read, Write};
@@ -193,7 +193,7 @@ impl Connection {
                     here[at],
                     wanted[at]
                 );
-                tally.found(Kind::Torn, &*text);
+                tally.found(DeviationKind::Torn, &*text);
                 return Err(io::Error::new(io::ErrorKind::InvalidData, text));
             }
             self.reading.done += count;
@@ -307,7 +307,7 @@ mod tests {
                 let told = lying.chunks(step).try_for_each(|part| connection.verify(part, &tally));
                 assert!(told.is_err());
                 let (found, _) = tally.take_found();
-                assert_eq!((found.len(), found[0].kind), (1, Kind::Torn), "{found:?}");
+                assert_eq!((found.len(), found[0].kind), (1, DeviationKind::Torn), "{found:?}");
                 assert!(found[0].what.starts_with("TCP stream from end 1: byte "), "{found:?}");
             }
         }

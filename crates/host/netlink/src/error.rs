@@ -61,11 +61,16 @@ impl From<Errno> for Error {
     }
 }
 
-/// Keeps the number as the raw one, unless the kernel said more.
+/// Keeps the number as the raw one, unless the kernel said more. `EINVAL` is then no
+/// [`InvalidInput`](io::ErrorKind::InvalidInput): the request was ours, not the caller's.
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         let plain = io::Error::from(error.errno);
-        if error.text.is_none() { plain } else { io::Error::new(plain.kind(), error) }
+        match (&error.text, error.errno) {
+            (None, _) => plain,
+            (Some(_), Errno::INVAL) => io::Error::other(error),
+            (Some(_), _) => io::Error::new(plain.kind(), error),
+        }
     }
 }
 

@@ -100,7 +100,7 @@ impl Ledger {
     /// Reserves a port, if this process may have one like this.
     pub fn grant(&mut self, peer: &PeerProcess, request: &Request) -> Result<PortGrant, Refusal> {
         self.allows(peer)?;
-        if (request.tx_frames, request.rx_frames) == (0, 0) {
+        if request.is_query() {
             return Err(Refusal::new(RefusalCode::Nothing, self.config.nics.join(" ")));
         }
         let (config, file) = (&self.config, self.config.path.display());

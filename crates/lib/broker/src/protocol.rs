@@ -242,6 +242,11 @@ impl Request {
         XdpLink::memory_for(self.tx_frames, self.rx_frames)
     }
 
+    /// Whether this asks for no port, only for the NICs that there are.
+    pub(crate) fn is_query(&self) -> bool {
+        (self.tx_frames, self.rx_frames) == (0, 0)
+    }
+
     /// Converts to bytes. Cuts a name that no interface can have, so it is not found.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = header(REQUEST, 0);

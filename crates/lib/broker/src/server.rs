@@ -243,7 +243,7 @@ impl<K: Kernel> Broker<K> {
             (ClientState::Silent(_), Ok(request)) => {
                 asked(peer, &request);
                 let now = self.kernel.now();
-                self.ask(client, request, now);
+                self.ask(client, request, now, true);
             }
             (ClientState::Silent(_), Err(e)) => {
                 refuse(connection, peer, Refusal::new(RefusalCode::Malformed, e))
@@ -260,7 +260,7 @@ impl<K: Kernel> Broker<K> {
     }
 
     /// Reserves what a client asks for, and sends it the memory.
-    fn ask(&mut self, client: usize, request: Request, since: Instant) {
+    fn ask(&mut self, client: usize, request: Request, since: Instant, first: bool) {
         let now = self.kernel.now();
         let Client { connection, peer, state } = &mut self.clients[client];
         let reserved = match self.turns.next(std::iter::once(peer.uid), now) {
@@ -282,7 +282,7 @@ impl<K: Kernel> Broker<K> {
             }
             Err(refusal) if self.may_wait(client, &request, refusal.why, since) => {
                 let Client { peer, state, .. } = &mut self.clients[client];
-                if since == now {
+                if first {
                     debug!(uid = peer.uid, pid = peer.pid, why = ?refusal.why, "waits for room");
                 }
                 *state = ClientState::Waits(request, since);
@@ -318,7 +318,7 @@ impl<K: Kernel> Broker<K> {
         for client in 0..self.clients.len() {
             if let ClientState::Waits(request, since) = &self.clients[client].state {
                 let (request, since) = (request.clone(), *since);
-                self.ask(client, request, since);
+                self.ask(client, request, since, false);
             }
         }
     }
@@ -461,13 +461,18 @@ fn for_others(error: OpenError) -> String {
 }
 
 fn asked(peer: &PeerProcess, request: &Request) {
+    if request.is_query() {
+        return;
+    }
     let Request { interface, ethertype, tx_frames, rx_frames, .. } = request;
     let (uid, pid, bytes) = (peer.uid, peer.pid, request.memory());
     debug!(uid, pid, ?interface, ethertype, tx_frames, rx_frames, bytes, "a port is asked for");
 }
 
 fn refuse(connection: &OwnedFd, peer: &PeerProcess, refusal: Refusal) {
-    info!(uid = peer.uid, pid = peer.pid, why = ?refusal.why, text = ?refusal.text, "refused");
+    if refusal.why != RefusalCode::Nothing {
+        debug!(uid = peer.uid, pid = peer.pid, why = ?refusal.why, text = ?refusal.text, "refused");
+    }
     // A client that does not read it does not learn the reason.
     let _ = message::send(connection, &Answer::Refusal(refusal).bytes(), &[]);
 }

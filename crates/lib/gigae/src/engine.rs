@@ -258,7 +258,6 @@ impl Engine {
     /// A link does not work: an error if it is the only one, else its frames go by others.
     #[cold]
     fn give_up_link(&mut self, path: usize, error: LinkError) -> Result<(), LinkError> {
-        tracing::debug!(interface = %self.links.shown(path), %error, "link does not work");
         self.links.give_up(path, error)?;
         self.proto.link_down(path);
         Ok(())

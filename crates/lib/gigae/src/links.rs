@@ -184,7 +184,10 @@ impl Links {
         if !self.several() {
             return Err(error);
         }
-        self[path].give_up();
+        if self[path].give_up() {
+            let interface = self.shown(path);
+            tracing::info!(%interface, %error, "link does not work: frames go by others");
+        }
         Ok(())
     }
 

@@ -149,6 +149,7 @@ impl Visit for Line {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     fn filter(text: &str) -> Result<Vec<(String, LevelFilter)>, String> {
         text.parse::<Filter>().map(|filter| filter.0)
@@ -177,6 +178,7 @@ mod tests {
 
     #[test]
     fn a_line_has_the_message_and_then_the_fields() {
+        static SEEN: AtomicBool = AtomicBool::new(false);
         struct Keep;
         impl Subscriber for Keep {
             fn enabled(&self, _: &Metadata<'_>) -> bool {
@@ -191,6 +193,7 @@ mod tests {
                 let mut line = Line(String::new());
                 event.record(&mut line);
                 assert_eq!(line.0, " session up peer=02:00:00:00:00:02 name=\"a\\n\" id=7");
+                SEEN.store(true, Relaxed);
             }
             fn enter(&self, _: &Id) {}
             fn exit(&self, _: &Id) {}
@@ -199,5 +202,6 @@ mod tests {
             let peer = gigae_wire::MacAddr([2, 0, 0, 0, 0, 2]);
             tracing::info!(%peer, name = ?"a\n", id = 7, "session up");
         });
+        assert!(SEEN.load(Relaxed));
     }
 }

@@ -179,7 +179,7 @@ impl Reservation {
 
     /// Two lookups: restricted to an interface, the kernel does not see that an address is its own
     /// but on another interface.
-    fn way(&self, to: IpAddr) -> Result<Way, ResolveError> {
+    fn way(&self, to: IpAddr) -> Result<KernelRoute, ResolveError> {
         if to.is_multicast() || to.is_unspecified() {
             return Err(ResolveError::NoNode(to));
         }
@@ -232,7 +232,7 @@ impl Reservation {
 
 /// What a route says: whom frames go to, and from which address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Way {
+struct KernelRoute {
     source: IpAddr,
     neighbour: IpAddr,
 }
@@ -246,7 +246,7 @@ enum DeadEnd {
     NoNode,
 }
 
-fn read_route(route: &Route, to: IpAddr, index: u32) -> Result<Way, DeadEnd> {
+fn read_route(route: &Route, to: IpAddr, index: u32) -> Result<KernelRoute, DeadEnd> {
     match route.kind {
         RouteType::Unicast => {}
         RouteType::Local => return Err(DeadEnd::Own),
@@ -263,7 +263,7 @@ fn read_route(route: &Route, to: IpAddr, index: u32) -> Result<Way, DeadEnd> {
         return Err(DeadEnd::NoRoute);
     }
     let source = route.source.filter(|ip| !ip.is_unspecified()).ok_or(DeadEnd::NoSource)?;
-    Ok(Way { source, neighbour: route.gateway.unwrap_or(to) })
+    Ok(KernelRoute { source, neighbour: route.gateway.unwrap_or(to) })
 }
 
 /// The kernel's answers for a missing route and for routes of the types unreachable, prohibit
@@ -378,7 +378,7 @@ mod tests {
 
     #[test]
     fn a_node_on_the_link_is_its_own_neighbour() {
-        let way = Way { source: ip("198.18.0.1"), neighbour: ip("198.18.0.2") };
+        let way = KernelRoute { source: ip("198.18.0.1"), neighbour: ip("198.18.0.2") };
         assert_eq!(read_route(&route(RouteType::Unicast), ip("198.18.0.2"), ETH), Ok(way));
     }
 

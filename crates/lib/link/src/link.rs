@@ -210,7 +210,7 @@ impl Filter {
         }
         let inner = self.envelope.open(frame).map(|(_, inner)| inner);
         let channel = inner.ok().and_then(|inner| inner.get(CHANNEL).copied());
-        frame[..6] == mac.0 && channel.is_some_and(|channel| self.channels.contains(channel))
+        frame.starts_with(&mac.0) && channel.is_some_and(|channel| self.channels.contains(channel))
     }
 }
 
@@ -296,5 +296,19 @@ mod tests {
         assert_eq!(set.iter().collect::<Vec<_>>(), [0, 63, 64, 255]);
         assert_eq!(set.words(), [1 | 1 << 63, 1, 0, 1 << 63]);
         assert!(!set.contains(1) && !ChannelSet::EMPTY.contains(0));
+    }
+
+    #[test]
+    fn a_frame_cut_anywhere_is_not_taken_and_does_no_harm() {
+        let mac = MacAddr([2, 0, 0, 0, 0, 1]);
+        let mut frame = [0; 64];
+        frame[..6].copy_from_slice(&mac.0);
+        let ethernet = Envelope::Ethernet { ethertype: 0x88b5 };
+        for envelope in [ethernet, Envelope::Udp { port: 4791 }] {
+            let filter = Filter { envelope, channels: (0..=u8::MAX).collect() };
+            for length in 0..=14 {
+                assert!(!filter.takes(mac, &frame[..length]), "{envelope:?}, {length} bytes");
+            }
+        }
     }
 }

@@ -19,6 +19,7 @@ mod config;
 mod counters;
 mod log;
 mod path;
+mod path_set;
 mod peer;
 mod protocol;
 mod reason;

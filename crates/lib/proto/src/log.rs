@@ -1,8 +1,10 @@
-//! What the log says of sessions. Each event is rare: there is none per message.
+//! What the log says of sessions. There is no event per message. Where frames are lost, there is one for
+//! each report of the peer.
 //!
 //! While nobody listens, an event costs a call and a comparison. No event has an epoch or a key in it:
 //! who knows a session's epochs can speak for a peer.
 
+use crate::path_set::PathSet;
 use crate::session::SessionState;
 use crate::{PeerId, PeerKey, Reason};
 use gigae_wire::NodeAddr;
@@ -69,18 +71,19 @@ pub(crate) fn lost(peer: &PeerKey, frames: u32) {
     debug!(%peer, frames, "frames lost");
 }
 
-/// Nothing was acknowledged for a retransmission timeout. So many frames go again.
+/// Nothing was acknowledged for a retransmission timeout. So many frames wait to go again; none if
+/// only a probe goes first.
 #[cold]
 #[inline(never)]
 pub(crate) fn timed_out(peer: &PeerKey, frames: u32) {
     debug!(%peer, frames, "retransmission timeout");
 }
 
-/// These paths to a peer do not work, by bit.
+/// These paths to a peer do not work.
 #[cold]
 #[inline(never)]
-pub(crate) fn paths_down(peer: &PeerKey, paths: u16) {
-    for path in (0..u16::BITS).filter(|path| paths >> path & 1 == 1) {
+pub(crate) fn paths_down(peer: &PeerKey, paths: PathSet) {
+    for path in paths.iter() {
         info!(%peer, path, "path down");
     }
 }

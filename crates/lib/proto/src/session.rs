@@ -7,6 +7,7 @@ mod paths;
 mod state;
 mod timing;
 
+use crate::path_set::Probes;
 use crate::receive::ReceiveWindow;
 use crate::send::SendWindow;
 use crate::size::Sizes;
@@ -16,16 +17,6 @@ use gigae_wire::{Epoch, Hello, Paths};
 use state::{CLOSE_INTERVAL, REPETITIONS};
 
 pub(crate) use state::{GracefulClose, NextFrame, Repeated, SessionParameters, SessionState};
-
-/// In [`Session::probes`], beside the paths: a probe for lost credit.
-const CREDIT: u16 = 1 << 15;
-
-/// In [`Session::probes`]: a Probe or Echo of the length of frames.
-pub(crate) const SIZE: u16 = 1 << 14;
-
-/// In [`Session::probes`]: an answer by each of the paths in [`Session::asked`]. Only an Ack frame
-/// is such an answer.
-const ANSWER: u16 = 1 << 13;
 
 /// See the module's description.
 #[derive(Clone, Debug, Hash)]
@@ -53,16 +44,13 @@ pub(crate) struct Session<T, R> {
     pub(crate) received_on: u8,
     /// The path by which the last acknowledgement went.
     replied_on: u8,
-    /// Paths by which a question came, by bit. An Ack must answer each by the same path.
-    pub(crate) asked: u16,
     /// Since when the peer owes an answer.
     pub(crate) waiting: Since,
     /// While the peer has stopped us, or since [`ask`](Self::ask): the time of that or of the last
     /// probe, and the wait until the next probe. The probe asks whether a GO was lost, or whether
     /// the peer is there.
     pub(crate) probe: Option<(Since, u64)>,
-    /// What to probe: paths by bit, [`CREDIT`] and [`SIZE`]; and [`ANSWER`].
-    pub(crate) probes: u16,
+    pub(crate) probes: Probes,
     /// The longest frame that the network carries to the peer is not known yet. Data wait.
     pub(crate) sizing: bool,
     /// The questions and answers about that, if there are any.
@@ -97,10 +85,9 @@ impl<T, R> Session<T, R> {
             paths: 1,
             received_on: 0,
             replied_on: 0,
-            asked: 0,
             waiting: Since::Never,
             probe: None,
-            probes: 0,
+            probes: Probes::default(),
             sizing: false,
             sizes: None,
             round: 0,
@@ -176,10 +163,10 @@ impl<T, R> Session<T, R> {
         let used = if with.hello.reorder_window > 0 { paths } else { 1 };
         self.paths = u8::try_from(paths).expect("at most 8");
         self.received_on = by as u8;
-        self.asked = 0;
+        self.probes = Probes::default();
         if let Some(send) = &mut self.send {
             send.credit(self.local.first_seq(), with.credit);
-            self.probes = send.open_paths(used, by, config);
+            self.probes.paths = send.open_paths(used, by, config);
         }
         self.remote = with.remote;
         self.peer = with.hello;
@@ -198,10 +185,9 @@ impl<T, R> Session<T, R> {
         self.remote = Epoch::UNKNOWN;
         self.waiting = Since::Never;
         self.probe = None;
-        self.probes = 0;
+        self.probes = Probes::default();
         self.sizing = false;
         self.sizes = None;
-        self.asked = 0;
         if let Some(mut receive) = self.receive.take() {
             receive.drain().for_each(&mut kept);
         }

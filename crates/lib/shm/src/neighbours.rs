@@ -279,7 +279,7 @@ impl Neighbours {
         epoll::add(&self.events, &socket, door, epoll::EventFlags::IN)?;
         let (id, writer) = (self.fresh_id(), Writer::default());
         let outgoing = OutgoingRing { key, id, socket, memory, writer, due: false };
-        debug!(%peer, "frames to an endpoint of this node go through memory");
+        debug!(%peer, "a ring is offered to an endpoint of this node");
         match self.outgoing.get_mut(number) {
             Some(place) => *place = Some(outgoing),
             None => self.outgoing.push(Some(outgoing)),

@@ -1,5 +1,5 @@
-//! Objects under numbers that are not used again soon: a number whose object is gone, or a copy of it,
-//! finds nothing.
+//! Objects under numbers that are not used again soon: a number whose object is gone, a copy of it, or
+//! a made-up number finds nothing.
 //!
 //! A number is a place, and above it how often that place was used. Numbers are of 64 bits where a
 //! program holds them, of 32 bits where they go on the wire. None is zero and none has all bits set.
@@ -12,19 +12,24 @@
 /// it was used.
 #[derive(Debug)]
 pub struct Slots<N, T, const PLACE_BITS: u32, const USES_BITS: u32> {
-    places: Vec<Place<T>>,
+    places: Vec<Slot<T>>,
     /// Places without an object, the last used on top since it is still in the cache.
     free: Vec<u32>,
     number: std::marker::PhantomData<N>,
 }
 
 #[derive(Debug)]
-struct Place<T> {
-    /// The number of this use, or of the next.
-    uses: u32,
+struct Slot<T> {
+    /// Which use this is. [`FREE`] between two uses, so that nobody finds the next one beforehand.
+    uses: u64,
+    /// Which use the next one will be.
+    next: u32,
     /// `None` also while the object is [lifted](Slots::lift).
     object: Option<T>,
 }
+
+/// No number has so many uses: some of its bits are the place.
+const FREE: u64 = u64::MAX;
 
 impl<N, T, const PLACE_BITS: u32, const USES_BITS: u32> Default
     for Slots<N, T, PLACE_BITS, USES_BITS>
@@ -63,6 +68,8 @@ where
             None => return Err(object),
         };
         let place = &mut self.places[at as usize];
+        place.uses = place.next.into();
+        place.next = if place.next == Self::USES { 1 } else { place.next + 1 };
         place.object = Some(object);
         Ok(Self::number(place.uses, at))
     }
@@ -70,7 +77,7 @@ where
     #[cold]
     fn grow(&mut self) -> u32 {
         let at = self.places.len();
-        self.places.push(Place { uses: 1, object: None });
+        self.places.push(Slot { uses: FREE, next: 1, object: None });
         // So that removing never allocates.
         self.free.reserve(self.places.len());
         at as u32
@@ -108,7 +115,7 @@ where
     pub fn remove(&mut self, number: N) -> Option<T> {
         let at = self.find(number)?;
         let place = &mut self.places[at];
-        place.uses = if place.uses == Self::USES { 1 } else { place.uses + 1 };
+        place.uses = FREE;
         self.free.push(at as u32);
         place.object.take()
     }
@@ -124,12 +131,12 @@ where
     fn find(&self, number: N) -> Option<usize> {
         let number = number.into();
         let at = number as usize & (Self::MOST - 1);
-        (u64::from(self.places.get(at)?.uses) == number >> PLACE_BITS).then_some(at)
+        (self.places.get(at)?.uses == number >> PLACE_BITS).then_some(at)
     }
 
     #[inline]
-    fn number(uses: u32, at: u32) -> N {
-        let number = N::try_from(u64::from(uses) << PLACE_BITS | u64::from(at));
+    fn number(uses: u64, at: u32) -> N {
+        let number = N::try_from(uses << PLACE_BITS | u64::from(at));
         number.ok().expect("a number has so many bits")
     }
 }
@@ -215,6 +222,20 @@ mod tests {
         for number in [0, 1, 1 << 32 | 1, 2 << 32, u64::MAX] {
             assert_eq!(slots.get_mut(number), None, "{number:x}");
         }
+    }
+
+    #[test]
+    fn the_number_of_the_next_use_names_nothing_and_frees_nothing() {
+        let mut slots = Long::default();
+        let first = slots.insert('a').unwrap();
+        assert_eq!(slots.remove(first), Some('a'));
+        let next = first + (1 << 32);
+        assert_eq!((slots.remove(next), slots.lift(next)), (None, None));
+        slots.put(next, 'x');
+        assert_eq!((slots.get(next), slots.len()), (None, 0));
+        let (second, third) = (slots.insert('b').unwrap(), slots.insert('c').unwrap());
+        assert_eq!((slots.get(second), slots.get(third)), (Some(&'b'), Some(&'c')));
+        assert_eq!(slots.len(), 2);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use gigae_wire::{Epoch, Pieces};
 /// No sender of this protocol sends it.
 struct Invalid;
 
-type Taken = Result<(), Invalid>;
+type Checked = Result<(), Invalid>;
 
 impl<M: Bytes> Transfer<M> {
     /// Takes in the payload of an Op frame of a peer, in the order of the session with this epoch.
@@ -37,7 +37,7 @@ impl<M: Bytes> Transfer<M> {
         self.settle(peer);
     }
 
-    fn take(&mut self, peer: PeerId, op: Op, data: Pieces) -> Taken {
+    fn take(&mut self, peer: PeerId, op: Op, data: Pieces) -> Checked {
         match op {
             Op::Eager { label } => self.on_eager(peer, label, data),
             Op::First { label, total } => self.on_first(peer, label, total, data),
@@ -93,7 +93,7 @@ impl<M: Bytes> Transfer<M> {
         self.matching.kept.push(Unexpected { peer, label, total, body });
     }
 
-    fn on_eager(&mut self, peer: PeerId, label: Label, data: Pieces) -> Taken {
+    fn on_eager(&mut self, peer: PeerId, label: Label, data: Pieces) -> Checked {
         let state = self.peer(peer);
         if !state.came(data.len()) {
             return Err(Invalid);
@@ -117,7 +117,7 @@ impl<M: Bytes> Transfer<M> {
         Ok(())
     }
 
-    fn on_first(&mut self, peer: PeerId, label: Label, total: u32, data: Pieces) -> Taken {
+    fn on_first(&mut self, peer: PeerId, label: Label, total: u32, data: Pieces) -> Checked {
         let state = self.peer(peer);
         let parts = data.len() < total as usize;
         if state.arriving.is_some() || !parts || !state.came(total as usize) {
@@ -142,7 +142,7 @@ impl<M: Bytes> Transfer<M> {
         Ok(())
     }
 
-    fn on_more(&mut self, peer: PeerId, data: Pieces) -> Taken {
+    fn on_more(&mut self, peer: PeerId, data: Pieces) -> Checked {
         let mut arriving = self.peer(peer).arriving.take().ok_or(Invalid)?;
         let total = arriving.total as usize;
         let before = match &arriving.into {
@@ -174,7 +174,7 @@ impl<M: Bytes> Transfer<M> {
         Ok(())
     }
 
-    fn on_offer(&mut self, peer: PeerId, offer: u32, label: Label, total: u32) -> Taken {
+    fn on_offer(&mut self, peer: PeerId, offer: u32, label: Label, total: u32) -> Checked {
         let state = self.peer(peer);
         if state.offers >= state.granted.entries || total as usize > LONGEST {
             return Err(Invalid);
@@ -197,7 +197,7 @@ impl<M: Bytes> Transfer<M> {
         Ok(())
     }
 
-    fn on_pull(&mut self, peer: PeerId, id: u32, offer: u32, len: u32) -> Taken {
+    fn on_pull(&mut self, peer: PeerId, id: u32, offer: u32, len: u32) -> Checked {
         let Some(Operation::Send(send)) = self.operations.get_mut(offer) else {
             return Err(Invalid);
         };
@@ -213,7 +213,7 @@ impl<M: Bytes> Transfer<M> {
         Ok(())
     }
 
-    fn on_read(&mut self, peer: PeerId, id: u32, key: RegionKey, offset: u64, len: u32) -> Taken {
+    fn on_read(&mut self, peer: PeerId, id: u32, key: RegionKey, offset: u64, len: u32) -> Checked {
         if !self.peer(peer).may_ask() {
             return Err(Invalid);
         }
@@ -232,7 +232,7 @@ impl<M: Bytes> Transfer<M> {
         Ok(())
     }
 
-    fn on_reply(&mut self, peer: PeerId, id: u32, at: u32, data: Pieces) -> Taken {
+    fn on_reply(&mut self, peer: PeerId, id: u32, at: u32, data: Pieces) -> Checked {
         let expected = match self.operations.get_mut(id) {
             Some(Operation::Receive(Receive { room, matched: Some(m), .. }))
                 if m.peer == peer && m.pulled && m.got == at =>
@@ -269,7 +269,7 @@ impl<M: Bytes> Transfer<M> {
         Ok(())
     }
 
-    fn on_write(&mut self, peer: PeerId, op: Op, data: Pieces) -> Taken {
+    fn on_write(&mut self, peer: PeerId, op: Op, data: Pieces) -> Checked {
         let Op::Write { id, key, offset, total, at, notice } = op else { return Err(Invalid) };
         let part = Writing { id, key: RegionKey(key), offset, total, notice, at };
         let mut found = self.begun(peer, part, data.len())?;
@@ -349,7 +349,7 @@ impl<M: Bytes> Transfer<M> {
         place: (RegionKey, u64),
         change: Change,
         data: Pieces,
-    ) -> Taken {
+    ) -> Checked {
         let mut operands = [0; 2 * MOST_FETCHED];
         let operands = operands.get_mut(..data.len()).ok_or(Invalid)?;
         if operands.len() != change.operands_len() || !self.peer(peer).may_ask() {
@@ -387,7 +387,7 @@ impl<M: Bytes> Transfer<M> {
         Ok(before)
     }
 
-    fn answer(&mut self, peer: PeerId, id: u32, result: Result<(), Status>) -> Taken {
+    fn answer(&mut self, peer: PeerId, id: u32, result: Result<(), Status>) -> Checked {
         let status = match result {
             Ok(()) => Status::Ok,
             Err(status) => {
@@ -399,7 +399,7 @@ impl<M: Bytes> Transfer<M> {
         self.owe(peer, Answer::Plain(Op::Done { id, status }))
     }
 
-    fn owe(&mut self, peer: PeerId, answer: Answer) -> Taken {
+    fn owe(&mut self, peer: PeerId, answer: Answer) -> Checked {
         let state = self.peer(peer);
         state.answers.push_back(answer);
         self.owes(peer);
@@ -443,7 +443,7 @@ impl<M: Bytes> Transfer<M> {
         }
     }
 
-    fn on_done(&mut self, peer: PeerId, id: u32, status: Status, data: Pieces) -> Taken {
+    fn on_done(&mut self, peer: PeerId, id: u32, status: Status, data: Pieces) -> Checked {
         let result = match status {
             Status::Ok => Ok(()),
             refused => Err(OpError::Refused(refused)),

@@ -2,6 +2,7 @@
 
 use gigae_netlink::Rtnetlink;
 use std::time::{Duration, Instant};
+use tracing::debug;
 
 /// Time without a frame after which the link checks whether its program is still attached. The
 /// kernel does not report that it was detached, and asking waits for a lock of the kernel.
@@ -39,7 +40,13 @@ impl ProgramWatch {
         let silent = self.received == received;
         if !silent || now.duration_since(self.sure_at) >= LOOK_AFTER {
             (self.sure_at, self.received) = (now, received);
-            let ask = || self.kernel.as_ref()?.programs(interface).ok();
+            let ask = || {
+                let programs = self.kernel.as_ref()?.programs(interface);
+                if let Err(error) = &programs {
+                    debug!(%error, "whether the program is attached cannot be asked");
+                }
+                programs.ok()
+            };
             self.detached |= silent && ask().is_some_and(|ids| !ids.contains(&self.program));
         }
         self.detached

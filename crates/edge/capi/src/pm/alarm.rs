@@ -1,6 +1,6 @@
 //! One descriptor that wakes for frames and for deadlines.
 
-use super::{Fault, Outcome};
+use super::{Fault, PmResult};
 use gigae::Endpoint;
 use rustix::event::epoll;
 use rustix::io::Errno;
@@ -20,7 +20,7 @@ pub(super) struct Alarm {
 }
 
 impl Alarm {
-    pub(super) fn new(endpoint: &Endpoint) -> Outcome<Self> {
+    pub(super) fn new(endpoint: &Endpoint) -> PmResult<Self> {
         let none = || Fault::new(Errno::IO, "this link has no descriptor");
         let frames = endpoint.fd().ok_or_else(none)?;
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
@@ -33,7 +33,7 @@ impl Alarm {
     }
 
     /// Wakes after this time, or not by itself.
-    pub(super) fn set(&self, after: Option<Duration>) -> Outcome<()> {
+    pub(super) fn set(&self, after: Option<Duration>) -> PmResult<()> {
         // Zero would mean never.
         let after = after.map_or(Duration::ZERO, |after| after.max(Duration::from_nanos(1)));
         let seconds = i64::try_from(after.as_secs()).unwrap_or(i64::MAX);

@@ -2,7 +2,7 @@
 
 use super::device::{DEVICES, guard};
 use super::state::{CONTEXTS, Context, call};
-use super::{Fault, Outcome, PmContext, PmDevice, answer};
+use super::{Fault, PmContext, PmDevice, PmResult, answer};
 use crate::error::Error;
 use crate::text;
 use gigae::Options;
@@ -131,7 +131,7 @@ pub unsafe extern "C" fn pmGetNodeList(
 ///
 /// # Safety
 /// `count` is NULL or says for how many numbers `into` has room.
-pub(super) unsafe fn list(all: &[c_int], into: *mut c_int, count: *mut c_int) -> Outcome<()> {
+pub(super) unsafe fn list(all: &[c_int], into: *mut c_int, count: *mut c_int) -> PmResult<()> {
     // SAFETY: the caller's promise.
     let count = unsafe { count.as_mut() }.ok_or_else(|| Error::null("the number of places"))?;
     let room = usize::try_from(*count).map_err(|_| Fault::invalid("the room is negative"))?;

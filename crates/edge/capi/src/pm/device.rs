@@ -1,7 +1,7 @@
 //! Devices: the list of nodes, and the interface.
 
 use super::nodes::{self, Nodes};
-use super::{Fault, Outcome, PmDevice, answer};
+use super::{Fault, PmDevice, PmResult, answer};
 use crate::error::Error;
 use crate::handle::{Table, contain};
 use crate::text;
@@ -42,7 +42,7 @@ pub unsafe extern "C" fn pmOpenDevice(
 ///
 /// # Safety
 /// `argv` is NULL or has `argc` pointers to text that stays for `'a`.
-unsafe fn config<'a>(argc: c_int, argv: *mut *mut c_char) -> Outcome<Option<&'a str>> {
+unsafe fn config<'a>(argc: c_int, argv: *mut *mut c_char) -> PmResult<Option<&'a str>> {
     let mut file = None;
     let count = usize::try_from(argc).map_err(|_| Fault::invalid("argc is negative"))?;
     if count > 0 && argv.is_null() {
@@ -79,6 +79,6 @@ pub extern "C" fn pmCloseDevice(pmd: *mut PmDevice) -> c_int {
 }
 
 /// Runs a call without a context: nothing unwinds into C.
-pub(super) fn guard(work: impl FnOnce() -> Outcome<()>) -> Outcome<()> {
+pub(super) fn guard(work: impl FnOnce() -> PmResult<()>) -> PmResult<()> {
     contain(|| Ok(work()))?
 }

@@ -2,7 +2,7 @@
 
 use super::held::{LockedRegion, PendingTransfer, TransferKind};
 use super::state::{Context, call};
-use super::{Fault, NODE_ANY, Outcome, PmContext};
+use super::{Fault, NODE_ANY, PmContext, PmResult};
 use crate::caller_memory::CallerMemory;
 use crate::text;
 use gigae::{Endpoint, Memory, Peer, RegionKey, Rights, Started};
@@ -16,12 +16,12 @@ fn split(handle: u128) -> (u64, u64) {
 
 impl Context {
     /// Checks a node that a region may be for.
-    fn owner(&self, node: c_int) -> Outcome<()> {
+    fn owner(&self, node: c_int) -> PmResult<()> {
         if node == NODE_ANY { Ok(()) } else { self.peer(node).map(|_| ()) }
     }
 
     /// `len` bytes of a region that is locked here, and its key.
-    fn local(&self, handle: u128, len: usize) -> Outcome<(Memory, u64)> {
+    fn local(&self, handle: u128, len: usize) -> PmResult<(Memory, u64)> {
         let (key, offset) = split(handle);
         let region = self.locked.iter().find(|locked| locked.key == key).ok_or_else(|| {
             Fault::invalid(
@@ -43,7 +43,7 @@ impl Context {
         (remote, local): (u128, u128),
         len: usize,
         start: impl FnOnce(&Endpoint, Peer, (RegionKey, u64), Memory) -> Started,
-    ) -> Outcome<()> {
+    ) -> PmResult<()> {
         let peer = self.peer(node)?;
         let (memory, own) = self.local(local, len)?;
         // Takes ended transfers first, so no number of an operation is inserted twice.
@@ -58,7 +58,7 @@ impl Context {
         Ok(())
     }
 
-    fn is_done(&mut self, kind: TransferKind) -> Outcome<()> {
+    fn is_done(&mut self, kind: TransferKind) -> PmResult<()> {
         self.progress()?;
         self.reap()?;
         if let Some(fault) = self.refused[kind as usize].take() {

@@ -45,7 +45,7 @@ pub(crate) struct Fault {
     why: Option<Error>,
 }
 
-type Outcome<T> = Result<T, Fault>;
+type PmResult<T> = Result<T, Fault>;
 
 impl Fault {
     fn new(errno: Errno, why: &str) -> Self {
@@ -104,7 +104,7 @@ impl From<OpError> for Fault {
 
 /// The result for C code.
 #[inline]
-fn answer(outcome: Outcome<()>) -> c_int {
+fn answer(outcome: PmResult<()>) -> c_int {
     let Err(fault) = outcome else { return 0 };
     if let Some(why) = &fault.why {
         remember(why);

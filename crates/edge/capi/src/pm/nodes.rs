@@ -1,6 +1,6 @@
 //! The list of nodes. Only this file knows where it comes from.
 
-use super::{Fault, Outcome};
+use super::{Fault, PmResult};
 use crate::error::Error;
 use gigae::{Cluster, MacAddr};
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ pub(crate) struct Nodes {
 }
 
 /// Reads the nodes from a file of PM/Ethernet, or otherwise from the cluster file.
-pub(crate) fn read(file: Option<&str>) -> Outcome<Nodes> {
+pub(crate) fn read(file: Option<&str>) -> PmResult<Nodes> {
     let Some(file) = file else { return from_cluster() };
     let text = std::fs::read_to_string(file)
         .map_err(|e| Error::invalid(format!("the configuration file {file}: {e}")))?;
@@ -24,7 +24,7 @@ pub(crate) fn read(file: Option<&str>) -> Outcome<Nodes> {
 }
 
 /// The nodes in the order of the cluster file, named by their first NICs' MAC addresses, as in PM.
-fn from_cluster() -> Outcome<Nodes> {
+fn from_cluster() -> PmResult<Nodes> {
     let refuse = |e: gigae::ClusterError| Fault::invalid(&e.to_string());
     let cluster = Cluster::load().map_err(refuse)?;
     let interfaces = cluster.interfaces().map_err(refuse)?;
@@ -36,7 +36,7 @@ fn from_cluster() -> Outcome<Nodes> {
         })?;
         Ok((c_int::try_from(number).map_err(|_| Fault::invalid("too many nodes"))?, mac))
     };
-    let nodes = cluster.nodes().iter().enumerate().map(numbered).collect::<Outcome<_>>()?;
+    let nodes = cluster.nodes().iter().enumerate().map(numbered).collect::<PmResult<_>>()?;
     Ok(Nodes { interfaces, checksum: true, nodes })
 }
 

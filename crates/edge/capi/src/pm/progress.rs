@@ -2,7 +2,7 @@
 
 use super::held::{HeldSend, PendingTransfer, TransferKind};
 use super::state::Context;
-use super::{Fault, Outcome};
+use super::{Fault, PmResult};
 use crate::error::{Code, Error};
 use gigae::{SendError, TrySendError};
 use rustix::io::Errno;
@@ -10,7 +10,7 @@ use std::mem::take;
 
 impl Context {
     /// Takes the transfers that have ended.
-    pub(super) fn reap(&mut self) -> Outcome<()> {
+    pub(super) fn reap(&mut self) -> PmResult<()> {
         while let Some(done) = self.state.endpoint().try_completion().map_err(Error::from)? {
             let Some(PendingTransfer { kind, .. }) = self.transfers.remove(&done.id) else {
                 continue;
@@ -24,7 +24,7 @@ impl Context {
 
     /// Sends a buffer, or keeps it until the window has room and earlier writes to the node are in
     /// place: a message could overtake them.
-    pub(super) fn post(&mut self, message: HeldSend) -> Outcome<()> {
+    pub(super) fn post(&mut self, message: HeldSend) -> PmResult<()> {
         let HeldSend { ticket, to, len } = message;
         if self.transfers.values().any(|t| t.kind == TransferKind::Write && t.peer == to) {
             self.waiting.push(message);
@@ -69,7 +69,7 @@ impl Context {
     }
 
     /// Continues everything that is in progress.
-    pub(super) fn progress(&mut self) -> Outcome<()> {
+    pub(super) fn progress(&mut self) -> PmResult<()> {
         self.retry();
         let made = self.state.endpoint().progress();
         made.map_err(|e| self.unsent(e))
@@ -92,7 +92,7 @@ impl Context {
     }
 
     /// Acknowledges what has arrived and sets the alarm for the next deadline.
-    pub(super) fn arm(&mut self) -> Outcome<()> {
+    pub(super) fn arm(&mut self) -> PmResult<()> {
         self.retry();
         // Ended transfers wait until the program asks, and are no reason to wake it.
         self.reap()?;

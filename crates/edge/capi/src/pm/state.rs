@@ -3,7 +3,7 @@
 use super::alarm::Alarm;
 use super::held::{HeldSend, LockedRegion, PendingTransfer};
 use super::nodes::Nodes;
-use super::{Fault, Outcome, PmContext, answer};
+use super::{Fault, PmContext, PmResult, answer};
 use crate::endpoint::OpenEndpoint;
 use crate::error::Error;
 use crate::handle::Table;
@@ -38,7 +38,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    pub(super) fn new(endpoint: Endpoint, channel: u8, table: Nodes) -> Outcome<Self> {
+    pub(super) fn new(endpoint: Endpoint, channel: u8, table: Nodes) -> PmResult<Self> {
         let mac = endpoint.link().mac;
         let Some((&me, _)) = table.nodes.iter().find(|&(_, &node)| node == mac) else {
             let interface = &table.interfaces[0];
@@ -67,7 +67,7 @@ impl Context {
     }
 
     /// Associates only these nodes from now on.
-    pub(super) fn associate(&mut self, nodes: &[c_int]) -> Outcome<()> {
+    pub(super) fn associate(&mut self, nodes: &[c_int]) -> PmResult<()> {
         let mut peers = BTreeMap::new();
         for node in nodes {
             let Some(&mac) = self.table.nodes.get(node) else {
@@ -84,7 +84,7 @@ impl Context {
     }
 
     /// A node to communicate with.
-    pub(super) fn peer(&self, node: c_int) -> Outcome<Peer> {
+    pub(super) fn peer(&self, node: c_int) -> PmResult<Peer> {
         self.peers.get(&node).copied().ok_or_else(|| {
             Fault::invalid(&format!(
                 "node {node} does not exist, is not associated, or is this node"
@@ -136,7 +136,7 @@ pub(super) static CONTEXTS: Table<Context> = Table::new(4);
 
 /// Makes one call on a context and returns its result.
 #[inline]
-pub(super) fn call(pmc: *mut PmContext, work: impl FnOnce(&mut Context) -> Outcome<()>) -> c_int {
+pub(super) fn call(pmc: *mut PmContext, work: impl FnOnce(&mut Context) -> PmResult<()>) -> c_int {
     let done = CONTEXTS.with(pmc.addr(), |context| Ok(work(context)));
     answer(done.unwrap_or_else(|error| Err(error.into())))
 }

@@ -2,7 +2,7 @@
 
 use super::text::{bytes, name};
 use gigae_eval_model::beside::AGREE;
-use gigae_eval_model::beside::{Beside, Verdict};
+use gigae_eval_model::beside::{Agreement, Beside};
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::number::short;
 use gigae_eval_model::results::Results;
@@ -19,14 +19,14 @@ pub(super) fn programs(results: &Results) -> Vec<String> {
             names.push(&one.program);
         }
     }
-    let agree = all.iter().filter(|one| one.verdict() == Verdict::Agrees).count();
+    let agree = all.iter().filter(|one| one.verdict() == Agreement::Agrees).count();
     let mut sentences = vec![format!(
         "Of {} figures beside {}, {agree} agree within {:.0} %.",
         all.len(),
         names.join(", "),
         AGREE * 100.0
     )];
-    sentences.extend(all.iter().filter(|one| one.verdict() != Verdict::Agrees).map(say));
+    sentences.extend(all.iter().filter(|one| one.verdict() != Agreement::Agrees).map(say));
     sentences
 }
 
@@ -36,7 +36,7 @@ fn say(one: &Beside) -> String {
         _ => "round trips",
     };
     let open = match one.verdict() {
-        Verdict::Open => format!(", which may still be less than {:.0} %", AGREE * 100.0),
+        Agreement::Open => format!(", which may still be less than {:.0} %", AGREE * 100.0),
         _ => String::new(),
     };
     let figure = |value: f64| format!("{} {}", short(value), one.unit);

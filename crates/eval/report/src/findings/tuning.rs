@@ -2,9 +2,9 @@
 
 use super::text::{bytes, name, of_name, told};
 use gigae_eval_model::choice;
-use gigae_eval_model::choice::Figure;
 use gigae_eval_model::choice::{Change, Judgement, Objectives};
 use gigae_eval_model::number::short;
+use gigae_eval_model::results::Estimate;
 use gigae_eval_model::results::{Results, Series};
 use gigae_eval_model::trials::{Trial, Tuning};
 
@@ -116,8 +116,8 @@ fn on_link(results: &Results, tuning: &Tuning) -> Option<String> {
 /// One of the three figures, with its change.
 fn part(
     change: Change,
-    now: Option<Figure>,
-    before: Option<Figure>,
+    now: Option<Estimate>,
+    before: Option<Estimate>,
     say: impl FnOnce(&str, &str) -> String,
 ) -> Option<String> {
     let (now, before) = (now?.median, before?.median);
@@ -135,7 +135,6 @@ mod tests {
     use super::*;
     use gigae_eval_model::experiment::Experiment;
     use gigae_eval_model::knobs::{Belongs, KnobState, Set, ValueState};
-    use gigae_eval_model::results::Estimate;
 
     fn figures(all: &Results, trip: f64, goodput: f64, demand: f64) -> Vec<Series> {
         let cpu = Estimate { median: demand, ci95: [demand * 0.99, demand * 1.01] };

@@ -1,6 +1,6 @@
 //! iperf3: streams, counted at the receiver; reports in JSON.
 
-use super::program::{Form, Job, Measure, Ours, Program, words};
+use super::program::{Job, Measure, Ours, Program, ProgramForm, words};
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::transport::CONGESTION_CONTROL;
 use std::net::SocketAddr;
@@ -28,8 +28,8 @@ const MEASURES: [Measure; 2] = [
 ];
 
 impl Program for Iperf3 {
-    fn form(&self) -> &'static Form {
-        &Form {
+    fn form(&self) -> &'static ProgramForm {
+        &ProgramForm {
             name: "iperf3",
             package: "iperf3",
             files: ["iperf3", "iperf3"],

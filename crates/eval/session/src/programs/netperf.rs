@@ -1,6 +1,6 @@
 //! netperf: streams and request-response.
 
-use super::program::{Form, Job, Measure, Ours, Program, words};
+use super::program::{Job, Measure, Ours, Program, ProgramForm, words};
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::transport::CONGESTION_CONTROL;
 use std::net::SocketAddr;
@@ -59,9 +59,9 @@ impl Netperf {
 }
 
 impl Program for Netperf {
-    fn form(&self) -> &'static Form {
+    fn form(&self) -> &'static ProgramForm {
         // The package is not among Debian's free packages.
-        &Form {
+        &ProgramForm {
             name: "netperf",
             package: "netperf",
             files: ["netperf", "netserver"],

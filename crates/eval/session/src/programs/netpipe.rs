@@ -1,6 +1,6 @@
 //! NetPIPE over TCP: half round trips of blocks, the least of several trials.
 
-use super::program::{Form, Job, Measure, Ours, Program, words};
+use super::program::{Job, Measure, Ours, Program, ProgramForm, words};
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::plan::TcpOptions;
 use std::net::SocketAddr;
@@ -28,8 +28,8 @@ impl Netpipe {
 }
 
 impl Program for Netpipe {
-    fn form(&self) -> &'static Form {
-        &Form {
+    fn form(&self) -> &'static ProgramForm {
+        &ProgramForm {
             name: "netpipe",
             package: "netpipe-tcp",
             files: ["NPtcp", "NPtcp"],

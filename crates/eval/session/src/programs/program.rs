@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 /// A program.
 pub trait Program: Sync {
     /// What it is.
-    fn form(&self) -> &'static Form;
+    fn form(&self) -> &'static ProgramForm;
 
     /// Its name, for `--with` and in results.
     fn name(&self) -> &'static str {
@@ -42,7 +42,7 @@ pub trait Program: Sync {
 }
 
 /// What a program is.
-pub struct Form {
+pub struct ProgramForm {
     /// Its name, for `--with` and in results.
     pub name: &'static str,
     /// Debian's package.

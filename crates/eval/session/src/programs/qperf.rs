@@ -1,6 +1,6 @@
 //! qperf: streams, counted at the receiver, and half round trips.
 
-use super::program::{Form, Job, Measure, Ours, Program, words};
+use super::program::{Job, Measure, Ours, Program, ProgramForm, words};
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::plan::TcpOptions;
 use std::net::SocketAddr;
@@ -51,8 +51,13 @@ impl Qperf {
 }
 
 impl Program for Qperf {
-    fn form(&self) -> &'static Form {
-        &Form { name: "qperf", package: "qperf", files: ["qperf", "qperf"], measures: &MEASURES }
+    fn form(&self) -> &'static ProgramForm {
+        &ProgramForm {
+            name: "qperf",
+            package: "qperf",
+            files: ["qperf", "qperf"],
+            measures: &MEASURES,
+        }
     }
 
     /// It sets buffers at the answering end only, and there too late for the window's scale.

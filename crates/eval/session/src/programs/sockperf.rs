@@ -1,6 +1,6 @@
 //! sockperf: round trips; half of each by default, whole ones if asked for.
 
-use super::program::{Form, Job, Measure, Ours, Program, words};
+use super::program::{Job, Measure, Ours, Program, ProgramForm, words};
 use gigae_eval_model::experiment::Experiment;
 use std::net::SocketAddr;
 
@@ -34,8 +34,8 @@ fn common(job: &Job, at: SocketAddr) -> Vec<String> {
 }
 
 impl Program for Sockperf {
-    fn form(&self) -> &'static Form {
-        &Form {
+    fn form(&self) -> &'static ProgramForm {
+        &ProgramForm {
             name: "sockperf",
             package: "sockperf",
             files: ["sockperf", "sockperf"],

@@ -2,7 +2,7 @@
 
 use super::pairs::beside as paired;
 use super::*;
-use gigae_eval_model::beside::{Beside, Verdict};
+use gigae_eval_model::beside::{Agreement, Beside};
 use gigae_eval_model::plan::Plan;
 use gigae_eval_model::plan::TcpOptions;
 use std::net::SocketAddr;
@@ -193,10 +193,10 @@ fn the_ratio_is_of_pairs_and_its_interval_decides() {
     let with = |ratio: f64, low: f64, high: f64| {
         Beside { ratio, ci95: [low, high], ..beside.clone() }.verdict()
     };
-    assert_eq!(with(1.04, 0.9, 1.2), Verdict::Agrees);
-    assert_eq!(with(1.06, 1.0, 1.2), Verdict::Open);
-    assert_eq!(with(1.06, 1.055, 1.2), Verdict::Differs);
-    assert_eq!(with(0.9, 0.8, 0.94), Verdict::Differs);
+    assert_eq!(with(1.04, 0.9, 1.2), Agreement::Agrees);
+    assert_eq!(with(1.06, 1.0, 1.2), Agreement::Open);
+    assert_eq!(with(1.06, 1.055, 1.2), Agreement::Differs);
+    assert_eq!(with(0.9, 0.8, 0.94), Agreement::Differs);
     assert_eq!(paired(of, "cable", "", Vec::new()), None);
 }
 

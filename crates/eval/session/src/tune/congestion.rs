@@ -1,7 +1,7 @@
 //! TCP's congestion control, per socket: only the measured connections have it, and nothing is left to put back.
 
-use super::knob::{Absent, Form, Knob};
-use super::place::Place;
+use super::interface::TunedInterface;
+use super::knob::{Absent, Knob, KnobForm};
 use gigae_eval_model::knobs::Belongs;
 use gigae_eval_model::transport;
 use std::fs;
@@ -18,8 +18,8 @@ const LONGEST: usize = 15;
 const ALLOWED: &str = "sys/net/ipv4/tcp_allowed_congestion_control";
 
 impl Knob for Congestion {
-    fn form(&self) -> &Form {
-        &Form {
+    fn form(&self) -> &KnobForm {
+        &KnobForm {
             name: "congestion-control",
             about: "TCP's congestion control, of the measured connections only",
             belongs: Belongs::Program,
@@ -32,14 +32,14 @@ impl Knob for Congestion {
             && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
     }
 
-    fn read(&self, place: &Place) -> Result<String, Absent> {
-        let set = place.congestion.clone();
+    fn read(&self, nic: &TunedInterface) -> Result<String, Absent> {
+        let set = nic.congestion.clone();
         Ok(set.unwrap_or_else(|| transport::CONGESTION_CONTROL.to_owned()))
     }
 
-    fn exact(&self, place: &Place, value: &str) -> Result<String, Absent> {
+    fn exact(&self, nic: &TunedInterface, value: &str) -> Result<String, Absent> {
         let there = |file: &str| {
-            let names = fs::read_to_string(place.proc.join(file)).unwrap_or_default();
+            let names = fs::read_to_string(nic.proc.join(file)).unwrap_or_default();
             names.split_whitespace().any(|name| name == value)
         };
         let available = ALLOWED.replace("allowed", "available");
@@ -51,12 +51,12 @@ impl Knob for Congestion {
         }
     }
 
-    fn write(&self, place: &mut Place, exact: &str) -> io::Result<()> {
-        place.congestion = (exact != transport::CONGESTION_CONTROL).then(|| exact.to_owned());
+    fn write(&self, nic: &mut TunedInterface, exact: &str) -> io::Result<()> {
+        nic.congestion = (exact != transport::CONGESTION_CONTROL).then(|| exact.to_owned());
         Ok(())
     }
 
-    fn commands(&self, _place: &Place, exact: &str) -> Vec<String> {
+    fn commands(&self, _place: &TunedInterface, exact: &str) -> Vec<String> {
         vec![format!("sysctl -w net.ipv4.tcp_congestion_control={exact}")]
     }
 }

@@ -1,7 +1,7 @@
 //! Knobs of the driver, by ethtool(8)'s ioctls: coalescing, rings, offloads; and the MTU.
 
-use super::knob::{Absent, Form, Knob, number};
-use super::place::Place;
+use super::interface::TunedInterface;
+use super::knob::{Absent, Knob, KnobForm, number};
 use gigae_eval_model::knobs::Belongs;
 use gigae_nic::ethtool::Feature;
 use std::io;
@@ -13,15 +13,15 @@ const LONGEST_GATHERING: u32 = 100_000;
 const MOST_FRAMES: u32 = 1 << 20;
 
 /// What a driver has, as a knob.
-const fn driver(name: &'static str, about: &'static str, values: &'static str) -> Form {
-    Form { name, about, belongs: Belongs::Driver, values }
+const fn driver(name: &'static str, about: &'static str, values: &'static str) -> KnobForm {
+    KnobForm { name, about, belongs: Belongs::Driver, values }
 }
 
 const SWITCH: &str = "\"on\" or \"off\"";
 
 /// A word of struct ethtool_coalesce (linux/ethtool.h).
 pub(super) struct Coalescing {
-    form: Form,
+    form: KnobForm,
     word: usize,
     /// Its largest value; `None` for a switch.
     most: Option<u32>,
@@ -54,7 +54,7 @@ pub(super) const ADAPTIVE_RX: Coalescing = Coalescing {
 };
 
 impl Knob for Coalescing {
-    fn form(&self) -> &Form {
+    fn form(&self) -> &KnobForm {
         &self.form
     }
 
@@ -65,8 +65,8 @@ impl Knob for Coalescing {
         }
     }
 
-    fn read(&self, place: &Place) -> Result<String, Absent> {
-        let value = place.ethtool.coalesce(&place.interface, self.word);
+    fn read(&self, nic: &TunedInterface) -> Result<String, Absent> {
+        let value = nic.ethtool.coalesce(&nic.interface, self.word);
         let value = value.map_err(|error| Absent::of(&error))?;
         Ok(match (self.most, value) {
             (None, 0) => "off".to_owned(),
@@ -75,23 +75,23 @@ impl Knob for Coalescing {
         })
     }
 
-    fn write(&self, place: &mut Place, exact: &str) -> io::Result<()> {
+    fn write(&self, nic: &mut TunedInterface, exact: &str) -> io::Result<()> {
         let value = match exact {
             "on" => 1,
             "off" => 0,
             other => number(other).ok_or(io::ErrorKind::InvalidInput)?,
         };
-        place.ethtool.set_coalesce(&place.interface, self.word, value)
+        nic.ethtool.set_coalesce(&nic.interface, self.word, value)
     }
 
-    fn commands(&self, place: &Place, exact: &str) -> Vec<String> {
-        vec![format!("ethtool -C {} {} {exact}", place.interface, self.form.name)]
+    fn commands(&self, nic: &TunedInterface, exact: &str) -> Vec<String> {
+        vec![format!("ethtool -C {} {} {exact}", nic.interface, self.form.name)]
     }
 }
 
 /// A word of struct ethtool_ringparam (linux/ethtool.h), and that of its most.
 pub(super) struct Ring {
-    form: Form,
+    form: KnobForm,
     /// `ethtool -G`'s word for it.
     option: &'static str,
     word: usize,
@@ -114,7 +114,7 @@ pub(super) const TX_RING: Ring = Ring {
 };
 
 impl Knob for Ring {
-    fn form(&self) -> &Form {
+    fn form(&self) -> &KnobForm {
         &self.form
     }
 
@@ -122,14 +122,14 @@ impl Knob for Ring {
         value == "max" || number(value).is_some_and(|value| (16..=MOST_FRAMES).contains(&value))
     }
 
-    fn read(&self, place: &Place) -> Result<String, Absent> {
-        self.most(place)?;
-        let value = place.ethtool.ring(&place.interface, self.word);
+    fn read(&self, nic: &TunedInterface) -> Result<String, Absent> {
+        self.most(nic)?;
+        let value = nic.ethtool.ring(&nic.interface, self.word);
         value.map(|value| value.to_string()).map_err(|error| Absent::of(&error))
     }
 
-    fn exact(&self, place: &Place, value: &str) -> Result<String, Absent> {
-        let most = self.most(place)?;
+    fn exact(&self, nic: &TunedInterface, value: &str) -> Result<String, Absent> {
+        let most = self.most(nic)?;
         match number(value) {
             Some(value) if value > most => {
                 Err(Absent(format!("the driver's ring has {most} descriptors at most")))
@@ -139,19 +139,19 @@ impl Knob for Ring {
         }
     }
 
-    fn write(&self, place: &mut Place, exact: &str) -> io::Result<()> {
+    fn write(&self, nic: &mut TunedInterface, exact: &str) -> io::Result<()> {
         let value = number(exact).ok_or(io::ErrorKind::InvalidInput)?;
-        place.ethtool.set_ring(&place.interface, self.word, value)
+        nic.ethtool.set_ring(&nic.interface, self.word, value)
     }
 
-    fn commands(&self, place: &Place, exact: &str) -> Vec<String> {
-        vec![format!("ethtool -G {} {} {exact}", place.interface, self.option)]
+    fn commands(&self, nic: &TunedInterface, exact: &str) -> Vec<String> {
+        vec![format!("ethtool -G {} {} {exact}", nic.interface, self.option)]
     }
 }
 
 impl Ring {
-    fn most(&self, place: &Place) -> Result<u32, Absent> {
-        match place.ethtool.ring(&place.interface, self.most) {
+    fn most(&self, nic: &TunedInterface) -> Result<u32, Absent> {
+        match nic.ethtool.ring(&nic.interface, self.most) {
             Ok(0) => Err(Absent::new("the driver does not have it")),
             Ok(most) => Ok(most),
             Err(error) => Err(Absent::of(&error)),
@@ -161,7 +161,7 @@ impl Ring {
 
 /// Features that are turned on and off together. The exact value names those that are asked for.
 pub(super) struct Offload {
-    form: Form,
+    form: KnobForm,
     /// `ethtool -K`'s word for it.
     option: &'static str,
     of: &'static [&'static str],
@@ -208,8 +208,8 @@ pub(super) const TX_CHECKSUM: Offload = Offload {
 const NONE: &str = "none";
 
 impl Offload {
-    fn features(&self, place: &Place) -> Result<Vec<Feature>, Absent> {
-        let all = place.ethtool.features(&place.interface).map_err(|error| Absent::of(&error))?;
+    fn features(&self, nic: &TunedInterface) -> Result<Vec<Feature>, Absent> {
+        let all = nic.ethtool.features(&nic.interface).map_err(|error| Absent::of(&error))?;
         let mine: Vec<Feature> =
             all.into_iter().filter(|one| self.of.contains(&&one.name[..])).collect();
         let on = mine.iter().any(|one| one.active);
@@ -226,7 +226,7 @@ fn joined<'a>(names: impl Iterator<Item = &'a Feature>) -> String {
 }
 
 impl Knob for Offload {
-    fn form(&self) -> &Form {
+    fn form(&self) -> &KnobForm {
         &self.form
     }
 
@@ -234,21 +234,21 @@ impl Knob for Offload {
         matches!(value, "on" | "off")
     }
 
-    fn read(&self, place: &Place) -> Result<String, Absent> {
-        Ok(joined(self.features(place)?.iter().filter(|one| one.requested)))
+    fn read(&self, nic: &TunedInterface) -> Result<String, Absent> {
+        Ok(joined(self.features(nic)?.iter().filter(|one| one.requested)))
     }
 
-    fn exact(&self, place: &Place, value: &str) -> Result<String, Absent> {
-        let features = self.features(place)?;
+    fn exact(&self, nic: &TunedInterface, value: &str) -> Result<String, Absent> {
+        let features = self.features(nic)?;
         Ok(joined(features.iter().filter(|_| value == "on")))
     }
 
-    fn write(&self, place: &mut Place, exact: &str) -> io::Result<()> {
-        let features = self.features(place).map_err(|why| io::Error::other(why.0))?;
+    fn write(&self, nic: &mut TunedInterface, exact: &str) -> io::Result<()> {
+        let features = self.features(nic).map_err(|why| io::Error::other(why.0))?;
         let on = |name: &str| exact.split(',').any(|one| one == name);
         let wanted: Vec<(&str, bool)> =
             features.iter().map(|one| (one.name.as_str(), on(&one.name))).collect();
-        place.ethtool.request(&place.interface, &wanted)
+        nic.ethtool.request(&nic.interface, &wanted)
     }
 
     /// A part of them is named; else the reader would think of all.
@@ -256,8 +256,8 @@ impl Knob for Offload {
         if exact == NONE { "off".to_owned() } else { "on".to_owned() }
     }
 
-    fn commands(&self, place: &Place, exact: &str) -> Vec<String> {
-        vec![format!("ethtool -K {} {} {}", place.interface, self.option, self.say(exact))]
+    fn commands(&self, nic: &TunedInterface, exact: &str) -> Vec<String> {
+        vec![format!("ethtool -K {} {} {}", nic.interface, self.option, self.say(exact))]
     }
 }
 
@@ -267,8 +267,8 @@ pub(super) struct Mtu;
 pub(super) const MTU: Mtu = Mtu;
 
 impl Knob for Mtu {
-    fn form(&self) -> &Form {
-        &Form {
+    fn form(&self) -> &KnobForm {
+        &KnobForm {
             name: "mtu",
             about: "largest packet in bytes; every switch on the way must carry it",
             belongs: Belongs::Kernel,
@@ -281,18 +281,18 @@ impl Knob for Mtu {
         number(value).is_some_and(|value| (1280..=9000).contains(&value))
     }
 
-    fn read(&self, place: &Place) -> Result<String, Absent> {
-        let mtu = place.ethtool.mtu(&place.interface);
+    fn read(&self, nic: &TunedInterface) -> Result<String, Absent> {
+        let mtu = nic.ethtool.mtu(&nic.interface);
         mtu.map(|mtu| mtu.to_string()).ok_or_else(|| Absent::new("the kernel does not tell it"))
     }
 
-    fn write(&self, place: &mut Place, exact: &str) -> io::Result<()> {
+    fn write(&self, nic: &mut TunedInterface, exact: &str) -> io::Result<()> {
         let mtu = number(exact).ok_or(io::ErrorKind::InvalidInput)?;
-        place.ethtool.set_mtu(&place.interface, mtu)
+        nic.ethtool.set_mtu(&nic.interface, mtu)
     }
 
-    fn commands(&self, place: &Place, exact: &str) -> Vec<String> {
-        vec![format!("ip link set dev {} mtu {exact}", place.interface)]
+    fn commands(&self, nic: &TunedInterface, exact: &str) -> Vec<String> {
+        vec![format!("ip link set dev {} mtu {exact}", nic.interface)]
     }
 }
 
@@ -311,11 +311,11 @@ mod tests {
 
     #[test]
     fn the_loopback_has_offloads_and_neither_coalescing_nor_rings() {
-        let place = Place::new("lo").unwrap();
-        assert_eq!(RX_USECS.read(&place), Err(Absent::new("the driver does not have it")));
-        assert_eq!(RX_RING.read(&place), Err(Absent::new("the driver does not have it")));
-        let tso = TSO.read(&place).unwrap();
-        assert_eq!(TSO.exact(&place, "off").unwrap(), NONE);
+        let nic = TunedInterface::new("lo").unwrap();
+        assert_eq!(RX_USECS.read(&nic), Err(Absent::new("the driver does not have it")));
+        assert_eq!(RX_RING.read(&nic), Err(Absent::new("the driver does not have it")));
+        let tso = TSO.read(&nic).unwrap();
+        assert_eq!(TSO.exact(&nic, "off").unwrap(), NONE);
         assert_eq!(TSO.say(&tso), if tso == NONE { "off" } else { "on" });
     }
 }

@@ -2,15 +2,15 @@
 //!
 //! `/proc/sys/net` shows the calling thread's namespace; what is the whole machine's is only in the first one.
 
-use super::knob::{Absent, Form, Knob, number};
-use super::place::Place;
+use super::interface::TunedInterface;
+use super::knob::{Absent, Knob, KnobForm, number};
 use gigae_eval_model::knobs::Belongs;
 use std::fs;
 use std::io;
 
 /// A number in a file.
 pub(super) struct Number {
-    form: Form,
+    form: KnobForm,
     file: File,
     most: u32,
 }
@@ -24,7 +24,7 @@ enum File {
 
 /// Networking in the kernel's documentation, `networking/napi.rst`.
 pub(super) const NAPI_DEFER: Number = Number {
-    form: Form {
+    form: KnobForm {
         name: "napi-defer-hard-irqs",
         about: "empty polls before interrupts are allowed again; with gro-flush-timeout",
         belongs: Belongs::Kernel,
@@ -34,7 +34,7 @@ pub(super) const NAPI_DEFER: Number = Number {
     most: 10_000,
 };
 pub(super) const GRO_FLUSH: Number = Number {
-    form: Form {
+    form: KnobForm {
         name: "gro-flush-timeout",
         about: "nanoseconds until the kernel polls by itself, and lets joined frames go",
         belongs: Belongs::Kernel,
@@ -45,7 +45,7 @@ pub(super) const GRO_FLUSH: Number = Number {
 };
 /// The kernel's documentation, `admin-guide/sysctl/net.rst`.
 pub(super) const BUSY_POLL: Number = Number {
-    form: Form {
+    form: KnobForm {
         name: "busy-poll",
         about: "microseconds for which poll(2) drives the driver before it sleeps",
         belongs: Belongs::Machine,
@@ -55,7 +55,7 @@ pub(super) const BUSY_POLL: Number = Number {
     most: 10_000,
 };
 pub(super) const BUSY_READ: Number = Number {
-    form: Form {
+    form: KnobForm {
         name: "busy-read",
         about: "microseconds for which a read drives the driver before it sleeps",
         belongs: Belongs::Machine,
@@ -66,7 +66,7 @@ pub(super) const BUSY_READ: Number = Number {
 };
 
 impl Knob for Number {
-    fn form(&self) -> &Form {
+    fn form(&self) -> &KnobForm {
         &self.form
     }
 
@@ -74,10 +74,10 @@ impl Knob for Number {
         number(value).is_some_and(|value| value <= self.most)
     }
 
-    fn read(&self, place: &Place) -> Result<String, Absent> {
+    fn read(&self, nic: &TunedInterface) -> Result<String, Absent> {
         let text = match self.file {
-            File::Sysfs(file) => place.sys_read(file),
-            File::Sysctl(file) => fs::read_to_string(place.proc.join("sys").join(file)),
+            File::Sysfs(file) => nic.sys_read(file),
+            File::Sysctl(file) => fs::read_to_string(nic.proc.join("sys").join(file)),
         };
         text.map(|text| text.trim().to_owned()).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Absent::new("this kernel does not have it here"),
@@ -85,17 +85,17 @@ impl Knob for Number {
         })
     }
 
-    fn write(&self, place: &mut Place, exact: &str) -> io::Result<()> {
+    fn write(&self, nic: &mut TunedInterface, exact: &str) -> io::Result<()> {
         match self.file {
-            File::Sysfs(file) => place.sys_write(file, exact),
-            File::Sysctl(file) => fs::write(place.proc.join("sys").join(file), exact),
+            File::Sysfs(file) => nic.sys_write(file, exact),
+            File::Sysctl(file) => fs::write(nic.proc.join("sys").join(file), exact),
         }
     }
 
-    fn commands(&self, place: &Place, exact: &str) -> Vec<String> {
+    fn commands(&self, nic: &TunedInterface, exact: &str) -> Vec<String> {
         vec![match self.file {
             File::Sysfs(file) => {
-                format!("echo {exact} > /sys/class/net/{}/{file}", place.interface)
+                format!("echo {exact} > /sys/class/net/{}/{file}", nic.interface)
             }
             File::Sysctl(file) => format!("sysctl -w {}={exact}", file.replace('/', ".")),
         }]

@@ -4,8 +4,8 @@
 //! Plans say it as a percentage of the highest that the hardware has. The exact value has kHz for each policy, a
 //! policy being the CPUs that change together.
 
-use super::knob::{Absent, Form, Knob, number};
-use super::place::Place;
+use super::interface::TunedInterface;
+use super::knob::{Absent, Knob, KnobForm, number};
 use super::steering::parts;
 use gigae_eval_model::knobs::Belongs;
 use std::fs;
@@ -20,8 +20,8 @@ pub(super) const CPU_FREQUENCY: Frequency = Frequency;
 const LOWEST: &str = "lowest";
 
 /// The policies' names, in order of their numbers.
-fn policies(place: &Place) -> Result<Vec<String>, Absent> {
-    let entries = fs::read_dir(&place.cpufreq).into_iter().flatten().flatten();
+fn policies(nic: &TunedInterface) -> Result<Vec<String>, Absent> {
+    let entries = fs::read_dir(&nic.cpufreq).into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
     let mut names: Vec<String> = names.filter(|name| name.starts_with("policy")).collect();
     names.sort_by_key(|name| (name.len(), name.clone()));
@@ -37,8 +37,8 @@ fn khz(directory: &Path, file: &str) -> Result<u64, Absent> {
 }
 
 impl Knob for Frequency {
-    fn form(&self) -> &Form {
-        &Form {
+    fn form(&self) -> &KnobForm {
+        &KnobForm {
             name: "cpu-frequency",
             about: "percent of their highest frequency that the CPUs may take: slower CPUs",
             belongs: Belongs::Machine,
@@ -50,31 +50,31 @@ impl Knob for Frequency {
         value == LOWEST || number(value).is_some_and(|percent| (10..=100).contains(&percent))
     }
 
-    fn read(&self, place: &Place) -> Result<String, Absent> {
+    fn read(&self, nic: &TunedInterface) -> Result<String, Absent> {
         let limit = |policy: &String| {
-            let khz = khz(&place.cpufreq.join(policy), "scaling_max_freq")?;
+            let khz = khz(&nic.cpufreq.join(policy), "scaling_max_freq")?;
             Ok(format!("{policy}={khz}"))
         };
-        let all: Result<Vec<String>, Absent> = policies(place)?.iter().map(limit).collect();
+        let all: Result<Vec<String>, Absent> = policies(nic)?.iter().map(limit).collect();
         Ok(all?.join(";"))
     }
 
     /// Never less than the hardware has.
-    fn exact(&self, place: &Place, value: &str) -> Result<String, Absent> {
+    fn exact(&self, nic: &TunedInterface, value: &str) -> Result<String, Absent> {
         let percent = u64::from(number(value).unwrap_or(0));
         let limit = |policy: &String| {
-            let directory = place.cpufreq.join(policy);
+            let directory = nic.cpufreq.join(policy);
             let (least, most) =
                 (khz(&directory, "cpuinfo_min_freq")?, khz(&directory, "cpuinfo_max_freq")?);
             Ok(format!("{policy}={}", (most * percent / 100).max(least)))
         };
-        let all: Result<Vec<String>, Absent> = policies(place)?.iter().map(limit).collect();
+        let all: Result<Vec<String>, Absent> = policies(nic)?.iter().map(limit).collect();
         Ok(all?.join(";"))
     }
 
-    fn write(&self, place: &mut Place, exact: &str) -> io::Result<()> {
+    fn write(&self, nic: &mut TunedInterface, exact: &str) -> io::Result<()> {
         parts(exact).try_for_each(|(policy, khz)| {
-            fs::write(place.cpufreq.join(policy).join("scaling_max_freq"), khz)
+            fs::write(nic.cpufreq.join(policy).join("scaling_max_freq"), khz)
         })
     }
 
@@ -87,9 +87,9 @@ impl Knob for Frequency {
         format!("{} MHz", said.join(", "))
     }
 
-    fn commands(&self, place: &Place, exact: &str) -> Vec<String> {
+    fn commands(&self, nic: &TunedInterface, exact: &str) -> Vec<String> {
         let line = |(policy, khz): (&str, &str)| {
-            let file = place.cpufreq.join(policy).join("scaling_max_freq");
+            let file = nic.cpufreq.join(policy).join("scaling_max_freq");
             format!("echo {khz} > {}", file.display())
         };
         parts(exact).map(line).collect()
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     /// A machine with two policies whose CPUs have 0.8 to 3 GHz.
-    fn machine(directory: &Path) -> Place {
+    fn machine(directory: &Path) -> TunedInterface {
         for policy in ["policy0", "policy10"] {
             let policy = directory.join(policy);
             fs::create_dir_all(&policy).unwrap();
@@ -113,33 +113,33 @@ mod tests {
                 fs::write(policy.join(file), khz).unwrap();
             }
         }
-        Place { cpufreq: directory.into(), ..Place::new("lo").unwrap() }
+        TunedInterface { cpufreq: directory.into(), ..TunedInterface::new("lo").unwrap() }
     }
 
     #[test]
     fn all_cpus_get_a_lower_limit_and_the_former_one_back() {
         let directory = tempfile::tempdir().unwrap();
-        let mut place = machine(directory.path());
-        let before = CPU_FREQUENCY.read(&place).unwrap();
+        let mut nic = machine(directory.path());
+        let before = CPU_FREQUENCY.read(&nic).unwrap();
         assert_eq!(before, "policy0=3000000;policy10=3000000");
-        assert_eq!(CPU_FREQUENCY.exact(&place, "100").unwrap(), before);
-        let half = CPU_FREQUENCY.exact(&place, "50").unwrap();
+        assert_eq!(CPU_FREQUENCY.exact(&nic, "100").unwrap(), before);
+        let half = CPU_FREQUENCY.exact(&nic, "50").unwrap();
         assert_eq!(half, "policy0=1500000;policy10=1500000");
-        CPU_FREQUENCY.write(&mut place, &half).unwrap();
-        assert_eq!(CPU_FREQUENCY.read(&place).unwrap(), half);
+        CPU_FREQUENCY.write(&mut nic, &half).unwrap();
+        assert_eq!(CPU_FREQUENCY.read(&nic).unwrap(), half);
         assert_eq!(CPU_FREQUENCY.say(&half), "1500 MHz");
-        let line = &CPU_FREQUENCY.commands(&place, &half)[1];
+        let line = &CPU_FREQUENCY.commands(&nic, &half)[1];
         assert!(line.ends_with("/policy10/scaling_max_freq"), "{line}");
-        CPU_FREQUENCY.write(&mut place, &before).unwrap();
-        assert_eq!(CPU_FREQUENCY.read(&place).unwrap(), before);
+        CPU_FREQUENCY.write(&mut nic, &before).unwrap();
+        assert_eq!(CPU_FREQUENCY.read(&nic).unwrap(), before);
     }
 
     #[test]
     fn no_limit_is_below_what_the_hardware_has() {
         let directory = tempfile::tempdir().unwrap();
-        let place = machine(directory.path());
+        let nic = machine(directory.path());
         for value in ["lowest", "10"] {
-            let least = CPU_FREQUENCY.exact(&place, value).unwrap();
+            let least = CPU_FREQUENCY.exact(&nic, value).unwrap();
             assert_eq!(least, "policy0=800000;policy10=800000");
         }
         let refused = ["0", "101", "slow"];
@@ -149,7 +149,8 @@ mod tests {
     #[test]
     fn a_machine_whose_frequency_is_not_the_kernels_says_so() {
         let nothing = tempfile::tempdir().unwrap();
-        let place = Place { cpufreq: nothing.path().into(), ..Place::new("lo").unwrap() };
-        assert!(CPU_FREQUENCY.read(&place).unwrap_err().0.contains("does not set the frequency"));
+        let nic =
+            TunedInterface { cpufreq: nothing.path().into(), ..TunedInterface::new("lo").unwrap() };
+        assert!(CPU_FREQUENCY.read(&nic).unwrap_err().0.contains("does not set the frequency"));
     }
 }

@@ -5,9 +5,9 @@
 //! *pending*, and after it, with what the driver made of it. So whoever reads it later knows whether the
 //! value that stands there now is ours.
 
+use super::interface::TunedInterface;
 use super::knob::Knob;
 use super::list::by_name;
-use super::place::Place;
 use gigae_fabric::Owner;
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
@@ -65,8 +65,8 @@ pub(super) enum Outcome {
 
 impl Entry {
     /// Puts the value back, unless it is not ours any more.
-    pub(super) fn put_back(&self, knob: &dyn Knob, place: &mut Place) -> Outcome {
-        let now = match knob.read(place) {
+    pub(super) fn put_back(&self, knob: &dyn Knob, nic: &mut TunedInterface) -> Outcome {
+        let now = match knob.read(nic) {
             Ok(now) => now,
             Err(why) => return Outcome::Left(why.0),
         };
@@ -76,8 +76,8 @@ impl Entry {
         if !self.pending && self.set.as_ref() != Some(&now) {
             return Outcome::Left(format!("somebody made it {}", knob.say(&now)));
         }
-        let written = knob.write(place, &self.before);
-        match (written, knob.read(place)) {
+        let written = knob.write(nic, &self.before);
+        match (written, knob.read(nic)) {
             (_, Ok(now)) if now == self.before => Outcome::Back,
             (Err(error), _) => Outcome::Failed(error.to_string()),
             (Ok(()), Ok(now)) => Outcome::Failed(format!("it stayed {}", knob.say(&now))),
@@ -90,8 +90,8 @@ impl Entry {
         let Some(knob) = by_name(&self.knob) else {
             return Outcome::Failed("this version does not know it".into());
         };
-        match Place::new(&self.interface) {
-            Ok(mut place) if place.index == self.index => self.put_back(knob, &mut place),
+        match TunedInterface::new(&self.interface) {
+            Ok(mut nic) if nic.index == self.index => self.put_back(knob, &mut nic),
             Ok(_) => Outcome::Left("another interface has that name now".into()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Outcome::Left("the interface is gone".into())

@@ -1,12 +1,12 @@
 //! What a knob is.
 
-use super::place::Place;
+use super::interface::TunedInterface;
 use gigae_eval_model::knobs::Belongs;
 use std::io;
 
 /// What a knob is, in plans and for people.
 #[derive(Clone, Copy)]
-pub struct Form {
+pub struct KnobForm {
     /// Its name in plans and results.
     pub name: &'static str,
     /// What it does, in a few words.
@@ -23,7 +23,7 @@ pub struct Form {
 /// also use words whose exact value depends on the end, like `all` CPUs.
 pub trait Knob: Sync {
     /// What it is.
-    fn form(&self) -> &Form;
+    fn form(&self) -> &KnobForm;
 
     /// Its name in plans and results.
     fn name(&self) -> &'static str {
@@ -34,16 +34,16 @@ pub trait Knob: Sync {
     fn accepts(&self, value: &str) -> bool;
 
     /// The exact value, or why there is none here.
-    fn read(&self, place: &Place) -> Result<String, Absent>;
+    fn read(&self, nic: &TunedInterface) -> Result<String, Absent>;
 
     /// A plan's value as [`Knob::read`] would give it here.
-    fn exact(&self, place: &Place, value: &str) -> Result<String, Absent> {
-        let _ = place;
+    fn exact(&self, nic: &TunedInterface, value: &str) -> Result<String, Absent> {
+        let _ = nic;
         Ok(value.to_owned())
     }
 
     /// Sets an exact value.
-    fn write(&self, place: &mut Place, exact: &str) -> io::Result<()>;
+    fn write(&self, nic: &mut TunedInterface, exact: &str) -> io::Result<()>;
 
     /// An exact value for people.
     fn say(&self, exact: &str) -> String {
@@ -51,11 +51,11 @@ pub trait Knob: Sync {
     }
 
     /// The command lines that set an exact value by hand.
-    fn commands(&self, place: &Place, exact: &str) -> Vec<String>;
+    fn commands(&self, nic: &TunedInterface, exact: &str) -> Vec<String>;
 
     /// What else to know about it here.
-    fn note(&self, place: &Place) -> Option<String> {
-        let _ = place;
+    fn note(&self, nic: &TunedInterface) -> Option<String> {
+        let _ = nic;
         None
     }
 }

@@ -5,8 +5,8 @@
 //! often. The cgroup stands beside the process's own and has its number in its name; one of a killed process has
 //! nobody in it, slows nobody, and is removed at the next start ([`sweep`]).
 
-use super::knob::{Absent, Form, Knob, number};
-use super::place::Place;
+use super::interface::TunedInterface;
+use super::knob::{Absent, Knob, KnobForm, number};
 use gigae_eval_model::knobs::Belongs;
 use std::fs;
 use std::io;
@@ -55,8 +55,8 @@ fn name() -> String {
 }
 
 impl Knob for Quota {
-    fn form(&self) -> &Form {
-        &Form {
+    fn form(&self) -> &KnobForm {
+        &KnobForm {
             name: "cpu-quota",
             about: "percent of a CPU's time that the measuring process may have: a slower CPU",
             belongs: Belongs::Program,
@@ -69,33 +69,33 @@ impl Knob for Quota {
         value == OFF || percent.is_some_and(|percent| (5..=95).contains(&percent))
     }
 
-    fn read(&self, place: &Place) -> Result<String, Absent> {
-        let mine = parent(&place.proc)?.join(name());
+    fn read(&self, nic: &TunedInterface) -> Result<String, Absent> {
+        let mine = parent(&nic.proc)?.join(name());
         let text = fs::read_to_string(mine.join("cpu.max")).unwrap_or_default();
         let words: Vec<f64> = text.split_whitespace().map_while(|word| word.parse().ok()).collect();
-        Ok(match (place.home.is_some(), &words[..]) {
+        Ok(match (nic.home.is_some(), &words[..]) {
             (true, [quota, period]) => format!("{:.0}", quota / period * 100.0),
             _ => OFF.to_owned(),
         })
     }
 
-    fn write(&self, place: &mut Place, exact: &str) -> io::Result<()> {
-        let parent = parent(&place.proc).map_err(|why| io::Error::other(why.0))?;
+    fn write(&self, nic: &mut TunedInterface, exact: &str) -> io::Result<()> {
+        let parent = parent(&nic.proc).map_err(|why| io::Error::other(why.0))?;
         let (mine, process) = (parent.join(name()), std::process::id().to_string());
         if let Some(percent) = number(exact) {
             fs::create_dir_all(&mine)?;
             let period = PORTION * 100 / percent.max(1);
             fs::write(mine.join("cpu.max"), format!("{PORTION} {period}"))?;
-            if place.home.is_none() {
-                let home = own(&place.proc).map_err(|why| io::Error::other(why.0))?;
+            if nic.home.is_none() {
+                let home = own(&nic.proc).map_err(|why| io::Error::other(why.0))?;
                 fs::write(mine.join("cgroup.procs"), process)?;
-                place.home = Some(home);
+                nic.home = Some(home);
             }
             return Ok(());
         }
-        if let Some(home) = &place.home {
+        if let Some(home) = &nic.home {
             fs::write(home.join("cgroup.procs"), process)?;
-            place.home = None;
+            nic.home = None;
         }
         // One that cannot be removed yet goes at the next start.
         let _ = fs::remove_dir(mine);
@@ -107,7 +107,7 @@ impl Knob for Quota {
     }
 
     /// Nobody wants it but to see what a slower machine would give.
-    fn commands(&self, _place: &Place, exact: &str) -> Vec<String> {
+    fn commands(&self, _place: &TunedInterface, exact: &str) -> Vec<String> {
         let line = format!("systemd-run --scope -p CPUQuota={exact}% COMMAND");
         Some(line).filter(|_| exact != OFF).into_iter().collect()
     }
@@ -130,8 +130,8 @@ mod tests {
     use super::*;
 
     /// A made-up hierarchy of which this process is in `group`, with these controllers for children.
-    fn hierarchy(place: &Path, group: &str, controllers: &str) -> Place {
-        let (proc, mount) = (place.join("proc"), place.join("cgroup"));
+    fn hierarchy(nic: &Path, group: &str, controllers: &str) -> TunedInterface {
+        let (proc, mount) = (nic.join("proc"), nic.join("cgroup"));
         fs::create_dir_all(proc.join("self")).unwrap();
         let mounts = format!("none / ext4 rw 0 0\ncgroup2 {} cgroup2 rw 0 0\n", mount.display());
         fs::write(proc.join("self/mounts"), mounts).unwrap();
@@ -142,15 +142,15 @@ mod tests {
             fs::write(own.join("cgroup.type"), "domain\n").unwrap();
         }
         fs::write(mount.join("cgroup.subtree_control"), controllers).unwrap();
-        Place { proc, ..Place::new("lo").unwrap() }
+        TunedInterface { proc, ..TunedInterface::new("lo").unwrap() }
     }
 
     #[test]
     fn a_process_goes_into_a_cgroup_with_its_quota_and_back() {
         for group in ["", "some.slice"] {
-            let place = tempfile::tempdir().unwrap();
-            let mut there = hierarchy(place.path(), group, "memory cpu\n");
-            let (mount, pid) = (place.path().join("cgroup"), std::process::id().to_string());
+            let nic = tempfile::tempdir().unwrap();
+            let mut there = hierarchy(nic.path(), group, "memory cpu\n");
+            let (mount, pid) = (nic.path().join("cgroup"), std::process::id().to_string());
             assert_eq!(CPU_QUOTA.read(&there).unwrap(), OFF);
             for (percent, max) in [("50", "1000 2000"), ("25", "1000 4000")] {
                 CPU_QUOTA.write(&mut there, percent).unwrap();
@@ -167,10 +167,10 @@ mod tests {
 
     #[test]
     fn without_the_controller_there_is_no_quota() {
-        let place = tempfile::tempdir().unwrap();
-        let there = hierarchy(place.path(), "some.slice", "memory\n");
+        let nic = tempfile::tempdir().unwrap();
+        let there = hierarchy(nic.path(), "some.slice", "memory\n");
         assert!(CPU_QUOTA.read(&there).unwrap_err().0.contains("no CPU controller"));
-        fs::write(place.path().join("proc/self/mounts"), "none / ext4 rw 0 0\n").unwrap();
+        fs::write(nic.path().join("proc/self/mounts"), "none / ext4 rw 0 0\n").unwrap();
         assert!(CPU_QUOTA.read(&there).unwrap_err().0.contains("no cgroups"));
     }
 }

@@ -5,8 +5,8 @@
 //! also `spread` (each its own CPU, one after the other). The exact value has a list of CPUs for each queue or
 //! interrupt.
 
-use super::knob::{Absent, Form, Knob};
-use super::place::Place;
+use super::interface::TunedInterface;
+use super::knob::{Absent, Knob, KnobForm};
 use gigae_eval_model::knobs::Belongs;
 use std::fs;
 use std::io;
@@ -22,17 +22,17 @@ pub(super) struct Irq;
 pub(super) const IRQ: Irq = Irq;
 
 /// The CPUs that a word means at this end.
-fn cpus(place: &Place, word: &str) -> Result<Vec<usize>, Absent> {
+fn cpus(nic: &TunedInterface, word: &str) -> Result<Vec<usize>, Absent> {
     let pinned =
-        || place.cpu.ok_or_else(|| Absent::new("the measuring thread has no CPU of its own"));
+        || nic.cpu.ok_or_else(|| Absent::new("the measuring thread has no CPU of its own"));
     match word {
         "off" => Ok(Vec::new()),
-        "all" => Ok(place.cpus.clone()),
+        "all" => Ok(nic.cpus.clone()),
         "same" => Ok(vec![pinned()?]),
         _ => {
             let pinned = pinned()?;
             let others: Vec<usize> =
-                place.cpus.iter().copied().filter(|cpu| *cpu != pinned).collect();
+                nic.cpus.iter().copied().filter(|cpu| *cpu != pinned).collect();
             let alone = Absent::new("there is no other CPU");
             if others.is_empty() { Err(alone) } else { Ok(others) }
         }
@@ -103,8 +103,8 @@ fn accepted(value: &str, besides: &str) -> bool {
 }
 
 impl Rps {
-    fn queues(place: &Place) -> Result<Vec<String>, Absent> {
-        let names = place.sys_list("queues").map_err(|error| Absent::of(&error))?;
+    fn queues(nic: &TunedInterface) -> Result<Vec<String>, Absent> {
+        let names = nic.sys_list("queues").map_err(|error| Absent::of(&error))?;
         let queues: Vec<String> =
             names.into_iter().filter(|name| name.starts_with("rx-")).collect();
         if queues.is_empty() { Err(Absent::new("it has no receive queues")) } else { Ok(queues) }
@@ -112,8 +112,8 @@ impl Rps {
 }
 
 impl Knob for Rps {
-    fn form(&self) -> &Form {
-        &Form {
+    fn form(&self) -> &KnobForm {
+        &KnobForm {
             name: "rps",
             about: "CPUs to which the kernel hands received frames on (Receive Packet Steering)",
             belongs: Belongs::Kernel,
@@ -125,10 +125,10 @@ impl Knob for Rps {
         accepted(value, "off")
     }
 
-    fn read(&self, place: &Place) -> Result<String, Absent> {
+    fn read(&self, nic: &TunedInterface) -> Result<String, Absent> {
         let mut all = Vec::new();
-        for queue in Self::queues(place)? {
-            let text = place.sys_read(&format!("queues/{queue}/rps_cpus"));
+        for queue in Self::queues(nic)? {
+            let text = nic.sys_read(&format!("queues/{queue}/rps_cpus"));
             let text = text.map_err(|_| Absent::new("this kernel has no RPS"))?;
             let cpus =
                 unmask(&text).ok_or_else(|| Absent(format!("'{text}' is no set of CPUs")))?;
@@ -137,16 +137,16 @@ impl Knob for Rps {
         Ok(all.join(";"))
     }
 
-    fn exact(&self, place: &Place, value: &str) -> Result<String, Absent> {
-        let cpus = list(&cpus(place, value)?);
-        let queues = Self::queues(place)?;
+    fn exact(&self, nic: &TunedInterface, value: &str) -> Result<String, Absent> {
+        let cpus = list(&cpus(nic, value)?);
+        let queues = Self::queues(nic)?;
         Ok(queues.iter().map(|queue| format!("{queue}={cpus}")).collect::<Vec<_>>().join(";"))
     }
 
-    fn write(&self, place: &mut Place, exact: &str) -> io::Result<()> {
+    fn write(&self, nic: &mut TunedInterface, exact: &str) -> io::Result<()> {
         for (queue, cpus) in parts(exact) {
             let mask = mask(&unlist(cpus).ok_or(io::ErrorKind::InvalidInput)?);
-            place.sys_write(&format!("queues/{queue}/rps_cpus"), &mask)?;
+            nic.sys_write(&format!("queues/{queue}/rps_cpus"), &mask)?;
         }
         Ok(())
     }
@@ -155,10 +155,10 @@ impl Knob for Rps {
         said(exact)
     }
 
-    fn commands(&self, place: &Place, exact: &str) -> Vec<String> {
+    fn commands(&self, nic: &TunedInterface, exact: &str) -> Vec<String> {
         let line = |(queue, cpus): (&str, &str)| {
             let mask = mask(&unlist(cpus).unwrap_or_default());
-            format!("echo {mask} > /sys/class/net/{}/queues/{queue}/rps_cpus", place.interface)
+            format!("echo {mask} > /sys/class/net/{}/queues/{queue}/rps_cpus", nic.interface)
         };
         parts(exact).map(line).collect()
     }
@@ -179,14 +179,14 @@ fn unlist(text: &str) -> Option<Vec<usize>> {
 }
 
 impl Irq {
-    fn file(place: &Place, irq: impl std::fmt::Display) -> std::path::PathBuf {
-        place.proc.join(format!("irq/{irq}/smp_affinity_list"))
+    fn file(nic: &TunedInterface, irq: impl std::fmt::Display) -> std::path::PathBuf {
+        nic.proc.join(format!("irq/{irq}/smp_affinity_list"))
     }
 }
 
 impl Knob for Irq {
-    fn form(&self) -> &Form {
-        &Form {
+    fn form(&self) -> &KnobForm {
+        &KnobForm {
             name: "irq-affinity",
             about: "CPUs that may have the interface's interrupts",
             belongs: Belongs::Machine,
@@ -198,49 +198,49 @@ impl Knob for Irq {
         accepted(value, "spread")
     }
 
-    fn read(&self, place: &Place) -> Result<String, Absent> {
+    fn read(&self, nic: &TunedInterface) -> Result<String, Absent> {
         let mut all = Vec::new();
-        for irq in &place.irqs {
+        for irq in &nic.irqs {
             // Vectors that were never asked for have no directory.
-            if let Ok(text) = fs::read_to_string(Self::file(place, irq)) {
+            if let Ok(text) = fs::read_to_string(Self::file(nic, irq)) {
                 all.push(format!("{irq}={}", text.trim()));
             }
         }
         if all.is_empty() { Err(Absent::new("it has no interrupts")) } else { Ok(all.join(";")) }
     }
 
-    fn exact(&self, place: &Place, value: &str) -> Result<String, Absent> {
-        let now = self.read(place)?;
+    fn exact(&self, nic: &TunedInterface, value: &str) -> Result<String, Absent> {
+        let now = self.read(nic)?;
         let irqs = parts(&now).map(|(irq, _)| irq);
         let all: Vec<String> = if value == "spread" {
-            let cpus = place.cpus.iter().cycle();
+            let cpus = nic.cpus.iter().cycle();
             irqs.zip(cpus).map(|(irq, cpu)| format!("{irq}={cpu}")).collect()
         } else {
-            let cpus = list(&cpus(place, value)?);
+            let cpus = list(&cpus(nic, value)?);
             irqs.map(|irq| format!("{irq}={cpus}")).collect()
         };
         Ok(all.join(";"))
     }
 
-    fn write(&self, place: &mut Place, exact: &str) -> io::Result<()> {
-        parts(exact).try_for_each(|(irq, cpus)| fs::write(Self::file(place, irq), cpus))
+    fn write(&self, nic: &mut TunedInterface, exact: &str) -> io::Result<()> {
+        parts(exact).try_for_each(|(irq, cpus)| fs::write(Self::file(nic, irq), cpus))
     }
 
     fn say(&self, exact: &str) -> String {
         said(exact)
     }
 
-    fn commands(&self, _place: &Place, exact: &str) -> Vec<String> {
+    fn commands(&self, _place: &TunedInterface, exact: &str) -> Vec<String> {
         let line = |(irq, cpus)| format!("echo {cpus} > /proc/irq/{irq}/smp_affinity_list");
         parts(exact).map(line).collect()
     }
 
-    fn note(&self, place: &Place) -> Option<String> {
+    fn note(&self, nic: &TunedInterface) -> Option<String> {
         let named = |entry: fs::DirEntry| {
             let name = fs::read_to_string(entry.path().join("comm")).ok()?;
             (name.trim() == "irqbalance").then_some(())
         };
-        let found = fs::read_dir(&place.proc).ok()?.flatten().find_map(named);
+        let found = fs::read_dir(&nic.proc).ok()?.flatten().find_map(named);
         found
             .map(|()| "irqbalance runs and may move them meanwhile; stop it for a while".to_owned())
     }
@@ -261,40 +261,40 @@ mod tests {
         assert!(unmask("CPU").is_none() && unlist("a-b").is_none());
     }
 
-    /// A place whose `/proc` is a directory with two interrupts, and its measuring thread on CPU 1.
-    fn place(proc: &std::path::Path) -> Place {
+    /// An interface whose `/proc` is a directory with two interrupts, and its measuring thread on CPU 1.
+    fn nic(proc: &std::path::Path) -> TunedInterface {
         for irq in [40, 41] {
             let directory = proc.join(format!("irq/{irq}"));
             fs::create_dir_all(&directory).unwrap();
             fs::write(directory.join("smp_affinity_list"), "0-3\n").unwrap();
         }
-        let lo = Place::new("lo").unwrap();
+        let lo = TunedInterface::new("lo").unwrap();
         let (irqs, cpus) = (vec![40, 41, 42], vec![0, 1, 2, 3]);
-        Place { proc: proc.into(), irqs, cpus, cpu: Some(1), ..lo }
+        TunedInterface { proc: proc.into(), irqs, cpus, cpu: Some(1), ..lo }
     }
 
     #[test]
     fn interrupts_go_to_the_cpus_that_a_word_means() {
         let proc = tempfile::tempdir().unwrap();
-        let mut place = place(proc.path());
-        assert_eq!(IRQ.read(&place).unwrap(), "40=0-3;41=0-3");
-        assert_eq!(IRQ.exact(&place, "same").unwrap(), "40=1;41=1");
-        let other = IRQ.exact(&place, "other").unwrap();
+        let mut nic = nic(proc.path());
+        assert_eq!(IRQ.read(&nic).unwrap(), "40=0-3;41=0-3");
+        assert_eq!(IRQ.exact(&nic, "same").unwrap(), "40=1;41=1");
+        let other = IRQ.exact(&nic, "other").unwrap();
         assert_eq!(other, "40=0,2-3;41=0,2-3");
-        assert_eq!(IRQ.exact(&place, "spread").unwrap(), "40=0;41=1");
-        IRQ.write(&mut place, &other).unwrap();
-        assert_eq!(IRQ.read(&place).unwrap(), other);
+        assert_eq!(IRQ.exact(&nic, "spread").unwrap(), "40=0;41=1");
+        IRQ.write(&mut nic, &other).unwrap();
+        assert_eq!(IRQ.read(&nic).unwrap(), other);
         assert_eq!(IRQ.say(&other), "CPU 0,2-3");
-        assert_eq!(IRQ.commands(&place, "40=1"), ["echo 1 > /proc/irq/40/smp_affinity_list"]);
-        assert_eq!(IRQ.note(&place), None);
+        assert_eq!(IRQ.commands(&nic, "40=1"), ["echo 1 > /proc/irq/40/smp_affinity_list"]);
+        assert_eq!(IRQ.note(&nic), None);
         fs::create_dir(proc.path().join("77")).unwrap();
         fs::write(proc.path().join("77/comm"), "irqbalance\n").unwrap();
-        assert!(IRQ.note(&place).unwrap().contains("irqbalance"));
+        assert!(IRQ.note(&nic).unwrap().contains("irqbalance"));
     }
 
     #[test]
     fn software_has_no_interrupts() {
-        let place = Place::new("lo").unwrap();
-        assert_eq!(IRQ.read(&place), Err(Absent::new("it has no interrupts")));
+        let nic = TunedInterface::new("lo").unwrap();
+        assert_eq!(IRQ.read(&nic), Err(Absent::new("it has no interrupts")));
     }
 }

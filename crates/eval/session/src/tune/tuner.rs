@@ -1,10 +1,10 @@
 //! The knobs of one end, turned and put back.
 
 use super::guardian::Guardian;
+use super::interface::TunedInterface;
 use super::journal::{Entry, Journal, Outcome};
 use super::knob::{Absent, Knob};
 use super::list::by_name;
-use super::place::Place;
 use crate::remark::remark;
 use gigae_eval_measure::site::Site;
 use gigae_eval_model::knobs::{Belongs, KnobState, Set, ValueState};
@@ -21,7 +21,7 @@ const SETTLE: Duration = Duration::from_millis(20);
 #[derive(Debug, thiserror::Error)]
 pub enum TuneError {
     /// What must be there for settings to be put back could not be made; nothing was changed.
-    #[error("nothing was changed, for what was before cannot be kept safe ({place}): {0}; run as root", place = super::journal::DIRECTORY)]
+    #[error("nothing was changed, for what was before cannot be kept safe ({directory}): {0}; run as root", directory = super::journal::DIRECTORY)]
     Safety(io::Error),
     /// A knob refused.
     #[error("{knob} cannot be made {value}: {why}")]
@@ -41,8 +41,8 @@ pub enum TuneError {
 /// A knob of one interface that may be turned.
 struct Held {
     knob: &'static dyn Knob,
-    /// Which place.
-    place: usize,
+    /// Which interface.
+    nic: usize,
     /// As in the journal, if there will be one.
     entry: Entry,
     /// Whether somebody else changed it, so that it is left alone from now on.
@@ -52,7 +52,7 @@ struct Held {
 /// The knobs of one end that a plan names. What it changes, it puts back when it is dropped, in the
 /// thread's namespace of then, which must be that in which it was made.
 pub struct Tuner {
-    places: Vec<Place>,
+    nics: Vec<TunedInterface>,
     held: Vec<Held>,
     journal: Option<Journal>,
     guardian: Option<Guardian>,
@@ -64,8 +64,12 @@ impl Tuner {
         site: &Site,
         wanted: &[(String, Vec<String>)],
     ) -> io::Result<(Self, Vec<KnobState>)> {
-        let mut tuner =
-            Self { places: Place::of(site)?, held: Vec::new(), journal: None, guardian: None };
+        let mut tuner = Self {
+            nics: TunedInterface::of(site)?,
+            held: Vec::new(),
+            journal: None,
+            guardian: None,
+        };
         let states = wanted.iter().map(|(name, values)| tuner.look(name, values)).collect();
         Ok((tuner, states))
     }
@@ -85,23 +89,23 @@ impl Tuner {
             return state;
         };
         state.belongs = knob.form().belongs;
-        if knob.form().belongs == Belongs::Machine && self.places[0].virtual_link {
+        if knob.form().belongs == Belongs::Machine && self.nics[0].virtual_link {
             state.absent =
                 Some("it is the whole machine's, and not changed for a virtual network".into());
             return state;
         }
         let first = self.held.len();
         // What is the program's own it has once, and not once for each interface.
-        let places = if knob.form().belongs == Belongs::Program { 1 } else { self.places.len() };
-        for (number, place) in self.places.iter().enumerate().take(places) {
-            match knob.read(place) {
+        let nics = if knob.form().belongs == Belongs::Program { 1 } else { self.nics.len() };
+        for (number, nic) in self.nics.iter().enumerate().take(nics) {
+            match knob.read(nic) {
                 Ok(before) => self.held.push(Held {
                     knob,
-                    place: number,
+                    nic: number,
                     entry: Entry {
                         knob: name.to_owned(),
-                        interface: place.interface.clone(),
-                        index: place.index,
+                        interface: nic.interface.clone(),
+                        index: nic.index,
                         before,
                         set: None,
                         pending: false,
@@ -115,7 +119,7 @@ impl Tuner {
         let Some(leader) = mine.first() else { return state };
         state.absent = None;
         state.present = Some(knob.say(&leader.entry.before));
-        state.note = knob.note(&self.places[leader.place]);
+        state.note = knob.note(&self.nics[leader.nic]);
         state.values = values.iter().map(|value| self.value(mine, value)).collect();
         state
     }
@@ -124,11 +128,11 @@ impl Tuner {
         let mut state =
             ValueState { value: value.to_owned(), same: true, absent: None, commands: Vec::new() };
         for held in of {
-            let place = &self.places[held.place];
-            match exact(held.knob, place, value) {
+            let nic = &self.nics[held.nic];
+            match exact(held.knob, nic, value) {
                 Ok(exact) => {
                     state.same &= exact == held.entry.before;
-                    state.commands.extend(held.knob.commands(place, &exact));
+                    state.commands.extend(held.knob.commands(nic, &exact));
                 }
                 Err(why) => state.absent = Some(why.0),
             }
@@ -160,7 +164,7 @@ impl Tuner {
                 if held.knob.name() != set.knob || held.lost {
                     continue;
                 }
-                let Ok(exact) = exact(held.knob, &self.places[held.place], &set.value) else {
+                let Ok(exact) = exact(held.knob, &self.nics[held.nic], &set.value) else {
                     continue;
                 };
                 let now = held.entry.set.as_ref().unwrap_or(&held.entry.before);
@@ -178,9 +182,9 @@ impl Tuner {
         (entry.set, entry.pending) = (Some(exact.to_owned()), true);
         self.record(number).map_err(TuneError::Safety)?;
         let held = &mut self.held[number];
-        let place = &mut self.places[held.place];
-        let written = held.knob.write(place, exact);
-        let now = held.knob.read(place).map_err(|why| io::Error::other(why.0));
+        let nic = &mut self.nics[held.nic];
+        let written = held.knob.write(nic, exact);
+        let now = held.knob.read(nic).map_err(|why| io::Error::other(why.0));
         let now = written.and(now).map_err(|error| {
             let why = match error.raw_os_error() {
                 Some(libc::EOPNOTSUPP) => "the driver does not have it".to_owned(),
@@ -228,7 +232,7 @@ impl Tuner {
         if held.lost || held.entry.set.is_none() {
             return Ok(());
         }
-        let outcome = held.entry.put_back(held.knob, &mut self.places[held.place]);
+        let outcome = held.entry.put_back(held.knob, &mut self.nics[held.nic]);
         if let Some(said) = held.entry.say(&outcome) {
             remark(&said);
         }
@@ -264,18 +268,18 @@ impl Tuner {
 
     /// What the settings mean for measuring at this end: the MTU, and the program's own sockets.
     pub fn adapt(&self, site: &mut Site) {
-        let mtus = self.places.iter().filter_map(|place| place.ethtool.mtu(&place.interface));
+        let mtus = self.nics.iter().filter_map(|nic| nic.ethtool.mtu(&nic.interface));
         site.mtu = mtus.min().map_or(site.mtu, |mtu| mtu as usize);
-        site.congestion = self.places[0].congestion.clone();
+        site.congestion = self.nics[0].congestion.clone();
     }
 
     /// Some changes take the link down for a moment.
     fn await_links(&self) -> Result<(), TuneError> {
         let deadline = Instant::now() + LINK_WITHIN;
-        for place in &self.places {
-            while !place.ethtool.is_running(&place.interface) {
+        for nic in &self.nics {
+            while !nic.ethtool.is_running(&nic.interface) {
                 if Instant::now() > deadline {
-                    return Err(TuneError::Down(place.interface.clone()));
+                    return Err(TuneError::Down(nic.interface.clone()));
                 }
                 std::thread::sleep(SETTLE);
             }
@@ -292,11 +296,11 @@ impl Drop for Tuner {
 }
 
 /// A plan's value as it would be here. Who asks may be another machine.
-fn exact(knob: &dyn Knob, place: &Place, value: &str) -> Result<String, Absent> {
+fn exact(knob: &dyn Knob, nic: &TunedInterface, value: &str) -> Result<String, Absent> {
     if !knob.accepts(value) {
         return Err(Absent(format!("it takes {}", knob.form().values)));
     }
-    knob.exact(place, value)
+    knob.exact(nic, value)
 }
 
 fn refused(held: &Held, exact: Option<&str>, why: String) -> TuneError {

@@ -39,7 +39,7 @@ impl Engine {
         if self.sources.set(to, way, self.clock.now()) {
             let Way { source, next_hop } = way;
             match before.filter(|before| *before != next_hop) {
-                Some(before) => info!(node = %to, %before, now = %next_hop, "MAC address changed"),
+                Some(before) => info!(node = %to, %before, now = %next_hop, "next hop changed"),
                 None => debug!(node = %to, %source, mac = %next_hop, "way to a node"),
             }
             self.links[0].routes.renew(to, &self.proto, &self.sources);

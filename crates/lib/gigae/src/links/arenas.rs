@@ -72,13 +72,11 @@ impl Arenas {
         self.other_of_part(part).base + part.slot()
     }
 
-    #[cold]
     #[inline(never)]
     fn other_of(&self, frame: &RxFrame) -> &Other {
         self.other(|arena| arena.has(frame))
     }
 
-    #[cold]
     #[inline(never)]
     fn other_of_part(&self, part: &RxPart) -> &Other {
         self.other(|arena| arena.holds(part))

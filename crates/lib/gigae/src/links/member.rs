@@ -103,8 +103,9 @@ impl Member {
         !self.down
     }
 
-    /// The link does not work; others do.
-    pub(super) fn give_up(&mut self) {
-        (self.down, self.due) = (true, false);
+    /// The link does not work; others do. Whether it seemed to work until now.
+    pub(super) fn give_up(&mut self) -> bool {
+        self.due = false;
+        !std::mem::replace(&mut self.down, true)
     }
 }

@@ -8,7 +8,6 @@ use std::time::Duration;
 mod discovery;
 mod hostile;
 mod links;
-mod log;
 mod messages;
 mod sharing;
 mod waiting;

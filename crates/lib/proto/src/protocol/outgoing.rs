@@ -2,7 +2,7 @@
 
 use super::{Protocol, Reply, ReplyKind};
 use crate::receive::initial_credit;
-use crate::session::{NextFrame, SIZE};
+use crate::session::NextFrame;
 use crate::{Body, DataFrame, Destination, PeerId, Transmit};
 use gigae_wire::{Flags, Handshake, Header, Hello, Kind};
 
@@ -101,7 +101,7 @@ impl<T, R> Protocol<T, R> {
                 let DataFrame { path, header, buffer, .. } = self.build_data(peer);
                 Transmit { to, path, header, body: Body::Message(buffer) }
             }
-            NextFrame::Probe if self.session(peer).probes & SIZE != 0 => self.build_size(peer, to),
+            NextFrame::Probe if self.session(peer).probes.size => self.build_size(peer, to),
             NextFrame::Ack | NextFrame::Probe => self.build_ack(peer, frame, to),
             NextFrame::Hello => self.build_hello(peer, to),
             NextFrame::Confirm => {

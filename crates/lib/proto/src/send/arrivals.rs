@@ -2,6 +2,7 @@
 
 use super::SendWindow;
 use super::slots::{SentFrame, SlotState};
+use crate::path_set::PathSet;
 use crate::time::Instant;
 use gigae_wire::{Discard, SeqNo};
 use std::collections::VecDeque;
@@ -55,9 +56,11 @@ impl<T> SendWindow<T> {
 
     #[inline(never)]
     fn settle_further(&mut self, most: u32, ack: SeqNo, first: bool) {
-        let mut arrived = u16::from(first);
+        let mut arrived = if first { PathSet::of(0) } else { PathSet::NONE };
         for (i, path) in (1..).zip(&mut self.further) {
-            arrived |= u16::from(path.settle(most, |timed| timed.is_before(ack))) << i;
+            if path.settle(most, |timed| timed.is_before(ack)) {
+                arrived.insert(i);
+            }
         }
         self.doubt_others(arrived);
     }

@@ -4,6 +4,7 @@ use super::SendWindow;
 use super::slots::SlotState;
 use crate::Counters;
 use crate::path::{self, REORDERING};
+use crate::path_set::PathSet;
 use crate::time::Instant;
 use gigae_wire::{AckReport, MAX_PATHS, SeqNo};
 
@@ -43,10 +44,12 @@ impl<T> SendWindow<T> {
         }
         let (most, mask) = (self.capacity(), self.slots.len().wrapping_sub(1));
         let Self { slots, first, further, .. } = self;
-        let mut arrived = 0;
+        let mut arrived = PathSet::NONE;
         for (i, path) in std::iter::once(first).chain(further).enumerate() {
             let held = |timed: SeqNo| slots[timed.0 as usize & mask].state == SlotState::Held;
-            arrived |= u16::from(path.settle(most, held)) << i;
+            if path.settle(most, held) {
+                arrived.insert(i);
+            }
         }
         self.doubt_others(arrived);
         let dropped = self.dropped(now, report.latest);
@@ -162,9 +165,10 @@ impl<T> SendWindow<T> {
     }
 
     /// Does what is due at `now`. Returns the paths to probe, and those of them that were just given
-    /// up, by bit.
-    pub(crate) fn expire(&mut self, now: Instant, counters: &mut Counters) -> (u16, u16) {
-        let (slowest, mut probes, mut given_up) = (path::slowest(self.paths()), 0, 0);
+    /// up.
+    pub(crate) fn expire(&mut self, now: Instant, counters: &mut Counters) -> (PathSet, PathSet) {
+        let slowest = path::slowest(self.paths());
+        let (mut probes, mut given_up) = (PathSet::NONE, PathSet::NONE);
         let several = !self.further.is_empty();
         for i in 0..=self.further.len() {
             let path = self.path(i);
@@ -174,23 +178,23 @@ impl<T> SendWindow<T> {
             }
             if path.is_alive() {
                 counters.timeouts += 1;
-                given_up |= self.time_out(i, now);
+                given_up = given_up.union(self.time_out(i, now));
             } else {
                 path.probed(now);
-                probes |= 1 << i;
+                probes.insert(i);
             }
         }
-        (probes | given_up, given_up)
+        (probes.union(given_up), given_up)
     }
 
     /// The retransmission timeout of a path fired. The oldest frame is repeated, which asks the
     /// receiver what else is missing. If that is not answered either, everything is repeated. With
     /// several paths, another path carries the repeated frame. If the peer answers by that path and
     /// not by this one, this one is dead.
-    fn time_out(&mut self, i: usize, now: Instant) -> u16 {
+    fn time_out(&mut self, i: usize, now: Instant) -> PathSet {
         if self.path(i).is_doubted() {
             let dead = self.give_up(i);
-            if dead != 0 {
+            if !dead.is_empty() {
                 return dead;
             }
         }
@@ -205,6 +209,6 @@ impl<T> SendWindow<T> {
         } else {
             path.make_room();
         }
-        0
+        PathSet::NONE
     }
 }

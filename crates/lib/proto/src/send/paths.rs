@@ -2,22 +2,23 @@
 
 use super::SendWindow;
 use crate::path::{self, Path};
+use crate::path_set::PathSet;
 use crate::time::Instant;
 use crate::{Config, PathCounters};
 use gigae_wire::SeqNo;
 
 impl<T> SendWindow<T> {
     /// The session is up. Both ends have `count` paths, of which one is known to work. The others
-    /// are dead until a probe is answered. Returns the paths to probe, by bit.
-    pub(crate) fn open_paths(&mut self, count: usize, working: usize, config: &Config) -> u16 {
-        let mut probes = 0;
+    /// are dead until a probe is answered. Returns the paths to probe.
+    pub(crate) fn open_paths(&mut self, count: usize, working: usize, config: &Config) -> PathSet {
+        let mut probes = PathSet::NONE;
         self.keeps_to_first = false;
         for (i, path) in self.paths_mut().enumerate() {
             path.begin_anew(config);
             if i != working {
                 path.die();
                 if i < count {
-                    probes |= 1 << i;
+                    probes.insert(i);
                 } else {
                     path.leave();
                 }
@@ -83,22 +84,22 @@ impl<T> SendWindow<T> {
     }
 
     /// Gives a path up, unless it is the last one: it is dead until a probe is answered, and what
-    /// was in flight on it is sent again by others. Returns the path to probe, by bit.
-    pub(crate) fn give_up(&mut self, i: usize) -> u16 {
+    /// was in flight on it is sent again by others. Returns the path to probe.
+    pub(crate) fn give_up(&mut self, i: usize) -> PathSet {
         let another = |(n, path): (usize, &Path)| n != i && path.is_alive();
         if !self.path(i).is_alive() || !self.paths().enumerate().any(another) {
-            return 0;
+            return PathSet::NONE;
         }
         self.lose_in_flight(i, true);
         self.path(i).give_up();
-        1 << i
+        PathSet::of(i)
     }
 
     /// A probe of a path was answered. False if the path was alive.
     pub(crate) fn revive(&mut self, i: usize, config: &Config) -> bool {
         let revived = self.path(i).revive(config);
         if revived {
-            self.doubt_others(1 << i);
+            self.doubt_others(PathSet::of(i));
         }
         revived
     }
@@ -138,11 +139,11 @@ impl<T> SendWindow<T> {
         alive.unwrap_or(&self.first).rtt.timeout()
     }
 
-    /// Something has arrived by these paths, by bit: the peer is there. The silent paths have no
+    /// Something has arrived by these paths: the peer is there. The silent paths have no
     /// other excuse, so they are doubted.
-    pub(super) fn doubt_others(&mut self, arrived: u16) {
+    pub(super) fn doubt_others(&mut self, arrived: PathSet) {
         for (i, path) in self.paths_mut().enumerate() {
-            if arrived & !(1 << i) != 0 {
+            if arrived.has_other_than(i) {
                 path.doubt();
             }
         }

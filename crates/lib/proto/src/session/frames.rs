@@ -24,7 +24,7 @@ impl<T, R> Session<T, R> {
             Some(NextFrame::Ack)
         } else if send.can_transmit() && !self.sizing {
             Some(NextFrame::Data)
-        } else if self.probes != 0 {
+        } else if !self.probes.is_empty() {
             Some(NextFrame::Probe)
         } else {
             receive.is_due(false).then_some(NextFrame::Ack)

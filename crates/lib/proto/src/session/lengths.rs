@@ -1,6 +1,6 @@
 //! How long the frames of a session may be (`PROTOCOL.md` §12).
 
-use super::{SIZE, Session};
+use super::Session;
 use crate::Config;
 use crate::size::{Echo, SizeFrame, Sizes};
 use crate::time::Since;
@@ -14,7 +14,7 @@ impl<T, R> Session<T, R> {
         self.sizing = longest > config.sure_payload;
         self.sizes = self.sizing.then(|| {
             let next = message > config.sure_payload && message < longest;
-            self.probes |= SIZE;
+            self.probes.size = true;
             Box::new(Sizes::ask([longest, if next { message } else { 0 }], self.received_on))
         });
     }
@@ -23,7 +23,7 @@ impl<T, R> Session<T, R> {
     #[cold]
     pub(crate) fn on_probe(&mut self, echo: Echo, path: usize) {
         self.sizes.get_or_insert_default().on_question(echo, path as u8);
-        self.probes |= SIZE;
+        self.probes.size = true;
     }
 
     /// A frame of this end has arrived. Returns whether it shows that longer ones vanish.
@@ -32,7 +32,7 @@ impl<T, R> Session<T, R> {
         let Some(sizes) = &mut self.sizes else { return false };
         let settled = sizes.on_answer(echo);
         // A repetition that was due may not be needed any more.
-        self.probes = self.probes & !SIZE | if sizes.is_due() { SIZE } else { 0 };
+        self.probes.size = sizes.is_due();
         // The peer is there, so its time begins again.
         if self.waiting != Since::Never {
             self.waiting = Since::Next;
@@ -55,9 +55,7 @@ impl<T, R> Session<T, R> {
     pub(crate) fn next_size(&mut self) -> Option<(Kind, Echo, u16, usize)> {
         let sizes = self.sizes.as_mut()?;
         let next = sizes.next();
-        if !sizes.is_due() {
-            self.probes &= !SIZE;
-        }
+        self.probes.size &= sizes.is_due();
         if sizes.is_over() {
             self.sizes = None;
         }

@@ -1,7 +1,7 @@
 //! By which path the frames of a session go (`PROTOCOL.md` §11).
 
 use super::state::REPETITIONS;
-use super::{ANSWER, CREDIT, NextFrame, Session, SessionState};
+use super::{NextFrame, Session, SessionState};
 use crate::Config;
 use crate::log;
 use crate::send::SendWindow;
@@ -20,8 +20,7 @@ impl<T, R> Session<T, R> {
         if flags.has(Flags::ASK) {
             self.receive.as_mut().expect("established").ask();
             if self.paths > 1 {
-                self.asked |= 1 << path;
-                self.probes |= ANSWER;
+                self.probes.answers.insert(path);
             }
         }
         if flags.has(Flags::ANSWER) {
@@ -37,7 +36,7 @@ impl<T, R> Session<T, R> {
         let up = self.is_up();
         if let Some(send) = self.send.as_mut().filter(|_| up) {
             let given_up = send.give_up(path);
-            self.probes |= given_up;
+            self.probes.paths = self.probes.paths.union(given_up);
             log::paths_down(&self.key, given_up);
         }
     }
@@ -56,7 +55,6 @@ impl<T, R> Session<T, R> {
         let alive = |send: &Option<Box<SendWindow<T>>>, wanted: u8| {
             send.as_ref().map_or(0, |send| send.alive(wanted.into()))
         };
-        let first = |bits: u16| bits.trailing_zeros() as usize;
         match frame {
             // A former session shows which paths there were, not which of them still work.
             NextFrame::Hello | NextFrame::Confirm
@@ -68,21 +66,10 @@ impl<T, R> Session<T, R> {
             NextFrame::Close if let Some(close) = &self.close => {
                 (self.in_turn(REPETITIONS - close.left), Flags::NONE)
             }
-            _ if self.asked != 0 => {
-                let path = first(self.asked);
-                self.asked &= !(1 << path);
-                if self.asked == 0 {
-                    self.probes &= !ANSWER;
-                }
-                (path, Flags::ANSWER)
-            }
-            NextFrame::Probe if self.probes & !CREDIT != 0 => {
-                let path = first(self.probes);
-                self.probes &= !(1 << path);
-                (path, Flags::ASK)
-            }
+            _ if let Some(path) = self.probes.answers.pop() => (path, Flags::ANSWER),
+            NextFrame::Probe if let Some(path) = self.probes.paths.pop() => (path, Flags::ASK),
             NextFrame::Probe => {
-                self.probes = 0;
+                self.probes.credit = false;
                 let path = alive(&self.send, self.received_on);
                 // No data are in flight whose loss would show that this path does not work. An
                 // answer shows that it works.

@@ -1,7 +1,7 @@
 //! What a session waits for, and its deadlines (`PROTOCOL.md` §8).
 
 use super::state::LONGEST_INTERVAL;
-use super::{CREDIT, SIZE, Session, SessionState};
+use super::{Session, SessionState};
 use crate::time::{Instant, Since, nanos};
 use crate::{Config, Counters, log};
 
@@ -69,7 +69,7 @@ impl<T, R> Session<T, R> {
             }
             (false, Some(_)) => {
                 self.probe = None;
-                self.probes &= !CREDIT;
+                self.probes.credit = false;
                 false
             }
             _ => false,
@@ -158,7 +158,7 @@ impl<T, R> Session<T, R> {
         if let Some((since, wait)) = self.probe.as_mut().filter(|p| now >= p.0.after(p.1)) {
             *wait = (*wait * 2).min(LONGEST_INTERVAL);
             *since = Since::At(now);
-            self.probes |= CREDIT;
+            self.probes.credit = true;
             if self.waiting == Since::Never {
                 self.waiting = Since::At(now);
             }
@@ -167,12 +167,12 @@ impl<T, R> Session<T, R> {
             && let Some(sizes) = &mut self.sizes
         {
             sizes.expire(now, self.paths);
-            self.probes |= if sizes.is_due() { SIZE } else { 0 };
+            self.probes.size |= sizes.is_due();
         }
         if let Some(send) = &mut self.send {
             let before = counters.timeouts;
             let (probes, given_up) = send.expire(now, counters);
-            self.probes |= probes;
+            self.probes.paths = self.probes.paths.union(probes);
             if counters.timeouts != before {
                 log::timed_out(&self.key, send.lost());
                 log::paths_down(&self.key, given_up);

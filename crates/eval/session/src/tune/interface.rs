@@ -16,7 +16,7 @@ use std::path::PathBuf;
 
 /// An interface and what belongs to it. It belongs to the namespace of the thread that made it, and must
 /// be used by that thread.
-pub struct Place {
+pub struct TunedInterface {
     /// Name of the interface.
     pub interface: String,
     /// Its number, by which it is told from a later one of that name.
@@ -43,7 +43,7 @@ pub struct Place {
     pub(super) home: Option<PathBuf>,
 }
 
-impl Place {
+impl TunedInterface {
     /// The interface of this name in the calling thread's namespace.
     pub fn new(interface: &str) -> io::Result<Self> {
         let ethtool = Ethtool::new()?;
@@ -69,11 +69,11 @@ impl Place {
 
     /// All interfaces of an end.
     pub fn of(site: &Site) -> io::Result<Vec<Self>> {
-        let place = |interface| {
-            let place = Self::new(interface)?;
-            Ok(Self { cpu: site.cpu, virtual_link: site.virtual_link, ..place })
+        let nic = |interface| {
+            let nic = Self::new(interface)?;
+            Ok(Self { cpu: site.cpu, virtual_link: site.virtual_link, ..nic })
         };
-        site.interfaces().map(place).collect()
+        site.interfaces().map(nic).collect()
     }
 
     /// Reads a file of sysfs below the interface's directory, without the newline.
