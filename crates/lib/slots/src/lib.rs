@@ -123,7 +123,8 @@ where
     /// All objects with their numbers, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (N, &T)> {
         self.places.iter().enumerate().filter_map(|(at, place)| {
-            Some((Self::number(place.uses, at as u32), place.object.as_ref()?))
+            let object = place.object.as_ref()?;
+            Some((Self::number(place.uses, at as u32), object))
         })
     }
 
@@ -159,6 +160,8 @@ mod tests {
         assert_eq!((slots.get(first), slots.get(second)), (None, Some(&'b')));
         assert_eq!((slots.remove(first), slots.len()), (None, 1));
         assert_eq!(slots.iter().collect::<Vec<_>>(), [(second, &'b')]);
+        slots.remove(second);
+        assert_eq!(slots.iter().count(), 0);
     }
 
     #[test]
