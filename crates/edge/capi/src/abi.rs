@@ -273,6 +273,8 @@ numbers! {
     GIGAE_BACKEND_XDP_GENERIC = 4,
     /// `Backend::Packet`
     GIGAE_BACKEND_PACKET = 5,
+    /// `Backend::Udp`
+    GIGAE_BACKEND_UDP = 6,
     /// `Sharing::Alone`
     GIGAE_SHARING_ALONE = 0,
     /// `Sharing::Auto`

@@ -147,6 +147,7 @@ pub extern "C" fn gigae_options_backend(options: *mut OptionsHandle, backend: c_
             GIGAE_BACKEND_XDP_NATIVE => Backend::XdpMode(Mode::XdpNative),
             GIGAE_BACKEND_XDP_GENERIC => Backend::XdpMode(Mode::XdpGeneric),
             GIGAE_BACKEND_PACKET => Backend::Packet,
+            GIGAE_BACKEND_UDP => Backend::Udp,
             _ => return Err(Error::invalid(format!("{backend} is no gigae_backend"))),
         }))
     })

@@ -19,7 +19,7 @@ use crate::links::Arenas;
 use crate::resolve::Reservation;
 use crate::sharing::Port;
 use crate::wait::{Wait, Waiter};
-use gigae_link::{ChannelSet, Info, OpenError};
+use gigae_link::{ChannelSet, Info, Mode, OpenError};
 use gigae_progress::{Attended, Guard, Owner};
 use rustix::event::epoll;
 use std::cell::RefCell;
@@ -130,7 +130,8 @@ impl Endpoint {
     /// Says why the link is not a better one.
     pub(crate) fn instead_of(mut self, refused: Option<OpenError>) -> Self {
         if let Some(refused) = refused {
-            self.info.reason = format!("AF_XDP was refused: {refused}");
+            let which = if self.info.mode == Mode::Udp { "AF_PACKET" } else { "AF_XDP" };
+            self.info.reason = format!("{which} was refused: {refused}");
         }
         let shares = self.engine().links.ports.first().and_then(Port::reason);
         if let Some(shares) = shares {

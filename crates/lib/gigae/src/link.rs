@@ -11,6 +11,7 @@ use gigae_link::{
 use gigae_packet::PacketLink;
 use gigae_shm::ShmLink;
 use gigae_sim::SimLink;
+use gigae_udp::UdpLink;
 use gigae_xdp::XdpLink;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
@@ -20,6 +21,7 @@ use std::time::Duration;
 pub(crate) enum AnyLink {
     Xdp(Box<XdpLink>),
     Packet(Box<PacketLink>),
+    Udp(Box<UdpLink>),
     Simulated(Box<SimLink>),
     /// One of these, whose frames to endpoints of this node go through memory.
     Local(Box<ShmLink<AnyLink>>),
@@ -34,6 +36,7 @@ macro_rules! each {
         match $self {
             AnyLink::Xdp($link) => $call,
             AnyLink::Packet($link) => $call,
+            AnyLink::Udp($link) => $call,
             AnyLink::Simulated($link) => $call,
             AnyLink::Local($link) => $call,
             AnyLink::Tapped($link) => $call,

@@ -9,7 +9,7 @@ use crate::links::Links;
 use crate::local::{Local, interfaces};
 use crate::options::{Backend, Broker, Options, Progress};
 use crate::outbound::{MOST_SEGMENTS, PAYLOAD};
-use crate::resolve::{Reservation, reserve};
+use crate::resolve::{Reservation, by_socket, reserve};
 use crate::sharing::{Port, alternatives};
 use crate::simulated;
 use crate::sources::{Resolver, Sources};
@@ -19,6 +19,7 @@ use gigae_proto::{Config, Protocol};
 use gigae_shm::{ShmConfig, ShmLink};
 use gigae_sim::{Network, SimLink};
 use gigae_transfer::{Config as TransferConfig, Transfer, predictable_keys};
+use gigae_udp::{UdpConfig, UdpLink};
 use gigae_wire::{Envelope, HEADER_LEN, MAX_PATHS};
 use gigae_xdp::{XdpConfig, XdpLink};
 use std::io;
@@ -50,7 +51,10 @@ impl Options {
     pub fn open(self) -> Result<Endpoint, OpenError> {
         self.check_interfaces()?;
         let (port, first, refused) = self.open_port(0)?;
-        let first = if self.local { self.with_neighbours(first, &port)? } else { first };
+        let by_kernel = first.info().mode == Mode::Udp;
+        // Endpoints of this node find each other by MAC addresses, which those over sockets have not.
+        let near = self.local && !by_kernel;
+        let first = if near { self.with_neighbours(first, &port)? } else { first };
         let (mut ports, mut others) = (vec![port], Vec::new());
         for i in 1..self.interfaces.len() {
             let (port, link, _) = self.open_port(i)?;
@@ -60,10 +64,12 @@ impl Options {
         let mut links = Links::new(first, others)?;
         links.ports = ports;
         let reservation = match self.envelope {
-            Envelope::Udp { port } => Some(
-                reserve(port, links.ports[0].interface())
-                    .map_err(|source| OpenError::Io { what: "reserving the UDP port", source })?,
-            ),
+            Envelope::Udp { port } => {
+                let name = links.ports[0].interface();
+                let kept = if by_kernel { by_socket(name) } else { reserve(port, name) };
+                let what = "reserving the UDP port";
+                Some(kept.map_err(|source| OpenError::Io { what, source })?)
+            }
             Envelope::Ethernet { .. } => None,
         };
         // Only what this endpoint says of itself depends on it.
@@ -196,6 +202,7 @@ impl Options {
     fn open_link(&self, i: usize, name: &str) -> Result<(AnyLink, Option<OpenError>), OpenError> {
         Ok(match self.backend {
             Backend::Packet => (self.open_packet(i, name)?, None),
+            Backend::Udp => (self.open_udp(i, name)?, None),
             Backend::Xdp => (self.open_xdp(i, name, None)?, None),
             Backend::XdpMode(mode) => (self.open_xdp(i, name, Some(mode))?, None),
             Backend::Auto => match self.open_xdp(i, name, None) {
@@ -208,7 +215,16 @@ impl Options {
                 ) => return Err(e),
                 Err(refused) => {
                     info!(interface = %name, why = %refused, "AF_XDP refused: AF_PACKET is tried");
-                    (self.open_packet(i, name)?, Some(refused))
+                    match self.open_packet(i, name) {
+                        Ok(link) => (link, Some(refused)),
+                        Err(missing @ OpenError::MissingCapability { .. })
+                            if matches!(self.envelope, Envelope::Udp { .. }) =>
+                        {
+                            info!(interface = %name, why = %missing, "AF_PACKET refused: a UDP socket is tried");
+                            (self.open_udp(i, name)?, Some(missing))
+                        }
+                        Err(e) => return Err(e),
+                    }
                 }
             },
         })
@@ -248,6 +264,13 @@ impl Options {
         let tx_frames = self.tx_frames(i, defaults.tx_frames);
         let config = PacketConfig { tx_frames, ..defaults };
         Ok(AnyLink::Packet(Box::new(PacketLink::open(config)?)))
+    }
+
+    fn open_udp(&self, i: usize, name: &str) -> Result<AnyLink, OpenError> {
+        let defaults = UdpConfig::new(name, self.filter());
+        let tx_frames = self.tx_frames(i, defaults.tx_frames);
+        let config = UdpConfig { tx_frames, ..defaults };
+        Ok(AnyLink::Udp(Box::new(UdpLink::open(config)?)))
     }
 
     /// Transmit frames of a link: messages lie in those of the first, however they go.

@@ -11,8 +11,8 @@ use std::time::Duration;
 /// Which kernel interface carries the frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Backend {
-    /// AF_XDP in the best mode that passes its self-test, else AF_PACKET;
-    /// [`gigae_link::Info::reason`] says why.
+    /// AF_XDP in the best mode that passes its self-test, else AF_PACKET, and in the UDP envelope
+    /// a UDP socket where this process may open neither; [`gigae_link::Info::reason`] says why.
     #[default]
     Auto,
     /// AF_XDP in the best mode that passes its self-test, or an error.
@@ -21,6 +21,9 @@ pub enum Backend {
     XdpMode(Mode),
     /// AF_PACKET.
     Packet,
+    /// A UDP socket, which needs no privilege; in the UDP envelope only. One endpoint for each
+    /// interface and UDP port. No memory within a node ([`Options::local`]).
+    Udp,
 }
 
 /// Whether a broker is asked for the link: a daemon of this machine (`gigae broker`) that makes

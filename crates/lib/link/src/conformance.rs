@@ -159,9 +159,9 @@ fn has_kernel(link: &dyn Link) -> bool {
 }
 
 /// Whether the link is told of frames for which there was no room. A card in zero-copy mode lets them wait, or drops
-/// them and counts them itself.
+/// them and counts them itself. In a socket they wait.
 fn sees_drops(link: &dyn Link) -> bool {
-    link.info().mode != Mode::XdpZeroCopy
+    !matches!(link.info().mode, Mode::XdpZeroCopy | Mode::Udp)
 }
 
 /// A whole frame behind the headers of `route`: its channel, its number and bytes that depend on

@@ -44,3 +44,4 @@ pub use link::{ChannelSet, Counters, Filter, Info, Link, Mode, Segment};
 pub use memory::FrameMemory;
 pub use posting::Posting;
 pub use shared::SharedFrame;
+pub use wait::sleep_on;

@@ -162,6 +162,8 @@ pub enum Mode {
     XdpGeneric,
     /// AF_PACKET with memory-mapped rings.
     Packet,
+    /// A UDP socket. The kernel writes the headers; frames have no MAC addresses.
+    Udp,
     /// No kernel: a simulated wire in virtual time.
     Simulated,
     /// A backend of the program's own.
@@ -175,6 +177,7 @@ impl fmt::Display for Mode {
             Self::XdpNative => "xdp native",
             Self::XdpGeneric => "xdp generic",
             Self::Packet => "packet",
+            Self::Udp => "udp",
             Self::Simulated => "simulated",
             Self::Own => "own",
         })
@@ -266,7 +269,8 @@ pub struct Counters {
     pub rx_frames: u64,
     /// System calls made in order to transmit (`sendto`).
     pub doorbells: u64,
-    /// System calls made in order to drive the driver from the caller's context.
+    /// System calls made in order to receive: those that drive the driver from the caller's context,
+    /// and those that took datagrams from a socket.
     pub drives: u64,
     /// Sleeps in [`Link::wait`].
     pub waits: u64,

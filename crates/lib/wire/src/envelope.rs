@@ -224,11 +224,16 @@ enum RouteKind {
     Ipv4(u32),
     /// Sum of the constant words of the pseudo header and the ports.
     Ipv6(u32),
+    /// IP whose checksums the kernel writes: the length of the IP header.
+    Socket(usize),
 }
 
 impl Route {
     /// Builds the outer headers from this node's addresses to another's. `None` if the families
     /// differ or the envelope does not fit the address.
+    ///
+    /// Without a next hop (the MAC address of zeros) they are for a link over a UDP socket: the
+    /// kernel finds the way and writes all checksums, so these headers have none.
     pub fn new(envelope: Envelope, from: NodeAddr, to: NodeAddr) -> Option<Self> {
         let mut bytes = [0; MAX_ENVELOPE];
         let (kind, ethertype) = match (envelope, from, to) {
@@ -260,6 +265,13 @@ impl Route {
                 }
             }
             _ => return None,
+        };
+        let kind = match (kind, to) {
+            (RouteKind::Ethernet, _) => kind,
+            (_, NodeAddr::Ip { ip, next_hop }) if next_hop == MacAddr::default() => {
+                RouteKind::Socket(if ip.is_ipv4() { IPV4_LEN } else { IPV6_LEN })
+            }
+            _ => kind,
         };
         bytes[12..14].copy_from_slice(&ethertype.to_be_bytes());
         let len = u8::try_from(envelope.len_for(to)).expect("at most 62");
@@ -302,6 +314,13 @@ impl Route {
         };
         match self.kind {
             RouteKind::Ethernet => {}
+            RouteKind::Socket(ip) => {
+                let total = total();
+                let udp = total - ip as u16;
+                let (at, length) = if ip == IPV4_LEN { (2, total) } else { (4, udp) };
+                packet[at..at + 2].copy_from_slice(&length.to_be_bytes());
+                packet[ip + 4..ip + 6].copy_from_slice(&udp.to_be_bytes());
+            }
             RouteKind::Ipv4(sum) => {
                 let total = total();
                 packet[2..4].copy_from_slice(&total.to_be_bytes());
@@ -414,6 +433,23 @@ mod tests {
         assert_eq!(frame.len(), 14 + 20 + 8 + 5);
         assert_eq!(udp.open(&frame), Ok((ip("198.18.0.1", A), &b"gigae"[..])));
         assert_eq!(udp.destination(&frame), Some("198.18.0.2".parse().unwrap()));
+    }
+
+    #[test]
+    fn headers_for_a_socket_have_lengths_and_addresses_and_no_checksum() {
+        let udp = Envelope::Udp { port: 4791 };
+        let none = MacAddr::default();
+        for (from, to) in [("198.18.0.1", "198.18.0.2"), ("fd00::1", "fd00::2")] {
+            let (from, to) = (ip(from, none), ip(to, none));
+            let NodeAddr::Ip { ip: own, .. } = to else { unreachable!() };
+            let route = Route::new(udp, from, to).unwrap();
+            let mut frame = vec![0; route.len() + 5];
+            frame[route.len()..].copy_from_slice(b"gigae");
+            route.write(&mut frame);
+            assert_eq!(udp.open(&frame), Ok((from, &b"gigae"[..])));
+            assert_eq!(udp.destination(&frame), Some(own));
+            assert_eq!(frame[route.len() - 2..route.len()], [0; 2], "the UDP checksum");
+        }
     }
 
     #[test]

@@ -63,7 +63,9 @@ enum gigae_backend {
     GIGAE_BACKEND_XDP_NATIVE = 3,
     GIGAE_BACKEND_XDP_GENERIC = 4,
     /* AF_PACKET. */
-    GIGAE_BACKEND_PACKET = 5
+    GIGAE_BACKEND_PACKET = 5,
+    /* A UDP socket, which needs no privilege; with gigae_options_udp only. */
+    GIGAE_BACKEND_UDP = 6
 };
 
 /* The kernel interface to use, one of gigae_backend. Error: GIGAE_INVALID. */

@@ -119,7 +119,7 @@ fn options_are_checked_one_by_one() {
         gigae_options_progress(o, GIGAE_PROGRESS_AUTO),
     ];
     assert_eq!(good, [0; 18]);
-    for backend in GIGAE_BACKEND_AUTO..=GIGAE_BACKEND_PACKET {
+    for backend in GIGAE_BACKEND_AUTO..=GIGAE_BACKEND_UDP {
         assert_eq!(gigae_options_backend(o, backend), 0);
     }
     for sharing in GIGAE_SHARING_ALONE..=GIGAE_SHARING_CHILD {

@@ -8,7 +8,7 @@ use crate::end::Opening;
 use crate::end::Probe;
 use crate::site::{Address, Site};
 use ::gigae::{
-    Backend, DrainError, Endpoint, MacAddr, Mode, Options, Peer, RecvError, SendError, TrySendError,
+    Backend, DrainError, Endpoint, Envelope, MacAddr, Mode, Options, Peer, RecvError, SendError, TrySendError,
 };
 use gigae_eval_model::note::Note;
 use gigae_eval_model::plan;
@@ -18,6 +18,9 @@ use std::time::Duration;
 /// A peer that is silent for so long ends a repetition; the default is for programs that compute in
 /// between.
 const PEER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The UDP port of endpoints over UDP sockets: RoCEv2's, which networks for such messages let pass.
+const UDP_PORT: u16 = 4791;
 
 /// Opens one end.
 pub(super) fn open(
@@ -35,9 +38,8 @@ pub(super) fn options(site: &Site, wait: Wait, own: &GigaeOptions) -> Options {
         Wait::Sleep => ::gigae::Wait::Sleep,
         Wait::Adaptive => ::gigae::Wait::Adaptive,
     };
-    let options = Options::trunk(site.interfaces())
+    let options = options_of(site, own.backend)
         .wait(wait)
-        .backend(backend(own.backend))
         .aggregate(own.aggregate)
         .payload_checksum(own.checksum)
         .busy_poll(busy_poll(own.busy_poll));
@@ -47,12 +49,22 @@ pub(super) fn options(site: &Site, wait: Wait, own: &GigaeOptions) -> Options {
     }
 }
 
+/// The links of an end.
+fn options_of(site: &Site, own: plan::Backend) -> Options {
+    let options = Options::trunk(site.interfaces()).backend(backend(own));
+    if own == plan::Backend::Udp {
+        return options.envelope(Envelope::Udp { port: UDP_PORT });
+    }
+    options
+}
+
 fn backend(backend: plan::Backend) -> Backend {
     match backend {
         plan::Backend::Auto => Backend::Auto,
         plan::Backend::Generic => Backend::XdpMode(Mode::XdpGeneric),
         plan::Backend::Native => Backend::XdpMode(Mode::XdpNative),
         plan::Backend::Packet => Backend::Packet,
+        plan::Backend::Udp => Backend::Udp,
     }
 }
 
@@ -64,7 +76,7 @@ pub(super) fn idle(options: Options) -> Result<Endpoint, TransportError> {
 
 /// An endpoint that does nothing but be there.
 pub(super) fn bystander(site: &Site, mode: plan::Backend) -> Result<Endpoint, TransportError> {
-    idle(Options::trunk(site.interfaces()).backend(backend(mode)))
+    idle(options_of(site, mode))
 }
 
 struct GigaeOpening {
@@ -79,9 +91,14 @@ impl Opening for GigaeOpening {
     }
 
     fn join(self: Box<Self>, peer: &Address) -> Result<Box<dyn Probe>, TransportError> {
+        let by_ip = self.task.setting.gigae().backend == plan::Backend::Udp;
+        let peer = match by_ip {
+            true => ::gigae::Address::from(peer.ip),
+            false => ::gigae::Address::from(MacAddr(peer.mac)),
+        };
         let peer = self
             .endpoint
-            .peer(::gigae::Address::from(MacAddr(peer.mac)))
+            .peer(peer)
             .map_err(|error| TransportError::Unavailable(error.to_string()))?;
         if self.task.size > self.endpoint.max_message() {
             return Ok(Box::new(bulk::Tagged::new(self.endpoint, peer, &self.task)?));

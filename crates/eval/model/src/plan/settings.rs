@@ -143,6 +143,8 @@ pub enum Backend {
     Native,
     /// AF_PACKET.
     Packet,
+    /// A UDP socket, in the UDP envelope.
+    Udp,
 }
 
 /// Where the program of an AF_XDP link runs.

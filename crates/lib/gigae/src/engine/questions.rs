@@ -146,7 +146,8 @@ impl Engine {
             NodeAddr::Ethernet(mac) => (Address::from(mac), mac),
             NodeAddr::Ip { ip, next_hop } => (Address::from(ip), next_hop),
         };
-        if mac == MacAddr::default() {
+        // Frames over a UDP socket have no MAC addresses.
+        if mac == MacAddr::default() && matches!(from, NodeAddr::Ethernet(_)) {
             return Err(Discard::Malformed);
         }
         let channel = channels.first().copied().unwrap_or_default();

@@ -8,6 +8,7 @@ mod neighbours;
 mod numbered;
 mod operations;
 mod programs;
+mod sockets;
 
 use discovery::*;
 use gigae::{
@@ -19,6 +20,7 @@ use neighbours::*;
 use numbered::body;
 use operations::*;
 use programs::*;
+use sockets::*;
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::time::Duration;
@@ -190,6 +192,27 @@ fn main() {
             messages_pass_in_the_udp_envelope_over_ipv6,
         ),
         ("the_two_backends_understand_each_other", the_two_backends_understand_each_other),
+        (
+            "messages_and_operations_pass_over_udp_sockets_at_every_mtu",
+            messages_and_operations_pass_over_udp_sockets_at_every_mtu,
+        ),
+        (
+            "udp_sockets_and_the_other_links_understand_each_other",
+            udp_sockets_and_the_other_links_understand_each_other,
+        ),
+        (
+            "udp_sockets_lose_no_message_where_the_wire_loses_and_doubles_buffers",
+            udp_sockets_lose_no_message_where_the_wire_loses_and_doubles_buffers,
+        ),
+        (
+            "an_ordinary_user_opens_an_endpoint_in_the_udp_envelope",
+            an_ordinary_user_opens_an_endpoint_in_the_udp_envelope,
+        ),
+        (
+            "a_udp_port_has_one_endpoint_and_the_error_says_so",
+            a_udp_port_has_one_endpoint_and_the_error_says_so,
+        ),
+        ("endpoints_over_udp_sockets_find_each_other", endpoints_over_udp_sockets_find_each_other),
         (
             "an_operation_with_a_peer_that_falls_silent_ends_for_a_sleeper_too",
             an_operation_with_a_peer_that_falls_silent_ends_for_a_sleeper_too,

@@ -1,0 +1,38 @@
+//! A [`Link`](gigae_link::Link) over a UDP socket: any interface, any user, across routers.
+//!
+//! The frames are those of the UDP envelope (`PROTOCOL.md` §3). This link hands the kernel what is
+//! behind the UDP header and lets it write the headers; of what it receives, it writes the headers
+//! again, so that everybody above sees whole frames. So an endpoint with this link and one with
+//! AF_XDP or AF_PACKET in the UDP envelope talk to each other. The kernel also finds the way to the
+//! next hop. Frames therefore have no MAC addresses: a frame to be sent has zeros as its destination,
+//! or the broadcast address if it is a question to all (`PROTOCOL.md` §10). Others are not sent.
+//!
+//! # Who owns a frame when
+//!
+//! **Transmit.** A posted frame waits in a queue of this process. `flush` passes the queue to the
+//! kernel with `sendmmsg`, which copies each frame before it returns. Frames in a row that go to one
+//! node and have one length go as one buffer, which the kernel or the NIC cuts (`UDP_SEGMENT`,
+//! udp(7)); the last may be shorter.
+//!
+//! **Receive.** The kernel joins datagrams of one sender and length (`UDP_GRO`). One `recvmsg` takes
+//! such a buffer and scatters it: each datagram goes into a slot of its own, if it is as long as
+//! those of the last buffer were. If not, the datagrams are copied once more. A slot is handed out as
+//! an `RxFrame`. While all are lent, datagrams wait in the socket. What the socket has no room for is
+//! dropped and counted.
+//!
+//! # System calls
+//!
+//! `recycle`, `take` and `post` make none. `flush` makes one `sendmmsg` per 16 buffers of up to 64
+//! frames, `poll` one `recvmsg` per buffer and one that finds nothing, `wait` one `poll`.
+//!
+//! # What it does not do
+//!
+//! It shares its port with nobody: one endpoint for each interface and UDP port. It sees no
+//! fragments, since it sends none.
+
+mod batch;
+mod link;
+mod receive;
+mod socket;
+
+pub use link::{UdpConfig, UdpLink};

@@ -1,0 +1,319 @@
+//! [`UdpLink`]: the contract of `gigae_link::Link` over the socket, the slots and the queue.
+
+use crate::batch::{Batch, QueuedFrame, Sent};
+use crate::receive::{HEADROOM, Receiver};
+use crate::socket::UdpSocket;
+use gigae_link::{
+    Arena, Counters, Filter, FrameMemory, Held, Info, Interface, Link, LinkError, Mode, OpenError,
+    Posted, Posting, RxFrame, Segment, TxFrame, TxHolds, sleep_on,
+};
+use gigae_wire::{Envelope, MAX_ENVELOPE, MacAddr, NodeAddr, is_who};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+use tracing::info;
+
+/// Ethernet header.
+const ETHERNET: usize = 14;
+
+/// Longest frame in bytes, of interfaces with a very large MTU: that of AF_PACKET's slots.
+const LONGEST: usize = 16 * 1024 - 2 * HEADROOM;
+
+/// Shortest outer headers: Ethernet, IPv4, UDP.
+const SHORTEST_ENVELOPE: usize = 14 + 20 + 8;
+
+/// Most frames of a kind.
+const MAX_FRAMES: usize = 1 << 16;
+
+/// Empty polls between looks at the interface: some milliseconds of spinning.
+const POLLS_PER_CHECK: u32 = 1 << 14;
+
+/// How to open a [`UdpLink`].
+#[derive(Clone, Debug)]
+pub struct UdpConfig {
+    /// Name of the interface.
+    pub interface: String,
+    /// Which frames to take. The envelope must be UDP.
+    pub filter: Filter,
+    /// Transmit frames, 1 to 65,536. Default 1,024.
+    pub tx_frames: usize,
+    /// Frames that can be received before one must be recycled, 1 to 65,536. Default 4,096.
+    pub rx_frames: usize,
+}
+
+impl UdpConfig {
+    /// The defaults.
+    pub fn new(interface: impl Into<String>, filter: Filter) -> Self {
+        Self { interface: interface.into(), filter, tx_frames: 1024, rx_frames: 4096 }
+    }
+}
+
+/// A link over a UDP socket. See the crate's documentation for who owns a frame when.
+#[derive(Debug)]
+pub struct UdpLink {
+    info: Info,
+    interface: Interface,
+    filter: Filter,
+    arena: Arc<Arena>,
+    /// Where in the arena transmit frames begin.
+    tx_start: usize,
+    holds: TxHolds,
+    posting: Posting,
+    queue: VecDeque<QueuedFrame>,
+    batch: Batch,
+    receiver: Receiver,
+    socket: UdpSocket,
+    /// Frames that go to one node may share a buffer: the kernel has not refused it.
+    joins: bool,
+    counters: Counters,
+    empty_polls: u32,
+}
+
+impl UdpLink {
+    /// Opens a link on an interface of the calling thread's network namespace.
+    ///
+    /// Needs no privileges for ports from 1024 on. Maps everything that the link will ever use.
+    pub fn open(config: UdpConfig) -> Result<Self, OpenError> {
+        let interface = Interface::find(&config.interface)?;
+        let Envelope::Udp { port } = config.filter.envelope else {
+            return Err(OpenError::Unsupported {
+                what: "frames of an EtherType over a UDP socket",
+                instead: "choose the UDP envelope",
+            });
+        };
+        let needed = config.filter.least_mtu();
+        if interface.mtu < needed {
+            let (interface, mtu) = (interface.name, interface.mtu);
+            return Err(OpenError::MtuTooSmall { interface, mtu, needed });
+        }
+        let socket = UdpSocket::open(&interface, port)?;
+        let rx_frames = config.rx_frames.clamp(1, MAX_FRAMES);
+        let tx_frames = config.tx_frames.clamp(1, MAX_FRAMES);
+        let max_frame = (interface.mtu + ETHERNET).min(LONGEST);
+        let slot = (max_frame + HEADROOM).next_power_of_two().max(2048);
+        socket.keep(2 * tx_frames * slot, 2 * rx_frames * slot);
+        let arena = Arena::sparse((rx_frames + tx_frames) * slot)
+            .map_err(|source| OpenError::Io { what: "mapping the frames", source })?;
+        let arena = Arc::new(arena);
+        let info = Info {
+            interface: interface.name.clone(),
+            mac: interface.mac,
+            mode: Mode::Udp,
+            max_frame,
+            segment_size: max_frame,
+            max_segments: 1,
+            frame_size: slot,
+            tx_frames,
+            rx_frames,
+            reason: "a UDP socket was asked for; it needs no privilege".to_owned(),
+        };
+        let longest = max_frame - SHORTEST_ENVELOPE;
+        Ok(Self {
+            posting: Posting::new(&info),
+            info,
+            interface,
+            filter: config.filter,
+            tx_start: rx_frames * slot,
+            holds: TxHolds::new(tx_frames as u32),
+            queue: VecDeque::with_capacity(tx_frames),
+            batch: Batch::new(),
+            receiver: Receiver::new(Arc::clone(&arena), rx_frames, slot, longest),
+            arena,
+            socket,
+            joins: true,
+            counters: Counters::default(),
+            empty_polls: 0,
+        })
+    }
+
+    /// The first frames of the queue have left, or never will.
+    fn complete(&mut self, frames: usize) {
+        for frame in self.queue.drain(..frames) {
+            self.holds.complete(frame.slot);
+        }
+    }
+
+    /// The kernel has refused a buffer of so many frames. Whether to go on with the queue.
+    fn on_refusal(&mut self, errno: Errno, frames: usize) -> Result<bool, LinkError> {
+        match errno {
+            // The socket's share of memory is used up. Frames that leave will free it.
+            Errno::AGAIN | Errno::INTR => return Ok(false),
+            // A kernel or an interface that cannot cut buffers, or an MTU that was lowered.
+            Errno::INVAL | Errno::IO | Errno::MSGSIZE | Errno::OPNOTSUPP if frames > 1 => {
+                let interface = &self.info.interface;
+                info!(%interface, %errno, "segmentation offload refused: frames go one by one");
+                self.joins = false;
+                return Ok(true);
+            }
+            Errno::MSGSIZE | Errno::INVAL => self.counters.tx_invalid += 1,
+            // Lost, as on a wire: no room in a queue, no way there, a firewall.
+            Errno::NOBUFS
+            | Errno::NOMEM
+            | Errno::PERM
+            | Errno::HOSTUNREACH
+            | Errno::CONNREFUSED => {}
+            Errno::NETUNREACH
+            | Errno::NETDOWN
+            | Errno::NODEV
+            | Errno::NXIO
+            | Errno::ADDRNOTAVAIL => {
+                self.interface.check()?;
+            }
+            e => return Err(LinkError::Io { what: "sending datagrams", source: e.into() }),
+        }
+        self.complete(frames);
+        Ok(true)
+    }
+}
+
+impl Link for UdpLink {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+
+    #[inline]
+    fn memory(&self) -> FrameMemory<'_> {
+        (&self.arena).into()
+    }
+
+    #[inline]
+    fn take(&mut self) -> Option<TxFrame> {
+        let frame = self.holds.take()?;
+        let start = self.tx_start + frame as usize * self.info.frame_size;
+        let bytes = start..start + self.info.frame_size;
+        // SAFETY: a frame is handed out once until both its holds are clear again, so no other
+        // token exists and the kernel does not read it; receive slots lie elsewhere.
+        Some(unsafe { TxFrame::new(&self.arena, bytes, frame) })
+    }
+
+    /// A slot has room for the longest frame, so there is only [`Segment::Last`].
+    #[inline]
+    fn post(&mut self, frame: TxFrame, bytes: Range<usize>, segment: Segment) -> Posted {
+        assert!(bytes.end <= self.info.frame_size, "bytes outside the frame");
+        self.posting.add(bytes.len(), segment);
+        let (slot, start) = (frame.slot(), frame.offset() + bytes.start);
+        let posted = frame.into_posted();
+        let whole = &self.arena.posted_bytes(&posted)[bytes];
+        self.counters.tx_frames += 1;
+        self.holds.post(slot);
+        match datagram(self.filter.envelope, whole) {
+            Some((from, to, place)) => self.queue.push_back(QueuedFrame {
+                slot,
+                offset: (start + place.start) as u32,
+                length: place.len() as u32,
+                from,
+                to,
+            }),
+            // To nobody that this link could reach.
+            None => {
+                self.holds.complete(slot);
+            }
+        }
+        posted
+    }
+
+    #[inline]
+    fn reclaim(&mut self, frame: Posted) -> Result<TxFrame, Posted> {
+        let _ = self.arena.posted_bytes(&frame);
+        if self.holds.with_nic(frame.slot()) {
+            return Err(frame);
+        }
+        // SAFETY: the NIC's hold is clear, so the kernel has copied the frame.
+        Ok(unsafe { frame.into_frame() })
+    }
+
+    #[inline]
+    fn release(&mut self, frame: Held) {
+        self.holds.release(self.arena.slot_of(&frame));
+    }
+
+    fn flush(&mut self) -> Result<bool, LinkError> {
+        while !self.queue.is_empty() {
+            self.counters.doorbells += 1;
+            let with = (&self.socket, &*self.arena);
+            let Sent { frames, refused } = self.batch.send(&self.queue, with, self.joins);
+            self.complete(frames);
+            if let Some((errno, frames)) = refused
+                && !self.on_refusal(errno, frames)?
+            {
+                break;
+            }
+        }
+        Ok(self.queue.is_empty())
+    }
+
+    fn poll(&mut self, batch: &mut Vec<RxFrame>, max: usize) -> Result<usize, LinkError> {
+        let mut count = 0;
+        while count < max {
+            if let Some(frame) = self.receiver.pop() {
+                batch.push(frame);
+                count += 1;
+                continue;
+            }
+            match self.receiver.receive(&self.socket, &self.filter) {
+                Ok(true) => self.counters.drives += 1,
+                Ok(false) => break,
+                Err(e) => {
+                    self.interface.check()?;
+                    return Err(LinkError::Io { what: "receiving datagrams", source: e.into() });
+                }
+            }
+        }
+        self.counters.rx_frames += count as u64;
+        if count > 0 {
+            self.empty_polls = 0;
+        } else {
+            self.empty_polls += 1;
+            if self.empty_polls == POLLS_PER_CHECK {
+                self.empty_polls = 0;
+                self.interface.check()?;
+            }
+        }
+        Ok(count)
+    }
+
+    #[inline]
+    fn recycle(&mut self, frame: RxFrame) {
+        self.receiver.recycle(frame);
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, LinkError> {
+        if self.receiver.is_ready() {
+            return Ok(true);
+        }
+        self.counters.waits += 1;
+        if sleep_on(self.fd(), timeout)? {
+            self.counters.wakeups += 1;
+            return Ok(true);
+        }
+        self.interface.check().map(|()| false)
+    }
+
+    fn prepare_to_wait(&mut self) -> bool {
+        self.receiver.is_ready()
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+
+    fn counters(&self) -> Counters {
+        Counters { rx_dropped: self.socket.dropped() + self.receiver.dropped, ..self.counters }
+    }
+}
+
+/// From which own address a frame goes where, and where in it the datagram's payload lies. `None` if
+/// it is not for this link: another port, a MAC address, nothing in it.
+#[inline]
+fn datagram(envelope: Envelope, frame: &[u8]) -> Option<(IpAddr, IpAddr, Range<usize>)> {
+    let (NodeAddr::Ip { ip: from, .. }, place) = envelope.locate(frame, frame.len()).ok()? else {
+        return None;
+    };
+    let to = envelope.destination(frame)?;
+    let ours = frame.starts_with(&MacAddr::default().0) || is_who(envelope, frame);
+    (ours && !place.is_empty() && place.start <= MAX_ENVELOPE).then_some((from, to, place))
+}

@@ -1,0 +1,319 @@
+//! The socket: its options, and its two system calls.
+
+use gigae_link::{Interface, OpenError};
+use libc::{c_int, c_void};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::sockopt;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+
+/// `SK_MEMINFO_DROPS` of linux/sock_diag.h: which word of `SO_MEMINFO` counts drops.
+const DROPS: usize = 8;
+const MEMINFO_WORDS: usize = 9;
+
+/// Room for the control messages of a buffer: a length, and an address with an interface's number.
+/// As words, since their headers must be aligned.
+pub(crate) type Control = [u64; 12];
+
+/// An Internet address as the kernel reads and writes it, of either family.
+pub(crate) type Name = libc::sockaddr_in6;
+
+/// A UDP socket for one port of one interface.
+#[derive(Debug)]
+pub(crate) struct UdpSocket {
+    fd: OwnedFd,
+    /// For both families. Otherwise the kernel has no IPv6.
+    both: bool,
+    /// The interface's number, which link-local addresses need.
+    interface: u32,
+    port: u16,
+}
+
+/// What one call received.
+pub(crate) struct Received {
+    pub(crate) length: usize,
+    pub(crate) from: IpAddr,
+    /// Whom it was sent to.
+    pub(crate) to: IpAddr,
+    /// That is an IPv4 address for all.
+    pub(crate) to_all: bool,
+    /// The length of each datagram but the last, if there are several.
+    pub(crate) segment: Option<usize>,
+}
+
+impl UdpSocket {
+    /// Opens it in the calling thread's network namespace. No privileges for ports from 1024 on.
+    pub(crate) fn open(interface: &Interface, port: u16) -> Result<Self, OpenError> {
+        let fail = |source| OpenError::Io { what: "opening a UDP socket", source };
+        let (socket, both) = match Socket::new(Domain::IPV6, Type::DGRAM, Some(Protocol::UDP)) {
+            Ok(socket) => (socket, true),
+            Err(e) if e.raw_os_error() == Some(libc::EAFNOSUPPORT) => {
+                let ipv4 = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP));
+                (ipv4.map_err(fail)?, false)
+            }
+            Err(e) => return Err(fail(e)),
+        };
+        let any: SocketAddr = if both {
+            socket.set_only_v6(false).map_err(fail)?;
+            (Ipv6Addr::UNSPECIFIED, port).into()
+        } else {
+            (Ipv4Addr::UNSPECIFIED, port).into()
+        };
+        socket.set_nonblocking(true).map_err(fail)?;
+        socket.set_broadcast(true).map_err(fail)?;
+        socket.bind_device(Some(interface.name.as_bytes())).map_err(fail)?;
+        let fd = OwnedFd::from(socket);
+        // A router must not cut a datagram, nor the kernel choose the length (ip(7), ipv6(7)).
+        let probe = libc::IP_PMTUDISC_PROBE;
+        set(&fd, libc::SOL_IP, libc::IP_MTU_DISCOVER, &probe).map_err(fail)?;
+        if both {
+            let probe = libc::IPV6_PMTUDISC_PROBE;
+            set(&fd, libc::SOL_IPV6, libc::IPV6_MTU_DISCOVER, &probe).map_err(fail)?;
+            set(&fd, libc::SOL_IPV6, libc::IPV6_RECVPKTINFO, &1).map_err(fail)?;
+        }
+        set(&fd, libc::SOL_IP, libc::IP_PKTINFO, &1).map_err(fail)?;
+        // Linux 5.0. Without it each datagram takes a call.
+        let _ = set(&fd, libc::SOL_UDP, libc::UDP_GRO, &1);
+        bind(&fd, &any, interface)?;
+        Ok(Self { fd, both, interface: interface.index, port })
+    }
+
+    /// Lets the socket keep so many bytes each way, as far as the process may.
+    pub(crate) fn keep(&self, sent: usize, received: usize) {
+        if sockopt::set_socket_send_buffer_size_force(&self.fd, sent).is_err() {
+            let _ = sockopt::set_socket_send_buffer_size(&self.fd, sent);
+        }
+        if sockopt::set_socket_recv_buffer_size_force(&self.fd, received).is_err() {
+            let _ = sockopt::set_socket_recv_buffer_size(&self.fd, received);
+        }
+    }
+
+    /// The address of a node as the kernel takes it, and how many bytes of it.
+    pub(crate) fn name(&self, ip: IpAddr) -> (Name, libc::socklen_t) {
+        let flat: SocketAddr = match (ip, self.both) {
+            (IpAddr::V4(ip), false) => (ip, self.port).into(),
+            (IpAddr::V4(ip), true) => (ip.to_ipv6_mapped(), self.port).into(),
+            // The number matters to link-local addresses only.
+            (IpAddr::V6(ip), _) => SocketAddrV6::new(ip, self.port, 0, self.interface).into(),
+        };
+        let flat = socket2::SockAddr::from(flat);
+        // SAFETY: for this structure of plain integers zeros are valid; the shorter IPv4 one and the
+        // IPv6 one both fit it, and socket2 says how many bytes its address has.
+        unsafe {
+            let mut name: Name = std::mem::zeroed();
+            let length = (flat.len() as usize).min(size_of::<Name>());
+            std::ptr::copy_nonoverlapping(
+                flat.as_ptr().cast::<u8>(),
+                (&raw mut name).cast::<u8>(),
+                length,
+            );
+            (name, length as libc::socklen_t)
+        }
+    }
+
+    /// Fills in the control messages of a buffer: from which own address it goes, and how the kernel
+    /// cuts it. Returns the bytes of them.
+    pub(crate) fn write_control(
+        &self,
+        control: &mut Control,
+        from: IpAddr,
+        segment: Option<u16>,
+    ) -> usize {
+        let mut writer = ControlWriter { control, used: 0 };
+        match (from, self.both) {
+            (IpAddr::V4(from), false) => {
+                let address = libc::in_addr { s_addr: u32::from(from).to_be() };
+                let none = libc::in_addr { s_addr: 0 };
+                let info =
+                    libc::in_pktinfo { ipi_ifindex: 0, ipi_spec_dst: address, ipi_addr: none };
+                writer.push(libc::SOL_IP, libc::IP_PKTINFO, info);
+            }
+            (from, _) => {
+                let from = match from {
+                    IpAddr::V4(from) => from.to_ipv6_mapped(),
+                    IpAddr::V6(from) => from,
+                };
+                let address = libc::in6_addr { s6_addr: from.octets() };
+                let info = libc::in6_pktinfo { ipi6_addr: address, ipi6_ifindex: 0 };
+                writer.push(libc::SOL_IPV6, libc::IPV6_PKTINFO, info);
+            }
+        }
+        if let Some(segment) = segment {
+            writer.push(libc::SOL_UDP, libc::UDP_SEGMENT, segment);
+        }
+        writer.used
+    }
+
+    /// Sends buffers. Returns how many from the start were taken.
+    pub(crate) fn send(&self, buffers: &mut [libc::mmsghdr]) -> Result<usize, Errno> {
+        let (fd, count) = (self.fd.as_raw_fd(), buffers.len() as u32);
+        // SAFETY: the slice is valid for its length, and the caller made every message in it point
+        // to memory that lives across the call.
+        let sent = unsafe { libc::sendmmsg(fd, buffers.as_mut_ptr(), count, libc::MSG_DONTWAIT) };
+        usize::try_from(sent).map_err(|_| last())
+    }
+
+    /// Receives one buffer into `pieces`, one after the other. `Ok(None)`: it did not fit, or the
+    /// kernel does not say whom it was sent to.
+    pub(crate) fn receive(&self, pieces: &mut [libc::iovec]) -> Result<Option<Received>, Errno> {
+        let mut control: Control = [0; 12];
+        // SAFETY: the structure is plain integers, for which zeros are valid.
+        let mut name: Name = unsafe { std::mem::zeroed() };
+        // SAFETY: the structure is plain integers and pointers, for which zeros are valid.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        message.msg_name = (&raw mut name).cast();
+        message.msg_namelen = size_of::<Name>() as libc::socklen_t;
+        message.msg_iov = pieces.as_mut_ptr();
+        message.msg_iovlen = pieces.len() as _;
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = size_of::<Control>() as _;
+        let fd = self.fd.as_raw_fd();
+        // SAFETY: the message points to a name, control words and pieces that live across the call;
+        // the caller made every piece point to memory that nobody else uses.
+        let length = unsafe { libc::recvmsg(fd, &raw mut message, libc::MSG_DONTWAIT) };
+        let length = usize::try_from(length).map_err(|_| last())?;
+        if message.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0 {
+            return Ok(None);
+        }
+        let from = ip_of(&name);
+        let Notes { to, to_all, segment } = read_control(&message);
+        Ok(to.zip(from).map(|(to, from)| Received { length, from, to, to_all, segment }))
+    }
+
+    /// Datagrams for which the socket had no room, since the start.
+    pub(crate) fn dropped(&self) -> u64 {
+        let mut words = [0_u32; MEMINFO_WORDS];
+        let mut length = size_of_val(&words) as libc::socklen_t;
+        // SAFETY: pointer and length describe an array that lives across the call.
+        let result = unsafe {
+            libc::getsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_MEMINFO,
+                words.as_mut_ptr().cast::<c_void>(),
+                &raw mut length,
+            )
+        };
+        if result == 0 { words[DROPS].into() } else { 0 }
+    }
+}
+
+impl AsFd for UdpSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn bind(fd: &OwnedFd, at: &SocketAddr, interface: &Interface) -> Result<(), OpenError> {
+    rustix::net::bind(fd, at).map_err(|e| {
+        let (port, name) = (at.port(), &interface.name);
+        let text = match e {
+            Errno::ADDRINUSE => format!(
+                "UDP port {port} of '{name}' is in use by another endpoint or program ('ss -ulnp' names it); stop it or choose another port"
+            ),
+            Errno::ACCESS => format!(
+                "UDP port {port} needs CAP_NET_BIND_SERVICE; choose one from 1024 on or run as root"
+            ),
+            other => format!("binding UDP port {port} of '{name}': {other}"),
+        };
+        let source = io::Error::new(io::Error::from(e).kind(), text);
+        OpenError::Io { what: "opening a UDP socket", source }
+    })
+}
+
+/// The address in a name that the kernel wrote.
+fn ip_of(name: &Name) -> Option<IpAddr> {
+    match c_int::from(name.sin6_family) {
+        libc::AF_INET6 => Some(Ipv6Addr::from(name.sin6_addr.s6_addr).to_canonical()),
+        libc::AF_INET => {
+            // The address is where IPv6's flow information is: behind family and port.
+            Some(Ipv4Addr::from(u32::from_be(name.sin6_flowinfo)).into())
+        }
+        _ => None,
+    }
+}
+
+/// What the kernel says of a buffer, as [`Received`] has it.
+#[derive(Default)]
+struct Notes {
+    to: Option<IpAddr>,
+    to_all: bool,
+    segment: Option<usize>,
+}
+
+fn read_control(message: &libc::msghdr) -> Notes {
+    let mut notes = Notes::default();
+    // SAFETY: the message's control words are those of `receive`, as long as the kernel has said.
+    let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
+    while !header.is_null() {
+        // SAFETY: not null, so a header lies there within the control words, and behind it the
+        // structure that its level and type name, perhaps unaligned.
+        unsafe {
+            let data = libc::CMSG_DATA(header);
+            match ((*header).cmsg_level, (*header).cmsg_type) {
+                (libc::SOL_UDP, libc::UDP_GRO) => {
+                    let length = data.cast::<c_int>().read_unaligned();
+                    notes.segment = usize::try_from(length).ok().filter(|&length| length > 0);
+                }
+                (libc::SOL_IPV6, libc::IPV6_PKTINFO) => {
+                    let info = data.cast::<libc::in6_pktinfo>().read_unaligned();
+                    notes.to = Some(Ipv6Addr::from(info.ipi6_addr.s6_addr).to_canonical());
+                }
+                (libc::SOL_IP, libc::IP_PKTINFO) => {
+                    let info = data.cast::<libc::in_pktinfo>().read_unaligned();
+                    notes.to = Some(Ipv4Addr::from(u32::from_be(info.ipi_addr.s_addr)).into());
+                    // The latter is the own address from which to answer (ip(7)).
+                    notes.to_all = info.ipi_addr.s_addr != info.ipi_spec_dst.s_addr;
+                }
+                _ => {}
+            }
+            header = libc::CMSG_NXTHDR(message, header);
+        }
+    }
+    notes
+}
+
+/// Puts control messages one behind the other.
+struct ControlWriter<'a> {
+    control: &'a mut Control,
+    used: usize,
+}
+
+impl ControlWriter<'_> {
+    fn push<T: Copy>(&mut self, level: c_int, kind: c_int, value: T) {
+        let payload = size_of::<T>() as u32;
+        // SAFETY: plain arithmetic (cmsg(3)).
+        let (space, length) = unsafe { (libc::CMSG_SPACE(payload), libc::CMSG_LEN(payload)) };
+        assert!(
+            self.used + space as usize <= size_of::<Control>(),
+            "no room for a control message"
+        );
+        // SAFETY: there is room for header and value from `used` on, which is aligned for the header
+        // since it is a sum of CMSG_SPACEs; CMSG_DATA stays within.
+        unsafe {
+            let at = self.control.as_mut_ptr().cast::<u8>().add(self.used);
+            let header = at.cast::<libc::cmsghdr>();
+            header.write(libc::cmsghdr {
+                cmsg_len: length as _,
+                cmsg_level: level,
+                cmsg_type: kind,
+            });
+            libc::CMSG_DATA(header).cast::<T>().write_unaligned(value);
+        }
+        self.used += space as usize;
+    }
+}
+
+fn last() -> Errno {
+    Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+fn set(socket: &OwnedFd, level: c_int, name: c_int, value: &c_int) -> io::Result<()> {
+    let length = size_of::<c_int>() as libc::socklen_t;
+    let value = std::ptr::from_ref(value).cast();
+    // SAFETY: pointer and length describe an integer that lives across the call.
+    let result = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, value, length) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
