@@ -310,12 +310,12 @@ fn list() -> String {
     let mut text = String::from("plans ('gigae plans' says more)\n");
     for (name, _) in SHIPPED {
         if let Ok(plan) = Plan::load(name) {
-            let _ = writeln!(text, "  {name:10}  {}", plan.about);
+            let _ = writeln!(text, "  {name:11}  {}", plan.about);
         }
     }
     text.push_str("transports\n");
     for transport in transport::TRANSPORTS {
-        let _ = writeln!(text, "  {:10}  {}", transport.name, transport.about);
+        let _ = writeln!(text, "  {:11}  {}", transport.name, transport.about);
     }
     text
 }

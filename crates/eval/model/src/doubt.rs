@@ -41,7 +41,7 @@ macro_rules! codes {
 codes! {
     Busy = "busy", "The machine was not idle before the run.";
     CongestionControl = "congestion-control", "TCP ran with another congestion control.";
-    DebugBuild = "debug-build", "The evaluator was built without optimisation.";
+    DebugBuild = "debug-build", "The evaluator is a debug build.";
     Failed = "failed", "Repetitions failed.";
     FewRepetitions = "few-repetitions", "The interval covers less than 95 %.";
     FewRuns = "few-runs", "Too few runs to know what two runs of the same thing differ by.";

@@ -27,6 +27,41 @@ fn refused(text: &str) -> String {
     error
 }
 
+/// Keys are the public fields of the structures that a plan is read into.
+#[test]
+fn every_key_of_a_plan_is_documented() {
+    let page = include_str!("../../../../docs/reference/plan-file.md");
+    let sources = [
+        include_str!("../src/plan/form.rs"),
+        include_str!("../src/plan/settings.rs"),
+        include_str!("../src/plan/tune.rs"),
+        include_str!("../src/plan/figure.rs"),
+        include_str!("../src/plan/paper.rs"),
+    ];
+    let fields = sources.iter().flat_map(|source| source.lines()).filter_map(|line| {
+        let (name, kind) = line.strip_prefix("    pub ")?.split_once(": ")?;
+        (kind.ends_with(',') && !name.contains(' ')).then_some(name)
+    });
+    let (mut keys, mut missing) = (0, Vec::new());
+    for key in fields {
+        keys += 1;
+        let named = [format!("`{key}`"), format!("{key} "), format!("{key},"), format!("[{key}")];
+        if !named.iter().any(|name| page.contains(name)) {
+            missing.push(key);
+        }
+    }
+    assert!(keys > 70, "{keys} keys were found");
+    assert!(missing.is_empty(), "docs/reference/plan-file.md says nothing of {missing:?}");
+}
+
+#[test]
+fn every_shipped_plan_is_in_the_table() {
+    let page = include_str!("../../../../docs/reference/plans.md");
+    for (name, _) in SHIPPED {
+        assert!(page.contains(&format!("| `{name}` |")), "docs/reference/plans.md lacks '{name}'");
+    }
+}
+
 #[test]
 fn every_shipped_plan_parses_and_gives_cells() {
     for (name, _) in SHIPPED {

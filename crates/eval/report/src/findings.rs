@@ -59,7 +59,12 @@ pub fn check(plan: &Plan, name: &str) -> Result<(), PlanError> {
     match plan.said.iter().find(unknown) {
         Some(said) => Err(PlanError::Malformed {
             plan: name.to_owned(),
-            reason: format!("said '{}': unknown finding '{}'", said.source, said.finding),
+            reason: format!(
+                "said '{}': unknown finding '{}'; choose one of: {}",
+                said.source,
+                said.finding,
+                RULES.iter().map(|rule| rule.name).collect::<Vec<_>>().join(", ")
+            ),
         }),
         None => Ok(()),
     }

@@ -295,7 +295,10 @@ pub(crate) fn run_doubts(environment: &Environment) -> Vec<Doubt> {
         ));
     }
     if cfg!(debug_assertions) {
-        doubts.push(doubt!(DebugBuild, "built without optimisation; build with --release"));
+        doubts.push(doubt!(
+            DebugBuild,
+            "a debug build, which checks and optimises less; build with --release"
+        ));
     }
     let control = environment.congestion_control.as_str();
     if control != "unknown" && control != transport::CONGESTION_CONTROL {

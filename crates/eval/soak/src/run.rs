@@ -102,7 +102,7 @@ fn describe(watcher: &mut Watcher<'_>, ground: &Ground) {
     let end = environment::describe(&ground.site);
     let clients = watcher.state.settings.clients;
     let conditions = &mut watcher.state.conditions;
-    let build = if cfg!(debug_assertions) { ", built without optimisation" } else { "" };
+    let build = if cfg!(debug_assertions) { ", a debug build" } else { "" };
     conditions.gigae = format!("{} ({}){build}", environment::VERSION, environment::GIT);
     conditions.machine =
         format!("{}, {} CPUs, Linux {}", end.cpu, affinity::allowed().len(), end.kernel);

@@ -74,6 +74,10 @@ fn the_number_of_links_and_the_envelope_must_fit() {
     let (options, [mut links, _]) = ends(1);
     let refused = options.clone().open_on(Vec::new()).unwrap_err().to_string();
     assert!(refused.contains("as many links as interfaces"), "{refused}");
+    let one = Cable::pair(0, &options.filter(), 1, 2).unwrap().map(|link| Box::new(link) as _);
+    let refused = options.clone().open_on(one.into_iter().take(1).collect());
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("at least two transmit"), "{refused}");
     let udp = options.envelope(gigae::Envelope::Udp { port: 4791 });
     let refused = udp.open_on(vec![links.remove(0)]).unwrap_err().to_string();
     assert!(refused.contains("use the Ethernet envelope"), "{refused}");

@@ -180,16 +180,17 @@ impl Link for Cable {
         let before = batch.len();
         while batch.len() < before + max {
             let Some(bytes) = self.incoming.receive().map_err(failed)? else { break };
-            if !self.filter.takes(self.info.mac, &bytes) {
+            let too_long = bytes.len() > self.info.max_frame;
+            if too_long || !self.filter.takes(self.info.mac, &bytes) {
                 continue;
             }
             let Some(slot) = self.free.pop() else {
                 self.counters.rx_dropped += 1;
                 continue;
             };
-            let start = slot as usize * FRAME;
+            let room = slot as usize * FRAME..(slot as usize + 1) * FRAME;
             // SAFETY: a free slot has no token.
-            batch.push(unsafe { RxFrame::copied(&self.arena, start, slot, &bytes) });
+            batch.push(unsafe { RxFrame::copied(&self.arena, room, slot, &bytes) });
         }
         self.counters.rx_frames += (batch.len() - before) as u64;
         Ok(batch.len() - before)

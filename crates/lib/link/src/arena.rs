@@ -380,14 +380,19 @@ impl RxFrame {
         Self { piece: Piece::new(arena, bytes, slot) }
     }
 
-    /// Copies `bytes` into an arena, from `start` on, and makes the token for them. For backends
-    /// that copy what they receive.
+    /// Copies `bytes` to the start of a slot's `room` in an arena, and makes the token for them. For
+    /// backends that copy what they receive.
     ///
     /// # Safety
-    /// As for [`new`](Self::new).
+    /// As for [`new`](Self::new), for all of the room.
+    ///
+    /// # Panics
+    /// If `bytes` do not fit the room. Drop frames longer than
+    /// [`Info::max_frame`](crate::Info::max_frame) before.
     #[inline]
-    pub unsafe fn copied(arena: &Arena, start: usize, slot: u32, bytes: &[u8]) -> Self {
-        let place = start..start + bytes.len();
+    pub unsafe fn copied(arena: &Arena, room: Range<usize>, slot: u32, bytes: &[u8]) -> Self {
+        assert!(bytes.len() <= room.len(), "{} bytes for {}", bytes.len(), room.len());
+        let place = room.start..room.start + bytes.len();
         // SAFETY: the caller says that there is no other token for these bytes.
         let mut room = unsafe { TxFrame::new(arena, place.clone(), slot) };
         arena.bytes_mut(&mut room).copy_from_slice(bytes);

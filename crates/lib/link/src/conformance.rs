@@ -93,8 +93,8 @@ pub struct Kernels {
 }
 
 /// Makes the list of tests for a maker: `conformance_tests!("generic", open_pair)` is an array of
-/// names and functions, for a runner. A number behind it is the MTU, 1500 without; another one what the cards
-/// hold ([`Options::within`](crate::conformance::Options::within)), any number of frames without.
+/// names and functions, for a runner. A number behind it is the MTU, 1500 without; another one how many frames that
+/// nobody reads the carrier holds, a card's ring or a socket's queue ([`Options::within`](crate::conformance::Options::within)), any number of frames without.
 #[macro_export]
 macro_rules! conformance_tests {
     ($prefix:literal, $envelope:expr, $maker:path) => {

@@ -35,14 +35,15 @@ pub trait Link: Send {
     /// the last as [`Segment::More`]. Each is reclaimed or released by itself.
     ///
     /// # Panics
-    /// If `bytes` is empty or not within the frame. If the frame on the wire is shorter than an
+    /// If the frame is another link's. If `bytes` is empty or not within the frame. If the frame on the wire is shorter than an
     /// Ethernet header, longer than [`Info::max_frame`] or has more than [`Info::max_segments`].
     fn post(&mut self, frame: TxFrame, bytes: Range<usize>, segment: Segment) -> Posted;
 
     /// Rings the doorbell for all that was posted: one system call per batch, none where the
     /// driver needs no wake-up. A NIC that is momentarily full is no error: the frames stay
     /// posted and the next flush goes on with them. Returns whether it took everything; if not,
-    /// flush again soon, for nothing else will.
+    /// flush again soon, for nothing else will. It does not wait for a receiver: what nobody reads is
+    /// lost.
     ///
     /// # Panics
     /// If the last segment of a frame was not posted yet.
@@ -51,13 +52,21 @@ pub trait Link: Send {
     /// Takes a posted frame back in order to change and send it again. Returns the token as an
     /// error while the NIC still holds the frame. Such a frame is still queued, so the caller need
     /// not repeat it; the link wakes a driver that may have overlooked it.
+    ///
+    /// # Panics
+    /// If the frame is another link's.
     fn reclaim(&mut self, frame: Posted) -> Result<TxFrame, Posted>;
 
     /// Gives up a transmit frame, taken or posted. It becomes free as soon as the NIC is done with
     /// it.
+    ///
+    /// # Panics
+    /// If the frame is another link's.
     fn release(&mut self, frame: Held);
 
     /// Appends up to `max` tokens of received frames to `batch` and returns how many. Never blocks.
+    /// Passes on only frames that the link's [`Filter`] takes, none longer than [`Info::max_frame`].
+    /// While the caller holds all receive frames, what comes may be dropped; it is counted.
     ///
     /// A frame longer than [`Info::segment_size`] is several tokens in a row, of which all but the
     /// last say [`RxFrame::continues`]. It is always handed over whole, so with such a frame at the
@@ -71,10 +80,14 @@ pub trait Link: Send {
 
     /// Returns a received frame so that the NIC can fill it anew: at once if it has few, else after
     /// some more or with the next empty [`poll`](Self::poll) or [`wait`](Self::wait).
+    ///
+    /// # Panics
+    /// If the frame is another link's.
     fn recycle(&mut self, frame: RxFrame);
 
-    /// A descriptor that polls readable when a frame may have arrived. `None`, the default, for a
-    /// simulated link. Before sleeping on it, call [`prepare_to_wait`](Self::prepare_to_wait).
+    /// A descriptor that polls readable when a frame may have arrived. `None`, the default, if there
+    /// is none: then override [`wait`](Self::wait), unless it is enough to look each millisecond. The
+    /// conformance suite takes such a link for a simulated one. Before sleeping on it, call [`prepare_to_wait`](Self::prepare_to_wait).
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -106,7 +119,8 @@ pub trait Link: Send {
     /// link whose ring is fixed has no choice.
     fn provide(&mut self, _frames: usize) {}
 
-    /// What the link has counted so far; by default nothing. No system call beyond what the kernel's
+    /// What the link has counted so far; by default nothing. The conformance suite checks
+    /// `tx_frames`, `rx_frames` and `rx_dropped`. No system call beyond what the kernel's
     /// own counters need.
     fn counters(&self) -> Counters {
         Counters::default()
@@ -127,7 +141,8 @@ pub enum Segment {
 pub struct Info {
     /// Interface name, for messages to people.
     pub interface: String,
-    /// The interface's own address, source of every frame.
+    /// The interface's own address, source of every frame. A link without an interface has one that
+    /// is unique on what carries its frames.
     pub mac: MacAddr,
     /// How frames reach the wire.
     pub mode: Mode,
@@ -140,9 +155,11 @@ pub struct Info {
     /// Most segments that a frame may be posted in, and most that it is received in. 1: every frame
     /// is one token.
     pub max_segments: usize,
-    /// Bytes in a transmit frame's memory.
+    /// Bytes in a transmit frame's memory. With 128 more than [`max_frame`](Self::max_frame) a
+    /// message is as long as the frame allows.
     pub frame_size: usize,
-    /// Transmit frames in all; a frame in segments takes as many as it has segments.
+    /// Transmit frames in all, two at least for an endpoint; a frame in segments takes as many as it
+    /// has segments.
     pub tx_frames: usize,
     /// Frames that can be received before one must be recycled, segments counted as frames.
     pub rx_frames: usize,
@@ -276,7 +293,8 @@ pub struct Counters {
     pub waits: u64,
     /// Sleeps that ended because of a frame.
     pub wakeups: u64,
-    /// Frames for us that the kernel had no room for (statistics of the socket), or of which a
+    /// Frames for us for which there was no room, in the kernel (statistics of the socket) or
+    /// because the caller held all receive frames, or of which a
     /// segment was missing. Those that a card in zero-copy mode has no room for, it counts itself
     /// (`ethtool -S`).
     pub rx_dropped: u64,

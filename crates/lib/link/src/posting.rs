@@ -5,7 +5,8 @@ use crate::{Info, Segment};
 /// Ethernet header: the shortest thing that can be sent.
 const ETHERNET: usize = 14;
 
-/// The frame that is being posted. Panics on what [`Link::post`](crate::Link::post) refuses.
+/// The frame that is being posted. Call [`add`](Self::add) first in `post` and
+/// [`flush`](Self::flush) first in `flush`. Panics on what [`Link::post`](crate::Link::post) refuses.
 #[derive(Debug)]
 pub struct Posting {
     max_frame: usize,

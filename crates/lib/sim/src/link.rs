@@ -119,8 +119,9 @@ impl SimLink {
         for (i, segment) in segments.enumerate() {
             let slot = self.free_rx.pop().expect("enough slots");
             let start = slot as usize * self.info.frame_size;
+            let room = start..start + self.info.frame_size;
             // SAFETY: the slot came off the free list, so there is no token for its bytes.
-            let token = unsafe { RxFrame::copied(&self.arena, start, slot, segment) };
+            let token = unsafe { RxFrame::copied(&self.arena, room, slot, segment) };
             batch.push(if i < last { token.continued() } else { token });
         }
     }

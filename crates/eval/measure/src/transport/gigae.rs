@@ -8,7 +8,8 @@ use crate::end::Opening;
 use crate::end::Probe;
 use crate::site::{Address, Site};
 use ::gigae::{
-    Backend, DrainError, Endpoint, Envelope, MacAddr, Mode, Options, Peer, RecvError, SendError, TrySendError,
+    Backend, DrainError, Endpoint, Envelope, MacAddr, Mode, Options, Peer, RecvError, SendError,
+    TrySendError,
 };
 use gigae_eval_model::note::Note;
 use gigae_eval_model::plan;
