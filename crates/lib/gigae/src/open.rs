@@ -124,8 +124,8 @@ impl Options {
         if matches!(self.envelope, Envelope::Udp { .. }) {
             return refuse(WHAT, "no kernel knows the way to IP nodes; use the Ethernet envelope");
         }
-        let too_few = |link: &Box<dyn Link>| link.info().tx_frames < 2 || link.info().rx_frames < 2;
-        if links.iter().any(too_few) {
+        let too_few = |info: &Info| info.tx_frames < 2 || info.rx_frames < 2;
+        if links.iter().any(|link| too_few(link.info())) {
             return refuse(WHAT, "give each link at least two transmit and two receive frames");
         }
         if links.len() > 1 && links.iter().any(|link| link.fd().is_none()) {
