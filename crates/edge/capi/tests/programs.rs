@@ -52,7 +52,8 @@ fn untold(fabric: &Fabric, node: u16, program: &Path, valgrind: bool) -> Command
     command
 }
 
-/// A program that waits for another, and its MAC address, which it prints first.
+/// A program that waits for another, and its MAC address, which it prints first. It ends with the
+/// test: who reads the test's output would wait for it, too.
 struct Waiting {
     child: Child,
     said: BufReader<ChildStdout>,
@@ -78,6 +79,14 @@ impl Waiting {
         let status = self.child.wait().unwrap();
         assert!(status.success(), "{status}: {rest}");
         rest
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        // It has mostly ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

@@ -55,7 +55,7 @@ pub(crate) fn an_ordinary_user_opens_an_endpoint_in_the_udp_envelope() {
     let none = CapabilitySet::empty();
     set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
         .unwrap();
-    let refused = options(Backend::Auto).open().err().expect("a raw socket takes a capability");
+    let refused = options(Backend::Auto).open().expect_err("a raw socket takes a capability");
     let refused = refused.to_string();
     assert!(refused.contains("in the UDP envelope"), "{refused}");
     let a = options(Backend::Auto).envelope(UDP).open().unwrap();
@@ -74,12 +74,12 @@ pub(crate) fn a_udp_port_has_one_endpoint_and_the_error_says_so() {
     let node = fabric.node(1);
     let open = |port| on(&node, options(Backend::Udp).envelope(Envelope::Udp { port }));
     let first = open(4791).unwrap();
-    let error = open(4791).err().expect("it is in use").to_string();
+    let error = open(4791).expect_err("it is in use").to_string();
     assert!(error.contains("UDP port 4791 of 'eth0' is in use"), "{error}");
     open(4792).unwrap();
     drop(first);
     open(4791).unwrap();
-    let error = on(&node, options(Backend::Udp)).err().expect("an EtherType").to_string();
+    let error = on(&node, options(Backend::Udp)).expect_err("an EtherType").to_string();
     assert!(error.contains("choose the UDP envelope"), "{error}");
 }
 
