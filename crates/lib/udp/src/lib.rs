@@ -23,7 +23,8 @@
 //! # System calls
 //!
 //! `recycle`, `take` and `post` make none. `flush` makes one `sendmmsg` per 16 buffers of up to 64
-//! frames, `poll` one `recvmsg` per buffer and one that finds nothing, `wait` one `poll`.
+//! frames, `poll` one `recvmsg` per buffer and one that finds nothing (none behind a datagram that
+//! came alone), `wait` one `poll`.
 //!
 //! # What it does not do
 //!

@@ -254,6 +254,10 @@ impl Link for UdpLink {
                 count += 1;
                 continue;
             }
+            // A datagram that came alone is not kept waiting by another system call.
+            if count > 0 && self.receiver.came_alone() {
+                break;
+            }
             match self.receiver.receive(&self.socket, &self.filter) {
                 Ok(true) => self.counters.drives += 1,
                 Ok(false) => break,

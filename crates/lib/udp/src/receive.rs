@@ -31,6 +31,7 @@ pub(crate) struct Receiver {
     /// The datagrams of the next buffer are taken to be so long, and so many.
     length: usize,
     count: usize,
+    alone: bool,
     /// Takes what is longer than expected.
     spill: Box<[u8]>,
     /// Takes all of a buffer that is not as expected.
@@ -54,6 +55,7 @@ impl Receiver {
             ready: VecDeque::with_capacity(DATAGRAMS),
             length: longest,
             count: 1,
+            alone: true,
             spill: vec![0; LONGEST].into_boxed_slice(),
             whole: Vec::with_capacity(LONGEST),
             headers: None,
@@ -66,6 +68,12 @@ impl Receiver {
     #[inline]
     pub(crate) fn is_ready(&self) -> bool {
         !self.ready.is_empty()
+    }
+
+    /// Whether the last buffer was a single datagram.
+    #[inline]
+    pub(crate) fn came_alone(&self) -> bool {
+        self.alone
     }
 
     /// The next frame that was received.
@@ -164,7 +172,8 @@ impl Receiver {
             }
             self.whole = whole;
         }
-        self.length = if count > 1 { segment } else { self.longest };
+        self.alone = count == 1;
+        self.length = if self.alone { self.longest } else { segment };
         self.count = count.max(self.count / 2).min(DATAGRAMS);
     }
 
