@@ -98,6 +98,9 @@ fn discover(args: &DiscoverArgs, interrupted: &AtomicBool) -> Result<Option<Stri
         None => options,
     };
     let endpoint = match options.clone().open() {
+        Err(OpenError::MissingCapability { .. }) if matches!(envelope, Envelope::Udp { .. }) => {
+            options.backend(Backend::Udp).open()
+        }
         // A port of a broker's hears the answers as well; but its address is no node's, and goes into no file.
         Err(missing @ OpenError::MissingCapability { .. }) if args.write.is_none() => {
             match broker_nics() {

@@ -71,8 +71,12 @@ impl Connection {
         let went_on = self.turns.load(Ordering::Relaxed) >= before + 3;
         let bytes = self.bytes();
         self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            thread.join().map_err(|_| "a TCP thread panicked".to_owned())??;
+        // What ended the one may be what the other complains of.
+        let panicked = |_| Err("a TCP thread panicked".to_owned());
+        let ends = self.threads.drain(..).map(|thread| thread.join().unwrap_or_else(panicked));
+        let errors: Vec<_> = ends.filter_map(Result::err).collect();
+        if !errors.is_empty() {
+            return Err(errors.join("; at the other end: "));
         }
         match went_on {
             true => Ok(bytes),

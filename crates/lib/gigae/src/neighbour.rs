@@ -11,7 +11,8 @@ pub struct Neighbour {
     pub name: String,
     /// Its address, on the first of its channels: a peer.
     pub address: Address,
-    /// Its interface's MAC address.
+    /// Its interface's MAC address. Zeros where the endpoint that asked is over a UDP socket, which
+    /// sees none.
     pub mac: MacAddr,
     /// An IP address of its interface.
     pub ip: Option<IpAddr>,

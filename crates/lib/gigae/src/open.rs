@@ -66,7 +66,7 @@ impl Options {
         let reservation = match self.envelope {
             Envelope::Udp { port } => {
                 let name = links.ports[0].interface();
-                let kept = if by_kernel { by_socket(name) } else { reserve(port, name) };
+                let kept = if by_kernel { by_socket(port, name) } else { reserve(port, name) };
                 let what = "reserving the UDP port";
                 Some(kept.map_err(|source| OpenError::Io { what, source })?)
             }

@@ -50,18 +50,13 @@ pub(crate) fn neighbour(ip: IpAddr, interface: &str) -> io::Result<MacAddr> {
 pub(crate) struct Reservation {
     interface: String,
     index: u32,
-    /// `None` where the link has the port: then the kernel also finds the next hops.
-    kept: Option<KeptPort>,
-    kernel: Rtnetlink,
-}
-
-/// The sockets that keep a port.
-#[derive(Debug)]
-struct KeptPort {
     port: u16,
     ipv4: UdpSocket,
     /// `None` when the kernel has no IPv6.
     ipv6: Option<UdpSocket>,
+    kernel: Rtnetlink,
+    /// The link is a socket, which has the port itself. The kernel finds its next hops.
+    by_socket: bool,
 }
 
 /// The way to a node.
@@ -97,16 +92,17 @@ pub(crate) fn reserve(port: u16, interface: &str) -> io::Result<Reservation> {
     let index =
         rustix::net::netdevice::name_to_index(&ipv4, interface).map_err(|e| explain(e.into()))?;
     let kernel = Rtnetlink::open().map_err(|e| explain(e.into()))?;
-    let kept = Some(KeptPort { port, ipv4, ipv6 });
-    Ok(Reservation { interface: interface.to_owned(), index, kept, kernel })
+    let interface = interface.to_owned();
+    Ok(Reservation { interface, index, port, ipv4, ipv6, kernel, by_socket: false })
 }
 
-/// For a link over a socket, which has the port itself. Four system calls; no privileges.
-pub(crate) fn by_socket(interface: &str) -> io::Result<Reservation> {
-    let any = Socket::new(Domain::UNIX, Type::DGRAM, None)?;
+/// For a link over a UDP socket, which has the port itself. As many system calls.
+pub(crate) fn by_socket(port: u16, interface: &str) -> io::Result<Reservation> {
+    let any = keep(Domain::IPV4, (Ipv4Addr::UNSPECIFIED, 0).into(), interface)?;
+    let ipv6 = keep(Domain::IPV6, (Ipv6Addr::UNSPECIFIED, 0).into(), interface).ok();
     let index = rustix::net::netdevice::name_to_index(&any, interface)?;
-    let kernel = Rtnetlink::open()?;
-    Ok(Reservation { interface: interface.to_owned(), index, kept: None, kernel })
+    let (interface, kernel) = (interface.to_owned(), Rtnetlink::open()?);
+    Ok(Reservation { interface, index, port, ipv4: any, ipv6, kernel, by_socket: true })
 }
 
 /// The filter comes before the address, so that nothing slips in between. Binding to the device
@@ -151,18 +147,14 @@ impl Reservation {
     /// Another of the same port, for use beside this one. Six system calls, in the same network
     /// namespace as [`reserve`].
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
-        let kept = self.kept.as_ref().map(|kept| {
-            Ok::<_, io::Error>(KeptPort {
-                port: kept.port,
-                ipv4: kept.ipv4.try_clone()?,
-                ipv6: kept.ipv6.as_ref().map(UdpSocket::try_clone).transpose()?,
-            })
-        });
         Ok(Self {
             interface: self.interface.clone(),
             index: self.index,
-            kept: kept.transpose()?,
+            port: self.port,
+            ipv4: self.ipv4.try_clone()?,
+            ipv6: self.ipv6.as_ref().map(UdpSocket::try_clone).transpose()?,
             kernel: Rtnetlink::open()?,
+            by_socket: self.by_socket,
         })
     }
 
@@ -229,26 +221,22 @@ impl Reservation {
     }
 
     /// The neighbour's MAC address, if the kernel has it. Since Linux 5.0. Zeros for a link over a
-    /// socket, which needs none.
+    /// socket, which needs none; but frames to a neighbour that does not answer would fill the socket.
     fn neighbour(&self, ip: IpAddr) -> Result<Option<MacAddr>, ResolveError> {
-        if self.kept.is_none() {
-            return Ok(Some(MacAddr::default()));
-        }
         let found = self.kernel.neighbour(ip, self.index);
         let found = found.map_err(|e| ResolveError::io("looking up the neighbour", e.into()))?;
-        Ok(found.map(MacAddr))
+        Ok(found.map(|mac| if self.by_socket { MacAddr::default() } else { MacAddr(mac) }))
     }
 
     /// Makes the kernel ask for the neighbour, or make sure of one that it has not heard of for long. The
     /// node's endpoint keeps the same port and drops the datagram; a node without one may answer with
     /// ICMP, which nobody hears.
     pub(crate) fn provoke(&self, to: IpAddr) -> Result<(), ResolveError> {
-        let Some(KeptPort { port, ipv4, ipv6 }) = &self.kept else { return Ok(()) };
-        let sent = match (to, ipv6) {
-            (IpAddr::V4(ip), _) => ipv4.send_to(&[], (ip, *port)),
+        let sent = match (to, &self.ipv6) {
+            (IpAddr::V4(ip), _) => self.ipv4.send_to(&[], (ip, self.port)),
             // The scope matters to link-local addresses only.
             (IpAddr::V6(ip), Some(ipv6)) => {
-                ipv6.send_to(&[], SocketAddrV6::new(ip, *port, 0, self.index))
+                ipv6.send_to(&[], SocketAddrV6::new(ip, self.port, 0, self.index))
             }
             (IpAddr::V6(_), None) => Err(Errno::AFNOSUPPORT.into()),
         };

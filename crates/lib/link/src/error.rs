@@ -81,7 +81,7 @@ impl fmt::Display for OpenError {
             Self::MissingCapability { what, capability } => {
                 write!(
                     f,
-                    "{what} is not permitted; run as root, with a broker ('gigae broker'), in the UDP envelope, or grant {capability}"
+                    "{what} is not permitted; run as root, with a broker ('gigae broker'), in the UDP envelope (Backend::Auto), or grant {capability}"
                 )
             }
             Self::MtuTooSmall { interface, mtu, needed } => write!(

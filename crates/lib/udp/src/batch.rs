@@ -120,7 +120,7 @@ impl Batch {
             }
             let frames = begin..self.pieces.len();
             let segment = (frames.len() > 1).then_some(first.length as u16);
-            let mut control: Control = [0; 12];
+            let mut control: Control = [0; 16];
             let used = socket.write_control(&mut control, first.from, segment);
             self.controls.push((control, used));
             self.names.push(socket.name(first.to));
@@ -133,7 +133,8 @@ impl Batch {
             let header = &mut message.msg_hdr;
             header.msg_name = (&raw mut self.names[i].0).cast();
             header.msg_namelen = self.names[i].1;
-            header.msg_iov = &raw mut self.pieces[frames.start];
+            // SAFETY: the buffer's pieces lie in the vector from there on.
+            header.msg_iov = unsafe { self.pieces.as_mut_ptr().add(frames.start) };
             header.msg_iovlen = frames.len() as _;
             header.msg_control = self.controls[i].0.as_mut_ptr().cast();
             header.msg_controllen = self.controls[i].1 as _;

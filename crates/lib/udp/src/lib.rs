@@ -18,7 +18,8 @@
 //! such a buffer and scatters it: each datagram goes into a slot of its own, if it is as long as
 //! those of the last buffer were. If not, the datagrams are copied once more. A slot is handed out as
 //! an `RxFrame`. While all are lent, datagrams wait in the socket. What the socket has no room for is
-//! dropped and counted.
+//! dropped and counted. Peers with other links send IPv4 without a UDP checksum; the kernel does not
+//! join those datagrams.
 //!
 //! # System calls
 //!
@@ -28,8 +29,8 @@
 //!
 //! # What it does not do
 //!
-//! It shares its port with nobody: one endpoint for each interface and UDP port. It sees no
-//! fragments, since it sends none.
+//! It shares its port with nobody: one endpoint for each interface and UDP port. It sends no fragments.
+//! The kernel puts those of others together, and passes on what is no longer than a frame.
 
 mod batch;
 mod link;

@@ -11,10 +11,11 @@ use gigae_wire::{Envelope, MAX_ENVELOPE, MacAddr, NodeAddr, is_who};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use std::collections::VecDeque;
+use std::io;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tracing::info;
 
 /// Ethernet header.
@@ -23,11 +24,14 @@ const ETHERNET: usize = 14;
 /// Longest frame in bytes, of interfaces with a very large MTU: that of AF_PACKET's slots.
 const LONGEST: usize = 16 * 1024 - 2 * HEADROOM;
 
-/// Shortest outer headers: Ethernet, IPv4, UDP.
-const SHORTEST_ENVELOPE: usize = 14 + 20 + 8;
-
 /// Most frames of a kind.
 const MAX_FRAMES: usize = 1 << 16;
+
+/// Most calls of one poll that bring nothing for this link: strangers may send faster than that.
+const CALLS: usize = 64;
+
+/// Longest sleep between looks at the interface, of which a socket learns nothing.
+const LONGEST_SLEEP: Duration = Duration::from_millis(200);
 
 /// Empty polls between looks at the interface: some milliseconds of spinning.
 const POLLS_PER_CHECK: u32 = 1 << 14;
@@ -67,8 +71,12 @@ pub struct UdpLink {
     batch: Batch,
     receiver: Receiver,
     socket: UdpSocket,
-    /// Frames that go to one node may share a buffer: the kernel has not refused it.
+    /// Frames that go to one node may share a buffer: the kernel can cut it.
     joins: bool,
+    /// So many frames at the head of the queue were refused in one buffer and go one by one.
+    singly: usize,
+    /// The last poll ended before the socket was empty.
+    cut_short: bool,
     counters: Counters,
     empty_polls: u32,
 }
@@ -89,6 +97,11 @@ impl UdpLink {
         if interface.mtu < needed {
             let (interface, mtu) = (interface.name, interface.mtu);
             return Err(OpenError::MtuTooSmall { interface, mtu, needed });
+        }
+        if port == 0 {
+            let text = "UDP port 0 is none; choose one from 1 to 65535";
+            let source = io::Error::new(io::ErrorKind::InvalidInput, text);
+            return Err(OpenError::Io { what: "opening a UDP socket", source });
         }
         let socket = UdpSocket::open(&interface, port)?;
         let rx_frames = config.rx_frames.clamp(1, MAX_FRAMES);
@@ -111,7 +124,6 @@ impl UdpLink {
             rx_frames,
             reason: "a UDP socket was asked for; it needs no privilege".to_owned(),
         };
-        let longest = max_frame - SHORTEST_ENVELOPE;
         Ok(Self {
             posting: Posting::new(&info),
             info,
@@ -121,10 +133,12 @@ impl UdpLink {
             holds: TxHolds::new(tx_frames as u32),
             queue: VecDeque::with_capacity(tx_frames),
             batch: Batch::new(),
-            receiver: Receiver::new(Arc::clone(&arena), rx_frames, slot, longest),
+            receiver: Receiver::new(Arc::clone(&arena), rx_frames, slot, max_frame),
             arena,
+            joins: socket.can_cut(),
             socket,
-            joins: true,
+            singly: 0,
+            cut_short: false,
             counters: Counters::default(),
             empty_polls: 0,
         })
@@ -142,31 +156,32 @@ impl UdpLink {
         match errno {
             // The socket's share of memory is used up. Frames that leave will free it.
             Errno::AGAIN | Errno::INTR => return Ok(false),
-            // A kernel or an interface that cannot cut buffers, or an MTU that was lowered.
-            Errno::INVAL | Errno::IO | Errno::MSGSIZE | Errno::OPNOTSUPP if frames > 1 => {
-                let interface = &self.info.interface;
-                info!(%interface, %errno, "segmentation offload refused: frames go one by one");
-                self.joins = false;
+            Errno::BADF | Errno::NOTSOCK | Errno::FAULT => {
+                return Err(LinkError::Io { what: "sending datagrams", source: errno.into() });
+            }
+            // Perhaps it cannot cut buffers. If it takes one of these frames alone, it cannot.
+            _ if frames > 1 => {
+                self.singly = frames;
                 return Ok(true);
             }
             Errno::MSGSIZE | Errno::INVAL => self.counters.tx_invalid += 1,
             // Lost, as on a wire: no room in a queue, no way there, a firewall.
-            Errno::NOBUFS
-            | Errno::NOMEM
-            | Errno::PERM
-            | Errno::HOSTUNREACH
-            | Errno::CONNREFUSED => {}
-            Errno::NETUNREACH
-            | Errno::NETDOWN
-            | Errno::NODEV
-            | Errno::NXIO
-            | Errno::ADDRNOTAVAIL => {
-                self.interface.check()?;
-            }
-            e => return Err(LinkError::Io { what: "sending datagrams", source: e.into() }),
+            _ => {}
         }
+        self.interface.check()?;
         self.complete(frames);
+        self.singly = self.singly.saturating_sub(frames);
         Ok(true)
+    }
+
+    /// So many frames have left.
+    fn on_sent(&mut self, frames: usize) {
+        self.complete(frames);
+        if frames > 0 && self.singly > 0 {
+            let interface = &self.info.interface;
+            info!(%interface, "segmentation offload refused: frames go one by one");
+            (self.joins, self.singly) = (false, 0);
+        }
     }
 }
 
@@ -235,8 +250,9 @@ impl Link for UdpLink {
         while !self.queue.is_empty() {
             self.counters.doorbells += 1;
             let with = (&self.socket, &*self.arena);
-            let Sent { frames, refused } = self.batch.send(&self.queue, with, self.joins);
-            self.complete(frames);
+            let joins = self.joins && self.singly == 0;
+            let Sent { frames, refused } = self.batch.send(&self.queue, with, joins);
+            self.on_sent(frames);
             if let Some((errno, frames)) = refused
                 && !self.on_refusal(errno, frames)?
             {
@@ -247,7 +263,8 @@ impl Link for UdpLink {
     }
 
     fn poll(&mut self, batch: &mut Vec<RxFrame>, max: usize) -> Result<usize, LinkError> {
-        let mut count = 0;
+        let (mut count, mut calls) = (0, 0);
+        self.cut_short = false;
         while count < max {
             if let Some(frame) = self.receiver.pop() {
                 batch.push(frame);
@@ -258,6 +275,11 @@ impl Link for UdpLink {
             if count > 0 && self.receiver.came_alone() {
                 break;
             }
+            if calls == CALLS {
+                self.cut_short = true;
+                break;
+            }
+            calls += 1;
             match self.receiver.receive(&self.socket, &self.filter) {
                 Ok(true) => self.counters.drives += 1,
                 Ok(false) => break,
@@ -286,21 +308,35 @@ impl Link for UdpLink {
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, LinkError> {
-        if self.receiver.is_ready() {
+        if self.prepare_to_wait() {
             return Ok(true);
         }
         self.counters.waits += 1;
-        if sleep_on(self.fd(), timeout)? {
-            self.counters.wakeups += 1;
-            return Ok(true);
+        let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let mut left = timeout;
+        loop {
+            let slice = left.map_or(LONGEST_SLEEP, |left| left.min(LONGEST_SLEEP));
+            // While all slots are lent, datagrams wait in the socket, which is readable all the time.
+            let fd = self.receiver.has_room().then(|| self.socket.as_fd());
+            let lent = fd.is_none();
+            if sleep_on(fd, Some(slice))? {
+                self.counters.wakeups += 1;
+                return Ok(true);
+            }
+            self.interface.check()?;
+            left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            // The caller may have something to give back.
+            if lent || left == Some(Duration::ZERO) {
+                return Ok(false);
+            }
         }
-        self.interface.check().map(|()| false)
     }
 
     fn prepare_to_wait(&mut self) -> bool {
-        self.receiver.is_ready()
+        self.cut_short || self.receiver.is_ready()
     }
 
+    /// The socket. While all receive frames are lent and datagrams wait, it polls readable, too.
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.socket.as_fd())
     }

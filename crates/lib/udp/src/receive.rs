@@ -13,19 +13,32 @@ pub(crate) const HEADROOM: usize = 64;
 
 const _: () = assert!(MAX_ENVELOPE <= HEADROOM);
 
+/// Shortest outer headers: Ethernet, IPv4, UDP.
+const SHORTEST_ENVELOPE: usize = 14 + 20 + 8;
+
 /// Most datagrams that the kernel joins.
 const DATAGRAMS: usize = 64;
 
 /// More than any buffer has.
 const LONGEST: usize = 64 * 1024;
 
+/// A buffer of which some datagrams have no slot yet.
+#[derive(Debug)]
+struct Rest {
+    received: Received,
+    segment: usize,
+    /// Where in the buffer they begin.
+    at: usize,
+}
+
 /// The slots of received frames, and what the next buffer will look like.
 #[derive(Debug)]
 pub(crate) struct Receiver {
     arena: Arc<Arena>,
     slot: usize,
-    /// Longest datagram that is taken.
+    /// Longest datagram that is taken, and longest frame.
     longest: usize,
+    max_frame: usize,
     free: Vec<u32>,
     ready: VecDeque<RxFrame>,
     /// The datagrams of the next buffer are taken to be so long, and so many.
@@ -36,18 +49,21 @@ pub(crate) struct Receiver {
     spill: Box<[u8]>,
     /// Takes all of a buffer that is not as expected.
     whole: Vec<u8>,
+    rest: Option<Rest>,
     /// The outer headers of the last sender's frames.
     headers: Option<(IpAddr, IpAddr, Route)>,
     /// Datagrams that no slot could take.
     pub(crate) dropped: u64,
     /// Buffers that were not as expected, so their datagrams were copied once more.
-    pub(crate) mispredicted: u64,
+    mispredicted: u64,
 }
 
 impl Receiver {
     /// For `slots` slots of this size at the start of the arena.
-    pub(crate) fn new(arena: Arc<Arena>, slots: usize, slot: usize, longest: usize) -> Self {
+    pub(crate) fn new(arena: Arc<Arena>, slots: usize, slot: usize, max_frame: usize) -> Self {
+        let longest = max_frame - SHORTEST_ENVELOPE;
         Self {
+            max_frame,
             arena,
             slot,
             longest,
@@ -58,6 +74,7 @@ impl Receiver {
             alone: true,
             spill: vec![0; LONGEST].into_boxed_slice(),
             whole: Vec::with_capacity(LONGEST),
+            rest: None,
             headers: None,
             dropped: 0,
             mispredicted: 0,
@@ -92,11 +109,20 @@ impl Receiver {
         self.free.push(frame.slot());
     }
 
-    /// Receives one buffer, if there is one and a slot for it. Whether to look for frames, and then
-    /// for more.
+    /// Whether a slot is free.
+    pub(crate) fn has_room(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    /// Receives one buffer, if there is one and a slot for it, or goes on with the last. Whether to
+    /// look for frames, and then for more.
     pub(crate) fn receive(&mut self, socket: &UdpSocket, filter: &Filter) -> Result<bool, Errno> {
         if self.free.is_empty() {
             return Ok(false);
+        }
+        if let Some(rest) = self.rest.take() {
+            self.copy_out(rest, filter);
+            return Ok(true);
         }
         const NONE: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
         let mut pieces = [NONE; DATAGRAMS + 1];
@@ -107,19 +133,17 @@ impl Receiver {
             *piece = libc::iovec { iov_base: start.as_ptr().cast(), iov_len: self.length };
         }
         pieces[slots] = libc::iovec { iov_base: self.spill.as_mut_ptr().cast(), iov_len: LONGEST };
-        let received = match socket.receive(&mut pieces[..=slots]) {
-            Ok(Some(received)) => received,
-            Ok(None) => {
-                self.dropped += 1;
-                return Ok(true);
+        match socket.receive(&mut pieces[..=slots]) {
+            // To a group everybody belongs to, with any sender's address: no peer sends such.
+            Ok(Some(received)) if received.length > 0 && !received.to.is_multicast() => {
+                self.sort(received, slots, filter);
             }
-            Err(Errno::AGAIN | Errno::INTR) => return Ok(false),
+            Ok(Some(_)) => {}
+            Ok(None) => self.dropped += 1,
+            Err(Errno::AGAIN) => return Ok(false),
             // A former datagram met nobody (ICMP): peers answer for themselves.
-            Err(Errno::CONNREFUSED) => return Ok(true),
+            Err(Errno::INTR | Errno::CONNREFUSED) => {}
             Err(errno) => return Err(errno),
-        };
-        if received.length > 0 {
-            self.sort(&received, slots, filter);
         }
         Ok(true)
     }
@@ -135,7 +159,7 @@ impl Receiver {
     }
 
     /// Makes frames of a buffer that came into `slots` slots and the spill.
-    fn sort(&mut self, received: &Received, slots: usize, filter: &Filter) {
+    fn sort(&mut self, received: Received, slots: usize, filter: &Filter) {
         let length = received.length;
         let segment = received.segment.unwrap_or(length).min(length);
         let count = length.div_ceil(segment);
@@ -143,38 +167,46 @@ impl Receiver {
             self.dropped += count as u64;
             return;
         }
-        let in_place = count <= slots && (segment == self.length || count == 1);
-        let in_place = in_place && segment <= self.length;
-        if in_place {
-            let begin = self.free.len() - count;
+        let as_expected = segment == self.length || (count == 1 && segment < self.length);
+        if as_expected && count <= slots {
             let taken: [u32; DATAGRAMS] =
                 std::array::from_fn(|i| if i < count { self.expected(i) } else { 0 });
-            self.free.truncate(begin);
+            self.free.truncate(self.free.len() - count);
             for (i, &slot) in taken[..count].iter().enumerate() {
                 let bytes = segment.min(length - i * segment);
-                self.finish(slot, bytes, received, filter);
+                self.finish(slot, bytes, &received, filter);
             }
         } else {
             self.mispredicted += 1;
             self.gather(length, slots);
-            let whole = std::mem::take(&mut self.whole);
-            for datagram in whole.chunks(segment) {
-                let Some(slot) = self.free.pop() else {
-                    self.dropped += 1;
-                    continue;
-                };
-                let start = self.payload(slot);
-                // SAFETY: the slot is free, so nobody has a token for its bytes.
-                let mut room =
-                    unsafe { TxFrame::new(&self.arena, start..start + datagram.len(), slot) };
-                self.arena.bytes_mut(&mut room).copy_from_slice(datagram);
-                self.finish(slot, datagram.len(), received, filter);
-            }
-            self.whole = whole;
+            self.copy_out(Rest { received, segment, at: 0 }, filter);
         }
         self.alone = count == 1;
-        self.length = if self.alone { self.longest } else { segment };
+        if count > 1 {
+            self.length = segment;
+        } else if segment > self.length {
+            self.length = self.longest;
+        }
         self.count = count.max(self.count / 2).min(DATAGRAMS);
+    }
+
+    /// Copies datagrams of the buffer that was put together into free slots; the rest waits for more.
+    fn copy_out(&mut self, mut rest: Rest, filter: &Filter) {
+        let whole = std::mem::take(&mut self.whole);
+        while rest.at < whole.len() {
+            let Some(slot) = self.free.pop() else { break };
+            let end = whole.len().min(rest.at + rest.segment);
+            let datagram = &whole[rest.at..end];
+            let start = self.payload(slot);
+            // SAFETY: the slot is free, so nobody has a token for its bytes.
+            let mut room =
+                unsafe { TxFrame::new(&self.arena, start..start + datagram.len(), slot) };
+            self.arena.bytes_mut(&mut room).copy_from_slice(datagram);
+            self.finish(slot, datagram.len(), &rest.received, filter);
+            rest.at = end;
+        }
+        self.rest = (rest.at < whole.len()).then_some(rest);
+        self.whole = whole;
     }
 
     /// Copies a buffer together again.
@@ -203,6 +235,11 @@ impl Receiver {
             self.free.push(slot);
             return;
         };
+        if route.len() + bytes > self.max_frame {
+            self.dropped += 1;
+            self.free.push(slot);
+            return;
+        }
         let start = self.payload(slot);
         let frame = start - route.len()..start + bytes;
         // SAFETY: the slot is not in the list of free ones any more, and was not handed out.

@@ -15,7 +15,7 @@ const MEMINFO_WORDS: usize = 9;
 
 /// Room for the control messages of a buffer: a length, and an address with an interface's number.
 /// As words, since their headers must be aligned.
-pub(crate) type Control = [u64; 12];
+pub(crate) type Control = [u64; 16];
 
 /// An Internet address as the kernel reads and writes it, of either family.
 pub(crate) type Name = libc::sockaddr_in6;
@@ -32,6 +32,7 @@ pub(crate) struct UdpSocket {
 }
 
 /// What one call received.
+#[derive(Debug)]
 pub(crate) struct Received {
     pub(crate) length: usize,
     pub(crate) from: IpAddr,
@@ -63,7 +64,13 @@ impl UdpSocket {
         };
         socket.set_nonblocking(true).map_err(fail)?;
         socket.set_broadcast(true).map_err(fail)?;
-        socket.bind_device(Some(interface.name.as_bytes())).map_err(fail)?;
+        socket.bind_device(Some(interface.name.as_bytes())).map_err(|e| {
+            if e.raw_os_error() == Some(libc::EPERM) {
+                let (what, capability) = ("binding a socket to an interface", "CAP_NET_RAW");
+                return OpenError::MissingCapability { what, capability };
+            }
+            fail(e)
+        })?;
         let fd = OwnedFd::from(socket);
         // A router must not cut a datagram, nor the kernel choose the length (ip(7), ipv6(7)).
         let probe = libc::IP_PMTUDISC_PROBE;
@@ -78,6 +85,15 @@ impl UdpSocket {
         let _ = set(&fd, libc::SOL_UDP, libc::UDP_GRO, &1);
         bind(&fd, &any, interface)?;
         Ok(Self { fd, both, interface: interface.index, port })
+    }
+
+    /// Whether the kernel can cut buffers (Linux 4.18). An older one ignores the wish.
+    pub(crate) fn can_cut(&self) -> bool {
+        let mut value: c_int = 0;
+        let mut length = size_of::<c_int>() as libc::socklen_t;
+        let (fd, to) = (self.fd.as_raw_fd(), (&raw mut value).cast());
+        // SAFETY: pointer and length describe an integer that lives across the call.
+        unsafe { libc::getsockopt(fd, libc::SOL_UDP, libc::UDP_SEGMENT, to, &raw mut length) == 0 }
     }
 
     /// Lets the socket keep so many bytes each way, as far as the process may.
@@ -158,7 +174,7 @@ impl UdpSocket {
     /// Receives one buffer into `pieces`, one after the other. `Ok(None)`: it did not fit, or the
     /// kernel does not say whom it was sent to.
     pub(crate) fn receive(&self, pieces: &mut [libc::iovec]) -> Result<Option<Received>, Errno> {
-        let mut control: Control = [0; 12];
+        let mut control: Control = [0; 16];
         // SAFETY: the structure is plain integers, for which zeros are valid.
         let mut name: Name = unsafe { std::mem::zeroed() };
         // SAFETY: the structure is plain integers and pointers, for which zeros are valid.

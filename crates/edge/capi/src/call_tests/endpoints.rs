@@ -133,7 +133,7 @@ fn options_are_checked_one_by_one() {
         gigae_options_wait(o, 3),
         gigae_options_busy_poll(o, -1, 0, 0),
         gigae_options_peer_timeout(o, 0),
-        gigae_options_backend(o, 6),
+        gigae_options_backend(o, 7),
         gigae_options_sharing(o, 3),
         gigae_options_broker(o, 3),
         gigae_options_broker(o, -1),

@@ -3,7 +3,7 @@
 
 use super::{Cluster, ClusterError, file};
 use crate::neighbour::Neighbour;
-use gigae_wire::{Envelope, LONGEST_NAME};
+use gigae_wire::{Envelope, LONGEST_NAME, MacAddr};
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -65,9 +65,12 @@ impl Cluster {
     pub fn add(&mut self, found: &Neighbour) -> Result<Option<String>, ClusterError> {
         let nics =
             || self.nodes.iter().flat_map(|node| node.nics.iter().map(move |nic| (node, nic)));
+        let has_mac = found.mac != MacAddr::default();
         let by_mac = nics().find(|(_, nic)| nic.mac == Some(found.mac));
         let by_ip = nics().find(|(_, nic)| found.ip.is_some() && nic.ip == found.ip);
         let (nic, name, key, value) = match (by_mac, by_ip, found.ip) {
+            (None, Some(_), _) if !has_mac => return Ok(None),
+            (None, None, None) if !has_mac => return Ok(None),
             (Some((node, nic)), None, Some(ip)) if nic.ip.is_none() => {
                 (nic, node.name.clone(), "ip", ip.to_string())
             }
@@ -99,12 +102,10 @@ impl Cluster {
     fn append(&mut self, found: &Neighbour) -> Result<String, ClusterError> {
         let name = self.free_name(&found.name);
         let mut entry = String::from(if self.text.ends_with('\n') { "" } else { "\n" });
-        let ip = found.ip.map(|ip| format!(", ip = \"{ip}\"")).unwrap_or_default();
-        let _ = write!(
-            entry,
-            "\n[[node]]\nname = \"{name}\"\nnic = [{{ mac = \"{}\"{ip} }}]\n",
-            found.mac
-        );
+        let mac = (found.mac != MacAddr::default()).then(|| format!("mac = \"{}\"", found.mac));
+        let ip = found.ip.map(|ip| format!("ip = \"{ip}\""));
+        let both: Vec<_> = mac.into_iter().chain(ip).collect();
+        let _ = write!(entry, "\n[[node]]\nname = \"{name}\"\nnic = [{{ {} }}]\n", both.join(", "));
         if found.port != self.port {
             let _ = writeln!(entry, "port = {}", found.port);
         }

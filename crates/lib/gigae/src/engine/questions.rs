@@ -95,6 +95,11 @@ impl Engine {
         if !self.discovery.answers {
             return Ok(());
         }
+        // The kernel also gives a socket what this node itself has sent to all.
+        let is_own = |ip: &IpAddr| self.sources.own.as_ref().is_some_and(|own| own.contains(ip));
+        if matches!(from, NodeAddr::Ip { ip, .. } if is_own(ip)) {
+            return Ok(());
+        }
         self.update_clock();
         if header.src_epoch == Epoch::UNKNOWN {
             return Err(Discard::Malformed);
