@@ -167,7 +167,8 @@ impl UdpSocket {
         let (fd, count) = (self.fd.as_raw_fd(), buffers.len() as u32);
         // SAFETY: the slice is valid for its length, and the caller made every message in it point
         // to memory that lives across the call.
-        let sent = unsafe { libc::sendmmsg(fd, buffers.as_mut_ptr(), count, libc::MSG_DONTWAIT) };
+        let sent =
+            unsafe { libc::sendmmsg(fd, buffers.as_mut_ptr(), count, libc::MSG_DONTWAIT as _) };
         usize::try_from(sent).map_err(|_| last())
     }
 
@@ -311,11 +312,10 @@ impl ControlWriter<'_> {
         unsafe {
             let at = self.control.as_mut_ptr().cast::<u8>().add(self.used);
             let header = at.cast::<libc::cmsghdr>();
-            header.write(libc::cmsghdr {
-                cmsg_len: length as _,
-                cmsg_level: level,
-                cmsg_type: kind,
-            });
+            // The control words are zero, and so is what other C libraries pad with.
+            (*header).cmsg_len = length as _;
+            (*header).cmsg_level = level;
+            (*header).cmsg_type = kind;
             libc::CMSG_DATA(header).cast::<T>().write_unaligned(value);
         }
         self.used += space as usize;
