@@ -54,8 +54,6 @@ pub(crate) struct Receiver {
     headers: Option<(IpAddr, IpAddr, Route)>,
     /// Datagrams that no slot could take.
     pub(crate) dropped: u64,
-    /// Buffers that were not as expected, so their datagrams were copied once more.
-    mispredicted: u64,
 }
 
 impl Receiver {
@@ -77,14 +75,13 @@ impl Receiver {
             rest: None,
             headers: None,
             dropped: 0,
-            mispredicted: 0,
         }
     }
 
-    /// Whether a frame is there without a system call.
+    /// Whether a frame is there without a system call. The socket does not tell of these.
     #[inline]
     pub(crate) fn is_ready(&self) -> bool {
-        !self.ready.is_empty()
+        !self.ready.is_empty() || (self.rest.is_some() && self.has_room())
     }
 
     /// Whether the last buffer was a single datagram.
@@ -177,7 +174,6 @@ impl Receiver {
                 self.finish(slot, bytes, &received, filter);
             }
         } else {
-            self.mispredicted += 1;
             self.gather(length, slots);
             self.copy_out(Rest { received, segment, at: 0 }, filter);
         }
@@ -263,4 +259,33 @@ impl Receiver {
 fn headers(envelope: Envelope, from: IpAddr, to: IpAddr) -> Option<Route> {
     let [from, to] = [from, to].map(|ip| NodeAddr::Ip { ip, next_hop: MacAddr::default() });
     Route::new(envelope, from, to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The socket may be empty, so who sleeps on it would sleep on.
+    #[test]
+    fn what_is_left_of_a_buffer_is_ready_as_soon_as_a_slot_is_free() {
+        let arena = Arc::new(Arena::anonymous(2 * 2048).unwrap());
+        let mut receiver = Receiver::new(arena, 2, 2048, 1514);
+        let channels = (0..=u8::MAX).collect();
+        let filter = Filter { envelope: Envelope::Udp { port: 4791 }, channels };
+        let [from, to] = [1, 2].map(|n| IpAddr::from([198, 18, 0, n]));
+        let received = Received { length: 300, from, to, to_all: false, segment: Some(100) };
+        receiver.whole = (0..300).map(|i| (i / 100) as u8).collect();
+        receiver.copy_out(Rest { received, segment: 100, at: 0 }, &filter);
+        let first = receiver.pop().unwrap();
+        let second = receiver.pop().unwrap();
+        assert!(!receiver.is_ready(), "both slots are lent");
+        receiver.recycle(first);
+        assert!(receiver.is_ready());
+        let rest = receiver.rest.take().unwrap();
+        receiver.copy_out(rest, &filter);
+        let third = receiver.pop().unwrap();
+        assert_eq!(receiver.arena.bytes(&third)[42..], [2; 100]);
+        receiver.recycle(second);
+        assert!(!receiver.is_ready(), "nothing is left");
+    }
 }
