@@ -126,7 +126,7 @@ fn payload(kind: Kind) -> Vec<u8> {
             let hello = Hello { max_payload: 1468, reorder_window: 256, max_operations: 8968 };
             let (token, echo) = (0x0102_0304_0506_0708, 0x1112_1314_1516_1718);
             let mut bytes = [0; Handshake::LONGEST];
-            let links = Paths::new(&[FROM, TO]);
+            let links = Paths::links(&[FROM, TO]);
             let len = Handshake { hello, token, echo, links }.write(&mut bytes);
             bytes[..len].to_vec()
         }

@@ -144,7 +144,7 @@ impl Hostile {
             ..*offer
         };
         let hello = Hello { max_payload: 1468, reorder_window: 256, max_operations: 1468 };
-        let said = Handshake { hello, token: TOKEN, echo: learnt.token, links: Paths::NONE };
+        let said = Handshake { hello, token: TOKEN, echo: learnt.token, links: Paths::None };
         let mut payload = [0; Handshake::LONGEST];
         said.write(&mut payload);
         self.sent += 1;
@@ -332,13 +332,16 @@ impl Hostile {
             reorder_window: script.pick(&[256, 0, 1, 255, 1024, u16::MAX]),
             max_operations: script.pick(&lengths),
         };
-        let mut links = Paths::NONE;
+        let mut links = Paths::None;
         if way >= 96 {
             // Addresses of its own, and of others.
             let all = [self.own.as_slice(), &self.honest[1], &self.honest[0]].concat();
             let count = 2 + usize::from(way % 7);
             let macs: Vec<MacAddr> = (0..count).map(|_| script.pick(&all)).collect();
-            links = Paths::new(&macs);
+            links = Paths::links(&macs);
+        } else if way >= 64 {
+            let ip = std::net::Ipv4Addr::new(198, 18, 0, way);
+            links = Paths::Bulk((ip, u16::from(way)).into());
         }
         let mut payload = [0; Handshake::LONGEST];
         let len = Handshake { hello, token: TOKEN, echo, links }.write(&mut payload);

@@ -7,7 +7,7 @@ use gigae_proto::{
     Arrival, Config, Destination, Instant, PathTo, PeerId, PeerKey, Protocol, Transmit,
 };
 use gigae_sim::{Network, Port};
-use gigae_wire::{Discard, Envelope, Header, Kind, MacAddr, NodeAddr, Route, batch, op};
+use gigae_wire::{Discard, Envelope, Header, Kind, MacAddr, NodeAddr, PathAddr, Route, batch, op};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -290,8 +290,9 @@ impl End {
     fn transmit(&mut self, net: &Network) -> usize {
         let mut count = 0;
         loop {
-            while let Some(PathTo { peer, path, node }) = self.proto.poll_path() {
-                self.paths.insert((peer, path), node);
+            while let Some(PathTo { peer, path, addr }) = self.proto.poll_path() {
+                let PathAddr::Link(mac) = addr else { unreachable!("it has links alone") };
+                self.paths.insert((peer, path), mac.into());
             }
             let Some(Transmit { to, path, header, body }) = self.proto.poll_transmit() else {
                 return count;

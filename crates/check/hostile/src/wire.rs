@@ -5,7 +5,8 @@ use crate::script::Script;
 use gigae_wire::op::{self, Op};
 use gigae_wire::{
     AckReport, Discard, Envelope, Epoch, Flags, HEADER_LEN, Handshake, Header, Here, Kind,
-    MAX_PATHS, MacAddr, NodeAddr, Paths, Pieces, Route, SeqNo, batch, is_node_name, is_who,
+    MAX_PATHS, MacAddr, NodeAddr, PathAddr, Paths, Pieces, Route, SeqNo, batch, is_node_name,
+    is_who,
 };
 
 /// The crate allocates nothing; this is for the frames that are put together here.
@@ -98,9 +99,22 @@ fn every_payload(payload: &[u8]) {
     }
     if let Ok(paths) = Paths::parse(payload) {
         assert!((1..=MAX_PATHS).contains(&paths.len()));
-        let macs: Vec<MacAddr> = (0..paths.len()).filter_map(|path| paths.get(path)).collect();
-        assert!(macs.iter().all(|mac| !mac.is_group()));
-        assert_eq!(Paths::new(&macs), paths);
+        let addresses: Vec<_> = (0..paths.len()).filter_map(|path| paths.get(path)).collect();
+        match addresses[..] {
+            [PathAddr::Socket(socket)] => {
+                assert!(socket.port() > 0 && !socket.ip().is_multicast());
+                assert_eq!(Paths::Bulk(socket), paths);
+            }
+            _ => {
+                let mac = |path: &PathAddr| match path {
+                    PathAddr::Link(mac) => *mac,
+                    PathAddr::Socket(_) => panic!("a socket among links"),
+                };
+                let macs: Vec<MacAddr> = addresses.iter().map(mac).collect();
+                assert!(macs.iter().all(|mac| !mac.is_group()));
+                assert_eq!(Paths::links(&macs), paths);
+            }
+        }
     }
     messages(payload);
     operations(payload);

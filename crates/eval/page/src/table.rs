@@ -24,7 +24,8 @@ pub struct Table {
 /// The TCP setting that stands for TCP in comparisons: the papers' (no delay), not beside an endpoint.
 pub fn reference_tcp(results: &Results) -> Option<String> {
     let settings = &results.plan.tcp;
-    let plain = settings.iter().filter(|(_, options)| options.beside.is_none());
+    let plain =
+        settings.iter().filter(|(_, options)| options.beside.is_none() && !options.one_buffer);
     let papers = plain.clone().find(|(_, options)| options.nodelay && options.buffer.is_some());
     papers.or_else(|| plain.clone().next()).map(|(name, _)| name.clone())
 }

@@ -23,7 +23,7 @@ pub use process::Trouble;
 pub use program::{Job, Measure, Ours, Program, ProgramForm};
 
 use gigae_eval_model::experiment::Experiment;
-use gigae_eval_model::plan::{Cell, Condition, LARGEST_MESSAGE, Setting, Wait};
+use gigae_eval_model::plan::{Cell, Condition, LARGEST_MESSAGE, Setting, TcpOptions, Wait};
 use gigae_eval_model::transport;
 use std::time::Duration;
 
@@ -138,7 +138,8 @@ pub fn comparisons(
                     _ => cell.size,
                 };
                 let papers = wished.nodelay && wished.buffer.is_some();
-                (program.tcp(wished) != wished, !papers, size)
+                let best = TcpOptions { one_buffer: true, ..wished };
+                (program.tcp(wished) != best, !papers, size)
             });
             found.extend(best.map(|cell| Comparison::new(program, measure, cell)));
         }

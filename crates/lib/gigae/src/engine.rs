@@ -103,6 +103,8 @@ pub(crate) struct Engine {
     channels: ChannelSet,
     rx: RxFrames,
     tx: TxFrames,
+    /// The same of the socket for bulk data, if there is one.
+    bulk_tx: Option<TxFrames>,
     doorbell: Doorbell,
     aggregate: bool,
     /// Nothing waits to be handed out, freed or sent, as far as is known: only a frame or the time
@@ -124,6 +126,7 @@ impl Engine {
         let mut engine = Self {
             inbox: Inbox::new(&links),
             tx: TxFrames::new(&links[0].link),
+            bulk_tx: links.bulk().map(|_| TxFrames::new(&links[1].link)),
             rx: RxFrames::new(segments),
             links,
             proto,
@@ -200,8 +203,10 @@ impl Engine {
     pub(crate) fn progress(&mut self) -> Result<usize, LinkError> {
         self.serve_observers();
         let mut count = self.take_in_batch(0)?;
-        if self.links.several() {
-            count += self.sum_over_others(Self::take_in_batch)?;
+        if self.links.are_others_due() {
+            let others = self.sum_over_others(Self::take_in_batch)?;
+            self.links.polled_others(others);
+            count += others;
         }
         self.clock.count(1 + count);
         self.rx.received += count as u64;
@@ -246,7 +251,6 @@ impl Engine {
 
     /// Does something with every link but the first, and adds up what that returns. For the first
     /// the caller does it, inlined, since most endpoints have one link.
-    #[cold]
     #[inline(never)]
     fn sum_over_others(
         &mut self,

@@ -11,6 +11,7 @@
 //! comparison with zero.
 
 mod arenas;
+mod bulk;
 mod member;
 mod routes;
 
@@ -19,15 +20,17 @@ use crate::sharing::Port;
 use arenas::frames;
 use gigae_link::{Info, Link, LinkError, OpenError, RxFrame};
 use gigae_observe::Tap;
-use gigae_proto::PathTo;
-use gigae_wire::{Envelope, NodeAddr};
+use gigae_proto::{BulkConfig, PathTo};
+use gigae_wire::{Envelope, MAX_PATHS, NodeAddr};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
+use std::net::SocketAddr;
 use std::ops::{Index, IndexMut};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 pub(crate) use arenas::Arenas;
+use bulk::BulkSocket;
 pub(crate) use member::{Member, To};
 
 /// Longest sleep on several links: the kernel wakes no sleeper when an interface goes away.
@@ -48,15 +51,36 @@ pub(crate) struct Links {
     rest: Box<[Member]>,
     pub(crate) arenas: Arenas,
     watch: Option<Watch>,
+    /// If the second link is a socket for bulk data.
+    bulk: Option<BulkSocket>,
     /// The links' interfaces, in their order, where there is a kernel. After the links, for some go with them.
     pub(crate) ports: Vec<Port>,
 }
 
 impl Links {
-    pub(crate) fn new(first: AnyLink, rest: Vec<AnyLink>) -> Result<Self, OpenError> {
-        let arenas = Arenas::new(&first, std::iter::once(&first).chain(&rest));
-        let (first, rest) = (Member::new(first), rest.into_iter().map(Member::new).collect());
-        let mut links = Self { first, rest, arenas, watch: None, ports: Vec::new() };
+    pub(crate) fn new(
+        envelope: Envelope,
+        first: AnyLink,
+        rest: Vec<AnyLink>,
+    ) -> Result<Self, OpenError> {
+        let member = |link| Member::new(link, envelope);
+        Self::of(member(first), rest.into_iter().map(member).collect(), None)
+    }
+
+    /// One link, and a socket with this address for bulk data.
+    pub(crate) fn with_bulk(
+        (envelope, link): (Envelope, AnyLink),
+        (socket, at): (AnyLink, SocketAddr),
+    ) -> Result<Self, OpenError> {
+        let longest = bulk::longest_payload(socket.info(), at);
+        let bulk = BulkSocket::new(BulkConfig { at, longest });
+        Self::of(Member::new(link, envelope), [Member::of_socket(socket, at)].into(), Some(bulk))
+    }
+
+    fn of(first: Member, rest: Box<[Member]>, bulk: Option<BulkSocket>) -> Result<Self, OpenError> {
+        let all = std::iter::once(&first).chain(&rest).map(|member| &member.link);
+        let arenas = Arenas::new(&first.link, all);
+        let mut links = Self { first, rest, arenas, watch: None, bulk, ports: Vec::new() };
         if links.several() && links.first.link.fd().is_some() {
             let watch = links.watch_all();
             links.watch =
@@ -73,6 +97,8 @@ impl Links {
             let all = epoll::create(epoll::CreateFlags::CLOEXEC)?;
             for (i, link) in self.all().enumerate() {
                 let data = epoll::EventData::new_u64(i as u64);
+                // A socket is readable only while something waits there.
+                let flags = if self.is_bulk(i) { epoll::EventFlags::IN } else { flags };
                 link.fd().map_or(Ok(()), |fd| epoll::add(&all, fd, data, flags))?;
             }
             Ok(all)
@@ -84,6 +110,35 @@ impl Links {
     #[inline]
     pub(crate) fn several(&self) -> bool {
         !self.rest.is_empty()
+    }
+
+    /// The socket for bulk data, if there is one: its address, and the longest payload there.
+    pub(crate) fn bulk(&self) -> Option<BulkConfig> {
+        self.bulk.as_ref().map(|bulk| bulk.config)
+    }
+
+    /// Whether a link is a socket for bulk data.
+    #[inline]
+    pub(crate) fn is_bulk(&self, path: usize) -> bool {
+        path > 0 && self.bulk.is_some()
+    }
+
+    /// The links that are not a socket for bulk data.
+    pub(crate) fn without_bulk(&self) -> impl Iterator<Item = &AnyLink> {
+        self.all().take(if self.bulk.is_some() { 1 } else { MAX_PATHS })
+    }
+
+    /// Whether to poll the links behind the first in this round.
+    #[inline]
+    pub(crate) fn are_others_due(&mut self) -> bool {
+        self.several() && self.bulk.as_mut().is_none_or(BulkSocket::is_due)
+    }
+
+    /// So many frames came by the links behind the first.
+    pub(crate) fn polled_others(&mut self, frames: usize) {
+        if let Some(bulk) = &mut self.bulk {
+            bulk.polled(frames);
+        }
     }
 
     /// How many there are.
@@ -108,6 +163,9 @@ impl Links {
 
     /// The program is about to sleep by itself. Whether there is something to poll already.
     pub(crate) fn prepare_to_wait(&mut self) -> bool {
+        if let Some(bulk) = &mut self.bulk {
+            bulk.expect();
+        }
         self.all_mut().any(Link::prepare_to_wait)
     }
 
@@ -155,16 +213,19 @@ impl Links {
         self.first.link.has_arrived() || (self.several() && self.has_arrived_by_others())
     }
 
-    #[cold]
+    #[inline(never)]
     fn has_arrived_by_others(&mut self) -> bool {
+        if let Some(bulk) = &mut self.bulk {
+            return bulk.is_due();
+        }
         self.rest.iter_mut().any(|member| member.link.has_arrived())
     }
 
     /// Where frames to a peer go by a path from now on.
-    pub(crate) fn set_route(&mut self, to: PathTo, envelope: Envelope) {
-        let PathTo { peer, path, node } = to;
+    pub(crate) fn set_route(&mut self, to: PathTo) {
+        let PathTo { peer, path, addr } = to;
         if path < self.count() {
-            let route = self[path].route(node, envelope);
+            let route = self[path].route_to(addr);
             self[path].routes.set(peer, route);
         }
     }
@@ -180,8 +241,9 @@ impl Links {
     }
 
     /// Gives up a link that does not work, unless it is the only one: then the error is the program's.
+    /// A socket for bulk data does not count.
     pub(crate) fn give_up(&mut self, path: usize, error: LinkError) -> Result<(), LinkError> {
-        if !self.several() {
+        if !self.several() || path == 0 && self.bulk.is_some() {
             return Err(error);
         }
         if self[path].give_up() {
@@ -213,7 +275,8 @@ impl Links {
             return Ok(());
         }
         // A wait of no time also gives the kernel what it needs to wake us.
-        for path in 0..self.count() {
+        let asked = if self.bulk.is_some() { 1 } else { self.count() };
+        for path in 0..asked {
             match self[path].link.wait(Some(Duration::ZERO)) {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}

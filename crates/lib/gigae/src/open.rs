@@ -23,8 +23,9 @@ use gigae_udp::{UdpConfig, UdpLink};
 use gigae_wire::{Envelope, HEADER_LEN, MAX_PATHS};
 use gigae_xdp::{XdpConfig, XdpLink};
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use tracing::info;
+use tracing::{debug, info};
 
 /// Least message in bytes that a usable interface must carry: what 003 calls a short message, with
 /// room to spare. Interfaces with a smaller MTU are refused.
@@ -32,6 +33,9 @@ const LEAST_MESSAGE: usize = 128;
 
 /// Longest frame in bytes that any Ethernet carries: that of MTU 1500.
 const SURE_FRAME: usize = 1514;
+
+/// What frames of bulk data bear on a simulated network.
+const SIMULATED_BULK: Envelope = Envelope::Udp { port: 49_152 };
 
 /// Most frames in the windows of a session over several links: what a report has bits for.
 const LONGEST_WINDOW: u16 = 1024;
@@ -61,7 +65,10 @@ impl Options {
             ports.push(port);
             others.push(link);
         }
-        let mut links = Links::new(first, others)?;
+        let mut links = match self.open_bulk(&first, ports[0].interface()) {
+            Some(bulk) => Links::with_bulk((self.envelope, first), bulk)?,
+            None => Links::new(self.envelope, first, others)?,
+        };
         links.ports = ports;
         let reservation = match self.envelope {
             Envelope::Udp { port } => {
@@ -73,9 +80,7 @@ impl Options {
             Envelope::Ethernet { .. } => None,
         };
         // Only what this endpoint says of itself depends on it.
-        let name = links.ports[0].interface();
-        let is_first = |local: &Local| local.name == name;
-        let local = interfaces().unwrap_or_default().into_iter().find(is_first);
+        let local = local(links.ports[0].interface());
         let mut engine = self.engine(links, local, Clock::Monotonic, random_secret()?)?;
         if let Some(reservation) = &reservation {
             let own = reservation.try_clone();
@@ -104,7 +109,18 @@ impl Options {
         let first = open()?;
         let others = (1..self.interfaces.len()).map(|_| open()).collect::<Result<_, _>>()?;
         let clock = Clock::Virtual(network.clock());
-        let engine = self.engine(Links::new(first, others)?, None, clock, seed.into())?;
+        let links = match self.bulk {
+            Some(true) => {
+                let filter = Filter { envelope: SIMULATED_BULK, ..self.filter() };
+                let socket = SimLink::open(network, filter, frames, frames)?;
+                let Envelope::Udp { port } = SIMULATED_BULK else { unreachable!("a constant") };
+                let at = (simulated::ip(socket.info().mac, false), port).into();
+                let socket = AnyLink::Simulated(Box::new(socket));
+                Links::with_bulk((self.envelope, first), (socket, at))?
+            }
+            _ => Links::new(self.envelope, first, others)?,
+        };
+        let engine = self.engine(links, None, clock, seed.into())?;
         Endpoint::new(engine, self.settings(None))
     }
 
@@ -133,7 +149,7 @@ impl Options {
         }
         let mut links = links.into_iter().map(AnyLink::Own);
         let first = links.next().expect("there is an interface");
-        let links = Links::new(first, links.collect())?;
+        let links = Links::new(self.envelope, first, links.collect())?;
         let engine = self.engine(links, None, Clock::Monotonic, random_secret()?)?;
         Endpoint::new(engine, self.settings(None))
     }
@@ -199,6 +215,30 @@ impl Options {
         match brokered::open(nic, &self.filter(), self.backend, self.tx_frames(i, usual))? {
             Some((port, link)) => Ok((port, link, None)),
             None => Err(missing.unwrap_or_else(brokered::none)),
+        }
+    }
+
+    /// Opens the socket for bulk data beside a link, if there is to be one: the socket and its
+    /// address. Nothing depends on it, so what refuses it is only logged.
+    fn open_bulk(&self, link: &AnyLink, name: &str) -> Option<(AnyLink, SocketAddr)> {
+        let wanted = self.bulk.unwrap_or(true) && self.interfaces.len() == 1;
+        if !wanted || link.info().mode == Mode::Udp {
+            return None;
+        }
+        let Some(ip) = local(name).and_then(|local| local.ip()) else {
+            debug!(interface = %name, "no IP address: long messages stay on the link");
+            return None;
+        };
+        let filter = Filter { envelope: Envelope::Udp { port: 0 }, ..self.filter() };
+        match UdpLink::open(UdpConfig::new(name, filter)) {
+            Ok(socket) => {
+                let at = (ip, socket.port()).into();
+                Some((AnyLink::Udp(Box::new(socket)), at))
+            }
+            Err(why) => {
+                info!(interface = %name, %why, "no UDP socket: long messages stay on the link");
+                None
+            }
         }
     }
 
@@ -301,7 +341,7 @@ impl Options {
         let headers = self.envelope.max_len() + HEADER_LEN;
         let (mut longest, mut longest_operations) = (usize::MAX, usize::MAX);
         let (mut rx_frames, mut segments) = (usize::MAX, 1);
-        for info in links.all().map(Link::info) {
+        for info in links.without_bulk().map(Link::info) {
             // A message is in one piece, in a transmit frame and in a received one.
             let first = info.frame_size - PAYLOAD + headers;
             let carried = info.segment_size.min(first);
@@ -327,9 +367,10 @@ impl Options {
             max_operations: payload(longest_operations.max(longest)),
             sure_payload: payload(SURE_FRAME),
             receive_frames: u32::try_from(rx_frames / segments).unwrap_or(u32::MAX),
+            bulk: links.bulk(),
             ..self.protocol.clone()
         };
-        if links.several() {
+        if self.interfaces.len() > 1 {
             config.links = links.all().map(|link| link.info().mac).collect();
             config.send_window = self.for_all_links(config.send_window);
             config.receive_window = self.for_all_links(config.receive_window);
@@ -372,6 +413,11 @@ impl Options {
         }
         Ok(engine)
     }
+}
+
+/// The interface of this name, as the kernel describes it.
+fn local(name: &str) -> Option<Local> {
+    interfaces().unwrap_or_default().into_iter().find(|local| local.name == name)
 }
 
 /// The options do not fit together.

@@ -86,6 +86,8 @@ pub struct Options {
     /// Unless said, endpoints on kernel interfaces are.
     pub(crate) observable: Option<bool>,
     pub(crate) local: bool,
+    /// Unless said, endpoints on kernel interfaces have a socket.
+    pub(crate) bulk: Option<bool>,
 }
 
 impl Options {
@@ -114,6 +116,7 @@ impl Options {
             name: None,
             observable: None,
             local: false,
+            bulk: None,
         }
     }
 
@@ -275,6 +278,24 @@ impl Options {
     #[must_use]
     pub fn local(mut self, local: bool) -> Self {
         self.local = local;
+        self
+    }
+
+    /// Whether long messages and long operations on remote memory go by a UDP socket of the
+    /// endpoint, where the peer has one too: default `true`, unless the network is simulated.
+    ///
+    /// The kernel cuts and joins the datagrams of such a socket, so that one system call moves some
+    /// 44 frames. It needs an IP address on the interface, but no privilege. Operations shorter than
+    /// 16 KiB stay on the link. The first long operation to a peer asks whether the socket reaches
+    /// it; until that is known, and if it does not, the link carries everything. An endpoint with
+    /// several interfaces, or whose link is a UDP socket already, has none.
+    ///
+    /// Costs one descriptor, and 10 MiB of addresses at MTU 1500, of which what is never used takes
+    /// up nothing. While nothing long is going on, a spinning endpoint makes one system call in 512
+    /// polls for it.
+    #[must_use]
+    pub fn bulk(mut self, bulk: bool) -> Self {
+        self.bulk = Some(bulk);
         self
     }
 

@@ -34,6 +34,8 @@ pub(crate) struct Outbound {
     /// Bytes of payload in this frame: the message, or the messages with their lengths.
     len: u16,
     batch: bool,
+    /// The path whose link it was filled for, and in whose memory it lies.
+    path: u8,
     /// To whom, if it carries operations.
     operations: Option<PeerId>,
     /// Operations for which one transmit frame is not enough go on in these. The list is used again.
@@ -93,7 +95,8 @@ impl Outbound {
     /// A frame with one message of `len` bytes, which was written at [`PAYLOAD`].
     #[inline]
     pub(crate) fn new(frame: TxFrame, len: u16) -> Self {
-        Self { frame: Some(Frame::Taken(frame)), len, batch: false, operations: None, behind: None }
+        let frame = Some(Frame::Taken(frame));
+        Self { frame, len, batch: false, path: 0, operations: None, behind: None }
     }
 
     /// A frame with `len` bytes of operations for a peer, which were written at [`PAYLOAD`], and
@@ -105,6 +108,18 @@ impl Outbound {
         to: PeerId,
     ) -> Self {
         Self { operations: Some(to), behind, ..Self::new(frame, len) }
+    }
+
+    /// A frame of the socket's with `len` bytes of operations for a peer, which were written at
+    /// [`PAYLOAD`].
+    pub(crate) fn bulk(frame: TxFrame, len: u16, to: PeerId) -> Self {
+        Self { operations: Some(to), path: 1, ..Self::new(frame, len) }
+    }
+
+    /// The path in whose link's memory it lies.
+    #[inline]
+    pub(crate) fn path(&self) -> usize {
+        self.path.into()
     }
 
     /// Transmit frames that it holds.

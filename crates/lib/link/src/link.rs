@@ -287,7 +287,7 @@ pub struct Counters {
     /// System calls made in order to transmit (`sendto`).
     pub doorbells: u64,
     /// System calls made in order to receive: those that drive the driver from the caller's context,
-    /// and those that took datagrams from a socket.
+    /// and those that look for datagrams in a socket.
     pub drives: u64,
     /// Sleeps in [`Link::wait`].
     pub waits: u64,

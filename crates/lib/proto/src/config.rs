@@ -1,6 +1,7 @@
 //! What can be configured in an endpoint's protocol.
 
-use gigae_wire::{MAX_PATHS, MacAddr};
+use gigae_wire::{MAX_PATHS, MacAddr, Paths};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Parameters of a [`crate::Protocol`]. The default suits one Ethernet segment.
@@ -13,6 +14,8 @@ pub struct Config {
     /// links share them. The reorder window must cover the frames that one link delivers before
     /// another delivers the next one in order.
     pub links: Vec<MacAddr>,
+    /// This endpoint's UDP socket for bulk data, if it has one. Only for an endpoint with one link.
+    pub bulk: Option<BulkConfig>,
     /// Longest message in bytes that can be received.
     pub max_payload: u16,
     /// Longest payload in bytes of a frame with operations that this end can send and receive. Not
@@ -48,11 +51,21 @@ pub struct Config {
     pub max_rto: Duration,
 }
 
+/// A UDP socket that carries bulk data beside an endpoint's only link (`PROTOCOL.md` §13).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BulkConfig {
+    /// Its address.
+    pub at: SocketAddr,
+    /// Longest payload in bytes of a frame with operations that it sends and receives.
+    pub longest: u16,
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
             port: 0,
             links: Vec::new(),
+            bulk: None,
             max_payload: 1468,
             max_operations: 1468,
             sure_payload: 1468,
@@ -80,9 +93,14 @@ impl Config {
         self
     }
 
+    /// What this end has beside its first link.
+    pub(crate) fn paths(&self) -> Paths {
+        self.bulk.map_or_else(|| Paths::links(&self.links), |bulk| Paths::Bulk(bulk.at))
+    }
+
     /// Paths that this end can have.
     pub(crate) fn own_paths(&self) -> usize {
-        self.links.len().max(1)
+        if self.bulk.is_some() { 2 } else { self.links.len().max(1) }
     }
 
     /// Checks the stated ranges.
@@ -92,6 +110,7 @@ impl Config {
     pub(crate) fn check(&self) {
         let power = |n: u16, most: u16| n.is_power_of_two() && n <= most;
         assert!(self.links.len() <= MAX_PATHS, "at most {MAX_PATHS} links");
+        assert!(self.bulk.is_none() || self.links.len() < 2, "a socket only beside one link");
         assert!(power(self.send_window, 32_768), "send_window must be a power of two up to 32,768");
         assert!(
             self.reorder_window == 0 || power(self.reorder_window, 1024),

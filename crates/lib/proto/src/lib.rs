@@ -33,7 +33,7 @@ mod time;
 mod timers;
 mod types;
 
-pub use config::Config;
+pub use config::{BulkConfig, Config};
 pub use counters::Counters;
 pub use path::PathCounters;
 pub use peer::{PeerSnapshot, SessionPhase};

@@ -9,6 +9,7 @@ use crate::Config;
 use crate::rtt::Rtt;
 use crate::time::{Instant, Since};
 use gigae_wire::{MAX_PATHS, SeqNo};
+use std::cmp::Ordering;
 
 /// Later transmissions that may arrive before a missing frame counts as lost, when the receiver
 /// keeps frames out of order: the customary three of TCP (RFC 5681) and QUIC (RFC 9002 §6.1.1).
@@ -46,6 +47,9 @@ const PROBE_INTERVAL: u64 = 1_000_000;
 
 /// Longest wait in nanoseconds between two probes.
 const LONGEST_PROBE_INTERVAL: u64 = 100_000_000;
+
+/// Rest in nanoseconds of a path on which probes were in vain, before it may be wanted again.
+const REST: u64 = 1_000_000_000;
 
 /// What happened on the paths over one link, in all sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -166,7 +170,7 @@ impl Path {
     }
 
     /// Whether frames arrive on the path, as far as is known.
-    fn is_sound(&self) -> bool {
+    pub(crate) fn is_sound(&self) -> bool {
         matches!(self.state, PathState::Sound)
     }
 
@@ -388,9 +392,14 @@ impl Path {
         self.state = PathState::Dead(Since::Next, PROBE_INTERVAL);
     }
 
-    /// The peer has no such path: it is dead, and nothing probes it.
+    /// The peer has no such path, or nobody wants it: it is dead, and nothing probes it.
     pub(crate) fn leave(&mut self) {
         self.state = PathState::Dead(Since::Never, PROBE_INTERVAL);
+    }
+
+    /// Whether the path is dead and nothing probes it.
+    pub(crate) fn is_left(&self) -> bool {
+        matches!(self.state, PathState::Dead(Since::Never, _))
     }
 
     /// A probe of a dead path got no answer in time. The next wait begins.
@@ -399,6 +408,18 @@ impl Path {
             *since = Since::At(now);
             *wait = (*wait * 2).min(LONGEST_PROBE_INTERVAL);
         }
+    }
+
+    /// The same for a path that is probed only while it is wanted. Whether to probe it now: not
+    /// after the longest wait. Then it rests, and is left.
+    pub(crate) fn probed_or_left(&mut self, now: Instant) -> bool {
+        let PathState::Dead(_, wait) = self.state else { return false };
+        match wait.cmp(&LONGEST_PROBE_INTERVAL) {
+            Ordering::Less => self.probed(now),
+            Ordering::Equal => self.state = PathState::Dead(Since::At(now), REST),
+            Ordering::Greater => self.leave(),
+        }
+        wait < LONGEST_PROBE_INTERVAL
     }
 
     /// A probe was answered: the path begins again with almost nothing known. False if it is

@@ -71,7 +71,7 @@ pub struct Protocol<T, R> {
     replies: VecDeque<Reply>,
     /// Paths of sessions that came up, for `poll_path`.
     routes: VecDeque<PathTo>,
-    /// The addresses of this end's links, if it has several.
+    /// What this end has beside its first link.
     links: Paths,
     outputs: Outputs<T, R>,
     memory: MemoryUse<T>,
@@ -100,7 +100,7 @@ impl<T, R> Protocol<T, R> {
             schedule: Schedule::new(),
             replies: VecDeque::with_capacity(MAX_REPLIES),
             routes: VecDeque::new(),
-            links: Paths::new(&config.links),
+            links: config.paths(),
             outputs: Outputs::new(&config),
             memory: MemoryUse::new(),
             report: [0; 4 + AckReport::MAX_BITMAP],

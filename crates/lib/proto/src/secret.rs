@@ -18,6 +18,7 @@ enum Purpose {
     Proposal,
     Answer,
     Question,
+    Socket,
 }
 
 /// The contents of an offer to a proposer.
@@ -55,6 +56,12 @@ impl Secret {
         self.hash((Purpose::Answer, key, offered, period))
     }
 
+    /// The token that the answer to a question by a socket must repeat, in the session with this
+    /// epoch.
+    pub(crate) fn socket(&self, key: &PeerKey, local: Epoch) -> u64 {
+        self.hash((Purpose::Socket, key, local))
+    }
+
     fn epoch_of(&self, what: impl Hash) -> Epoch {
         // Zero is no epoch.
         match self.hash(what) as u32 {
@@ -90,6 +97,7 @@ mod tests {
                     let key = key(peer);
                     all.insert(secret.epoch(&key, n).0.into());
                     all.insert(secret.proposal(&key, Epoch(n)));
+                    all.insert(secret.socket(&key, Epoch(n)));
                     for (remote, token, local, period) in
                         [(1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1)]
                     {
@@ -100,6 +108,6 @@ mod tests {
                 }
             }
         }
-        assert_eq!(all.len(), 3 * 3 * (1 + 3 * (2 + 4)));
+        assert_eq!(all.len(), 3 * 3 * (1 + 3 * (3 + 4)));
     }
 }

@@ -50,6 +50,8 @@ pub(crate) struct SendWindow<T> {
     further: Box<[Path]>,
     /// While the first path works, nothing goes by another.
     keeps_to_first: bool,
+    /// The second path is a socket, for bulk frames.
+    has_bulk: bool,
 }
 
 /// What [`SendWindow::transmit`] chose.
@@ -74,6 +76,7 @@ impl<T> SendWindow<T> {
             first: Path::new(config),
             further: (1..config.own_paths()).map(|_| Path::new(config)).collect(),
             keeps_to_first: false,
+            has_bulk: false,
         }
     }
 
@@ -137,6 +140,12 @@ impl<T> SendWindow<T> {
     }
 
     #[inline]
+    fn slot_of(&self, seq: SeqNo) -> &Slot<T> {
+        let mask = self.slots.len().wrapping_sub(1);
+        &self.slots[seq.0 as usize & mask]
+    }
+
+    #[inline]
     fn slot(&mut self, seq: SeqNo) -> &mut Slot<T> {
         let mask = self.slots.len().wrapping_sub(1);
         &mut self.slots[seq.0 as usize & mask]
@@ -180,7 +189,7 @@ impl<T> SendWindow<T> {
     /// Admits a frame, or hands it back when there is no free slot. The window may
     /// [grow](Self::grow) then, unless it is full.
     #[inline]
-    pub(crate) fn push(&mut self, token: T, kind: Kind, len: u16) -> Result<(), T> {
+    pub(crate) fn push(&mut self, token: T, (kind, bulk): (Kind, bool), len: u16) -> Result<(), T> {
         if self.len() as usize >= self.slots.len() {
             return Err(token);
         }
@@ -190,6 +199,7 @@ impl<T> SendWindow<T> {
         slot.state = SlotState::Queued;
         slot.repeated = false;
         slot.kind = kind;
+        slot.bulk = bulk;
         slot.len = len;
         self.next += 1;
         Ok(())

@@ -36,8 +36,7 @@ pub(crate) struct Session<T, R> {
     pub(crate) peer: Hello,
     pub(crate) send: Option<Box<SendWindow<T>>>,
     pub(crate) receive: Option<Box<ReceiveWindow<R>>>,
-    /// Addresses of the peer's links, if it has several, and the number of paths: as many as the
-    /// end with fewer links has.
+    /// What the peer has beside its first link, and the number of paths: as many as both ends have.
     pub(crate) links: Paths,
     paths: u8,
     /// The path by which the last frame arrived. Acknowledgements go back by it.
@@ -51,6 +50,8 @@ pub(crate) struct Session<T, R> {
     /// the peer is there.
     pub(crate) probe: Option<(Since, u64)>,
     pub(crate) probes: Probes,
+    /// What the peer's last question by its socket asks to be repeated.
+    pub(crate) challenge: u64,
     /// The longest frame that the network carries to the peer is not known yet. Data wait.
     pub(crate) sizing: bool,
     /// The questions and answers about that, if there are any.
@@ -81,13 +82,14 @@ impl<T, R> Session<T, R> {
             peer: Hello { max_payload: u16::MAX, reorder_window: 0, max_operations: u16::MAX },
             send: None,
             receive: None,
-            links: Paths::NONE,
+            links: Paths::None,
             paths: 1,
             received_on: 0,
             replied_on: 0,
             waiting: Since::Never,
             probe: None,
             probes: Probes::default(),
+            challenge: 0,
             sizing: false,
             sizes: None,
             round: 0,
@@ -159,14 +161,17 @@ impl<T, R> Session<T, R> {
         }
         self.links = with.links;
         // A peer that keeps nothing out of order cannot use several paths.
-        let paths = config.own_paths().min(with.links.len());
+        let paths = config.paths().common(&with.links);
         let used = if with.hello.reorder_window > 0 { paths } else { 1 };
         self.paths = u8::try_from(paths).expect("at most 8");
         self.received_on = by as u8;
         self.probes = Probes::default();
         if let Some(send) = &mut self.send {
             send.credit(self.local.first_seq(), with.credit);
-            self.probes.paths = send.open_paths(used, by, config);
+            self.probes.paths = match config.bulk {
+                Some(_) => send.open_bulk(used > 1, config),
+                None => send.open_paths(used, by, config),
+            };
         }
         self.remote = with.remote;
         self.peer = with.hello;
@@ -174,7 +179,8 @@ impl<T, R> Session<T, R> {
         self.waiting = Since::Never;
         self.ask_size(config);
         let mut receive = ReceiveWindow::new(with.remote.first_seq(), config);
-        receive.expect_disorder(paths > 1);
+        // A socket carries nothing before it is asked for.
+        receive.expect_disorder(paths > 1 && config.bulk.is_none());
         self.receive = Some(Box::new(receive));
     }
 

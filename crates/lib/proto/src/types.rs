@@ -1,7 +1,7 @@
 //! What goes into a [`crate::Protocol`] and what comes out.
 
 use crate::Reason;
-use gigae_wire::{Epoch, Header, NodeAddr};
+use gigae_wire::{Epoch, Header, NodeAddr, PathAddr};
 
 /// Identifies a peer: an endpoint on a node, on one channel. Each has its own session, so channels
 /// do not wait for each other.
@@ -104,7 +104,7 @@ pub struct PathTo {
     /// The path, 1 to 7. By path 0 the address is the node of the peer's key.
     pub path: usize,
     /// The node's address there.
-    pub node: NodeAddr,
+    pub addr: PathAddr,
 }
 
 /// A session that is over.

@@ -45,6 +45,25 @@ impl<M: Bytes> Transfer<M> {
         self.wake(peer);
     }
 
+    /// Bytes of the longest operation among those whose parts come next for a peer: an answer to a
+    /// request of its, and an operation that was started here.
+    #[inline]
+    pub fn next_length(&mut self, peer: PeerId) -> usize {
+        let PeerEntry::Busy(state) = &self.peers[peer.0 as usize] else { return 0 };
+        let answer = state.serving.front().map_or(0, |serving| serving.len as usize);
+        let started = match state.starting.front().and_then(|&id| self.operations.get(id)) {
+            // A longer message goes out as an offer, which is short.
+            Some(Operation::Send(Send { memory, .. }))
+                if memory.len() <= self.config.offer_above =>
+            {
+                memory.len()
+            }
+            Some(Operation::Write { memory, .. }) => memory.len(),
+            _ => 0,
+        };
+        answer.max(started)
+    }
+
     /// Writes the next data for a peer into a frame, or into one of its segments, in the session of
     /// this epoch. Returns the number of bytes; zero if there is nothing now. Copies the data once.
     /// The caller must send the frame, and call [`framed`](Self::framed) before it fills the next

@@ -4,7 +4,7 @@ use crate::socket::{Control, Name, UdpSocket};
 use gigae_link::Arena;
 use rustix::io::Errno;
 use std::collections::VecDeque;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// Most frames of a buffer. The kernel's limit was 64 until Linux 6.9, and is 128 since.
 const FRAMES: usize = 64;
@@ -24,7 +24,7 @@ pub(crate) struct QueuedFrame {
     pub(crate) offset: u32,
     pub(crate) length: u32,
     pub(crate) from: IpAddr,
-    pub(crate) to: IpAddr,
+    pub(crate) to: SocketAddr,
 }
 
 /// What became of some frames at the head of the queue.

@@ -7,12 +7,10 @@ use gigae_link::{
     Arena, Counters, Filter, FrameMemory, Held, Info, Interface, Link, LinkError, Mode, OpenError,
     Posted, Posting, RxFrame, Segment, TxFrame, TxHolds, sleep_on,
 };
-use gigae_wire::{Envelope, MAX_ENVELOPE, MacAddr, NodeAddr, is_who};
+use gigae_wire::{Datagram, Envelope, MAX_ENVELOPE, MacAddr, is_who};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use std::collections::VecDeque;
-use std::io;
-use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -41,7 +39,7 @@ const POLLS_PER_CHECK: u32 = 1 << 14;
 pub struct UdpConfig {
     /// Name of the interface.
     pub interface: String,
-    /// Which frames to take. The envelope must be UDP.
+    /// Which frames to take. The envelope must be UDP. Port 0 stands for one that is free.
     pub filter: Filter,
     /// Transmit frames, 1 to 65,536. Default 1,024.
     pub tx_frames: usize,
@@ -98,12 +96,8 @@ impl UdpLink {
             let (interface, mtu) = (interface.name, interface.mtu);
             return Err(OpenError::MtuTooSmall { interface, mtu, needed });
         }
-        if port == 0 {
-            let text = "UDP port 0 is none; choose one from 1 to 65535";
-            let source = io::Error::new(io::ErrorKind::InvalidInput, text);
-            return Err(OpenError::Io { what: "opening a UDP socket", source });
-        }
         let socket = UdpSocket::open(&interface, port)?;
+        let envelope = Envelope::Udp { port: socket.port() };
         let rx_frames = config.rx_frames.clamp(1, MAX_FRAMES);
         let tx_frames = config.tx_frames.clamp(1, MAX_FRAMES);
         let max_frame = (interface.mtu + ETHERNET).min(LONGEST);
@@ -128,7 +122,7 @@ impl UdpLink {
             posting: Posting::new(&info),
             info,
             interface,
-            filter: config.filter,
+            filter: Filter { envelope, ..config.filter },
             tx_start: rx_frames * slot,
             holds: TxHolds::new(tx_frames as u32),
             queue: VecDeque::with_capacity(tx_frames),
@@ -142,6 +136,11 @@ impl UdpLink {
             counters: Counters::default(),
             empty_polls: 0,
         })
+    }
+
+    /// The UDP port that it is bound to.
+    pub fn port(&self) -> u16 {
+        self.socket.port()
     }
 
     /// The first frames of the queue have left, or never will.
@@ -216,10 +215,10 @@ impl Link for UdpLink {
         self.counters.tx_frames += 1;
         self.holds.post(slot);
         match datagram(self.filter.envelope, whole) {
-            Some((from, to, place)) => self.queue.push_back(QueuedFrame {
+            Some(Datagram { from, to, payload }) => self.queue.push_back(QueuedFrame {
                 slot,
-                offset: (start + place.start) as u32,
-                length: place.len() as u32,
+                offset: (start + payload.start) as u32,
+                length: payload.len() as u32,
                 from,
                 to,
             }),
@@ -281,7 +280,7 @@ impl Link for UdpLink {
             }
             calls += 1;
             match self.receiver.receive(&self.socket, &self.filter) {
-                Ok(true) => self.counters.drives += 1,
+                Ok(true) => {}
                 Ok(false) => break,
                 Err(e) => {
                     self.interface.check()?;
@@ -342,18 +341,19 @@ impl Link for UdpLink {
     }
 
     fn counters(&self) -> Counters {
-        Counters { rx_dropped: self.socket.dropped() + self.receiver.dropped, ..self.counters }
+        Counters {
+            drives: self.receiver.calls,
+            rx_dropped: self.socket.dropped() + self.receiver.dropped,
+            ..self.counters
+        }
     }
 }
 
-/// From which own address a frame goes where, and where in it the datagram's payload lies. `None` if
-/// it is not for this link: another port, a MAC address, nothing in it.
+/// The datagram in a frame. `None` if it is not for this link: a MAC address, nothing in it.
 #[inline]
-fn datagram(envelope: Envelope, frame: &[u8]) -> Option<(IpAddr, IpAddr, Range<usize>)> {
-    let (NodeAddr::Ip { ip: from, .. }, place) = envelope.locate(frame, frame.len()).ok()? else {
-        return None;
-    };
-    let to = envelope.destination(frame)?;
+fn datagram(envelope: Envelope, frame: &[u8]) -> Option<Datagram> {
+    let found = Datagram::within(frame)?;
     let ours = frame.starts_with(&MacAddr::default().0) || is_who(envelope, frame);
-    (ours && !place.is_empty() && place.start <= MAX_ENVELOPE).then_some((from, to, place))
+    let place = &found.payload;
+    (ours && !place.is_empty() && place.start <= MAX_ENVELOPE).then_some(found)
 }

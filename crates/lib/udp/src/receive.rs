@@ -5,7 +5,7 @@ use gigae_link::{Arena, Filter, RxFrame, TxFrame};
 use gigae_wire::{Envelope, MAX_ENVELOPE, MacAddr, NodeAddr, Route};
 use rustix::io::Errno;
 use std::collections::VecDeque;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// Where in a slot a datagram lies: behind room for the longest headers.
@@ -51,7 +51,9 @@ pub(crate) struct Receiver {
     whole: Vec<u8>,
     rest: Option<Rest>,
     /// The outer headers of the last sender's frames.
-    headers: Option<(IpAddr, IpAddr, Route)>,
+    headers: Option<(SocketAddr, IpAddr, Route)>,
+    /// System calls so far.
+    pub(crate) calls: u64,
     /// Datagrams that no slot could take.
     pub(crate) dropped: u64,
 }
@@ -74,6 +76,7 @@ impl Receiver {
             whole: Vec::with_capacity(LONGEST),
             rest: None,
             headers: None,
+            calls: 0,
             dropped: 0,
         }
     }
@@ -130,6 +133,7 @@ impl Receiver {
             *piece = libc::iovec { iov_base: start.as_ptr().cast(), iov_len: self.length };
         }
         pieces[slots] = libc::iovec { iov_base: self.spill.as_mut_ptr().cast(), iov_len: LONGEST };
+        self.calls += 1;
         match socket.receive(&mut pieces[..=slots]) {
             // To a group everybody belongs to, with any sender's address: no peer sends such.
             Ok(Some(received)) if received.length > 0 && !received.to.is_multicast() => {
@@ -256,9 +260,10 @@ impl Receiver {
 }
 
 /// The outer headers of a datagram: `None` for addresses of two families.
-fn headers(envelope: Envelope, from: IpAddr, to: IpAddr) -> Option<Route> {
-    let [from, to] = [from, to].map(|ip| NodeAddr::Ip { ip, next_hop: MacAddr::default() });
-    Route::new(envelope, from, to)
+fn headers(envelope: Envelope, from: SocketAddr, to: IpAddr) -> Option<Route> {
+    let Envelope::Udp { port: own } = envelope else { return None };
+    let [source, to] = [from.ip(), to].map(|ip| NodeAddr::Ip { ip, next_hop: MacAddr::default() });
+    Route::to_port(Envelope::Udp { port: from.port() }, source, (to, own))
 }
 
 #[cfg(test)]
@@ -273,6 +278,7 @@ mod tests {
         let channels = (0..=u8::MAX).collect();
         let filter = Filter { envelope: Envelope::Udp { port: 4791 }, channels };
         let [from, to] = [1, 2].map(|n| IpAddr::from([198, 18, 0, n]));
+        let from = (from, 4791).into();
         let received = Received { length: 300, from, to, to_all: false, segment: Some(100) };
         receiver.whole = (0..300).map(|i| (i / 100) as u8).collect();
         receiver.copy_out(Rest { received, segment: 100, at: 0 }, &filter);

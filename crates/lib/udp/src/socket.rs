@@ -35,7 +35,7 @@ pub(crate) struct UdpSocket {
 #[derive(Debug)]
 pub(crate) struct Received {
     pub(crate) length: usize,
-    pub(crate) from: IpAddr,
+    pub(crate) from: SocketAddr,
     /// Whom it was sent to.
     pub(crate) to: IpAddr,
     /// That is an IPv4 address for all.
@@ -45,7 +45,8 @@ pub(crate) struct Received {
 }
 
 impl UdpSocket {
-    /// Opens it in the calling thread's network namespace. No privileges for ports from 1024 on.
+    /// Opens it in the calling thread's network namespace. No privileges for ports from 1024 on, and
+    /// for port 0, which stands for a free one.
     pub(crate) fn open(interface: &Interface, port: u16) -> Result<Self, OpenError> {
         let fail = |source| OpenError::Io { what: "opening a UDP socket", source };
         let (socket, both) = match Socket::new(Domain::IPV6, Type::DGRAM, Some(Protocol::UDP)) {
@@ -84,7 +85,14 @@ impl UdpSocket {
         // Linux 5.0. Without it each datagram takes a call.
         let _ = set(&fd, libc::SOL_UDP, libc::UDP_GRO, &1);
         bind(&fd, &any, interface)?;
+        let name = rustix::net::getsockname(&fd).map_err(|e| fail(e.into()))?;
+        let port = SocketAddr::try_from(name).map_or(port, |name| name.port());
         Ok(Self { fd, both, interface: interface.index, port })
+    }
+
+    /// The port that it is bound to.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
     }
 
     /// Whether the kernel can cut buffers (Linux 4.18). An older one ignores the wish.
@@ -107,12 +115,13 @@ impl UdpSocket {
     }
 
     /// The address of a node as the kernel takes it, and how many bytes of it.
-    pub(crate) fn name(&self, ip: IpAddr) -> (Name, libc::socklen_t) {
-        let flat: SocketAddr = match (ip, self.both) {
-            (IpAddr::V4(ip), false) => (ip, self.port).into(),
-            (IpAddr::V4(ip), true) => (ip.to_ipv6_mapped(), self.port).into(),
+    pub(crate) fn name(&self, to: SocketAddr) -> (Name, libc::socklen_t) {
+        let port = to.port();
+        let flat: SocketAddr = match (to.ip(), self.both) {
+            (IpAddr::V4(ip), false) => (ip, port).into(),
+            (IpAddr::V4(ip), true) => (ip.to_ipv6_mapped(), port).into(),
             // The number matters to link-local addresses only.
-            (IpAddr::V6(ip), _) => SocketAddrV6::new(ip, self.port, 0, self.interface).into(),
+            (IpAddr::V6(ip), _) => SocketAddrV6::new(ip, port, 0, self.interface).into(),
         };
         let flat = socket2::SockAddr::from(flat);
         // SAFETY: for this structure of plain integers zeros are valid; the shorter IPv4 one and the
@@ -194,7 +203,7 @@ impl UdpSocket {
         if message.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0 {
             return Ok(None);
         }
-        let from = ip_of(&name);
+        let from = address_of(&name);
         let Notes { to, to_all, segment } = read_control(&message);
         Ok(to.zip(from).map(|(to, from)| Received { length, from, to, to_all, segment }))
     }
@@ -241,15 +250,17 @@ fn bind(fd: &OwnedFd, at: &SocketAddr, interface: &Interface) -> Result<(), Open
 }
 
 /// The address in a name that the kernel wrote.
-fn ip_of(name: &Name) -> Option<IpAddr> {
-    match c_int::from(name.sin6_family) {
-        libc::AF_INET6 => Some(Ipv6Addr::from(name.sin6_addr.s6_addr).to_canonical()),
+fn address_of(name: &Name) -> Option<SocketAddr> {
+    let ip = match c_int::from(name.sin6_family) {
+        libc::AF_INET6 => Ipv6Addr::from(name.sin6_addr.s6_addr).to_canonical(),
         libc::AF_INET => {
             // The address is where IPv6's flow information is: behind family and port.
-            Some(Ipv4Addr::from(u32::from_be(name.sin6_flowinfo)).into())
+            Ipv4Addr::from(u32::from_be(name.sin6_flowinfo)).into()
         }
-        _ => None,
-    }
+        _ => return None,
+    };
+    // In both families the port is where this structure has it.
+    Some((ip, u16::from_be(name.sin6_port)).into())
 }
 
 /// What the kernel says of a buffer, as [`Received`] has it.

@@ -7,7 +7,7 @@
 
 use crate::{Discard, MacAddr, Pieces};
 use core::fmt;
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::ops::Range;
 
 const ETHERNET_LEN: usize = 14;
@@ -144,6 +144,35 @@ fn open_ipv6(packet: &[u8]) -> Result<(IpAddr, Range<usize>), Discard> {
     Ok((Ipv6Addr::from(source).into(), IPV6_LEN..IPV6_LEN + length))
 }
 
+/// The datagram in an Ethernet frame that was built for a link over a UDP socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Datagram {
+    /// The own address that it goes from.
+    pub from: IpAddr,
+    /// Where it goes.
+    pub to: SocketAddr,
+    /// Where in the frame its payload lies.
+    pub payload: Range<usize>,
+}
+
+impl Datagram {
+    /// Finds it, whatever its ports are. `None` if there is none.
+    #[inline]
+    pub fn within(frame: &[u8]) -> Option<Self> {
+        let (outer, packet) = frame.split_first_chunk::<ETHERNET_LEN>()?;
+        let (from, udp) = match u16::from_be_bytes([outer[12], outer[13]]) {
+            ETHERTYPE_IPV4 => open_ipv4(packet).ok()?,
+            ETHERTYPE_IPV6 => open_ipv6(packet).ok()?,
+            _ => return None,
+        };
+        let port = u16::from_be_bytes(*packet.get(udp.start + 2..)?.first_chunk()?);
+        let inner = open_udp(packet, udp, port).ok()?;
+        let payload = ETHERNET_LEN + inner.start..ETHERNET_LEN + inner.end;
+        let to = Envelope::Udp { port }.destination(frame)?;
+        (payload.end <= frame.len()).then_some(Self { from, to: (to, port).into(), payload })
+    }
+}
+
 /// Where in a packet the payload of the datagram lies.
 fn open_udp(packet: &[u8], datagram: Range<usize>, port: u16) -> Result<Range<usize>, Discard> {
     let h = packet.get(datagram.start..).and_then(<[u8]>::first_chunk::<UDP_LEN>);
@@ -235,6 +264,16 @@ impl Route {
     /// Without a next hop (the MAC address of zeros) they are for a link over a UDP socket: the
     /// kernel finds the way and writes all checksums, so these headers have none.
     pub fn new(envelope: Envelope, from: NodeAddr, to: NodeAddr) -> Option<Self> {
+        let port = if let Envelope::Udp { port } = envelope { port } else { 0 };
+        Self::to_port(envelope, from, (to, port))
+    }
+
+    /// The same to another UDP port than the envelope's, which is the source port.
+    pub fn to_port(
+        envelope: Envelope,
+        from: NodeAddr,
+        (to, to_port): (NodeAddr, u16),
+    ) -> Option<Self> {
         let mut bytes = [0; MAX_ENVELOPE];
         let (kind, ethertype) = match (envelope, from, to) {
             (
@@ -256,10 +295,10 @@ impl Route {
                 let inner = &mut bytes[ETHERNET_LEN..];
                 match (src, dst) {
                     (IpAddr::V4(src), IpAddr::V4(dst)) => {
-                        (ipv4_template(inner, src, dst, port), ETHERTYPE_IPV4)
+                        (ipv4_template(inner, (src, port), (dst, to_port)), ETHERTYPE_IPV4)
                     }
                     (IpAddr::V6(src), IpAddr::V6(dst)) => {
-                        (ipv6_template(inner, src, dst, port), ETHERTYPE_IPV6)
+                        (ipv6_template(inner, (src, port), (dst, to_port)), ETHERTYPE_IPV6)
                     }
                     _ => return None,
                 }
@@ -344,26 +383,34 @@ impl Route {
     }
 }
 
-fn ipv4_template(packet: &mut [u8], src: Ipv4Addr, dst: Ipv4Addr, port: u16) -> RouteKind {
+fn ipv4_template(
+    packet: &mut [u8],
+    (src, from_port): (Ipv4Addr, u16),
+    (dst, to_port): (Ipv4Addr, u16),
+) -> RouteKind {
     packet[0] = 0x45;
     packet[6] = 0x40; // Do not fragment; the identification may then be zero (RFC 6864 §4.1).
     packet[8] = TTL;
     packet[9] = PROTOCOL_UDP;
     packet[12..16].copy_from_slice(&src.octets());
     packet[16..20].copy_from_slice(&dst.octets());
-    packet[20..22].copy_from_slice(&port.to_be_bytes());
-    packet[22..24].copy_from_slice(&port.to_be_bytes());
+    packet[20..22].copy_from_slice(&from_port.to_be_bytes());
+    packet[22..24].copy_from_slice(&to_port.to_be_bytes());
     RouteKind::Ipv4(words(&packet[..IPV4_LEN]))
 }
 
-fn ipv6_template(packet: &mut [u8], src: Ipv6Addr, dst: Ipv6Addr, port: u16) -> RouteKind {
+fn ipv6_template(
+    packet: &mut [u8],
+    (src, from_port): (Ipv6Addr, u16),
+    (dst, to_port): (Ipv6Addr, u16),
+) -> RouteKind {
     packet[0] = 0x60;
     packet[6] = PROTOCOL_UDP;
     packet[7] = TTL;
     packet[8..24].copy_from_slice(&src.octets());
     packet[24..40].copy_from_slice(&dst.octets());
-    packet[40..42].copy_from_slice(&port.to_be_bytes());
-    packet[42..44].copy_from_slice(&port.to_be_bytes());
+    packet[40..42].copy_from_slice(&from_port.to_be_bytes());
+    packet[42..44].copy_from_slice(&to_port.to_be_bytes());
     RouteKind::Ipv6(words(&packet[8..44]) + u32::from(PROTOCOL_UDP))
 }
 

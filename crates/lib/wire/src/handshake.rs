@@ -24,12 +24,12 @@ pub struct Handshake {
     pub token: u64,
     /// The other end's token; zero in a Hello.
     pub echo: u64,
-    /// Addresses of the sender's links, if it has several.
+    /// What the sender has beside its first link.
     pub links: Paths,
 }
 
 impl Handshake {
-    /// Bytes without the addresses of several links.
+    /// Bytes without further addresses.
     const LEAST: usize = 22;
 
     /// Longest form in bytes. A Hello is padded to this length, so no answer is longer.
@@ -78,7 +78,7 @@ mod tests {
             hello: Hello { max_payload: 0x05bc, reorder_window: 0x0100, max_operations: 0x2308 },
             token: 0x0102_0304_0506_0708,
             echo: 0x1112_1314_1516_1718,
-            links: Paths::new(links),
+            links: Paths::links(links),
         }
     }
 

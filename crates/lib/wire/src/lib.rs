@@ -23,11 +23,11 @@ mod pieces;
 mod seq;
 
 pub use discovery::{Here, LONGEST_NAME, is_node_name, is_who};
-pub use envelope::{Envelope, MAX_ENVELOPE, NodeAddr, Route};
+pub use envelope::{Datagram, Envelope, MAX_ENVELOPE, NodeAddr, Route};
 pub use handshake::{Handshake, Hello};
 pub use header::{AckReport, Discard, Flags, HEADER_LEN, Header, Kind, VERSION};
 pub use mac::{MacAddr, ParseMacError};
-pub use paths::{MAX_PATHS, Paths};
+pub use paths::{MAX_PATHS, Macs, PathAddr, Paths};
 pub use pieces::Pieces;
 pub use seq::{Epoch, SeqNo};
 

@@ -1,47 +1,100 @@
-//! The addresses of an endpoint that has several links (`PROTOCOL.md` §11).
+//! Where a peer is reached beside its first link: by further links, or by a UDP socket
+//! (`PROTOCOL.md` §11).
 
 use crate::{Discard, MacAddr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Most paths of a session: as many NICs as a node can have for one endpoint.
 pub const MAX_PATHS: usize = 8;
 
-/// The addresses of an endpoint's links, in order. The first names the endpoint. Empty for an
-/// endpoint with one link: every frame shows that address.
+/// What an endpoint has beside its first link. An endpoint names its further links or a socket, not
+/// both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Paths {
+pub enum Paths {
+    /// Nothing: one link, whose address every frame shows.
+    #[default]
+    None,
+    /// Several links.
+    Links(Macs),
+    /// A UDP socket for bulk data.
+    Bulk(SocketAddr),
+}
+
+/// The addresses of several links, in order. The first names the endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Macs {
     count: u8,
     macs: [MacAddr; MAX_PATHS],
 }
+
+/// Where one path leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PathAddr {
+    /// To a link.
+    Link(MacAddr),
+    /// To a UDP socket.
+    Socket(SocketAddr),
+}
+
+/// Stands in the place of the number of links and says that a socket's address follows. No endpoint
+/// has one link and names it.
+const SOCKET: u8 = 1;
 
 impl Paths {
     /// Longest form on the wire in bytes: a count and the addresses.
     pub const LONGEST: usize = 1 + MAX_PATHS * 6;
 
-    /// None: one link, whose address every frame shows.
-    pub const NONE: Self = Self { count: 0, macs: [MacAddr([0; 6]); MAX_PATHS] };
-
-    /// These addresses, up to the first [`MAX_PATHS`]; [`NONE`](Self::NONE) if there are fewer than
-    /// two.
-    pub fn new(addresses: &[MacAddr]) -> Self {
-        let mut paths = Self::NONE;
+    /// Links with these addresses, up to the first [`MAX_PATHS`]; [`None`](Self::None) if there are
+    /// fewer than two.
+    pub fn links(addresses: &[MacAddr]) -> Self {
         let count = addresses.len().min(MAX_PATHS);
-        if count > 1 {
-            paths.macs[..count].copy_from_slice(&addresses[..count]);
-            paths.count = count as u8;
+        if count < 2 {
+            return Self::None;
         }
-        paths
+        let mut macs = [MacAddr::default(); MAX_PATHS];
+        macs[..count].copy_from_slice(&addresses[..count]);
+        Self::Links(Macs { count: count as u8, macs })
     }
 
-    /// Number of links, 1 to [`MAX_PATHS`].
+    /// Number of paths that the endpoint offers, 1 to [`MAX_PATHS`].
     #[expect(clippy::len_without_is_empty, reason = "there is always one link")]
     pub fn len(&self) -> usize {
-        usize::from(self.count.max(1))
+        match self {
+            Self::None => 1,
+            Self::Links(macs) => usize::from(macs.count),
+            Self::Bulk(_) => 2,
+        }
     }
 
-    /// The address of a link, if the endpoint named it.
+    /// The address of the first link, if the endpoint named it.
+    pub fn first(&self) -> Option<MacAddr> {
+        match self {
+            Self::Links(macs) => Some(macs.macs[0]),
+            _ => None,
+        }
+    }
+
+    /// Where a path leads, if the endpoint named that.
     #[inline]
-    pub fn get(&self, path: usize) -> Option<MacAddr> {
-        self.macs[..usize::from(self.count)].get(path).copied()
+    pub fn get(&self, path: usize) -> Option<PathAddr> {
+        match self {
+            Self::Links(macs) => {
+                macs.macs[..usize::from(macs.count)].get(path).copied().map(PathAddr::Link)
+            }
+            Self::Bulk(socket) if path == 1 => Some(PathAddr::Socket(*socket)),
+            _ => None,
+        }
+    }
+
+    /// How many paths lead from an endpoint with these to one with those: as many as both have, and
+    /// one if they are of different kinds.
+    pub fn common(&self, other: &Self) -> usize {
+        match (self, other) {
+            (Self::Links(_), Self::Links(_)) => self.len().min(other.len()),
+            // A socket of one family reaches none of the other.
+            (Self::Bulk(a), Self::Bulk(b)) if a.is_ipv4() == b.is_ipv4() => 2,
+            _ => 1,
+        }
     }
 
     /// Writes the end of a [`crate::Handshake`]; returns its length, zero if there are none.
@@ -49,24 +102,39 @@ impl Paths {
     /// # Panics
     /// If `to` is shorter than that.
     pub fn write(&self, to: &mut [u8]) -> usize {
-        if self.count == 0 {
-            return 0;
+        match self {
+            Self::None => 0,
+            Self::Links(Macs { count, macs }) => {
+                to[0] = *count;
+                let mut at = 1;
+                for mac in &macs[..usize::from(*count)] {
+                    to[at..at + 6].copy_from_slice(&mac.0);
+                    at += 6;
+                }
+                at
+            }
+            Self::Bulk(socket) => {
+                to[0] = SOCKET;
+                to[1..3].copy_from_slice(&socket.port().to_be_bytes());
+                let mapped = match socket.ip() {
+                    IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+                    IpAddr::V6(ip) => ip,
+                };
+                to[3..19].copy_from_slice(&mapped.octets());
+                19
+            }
         }
-        to[0] = self.count;
-        let (mut at, count) = (1, usize::from(self.count));
-        for mac in &self.macs[..count] {
-            to[at..at + 6].copy_from_slice(&mac.0);
-            at += 6;
-        }
-        at
     }
 
-    /// Reads the end of a [`crate::Handshake`]. No bytes mean [`NONE`](Self::NONE). Ignores further
+    /// Reads the end of a [`crate::Handshake`]. No bytes mean [`None`](Self::None). Ignores further
     /// bytes.
     pub fn parse(bytes: &[u8]) -> Result<Self, Discard> {
         let Some((&count, rest)) = bytes.split_first() else {
-            return Ok(Self::NONE);
+            return Ok(Self::None);
         };
+        if count == SOCKET {
+            return parse_socket(rest);
+        }
         let bytes = rest.get(..usize::from(count) * 6).ok_or(Discard::Malformed)?;
         let (mut macs, mut used) = ([MacAddr::default(); MAX_PATHS], 0);
         for (mac, bytes) in macs.iter_mut().zip(bytes.chunks_exact(6)) {
@@ -76,8 +144,22 @@ impl Paths {
         if macs[..used].iter().any(|mac| mac.is_group() || mac.0 == [0; 6]) {
             return Err(Discard::Malformed);
         }
-        Ok(Self::new(&macs[..used]))
+        Ok(Self::links(&macs[..used]))
     }
+}
+
+fn parse_socket(bytes: &[u8]) -> Result<Paths, Discard> {
+    let (port, rest) = bytes.split_first_chunk::<2>().ok_or(Discard::Malformed)?;
+    let ip = Ipv6Addr::from(*rest.first_chunk::<16>().ok_or(Discard::Malformed)?).to_canonical();
+    let port = u16::from_be_bytes(*port);
+    let is_node = match ip {
+        IpAddr::V4(ip) => !ip.is_multicast() && !ip.is_broadcast() && ip != Ipv4Addr::UNSPECIFIED,
+        IpAddr::V6(ip) => !ip.is_multicast() && !ip.is_unspecified(),
+    };
+    if port == 0 || !is_node {
+        return Err(Discard::Malformed);
+    }
+    Ok(Paths::Bulk(SocketAddr::new(ip, port)))
 }
 
 #[cfg(test)]
@@ -101,9 +183,9 @@ mod tests {
     /// The layout in `PROTOCOL.md` §11, byte for byte.
     #[test]
     fn the_layout_is_the_documented_one_and_one_link_is_left_out() {
-        let two = Paths::new(&[mac(1), mac(2)]);
+        let two = Paths::links(&[mac(1), mac(2)]);
         assert_eq!(written(&two), [2, 2, 0, 0, 0, 1, 1, 2, 0, 0, 0, 1, 2]);
-        let one = Paths::new(&[mac(1)]);
+        let one = Paths::links(&[mac(1)]);
         assert_eq!((written(&one).len(), one.len(), one.get(0)), (0, 1, None));
     }
 
@@ -111,13 +193,13 @@ mod tests {
     fn what_is_written_is_read_back_and_more_behind_it_is_ignored() {
         let all: Vec<_> = (1..=8).map(mac).collect();
         for count in 0..=8 {
-            let paths = Paths::new(&all[..count]);
+            let paths = Paths::links(&all[..count]);
             let mut bytes = written(&paths);
             assert_eq!(Paths::parse(&bytes), Ok(paths));
             if count > 1 {
                 bytes.push(7);
                 assert_eq!(Paths::parse(&bytes), Ok(paths));
-                assert_eq!(paths.get(count - 1), Some(mac(count as u8)));
+                assert_eq!(paths.get(count - 1), Some(PathAddr::Link(mac(count as u8))));
                 assert_eq!(paths.get(count), None);
             }
         }
@@ -128,15 +210,50 @@ mod tests {
         let mut bytes = vec![9];
         (1..=9).for_each(|n| bytes.extend(mac(n).0));
         let paths = Paths::parse(&bytes).unwrap();
-        assert_eq!((paths.len(), paths.get(7)), (8, Some(mac(8))));
+        assert_eq!((paths.len(), paths.get(7)), (8, Some(PathAddr::Link(mac(8)))));
         bytes.pop();
         assert_eq!(Paths::parse(&bytes), Err(Discard::Malformed), "the list is cut off");
     }
 
     #[test]
+    fn a_socket_has_the_documented_layout() {
+        let four = Paths::Bulk("198.18.0.1:4791".parse().unwrap());
+        let mapped = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 198, 18, 0, 1];
+        assert_eq!(written(&four), [&[1, 0x12, 0xb7][..], &mapped].concat());
+        let six = Paths::Bulk("[fd00::1]:4791".parse().unwrap());
+        for paths in [four, six] {
+            let mut bytes = written(&paths);
+            bytes.push(7);
+            assert_eq!(Paths::parse(&bytes), Ok(paths));
+            assert_eq!(Paths::parse(&bytes[..18]), Err(Discard::Malformed));
+            let Paths::Bulk(socket) = paths else { unreachable!() };
+            assert_eq!((paths.len(), paths.get(0)), (2, None));
+            assert_eq!(paths.get(1), Some(PathAddr::Socket(socket)));
+        }
+        for bad in
+            ["0.0.0.0:1", "224.0.0.1:1", "255.255.255.255:1", "[::]:1", "[ff02::1]:1", "1.2.3.4:0"]
+        {
+            let bytes = written(&Paths::Bulk(bad.parse().unwrap()));
+            assert_eq!(Paths::parse(&bytes), Err(Discard::Malformed), "{bad}");
+        }
+    }
+
+    #[test]
+    fn paths_of_two_kinds_have_the_first_in_common() {
+        let links = Paths::links(&[mac(1), mac(2), mac(3)]);
+        let four = Paths::Bulk("198.18.0.1:4791".parse().unwrap());
+        let six = Paths::Bulk("[fd00::1]:4791".parse().unwrap());
+        assert_eq!(links.common(&Paths::links(&[mac(4), mac(5)])), 2);
+        assert_eq!((four.common(&four), six.common(&six)), (2, 2));
+        for (a, b) in [(links, four), (four, six), (Paths::None, four), (links, Paths::None)] {
+            assert_eq!((a.common(&b), b.common(&a)), (1, 1));
+        }
+    }
+
+    #[test]
     fn an_address_that_is_no_node_is_malformed() {
         for bad in [[0; 6], [0xff; 6], [1, 0, 0, 0, 0, 1]] {
-            let bytes = written(&Paths::new(&[mac(1), MacAddr(bad)]));
+            let bytes = written(&Paths::links(&[mac(1), MacAddr(bad)]));
             assert_eq!(Paths::parse(&bytes), Err(Discard::Malformed));
         }
     }

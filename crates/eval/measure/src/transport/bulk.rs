@@ -1,7 +1,7 @@
 //! What GigaE does with more than a frame holds: tagged messages of any size, and writes into the
 //! peer's memory.
 
-use super::common::{self, message, read};
+use super::common::{self, ahead, message, read};
 use super::gigae::{failed, idle, options};
 use crate::channel::{Arrival, Calls, Channel, JOIN_TIMEOUT, NAP, Side, Task, TransportError};
 use crate::end::Opening;
@@ -14,12 +14,6 @@ use gigae_eval_model::note::Note;
 use gigae_eval_model::plan::Wait;
 use std::collections::VecDeque;
 use std::time::Duration;
-
-/// Operations of a size that an end has going at a time: a mebibyte, as a TCP socket's buffers hold
-/// once they have grown, and so many that the next one is known before one ends.
-fn ahead(size: usize) -> usize {
-    ((1 << 20) / size.max(1)).clamp(4, 128)
-}
 
 /// An endpoint with a peer and what is under way to it.
 struct Ends {

@@ -31,6 +31,15 @@ pub(super) fn message(size: usize) -> Vec<u8> {
     (0..size.max(4)).map(|index| index as u8).collect()
 }
 
+/// Messages of a size that an end has going at a time: a mebibyte, as a TCP socket's buffers hold
+/// once they have grown, and so many that the next one is known before one ends.
+///
+/// Each has memory of its own, which takes its turn: the data of a program's messages do not lie in
+/// the cache because the last message was there.
+pub(super) fn ahead(size: usize) -> usize {
+    ((1 << 20) / size.max(1)).clamp(4, 128)
+}
+
 /// Reads a message as a program that wants its data does, a byte of every cache line, and returns the
 /// number in its first four bytes.
 ///

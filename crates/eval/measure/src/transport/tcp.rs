@@ -1,6 +1,6 @@
 //! TCP: a byte stream through the kernel, cut into messages by their known length.
 
-use super::common::{message, read, set_waiting, try_again};
+use super::common::{ahead, message, read, set_waiting, try_again};
 use crate::channel::{Arrival, Calls, Channel, JOIN_TIMEOUT, Side, Task, TransportError};
 use crate::door::Door;
 use crate::end::Opening;
@@ -18,6 +18,10 @@ use std::time::{Duration, Instant};
 
 /// Bytes that the receiver of a stream takes at a time; as large as the socket buffer of the papers.
 const READ_SIZE: usize = 128 << 10;
+
+/// Messages from this length on lie in memories that take turns, as those of the transports that
+/// hand messages over do.
+const TURNS_FROM: usize = 2048;
 
 /// Opens one end.
 pub(super) fn open(
@@ -113,15 +117,24 @@ impl Opening for TcpOpening {
         socket.set_tcp_nodelay(self.task.setting.tcp().nodelay).map_err(&failed)?;
         set_waiting(&socket, &self.task).map_err(&failed)?;
         let size = self.task.size;
+        let in_turn = size >= TURNS_FROM && !self.task.setting.tcp().one_buffer;
+        let turns = if in_turn { ahead(size) } else { 1 };
         // An answering end must find the ends of messages; a sink takes what is there.
-        let whole = self.task.experiment.is_trip();
+        let reading = match self.task.experiment.is_trip() {
+            true => Reading::Whole,
+            false if turns > 1 => Reading::Several,
+            false => Reading::Any,
+        };
+        let room = if reading == Reading::Any { READ_SIZE.max(size) } else { turns * size };
         Ok(Box::new(TcpChannel {
             socket,
-            outgoing: message(size),
+            size,
+            outgoing: vec![message(size); turns],
+            turn: 0,
             sent: 0,
-            incoming: vec![0; if whole { size } else { READ_SIZE.max(size) }],
+            incoming: vec![0; room],
             received: 0,
-            whole,
+            reading,
             calls: Calls::default(),
             _beside: self.beside,
         }))
@@ -146,56 +159,81 @@ fn accept(listener: &Socket, peer: &Address) -> Result<Socket, TransportError> {
     Err(TransportError::PeerGone("did not connect by TCP in time"))
 }
 
+/// How a channel reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reading {
+    /// Message by message.
+    Whole,
+    /// As much as there is, into the memories of the next messages, and looks at each message once
+    /// it is complete.
+    Several,
+    /// As much as there is, whatever it is.
+    Any,
+}
+
 struct TcpChannel {
     socket: Socket,
-    outgoing: Vec<u8>,
+    size: usize,
+    /// Messages take turns in these.
+    outgoing: Vec<Vec<u8>>,
+    turn: usize,
     /// Bytes of the current message that are written.
     sent: usize,
+    /// The memories of the messages, one behind the other.
     incoming: Vec<u8>,
-    /// Bytes of the current message that are read.
+    /// Bytes of it that were read in this round.
     received: usize,
-    whole: bool,
+    reading: Reading,
     calls: Calls,
     _beside: Option<Endpoint>,
 }
 
 impl Channel for TcpChannel {
     fn send(&mut self, number: u32, size: usize) -> Result<bool, TransportError> {
+        let outgoing = &mut self.outgoing[self.turn];
         if self.sent == 0 {
-            self.outgoing[..4].copy_from_slice(&number.to_le_bytes());
+            outgoing[..4].copy_from_slice(&number.to_le_bytes());
         }
         while self.sent < size {
             self.calls.all += 1;
             self.calls.send += 1;
-            match self.socket.write(&self.outgoing[self.sent..size]) {
+            match self.socket.write(&outgoing[self.sent..size]) {
                 Ok(bytes) => self.sent += bytes,
                 Err(error) if try_again(&error) => return Ok(false),
                 Err(error) => return Err(TransportError::io("sending by TCP")(error)),
             }
         }
         self.sent = 0;
+        self.turn = (self.turn + 1) % self.outgoing.len();
         Ok(true)
     }
 
     fn receive(&mut self) -> Result<Option<Arrival>, TransportError> {
         self.calls.all += 1;
-        let bytes = match self.socket.read(&mut self.incoming[self.received..]) {
+        let (from, size) = (self.received, self.size);
+        let end = match self.reading {
+            Reading::Whole => (from / size + 1) * size,
+            Reading::Several => self.incoming.len().min(from + READ_SIZE.max(size)),
+            Reading::Any => self.incoming.len(),
+        };
+        let bytes = match self.socket.read(&mut self.incoming[from..end]) {
             Ok(0) => return Err(TransportError::PeerGone("closed the TCP connection")),
             Ok(bytes) => bytes,
             Err(error) if try_again(&error) => return Ok(None),
             Err(error) => return Err(TransportError::io("receiving by TCP")(error)),
         };
-        if !self.whole {
-            read(&self.incoming[self.received..self.received + bytes]);
+        if self.reading == Reading::Any {
+            read(&self.incoming[..bytes]);
             return Ok(Some(Arrival { number: 0, bytes }));
         }
-        self.received += bytes;
-        if self.received < self.incoming.len() {
-            return Ok(None);
+        let complete = from / size * size..(from + bytes) / size * size;
+        self.received = if from + bytes == self.incoming.len() { 0 } else { from + bytes };
+        let number = self.incoming[complete.clone()].chunks(size).map(read).last().flatten();
+        match self.reading {
+            Reading::Whole if complete.is_empty() => Ok(None),
+            Reading::Whole => Ok(Some(Arrival { number: number.unwrap_or(0), bytes: size })),
+            _ => Ok(Some(Arrival { number: 0, bytes })),
         }
-        self.received = 0;
-        let number = read(&self.incoming).unwrap_or(0);
-        Ok(Some(Arrival { number, bytes: self.incoming.len() }))
     }
 
     fn calls(&self) -> Calls {

@@ -77,6 +77,9 @@ pub struct TcpOptions {
     pub buffer: Option<u32>,
     /// Keep an idle GigaE endpoint open on both interfaces, to see what it costs TCP.
     pub beside: Option<Backend>,
+    /// All messages lie in one memory at each end, as those of most programs that measure networks
+    /// do. Otherwise long messages have memories that take turns, as gigae's have.
+    pub one_buffer: bool,
 }
 
 /// How a GigaE endpoint is opened and used.

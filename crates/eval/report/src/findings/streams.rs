@@ -102,7 +102,7 @@ fn by_buffer<'a>(
 ) -> Vec<(Option<u32>, &'a Series)> {
     let set = |series: &'a Series| {
         let options = results.plan.tcp.get(series.variant.as_ref()?)?;
-        let expected = TcpOptions { nodelay, buffer: options.buffer, beside: None };
+        let expected = TcpOptions { nodelay, buffer: options.buffer, ..TcpOptions::default() };
         (*options == expected).then_some((options.buffer, series))
     };
     let streams = results.of(Experiment::Stream, link, Wait::Spin).filter(|series| {

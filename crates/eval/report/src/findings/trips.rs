@@ -256,7 +256,7 @@ mod tests {
     fn of_several_settings_the_papers_stands_for_tcp() {
         let mut all = with(&[("tcp", 8, 9.0), ("tcp", 8, 5.0), ("icmp", 8, 2.5)]);
         all.plan.tcp.insert("untuned".into(), TcpOptions::default());
-        let papers = TcpOptions { nodelay: true, buffer: Some(131_072), beside: None };
+        let papers = TcpOptions { nodelay: true, buffer: Some(131_072), ..TcpOptions::default() };
         all.plan.tcp.insert("papers".into(), papers);
         all.series[0].variant = Some("untuned".into());
         all.series[1].variant = Some("papers".into());

@@ -38,7 +38,7 @@ impl Program for Netpipe {
     }
 
     fn tcp(&self, wished: TcpOptions) -> TcpOptions {
-        TcpOptions { nodelay: true, ..wished }
+        TcpOptions { nodelay: true, one_buffer: true, ..wished }
     }
 
     fn ipv6(&self) -> bool {

@@ -18,7 +18,7 @@ pub trait Program: Sync {
 
     /// What it makes of TCP options that were wished for: what it cannot set is as it sets it.
     fn tcp(&self, wished: TcpOptions) -> TcpOptions {
-        wished
+        TcpOptions { one_buffer: true, ..wished }
     }
 
     /// Whether it speaks IPv6.

@@ -62,7 +62,7 @@ impl Program for Qperf {
 
     /// It sets buffers at the answering end only, and there too late for the window's scale.
     fn tcp(&self, wished: TcpOptions) -> TcpOptions {
-        TcpOptions { nodelay: false, buffer: None, ..wished }
+        TcpOptions { nodelay: false, buffer: None, one_buffer: true, ..wished }
     }
 
     fn answering(&self, _job: &Job, at: SocketAddr) -> Vec<String> {

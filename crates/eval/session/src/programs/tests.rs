@@ -8,7 +8,7 @@ use gigae_eval_model::plan::TcpOptions;
 use std::net::SocketAddr;
 
 fn job(program: &str, experiment: Experiment, transport: &str, size: usize) -> Job {
-    let tcp = TcpOptions { nodelay: true, buffer: Some(131_072), beside: None };
+    let tcp = TcpOptions { nodelay: true, buffer: Some(131_072), ..TcpOptions::default() };
     Job { program: program.into(), experiment, transport: transport.into(), size, seconds: 1, tcp }
 }
 

@@ -29,7 +29,8 @@ impl Engine {
     #[inline]
     fn receive(&mut self, path: usize, frame: RxFrame) {
         let bytes = self.links.arenas.bytes(&frame);
-        let parsed = match parse(self.sources.envelope, bytes) {
+        let envelope = if path == 0 { self.sources.envelope } else { self.links[path].envelope };
+        let parsed = match parse(envelope, bytes) {
             Ok(parsed) => parsed,
             Err(why) => return self.discard(why, path, frame),
         };
@@ -50,7 +51,7 @@ impl Engine {
         if let Some(refused) = inbound {
             self.inbox.leave(refused, &mut self.links);
         }
-        if taken.is_err() {
+        if taken.is_err() && !self.links.is_bulk(path) {
             self.learn(from, None, Speaker::Anybody);
         }
     }
@@ -73,7 +74,7 @@ impl Engine {
         let arenas = &self.links.arenas;
         let bytes = arenas.bytes(&first);
         let frame = Pieces::new(bytes, behind.bytes(arenas, &mut pieces));
-        let parsed = match parse_segments(self.sources.envelope, bytes, frame) {
+        let parsed = match parse_segments(self.links[path].envelope, bytes, frame) {
             Ok(parsed) if self.channels.contains(parsed.header.channel) => parsed,
             Ok(_) => return self.discard_segments(Discard::Channel, path, (first, behind)),
             Err(why) => return self.discard_segments(why, path, (first, behind)),
@@ -124,11 +125,11 @@ impl Engine {
         let arrival = Arrival { payload: &copy[..len], ..arrival };
         let mut own = None;
         match header.kind {
-            Kind::Who | Kind::Here => {
+            Kind::Who | Kind::Here if !self.links.is_bulk(path) => {
                 self.on_discovery(arrival);
                 return self.links.recycle(path, frame);
             }
-            Kind::Hello | Kind::Confirm => {
+            Kind::Hello | Kind::Confirm if !self.links.is_bulk(path) => {
                 own = self.sources.envelope.destination(bytes);
                 if !self.sources.has(own) {
                     return self.discard(Discard::NotOurs, path, frame);
@@ -151,14 +152,18 @@ impl Engine {
             _ if own.is_some() && self.proto.is_known(from, header) => Speaker::Peer,
             _ => Speaker::Anybody,
         };
-        self.learn(*from, own, speaker);
+        if !self.links.is_bulk(path) {
+            self.learn(*from, own, speaker);
+        }
         self.complete_routes();
         self.provide_if_few();
     }
 
     #[cold]
     fn discard(&mut self, why: Discard, path: usize, frame: RxFrame) {
-        if let Discard::Version(version) = why {
+        if let Discard::Version(version) = why
+            && !self.links.is_bulk(path)
+        {
             let bytes = self.links.arenas.bytes(&frame);
             if let Ok((from, &[_, _, _, _, kind, channel, ..])) = self.sources.envelope.open(bytes)
             {

@@ -7,6 +7,10 @@ use crate::outbound::{Outbound, PAYLOAD, Segment};
 use gigae_link::LinkError;
 use gigae_proto::{Delivery, Ended, Instant, PeerId};
 use gigae_transfer::{Label, Transfer};
+use gigae_wire::Epoch;
+
+/// Operations of so many bytes and more go by the socket for bulk data.
+const BULK_FROM: usize = 16 << 10;
 
 /// Room in bytes that operations can always make use of; less is not asked to be filled.
 const LEAST_ROOM: usize = 128;
@@ -130,6 +134,9 @@ impl Engine {
         if self.proto.is_full(peer) {
             return None;
         }
+        if let Some(longest) = self.bulk_for(peer) {
+            return self.fill_bulk_frame(peer, epoch, longest);
+        }
         let mut frame = self.take()?;
         let longest = usize::from(longest);
         let size = self.links.info(0).frame_size;
@@ -158,6 +165,41 @@ impl Engine {
         self.transfer.framed(peer);
         let frame = Outbound::operations((frame, len as u16), behind, peer);
         self.send_filled(peer, sum, frame);
+        Some(true)
+    }
+
+    /// The longest payload of a frame by the socket, if what comes next for a peer is bulk data and
+    /// goes there.
+    #[inline]
+    fn bulk_for(&mut self, peer: PeerId) -> Option<u16> {
+        self.bulk_tx.as_ref()?;
+        if self.transfer.next_length(peer) < BULK_FROM
+            || self.links.is_near(self.proto.key(peer).node)
+        {
+            return None;
+        }
+        self.proto.bulk(peer)
+    }
+
+    /// Fills one frame of the socket's with operations for a peer.
+    fn fill_bulk_frame(&mut self, peer: PeerId, epoch: Epoch, longest: u16) -> Option<bool> {
+        let (tx, link) = (self.bulk_tx.as_mut()?, &mut self.links[1].link);
+        if tx.are_all_lent() {
+            return None;
+        }
+        let mut frame = tx.take(link)?;
+        let bytes = &mut tx.arena.bytes_mut(&mut frame)[PAYLOAD..];
+        let room = bytes.len().min(longest.into());
+        let len = self.transfer.fill(peer, epoch, &mut bytes[..room]);
+        if len == 0 {
+            tx.give_back(link, frame);
+            return Some(false);
+        }
+        self.transfer.framed(peer);
+        let frame = Outbound::bulk(frame, len as u16, peer);
+        if self.proto.send_bulk(peer, len as u16, frame).is_err() {
+            unreachable!("the session is up and its window has room");
+        }
         Some(true)
     }
 }

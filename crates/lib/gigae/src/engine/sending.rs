@@ -47,7 +47,11 @@ impl Engine {
 
     #[inline]
     pub(super) fn release(&mut self, message: Outbound) {
-        self.tx.release(&mut self.links[0].link, message);
+        let path = message.path();
+        match &mut self.bulk_tx {
+            Some(bulk) if path > 0 => bulk.release(&mut self.links[path].link, message),
+            _ => self.tx.release(&mut self.links[0].link, message),
+        }
     }
 
     /// Queues a message, to go out with the next [`transmit`](Self::transmit): into the last frame

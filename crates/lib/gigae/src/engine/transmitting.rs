@@ -7,6 +7,7 @@ use crate::outbound::Padded;
 use gigae_link::LinkError;
 use gigae_proto::{Body, DataFrame, Destination, Transmit};
 use gigae_wire::Kind;
+use std::sync::Arc;
 
 impl Engine {
     /// Puts on the wire whatever should go now, if there is anything.
@@ -52,7 +53,7 @@ impl Engine {
     #[inline(never)]
     fn update_paths(&mut self) {
         while let Some(path) = self.proto.poll_path() {
-            self.links.set_route(path, self.sources.envelope);
+            self.links.set_route(path);
         }
     }
 
@@ -60,16 +61,21 @@ impl Engine {
     #[inline]
     pub(super) fn post_waiting(&mut self) -> bool {
         let mut posted = 0;
-        let Self { links, proto, sources, tx, .. } = self;
+        let Self { links, proto, sources, .. } = self;
         // While the way to a node is not known, nothing goes there: it is asked for until it is.
         loop {
             while let Some(DataFrame { to, path, header, buffer }) = proto.poll_data() {
-                if path == 0 {
+                if path == 0 && buffer.path() == 0 {
                     posted += usize::from(links[0].post(to, buffer, &header));
                     continue;
                 }
-                posted += usize::from(links[path].post_copy(to, (buffer, &tx.arena), &header));
-                if links.is_near(proto.key(to).node) {
+                if path == buffer.path() {
+                    posted += usize::from(links[path].post(to, buffer, &header));
+                    continue;
+                }
+                let arena = Arc::clone(&links[buffer.path()].arena);
+                posted += usize::from(links[path].post_copy(to, (buffer, &arena), &header));
+                if path > 0 && links.is_near(proto.key(to).node) {
                     proto.keep_to_first(to);
                 }
             }
@@ -86,7 +92,7 @@ impl Engine {
                     let route = match (path, header.kind) {
                         (0, Kind::HelloAck) => sources.route_of_answer(key.node),
                         (0, _) => sources.route(key.node),
-                        _ => links[path].route(key.node, sources.envelope),
+                        _ => links[path].route(key.node),
                     };
                     let Some(route) = route else { continue };
                     To::Unknown(route)

@@ -3,16 +3,21 @@
 use super::routes::Routes;
 use crate::link::AnyLink;
 use crate::outbound::{Outbound, Padded, post_copy};
+use crate::simulated;
 use gigae_link::{Arena, Link, LinkError};
 use gigae_proto::PeerId;
-use gigae_wire::{Envelope, Header, MacAddr, NodeAddr, Route};
+use gigae_wire::{Envelope, Header, MacAddr, NodeAddr, PathAddr, Route};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// See the module's description.
 pub(crate) struct Member {
     pub(crate) link: AnyLink,
-    arena: Arc<Arena>,
-    mac: MacAddr,
+    pub(crate) arena: Arc<Arena>,
+    /// The envelope of its frames, and this node's own address in it. The first link's own address
+    /// in the UDP envelope depends on the peer, so it is not here.
+    pub(crate) envelope: Envelope,
+    own: NodeAddr,
     /// Outer headers by peer.
     pub(crate) routes: Routes,
     /// Something was posted since the last doorbell, or the NIC did not take everything then.
@@ -28,14 +33,41 @@ pub(crate) enum To {
 }
 
 impl Member {
-    pub(super) fn new(link: AnyLink) -> Self {
-        let (arena, mac) = (Arc::clone(link.memory().arena), link.info().mac);
-        Self { link, arena, mac, routes: Routes::default(), due: false, down: false }
+    pub(super) fn new(link: AnyLink, envelope: Envelope) -> Self {
+        let own = NodeAddr::Ethernet(link.info().mac);
+        Self::at(link, envelope, own)
+    }
+
+    /// A socket for bulk data with this address.
+    pub(super) fn of_socket(link: AnyLink, socket: SocketAddr) -> Self {
+        let next_hop = link.info().mac;
+        let own = NodeAddr::Ip { ip: socket.ip(), next_hop };
+        Self::at(link, Envelope::Udp { port: socket.port() }, own)
+    }
+
+    fn at(link: AnyLink, envelope: Envelope, own: NodeAddr) -> Self {
+        let arena = Arc::clone(link.memory().arena);
+        Self { link, arena, envelope, own, routes: Routes::default(), due: false, down: false }
     }
 
     /// The outer headers towards a node with an Ethernet address.
-    pub(crate) fn route(&self, to: NodeAddr, envelope: Envelope) -> Option<Route> {
-        Route::new(envelope, self.mac.into(), to)
+    pub(crate) fn route(&self, to: NodeAddr) -> Option<Route> {
+        Route::new(self.envelope, self.own, to)
+    }
+
+    /// The outer headers towards another end's link or socket.
+    pub(super) fn route_to(&self, to: PathAddr) -> Option<Route> {
+        let socket = match to {
+            PathAddr::Link(mac) => return self.route(mac.into()),
+            PathAddr::Socket(socket) => socket,
+        };
+        let next_hop = match self.link.plain() {
+            AnyLink::Simulated(_) => simulated::next_hop(socket.ip()).ok()?,
+            // The kernel knows.
+            _ => MacAddr::default(),
+        };
+        let node = NodeAddr::Ip { ip: socket.ip(), next_hop };
+        Route::to_port(self.envelope, self.own, (node, socket.port()))
     }
 
     /// Posts a data frame whose message lies in this link's memory.

@@ -10,7 +10,7 @@ use crate::secret::Offered;
 use crate::session::{Repeated, SessionParameters, SessionState};
 use crate::time::nanos;
 use crate::{Arrival, PathTo, PeerId, PeerKey, Reason};
-use gigae_wire::{Discard, Epoch, Flags, Handshake, Header, NodeAddr, Paths};
+use gigae_wire::{Discard, Epoch, Flags, Handshake, Header, MacAddr, NodeAddr, PathAddr, Paths};
 
 /// Fewest bytes that a peer must be able to receive in an Op frame.
 const LEAST_OPERATIONS: u16 = 128;
@@ -210,16 +210,22 @@ impl<T, R> Protocol<T, R> {
         }
     }
 
-    /// A peer's further addresses to which this end has paths, and the numbers of the paths.
+    /// The paths to a peer's further addresses, and the peer's keys there.
     fn further(
         &self,
         peer: PeerId,
         links: &Paths,
-    ) -> impl Iterator<Item = (usize, PeerKey)> + use<T, R> {
+    ) -> impl Iterator<Item = (PathTo, PeerKey)> + use<T, R> {
         let (key, links) = (self.session(peer).key, *links);
-        (1..links.len().min(self.config.own_paths())).filter_map(move |path| {
-            let node = NodeAddr::from(links.get(path)?);
-            Some((path, PeerKey { node, ..key }))
+        (1..self.links.common(&links)).filter_map(move |path| {
+            let addr = links.get(path)?;
+            let node = match addr {
+                PathAddr::Link(mac) => mac.into(),
+                PathAddr::Socket(socket) => {
+                    NodeAddr::Ip { ip: socket.ip(), next_hop: MacAddr::default() }
+                }
+            };
+            Some((PathTo { peer, path, addr }, PeerKey { node, ..key }))
         })
     }
 
@@ -241,9 +247,8 @@ impl<T, R> Protocol<T, R> {
 
     /// Queues the addresses of the paths to a peer for `poll_path`.
     fn lead(&mut self, peer: PeerId, links: &Paths) {
-        for (path, PeerKey { node, .. }) in self.further(peer, links) {
-            self.routes.push_back(PathTo { peer, path, node });
-        }
+        let paths = self.further(peer, links).map(|(path, _)| path);
+        self.routes.extend(paths);
     }
 }
 
@@ -260,9 +265,11 @@ fn parameters(handshake: &Handshake, header: &Header) -> SessionParameters {
 fn read(arrival: Arrival<'_>) -> Result<(Handshake, PeerKey), Discard> {
     let (Arrival { path, payload, .. }, from) = (arrival, arrival.key());
     let handshake = Handshake::parse(payload)?;
-    let (first, here) = match handshake.links.get(0) {
-        Some(first) => (first.into(), handshake.links.get(path).map(NodeAddr::from)),
-        None => (from.node, (path == 0).then_some(from.node)),
+    let (first, here) = match (handshake.links.first(), handshake.links.get(path)) {
+        (Some(first), Some(PathAddr::Link(here))) => (first.into(), Some(here.into())),
+        (Some(_), _) => return Err(Discard::Malformed),
+        // A session comes up by links alone.
+        (None, _) => (from.node, (path == 0).then_some(from.node)),
     };
     if here != Some(from.node) || handshake.hello.max_operations < LEAST_OPERATIONS {
         return Err(Discard::Malformed);

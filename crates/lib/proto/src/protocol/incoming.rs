@@ -224,7 +224,18 @@ impl<T, R> Protocol<T, R> {
             return self.on_size(peer, path, header.kind, payload);
         }
         if header.flags.has(Flags::ASK) || header.flags.has(Flags::ANSWER) {
-            session.marked(header.flags, path, &self.config);
+            let mut flags = header.flags;
+            if path > 0 && self.config.bulk.is_some() {
+                // Only who received the question at the named address can repeat its token.
+                let token = payload.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+                if flags.has(Flags::ASK) {
+                    session.challenge = token;
+                    flags = Flags::ASK;
+                } else if token != self.secret.socket(&session.key, session.local) {
+                    flags = Flags::NONE;
+                }
+            }
+            session.marked(flags, path, &self.config);
         }
         if self.memory.windows > KEPT_WINDOWS && done > 0 {
             self.shrink(peer);
@@ -265,6 +276,9 @@ impl<T, R> Protocol<T, R> {
         let session = &mut self.sessions[peer.0 as usize];
         let epoch = session.local;
         let receive = session.receive.as_mut().expect("established");
+        if session.received_on > 0 {
+            receive.expect_disorder(true);
+        }
         let Self { outputs: Outputs { deliveries, operations, .. }, counters, .. } = self;
         // Half of the link's frames always remain for frames in order, however many peers there
         // are. Frames kept out of order could otherwise take all, and lock out those that release

@@ -4,7 +4,10 @@ use super::{Protocol, Reply, ReplyKind};
 use crate::receive::initial_credit;
 use crate::session::NextFrame;
 use crate::{Body, DataFrame, Destination, PeerId, Transmit};
-use gigae_wire::{Flags, Handshake, Header, Hello, Kind};
+use gigae_wire::{AckReport, Flags, Handshake, Header, Hello, Kind};
+
+/// Bytes of an Ack's payload that is no report.
+const NO_REPORT: u16 = 4 + AckReport::MAX_BITMAP as u16 + 1;
 
 impl<T, R> Protocol<T, R> {
     /// Whether [`poll_transmit`](Self::poll_transmit) may have something.
@@ -140,15 +143,23 @@ impl<T, R> Protocol<T, R> {
             return self.build_confirm(peer, frame, (to, path));
         }
         let next = session.send.as_ref().expect("established").sent();
-        let len = session.write_report(&mut self.report);
-        let pad = if probe { session.pad(path, &self.config) } else { 0 };
+        let mut len = session.write_report(&mut self.report);
+        let mut pad = if probe { session.pad(path, &self.config) } else { 0 };
         let mut header = session.header(Kind::Ack, self.config.port, next);
         header.flags = flags;
         self.counters.acks_sent += 1;
         self.counters.probes += u64::from(probe);
         session.transmitted();
         self.touch(peer);
-        let report = if pad > 0 { &[][..] } else { &self.report[..len] };
+        len = if pad > 0 { 0 } else { len };
+        if path > 0 && self.config.bulk.is_some() && flags != Flags::NONE {
+            let session = &self.sessions[peer.0 as usize];
+            let own = || self.secret.socket(&session.key, session.local);
+            let token = if probe { own() } else { session.challenge };
+            self.report[..8].copy_from_slice(&token.to_be_bytes());
+            (len, pad) = (8, pad.max(NO_REPORT));
+        }
+        let report = &self.report[..len];
         Transmit { to, path, header, body: Body::Control(report, pad) }
     }
 

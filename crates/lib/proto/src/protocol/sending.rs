@@ -14,7 +14,7 @@ impl<T, R> Protocol<T, R> {
     /// first message proposes a session.
     #[inline]
     pub fn send(&mut self, peer: PeerId, len: u16, buffer: T) -> Result<(), SendError<T>> {
-        self.admit(peer, Kind::Data, len, buffer)?;
+        self.admit(peer, (Kind::Data, false), len, buffer)?;
         self.counters.messages_sent += 1;
         Ok(())
     }
@@ -27,16 +27,49 @@ impl<T, R> Protocol<T, R> {
         len: u16,
         buffer: T,
     ) -> Result<(), SendError<T>> {
-        self.admit(peer, Kind::Op, len, buffer)
+        self.admit(peer, (Kind::Op, false), len, buffer)
+    }
+
+    /// The same for a frame that goes by the socket for bulk data while that works. It is no longer
+    /// than [`bulk`](Self::bulk) says.
+    pub fn send_bulk(&mut self, peer: PeerId, len: u16, buffer: T) -> Result<(), SendError<T>> {
+        self.admit(peer, (Kind::Op, true), len, buffer)
+    }
+
+    /// The longest payload in bytes of a frame of bulk data to a peer with which the session is up.
+    /// `None` if both ends have no socket, or it is not known to work. Then the protocol asks, so
+    /// that it may be known the next time.
+    pub fn bulk(&mut self, peer: PeerId) -> Option<u16> {
+        let own = self.config.bulk?;
+        let session = &mut self.sessions[peer.0 as usize];
+        let send = session.send.as_mut()?;
+        if send.is_bulk_up() {
+            return Some(own.longest.min(session.peer.max_operations));
+        }
+        if matches!(session.state, SessionState::Established) {
+            let probes = send.want_bulk();
+            if !probes.is_empty() {
+                session.probes.paths = session.probes.paths.union(probes);
+                self.touch(peer);
+                self.enqueue(peer);
+            }
+        }
+        None
     }
 
     #[inline]
-    fn admit(&mut self, peer: PeerId, kind: Kind, len: u16, buffer: T) -> Result<(), SendError<T>> {
+    fn admit(
+        &mut self,
+        peer: PeerId,
+        kind: (Kind, bool),
+        len: u16,
+        buffer: T,
+    ) -> Result<(), SendError<T>> {
         let session = &mut self.sessions[peer.0 as usize];
         if session.failures > 0 {
             return Err(SendError::Failed(buffer));
         }
-        let longest = match kind {
+        let longest = match kind.0 {
             Kind::Op => session.peer.max_operations,
             _ => session.peer.max_payload,
         };
@@ -67,7 +100,7 @@ impl<T, R> Protocol<T, R> {
     fn admit_by_growing(
         &mut self,
         peer: PeerId,
-        kind: Kind,
+        kind: (Kind, bool),
         len: u16,
         buffer: T,
     ) -> Result<(), SendError<T>> {

@@ -169,16 +169,19 @@ impl<T> SendWindow<T> {
     pub(crate) fn expire(&mut self, now: Instant, counters: &mut Counters) -> (PathSet, PathSet) {
         let slowest = path::slowest(self.paths());
         let (mut probes, mut given_up) = (PathSet::NONE, PathSet::NONE);
-        let several = !self.further.is_empty();
         for i in 0..=self.further.len() {
-            let path = self.path(i);
-            let deadline = if several { path.deadline_among(slowest) } else { path.deadline() };
-            if now < deadline {
+            if now < self.deadline_of(i, slowest) {
                 continue;
             }
+            let has_bulk = self.has_bulk;
+            let path = self.path(i);
             if path.is_alive() {
                 counters.timeouts += 1;
                 given_up = given_up.union(self.time_out(i, now));
+            } else if has_bulk {
+                if path.probed_or_left(now) {
+                    probes.insert(i);
+                }
             } else {
                 path.probed(now);
                 probes.insert(i);

@@ -12,7 +12,7 @@ impl<T> SendWindow<T> {
     /// are dead until a probe is answered. Returns the paths to probe.
     pub(crate) fn open_paths(&mut self, count: usize, working: usize, config: &Config) -> PathSet {
         let mut probes = PathSet::NONE;
-        self.keeps_to_first = false;
+        (self.keeps_to_first, self.has_bulk) = (false, false);
         for (i, path) in self.paths_mut().enumerate() {
             path.begin_anew(config);
             if i != working {
@@ -25,6 +25,34 @@ impl<T> SendWindow<T> {
             }
         }
         probes
+    }
+
+    /// The same where the second path is a socket for bulk frames, and `has` says whether the peer
+    /// has one too. It is dead, and nothing probes it before it is [wanted](Self::want_bulk).
+    pub(crate) fn open_bulk(&mut self, has: bool, config: &Config) -> PathSet {
+        (self.keeps_to_first, self.has_bulk) = (false, has);
+        self.paths_mut().for_each(|path| path.begin_anew(config));
+        for path in &mut self.further {
+            path.die();
+            path.leave();
+        }
+        PathSet::NONE
+    }
+
+    /// Whether bulk frames can go by the socket now.
+    #[inline]
+    pub(crate) fn is_bulk_up(&self) -> bool {
+        self.has_bulk && self.further[0].is_sound()
+    }
+
+    /// Bulk frames would go by the socket if it worked. Returns the path to probe, unless it is
+    /// probed already or nothing can be expected of it.
+    pub(crate) fn want_bulk(&mut self) -> PathSet {
+        if !self.has_bulk || self.is_by_first() || !self.further[0].is_left() {
+            return PathSet::NONE;
+        }
+        self.further[0].die();
+        PathSet::of(1)
     }
 
     pub(super) fn paths(&self) -> impl Iterator<Item = &Path> + Clone {
@@ -40,11 +68,22 @@ impl<T> SendWindow<T> {
         if path == 0 { &mut self.first } else { &mut self.further[path - 1] }
     }
 
+    #[inline]
+    fn path_of(&self, path: usize) -> &Path {
+        if path == 0 { &self.first } else { &self.further[path - 1] }
+    }
+
     /// The path for the next frame, if there are several.
     #[inline(never)]
     pub(super) fn choose(&self) -> Option<usize> {
         if self.is_by_first() {
             return self.first.has_room().then_some(0);
+        }
+        // Which of the lost frames comes first is not known yet.
+        if self.lost == 0
+            && let Some(path) = self.by_class(self.slot_of(self.sent).bulk)
+        {
+            return self.path_of(path).has_room().then_some(path);
         }
         path::choose(self.paths(), None)
     }
@@ -54,8 +93,17 @@ impl<T> SendWindow<T> {
         if self.is_by_first() {
             return 0;
         }
+        if let Some(path) = self.by_class(self.slot_of(seq).bulk) {
+            return path;
+        }
         let before = repeated.then(|| self.slot(seq).path.into());
         path::choose(self.paths(), before).unwrap_or(0)
+    }
+
+    /// The path of bulk frames, or of all others, where there is a socket. The link carries
+    /// everything; the socket, bulk frames only: others may be longer than its datagrams.
+    fn by_class(&self, bulk: bool) -> Option<usize> {
+        self.has_bulk.then(|| usize::from(bulk && self.further[0].is_sound()))
     }
 
     fn is_by_first(&self) -> bool {
@@ -83,11 +131,15 @@ impl<T> SendWindow<T> {
         }
     }
 
-    /// Gives a path up, unless it is the last one: it is dead until a probe is answered, and what
-    /// was in flight on it is sent again by others. Returns the path to probe.
+    /// Gives a path up, unless it is the last one, or the one beside a socket: it is dead until a
+    /// probe is answered, and what was in flight on it is sent again by others. Returns the path to
+    /// probe.
     pub(crate) fn give_up(&mut self, i: usize) -> PathSet {
         let another = |(n, path): (usize, &Path)| n != i && path.is_alive();
-        if !self.path(i).is_alive() || !self.paths().enumerate().any(another) {
+        if self.has_bulk && i == 0
+            || !self.path(i).is_alive()
+            || !self.paths().enumerate().any(another)
+        {
             return PathSet::NONE;
         }
         self.lose_in_flight(i, true);
@@ -129,8 +181,16 @@ impl<T> SendWindow<T> {
     #[inline(never)]
     fn deadline_of_several(&self) -> Instant {
         let slowest = path::slowest(self.paths());
-        let deadlines = self.paths().map(|path| path.deadline_among(slowest));
+        let deadlines = (0..=self.further.len()).map(|path| self.deadline_of(path, slowest));
         deadlines.min().unwrap_or(Instant::NEVER)
+    }
+
+    /// The deadline of one path, where the slowest one's first timeout is so long.
+    pub(super) fn deadline_of(&self, path: usize, slowest: u64) -> Instant {
+        // A socket that is not in use changes nothing for the link.
+        let alone = self.further.is_empty() || self.has_bulk && !self.further[0].is_alive();
+        let path_of = self.path_of(path);
+        if alone && path == 0 { path_of.deadline() } else { path_of.deadline_among(slowest) }
     }
 
     /// Nanoseconds after which an answer is overdue.

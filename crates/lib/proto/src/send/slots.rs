@@ -33,6 +33,8 @@ pub(crate) struct Slot<T> {
     pub(super) repeated: bool,
     /// What it carries: Data, Batch or Op.
     pub(super) kind: Kind,
+    /// It goes by the socket while that works.
+    pub(super) bulk: bool,
     pub(super) len: u16,
     /// The path of its latest transmission, and the number there.
     pub(super) path: u8,
@@ -57,6 +59,7 @@ impl<T> Slot<T> {
             state: SlotState::Queued,
             repeated: false,
             kind: Kind::Data,
+            bulk: false,
             len: 0,
             path: 0,
             transmission: 0,

@@ -5,13 +5,19 @@ use super::{NextFrame, Session, SessionState};
 use crate::Config;
 use crate::log;
 use crate::send::SendWindow;
-use gigae_wire::{Flags, NodeAddr};
+use gigae_wire::{Flags, NodeAddr, PathAddr, Paths};
 
 impl<T, R> Session<T, R> {
     /// Whether this is the peer's address on a path beyond the first.
     #[inline(never)]
     pub(crate) fn is_at(&self, path: usize, node: &NodeAddr) -> bool {
-        self.links.get(path).is_some_and(|mac| NodeAddr::Ethernet(mac) == *node)
+        match self.links.get(path) {
+            Some(PathAddr::Link(mac)) => NodeAddr::Ethernet(mac) == *node,
+            Some(PathAddr::Socket(socket)) => {
+                matches!(node, NodeAddr::Ip { ip, .. } if *ip == socket.ip())
+            }
+            None => false,
+        }
     }
 
     /// A frame of this session came with a question or an answer.
@@ -91,8 +97,12 @@ impl<T, R> Session<T, R> {
         self.received_on = (self.replied_on + 1) % self.paths;
     }
 
-    /// The paths one after the other, beginning with the one by which the last frame arrived.
+    /// The paths one after the other, beginning with the one by which the last frame arrived. A
+    /// session neither comes up nor ends by a socket.
     fn in_turn(&self, n: u8) -> usize {
+        if matches!(self.links, Paths::Bulk(_)) {
+            return 0;
+        }
         usize::from(self.received_on.wrapping_add(n) % self.paths)
     }
 }

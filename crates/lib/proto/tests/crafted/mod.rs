@@ -38,7 +38,7 @@ pub struct Offer {
 pub fn said(macs: &[MacAddr], echo: u64, max_operations: u16) -> [u8; Handshake::LONGEST] {
     let hello = Hello { max_payload: 1468, reorder_window: 256, max_operations };
     let mut payload = [0; Handshake::LONGEST];
-    Handshake { hello, token: 7, echo, links: Paths::new(macs) }.write(&mut payload);
+    Handshake { hello, token: 7, echo, links: Paths::links(macs) }.write(&mut payload);
     payload
 }
 

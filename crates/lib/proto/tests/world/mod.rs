@@ -2,22 +2,29 @@
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each test file uses a part of it")]
 
 use gigae_proto::{
-    Arrival, Body, Config, Delivery, Destination, Failure, Instant, PathTo, PeerId, PeerKey,
-    Protocol, SendError,
+    Arrival, Body, BulkConfig, Config, Delivery, Destination, Failure, Instant, PathTo, PeerId,
+    PeerKey, Protocol, SendError,
 };
 use gigae_sim::{Faults, Network, Port};
-use gigae_wire::{Discard, Envelope, HEADER_LEN, Header, Kind, MacAddr, NodeAddr, Route};
+use gigae_wire::{Discard, Envelope, HEADER_LEN, Header, Kind, MacAddr, NodeAddr, PathAddr, Route};
 use std::collections::HashMap;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 pub const CHANNEL: u8 = 3;
+
+/// The UDP port of all sockets, and the longest payload of their frames.
+const SOCKET: u16 = 4792;
+pub const LONGEST_BULK: u16 = 1440;
 
 pub struct Node {
     pub proto: Protocol<Vec<u8>, Vec<u8>>,
     /// Its links, one unless it has several.
     pub links: Vec<(Port, MacAddr)>,
     /// Where paths lead beyond the first.
-    pub paths: HashMap<(PeerId, usize), NodeAddr>,
+    pub paths: HashMap<(PeerId, usize), PathAddr>,
+    /// The second link is a socket for bulk data.
+    pub has_bulk: bool,
     /// Data frames sent by each path.
     pub sent_on: Vec<usize>,
     /// Messages delivered and released, in order.
@@ -56,6 +63,7 @@ impl World {
                 proto,
                 links,
                 paths: HashMap::new(),
+                has_bulk: false,
                 sent_on: vec![0; count],
                 received: Vec::new(),
                 holding: Vec::new(),
@@ -64,6 +72,23 @@ impl World {
                 sent: Vec::new(),
                 drop_sent: Vec::new(),
             });
+        }
+        world
+    }
+
+    /// Two nodes, each with a link, and those named with a socket for bulk data beside it.
+    pub fn with_bulk(has: [bool; 2], seed: u64, faults: Faults, config: &Config) -> Self {
+        let mut world = Self::with_links(&[1, 1], seed, faults, config);
+        for (node, _) in has.into_iter().enumerate().filter(|&(_, has)| has) {
+            let (port, mac) = world.net.add_port();
+            let at = (ip(mac), SOCKET).into();
+            let bulk = Some(BulkConfig { at, longest: LONGEST_BULK });
+            let proto = world.protocol(Config { bulk, ..config.clone() });
+            let node = &mut world.nodes[node];
+            node.proto = proto;
+            node.links.push((port, mac));
+            node.sent_on.push(0);
+            node.has_bulk = true;
         }
         world
     }
@@ -157,7 +182,9 @@ impl World {
 
 impl Node {
     fn take(&mut self, path: usize, frame: Vec<u8>) {
-        let parsed = Envelope::DEFAULT.open(&frame).and_then(|(from, inner)| {
+        let socket = Envelope::Udp { port: SOCKET };
+        let envelope = if self.has_bulk && path > 0 { socket } else { Envelope::DEFAULT };
+        let parsed = envelope.open(&frame).and_then(|(from, inner)| {
             Header::parse(inner).map(|(header, payload)| (from, header, payload.to_vec()))
         });
         match parsed {
@@ -182,6 +209,9 @@ impl Node {
         while let Some(delivery) = self.proto.poll_delivery() {
             self.holding.push(delivery);
         }
+        while let Some(delivery) = self.proto.poll_operations() {
+            self.holding.push(delivery);
+        }
         if self.reads {
             self.release_all();
         }
@@ -200,8 +230,8 @@ impl Node {
     fn transmit(&mut self, net: &Network) -> bool {
         let mut moved = false;
         loop {
-            while let Some(PathTo { peer, path, node }) = self.proto.poll_path() {
-                self.paths.insert((peer, path), node);
+            while let Some(PathTo { peer, path, addr }) = self.proto.poll_path() {
+                self.paths.insert((peer, path), addr);
             }
             let (to, path, header, body) = match self.proto.poll_transmit() {
                 None => return moved,
@@ -220,10 +250,19 @@ impl Node {
                 ),
             };
             moved = true;
-            let node = match to {
-                Destination::Peer(id) if path > 0 => self.paths[&(id, path)],
-                Destination::Peer(id) => self.proto.key(id).node,
-                Destination::Unknown(key) => key.node,
+            let (port, mac) = self.links[path];
+            let by_link = |node| Route::new(Envelope::DEFAULT, mac.into(), node).unwrap();
+            let route = match to {
+                Destination::Peer(id) if path > 0 => match self.paths[&(id, path)] {
+                    PathAddr::Link(mac) => by_link(mac.into()),
+                    PathAddr::Socket(socket) => {
+                        assert!(body.len() <= LONGEST_BULK.into(), "too long for a datagram");
+                        let [.., high, low] = ip_bytes(socket.ip());
+                        to_socket(mac, MacAddr([2, 0, 0, 0, high, low]))
+                    }
+                },
+                Destination::Peer(id) => by_link(self.proto.key(id).node),
+                Destination::Unknown(key) => by_link(key.node),
             };
             self.sent_on[path] += usize::from(header.kind.is_data());
             let nth = self.sent.len();
@@ -231,18 +270,55 @@ impl Node {
             if self.drop_sent.contains(&nth) {
                 continue;
             }
-            let (port, mac) = self.links[path];
-            let route = Route::new(Envelope::DEFAULT, mac.into(), node).unwrap();
-            let mut frame = vec![0; route.len() + HEADER_LEN];
-            frame.extend_from_slice(&body);
-            header.seal(&mut frame[route.len()..]);
-            route.write(&mut frame);
-            net.send(port, &frame);
+            send(net, port, &route, (&header, &body));
+        }
+    }
+
+    /// Sends a frame of this node's making from its socket to that of a MAC address.
+    pub fn send_raw(&self, net: &Network, to: MacAddr, header: &Header, payload: &[u8]) {
+        let (port, mac) = self.links[1];
+        send(net, port, &to_socket(mac, to), (header, payload));
+    }
+
+    /// Admits a frame of operations: by the socket if that works, otherwise by the link.
+    pub fn send_bulk(&mut self, peer: PeerId, body: &[u8]) -> Result<(), SendError<Vec<u8>>> {
+        let len = u16::try_from(body.len()).unwrap();
+        match self.proto.bulk(peer) {
+            Some(longest) => {
+                assert!(len <= longest);
+                self.proto.send_bulk(peer, len, body.to_vec())
+            }
+            None => self.proto.send_operations(peer, len, body.to_vec()),
         }
     }
 
     pub fn count(&self, kind: Kind) -> usize {
         self.sent.iter().filter(|h| h.kind == kind).count()
+    }
+}
+
+fn to_socket(from: MacAddr, to: MacAddr) -> Route {
+    let [from, to] = [from, to].map(|mac| NodeAddr::Ip { ip: ip(mac).into(), next_hop: mac });
+    Route::new(Envelope::Udp { port: SOCKET }, from, to).unwrap()
+}
+
+fn send(net: &Network, port: Port, route: &Route, (header, payload): (&Header, &[u8])) {
+    let mut frame = vec![0; route.len() + HEADER_LEN];
+    frame.extend_from_slice(payload);
+    header.seal(&mut frame[route.len()..]);
+    route.write(&mut frame);
+    net.send(port, &frame);
+}
+
+/// The IP address of a simulated port.
+fn ip(mac: MacAddr) -> Ipv4Addr {
+    Ipv4Addr::new(198, 18, mac.0[4], mac.0[5])
+}
+
+fn ip_bytes(ip: std::net::IpAddr) -> [u8; 4] {
+    match ip {
+        std::net::IpAddr::V4(ip) => ip.octets(),
+        std::net::IpAddr::V6(_) => unreachable!("all have IPv4 addresses"),
     }
 }
 

@@ -1,0 +1,216 @@
+//! A socket for bulk data beside a link (`PROTOCOL.md` §13), in virtual time.
+#![allow(missing_docs)]
+
+mod world;
+
+use gigae_proto::Config;
+use gigae_sim::Faults;
+use gigae_wire::{Flags, Kind};
+use std::time::Duration;
+use world::{LONGEST_BULK, World, micros, quiet};
+
+fn frame(n: u32) -> Vec<u8> {
+    let mut body = vec![0; LONGEST_BULK.into()];
+    body[..4].copy_from_slice(&n.to_be_bytes());
+    body
+}
+
+fn numbers(w: &World, node: usize) -> Vec<u32> {
+    let number = |body: &[u8]| u32::from_be_bytes(*body.first_chunk().unwrap());
+    w.received(node).into_iter().map(number).collect()
+}
+
+/// Sends so many bulk frames from node 0 to node 1, as the window allows, and waits for them.
+fn stream(w: &mut World, range: std::ops::Range<u32>) {
+    let peer = w.peer(0, 1);
+    let end = w.now() + Duration::from_secs(5);
+    let last = range.end as usize;
+    for n in range {
+        while w.nodes[0].send_bulk(peer, &frame(n)).is_err() {
+            w.run(micros(50));
+            assert!(w.now() < end, "the window stays full");
+        }
+    }
+    while w.received(1).len() < last {
+        w.run(micros(50));
+        assert!(w.now() < end, "{} of {last} arrived", w.received(1).len());
+    }
+    assert_eq!(numbers(w, 1), (0..last as u32).collect::<Vec<_>>());
+}
+
+/// A session that is up, and a first bulk frame, which asks for the socket.
+fn begun(has: [bool; 2], seed: u64, faults: Faults) -> World {
+    let mut w = World::with_bulk(has, seed, faults, &Config::default());
+    w.send(0, 1, &frame(0));
+    w.run(micros(500));
+    stream(&mut w, 1..2);
+    w.run(micros(500));
+    w
+}
+
+#[test]
+fn bulk_frames_go_by_the_socket_once_it_is_known_to_work() {
+    let mut w = begun([true, true], 1, quiet());
+    assert_eq!(w.nodes[0].sent_on, [2, 0], "until then the link carries everything");
+    stream(&mut w, 2..200);
+    assert_eq!(w.nodes[0].sent_on, [2, 198]);
+    assert_eq!(w.nodes[0].proto.counters().retransmissions, 0);
+    assert_eq!(w.nodes[0].proto.counters().probes, 1, "one question");
+}
+
+#[test]
+fn nothing_is_asked_of_a_socket_that_nobody_wants() {
+    let mut w = World::with_bulk([true, true], 1, quiet(), &Config::default());
+    for n in 0..100 {
+        w.send(0, 1, &frame(n));
+        w.run(micros(100));
+    }
+    w.run(Duration::from_secs(1));
+    for node in &w.nodes {
+        assert_eq!((node.sent_on[1], node.proto.counters().probes), (0, 0));
+    }
+}
+
+#[test]
+fn other_frames_stay_on_the_link_and_the_order_holds_across_both() {
+    let mut w = begun([true, true], 1, quiet());
+    let peer = w.peer(0, 1);
+    for n in 2..100 {
+        if n % 3 == 0 {
+            let body = frame(n);
+            w.nodes[0].proto.send_operations(peer, LONGEST_BULK, body).unwrap();
+        } else {
+            w.nodes[0].send_bulk(peer, &frame(n)).unwrap();
+        }
+    }
+    w.run(Duration::from_millis(20));
+    assert_eq!(numbers(&w, 1), (0..100).collect::<Vec<_>>());
+    assert_eq!(w.nodes[0].sent_on, [2 + 33, 65]);
+}
+
+#[test]
+fn an_end_without_a_socket_gets_everything_by_the_link() {
+    for has in [[true, false], [false, true], [false, false]] {
+        let mut w = begun(has, 1, quiet());
+        stream(&mut w, 2..100);
+        assert_eq!(w.nodes[0].sent_on[0], 100, "{has:?}");
+        assert_eq!(w.nodes[0].proto.counters().probes, 0, "{has:?}");
+    }
+}
+
+#[test]
+fn a_socket_that_nothing_passes_is_asked_for_a_while_and_left() {
+    let dead = Faults { loss: 1.0, ..quiet() };
+    let mut w = World::with_bulk([true, true], 1, quiet(), &Config::default());
+    let socket = w.nodes[1].links[1].0;
+    w.net.set_port_faults(socket, dead);
+    w.send(0, 1, &frame(0));
+    w.run(micros(500));
+    stream(&mut w, 1..50);
+    w.run(Duration::from_secs(2));
+    let probes = w.nodes[0].proto.counters().probes;
+    assert!((5..=9).contains(&probes), "{probes} questions");
+    assert_eq!(w.nodes[0].sent_on, [50, 0]);
+    // The next bulk frame asks again: the firewall may have gone.
+    w.net.set_port_faults(socket, quiet());
+    stream(&mut w, 50..51);
+    w.run(Duration::from_millis(5));
+    stream(&mut w, 51..100);
+    assert_eq!(w.nodes[0].sent_on, [51, 49]);
+}
+
+#[test]
+fn a_socket_that_dies_is_left_within_the_time_of_a_cut_link_and_comes_back() {
+    let mut w = begun([true, true], 1, quiet());
+    stream(&mut w, 2..100);
+    let socket = w.nodes[1].links[1].0;
+    w.net.set_port_faults(socket, Faults { loss: 1.0, ..quiet() });
+    let before = w.now();
+    stream(&mut w, 100..150);
+    let pause = w.now().since(before);
+    assert!(pause < Duration::from_millis(50), "{pause:?}");
+    assert_eq!(w.nodes[0].proto.paths()[1].deaths, 1);
+    w.net.set_port_faults(socket, quiet());
+    w.run(Duration::from_secs(2));
+    let before = w.nodes[0].sent_on[1];
+    stream(&mut w, 150..151);
+    w.run(Duration::from_millis(5));
+    stream(&mut w, 151..200);
+    assert!(w.nodes[0].sent_on[1] >= before + 49, "it carries bulk frames again");
+    assert!(w.nodes[0].failed.is_empty());
+}
+
+/// The link is the way of everything else, so it is never taken for dead.
+#[test]
+fn a_link_that_fails_for_a_while_keeps_the_session_although_the_socket_works() {
+    let mut w = begun([true, true], 1, quiet());
+    let link = w.nodes[1].links[0].0;
+    w.net.set_port_faults(link, Faults { loss: 1.0, ..quiet() });
+    w.send(0, 1, &frame(2));
+    w.run(Duration::from_millis(700));
+    assert_eq!(w.received(1).len(), 2);
+    w.net.set_port_faults(link, quiet());
+    w.run(Duration::from_millis(700));
+    assert_eq!(numbers(&w, 1), [0, 1, 2]);
+    assert_eq!(w.nodes[0].proto.paths()[0].deaths, 0);
+}
+
+#[test]
+fn nothing_is_lost_or_doubled_whatever_the_networks_do() {
+    for seed in 0..40 {
+        let faults = Faults {
+            loss: 0.02,
+            duplication: 0.02,
+            corruption: 0.01,
+            disorder: 0.05,
+            disorder_by: micros(30),
+            ..quiet()
+        };
+        let mut w = World::with_bulk([true, true], seed, faults, &Config::default());
+        w.send(0, 1, &frame(0));
+        w.run(Duration::from_millis(5));
+        stream(&mut w, 1..400);
+        assert!(w.nodes[0].failed.is_empty(), "seed {seed}");
+    }
+}
+
+/// The peer names the address of a third, which never sees what it would have to repeat.
+#[test]
+fn nothing_but_questions_goes_to_an_address_that_does_not_repeat_them() {
+    let mut w = World::with_bulk([true, true], 1, quiet(), &Config::default());
+    w.send(0, 1, &frame(0));
+    w.run(micros(500));
+    // Node 1 does not get the question, but answers in the name of its socket.
+    w.net.set_port_faults(w.nodes[1].links[1].0, Faults { loss: 1.0, ..quiet() });
+    let peer = w.peer(0, 1);
+    w.nodes[0].send_bulk(peer, &frame(1)).unwrap();
+    w.run(micros(100));
+    let mut answer = *w.nodes[1].sent.iter().rfind(|header| header.kind == Kind::Ack).unwrap();
+    answer.flags = Flags::ANSWER;
+    for token in [0_u64, 1, u64::MAX] {
+        let mut payload = token.to_be_bytes().to_vec();
+        payload.resize(133, 0);
+        w.nodes[1].send_raw(&w.net, w.nodes[0].links[1].1, &answer, &payload);
+        w.run(micros(100));
+    }
+    stream(&mut w, 2..50);
+    assert_eq!(w.nodes[0].sent_on, [50, 0]);
+}
+
+#[test]
+fn a_session_comes_up_and_ends_by_the_link_alone() {
+    let mut w = begun([true, true], 1, quiet());
+    stream(&mut w, 2..50);
+    w.restart(1);
+    let socket = w.nodes[1].links[1].0;
+    w.net.set_port_faults(socket, Faults { loss: 1.0, ..quiet() });
+    let hellos = w.nodes[0].count(Kind::Hello);
+    w.nodes[1].received.clear();
+    w.send(0, 1, &frame(0));
+    w.run(Duration::from_millis(50));
+    w.nodes[0].failed.clear();
+    w.send(0, 1, &frame(0));
+    w.run(Duration::from_millis(50));
+    assert_eq!(numbers(&w, 1), [0]);
+    assert_eq!(w.nodes[0].count(Kind::Hello), hellos + 1, "the first one is answered");
+}
