@@ -14,7 +14,7 @@ local ASK, HEADER_ONLY, ANSWER = 1, 2, 4
 
 local KINDS = {
     [1] = "Data", [2] = "Ack", [3] = "Hello", [4] = "HelloAck", [5] = "Reset", [6] = "Batch",
-    [7] = "Op", [8] = "Who", [9] = "Here", [10] = "Probe", [11] = "Echo", [12] = "Confirm",
+    [7] = "Op", [8] = "Who", [9] = "Here", [10] = "Probe", [11] = "Echo", [12] = "Confirm", [13] = "Part",
 }
 
 -- Operations (9.1): name, and fields with their lengths in the order in which they come.

@@ -11,7 +11,7 @@ use gigae_link::{
 use gigae_packet::PacketLink;
 use gigae_shm::ShmLink;
 use gigae_sim::SimLink;
-use gigae_udp::UdpLink;
+use gigae_udp::{BulkLink, UdpLink};
 use gigae_xdp::XdpLink;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
@@ -22,6 +22,7 @@ pub(crate) enum AnyLink {
     Xdp(Box<XdpLink>),
     Packet(Box<PacketLink>),
     Udp(Box<UdpLink>),
+    Bulk(Box<BulkLink>),
     Simulated(Box<SimLink>),
     /// One of these, whose frames to endpoints of this node go through memory.
     Local(Box<ShmLink<AnyLink>>),
@@ -37,6 +38,7 @@ macro_rules! each {
             AnyLink::Xdp($link) => $call,
             AnyLink::Packet($link) => $call,
             AnyLink::Udp($link) => $call,
+            AnyLink::Bulk($link) => $call,
             AnyLink::Simulated($link) => $call,
             AnyLink::Local($link) => $call,
             AnyLink::Tapped($link) => $call,

@@ -16,12 +16,13 @@ mod member;
 mod routes;
 
 use crate::link::AnyLink;
+use crate::outbound::Outbound;
 use crate::sharing::Port;
 use arenas::frames;
 use gigae_link::{Info, Link, LinkError, OpenError, RxFrame};
 use gigae_observe::Tap;
-use gigae_proto::{BulkConfig, PathTo};
-use gigae_wire::{Envelope, MAX_PATHS, NodeAddr};
+use gigae_proto::{BulkConfig, PathTo, PeerId};
+use gigae_wire::{BulkHeader, Envelope, Header, MAX_PATHS, NodeAddr};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use std::net::SocketAddr;
@@ -67,14 +68,13 @@ impl Links {
         Self::of(member(first), rest.into_iter().map(member).collect(), None)
     }
 
-    /// One link, and a socket with this address for bulk data.
+    /// One link, and a socket for bulk data.
     pub(crate) fn with_bulk(
         (envelope, link): (Envelope, AnyLink),
-        (socket, at): (AnyLink, SocketAddr),
+        (socket, config): (AnyLink, BulkConfig),
     ) -> Result<Self, OpenError> {
-        let longest = bulk::longest_payload(socket.info(), at);
-        let bulk = BulkSocket::new(BulkConfig { at, longest });
-        Self::of(Member::new(link, envelope), [Member::of_socket(socket, at)].into(), Some(bulk))
+        let member = Member::of_socket(socket, config.at);
+        Self::of(Member::new(link, envelope), [member].into(), Some(BulkSocket::new(config)))
     }
 
     fn of(first: Member, rest: Box<[Member]>, bulk: Option<BulkSocket>) -> Result<Self, OpenError> {
@@ -138,6 +138,37 @@ impl Links {
     pub(crate) fn polled_others(&mut self, frames: usize) {
         if let Some(bulk) = &mut self.bulk {
             bulk.polled(frames);
+        }
+    }
+
+    /// Posts a bulk frame by the link, in parts, since the socket does not work. Whether all parts
+    /// were posted.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn post_parts(
+        &mut self,
+        (to, buffer): (PeerId, &mut Outbound),
+        header: &Header,
+        longest: usize,
+    ) -> bool {
+        let [socket] = &mut *self.rest else { return false };
+        let Some(bulk) = &mut self.bulk else { return false };
+        bulk.parted = bulk.parted.wrapping_add(1);
+        self.first.post_parts((to, buffer, socket), header, (bulk.parted, longest))
+    }
+
+    /// Takes in a part of a frame of a peer with this socket, that came by the link. What is wrong
+    /// with it is its sender's loss.
+    #[cold]
+    pub(crate) fn take_part(&mut self, from: SocketAddr, payload: &[u8]) {
+        let Some((header, part)) = payload.split_first_chunk() else { return };
+        let Some(header) = BulkHeader::parse(*header, part.len()) else { return };
+        if let [socket] = &mut *self.rest
+            && let Some(socket) = socket.link.bulk()
+            && let Some(bulk) = &mut self.bulk
+        {
+            socket.take_part(from, header, part);
+            bulk.expect();
         }
     }
 

@@ -15,15 +15,14 @@ use crate::simulated;
 use crate::sources::{Resolver, Sources};
 use gigae_link::{Filter, Info, Link, Mode, OpenError};
 use gigae_packet::{PacketConfig, PacketLink};
-use gigae_proto::{Config, Protocol};
+use gigae_proto::{BulkConfig, Config, Protocol};
 use gigae_shm::{ShmConfig, ShmLink};
 use gigae_sim::{Network, SimLink};
 use gigae_transfer::{Config as TransferConfig, Transfer, predictable_keys};
-use gigae_udp::{UdpConfig, UdpLink};
-use gigae_wire::{Envelope, HEADER_LEN, MAX_PATHS};
+use gigae_udp::{BulkLink, UdpConfig, UdpLink};
+use gigae_wire::{Envelope, HEADER_LEN, MAX_PATHS, MacAddr, NodeAddr};
 use gigae_xdp::{XdpConfig, XdpLink};
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use tracing::{debug, info};
 
@@ -114,9 +113,13 @@ impl Options {
                 let filter = Filter { envelope: SIMULATED_BULK, ..self.filter() };
                 let socket = SimLink::open(network, filter, frames, frames)?;
                 let Envelope::Udp { port } = SIMULATED_BULK else { unreachable!("a constant") };
-                let at = (simulated::ip(socket.info().mac, false), port).into();
+                let ip = simulated::ip(socket.info().mac, false);
+                let to = NodeAddr::Ip { ip, next_hop: MacAddr::default() };
+                let outer = SIMULATED_BULK.len_for(to);
+                let datagram = (socket.info().max_frame - outer) as u16;
+                let config = BulkConfig { at: (ip, port).into(), datagram, most: 1 };
                 let socket = AnyLink::Simulated(Box::new(socket));
-                Links::with_bulk((self.envelope, first), (socket, at))?
+                Links::with_bulk((self.envelope, first), (socket, config))?
             }
             _ => Links::new(self.envelope, first, others)?,
         };
@@ -220,7 +223,7 @@ impl Options {
 
     /// Opens the socket for bulk data beside a link, if there is to be one: the socket and its
     /// address. Nothing depends on it, so what refuses it is only logged.
-    fn open_bulk(&self, link: &AnyLink, name: &str) -> Option<(AnyLink, SocketAddr)> {
+    fn open_bulk(&self, link: &AnyLink, name: &str) -> Option<(AnyLink, BulkConfig)> {
         let wanted = self.bulk.unwrap_or(true) && self.interfaces.len() == 1;
         if !wanted || link.info().mode == Mode::Udp {
             return None;
@@ -229,11 +232,12 @@ impl Options {
             debug!(interface = %name, "no IP address: long messages stay on the link");
             return None;
         };
-        let filter = Filter { envelope: Envelope::Udp { port: 0 }, ..self.filter() };
-        match UdpLink::open(UdpConfig::new(name, filter)) {
+        match BulkLink::open(name, ip, self.filter()) {
             Ok(socket) => {
-                let at = (ip, socket.port()).into();
-                Some((AnyLink::Udp(Box::new(socket)), at))
+                let (datagram, most) = socket.datagrams();
+                let (datagram, most) = (datagram as u16, most as u8);
+                let config = BulkConfig { at: socket.at(), datagram, most };
+                Some((AnyLink::Bulk(Box::new(socket)), config))
             }
             Err(why) => {
                 info!(interface = %name, %why, "no UDP socket: long messages stay on the link");

@@ -85,6 +85,11 @@ pub(crate) struct Padded<'a> {
 }
 
 impl<'a> Padded<'a> {
+    /// Without padding.
+    pub(crate) fn whole(payload: Pieces<'a>) -> Self {
+        Self { payload, len: payload.len() }
+    }
+
     /// Padded to `pad` bytes if that is more.
     pub(crate) fn new(payload: &'a [u8], pad: u16) -> Self {
         Self { payload: payload.into(), len: payload.len().max(pad.into()) }
@@ -224,6 +229,22 @@ impl Outbound {
 }
 
 impl Outbound {
+    /// Writes the header in front of the payload of a frame of this link's. Returns both, without
+    /// outer headers; `None` if the NIC still holds the frame.
+    pub(crate) fn seal<'a>(
+        &'a mut self,
+        link: &mut impl Link,
+        arena: &'a Arena,
+        header: &Header,
+    ) -> Option<&'a [u8]> {
+        let payload = self.payload();
+        let frame = self.frame.take().expect("a message keeps its frame").reclaim(link);
+        let Frame::Taken(frame) = self.frame.insert(frame) else { return None };
+        let inner = &mut arena.bytes_mut(frame)[payload.start - HEADER_LEN..payload.end];
+        header.seal(inner);
+        Some(inner)
+    }
+
     /// The same for a frame in segments.
     #[inline(never)]
     fn post_segments(

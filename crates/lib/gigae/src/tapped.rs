@@ -6,6 +6,7 @@ use gigae_link::{
     Counters, FrameMemory, Held, Info, Link, LinkError, Posted, RxFrame, Segment, TxFrame,
 };
 use gigae_observe::{Direction, Tap};
+use gigae_udp::BulkLink;
 use gigae_wire::MacAddr;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
@@ -69,6 +70,15 @@ impl AnyLink {
             Self::Local(local) => local.is_near(mac),
             Self::Tapped(tapped) => tapped.link_mut().is_near(mac),
             _ => false,
+        }
+    }
+
+    /// The link itself, if it is a socket for bulk data.
+    pub(crate) fn bulk(&mut self) -> Option<&mut BulkLink> {
+        match self {
+            Self::Bulk(bulk) => Some(bulk),
+            Self::Tapped(tapped) => tapped.link.as_mut()?.bulk(),
+            _ => None,
         }
     }
 

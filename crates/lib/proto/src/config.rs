@@ -1,6 +1,7 @@
 //! What can be configured in an endpoint's protocol.
 
-use gigae_wire::{MAX_PATHS, MacAddr, Paths};
+use crate::send::FrameKind;
+use gigae_wire::{HEADER_LEN, Kind, MAX_PATHS, MacAddr, Paths};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -56,8 +57,29 @@ pub struct Config {
 pub struct BulkConfig {
     /// Its address.
     pub at: SocketAddr,
-    /// Longest payload in bytes of a frame with operations that it sends and receives.
-    pub longest: u16,
+    /// Bytes of a frame, header included, that it sends in one datagram.
+    pub datagram: u16,
+    /// Most datagrams of a frame.
+    pub most: u8,
+}
+
+impl BulkConfig {
+    /// Longest payload in bytes of a frame in so many datagrams, or in as many as it sends.
+    pub fn longest(&self, datagrams: u8) -> u16 {
+        let frame = usize::from(self.datagram) * usize::from(datagrams.min(self.most));
+        u16::try_from(frame.saturating_sub(HEADER_LEN)).unwrap_or(u16::MAX)
+    }
+
+    /// How many datagrams a frame with a payload of so many bytes takes.
+    fn datagrams(&self, payload: u16) -> u8 {
+        let frame = usize::from(payload) + HEADER_LEN;
+        u8::try_from(frame.div_ceil(self.datagram.into())).unwrap_or(u8::MAX)
+    }
+
+    /// The kind of a frame of operations with a payload of so many bytes.
+    pub(crate) fn kind(&self, payload: u16) -> FrameKind {
+        FrameKind { kind: Kind::Op, bulk: self.datagrams(payload) }
+    }
 }
 
 impl Default for Config {

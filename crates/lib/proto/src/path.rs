@@ -99,9 +99,9 @@ enum PathState {
 /// See the module's description.
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct Path {
-    /// Frames in flight.
+    /// Datagrams in flight. A frame is one, unless it is a bulk frame.
     in_flight: u32,
-    /// Most frames that may be in flight; zero while the path is dead.
+    /// Most datagrams that may be in flight; zero while the path is dead.
     flight: u32,
     threshold: u32,
     /// Arrivals towards the next increase of `flight` above the threshold.
@@ -176,8 +176,8 @@ impl Path {
 
     /// Counts a transmission on this path; returns its number.
     #[inline]
-    pub(crate) fn transmit(&mut self, seq: SeqNo, repeated: bool) -> u32 {
-        self.in_flight += 1;
+    pub(crate) fn transmit(&mut self, seq: SeqNo, repeated: bool, datagrams: u32) -> u32 {
+        self.in_flight += datagrams;
         self.waiting.start();
         if matches!(self.sample, Sample::None) && !repeated {
             self.sample = Sample::Running(seq, Since::Next, self.delivered);
@@ -205,8 +205,8 @@ impl Path {
     /// A frame has arrived that was retransmitted very recently, so the arrival is that of the
     /// earlier transmission. It says nothing about what went out between the two.
     #[cold]
-    pub(crate) fn arrive_late(&mut self, in_flight: bool) {
-        self.in_flight -= u32::from(in_flight);
+    pub(crate) fn arrive_late(&mut self, in_flight: u32) {
+        self.in_flight -= in_flight;
         self.delivered = self.delivered.wrapping_add(1);
     }
 
@@ -231,8 +231,8 @@ impl Path {
 
     /// Counts a frame in flight as lost. If the path times it, the timing ends: the frame will be
     /// repeated.
-    pub(crate) fn lose(&mut self, seq: SeqNo) {
-        self.in_flight -= 1;
+    pub(crate) fn lose(&mut self, seq: SeqNo, datagrams: u32) {
+        self.in_flight -= datagrams;
         if self.in_flight == 0 && self.state != PathState::Doubted {
             self.waiting = Since::Never;
         }

@@ -12,6 +12,7 @@
 //! repetitions, selective repeat and go-back-N. The window knows nothing of peers or headers.
 
 mod arrivals;
+mod bulk_size;
 mod loss;
 mod paths;
 mod slots;
@@ -20,6 +21,7 @@ mod statistics;
 use crate::Config;
 use crate::path::Path;
 use crate::time::Instant;
+use bulk_size::BulkSize;
 use gigae_wire::{Kind, SeqNo};
 use slots::{Slot, SlotState, Slots, keep};
 
@@ -52,6 +54,22 @@ pub(crate) struct SendWindow<T> {
     keeps_to_first: bool,
     /// The second path is a socket, for bulk frames.
     has_bulk: bool,
+    bulk_size: BulkSize,
+}
+
+/// What a frame carries, and how it goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FrameKind {
+    pub(crate) kind: Kind,
+    /// Datagrams that it takes by the socket; zero for a frame that goes by the link.
+    pub(crate) bulk: u8,
+}
+
+impl FrameKind {
+    /// A frame that goes by the link.
+    pub(crate) fn by_link(kind: Kind) -> Self {
+        Self { kind, bulk: 0 }
+    }
 }
 
 /// What [`SendWindow::transmit`] chose.
@@ -77,6 +95,7 @@ impl<T> SendWindow<T> {
             further: (1..config.own_paths()).map(|_| Path::new(config)).collect(),
             keeps_to_first: false,
             has_bulk: false,
+            bulk_size: BulkSize::default(),
         }
     }
 
@@ -189,7 +208,7 @@ impl<T> SendWindow<T> {
     /// Admits a frame, or hands it back when there is no free slot. The window may
     /// [grow](Self::grow) then, unless it is full.
     #[inline]
-    pub(crate) fn push(&mut self, token: T, (kind, bulk): (Kind, bool), len: u16) -> Result<(), T> {
+    pub(crate) fn push(&mut self, token: T, kind: FrameKind, len: u16) -> Result<(), T> {
         if self.len() as usize >= self.slots.len() {
             return Err(token);
         }
@@ -198,8 +217,9 @@ impl<T> SendWindow<T> {
         slot.token = Some(token);
         slot.state = SlotState::Queued;
         slot.repeated = false;
-        slot.kind = kind;
-        slot.bulk = bulk;
+        slot.kind = kind.kind;
+        slot.bulk = kind.bulk > 0;
+        slot.datagrams = kind.bulk.max(1);
         slot.len = len;
         self.next += 1;
         Ok(())
@@ -260,7 +280,8 @@ impl<T> SendWindow<T> {
             SeqNo(self.sent.0.wrapping_sub(1))
         };
         let path = if self.further.is_empty() { 0 } else { self.choose_for(seq, repeated) };
-        let transmission = self.path(path).transmit(seq, repeated);
+        let datagrams = self.slot(seq).datagrams.into();
+        let transmission = self.path(path).transmit(seq, repeated, datagrams);
         let slot = self.slot(seq);
         slot.state = SlotState::InFlight;
         slot.repeated |= repeated;

@@ -45,10 +45,11 @@ impl<M: Bytes> Transfer<M> {
         self.wake(peer);
     }
 
-    /// Bytes of the longest operation among those whose parts come next for a peer: an answer to a
-    /// request of its, and an operation that was started here.
+    /// About how many bytes wait to be sent to a peer: the whole of the operations whose parts come
+    /// next, an answer to a request of its and an operation that was started here, and as much for
+    /// each that was started behind it.
     #[inline]
-    pub fn next_length(&mut self, peer: PeerId) -> usize {
+    pub fn waiting(&self, peer: PeerId) -> usize {
         let PeerEntry::Busy(state) = &self.peers[peer.0 as usize] else { return 0 };
         let answer = state.serving.front().map_or(0, |serving| serving.len as usize);
         let started = match state.starting.front().and_then(|&id| self.operations.get(id)) {
@@ -61,7 +62,7 @@ impl<M: Bytes> Transfer<M> {
             Some(Operation::Write { memory, .. }) => memory.len(),
             _ => 0,
         };
-        answer.max(started)
+        answer.max(started.saturating_mul(state.starting.len()))
     }
 
     /// Writes the next data for a peer into a frame, or into one of its segments, in the session of

@@ -33,8 +33,10 @@
 //! The kernel puts those of others together, and passes on what is no longer than a frame.
 
 mod batch;
+mod bulk;
 mod link;
 mod receive;
 mod socket;
 
+pub use bulk::BulkLink;
 pub use link::{UdpConfig, UdpLink};

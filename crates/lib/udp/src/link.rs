@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use tracing::info;
 
 /// Ethernet header.
-const ETHERNET: usize = 14;
+pub(crate) const ETHERNET: usize = 14;
 
 /// Longest frame in bytes, of interfaces with a very large MTU: that of AF_PACKET's slots.
 const LONGEST: usize = 16 * 1024 - 2 * HEADROOM;
@@ -351,7 +351,7 @@ impl Link for UdpLink {
 
 /// The datagram in a frame. `None` if it is not for this link: a MAC address, nothing in it.
 #[inline]
-fn datagram(envelope: Envelope, frame: &[u8]) -> Option<Datagram> {
+pub(crate) fn datagram(envelope: Envelope, frame: &[u8]) -> Option<Datagram> {
     let found = Datagram::within(frame)?;
     let ours = frame.starts_with(&MacAddr::default().0) || is_who(envelope, frame);
     let place = &found.payload;

@@ -260,7 +260,7 @@ impl Receiver {
 }
 
 /// The outer headers of a datagram: `None` for addresses of two families.
-fn headers(envelope: Envelope, from: SocketAddr, to: IpAddr) -> Option<Route> {
+pub(crate) fn headers(envelope: Envelope, from: SocketAddr, to: IpAddr) -> Option<Route> {
     let Envelope::Udp { port: own } = envelope else { return None };
     let [source, to] = [from.ip(), to].map(|ip| NodeAddr::Ip { ip, next_hop: MacAddr::default() });
     Route::to_port(Envelope::Udp { port: from.port() }, source, (to, own))

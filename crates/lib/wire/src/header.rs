@@ -39,6 +39,8 @@ pub enum Kind {
     /// Repeats the contents of the HelloAck, which brings the session up at the other end; the
     /// payload is a [`crate::Handshake`].
     Confirm = 12,
+    /// A part of a bulk frame that cannot go by the socket any more, see [`crate::BulkHeader`].
+    Part = 13,
 }
 
 impl Kind {
@@ -51,7 +53,10 @@ impl Kind {
     /// Whether the frame belongs to a session that is up: both epochs must be known.
     #[inline]
     pub const fn is_of_session(self) -> bool {
-        matches!(self, Self::Data | Self::Batch | Self::Op | Self::Ack | Self::Probe | Self::Echo)
+        matches!(
+            self,
+            Self::Data | Self::Batch | Self::Op | Self::Ack | Self::Probe | Self::Echo | Self::Part
+        )
     }
 
     const fn from_bits(bits: u8) -> Option<Self> {
@@ -68,6 +73,7 @@ impl Kind {
             10 => Self::Probe,
             11 => Self::Echo,
             12 => Self::Confirm,
+            13 => Self::Part,
             _ => return None,
         })
     }

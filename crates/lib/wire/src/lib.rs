@@ -11,6 +11,7 @@
 #![deny(unsafe_code)]
 
 pub mod batch;
+mod bulk;
 mod crc;
 mod discovery;
 mod envelope;
@@ -22,6 +23,7 @@ mod paths;
 mod pieces;
 mod seq;
 
+pub use bulk::{BULK_HEADER_LEN, BulkHeader, MOST_DATAGRAMS, MOST_PARTS};
 pub use discovery::{Here, LONGEST_NAME, is_node_name, is_who};
 pub use envelope::{Datagram, Envelope, MAX_ENVELOPE, NodeAddr, Route};
 pub use handshake::{Handshake, Hello};

@@ -21,7 +21,13 @@ impl Doorbell {
     /// A frame was queued. Whether enough of them wait.
     #[inline]
     pub(super) fn queued(&mut self) -> bool {
-        self.unposted += 1;
+        self.queued_bulk(1)
+    }
+
+    /// A frame was queued that is as long as so many full ones.
+    #[inline]
+    pub(super) fn queued_bulk(&mut self, frames: usize) -> bool {
+        self.unposted += frames;
         self.unposted >= DOORBELL_EVERY
     }
 

@@ -125,6 +125,11 @@ impl Engine {
         let arrival = Arrival { payload: &copy[..len], ..arrival };
         let mut own = None;
         match header.kind {
+            Kind::Part => {
+                let part = bytes[payload.start.into()..][..payload.len.into()].to_vec();
+                self.links.recycle(path, frame);
+                return self.take_part(Arrival { payload: &[], ..arrival }, &part);
+            }
             Kind::Who | Kind::Here if !self.links.is_bulk(path) => {
                 self.on_discovery(arrival);
                 return self.links.recycle(path, frame);
@@ -157,6 +162,18 @@ impl Engine {
         }
         self.complete_routes();
         self.provide_if_few();
+    }
+
+    /// A part of a bulk frame that cannot go by the socket came by the link.
+    #[cold]
+    fn take_part(&mut self, arrival: Arrival<'_>, part: &[u8]) {
+        let Arrival { path, from, header, .. } = arrival;
+        if self.proto.handle(arrival, &mut None).is_ok()
+            && !self.links.is_bulk(path)
+            && let Some(socket) = self.proto.socket_of(from, header)
+        {
+            self.links.take_part(socket, part);
+        }
     }
 
     #[cold]

@@ -9,7 +9,7 @@ use gigae_proto::{Delivery, Ended, Instant, PeerId};
 use gigae_transfer::{Label, Transfer};
 use gigae_wire::Epoch;
 
-/// Operations of so many bytes and more go by the socket for bulk data.
+/// While so many bytes and more wait for a peer, operations go by the socket for bulk data.
 const BULK_FROM: usize = 16 << 10;
 
 /// Room in bytes that operations can always make use of; less is not asked to be filled.
@@ -104,13 +104,13 @@ impl Engine {
         while waiting < self.transfer.ready() {
             let Some(peer) = self.transfer.poll_ready() else { break };
             match self.fill_frame(peer) {
-                Some(true) => {
+                Some(0) => {}
+                Some(datagrams) => {
                     waiting = 0;
-                    if self.doorbell.queued() {
+                    if self.doorbell.queued_bulk(datagrams) {
                         self.transmit()?;
                     }
                 }
-                Some(false) => {}
                 None => {
                     self.transfer.postpone(peer);
                     waiting += 1;
@@ -120,12 +120,12 @@ impl Engine {
         Ok(())
     }
 
-    /// Fills one frame with operations for a peer. False if there are none; `None` if it has to
-    /// wait.
-    fn fill_frame(&mut self, peer: PeerId) -> Option<bool> {
+    /// Fills one frame with operations for a peer. Returns how many full frames of the link it is as
+    /// long as: zero if there are no operations; `None` if it has to wait.
+    fn fill_frame(&mut self, peer: PeerId) -> Option<usize> {
         if self.loopback.is_own(peer) {
             self.loopback.carry_out(&mut self.transfer, peer);
-            return Some(false);
+            return Some(0);
         }
         let Some((epoch, longest)) = self.proto.established(peer) else {
             self.proto.propose(peer);
@@ -145,7 +145,7 @@ impl Engine {
         let len = self.transfer.fill(peer, epoch, &mut bytes[..room]);
         if len == 0 {
             self.give_back_unsent(frame);
-            return Some(false);
+            return Some(0);
         }
         let (mut sum, mut behind) = (len, None);
         let mut full = len + LEAST_ROOM > room;
@@ -165,7 +165,7 @@ impl Engine {
         self.transfer.framed(peer);
         let frame = Outbound::operations((frame, len as u16), behind, peer);
         self.send_filled(peer, sum, frame);
-        Some(true)
+        Some(1)
     }
 
     /// The longest payload of a frame by the socket, if what comes next for a peer is bulk data and
@@ -173,8 +173,7 @@ impl Engine {
     #[inline]
     fn bulk_for(&mut self, peer: PeerId) -> Option<u16> {
         self.bulk_tx.as_ref()?;
-        if self.transfer.next_length(peer) < BULK_FROM
-            || self.links.is_near(self.proto.key(peer).node)
+        if self.transfer.waiting(peer) < BULK_FROM || self.links.is_near(self.proto.key(peer).node)
         {
             return None;
         }
@@ -182,7 +181,7 @@ impl Engine {
     }
 
     /// Fills one frame of the socket's with operations for a peer.
-    fn fill_bulk_frame(&mut self, peer: PeerId, epoch: Epoch, longest: u16) -> Option<bool> {
+    fn fill_bulk_frame(&mut self, peer: PeerId, epoch: Epoch, longest: u16) -> Option<usize> {
         let (tx, link) = (self.bulk_tx.as_mut()?, &mut self.links[1].link);
         if tx.are_all_lent() {
             return None;
@@ -193,13 +192,13 @@ impl Engine {
         let len = self.transfer.fill(peer, epoch, &mut bytes[..room]);
         if len == 0 {
             tx.give_back(link, frame);
-            return Some(false);
+            return Some(0);
         }
         self.transfer.framed(peer);
         let frame = Outbound::bulk(frame, len as u16, peer);
         if self.proto.send_bulk(peer, len as u16, frame).is_err() {
             unreachable!("the session is up and its window has room");
         }
-        Some(true)
+        Some(len.div_ceil(self.links.info(0).max_frame))
     }
 }

@@ -62,6 +62,8 @@ impl Engine {
     pub(super) fn post_waiting(&mut self) -> bool {
         let mut posted = 0;
         let Self { links, proto, sources, .. } = self;
+        let config = proto.config();
+        let proto_payload = usize::from(config.max_payload.min(config.sure_payload));
         // While the way to a node is not known, nothing goes there: it is asked for until it is.
         loop {
             while let Some(DataFrame { to, path, header, buffer }) = proto.poll_data() {
@@ -71,6 +73,11 @@ impl Engine {
                 }
                 if path == buffer.path() {
                     posted += usize::from(links[path].post(to, buffer, &header));
+                    continue;
+                }
+                if links.is_bulk(buffer.path()) {
+                    let longest = proto_payload;
+                    posted += usize::from(links.post_parts((to, buffer), &header, longest));
                     continue;
                 }
                 let arena = Arc::clone(&links[buffer.path()].arena);

@@ -4,10 +4,7 @@
 //! in each round. So the socket is polled in each round for a while after something came by it, and
 //! otherwise seldom. Who sleeps is woken by it.
 
-use gigae_link::Info;
 use gigae_proto::BulkConfig;
-use gigae_wire::{Envelope, HEADER_LEN, MacAddr, NodeAddr};
-use std::net::SocketAddr;
 
 /// Empty polls in a row after which the socket is polled seldom: some 50 us.
 const PATIENCE: u32 = 256;
@@ -22,11 +19,13 @@ pub(super) struct BulkSocket {
     patience: u32,
     /// Rounds since the last poll.
     rounds: u32,
+    /// Frames that went by the link, in parts: their numbers.
+    pub(super) parted: u32,
 }
 
 impl BulkSocket {
     pub(super) fn new(config: BulkConfig) -> Self {
-        Self { config, patience: 0, rounds: 0 }
+        Self { config, patience: 0, rounds: 0, parted: 0 }
     }
 
     /// Another round: whether to poll the socket in it.
@@ -48,13 +47,6 @@ impl BulkSocket {
     }
 }
 
-/// The longest payload in bytes of a frame that goes by a socket with this address.
-pub(super) fn longest_payload(info: &Info, at: SocketAddr) -> u16 {
-    let to = NodeAddr::Ip { ip: at.ip(), next_hop: MacAddr::default() };
-    let outer = Envelope::Udp { port: at.port() }.len_for(to);
-    u16::try_from(info.max_frame - outer - HEADER_LEN).unwrap_or(u16::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,7 +54,7 @@ mod tests {
     #[test]
     fn a_socket_is_polled_often_only_while_something_comes() {
         let at = "198.18.0.1:1".parse().unwrap();
-        let mut bulk = BulkSocket::new(BulkConfig { at, longest: 1440 });
+        let mut bulk = BulkSocket::new(BulkConfig { at, datagram: 1464, most: 44 });
         let rounds_until_due =
             |bulk: &mut BulkSocket| 1 + (0..).take_while(|_| !bulk.is_due()).count();
         assert_eq!(rounds_until_due(&mut bulk), SELDOM as usize);

@@ -6,7 +6,10 @@ use crate::outbound::{Outbound, Padded, post_copy};
 use crate::simulated;
 use gigae_link::{Arena, Link, LinkError};
 use gigae_proto::PeerId;
-use gigae_wire::{Envelope, Header, MacAddr, NodeAddr, PathAddr, Route};
+use gigae_wire::{
+    BULK_HEADER_LEN, BulkHeader, Envelope, Flags, Header, Kind, MacAddr, NodeAddr, PathAddr,
+    Pieces, Route,
+};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -94,6 +97,32 @@ impl Member {
         let posted = buffer.post_copy(from, &mut self.link, route, header);
         self.due |= posted;
         posted
+    }
+
+    /// Posts a data frame of a socket's in numbered parts of at most `longest` bytes.
+    pub(super) fn post_parts(
+        &mut self,
+        (to, buffer, home): (PeerId, &mut Outbound, &mut Self),
+        header: &Header,
+        (number, longest): (u32, usize),
+    ) -> bool {
+        let up = self.is_up();
+        let Some(route) = self.routes.to(to).filter(|_| up) else { return false };
+        let Some(frame) = buffer.seal(&mut home.link, &home.arena, header) else { return false };
+        let unit = longest - BULK_HEADER_LEN;
+        let count = frame.len().div_ceil(unit);
+        let mut posted = 0;
+        for (index, part) in (0..).zip(frame.chunks(unit)) {
+            let (unit, count) = (unit as u16, count as u8);
+            let of = BulkHeader { frame: number, unit, index, count }.to_bytes();
+            let header = Header { kind: Kind::Part, flags: Flags::NONE, ..*header };
+            let pieces = [part];
+            let payload = Padded::whole(Pieces::new(&of, &pieces));
+            let done = post_copy(&mut self.link, &self.arena, route, &header, payload);
+            posted += usize::from(done);
+        }
+        self.due |= posted > 0;
+        posted == count
     }
 
     /// Posts a control frame.

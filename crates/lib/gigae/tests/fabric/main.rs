@@ -2,6 +2,7 @@
 //! each test makes and removes. Needs root.
 #![allow(missing_docs)]
 
+mod bulk;
 mod discovery;
 mod neighbours;
 #[path = "../numbered/mod.rs"]
@@ -10,6 +11,7 @@ mod operations;
 mod programs;
 mod sockets;
 
+use bulk::*;
 use discovery::*;
 use gigae::{
     Address, Backend, Cluster, Endpoint, Envelope, Mode, OpenError, Options, PeerError, Progress,
@@ -203,6 +205,22 @@ fn main() {
         (
             "udp_sockets_lose_no_message_where_the_wire_loses_and_doubles_buffers",
             udp_sockets_lose_no_message_where_the_wire_loses_and_doubles_buffers,
+        ),
+        (
+            "long_messages_go_by_the_socket_and_short_ones_by_the_link",
+            long_messages_go_by_the_socket_and_short_ones_by_the_link,
+        ),
+        (
+            "without_a_socket_the_link_carries_everything",
+            without_a_socket_the_link_carries_everything,
+        ),
+        (
+            "a_socket_that_stops_to_work_costs_no_message",
+            a_socket_that_stops_to_work_costs_no_message,
+        ),
+        (
+            "long_messages_survive_a_wire_that_loses_doubles_and_corrupts",
+            long_messages_survive_a_wire_that_loses_doubles_and_corrupts,
         ),
         (
             "an_ordinary_user_opens_an_endpoint_in_the_udp_envelope",

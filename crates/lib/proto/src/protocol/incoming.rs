@@ -11,6 +11,9 @@ use crate::size::Echo;
 use crate::{Arrival, Delivery, PeerId, PeerKey, Reason};
 use gigae_wire::{AckReport, Discard, Epoch, Flags, Header, Kind, NodeAddr};
 
+/// Bulk frames after which an acknowledgement goes out at the latest: each may be 64 KiB.
+const ACK_EVERY_BULK: u16 = 2;
+
 /// The contents of a frame.
 struct Contents<'a> {
     header: &'a Header,
@@ -276,8 +279,10 @@ impl<T, R> Protocol<T, R> {
         let session = &mut self.sessions[peer.0 as usize];
         let epoch = session.local;
         let receive = session.receive.as_mut().expect("established");
-        if session.received_on > 0 {
+        let mut ack_every = self.config.ack_every;
+        if session.received_on > 0 && self.config.bulk.is_some() {
             receive.expect_disorder(true);
+            ack_every = ACK_EVERY_BULK;
         }
         let Self { outputs: Outputs { deliveries, operations, .. }, counters, .. } = self;
         // Half of the link's frames always remain for frames in order, however many peers there
@@ -295,7 +300,7 @@ impl<T, R> Protocol<T, R> {
             };
             queue.push_back(Delivery { peer, epoch, buffer });
         });
-        receive.schedule(self.config.ack_every);
+        receive.schedule(ack_every);
         if taken.is_err() || receive.kept() != kept_before {
             self.not_next(peer, taken, kept_before);
         }

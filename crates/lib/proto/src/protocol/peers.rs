@@ -10,7 +10,8 @@ use crate::log;
 use crate::session::{Session, SessionState};
 use crate::time::nanos;
 use crate::{Instant, PeerId, PeerKey, Reason};
-use gigae_wire::{Header, NodeAddr};
+use gigae_wire::{Header, NodeAddr, Paths};
+use std::net::SocketAddr;
 
 /// The part of the table that unnamed peers cannot take: one in so many entries.
 const RESERVED_PART: usize = 8;
@@ -144,6 +145,16 @@ impl<T, R> Protocol<T, R> {
     /// what it knows of the other's address.
     pub fn poll_replaced(&mut self) -> Option<(PeerId, PeerKey)> {
         self.table.replaced.pop()
+    }
+
+    /// The socket of the peer that sent a frame, if its session names one.
+    pub fn socket_of(&mut self, from: &NodeAddr, header: &Header) -> Option<SocketAddr> {
+        let Header { src_port: port, channel, .. } = *header;
+        let peer = self.find(&PeerKey { node: *from, port, channel })?;
+        match self.session(peer).links {
+            Paths::Bulk(socket) => Some(socket),
+            _ => None,
+        }
     }
 
     /// Whether the sender of a frame is in the table.

@@ -3,6 +3,7 @@
 use super::Protocol;
 use super::memory::KEPT_WINDOWS;
 use crate::log;
+use crate::send::FrameKind;
 use crate::session::SessionState;
 use crate::{PeerId, SendError};
 use gigae_wire::{Epoch, Kind};
@@ -14,7 +15,7 @@ impl<T, R> Protocol<T, R> {
     /// first message proposes a session.
     #[inline]
     pub fn send(&mut self, peer: PeerId, len: u16, buffer: T) -> Result<(), SendError<T>> {
-        self.admit(peer, (Kind::Data, false), len, buffer)?;
+        self.admit(peer, FrameKind::by_link(Kind::Data), len, buffer)?;
         self.counters.messages_sent += 1;
         Ok(())
     }
@@ -27,13 +28,14 @@ impl<T, R> Protocol<T, R> {
         len: u16,
         buffer: T,
     ) -> Result<(), SendError<T>> {
-        self.admit(peer, (Kind::Op, false), len, buffer)
+        self.admit(peer, FrameKind::by_link(Kind::Op), len, buffer)
     }
 
     /// The same for a frame that goes by the socket for bulk data while that works. It is no longer
     /// than [`bulk`](Self::bulk) says.
     pub fn send_bulk(&mut self, peer: PeerId, len: u16, buffer: T) -> Result<(), SendError<T>> {
-        self.admit(peer, (Kind::Op, true), len, buffer)
+        let Some(bulk) = self.config.bulk else { return self.send_operations(peer, len, buffer) };
+        self.admit(peer, bulk.kind(len), len, buffer)
     }
 
     /// The longest payload in bytes of a frame of bulk data to a peer with which the session is up.
@@ -43,8 +45,8 @@ impl<T, R> Protocol<T, R> {
         let own = self.config.bulk?;
         let session = &mut self.sessions[peer.0 as usize];
         let send = session.send.as_mut()?;
-        if send.is_bulk_up() {
-            return Some(own.longest.min(session.peer.max_operations));
+        if let Some(datagrams) = send.bulk_datagrams() {
+            return Some(own.longest(datagrams));
         }
         if matches!(session.state, SessionState::Established) {
             let probes = send.want_bulk();
@@ -61,7 +63,7 @@ impl<T, R> Protocol<T, R> {
     fn admit(
         &mut self,
         peer: PeerId,
-        kind: (Kind, bool),
+        kind: FrameKind,
         len: u16,
         buffer: T,
     ) -> Result<(), SendError<T>> {
@@ -69,7 +71,8 @@ impl<T, R> Protocol<T, R> {
         if session.failures > 0 {
             return Err(SendError::Failed(buffer));
         }
-        let longest = match kind.0 {
+        let longest = match kind.kind {
+            Kind::Op if kind.bulk > 0 => u16::MAX,
             Kind::Op => session.peer.max_operations,
             _ => session.peer.max_payload,
         };
@@ -100,7 +103,7 @@ impl<T, R> Protocol<T, R> {
     fn admit_by_growing(
         &mut self,
         peer: PeerId,
-        kind: (Kind, bool),
+        kind: FrameKind,
         len: u16,
         buffer: T,
     ) -> Result<(), SendError<T>> {

@@ -31,7 +31,7 @@ impl<T> SendWindow<T> {
             let slot = self.slot(base);
             let token = slot.token.take().expect("a slot within the window holds its message");
             if (slot.state, slot.path, slot.repeated) == (SlotState::InFlight, 0, false) {
-                (usual, latest) = (usual + 1, slot.transmission);
+                (usual, latest) = (usual + u32::from(slot.datagrams), slot.transmission);
             } else {
                 let arrival = slot.sent_frame();
                 self.arrive(now, &arrival);
@@ -68,17 +68,21 @@ impl<T> SendWindow<T> {
     /// A frame that was sent has arrived.
     #[inline(never)]
     pub(super) fn arrive(&mut self, now: Instant, arrival: &SentFrame) {
-        let &SentFrame { state, path, transmission, repeated, sent_at } = arrival;
+        let &SentFrame { state, path, datagrams, transmission, repeated, sent_at } = arrival;
+        let datagrams = u32::from(datagrams);
         if state == SlotState::Held {
             return;
         }
         self.lost -= u32::from(state == SlotState::Lost);
+        if path > 0 && self.has_bulk {
+            self.bulk_size.arrived();
+        }
         let path = self.path(path.into());
         if repeated && now.nanos_since(sent_at) < path.rtt.half() {
-            path.arrive_late(state == SlotState::InFlight);
+            path.arrive_late(if state == SlotState::InFlight { datagrams } else { 0 });
         } else {
             match state {
-                SlotState::InFlight => path.arrive(transmission, 1),
+                SlotState::InFlight => path.arrive(transmission, datagrams),
                 _ => path.arrive_after_all(transmission),
             }
         }

@@ -101,6 +101,9 @@ impl<T> SendWindow<T> {
                 path.slow_down(last, most, keeps);
             }
         }
+        if self.has_bulk && found[1].is_some() {
+            self.bulk_size.lost();
+        }
         self.lost - before
     }
 
@@ -123,8 +126,8 @@ impl<T> SendWindow<T> {
     fn lose(&mut self, seq: SeqNo) {
         let slot = self.slot(seq);
         slot.state = SlotState::Lost;
-        let path = usize::from(slot.path);
-        self.path(path).lose(seq);
+        let (path, datagrams) = (usize::from(slot.path), slot.datagrams);
+        self.path(path).lose(seq, datagrams.into());
         self.lost += 1;
     }
 
@@ -200,6 +203,9 @@ impl<T> SendWindow<T> {
             if !dead.is_empty() {
                 return dead;
             }
+        }
+        if self.has_bulk && i > 0 {
+            self.bulk_size.lost();
         }
         let most = self.capacity();
         let path = self.path(i);

@@ -1,6 +1,6 @@
 //! The paths of a send window: which the next frame goes by, and which work (`PROTOCOL.md` §11).
 
-use super::SendWindow;
+use super::{BulkSize, SendWindow};
 use crate::path::{self, Path};
 use crate::path_set::PathSet;
 use crate::time::Instant;
@@ -31,6 +31,7 @@ impl<T> SendWindow<T> {
     /// has one too. It is dead, and nothing probes it before it is [wanted](Self::want_bulk).
     pub(crate) fn open_bulk(&mut self, has: bool, config: &Config) -> PathSet {
         (self.keeps_to_first, self.has_bulk) = (false, has);
+        self.bulk_size = BulkSize::default();
         self.paths_mut().for_each(|path| path.begin_anew(config));
         for path in &mut self.further {
             path.die();
@@ -41,8 +42,14 @@ impl<T> SendWindow<T> {
 
     /// Whether bulk frames can go by the socket now.
     #[inline]
-    pub(crate) fn is_bulk_up(&self) -> bool {
+    fn is_bulk_up(&self) -> bool {
         self.has_bulk && self.further[0].is_sound()
+    }
+
+    /// Most datagrams of the next bulk frame, if bulk frames can go by the socket now.
+    #[inline]
+    pub(crate) fn bulk_datagrams(&self) -> Option<u8> {
+        self.is_bulk_up().then(|| self.bulk_size.datagrams())
     }
 
     /// Bulk frames would go by the socket if it worked. Returns the path to probe, unless it is

@@ -35,6 +35,8 @@ pub(crate) struct Slot<T> {
     pub(super) kind: Kind,
     /// It goes by the socket while that works.
     pub(super) bulk: bool,
+    /// Datagrams that it takes: one, unless it is a bulk frame.
+    pub(super) datagrams: u8,
     pub(super) len: u16,
     /// The path of its latest transmission, and the number there.
     pub(super) path: u8,
@@ -47,6 +49,7 @@ pub(crate) struct Slot<T> {
 pub(super) struct SentFrame {
     pub(super) state: SlotState,
     pub(super) path: u8,
+    pub(super) datagrams: u8,
     pub(super) transmission: u32,
     pub(super) repeated: bool,
     pub(super) sent_at: Instant,
@@ -60,6 +63,7 @@ impl<T> Slot<T> {
             repeated: false,
             kind: Kind::Data,
             bulk: false,
+            datagrams: 1,
             len: 0,
             path: 0,
             transmission: 0,
@@ -69,8 +73,8 @@ impl<T> Slot<T> {
 
     #[inline]
     pub(super) fn sent_frame(&self) -> SentFrame {
-        let &Self { state, path, transmission, repeated, sent_at, .. } = self;
-        SentFrame { state, path, transmission, repeated, sent_at }
+        let &Self { state, path, datagrams, transmission, repeated, sent_at, .. } = self;
+        SentFrame { state, path, datagrams, transmission, repeated, sent_at }
     }
 }
 

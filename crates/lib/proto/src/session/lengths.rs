@@ -72,7 +72,7 @@ impl<T, R> Session<T, R> {
     pub(crate) fn pad(&self, path: usize, config: &Config) -> u16 {
         let probe = self.send.as_ref().is_some_and(|send| send.is_dead(path));
         if let Some(bulk) = config.bulk.filter(|_| path > 0) {
-            return if probe { bulk.longest.min(self.peer.max_operations) } else { 0 };
+            return if probe { bulk.longest(1) } else { 0 };
         }
         let longest = config.max_operations.min(self.peer.max_operations);
         if probe && longest > config.sure_payload { longest } else { 0 }

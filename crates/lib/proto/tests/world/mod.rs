@@ -82,7 +82,7 @@ impl World {
         for (node, _) in has.into_iter().enumerate().filter(|&(_, has)| has) {
             let (port, mac) = world.net.add_port();
             let at = (ip(mac), SOCKET).into();
-            let bulk = Some(BulkConfig { at, longest: LONGEST_BULK });
+            let bulk = Some(BulkConfig { at, datagram: LONGEST_BULK + HEADER_LEN as u16, most: 1 });
             let proto = world.protocol(Config { bulk, ..config.clone() });
             let node = &mut world.nodes[node];
             node.proto = proto;

@@ -1,0 +1,316 @@
+//! [`BulkLink`]: long frames over a UDP socket, each in several datagrams (`PROTOCOL.md` §13).
+//!
+//! The kernel cuts and joins datagrams, so a frame of 64 KiB costs one system call at each end. What
+//! is done for a frame is done once for 44 datagrams: numbers, checksum, acknowledgement. Each
+//! datagram says which part of which frame it carries, since networks lose them one by one. A frame
+//! arrives whole or not at all.
+//!
+//! # Copies and system calls
+//!
+//! `flush` makes one `sendmmsg` for up to 11 frames of 44 datagrams. It gathers each datagram's
+//! header and its part of the frame; the kernel copies them. `poll` makes one `recvmsg` for each frame
+//! and one that finds nothing. It scatters a frame's parts to where the last frames let it expect
+//! them, so that a whole frame lies in one piece. Where the guess is wrong, it copies once more.
+
+mod assembly;
+mod batch;
+
+use crate::batch::QueuedFrame;
+use crate::link::{ETHERNET, datagram};
+use crate::socket::UdpSocket;
+use assembly::Assembler;
+use batch::{BulkBatch, Sent};
+use gigae_link::{
+    Arena, Counters, Filter, FrameMemory, Held, Info, Interface, Link, LinkError, Mode, OpenError,
+    Posted, Posting, RxFrame, Segment, TxFrame, TxHolds,
+};
+use gigae_wire::{BULK_HEADER_LEN, BulkHeader, Datagram, Envelope, MAX_ENVELOPE, MOST_DATAGRAMS};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
+use std::sync::Arc;
+use tracing::info;
+
+/// Bytes of an IPv4 and of an IPv6 header, each with that of UDP.
+const HEADERS: [usize; 2] = [20 + 8, 40 + 8];
+
+/// Most bytes of a buffer that the kernel cuts: an IP packet's 65,535 less its headers, rounded down.
+const BUFFER: usize = 65_000;
+
+/// A frame's memory in bytes, for the longest one with the room in front of it: whole pages.
+const SLOT: usize = 68 << 10;
+
+/// Frames of each kind: as many as a window holds, and some for answers; and more than are out of
+/// order at a time. Only memory that is used exists.
+const TX_FRAMES: usize = 384;
+const RX_FRAMES: usize = 256;
+
+/// Bytes that the socket is asked to buffer each way: the frames of some senders' windows.
+const SOCKET_BUFFER: usize = 8 << 20;
+
+/// Most calls of one poll that complete no frame: strangers may send faster than that.
+const CALLS: usize = 128;
+
+/// Empty polls between looks at the interface: some milliseconds of spinning.
+const POLLS_PER_CHECK: u32 = 1 << 14;
+
+/// A link over a UDP socket for frames of up to 64 KiB. See the module's description.
+#[derive(Debug)]
+pub struct BulkLink {
+    info: Info,
+    interface: Interface,
+    at: SocketAddr,
+    /// Bytes of a frame in a datagram.
+    unit: usize,
+    arena: Arc<Arena>,
+    /// Where in the arena transmit frames begin.
+    tx_start: usize,
+    holds: TxHolds,
+    posting: Posting,
+    queue: VecDeque<QueuedFrame>,
+    batch: BulkBatch,
+    assembler: Assembler,
+    socket: UdpSocket,
+    counters: Counters,
+    empty_polls: u32,
+}
+
+impl BulkLink {
+    /// Opens a link from this address, with a port that the kernel chooses, on an interface of the
+    /// calling thread's network namespace. Needs no privilege.
+    pub fn open(interface: &str, ip: IpAddr, filter: Filter) -> Result<Self, OpenError> {
+        let interface = Interface::find(interface)?;
+        let socket = UdpSocket::open(&interface, 0)?;
+        if !socket.can_cut() {
+            return Err(OpenError::Unsupported {
+                what: "bulk data over a UDP socket",
+                instead: "use Linux 4.18 or later, which cuts datagrams",
+            });
+        }
+        let headers = HEADERS[usize::from(ip.is_ipv6())];
+        let needed = headers + BULK_HEADER_LEN + filter.least_mtu();
+        if interface.mtu < needed {
+            let (interface, mtu) = (interface.name, interface.mtu);
+            return Err(OpenError::MtuTooSmall { interface, mtu, needed });
+        }
+        let unit = interface.mtu.min(BUFFER) - headers - BULK_HEADER_LEN;
+        let count = (BUFFER / (unit + BULK_HEADER_LEN)).min(MOST_DATAGRAMS.into());
+        let at = SocketAddr::new(ip, socket.port());
+        let filter = Filter { envelope: Envelope::Udp { port: at.port() }, ..filter };
+        socket.keep(SOCKET_BUFFER, SOCKET_BUFFER);
+        let arena = Arena::sparse((RX_FRAMES + TX_FRAMES) * SLOT)
+            .map_err(|source| OpenError::Io { what: "mapping the frames", source })?;
+        let arena = Arc::new(arena);
+        let max_frame = ETHERNET + headers + unit * count;
+        let info = Info {
+            interface: interface.name.clone(),
+            mac: interface.mac,
+            mode: Mode::Udp,
+            max_frame,
+            segment_size: max_frame,
+            max_segments: 1,
+            frame_size: SLOT,
+            tx_frames: TX_FRAMES,
+            rx_frames: RX_FRAMES,
+            reason: "a UDP socket for bulk data beside the link".to_owned(),
+        };
+        Ok(Self {
+            posting: Posting::new(&info),
+            info,
+            interface,
+            at,
+            unit,
+            tx_start: RX_FRAMES * SLOT,
+            holds: TxHolds::new(TX_FRAMES as u32),
+            queue: VecDeque::with_capacity(TX_FRAMES),
+            batch: BulkBatch::new(unit),
+            assembler: Assembler::new(Arc::clone(&arena), (RX_FRAMES, SLOT), filter, unit),
+            arena,
+            socket,
+            counters: Counters::default(),
+            empty_polls: 0,
+        })
+    }
+
+    /// The address that peers send to.
+    pub fn at(&self) -> SocketAddr {
+        self.at
+    }
+
+    /// Bytes of a frame, without outer headers, that go in one datagram, and the most datagrams of a
+    /// frame.
+    pub fn datagrams(&self) -> (usize, usize) {
+        let outer = ETHERNET + HEADERS[usize::from(self.at.is_ipv6())];
+        (self.unit, (self.info.max_frame - outer) / self.unit)
+    }
+
+    /// Takes in a part of a frame that came by another link, from the peer whose socket this is.
+    /// [`poll`](Link::poll) returns the frame when it is whole. One copy.
+    pub fn take_part(&mut self, from: SocketAddr, header: BulkHeader, part: &[u8]) {
+        self.assembler.take_part((from, self.at.ip()), header, part);
+    }
+
+    /// The first frames of the queue have left, or never will.
+    fn complete(&mut self, frames: usize) {
+        for frame in self.queue.drain(..frames) {
+            self.holds.complete(frame.slot);
+        }
+    }
+
+    /// The kernel has refused the frame at the head of the queue, or a part of it. Whether to go on.
+    fn on_refusal(&mut self, errno: Errno) -> Result<bool, LinkError> {
+        match errno {
+            // The socket's share of memory is used up. What leaves will free it.
+            Errno::AGAIN | Errno::INTR => return Ok(false),
+            Errno::BADF | Errno::NOTSOCK | Errno::FAULT => {
+                return Err(LinkError::Io { what: "sending datagrams", source: errno.into() });
+            }
+            // The device cannot take what the kernel would cut.
+            Errno::INVAL | Errno::IO | Errno::OPNOTSUPP | Errno::MSGSIZE if self.batch.cuts => {
+                let interface = &self.info.interface;
+                info!(%interface, %errno, "segmentation offload refused: datagrams go one by one");
+                self.batch.cuts = false;
+                return Ok(true);
+            }
+            Errno::MSGSIZE | Errno::INVAL => self.counters.tx_invalid += 1,
+            // Lost, as on a wire: no room in a queue, no way there, a firewall.
+            _ => {}
+        }
+        self.interface.check()?;
+        self.complete(1);
+        Ok(true)
+    }
+}
+
+impl Link for BulkLink {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+
+    #[inline]
+    fn memory(&self) -> FrameMemory<'_> {
+        (&self.arena).into()
+    }
+
+    #[inline]
+    fn take(&mut self) -> Option<TxFrame> {
+        let frame = self.holds.take()?;
+        let start = self.tx_start + frame as usize * SLOT;
+        // SAFETY: a frame is handed out once until both its holds are clear again, so no other
+        // token exists and the kernel does not read it; receive slots lie elsewhere.
+        Some(unsafe { TxFrame::new(&self.arena, start..start + SLOT, frame) })
+    }
+
+    /// A frame is one token, so there is only [`Segment::Last`].
+    #[inline]
+    fn post(&mut self, frame: TxFrame, bytes: Range<usize>, segment: Segment) -> Posted {
+        assert!(bytes.end <= SLOT, "bytes outside the frame");
+        self.posting.add(bytes.len(), segment);
+        let (slot, start) = (frame.slot(), frame.offset() + bytes.start);
+        let posted = frame.into_posted();
+        let whole = &self.arena.posted_bytes(&posted)[bytes];
+        self.counters.tx_frames += 1;
+        self.holds.post(slot);
+        match datagram(Envelope::Udp { port: self.at.port() }, whole) {
+            Some(Datagram { from, to, payload }) if payload.start <= MAX_ENVELOPE => {
+                self.queue.push_back(QueuedFrame {
+                    slot,
+                    offset: (start + payload.start) as u32,
+                    length: payload.len() as u32,
+                    from,
+                    to,
+                });
+            }
+            // To nobody that this link could reach.
+            _ => {
+                self.holds.complete(slot);
+            }
+        }
+        posted
+    }
+
+    #[inline]
+    fn reclaim(&mut self, frame: Posted) -> Result<TxFrame, Posted> {
+        let _ = self.arena.posted_bytes(&frame);
+        if self.holds.with_nic(frame.slot()) {
+            return Err(frame);
+        }
+        // SAFETY: the NIC's hold is clear, so the kernel has copied the frame.
+        Ok(unsafe { frame.into_frame() })
+    }
+
+    #[inline]
+    fn release(&mut self, frame: Held) {
+        self.holds.release(self.arena.slot_of(&frame));
+    }
+
+    fn flush(&mut self) -> Result<bool, LinkError> {
+        while !self.queue.is_empty() {
+            self.counters.doorbells += 1;
+            let Sent { frames, refused } =
+                self.batch.send(&self.queue, (&self.socket, &self.arena));
+            self.complete(frames);
+            if let Some(errno) = refused
+                && !self.on_refusal(errno)?
+            {
+                break;
+            }
+        }
+        Ok(self.queue.is_empty())
+    }
+
+    /// At most the frames of one system call: they are long, and lie in the cache now.
+    fn poll(&mut self, batch: &mut Vec<RxFrame>, max: usize) -> Result<usize, LinkError> {
+        let mut count = 0;
+        for _ in 0..CALLS {
+            while count < max
+                && let Some(frame) = self.assembler.pop()
+            {
+                batch.push(frame);
+                count += 1;
+            }
+            if count > 0 {
+                break;
+            }
+            match self.assembler.receive(&self.socket) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(e) => {
+                    self.interface.check()?;
+                    return Err(LinkError::Io { what: "receiving datagrams", source: e.into() });
+                }
+            }
+        }
+        self.counters.rx_frames += count as u64;
+        self.empty_polls = if count > 0 { 0 } else { self.empty_polls + 1 };
+        if self.empty_polls == POLLS_PER_CHECK {
+            self.empty_polls = 0;
+            self.interface.check()?;
+        }
+        Ok(count)
+    }
+
+    #[inline]
+    fn recycle(&mut self, frame: RxFrame) {
+        self.assembler.recycle(frame);
+    }
+
+    fn prepare_to_wait(&mut self) -> bool {
+        self.assembler.is_ready()
+    }
+
+    /// The socket. While all receive frames are lent and datagrams wait, it polls readable, too.
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+
+    fn counters(&self) -> Counters {
+        Counters {
+            drives: self.assembler.calls,
+            rx_dropped: self.socket.dropped() + self.assembler.dropped,
+            ..self.counters
+        }
+    }
+}

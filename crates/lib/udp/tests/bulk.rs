@@ -1,0 +1,229 @@
+//! Links for bulk data on a fabric: frames of many datagrams, some of which do not arrive.
+
+use gigae_fabric::{Fabric, Node, testing};
+use gigae_link::{Filter, Link, RxFrame, Segment};
+use gigae_udp::BulkLink;
+use gigae_wire::{
+    BulkHeader, Envelope, Epoch, Flags, HEADER_LEN, Header, Kind, MacAddr, NodeAddr, Route, SeqNo,
+};
+use std::net::{IpAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+const CHANNEL: u8 = 3;
+
+fn main() {
+    testing::run(&[
+        ("frames_of_all_kinds_of_lengths_arrive_unchanged", || every_length(1500)),
+        ("frames_of_all_kinds_of_lengths_arrive_unchanged_at_mtu_9000", || every_length(9000)),
+        ("datagrams_in_any_order_make_frames", datagrams_in_any_order_make_frames),
+        ("a_frame_without_one_datagram_is_dropped", a_frame_without_one_datagram_is_dropped),
+        ("datagrams_that_nobody_sends_do_no_harm", datagrams_that_nobody_sends_do_no_harm),
+        ("a_receiver_that_does_not_recycle_gets_the_rest_later", lent_frames_come_back),
+    ]);
+}
+
+struct Pair {
+    a: BulkLink,
+    b: BulkLink,
+    to_b: Route,
+    fabric: Fabric,
+}
+
+fn pair(mtu: u32) -> Pair {
+    let fabric = testing::fabric("links for bulk data", |config| config.mtu = mtu);
+    let open = |node: Node| {
+        let _inside = node.enter().unwrap();
+        let envelope = Envelope::Udp { port: 0 };
+        let filter = Filter { envelope, channels: [CHANNEL].into_iter().collect() };
+        BulkLink::open(node.interface, node.ipv4.into(), filter).unwrap()
+    };
+    let (a, b) = (open(fabric.node(1)), open(fabric.node(2)));
+    let node = |ip: IpAddr| NodeAddr::Ip { ip, next_hop: MacAddr::default() };
+    let envelope = Envelope::Udp { port: a.at().port() };
+    let to_b = Route::to_port(envelope, node(a.at().ip()), (node(b.at().ip()), b.at().port()));
+    Pair { a, b, to_b: to_b.unwrap(), fabric }
+}
+
+/// A GigaE frame with a payload of so many bytes, which depend on `n`.
+fn frame(n: usize, payload: usize) -> Vec<u8> {
+    let header = Header {
+        kind: Kind::Op,
+        channel: CHANNEL,
+        src_port: 0,
+        dst_port: 0,
+        src_epoch: Epoch(1),
+        dst_epoch: Epoch(2),
+        seq: SeqNo(n as u32),
+        ack: SeqNo(0),
+        credit: 0,
+        flags: Flags::NONE,
+    };
+    let mut bytes = vec![0; HEADER_LEN];
+    bytes.extend((0..payload).map(|i| (i * 7 + i / 255 + n) as u8));
+    header.seal(&mut bytes);
+    bytes
+}
+
+impl Pair {
+    fn send(&mut self, inner: &[u8]) {
+        let mut frame = self.a.take().expect("a transmit frame");
+        let arena = std::sync::Arc::clone(self.a.memory().arena);
+        let end = self.to_b.len() + inner.len();
+        let bytes = &mut arena.bytes_mut(&mut frame)[..end];
+        bytes[self.to_b.len()..].copy_from_slice(inner);
+        self.to_b.write(bytes);
+        let posted = self.a.post(frame, 0..end, Segment::Last);
+        self.a.release(posted.into());
+        assert!(self.a.flush().unwrap());
+    }
+
+    /// The next frame, if it comes in a second.
+    fn poll(&mut self) -> Option<RxFrame> {
+        let (end, mut batch) = (Instant::now() + Duration::from_secs(1), Vec::new());
+        while self.b.poll(&mut batch, 1).unwrap() == 0 {
+            if Instant::now() > end {
+                return None;
+            }
+            std::thread::yield_now();
+        }
+        batch.pop()
+    }
+
+    /// The GigaE frame that comes next, if one does.
+    fn receive(&mut self) -> Option<Vec<u8>> {
+        let frame = self.poll()?;
+        let arena = std::sync::Arc::clone(self.b.memory().arena);
+        let inner = arena.bytes(&frame)[self.to_b.len()..].to_vec();
+        self.b.recycle(frame);
+        Some(inner)
+    }
+
+    /// A plain socket on the first node, with the address of the link's socket.
+    fn socket(&self) -> UdpSocket {
+        let _inside = self.fabric.node(1).enter().unwrap();
+        let socket = UdpSocket::bind((self.a.at().ip(), 0)).unwrap();
+        socket.connect(self.b.at()).unwrap();
+        socket
+    }
+}
+
+/// The datagrams of a frame, of so many bytes each.
+fn datagrams(number: u32, inner: &[u8], unit: usize) -> Vec<Vec<u8>> {
+    let count = inner.len().div_ceil(unit) as u8;
+    let datagram = |(index, part): (u8, &[u8])| {
+        let header = BulkHeader { frame: number, unit: unit as u16, index, count };
+        [&header.to_bytes(), part].concat()
+    };
+    (0..).zip(inner.chunks(unit)).map(datagram).collect()
+}
+
+fn every_length(mtu: u32) {
+    let mut pair = pair(mtu);
+    let (unit, most) = pair.a.datagrams();
+    let full = |datagrams: usize| datagrams * unit - HEADER_LEN;
+    let edges = (1..=most).flat_map(|n| [full(n) - 1, full(n), full(n) + 1]);
+    let lengths = [0, 1, 27, 28, 29, 500].into_iter().chain(edges);
+    for (n, length) in lengths.filter(|&length| length <= full(most)).enumerate() {
+        let sent = frame(n, length);
+        pair.send(&sent);
+        assert_eq!(pair.receive().as_ref(), Some(&sent), "{length} bytes");
+    }
+    assert_eq!(pair.b.counters().rx_dropped, 0);
+}
+
+fn datagrams_in_any_order_make_frames() {
+    let mut pair = pair(1500);
+    let socket = pair.socket();
+    let frames = [frame(1, 9000), frame(2, 5000), frame(3, 700)];
+    let mut all: Vec<_> = (0..)
+        .zip(&frames)
+        .flat_map(|(number, inner)| datagrams(number, inner, 1000 + 100 * number as usize))
+        .collect();
+    // The same permutation each time, and each datagram twice.
+    all = (0..all.len()).map(|i| all[i * 7 % all.len()].clone()).collect();
+    for datagram in all.iter().chain(&all) {
+        socket.send(datagram).unwrap();
+    }
+    let mut got: Vec<_> = std::iter::from_fn(|| pair.receive()).collect();
+    // Who sends everything twice has every frame arrive twice, or once and a half.
+    got.sort_unstable();
+    got.dedup();
+    let mut sent = frames.to_vec();
+    sent.sort_unstable();
+    assert_eq!(got, sent);
+}
+
+fn a_frame_without_one_datagram_is_dropped() {
+    let mut pair = pair(1500);
+    let socket = pair.socket();
+    let lost = frame(0, 9000);
+    for (i, datagram) in datagrams(0, &lost, 1000).iter().enumerate() {
+        if i != 4 {
+            socket.send(datagram).unwrap();
+        }
+    }
+    // Others push it out, and arrive.
+    for n in 1..20 {
+        let sent = frame(n, 2500);
+        let all = datagrams(n as u32, &sent, 1000);
+        // One of them stays incomplete, too.
+        let all = if n == 10 { &all[..2] } else { &all[..] };
+        for datagram in all {
+            socket.send(datagram).unwrap();
+        }
+        assert_eq!(pair.receive(), (n != 10).then_some(sent));
+    }
+    for n in 20..40 {
+        for datagram in &datagrams(n, &frame(n as usize, 2500), 1000)[..2] {
+            socket.send(datagram).unwrap();
+        }
+    }
+    let sent = frame(40, 60_000);
+    pair.send(&sent);
+    assert_eq!(pair.receive(), Some(sent));
+    assert!(pair.b.counters().rx_dropped > 0);
+}
+
+fn datagrams_that_nobody_sends_do_no_harm() {
+    let mut pair = pair(1500);
+    let socket = pair.socket();
+    let header = |unit, index, count| BulkHeader { frame: 7, unit, index, count }.to_bytes();
+    for hostile in [
+        vec![],
+        vec![1],
+        header(100, 0, 1).to_vec(),
+        [&header(100, 0, 1)[..], &[0; 101]].concat(),
+        [&header(100, 5, 3)[..], &[0; 100]].concat(),
+        [&header(1400, 0, 0)[..], &[0; 1400]].concat(),
+        [&header(1400, 200, 255)[..], &[0; 1400]].concat(),
+        // Longer than a slot in all.
+        [&header(1464, 0, 64)[..], &[0; 1464]].concat(),
+        [&header(u16::MAX, 63, 64)[..], &[0; 1400]].concat(),
+    ] {
+        socket.send(&hostile).unwrap();
+    }
+    for n in 0..300_u32 {
+        let noise: Vec<u8> = (0..n).map(|i| (i * 31 + n * 17) as u8).collect();
+        socket.send(&noise).unwrap();
+    }
+    let sent = frame(1, 60_000);
+    pair.send(&sent);
+    assert_eq!(pair.receive(), Some(sent));
+}
+
+fn lent_frames_come_back() {
+    let mut pair = pair(1500);
+    let all = pair.b.info().rx_frames;
+    let lent: Vec<_> = (0..all)
+        .map(|n| {
+            pair.send(&frame(n, 100));
+            pair.poll().expect("there is a slot")
+        })
+        .collect();
+    let late = frame(all, 3000);
+    pair.send(&late);
+    let mut batch = Vec::new();
+    assert_eq!(pair.b.poll(&mut batch, 1).unwrap(), 0, "all slots are lent");
+    lent.into_iter().for_each(|frame| pair.b.recycle(frame));
+    assert_eq!(pair.receive(), Some(late));
+}
