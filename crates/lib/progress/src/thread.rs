@@ -276,7 +276,7 @@ impl Process {
     }
 
     fn start(&'static self, generation: u64) -> io::Result<JoinHandle<()>> {
-        without_signals(|| {
+        gigae_host::signals::blocked(|| {
             let thread = std::thread::Builder::new().name("gigae-progress".into());
             thread.spawn(move || {
                 ask_for_short_slices();
@@ -302,20 +302,6 @@ fn ask_for_short_slices() {
             how.sched_runtime = SLICE.as_nanos() as u64;
             libc::syscall(libc::SYS_sched_setattr, 0, &raw const how, 0);
         }
-    }
-}
-
-/// Calls with all signals blocked. A thread started by the call inherits that.
-fn without_signals<R>(call: impl FnOnce() -> R) -> R {
-    // SAFETY: both sets are this function's own; pthread_sigmask(3) fails for no argument that is
-    // given here.
-    unsafe {
-        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-        let result = call();
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
-        result
     }
 }
 

@@ -66,6 +66,7 @@ mod open;
 mod parts;
 mod probe;
 mod program;
+mod question;
 mod refusal;
 mod ring;
 mod selftest;

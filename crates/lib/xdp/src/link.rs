@@ -145,7 +145,7 @@ impl XdpLink {
     }
 
     /// Whether the interface exists, is up and has our program. Two system calls and a clock read;
-    /// after a second without a frame, two system calls more.
+    /// after a second without a frame, a thread that asks the kernel.
     fn check(&mut self) -> Result<(), LinkError> {
         self.interface.check()?;
         match self.watch.is_detached(self.interface.index, self.counters.rx_frames) {

@@ -1,0 +1,75 @@
+//! Asks the kernel something in a thread of its own, since the kernel may answer late: the question
+//! takes a lock that all changes of interfaces share, and some hold it for many seconds on a busy
+//! machine. Who asked goes on meanwhile.
+
+use gigae_netlink::Modes;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Longest wait at one look. The kernel mostly answers in some microseconds. A caller that never
+/// sleeps also leaves its processor to the thread by this.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// More than an answer of the kernel takes.
+const STACK: usize = 256 << 10;
+
+/// The programs, or `None` if the kernel did not say.
+type Answer = Option<Modes>;
+
+/// Where the thread puts the answer. Not a channel: that makes std describe the calling thread, which
+/// a C program would have to count as a leak.
+#[derive(Debug, Default)]
+struct Place {
+    answer: Mutex<Option<Answer>>,
+    news: Condvar,
+}
+
+/// A question that is not answered yet.
+#[derive(Debug)]
+pub(crate) struct Question {
+    place: Arc<Place>,
+    thread: Option<JoinHandle<()>>,
+    process: u32,
+}
+
+impl Question {
+    /// Starts the thread. It takes no signals.
+    pub(crate) fn ask(ask: impl FnOnce() -> Answer + Send + 'static) -> io::Result<Self> {
+        let place = Arc::new(Place::default());
+        let put = Arc::clone(&place);
+        let answer = move || {
+            // After a panic the kernel did not say.
+            let answer = catch_unwind(AssertUnwindSafe(ask)).unwrap_or(None);
+            *put.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
+            put.news.notify_one();
+        };
+        let thread = gigae_host::signals::blocked(|| {
+            let thread = std::thread::Builder::new().name("gigae-question".into());
+            thread.stack_size(STACK).spawn(answer)
+        })?;
+        Ok(Self { place, thread: Some(thread), process: std::process::id() })
+    }
+
+    /// The answer, if it is there within a millisecond.
+    pub(crate) fn answer(&self) -> Option<Answer> {
+        let answer = self.place.answer.lock().unwrap_or_else(PoisonError::into_inner);
+        let wait = self.place.news.wait_timeout_while(answer, LOOK, |answer| answer.is_none());
+        *wait.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+impl Drop for Question {
+    /// Waits for the thread, so that libraries loaded by dlopen(3) can be unloaded. The link's end
+    /// takes the same lock of the kernel anyway. A child of fork(2) has no such thread.
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.take()
+            && self.process == std::process::id()
+        {
+            // It does not panic.
+            let _ = thread.join();
+        }
+    }
+}
