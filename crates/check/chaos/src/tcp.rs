@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_millis(3);
 
 /// Longest wait for a turn's bytes. The kernel doubles the time between retransmissions, so one comes at the latest
 /// when an outage has been over for as long as it lasted; where programs wait for a processor, that is many seconds.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Port of the end that answers.
 const PORT: u16 = 7;

@@ -13,8 +13,9 @@ use crate::netns::{self, Found};
 use crate::state::{self, Lock, Owner, State};
 use crate::{FabricConfig, FabricError, Impairments, Node, Rate, impair, tool, topology};
 
-/// Links of a new fabric come up within milliseconds; this long only if something is wrong.
-const READY_WITHIN: Duration = Duration::from_secs(10);
+/// Links of a new fabric come up within milliseconds, or once the kernel's lock of interfaces is free, which others
+/// may hold for more than a minute on a busy machine; this long only if something is wrong.
+const READY_WITHIN: Duration = Duration::from_secs(300);
 
 /// Five times the longest wait seen for a node's multicast reports.
 const SILENT_WITHIN: Duration = Duration::from_millis(100);
