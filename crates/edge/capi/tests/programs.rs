@@ -21,6 +21,8 @@ const VALGRIND: &[&str] = &[
     "--errors-for-leak-kinds=definite,indirect,possible",
     // Half of the time in which it reads the library; functions are still named.
     "--read-inline-info=no",
+    // Threads take turns. Otherwise one that computes may keep the others from running for long.
+    "--fair-sched=try",
 ];
 
 /// One test at a time has its programs run under valgrind: it makes them some forty times as slow,
@@ -92,7 +94,10 @@ impl Drop for Waiting {
 
 fn hello(linking: Linking, valgrind: bool) {
     let fabric = testing::fabric("hello", |_| ());
-    let program = Installed::once().compile("examples/hello.c", linking);
+    let program = match valgrind {
+        true => Installed::once().compile_patient("examples/hello.c"),
+        false => Installed::once().compile("examples/hello.c", linking),
+    };
     let waiting = Waiting::start(inside(&fabric, 1, &program, valgrind));
     let mut greeting = inside(&fabric, 2, &program, valgrind);
     let mac = waiting.mac.clone();
@@ -193,7 +198,7 @@ fn programs_of_a_user_say_hello_over_brokers() {
 fn a_ping_pong_in_place_with_an_event_loop_is_clean_under_valgrind() {
     let _alone = alone();
     let fabric = testing::fabric("pingpong", |_| ());
-    let compile = |source| Installed::once().compile(source, Linking::Shared);
+    let compile = |source| Installed::once().compile_patient(source);
     let waiting = Waiting::start(inside(&fabric, 1, &compile("examples/epoll.c"), true));
     let mut pinging = inside(&fabric, 2, &compile("examples/inplace.c"), true);
     let said = text(&run(pinging.arg(&waiting.mac)).stdout);
@@ -203,7 +208,7 @@ fn a_ping_pong_in_place_with_an_event_loop_is_clean_under_valgrind() {
 
 /// What two ends of one program say: the one that is asked, then the one that asks.
 fn two(fabric: &Fabric, source: &str) -> (String, String) {
-    let program = Installed::once().compile(source, Linking::Shared);
+    let program = Installed::once().compile_patient(source);
     let waiting = Waiting::start(inside(fabric, 1, &program, true));
     let asked = text(&run(inside(fabric, 2, &program, true).arg(&waiting.mac)).stdout);
     (waiting.end(), asked)
@@ -244,7 +249,7 @@ fn cluster_file(fabric: &Fabric) -> String {
 
 /// What a PM program says that runs on every node of a fabric at once.
 fn pm(fabric: &Fabric, source: &str) -> Vec<String> {
-    let program = Installed::once().compile(source, Linking::Shared);
+    let program = Installed::once().compile_patient(source);
     let nodes = pm_nodes(fabric);
     let file = |text: &str| {
         let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -255,9 +260,16 @@ fn pm(fabric: &Fabric, source: &str) -> Vec<String> {
     let start = |node| {
         let mut command = untold(fabric, node, &program, true);
         command.arg(config.path()).env("GIGAE_CLUSTER", cluster.path());
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
     };
-    let all: Vec<Child> = (1..=fabric.config().nodes).map(start).collect();
+    let mut all: Vec<Child> = (1..=fabric.config().nodes).map(start).collect();
+    for child in &mut all {
+        // It says that it is open. If it ends instead, what it said is shown below.
+        let _ = child.stdout.as_mut().unwrap().read_exact(&mut [0; "open\n".len()]);
+    }
+    // All go on when their input ends.
+    all.iter_mut().for_each(|child| drop(child.stdin.take()));
     let ends = all.into_iter().map(|child| child.wait_with_output().unwrap());
     let ends: Vec<_> = ends.collect();
     for end in &ends {
@@ -301,7 +313,7 @@ fn programs_find_each_other_by_the_names_of_a_cluster_file() {
         format!("[[node]]\nname = \"first-{n}\"\nnic = [{{ mac = \"{mac}\" }}]\n")
     };
     std::fs::write(&file, node(1) + &node(2)).unwrap();
-    let program = Installed::once().compile("tests/c/cluster.c", Linking::Shared);
+    let program = Installed::once().compile_patient("tests/c/cluster.c");
     let start = |n: u16| {
         let mut command = untold(&fabric, n, &program, true);
         command.arg(&file);
@@ -315,6 +327,7 @@ fn programs_find_each_other_by_the_names_of_a_cluster_file() {
 }
 
 fn two_programs_speak_over_two_interfaces_as_one() {
+    let _alone = alone();
     let fabric = testing::fabric("c-trunk", |config| config.networks = 2);
     let (answered, asked) = two(&fabric, "tests/c/trunk.c");
     assert_eq!((answered.as_str(), asked.as_str()), ("200 messages\n", "200 messages\n"));
@@ -331,7 +344,7 @@ fn two_programs_of_a_node_speak_through_memory() {
         run(node.command("ip").unwrap().args(arguments));
         run(node.command("ip").unwrap().args(["link", "set", &other, "up"]));
     }
-    let program = Installed::once().compile("tests/c/local.c", Linking::Shared);
+    let program = Installed::once().compile_patient("tests/c/local.c");
     let start = |interface: &str| {
         let mut command = untold(&fabric, 1, &program, true);
         command.arg(interface);

@@ -56,15 +56,30 @@ impl Installed {
 
     /// Compiles a C program of this crate's; where the result is.
     pub(crate) fn compile(&self, source: &str, linking: Linking) -> PathBuf {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
-        let program = self.path(&format!("{}-{linking:?}", source.file_stem().unwrap().display()));
-        let (flags, kind): (_, &[&str]) = match linking {
+        self.compile_with(source, linking, None)
+    }
+
+    /// The same, with the shared library, for a program that waits for minutes where it says seconds.
+    pub(crate) fn compile_patient(&self, source: &str) -> PathBuf {
+        self.compile_with(source, Linking::Shared, Some("tests/c/patient.h"))
+    }
+
+    fn compile_with(&self, source: &str, linking: Linking, before: Option<&str>) -> PathBuf {
+        let file = |name| Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+        let source = file(source);
+        let (name, kind) =
+            (source.file_stem().unwrap().display(), before.map_or("", |_| "-patient"));
+        let program = self.path(&format!("{name}-{linking:?}{kind}"));
+        let (flags, how): (_, &[&str]) = match linking {
             Linking::Shared => (["--cflags", "--libs"].as_slice(), &[]),
             Linking::Static => (["--static", "--cflags", "--libs"].as_slice(), &["-static"]),
         };
         let mut gcc = Command::new("gcc");
         gcc.args(["-std=c99", "-D_GNU_SOURCE", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"]);
-        gcc.args(kind).arg(source).arg("-o").arg(&program).args(self.pkg_config(flags));
+        if let Some(before) = before {
+            gcc.arg("-include").arg(file(before));
+        }
+        gcc.args(how).arg(source).arg("-o").arg(&program).args(self.pkg_config(flags));
         run(&mut gcc);
         program
     }
