@@ -147,6 +147,7 @@ fn payload(kind: Kind) -> Vec<u8> {
         }
         Kind::Probe => [&[0, 9, 0, 100][..], &[0; 96]].concat(),
         Kind::Echo => vec![0, 9, 0, 100],
+        Kind::Part => vec![0, 0, 0, 7, 0, 3, 1, 2, 0xa, 0xb, 0xc],
     }
 }
 
@@ -246,6 +247,13 @@ fn payloads_are_shown_field_by_field() {
             Kind::Probe | Kind::Echo => {
                 &[("gigae.probe.round", "9"), ("gigae.probe.length", "100")]
             }
+            Kind::Part => &[
+                ("gigae.part.frame", "7"),
+                ("gigae.part.unit", "3"),
+                ("gigae.part.index", "1"),
+                ("gigae.part.count", "2"),
+                ("gigae.part", "0a0b0c"),
+            ],
         }
     };
     for kind in kinds() {
@@ -256,6 +264,17 @@ fn payloads_are_shown_field_by_field() {
         let rows = plain(&[sealed(&header(kind), &payload(kind))], &names);
         assert_eq!(rows[0], values, "{kind:?}");
     }
+}
+
+#[test]
+fn a_socket_for_bulk_data_is_shown_in_a_hello() {
+    let hello = Hello { max_payload: 1468, reorder_window: 256, max_operations: 8968 };
+    let links = Paths::Bulk("198.18.0.1:49152".parse().unwrap());
+    let mut bytes = [0; Handshake::LONGEST];
+    Handshake { hello, token: 1, echo: 0, links }.write(&mut bytes);
+    let names = ["gigae.hello.socket.port", "gigae.hello.socket.ip", COMPLAINTS];
+    let rows = plain(&[sealed(&header(Kind::Hello), &bytes)], &names);
+    assert_eq!(rows[0], ["49152", "::ffff:198.18.0.1", ""]);
 }
 
 #[test]

@@ -80,6 +80,8 @@ local f = {
     echo = ProtoField.uint64("gigae.hello.echo", "Token of the other end", base.HEX),
     paths = ProtoField.uint8("gigae.hello.links", "Links"),
     path = ProtoField.ether("gigae.hello.link", "Link"),
+    socket_port = ProtoField.uint16("gigae.hello.socket.port", "Port of the socket for bulk data"),
+    socket_ip = ProtoField.ipv6("gigae.hello.socket.ip", "IP address of the socket for bulk data"),
     more = ProtoField.bytes("gigae.more", "More, ignored"),
     mtu = ProtoField.uint16("gigae.here.mtu", "MTU"),
     ip = ProtoField.ipv6("gigae.here.ip", "IP address"),
@@ -89,6 +91,11 @@ local f = {
     name = ProtoField.string("gigae.here.name", "Name"),
     round = ProtoField.uint16("gigae.probe.round", "Round"),
     probed = ProtoField.uint16("gigae.probe.length", "Probed payload length"),
+    part_frame = ProtoField.uint32("gigae.part.frame", "Frame"),
+    part_unit = ProtoField.uint16("gigae.part.unit", "Bytes in each part but the last"),
+    part_index = ProtoField.uint8("gigae.part.index", "Part"),
+    part_count = ProtoField.uint8("gigae.part.count", "Parts"),
+    part = ProtoField.bytes("gigae.part", "Bytes of the frame"),
     op = ProtoField.uint8("gigae.op", "Operation", base.DEC, codes),
     op_status = ProtoField.uint8("gigae.op.status", "Status", base.DEC, STATUS),
     op_untagged = ProtoField.bool("gigae.op.untagged", "Untagged", 8, nil, UNTAGGED),
@@ -208,6 +215,13 @@ show[3] = function(payload, tree)
     if count == 0 then
         tree:add(f.pad, payload(22))
         return text
+    end
+    if count == 1 then
+        if len < 41 then return malformed(tree, "Malformed: fewer bytes of a socket's address than it has") end
+        tree:add(f.socket_port, payload(23, 2))
+        tree:add(f.socket_ip, payload(25, 16))
+        if len > 41 then tree:add(f.pad, payload(41)) end
+        return text .. ", a socket"
     end
     tree:add(f.paths, payload(22, 1))
     if len < 23 + 6 * count then return malformed(tree, "Malformed: fewer addresses of links than it says") end
@@ -329,6 +343,16 @@ show[10] = function(payload, tree)
     return "round " .. payload(0, 2):uint() .. ", " .. payload(2, 2):uint() .. " bytes"
 end
 show[11] = show[10]
+
+show[13] = function(payload, tree)
+    if payload:len() < 9 then return malformed(tree, "Malformed: nine bytes at least") end
+    tree:add(f.part_frame, payload(0, 4))
+    tree:add(f.part_unit, payload(4, 2))
+    tree:add(f.part_index, payload(6, 1))
+    tree:add(f.part_count, payload(7, 1))
+    tree:add(f.part, payload(8))
+    return "part " .. payload(6, 1):uint() .. " of " .. payload(7, 1):uint()
+end
 
 -- Checks the CRC over what it covers (1), and shows it: unverified where not all of that was captured.
 local function check(buffer, tree, header)

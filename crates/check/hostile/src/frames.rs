@@ -5,8 +5,8 @@ use gigae_proto::Body;
 use gigae_sim::{Faults, Network, Port};
 use gigae_wire::op::{Action, Change, Label, MAX_OP_HEADER, Number, Op, Status};
 use gigae_wire::{
-    Envelope, Epoch, Flags, HEADER_LEN, Handshake, Header, Hello, Here, Kind, MacAddr, Paths,
-    Route, SeqNo,
+    BulkHeader, Envelope, Epoch, Flags, HEADER_LEN, Handshake, Header, Hello, Here, Kind, MacAddr,
+    Paths, Route, SeqNo,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -193,7 +193,7 @@ impl Hostile {
     }
 
     fn header(&mut self, claim: Claim, script: &mut Script<'_>) -> Header {
-        const KINDS: [Kind; 16] = [
+        const KINDS: [Kind; 17] = [
             Kind::Hello,
             Kind::HelloAck,
             Kind::Ack,
@@ -210,6 +210,7 @@ impl Hostile {
             Kind::Here,
             Kind::Confirm,
             Kind::Op,
+            Kind::Part,
         ];
         let kind = script.pick(&KINDS);
         let (way, change) = (script.byte(), script.byte());
@@ -320,6 +321,12 @@ impl Hostile {
                 let here = Here { max_payload, mtu, ip, channels, name: &name };
                 let len = here.write(&mut payload);
                 payload[..len].to_vec()
+            }
+            Kind::Part => {
+                let unit = 1 + u16::from(script.byte());
+                let (frame, index, count) = (way.into(), script.byte() % 8, script.byte() % 8);
+                let header = BulkHeader { frame, unit, index, count };
+                [&header.to_bytes()[..], &vec![way; unit.into()]].concat()
             }
             Kind::Reset | Kind::Who => Vec::new(),
         }

@@ -180,6 +180,7 @@ fn any_header(script: &mut Script<'_>) -> Header {
         Kind::Probe,
         Kind::Echo,
         Kind::Confirm,
+        Kind::Part,
     ];
     Header {
         kind: script.pick(&kinds),

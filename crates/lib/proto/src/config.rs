@@ -1,6 +1,6 @@
 //! What can be configured in an endpoint's protocol.
 
-use crate::send::FrameKind;
+use crate::frame_kind::FrameKind;
 use gigae_wire::{HEADER_LEN, Kind, MAX_PATHS, MacAddr, Paths};
 use std::net::SocketAddr;
 use std::time::Duration;

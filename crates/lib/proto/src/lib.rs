@@ -17,6 +17,7 @@
 
 mod config;
 mod counters;
+mod frame_kind;
 mod log;
 mod path;
 mod path_set;

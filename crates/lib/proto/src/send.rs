@@ -19,6 +19,7 @@ mod slots;
 mod statistics;
 
 use crate::Config;
+use crate::frame_kind::FrameKind;
 use crate::path::Path;
 use crate::time::Instant;
 use bulk_size::BulkSize;
@@ -55,21 +56,6 @@ pub(crate) struct SendWindow<T> {
     /// The second path is a socket, for bulk frames.
     has_bulk: bool,
     bulk_size: BulkSize,
-}
-
-/// What a frame carries, and how it goes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FrameKind {
-    pub(crate) kind: Kind,
-    /// Datagrams that it takes by the socket; zero for a frame that goes by the link.
-    pub(crate) bulk: u8,
-}
-
-impl FrameKind {
-    /// A frame that goes by the link.
-    pub(crate) fn by_link(kind: Kind) -> Self {
-        Self { kind, bulk: 0 }
-    }
 }
 
 /// What [`SendWindow::transmit`] chose.

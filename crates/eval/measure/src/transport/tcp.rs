@@ -228,7 +228,8 @@ impl Channel for TcpChannel {
         }
         let complete = from / size * size..(from + bytes) / size * size;
         self.received = if from + bytes == self.incoming.len() { 0 } else { from + bytes };
-        let number = self.incoming[complete.clone()].chunks(size).map(read).last().flatten();
+        let messages = self.incoming[complete.clone()].chunks(size);
+        let number = messages.fold(None, |_, message| read(message));
         match self.reading {
             Reading::Whole if complete.is_empty() => Ok(None),
             Reading::Whole => Ok(Some(Arrival { number: number.unwrap_or(0), bytes: size })),

@@ -357,7 +357,7 @@ mod tests {
     }
 
     fn buffered(all: &mut Results, name: &str, buffer: Option<u32>, nodelay: bool, rate: f64) {
-        all.plan.tcp.insert(name.into(), TcpOptions { nodelay, buffer, beside: None });
+        all.plan.tcp.insert(name.into(), TcpOptions { nodelay, buffer, ..TcpOptions::default() });
         let variant = Some(name.to_owned());
         let small = Series { variant: variant.clone(), ..stream(all, "tcp", 64, rate / 10.0) };
         let large = Series { variant, ..stream(all, "tcp", 65_536, rate) };

@@ -2,8 +2,8 @@
 
 use super::Protocol;
 use super::memory::KEPT_WINDOWS;
+use crate::frame_kind::FrameKind;
 use crate::log;
-use crate::send::FrameKind;
 use crate::session::SessionState;
 use crate::{PeerId, SendError};
 use gigae_wire::{Epoch, Kind};
