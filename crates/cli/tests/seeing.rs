@@ -163,12 +163,15 @@ fn a_capture_has_every_frame_that_the_endpoints_count() {
         let (said, file) = capturing.end();
         let frames: u64 = counters.iter().map(|c| c.link.tx_frames + c.link.rx_frames).sum();
         assert_eq!(said, format!("{frames} frames, 0 dropped\n"), "{backend:?} {envelope:?}");
-        let all = counted(&file, &["-o", "gigae.udp_port:4791"]);
-        // Interfaces are in the order in which the endpoints were opened.
+        let all = &counted(&file, &["-o", "gigae.udp_port:4791"]);
+        // Interfaces are in the order in which the endpoints were opened: of each, its link and its
+        // socket for bulk data.
         for (end, counters) in (0..).zip(&counters) {
-            let sum = |out| all[&(end, out)].values().sum::<u64>();
+            let of =
+                |out| [2 * end, 2 * end + 1].into_iter().filter_map(move |i| all.get(&(i, out)));
+            let sum = |out| of(out).flat_map(BTreeMap::values).sum::<u64>();
             assert_eq!((sum(true), sum(false)), (counters.link.tx_frames, counters.link.rx_frames));
-            let acks = all[&(end, true)].get(&ACK).copied().unwrap_or_default();
+            let acks: u64 = of(true).filter_map(|kinds| kinds.get(&ACK)).sum();
             assert_eq!(acks, counters.protocol.acks_sent, "{backend:?} {envelope:?}");
         }
     }
@@ -290,7 +293,7 @@ fn the_counters_and_peers_that_are_shown_are_those_of_the_endpoint() {
     for (n, end) in ends.iter().enumerate() {
         let seen = &looks[1]["endpoints"][n];
         assert_eq!((&seen["state"], &seen["port"]), (&"in use".into(), &9.into()), "{seen}");
-        let (protocol, link) = (end.counters().protocol, end.counters().link);
+        let (protocol, link) = (end.counters().protocol, end.paths()[0].link);
         assert_eq!(seen["counts"]["messages_sent"], protocol.messages_sent);
         assert_eq!(seen["counts"]["messages_received"], protocol.messages_received);
         assert_eq!(seen["links"][0]["counts"]["tx_frames"], link.tx_frames);

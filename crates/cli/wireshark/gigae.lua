@@ -468,3 +468,14 @@ end
 
 gigae.prefs_changed = register
 register()
+
+-- Frames of bulk data are in UDP, too, with ports that the kernel has chosen.
+gigae:register_heuristic("udp", function(buffer, pinfo, root)
+    if buffer:len() < HEADER_LEN then return false end
+    local kind = buffer(4, 1):uint()
+    local length = buffer(6, 2):uint()
+    if math.floor(kind / 16) ~= 2 or not KINDS[kind % 16] then return false end
+    if buffer:reported_len() < HEADER_LEN + length then return false end
+    gigae.dissector(buffer, pinfo, root)
+    return true
+end)

@@ -27,7 +27,7 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use std::net::SocketAddr;
 use std::ops::{Index, IndexMut};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 pub(crate) use arenas::Arenas;
@@ -152,24 +152,17 @@ impl Links {
         longest: usize,
     ) -> bool {
         let [socket] = &mut *self.rest else { return false };
-        let Some(bulk) = &mut self.bulk else { return false };
-        bulk.parted = bulk.parted.wrapping_add(1);
-        self.first.post_parts((to, buffer, socket), header, (bulk.parted, longest))
+        self.first.post_parts((to, buffer, socket), header, longest)
     }
 
-    /// Takes in a part of a frame of a peer with this socket, that came by the link. What is wrong
-    /// with it is its sender's loss.
+    /// Takes in a part of a frame of a peer with this socket, that came by the link. Returns the
+    /// frame when it is whole. What is wrong with it is its sender's loss.
     #[cold]
-    pub(crate) fn take_part(&mut self, from: SocketAddr, payload: &[u8]) {
-        let Some((header, part)) = payload.split_first_chunk() else { return };
-        let Some(header) = BulkHeader::parse(*header, part.len()) else { return };
-        if let [socket] = &mut *self.rest
-            && let Some(socket) = socket.link.bulk()
-            && let Some(bulk) = &mut self.bulk
-        {
-            socket.take_part(from, header, part);
-            bulk.expect();
-        }
+    pub(crate) fn take_part(&mut self, from: SocketAddr, payload: &[u8]) -> Option<RxFrame> {
+        let (header, part) = payload.split_first_chunk()?;
+        let header = BulkHeader::parse(*header, part.len())?;
+        let [socket] = &mut *self.rest else { return None };
+        socket.link.bulk()?.take_part(from, header, part)
     }
 
     /// How many there are.
@@ -323,11 +316,13 @@ impl Links {
         }
         let Some(watch) = &self.watch else { return Ok(()) };
         let slice = timeout.unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP);
-        let time = Timespec { tv_sec: 0, tv_nsec: slice.subsec_nanos().into() };
+        let time = Timespec { tv_sec: 0, tv_nsec: 0 };
         let mut events = [epoll::Event {
             flags: epoll::EventFlags::empty(),
             data: epoll::EventData::new_u64(0),
         }; gigae_wire::MAX_PATHS];
+        // Not by epoll, whose timeout is rounded to milliseconds before Linux 5.11.
+        gigae_link::sleep_on(Some(watch.news.as_fd()), Some(slice))?;
         match epoll::wait(&watch.news, &mut events[..], Some(&time)) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(e) => Err(LinkError::Io { what: "waiting for several links", source: e.into() }),

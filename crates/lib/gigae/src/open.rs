@@ -228,7 +228,9 @@ impl Options {
         if !wanted || link.info().mode == Mode::Udp {
             return None;
         }
-        let Some(ip) = local(name).and_then(|local| local.ip()) else {
+        // Peers refuse loopback addresses, which are another node to each of them.
+        let ip = local(name).and_then(|local| local.ip()).filter(|ip| !ip.is_loopback());
+        let Some(ip) = ip else {
             debug!(interface = %name, "no IP address: long messages stay on the link");
             return None;
         };

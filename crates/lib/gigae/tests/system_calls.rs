@@ -63,7 +63,8 @@ impl Pair {
         let fabric = testing::fabric("calls", |config| config.cable = true);
         let open = |n: u16| {
             let _inside = fabric.node(n).enter().unwrap();
-            let options = Options::new("eth0").backend(backend).wait(Wait::Spin);
+            // A socket for bulk data is polled for a while after something came: that depends on time.
+            let options = Options::new("eth0").backend(backend).wait(Wait::Spin).bulk(false);
             // Stopped at each call, the program is away for so long that the thread would come.
             let options = options.progress(Progress::Manual);
             let options = options.linger(Duration::from_millis(100)).tuned(256, |config| {

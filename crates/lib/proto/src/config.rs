@@ -52,6 +52,10 @@ pub struct Config {
     pub max_rto: Duration,
 }
 
+/// Bytes of payload that both ends' links must take for bulk frames, which may have to go by the
+/// link in parts: 64 parts of this length are longer than the longest frame.
+pub const LEAST_PART: u16 = 1032;
+
 /// A UDP socket that carries bulk data beside an endpoint's only link (`PROTOCOL.md` §13).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BulkConfig {

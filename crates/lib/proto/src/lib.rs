@@ -34,7 +34,7 @@ mod time;
 mod timers;
 mod types;
 
-pub use config::{BulkConfig, Config};
+pub use config::{BulkConfig, Config, LEAST_PART};
 pub use counters::Counters;
 pub use path::PathCounters;
 pub use peer::{PeerSnapshot, SessionPhase};

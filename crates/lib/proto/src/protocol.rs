@@ -172,6 +172,10 @@ impl<T, R> Protocol<T, R> {
     }
 
     fn reply(&mut self, reply: Reply) {
+        // Rule 13.2: what comes by a socket and is of no session gets no answer.
+        if reply.path > 0 && self.config.bulk.is_some() {
+            return;
+        }
         if self.replies.len() < MAX_REPLIES * self.config.own_paths() {
             self.replies.push_back(reply);
         }

@@ -260,7 +260,7 @@ impl<T> SendWindow<T> {
         let repeated = self.lost > 0;
         let seq = if repeated {
             self.lost -= 1;
-            self.first_lost()
+            self.next_lost()
         } else {
             self.sent += 1;
             SeqNo(self.sent.0.wrapping_sub(1))

@@ -5,7 +5,7 @@ mod world;
 
 use gigae_proto::Config;
 use gigae_sim::Faults;
-use gigae_wire::{Flags, Kind};
+use gigae_wire::{Epoch, Flags, Header, Kind};
 use std::time::Duration;
 use world::{LONGEST_BULK, World, micros, quiet};
 
@@ -195,6 +195,28 @@ fn nothing_but_questions_goes_to_an_address_that_does_not_repeat_them() {
     }
     stream(&mut w, 2..50);
     assert_eq!(w.nodes[0].sent_on, [50, 0]);
+}
+
+/// Neither a data frame nor a Hello, Confirm or Reset, and no Reset goes to where it seems to be from.
+#[test]
+fn what_comes_by_a_socket_and_is_of_no_session_gets_no_answer() {
+    let mut w = begun([true, true], 1, quiet());
+    let known = *w.nodes[1].sent.iter().rfind(|header| header.kind == Kind::Ack).unwrap();
+    let before = w.nodes[0].sent.len();
+    for kind in [Kind::Op, Kind::Hello, Kind::HelloAck, Kind::Confirm, Kind::Reset] {
+        for epochs in [(Epoch(7), Epoch(9)), (known.src_epoch, Epoch(9))] {
+            let (src_epoch, dst_epoch) = epochs;
+            let header = Header { kind, src_epoch, dst_epoch, ..known };
+            w.nodes[1].send_raw(&w.net, w.nodes[0].links[1].1, &header, &[0; 71]);
+            w.run(micros(200));
+        }
+    }
+    // Nor does a Reset with the right epochs end the session.
+    let reset = Header { kind: Kind::Reset, flags: Flags::ANSWER, ..known };
+    w.nodes[1].send_raw(&w.net, w.nodes[0].links[1].1, &reset, &[]);
+    w.run(micros(200));
+    assert_eq!(w.nodes[0].sent.len(), before);
+    stream(&mut w, 2..50);
 }
 
 #[test]

@@ -19,7 +19,7 @@ use crate::batch::QueuedFrame;
 use crate::link::{ETHERNET, datagram};
 use crate::socket::UdpSocket;
 use assembly::Assembler;
-use batch::{BulkBatch, Sent};
+use batch::{BulkBatch, Cutting, Sent};
 use gigae_link::{
     Arena, Counters, Filter, FrameMemory, Held, Info, Interface, Link, LinkError, Mode, OpenError,
     Posted, Posting, RxFrame, Segment, TxFrame, TxHolds,
@@ -89,6 +89,7 @@ impl BulkLink {
                 instead: "use Linux 4.18 or later, which cuts datagrams",
             });
         }
+        socket.refuse_broadcasts()?;
         let headers = HEADERS[usize::from(ip.is_ipv6())];
         let needed = headers + BULK_HEADER_LEN + filter.least_mtu();
         if interface.mtu < needed {
@@ -147,13 +148,21 @@ impl BulkLink {
     }
 
     /// Takes in a part of a frame that came by another link, from the peer whose socket this is.
-    /// [`poll`](Link::poll) returns the frame when it is whole. One copy.
-    pub fn take_part(&mut self, from: SocketAddr, header: BulkHeader, part: &[u8]) {
-        self.assembler.take_part((from, self.at.ip()), header, part);
+    /// Returns the frame when it is whole. One copy.
+    pub fn take_part(
+        &mut self,
+        from: SocketAddr,
+        header: BulkHeader,
+        part: &[u8],
+    ) -> Option<RxFrame> {
+        self.assembler.take_part((from, self.at.ip()), header, part)
     }
 
     /// The first frames of the queue have left, or never will.
     fn complete(&mut self, frames: usize) {
+        if frames > 0 {
+            self.batch.begin_frame();
+        }
         for frame in self.queue.drain(..frames) {
             self.holds.complete(frame.slot);
         }
@@ -165,20 +174,28 @@ impl BulkLink {
             // The socket's share of memory is used up. What leaves will free it.
             Errno::AGAIN | Errno::INTR => return Ok(false),
             Errno::BADF | Errno::NOTSOCK | Errno::FAULT => {
+                self.complete(self.queue.len());
                 return Err(LinkError::Io { what: "sending datagrams", source: errno.into() });
             }
-            // The device cannot take what the kernel would cut.
-            Errno::INVAL | Errno::IO | Errno::OPNOTSUPP | Errno::MSGSIZE if self.batch.cuts => {
-                let interface = &self.info.interface;
-                info!(%interface, %errno, "segmentation offload refused: datagrams go one by one");
-                self.batch.cuts = false;
+            // Perhaps the device cannot take what the kernel would cut: it shows by one datagram.
+            Errno::INVAL | Errno::IO | Errno::OPNOTSUPP | Errno::MSGSIZE
+                if self.batch.cutting == Cutting::Yes =>
+            {
+                self.batch.cutting = Cutting::Doubted;
                 return Ok(true);
             }
             Errno::MSGSIZE | Errno::INVAL => self.counters.tx_invalid += 1,
             // Lost, as on a wire: no room in a queue, no way there, a firewall.
             _ => {}
         }
-        self.interface.check()?;
+        if self.batch.cutting == Cutting::Doubted {
+            self.batch.cutting = Cutting::Yes;
+        }
+        // What waits is lost if the interface is gone. Frames in the queue could not be sent again.
+        if let Err(error) = self.interface.check() {
+            self.complete(self.queue.len());
+            return Err(error);
+        }
         self.complete(1);
         Ok(true)
     }
@@ -251,7 +268,14 @@ impl Link for BulkLink {
             self.counters.doorbells += 1;
             let Sent { frames, refused } =
                 self.batch.send(&self.queue, (&self.socket, &self.arena));
+            if self.batch.cutting == Cutting::Doubted && refused.is_none() {
+                let interface = &self.info.interface;
+                info!(%interface, "segmentation offload refused: datagrams go one by one");
+                self.batch.cutting = Cutting::No;
+            }
+            let parts = self.batch.parts_of_next();
             self.complete(frames);
+            self.batch.go_on(parts);
             if let Some(errno) = refused
                 && !self.on_refusal(errno)?
             {

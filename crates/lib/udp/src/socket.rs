@@ -90,6 +90,13 @@ impl UdpSocket {
         Ok(Self { fd, both, interface: interface.index, port })
     }
 
+    /// Sends nothing to broadcast addresses from now on, which peers may name.
+    pub(crate) fn refuse_broadcasts(&self) -> Result<(), OpenError> {
+        let what = "opening a UDP socket";
+        sockopt::set_socket_broadcast(&self.fd, false)
+            .map_err(|e| OpenError::Io { what, source: e.into() })
+    }
+
     /// The port that it is bound to.
     pub(crate) fn port(&self) -> u16 {
         self.port

@@ -12,8 +12,7 @@ pub const MOST_PARTS: u8 = 64;
 /// Which part of which frame a datagram carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BulkHeader {
-    /// The sender's number for the frame. Frames of a sender that are on the way together have
-    /// different ones.
+    /// The sender's number for the frame: the `seq` of its header.
     pub frame: u32,
     /// Bytes of the frame in each of its datagrams but the last.
     pub unit: u16,
@@ -41,7 +40,7 @@ impl BulkHeader {
         let header = Self { frame: u32::from_be_bytes([a, b, c, d]), unit, index, count };
         let fits =
             if header.is_last() { (1..=unit.into()).contains(&len) } else { len == unit.into() };
-        (index < count && count <= MOST_PARTS && fits).then_some(header)
+        (index < count && count <= MOST_PARTS && unit > 0 && fits).then_some(header)
     }
 
     /// Whether no datagram of the frame comes behind this one.
@@ -83,6 +82,7 @@ mod tests {
         let most = BulkHeader { count: MOST_PARTS, ..good };
         assert!(parsed(most, 100));
         assert!(!parsed(BulkHeader { count: MOST_PARTS + 1, ..good }, 100));
+        assert!(!parsed(BulkHeader { unit: 0, index: 0, ..good }, 0));
         assert!(!parsed(BulkHeader { unit: 0, ..good }, 0));
     }
 }

@@ -194,6 +194,14 @@ impl fmt::Display for Discard {
 impl core::error::Error for Discard {}
 
 impl Header {
+    /// The field `seq` of a sealed frame, for links that number what they cut.
+    #[inline]
+    pub fn seq_of(frame: &[u8]) -> u32 {
+        const SEQ: usize = 20;
+        let bytes = frame.get(SEQ..).and_then(|rest| rest.first_chunk());
+        bytes.map_or(0, |bytes| u32::from_be_bytes(*bytes))
+    }
+
     /// Writes the header into the first [`HEADER_LEN`] bytes of `frame`, whose remaining bytes are
     /// the payload, and seals both with CRC32C (Castagnoli polynomial, as in RFC 3720 §12.1), or
     /// the header alone where the flags say so.

@@ -156,7 +156,8 @@ fn parse_socket(bytes: &[u8]) -> Result<Paths, Discard> {
         IpAddr::V4(ip) => !ip.is_multicast() && !ip.is_broadcast() && ip != Ipv4Addr::UNSPECIFIED,
         IpAddr::V6(ip) => !ip.is_multicast() && !ip.is_unspecified(),
     };
-    if port == 0 || !is_node {
+    // Behind a loopback address are programs of the receiver's own node.
+    if port == 0 || !is_node || ip.is_loopback() {
         return Err(Discard::Malformed);
     }
     Ok(Paths::Bulk(SocketAddr::new(ip, port)))
@@ -230,9 +231,16 @@ mod tests {
             assert_eq!((paths.len(), paths.get(0)), (2, None));
             assert_eq!(paths.get(1), Some(PathAddr::Socket(socket)));
         }
-        for bad in
-            ["0.0.0.0:1", "224.0.0.1:1", "255.255.255.255:1", "[::]:1", "[ff02::1]:1", "1.2.3.4:0"]
-        {
+        for bad in [
+            "0.0.0.0:1",
+            "224.0.0.1:1",
+            "255.255.255.255:1",
+            "[::]:1",
+            "[ff02::1]:1",
+            "1.2.3.4:0",
+            "127.0.0.1:1",
+            "[::1]:1",
+        ] {
             let bytes = written(&Paths::Bulk(bad.parse().unwrap()));
             assert_eq!(Paths::parse(&bytes), Err(Discard::Malformed), "{bad}");
         }

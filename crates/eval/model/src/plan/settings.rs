@@ -79,6 +79,7 @@ pub struct TcpOptions {
     pub beside: Option<Backend>,
     /// All messages lie in one memory at each end, as those of most programs that measure networks
     /// do. Otherwise long messages have memories that take turns, as gigae's have.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub one_buffer: bool,
 }
 

@@ -38,6 +38,11 @@ impl Engine {
         if !self.channels.contains(header.channel) && header.kind != Kind::Who {
             return self.discard(Discard::Channel, path, frame);
         }
+        // Rule 13.2: nothing else that carries data goes by a socket.
+        if path > 0 && header.kind.is_data() && header.kind != Kind::Op && self.links.is_bulk(path)
+        {
+            return self.discard(Discard::Malformed, path, frame);
+        }
         if !header.kind.is_data() {
             let arrival = Arrival { path, from: &from, header: &header, payload: &[] };
             return self.receive_control(arrival, payload, frame);
@@ -125,6 +130,9 @@ impl Engine {
         let arrival = Arrival { payload: &copy[..len], ..arrival };
         let mut own = None;
         match header.kind {
+            Kind::Part if self.links.is_bulk(path) => {
+                return self.discard(Discard::Malformed, path, frame);
+            }
             Kind::Part => {
                 let part = bytes[payload.start.into()..][..payload.len.into()].to_vec();
                 self.links.recycle(path, frame);
@@ -167,12 +175,34 @@ impl Engine {
     /// A part of a bulk frame that cannot go by the socket came by the link.
     #[cold]
     fn take_part(&mut self, arrival: Arrival<'_>, part: &[u8]) {
-        let Arrival { path, from, header, .. } = arrival;
+        let Arrival { from, header, .. } = arrival;
         if self.proto.handle(arrival, &mut None).is_ok()
-            && !self.links.is_bulk(path)
             && let Some(socket) = self.proto.socket_of(from, header)
+            && let Some(whole) = self.links.take_part(socket, part)
         {
-            self.links.take_part(socket, part);
+            self.receive_parted(arrival, whole);
+        }
+    }
+
+    /// A bulk frame is whole that came by the link, in parts, of which this is the last. It lies in
+    /// the socket's memory.
+    #[cold]
+    fn receive_parted(&mut self, arrival: Arrival<'_>, frame: RxFrame) {
+        const SOCKET: usize = 1;
+        let bytes = self.links.arenas.bytes(&frame);
+        let Parsed { header, payload, .. } = match parse(self.links[SOCKET].envelope, bytes) {
+            Ok(parsed) if parsed.header.kind == Kind::Op => parsed,
+            Ok(_) => return self.discard(Discard::Malformed, SOCKET, frame),
+            Err(why) => return self.discard(why, SOCKET, frame),
+        };
+        let number = self.links.arenas.number(&frame);
+        let entry = Entry { path: SOCKET, number, frame, payload, several: false };
+        let mut inbound = Some(self.inbox.enter(entry));
+        // The protocol counts what it refuses.
+        let _ =
+            self.proto.handle(Arrival { header: &header, payload: &[], ..arrival }, &mut inbound);
+        if let Some(refused) = inbound {
+            self.inbox.leave(refused, &mut self.links);
         }
     }
 

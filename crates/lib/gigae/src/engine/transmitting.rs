@@ -5,7 +5,7 @@ use super::Engine;
 use crate::links::To;
 use crate::outbound::Padded;
 use gigae_link::LinkError;
-use gigae_proto::{Body, DataFrame, Destination, Transmit};
+use gigae_proto::{Body, DataFrame, Destination, LEAST_PART, Transmit};
 use gigae_wire::Kind;
 use std::sync::Arc;
 
@@ -62,8 +62,6 @@ impl Engine {
     pub(super) fn post_waiting(&mut self) -> bool {
         let mut posted = 0;
         let Self { links, proto, sources, .. } = self;
-        let config = proto.config();
-        let proto_payload = usize::from(config.max_payload.min(config.sure_payload));
         // While the way to a node is not known, nothing goes there: it is asked for until it is.
         loop {
             while let Some(DataFrame { to, path, header, buffer }) = proto.poll_data() {
@@ -76,7 +74,7 @@ impl Engine {
                     continue;
                 }
                 if links.is_bulk(buffer.path()) {
-                    let longest = proto_payload;
+                    let longest = usize::from(LEAST_PART);
                     posted += usize::from(links.post_parts((to, buffer), &header, longest));
                     continue;
                 }

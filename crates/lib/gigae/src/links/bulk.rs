@@ -19,13 +19,11 @@ pub(super) struct BulkSocket {
     patience: u32,
     /// Rounds since the last poll.
     rounds: u32,
-    /// Frames that went by the link, in parts: their numbers.
-    pub(super) parted: u32,
 }
 
 impl BulkSocket {
     pub(super) fn new(config: BulkConfig) -> Self {
-        Self { config, patience: 0, rounds: 0, parted: 0 }
+        Self { config, patience: 0, rounds: 0 }
     }
 
     /// Another round: whether to poll the socket in it.

@@ -99,12 +99,12 @@ impl Member {
         posted
     }
 
-    /// Posts a data frame of a socket's in numbered parts of at most `longest` bytes.
+    /// Posts a data frame of a socket's in parts of at most `longest` bytes.
     pub(super) fn post_parts(
         &mut self,
         (to, buffer, home): (PeerId, &mut Outbound, &mut Self),
         header: &Header,
-        (number, longest): (u32, usize),
+        longest: usize,
     ) -> bool {
         let up = self.is_up();
         let Some(route) = self.routes.to(to).filter(|_| up) else { return false };
@@ -114,7 +114,7 @@ impl Member {
         let mut posted = 0;
         for (index, part) in (0..).zip(frame.chunks(unit)) {
             let (unit, count) = (unit as u16, count as u8);
-            let of = BulkHeader { frame: number, unit, index, count }.to_bytes();
+            let of = BulkHeader { frame: header.seq.0, unit, index, count }.to_bytes();
             let header = Header { kind: Kind::Part, flags: Flags::NONE, ..*header };
             let pieces = [part];
             let payload = Padded::whole(Pieces::new(&of, &pieces));

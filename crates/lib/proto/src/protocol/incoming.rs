@@ -14,6 +14,10 @@ use gigae_wire::{AckReport, Discard, Epoch, Flags, Header, Kind, NodeAddr};
 /// Bulk frames after which an acknowledgement goes out at the latest: each may be 64 KiB.
 const ACK_EVERY_BULK: u16 = 2;
 
+/// Frames kept out of order beyond which no bulk frame is kept: the socket has slots for four times
+/// as many, each of 64 KiB.
+const MOST_KEPT_BULK: u32 = 64;
+
 /// The contents of a frame.
 struct Contents<'a> {
     header: &'a Header,
@@ -59,6 +63,10 @@ impl<T, R> Protocol<T, R> {
             return Err(Discard::Port);
         }
         if !header.kind.is_of_session() {
+            // Rule 13.2: sessions neither come up nor end by a socket.
+            if arrival.path > 0 && self.config.bulk.is_some() {
+                return Err(Discard::Malformed);
+            }
             return self.take_in_besides(Arrival { ..arrival });
         }
         let peer = self.session_of(arrival)?;
@@ -279,16 +287,17 @@ impl<T, R> Protocol<T, R> {
         let session = &mut self.sessions[peer.0 as usize];
         let epoch = session.local;
         let receive = session.receive.as_mut().expect("established");
-        let mut ack_every = self.config.ack_every;
+        let (mut ack_every, mut most_kept) =
+            (self.config.ack_every, self.config.receive_frames / 2);
         if session.received_on > 0 && self.config.bulk.is_some() {
             receive.expect_disorder(true);
-            ack_every = ACK_EVERY_BULK;
+            (ack_every, most_kept) = (ACK_EVERY_BULK, MOST_KEPT_BULK);
         }
         let Self { outputs: Outputs { deliveries, operations, .. }, counters, .. } = self;
         // Half of the link's frames always remain for frames in order, however many peers there
         // are. Frames kept out of order could otherwise take all, and lock out those that release
         // them.
-        let crowded = self.memory.kept >= self.config.receive_frames / 2;
+        let crowded = self.memory.kept >= most_kept;
         let reorder_window = if crowded { 0 } else { self.config.reorder_window };
         let kept_before = receive.kept();
         let kind = if header.kind == Kind::Op { DataKind::Operations } else { DataKind::Messages };

@@ -2,6 +2,7 @@
 
 use super::Protocol;
 use super::memory::KEPT_WINDOWS;
+use crate::config::LEAST_PART;
 use crate::frame_kind::FrameKind;
 use crate::log;
 use crate::session::SessionState;
@@ -44,6 +45,10 @@ impl<T, R> Protocol<T, R> {
     pub fn bulk(&mut self, peer: PeerId) -> Option<u16> {
         let own = self.config.bulk?;
         let session = &mut self.sessions[peer.0 as usize];
+        // In parts it goes by the link.
+        if session.peer.max_payload.min(self.config.max_payload) < LEAST_PART {
+            return None;
+        }
         let send = session.send.as_mut()?;
         if let Some(datagrams) = send.bulk_datagrams() {
             return Some(own.longest(datagrams));

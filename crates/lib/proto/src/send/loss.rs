@@ -13,9 +13,10 @@ use gigae_wire::{AckReport, MAX_PATHS, SeqNo};
 const QUESTIONS: u32 = 2;
 
 impl<T> SendWindow<T> {
-    pub(super) fn first_lost(&mut self) -> SeqNo {
+    /// The first frame to send again, of which there is one.
+    pub(super) fn next_lost(&self) -> SeqNo {
         let mut seq = self.base;
-        while self.slot(seq).state != SlotState::Lost {
+        while self.slot_of(seq).state != SlotState::Lost {
             seq += 1;
             debug_assert!(seq.is_before(self.sent), "the count of lost frames is wrong");
         }

@@ -86,10 +86,9 @@ impl<T> SendWindow<T> {
         if self.is_by_first() {
             return self.first.has_room().then_some(0);
         }
-        // Which of the lost frames comes first is not known yet.
-        if self.lost == 0
-            && let Some(path) = self.by_class(self.slot_of(self.sent).bulk)
-        {
+        if self.has_bulk {
+            let next = if self.lost > 0 { self.next_lost() } else { self.sent };
+            let path = self.by_class(self.slot_of(next).bulk)?;
             return self.path_of(path).has_room().then_some(path);
         }
         path::choose(self.paths(), None)

@@ -21,6 +21,10 @@ const _: () = assert!(MOST_PARTS as u32 <= u64::BITS);
 /// it has lost a datagram.
 const INCOMPLETE: usize = 8;
 
+/// The same of frames whose parts come by another link: of all peers, and of each.
+const PARTED: usize = 64;
+const PARTED_OF_PEER: usize = 2;
+
 /// More than any buffer has.
 const LONGEST: usize = 64 * 1024;
 
@@ -61,6 +65,9 @@ impl Incomplete {
     }
 }
 
+/// There is no slot for a part, or no sender sends it.
+struct NoRoom;
+
 /// Slots, and the frames that are put together in them.
 #[derive(Debug)]
 pub(super) struct Assembler {
@@ -71,6 +78,8 @@ pub(super) struct Assembler {
     free: Vec<u32>,
     ready: VecDeque<RxFrame>,
     incomplete: VecDeque<Incomplete>,
+    /// Those whose parts come by another link, in the names of peers.
+    parted: VecDeque<Incomplete>,
     /// The parts of the next frame are taken to be so long.
     unit: usize,
     heads: Box<[[u8; BULK_HEADER_LEN]; DATAGRAMS]>,
@@ -102,6 +111,7 @@ impl Assembler {
             free: (0..slots as u32).rev().collect(),
             ready: VecDeque::with_capacity(DATAGRAMS),
             incomplete: VecDeque::with_capacity(INCOMPLETE),
+            parted: VecDeque::new(),
             unit,
             heads: Box::new([[0; BULK_HEADER_LEN]; DATAGRAMS]),
             spill: vec![0; LONGEST].into_boxed_slice(),
@@ -189,7 +199,8 @@ impl Assembler {
             count <= expected && (unit == self.unit || count == 1 && unit < self.unit);
         if as_expected && let Some(frame) = self.whole_in_place(length, segment, count) {
             self.free.pop();
-            self.finish(slot, frame, (received.from, received.to));
+            let whole = self.finish(slot, frame, (received.from, received.to));
+            self.ready.extend(whole);
         } else {
             self.gather(length, slot, expected);
             self.place_all(received, segment);
@@ -234,14 +245,36 @@ impl Assembler {
     fn place_all(&mut self, received: &Received, segment: usize) {
         let whole = std::mem::take(&mut self.whole);
         for datagram in whole.chunks(segment) {
-            let placed = datagram
+            let parsed = datagram
                 .split_first_chunk()
                 .and_then(|(head, part)| Some((BulkHeader::parse(*head, part.len())?, part)));
-            if placed.is_none_or(|(header, part)| !self.place(received, header, part)) {
-                self.dropped += 1;
+            let mut frames = std::mem::take(&mut self.incomplete);
+            let placed = match parsed {
+                Some((header, part)) => {
+                    let known = frames.iter().any(|frame| frame.is_of(received, header));
+                    if !known && frames.len() >= INCOMPLETE {
+                        self.make_room(&mut frames, received.from);
+                    }
+                    self.place(&mut frames, received, header, part)
+                }
+                None => Err(NoRoom),
+            };
+            self.incomplete = frames;
+            if let Some((frame, length)) = self.count_lost(placed) {
+                let whole = self.finish(frame.slot, length, (frame.from, frame.to));
+                self.ready.extend(whole);
             }
         }
         self.whole = whole;
+    }
+
+    /// Gives up the oldest frame of a sender, or of all if it has none.
+    fn make_room(&mut self, frames: &mut VecDeque<Incomplete>, from: SocketAddr) {
+        let oldest = frames.iter().position(|frame| frame.from == from).unwrap_or(0);
+        if let Some(frame) = frames.remove(oldest) {
+            self.dropped += u64::from(frame.got.count_ones());
+            self.free.push(frame.slot);
+        }
     }
 
     /// Takes a part in that came by another link, from the peer with this socket.
@@ -250,67 +283,78 @@ impl Assembler {
         (from, to): (SocketAddr, IpAddr),
         header: BulkHeader,
         part: &[u8],
-    ) {
+    ) -> Option<RxFrame> {
         let received = Received { length: part.len(), from, to, to_all: false, segment: None };
-        if !self.place(&received, header, part) {
-            self.dropped += 1;
+        let mut frames = std::mem::take(&mut self.parted);
+        let of_peer = frames.iter().filter(|frame| frame.from == from).count();
+        let known = frames.iter().any(|frame| frame.is_of(&received, header));
+        if !known && (of_peer >= PARTED_OF_PEER || frames.len() >= PARTED) {
+            self.make_room(&mut frames, from);
         }
+        let placed = self.place(&mut frames, &received, header, part);
+        self.parted = frames;
+        let (frame, length) = self.count_lost(placed)?;
+        self.finish(frame.slot, length, (from, to))
     }
 
-    /// Copies a part to its frame. False if there is no room for it.
-    fn place(&mut self, received: &Received, header: BulkHeader, part: &[u8]) -> bool {
+    /// What has no room is dropped.
+    fn count_lost(
+        &mut self,
+        placed: Result<Option<(Incomplete, usize)>, NoRoom>,
+    ) -> Option<(Incomplete, usize)> {
+        placed.unwrap_or_else(|NoRoom| {
+            self.dropped += 1;
+            None
+        })
+    }
+
+    /// Copies a part to its frame among these. Returns that and its length if it is whole now.
+    fn place(
+        &mut self,
+        frames: &mut VecDeque<Incomplete>,
+        received: &Received,
+        header: BulkHeader,
+        part: &[u8],
+    ) -> Result<Option<(Incomplete, usize)>, NoRoom> {
         if usize::from(header.unit) * usize::from(header.count) > self.room() {
-            return false;
+            return Err(NoRoom);
         }
-        let known = self.incomplete.iter().position(|frame| frame.is_of(received, header));
-        let at = match known {
+        let at = match frames.iter().position(|frame| frame.is_of(received, header)) {
             Some(at) => at,
-            None => match self.begin(received, header) {
-                Some(at) => at,
-                None => return false,
-            },
+            None => {
+                let slot = self.free.pop().ok_or(NoRoom)?;
+                let BulkHeader { frame, unit, count, .. } = header;
+                let Received { from, to, .. } = *received;
+                frames.push_back(Incomplete {
+                    from,
+                    to,
+                    frame,
+                    unit,
+                    count,
+                    got: 0,
+                    last: 0,
+                    slot,
+                });
+                frames.len() - 1
+            }
         };
-        let slot = self.incomplete[at].slot;
+        let slot = frames[at].slot;
         let start = self.start(slot) + header.offset();
         // SAFETY: the slot is an incomplete frame's, so nobody has a token for its bytes.
         let mut room = unsafe { TxFrame::new(&self.arena, start..start + part.len(), slot) };
         self.arena.bytes_mut(&mut room).copy_from_slice(part);
-        let frame = &mut self.incomplete[at];
-        frame.add(header, part.len());
-        if let Some(length) = frame.whole()
-            && let Some(frame) = self.incomplete.remove(at)
-        {
-            self.finish(frame.slot, length, (frame.from, frame.to));
-        }
-        true
+        frames[at].add(header, part.len());
+        let whole = frames[at].whole();
+        Ok(whole.and_then(|length| Some((frames.remove(at)?, length))))
     }
 
-    /// A frame begins to arrive. `None` if there is no slot.
-    fn begin(&mut self, received: &Received, header: BulkHeader) -> Option<usize> {
-        if self.incomplete.len() == INCOMPLETE
-            && let Some(oldest) = self.incomplete.pop_front()
-        {
-            self.dropped += u64::from(oldest.got.count_ones());
-            self.free.push(oldest.slot);
-        }
-        let slot = self.free.pop()?;
-        let BulkHeader { frame, unit, count, .. } = header;
-        let Received { from, to, .. } = *received;
-        self.incomplete.push_back(Incomplete {
-            from,
-            to,
-            frame,
-            unit,
-            count,
-            got: 0,
-            last: 0,
-            slot,
-        });
-        Some(self.incomplete.len() - 1)
-    }
-
-    /// Writes the outer headers in front of a whole frame. It is ready then, if the filter takes it.
-    fn finish(&mut self, slot: u32, bytes: usize, (from, to): (SocketAddr, IpAddr)) {
+    /// Writes the outer headers in front of a whole frame. `None` if the filter does not take it.
+    fn finish(
+        &mut self,
+        slot: u32,
+        bytes: usize,
+        (from, to): (SocketAddr, IpAddr),
+    ) -> Option<RxFrame> {
         let known = self.headers.as_ref().is_some_and(|(f, t, _)| (*f, *t) == (from, to));
         if !known {
             let route = headers(self.filter.envelope, from, to);
@@ -326,10 +370,10 @@ impl Assembler {
             route.write(written);
             if self.filter.takes(MacAddr::default(), written) {
                 // SAFETY: as above, and `room` is not used any more.
-                self.ready.push_back(unsafe { RxFrame::new(&self.arena, frame, slot) });
-                return;
+                return Some(unsafe { RxFrame::new(&self.arena, frame, slot) });
             }
         }
         self.free.push(slot);
+        None
     }
 }

@@ -3,7 +3,7 @@
 use crate::batch::QueuedFrame;
 use crate::socket::{Control, Name, UdpSocket};
 use gigae_link::Arena;
-use gigae_wire::{BULK_HEADER_LEN, BulkHeader};
+use gigae_wire::{BULK_HEADER_LEN, BulkHeader, Header};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -20,6 +20,15 @@ pub(super) struct Sent {
     pub(super) refused: Option<Errno>,
 }
 
+/// Whether the kernel cuts buffers. Otherwise each datagram is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cutting {
+    Yes,
+    /// It has refused one. If it takes a datagram of it alone, it cannot.
+    Doubted,
+    No,
+}
+
 /// A buffer: where its pieces are, and whether a frame ends with it.
 type Buffer = (Range<usize>, bool);
 
@@ -27,9 +36,11 @@ type Buffer = (Range<usize>, bool);
 pub(super) struct BulkBatch {
     /// Bytes of a frame in a datagram.
     unit: usize,
-    /// The kernel cuts buffers. Otherwise each datagram is one.
-    pub(super) cuts: bool,
-    next_number: u32,
+    pub(super) cutting: Cutting,
+    /// Datagrams of the frame at the head of the queue that have left, where each is a buffer.
+    left: usize,
+    /// The same after the last call.
+    parts: usize,
     headers: Vec<[u8; BULK_HEADER_LEN]>,
     /// Two for each datagram: its header, and its part of the frame.
     pieces: Vec<libc::iovec>,
@@ -52,8 +63,9 @@ impl BulkBatch {
     pub(super) fn new(unit: usize) -> Self {
         Self {
             unit,
-            cuts: true,
-            next_number: 0,
+            cutting: Cutting::Yes,
+            left: 0,
+            parts: 0,
             headers: Vec::with_capacity(DATAGRAMS),
             pieces: Vec::with_capacity(2 * DATAGRAMS),
             names: Vec::with_capacity(BUFFERS),
@@ -64,7 +76,7 @@ impl BulkBatch {
     }
 
     /// Sends frames from the head of the queue, which is not empty and stays as it is: one system
-    /// call. A frame of which a part was refused is sent again as a whole.
+    /// call.
     pub(super) fn send(
         &mut self,
         queue: &VecDeque<QueuedFrame>,
@@ -73,11 +85,32 @@ impl BulkBatch {
         self.fill(queue, (socket, arena));
         match socket.send(&mut self.messages) {
             Ok(count) => {
-                let ends = self.buffers[..count].iter().filter(|(_, ends)| *ends);
-                Sent { frames: ends.count(), refused: None }
+                let sent = &self.buffers[..count];
+                let frames = sent.iter().filter(|(_, ends)| *ends).count();
+                let behind = sent.iter().rev().take_while(|(_, ends)| !ends).count();
+                self.parts = if frames > 0 { behind } else { self.left + behind };
+                Sent { frames, refused: None }
             }
-            Err(errno) => Sent { frames: 0, refused: Some(errno) },
+            Err(errno) => {
+                self.parts = self.left;
+                Sent { frames: 0, refused: Some(errno) }
+            }
         }
+    }
+
+    /// Datagrams of the frame that is at the head of the queue now that have left.
+    pub(super) fn parts_of_next(&self) -> usize {
+        self.parts
+    }
+
+    /// So many datagrams of the frame at the head of the queue have left.
+    pub(super) fn go_on(&mut self, parts: usize) {
+        self.left = parts;
+    }
+
+    /// Another frame is at the head of the queue.
+    pub(super) fn begin_frame(&mut self) {
+        self.left = 0;
     }
 
     fn fill(&mut self, queue: &VecDeque<QueuedFrame>, (socket, arena): (&UdpSocket, &Arena)) {
@@ -89,7 +122,7 @@ impl BulkBatch {
         self.messages.clear();
         for frame in queue {
             let count = (frame.length as usize).div_ceil(self.unit);
-            let buffers = if self.cuts { 1 } else { count };
+            let buffers = if self.cutting == Cutting::Yes { 1 } else { count };
             let has_room =
                 self.headers.len() + count <= DATAGRAMS && self.buffers.len() + buffers <= BUFFERS;
             if !has_room && !self.buffers.is_empty() {
@@ -114,12 +147,15 @@ impl BulkBatch {
 
     /// Adds a frame of so many datagrams. There is room, so no vector moves.
     fn add(&mut self, frame: &QueuedFrame, count: usize, (socket, arena): (&UdpSocket, &Arena)) {
-        let number = self.next_number;
-        self.next_number = number.wrapping_add(1);
         // SAFETY: the offset was taken from a token of this arena.
         let start = unsafe { arena.base().add(frame.offset as usize) };
+        // SAFETY: the frame is posted, so nobody writes its bytes, and they are within the arena.
+        let bytes = unsafe { std::slice::from_raw_parts(start.as_ptr(), frame.length as usize) };
+        // Repetitions of a frame have its number, so what is missing of one comes with the next.
+        let number = Header::seq_of(bytes);
         let mut begin = self.pieces.len();
-        for index in 0..count {
+        let first = self.buffers.is_empty() && self.cutting != Cutting::Yes;
+        for index in if first { self.left.min(count - 1) } else { 0 }..count {
             let at = index * self.unit;
             let len = self.unit.min(frame.length as usize - at);
             let header = BulkHeader {
@@ -135,7 +171,7 @@ impl BulkBatch {
             let part = unsafe { start.as_ptr().add(at) };
             self.pieces.push(libc::iovec { iov_base: part.cast(), iov_len: len });
             let ends = index + 1 == count;
-            if ends || !self.cuts {
+            if ends || self.cutting != Cutting::Yes {
                 let pieces = begin..self.pieces.len();
                 begin = pieces.end;
                 let segment = (pieces.len() > 2).then_some((BULK_HEADER_LEN + self.unit) as u16);
