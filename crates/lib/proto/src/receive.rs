@@ -62,6 +62,14 @@ pub(crate) fn initial_credit(config: &Config) -> u16 {
     u16::try_from(INITIAL_WINDOW.min(most)).expect("at most 64")
 }
 
+/// An acknowledgement that is owed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owed {
+    unacknowledged: u16,
+    waiting: Since,
+    urgent: bool,
+}
+
 impl<R> ReceiveWindow<R> {
     pub(crate) fn new(first: SeqNo, config: &Config) -> Self {
         let window = u32::from(initial_credit(config));
@@ -275,6 +283,18 @@ impl<R> ReceiveWindow<R> {
         }
         let credit = self.granted.ahead_of(self.next).max(0);
         (self.next, u16::try_from(credit).unwrap_or(u16::MAX))
+    }
+
+    /// What is owed to the peer, for a header that goes out on a slow way: [`owe`](Self::owe) it again
+    /// after its [`fields`](Self::fields).
+    pub(crate) fn owed(&self) -> Owed {
+        Owed { unacknowledged: self.unacknowledged, waiting: self.waiting, urgent: self.urgent }
+    }
+
+    /// See [`owed`](Self::owed).
+    pub(crate) fn owe(&mut self, owed: Owed) {
+        let Owed { unacknowledged, waiting, urgent } = owed;
+        (self.unacknowledged, self.waiting, self.urgent) = (unacknowledged, waiting, urgent);
     }
 
     /// Writes the report that goes with an Ack frame and returns its length; zero if nothing is

@@ -124,7 +124,13 @@ impl<T, R> Protocol<T, R> {
         }
         let send = session.send.as_mut().expect("established");
         let sent = send.transmit(self.now);
+        // What goes by a socket may wait behind much else. So an acknowledgement also goes by itself.
+        let by_socket = sent.path > 0 && self.config.bulk.is_some();
+        let owed = session.receive.as_ref().filter(|_| by_socket).map(|receive| receive.owed());
         let mut header = session.header(sent.kind, self.config.port, sent.seq);
+        if let (Some(receive), Some(owed)) = (&mut session.receive, owed) {
+            receive.owe(owed);
+        }
         if !self.config.payload_checksum {
             header.flags = Flags::HEADER_ONLY;
         }

@@ -7,6 +7,9 @@ use crate::time::Instant;
 use crate::{Config, PathCounters};
 use gigae_wire::SeqNo;
 
+/// Bulk frames for which the flight of the socket's path has room at least.
+const FRAMES_IN_FLIGHT: u32 = 4;
+
 impl<T> SendWindow<T> {
     /// The session is up. Both ends have `count` paths, of which one is known to work. The others
     /// are dead until a probe is answered. Returns the paths to probe.
@@ -49,7 +52,13 @@ impl<T> SendWindow<T> {
     /// Most datagrams of the next bulk frame, if bulk frames can go by the socket now.
     #[inline]
     pub(crate) fn bulk_datagrams(&self) -> Option<u8> {
-        self.is_bulk_up().then(|| self.bulk_size.datagrams())
+        // Several frames are under way at a time, so that the network is never empty while the
+        // acknowledgement of one comes back.
+        let of_flight = |flight: u32| u8::try_from(flight / FRAMES_IN_FLIGHT).unwrap_or(u8::MAX);
+        self.is_bulk_up().then(|| {
+            let (_, flight) = self.further[0].flight();
+            self.bulk_size.datagrams().min(of_flight(flight)).max(1)
+        })
     }
 
     /// Bulk frames would go by the socket if it worked. Returns the path to probe, unless it is
