@@ -1,10 +1,10 @@
 //! Posted frames that were not passed to the kernel yet, and the buffers that are made of them.
 
 use crate::socket::{Control, Name, UdpSocket};
+use crate::transmit::QueuedFrame;
 use gigae_link::Arena;
 use rustix::io::Errno;
 use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
 
 /// Most frames of a buffer. The kernel's limit was 64 until Linux 6.9, and is 128 since.
 const FRAMES: usize = 64;
@@ -15,17 +15,6 @@ const BYTES: usize = 65_000;
 /// Most buffers of a call, and most frames in all of them.
 const BUFFERS: usize = 16;
 const PIECES: usize = 256;
-
-/// A posted frame: what of it goes out, and where.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct QueuedFrame {
-    pub(crate) slot: u32,
-    /// Where in the arena its UDP payload lies.
-    pub(crate) offset: u32,
-    pub(crate) length: u32,
-    pub(crate) from: IpAddr,
-    pub(crate) to: SocketAddr,
-}
 
 /// What became of some frames at the head of the queue.
 pub(crate) struct Sent {

@@ -15,19 +15,18 @@
 mod assembly;
 mod batch;
 
-use crate::batch::QueuedFrame;
-use crate::link::{ETHERNET, datagram};
+use crate::link::ETHERNET;
 use crate::socket::UdpSocket;
+use crate::transmit::TxQueue;
 use assembly::Assembler;
 use batch::{BulkBatch, Cutting, Sent};
 use gigae_link::{
     Arena, Counters, Filter, FrameMemory, Held, Info, Interface, Link, LinkError, Mode, OpenError,
-    Posted, Posting, RxFrame, Segment, TxFrame, TxHolds,
+    Posted, RxFrame, Segment, TxFrame,
 };
-use gigae_wire::{BULK_HEADER_LEN, BulkHeader, Datagram, Envelope, MAX_ENVELOPE, MOST_DATAGRAMS};
+use gigae_wire::{BULK_HEADER_LEN, BulkHeader, Envelope, MOST_DATAGRAMS};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
-use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::sync::Arc;
@@ -65,11 +64,7 @@ pub struct BulkLink {
     /// Bytes of a frame in a datagram.
     unit: usize,
     arena: Arc<Arena>,
-    /// Where in the arena transmit frames begin.
-    tx_start: usize,
-    holds: TxHolds,
-    posting: Posting,
-    queue: VecDeque<QueuedFrame>,
+    tx: TxQueue,
     batch: BulkBatch,
     assembler: Assembler,
     socket: UdpSocket,
@@ -118,14 +113,11 @@ impl BulkLink {
             reason: "a UDP socket for bulk data beside the link".to_owned(),
         };
         Ok(Self {
-            posting: Posting::new(&info),
+            tx: TxQueue::new((Arc::clone(&arena), RX_FRAMES * SLOT), &info, filter.envelope),
             info,
             interface,
             at,
             unit,
-            tx_start: RX_FRAMES * SLOT,
-            holds: TxHolds::new(TX_FRAMES as u32),
-            queue: VecDeque::with_capacity(TX_FRAMES),
             batch: BulkBatch::new(unit),
             assembler: Assembler::new(Arc::clone(&arena), (RX_FRAMES, SLOT), filter, unit),
             arena,
@@ -158,14 +150,10 @@ impl BulkLink {
         self.assembler.take_part((from, self.at.ip()), header, part)
     }
 
-    /// The first frames of the queue have left, or never will.
-    fn complete(&mut self, frames: usize) {
-        if frames > 0 {
-            self.batch.begin_frame();
-        }
-        for frame in self.queue.drain(..frames) {
-            self.holds.complete(frame.slot);
-        }
+    /// So many frames at the head of the queue are lost.
+    fn lose(&mut self, frames: usize) {
+        self.batch.skip_frame();
+        self.tx.complete(frames);
     }
 
     /// The kernel has refused the frame at the head of the queue, or a part of it. Whether to go on.
@@ -174,7 +162,7 @@ impl BulkLink {
             // The socket's share of memory is used up. What leaves will free it.
             Errno::AGAIN | Errno::INTR => return Ok(false),
             Errno::BADF | Errno::NOTSOCK | Errno::FAULT => {
-                self.complete(self.queue.len());
+                self.lose(self.tx.frames().len());
                 return Err(LinkError::Io { what: "sending datagrams", source: errno.into() });
             }
             // Perhaps the device cannot take what the kernel would cut: it shows by one datagram.
@@ -193,10 +181,10 @@ impl BulkLink {
         }
         // What waits is lost if the interface is gone. Frames in the queue could not be sent again.
         if let Err(error) = self.interface.check() {
-            self.complete(self.queue.len());
+            self.lose(self.tx.frames().len());
             return Err(error);
         }
-        self.complete(1);
+        self.lose(1);
         Ok(true)
     }
 }
@@ -213,76 +201,42 @@ impl Link for BulkLink {
 
     #[inline]
     fn take(&mut self) -> Option<TxFrame> {
-        let frame = self.holds.take()?;
-        let start = self.tx_start + frame as usize * SLOT;
-        // SAFETY: a frame is handed out once until both its holds are clear again, so no other
-        // token exists and the kernel does not read it; receive slots lie elsewhere.
-        Some(unsafe { TxFrame::new(&self.arena, start..start + SLOT, frame) })
+        self.tx.take()
     }
 
-    /// A frame is one token, so there is only [`Segment::Last`].
     #[inline]
     fn post(&mut self, frame: TxFrame, bytes: Range<usize>, segment: Segment) -> Posted {
-        assert!(bytes.end <= SLOT, "bytes outside the frame");
-        self.posting.add(bytes.len(), segment);
-        let (slot, start) = (frame.slot(), frame.offset() + bytes.start);
-        let posted = frame.into_posted();
-        let whole = &self.arena.posted_bytes(&posted)[bytes];
-        self.counters.tx_frames += 1;
-        self.holds.post(slot);
-        match datagram(Envelope::Udp { port: self.at.port() }, whole) {
-            Some(Datagram { from, to, payload }) if payload.start <= MAX_ENVELOPE => {
-                self.queue.push_back(QueuedFrame {
-                    slot,
-                    offset: (start + payload.start) as u32,
-                    length: payload.len() as u32,
-                    from,
-                    to,
-                });
-            }
-            // To nobody that this link could reach.
-            _ => {
-                self.holds.complete(slot);
-            }
-        }
-        posted
+        self.tx.post(frame, bytes, segment)
     }
 
     #[inline]
     fn reclaim(&mut self, frame: Posted) -> Result<TxFrame, Posted> {
-        let _ = self.arena.posted_bytes(&frame);
-        if self.holds.with_nic(frame.slot()) {
-            return Err(frame);
-        }
-        // SAFETY: the NIC's hold is clear, so the kernel has copied the frame.
-        Ok(unsafe { frame.into_frame() })
+        self.tx.reclaim(frame)
     }
 
     #[inline]
     fn release(&mut self, frame: Held) {
-        self.holds.release(self.arena.slot_of(&frame));
+        self.tx.release(frame);
     }
 
     fn flush(&mut self) -> Result<bool, LinkError> {
-        while !self.queue.is_empty() {
+        while !self.tx.frames().is_empty() {
             self.counters.doorbells += 1;
             let Sent { frames, refused } =
-                self.batch.send(&self.queue, (&self.socket, &self.arena));
+                self.batch.send(self.tx.frames(), (&self.socket, &self.arena));
             if self.batch.cutting == Cutting::Doubted && refused.is_none() {
                 let interface = &self.info.interface;
                 info!(%interface, "segmentation offload refused: datagrams go one by one");
                 self.batch.cutting = Cutting::No;
             }
-            let parts = self.batch.parts_of_next();
-            self.complete(frames);
-            self.batch.go_on(parts);
+            self.tx.complete(frames);
             if let Some(errno) = refused
                 && !self.on_refusal(errno)?
             {
                 break;
             }
         }
-        Ok(self.queue.is_empty())
+        Ok(self.tx.frames().is_empty())
     }
 
     /// At most the frames of one system call: they are long, and lie in the cache now.
@@ -334,6 +288,7 @@ impl Link for BulkLink {
         Counters {
             drives: self.assembler.calls,
             rx_dropped: self.socket.dropped() + self.assembler.dropped,
+            tx_frames: self.tx.posted,
             ..self.counters
         }
     }

@@ -37,6 +37,7 @@ mod bulk;
 mod link;
 mod receive;
 mod socket;
+mod transmit;
 
 pub use bulk::BulkLink;
 pub use link::{UdpConfig, UdpLink};

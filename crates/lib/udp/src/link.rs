@@ -1,16 +1,17 @@
 //! [`UdpLink`]: the contract of `gigae_link::Link` over the socket, the slots and the queue.
 
-use crate::batch::{Batch, QueuedFrame, Sent};
+use crate::batch::{Batch, Sent};
 use crate::receive::{HEADROOM, Receiver};
 use crate::socket::UdpSocket;
+use crate::transmit::TxQueue;
 use gigae_link::{
     Arena, Counters, Filter, FrameMemory, Held, Info, Interface, Link, LinkError, Mode, OpenError,
-    Posted, Posting, RxFrame, Segment, TxFrame, TxHolds, sleep_on,
+    Posted, RxFrame, Segment, TxFrame, sleep_on,
 };
-use gigae_wire::{Datagram, Envelope, MAX_ENVELOPE, MacAddr, is_who};
+use gigae_wire::Envelope;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
-use std::collections::VecDeque;
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -39,7 +40,7 @@ const POLLS_PER_CHECK: u32 = 1 << 14;
 pub struct UdpConfig {
     /// Name of the interface.
     pub interface: String,
-    /// Which frames to take. The envelope must be UDP. Port 0 stands for one that is free.
+    /// Which frames to take. The envelope must be UDP.
     pub filter: Filter,
     /// Transmit frames, 1 to 65,536. Default 1,024.
     pub tx_frames: usize,
@@ -61,11 +62,7 @@ pub struct UdpLink {
     interface: Interface,
     filter: Filter,
     arena: Arc<Arena>,
-    /// Where in the arena transmit frames begin.
-    tx_start: usize,
-    holds: TxHolds,
-    posting: Posting,
-    queue: VecDeque<QueuedFrame>,
+    tx: TxQueue,
     batch: Batch,
     receiver: Receiver,
     socket: UdpSocket,
@@ -96,8 +93,12 @@ impl UdpLink {
             let (interface, mtu) = (interface.name, interface.mtu);
             return Err(OpenError::MtuTooSmall { interface, mtu, needed });
         }
+        if port == 0 {
+            let text = "UDP port 0 is none; choose one from 1 to 65535";
+            let source = io::Error::new(io::ErrorKind::InvalidInput, text);
+            return Err(OpenError::Io { what: "opening a UDP socket", source });
+        }
         let socket = UdpSocket::open(&interface, port)?;
-        let envelope = Envelope::Udp { port: socket.port() };
         let rx_frames = config.rx_frames.clamp(1, MAX_FRAMES);
         let tx_frames = config.tx_frames.clamp(1, MAX_FRAMES);
         let max_frame = (interface.mtu + ETHERNET).min(LONGEST);
@@ -119,13 +120,10 @@ impl UdpLink {
             reason: "a UDP socket was asked for; it needs no privilege".to_owned(),
         };
         Ok(Self {
-            posting: Posting::new(&info),
+            tx: TxQueue::new((Arc::clone(&arena), rx_frames * slot), &info, config.filter.envelope),
             info,
             interface,
-            filter: Filter { envelope, ..config.filter },
-            tx_start: rx_frames * slot,
-            holds: TxHolds::new(tx_frames as u32),
-            queue: VecDeque::with_capacity(tx_frames),
+            filter: config.filter,
             batch: Batch::new(),
             receiver: Receiver::new(Arc::clone(&arena), rx_frames, slot, max_frame),
             arena,
@@ -136,18 +134,6 @@ impl UdpLink {
             counters: Counters::default(),
             empty_polls: 0,
         })
-    }
-
-    /// The UDP port that it is bound to.
-    pub fn port(&self) -> u16 {
-        self.socket.port()
-    }
-
-    /// The first frames of the queue have left, or never will.
-    fn complete(&mut self, frames: usize) {
-        for frame in self.queue.drain(..frames) {
-            self.holds.complete(frame.slot);
-        }
     }
 
     /// The kernel has refused a buffer of so many frames. Whether to go on with the queue.
@@ -168,14 +154,14 @@ impl UdpLink {
             _ => {}
         }
         self.interface.check()?;
-        self.complete(frames);
+        self.tx.complete(frames);
         self.singly = self.singly.saturating_sub(frames);
         Ok(true)
     }
 
     /// So many frames have left.
     fn on_sent(&mut self, frames: usize) {
-        self.complete(frames);
+        self.tx.complete(frames);
         if frames > 0 && self.singly > 0 {
             let interface = &self.info.interface;
             info!(%interface, "segmentation offload refused: frames go one by one");
@@ -196,61 +182,30 @@ impl Link for UdpLink {
 
     #[inline]
     fn take(&mut self) -> Option<TxFrame> {
-        let frame = self.holds.take()?;
-        let start = self.tx_start + frame as usize * self.info.frame_size;
-        let bytes = start..start + self.info.frame_size;
-        // SAFETY: a frame is handed out once until both its holds are clear again, so no other
-        // token exists and the kernel does not read it; receive slots lie elsewhere.
-        Some(unsafe { TxFrame::new(&self.arena, bytes, frame) })
+        self.tx.take()
     }
 
-    /// A slot has room for the longest frame, so there is only [`Segment::Last`].
     #[inline]
     fn post(&mut self, frame: TxFrame, bytes: Range<usize>, segment: Segment) -> Posted {
-        assert!(bytes.end <= self.info.frame_size, "bytes outside the frame");
-        self.posting.add(bytes.len(), segment);
-        let (slot, start) = (frame.slot(), frame.offset() + bytes.start);
-        let posted = frame.into_posted();
-        let whole = &self.arena.posted_bytes(&posted)[bytes];
-        self.counters.tx_frames += 1;
-        self.holds.post(slot);
-        match datagram(self.filter.envelope, whole) {
-            Some(Datagram { from, to, payload }) => self.queue.push_back(QueuedFrame {
-                slot,
-                offset: (start + payload.start) as u32,
-                length: payload.len() as u32,
-                from,
-                to,
-            }),
-            // To nobody that this link could reach.
-            None => {
-                self.holds.complete(slot);
-            }
-        }
-        posted
+        self.tx.post(frame, bytes, segment)
     }
 
     #[inline]
     fn reclaim(&mut self, frame: Posted) -> Result<TxFrame, Posted> {
-        let _ = self.arena.posted_bytes(&frame);
-        if self.holds.with_nic(frame.slot()) {
-            return Err(frame);
-        }
-        // SAFETY: the NIC's hold is clear, so the kernel has copied the frame.
-        Ok(unsafe { frame.into_frame() })
+        self.tx.reclaim(frame)
     }
 
     #[inline]
     fn release(&mut self, frame: Held) {
-        self.holds.release(self.arena.slot_of(&frame));
+        self.tx.release(frame);
     }
 
     fn flush(&mut self) -> Result<bool, LinkError> {
-        while !self.queue.is_empty() {
+        while !self.tx.frames().is_empty() {
             self.counters.doorbells += 1;
             let with = (&self.socket, &*self.arena);
             let joins = self.joins && self.singly == 0;
-            let Sent { frames, refused } = self.batch.send(&self.queue, with, joins);
+            let Sent { frames, refused } = self.batch.send(self.tx.frames(), with, joins);
             self.on_sent(frames);
             if let Some((errno, frames)) = refused
                 && !self.on_refusal(errno, frames)?
@@ -258,7 +213,7 @@ impl Link for UdpLink {
                 break;
             }
         }
-        Ok(self.queue.is_empty())
+        Ok(self.tx.frames().is_empty())
     }
 
     fn poll(&mut self, batch: &mut Vec<RxFrame>, max: usize) -> Result<usize, LinkError> {
@@ -344,16 +299,8 @@ impl Link for UdpLink {
         Counters {
             drives: self.receiver.calls,
             rx_dropped: self.socket.dropped() + self.receiver.dropped,
+            tx_frames: self.tx.posted,
             ..self.counters
         }
     }
-}
-
-/// The datagram in a frame. `None` if it is not for this link: a MAC address, nothing in it.
-#[inline]
-pub(crate) fn datagram(envelope: Envelope, frame: &[u8]) -> Option<Datagram> {
-    let found = Datagram::within(frame)?;
-    let ours = frame.starts_with(&MacAddr::default().0) || is_who(envelope, frame);
-    let place = &found.payload;
-    (ours && !place.is_empty() && place.start <= MAX_ENVELOPE).then_some(found)
 }

@@ -100,7 +100,7 @@ mod tests {
         }
     }
 
-    /// A kernel that answers when it is told to.
+    /// A kernel that answers when the test says so.
     fn late() -> (Sender<Modes>, impl FnOnce() -> Option<Modes> + Send + 'static) {
         let (say, answer): (_, Receiver<Modes>) = channel();
         (say, move || answer.recv().ok())

@@ -38,9 +38,8 @@ impl Engine {
         if !self.channels.contains(header.channel) && header.kind != Kind::Who {
             return self.discard(Discard::Channel, path, frame);
         }
-        // Rule 13.2: nothing else that carries data goes by a socket.
-        if path > 0 && header.kind.is_data() && header.kind != Kind::Op && self.links.is_bulk(path)
-        {
+        // Rule 13.2: nothing else goes by a socket.
+        if path > 0 && !matches!(header.kind, Kind::Op | Kind::Ack) && self.links.is_bulk(path) {
             return self.discard(Discard::Malformed, path, frame);
         }
         if !header.kind.is_data() {
@@ -130,19 +129,16 @@ impl Engine {
         let arrival = Arrival { payload: &copy[..len], ..arrival };
         let mut own = None;
         match header.kind {
-            Kind::Part if self.links.is_bulk(path) => {
-                return self.discard(Discard::Malformed, path, frame);
-            }
             Kind::Part => {
                 let part = bytes[payload.start.into()..][..payload.len.into()].to_vec();
                 self.links.recycle(path, frame);
                 return self.take_part(Arrival { payload: &[], ..arrival }, &part);
             }
-            Kind::Who | Kind::Here if !self.links.is_bulk(path) => {
+            Kind::Who | Kind::Here => {
                 self.on_discovery(arrival);
                 return self.links.recycle(path, frame);
             }
-            Kind::Hello | Kind::Confirm if !self.links.is_bulk(path) => {
+            Kind::Hello | Kind::Confirm => {
                 own = self.sources.envelope.destination(bytes);
                 if !self.sources.has(own) {
                     return self.discard(Discard::NotOurs, path, frame);

@@ -7,7 +7,6 @@ use crate::outbound::Padded;
 use gigae_link::LinkError;
 use gigae_proto::{Body, DataFrame, Destination, LEAST_PART, Transmit};
 use gigae_wire::Kind;
-use std::sync::Arc;
 
 impl Engine {
     /// Puts on the wire whatever should go now, if there is anything.
@@ -61,7 +60,7 @@ impl Engine {
     #[inline]
     pub(super) fn post_waiting(&mut self) -> bool {
         let mut posted = 0;
-        let Self { links, proto, sources, .. } = self;
+        let Self { links, proto, sources, tx, .. } = self;
         // While the way to a node is not known, nothing goes there: it is asked for until it is.
         loop {
             while let Some(DataFrame { to, path, header, buffer }) = proto.poll_data() {
@@ -78,9 +77,8 @@ impl Engine {
                     posted += usize::from(links.post_parts((to, buffer), &header, longest));
                     continue;
                 }
-                let arena = Arc::clone(&links[buffer.path()].arena);
-                posted += usize::from(links[path].post_copy(to, (buffer, &arena), &header));
-                if path > 0 && links.is_near(proto.key(to).node) {
+                posted += usize::from(links[path].post_copy(to, (buffer, &tx.arena), &header));
+                if links.is_near(proto.key(to).node) {
                     proto.keep_to_first(to);
                 }
             }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// See the module's description.
 pub(crate) struct Member {
     pub(crate) link: AnyLink,
-    pub(crate) arena: Arc<Arena>,
+    arena: Arc<Arena>,
     /// The envelope of its frames, and this node's own address in it. The first link's own address
     /// in the UDP envelope depends on the peer, so it is not here.
     pub(crate) envelope: Envelope,

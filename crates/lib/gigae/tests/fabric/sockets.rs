@@ -81,6 +81,8 @@ pub(crate) fn a_udp_port_has_one_endpoint_and_the_error_says_so() {
     open(4791).unwrap();
     let error = on(&node, options(Backend::Udp)).expect_err("an EtherType").to_string();
     assert!(error.contains("choose the UDP envelope"), "{error}");
+    let error = open(0).expect_err("a port that peers cannot know").to_string();
+    assert!(error.contains("choose one from 1 to 65535"), "{error}");
 }
 
 /// A question to the subnet, by the IPv4 broadcast address.

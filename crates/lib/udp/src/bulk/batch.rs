@@ -1,7 +1,7 @@
 //! The system call that sends long frames: each in a buffer that the kernel cuts into datagrams.
 
-use crate::batch::QueuedFrame;
 use crate::socket::{Control, Name, UdpSocket};
+use crate::transmit::QueuedFrame;
 use gigae_link::Arena;
 use gigae_wire::{BULK_HEADER_LEN, BulkHeader, Header};
 use rustix::io::Errno;
@@ -39,8 +39,6 @@ pub(super) struct BulkBatch {
     pub(super) cutting: Cutting,
     /// Datagrams of the frame at the head of the queue that have left, where each is a buffer.
     left: usize,
-    /// The same after the last call.
-    parts: usize,
     headers: Vec<[u8; BULK_HEADER_LEN]>,
     /// Two for each datagram: its header, and its part of the frame.
     pieces: Vec<libc::iovec>,
@@ -65,7 +63,6 @@ impl BulkBatch {
             unit,
             cutting: Cutting::Yes,
             left: 0,
-            parts: 0,
             headers: Vec::with_capacity(DATAGRAMS),
             pieces: Vec::with_capacity(2 * DATAGRAMS),
             names: Vec::with_capacity(BUFFERS),
@@ -88,28 +85,15 @@ impl BulkBatch {
                 let sent = &self.buffers[..count];
                 let frames = sent.iter().filter(|(_, ends)| *ends).count();
                 let behind = sent.iter().rev().take_while(|(_, ends)| !ends).count();
-                self.parts = if frames > 0 { behind } else { self.left + behind };
+                self.left = if frames > 0 { behind } else { self.left + behind };
                 Sent { frames, refused: None }
             }
-            Err(errno) => {
-                self.parts = self.left;
-                Sent { frames: 0, refused: Some(errno) }
-            }
+            Err(errno) => Sent { frames: 0, refused: Some(errno) },
         }
     }
 
-    /// Datagrams of the frame that is at the head of the queue now that have left.
-    pub(super) fn parts_of_next(&self) -> usize {
-        self.parts
-    }
-
-    /// So many datagrams of the frame at the head of the queue have left.
-    pub(super) fn go_on(&mut self, parts: usize) {
-        self.left = parts;
-    }
-
-    /// Another frame is at the head of the queue.
-    pub(super) fn begin_frame(&mut self) {
+    /// The frame at the head of the queue is given up.
+    pub(super) fn skip_frame(&mut self) {
         self.left = 0;
     }
 

@@ -1,0 +1,129 @@
+//! Transmit frames: who has which, and those that were posted and not passed to the kernel yet.
+
+use gigae_link::{Arena, Held, Info, Posted, Posting, Segment, TxFrame, TxHolds};
+use gigae_wire::{Datagram, Envelope, MAX_ENVELOPE, MacAddr, is_who};
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A posted frame: what of it goes out, and where.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QueuedFrame {
+    slot: u32,
+    /// Where in the arena its UDP payload lies.
+    pub(crate) offset: u32,
+    pub(crate) length: u32,
+    pub(crate) from: IpAddr,
+    pub(crate) to: SocketAddr,
+}
+
+/// See the module's description.
+#[derive(Debug)]
+pub(crate) struct TxQueue {
+    arena: Arc<Arena>,
+    /// Where in the arena the frames begin, and bytes of each.
+    start: usize,
+    size: usize,
+    envelope: Envelope,
+    holds: TxHolds,
+    posting: Posting,
+    queue: VecDeque<QueuedFrame>,
+    /// Frames posted so far.
+    pub(crate) posted: u64,
+}
+
+impl TxQueue {
+    /// For the frames of a link, which lie in the arena from `start` on.
+    pub(crate) fn new(
+        (arena, start): (Arc<Arena>, usize),
+        info: &Info,
+        envelope: Envelope,
+    ) -> Self {
+        Self {
+            arena,
+            start,
+            size: info.frame_size,
+            envelope,
+            holds: TxHolds::new(info.tx_frames as u32),
+            posting: Posting::new(info),
+            queue: VecDeque::with_capacity(info.tx_frames),
+            posted: 0,
+        }
+    }
+
+    /// The posted frames, in order.
+    pub(crate) fn frames(&self) -> &VecDeque<QueuedFrame> {
+        &self.queue
+    }
+
+    /// See [`Link::take`](gigae_link::Link::take).
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<TxFrame> {
+        let frame = self.holds.take()?;
+        let start = self.start + frame as usize * self.size;
+        // SAFETY: a frame is handed out once until both its holds are clear again, so no other
+        // token exists and the kernel does not read it; receive slots lie elsewhere.
+        Some(unsafe { TxFrame::new(&self.arena, start..start + self.size, frame) })
+    }
+
+    /// See [`Link::post`](gigae_link::Link::post). A frame has room for the longest one, so there is
+    /// only [`Segment::Last`].
+    #[inline]
+    pub(crate) fn post(&mut self, frame: TxFrame, bytes: Range<usize>, segment: Segment) -> Posted {
+        assert!(bytes.end <= self.size, "bytes outside the frame");
+        self.posting.add(bytes.len(), segment);
+        let (slot, start) = (frame.slot(), frame.offset() + bytes.start);
+        let posted = frame.into_posted();
+        let whole = &self.arena.posted_bytes(&posted)[bytes];
+        self.posted += 1;
+        self.holds.post(slot);
+        match datagram(self.envelope, whole) {
+            Some(Datagram { from, to, payload }) => self.queue.push_back(QueuedFrame {
+                slot,
+                offset: (start + payload.start) as u32,
+                length: payload.len() as u32,
+                from,
+                to,
+            }),
+            // To nobody that this link could reach.
+            None => {
+                self.holds.complete(slot);
+            }
+        }
+        posted
+    }
+
+    /// See [`Link::reclaim`](gigae_link::Link::reclaim).
+    #[inline]
+    pub(crate) fn reclaim(&mut self, frame: Posted) -> Result<TxFrame, Posted> {
+        let _ = self.arena.posted_bytes(&frame);
+        if self.holds.with_nic(frame.slot()) {
+            return Err(frame);
+        }
+        // SAFETY: the NIC's hold is clear, so the kernel has copied the frame.
+        Ok(unsafe { frame.into_frame() })
+    }
+
+    /// See [`Link::release`](gigae_link::Link::release).
+    #[inline]
+    pub(crate) fn release(&mut self, frame: Held) {
+        self.holds.release(self.arena.slot_of(&frame));
+    }
+
+    /// The first frames of the queue have left, or never will.
+    pub(crate) fn complete(&mut self, frames: usize) {
+        for frame in self.queue.drain(..frames) {
+            self.holds.complete(frame.slot);
+        }
+    }
+}
+
+/// The datagram in a frame. `None` if it is not for this link: a MAC address, nothing in it.
+#[inline]
+fn datagram(envelope: Envelope, frame: &[u8]) -> Option<Datagram> {
+    let found = Datagram::within(frame)?;
+    let ours = frame.starts_with(&MacAddr::default().0) || is_who(envelope, frame);
+    let place = &found.payload;
+    (ours && !place.is_empty() && place.start <= MAX_ENVELOPE).then_some(found)
+}
