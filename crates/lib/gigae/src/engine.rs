@@ -205,7 +205,7 @@ impl Engine {
         let mut count = self.take_in_batch(0)?;
         if self.links.are_others_due() {
             let others = self.sum_over_others(Self::take_in_batch)?;
-            self.links.polled_others(others);
+            self.links.polled_others(others, self.clock.now());
             count += others;
         }
         self.clock.count(1 + count);
@@ -273,6 +273,7 @@ impl Engine {
         let now = self.clock.read();
         self.proto.advance(now);
         self.transfer.advance(now);
+        self.links.advance(now);
         while let Some(peer) = self.proto.poll_silent() {
             self.ask_way(self.proto.key(peer).node, true);
         }

@@ -21,7 +21,7 @@ use crate::sharing::Port;
 use arenas::frames;
 use gigae_link::{Info, Link, LinkError, OpenError, RxFrame};
 use gigae_observe::Tap;
-use gigae_proto::{BulkConfig, PathTo, PeerId};
+use gigae_proto::{BulkConfig, Instant, PathTo, PeerId};
 use gigae_wire::{BulkHeader, Envelope, Header, MAX_PATHS, NodeAddr};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
@@ -130,14 +130,29 @@ impl Links {
 
     /// Whether to poll the links behind the first in this round.
     #[inline]
-    pub(crate) fn are_others_due(&mut self) -> bool {
-        self.several() && self.bulk.as_mut().is_none_or(BulkSocket::is_due)
+    pub(crate) fn are_others_due(&self) -> bool {
+        self.several() && self.bulk.as_ref().is_none_or(BulkSocket::is_due)
     }
 
     /// So many frames came by the links behind the first.
-    pub(crate) fn polled_others(&mut self, frames: usize) {
+    pub(crate) fn polled_others(&mut self, frames: usize, now: Instant) {
         if let Some(bulk) = &mut self.bulk {
-            bulk.polled(frames);
+            bulk.polled(frames, now);
+        }
+    }
+
+    /// Takes the time.
+    #[inline]
+    pub(crate) fn advance(&mut self, now: Instant) {
+        if let Some(bulk) = &mut self.bulk {
+            bulk.advance(now);
+        }
+    }
+
+    /// A peer was asked for bulk data.
+    pub(crate) fn asked_for_bulk(&mut self, now: Instant) {
+        if let Some(bulk) = &mut self.bulk {
+            bulk.asked(now);
         }
     }
 
@@ -239,7 +254,7 @@ impl Links {
 
     #[inline(never)]
     fn has_arrived_by_others(&mut self) -> bool {
-        if let Some(bulk) = &mut self.bulk {
+        if let Some(bulk) = &self.bulk {
             return bulk.is_due();
         }
         self.rest.iter_mut().any(|member| member.link.has_arrived())

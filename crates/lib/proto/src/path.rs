@@ -48,7 +48,7 @@ const PROBE_INTERVAL: u64 = 1_000_000;
 /// Longest wait in nanoseconds between two probes.
 const LONGEST_PROBE_INTERVAL: u64 = 100_000_000;
 
-/// Rest in nanoseconds of a path on which probes were in vain, before it may be wanted again.
+/// Wait in nanoseconds before a path is probed again after all its probes went unanswered.
 const REST: u64 = 1_000_000_000;
 
 /// What happened on the paths over one link, in all sessions.
@@ -172,6 +172,11 @@ impl Path {
     /// Whether frames arrive on the path, as far as is known.
     pub(crate) fn is_sound(&self) -> bool {
         matches!(self.state, PathState::Sound)
+    }
+
+    /// The same, or one timeout has fired since: the peer may only be busy.
+    pub(crate) fn is_usable(&self) -> bool {
+        self.is_sound() || self.state == PathState::Silent && self.rtt.timeouts() == 1
     }
 
     /// Counts a transmission on this path; returns its number.

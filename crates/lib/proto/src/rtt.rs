@@ -22,6 +22,11 @@ impl Rtt {
         Self { smoothed: 0, variation: 0, least, most, backoff: 0 }
     }
 
+    /// The timeout is no shorter than so many nanoseconds.
+    pub(crate) fn raise_least(&mut self, nanos: u64) {
+        self.least = self.least.max(nanos).min(self.most);
+    }
+
     /// Takes a sample from a frame that was sent once (Karn's rule).
     #[inline]
     pub(crate) fn sample(&mut self, sample: u64) {

@@ -140,6 +140,32 @@ fn a_socket_that_dies_is_left_within_the_time_of_a_cut_link_and_comes_back() {
     assert!(w.nodes[0].failed.is_empty());
 }
 
+/// A node has no CPU for so long: what is sent to it lies in its ports.
+fn busy(w: &mut World, node: usize, time: Duration) {
+    let away = w.nodes.remove(node);
+    w.run(time);
+    w.nodes.insert(node, away);
+}
+
+#[test]
+fn a_peer_that_is_busy_for_some_milliseconds_costs_the_socket_nothing() {
+    for time in [500, 1_000, 2_000, 3_000, 5_000] {
+        let mut w = begun([true, true], 1, quiet());
+        stream(&mut w, 2..100);
+        let peer = w.peer(0, 1);
+        for n in 100..150 {
+            w.nodes[0].send_bulk(peer, &frame(n)).unwrap();
+            busy(&mut w, 1, micros(time));
+            w.run(micros(500));
+        }
+        assert_eq!(numbers(&w, 1), (0..150).collect::<Vec<_>>());
+        assert_eq!(w.nodes[0].proto.paths()[1].deaths, 0, "{time} us");
+        assert_eq!(w.nodes[0].sent_on[0], 2, "{time} us: the link has carried bulk frames");
+        let repeated = w.nodes[0].proto.counters().retransmissions;
+        assert!(repeated == 0 || time > 1_500, "{time} us: {repeated} repetitions");
+    }
+}
+
 /// The link is the way of everything else, so it is never taken for dead.
 #[test]
 fn a_link_that_fails_for_a_while_keeps_the_session_although_the_socket_works() {

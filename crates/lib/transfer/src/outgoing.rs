@@ -361,6 +361,7 @@ impl<M: Bytes> Transfer<M> {
                 (header + part, from + part == total)
             }
             Operation::Read { len, key, offset, .. } => {
+                self.asked += *len as usize;
                 (Op::Read { id, key: *key, offset: *offset, len: *len }.write(0, room), true)
             }
             Operation::Atomic { memory, key, offset, change, .. } => {

@@ -105,6 +105,8 @@ pub struct Transfer<M> {
     pub(crate) notices: Notices,
     pub(crate) pool: Pool,
     pub(crate) counters: Counters,
+    /// See [`take_asked`](Self::take_asked).
+    pub(crate) asked: usize,
 }
 
 impl<M: Bytes> Transfer<M> {
@@ -129,6 +131,7 @@ impl<M: Bytes> Transfer<M> {
             stalled: Vec::new(),
             parts: VecDeque::new(),
             counters: Counters::default(),
+            asked: 0,
         }
     }
 
@@ -146,6 +149,12 @@ impl<M: Bytes> Transfer<M> {
     /// Operations that are not completed.
     pub fn outstanding(&self) -> usize {
         self.operations.len()
+    }
+
+    /// Bytes that peers were asked for since the last call: reads, and messages that they offered.
+    #[inline]
+    pub fn take_asked(&mut self) -> usize {
+        std::mem::take(&mut self.asked)
     }
 
     /// Whether either side still has something to send or to answer. Receives, and messages that no

@@ -117,6 +117,9 @@ impl Engine {
                 }
             }
         }
+        if self.transfer.take_asked() >= BULK_FROM {
+            self.links.asked_for_bulk(self.clock.now());
+        }
         Ok(())
     }
 

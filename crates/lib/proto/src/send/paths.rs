@@ -10,6 +10,10 @@ use gigae_wire::SeqNo;
 /// Bulk frames for which the flight of the socket's path has room at least.
 const FRAMES_IN_FLIGHT: u32 = 4;
 
+/// Least timeout in nanoseconds of the socket's path. A peer whose program computes answers only after
+/// its progress thread has waited for a millisecond, and a repeated bulk frame is long.
+const LEAST_BULK_TIMEOUT: u64 = 2_000_000;
+
 impl<T> SendWindow<T> {
     /// The session is up. Both ends have `count` paths, of which one is known to work. The others
     /// are dead until a probe is answered. Returns the paths to probe.
@@ -46,7 +50,7 @@ impl<T> SendWindow<T> {
     /// Whether bulk frames can go by the socket now.
     #[inline]
     fn is_bulk_up(&self) -> bool {
-        self.has_bulk && self.further[0].is_sound()
+        self.has_bulk && self.further[0].is_usable()
     }
 
     /// Most datagrams of the next bulk frame, if bulk frames can go by the socket now.
@@ -118,7 +122,7 @@ impl<T> SendWindow<T> {
     /// The path of bulk frames, or of all others, where there is a socket. The link carries
     /// everything; the socket, bulk frames only: others may be longer than its datagrams.
     fn by_class(&self, bulk: bool) -> Option<usize> {
-        self.has_bulk.then(|| usize::from(bulk && self.further[0].is_sound()))
+        self.has_bulk.then(|| usize::from(bulk && self.further[0].is_usable()))
     }
 
     fn is_by_first(&self) -> bool {
@@ -166,6 +170,9 @@ impl<T> SendWindow<T> {
     pub(crate) fn revive(&mut self, i: usize, config: &Config) -> bool {
         let revived = self.path(i).revive(config);
         if revived {
+            if self.has_bulk {
+                self.path(i).rtt.raise_least(LEAST_BULK_TIMEOUT);
+            }
             self.doubt_others(PathSet::of(i));
         }
         revived
@@ -202,8 +209,8 @@ impl<T> SendWindow<T> {
 
     /// The deadline of one path, where the slowest one's first timeout is so long.
     pub(super) fn deadline_of(&self, path: usize, slowest: u64) -> Instant {
-        // A socket that is not in use changes nothing for the link.
-        let alone = self.further.is_empty() || self.has_bulk && !self.further[0].is_alive();
+        // Nothing that came by the link is acknowledged by a socket.
+        let alone = self.further.is_empty() || self.has_bulk;
         let path_of = self.path_of(path);
         if alone && path == 0 { path_of.deadline() } else { path_of.deadline_among(slowest) }
     }

@@ -180,6 +180,7 @@ impl<M: Bytes> Transfer<M> {
         let state = self.peer(peer);
         state.offers -= 1;
         state.answers.push_back(Answer::Plain(Op::Pull { id, offer, len }));
+        self.asked += len as usize;
         self.wake(peer);
     }
 }
