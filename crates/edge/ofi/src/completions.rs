@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// An operation has ended.
 #[derive(Clone, Copy)]
@@ -56,6 +56,8 @@ pub(crate) struct Completions {
     entries: Mutex<VecDeque<Entry>>,
     /// Number of entries, so a read of an empty queue takes no lock.
     count: AtomicUsize,
+    /// An endpoint waits for a read with its doorbell.
+    is_expected: AtomicBool,
     pub(crate) wait: Option<Wait>,
 }
 
@@ -63,7 +65,18 @@ impl Completions {
     /// With room for so many entries.
     pub(crate) fn new(room: usize, wait: Option<Wait>) -> Self {
         let entries = Mutex::new(VecDeque::with_capacity(room));
-        Self { entries, count: AtomicUsize::new(0), wait }
+        let is_expected = AtomicBool::new(false);
+        Self { entries, count: AtomicUsize::new(0), is_expected, wait }
+    }
+
+    /// The next read makes progress also if there are entries.
+    pub(crate) fn expect_read(&self) {
+        self.is_expected.store(true, Ordering::Release);
+    }
+
+    /// Whether the read that begins now must make progress.
+    pub(crate) fn was_expected(&self) -> bool {
+        self.is_expected.load(Ordering::Relaxed) && self.is_expected.swap(false, Ordering::Acquire)
     }
 
     pub(crate) fn push(&self, entry: Entry) {

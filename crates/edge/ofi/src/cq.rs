@@ -34,7 +34,7 @@ impl Queue {
 
     /// Makes progress. Returns whether there is something to read.
     pub(crate) fn is_ready(&self) -> Outcome<bool> {
-        if !self.completions.is_empty() {
+        if !self.completions.was_expected() && !self.completions.is_empty() {
             return Ok(true);
         }
         self.sources.progress()?;
@@ -72,6 +72,9 @@ impl Queue {
     unsafe fn read(&self, to: *mut c_void, count: usize, sources: *mut u64) -> Outcome<usize> {
         if to.is_null() && count > 0 {
             return Err(Code::INVALID);
+        }
+        if self.completions.was_expected() {
+            self.sources.progress()?;
         }
         // SAFETY: the caller's promise.
         let taken = unsafe {

@@ -29,6 +29,7 @@ pub(crate) unsafe fn send(
         let call = call(&state);
         let peer = state.peer(to)?;
         if state.inject(peer, label, call, memory) {
+            state.send_off(call.flags);
             return Ok(0);
         }
         let flags = sys::FI_SEND | class(label.untagged);

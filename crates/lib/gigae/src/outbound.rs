@@ -162,6 +162,27 @@ impl Outbound {
         Some(total)
     }
 
+    /// Lets `fill` write an operation behind those of a frame of operations that was never posted.
+    /// `fill` gets the rest of the frame, and returns how many bytes it wrote. Returns the new length
+    /// of the payload, which does not exceed `longest`.
+    #[inline]
+    pub(crate) fn append_operation(
+        &mut self,
+        arena: &Arena,
+        longest: u16,
+        fill: impl FnOnce(&mut [u8]) -> Option<usize>,
+    ) -> Option<u16> {
+        let Some(Frame::Taken(frame)) = &mut self.frame else { return None };
+        if self.behind.is_some() {
+            return None;
+        }
+        let bytes = arena.bytes_mut(frame);
+        let end = bytes.len().min(PAYLOAD + usize::from(longest));
+        let room = bytes.get_mut(PAYLOAD + usize::from(self.len)..end)?;
+        self.len += fill(room)? as u16;
+        Some(self.len)
+    }
+
     /// All messages in the frame, in order, copied.
     pub(crate) fn messages(&mut self, arena: &Arena) -> Vec<Box<[u8]>> {
         let payload = self.payload();

@@ -400,6 +400,31 @@ fn injected_messages_keep_their_place_among_others_through_faults() {
 }
 
 #[test]
+fn injected_messages_that_go_out_together_share_a_frame() {
+    let net = Network::new(4, quiet());
+    let (ends, peers) = ends(&net, 2);
+    let to = peers[0][1];
+    ends[0].start_send(to, 1, vec![1]).unwrap();
+    run(&net, &ends, |all| all[0].len() == 1);
+    let before = ends[0].counters().link.tx_frames;
+    for n in 0..50 {
+        assert!(ends[0].inject(to, 100 + n, &body(20, n as usize)));
+    }
+    assert_eq!(ends[0].counters().link.tx_frames, before, "nothing rings");
+    ends[0].ring().unwrap();
+    let frames = ends[0].counters().link.tx_frames - before;
+    assert_eq!(frames, 2, "50 of 36 bytes and less, in frames of 1,468");
+    for n in 0..50 {
+        ends[1].start_recv(Wanted::tag(100 + n), vec![0; 20]).unwrap();
+    }
+    let mut all = run(&net, &ends, |all| all[1].len() == 50);
+    for (n, completion) in all.remove(1).into_iter().enumerate() {
+        assert_eq!(completion.result, Ok(()));
+        assert!(completion.memory.unwrap().into_vec() == Some(body(20, n)), "message {n}");
+    }
+}
+
+#[test]
 fn an_injected_message_to_a_peer_that_vanishes_is_said_to_be_lost() {
     let net = Network::new(3, quiet());
     let options = Options::new("sim").peer_timeout(Duration::from_millis(20));

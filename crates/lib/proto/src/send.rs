@@ -211,21 +211,26 @@ impl<T> SendWindow<T> {
         Ok(())
     }
 
-    /// Lets `extend` add a message to the last frame, if that was never transmitted. `extend` gets
-    /// the buffer and returns the frame's new length, or `None` if the message does not fit.
+    /// Lets `extend` add a message, or an operation if `kind` is Op, to the last frame, if that was
+    /// never transmitted and has the same. `extend` gets the buffer and returns the frame's new
+    /// length, or `None` if the message does not fit.
     #[inline]
-    pub(crate) fn append(&mut self, extend: impl FnOnce(&mut T) -> Option<u16>) -> bool {
+    pub(crate) fn append(
+        &mut self,
+        kind: Kind,
+        extend: impl FnOnce(&mut T) -> Option<u16>,
+    ) -> bool {
         if self.sent == self.next {
             return false;
         }
         let last = SeqNo(self.next.0.wrapping_sub(1));
         let slot = self.slot(last);
-        if slot.kind == Kind::Op {
+        if (slot.kind == Kind::Op) != (kind == Kind::Op) || slot.bulk {
             return false;
         }
         let Some(len) = slot.token.as_mut().and_then(extend) else { return false };
         slot.len = len;
-        slot.kind = Kind::Batch;
+        slot.kind = kind;
         true
     }
 

@@ -47,11 +47,12 @@ impl<M: Bytes> Transfer<M> {
 
     /// About how many bytes wait to be sent to a peer: the whole of the operations whose parts come
     /// next, an answer to a request of its and an operation that was started here, and as much for
-    /// each that was started behind it.
+    /// each behind them.
     #[inline]
     pub fn waiting(&self, peer: PeerId) -> usize {
         let PeerEntry::Busy(state) = &self.peers[peer.0 as usize] else { return 0 };
         let answer = state.serving.front().map_or(0, |serving| serving.len as usize);
+        let answers = answer.saturating_mul(state.serving.len());
         let started = match state.starting.front().and_then(|&id| self.operations.get(id)) {
             // A longer message goes out as an offer, which is short.
             Some(Operation::Send(Send { memory, .. }))
@@ -62,7 +63,7 @@ impl<M: Bytes> Transfer<M> {
             Some(Operation::Write { memory, .. }) => memory.len(),
             _ => 0,
         };
-        answer.max(started.saturating_mul(state.starting.len()))
+        answers.max(started.saturating_mul(state.starting.len()))
     }
 
     /// Writes the next data for a peer into a frame, or into one of its segments, in the session of
@@ -101,6 +102,34 @@ impl<M: Bytes> Transfer<M> {
     /// send the frame in a session of this epoch.
     pub fn inject(
         &mut self,
+        to: (PeerId, Epoch),
+        label: Label,
+        message: &[u8],
+        out: &mut [u8],
+    ) -> Option<usize> {
+        let len = self.inject_behind(to, label, message, out)?;
+        self.framed(to.0);
+        Some(len)
+    }
+
+    /// The same into the last frame that was filled for the peer, behind what that has: `out` is the
+    /// rest of it.
+    pub fn inject_more(
+        &mut self,
+        to: (PeerId, Epoch),
+        label: Label,
+        message: &[u8],
+        out: &mut [u8],
+    ) -> Option<usize> {
+        let state = self.peer(to.0);
+        state.filled -= 1;
+        let len = self.inject_behind(to, label, message, out);
+        self.framed(to.0);
+        len
+    }
+
+    fn inject_behind(
+        &mut self,
         (peer, epoch): (PeerId, Epoch),
         label: Label,
         message: &[u8],
@@ -120,7 +149,6 @@ impl<M: Bytes> Transfer<M> {
         state.epoch = Some(epoch);
         state.sent = state.sent.wrapping_add(cost(message.len()));
         state.going.push_back((state.filled, None));
-        state.filled += 1;
         self.counters.unasked += 1;
         Some(header + message.len())
     }

@@ -6,11 +6,13 @@
 //! | `peers` | peers by their numbers in the address vector |
 //! | `operations` | operations that are going on, and spare requests |
 //! | `receives` | receives of several messages, and claimed messages |
+//! | `burst` | when the doorbell rings |
 //! | `reports` | queues and counters |
 //! | `remote` | memory that peers may use, and what they do with it |
 //!
 //! Operations start here, and this file polls the library; `finish.rs` ends operations.
 
+mod burst;
 mod finish;
 mod operations;
 mod peers;
@@ -24,6 +26,7 @@ use crate::count::Count;
 use crate::error::{Code, Outcome};
 use crate::provider::{INJECT_SIZE, MOST_SENDS};
 use crate::request::{Call, IoVecs, Request, RequestKind, class};
+use crate::state::burst::Burst;
 use crate::state::operations::Operations;
 use crate::state::peers::Peers;
 use crate::state::receives::Receives;
@@ -34,9 +37,14 @@ use gigae::{Endpoint, Label, Memory, OpId, OperationError, Peer, RegionKey, Righ
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Completions taken per poll, so the poll of one thread ends while others cause new ones.
 const BATCH: usize = 256;
+
+/// Longest message in bytes that goes straight into a frame of the link while others wait for the
+/// doorbell.
+const MOST_IN_BURST: usize = 256;
 
 /// Polls after which plain messages are dropped. Only other programs send them, and they would hold
 /// back operations of the same peer.
@@ -62,6 +70,7 @@ pub(crate) struct EndpointState {
     pub(crate) receives: Receives,
     pub(crate) reports: Reports,
     pub(crate) remote: Remote,
+    burst: Burst,
     polls: u32,
 }
 
@@ -75,6 +84,7 @@ impl EndpointState {
             receives: Receives::new(),
             reports: Reports::default(),
             remote: Remote::default(),
+            burst: Burst::default(),
             polls: 0,
         }
     }
@@ -119,8 +129,8 @@ impl EndpointState {
         Ok(request)
     }
 
-    /// Sends a short message at once if nothing prevents it, and reports it without a request.
-    /// Returns whether it did.
+    /// Puts a short message into a frame if nothing prevents it, and reports it without a request.
+    /// Returns whether it did. The doorbell is the caller's.
     ///
     /// # Safety
     /// As for [`request`](Self::request).
@@ -131,15 +141,14 @@ impl EndpointState {
         call: Call,
         memory: IoVecs,
     ) -> bool {
-        if memory.count != 1
-            || call.flags & sys::FI_MORE != 0
-            || !RequestKind::Send.is_early(call.flags)
-        {
+        if memory.count != 1 || !RequestKind::Send.is_early(call.flags) {
             return false;
         }
         // SAFETY: the caller's promise.
         let iovec { iov_base, iov_len } = unsafe { memory.list.read() };
-        if iov_len > INJECT_SIZE || iov_base.is_null() {
+        // In a burst, longer ones are better off as operations: many of them are bulk data.
+        let most = if self.burst.waits() { MOST_IN_BURST } else { INJECT_SIZE };
+        if iov_len > most || iov_base.is_null() {
             return false;
         }
         // SAFETY: likewise; nothing writes there while the operation is started.
@@ -147,6 +156,7 @@ impl EndpointState {
         if !self.endpoint.inject(peer, label, message) {
             return false;
         }
+        self.burst.add(iov_len);
         self.reports.count(sys::FI_SEND, true);
         let wanted = self.reports.wants_tx(call.flags);
         if let (true, false, Some(queue)) = (wanted, call.silent, &self.reports.tx) {
@@ -199,6 +209,7 @@ impl EndpointState {
         start: impl FnOnce(&Endpoint, Memory) -> Result<OpId, OperationError>,
     ) -> Outcome<()> {
         let slot = self.operations.enter();
+        self.burst.add(gigae::Bytes::len(&*request));
         request.slot = slot;
         let early = early_entry(&mut request);
         let (kind, context) = (request.kind, request.context);
@@ -229,7 +240,23 @@ impl EndpointState {
     /// Sends what was started, unless more is about to come. The operation was accepted, and its
     /// completion comes: the next poll reports an error of the doorbell.
     pub(crate) fn send_off(&mut self, flags: u64) {
-        if flags & sys::FI_MORE == 0 {
+        if flags & sys::FI_MORE != 0 {
+            return;
+        }
+        // Only a reader of a queue says that the program asks for progress.
+        if let Some(queue) = &self.reports.tx
+            && self.burst.may_wait(Instant::now)
+        {
+            queue.expect_read();
+            return;
+        }
+        let _ = self.endpoint.ring();
+        self.burst.rung(Instant::now());
+    }
+
+    /// Rings for what waits for that: the program asks for progress.
+    fn ring_late(&mut self) {
+        if self.burst.polled(Instant::now) {
             let _ = self.endpoint.ring();
         }
     }
@@ -268,6 +295,7 @@ impl EndpointState {
     }
 
     pub(crate) fn progress(&mut self) -> Outcome<()> {
+        self.ring_late();
         self.look()?;
         if self.remote.regions > 0 {
             self.count_remote();

@@ -36,22 +36,17 @@ impl Endpoint {
         Ok(self.engine().operations().send(to.0, label, memory.into())?)
     }
 
-    /// Sends a message that fits in a frame at once, if nothing stands in its way: a session with
+    /// Puts a message that fits in a frame into one, if nothing stands in its way: a session with
     /// the peer is up, its window has room, and no earlier operation waits for that. False if not,
-    /// and nothing has happened then: [start](Self::start_send) it.
+    /// and nothing has happened then: [start](Self::start_send) it. Like an operation, it goes out
+    /// with the next [`ring`](Endpoint::ring), [`flush`](Endpoint::flush) or any call that makes
+    /// progress; those that go out together share frames.
     ///
-    /// One copy and one system call: its bytes are in a frame when this returns. It is no
-    /// operation, and has no completion unless the peer is lost before it has acknowledged it: then
-    /// there is one for [`OpId::INJECTED`]. The next call that makes progress
-    /// returns an error of the doorbell.
+    /// One copy, and a system call for each 32 frames: its bytes are in a frame when this returns. It
+    /// is no operation, and has no completion unless the peer is lost before it has acknowledged it:
+    /// then there is one for [`OpId::INJECTED`].
     pub fn inject(&self, to: Peer, label: impl Into<Label>, message: &[u8]) -> bool {
-        let mut engine = self.engine();
-        let injected = engine.inject(to.0, label.into(), message);
-        if injected {
-            // It was accepted: with an error, the program would send it again.
-            let _ = engine.send_waiting();
-        }
-        injected
+        self.engine().inject(to.0, label.into(), message)
     }
 
     /// Starts receiving the first message that is wanted. One that is longer than the memory

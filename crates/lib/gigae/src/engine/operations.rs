@@ -10,7 +10,7 @@ use gigae_transfer::{Label, Transfer};
 use gigae_wire::Epoch;
 
 /// While so many bytes and more wait for a peer, operations go by the socket for bulk data.
-const BULK_FROM: usize = 16 << 10;
+const BULK_FROM: usize = 6 << 10;
 
 /// Room in bytes that operations can always make use of; less is not asked to be filled.
 const LEAST_ROOM: usize = 128;
@@ -70,13 +70,27 @@ impl Engine {
         self.provide_if_few();
     }
 
-    /// Puts a short message into a frame at once, if nothing stands in its way. One copy.
+    /// Puts a short message into a frame, if nothing stands in its way: into the last frame for the
+    /// peer if that still waits and has room, else into one of its own. One copy.
     #[inline]
     pub(crate) fn inject(&mut self, peer: PeerId, label: Label, message: &[u8]) -> bool {
-        if self.loopback.is_own(peer) || self.proto.is_full(peer) {
+        if self.loopback.is_own(peer) {
             return false;
         }
         let Some((epoch, longest)) = self.proto.established(peer) else { return false };
+        let Self { proto, transfer, tx, .. } = self;
+        let own = longest.min(proto.config().max_payload);
+        let added = proto.append_operation(peer, |waiting, longest| {
+            waiting.append_operation(&tx.arena, longest.min(own), |room| {
+                transfer.inject_more((peer, epoch), label, message, room)
+            })
+        });
+        if added {
+            return true;
+        }
+        if self.proto.is_full(peer) {
+            return false;
+        }
         let Some(mut frame) = self.take() else { return false };
         let bytes = &mut self.tx.arena.bytes_mut(&mut frame)[PAYLOAD..];
         let room = bytes.len().min(longest.into());
@@ -86,6 +100,9 @@ impl Engine {
             return false;
         };
         self.send_filled(peer, len, Outbound::operations((frame, len as u16), None, peer));
+        if self.doorbell.queued() {
+            self.send_accepted();
+        }
         true
     }
 

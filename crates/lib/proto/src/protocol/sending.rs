@@ -174,6 +174,28 @@ impl<T, R> Protocol<T, R> {
         peer: PeerId,
         extend: impl FnOnce(&mut T, u16) -> Option<u16>,
     ) -> bool {
+        let added = self.append_kind(peer, Kind::Batch, extend);
+        self.counters.messages_sent += u64::from(added);
+        added
+    }
+
+    /// The same for an operation and a frame of operations.
+    #[inline]
+    pub fn append_operation(
+        &mut self,
+        peer: PeerId,
+        extend: impl FnOnce(&mut T, u16) -> Option<u16>,
+    ) -> bool {
+        self.append_kind(peer, Kind::Op, extend)
+    }
+
+    #[inline]
+    fn append_kind(
+        &mut self,
+        peer: PeerId,
+        kind: Kind,
+        extend: impl FnOnce(&mut T, u16) -> Option<u16>,
+    ) -> bool {
         let session = &mut self.sessions[peer.0 as usize];
         // What the peer can receive is known only once the session is up.
         if !matches!(session.state, SessionState::Established)
@@ -184,9 +206,7 @@ impl<T, R> Protocol<T, R> {
         }
         let longest = session.peer.max_payload;
         let Some(send) = &mut session.send else { return false };
-        let added = send.append(|buffer| extend(buffer, longest));
-        self.counters.messages_sent += u64::from(added);
-        added
+        send.append(kind, |buffer| extend(buffer, longest))
     }
 
     /// Counts a STOP when the credit is used up, and notes its end.
