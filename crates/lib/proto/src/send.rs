@@ -225,7 +225,8 @@ impl<T> SendWindow<T> {
         }
         let last = SeqNo(self.next.0.wrapping_sub(1));
         let slot = self.slot(last);
-        if (slot.kind == Kind::Op) != (kind == Kind::Op) || slot.bulk {
+        let is_op = kind == Kind::Op;
+        if (slot.kind == Kind::Op) != is_op || is_op && slot.bulk {
             return false;
         }
         let Some(len) = slot.token.as_mut().and_then(extend) else { return false };
