@@ -68,6 +68,20 @@ impl Bytes for CallerMemory {
         unsafe { self.place(at, out.len()).copy_to_nonoverlapping(out.as_mut_ptr(), out.len()) };
     }
 
+    fn slice(&self, at: usize, len: usize) -> Option<&[u8]> {
+        let part = self.part(at, len)?;
+        // SAFETY: within the memory, which the caller of `borrow` promised to leave as it is until the
+        // operation is over.
+        Some(unsafe { std::slice::from_raw_parts(part.data, part.len) })
+    }
+
+    fn slice_mut(&mut self, at: usize, len: usize) -> Option<&mut [u8]> {
+        let part = self.part(at, len)?;
+        // SAFETY: within the memory, which the caller of `borrow` promised not to use until the
+        // operation is over.
+        Some(unsafe { std::slice::from_raw_parts_mut(part.data, part.len) })
+    }
+
     fn write(&mut self, at: usize, bytes: &[u8]) {
         // SAFETY: `place` has checked the bytes. The caller of `borrow` promised that they may be
         // written, and that they are no frames of the library.

@@ -242,6 +242,22 @@ impl Request {
         }
     }
 
+    /// Where `len` bytes from `at` on lie, if one piece of the caller's memory has all of them.
+    fn piece(&self, mut at: usize, len: usize) -> Option<*mut u8> {
+        if self.owned {
+            return None;
+        }
+        for piece in &self.pieces {
+            if at < piece.iov_len {
+                let fits = len <= piece.iov_len - at;
+                // SAFETY: within the piece.
+                return fits.then(|| unsafe { piece.iov_base.cast::<u8>().add(at) });
+            }
+            at -= piece.iov_len;
+        }
+        None
+    }
+
     /// Visits the pieces of `len` bytes from `at` on, with the offset of each among those bytes.
     fn visit(&self, mut at: usize, len: usize, mut use_piece: impl FnMut(*mut u8, usize, usize)) {
         assert!(at <= self.len && len <= self.len - at, "outside of the memory");
@@ -280,6 +296,20 @@ impl Bytes for Request {
         self.visit(at, len, |from, place, part| unsafe {
             from.copy_to_nonoverlapping(to.add(place), part);
         });
+    }
+
+    fn slice(&self, at: usize, len: usize) -> Option<&[u8]> {
+        let from = self.piece(at, len)?;
+        // SAFETY: within what `set_memory` was promised: the caller leaves it as it is until the
+        // operation is over.
+        Some(unsafe { std::slice::from_raw_parts(from, len) })
+    }
+
+    fn slice_mut(&mut self, at: usize, len: usize) -> Option<&mut [u8]> {
+        let to = self.piece(at, len)?;
+        // SAFETY: within what `set_memory` was promised: the caller does not use it until the
+        // operation is over.
+        Some(unsafe { std::slice::from_raw_parts_mut(to, len) })
     }
 
     fn write(&mut self, at: usize, bytes: &[u8]) {

@@ -34,6 +34,7 @@ mod news;
 mod observed;
 mod observers;
 mod operations;
+mod placing;
 mod questions;
 mod routing;
 mod rx_frames;
@@ -58,6 +59,7 @@ use gigae_transfer::Transfer;
 use loopback::Loopback;
 use news::News;
 use observers::Observers;
+use placing::Placing;
 use rx_frames::{BATCH, RxFrames};
 use std::time::Duration;
 use tx_frames::TxFrames;
@@ -105,6 +107,7 @@ pub(crate) struct Engine {
     tx: TxFrames,
     /// The same of the socket for bulk data, if there is one.
     bulk_tx: Option<TxFrames>,
+    placing: Placing,
     doorbell: Doorbell,
     aggregate: bool,
     /// Nothing waits to be handed out, freed or sent, as far as is known: only a frame or the time
@@ -134,6 +137,7 @@ impl Engine {
             sources,
             clock: CachedClock::new(clock),
             channels: parts.channels,
+            placing: Placing::default(),
             doorbell: Doorbell::default(),
             aggregate: parts.aggregate,
             quiet: false,
@@ -204,7 +208,11 @@ impl Engine {
         self.serve_observers();
         let mut count = self.take_in_batch(0)?;
         if self.links.are_others_due() {
-            let others = self.sum_over_others(Self::take_in_batch)?;
+            let others = if self.links.is_bulk(1) {
+                self.take_in_bulk()?
+            } else {
+                self.sum_over_others(Self::take_in_batch)?
+            };
             self.links.polled_others(others, self.clock.now());
             count += others;
         }
@@ -240,13 +248,19 @@ impl Engine {
                 0
             }
         };
-        if count > 1 {
+        self.take_in_polled(path);
+        Ok(count)
+    }
+
+    /// Takes in the batch that a link has returned.
+    #[inline(always)]
+    fn take_in_polled(&mut self, path: usize) {
+        if self.rx.batch.len() > 1 {
             self.rx.batch.reverse();
         }
         while let Some(frame) = self.rx.batch.pop() {
             self.take_in(path, frame);
         }
-        Ok(count)
     }
 
     /// Does something with every link but the first, and adds up what that returns. For the first

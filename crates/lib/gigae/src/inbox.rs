@@ -16,6 +16,13 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Inbound(u32);
 
+impl Inbound {
+    #[inline]
+    pub(crate) fn number(&self) -> u32 {
+        self.0
+    }
+}
+
 /// A message in the program's hands.
 pub(crate) enum Received {
     /// In its frame, alone or with others.

@@ -43,6 +43,20 @@ impl Bytes for Memory {
         }
     }
 
+    fn slice(&self, at: usize, len: usize) -> Option<&[u8]> {
+        match self {
+            Self::Vec(bytes) => bytes.slice(at, len),
+            Self::Other(other) => other.slice(at, len),
+        }
+    }
+
+    fn slice_mut(&mut self, at: usize, len: usize) -> Option<&mut [u8]> {
+        match self {
+            Self::Vec(bytes) => bytes.slice_mut(at, len),
+            Self::Other(other) => other.slice_mut(at, len),
+        }
+    }
+
     fn write(&mut self, at: usize, bytes: &[u8]) {
         match self {
             Self::Vec(own) => own.write(at, bytes),

@@ -4,6 +4,8 @@ mod segments;
 
 use gigae_link::{Arena, Held, Link, Posted, Segment as Part, TxFrame};
 use gigae_proto::PeerId;
+use gigae_transfer::InPlace;
+use gigae_udp::BulkLink;
 use gigae_wire::{HEADER_LEN, Header, MAX_ENVELOPE, Pieces, Route, batch};
 use std::ops::Range;
 
@@ -40,6 +42,8 @@ pub(crate) struct Outbound {
     operations: Option<PeerId>,
     /// Operations for which one transmit frame is not enough go on in these. The list is used again.
     behind: Option<Behind>,
+    /// The last bytes of the payload are not in the frame but in the program's memory.
+    in_place: Option<InPlace>,
 }
 
 #[derive(Debug)]
@@ -101,7 +105,8 @@ impl Outbound {
     #[inline]
     pub(crate) fn new(frame: TxFrame, len: u16) -> Self {
         let frame = Some(Frame::Taken(frame));
-        Self { frame, len, batch: false, path: 0, operations: None, behind: None }
+        let (operations, behind, in_place) = (None, None, None);
+        Self { frame, len, batch: false, path: 0, operations, behind, in_place }
     }
 
     /// A frame with `len` bytes of operations for a peer, which were written at [`PAYLOAD`], and
@@ -116,9 +121,68 @@ impl Outbound {
     }
 
     /// A frame of the socket's with `len` bytes of operations for a peer, which were written at
-    /// [`PAYLOAD`].
-    pub(crate) fn bulk(frame: TxFrame, len: u16, to: PeerId) -> Self {
-        Self { operations: Some(to), path: 1, ..Self::new(frame, len) }
+    /// [`PAYLOAD`], but for those that stay in place.
+    pub(crate) fn bulk(
+        frame: TxFrame,
+        (len, in_place): (u16, Option<InPlace>),
+        to: PeerId,
+    ) -> Self {
+        Self { operations: Some(to), path: 1, in_place, ..Self::new(frame, len) }
+    }
+
+    /// Data of it that are not in the frame but in the program's memory.
+    #[inline]
+    pub(crate) fn in_place(&self) -> Option<InPlace> {
+        self.in_place
+    }
+
+    /// Copies the data that stayed in place into the frame. False if the NIC still holds it. One
+    /// copy. Data whose operation is over are zeros: the peer has acknowledged them without having
+    /// them, and must not see what the frame carried before.
+    #[cold]
+    pub(crate) fn bring_in(
+        &mut self,
+        link: &mut impl Link,
+        arena: &Arena,
+        data: Option<&[u8]>,
+    ) -> bool {
+        let end = self.payload().end;
+        let frame = self.frame.take().expect("a message keeps its frame").reclaim(link);
+        let Frame::Taken(frame) = self.frame.insert(frame) else { return false };
+        if let Some(in_place) = self.in_place.take() {
+            let room = &mut arena.bytes_mut(frame)[end - in_place.len()..end];
+            match data {
+                Some(data) => room.copy_from_slice(data),
+                None => room.fill(0),
+            }
+        }
+        true
+    }
+
+    /// Like [`post`](Self::post) for a frame whose last bytes are `data`, in the program's memory.
+    /// The socket sends it at once, and reads them meanwhile.
+    pub(crate) fn post_in_place(
+        &mut self,
+        link: &mut BulkLink,
+        arena: &Arena,
+        data: &[u8],
+        (to, header): (&Route, &Header),
+    ) -> bool {
+        let mut frame = match self.frame.take().expect("a message keeps its frame").reclaim(link) {
+            Frame::Taken(frame) => frame,
+            posted => {
+                self.frame = Some(posted);
+                return false;
+            }
+        };
+        let payload = self.payload();
+        let inner = payload.start - HEADER_LEN;
+        let whole = inner - to.len()..payload.end;
+        let bytes = arena.bytes_mut(&mut frame);
+        header.seal_segments(&mut bytes[inner..payload.end - data.len()], data.into());
+        to.write(&mut bytes[whole.clone()]);
+        self.frame = Some(Frame::Posted(link.post_in_place(frame, whole, data)));
+        true
     }
 
     /// The path in whose link's memory it lies.

@@ -97,6 +97,11 @@ impl<R> ReceiveWindow<R> {
         self.patient = expect;
     }
 
+    /// Whether a frame is the next in order, and within the credit.
+    pub(crate) fn is_next(&self, seq: SeqNo) -> bool {
+        seq == self.next && seq.is_before(self.granted)
+    }
+
     /// Takes a data frame out of `buffer`. A frame in order is delivered with everything that was
     /// kept behind it. A frame out of order is kept if it is within the reorder window. Any other
     /// frame stays in `buffer`.

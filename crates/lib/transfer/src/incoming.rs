@@ -247,26 +247,36 @@ impl<M: Bytes> Transfer<M> {
         };
         let end = at.checked_add(data.len() as u32).filter(|&end| end <= expected);
         let end = end.ok_or(Invalid)?;
-        let is_read = match self.operations.get_mut(id) {
-            Some(Operation::Read { memory, got, .. }) => {
+        match self.operations.get_mut(id) {
+            Some(Operation::Read { memory, .. }) => {
                 if let Some(memory) = memory {
                     memory.write_pieces(at as usize, data);
                 }
-                *got = end;
-                true
             }
-            _ => {
-                self.put(id, at as usize, data);
-                false
-            }
-        };
-        if end == expected {
-            if is_read {
-                self.answered(peer);
-            }
-            self.complete(id, Ok(()));
+            _ => self.put(id, at as usize, data),
         }
+        self.came(peer, id, end as usize);
         Ok(())
+    }
+
+    /// The data of an operation that asked for them have come up to `end`.
+    pub(crate) fn came(&mut self, peer: PeerId, id: u32, end: usize) {
+        let (got, expected, is_read) = match self.operations.get_mut(id) {
+            Some(Operation::Read { got, len, .. }) => (got, *len, true),
+            Some(Operation::Receive(Receive { room, matched: Some(m), .. })) => {
+                (&mut m.got, m.total.min(*room), false)
+            }
+            _ => return,
+        };
+        *got = end as u32;
+        if *got < expected {
+            self.expect_more(id);
+            return;
+        }
+        if is_read {
+            self.answered(peer);
+        }
+        self.complete(id, Ok(()));
     }
 
     fn on_write(&mut self, peer: PeerId, op: Op, data: Pieces) -> Checked {

@@ -37,4 +37,5 @@ pub use gigae_wire::op::Label;
 pub use matching::Selector;
 pub use memory::{Accesses, Bytes, RegionKey, Rights, predictable_keys};
 pub use operation::{Completion, Notice, OpError, OpId};
-pub use transfer::{Config, Counters, Start, TooLong, Transfer};
+pub use outgoing::InPlace;
+pub use transfer::{Config, Counters, Expected, Start, TooLong, Transfer};

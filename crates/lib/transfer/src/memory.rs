@@ -22,6 +22,20 @@ pub trait Bytes {
     /// If they are not all within the memory.
     fn read(&self, at: usize, out: &mut [u8]);
 
+    /// `len` bytes from `at` on, if they lie in one piece that can be read in place. Others are
+    /// copied with [`read`](Self::read).
+    fn slice(&self, at: usize, len: usize) -> Option<&[u8]> {
+        let _ = (at, len);
+        None
+    }
+
+    /// The same for bytes that can be written in place, too. Others are copied with
+    /// [`write`](Self::write).
+    fn slice_mut(&mut self, at: usize, len: usize) -> Option<&mut [u8]> {
+        let _ = (at, len);
+        None
+    }
+
     /// Copies bytes in, beginning at `at`.
     ///
     /// # Panics
@@ -47,6 +61,14 @@ impl Bytes for Vec<u8> {
 
     fn read(&self, at: usize, out: &mut [u8]) {
         out.copy_from_slice(&self[at..][..out.len()]);
+    }
+
+    fn slice(&self, at: usize, len: usize) -> Option<&[u8]> {
+        self.get(at..at.checked_add(len)?)
+    }
+
+    fn slice_mut(&mut self, at: usize, len: usize) -> Option<&mut [u8]> {
+        self.get_mut(at..at.checked_add(len)?)
     }
 
     fn write(&mut self, at: usize, bytes: &[u8]) {

@@ -242,6 +242,16 @@ impl<M: Bytes> Operation<M> {
         }
     }
 
+    /// Whether the peer was asked for its data.
+    #[inline]
+    pub(crate) fn asks(&self) -> bool {
+        match self {
+            Self::Receive(receive) => receive.matched.is_some_and(|m| m.pulled),
+            Self::Read { .. } => true,
+            _ => false,
+        }
+    }
+
     /// The completion of it. `None` if the program cancelled it earlier: it was reported then.
     pub(crate) fn complete(self, id: u32, result: Result<(), OpError>) -> Option<Completion<M>> {
         let nothing = Completion::of(OpId(id), self.peer(), result);

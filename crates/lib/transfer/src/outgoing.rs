@@ -8,6 +8,7 @@ use crate::transfer::Transfer;
 use gigae_proto::PeerId;
 use gigae_wire::Epoch;
 use gigae_wire::op::{Label, MAX_OP_HEADER, MOST_FETCHED, Op, Status};
+use std::num::NonZeroU16;
 
 /// Least room for a part of something longer. A smaller part is not worth its header.
 const LEAST_PART: usize = 64;
@@ -15,10 +16,76 @@ const LEAST_PART: usize = 64;
 /// An Atomic fits wherever another operation on remote memory may begin.
 const _: () = assert!(2 * MOST_FETCHED <= LEAST_PART);
 
+/// Fewer bytes are copied into the frame.
+const LEAST_IN_PLACE: usize = 4096;
+
+/// Data of a frame that stay in the memory of their operation until the frame is sent. They are the
+/// frame's last bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InPlace {
+    operation: u32,
+    /// Where in the operation's memory they begin.
+    from: u32,
+    /// How many.
+    len: NonZeroU16,
+}
+
+impl InPlace {
+    /// How many bytes.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len.get().into()
+    }
+
+    /// Whether it is none: never.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+}
+
+/// The rest of a frame that is being filled.
+struct Room<'a> {
+    bytes: &'a mut [u8],
+    /// The frame is still empty.
+    whole: bool,
+    /// Data may stay in place.
+    in_place: bool,
+    /// Nothing else waits for the peer.
+    last: bool,
+}
+
+impl Room<'_> {
+    fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Puts `len` bytes of an operation's memory behind its header, which was written: copies them,
+    /// or leaves them in place.
+    fn take(
+        &mut self,
+        header: usize,
+        (operation, memory): (u32, &impl Bytes),
+        from: usize,
+        len: usize,
+    ) -> Step {
+        // Nothing comes behind data that stay in place.
+        let ends = self.last || header + len + LEAST_PART > self.len();
+        if self.in_place && ends && len >= LEAST_IN_PLACE && memory.slice(from, len).is_some() {
+            let len = u16::try_from(len).ok().and_then(NonZeroU16::new);
+            let len = len.expect("a part of at most 65,535 bytes");
+            return Step::Left(header, InPlace { operation, from: from as u32, len });
+        }
+        memory.read(from, &mut self.bytes[header..header + len]);
+        Step::Wrote(header + len)
+    }
+}
+
 /// The result of trying to write the next thing.
 enum Step {
     /// Wrote so many bytes; there may be more for this frame.
     Wrote(usize),
+    /// Wrote a header of so many bytes, whose data stay in place. Nothing comes behind them.
+    Left(usize, InPlace),
     /// It needs more room; the next frame will have it.
     Full,
     /// There is nothing to write, or it must wait for the peer.
@@ -72,17 +139,63 @@ impl<M: Bytes> Transfer<M> {
     /// one.
     ///
     /// `out` is as long as the peer can receive, at least 128 bytes.
+    #[inline]
     pub fn fill(&mut self, peer: PeerId, epoch: Epoch, out: &mut [u8]) -> usize {
+        self.fill_up(peer, epoch, out, false).0
+    }
+
+    /// The same, but long data stay in the memory of their operation: the frame's bytes for them
+    /// are not written. [`data`](Self::data) finds them each time that the frame is sent.
+    pub fn fill_in_place(
+        &mut self,
+        peer: PeerId,
+        epoch: Epoch,
+        out: &mut [u8],
+    ) -> (usize, Option<InPlace>) {
+        self.fill_up(peer, epoch, out, true)
+    }
+
+    /// The data of a frame for a peer that stay in place. `None` if their operation is over: then
+    /// the peer has acknowledged it without having the data.
+    #[inline]
+    pub fn data(&self, peer: PeerId, in_place: InPlace) -> Option<&[u8]> {
+        let InPlace { operation, from, .. } = in_place;
+        let (to, memory) = match self.operations.get(operation)? {
+            Operation::Send(Send { peer, memory, .. }) | Operation::Write { peer, memory, .. } => {
+                (*peer, memory)
+            }
+            _ => return None,
+        };
+        if to != peer {
+            return None;
+        }
+        memory.slice(from as usize, in_place.len())
+    }
+
+    fn fill_up(
+        &mut self,
+        peer: PeerId,
+        epoch: Epoch,
+        out: &mut [u8],
+        in_place: bool,
+    ) -> (usize, Option<InPlace>) {
         self.peer(peer).epoch = Some(epoch);
-        let mut at = 0;
+        let (mut at, mut left) = (0, None);
         loop {
-            let room = &mut out[at..];
-            let step = match self.fill_answer(peer, room) {
-                Step::Nothing => self.fill_turn(peer, room, at == 0),
+            let room = Room { bytes: &mut out[at..], whole: at == 0, in_place, last: false };
+            let step = match self.fill_answer(peer, room.bytes) {
+                Step::Nothing => self.fill_turn(peer, room),
                 step => step,
             };
             match step {
                 Step::Wrote(len) => at += len,
+                Step::Left(header, data) => {
+                    at += header + data.len();
+                    left = Some(data);
+                    // There may be more for the next frame.
+                    self.wake(peer);
+                    break;
+                }
                 Step::Full => {
                     self.wake(peer);
                     break;
@@ -93,7 +206,7 @@ impl<M: Bytes> Transfer<M> {
         if at == 0 {
             self.settle(peer);
         }
-        at
+        (at, left)
     }
 
     /// Writes a short message into its own frame. `None`, with no effect, if earlier messages wait
@@ -203,20 +316,22 @@ impl<M: Bytes> Transfer<M> {
     }
 
     /// Answers and operations started here take turns, part by part.
-    fn fill_turn(&mut self, peer: PeerId, room: &mut [u8], whole: bool) -> Step {
+    fn fill_turn(&mut self, peer: PeerId, mut room: Room) -> Step {
+        let room = &mut room;
         let state = self.peer(peer);
+        room.last = state.serving.len() + state.starting.len() <= 1;
         state.serve = !state.serve;
         let serve = state.serve;
-        let first = if serve { self.serve(peer, room) } else { self.start(peer, room, whole) };
+        let first = if serve { self.serve(peer, room) } else { self.start(peer, room) };
         match first {
-            Step::Nothing if serve => self.start(peer, room, whole),
+            Step::Nothing if serve => self.start(peer, room),
             Step::Nothing => self.serve(peer, room),
             step => step,
         }
     }
 
     /// The next part of the peer's oldest request.
-    fn serve(&mut self, peer: PeerId, room: &mut [u8]) -> Step {
+    fn serve(&mut self, peer: PeerId, room: &mut Room) -> Step {
         let Some(&Serving { id, source, len, at }) = self.peer(peer).serving.front() else {
             return Step::Nothing;
         };
@@ -227,36 +342,32 @@ impl<M: Bytes> Transfer<M> {
             return Step::Full;
         }
         let part = left.min(room.len() - header).min(u16::MAX.into());
-        let (head, body) = room.split_at_mut(header);
-        let body = &mut body[..part];
-        let there = match source {
+        let step = match source {
             Source::Send(send) => match self.operations.get(send) {
                 Some(Operation::Send(Send { memory, .. })) => {
-                    memory.read(at as usize, body);
-                    true
+                    Some(room.take(header, (send, memory), at as usize, part))
                 }
-                _ => false,
+                _ => None,
             },
-            // The program may have deregistered it since.
+            // The program may have deregistered it since, or may do so before the frame is sent.
             Source::Region(found, offset) => {
-                match self.regions.check(found, offset, len.into(), Rights::READ) {
-                    Ok(memory) => {
-                        memory.read(offset as usize + at as usize, body);
-                        true
-                    }
-                    Err(_) => false,
-                }
+                let found = self.regions.check(found, offset, len.into(), Rights::READ);
+                found.ok().map(|memory| {
+                    let body = &mut room.bytes[header..header + part];
+                    memory.read(offset as usize + at as usize, body);
+                    Step::Wrote(header + part)
+                })
             }
         };
         let state = self.peer(peer);
-        if !there {
+        let Some(step) = step else {
             state.serving.pop_front();
             state.owed += u16::from(matches!(source, Source::Send(_)));
             let done = Op::Done { id, status: Status::Key };
             state.answers.push_back(Answer::Plain(done));
             return Step::Wrote(0);
-        }
-        reply.write(part as u16, head);
+        };
+        reply.write(part as u16, room.bytes);
         let serving = state.serving.front_mut().expect("seen above");
         serving.at += part as u32;
         if serving.at == len {
@@ -269,15 +380,14 @@ impl<M: Bytes> Transfer<M> {
                 }
             }
         }
-        Step::Wrote(header + part)
+        step
     }
 
-    /// The next part of the oldest operation that was started here and not sent completely. `whole`
-    /// says that the frame is still empty.
-    fn start(&mut self, peer: PeerId, room: &mut [u8], whole: bool) -> Step {
+    /// The next part of the oldest operation that was started here and not sent completely.
+    fn start(&mut self, peer: PeerId, room: &mut Room) -> Step {
         let Some(&id) = self.peer(peer).starting.front() else { return Step::Nothing };
         match self.operations.get(id) {
-            Some(Operation::Send(_)) => self.start_send(peer, id, room, whole),
+            Some(Operation::Send(_)) => self.start_send(peer, id, room),
             Some(_) => self.start_remote(peer, id, room),
             None => {
                 self.peer(peer).starting.pop_front();
@@ -286,7 +396,7 @@ impl<M: Bytes> Transfer<M> {
         }
     }
 
-    fn start_send(&mut self, peer: PeerId, id: u32, room: &mut [u8], whole: bool) -> Step {
+    fn start_send(&mut self, peer: PeerId, id: u32, room: &mut Room) -> Step {
         let offer_above = self.config.offer_above;
         let PeerEntry::Busy(state) = &mut self.peers[peer.0 as usize] else {
             unreachable!("it has something to start")
@@ -311,7 +421,7 @@ impl<M: Bytes> Transfer<M> {
                 state.offered += 1;
                 state.starting.pop_front();
                 self.counters.offered += 1;
-                return Step::Wrote(offer.write(0, room));
+                return Step::Wrote(offer.write(0, room.bytes));
             }
             SendState::Parts(at) => (Op::More, at as usize),
             SendState::Offered | SendState::Going(_) => unreachable!("not among what starts"),
@@ -323,14 +433,13 @@ impl<M: Bytes> Transfer<M> {
             op => op,
         };
         // If it fits into one frame, it gets that frame instead of a part in each of two.
-        if !fits && (!whole && from == 0 || room.len() < op.header_len() + LEAST_PART) {
+        if !fits && (!room.whole && from == 0 || room.len() < op.header_len() + LEAST_PART) {
             return Step::Full;
         }
         let header = op.header_len();
         let part = left.min(room.len() - header);
-        let (head, body) = room.split_at_mut(header);
-        op.write(part as u16, head);
-        send.memory.read(from, &mut body[..part]);
+        op.write(part as u16, room.bytes);
+        let step = room.take(header, (id, &send.memory), from, part);
         if from == 0 {
             state.sent = state.sent.wrapping_add(cost(total));
             self.counters.unasked += 1;
@@ -343,10 +452,10 @@ impl<M: Bytes> Transfer<M> {
         } else {
             send.state = SendState::Parts(end as u32);
         }
-        Step::Wrote(header + part)
+        step
     }
 
-    fn start_remote(&mut self, peer: PeerId, id: u32, room: &mut [u8]) -> Step {
+    fn start_remote(&mut self, peer: PeerId, id: u32, room: &mut Room) -> Step {
         let PeerEntry::Busy(state) = &mut self.peers[peer.0 as usize] else {
             unreachable!("it has something to start")
         };
@@ -368,7 +477,7 @@ impl<M: Bytes> Transfer<M> {
             }
             state.asked += 1;
         }
-        let (written, ends) = match operation {
+        let (step, ends) = match operation {
             Operation::Write { memory, key, offset, at, notice, .. } => {
                 let total = memory.len();
                 let from = *at as usize;
@@ -382,24 +491,25 @@ impl<M: Bytes> Transfer<M> {
                 };
                 let header = op.header_len();
                 let part = (total - from).min(room.len() - header).min(u16::MAX.into());
-                let (head, body) = room.split_at_mut(header);
-                op.write(part as u16, head);
-                memory.read(from, &mut body[..part]);
+                op.write(part as u16, room.bytes);
                 *at += part as u32;
-                (header + part, from + part == total)
+                let ends = from + part == total;
+                (room.take(header, (id, &*memory), from, part), ends)
             }
             Operation::Read { len, key, offset, .. } => {
                 self.asked += *len as usize;
-                (Op::Read { id, key: *key, offset: *offset, len: *len }.write(0, room), true)
+                self.expecting.push_back(id);
+                let read = Op::Read { id, key: *key, offset: *offset, len: *len };
+                (Step::Wrote(read.write(0, room.bytes)), true)
             }
             Operation::Atomic { memory, key, offset, change, .. } => {
                 let op = Op::Atomic { id, key: *key, offset: *offset, change: *change };
                 let (header, len) = (op.header_len(), change.operands_len());
-                op.write(len as u16, room);
+                op.write(len as u16, room.bytes);
                 if let Some(memory) = memory {
-                    memory.read(0, &mut room[header..header + len]);
+                    memory.read(0, &mut room.bytes[header..header + len]);
                 }
-                (header + len, true)
+                (Step::Wrote(header + len), true)
             }
             Operation::Send(_) | Operation::Receive(_) | Operation::MultiReceive(_) => {
                 unreachable!("not remote memory")
@@ -408,6 +518,6 @@ impl<M: Bytes> Transfer<M> {
         if ends {
             state.starting.pop_front();
         }
-        Step::Wrote(written)
+        step
     }
 }

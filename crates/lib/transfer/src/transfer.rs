@@ -1,6 +1,7 @@
 //! The state of one endpoint's operations, and the program's side of it.
 
 mod completing;
+mod expecting;
 mod peers;
 mod receiving;
 mod starting;
@@ -16,6 +17,8 @@ use crate::table::Table;
 use gigae_proto::{Instant, PeerId};
 use std::collections::VecDeque;
 use std::fmt;
+
+pub use expecting::Expected;
 
 /// Longest message or remote access in bytes.
 pub(crate) const LONGEST: usize = 1 << 30;
@@ -59,6 +62,10 @@ pub struct Counters {
     pub refused: u64,
     /// Of these, those with a wrong key.
     pub wrong_keys: u64,
+    /// Frames whose data were received where they belong, without a copy.
+    pub placed: u64,
+    /// Frames whose data were placed where others were expected, and so copied twice.
+    pub misplaced: u64,
     /// Operations of other endpoints that no sender of this protocol starts. Zero unless there is a
     /// bug or an attack.
     pub invalid: u64,
@@ -107,6 +114,9 @@ pub struct Transfer<M> {
     pub(crate) counters: Counters,
     /// See [`take_asked`](Self::take_asked).
     pub(crate) asked: usize,
+    /// Operations whose data peers were asked for, in the order in which these probably come:
+    /// receives that pull, and reads.
+    pub(crate) expecting: VecDeque<u32>,
 }
 
 impl<M: Bytes> Transfer<M> {
@@ -132,6 +142,7 @@ impl<M: Bytes> Transfer<M> {
             parts: VecDeque::new(),
             counters: Counters::default(),
             asked: 0,
+            expecting: VecDeque::new(),
         }
     }
 

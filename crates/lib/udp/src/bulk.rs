@@ -7,10 +7,10 @@
 //!
 //! # Copies and system calls
 //!
-//! `flush` makes one `sendmmsg` for up to 11 frames of 44 datagrams. It gathers each datagram's
-//! header and its part of the frame; the kernel copies them. `poll` makes one `recvmsg` for each frame
-//! and one that finds nothing. It scatters a frame's parts to where the last frames let it expect
-//! them, so that a whole frame lies in one piece. Where the guess is wrong, it copies once more.
+//! `flush` makes one `sendmmsg` for each frame, and `post_in_place` as well, which reads the data
+//! where the program has them. Both copy the datagrams into one piece of memory; the kernel copies
+//! that. `poll` makes one `recvmsg` for each frame and one that finds nothing. It copies the parts to
+//! one piece of memory, or, with `poll_placing`, to where they belong.
 
 mod assembly;
 mod batch;
@@ -19,7 +19,7 @@ use crate::link::ETHERNET;
 use crate::socket::UdpSocket;
 use crate::transmit::TxQueue;
 use assembly::Assembler;
-use batch::{BulkBatch, Cutting, Sent};
+use batch::{BulkBatch, Cutting};
 use gigae_link::{
     Arena, Counters, Filter, FrameMemory, Held, Info, Interface, Link, LinkError, Mode, OpenError,
     Posted, RxFrame, Segment, TxFrame,
@@ -31,6 +31,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::sync::Arc;
 use tracing::info;
+
+pub use assembly::Placement;
 
 /// Bytes of an IPv4 and of an IPv6 header, each with that of UDP.
 const HEADERS: [usize; 2] = [20 + 8, 40 + 8];
@@ -70,6 +72,16 @@ pub struct BulkLink {
     socket: UdpSocket,
     counters: Counters,
     empty_polls: u32,
+}
+
+/// What a poll has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Polled {
+    /// Frames.
+    pub count: usize,
+    /// If there is one frame: the bytes of its data that lie where they were expected to belong.
+    /// The frame's own bytes for them mean nothing.
+    pub placed: usize,
 }
 
 impl BulkLink {
@@ -119,7 +131,7 @@ impl BulkLink {
             at,
             unit,
             batch: BulkBatch::new(unit),
-            assembler: Assembler::new(Arc::clone(&arena), (RX_FRAMES, SLOT), filter, unit),
+            assembler: Assembler::new(Arc::clone(&arena), (RX_FRAMES, SLOT), filter),
             arena,
             socket,
             counters: Counters::default(),
@@ -148,6 +160,93 @@ impl BulkLink {
         part: &[u8],
     ) -> Option<RxFrame> {
         self.assembler.take_part((from, self.at.ip()), header, part)
+    }
+
+    /// Posts a frame whose last bytes are `data`, which lie in other memory, and sends it at once. If
+    /// the kernel does not take it now, the data are copied into the frame, which waits in the queue.
+    ///
+    /// One system call, and one copy.
+    ///
+    /// # Panics
+    /// If the bytes are not all within the frame, or fewer than the data.
+    pub fn post_in_place(
+        &mut self,
+        mut frame: TxFrame,
+        bytes: Range<usize>,
+        data: &[u8],
+    ) -> Posted {
+        assert!(bytes.end <= SLOT && data.len() <= bytes.len(), "bytes outside the frame");
+        if self.tx.frames().is_empty()
+            && self.batch.cutting == Cutting::Yes
+            && let Some(described) = self.tx.describe(&frame, bytes.clone())
+        {
+            self.counters.doorbells += 1;
+            if self.batch.send(&described, data, (&self.socket, &self.arena)).is_ok() {
+                return self.tx.post_sent(frame, bytes.len());
+            }
+        }
+        let place = bytes.end - data.len()..bytes.end;
+        self.arena.bytes_mut(&mut frame)[place].copy_from_slice(data);
+        self.post(frame, bytes, Segment::Last)
+    }
+
+    /// Like [`poll`](Link::poll), but the data of the next frame that comes are copied to where they
+    /// are expected to belong. [`fetch_placed`](Self::fetch_placed) makes an ordinary frame of such a
+    /// frame.
+    pub fn poll_placing(
+        &mut self,
+        batch: &mut Vec<RxFrame>,
+        max: usize,
+        placement: Placement,
+    ) -> Result<Polled, LinkError> {
+        self.assembler.placed = 0;
+        let count = self.poll_with(batch, max, Some(placement))?;
+        Ok(Polled { count, placed: if count == 1 { self.assembler.placed } else { 0 } })
+    }
+
+    /// Makes an ordinary frame of one whose first `data` behind `head` bytes were placed elsewhere:
+    /// the expectation was wrong. One copy.
+    ///
+    /// # Panics
+    /// If the frame is another link's, or shorter.
+    pub fn fetch_placed(&mut self, frame: RxFrame, head: usize, data: &[u8]) -> RxFrame {
+        self.assembler.fetch_placed(frame, head, data)
+    }
+
+    /// At most the frames of one system call: they are long, and lie in the cache now.
+    fn poll_with(
+        &mut self,
+        batch: &mut Vec<RxFrame>,
+        max: usize,
+        mut placement: Option<Placement>,
+    ) -> Result<usize, LinkError> {
+        let mut count = 0;
+        for _ in 0..CALLS {
+            while count < max
+                && let Some(frame) = self.assembler.pop()
+            {
+                batch.push(frame);
+                count += 1;
+            }
+            if count > 0 {
+                break;
+            }
+            match self.assembler.receive(&self.socket, placement.take()) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(e) => {
+                    self.interface.check()?;
+                    return Err(LinkError::Io { what: "receiving datagrams", source: e.into() });
+                }
+            }
+        }
+        self.counters.rx_frames += count as u64;
+        self.empty_polls = if count > 0 { 0 } else { self.empty_polls + 1 };
+        if self.empty_polls == POLLS_PER_CHECK {
+            self.empty_polls = 0;
+            self.interface.check()?;
+        }
+        Ok(count)
     }
 
     /// So many frames at the head of the queue are lost.
@@ -220,54 +319,26 @@ impl Link for BulkLink {
     }
 
     fn flush(&mut self) -> Result<bool, LinkError> {
-        while !self.tx.frames().is_empty() {
+        while let Some(frame) = self.tx.frames().front() {
             self.counters.doorbells += 1;
-            let Sent { frames, refused } =
-                self.batch.send(self.tx.frames(), (&self.socket, &self.arena));
-            if self.batch.cutting == Cutting::Doubted && refused.is_none() {
-                let interface = &self.info.interface;
-                info!(%interface, "segmentation offload refused: datagrams go one by one");
-                self.batch.cutting = Cutting::No;
-            }
-            self.tx.complete(frames);
-            if let Some(errno) = refused
-                && !self.on_refusal(errno)?
-            {
-                break;
+            match self.batch.send(frame, &[], (&self.socket, &self.arena)) {
+                Ok(whole) => {
+                    if self.batch.cutting == Cutting::Doubted {
+                        let interface = &self.info.interface;
+                        info!(%interface, "segmentation offload refused: datagrams go one by one");
+                        self.batch.cutting = Cutting::No;
+                    }
+                    self.tx.complete(usize::from(whole));
+                }
+                Err(errno) if self.on_refusal(errno)? => {}
+                Err(_) => break,
             }
         }
         Ok(self.tx.frames().is_empty())
     }
 
-    /// At most the frames of one system call: they are long, and lie in the cache now.
     fn poll(&mut self, batch: &mut Vec<RxFrame>, max: usize) -> Result<usize, LinkError> {
-        let mut count = 0;
-        for _ in 0..CALLS {
-            while count < max
-                && let Some(frame) = self.assembler.pop()
-            {
-                batch.push(frame);
-                count += 1;
-            }
-            if count > 0 {
-                break;
-            }
-            match self.assembler.receive(&self.socket) {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(e) => {
-                    self.interface.check()?;
-                    return Err(LinkError::Io { what: "receiving datagrams", source: e.into() });
-                }
-            }
-        }
-        self.counters.rx_frames += count as u64;
-        self.empty_polls = if count > 0 { 0 } else { self.empty_polls + 1 };
-        if self.empty_polls == POLLS_PER_CHECK {
-            self.empty_polls = 0;
-            self.interface.check()?;
-        }
-        Ok(count)
+        self.poll_with(batch, max, None)
     }
 
     #[inline]

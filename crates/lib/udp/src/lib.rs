@@ -39,5 +39,5 @@ mod receive;
 mod socket;
 mod transmit;
 
-pub use bulk::BulkLink;
+pub use bulk::{BulkLink, Placement, Polled};
 pub use link::{UdpConfig, UdpLink};

@@ -73,25 +73,37 @@ impl TxQueue {
     pub(crate) fn post(&mut self, frame: TxFrame, bytes: Range<usize>, segment: Segment) -> Posted {
         assert!(bytes.end <= self.size, "bytes outside the frame");
         self.posting.add(bytes.len(), segment);
-        let (slot, start) = (frame.slot(), frame.offset() + bytes.start);
-        let posted = frame.into_posted();
-        let whole = &self.arena.posted_bytes(&posted)[bytes];
+        let slot = frame.slot();
+        let queued = self.describe(&frame, bytes);
         self.posted += 1;
         self.holds.post(slot);
-        match datagram(self.envelope, whole) {
-            Some(Datagram { from, to, payload }) => self.queue.push_back(QueuedFrame {
-                slot,
-                offset: (start + payload.start) as u32,
-                length: payload.len() as u32,
-                from,
-                to,
-            }),
+        match queued {
+            Some(queued) => self.queue.push_back(queued),
             // To nobody that this link could reach.
             None => {
                 self.holds.complete(slot);
             }
         }
-        posted
+        frame.into_posted()
+    }
+
+    /// What of a frame goes out, and where. `None` if that is nowhere that this link could reach.
+    #[inline]
+    pub(crate) fn describe(&self, frame: &TxFrame, bytes: Range<usize>) -> Option<QueuedFrame> {
+        let (slot, start) = (frame.slot(), frame.offset() + bytes.start);
+        let whole = &self.arena.unsent_bytes(frame)[bytes];
+        let Datagram { from, to, payload } = datagram(self.envelope, whole)?;
+        let (offset, length) = ((start + payload.start) as u32, payload.len() as u32);
+        Some(QueuedFrame { slot, offset, length, from, to })
+    }
+
+    /// The kernel has taken this frame already.
+    pub(crate) fn post_sent(&mut self, frame: TxFrame, length: usize) -> Posted {
+        self.posting.add(length, Segment::Last);
+        self.posted += 1;
+        self.holds.post(frame.slot());
+        self.holds.complete(frame.slot());
+        frame.into_posted()
     }
 
     /// See [`Link::reclaim`](gigae_link::Link::reclaim).

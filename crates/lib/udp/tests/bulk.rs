@@ -2,7 +2,7 @@
 
 use gigae_fabric::{Fabric, Node, testing};
 use gigae_link::{Filter, Link, RxFrame, Segment};
-use gigae_udp::BulkLink;
+use gigae_udp::{BulkLink, Placement};
 use gigae_wire::{
     BulkHeader, Envelope, Epoch, Flags, HEADER_LEN, Header, Kind, MacAddr, NodeAddr, Route, SeqNo,
 };
@@ -15,6 +15,9 @@ fn main() {
     testing::run(&[
         ("frames_of_all_kinds_of_lengths_arrive_unchanged", || every_length(1500)),
         ("frames_of_all_kinds_of_lengths_arrive_unchanged_at_mtu_9000", || every_length(9000)),
+        ("data_are_sent_from_elsewhere_and_placed_elsewhere", || data_elsewhere(1500)),
+        ("data_are_sent_from_elsewhere_and_placed_elsewhere_at_mtu_9000", || data_elsewhere(9000)),
+        ("another_frame_than_the_expected_one_is_fetched", another_frame_is_fetched),
         ("datagrams_in_any_order_make_frames", datagrams_in_any_order_make_frames),
         ("a_frame_without_one_datagram_is_dropped", a_frame_without_one_datagram_is_dropped),
         ("datagrams_that_nobody_sends_do_no_harm", datagrams_that_nobody_sends_do_no_harm),
@@ -129,6 +132,81 @@ fn every_length(mtu: u32) {
         assert_eq!(pair.receive().as_ref(), Some(&sent), "{length} bytes");
     }
     assert_eq!(pair.b.counters().rx_dropped, 0);
+}
+
+/// Bytes in front of the data that stay elsewhere.
+const HEAD: usize = HEADER_LEN + 12;
+
+impl Pair {
+    /// Sends a frame all of which but its first bytes lies elsewhere.
+    fn send_in_place(&mut self, inner: &[u8]) {
+        let mut frame = self.a.take().expect("a transmit frame");
+        let arena = std::sync::Arc::clone(self.a.memory().arena);
+        let (head, data) = inner.split_at(HEAD);
+        let end = self.to_b.len() + inner.len();
+        let bytes = &mut arena.bytes_mut(&mut frame)[..end];
+        bytes[self.to_b.len()..][..HEAD].copy_from_slice(head);
+        self.to_b.write(bytes);
+        let posted = self.a.post_in_place(frame, 0..end, data);
+        self.a.release(posted.into());
+        assert!(self.a.flush().unwrap());
+    }
+
+    /// The next frame, whose data are expected in this memory, and how many of them came there.
+    fn poll_placing(&mut self, data: &mut [u8]) -> (RxFrame, usize) {
+        let (end, mut batch) = (Instant::now() + Duration::from_secs(10), Vec::new());
+        loop {
+            let placement = Placement { head: HEAD, data: &mut *data };
+            let polled = self.b.poll_placing(&mut batch, 1, placement).unwrap();
+            if let Some(frame) = batch.pop() {
+                return (frame, polled.placed);
+            }
+            assert!(Instant::now() < end, "no frame came");
+            std::thread::yield_now();
+        }
+    }
+}
+
+fn data_elsewhere(mtu: u32) {
+    let mut pair = pair(mtu);
+    let (unit, most) = pair.a.datagrams();
+    let arena = std::sync::Arc::clone(pair.b.memory().arena);
+    let edges = (1..=most).flat_map(|n| [n * unit - 1, n * unit, n * unit + 1]);
+    let lengths = [HEAD, HEAD + 1].into_iter().chain(edges);
+    for (n, length) in lengths.filter(|&length| length <= most * unit).enumerate() {
+        let sent = frame(n, length - HEADER_LEN);
+        // All of the data are expected, or some, or more.
+        for expected in [length - HEAD, (length - HEAD) / 2, length] {
+            pair.send_in_place(&sent);
+            let mut data = vec![0; expected];
+            let (frame, placed) = pair.poll_placing(&mut data);
+            assert_eq!(placed, expected.min(length - HEAD), "{length} bytes");
+            let got = &arena.bytes(&frame)[pair.to_b.len()..];
+            assert_eq!(got.len(), length);
+            assert!(got[..HEAD] == sent[..HEAD] && data[..placed] == sent[HEAD..HEAD + placed]);
+            assert!(got[HEAD + placed..] == sent[HEAD + placed..], "{length} bytes");
+            assert!(data[placed..].iter().all(|&byte| byte == 0));
+            let frame = pair.b.fetch_placed(frame, HEAD, &data[..placed]);
+            assert!(arena.bytes(&frame)[pair.to_b.len()..] == sent, "{length} bytes");
+            pair.b.recycle(frame);
+        }
+    }
+    assert_eq!(pair.b.counters().rx_dropped, 0);
+}
+
+fn another_frame_is_fetched() {
+    let mut pair = pair(1500);
+    let (socket, arena) = (pair.socket(), std::sync::Arc::clone(pair.b.memory().arena));
+    // Datagrams of another length than expected, and in another order: no frame is placed.
+    let inner = frame(1, 9000);
+    for datagram in datagrams(1, &inner, 1000).iter().rev() {
+        socket.send(datagram).unwrap();
+    }
+    let mut data = vec![0; 60_000];
+    let (frame, placed) = pair.poll_placing(&mut data);
+    let outer = arena.bytes(&frame).len() - inner.len();
+    assert!(placed == 0 && arena.bytes(&frame)[outer..] == inner);
+    pair.b.recycle(frame);
 }
 
 fn datagrams_in_any_order_make_frames() {

@@ -57,7 +57,8 @@ figures!(
 );
 
 figures!(OPERATIONS, operations, OperationCounters {
-    unasked, offered, unexpected, dropped => "unexpected_dropped", refused => "operations_refused", wrong_keys, invalid => "operations_invalid",
+    unasked, offered, unexpected, dropped => "unexpected_dropped", refused => "operations_refused", wrong_keys, placed, misplaced,
+    invalid => "operations_invalid",
 });
 
 figures!(

@@ -257,10 +257,10 @@ enum Speaker {
 }
 
 /// What a received frame says, without its bytes.
-struct Parsed {
-    from: NodeAddr,
-    header: Header,
-    payload: Payload,
+pub(super) struct Parsed {
+    pub(super) from: NodeAddr,
+    pub(super) header: Header,
+    pub(super) payload: Payload,
 }
 
 #[inline]
@@ -283,7 +283,11 @@ fn parse(envelope: Envelope, frame: &[u8]) -> Result<Parsed, Discard> {
 }
 
 /// The same for a frame in segments, all headers of which are in the first.
-fn parse_segments(envelope: Envelope, first: &[u8], mut frame: Pieces) -> Result<Parsed, Discard> {
+pub(super) fn parse_segments(
+    envelope: Envelope,
+    first: &[u8],
+    mut frame: Pieces,
+) -> Result<Parsed, Discard> {
     let (from, place) = envelope.locate(first, frame.len())?;
     let start = place.start + HEADER_LEN;
     if start > first.len() {

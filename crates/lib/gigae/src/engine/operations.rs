@@ -51,17 +51,21 @@ impl Engine {
         };
     }
 
-    /// Carries out the operations that have arrived. One copy of their data; the frames go back at
-    /// once.
+    /// Carries out the operations that have arrived. One copy of their data, unless they were placed;
+    /// the frames go back at once.
     #[inline(never)]
     pub(super) fn operate(&mut self) {
         // What was acknowledged may belong to those; else it can wait until these are carried out.
         if self.proto.has_ended() {
             self.reap();
         }
-        let Self { proto, transfer, inbox, links, .. } = self;
+        let Self { proto, transfer, inbox, links, placing, .. } = self;
         while let Some(Delivery { peer, epoch, buffer }) = proto.poll_operations() {
-            inbox.read(buffer, links, |payload| transfer.handle(peer, epoch, payload));
+            let placed = placing.take(&buffer);
+            inbox.read(buffer, links, |payload| match placed {
+                None => transfer.handle(peer, epoch, payload),
+                Some(placed) => transfer.handle_placed((peer, epoch), placed.split(payload)),
+            });
             proto.release(peer, epoch);
         }
         while let Some(Ended { peer, epoch, reason }) = proto.poll_ended() {
@@ -209,13 +213,13 @@ impl Engine {
         let mut frame = tx.take(link)?;
         let bytes = &mut tx.arena.bytes_mut(&mut frame)[PAYLOAD..];
         let room = bytes.len().min(longest.into());
-        let len = self.transfer.fill(peer, epoch, &mut bytes[..room]);
+        let (len, in_place) = self.transfer.fill_in_place(peer, epoch, &mut bytes[..room]);
         if len == 0 {
             tx.give_back(link, frame);
             return Some(0);
         }
         self.transfer.framed(peer);
-        let frame = Outbound::bulk(frame, len as u16, peer);
+        let frame = Outbound::bulk(frame, (len as u16, in_place), peer);
         if self.proto.send_bulk(peer, len as u16, frame).is_err() {
             unreachable!("the session is up and its window has room");
         }

@@ -60,13 +60,24 @@ impl Engine {
     #[inline]
     pub(super) fn post_waiting(&mut self) -> bool {
         let mut posted = 0;
-        let Self { links, proto, sources, tx, .. } = self;
+        let Self { links, proto, transfer, sources, tx, .. } = self;
         // While the way to a node is not known, nothing goes there: it is asked for until it is.
         loop {
             while let Some(DataFrame { to, path, header, buffer }) = proto.poll_data() {
                 if path == 0 && buffer.path() == 0 {
                     posted += usize::from(links[0].post(to, buffer, &header));
                     continue;
+                }
+                if let Some(in_place) = buffer.in_place() {
+                    let (data, home) = (transfer.data(to, in_place), buffer.path());
+                    if let Some(data) = data.filter(|_| path == home) {
+                        let done = links[path].post_in_place(to, buffer, data, &header);
+                        posted += usize::from(done);
+                        continue;
+                    }
+                    if !links[home].bring_in(buffer, data) {
+                        continue;
+                    }
                 }
                 if path == buffer.path() {
                     posted += usize::from(links[path].post(to, buffer, &header));

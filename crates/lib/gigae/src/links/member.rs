@@ -83,6 +83,30 @@ impl Member {
         posted
     }
 
+    /// Posts a bulk frame whose last bytes are `data`, in the program's memory.
+    pub(crate) fn post_in_place(
+        &mut self,
+        to: PeerId,
+        buffer: &mut Outbound,
+        data: &[u8],
+        header: &Header,
+    ) -> bool {
+        let AnyLink::Bulk(link) = &mut self.link else {
+            // A simulated socket, or one whose frames are captured.
+            return self.bring_in(buffer, Some(data)) && self.post(to, buffer, header);
+        };
+        let Some(route) = self.routes.to(to).filter(|_| !self.down) else { return false };
+        let posted = buffer.post_in_place(link, &self.arena, data, (route, header));
+        self.due |= posted;
+        posted
+    }
+
+    /// Copies into a frame what stayed in the program's memory, or zeros if it is not there any more.
+    /// False if the NIC still holds the frame.
+    pub(crate) fn bring_in(&mut self, buffer: &mut Outbound, data: Option<&[u8]>) -> bool {
+        buffer.bring_in(&mut self.link, &self.arena, data)
+    }
+
     /// Posts a copy of a data frame whose message lies in another link's memory.
     #[cold]
     #[inline(never)]

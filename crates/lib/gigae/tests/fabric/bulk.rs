@@ -3,6 +3,7 @@
 use super::*;
 use gigae::{Memory, Wanted};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const LONG: usize = 300_000;
 
@@ -63,6 +64,11 @@ pub(crate) fn long_messages_go_by_the_socket_and_short_ones_by_the_link() {
             // acknowledgements. A loss on a busy machine may make some frames shorter.
             assert!((40..=100).contains(&socket), "{socket} frames by the socket");
             assert!(link <= 100, "{link} frames by the link");
+            let counters = b.counters().operations;
+            // Not those behind a frame that nobody expects: a question whether the socket works, or a
+            // repetition.
+            assert!(counters.placed >= 20, "received where they belong: {counters:?}");
+            assert_eq!(counters.invalid, 0);
         }
     }
 }
@@ -104,6 +110,51 @@ pub(crate) fn a_socket_that_stops_to_work_costs_no_message() {
     exchange_long(&a, &b, &to_b, 15..20);
     assert!(received(&b)[1] >= before[1] + 20, "it carries long messages again");
     assert_eq!(a.paths()[1].counters.returns, 1, "{:?}", a.paths());
+}
+
+/// The port of the only UDP socket of a node.
+fn udp_port(node: &Node) -> u16 {
+    let _inside = node.enter().unwrap();
+    let sockets = std::fs::read_to_string("/proc/thread-self/net/udp6").unwrap();
+    let local = sockets.lines().nth(1).and_then(|line| line.split_whitespace().nth(1));
+    let port = local.and_then(|local| local.rsplit(':').next()).expect("a socket");
+    u16::from_str_radix(port, 16).unwrap()
+}
+
+/// Datagrams of a stranger at the peer's own address look like those of bulk frames. They are copied
+/// to where data are expected before anybody has verified them, and change no message.
+pub(crate) fn a_strangers_datagrams_change_no_long_message() {
+    let fabric = testing::fabric("bulkstranger", |_| ());
+    let [a, b] = pair(&fabric, &options(Backend::Packet));
+    let to_b = Address::from(gigae::MacAddr(fabric.node(2).mac));
+    exchange_long(&a, &b, &to_b, 0..2);
+    let node = fabric.node(1);
+    let (to, done) = ((fabric.node(2).ipv4, udp_port(&fabric.node(2))), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let stranger = scope.spawn(|| {
+            let _inside = node.enter().unwrap();
+            let socket = std::net::UdpSocket::bind((node.ipv4, 0)).unwrap();
+            let (mut sent, mut refused) = (0_u32, 0_u32);
+            while !done.load(Ordering::Relaxed) {
+                // One datagram that is a whole frame: number, unit, index and count.
+                let mut bytes = [0xa5; 1400];
+                bytes[..4].copy_from_slice(&sent.to_be_bytes());
+                bytes[4..8].copy_from_slice(&[5, 184, 0, 1]);
+                if socket.send_to(&bytes, to).is_err() {
+                    refused += 1;
+                }
+                sent += 1;
+                std::thread::sleep(Duration::from_micros(50));
+            }
+            sent - refused
+        });
+        exchange_long(&a, &b, &to_b, 2..40);
+        done.store(true, Ordering::Relaxed);
+        assert!(stranger.join().unwrap() > 100);
+    });
+    let counters = b.counters();
+    assert!(counters.operations.misplaced > 0, "{:?}", counters.operations);
+    assert_eq!(counters.operations.invalid, 0);
 }
 
 pub(crate) fn long_messages_survive_a_wire_that_loses_doubles_and_corrupts() {

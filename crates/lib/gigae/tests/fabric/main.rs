@@ -219,6 +219,10 @@ fn main() {
             a_socket_that_stops_to_work_costs_no_message,
         ),
         (
+            "a_strangers_datagrams_change_no_long_message",
+            a_strangers_datagrams_change_no_long_message,
+        ),
+        (
             "long_messages_survive_a_wire_that_loses_doubles_and_corrupts",
             long_messages_survive_a_wire_that_loses_doubles_and_corrupts,
         ),

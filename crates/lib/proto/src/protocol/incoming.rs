@@ -93,17 +93,32 @@ impl<T, R> Protocol<T, R> {
     /// The session that a frame belongs to, by its epochs. Anything else gets a Reset (rule 4.5).
     #[inline]
     fn session_of(&mut self, arrival: Arrival<'_>) -> Result<PeerId, Discard> {
-        let Arrival { path, from: node, header, .. } = arrival;
         let last = self.table.last;
-        if let Some(s) = self.sessions.get(last.0 as usize)
-            && matches!(s.state, SessionState::Established)
-            && (header.dst_epoch, header.src_epoch) == (s.local, s.remote)
-            && (header.src_port, header.channel) == (s.key.port, s.key.channel)
-            && if path == 0 { *node == s.key.node } else { s.is_at(path, node) }
-        {
+        if self.is_of(last, &arrival) {
             return Ok(last);
         }
-        self.session_of_other(path, &arrival.key(), header)
+        self.session_of_other(arrival.path, &arrival.key(), arrival.header)
+    }
+
+    /// Whether a frame belongs to the session with a peer, which is up.
+    #[inline]
+    fn is_of(&self, peer: PeerId, arrival: &Arrival<'_>) -> bool {
+        let &Arrival { path, from: node, header, .. } = arrival;
+        self.sessions.get(peer.0 as usize).is_some_and(|s| {
+            matches!(s.state, SessionState::Established)
+                && (header.dst_epoch, header.src_epoch) == (s.local, s.remote)
+                && (header.src_port, header.channel) == (s.key.port, s.key.channel)
+                && if path == 0 { *node == s.key.node } else { s.is_at(path, node) }
+        })
+    }
+
+    /// Whether a data frame is the next in order from a peer, so that [`handle`](Self::handle) would
+    /// deliver it at once.
+    pub fn is_next(&self, peer: PeerId, arrival: &Arrival<'_>) -> bool {
+        let header = arrival.header;
+        header.dst_port == self.config.port
+            && self.is_of(peer, arrival)
+            && self.session(peer).receive.as_ref().is_some_and(|r| r.is_next(header.seq))
     }
 
     /// For a frame of another session than the last frame's, or the first frame of its session.

@@ -30,6 +30,9 @@ impl<M: Bytes> Transfer<M> {
     /// An operation is over.
     pub(crate) fn complete(&mut self, id: u32, result: Result<(), OpError>) {
         let Some(over) = self.operations.remove(id) else { return };
+        if over.asks() {
+            self.expect_no_more(id);
+        }
         if let Some(peer) = over.peer() {
             *self.engaged_with(peer) -= 1;
         }

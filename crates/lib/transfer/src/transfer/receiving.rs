@@ -181,6 +181,7 @@ impl<M: Bytes> Transfer<M> {
         state.offers -= 1;
         state.answers.push_back(Answer::Plain(Op::Pull { id, offer, len }));
         self.asked += len as usize;
+        self.expecting.push_back(id);
         self.wake(peer);
     }
 }

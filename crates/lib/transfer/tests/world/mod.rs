@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each file of tests uses some of it")]
 
 use gigae_proto::PeerId;
-use gigae_transfer::{Completion, Config, Selector, Transfer, predictable_keys};
+use gigae_transfer::{Completion, Config, Expected, Selector, Transfer, predictable_keys};
 use gigae_wire::{Epoch, Pieces};
 use std::collections::VecDeque;
 
@@ -15,6 +15,11 @@ pub(crate) struct World {
     /// Frames in flight, by (from, to), and how many may be.
     pub(crate) wires: Vec<Vec<VecDeque<Vec<u8>>>>,
     pub(crate) window: usize,
+    /// Bytes of a frame's payload.
+    pub(crate) frame: usize,
+    /// Long data stay in place until they are sent, and are received where they belong if they are
+    /// expected.
+    pub(crate) in_place: bool,
     pub(crate) epoch: Vec<Vec<Epoch>>,
 }
 
@@ -30,6 +35,8 @@ impl World {
                 .collect(),
             wires: vec![vec![VecDeque::new(); ends]; ends],
             window: 16,
+            frame: FRAME,
+            in_place: false,
             epoch: vec![vec![Epoch(7); ends]; ends],
         }
     }
@@ -45,8 +52,17 @@ impl World {
                     self.ends[from].postpone(peer);
                     continue;
                 }
-                let mut frame = vec![0; FRAME];
-                let len = self.ends[from].fill(peer, self.epoch[from][to], &mut frame);
+                let (mut frame, epoch) = (vec![0; self.frame], self.epoch[from][to]);
+                let len = if self.in_place {
+                    let (len, left) = self.ends[from].fill_in_place(peer, epoch, &mut frame);
+                    if let Some(left) = left {
+                        let data = self.ends[from].data(peer, left).unwrap();
+                        frame[len - left.len()..len].copy_from_slice(data);
+                    }
+                    len
+                } else {
+                    self.ends[from].fill(peer, epoch, &mut frame)
+                };
                 frame.truncate(len);
                 if len > 0 {
                     self.ends[from].framed(peer);
@@ -60,6 +76,11 @@ impl World {
             for to in 0..self.ends.len() {
                 if let Some(frame) = self.wires[from][to].pop_front() {
                     let epoch = self.epoch[to][from];
+                    if self.in_place && self.place(from, to, &frame) {
+                        self.ends[from].acknowledged(PeerId(to as u32));
+                        moved = true;
+                        continue;
+                    }
                     // In segments, as a receiver may have it; they end anywhere.
                     let cut = frame.len() * 2 / 3;
                     let rest = [&frame[cut..]];
@@ -71,6 +92,24 @@ impl World {
             }
         }
         moved
+    }
+
+    /// Receives a frame as a link does that scatters: its data are written where others are expected
+    /// before anybody looks what they are. Whether they were expected there.
+    fn place(&mut self, from: usize, to: usize, frame: &[u8]) -> bool {
+        let (epoch, end) = (self.epoch[to][from], &mut self.ends[to]);
+        let Some((expected, room)) = end.expect() else { return false };
+        let data = frame.get(Expected::HEADER..).unwrap_or(&[]);
+        let len = data.len().min(room.len());
+        room[..len].copy_from_slice(&data[..len]);
+        if expected.peer != PeerId(from as u32) || !expected.is_in(frame.into(), len) {
+            end.misplaced();
+            return false;
+        }
+        assert_eq!(end.expected(expected, len), Some(&data[..len]));
+        let behind = Pieces::from(&data[len..]);
+        end.handle_placed((PeerId(from as u32), epoch), (expected, len, behind));
+        true
     }
 
     pub(crate) fn run(&mut self) {

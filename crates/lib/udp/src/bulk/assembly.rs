@@ -1,8 +1,9 @@
 //! Long frames put together from their datagrams.
 //!
-//! Most frames come in one buffer of the kernel's, which is scattered: each datagram's header goes to
-//! a list, and its part of the frame to its place in a slot. What comes otherwise (alone, out of
-//! order, of several frames) is copied to its place.
+//! Each buffer of the kernel's is received into one piece of memory, the same for all, and its parts
+//! are copied from there, out of a cache, to their places in a slot. That is faster than to have the
+//! kernel scatter 44 headers and 44 parts. Most frames come whole in one buffer. What comes otherwise
+//! (alone, out of order, of several frames) waits in its slot for the rest.
 
 use crate::receive::{HEADROOM, headers};
 use crate::socket::{Received, UdpSocket};
@@ -11,6 +12,7 @@ use gigae_wire::{BULK_HEADER_LEN, BulkHeader, MOST_DATAGRAMS, MOST_PARTS, MacAdd
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Most datagrams of a buffer.
@@ -65,6 +67,22 @@ impl Incomplete {
     }
 }
 
+/// Where the data of the next frame are expected to belong: in other memory than a slot.
+#[derive(Debug)]
+pub struct Placement<'a> {
+    /// Bytes of the frame, without outer headers, that come in front of the data.
+    pub head: usize,
+    /// Where the data belong. What comes behind as many bytes stays in the slot.
+    pub data: &'a mut [u8],
+}
+
+impl Placement<'_> {
+    /// The bytes of a frame of this length that belong there.
+    fn of(&self, length: usize) -> Range<usize> {
+        self.head.min(length)..(self.head + self.data.len()).min(length)
+    }
+}
+
 /// There is no slot for a part, or no sender sends it.
 struct NoRoom;
 
@@ -80,13 +98,10 @@ pub(super) struct Assembler {
     incomplete: VecDeque<Incomplete>,
     /// Those whose parts come by another link, in the names of peers.
     parted: VecDeque<Incomplete>,
-    /// The parts of the next frame are taken to be so long.
-    unit: usize,
-    heads: Box<[[u8; BULK_HEADER_LEN]; DATAGRAMS]>,
-    /// Takes what is longer than expected.
-    spill: Box<[u8]>,
-    /// Takes all of a buffer that is not as expected.
-    whole: Vec<u8>,
+    /// Takes a buffer.
+    buffer: Box<[u8]>,
+    /// Bytes of the last frame that were placed elsewhere.
+    pub(super) placed: usize,
     /// The outer headers of the last sender's frames.
     headers: Option<(SocketAddr, IpAddr, Route)>,
     /// System calls so far.
@@ -98,12 +113,7 @@ pub(super) struct Assembler {
 
 impl Assembler {
     /// For so many slots of so many bytes at the start of the arena.
-    pub(super) fn new(
-        arena: Arc<Arena>,
-        (slots, slot): (usize, usize),
-        filter: Filter,
-        unit: usize,
-    ) -> Self {
+    pub(super) fn new(arena: Arc<Arena>, (slots, slot): (usize, usize), filter: Filter) -> Self {
         Self {
             arena,
             slot,
@@ -112,10 +122,8 @@ impl Assembler {
             ready: VecDeque::with_capacity(DATAGRAMS),
             incomplete: VecDeque::with_capacity(INCOMPLETE),
             parted: VecDeque::new(),
-            unit,
-            heads: Box::new([[0; BULK_HEADER_LEN]; DATAGRAMS]),
-            spill: vec![0; LONGEST].into_boxed_slice(),
-            whole: Vec::with_capacity(LONGEST),
+            buffer: vec![0; LONGEST].into_boxed_slice(),
+            placed: 0,
             headers: None,
             calls: 0,
             dropped: 0,
@@ -152,30 +160,25 @@ impl Assembler {
     }
 
     /// Receives one buffer, if there is one and a slot for it. Whether to look for frames, and then
-    /// for more.
-    pub(super) fn receive(&mut self, socket: &UdpSocket) -> Result<bool, Errno> {
-        let Some(&slot) = self.free.last() else { return Ok(false) };
-        const NONE: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
-        let mut pieces = [NONE; 2 * DATAGRAMS + 1];
-        let expected = (self.room() / self.unit).min(DATAGRAMS);
-        // SAFETY: the slot lies in the arena, with room for that many parts.
-        let start = unsafe { self.arena.base().add(self.start(slot)) }.as_ptr();
-        for (i, (pair, head)) in pieces.chunks_exact_mut(2).zip(&mut *self.heads).enumerate() {
-            if i == expected {
-                break;
-            }
-            pair[0] = libc::iovec { iov_base: head.as_mut_ptr().cast(), iov_len: head.len() };
-            // SAFETY: as above.
-            let part = unsafe { start.add(i * self.unit) };
-            pair[1] = libc::iovec { iov_base: part.cast(), iov_len: self.unit };
+    /// for more. The data of a frame that comes whole are copied to where they are expected to
+    /// belong; how many of them lie there then is in `placed`.
+    pub(super) fn receive(
+        &mut self,
+        socket: &UdpSocket,
+        placement: Option<Placement>,
+    ) -> Result<bool, Errno> {
+        self.placed = 0;
+        if self.free.is_empty() {
+            return Ok(false);
         }
-        pieces[2 * expected] =
-            libc::iovec { iov_base: self.spill.as_mut_ptr().cast(), iov_len: LONGEST };
         self.calls += 1;
-        match socket.receive(&mut pieces[..=2 * expected]) {
+        let (iov_base, iov_len) = (self.buffer.as_mut_ptr().cast(), self.buffer.len());
+        match socket.receive(&mut [libc::iovec { iov_base, iov_len }]) {
             // To a group everybody belongs to, with any sender's address: no peer sends such.
             Ok(Some(received)) if !received.to.is_multicast() && !received.to_all => {
-                self.sort(&received, slot, expected);
+                let buffer = std::mem::take(&mut self.buffer);
+                self.sort(&received, &buffer, placement);
+                self.buffer = buffer;
             }
             Ok(_) => self.dropped += 1,
             Err(Errno::AGAIN) => return Ok(false),
@@ -186,65 +189,74 @@ impl Assembler {
         Ok(true)
     }
 
-    /// Looks what came into the free slot, so many parts of which were expected.
-    fn sort(&mut self, received: &Received, slot: u32, expected: usize) {
-        let length = received.length;
-        let segment = received.segment.unwrap_or(length).min(length);
+    /// Looks what came in a buffer.
+    fn sort(&mut self, received: &Received, buffer: &[u8], placement: Option<Placement>) {
+        let buffer = &buffer[..received.length.min(buffer.len())];
+        let segment = received.segment.unwrap_or(buffer.len()).min(buffer.len());
         if segment <= BULK_HEADER_LEN {
             self.dropped += 1;
             return;
         }
-        let (unit, count) = (segment - BULK_HEADER_LEN, length.div_ceil(segment));
-        let as_expected =
-            count <= expected && (unit == self.unit || count == 1 && unit < self.unit);
-        if as_expected && let Some(frame) = self.whole_in_place(length, segment, count) {
-            self.free.pop();
-            let whole = self.finish(slot, frame, (received.from, received.to));
-            self.ready.extend(whole);
-        } else {
-            self.gather(length, slot, expected);
-            self.place_all(received, segment);
-        }
-        if count > 1 {
-            self.unit = unit;
+        match whole_frame(buffer, segment).filter(|&length| length <= self.room()) {
+            Some(length) => {
+                let whole = self.take_whole(received, buffer.chunks(segment), (length, placement));
+                self.ready.extend(whole);
+            }
+            None => self.place_all(received, buffer.chunks(segment)),
         }
     }
 
-    /// The length of the frame that lies whole in the slot, if that is what came.
-    fn whole_in_place(&self, length: usize, segment: usize, count: usize) -> Option<usize> {
-        let of = |i: usize| {
-            let len = segment.min(length - i * segment).checked_sub(BULK_HEADER_LEN)?;
-            BulkHeader::parse(self.heads[i], len)
-        };
-        let first = of(0)?;
-        let alike = |i: usize| of(i).is_some_and(|it| it == BulkHeader { index: i as u8, ..first });
-        let whole = usize::from(first.count) == count && (0..count).all(alike);
-        // The parts lie one behind the other only if they are as long as was expected.
-        let dense = count == 1 || usize::from(first.unit) == self.unit;
-        (whole && dense).then_some(length - count * BULK_HEADER_LEN)
-    }
-
-    /// Copies a buffer together that was scattered into a free slot, its headers and the spill.
-    fn gather(&mut self, length: usize, slot: u32, expected: usize) {
-        self.whole.clear();
+    /// Copies a frame that came whole to a slot, and its data to where they are expected to belong.
+    fn take_whole<'a>(
+        &mut self,
+        received: &Received,
+        datagrams: impl Iterator<Item = &'a [u8]>,
+        (length, mut placement): (usize, Option<Placement>),
+    ) -> Option<RxFrame> {
+        let slot = self.free.pop()?;
         let start = self.start(slot);
-        // SAFETY: the slot is free, so nobody writes its bytes; the kernel has, before it returned.
-        let frame = unsafe { TxFrame::new(&self.arena, start..start + expected * self.unit, slot) };
-        let parts = self.arena.unsent_bytes(&frame);
-        for (head, part) in self.heads.iter().zip(parts.chunks_exact(self.unit)) {
-            let left = length - self.whole.len();
-            self.whole.extend_from_slice(&head[..left.min(head.len())]);
-            let left = length - self.whole.len();
-            self.whole.extend_from_slice(&part[..left.min(part.len())]);
+        // SAFETY: the slot was free, so nobody has a token for its bytes.
+        let mut room = unsafe { TxFrame::new(&self.arena, start..start + length, slot) };
+        let room = self.arena.bytes_mut(&mut room);
+        let away = placement.as_ref().map_or(0..0, |placement| placement.of(length));
+        let mut at = 0;
+        for datagram in datagrams {
+            let part = &datagram[BULK_HEADER_LEN..];
+            let cut = |place: usize| place.clamp(at, at + part.len()) - at;
+            let (from, to) = (cut(away.start), cut(away.end));
+            room[at..at + from].copy_from_slice(&part[..from]);
+            if let Some(placement) = placement.as_mut().filter(|_| to > from) {
+                let begin = at + from - away.start;
+                placement.data[begin..begin + to - from].copy_from_slice(&part[from..to]);
+            }
+            room[at + to..at + part.len()].copy_from_slice(&part[to..]);
+            at += part.len();
         }
-        let rest = length - self.whole.len();
-        self.whole.extend_from_slice(&self.spill[..rest]);
+        self.placed = away.len();
+        self.finish(slot, length, (received.from, received.to))
     }
 
-    /// Copies the datagrams of the buffer that was put together to their frames.
-    fn place_all(&mut self, received: &Received, segment: usize) {
-        let whole = std::mem::take(&mut self.whole);
-        for datagram in whole.chunks(segment) {
+    /// Copies data to where they are in an ordinary frame, in a slot that nobody has a token for.
+    fn fetch(&mut self, slot: u32, at: usize, data: &[u8]) {
+        let start = self.start(slot) + at;
+        // SAFETY: the slot is free, or its token is with the caller, who does not use it meanwhile.
+        let mut room = unsafe { TxFrame::new(&self.arena, start..start + data.len(), slot) };
+        self.arena.bytes_mut(&mut room).copy_from_slice(data);
+    }
+
+    /// Makes an ordinary frame of one whose data were placed elsewhere. One copy.
+    pub(super) fn fetch_placed(&mut self, frame: RxFrame, head: usize, data: &[u8]) -> RxFrame {
+        // The token is this link's.
+        let end = frame.offset() + self.arena.bytes(&frame).len();
+        let at = self.start(frame.slot()) + head;
+        assert!(at + data.len() <= end, "placed bytes outside the frame");
+        self.fetch(frame.slot(), head, data);
+        frame
+    }
+
+    /// Copies the datagrams of a buffer to their frames.
+    fn place_all<'a>(&mut self, received: &Received, datagrams: impl Iterator<Item = &'a [u8]>) {
+        for datagram in datagrams {
             let parsed = datagram
                 .split_first_chunk()
                 .and_then(|(head, part)| Some((BulkHeader::parse(*head, part.len())?, part)));
@@ -265,7 +277,6 @@ impl Assembler {
                 self.ready.extend(whole);
             }
         }
-        self.whole = whole;
     }
 
     /// Gives up the oldest frame of a sender, or of all if it has none.
@@ -376,4 +387,18 @@ impl Assembler {
         self.free.push(slot);
         None
     }
+}
+
+/// The length of the frame that is whole in a buffer, if that is what came.
+fn whole_frame(buffer: &[u8], segment: usize) -> Option<usize> {
+    let of = |datagram: &[u8]| {
+        let (head, part) = datagram.split_first_chunk()?;
+        BulkHeader::parse(*head, part.len())
+    };
+    let first = of(buffer.get(..segment)?)?;
+    let count = buffer.len().div_ceil(segment);
+    let alike = |(index, datagram)| of(datagram) == Some(BulkHeader { index, ..first });
+    // Each part but the last is as long as the unit, since the last one of a frame alone may differ.
+    let whole = usize::from(first.count) == count && (0..).zip(buffer.chunks(segment)).all(alike);
+    whole.then_some(buffer.len() - count * BULK_HEADER_LEN)
 }

@@ -1,0 +1,137 @@
+//! Bulk data that the kernel scatters to where they belong, in the program's memory.
+//!
+//! The socket is told before each call where the data that should come next belong. A frame whose
+//! data were placed is verified where its pieces lie. If it is not what was expected, its data are
+//! copied to where an ordinary frame has them, and it goes the ordinary way.
+
+use super::Engine;
+use super::incoming::{Parsed, parse_segments};
+use super::rx_frames::BATCH;
+use crate::inbox::{Entry, Inbound};
+use crate::link::AnyLink;
+use gigae_link::{LinkError, RxFrame};
+use gigae_proto::Arrival;
+use gigae_transfer::Expected;
+use gigae_udp::{Placement, Polled};
+use gigae_wire::{HEADER_LEN, Kind, Pieces};
+
+/// Bytes of a frame in front of the data that are expected.
+const HEAD: usize = HEADER_LEN + Expected::HEADER;
+
+/// Frames without an expectation after a wrong one. Frames of several peers may take turns.
+const FRAMES_WITHOUT: u32 = 4;
+
+/// A frame whose data lie where they belong, until it is delivered.
+pub(super) struct Placed {
+    /// Its number among the received frames.
+    number: u32,
+    expected: Expected,
+    /// Bytes of data.
+    len: usize,
+}
+
+/// See the module's description.
+#[derive(Default)]
+pub(super) struct Placing {
+    /// Frames to come without an expectation.
+    without: u32,
+    /// The frame that was taken in last, if its data were placed.
+    frame: Option<Placed>,
+}
+
+impl Placing {
+    /// The description of a frame that is delivered now, if its data were placed.
+    pub(super) fn take(&mut self, frame: &Inbound) -> Option<Placed> {
+        self.frame.take_if(|placed| placed.number == frame.number())
+    }
+}
+
+impl Placed {
+    /// Which data the frame has, how many, and what its payload has behind them.
+    pub(super) fn split<'a>(&self, mut payload: Pieces<'a>) -> (Expected, usize, Pieces<'a>) {
+        let _ = payload.split(Expected::HEADER + self.len);
+        (self.expected, self.len, payload)
+    }
+}
+
+impl Engine {
+    /// Takes in what has arrived by the socket for bulk data. Returns the number of frames.
+    pub(super) fn take_in_bulk(&mut self) -> Result<usize, LinkError> {
+        let Self { links, transfer, placing, rx, .. } = self;
+        if placing.without > 0 {
+            let count = self.take_in_batch(1)?;
+            self.placing.without = self.placing.without.saturating_sub(count as u32);
+            return Ok(count);
+        }
+        let (AnyLink::Bulk(link), Some((expected, data))) = (&mut links[1].link, transfer.expect())
+        else {
+            return self.take_in_batch(1);
+        };
+        let polled = link.poll_placing(&mut rx.batch, BATCH, Placement { head: HEAD, data });
+        match polled {
+            Ok(Polled { placed: 0, count }) => {
+                self.take_in_polled(1);
+                Ok(count)
+            }
+            Ok(Polled { placed, count }) => {
+                if let Some(frame) = self.rx.batch.pop() {
+                    self.take_in_placed(frame, expected, placed);
+                }
+                Ok(count)
+            }
+            Err(error) => self.give_up_link(1, error).map(|()| 0),
+        }
+    }
+
+    /// Takes in a frame with `len` bytes of data that were placed.
+    fn take_in_placed(&mut self, frame: RxFrame, expected: Expected, len: usize) {
+        let Err(frame) = self.take_in_expected(frame, expected, len) else { return };
+        self.transfer.misplaced();
+        self.placing.without = FRAMES_WITHOUT;
+        let Self { links, transfer, .. } = self;
+        let frame = match (&mut links[1].link, transfer.expected(expected, len)) {
+            (AnyLink::Bulk(link), Some(data)) => link.fetch_placed(frame, HEAD, data),
+            _ => frame,
+        };
+        self.take_in(1, frame);
+    }
+
+    /// The same if the frame is as expected; hands it back otherwise.
+    fn take_in_expected(
+        &mut self,
+        frame: RxFrame,
+        expected: Expected,
+        len: usize,
+    ) -> Result<(), RxFrame> {
+        let Self { links, transfer, proto, channels, .. } = self;
+        let (bytes, envelope) = (links.arenas.bytes(&frame), links[1].envelope);
+        let parsed = transfer.expected(expected, len).and_then(|data| {
+            let (_, inner) = envelope.locate(bytes, bytes.len()).ok()?;
+            let (head, rest) = bytes.split_at_checked(inner.start + HEAD)?;
+            let rest = [data, rest.get(len..)?];
+            let mut whole = Pieces::new(head, &rest);
+            let parsed = parse_segments(envelope, bytes, whole).ok()?;
+            whole.split(parsed.payload.start.into())?;
+            expected.is_in(whole, len).then_some(parsed)
+        });
+        let Some(Parsed { from, header, payload }) = parsed else { return Err(frame) };
+        let arrival = Arrival { path: 1, from: &from, header: &header, payload: &[] };
+        if header.kind != Kind::Op
+            || !channels.contains(header.channel)
+            || !proto.is_next(expected.peer, &arrival)
+        {
+            return Err(frame);
+        }
+        let number = links.arenas.number(&frame);
+        let entry = Entry { path: 1, number, frame, payload, several: false };
+        let mut inbound = Some(self.inbox.enter(entry));
+        self.placing.frame = Some(Placed { number, expected, len });
+        // The protocol counts what it refuses.
+        let _ = self.proto.handle(arrival, &mut inbound);
+        if let Some(refused) = inbound {
+            self.placing.frame = None;
+            self.inbox.leave(refused, &mut self.links);
+        }
+        Ok(())
+    }
+}
