@@ -309,7 +309,8 @@ fn status(pid: u32, name: &str) -> String {
 }
 
 fn a_server_of_roots_gives_up_root() {
-    let transports = "\"udp\", \"tcp\", \"gigae\", \"gigae-write\", \"packet\", \"xdp\"";
+    let transports =
+        "\"udp\", \"udp-gso\", \"tcp\", \"gigae\", \"gigae-write\", \"packet\", \"xdp\"";
     let experiments = [("stream", transports, "1000", 0.3)];
     let machines = Machines::new("rights", &plan(&experiments), &[]);
     let said = machines.hears("confined to");
@@ -325,7 +326,7 @@ fn a_server_of_roots_gives_up_root() {
     assert!(said.contains("user 65534") && said.contains("Landlock: "), "{said}");
     // And it measures everything.
     let results = machines.results(&machines.eval("out").output().unwrap(), "out");
-    assert_eq!(results.series.len(), 6);
+    assert_eq!(results.series.len(), 7);
 }
 
 fn what_is_repeated_has_a_directory_for_each_time() {

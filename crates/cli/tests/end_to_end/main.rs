@@ -22,6 +22,7 @@ fn main() -> ExitCode {
         plans::a_loopback_one_cpu_schedules_and_bulk_streams_come_out_of_a_run,
         plans::variants_loss_and_figures_come_out_of_every_run,
         plans::raw_frames_are_as_long_as_a_jumbo_network_allows,
+        plans::tcp_and_udp_at_their_best_are_measured_or_left_out_with_the_reason,
         ends::ctrl_c_in_mid_run_leaves_nothing_behind,
         ends::a_killed_run_takes_its_serving_process_along_and_the_next_run_cleans_up,
         errors::bad_input_is_one_line_and_a_failure,

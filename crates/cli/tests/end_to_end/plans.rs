@@ -32,7 +32,7 @@ pub(crate) fn a_tiny_plan_gives_results_that_fit_the_schema() {
         found.unwrap_or_else(|| panic!("no {experiment} of {transport}: {:?}", results.skipped))
     };
     sleepers_are_all_measured(&results);
-    for transport in ["gigae", "packet", "udp", "tcp", "icmp"] {
+    for transport in ["gigae", "packet", "udp", "udp-gso", "tcp", "icmp"] {
         let series = point("rtt", transport);
         assert!(
             series.min > 0.0 && series.min <= series.p50 && series.p50 <= series.max,
@@ -42,7 +42,7 @@ pub(crate) fn a_tiny_plan_gives_results_that_fit_the_schema() {
         // A round trip is a frame out and at least one system call of some kind.
         assert!(series.frames >= series.n && series.syscalls >= series.n, "{series:?}");
     }
-    for transport in ["gigae", "packet", "udp", "tcp"] {
+    for transport in ["gigae", "packet", "udp", "udp-gso", "tcp"] {
         let series = point("stream", transport);
         assert!(series.median > 0.0 && series.limit.is_some(), "{series:?}");
         // Two buckets of tokens at most beyond the rate, over 200 ms at 125 MB/s: a few percent. Who did not get the
@@ -340,4 +340,87 @@ pub(crate) fn raw_frames_are_as_long_as_a_jumbo_network_allows() {
     let (all, missing) = (results.series.len(), results.skipped.len());
     assert_eq!(all + missing, 9, "{:?}, {:?}", results.series, results.skipped);
     assert!(full + missing >= 6 && all > missing, "{:?}, {:?}", results.series, results.skipped);
+}
+
+const BEST: &str = r#"
+name = "best"
+about = "a test: TCP and UDP at their best"
+repetitions = 2
+max_repetitions = 2
+[link.cable]
+cable = true
+[tcp.buffered]
+write = 65536
+[tcp.zerocopy]
+zerocopy = true
+[tcp.bbr]
+congestion_control = "bbr"
+[tcp.reno]
+congestion_control = "reno"
+[[experiment]]
+kind = "rtt"
+links = ["cable"]
+transports = ["tcp", "udp-gso"]
+sizes = [8, 100000]
+waits = ["sleep"]
+seconds = 0.1
+warmup = 0.02
+[[experiment]]
+kind = "stream"
+links = ["cable"]
+transports = ["tcp", "udp-gso"]
+sizes = [8, 100000]
+waits = ["sleep"]
+seconds = 0.2
+warmup = 0.02
+"#;
+
+pub(crate) fn tcp_and_udp_at_their_best_are_measured_or_left_out_with_the_reason() {
+    let place = Place::new();
+    let out = place.path("out");
+    let output =
+        eval().arg("--plan").arg(place.plan(BEST)).arg("--out").arg(&out).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = std::fs::read_to_string(out.join("results.json")).unwrap();
+    fits_schema(&text);
+    let results = Results::parse(&text).unwrap();
+    let offered = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    let offered = offered.unwrap_or_default();
+    for control in ["bbr", "reno"] {
+        let label = format!("tcp {control}");
+        let reason = results.skipped.iter().find(|skipped| skipped.transport == label);
+        match offered.split_whitespace().any(|name| name == control) {
+            true => assert_eq!(reason, None),
+            false => assert!(reason.unwrap().reason.contains(&format!("modprobe tcp_{control}"))),
+        }
+        for series in results.series.iter().filter(|series| series.label() == label) {
+            let note = series.note.as_ref().unwrap();
+            assert_eq!(note.congestion_control(), Some(control));
+        }
+    }
+    assert_eq!(results.environment.congestion_control, "cubic", "another one is a variant's own");
+    let of = |label: &str, kind: &str, size| {
+        let mut all = results.series.iter();
+        let found = all.find(|one| {
+            (one.label().as_str(), one.experiment.name(), one.size) == (label, kind, size)
+        });
+        found.unwrap_or_else(|| panic!("no {kind} of {label}: {:?}", results.skipped))
+    };
+    for (kind, size) in [("rtt", 8), ("rtt", 100_000), ("stream", 8), ("stream", 100_000)] {
+        let copied = of("tcp zerocopy", kind, size);
+        let zerocopy = copied.note.as_ref().unwrap().zerocopy().unwrap();
+        assert!(zerocopy.writes > 0, "{copied:?}");
+        let doubt = copied.doubts.iter().any(|doubt| doubt.code == Some(Code::Copied));
+        assert_eq!(doubt, zerocopy.copied > 0, "{copied:?}");
+        of("udp-gso", kind, size);
+    }
+    let buffered = of("tcp buffered", "stream", 8);
+    assert!(buffered.sent > 100 * buffered.local.send_calls, "{buffered:?}");
+    for size in [8, 100_000] {
+        let train = of("udp-gso", "stream", size);
+        assert!(train.local.sent_per_call().unwrap() > 8.0, "{train:?}");
+        assert!(train.remote.received_per_call().unwrap() >= 1.0, "{train:?}");
+    }
+    let page = std::fs::read_to_string(out.join("report.md")).unwrap();
+    assert!(page.contains("writes copied"), "{page}");
 }

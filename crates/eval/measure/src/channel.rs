@@ -71,13 +71,19 @@ pub struct Arrival {
     pub bytes: usize,
 }
 
-/// System calls made so far.
+/// System calls made so far, and what went by them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Calls {
     /// All kinds.
     pub all: u64,
     /// Those that send.
     pub send: u64,
+    /// Datagrams or frames that those sent; zero where the transport does not count them.
+    pub sent: u64,
+    /// Those that received something; zero where the transport does not count them.
+    pub receive: u64,
+    /// Datagrams that those received.
+    pub received: u64,
 }
 
 /// One end of an open connection, seen by the measuring loops.

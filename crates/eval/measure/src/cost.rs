@@ -83,10 +83,9 @@ impl Reading {
             tx_bytes: end.device.tx_bytes.saturating_sub(self.device.tx_bytes),
             rx_bytes: end.device.rx_bytes.saturating_sub(self.device.rx_bytes),
             interrupts: end.interrupts.saturating_sub(self.interrupts),
-            syscalls: 0,
-            send_calls: 0,
             sleeps: end.sleeps.saturating_sub(self.sleeps),
             preemptions: end.preemptions.saturating_sub(self.preemptions),
+            ..Cost::default()
         }
     }
 }

@@ -196,6 +196,9 @@ pub fn keep(samples: &mut Vec<u32>, time: Option<u32>) {
 pub fn charge(cost: &mut Cost, before: Calls, after: Calls) {
     cost.syscalls = after.all - before.all;
     cost.send_calls = after.send - before.send;
+    cost.datagrams_sent = after.sent - before.sent;
+    cost.receive_calls = after.receive - before.receive;
+    cost.datagrams_received = after.received - before.received;
 }
 
 /// What is known of many senders in one repetition.

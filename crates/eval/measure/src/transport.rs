@@ -13,6 +13,7 @@ mod icmp;
 mod raw;
 mod tcp;
 mod udp;
+mod udp_gso;
 
 pub use crate::channel::{Arrival, Calls, Channel, JOIN_TIMEOUT, NAP, Side, Task, TransportError};
 pub use crate::end::{Opening, Probe};
@@ -29,6 +30,7 @@ const OPEN: &[(&str, Open)] = &[
     ("xdp", raw::open_xdp),
     ("packet", raw::open_packet),
     ("udp", udp::open),
+    ("udp-gso", udp_gso::open),
     ("tcp", tcp::open),
     ("icmp", icmp::open),
 ];

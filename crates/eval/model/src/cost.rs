@@ -10,7 +10,9 @@
 //!   offload one such packet may be many frames on a wire.
 //! - *Interrupts* are the device's lines in `/proc/interrupts`; a device without lines has receive
 //!   soft interrupts (`NET_RX` of `/proc/softirqs`) of the measuring CPU instead.
-//! - *System calls* are counted by the transports themselves, which know every one they make.
+//! - *System calls* are counted by the transports themselves, which know every one they make. Those
+//!   that hand over datagrams or frames also count these: a device counts what was segmented behind it
+//!   as one.
 //!
 //! `/proc/stat` counts in ticks of typically 10 ms, so short repetitions give coarse figures there;
 //! they are added up over all repetitions of a cell.
@@ -46,10 +48,24 @@ pub struct Cost {
     pub syscalls: u64,
     /// Those of them that send.
     pub send_calls: u64,
+    /// Datagrams or frames that those sent, as the transport counts them; zero where it does not.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub datagrams_sent: u64,
+    /// System calls that received something; zero where the transport does not count them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub receive_calls: u64,
+    /// Datagrams that those received.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub datagrams_received: u64,
     /// How often the thread went to sleep.
     pub sleeps: u64,
     /// How often another thread took its CPU away.
     pub preemptions: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Cost {
@@ -59,6 +75,18 @@ impl Cost {
             return 0.0;
         }
         ((self.cpu_thread + self.cpu_interrupts) / self.seconds).min(1.0)
+    }
+
+    /// Datagrams or frames per sending system call; `None` where the transport does not count them.
+    pub fn sent_per_call(&self) -> Option<f64> {
+        (self.datagrams_sent > 0 && self.send_calls > 0)
+            .then(|| self.datagrams_sent as f64 / self.send_calls as f64)
+    }
+
+    /// Datagrams per system call that received something; `None` where the transport does not count
+    /// them.
+    pub fn received_per_call(&self) -> Option<f64> {
+        (self.receive_calls > 0).then(|| self.datagrams_received as f64 / self.receive_calls as f64)
     }
 
     /// Adds another repetition's costs.
@@ -75,6 +103,9 @@ impl Cost {
         self.interrupts += other.interrupts;
         self.syscalls += other.syscalls;
         self.send_calls += other.send_calls;
+        self.datagrams_sent += other.datagrams_sent;
+        self.receive_calls += other.receive_calls;
+        self.datagrams_received += other.datagrams_received;
         self.sleeps += other.sleeps;
         self.preemptions += other.preemptions;
     }

@@ -41,6 +41,7 @@ macro_rules! codes {
 codes! {
     Busy = "busy", "The machine was not idle before the run.";
     CongestionControl = "congestion-control", "TCP ran with another congestion control.";
+    Copied = "copied", "The kernel copied what was to be sent without a copy.";
     DebugBuild = "debug-build", "The evaluator is a debug build.";
     Failed = "failed", "Repetitions failed.";
     FewRepetitions = "few-repetitions", "The interval covers less than 95 %.";

@@ -13,6 +13,8 @@ pub enum Note {
         congestion_control: String,
         /// SO_SNDBUF and SO_RCVBUF at the end of the measurement, in bytes.
         buffers: [usize; 2],
+        /// What became of the writes with MSG_ZEROCOPY; absent without that.
+        zerocopy: Option<Zerocopy>,
     },
     /// A UDP socket, with its buffers.
     Udp([usize; 2]),
@@ -27,7 +29,24 @@ pub enum Note {
     Other(String),
 }
 
+/// What the kernel did with writes that it was to send without a copy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Zerocopy {
+    /// Writes that it is done with.
+    pub writes: u64,
+    /// Those of them that it copied after all (`SO_EE_CODE_ZEROCOPY_COPIED`).
+    pub copied: u64,
+}
+
 impl Note {
+    /// What became of a connection's writes with MSG_ZEROCOPY.
+    pub fn zerocopy(&self) -> Option<Zerocopy> {
+        match self {
+            Self::Tcp { zerocopy, .. } => *zerocopy,
+            _ => None,
+        }
+    }
+
     /// The congestion control of a TCP connection.
     pub fn congestion_control(&self) -> Option<&str> {
         match self {
@@ -43,9 +62,14 @@ impl Note {
         };
         if let Some(text) = text.strip_prefix("congestion control ") {
             let (name, text) = text.split_once(", ")?;
+            let (text, zerocopy) = match text.split_once(", MSG_ZEROCOPY ") {
+                Some((text, zerocopy)) => (text, Some(Zerocopy::parse(zerocopy)?)),
+                None => (text, None),
+            };
             return Some(Self::Tcp {
                 congestion_control: name.to_owned(),
                 buffers: buffers(text)?,
+                zerocopy,
             });
         }
         if let Some(buffers) = buffers(text) {
@@ -53,6 +77,19 @@ impl Note {
         }
         let (mode, reason) = text.split_once(": ")?;
         Some(Self::Link { mode: mode.to_owned(), reason: reason.to_owned() })
+    }
+}
+
+impl Zerocopy {
+    fn parse(text: &str) -> Option<Self> {
+        let (copied, writes) = text.strip_suffix(" writes copied")?.split_once(" of ")?;
+        Some(Self { writes: writes.parse().ok()?, copied: copied.parse().ok()? })
+    }
+}
+
+impl fmt::Display for Zerocopy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} writes copied", self.copied, self.writes)
     }
 }
 
@@ -72,10 +109,13 @@ impl From<Note> for String {
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Tcp { congestion_control, buffers: [send, receive] } => write!(
-                f,
-                "congestion control {congestion_control}, SO_SNDBUF {send}, SO_RCVBUF {receive}"
-            ),
+            Self::Tcp { congestion_control, buffers: [send, receive], zerocopy } => {
+                write!(
+                    f,
+                    "congestion control {congestion_control}, SO_SNDBUF {send}, SO_RCVBUF {receive}"
+                )?;
+                zerocopy.map_or(Ok(()), |zerocopy| write!(f, ", MSG_ZEROCOPY {zerocopy}"))
+            }
             Self::Udp([send, receive]) => write!(f, "SO_SNDBUF {send}, SO_RCVBUF {receive}"),
             Self::Link { mode, reason } => write!(f, "{mode}: {reason}"),
             Self::Other(text) => f.write_str(text),
@@ -91,7 +131,11 @@ mod tests {
     fn a_note_is_read_and_written_as_the_same_text() {
         let note = |text: &str| Note::from(text.to_owned());
         let tcp = note("congestion control bbr, SO_SNDBUF 8192, SO_RCVBUF 4096");
-        assert_eq!(tcp.congestion_control(), Some("bbr"));
+        assert_eq!((tcp.congestion_control(), tcp.zerocopy()), (Some("bbr"), None));
+        let text =
+            "congestion control cubic, SO_SNDBUF 1, SO_RCVBUF 2, MSG_ZEROCOPY 3 of 4 writes copied";
+        assert_eq!(note(text).zerocopy(), Some(Zerocopy { writes: 4, copied: 3 }));
+        assert_eq!(note(text).to_string(), text);
         assert_eq!(note("SO_SNDBUF 1, SO_RCVBUF 2"), Note::Udp([1, 2]));
         assert!(
             matches!(note("xdp generic: on a veth: slow"), Note::Link { mode, .. } if mode == "xdp generic")

@@ -27,8 +27,8 @@ pub use label::{conditional, label};
 pub use only::{Only, shell_word};
 pub use paper::{PaperPlan, SaidPlan};
 pub use settings::{
-    Backend, BusyPoll, BusyPollOn, DEFAULT, GigaeOptions, Recovery, Setting, TcpOptions, XdpMode,
-    XdpOptions,
+    Backend, BusyPoll, BusyPollOn, CongestionControl, DEFAULT, GigaeOptions, Recovery, Setting,
+    TcpOptions, XdpMode, XdpOptions,
 };
 pub use shipped::SHIPPED;
 pub use tune::{KnobValue, Sweep, TuneEnds, TunePlan};

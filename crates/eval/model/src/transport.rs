@@ -21,8 +21,11 @@ const TCP_HEADERS: usize = 20 + 20 + 12;
 /// IPv4 header (without options) and UDP or ICMP header.
 const DATAGRAM_HEADERS: usize = 20 + 8;
 
+/// What stands before each part of a message that is longer than a datagram: numbers of message and part.
+pub const PART_HEADER: usize = 8;
+
 /// Largest datagram over IPv4 (RFC 768, RFC 791); beyond one frame it travels in fragments.
-const LARGEST_DATAGRAM: usize = 65_535 - DATAGRAM_HEADERS;
+pub const LARGEST_DATAGRAM: usize = 65_535 - DATAGRAM_HEADERS;
 
 /// What a transport is and can do.
 #[derive(Debug)]
@@ -139,6 +142,20 @@ pub const TRANSPORTS: &[TransportSpec] = &[
         headers: DATAGRAM_HEADERS,
         part_headers: DATAGRAM_HEADERS,
         largest: Some(LARGEST_DATAGRAM),
+    },
+    TransportSpec {
+        name: "udp-gso",
+        title: "UDP with GSO",
+        about: "UDP sockets that send and receive several datagrams at a time (GSO, GRO); longer messages in parts",
+        reliable: false,
+        boundaries: true,
+        patterns: EVERYTHING,
+        hears_all: false,
+        waits: &[Wait::Spin, Wait::Sleep],
+        uses_all_links: false,
+        headers: DATAGRAM_HEADERS,
+        part_headers: DATAGRAM_HEADERS + PART_HEADER,
+        largest: Some(LARGEST_MESSAGE),
     },
     TransportSpec {
         name: "tcp",

@@ -21,11 +21,10 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
-/// The TCP setting that stands for TCP in comparisons: the papers' (no delay), not beside an endpoint.
+/// The TCP setting that stands for TCP in comparisons: the papers' (no delay), in nothing else unusual.
 pub fn reference_tcp(results: &Results) -> Option<String> {
     let settings = &results.plan.tcp;
-    let plain =
-        settings.iter().filter(|(_, options)| options.beside.is_none() && !options.one_buffer);
+    let plain = settings.iter().filter(|(_, options)| options.is_plain());
     let papers = plain.clone().find(|(_, options)| options.nodelay && options.buffer.is_some());
     papers.or_else(|| plain.clone().next()).map(|(name, _)| name.clone())
 }

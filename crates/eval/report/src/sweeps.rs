@@ -61,11 +61,7 @@ fn by_buffer<'a>(
     let mut found: BTreeMap<u32, BTreeMap<Column, &Series>> = BTreeMap::new();
     for series in results.of(Experiment::Stream, link, Wait::Spin) {
         let options = series.variant.as_ref().and_then(|name| results.plan.tcp.get(name));
-        let Some(options) =
-            options.filter(|options| options.beside.is_none() && !options.one_buffer)
-        else {
-            continue;
-        };
+        let Some(options) = options.filter(|options| options.is_plain()) else { continue };
         if series.transport == "tcp" && series.condition == Condition::default() {
             // The kernel's own stands last.
             let row = found.entry(options.buffer.unwrap_or(u32::MAX)).or_default();

@@ -229,6 +229,14 @@ impl Gathered {
         for (end, cost) in [("measuring", &self.local), ("answering", &self.remote)] {
             self.cpu_doubts(end, cost, &mut doubts);
         }
+        let zerocopy = self.note.as_ref().and_then(Note::zerocopy);
+        if let Some(zerocopy) = zerocopy.filter(|zerocopy| zerocopy.copied > 0) {
+            doubts.push(doubt!(
+                Copied,
+                "with MSG_ZEROCOPY the kernel copied {:.0} % of the writes after all, as on every virtual link; measure on a NIC what it saves",
+                zerocopy.copied as f64 / zerocopy.writes as f64 * 100.0
+            ));
+        }
         if series.lost > 0 {
             doubts.push(doubt!(
                 Loss,
@@ -344,6 +352,7 @@ fn own_share(series: &Series, overhead: &Overhead) -> Option<f64> {
 mod tests {
     use super::*;
     use gigae_eval_model::doubt::Code;
+    use gigae_eval_model::note::Zerocopy;
     use gigae_eval_model::plan::{Condition, Setting, Wait};
     use std::time::Duration;
 
@@ -393,6 +402,24 @@ mod tests {
         assert_eq!((series.median, series.p50, series.lost), (4.0, 4.0, 10));
         let codes: Vec<_> = series.doubts.into_iter().filter_map(|doubt| doubt.code).collect();
         assert_eq!(codes, [Code::FewRepetitions, Code::Loss]);
+    }
+
+    #[test]
+    fn a_kernel_that_copied_although_it_was_asked_not_to_is_a_doubt() {
+        let code = |copied| {
+            let zerocopy = Some(Zerocopy { writes: 8, copied });
+            let (congestion_control, buffers) = ("cubic".to_owned(), [1, 2]);
+            let note = Some(Note::Tcp { congestion_control, buffers, zerocopy });
+            let mut gathered = Gathered::new(cell(Experiment::Stream), true, None);
+            for _ in 0..6 {
+                let answered = Answered { slices: vec![4000; 10], ..Answered::default() };
+                gathered.add(&Asked { note: note.clone(), ..Asked::default() }, &answered);
+            }
+            let series = gathered.series("here", 0.05, &OWN).unwrap();
+            series.doubts.into_iter().find(|doubt| doubt.code == Some(Code::Copied))
+        };
+        assert_eq!(code(0), None);
+        assert!(code(2).unwrap().to_string().contains("25 % of the writes"));
     }
 
     #[test]

@@ -158,7 +158,12 @@ impl Running<'_> {
         let took = self.progress.took();
         let first = &self.links[0].local;
         let widest = self.links.iter().rev().max_by_key(|link| link.links).expect("as above");
-        let tcp = self.series.iter().find(|series| series.transport == "tcp");
+        // What a variant of its own has chosen says nothing of the others.
+        let options = |series: &Series| self.plan.tcp.get(series.variant.as_ref()?);
+        let tcp = self.series.iter().find(|series| {
+            series.transport == "tcp"
+                && options(series).is_none_or(|options| options.congestion_control.is_none())
+        });
         let congestion_control =
             tcp.and_then(|series| series.note.as_ref()?.congestion_control()).unwrap_or("unknown");
         let environment = Environment {

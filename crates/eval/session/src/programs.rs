@@ -155,7 +155,7 @@ fn fits(cell: &Cell, measure: &Measure, mtu: usize) -> bool {
     };
     (cell.experiment, cell.transport.as_str()) == (measure.experiment, measure.transport)
         && cell.condition == Condition::default()
-        && cell.setting.tcp().beside.is_none()
+        && TcpOptions { one_buffer: false, ..cell.setting.tcp() }.is_plain()
         && (least..=most).contains(&cell.size)
 }
 

@@ -199,7 +199,7 @@ mod tests {
             Ok(self.waiting.take().map(|number| Arrival { number, bytes: 4 }))
         }
         fn calls(&self) -> Calls {
-            Calls { all: self.calls, send: self.calls }
+            Calls { all: self.calls, send: self.calls, ..Calls::default() }
         }
     }
 

@@ -63,7 +63,7 @@ impl Ends {
 
     fn calls(&self) -> Calls {
         let link = self.endpoint.counters().link;
-        Calls { all: link.doorbells + link.drives + link.waits, send: link.doorbells }
+        common::calls(&link)
     }
 
     fn note(&self) -> Option<Note> {

@@ -1,11 +1,11 @@
 //! What several transports do in the same way.
 
-use crate::channel::Task;
+use crate::channel::{Calls, Task};
 use ::gigae::BusyPoll;
 use gigae_eval_model::note::Note;
 use gigae_eval_model::plan;
 use gigae_eval_model::wait::Wait;
-use gigae_link::Info;
+use gigae_link::{Counters, Info};
 use std::io;
 
 /// Nothing to do now, try again: a full or empty socket, a nap that ended, a signal.
@@ -51,6 +51,16 @@ pub(super) fn read(message: &[u8]) -> Option<u32> {
     let lines = message.iter().step_by(CACHE_LINE).chain(message.last());
     std::hint::black_box(lines.fold(0, |sum, byte| sum ^ byte));
     message.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
+}
+
+/// What a link has counted.
+pub(super) fn calls(link: &Counters) -> Calls {
+    Calls {
+        all: link.doorbells + link.drives + link.waits,
+        send: link.doorbells,
+        sent: link.tx_frames,
+        ..Calls::default()
+    }
 }
 
 /// What a link says about itself.

@@ -214,7 +214,7 @@ impl Channel for GigaeChannel {
 
     fn calls(&self) -> Calls {
         let link = self.endpoint.counters().link;
-        Calls { all: link.doorbells + link.drives + link.waits, send: link.doorbells }
+        common::calls(&link)
     }
 
     fn repeated(&self) -> u64 {

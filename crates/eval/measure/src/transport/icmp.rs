@@ -128,7 +128,10 @@ impl Channel for IcmpChannel {
         self.calls.all += 1;
         self.calls.send += 1;
         match self.socket.write(&self.outgoing[..8 + size]) {
-            Ok(_) => Ok(true),
+            Ok(_) => {
+                self.calls.sent += 1;
+                Ok(true)
+            }
             Err(error) if try_again(&error) || error.raw_os_error() == Some(libc::ENOBUFS) => {
                 Ok(false)
             }

@@ -269,10 +269,7 @@ impl<L: Link> Channel for RawChannel<L> {
 
     fn calls(&self) -> Calls {
         let counters = self.link.counters();
-        Calls {
-            all: counters.doorbells + counters.drives + counters.waits,
-            send: counters.doorbells,
-        }
+        common::calls(&counters)
     }
 
     fn note(&self) -> Option<Note> {

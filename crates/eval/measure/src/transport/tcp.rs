@@ -1,6 +1,9 @@
 //! TCP: a byte stream through the kernel, cut into messages by their known length.
 
-use super::common::{ahead, message, read, set_waiting, try_again};
+mod writer;
+mod zerocopy;
+
+use super::common::{ahead, read, set_waiting, try_again};
 use crate::channel::{Arrival, Calls, Channel, JOIN_TIMEOUT, Side, Task, TransportError};
 use crate::door::Door;
 use crate::end::Opening;
@@ -8,13 +11,14 @@ use crate::end::Probe;
 use crate::site::{Address, Site};
 use ::gigae::Endpoint;
 use gigae_eval_model::note::Note;
-use gigae_eval_model::plan::TcpOptions;
+use gigae_eval_model::plan::{TcpOptions, Wait};
 use gigae_eval_model::transport::CONGESTION_CONTROL;
 use socket2::{Domain, Protocol, Socket, Type};
-use std::io::{Read, Write};
+use std::io::Read;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use writer::Writer;
 
 /// Bytes that the receiver of a stream takes at a time; as large as the socket buffer of the papers.
 const READ_SIZE: usize = 128 << 10;
@@ -33,7 +37,7 @@ pub(super) fn open(
     let domain = Domain::for_address(SocketAddr::new(site.ip, 0));
     let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))
         .map_err(failed("opening a TCP socket"))?;
-    tune(&socket, task.setting.tcp(), site).map_err(failed("setting TCP options"))?;
+    tune(&socket, task.setting.tcp(), site)?;
     let door = site.door.clone().filter(|_| side == Side::Server);
     let port = match &door {
         Some(door) => door.port(),
@@ -61,18 +65,39 @@ pub(super) fn open(
 }
 
 /// Buffers must be set before the connection is made, or they do not count for the window scale (tcp(7)).
-fn tune(socket: &Socket, options: TcpOptions, site: &Site) -> std::io::Result<()> {
+fn tune(socket: &Socket, options: TcpOptions, site: &Site) -> Result<(), TransportError> {
+    let failed = TransportError::io("setting TCP options");
     if let Some(bytes) = options.buffer {
-        socket.set_send_buffer_size(bytes as usize)?;
-        socket.set_recv_buffer_size(bytes as usize)?;
+        socket.set_send_buffer_size(bytes as usize).map_err(&failed)?;
+        socket.set_recv_buffer_size(bytes as usize).map_err(&failed)?;
     }
-    socket.set_tcp_nodelay(options.nodelay)?;
-    if let Some(name) = &site.congestion {
-        return socket.set_tcp_congestion(name.as_bytes());
+    socket.set_tcp_nodelay(options.nodelay).map_err(&failed)?;
+    if options.zerocopy {
+        zerocopy::allow(socket)?;
     }
-    // Absent or forbidden: the default stays, and the results say which one that is.
-    let _ = socket.set_tcp_congestion(CONGESTION_CONTROL.as_bytes());
-    Ok(())
+    match (options.congestion_control, &site.congestion) {
+        (Some(own), _) => choose(socket, own.name()),
+        (None, Some(name)) => socket.set_tcp_congestion(name.as_bytes()).map_err(failed),
+        (None, None) => {
+            // Absent or forbidden: the default stays, and the results say which one that is.
+            let _ = socket.set_tcp_congestion(CONGESTION_CONTROL.as_bytes());
+            Ok(())
+        }
+    }
+}
+
+/// Sets the congestion control that a variant is about: without it there is nothing to measure.
+fn choose(socket: &Socket, name: &str) -> Result<(), TransportError> {
+    socket.set_tcp_congestion(name.as_bytes()).map_err(|error| {
+        TransportError::Unavailable(match error.kind() {
+            std::io::ErrorKind::PermissionDenied => format!(
+                "this user may not choose TCP's congestion control '{name}'; add it to net.ipv4.tcp_allowed_congestion_control or run as root"
+            ),
+            _ => format!(
+                "this kernel does not offer TCP's congestion control '{name}' ({error}); load its module ('modprobe tcp_{name}')"
+            ),
+        })
+    })
 }
 
 struct TcpOpening {
@@ -107,17 +132,21 @@ impl Opening for TcpOpening {
                     let late = TransportError::PeerGone("did not connect by TCP in time");
                     let came = door.wait(JOIN_TIMEOUT).and_then(|mut came| came.pop());
                     let socket: Socket = came.ok_or(late)?.into();
-                    tune(&socket, self.task.setting.tcp(), &self.site)
-                        .map_err(TransportError::io("setting TCP options"))?;
+                    tune(&socket, self.task.setting.tcp(), &self.site)?;
                     socket
                 }
             },
         };
         let failed = TransportError::io("setting TCP options");
-        socket.set_tcp_nodelay(self.task.setting.tcp().nodelay).map_err(&failed)?;
+        let options = self.task.setting.tcp();
+        socket.set_tcp_nodelay(options.nodelay).map_err(&failed)?;
+        if options.zerocopy {
+            // An accepted socket does not have it from the one that listened.
+            zerocopy::allow(&socket)?;
+        }
         set_waiting(&socket, &self.task).map_err(&failed)?;
         let size = self.task.size;
-        let in_turn = size >= TURNS_FROM && !self.task.setting.tcp().one_buffer;
+        let in_turn = size >= TURNS_FROM && !options.one_buffer;
         let turns = if in_turn { ahead(size) } else { 1 };
         // An answering end must find the ends of messages; a sink takes what is there.
         let reading = match self.task.experiment.is_trip() {
@@ -127,15 +156,14 @@ impl Opening for TcpOpening {
         };
         let room = if reading == Reading::Any { READ_SIZE.max(size) } else { turns * size };
         Ok(Box::new(TcpChannel {
+            writer: Writer::new(size, options, in_turn),
+            nap: (self.task.wait != Wait::Spin).then(|| self.task.nap()),
             socket,
             size,
-            outgoing: vec![message(size); turns],
-            turn: 0,
-            sent: 0,
             incoming: vec![0; room],
             received: 0,
             reading,
-            calls: Calls::default(),
+            reads: 0,
             _beside: self.beside,
         }))
     }
@@ -173,43 +201,36 @@ enum Reading {
 
 struct TcpChannel {
     socket: Socket,
+    writer: Writer,
+    /// For how long to sleep for the kernel's completions; absent: not at all.
+    nap: Option<Duration>,
     size: usize,
-    /// Messages take turns in these.
-    outgoing: Vec<Vec<u8>>,
-    turn: usize,
-    /// Bytes of the current message that are written.
-    sent: usize,
     /// The memories of the messages, one behind the other.
     incoming: Vec<u8>,
     /// Bytes of it that were read in this round.
     received: usize,
     reading: Reading,
-    calls: Calls,
+    reads: u64,
     _beside: Option<Endpoint>,
 }
 
 impl Channel for TcpChannel {
-    fn send(&mut self, number: u32, size: usize) -> Result<bool, TransportError> {
-        let outgoing = &mut self.outgoing[self.turn];
-        if self.sent == 0 {
-            outgoing[..4].copy_from_slice(&number.to_le_bytes());
+    fn send(&mut self, number: u32, _size: usize) -> Result<bool, TransportError> {
+        if !self.writer.write(&self.socket, number)? {
+            self.writer.wait(&self.socket, self.nap)?;
+            return Ok(false);
         }
-        while self.sent < size {
-            self.calls.all += 1;
-            self.calls.send += 1;
-            match self.socket.write(&outgoing[self.sent..size]) {
-                Ok(bytes) => self.sent += bytes,
-                Err(error) if try_again(&error) => return Ok(false),
-                Err(error) => return Err(TransportError::io("sending by TCP")(error)),
-            }
-        }
-        self.sent = 0;
-        self.turn = (self.turn + 1) % self.outgoing.len();
         Ok(true)
     }
 
+    fn flush(&mut self) -> Result<(), TransportError> {
+        self.writer.push(&self.socket).map(drop)
+    }
+
     fn receive(&mut self) -> Result<Option<Arrival>, TransportError> {
-        self.calls.all += 1;
+        // What found no room when it was flushed.
+        self.writer.push(&self.socket)?;
+        self.reads += 1;
         let (from, size) = (self.received, self.size);
         let end = match self.reading {
             Reading::Whole => (from / size + 1) * size,
@@ -237,8 +258,17 @@ impl Channel for TcpChannel {
         }
     }
 
+    fn settled(&mut self) -> Result<bool, TransportError> {
+        if !self.writer.settled(&self.socket)? {
+            self.writer.wait(&self.socket, self.nap)?;
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
     fn calls(&self) -> Calls {
-        self.calls
+        let calls = self.writer.calls;
+        Calls { all: calls.all + self.reads, ..calls }
     }
 
     fn note(&self) -> Option<Note> {
@@ -246,6 +276,10 @@ impl Channel for TcpChannel {
         let name = String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned();
         let send = self.socket.send_buffer_size().unwrap_or(0);
         let receive = self.socket.recv_buffer_size().unwrap_or(0);
-        Some(Note::Tcp { congestion_control: name, buffers: [send, receive] })
+        Some(Note::Tcp {
+            congestion_control: name,
+            buffers: [send, receive],
+            zerocopy: self.writer.zerocopy(),
+        })
     }
 }

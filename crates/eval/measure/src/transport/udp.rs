@@ -8,7 +8,7 @@ use crate::site::{Address, Site};
 use gigae_eval_model::note::Note;
 use gigae_eval_model::transport::SOCKET_BUFFER;
 use socket2::{Domain, Protocol, Socket, Type};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 
 /// Opens one end.
@@ -17,6 +17,12 @@ pub(super) fn open(
     task: &Task,
     _side: Side,
 ) -> Result<Box<dyn Opening>, TransportError> {
+    let (socket, address) = socket(site)?;
+    Ok(Box::new(UdpOpening { socket, address, task: task.clone() }))
+}
+
+/// A UDP socket and where the peer reaches it.
+pub(super) fn socket(site: &Site) -> Result<(Socket, Address), TransportError> {
     let failed = TransportError::io;
     let domain = Domain::for_address(SocketAddr::new(site.ip, 0));
     let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))
@@ -30,7 +36,26 @@ pub(super) fn open(
         .ok()
         .and_then(|local| local.as_socket())
         .map_or(0, |local| local.port());
-    Ok(Box::new(UdpOpening { socket, address: site.address(port), task: task.clone() }))
+    Ok((socket, site.address(port)))
+}
+
+/// Connects a socket to the peer's.
+pub(super) fn connect(socket: &Socket, peer: &Address, task: &Task) -> Result<(), TransportError> {
+    let to = SocketAddr::new(peer.ip, peer.port);
+    socket.connect(&to.into()).map_err(TransportError::io("connecting a UDP socket"))?;
+    set_waiting(socket, task).map_err(TransportError::io("setting UDP options"))
+}
+
+/// No room now. ENOBUFS: the device's queue is full (udp(7), packet(7)).
+pub(super) fn full(error: &io::Error) -> bool {
+    try_again(error) || error.raw_os_error() == Some(libc::ENOBUFS)
+}
+
+/// The buffers of a socket.
+pub(super) fn note(socket: &Socket) -> Note {
+    let send = socket.send_buffer_size().unwrap_or(0);
+    let receive = socket.recv_buffer_size().unwrap_or(0);
+    Note::Udp([send, receive])
 }
 
 struct UdpOpening {
@@ -45,9 +70,7 @@ impl Opening for UdpOpening {
     }
 
     fn join(self: Box<Self>, peer: &Address) -> Result<Box<dyn Probe>, TransportError> {
-        let to = SocketAddr::new(peer.ip, peer.port);
-        self.socket.connect(&to.into()).map_err(TransportError::io("connecting a UDP socket"))?;
-        set_waiting(&self.socket, &self.task).map_err(TransportError::io("setting UDP options"))?;
+        connect(&self.socket, peer, &self.task)?;
         Ok(Box::new(UdpChannel {
             socket: self.socket,
             outgoing: message(self.task.size),
@@ -70,11 +93,11 @@ impl Channel for UdpChannel {
         self.calls.all += 1;
         self.calls.send += 1;
         match self.socket.write(&self.outgoing[..size]) {
-            Ok(_) => Ok(true),
-            // ENOBUFS: the device's queue is full (udp(7), packet(7)); as good as no room.
-            Err(error) if try_again(&error) || error.raw_os_error() == Some(libc::ENOBUFS) => {
-                Ok(false)
+            Ok(_) => {
+                self.calls.sent += 1;
+                Ok(true)
             }
+            Err(error) if full(&error) => Ok(false),
             Err(error) => Err(TransportError::io("sending by UDP")(error)),
         }
     }
@@ -83,6 +106,8 @@ impl Channel for UdpChannel {
         self.calls.all += 1;
         match self.socket.read(&mut self.incoming) {
             Ok(bytes) => {
+                self.calls.receive += 1;
+                self.calls.received += 1;
                 let number = read(&self.incoming[..bytes]).unwrap_or(0);
                 Ok(Some(Arrival { number, bytes }))
             }
@@ -96,8 +121,6 @@ impl Channel for UdpChannel {
     }
 
     fn note(&self) -> Option<Note> {
-        let send = self.socket.send_buffer_size().unwrap_or(0);
-        let receive = self.socket.recv_buffer_size().unwrap_or(0);
-        Some(Note::Udp([send, receive]))
+        Some(note(&self.socket))
     }
 }

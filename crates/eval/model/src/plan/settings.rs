@@ -14,6 +14,9 @@ const LARGEST_BATCH: u32 = 64;
 /// Most frames that a link takes (`XdpConfig`).
 const MOST_FRAMES: u32 = 65_536;
 
+/// Longest write: as long as the longest message.
+const LONGEST_WRITE: u32 = 4 << 20;
+
 /// The setting of one cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -55,7 +58,11 @@ impl Setting {
         };
         match self {
             Self::Default => Ok(()),
-            Self::Tcp(options) => within("buffer", options.buffer, i32::MAX as u32),
+            Self::Tcp(options) => {
+                within("buffer", options.buffer, i32::MAX as u32)?;
+                within("write", options.write, LONGEST_WRITE)?;
+                options.check()
+            }
             Self::Gigae(options) => options.busy_poll.check(),
             Self::Xdp(options) => {
                 options.busy_poll.check()?;
@@ -81,6 +88,54 @@ pub struct TcpOptions {
     /// do. Otherwise long messages have memories that take turns, as gigae's have.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub one_buffer: bool,
+    /// Bytes of a write: shorter messages are gathered in the program's memory until there are so
+    /// many, longer ones are cut. Absent: a write for each message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write: Option<u32>,
+    /// `MSG_ZEROCOPY`: the kernel sends from the program's memory, which is not written again
+    /// before the kernel is done with it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub zerocopy: bool,
+    /// The congestion control; absent: the one of all figures that are to be compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub congestion_control: Option<CongestionControl>,
+}
+
+impl TcpOptions {
+    /// Whether it differs from the defaults in `nodelay` and `buffer` only, as most programs do.
+    pub fn is_plain(&self) -> bool {
+        *self == Self { nodelay: self.nodelay, buffer: self.buffer, ..Self::default() }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.zerocopy && self.one_buffer {
+            return Err("zerocopy needs several memories; leave one_buffer out".into());
+        }
+        Ok(())
+    }
+}
+
+/// A congestion control of TCP. A kernel may lack it; what is measured with it is left out then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CongestionControl {
+    /// By loss (RFC 9438).
+    Cubic,
+    /// By measured bandwidth and round-trip time, with pacing.
+    Bbr,
+    /// By loss, the oldest (RFC 5681).
+    Reno,
+}
+
+impl CongestionControl {
+    /// Its name in the kernel.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cubic => "cubic",
+            Self::Bbr => "bbr",
+            Self::Reno => "reno",
+        }
+    }
 }
 
 /// How a GigaE endpoint is opened and used.

@@ -86,11 +86,11 @@ fn another_version_is_named_by_both_ends() {
     let other = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let greeting = String::from_utf8(message(&mut stream)).unwrap();
-        stream.write_all(&framed(greeting.replace(&ours, ":7,").as_bytes())).unwrap();
+        stream.write_all(&framed(greeting.replace(&ours, ":98,").as_bytes())).unwrap();
         rest(&mut stream);
     });
     let error = connect(address, &key()).unwrap_err();
-    assert!(matches!(error, ControlError::OtherVersion { theirs: 7 }), "{error}");
+    assert!(matches!(error, ControlError::OtherVersion { theirs: 98 }), "{error}");
     other.join().unwrap();
 }
 

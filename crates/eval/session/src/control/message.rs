@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 
 /// Version of everything in this file and of what its messages mean. Ends of different versions
 /// refuse each other.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// What the owner of a server allows each client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
