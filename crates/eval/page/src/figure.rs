@@ -16,13 +16,15 @@ pub struct Figure {
     pub printed: Vec<Line>,
     /// The same as numbers; absent: made from the drawing's points.
     pub numbers: Option<Table>,
+    /// What a reader must know to understand the drawing; empty if nothing.
+    pub note: String,
     /// Commands that measure it again: what each measures, and the command.
     pub repeat: Vec<(String, String)>,
 }
 
 impl From<Chart> for Figure {
     fn from(chart: Chart) -> Self {
-        Self { chart, printed: Vec::new(), numbers: None, repeat: Vec::new() }
+        Self { chart, printed: Vec::new(), numbers: None, note: String::new(), repeat: Vec::new() }
     }
 }
 
@@ -37,6 +39,7 @@ impl Render for Figure {
                 figcaption { (self.chart.title) }
                 (legend(lines.chain(printed)))
                 div.plot { (self.chart.svg(&self.printed)) }
+                @if !self.note.is_empty() { p.soft { (self.note) } }
                 (as_numbers(&numbers))
                 (self.commands())
             }

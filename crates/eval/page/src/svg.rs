@@ -314,7 +314,7 @@ fn class(style: usize) -> String {
 
 fn draw_printed(line: &Line, x: &Span, y: &Span) -> Markup {
     html! {
-        g class={ "c" (line.style) } data-line=(line.name) {
+        g class={ "c" (line.style % 8) } data-line=(line.name) {
             @for point in &line.points {
                 (spot("printed", line.style, (x.at(point.size), y.at(point.value)), &point.tip))
             }

@@ -38,6 +38,7 @@ pub fn page(results: &Results) -> String {
         compare::idle_table(results),
         tables::beside_table(results),
         tables::call_table(results),
+        tables::train_table(results),
         Some(tables::cost_table(results)),
     ];
     let content = html! {
@@ -182,7 +183,7 @@ fn link_figures(results: &Results, link: &str) -> Markup {
             if series.is_empty() {
                 continue;
             }
-            let numbers = tables::figure_table(&series, link, experiment, wait);
+            let numbers = tables::figure_table(results, &series);
             match has_curve(&series) {
                 true => figures.push(figure(results, &series, rate, numbers)),
                 false => rest.push(numbers),
@@ -236,6 +237,7 @@ fn figure(results: &Results, series: &[&Series], rate: Option<f64>, numbers: Tab
         chart,
         printed: printed::beside(results, series, |label| look(results, label)),
         numbers: Some(numbers),
+        note: tables::ends(results, series),
         repeat: commands(results, series, &labels),
     }
 }
@@ -274,13 +276,14 @@ pub(super) fn look(results: &Results, label: &str) -> usize {
         Some(_) if second.is_some_and(|one| one == label) => Some(4),
         Some(_) => None,
     };
-    match named(label) {
-        Some(style) => style,
-        None => {
-            let others = all.iter().filter(|other| named(other).is_none());
-            5 + others.take_while(|other| *other != label).count() % 3
-        }
-    }
+    named(label).unwrap_or_else(|| {
+        let taken: Vec<usize> = all.iter().filter_map(|label| named(label)).collect();
+        let free: Vec<usize> = (0..8).filter(|style| !taken.contains(style)).collect();
+        let others = all.iter().filter(|other| named(other).is_none());
+        let number = others.take_while(|other| *other != label).count();
+        // Once all are used, the next ones have dashes.
+        free[number % free.len()] + 8 * (number / free.len())
+    })
 }
 
 fn doubts(results: &Results) -> Markup {
@@ -315,3 +318,23 @@ pub(super) const METHOD: &[&str] = &[
     "Spin: both ends look again and again and never sleep. Sleep: both sleep in the kernel until something arrives. Both ends are pinned to one CPU each; on one machine to different ones.",
     "CPU is the measuring thread's time plus the interrupt time of its CPU, at most one CPU. System calls are counted by the loops themselves, frames by the device, interrupts by the kernel. What producing and reading the data would cost the application is in no figure.",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn no_two_lines_look_alike_however_many_variants_there_are() {
+        let text = include_str!("../../model/fixtures/results.json");
+        let mut results = Results::parse(text).unwrap();
+        let tcp = results.series.iter().find(|one| one.transport == "tcp").unwrap().clone();
+        for number in 0..9 {
+            results.series.push(Series { variant: Some(number.to_string()), ..tcp.clone() });
+        }
+        let labels = gigae_eval_page::table::labels(results.series.iter());
+        let looks: BTreeSet<usize> = labels.iter().map(|label| look(&results, label)).collect();
+        assert_eq!(looks.len(), labels.len());
+        assert_eq!((look(&results, "gigae"), look(&results, "tcp nodelay")), (0, 3));
+    }
+}

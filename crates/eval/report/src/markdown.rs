@@ -51,6 +51,7 @@ pub fn page(results: &Results) -> String {
     all.extend(compare::idle_table(results));
     all.extend(tables::beside_table(results));
     all.extend(tables::call_table(results));
+    all.extend(tables::train_table(results));
     all.push(tables::cost_table(results));
     all.iter().filter(|table| !table.rows.is_empty()).for_each(|content| table(content, &mut page));
     doubts(results, &mut page);

@@ -95,7 +95,7 @@ impl Selection<'_> {
             }
         }
         let line = |label: &String, number: usize, side: &Side| {
-            let style = look(side.first(), label) + 8 * (number % 8);
+            let style = look(side.first(), label) % 8 + 8 * (number % 8);
             let points = self.points(side, label);
             let name = format!("{label} {}", letter(number));
             (!points.is_empty()).then(|| (label.clone(), Line { name, style, points }))

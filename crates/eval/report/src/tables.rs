@@ -8,6 +8,7 @@ use gigae_eval_model::note::Note;
 use gigae_eval_model::number::{self, percent, short};
 use gigae_eval_model::plan::{TcpOptions, Wait};
 use gigae_eval_model::results::{Results, Series};
+use gigae_eval_model::transport;
 use gigae_eval_page::table::{Table, labels, plain, reference_tcp, words};
 use std::collections::BTreeMap;
 
@@ -162,7 +163,7 @@ pub fn figure_tables(results: &Results) -> Vec<Table> {
             for wait in [Wait::Spin, Wait::Sleep, Wait::Adaptive] {
                 let series: Vec<&Series> = results.of(experiment, link, wait).collect();
                 if !series.is_empty() {
-                    tables.push(figure_table(&series, link, experiment, wait));
+                    tables.push(figure_table(results, &series));
                 }
             }
         }
@@ -170,13 +171,9 @@ pub fn figure_tables(results: &Results) -> Vec<Table> {
     tables
 }
 
-/// One of them.
-pub(super) fn figure_table(
-    series: &[&Series],
-    link: &str,
-    experiment: Experiment,
-    wait: Wait,
-) -> Table {
+/// One of them, of at least one cell.
+pub(super) fn figure_table(results: &Results, series: &[&Series]) -> Table {
+    let Series { experiment, link, wait, .. } = series[0];
     let labels = labels(series.iter().copied());
     let mut by_size: BTreeMap<usize, Vec<String>> = BTreeMap::new();
     for one in series {
@@ -190,12 +187,49 @@ pub(super) fn figure_table(
     let also = if small { ", of small messages also their number per second" } else { "" };
     Table {
         title: format!("{what}, {} ({link})", wait.name()),
-        note: format!("{unit}{also}; median +- half width of its 95 % interval; ! marks a doubt"),
+        note: format!(
+            "{unit}{also}; median +- half width of its 95 % interval; ! marks a doubt. {}",
+            ends(results, series)
+        )
+        .trim_end()
+        .to_owned(),
         header: std::iter::once("bytes".to_owned()).chain(labels).collect(),
         rows: by_size
             .into_iter()
             .map(|(size, row)| std::iter::once(size.to_string()).chain(row).collect())
             .collect(),
+    }
+}
+
+/// Why some of these curves end long before others: what their transports carry at most. Empty if none
+/// does.
+pub(super) fn ends(results: &Results, series: &[&Series]) -> String {
+    let of = |one: &&Series| results.environment.link.iter().find(|link| link.name == one.link);
+    let (Some(link), Some(longest)) =
+        (series.first().and_then(of), series.iter().map(|one| one.size).max())
+    else {
+        return String::new();
+    };
+    let reach = |name: &str| {
+        let sizes = series.iter().filter(|one| one.transport == name).map(|one| one.size);
+        sizes.max().unwrap_or(0)
+    };
+    let mut limits: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
+    for spec in transport::TRANSPORTS {
+        let (limit, reached) = (spec.largest(link.mtu), reach(spec.name));
+        if reached > 0 && reached * 2 <= longest && limit < longest {
+            limits.entry(limit).or_default().push(spec.title);
+        }
+    }
+    let words: Vec<String> = limits
+        .into_iter()
+        .map(|(limit, titles)| {
+            format!("{}: {} B", titles.join(" and "), number::grouped(limit as u64, ","))
+        })
+        .collect();
+    match &words[..] {
+        [] => String::new(),
+        words => format!("The longest message that a transport carries: {}.", words.join("; ")),
     }
 }
 
@@ -235,9 +269,50 @@ pub fn call_table(results: &Results) -> Option<Table> {
     let rows: Vec<Vec<String>> = rows.collect();
     (!rows.is_empty()).then(|| Table {
         title: "Sending system calls per frame".into(),
-        note: "Streams, spin. Above 1, several messages share a frame or a call sends in vain; below 1, one call sends several frames. With segmentation offload the device counts one frame of up to 64 KB.".into(),
+        note: "Streams, spin. Above 1, several messages share a frame or a call finds no room; below 1, one call sends several frames. With segmentation offload the device counts one frame of up to 64 KB.".into(),
         header: words(&["bytes"]).into_iter().chain(columns).collect(),
         rows,
+    })
+}
+
+/// How many datagrams or frames a system call sends and receives, as the transports count them.
+pub fn train_table(results: &Results) -> Option<Table> {
+    let streams: Vec<&Series> = results
+        .series
+        .iter()
+        .filter(|series| series.experiment == Experiment::Stream && series.wait == Wait::Spin)
+        .collect();
+    let mut sizes: Vec<usize> = Vec::new();
+    let mut rows: Vec<(String, BTreeMap<usize, f64>)> = Vec::new();
+    let mut add = |series: &Series, does: &str, count: Option<f64>| {
+        let Some(count) = count else { return };
+        let name = format!("{} {does} ({})", series.label(), series.link);
+        sizes.push(series.size);
+        match rows.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, found)) => drop(found.insert(series.size, count)),
+            None => rows.push((name, BTreeMap::from([(series.size, count)]))),
+        }
+    };
+    for series in streams {
+        add(series, "sends", series.local.sent_per_call());
+        add(series, "receives", series.remote.received_per_call());
+    }
+    sizes.sort_unstable();
+    sizes.dedup();
+    let cells = |found: &BTreeMap<usize, f64>| -> Vec<String> {
+        let cell = |size| found.get(size).map_or(String::new(), |count| short(*count));
+        sizes.iter().map(cell).collect()
+    };
+    (!rows.is_empty()).then(|| Table {
+        title: "Datagrams per system call".into(),
+        note: "Streams, spin, by message size in bytes. Datagrams or frames that the transport itself handed to the kernel with a sending call, and took with a call that received something; where it counts them.".into(),
+        header: std::iter::once("what".to_owned())
+            .chain(sizes.iter().map(|size| format!("{size} B")))
+            .collect(),
+        rows: rows
+            .iter()
+            .map(|(name, found)| std::iter::once(name.clone()).chain(cells(found)).collect())
+            .collect(),
     })
 }
 

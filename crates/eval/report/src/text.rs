@@ -30,6 +30,7 @@ pub fn summary(results: &Results, bold: bool) -> String {
     all.extend(tables::beside_table(results));
     all.push(tables::cost_table(results));
     all.extend(tables::call_table(results));
+    all.extend(tables::train_table(results));
     all.push(tables::ratio_table(results));
     all.extend(found::paper_table(results));
     all.extend(tuning::trial_tables(results));

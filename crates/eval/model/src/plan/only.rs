@@ -314,10 +314,14 @@ mod tests {
         let again = first.only(&"transport=tcp/nodelay,wait=sleep".parse().unwrap()).unwrap();
         assert_eq!(
             cells(&again),
-            ["cable rtt tcp nodelay sleep 8", "cable rtt tcp nodelay sleep 1400"]
+            [
+                "cable rtt tcp nodelay sleep 8",
+                "cable rtt tcp nodelay sleep 1400",
+                "cable rtt tcp nodelay sleep 65536"
+            ]
         );
-        let full = part("quick", "size=frame").unwrap();
-        assert!(cells(&full).iter().all(|cell| cell.starts_with("gigabit stream")));
+        let full = cells(&part("large", "link=cable,size=frame").unwrap());
+        assert!(matches!(&full[..], [cell] if cell.starts_with("cable stream xdp")), "{full:?}");
         let many = part("load", "experiment=incast,senders=4,transport=udp").unwrap().all_cells();
         assert!(
             matches!(&many[..], [(link, cell)] if link == "many" && cell.condition.senders == 4)
@@ -343,7 +347,7 @@ mod tests {
     fn what_a_plan_does_not_have_is_refused_with_what_it_has() {
         for (only, words) in [
             ("link=lan", &["quick", "link 'lan'", "cable, gigabit"][..]),
-            ("transport=tcp/fast", &["tcp/nodelay", "tcp/untuned", "udp"]),
+            ("transport=tcp/fast", &["tcp/nodelay", "tcp/buffered", "udp-gso"]),
             ("rate=5", &["has no rate '5'", "none"]),
             ("senders=2", &["has no senders '2'", "none"]),
             ("colour=red", &["colour", "link, experiment, transport"]),

@@ -91,3 +91,39 @@ pub(crate) fn loss_idle_and_small_messages_have_their_figures() {
     assert!(small.experiment == Experiment::Stream && tables::figure(small).contains(" M/s)"));
     assert!(ratios::cpu_table(&results).is_some());
 }
+
+pub(crate) fn a_line_that_ends_before_others_says_what_its_transport_carries() {
+    let mut results = results();
+    let note = "The longest message that a transport carries: ";
+    // Of a chart of streams that goes up to 64 KiB.
+    assert_eq!(markdown::page(&results).matches(note).count(), 1);
+    let trip = |one: &&gigae_eval_model::results::Series| {
+        (one.experiment, &one.transport[..]) == (Experiment::Rtt, "tcp") && one.link == "cable"
+    };
+    let mut long = results.series.iter().find(trip).unwrap().clone();
+    long.size = 1 << 20;
+    results.series.push(long);
+    let (page, text) = (html::page(&results), markdown::page(&results));
+    assert_eq!(text.matches(note).count(), 2, "{text}");
+    let raw = "raw AF_XDP and raw AF_PACKET: 1,468 B; ICMP ECHO: 1,472 B; UDP: 65,507 B.";
+    assert!(page.contains(&format!("{note}{raw}")), "{page}");
+}
+
+pub(crate) fn datagrams_per_call_stand_in_every_report_where_they_were_counted() {
+    let mut results = results();
+    // Older results have none.
+    assert!(tables::train_table(&results).is_none());
+    let stream = |one: &&mut gigae_eval_model::results::Series| {
+        (one.experiment, &one.transport[..], one.size) == (Experiment::Stream, "udp", 1400)
+            && one.link == "cable"
+    };
+    let udp = results.series.iter_mut().find(stream).unwrap();
+    (udp.local.send_calls, udp.local.datagrams_sent) = (10, 440);
+    (udp.remote.receive_calls, udp.remote.datagrams_received) = (4, 128);
+    let rows = tables::train_table(&results).unwrap().rows;
+    assert_eq!(rows, [["udp sends (cable)", "44.0"], ["udp receives (cable)", "32.0"]]);
+    let terminal = gigae_eval_report::text::summary(&results, false);
+    for page in [html::page(&results), markdown::page(&results), terminal] {
+        assert!(page.contains("udp receives (cable)"), "{page}");
+    }
+}

@@ -36,6 +36,8 @@ fn main() {
         figures::several_runs_show_median_and_range,
         papers::the_papers_tables_stand_beside_rows_and_memory,
         figures::loss_idle_and_small_messages_have_their_figures,
+        figures::a_line_that_ends_before_others_says_what_its_transport_carries,
+        figures::datagrams_per_call_stand_in_every_report_where_they_were_counted,
         versions::results_from_before_figures_can_still_be_read,
         page::the_terminal_needs_no_more_than_a_hundred_columns
     ];
