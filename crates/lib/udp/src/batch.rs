@@ -93,12 +93,15 @@ impl Batch {
             self.pieces.push(piece(arena, &first));
             let (mut bytes, mut last) = (first.length, first.length);
             // A shorter one ends the buffer.
+            // What was lost in one piece would be lost so again.
             while joins
+                && !first.repeated
                 && last == first.length
                 && self.pieces.len() < PIECES
                 && self.pieces.len() - begin < FRAMES
                 && let Some(next) = rest.next_if(|next| {
                     (next.to, next.from) == (first.to, first.from)
+                        && !next.repeated
                         && next.length <= first.length
                         && (bytes + next.length) as usize <= BYTES
                 })

@@ -35,6 +35,15 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(200);
 /// Empty polls between looks at the interface: some milliseconds of spinning.
 const POLLS_PER_CHECK: u32 = 1 << 14;
 
+/// After so many frames the link looks how many of them it had sent before. If they are more than one
+/// in [`MOST_REPEATED`], buffers probably do not get through: a NIC may drop segmented UDP, and a peer
+/// with AF_PACKET or AF_XDP on a virtual link sees a buffer as one frame, which is too long.
+const FRAMES_PER_LOOK: u64 = 256;
+const MOST_REPEATED: u64 = 4;
+
+/// So many frames go one by one then, before buffers are tried again.
+const FRAMES_ALONE: u64 = 1 << 14;
+
 /// How to open a [`UdpLink`].
 #[derive(Clone, Debug)]
 pub struct UdpConfig {
@@ -70,6 +79,10 @@ pub struct UdpLink {
     joins: bool,
     /// So many frames at the head of the queue were refused in one buffer and go one by one.
     singly: usize,
+    /// Frames posted, and posted again, until the last look.
+    looked_at: (u64, u64),
+    /// Until so many were posted, frames go one by one.
+    alone_until: u64,
     /// The last poll ended before the socket was empty.
     cut_short: bool,
     counters: Counters,
@@ -130,6 +143,8 @@ impl UdpLink {
             joins: socket.can_cut(),
             socket,
             singly: 0,
+            looked_at: (0, 0),
+            alone_until: 0,
             cut_short: false,
             counters: Counters::default(),
             empty_polls: 0,
@@ -170,6 +185,23 @@ impl UdpLink {
     }
 }
 
+impl UdpLink {
+    /// Whether frames that go to one node may share a buffer now.
+    fn may_join(&mut self) -> bool {
+        let now = (self.tx.posted, self.tx.repeated);
+        let (posted, repeated) = (now.0 - self.looked_at.0, now.1 - self.looked_at.1);
+        if posted >= FRAMES_PER_LOOK {
+            self.looked_at = now;
+            if self.joins && now.0 >= self.alone_until && repeated * MOST_REPEATED > posted {
+                let interface = &self.info.interface;
+                info!(%interface, repeated, of = posted, "segmented datagrams get lost: frames go one by one");
+                self.alone_until = now.0 + FRAMES_ALONE;
+            }
+        }
+        self.joins && self.singly == 0 && now.0 >= self.alone_until
+    }
+}
+
 impl Link for UdpLink {
     fn info(&self) -> &Info {
         &self.info
@@ -203,8 +235,8 @@ impl Link for UdpLink {
     fn flush(&mut self) -> Result<bool, LinkError> {
         while !self.tx.frames().is_empty() {
             self.counters.doorbells += 1;
+            let joins = self.may_join();
             let with = (&self.socket, &*self.arena);
-            let joins = self.joins && self.singly == 0;
             let Sent { frames, refused } = self.batch.send(self.tx.frames(), with, joins);
             self.on_sent(frames);
             if let Some((errno, frames)) = refused
@@ -304,3 +336,6 @@ impl Link for UdpLink {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

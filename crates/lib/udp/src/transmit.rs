@@ -16,6 +16,8 @@ pub(crate) struct QueuedFrame {
     pub(crate) length: u32,
     pub(crate) from: IpAddr,
     pub(crate) to: SocketAddr,
+    /// It was posted before.
+    pub(crate) repeated: bool,
 }
 
 /// See the module's description.
@@ -31,6 +33,10 @@ pub(crate) struct TxQueue {
     queue: VecDeque<QueuedFrame>,
     /// Frames posted so far.
     pub(crate) posted: u64,
+    /// Of these, those that had been posted before.
+    pub(crate) repeated: u64,
+    /// Slots whose frames were posted since they were taken.
+    known: Box<[bool]>,
 }
 
 impl TxQueue {
@@ -49,6 +55,8 @@ impl TxQueue {
             posting: Posting::new(info),
             queue: VecDeque::with_capacity(info.tx_frames),
             posted: 0,
+            repeated: 0,
+            known: vec![false; info.tx_frames].into(),
         }
     }
 
@@ -61,6 +69,7 @@ impl TxQueue {
     #[inline]
     pub(crate) fn take(&mut self) -> Option<TxFrame> {
         let frame = self.holds.take()?;
+        self.known[frame as usize] = false;
         let start = self.start + frame as usize * self.size;
         // SAFETY: a frame is handed out once until both its holds are clear again, so no other
         // token exists and the kernel does not read it; receive slots lie elsewhere.
@@ -75,10 +84,12 @@ impl TxQueue {
         self.posting.add(bytes.len(), segment);
         let slot = frame.slot();
         let queued = self.describe(&frame, bytes);
+        let repeated = std::mem::replace(&mut self.known[slot as usize], true);
         self.posted += 1;
+        self.repeated += u64::from(repeated);
         self.holds.post(slot);
         match queued {
-            Some(queued) => self.queue.push_back(queued),
+            Some(queued) => self.queue.push_back(QueuedFrame { repeated, ..queued }),
             // To nobody that this link could reach.
             None => {
                 self.holds.complete(slot);
@@ -94,7 +105,7 @@ impl TxQueue {
         let whole = &self.arena.unsent_bytes(frame)[bytes];
         let Datagram { from, to, payload } = datagram(self.envelope, whole)?;
         let (offset, length) = ((start + payload.start) as u32, payload.len() as u32);
-        Some(QueuedFrame { slot, offset, length, from, to })
+        Some(QueuedFrame { slot, offset, length, from, to, repeated: false })
     }
 
     /// The kernel has taken this frame already.
