@@ -212,7 +212,9 @@ fn sealed(script: &mut Script<'_>) {
         (ENVELOPES[1], ip("fd00::1", 1), ip("fd00::2", 2)),
     ];
     for (envelope, from, to) in ways {
-        let route = Route::new(envelope, from, to).expect("both are of one family");
+        // Of any port ids.
+        let port = if let Envelope::Udp { port } = envelope { port } else { 0 };
+        let route = Route::to_port(envelope, from, (to, port)).expect("both are of one family");
         let mut frame = vec![0; route.len() + HEADER_LEN];
         frame.extend_from_slice(payload);
         header.seal(&mut frame[route.len()..]);

@@ -84,9 +84,10 @@ pub use error::{
 };
 pub use gigae_link::{Filter, Info, Link, LinkError, Mode, OpenError};
 pub use gigae_proto::Reason;
+pub use gigae_udp::Offload;
 pub use gigae_wire::{Envelope, MacAddr, payload_of_mtu};
 pub use gigae_xdp::BusyPoll;
-pub use local::mac_of;
+pub use local::{ip_of, mac_of};
 pub use log::log_to_stderr;
 pub use memory::Memory;
 #[doc(hidden)]

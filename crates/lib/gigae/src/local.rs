@@ -47,6 +47,12 @@ pub fn mac_of(ip: IpAddr, interface: &str) -> io::Result<MacAddr> {
     }
 }
 
+/// The IP address by which peers name an endpoint on an interface in the UDP envelope: an IPv4 address, or IPv6 if
+/// there is none, and no link-local one. `None` if it has none.
+pub fn ip_of(interface: &str) -> Option<IpAddr> {
+    interfaces().ok()?.into_iter().find(|local| local.name == interface)?.ip()
+}
+
 impl From<Link> for Local {
     fn from(link: Link) -> Self {
         // The loopback's is all zeros, which names nobody.

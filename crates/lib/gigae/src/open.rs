@@ -10,17 +10,17 @@ use crate::local::{Local, interfaces};
 use crate::options::{Backend, Broker, Options, Progress};
 use crate::outbound::{MOST_SEGMENTS, PAYLOAD};
 use crate::resolve::{Reservation, by_socket, reserve};
-use crate::sharing::{Port, alternatives};
+use crate::sharing::{Port, Sharing, alternatives};
 use crate::simulated;
 use crate::sources::{Resolver, Sources};
 use gigae_link::{Filter, Info, Link, Mode, OpenError};
 use gigae_packet::{PacketConfig, PacketLink};
 use gigae_proto::{BulkConfig, Config, Protocol};
-use gigae_shm::{ShmConfig, ShmLink};
+use gigae_shm::{ShmConfig, ShmLink, name_in_ip};
 use gigae_sim::{Network, SimLink};
 use gigae_transfer::{Config as TransferConfig, Transfer, predictable_keys};
 use gigae_udp::{BulkLink, UdpConfig, UdpLink};
-use gigae_wire::{Envelope, HEADER_LEN, MAX_PATHS, MacAddr, NodeAddr};
+use gigae_wire::{Envelope, HEADER_LEN, MAX_PATHS, MacAddr, NodeAddr, beyond, port_id_beyond};
 use gigae_xdp::{XdpConfig, XdpLink};
 use std::io;
 use std::os::fd::AsFd;
@@ -35,6 +35,10 @@ const SURE_FRAME: usize = 1514;
 
 /// What frames of bulk data bear on a simulated network.
 const SIMULATED_BULK: Envelope = Envelope::Udp { port: 49_152 };
+
+/// Most UDP ports that are tried where several processes share a NIC: more than a node has processes
+/// that do.
+const MOST_PORTS: u16 = 1024;
 
 /// Most frames in the windows of a session over several links: what a report has bits for.
 const LONGEST_WINDOW: u16 = 1024;
@@ -52,12 +56,47 @@ impl Endpoint {
 impl Options {
     /// Opens the endpoint.
     pub fn open(self) -> Result<Endpoint, OpenError> {
+        let Envelope::Udp { port: base } = self.envelope else { return self.open_here() };
+        if self.sharing == Sharing::Alone {
+            return self.open_here();
+        }
+        let own = beyond(self.protocol.port);
+        let others = (own + 1..=own.saturating_add(MOST_PORTS)).map_while(port_id_beyond);
+        for id in std::iter::once(self.protocol.port).chain(others) {
+            match self.clone().port(id).open_here() {
+                Err(OpenError::Io { source, what })
+                    if source.kind() == io::ErrorKind::AddrInUse =>
+                {
+                    debug!(id, why = %source, what, "UDP port in use: the next is tried");
+                }
+                done => return done,
+            }
+        }
+        let from = base.wrapping_add(own);
+        let text = format!(
+            "the {MOST_PORTS} UDP ports from {from} on are in use ('ss -ulnp' names by whom); choose another port"
+        );
+        let source = io::Error::new(io::ErrorKind::AddrInUse, text);
+        Err(OpenError::Io { what: "sharing the NIC", source })
+    }
+
+    /// The envelope of this endpoint's frames: some port ids stand for UDP ports of their own.
+    fn own_envelope(&self) -> Envelope {
+        match self.envelope {
+            Envelope::Udp { port } => {
+                Envelope::Udp { port: port.wrapping_add(beyond(self.protocol.port)) }
+            }
+            other => other,
+        }
+    }
+
+    /// Opens the endpoint with the port id that the options say.
+    fn open_here(self) -> Result<Endpoint, OpenError> {
         self.check_interfaces()?;
+        let envelope = self.own_envelope();
         let (port, first, refused) = self.open_port(0)?;
         let by_kernel = first.info().mode == Mode::Udp;
-        // Endpoints of this node find each other by MAC addresses, which those over sockets have not.
-        let near = self.local && !by_kernel;
-        let first = if near { self.with_neighbours(first, &port)? } else { first };
+        let first = if self.local { self.with_neighbours(first, &port)? } else { first };
         let (mut ports, mut others) = (vec![port], Vec::new());
         for i in 1..self.interfaces.len() {
             let (port, link, _) = self.open_port(i)?;
@@ -65,11 +104,11 @@ impl Options {
             others.push(link);
         }
         let mut links = match self.open_bulk(&first, ports[0].interface()) {
-            Some(bulk) => Links::with_bulk((self.envelope, first), bulk)?,
-            None => Links::new(self.envelope, first, others)?,
+            Some(bulk) => Links::with_bulk((envelope, first), bulk)?,
+            None => Links::new(envelope, first, others)?,
         };
         links.ports = ports;
-        let reservation = match self.envelope {
+        let reservation = match envelope {
             Envelope::Udp { port } => {
                 let name = links.ports[0].interface();
                 let kept = if by_kernel { by_socket(port, name) } else { reserve(port, name) };
@@ -81,6 +120,7 @@ impl Options {
         // Only what this endpoint says of itself depends on it.
         let local = local(links.ports[0].interface());
         let mut engine = self.engine(links, local, Clock::Monotonic, random_secret()?)?;
+        engine.sources.near = self.local;
         if let Some(reservation) = &reservation {
             let own = reservation.try_clone();
             let own =
@@ -119,9 +159,9 @@ impl Options {
                 let datagram = (socket.info().max_frame - outer) as u16;
                 let config = BulkConfig { at: (ip, port).into(), datagram, most: 1 };
                 let socket = AnyLink::Simulated(Box::new(socket));
-                Links::with_bulk((self.envelope, first), (socket, config))?
+                Links::with_bulk((self.own_envelope(), first), (socket, config))?
             }
-            _ => Links::new(self.envelope, first, others)?,
+            _ => Links::new(self.own_envelope(), first, others)?,
         };
         let engine = self.engine(links, None, clock, seed.into())?;
         Endpoint::new(engine, self.settings(None))
@@ -159,7 +199,7 @@ impl Options {
 
     /// Which frames the endpoint's links take: for [`open_on`](Self::open_on).
     pub fn filter(&self) -> Filter {
-        Filter { envelope: self.envelope, channels: self.channels }
+        Filter { envelope: self.own_envelope(), channels: self.channels }
     }
 
     fn settings(&self, reservation: Option<Reservation>) -> Settings {
@@ -198,7 +238,7 @@ impl Options {
     fn open_port(&self, i: usize) -> Result<(Port, AnyLink, Option<OpenError>), OpenError> {
         let nic = &self.interfaces[i];
         let own = || {
-            let port = Port::of(nic, self.sharing, self.envelope, self.local)?;
+            let port = Port::of(nic, self.sharing, self.own_envelope(), self.local)?;
             let (link, refused) = self.open_link(i, port.interface())?;
             Ok((port, link, refused))
         };
@@ -293,7 +333,11 @@ impl Options {
         let listener = listener.map_err(|source| OpenError::Io { what, source })?;
         let window = usize::from(self.for_all_links(self.protocol.send_window));
         let channels = self.channels.iter().count().max(1);
-        let config = ShmConfig { frames: window * channels, ..ShmConfig::new(self.filter()) };
+        let name = match self.own_envelope() {
+            Envelope::Udp { port: udp } => Some(name_in_ip(port.index()?, udp)),
+            Envelope::Ethernet { .. } => None,
+        };
+        let config = ShmConfig { frames: window * channels, name, ..ShmConfig::new(self.filter()) };
         Ok(AnyLink::Local(Box::new(ShmLink::new(link, config, listener)?)))
     }
 
@@ -384,7 +428,7 @@ impl Options {
                 config.reorder_window = self.for_all_links(config.reorder_window);
             }
         }
-        let (envelope, mac) = (self.envelope, info.mac);
+        let (envelope, mac) = (self.own_envelope(), info.mac);
         let own = match (&local, envelope, &clock) {
             (Some(local), ..) => Some(local.addresses()),
             (None, Envelope::Udp { .. }, Clock::Virtual(_)) => {

@@ -22,7 +22,7 @@ pub enum Backend {
     /// AF_PACKET.
     Packet,
     /// A UDP socket, which needs no privilege; in the UDP envelope only. One endpoint for each
-    /// interface and UDP port. No memory within a node ([`Options::local`]).
+    /// interface and UDP port.
     Udp,
 }
 
@@ -131,7 +131,8 @@ impl Options {
         Self { interfaces, ..Self::new("") }
     }
 
-    /// This endpoint's port id, by which endpoints on one node differ.
+    /// This endpoint's port id, by which endpoints on one node differ. In the UDP envelope, port ids
+    /// from 32,769 on stand for UDP ports of their own, 1 and so on beyond that of the envelope.
     #[must_use]
     pub fn port(mut self, port: u16) -> Self {
         self.protocol.port = port;
@@ -145,7 +146,8 @@ impl Options {
         self
     }
 
-    /// The envelope: another EtherType, or UDP for networks that carry no unknown EtherTypes.
+    /// The envelope: another EtherType, or UDP for networks that carry no unknown EtherTypes. All nodes
+    /// name the same UDP port, which is this endpoint's own unless its [port id](Self::port) says another.
     #[must_use]
     pub fn envelope(mut self, envelope: Envelope) -> Self {
         self.envelope = envelope;

@@ -347,7 +347,7 @@ impl fmt::Display for ResolveError {
             ),
             Self::Own(to) => write!(
                 f,
-                "{to} is an address of this host, which its own frames do not reach; give another node's"
+                "{to} is an address of this host, which its own frames do not reach; give another node's, or let frames within the node go through memory (Options::local)"
             ),
             Self::NoNode(to) => {
                 write!(f, "{to} is not the address of one node; give a unicast address")

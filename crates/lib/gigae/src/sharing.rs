@@ -3,6 +3,7 @@
 use crate::link::AnyLink;
 use gigae_link::{Interface, Link, OpenError};
 use gigae_macvlan::{Child, Claim};
+use gigae_shm::name_in_ip;
 use gigae_wire::{Envelope, MacAddr};
 use std::collections::BTreeSet;
 use std::io;
@@ -21,11 +22,12 @@ const FREE_WITHIN: Duration = Duration::from_millis(200);
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// Whether a NIC is shared with other processes that use gigae; each has an interface of its own then.
+/// In the UDP envelope each has a UDP port of its own instead.
 ///
 /// A *child* is an interface that the kernel puts beside the NIC (macvlan), with an address drawn at
 /// random, which goes with the endpoint, also by SIGKILL (then the next process removes it). Frames
 /// cost more there: AF_XDP in generic mode, else AF_PACKET. It needs `CAP_NET_ADMIN`, has no IP address and
-/// so works in an Ethernet envelope only, and answers no [`Endpoint::ask`](crate::Endpoint::ask). The kernel
+/// so exists in an Ethernet envelope only, and answers no [`Endpoint::ask`](crate::Endpoint::ask). The kernel
 /// carries frames between the children of a NIC and between them and the wire, but none between a child
 /// and an endpoint on the NIC itself: these hear each other by [`Options::local`](crate::Options::local) alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,17 +35,22 @@ pub enum Sharing {
     /// The NIC itself, even if other programs use it.
     #[default]
     Alone,
-    /// The NIC itself if no other endpoint has it, otherwise a child.
+    /// The NIC itself if no other endpoint has it, otherwise a child. In the UDP envelope: the NIC
+    /// itself, with the first UDP port that is free, and the port id that stands for it if it is not
+    /// that of [`Options::port`](crate::Options::port).
     Auto,
-    /// Always a child.
+    /// Always a child. In the UDP envelope the same as `Auto`.
     Child,
 }
 
 /// The interface of one link. Dropped after the link.
 pub(crate) struct Port {
     nic: String,
-    /// Holds the address for this process, and tells others so; without it another had it first.
+    /// Holds the address for this process, and tells others so; without it another had it first. In
+    /// the UDP envelope that is the UDP port.
     claim: Option<Claim>,
+    /// There, the NIC's address, if no other endpoint had it.
+    _nic: Option<Claim>,
     child: Option<Child>,
     /// The name of a child that a broker has made, and what tells the broker of our end.
     brokered: Option<(String, OwnedFd)>,
@@ -63,24 +70,44 @@ impl Port {
         envelope: Envelope,
         named: bool,
     ) -> Result<Self, OpenError> {
+        if let Envelope::Udp { port } = envelope {
+            return Self::in_ip(nics, sharing, port, named);
+        }
         let Some((first, _)) = nics.split_once('/') else {
-            return Self::new(nics, sharing, envelope, named);
+            return Self::new(nics, sharing, named);
         };
         if sharing == Sharing::Child {
-            return Self::new(first, sharing, envelope, named);
+            return Self::new(first, sharing, named);
         }
         match (Self::first_free(nics)?, sharing) {
             (Some(port), _) => Ok(port),
-            (None, Sharing::Auto) => Self::new(first, Sharing::Child, envelope, named),
-            (None, _) => {
-                let text = format!(
-                    "other endpoints use each of {}; name more, or share one (Options::sharing)",
-                    nics.replace('/', ", ")
-                );
-                let source = io::Error::new(io::ErrorKind::AddrInUse, text);
-                Err(OpenError::Io { what: "choosing an interface", source })
-            }
+            (None, Sharing::Auto) => Self::new(first, Sharing::Child, named),
+            (None, _) => Err(all_in_use(nics)),
         }
+    }
+
+    /// In the UDP envelope, where processes that share a NIC differ by their UDP ports. Unless this one
+    /// is alone, nobody else may have its port.
+    fn in_ip(nics: &str, sharing: Sharing, udp: u16, named: bool) -> Result<Self, OpenError> {
+        let first = alternatives(nics).next().unwrap_or_default();
+        let free = if nics.contains('/') { Self::first_free(nics)? } else { None };
+        let port = match free {
+            Some(port) => port,
+            None if nics.contains('/') && sharing == Sharing::Alone => {
+                return Err(all_in_use(nics));
+            }
+            None => Self::itself(first, claim(Interface::find(first)?.mac, Duration::ZERO)?),
+        };
+        let name = name_in_ip(Interface::find(&port.nic)?.index, udp);
+        let patience =
+            if named && sharing == Sharing::Alone { patience(name) } else { Duration::ZERO };
+        let own = claim(name, patience)?;
+        if own.is_none() && sharing != Sharing::Alone {
+            let text = format!("another endpoint has UDP port {udp} of '{}'", port.nic);
+            let source = io::Error::new(io::ErrorKind::AddrInUse, text);
+            return Err(OpenError::Io { what: "sharing the NIC", source });
+        }
+        Ok(Self { claim: own, _nic: port.claim, ..port })
     }
 
     /// The first of several interfaces that is up and that nobody has; `None` if others have all that are.
@@ -109,12 +136,7 @@ impl Port {
     }
 
     /// Finds or makes it in the calling thread's network namespace. `named`: others look for it there.
-    pub(crate) fn new(
-        nic: &str,
-        sharing: Sharing,
-        envelope: Envelope,
-        named: bool,
-    ) -> Result<Self, OpenError> {
+    fn new(nic: &str, sharing: Sharing, named: bool) -> Result<Self, OpenError> {
         let mac = Interface::find(nic)?.mac;
         let why = match sharing {
             Sharing::Alone => {
@@ -127,34 +149,32 @@ impl Port {
             },
             Sharing::Child => "as asked for",
         };
-        if let Envelope::Udp { .. } = envelope {
-            let text = format!(
-                "a process that shares '{nic}' has no IP address of its own; use the Ethernet envelope or another NIC"
-            );
-            let source = io::Error::new(io::ErrorKind::InvalidInput, text);
-            return Err(OpenError::Io { what: "sharing the NIC", source });
-        }
         let child = Some(Child::make(nic)?);
         let name = child.as_ref().map(Child::name);
         info!(%nic, child = name, why, "the NIC is shared: a child was made");
-        Ok(Self { nic: nic.into(), claim: None, child, brokered: None, why })
+        Ok(Self { child, why, ..Self::itself(nic, None) })
     }
 
     fn itself(nic: &str, claim: Option<Claim>) -> Self {
-        Self { nic: nic.into(), claim, child: None, brokered: None, why: "" }
+        Self { nic: nic.into(), claim, _nic: None, child: None, brokered: None, why: "" }
     }
 
     /// What a broker has made, for a link.
     pub(crate) fn brokered(nic: &str, link: &AnyLink, claim: Claim, connection: OwnedFd) -> Self {
         let brokered = Some((link.info().interface.clone(), connection));
         let why = "by the broker, since this process lacks the privileges";
-        Self { nic: nic.into(), claim: Some(claim), child: None, brokered, why }
+        Self { brokered, why, ..Self::itself(nic, Some(claim)) }
     }
 
     /// The child's name.
     fn child(&self) -> Option<&str> {
         let brokered = || self.brokered.as_ref().map(|(name, _)| &name[..]);
         self.child.as_ref().map(Child::name).or_else(brokered)
+    }
+
+    /// The number of the interface to open.
+    pub(crate) fn index(&self) -> Result<u32, OpenError> {
+        Ok(Interface::find(self.interface())?.index)
     }
 
     /// The name of the interface to open.
@@ -191,6 +211,15 @@ impl Port {
 pub fn children() -> Vec<String> {
     let found = gigae_macvlan::children().unwrap_or_default();
     found.into_iter().map(|child| child.name).collect()
+}
+
+fn all_in_use(nics: &str) -> OpenError {
+    let text = format!(
+        "other endpoints use each of {}; name more, or share one (Options::sharing)",
+        nics.replace('/', ", ")
+    );
+    let source = io::Error::new(io::ErrorKind::AddrInUse, text);
+    OpenError::Io { what: "choosing an interface", source }
 }
 
 /// The NIC's own address, unless another endpoint has it for so long.

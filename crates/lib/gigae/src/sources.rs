@@ -68,6 +68,8 @@ pub(crate) struct Sources {
     pub(crate) mac: MacAddr,
     /// The IP addresses that the interface had when the endpoint was opened; `None` if the kernel did not say.
     pub(crate) own: Option<Vec<IpAddr>>,
+    /// Endpoints of this node, at its own addresses, are reached through memory.
+    pub(crate) near: bool,
     ways: HashMap<IpAddr, Known>,
     heard: VecDeque<Heard>,
     resolver: Resolver,
@@ -85,7 +87,8 @@ impl Sources {
     ) -> Self {
         let ways = HashMap::new();
         let (heard, since) = (VecDeque::new(), Instant(0));
-        Self { envelope, mac, own, ways, heard, resolver, since, questions: 0, searches: 0 }
+        let near = false;
+        Self { envelope, mac, own, near, ways, heard, resolver, since, questions: 0, searches: 0 }
     }
 
     /// The outer headers towards a node; `None` if the way to it is not known.
@@ -171,6 +174,12 @@ impl Sources {
         before.is_none_or(|before| before.way != way)
     }
 
+    /// The way to an address of this node at which other endpoints are reached: by no wire.
+    pub(crate) fn way_within(&self, to: IpAddr) -> Option<Way> {
+        let own = self.own.as_ref().filter(|_| self.near)?;
+        own.contains(&to).then_some(Way { source: to, next_hop: self.mac })
+    }
+
     /// The kernel answers from now on.
     pub(crate) fn resolve_by(&mut self, kernel: Reservation) {
         self.resolver = Resolver::Kernel(kernel);
@@ -195,6 +204,9 @@ impl Sources {
             return None;
         }
         self.questions += 1;
+        if let Some(way) = self.way_within(to) {
+            return Some(way);
+        }
         match &self.resolver {
             Resolver::None => None,
             Resolver::Simulated => {

@@ -179,18 +179,35 @@ fn a_child_tells_that_its_nic_is_down_and_goes_on_when_it_is_up_and_that_it_is_g
     }
 }
 
-fn a_nic_cannot_be_shared_in_the_udp_envelope() {
+fn those_who_share_a_nic_in_the_udp_envelope_have_udp_ports_of_their_own() {
     let fabric = testing::fabric("udp", |_| {});
     let near = fabric.node(1);
-    let _inside = near.enter().unwrap();
-    let udp = |sharing| options(sharing, Backend::Packet).envelope(Envelope::Udp { port: 4791 });
-    let first = udp(Sharing::Auto).open().unwrap();
-    assert_eq!(first.link().interface, "eth0");
-    for sharing in [Sharing::Auto, Sharing::Child] {
-        let refused = udp(sharing).open().unwrap_err().to_string();
-        assert!(refused.contains("use the Ethernet envelope or another NIC"), "{refused}");
-    }
-    assert_eq!(children(&near), 0, "nothing is left of what was refused");
+    let udp = |sharing| {
+        let envelope = Envelope::Udp { port: 4791 };
+        options(sharing, Backend::Packet).envelope(envelope).local(true)
+    };
+    let open = |sharing| on(&near, udp(sharing));
+    let mut all = [Sharing::Auto, Sharing::Auto, Sharing::Child].map(open);
+    let at = |end: &Endpoint| end.identity().address.to_string();
+    let ip = std::net::IpAddr::from(near.ipv4);
+    assert_eq!(
+        all.each_ref().map(at),
+        [format!("{ip}"), format!("{ip}/32769"), format!("{ip}/32770")]
+    );
+    assert!(all.iter().all(|end| end.link().interface == "eth0"));
+    assert_eq!(children(&near), 0);
+    let (node, [first, second, _]) = (&near, &mut all);
+    let ends = [&*second, &*first].map(|end| end.identity().address);
+    std::thread::scope(|scope| {
+        for (end, other) in [first, second].into_iter().zip(ends) {
+            scope.spawn(move || {
+                let _inside = node.enter().unwrap();
+                converse(end, other);
+            });
+        }
+    });
+    drop(all);
+    assert_eq!(at(&open(Sharing::Auto)), format!("{ip}"), "it is free again");
 }
 
 fn who_is_there_is_answered_for_the_nic_alone() {
@@ -339,7 +356,10 @@ fn main() {
             "a_child_tells_that_its_nic_is_down_and_goes_on_when_it_is_up_and_that_it_is_gone",
             a_child_tells_that_its_nic_is_down_and_goes_on_when_it_is_up_and_that_it_is_gone,
         ),
-        ("a_nic_cannot_be_shared_in_the_udp_envelope", a_nic_cannot_be_shared_in_the_udp_envelope),
+        (
+            "those_who_share_a_nic_in_the_udp_envelope_have_udp_ports_of_their_own",
+            those_who_share_a_nic_in_the_udp_envelope_have_udp_ports_of_their_own,
+        ),
         ("who_is_there_is_answered_for_the_nic_alone", who_is_there_is_answered_for_the_nic_alone),
         ("children_of_several_nics_are_one_trunk", children_of_several_nics_are_one_trunk),
         (

@@ -181,6 +181,10 @@ pub fn frame(route: &Route, channel: u8, number: u32, length: usize) -> Vec<u8> 
     // Version 15 is no protocol's: whoever else might get this frame drops it.
     bytes[start + 4] = 0xf0;
     bytes[start + 5] = channel;
+    // Port ids, on which UDP ports depend.
+    if let Some(ids) = bytes.get_mut(start + 8..start + 12) {
+        ids.fill(0);
+    }
     route.write(&mut bytes);
     bytes
 }

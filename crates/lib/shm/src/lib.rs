@@ -3,7 +3,9 @@
 //!
 //! # How endpoints meet
 //!
-//! An endpoint listens at an abstract UNIX name made of its address (unix(7)). The name belongs to
+//! An endpoint listens at an abstract UNIX name made of its address (unix(7)): the MAC address, or in
+//! the UDP envelope the interface and the UDP port. There, a frame is for an endpoint of this node if
+//! its source and destination are the same IP address. The name belongs to
 //! the network namespace, so "hosts" in namespaces of one machine stay apart. With the first frame
 //! to an address, the sender tries to connect there. If no endpoint listens, that fails at once.
 //! The sender remembers this for 1 to 8 seconds, and its frames go to the NIC. An endpoint that
@@ -63,4 +65,4 @@ mod sync;
 #[cfg(not(loom))]
 pub use link::{ShmConfig, ShmLink};
 #[cfg(not(loom))]
-pub use meeting::{bind, listen};
+pub use meeting::{bind, listen, name_in_ip};

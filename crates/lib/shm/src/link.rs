@@ -36,6 +36,9 @@ pub struct ShmConfig {
     /// addresses. As many as may be unacknowledged, so none is lost however long the neighbour does
     /// not look. Default 256, one window, for each channel.
     pub frames: usize,
+    /// What names this endpoint, if not the link's MAC address: [`name_in_ip`](crate::name_in_ip) in
+    /// the UDP envelope.
+    pub name: Option<MacAddr>,
     /// Prefix of the names under which endpoints meet, `gigae` by default. Tests that must not meet
     /// each other use another.
     pub scope: String,
@@ -45,7 +48,7 @@ impl ShmConfig {
     /// The defaults.
     pub fn new(filter: Filter) -> Self {
         let frames = WINDOW * filter.channels.iter().count().max(1);
-        Self { filter, frames, scope: "gigae".into() }
+        Self { filter, frames, name: None, scope: "gigae".into() }
     }
 }
 
@@ -101,7 +104,7 @@ impl Watch {
 }
 
 impl<L: Link> ShmLink<L> {
-    /// Wraps a link. `listener` is the [name](crate::bind) of the link's address, taken in the
+    /// Wraps a link. `listener` is the [name](crate::bind) of this endpoint's address, taken in the
     /// namespace in which the link was opened.
     ///
     /// Maps memory for as many receive frames as the link has; only those in use at the same time
@@ -111,7 +114,8 @@ impl<L: Link> ShmLink<L> {
         let failed = |what| move |source| OpenError::Io { what, source };
         let info = link.info();
         let words = words_for(config.frames, info.max_frame);
-        let hello = RingHello { mac: info.mac, filter: config.filter, words };
+        let mac = config.name.unwrap_or(info.mac);
+        let hello = RingHello { mac, filter: config.filter, words };
         let frames = Frames::new(info).map_err(failed("mapping memory for neighbours' frames"))?;
         let watching = failed("watching for neighbours");
         let neighbours =
@@ -151,7 +155,7 @@ impl<L: Link> ShmLink<L> {
     fn to(&mut self, frame: &TxFrame, bytes: &Range<usize>) -> PostTo {
         let header = self.link.memory().arena.unsent_bytes(frame).get(bytes.clone());
         // The link will report what is wrong with it.
-        let Some(&to) = header.and_then(|header| header.first_chunk::<6>()) else {
+        let Some(to) = header.and_then(|header| self.neighbours.hello.address_in(header)) else {
             return PostTo::Nic;
         };
         match self.neighbours.via(key(to)) {

@@ -2,7 +2,7 @@
 
 use gigae_link::{ChannelSet, Filter};
 use gigae_memfd::SharedMemory;
-use gigae_wire::{Envelope, MacAddr};
+use gigae_wire::{Envelope, MacAddr, port_within_node};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{
@@ -22,6 +22,14 @@ const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 /// The first bytes of a hello: what it is, and its version and that of the ring.
 const MAGIC: [u8; 8] = *b"gigaeshm";
 const VERSION: u8 = 2;
+
+/// What names an endpoint in the UDP envelope, on an interface with this number and with this UDP port:
+/// in place of a MAC address, which all endpoints of the interface share.
+pub fn name_in_ip(interface: u32, port: u16) -> MacAddr {
+    let ([_, a, b, c], [d, e]) = (interface.to_be_bytes(), port.to_be_bytes());
+    // A local address of a kind that no NIC and no child has (IEEE Std 802c, "reserved").
+    MacAddr([0x06, a, b, c, d, e])
+}
 
 fn address(scope: &str, mac: MacAddr) -> Result<SocketAddrUnix, Errno> {
     SocketAddrUnix::new_abstract_name(format!("{scope}/{mac}").as_bytes())
@@ -85,6 +93,27 @@ pub(crate) struct RingHello {
 
 impl RingHello {
     const LEN: usize = 56;
+
+    /// The address that a frame with these first bytes goes to; `None` if no endpoint of this node has it.
+    #[inline]
+    pub(crate) fn address_in(&self, frame: &[u8]) -> Option<[u8; 6]> {
+        match self.filter.envelope {
+            Envelope::Ethernet { .. } => frame.first_chunk().copied(),
+            Envelope::Udp { .. } => {
+                let [a, b, c, d, _, _] = self.mac.0;
+                let [high, low] = port_within_node(frame)?.to_be_bytes();
+                Some([a, b, c, d, high, low])
+            }
+        }
+    }
+
+    /// Whether both ends take the same frames but for their UDP ports, which are part of their names.
+    pub(crate) fn takes_as(&self, other: &Self) -> bool {
+        let (own, others) = (self.filter.envelope, other.filter.envelope);
+        let in_ip = |envelope| matches!(envelope, Envelope::Udp { .. });
+        let same = own == others || in_ip(own) && in_ip(others);
+        same && self.filter.channels == other.filter.channels
+    }
 
     fn write(&self) -> [u8; Self::LEN] {
         let mut bytes = [0; Self::LEN];

@@ -175,7 +175,7 @@ pub(crate) struct Neighbours {
     /// endpoints.
     namespace: Option<(u64, u64)>,
     /// The hello that is sent to every endpoint that we connect to.
-    hello: RingHello,
+    pub(crate) hello: RingHello,
     listener: OwnedFd,
     /// The listener is watched. Not while this process has no descriptor left for new connections.
     listens: bool,
@@ -505,7 +505,7 @@ impl Neighbours {
         };
         let (_, socket) = self.silent.swap_remove(at);
         let Some(memory) = meeting::map(&hello, &memory, WORDS) else { return };
-        if hello.filter != self.hello.filter {
+        if !self.hello.takes_as(&hello) {
             debug!(peer = %hello.mac, "endpoint of this node refused: its envelope or channels differ");
             return Ring::new(memory.words()).refuse();
         }

@@ -21,6 +21,10 @@
 //! dropped and counted. Peers with other links send IPv4 without a UDP checksum; the kernel does not
 //! join those datagrams.
 //!
+//! A buffer may get lost where single datagrams do not: a NIC may drop segmented UDP, and on a virtual
+//! link a peer with AF_PACKET or AF_XDP sees a buffer as one frame, which is too long. So a frame that
+//! is posted again goes alone, and where many are, all go alone for some thousand frames.
+//!
 //! # System calls
 //!
 //! `recycle`, `take` and `post` make none. `flush` makes one `sendmmsg` per 16 buffers of up to 64
@@ -29,7 +33,8 @@
 //!
 //! # What it does not do
 //!
-//! It shares its port with nobody: one endpoint for each interface and UDP port. It sends no fragments.
+//! It shares its port with nobody: one endpoint for each interface and UDP port (processes of a node
+//! take several ports). It sends no fragments.
 //! The kernel puts those of others together, and passes on what is no longer than a frame.
 
 mod batch;
@@ -41,3 +46,4 @@ mod transmit;
 
 pub use bulk::{BulkLink, Placement, Polled};
 pub use link::{UdpConfig, UdpLink};
+pub use socket::Offload;

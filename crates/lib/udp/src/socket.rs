@@ -44,6 +44,34 @@ pub(crate) struct Received {
     pub(crate) segment: Option<usize>,
 }
 
+/// What the kernel does for UDP sockets that carry many datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offload {
+    /// It cuts a buffer into datagrams (`UDP_SEGMENT`, Linux 4.18).
+    pub cuts: bool,
+    /// It joins datagrams to a buffer (`UDP_GRO`, Linux 5.0).
+    pub joins: bool,
+}
+
+impl Offload {
+    /// Asks the kernel. Three or four system calls; no privileges.
+    pub fn look() -> io::Result<Self> {
+        let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
+        let fd = OwnedFd::from(socket);
+        let joins = set(&fd, libc::SOL_UDP, libc::UDP_GRO, &1).is_ok();
+        Ok(Self { cuts: can_cut(&fd), joins })
+    }
+}
+
+/// Whether the kernel can cut buffers (Linux 4.18). An older one ignores the wish.
+fn can_cut(fd: &OwnedFd) -> bool {
+    let mut value: c_int = 0;
+    let mut length = size_of::<c_int>() as libc::socklen_t;
+    let (fd, to) = (fd.as_raw_fd(), (&raw mut value).cast());
+    // SAFETY: pointer and length describe an integer that lives across the call.
+    unsafe { libc::getsockopt(fd, libc::SOL_UDP, libc::UDP_SEGMENT, to, &raw mut length) == 0 }
+}
+
 impl UdpSocket {
     /// Opens it in the calling thread's network namespace. No privileges for ports from 1024 on, and
     /// for port 0, which stands for a free one.
@@ -102,13 +130,9 @@ impl UdpSocket {
         self.port
     }
 
-    /// Whether the kernel can cut buffers (Linux 4.18). An older one ignores the wish.
+    /// Whether the kernel can cut buffers.
     pub(crate) fn can_cut(&self) -> bool {
-        let mut value: c_int = 0;
-        let mut length = size_of::<c_int>() as libc::socklen_t;
-        let (fd, to) = (self.fd.as_raw_fd(), (&raw mut value).cast());
-        // SAFETY: pointer and length describe an integer that lives across the call.
-        unsafe { libc::getsockopt(fd, libc::SOL_UDP, libc::UDP_SEGMENT, to, &raw mut length) == 0 }
+        can_cut(&self.fd)
     }
 
     /// Lets the socket keep so many bytes each way, as far as the process may.

@@ -31,9 +31,10 @@ pub enum Envelope {
         /// The EtherType, 0x0600 or more.
         ethertype: u16,
     },
-    /// In UDP over IPv4 or IPv6, by destination port (the source port is the same).
+    /// In UDP over IPv4 or IPv6, by destination port. Endpoints may have UDP ports of their own,
+    /// which follow from their port ids ([`beyond`]).
     Udp {
-        /// The UDP port.
+        /// The UDP port of this endpoint, which is also the source port of its frames.
         port: u16,
     },
 }
@@ -173,6 +174,33 @@ impl Datagram {
     }
 }
 
+/// Port ids from here on stand for UDP ports of their own.
+const OWN_PORTS: u16 = 1 << 15;
+
+/// By how much the UDP port of an endpoint with this port id is beyond the one that all nodes agree on
+/// (`PROTOCOL.md` §3.2).
+#[inline]
+pub const fn beyond(port_id: u16) -> u16 {
+    port_id.saturating_sub(OWN_PORTS)
+}
+
+/// The port id that stands for the UDP port so far beyond the one that all nodes agree on, if one does.
+pub const fn port_id_beyond(further: u16) -> Option<u16> {
+    OWN_PORTS.checked_add(further)
+}
+
+/// The UDP port that a frame goes to, if its node sends it to an address of its own.
+#[inline]
+pub fn port_within_node(frame: &[u8]) -> Option<u16> {
+    let (outer, packet) = frame.split_first_chunk::<ETHERNET_LEN>()?;
+    let udp = match u16::from_be_bytes([outer[12], outer[13]]) {
+        ETHERTYPE_IPV4 if packet.get(12..16)? == packet.get(16..20)? => IPV4_LEN,
+        ETHERTYPE_IPV6 if packet.get(8..24)? == packet.get(24..40)? => IPV6_LEN,
+        _ => return None,
+    };
+    Some(u16::from_be_bytes(*packet.get(udp + 2..)?.first_chunk()?))
+}
+
 /// Where in a packet the payload of the datagram lies.
 fn open_udp(packet: &[u8], datagram: Range<usize>, port: u16) -> Result<Range<usize>, Discard> {
     let h = packet.get(datagram.start..).and_then(<[u8]>::first_chunk::<UDP_LEN>);
@@ -244,6 +272,8 @@ pub struct Route {
     bytes: [u8; MAX_ENVELOPE],
     len: u8,
     kind: RouteKind,
+    /// The destination's UDP port follows from the port ids in the GigaE header.
+    by_port_id: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -261,14 +291,18 @@ impl Route {
     /// Builds the outer headers from this node's addresses to another's. `None` if the families
     /// differ or the envelope does not fit the address.
     ///
+    /// In the UDP envelope the destination port follows from the own one, which is the source port,
+    /// and the port ids in the GigaE header behind it: [`write`](Self::write) reads them there.
+    ///
     /// Without a next hop (the MAC address of zeros) they are for a link over a UDP socket: the
     /// kernel finds the way and writes all checksums, so these headers have none.
     pub fn new(envelope: Envelope, from: NodeAddr, to: NodeAddr) -> Option<Self> {
-        let port = if let Envelope::Udp { port } = envelope { port } else { 0 };
-        Self::to_port(envelope, from, (to, port))
+        let own = if let Envelope::Udp { port } = envelope { port } else { 0 };
+        let route = Self::to_port(envelope, from, (to, own))?;
+        Some(Self { by_port_id: route.kind != RouteKind::Ethernet, ..route })
     }
 
-    /// The same to another UDP port than the envelope's, which is the source port.
+    /// The same to this UDP port, whatever the port ids are.
     pub fn to_port(
         envelope: Envelope,
         from: NodeAddr,
@@ -314,7 +348,7 @@ impl Route {
         };
         bytes[12..14].copy_from_slice(&ethertype.to_be_bytes());
         let len = u8::try_from(envelope.len_for(to)).expect("at most 62");
-        Some(Self { bytes, len, kind })
+        Some(Self { bytes, len, kind, by_port_id: false })
     }
 
     /// Bytes in front of the GigaE frame.
@@ -340,12 +374,25 @@ impl Route {
         }
     }
 
+    /// Writes the destination's UDP port into outer headers that have the own one there. Returns what
+    /// that adds to a sum of their words.
+    fn aim(&self, frame: &mut [u8]) -> u32 {
+        let (outer, inner) = frame.split_at_mut(self.len());
+        let ids = crate::header::port_ids(inner);
+        let ([.., high, low, _, _, _, _], Some((from, to))) = (outer, ids) else { return 0 };
+        let own = u16::from_be_bytes([*high, *low]);
+        let port = own.wrapping_sub(beyond(from)).wrapping_add(beyond(to));
+        [*high, *low] = port.to_be_bytes();
+        u32::from(port) + u32::from(!own)
+    }
+
     /// Like [`write`](Self::write) for a frame in segments, which continues in `behind`.
     ///
     /// # Panics
     /// If `frame` is shorter than the headers or all longer than an IP packet can be.
     pub fn write_segments(&self, frame: &mut [u8], behind: Pieces) {
         frame[..self.len()].copy_from_slice(&self.bytes[..self.len()]);
+        let aimed = if self.by_port_id { self.aim(frame) } else { 0 };
         let packet = &mut frame[ETHERNET_LEN..];
         let total = || {
             let total = u16::try_from(packet.len() + behind.len());
@@ -372,6 +419,7 @@ impl Route {
                 packet[4..6].copy_from_slice(&udp.to_be_bytes());
                 packet[IPV6_LEN + 4..IPV6_LEN + 6].copy_from_slice(&udp.to_be_bytes());
                 let payload = words_in(packet[IPV6_LEN + UDP_LEN..].into(), behind);
+                let sum = sum + aimed;
                 // The length counts twice: in the pseudo header and in the UDP header.
                 let check = match fold(sum + 2 * u32::from(udp) + payload) {
                     0 => 0xffff,
@@ -442,154 +490,4 @@ fn fold(sum: u32) -> u16 {
 }
 
 #[cfg(test)]
-mod tests {
-    extern crate std;
-    use super::*;
-    use proptest::prelude::*;
-    use std::vec;
-    use std::vec::Vec;
-
-    const A: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
-    const B: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
-
-    fn ip(text: &str, next_hop: MacAddr) -> NodeAddr {
-        NodeAddr::Ip { ip: text.parse().unwrap(), next_hop }
-    }
-
-    fn wrapped(envelope: Envelope, from: NodeAddr, to: NodeAddr, inner: &[u8]) -> Vec<u8> {
-        let route = Route::new(envelope, from, to).unwrap();
-        let mut frame = vec![0; route.len() + inner.len()];
-        frame[route.len()..].copy_from_slice(inner);
-        route.write(&mut frame);
-        frame
-    }
-
-    #[test]
-    fn an_ethernet_envelope_is_fourteen_bytes_and_names_its_sender() {
-        let frame = wrapped(Envelope::DEFAULT, A.into(), B.into(), b"gigae");
-        assert_eq!(frame, [&B.0[..], &A.0, &[0x88, 0xb5], b"gigae"].concat());
-        assert_eq!(Envelope::DEFAULT.open(&frame), Ok((A.into(), &b"gigae"[..])));
-        assert_eq!(Envelope::DEFAULT.destination(&frame), None);
-    }
-
-    #[test]
-    fn a_udp_envelope_over_ipv4_has_a_right_header_checksum() {
-        let udp = Envelope::Udp { port: 4791 };
-        let frame = wrapped(udp, ip("198.18.0.1", A), ip("198.18.0.2", B), b"gigae");
-        assert_eq!(fold(words(&frame[14..34])), 0, "RFC 1071: the sum over a valid header is zero");
-        assert_eq!(frame.len(), 14 + 20 + 8 + 5);
-        assert_eq!(udp.open(&frame), Ok((ip("198.18.0.1", A), &b"gigae"[..])));
-        assert_eq!(udp.destination(&frame), Some("198.18.0.2".parse().unwrap()));
-    }
-
-    #[test]
-    fn headers_for_a_socket_have_lengths_and_addresses_and_no_checksum() {
-        let udp = Envelope::Udp { port: 4791 };
-        let none = MacAddr::default();
-        for (from, to) in [("198.18.0.1", "198.18.0.2"), ("fd00::1", "fd00::2")] {
-            let (from, to) = (ip(from, none), ip(to, none));
-            let NodeAddr::Ip { ip: own, .. } = to else { unreachable!() };
-            let route = Route::new(udp, from, to).unwrap();
-            let mut frame = vec![0; route.len() + 5];
-            frame[route.len()..].copy_from_slice(b"gigae");
-            route.write(&mut frame);
-            assert_eq!(udp.open(&frame), Ok((from, &b"gigae"[..])));
-            assert_eq!(udp.destination(&frame), Some(own));
-            assert_eq!(frame[route.len() - 2..route.len()], [0; 2], "the UDP checksum");
-        }
-    }
-
-    #[test]
-    fn a_udp_envelope_over_ipv6_has_a_right_udp_checksum() {
-        let udp = Envelope::Udp { port: 4791 };
-        let frame = wrapped(udp, ip("fd00::1", A), ip("fd00::2", B), b"gigae");
-        let length = u32::from(u16::from_be_bytes([frame[18], frame[19]]));
-        assert_eq!(fold(words(&frame[22..]) + length + 17), 0, "pseudo header and datagram");
-        assert_eq!(udp.open(&frame), Ok((ip("fd00::1", A), &b"gigae"[..])));
-        assert_eq!(udp.destination(&frame), Some("fd00::2".parse().unwrap()));
-    }
-
-    #[test]
-    fn jumbo_frames_are_as_long_as_their_headers_say() {
-        let udp = Envelope::Udp { port: 4791 };
-        for (from, to) in [("198.18.0.1", "198.18.0.2"), ("fd00::1", "fd00::2")] {
-            let totals = [4096, 9000, 65_535];
-            for total in totals.into_iter().take(if cfg!(miri) { 1 } else { totals.len() }) {
-                let route = Route::new(udp, ip(from, A), ip(to, B)).unwrap();
-                let inner: Vec<u8> =
-                    (0..total + ETHERNET_LEN - route.len()).map(|i| (i / 7) as u8).collect();
-                let frame = wrapped(udp, ip(from, A), ip(to, B), &inner);
-                let (node, opened) = udp.open(&frame).unwrap();
-                assert!(node == ip(from, A) && opened == inner, "{total} bytes from {from}");
-                for cut in [route.len(), route.len() + 1, 2000, 4095] {
-                    let mut first = frame[..cut].to_vec();
-                    first[..route.len()].fill(0);
-                    let behind = [&frame[cut..cut + 7], &frame[cut + 7..]];
-                    route.write_segments(&mut first, Pieces::new(&[], &behind));
-                    assert!(first == frame[..cut], "{total} bytes from {from}, cut at {cut}");
-                    let (node, place) = udp.locate(&first, frame.len()).unwrap();
-                    assert!(node == ip(from, A) && frame[place] == inner);
-                    assert!(udp.locate(&first, frame.len() - 1).is_err());
-                }
-                // What follows is padding.
-                let padded = [&frame[..], &[0xff; 20]].concat();
-                assert!(udp.open(&padded).unwrap().1 == inner);
-                assert!(udp.open(&frame[..frame.len() - 1]).is_err());
-                if frame[12..14] == [0x08, 0x00] {
-                    assert_eq!(fold(words(&frame[14..34])), 0, "the IPv4 header's checksum");
-                } else {
-                    let length = u32::from(u16::from_be_bytes([frame[18], frame[19]]));
-                    assert_eq!(fold(words(&frame[22..]) + length + 17), 0, "the UDP checksum");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn frames_of_others_are_not_ours() {
-        let ours = wrapped(Envelope::DEFAULT, A.into(), B.into(), b"gigae");
-        assert_eq!(Envelope::Ethernet { ethertype: 0x88b6 }.open(&ours), Err(Discard::NotOurs));
-        assert_eq!(Envelope::Udp { port: 1 }.open(&ours), Err(Discard::NotOurs));
-        let udp =
-            wrapped(Envelope::Udp { port: 7 }, ip("198.18.0.1", A), ip("198.18.0.2", B), b"x");
-        assert_eq!(Envelope::Udp { port: 8 }.open(&udp), Err(Discard::NotOurs));
-        assert_eq!(Envelope::DEFAULT.open(&udp), Err(Discard::NotOurs));
-    }
-
-    #[test]
-    fn a_fragment_is_not_ours() {
-        let envelope = Envelope::Udp { port: 7 };
-        let mut frame = wrapped(envelope, ip("198.18.0.1", A), ip("198.18.0.2", B), b"x");
-        frame[14 + 6] |= 0x20;
-        assert_eq!(envelope.open(&frame), Err(Discard::NotOurs));
-    }
-
-    #[test]
-    fn there_is_no_route_between_families() {
-        let udp = Envelope::Udp { port: 7 };
-        assert!(Route::new(udp, ip("198.18.0.1", A), ip("fd00::2", B)).is_none());
-        assert!(Route::new(udp, A.into(), B.into()).is_none());
-        assert!(Route::new(Envelope::DEFAULT, ip("fd00::1", A), ip("fd00::2", B)).is_none());
-    }
-
-    proptest! {
-        #[test]
-        fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..120), kind in 0usize..3, port: u16) {
-            let mut bytes = bytes;
-            if bytes.len() > 14 {
-                bytes[12..14].copy_from_slice(&[[0x88, 0xb5], [8, 0], [0x86, 0xdd]][kind]);
-            }
-            let _ = Envelope::DEFAULT.open(&bytes);
-            let _ = Envelope::Udp { port }.open(&bytes);
-        }
-
-        #[test]
-        fn every_truncation_of_a_udp_frame_is_refused(cut in 1usize..60) {
-            let udp = Envelope::Udp { port: 9 };
-            for to in [("198.18.0.1", "198.18.0.2"), ("fd00::1", "fd00::2")] {
-                let frame = wrapped(udp, ip(to.0, A), ip(to.1, B), &[7; 32]);
-                prop_assert!(udp.open(&frame[..frame.len() - cut.min(frame.len())]).is_err());
-            }
-        }
-    }
-}
+mod tests;

@@ -193,6 +193,13 @@ impl fmt::Display for Discard {
 
 impl core::error::Error for Discard {}
 
+/// Source and destination port id of a frame that begins with a header.
+#[inline]
+pub(crate) fn port_ids(frame: &[u8]) -> Option<(u16, u16)> {
+    let &[a, b, c, d] = frame.get(8..12)?.first_chunk()?;
+    Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
+}
+
 impl Header {
     /// The field `seq` of a sealed frame, for links that number what they cut.
     #[inline]

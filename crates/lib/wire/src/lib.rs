@@ -25,7 +25,9 @@ mod seq;
 
 pub use bulk::{BULK_HEADER_LEN, BulkHeader, MOST_DATAGRAMS, MOST_PARTS};
 pub use discovery::{Here, LONGEST_NAME, is_node_name, is_who};
-pub use envelope::{Datagram, Envelope, MAX_ENVELOPE, NodeAddr, Route};
+pub use envelope::{
+    Datagram, Envelope, MAX_ENVELOPE, NodeAddr, Route, beyond, port_id_beyond, port_within_node,
+};
 pub use handshake::{Handshake, Hello};
 pub use header::{AckReport, Discard, Flags, HEADER_LEN, Header, Kind, VERSION};
 pub use mac::{MacAddr, ParseMacError};

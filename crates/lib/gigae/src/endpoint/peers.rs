@@ -6,7 +6,7 @@ use crate::address::{Address, Host};
 use crate::error::{DiscoverError, PeerError};
 use crate::neighbour::Neighbour;
 use crate::peer::Peer;
-use crate::resolve::Hop;
+use crate::resolve::Reservation;
 use crate::simulated;
 use crate::sources::Way;
 use gigae_proto::PeerKey;
@@ -33,9 +33,9 @@ impl Endpoint {
                 self.by_way(ip, Way { source: ip, next_hop: self.info.mac })
             }
             (Host::Ip(ip), Some(reservation)) => {
-                let Hop { source, next_hop } =
-                    reservation.next_hop(ip).map_err(|e| PeerError::Unreachable(e.to_string()))?;
-                self.by_way(ip, Way { source, next_hop })
+                let within = self.engine().sources.way_within(ip);
+                let way = within.map_or_else(|| way_by(reservation, ip), Ok)?;
+                self.by_way(ip, way)
             }
             _ => return Err(PeerError::Family),
         };
@@ -108,4 +108,10 @@ impl Endpoint {
     fn is_in_ip(&self) -> bool {
         matches!(self.engine().sources.envelope, Envelope::Udp { .. })
     }
+}
+
+/// The way to another node, as the kernel finds it.
+fn way_by(kernel: &Reservation, ip: IpAddr) -> Result<Way, PeerError> {
+    let hop = kernel.next_hop(ip).map_err(|e| PeerError::Unreachable(e.to_string()))?;
+    Ok(Way { source: hop.source, next_hop: hop.next_hop })
 }

@@ -13,7 +13,12 @@ fn long(n: u32) -> Vec<u8> {
 }
 
 /// Sends messages of this range, each when the one before has arrived whole.
-fn exchange_long(a: &Endpoint, b: &Endpoint, address: &Address, range: std::ops::Range<u32>) {
+pub(crate) fn exchange_long(
+    a: &Endpoint,
+    b: &Endpoint,
+    address: &Address,
+    range: std::ops::Range<u32>,
+) {
     let to_b = a.peer(*address).unwrap();
     for n in range {
         b.start_recv(Wanted::tag(u64::from(n)), vec![0; LONG]).unwrap();
@@ -40,12 +45,12 @@ fn exchange_long(a: &Endpoint, b: &Endpoint, address: &Address, range: std::ops:
 }
 
 /// Frames that an endpoint has received by its link and by its socket.
-fn received(endpoint: &Endpoint) -> [u64; 2] {
+pub(crate) fn received(endpoint: &Endpoint) -> [u64; 2] {
     let paths = endpoint.paths();
     [0, 1].map(|path| paths.get(path).map_or(0, |path| path.link.rx_frames))
 }
 
-fn pair(fabric: &Fabric, options: &Options) -> [Endpoint; 2] {
+pub(crate) fn pair(fabric: &Fabric, options: &Options) -> [Endpoint; 2] {
     [1, 2].map(|n| on(&fabric.node(n), options.clone()).unwrap())
 }
 

@@ -7,6 +7,7 @@ mod discovery;
 mod neighbours;
 #[path = "../numbered/mod.rs"]
 mod numbered;
+mod obstacles;
 mod operations;
 mod programs;
 mod sockets;
@@ -15,11 +16,12 @@ use bulk::*;
 use discovery::*;
 use gigae::{
     Address, Backend, Cluster, Endpoint, Envelope, Mode, OpenError, Options, PeerError, Progress,
-    Reason, Wait,
+    Reason, Sharing, Wait,
 };
 use gigae_fabric::{Fabric, FabricConfig, Node, testing};
 use neighbours::*;
 use numbered::body;
+use obstacles::*;
 use operations::*;
 use programs::*;
 use sockets::*;
@@ -233,6 +235,27 @@ fn main() {
         (
             "a_udp_port_has_one_endpoint_and_the_error_says_so",
             a_udp_port_has_one_endpoint_and_the_error_says_so,
+        ),
+        ("icmp_ends_no_link_over_a_udp_socket", icmp_ends_no_link_over_a_udp_socket),
+        (
+            "a_firewall_that_opens_again_costs_no_message",
+            a_firewall_that_opens_again_costs_no_message,
+        ),
+        (
+            "a_firewall_on_the_bulk_sockets_port_leaves_long_messages_to_the_link",
+            a_firewall_on_the_bulk_sockets_port_leaves_long_messages_to_the_link,
+        ),
+        (
+            "an_mtu_that_shrinks_on_the_way_costs_no_long_message",
+            an_mtu_that_shrinks_on_the_way_costs_no_long_message,
+        ),
+        (
+            "nodes_with_ipv6_alone_have_a_socket_for_long_messages",
+            nodes_with_ipv6_alone_have_a_socket_for_long_messages,
+        ),
+        (
+            "endpoints_that_share_a_nic_have_udp_ports_of_their_own",
+            endpoints_that_share_a_nic_have_udp_ports_of_their_own,
         ),
         ("endpoints_over_udp_sockets_find_each_other", endpoints_over_udp_sockets_find_each_other),
         (

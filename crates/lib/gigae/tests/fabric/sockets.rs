@@ -85,6 +85,69 @@ pub(crate) fn a_udp_port_has_one_endpoint_and_the_error_says_so() {
     assert!(error.contains("choose one from 1 to 65535"), "{error}");
 }
 
+/// Processes of ordinary users share a NIC so. Each has a UDP port of its own, and other nodes with any link reach it there; those of its node reach it through memory.
+pub(crate) fn endpoints_that_share_a_nic_have_udp_ports_of_their_own() {
+    let fabric = testing::fabric("udpshare", |_| ());
+    let taken = {
+        let _inside = fabric.node(1).enter().unwrap();
+        std::net::UdpSocket::bind("0.0.0.0:4792").unwrap()
+    };
+    for family in [|node: Node| IpAddr::from(node.ipv4), |node: Node| IpAddr::from(node.ipv6)] {
+        let open = |(n, link)| {
+            let options = options(link).envelope(UDP).sharing(Sharing::Auto).local(true);
+            on(&fabric.node(n), options).unwrap()
+        };
+        let links = [Backend::Udp, Backend::Udp, Backend::Udp, Backend::Packet, Backend::Udp];
+        let nodes = [1, 1, 1, 2, 2];
+        let mut ends = nodes.into_iter().zip(links).map(open).collect::<Vec<_>>();
+        let ids: Vec<_> = ends.iter().map(|end| end.identity().address.port_id()).collect();
+        assert_eq!(ids, [0, 32_770, 32_771, 0, 32_769], "one port is another program's");
+        let address = |(n, id)| Address::from(family(fabric.node(n))).port(id);
+        let addresses: Vec<_> = nodes.into_iter().zip(ids).map(address).collect();
+        all_with_all(&mut ends, &nodes.map(|n| fabric.node(n)), &addresses);
+        for end in &ends {
+            let counters = end.counters().link;
+            assert!(counters.memory_tx_frames > 100, "{counters:?}");
+        }
+    }
+    drop(taken);
+}
+
+/// Each sends as many numbered messages to each other one. Every byte is checked. Endpoints find those
+/// of their node from its namespace only.
+fn all_with_all(ends: &mut [Endpoint], nodes: &[Node], addresses: &[Address]) {
+    let count = 300;
+    std::thread::scope(|scope| {
+        for ((end, own), node) in ends.iter_mut().zip(addresses).zip(nodes) {
+            let others = addresses.iter().filter(move |other| *other != own);
+            let mut left: Vec<_> = others.map(|&to| (to, end.peer(to).unwrap(), 0)).collect();
+            scope.spawn(move || {
+                let _inside = node.enter().unwrap();
+                let (max, mut got) = (end.max_message(), std::collections::HashMap::new());
+                let all = left.len() as u32 * count;
+                while left.iter().any(|to| to.2 < count) || got.values().sum::<u32>() < all {
+                    for (_, peer, sent) in &mut left {
+                        while *sent < count && end.try_send(*peer, &body(*sent, max)).is_ok() {
+                            *sent += 1;
+                        }
+                    }
+                    let sending = left.iter().any(|to| to.2 < count);
+                    let patience = if sending { Duration::ZERO } else { PATIENCE };
+                    let Some(message) = end.recv_timeout(patience).unwrap() else {
+                        assert!(sending, "{own} got {got:?} of {all} messages in time");
+                        continue;
+                    };
+                    let from = got.entry(end.address(message.from())).or_default();
+                    assert_eq!(message[..], body(*from, max));
+                    *from += 1;
+                }
+                assert!(addresses.iter().all(|to| to == own || got[to] == count), "{got:?}");
+                end.drain(PATIENCE).unwrap();
+            });
+        }
+    });
+}
+
 /// A question to the subnet, by the IPv4 broadcast address.
 pub(crate) fn endpoints_over_udp_sockets_find_each_other() {
     let fabric = testing::fabric("udpfind", |config| config.nodes = 3);

@@ -1,10 +1,10 @@
 use super::*;
 use crate::ring::{CONTROL, Ring, Writer};
-use crate::{bind, meeting};
+use crate::{bind, meeting, name_in_ip};
 use gigae_link::conformance::{self as suite, CHANNEL, Maker, Options, Pair, frame};
 use gigae_memfd::SharedMemory;
 use gigae_sim::{Faults, Network, SimLink};
-use gigae_wire::{Envelope, Route};
+use gigae_wire::{Envelope, NodeAddr, Route};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Names of this test's own.
@@ -205,6 +205,43 @@ fn endpoints_that_take_other_frames_stay_with_the_nic() {
     (0..5).for_each(|n| send(&mut a, to_b, n));
     assert_eq!(suite::drain(&mut b), 5);
     assert_eq!((by_memory(&a), by_memory(&b)), ((0, 0), (0, 0)));
+}
+
+#[test]
+fn endpoints_in_the_udp_envelope_meet_by_their_ports_and_only_for_frames_of_their_node() {
+    let node = Node::new();
+    let open = |port| {
+        let envelope = Envelope::Udp { port };
+        let filter = Filter { envelope, ..Options::new(envelope).filter };
+        let link = SimLink::open(&node.network, filter.clone(), 64, 64).unwrap();
+        let name = name_in_ip(7, port);
+        let (scope, listener) = (node.scope.clone(), bind(&node.scope, name).unwrap());
+        let config = ShmConfig { name: Some(name), scope, ..ShmConfig::new(filter) };
+        ShmLink::new(link, config, listener).unwrap()
+    };
+    let (mut a, mut b) = (open(4791), open(4792));
+    let ip = |ip: &str, mac| NodeAddr::Ip { ip: ip.parse().unwrap(), next_hop: mac };
+    for own in ["198.18.0.1", "fd00::1"] {
+        let other = if own.contains(':') { "fd00::2" } else { "198.18.0.2" };
+        let route = |from: u16, to: &str, port| {
+            let mac = MacAddr([2, 0, 0, 0, 0, 9]);
+            Route::to_port(Envelope::Udp { port: from }, ip(own, mac), (ip(to, mac), port)).unwrap()
+        };
+        for n in 0..3 {
+            suite::send(&mut a, &frame(&route(4791, own, 4792), CHANNEL, n, 100));
+            suite::drain(&mut b);
+            suite::send(&mut b, &frame(&route(4792, own, 4791), CHANNEL, n, 100));
+            suite::drain(&mut a);
+        }
+        let before = (by_memory(&a), by_memory(&b));
+        let near = frame(&route(4791, own, 4792), CHANNEL, 7, 100);
+        suite::send(&mut a, &near);
+        assert_eq!(suite::receive(&mut b, 1), [near]);
+        suite::send(&mut a, &frame(&route(4791, other, 4792), CHANNEL, 8, 100));
+        suite::send(&mut a, &frame(&route(4791, own, 4793), CHANNEL, 9, 100));
+        let after = (by_memory(&a), by_memory(&b));
+        assert_eq!((after.0.0 - before.0.0, after.1.1 - before.1.1), (1, 1), "{own}");
+    }
 }
 
 #[test]
