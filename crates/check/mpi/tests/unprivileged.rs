@@ -1,4 +1,5 @@
-//! Jobs of users without privileges: on each host a broker opens the links of all ranks. Needs root, Open MPI, Python
+//! Jobs of users without privileges: on each host a broker opens the links of all ranks, or they have UDP sockets. Needs
+//! root, Open MPI, Python
 //! and, the first time, the Python package index.
 #![allow(missing_docs)]
 
@@ -27,14 +28,15 @@ fn main() {
     if std::env::var_os(ROLE).is_some() {
         return broker();
     }
-    let tests: [(&str, fn()); 8] = [
+    let tests: [(&str, fn()); 9] = [
         ("a_users_program_of_libfabrics_finds_every_byte", fi_pingpong_finds_every_byte),
         ("open_mpi_of_a_user_holds_on_two_hosts", open_mpi_holds),
         ("open_mpi_of_a_user_holds_with_two_ranks_on_each_host", open_mpi_holds_with_two_on_each),
         ("mpich_of_a_user_holds_with_two_ranks_on_each_host", mpich_holds_with_two_on_each),
         ("a_killed_rank_of_a_user_leaves_no_port", a_killed_rank_leaves_no_port),
         ("a_user_who_is_not_allowed_reads_so_in_what_mpirun_says", who_is_not_allowed_reads_so),
-        ("a_user_without_a_broker_reads_so_in_what_mpirun_says", who_has_no_broker_reads_so),
+        ("open_mpi_of_a_user_holds_without_a_broker", open_mpi_holds_without_a_broker),
+        ("mpich_of_a_user_holds_without_a_broker", mpich_holds_without_a_broker),
         ("a_user_is_told_that_the_broker_has_another_nic", who_names_another_nic_reads_so),
     ];
     testing::run_together(&tests);
@@ -172,11 +174,24 @@ fn who_is_not_allowed_reads_so() {
     assert!(text.contains(&refusal) && text.contains("ask the administrator"), "{text}");
 }
 
-fn who_has_no_broker_reads_so() {
-    let text = complaint(&hosts("a user without a broker", NOBODY, 2));
-    let listens = "no broker listens at '/run/gigae/broker.sock'";
-    assert!(text.contains("without CAP_NET_RAW") && text.contains(listens), "{text}");
-    assert!(text.contains("start 'gigae broker'"), "{text}");
+/// Over UDP sockets, each rank with a port of its own.
+fn without_a_broker(vendor: &Vendor, hosts: &Hosts) {
+    for (places, case) in [(1, "point-to-point"), (2, "collectives")] {
+        let Finished { status, stdout, stderr, .. } = run(vendor, hosts, places, case);
+        assert!(status.success(), "{status}: {stdout}{stderr}");
+        assert!(stdout.contains(&format!("{case}: held")), "{stdout}{stderr}");
+    }
+}
+
+fn open_mpi_holds_without_a_broker() {
+    let hosts = hosts("a user's Open MPI over UDP", NOBODY, 2);
+    without_a_broker(&Vendor::open_mpi().unwrap(), &hosts);
+}
+
+fn mpich_holds_without_a_broker() {
+    let hosts = hosts("a user's MPICH over UDP", NOBODY, 2);
+    let installed = Vendor::mpich(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("mpich")).unwrap();
+    without_a_broker(&installed.copied(&hosts.place().join("mpich")).unwrap(), &hosts);
 }
 
 fn who_names_another_nic_reads_so() {

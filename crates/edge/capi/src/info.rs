@@ -50,6 +50,22 @@ pub unsafe extern "C" fn gigae_mac(
     })
 }
 
+/// The address by which others name the endpoint.
+///
+/// # Safety
+/// Pointers are NULL or as the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gigae_address(
+    endpoint: *mut EndpointHandle,
+    text: *mut c_char,
+    size: usize,
+) -> c_int {
+    call(endpoint, |state| {
+        // SAFETY: the caller's promise.
+        unsafe { text::give(&state.endpoint().identity().address.to_string(), text, size) }
+    })
+}
+
 /// The link underneath, in one line.
 ///
 /// # Safety

@@ -185,6 +185,12 @@ pub extern "C" fn gigae_options_local(options: *mut OptionsHandle, on: c_int) ->
     change(options, |o| Ok(o.local(on != 0)))
 }
 
+/// Whether long messages go by a UDP socket.
+#[unsafe(no_mangle)]
+pub extern "C" fn gigae_options_bulk(options: *mut OptionsHandle, on: c_int) -> c_int {
+    change(options, |o| Ok(o.bulk(on != 0)))
+}
+
 /// Which side acts while the program makes no calls.
 #[unsafe(no_mangle)]
 pub extern "C" fn gigae_options_progress(options: *mut OptionsHandle, progress: c_int) -> c_int {

@@ -140,7 +140,9 @@ unsafe extern "C" fn open_domain2(
             };
             let asked = itself.swap(false, Ordering::Relaxed);
             let first = name.split(',').next().unwrap_or_default();
-            if asked && !first.split('/').any(|one| one == endpoint.link().interface) {
+            let on_nic = first.split('/').any(|one| one == endpoint.link().interface);
+            let id = endpoint.identity().address.port_id();
+            if asked && !(on_nic && source.is_some_and(|source| source.port_id() == id)) {
                 itself.store(true, Ordering::Relaxed);
                 return Err(has_another(&name));
             }

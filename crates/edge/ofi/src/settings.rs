@@ -3,8 +3,9 @@
 use crate::error::{Code, Outcome};
 use crate::launcher::local_processes;
 use crate::provider;
-use gigae::{Address, Backend, Cluster, Envelope, MacAddr, Options, Sharing};
+use gigae::{Address, Backend, Cluster, Envelope, MacAddr, OpenError, Options, Sharing};
 use std::ffi::CStr;
+use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::str::FromStr;
 use std::sync::Once;
@@ -14,6 +15,10 @@ use std::time::Duration;
 /// computes. A node that swaps, or a virtual machine that moves to another host, may be silent for
 /// many seconds.
 const PEER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The UDP port of nodes whose users may open no other link, unless they say otherwise: that of the
+/// evaluator and of the cluster file's example.
+const UDP_PORT: u16 = 4791;
 
 /// The settings from the environment.
 #[derive(Clone)]
@@ -28,10 +33,14 @@ pub(crate) struct Settings {
     channel: u8,
     /// `FI_GIGAE_BACKEND`.
     backend: Backend,
+    /// `FI_GIGAE_UDP_PORT`, or [`UDP_PORT`]: without a cluster file, frames are in the UDP envelope.
+    udp: Option<u16>,
     /// `FI_GIGAE_SHARING`, and the resulting choice.
     sharing: Sharing,
     /// `FI_GIGAE_SHM`: whether processes of this node communicate through memory.
     memory: bool,
+    /// `FI_GIGAE_BULK`: whether long messages go by a UDP socket beside the link.
+    bulk: bool,
     /// `FI_GIGAE_PEER_TIMEOUT`, in seconds.
     peer_timeout: Duration,
 }
@@ -65,8 +74,9 @@ impl Settings {
             "auto" => Backend::Auto,
             "xdp" => Backend::Xdp,
             "packet" => Backend::Packet,
+            "udp" => Backend::Udp,
             other => {
-                eprintln!("gigae: FI_GIGAE_BACKEND is '{other}'; give auto, xdp or packet");
+                eprintln!("gigae: FI_GIGAE_BACKEND is '{other}'; give auto, xdp, packet or udp");
                 return Err(Code::INVALID);
             }
         };
@@ -74,14 +84,23 @@ impl Settings {
         let sharing = sharing(memory)?;
         let cluster = if interface.is_none() { own_place() } else { None };
         let seconds = variable("FI_GIGAE_PEER_TIMEOUT", PEER_TIMEOUT.as_secs())?;
+        let udp = match variable("FI_GIGAE_UDP_PORT", 0)? {
+            _ if cluster.is_some() => None,
+            0 if backend == Backend::Udp => Some(UDP_PORT),
+            0 if backend == Backend::Auto && needs_a_socket() => Some(UDP_PORT),
+            0 => None,
+            port => Some(port),
+        };
         Ok(Self {
             interface,
             cluster,
             port: variable("FI_GIGAE_PORT", 0)?,
             channel: variable("FI_GIGAE_CHANNEL", 0)?,
             backend,
+            udp,
             sharing,
             memory,
+            bulk: variable("FI_GIGAE_BULK", 1_u8)? != 0,
             peer_timeout: Duration::from_secs(seconds.clamp(1, 86_400)),
         })
     }
@@ -98,20 +117,27 @@ impl Settings {
             return vec![Nic { name: name.clone(), address: *address }];
         }
         let all = interfaces();
-        let address = |mac: MacAddr| Address::from(mac).port(self.port).channel(self.channel);
+        let address = |name: &str, mac: MacAddr| {
+            let node = match self.udp {
+                Some(_) => gigae::ip_of(name).map(Address::from)?,
+                None => Address::from(mac),
+            };
+            Some(node.port(self.port).channel(self.channel))
+        };
         match &self.interface {
             // Several combined are named by the first.
             Some(name) => {
                 let first = name.split(',').next().unwrap_or_default();
                 let is_meant = |name: &str| first.split('/').any(|one| one == name);
-                let here = all.iter().find(|(name, _)| is_meant(name));
-                here.map(|&(_, mac)| Nic { name: name.clone(), address: address(mac) })
-                    .into_iter()
-                    .collect()
+                let here = all.iter().filter(|(name, _)| is_meant(name));
+                let address = here.filter_map(|(one, mac)| address(one, *mac)).next();
+                address.map(|address| Nic { name: name.clone(), address }).into_iter().collect()
             }
             None => {
-                let nic = |(name, mac)| Nic { name, address: address(mac) };
-                all.into_iter().map(nic).collect()
+                let nic = |(name, mac): (String, MacAddr)| {
+                    Some(Nic { address: address(&name, mac)?, name })
+                };
+                all.into_iter().filter_map(nic).collect()
             }
         }
     }
@@ -129,6 +155,9 @@ impl Settings {
                 return Ok(Address::from(ip).port(cluster.port()));
             }
         }
+        if self.udp.is_some() {
+            return Ok(Address::from(ip).port(self.port).channel(self.channel));
+        }
         let interfaces = self.nics();
         let mut interfaces = interfaces.iter().flat_map(|nic| nic.name.split([',', '/']));
         let mac = interfaces.find_map(|interface| gigae::mac_of(ip, interface).ok());
@@ -136,14 +165,22 @@ impl Settings {
         Ok(address.port(self.port).channel(self.channel))
     }
 
+    /// Whether a UDP socket can be the link, for which no process needs a privilege.
+    fn may_be_a_socket(&self) -> bool {
+        let in_file = self.cluster.as_ref().map(|(cluster, ..)| cluster.envelope());
+        let in_ip = self.udp.is_some() || matches!(in_file, Some(Envelope::Udp { .. }));
+        in_ip && matches!(self.backend, Backend::Auto | Backend::Udp)
+    }
+
     /// The NICs on which this process may open a link: all, or those on which a broker makes ports
     /// for it. If there are none, warns users who have asked for this provider.
     pub(crate) fn permitted(&self) -> Vec<Nic> {
         let mut nics = self.nics();
         if let (true, Some(name)) = (nics.is_empty(), &self.interface) {
-            warn(&format!("no interface '{name}' here; see 'gigae nic' and FI_GIGAE_IFACE"));
+            let what = if self.udp.is_some() { " with an IP address" } else { "" };
+            warn(&format!("no interface '{name}'{what} here; see 'gigae nic' and FI_GIGAE_IFACE"));
         }
-        if nics.is_empty() || is_permitted() {
+        if nics.is_empty() || self.may_be_a_socket() || is_permitted() {
             return nics;
         }
         match gigae::broker_nics() {
@@ -156,7 +193,10 @@ impl Settings {
                 }
             }
             Err(error) => {
-                warn(&format!("without CAP_NET_RAW a broker is needed: {error}"));
+                let text = "without CAP_NET_RAW a broker or the UDP envelope is needed";
+                warn(&format!(
+                    "{text} (FI_GIGAE_BACKEND=udp, or 'envelope' in the cluster file): {error}"
+                ));
                 nics.clear();
             }
         }
@@ -171,8 +211,12 @@ impl Settings {
         };
         options
             .unwrap_or_else(|| {
-                Options::trunk(name.split(',')).port(self.port).channels([self.channel])
+                let options = Options::trunk(name.split(','));
+                let envelope = self.udp.map(|port| Envelope::Udp { port });
+                let options = options.port(self.port).channels([self.channel]);
+                options.envelope(envelope.unwrap_or(Envelope::DEFAULT))
             })
+            .bulk(self.bulk)
             .backend(self.backend)
             .sharing(self.sharing)
             .local(self.memory)
@@ -251,6 +295,16 @@ fn warn(why: &str) {
     if named || !variable("FI_GIGAE_IFACE").is_empty() {
         WARNED.call_once(|| eprintln!("gigae: {why}"));
     }
+}
+
+/// Whether a UDP socket is the only link that this process may have: it may open no other, and no
+/// broker listens. A broker that refuses the user is the administrator's word: that stays an error.
+fn needs_a_socket() -> bool {
+    let absent = |error: OpenError| match error {
+        OpenError::Io { source, .. } => source.kind() == ErrorKind::NotFound,
+        _ => false,
+    };
+    !is_permitted() && gigae::broker_nics().err().is_some_and(absent)
 }
 
 /// Whether this process may open a link without a broker.

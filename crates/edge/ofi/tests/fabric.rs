@@ -27,15 +27,22 @@ fn provider() -> TempDir {
     place
 }
 
-/// A program of libfabric's inside a node.
-fn inside(fabric: &Fabric, node: u16, program: &str, provider: &Path) -> Command {
+/// Runs a program without any capability.
+const NO_RIGHTS: [&str; 5] = ["setpriv", "--bounding-set", "-all", "--inh-caps", "-all"];
+
+/// A program of libfabric's inside a node, started by such a one.
+fn started(by: &[&str], fabric: &Fabric, node: u16, program: &str, provider: &Path) -> Command {
     // Nothing here takes that long.
     let mut command = fabric.node(node).command("timeout").unwrap();
-    command.args(["120", program, "-p", "gigae"]);
+    command.arg("120").args(by).args([program, "-p", "gigae"]);
     command.env("FI_PROVIDER_PATH", provider);
     command.env("FI_GIGAE_IFACE", fabric.node(node).interface);
     command.env("GIGAE_CLUSTER", "/nowhere");
     command
+}
+
+fn inside(fabric: &Fabric, node: u16, program: &str, provider: &Path) -> Command {
+    started(&[], fabric, node, program, provider)
 }
 
 fn well(output: Output) -> String {
@@ -69,7 +76,7 @@ fn await_listener(waiting: &mut Child, port: &str) {
 /// Two processes on each of two nodes, each pair by a NIC that both share.
 fn two_processes_on_a_nic_talk_with_two_others_at_once() {
     let fabric = testing::fabric("sharing", |_| ());
-    two_pairs(&fabric, |_, _| ());
+    two_pairs(&fabric, &[], |_, _| ());
     for node in [1, 2] {
         let left = ip(&fabric, node, &["link", "show", "group", "26473"]);
         assert_eq!(left, "", "what is shared goes with the processes");
@@ -84,7 +91,7 @@ fn each_process_has_an_interface_of_those_that_are_named() {
         ip(&fabric, 1, &[&["link", "add", "link", "eth0"][..], &macvlan].concat());
         ip(&fabric, 1, &["link", "set", name, "up"]);
     }
-    two_pairs(&fabric, |node, command| {
+    two_pairs(&fabric, &[], |node, command| {
         if node == 1 {
             command.env("FI_GIGAE_IFACE", "vf0/vf1").env("FI_GIGAE_SHARING", "alone");
         }
@@ -96,10 +103,10 @@ fn ip(fabric: &Fabric, node: u16, arguments: &[&str]) -> String {
     well(fabric.node(node).command("ip").unwrap().args(arguments).output().unwrap())
 }
 
-fn two_pairs(fabric: &Fabric, change: impl Fn(u16, &mut Command)) {
+fn two_pairs(fabric: &Fabric, by: &[&str], change: impl Fn(u16, &mut Command)) {
     let provider = provider();
     let command = |node| {
-        let mut command = inside(fabric, node, "fi_pingpong", provider.path());
+        let mut command = started(by, fabric, node, "fi_pingpong", provider.path());
         command.args(["-e", "rdm", "-c", "-m", "tagged", "-I", "5"]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         change(node, &mut command);
@@ -119,14 +126,31 @@ fn two_pairs(fabric: &Fabric, change: impl Fn(u16, &mut Command)) {
 
 /// The sizes that `fi_pingpong` usually has, there and back, with each byte checked.
 fn ping_pong(fabric: &Fabric, arguments: &[&str]) {
-    ping_pong_with(fabric, arguments, |_| ());
+    ping_pong_with(fabric, arguments, &[], |_| ());
 }
 
 /// The same with a change of how the programs are started.
-fn ping_pong_with(fabric: &Fabric, arguments: &[&str], change: impl Fn(&mut Command)) {
+fn ping_pong_with(
+    fabric: &Fabric,
+    arguments: &[&str],
+    by: &[&str],
+    change: impl Fn(&mut Command),
+) -> String {
+    ping_pong_at(fabric, &fabric.node(1).ipv4.to_string(), arguments, by, change)
+}
+
+/// The same with this address of the first node for the control connection. Returns what the second
+/// one wrote to standard error.
+fn ping_pong_at(
+    fabric: &Fabric,
+    address: &str,
+    arguments: &[&str],
+    by: &[&str],
+    change: impl Fn(&mut Command),
+) -> String {
     let provider = provider();
     let command = |node| {
-        let mut command = inside(fabric, node, "fi_pingpong", provider.path());
+        let mut command = started(by, fabric, node, "fi_pingpong", provider.path());
         command.args(["-e", "rdm", "-c"]).args(arguments);
         change(&mut command);
         command
@@ -135,12 +159,15 @@ fn ping_pong_with(fabric: &Fabric, arguments: &[&str], change: impl Fn(&mut Comm
     let waiting = waiting.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut waiting = waiting.unwrap();
     await_listener(&mut waiting, PORT);
-    let said = well(command(2).arg(fabric.node(1).ipv4.to_string()).output().unwrap());
+    let output = command(2).arg(address).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = well(output);
     well(waiting.wait_with_output().unwrap());
     // A line for each size.
     for size in ["64 ", "4k ", "64k ", "1m "] {
         assert!(said.lines().any(|line| line.starts_with(size)), "{size}: {said}");
     }
+    errors
 }
 
 fn fi_pingpong_finds_every_byte_of_messages() {
@@ -167,9 +194,41 @@ fn fi_pingpong_finds_every_byte_in_the_udp_envelope() {
             &format!("\n[[node]]\nname = \"n{n}\"\nnic = [{{ mac = \"{mac}\", ip = \"{ip}\" }}]\n");
     }
     std::fs::write(&file, text).unwrap();
-    ping_pong_with(&fabric, &["-m", "tagged", "-I", "5"], |command| {
-        command.env("GIGAE_CLUSTER", &file).env("FI_GIGAE_IFACE", "");
-    });
+    for by in [&[][..], &NO_RIGHTS] {
+        ping_pong_with(&fabric, &["-m", "tagged", "-I", "5"], by, |command| {
+            command.env("GIGAE_CLUSTER", &file).env("FI_GIGAE_IFACE", "");
+        });
+    }
+}
+
+/// Whether they have capabilities and ask for UDP, or have none and no broker.
+fn fi_pingpong_finds_every_byte_over_udp_sockets() {
+    let fabric = testing::fabric("fi_pingpong sockets", |config| config.networks = 2);
+    let arguments = &["-m", "tagged", "-I", "5"];
+    ping_pong_with(&fabric, arguments, &[], |command| _ = command.env("FI_GIGAE_BACKEND", "udp"));
+    ping_pong_with(&fabric, arguments, &NO_RIGHTS, |_| ());
+    // IPv6 only, but for the control connection, which goes by the other network.
+    for n in [1, 2] {
+        ip(&fabric, n, &["-4", "address", "flush", "dev", fabric.node(n).interface]);
+        ip(&fabric, n, &["address", "replace", &format!("198.18.9.{n}/24"), "dev", "eth1"]);
+    }
+    ping_pong_at(&fabric, "198.18.9.1", arguments, &NO_RIGHTS, |_| ());
+}
+
+fn long_messages_have_a_socket_of_their_own_unless_the_variable_says_no() {
+    let fabric = testing::fabric("fi_pingpong bulk", |_| ());
+    for (bulk, has) in [("1", true), ("0", false)] {
+        let log = ping_pong_with(&fabric, &["-m", "tagged", "-I", "5"], &[], |command| {
+            command.env("FI_GIGAE_BULK", bulk).env("GIGAE_LOG", "info");
+        });
+        assert!(log.contains("session up"), "{log}");
+        assert_eq!(log.contains("path up"), has, "{log}");
+    }
+}
+
+fn two_processes_of_ordinary_users_talk_with_two_others_by_one_nic() {
+    let fabric = testing::fabric("fi_pingpong users", |_| ());
+    two_pairs(&fabric, &NO_RIGHTS, |_, _| ());
 }
 
 fn fi_info_lists_the_nic_and_what_cannot_be_had_is_not_there() {
@@ -305,6 +364,18 @@ fn main() {
         (
             "fi_pingpong_finds_every_byte_in_the_udp_envelope",
             fi_pingpong_finds_every_byte_in_the_udp_envelope,
+        ),
+        (
+            "fi_pingpong_finds_every_byte_over_udp_sockets",
+            fi_pingpong_finds_every_byte_over_udp_sockets,
+        ),
+        (
+            "long_messages_have_a_socket_of_their_own_unless_the_variable_says_no",
+            long_messages_have_a_socket_of_their_own_unless_the_variable_says_no,
+        ),
+        (
+            "two_processes_of_ordinary_users_talk_with_two_others_by_one_nic",
+            two_processes_of_ordinary_users_talk_with_two_others_by_one_nic,
         ),
         (
             "fi_info_lists_the_nic_and_what_cannot_be_had_is_not_there",

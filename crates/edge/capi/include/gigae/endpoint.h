@@ -50,8 +50,15 @@ int gigae_max_message(gigae_endpoint *endpoint, size_t *bytes);
  * 0.
  */
 
-/* The (first) interface's MAC address, by which others name this endpoint: 17 bytes. */
+/* The (first) interface's MAC address: 17 bytes. */
 int gigae_mac(gigae_endpoint *endpoint, char *text, size_t size);
+
+/*
+ * The address by which others name this endpoint (gigae_peer): the MAC address, or in the UDP
+ * envelope an IP address, with the port id and the first channel. GIGAE_ADDRESS_TEXT bytes are
+ * enough.
+ */
+int gigae_address(gigae_endpoint *endpoint, char *text, size_t size);
 
 /* The (first) link in one line: interface, address, mode, frames, and why no better mode. */
 int gigae_link_info(gigae_endpoint *endpoint, char *text, size_t size);

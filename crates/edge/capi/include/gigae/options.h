@@ -34,7 +34,10 @@ int gigae_options_trunk(const char *const *interfaces, size_t count, gigae_optio
 /* Frees options; endpoints that were opened with them are not affected. Error: GIGAE_BAD_HANDLE. */
 int gigae_options_free(gigae_options *options);
 
-/* This endpoint's port id, which distinguishes the endpoints of one node. */
+/*
+ * This endpoint's port id, which distinguishes the endpoints of one node. In the UDP envelope, port
+ * ids from 32,769 on stand for UDP ports of their own, 1 and so on beyond that of the envelope.
+ */
 int gigae_options_port(gigae_options *options, uint16_t port);
 
 /*
@@ -54,7 +57,8 @@ int gigae_options_ethertype(gigae_options *options, uint16_t ethertype);
 int gigae_options_udp(gigae_options *options, uint16_t port);
 
 enum gigae_backend {
-    /* AF_XDP in the best mode that passes its self-test, else AF_PACKET. */
+    /* AF_XDP in the best mode that passes its self-test, else AF_PACKET. In the UDP envelope a UDP
+     * socket where this process may open neither. */
     GIGAE_BACKEND_AUTO = 0,
     /* AF_XDP in the best mode that passes its self-test, or an error. */
     GIGAE_BACKEND_XDP = 1,
@@ -74,9 +78,10 @@ int gigae_options_backend(gigae_options *options, int backend);
 enum gigae_sharing {
     /* The NIC itself, even if other programs use it. */
     GIGAE_SHARING_ALONE = 0,
-    /* The NIC itself if no other endpoint has it, otherwise a child. */
+    /* The NIC itself if no other endpoint has it, otherwise a child. In the UDP envelope: the NIC
+     * itself, with the first UDP port that is free; gigae_address has the port id. */
     GIGAE_SHARING_AUTO = 1,
-    /* Always a child. */
+    /* Always a child. In the UDP envelope the same as GIGAE_SHARING_AUTO. */
     GIGAE_SHARING_CHILD = 2
 };
 
@@ -113,6 +118,13 @@ int gigae_options_broker(gigae_options *options, int broker);
  * 0.5 MiB of memory per channel and direction at MTU 1500; unused parts take up none.
  */
 int gigae_options_local(gigae_options *options, int on);
+
+/*
+ * Whether long messages and long operations on remote memory go by a UDP socket beside the link, if
+ * the peer has one too. On (not 0) by default. It needs an IP address on the interface and no
+ * privilege. If a firewall drops its datagrams, the link carries everything.
+ */
+int gigae_options_bulk(gigae_options *options, int on);
 
 /* For gigae_options_progress. */
 enum gigae_progress_mode {

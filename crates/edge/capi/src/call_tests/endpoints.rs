@@ -91,6 +91,15 @@ fn take_and_drop(endpoint: Handle) -> usize {
 }
 
 #[test]
+fn an_endpoint_says_by_which_address_it_is_named() {
+    let pair = Pair::new();
+    // SAFETY: text() gives a buffer of the stated size.
+    let address = text(|to, size| unsafe { gigae_address(pair.a, to, size) });
+    assert_eq!(address, mac(pair.a), "port id and channel are 0");
+    pair.close();
+}
+
+#[test]
 fn options_are_checked_one_by_one() {
     let mut options = null_mut();
     // SAFETY: text with a NUL, and a pointer to write to.
@@ -115,10 +124,12 @@ fn options_are_checked_one_by_one() {
         gigae_options_payload_checksum(o, 0),
         gigae_options_local(o, 1),
         gigae_options_local(o, 0),
+        gigae_options_bulk(o, 0),
+        gigae_options_bulk(o, 1),
         gigae_options_progress(o, GIGAE_PROGRESS_MANUAL),
         gigae_options_progress(o, GIGAE_PROGRESS_AUTO),
     ];
-    assert_eq!(good, [0; 18]);
+    assert_eq!(good, [0; 20]);
     for backend in GIGAE_BACKEND_AUTO..=GIGAE_BACKEND_UDP {
         assert_eq!(gigae_options_backend(o, backend), 0);
     }
