@@ -8,7 +8,7 @@ use crate::discover::only_one_up;
 use crate::outcome::complain;
 use clap::Args;
 use facts::{Facts, Provider, Says};
-use gigae::Cluster;
+use gigae::{Cluster, Offload};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
@@ -108,6 +108,8 @@ fn checks(facts: &Facts) -> Vec<Check> {
     checks.extend(rings(facts));
     checks.extend(queues(facts));
     checks.push(endpoint(facts));
+    checks.extend(udp_port(facts));
+    checks.push(sockets(facts));
     checks.extend(users(facts));
     checks.extend(children(facts));
     checks.push(broker(facts));
@@ -249,6 +251,11 @@ fn endpoint(facts: &Facts) -> Check {
             let found = format!("{}, {}", opened.mode, opened.answers());
             // `auto` takes AF_PACKET only where AF_XDP is refused.
             match opened.is_packet {
+                _ if opened.is_socket => Check::doubt(
+                    "endpoint",
+                    format!("{found}; in the UDP envelope, the only one without privileges"),
+                    "choose it: Options::envelope, FI_GIGAE_BACKEND=udp for MPI, or envelope = { udp = 4791 } in the cluster file",
+                ),
                 true => Check::doubt(
                     "endpoint",
                     found,
@@ -256,6 +263,53 @@ fn endpoint(facts: &Facts) -> Check {
                 ),
                 false => Check::good("endpoint", found),
             }
+        }
+    }
+}
+
+/// A firewall on the port shows only between two nodes.
+fn udp_port(facts: &Facts) -> Option<Check> {
+    let (port, in_use) = facts.endpoint.as_ref().ok()?.udp?;
+    Some(match in_use {
+        true => Check::doubt(
+            "UDP port",
+            format!("{port} is in use by another endpoint or program"),
+            "programs that share the NIC take the next ports; others need one of their own: ss -ulnp",
+        ),
+        false => Check::good("UDP port", format!("{port} is free")),
+    })
+}
+
+/// The UDP socket that carries long messages: beside the link, or the link itself.
+fn sockets(facts: &Facts) -> Check {
+    let about = "bulk socket";
+    let is_link = facts.endpoint.as_ref().is_ok_and(|opened| opened.is_socket);
+    let nic = facts.nic.as_ref().map_or("NIC", |nic| &nic.name);
+    let next = format!("ip address add ADDRESS/LENGTH dev {nic}");
+    match (facts.ip, facts.offload) {
+        (None, _) if is_link => Check::fault(about, "no IP address on this NIC", next),
+        (None, _) => {
+            Check::doubt(about, "none without an IP address: long messages are slower", next)
+        }
+        (Some(ip), None | Some(Offload { cuts: false, .. })) => Check::doubt(
+            about,
+            format!("{ip}; the kernel cuts no datagrams (UDP_SEGMENT): long messages are slower"),
+            "use Linux 4.18 or newer",
+        ),
+        (Some(ip), Some(Offload { joins: false, .. })) => Check::doubt(
+            about,
+            format!("{ip}; the kernel joins no datagrams (UDP_GRO): each takes a system call"),
+            "use Linux 5.0 or newer",
+        ),
+        (Some(ip), _) if ip.is_ipv6() && facts.endpoint.as_ref().is_ok_and(|o| o.udp.is_some()) => {
+            Check::doubt(
+                about,
+                format!("{ip}; IPv6 only, so 'gigae discover' finds nobody"),
+                "name peers by address, or in the cluster file (docs/how-to/name-nodes.md)",
+            )
+        }
+        (Some(ip), _) => {
+            Check::good(about, format!("{ip}; the kernel has UDP_SEGMENT and UDP_GRO"))
         }
     }
 }

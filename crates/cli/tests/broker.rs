@@ -205,9 +205,9 @@ fn who_is_not_allowed_reads_why() {
     let refusal = format!("user {OTHER} is not among those that ");
     let output = place.run(OTHER, &["doctor", "eth0"]);
     let text = says(&output.stdout);
-    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(output.status.success(), "{text}");
     assert!(line(&text, "privileges").contains("without CAP_NET_RAW"), "{text}");
-    assert!(line(&text, "endpoint").contains("FAULT"), "{text}");
+    assert!(line(&text, "endpoint").contains("note   udp"), "{text}");
     assert!(line(&text, "broker").contains(&refusal), "{text}");
     assert!(text.contains("-> ask the administrator of this machine"), "{text}");
     let output = place.run(OTHER, &["discover", "--interface", "eth0"]);
@@ -217,7 +217,7 @@ fn who_is_not_allowed_reads_why() {
     drop(broker);
     let output = place.run(NOBODY, &["doctor", "eth0"]);
     let text = says(&output.stdout);
-    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(output.status.success(), "{text}");
     assert!(line(&text, "broker").contains("note   none at "), "{text}");
     assert!(text.contains("systemctl start gigae-broker"), "{text}");
     let error = says(&place.run(NOBODY, &["discover", "--interface", "eth0"]).stderr);

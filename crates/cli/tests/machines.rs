@@ -27,6 +27,7 @@ fn main() {
         what_the_owner_allows_is_kept_and_said_by_one_port,
         machines_without_ipv4_measure_each_other,
         a_server_needs_three_capabilities_and_not_root,
+        a_server_without_any_capability_measures_udp_sockets,
         a_server_of_roots_gives_up_root,
         what_is_repeated_has_a_directory_for_each_time,
         keys_are_made_once_and_kept_secret
@@ -301,6 +302,34 @@ fn a_server_needs_three_capabilities_and_not_root() {
     );
 }
 
+/// What an ordinary user can serve: UDP sockets. In the cluster file's UDP envelope it can also be found.
+fn a_server_without_any_capability_measures_udp_sockets() {
+    let text = plan(&[("stream", "\"gigae\", \"tcp\"", "1000, 65536", 0.1)])
+        + "[gigae.sockets]\nbackend = \"udp\"\n";
+    let fabric = testing::fabric("nothing", |_| ());
+    let peer = fabric.node(2).ipv4.to_string();
+    let place = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(place.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .unwrap();
+    let file = place.path().join("cluster.toml").display().to_string();
+    let nodes = [1, 2].map(|n| {
+        let ip = fabric.node(n).ipv4;
+        format!("[[node]]\nname = \"n{n}\"\nnic = [{{ interface = \"eth0\", ip = \"{ip}\" }}]\n")
+    });
+    std::fs::write(&file, format!("envelope = {{ udp = 4711 }}\n{}", nodes.concat())).unwrap();
+    let user = "--reuid 65534 --regid 65534 --clear-groups --no-new-privs --bounding-set -all";
+    let before: Vec<_> = ["setpriv"].into_iter().chain(user.split(' ')).collect();
+    let machines = Machines::on(fabric, peer, &text, &before, &["--cluster", &file]);
+    let mut discover = machines.fabric.node(1).command(env!("CARGO_BIN_EXE_gigae")).unwrap();
+    let found = discover.args(["discover", "--cluster", &file]).output().unwrap();
+    assert!(says(&found.stdout).contains("n2"), "{found:?}");
+    let results = machines.results(&machines.eval("out").output().unwrap(), "out");
+    let notes = results.series.iter().filter(|series| series.transport == "gigae");
+    let notes: Vec<_> = notes.map(|series| series.note.as_ref().unwrap().to_string()).collect();
+    assert_eq!(notes.len(), 2, "{notes:?}");
+    assert!(notes.iter().all(|note| note.contains("udp")), "{notes:?}");
+}
+
 /// A line of a process's status (proc_pid_status(5)).
 fn status(pid: u32, name: &str) -> String {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
@@ -312,7 +341,10 @@ fn a_server_of_roots_gives_up_root() {
     let transports =
         "\"udp\", \"udp-gso\", \"tcp\", \"gigae\", \"gigae-write\", \"packet\", \"xdp\"";
     let experiments = [("stream", transports, "1000", 0.3)];
-    let machines = Machines::new("rights", &plan(&experiments), &[]);
+    let both = "gigae = [\"default\", \"sockets\"]\ntransports";
+    let text =
+        plan(&experiments).replace("transports", both) + "[gigae.sockets]\nbackend = \"udp\"\n";
+    let machines = Machines::new("rights", &text, &[]);
     let said = machines.hears("confined to");
     let pid = machines.serve.id();
     assert_eq!(status(pid, "Uid:"), "65534 65534 65534 65534");

@@ -1,11 +1,14 @@
 //! What `gigae doctor` asks of the machine. Nothing here judges, and nothing is changed but what an endpoint changes
 //! while it is open.
 
-use gigae::{Mode, Options, Wait};
+use gigae::{
+    Cluster, DiscoverError, Endpoint, Envelope, Mode, Offload, OpenError, Options, Sharing, Wait,
+};
 use gigae_broker::BrokerError;
 use gigae_confine::Kernel;
 use gigae_host::proc::{self, process};
 use gigae_nic::{Nic, inventory};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -24,6 +27,10 @@ const OPEN_MPI: [&str; 2] =
 /// As `gigae discover` has it: one that no program uses.
 const CHANNEL: u8 = 255;
 
+/// The UDP port of endpoints that may be nothing but sockets, where the cluster file names none: the
+/// provider's.
+const UDP_PORT: u16 = 4791;
+
 /// Others answer within this, or are not there.
 const LISTEN: Duration = Duration::from_millis(300);
 
@@ -38,6 +45,10 @@ pub(super) struct Facts {
     pub(super) memlock: Option<u64>,
     /// The interface, if it is there.
     pub(super) nic: Option<Nic>,
+    /// The address by which nodes in the UDP envelope reach it.
+    pub(super) ip: Option<IpAddr>,
+    /// What the kernel does for UDP sockets; `None` where it has no IPv4.
+    pub(super) offload: Option<Offload>,
     /// What came of opening an endpoint there.
     pub(super) endpoint: Result<Opened, String>,
     /// Who has an endpoint there now: command and process.
@@ -59,6 +70,10 @@ pub(super) struct Opened {
     pub(super) mode: String,
     /// Not by AF_XDP.
     pub(super) is_packet: bool,
+    /// In the UDP envelope: the port of this node, and whether another program has it.
+    pub(super) udp: Option<(u16, bool)>,
+    /// By a UDP socket, since this process may open nothing else.
+    pub(super) is_socket: bool,
     /// Why no better one.
     pub(super) reason: String,
     /// Names of those who answered.
@@ -109,6 +124,8 @@ impl Facts {
             confining: Kernel::look(),
             memlock: memlock(&proc::read("/proc/self/limits")),
             nic: inventory(Some(nic)).ok().and_then(|nics| nics.into_iter().next()),
+            ip: gigae::ip_of(nic),
+            offload: Offload::look().ok(),
             endpoint: open(nic),
             users,
             left_over: left_over(nic),
@@ -127,19 +144,44 @@ fn memlock(limits: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
+/// In the envelope of the cluster file, or else Ethernet's, and in the UDP envelope where this process may open nothing
+/// but a socket.
 fn open(nic: &str) -> Result<Opened, String> {
     // A channel of its own: others on this NIC must not notice.
-    let options = Options::new(nic).channels([CHANNEL]).wait(Wait::Sleep);
-    let endpoint = options.open().map_err(|error| error.to_string())?;
+    let options = || Options::new(nic).channels([CHANNEL]).wait(Wait::Sleep);
+    let in_ip = |port| options().envelope(Envelope::Udp { port }).sharing(Sharing::Auto).open();
+    let cluster = Cluster::load().ok().filter(|cluster| cluster.own().is_ok());
+    let (opened, port) = match cluster.map(|cluster| cluster.envelope()) {
+        Some(Envelope::Udp { port }) => (in_ip(port), Some(port)),
+        _ => match options().open() {
+            Err(OpenError::MissingCapability { .. } | OpenError::Refused { .. }) => {
+                (in_ip(UDP_PORT), Some(UDP_PORT))
+            }
+            opened => (opened, None),
+        },
+    };
+    let endpoint = opened.map_err(|error| error.to_string())?;
     let info = endpoint.link();
-    // Sending a frame is the last that can fail.
-    let neighbours = endpoint.discover(LISTEN).map_err(|error| error.to_string())?;
+    // Another port id stands for another UDP port.
+    let is_next = endpoint.identity().address.port_id() != 0;
     Ok(Opened {
         mode: info.mode.to_string(),
         is_packet: info.mode == Mode::Packet,
+        udp: port.map(|port| (port, is_next)),
+        is_socket: info.mode == Mode::Udp,
         reason: info.reason.clone(),
-        neighbours: neighbours.into_iter().map(|neighbour| neighbour.name).collect(),
+        neighbours: who_answers(&endpoint)?,
     })
+}
+
+fn who_answers(endpoint: &Endpoint) -> Result<Vec<String>, String> {
+    match endpoint.discover(LISTEN) {
+        Ok(neighbours) => Ok(neighbours.into_iter().map(|neighbour| neighbour.name).collect()),
+        // Without an IPv4 address nobody can be asked.
+        Err(DiscoverError::NoSubnet(_)) => Ok(Vec::new()),
+        // Sending a frame is the last that can fail.
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// Endpoints that this user may look at, on this NIC and of this network namespace.

@@ -22,9 +22,13 @@ fn healthy() -> Facts {
             rings: Some(Rings { rx: level(256, 4096), tx: level(256, 4096) }),
             ..Nic::default()
         }),
+        ip: Some([198, 18, 0, 1].into()),
+        offload: Some(Offload { cuts: true, joins: true }),
         endpoint: Ok(Opened {
             mode: "xdp generic".into(),
             is_packet: false,
+            udp: None,
+            is_socket: false,
             reason: String::new(),
             neighbours: vec!["n2".into()],
         }),
@@ -60,7 +64,7 @@ fn a_healthy_node_has_nothing_to_notice() {
 #[test]
 fn each_obstacle_is_one_line_with_what_to_do() {
     type Change = fn(&mut Facts);
-    let cases: [(&str, Verdict, &str, Change); 18] = [
+    let cases: [(&str, Verdict, &str, Change); 24] = [
         ("kernel", Verdict::Doubt, "5.11", |f| f.kernel = "5.4.0-1-x".into()),
         ("confining", Verdict::Doubt, "Landlock: not in this kernel", |f| {
             f.confining.landlock = Landlock::Absent;
@@ -89,6 +93,24 @@ fn each_obstacle_is_one_line_with_what_to_do() {
         ("endpoint", Verdict::Doubt, "no program fits", |f| {
             let opened = f.endpoint.as_mut().ok().unwrap();
             (opened.is_packet, opened.reason) = (true, "no program fits".into());
+        }),
+        ("endpoint", Verdict::Doubt, "FI_GIGAE_BACKEND=udp", |f| {
+            let opened = f.endpoint.as_mut().ok().unwrap();
+            (opened.is_socket, opened.udp) = (true, Some((4791, false)));
+        }),
+        ("UDP port", Verdict::Doubt, "ss -ulnp", |f| {
+            f.endpoint.as_mut().ok().unwrap().udp = Some((4791, true));
+        }),
+        ("bulk socket", Verdict::Doubt, "dev eth1", |f| f.ip = None),
+        ("bulk socket", Verdict::Doubt, "UDP_SEGMENT", |f| {
+            f.offload = Some(Offload { cuts: false, joins: true });
+        }),
+        ("bulk socket", Verdict::Doubt, "UDP_GRO", |f| {
+            f.offload = Some(Offload { cuts: true, joins: false });
+        }),
+        ("bulk socket", Verdict::Doubt, "IPv6 only", |f| {
+            f.ip = Some("fd00::1".parse().unwrap());
+            f.endpoint.as_mut().ok().unwrap().udp = Some((4791, false));
         }),
         ("left over", Verdict::Doubt, "ip link del gigae0", |f| {
             f.left_over = vec!["gigae0".into()]
@@ -176,4 +198,18 @@ fn only_faults_keep_messages_from_being_sent() {
     facts.endpoint = Err("down".into());
     let text = table("eth1", &checks(&facts));
     assert!(text.ends_with("messages cannot be sent on eth1; see FAULT above\n"), "{text}");
+}
+
+#[test]
+fn a_socket_without_an_address_sends_nothing() {
+    let found = noticed(|f| {
+        f.ip = None;
+        let opened = f.endpoint.as_mut().ok().unwrap();
+        (opened.is_socket, opened.udp) = (true, Some((4791, false)));
+    });
+    let [("endpoint", Verdict::Doubt, _), ("bulk socket", Verdict::Fault, text)] = &found[..]
+    else {
+        panic!("{found:?}")
+    };
+    assert!(text.contains("ip address add"), "{text}");
 }

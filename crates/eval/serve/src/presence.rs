@@ -1,6 +1,6 @@
 //! Being found by `gigae discover`.
 
-use gigae::{Backend, Endpoint, Options, Wait};
+use gigae::{Backend, Endpoint, OpenError, Options, Wait};
 
 /// Answers `gigae discover` while no client is there; during a measurement, its frames would cost the
 /// measured ones a filter each, so it is closed then.
@@ -16,8 +16,8 @@ pub struct Presence {
 const PRESENCE_CHANNEL: u8 = 254;
 
 impl Presence {
-    /// Answers for the interface and the name in the options, where that is permitted (CAP_NET_RAW), from now on:
-    /// what is said to serve can be found.
+    /// Answers for the interface and the name in the options, where that is permitted (CAP_NET_RAW, or the UDP envelope,
+    /// in which a socket needs nothing), from now on: what is said to serve can be found.
     pub fn new(options: Options) -> Self {
         let options =
             options.channels([PRESENCE_CHANNEL]).backend(Backend::Packet).wait(Wait::Sleep);
@@ -39,7 +39,7 @@ impl Presence {
     /// Takes in questions and answers them.
     pub(super) fn progress(&mut self) {
         if std::mem::take(&mut self.due) {
-            self.endpoint = self.options.clone().and_then(|options| options.open().ok());
+            self.endpoint = self.options.clone().and_then(open);
         }
         if self.endpoint.as_ref().is_some_and(|endpoint| endpoint.progress().is_err()) {
             self.endpoint = None;
@@ -49,5 +49,13 @@ impl Presence {
     /// A client is there.
     pub(super) fn close(&mut self) {
         (self.endpoint, self.due) = (None, true);
+    }
+}
+
+/// By AF_PACKET, which stands beside whatever endpoint the interface has, or by a UDP socket.
+fn open(options: Options) -> Option<Endpoint> {
+    match options.clone().open() {
+        Err(OpenError::MissingCapability { .. }) => options.backend(Backend::Udp).open().ok(),
+        opened => opened.ok(),
     }
 }
