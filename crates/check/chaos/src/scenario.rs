@@ -37,11 +37,52 @@ pub const ALL: &[Scenario] = &[
     Scenario { name: "trunk-gone", about: "one of two links is deleted", run: trunk::gone },
     Scenario { name: "trunk-detach", about: "one of two XDP programs goes", run: trunk::detach },
     Scenario { name: "trunk-flood", about: "UDP fills one of two switches", run: trunk::flood },
+    Scenario {
+        name: "udp-kill",
+        about: "kill, over UDP sockets",
+        run: |s| processes::kill(sockets(s)),
+    },
+    Scenario {
+        name: "udp-down",
+        about: "down, over UDP sockets",
+        run: |s| links::down(sockets(s)),
+    },
+    Scenario { name: "udp-mtu", about: "mtu, over UDP sockets", run: |s| links::mtu(sockets(s)) },
+    Scenario {
+        name: "udp-gone",
+        about: "gone, over UDP sockets",
+        run: |s| links::gone(sockets(s)),
+    },
+    Scenario {
+        name: "udp-flood",
+        about: "flood, over UDP sockets",
+        run: |s| links::flood(sockets(s)),
+    },
+    Scenario {
+        name: "udp-starve",
+        about: "a socket's buffer is full",
+        run: |s| links::starve(sockets_alone(s)),
+    },
     Scenario { name: "busy", about: "loops take every processor", run: machine::busy },
     Scenario { name: "slow", about: "a program keeps messages, or stands", run: processes::slow },
     Scenario { name: "clock", about: "the wall clock is stepped", run: machine::clock },
     Scenario { name: "disk", about: "the disk is full under eval", run: machine::disk },
 ];
+
+/// The same over UDP sockets, of which one end may have another link in the same envelope.
+fn sockets(mut scene: Scene<'_>) -> Scene<'_> {
+    let other = ["udp", "udp", "packet", "generic"][scene.random.rand_range(0..4) as usize];
+    scene.setup.udp = true;
+    scene.setup.backends = ["udp", other];
+    scene
+}
+
+/// The same over UDP sockets at both ends.
+fn sockets_alone(scene: Scene<'_>) -> Scene<'_> {
+    let mut scene = sockets(scene);
+    scene.setup.backends = ["udp"; 2];
+    scene
+}
 
 impl Scenario {
     /// The scenario of this name.

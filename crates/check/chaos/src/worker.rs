@@ -48,7 +48,7 @@ pub struct WorkArgs {
     /// The other's address.
     #[arg(long)]
     pub peer: Address,
-    /// `generic`, `native` or `packet`.
+    /// `generic`, `native`, `packet` or `udp`.
     #[arg(long)]
     pub backend: String,
     /// In the UDP envelope.
@@ -73,6 +73,7 @@ impl WorkArgs {
         let backend = match &self.backend[..] {
             "generic" => Backend::XdpMode(Mode::XdpGeneric),
             "native" => Backend::XdpMode(Mode::XdpNative),
+            "udp" => Backend::Udp,
             _ => Backend::Packet,
         };
         let envelope = if self.udp { Envelope::Udp { port: PORT } } else { Envelope::DEFAULT };
@@ -166,6 +167,7 @@ enum Pending {
 
 /// Runs the workload until it gets the command to end.
 pub fn work(args: WorkArgs) {
+    gigae::log_to_stderr();
     let mut worker = Worker {
         life: args.life,
         args,

@@ -45,6 +45,8 @@ pub struct Scenario {
     pub kinds: Vec<Kind>,
     /// Frames lie in UDP over this version of IP, if any.
     pub udp: Option<Ip>,
+    /// Nodes with one link have a socket for bulk data beside it. Faults treat it as a second link.
+    pub bulk: bool,
     /// To how many others each node speaks of its own accord.
     pub partners: u16,
     /// MTUs, given to the nodes in turn.
@@ -143,6 +145,7 @@ impl Scenario {
             links: vec![1],
             kinds: vec![Kind::new(125_000_000, 10)],
             udp: None,
+            bulk: false,
             partners: nodes - 1,
             mtus: vec![1500],
             frames: 1024,
@@ -204,6 +207,7 @@ impl Scenario {
             black_hole: 0,
         };
         let (links, kinds) = links(r, many, kind);
+        let one = links == [1];
         Self {
             seed,
             nodes,
@@ -236,16 +240,22 @@ impl Scenario {
             keep_most: steep(r, 1, 2000) as usize,
             until_frames: steep(r, 2000, if many { 100_000 } else { 50_000 }),
             until: Duration::from_millis(steep(r, 200, 5000)),
+            bulk: percent(r, 30) && one,
         }
     }
 
-    /// Links of the nodes that have most.
-    pub(crate) fn most_links(&self) -> usize {
-        self.links.iter().copied().max().map_or(1, usize::from)
+    /// Ports of the nodes that have most.
+    pub(crate) fn most_ports(&self) -> usize {
+        (0..self.links.len() as u16).map(|node| self.ports_of(node)).max().map_or(1, usize::from)
     }
 
-    /// Links of a node.
-    pub(crate) fn links_of(&self, node: u16) -> u8 {
+    /// Ports of a node: one for each link, and one for the socket.
+    pub(crate) fn ports_of(&self, node: u16) -> u8 {
+        let links = self.links_of(node);
+        links + u8::from(self.bulk && links == 1)
+    }
+
+    fn links_of(&self, node: u16) -> u8 {
         self.links[usize::from(node) % self.links.len()]
     }
 
@@ -281,6 +291,7 @@ impl Scenario {
         };
         let names = (0..self.links_of(node)).map(|link| format!("simulated{link}"));
         Options::trunk(names)
+            .bulk(self.ports_of(node) > self.links_of(node))
             .envelope(envelope)
             .channels([0, 1])
             .aggregate(self.aggregate)

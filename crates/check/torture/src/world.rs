@@ -154,8 +154,8 @@ impl<'a> Simulation<'a> {
         simulation.net.advance_to(MICROSECOND);
         for n in 0..scenario.nodes {
             simulation.net.set_mtu(scenario.mtus[usize::from(n) % scenario.mtus.len()]);
-            let links = scenario.links_of(n);
-            let ports: Vec<_> = (0..links).map(|_| simulation.net.add_port().0).collect();
+            let count = scenario.ports_of(n);
+            let ports: Vec<_> = (0..count).map(|_| simulation.net.add_port().0).collect();
             simulation.owners.extend(ports.iter().map(|&port| (port, n)));
             let host = Host {
                 node: None,

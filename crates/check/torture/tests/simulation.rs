@@ -128,6 +128,26 @@ fn messages_in_udp_keep_the_same_promises() {
     }
 }
 
+/// The socket fails, loses, doubles and reorders as the link does, and also alone.
+#[test]
+fn a_socket_for_bulk_data_keeps_the_same_promises() {
+    for udp in [None, Some(Ip::V4), Some(Ip::V6)] {
+        let scenario = |seed| Scenario {
+            bulk: true,
+            udp,
+            worst: WILD,
+            operations: 60,
+            longest: 300_000,
+            change_every: Duration::from_millis(3),
+            ..Scenario::plain(seed, 4)
+        };
+        let figures = all((0..4).map(scenario));
+        let Figures { deaths, returns, link_cuts, received, remote, .. } = figures;
+        assert!(deaths > 3 && returns > 3 && link_cuts > 3, "{deaths} {returns} {link_cuts}");
+        assert!(received > 100 && remote > 100, "{received} {remote}");
+    }
+}
+
 /// What has once found a mistake is kept by the mistake's name; the crate concerned has the exact test.
 #[test]
 fn a_session_that_ends_as_it_begins() {

@@ -19,7 +19,7 @@ impl Simulation<'_> {
         match random.rand_range(0..100) {
             0..=34 => self.turn(),
             35..=44 => self.calm(),
-            45..=58 if scenario.most_links() > 1 && percent(random, 50) => self.cut_link(n),
+            45..=58 if scenario.most_ports() > 1 && percent(random, 50) => self.cut_link(n),
             45..=51 => {
                 self.sever((n, other), false);
                 self.checkers.figures.partitions += 1;
@@ -78,7 +78,7 @@ impl Simulation<'_> {
 
     /// The weather turns, on all links or on one of them.
     fn turn(&mut self) {
-        let links = self.scenario.most_links();
+        let links = self.scenario.most_ports();
         let one = percent(&mut self.random, 50).then(|| self.random.rand_range(0..links as u64));
         for link in (0..links).filter(|&link| one.is_none_or(|one| one == link as u64)) {
             let faults = self.scenario.weather(link, &mut self.random);
@@ -88,13 +88,13 @@ impl Simulation<'_> {
 
     /// The weather is good everywhere.
     pub(super) fn calm(&mut self) {
-        for link in 0..self.scenario.most_links() {
+        for link in 0..self.scenario.most_ports() {
             self.set_faults(link, self.scenario.quiet(link));
         }
     }
 
     fn set_faults(&mut self, link: usize, faults: Faults) {
-        if self.scenario.most_links() == 1 {
+        if self.scenario.most_ports() == 1 {
             return self.net.set_faults(faults);
         }
         for host in &self.hosts {
