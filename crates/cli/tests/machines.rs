@@ -358,7 +358,7 @@ fn a_server_of_roots_gives_up_root() {
     assert!(said.contains("user 65534") && said.contains("Landlock: "), "{said}");
     // And it measures everything.
     let results = machines.results(&machines.eval("out").output().unwrap(), "out");
-    assert_eq!(results.series.len(), 7);
+    assert_eq!(results.series.len(), 8);
 }
 
 fn what_is_repeated_has_a_directory_for_each_time() {

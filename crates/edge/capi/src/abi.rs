@@ -235,6 +235,8 @@ counts! {
     memory_full <- link.memory_full,
     progress_turns <- progress_turns,
     progress_wakeups <- progress_wakeups,
+    frames_placed <- operations.placed,
+    frames_misplaced <- operations.misplaced,
 }
 
 /// Declares numbers of the header, and a list of them for the comparison.

@@ -84,6 +84,10 @@ typedef struct gigae_counts {
      * endpoints of the process. */
     uint64_t progress_turns;
     uint64_t progress_wakeups;
+    /* Frames whose data were received where they belong; those whose data were placed where others
+     * were expected, and so copied twice. */
+    uint64_t frames_placed;
+    uint64_t frames_misplaced;
 } gigae_counts;
 
 /*
