@@ -33,8 +33,8 @@ const MOST_RUNS: i64 = 100;
 
 /// Measure what a network really gives.
 ///
-/// Without --peer this lays a virtual network of two nodes, measures on it and removes it again;
-/// that needs root. With --peer it measures the way to a machine on which `gigae serve` runs.
+/// Without --peer this lays a virtual network of two nodes, measures on it and removes it again. An
+/// ordinary user needs no rights for that; what takes an XDP program is left out then. With --peer it measures the way to a machine on which `gigae serve` runs.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct EvalArgs {
@@ -94,6 +94,13 @@ pub struct EvalArgs {
     /// Measure nothing: write the reports of this results.json
     #[arg(long, value_name = "FILE", conflicts_with_all = ["peer", "list"])]
     pub render: Option<PathBuf>,
+}
+
+impl EvalArgs {
+    /// Whether this measures on a virtual network.
+    pub fn lays_fabric(&self) -> bool {
+        self.peer.is_none() && self.render.is_none() && !self.list
+    }
 }
 
 /// Runs `gigae eval`. `interrupted` is set by the caller's signal handler.

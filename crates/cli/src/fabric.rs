@@ -3,17 +3,28 @@
 use crate::outcome::complain;
 use clap::{Args, Subcommand};
 use gigae_fabric::{FabricConfig, FabricError, Rate};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 use std::ffi::OsString;
-use std::process::ExitCode;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitCode};
 
 /// Lay, remove and enter virtual Gigabit Ethernets.
 ///
 /// A fabric is a switch and some nodes in network namespaces of their own, joined by links of a
-/// given rate. Nothing outside these namespaces is touched. Needs root.
+/// given rate. Nothing outside these namespaces is touched. 'run' needs no rights; a fabric that stands
+/// by itself ('up') needs root.
 #[derive(Subcommand, Debug)]
 pub enum Fabric {
-    /// Lay a fabric, which stands until 'gigae fabric down'
+    /// Lay a fabric, which stands until 'gigae fabric down'; needs root
     Up(Up),
+    /// Lay a fabric, run a command, and remove the fabric when the command has ended
+    ///
+    /// The command is outside of the nodes; it enters them with 'gigae fabric exec'. An ordinary user's
+    /// fabric is seen only by the command and what it starts.
+    Run(Run),
     /// Remove a fabric, or what a crash left of it
     Down(Name),
     /// Show a fabric, or all that stand
@@ -76,6 +87,16 @@ pub struct Up {
 
 #[allow(missing_docs, reason = "clap would print it")]
 #[derive(Args, Debug)]
+pub struct Run {
+    #[command(flatten)]
+    fabric: Up,
+    /// The command and its arguments, like 'sh'
+    #[arg(required = true, last = true)]
+    command: Vec<OsString>,
+}
+
+#[allow(missing_docs, reason = "clap would print it")]
+#[derive(Args, Debug)]
 pub struct Exec {
     #[command(flatten)]
     name: Name,
@@ -86,10 +107,18 @@ pub struct Exec {
     command: Vec<OsString>,
 }
 
+impl Fabric {
+    /// Whether it lays a fabric that goes with this process.
+    pub fn lays(&self) -> bool {
+        matches!(self, Self::Run(_))
+    }
+}
+
 /// Runs `gigae fabric`.
 pub fn run(command: Fabric) -> ExitCode {
     let done = match command {
         Fabric::Up(args) => up(args).map(|()| ExitCode::SUCCESS),
+        Fabric::Run(args) => run_beside(args),
         Fabric::Down(name) => down(&name).map(|()| ExitCode::SUCCESS),
         Fabric::Status { prefix } => status(prefix).map(|()| ExitCode::SUCCESS),
         Fabric::Exec(args) => return exec(&args),
@@ -97,31 +126,77 @@ pub fn run(command: Fabric) -> ExitCode {
     done.unwrap_or_else(|error| complain(&error))
 }
 
+impl Up {
+    fn config(self) -> Result<FabricConfig, FabricError> {
+        let rate = match self.rate.as_str() {
+            _ if self.cable => None,
+            "none" => None,
+            text => Some(text.parse::<Rate>()?),
+        };
+        Ok(FabricConfig {
+            prefix: self.name.prefix,
+            nodes: self.nodes,
+            cable: self.cable,
+            rate,
+            mtu: self.mtu,
+            node_mtus: self.node_mtus,
+            switch_mtu: self.switch_mtu,
+            loss: self.loss,
+            duplicate: self.duplicate,
+            corrupt: self.corrupt,
+            seed: self.seed,
+            buffer: self.buffer,
+            ..FabricConfig::default()
+        })
+    }
+}
+
 fn up(args: Up) -> Result<(), FabricError> {
-    let rate = match args.rate.as_str() {
-        _ if args.cable => None,
-        "none" => None,
-        text => Some(text.parse::<Rate>()?),
-    };
-    let config = FabricConfig {
-        prefix: args.name.prefix,
-        nodes: args.nodes,
-        cable: args.cable,
-        rate,
-        mtu: args.mtu,
-        node_mtus: args.node_mtus,
-        switch_mtu: args.switch_mtu,
-        loss: args.loss,
-        duplicate: args.duplicate,
-        corrupt: args.corrupt,
-        seed: args.seed,
-        buffer: args.buffer,
-        ..FabricConfig::default()
-    };
-    let mut fabric = gigae_fabric::Fabric::up(config)?;
+    let mut fabric = gigae_fabric::Fabric::up(args.config()?).map_err(|error| match error {
+        FabricError::Privileges => FabricError::Config(
+            "a fabric that stands by itself needs root; as an ordinary user, lay one for as long as a command runs: gigae fabric run -- COMMAND".into(),
+        ),
+        other => other,
+    })?;
     fabric.keep()?;
     print!("{}", fabric.status()?);
     Ok(())
+}
+
+/// Its exit code is the command's.
+fn run_beside(args: Run) -> Result<ExitCode, FabricError> {
+    let config = args.fabric.config()?;
+    gigae_fabric::Fabric::down_abandoned()?;
+    let _fabric = gigae_fabric::Fabric::up(config)?;
+    let cannot = |error: std::io::Error| {
+        let program = args.command[0].display();
+        FabricError::Config(format!("'{program}' cannot be run: {error}; check its name"))
+    };
+    // Before the command begins, so that none is missed.
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(cannot)?;
+    let mut child =
+        Command::new(&args.command[0]).args(&args.command[1..]).spawn().map_err(cannot)?;
+    let handle = signals.handle();
+    let status = std::thread::scope(|scope| {
+        let pid = Pid::from_child(&child);
+        scope.spawn(move || {
+            // A terminal's Ctrl-C reaches the command itself. What has ended needs no signal.
+            for signal in signals.forever().filter(|&signal| signal != SIGINT) {
+                let signal = if signal == SIGHUP { Signal::HUP } else { Signal::TERM };
+                let _ = kill_process(pid, signal);
+            }
+        });
+        // Its number is its own until it is waited for below.
+        while let Err(Errno::INTR) =
+            waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
+        {}
+        handle.close();
+        child.wait()
+    });
+    let status = status.map_err(cannot)?;
+    // As shells say what a signal ended.
+    let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1);
+    Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
 }
 
 fn down(name: &Name) -> Result<(), FabricError> {

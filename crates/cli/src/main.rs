@@ -2,8 +2,8 @@
 
 use clap::{CommandFactory, Parser, Subcommand};
 use gigae_cli::{
-    broker, capture, compare, discover, doctor, eval, fabric, generate, key, nic, plans, serve,
-    soak, stat, tuning,
+    broker, capture, compare, discover, doctor, eval, fabric, generate, key, nic,
+    outcome::complain, plans, serve, soak, stat, tuning,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -49,6 +49,16 @@ impl Command {
             _ => false,
         }
     }
+
+    /// Whether it lays a virtual network.
+    fn lays_fabric(&self) -> bool {
+        match self {
+            Self::Eval(args) => args.lays_fabric(),
+            Self::Soak(args) => args.lays_fabric(),
+            Self::Fabric(command) => command.lays(),
+            _ => false,
+        }
+    }
 }
 
 /// What asks for an end.
@@ -57,11 +67,18 @@ const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     gigae::log_to_stderr();
+    // While this process has one thread.
+    if arguments.command.lays_fabric()
+        && let Err(error) = gigae_fabric::gain_privileges()
+    {
+        return complain(&error);
+    }
     let interrupted = Arc::new(AtomicBool::new(false));
-    let minded = if arguments.command.has_view() {
-        mind_signals_beside_view(&interrupted)
-    } else {
-        mind_signals(&interrupted)
+    let minded = match &arguments.command {
+        // It passes them on.
+        Command::Fabric(fabric::Fabric::Run(_)) => Ok(()),
+        command if command.has_view() => mind_signals_beside_view(&interrupted),
+        _ => mind_signals(&interrupted),
     };
     if let Err(error) = minded {
         eprintln!("gigae: signals cannot be handled: {error}");

@@ -38,9 +38,8 @@ const EXIT_CODES: &str = "Exit codes: 0 passed; 1 deviated, or an error in one l
 /// Carry mixed traffic for a long time, verify every byte, tell what deviates.
 ///
 /// GigaE messages of all kinds and TCP go between this end and each client, both ways, with pauses and
-/// bursts. Without --peer this lays a virtual network and removes it again; that needs root. With
-/// --peer the clients are machines on which `gigae serve` runs. State and report are written every
-/// minute; what was interrupted or killed goes on with --resume.
+/// bursts. Without --peer this lays a virtual network and removes it again. With --peer the clients are
+/// machines on which `gigae serve` runs. State and report are written every minute; what was interrupted or killed goes on with --resume.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct SoakArgs {
@@ -94,6 +93,16 @@ pub fn soak(args: &SoakArgs, interrupted: &AtomicBool) -> ExitCode {
         Ok(Verdict::Interrupted) => ExitCode::from(INTERRUPTED),
         Ok(_) => ExitCode::FAILURE,
         Err(trouble) => finish(Err(trouble)),
+    }
+}
+
+impl SoakArgs {
+    /// Whether the clients are on a virtual network.
+    pub fn lays_fabric(&self) -> bool {
+        match &self.resume {
+            Some(place) => State::read(place).is_ok_and(|state| state.settings.peers.is_empty()),
+            None => self.peer.is_empty(),
+        }
     }
 }
 

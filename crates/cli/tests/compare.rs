@@ -13,7 +13,7 @@ fn main() -> ExitCode {
     if let Some(code) = program::play() {
         return code;
     }
-    testing::run(tests![
+    testing::for_users_except(&[]).run(tests![
         four_runs_are_compared_with_four_others,
         saved_runs_of_any_version_are_compared,
         what_cannot_be_compared_is_one_line

@@ -10,7 +10,7 @@ fn main() -> ExitCode {
     if let Some(code) = program::play() {
         return code;
     }
-    testing::run(tests![many_nodes_and_many_streams_of_one_share_a_receiver]);
+    testing::for_users_except(&[]).run(tests![many_nodes_and_many_streams_of_one_share_a_receiver]);
 }
 
 const PLAN: &str = r#"

@@ -13,11 +13,17 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::time::{Duration, Instant};
 
+/// They start a server, which becomes another user.
+const OF_ROOT: &[&str] = &[
+    "machines_that_serve_are_soaked",
+    "a_server_connects_to_no_address_that_a_client_names_and_ends_on_time",
+];
+
 fn main() -> ExitCode {
     if let Some(code) = program::play() {
         return code;
     }
-    testing::run(tests![
+    testing::for_users_except(OF_ROOT).run(tests![
         a_soak_passes_and_leaves_nothing_behind,
         a_killed_soak_goes_on_where_it_was_saved,
         a_link_that_flaps_is_told_with_its_time,

@@ -25,7 +25,7 @@ fn main() -> ExitCode {
         let _view = gigae_cli::tui::View::of_run("a run that panics").unwrap();
         panic!("just so");
     }
-    testing::run(tests![
+    testing::for_users_except(&[]).run(tests![
         a_run_is_shown_and_its_keys_too,
         a_summary_is_on_the_first_screen,
         q_ends_a_run_and_nothing_is_left,

@@ -63,7 +63,7 @@ pub struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Measures everything. Needs root, Open MPI and HPC Challenge.
+    /// Measures everything. Needs Open MPI and HPC Challenge.
     pub fn run(&self) -> Result<Figures, Error> {
         let vendor = Vendor::open_mpi()?;
         let mut figures = Figures { conditions: conditions(), ..Figures::default() };

@@ -56,7 +56,7 @@ pub struct Finished {
 }
 
 impl Hosts {
-    /// Makes hosts of a fabric's nodes, and a directory for their files. Needs root.
+    /// Makes hosts of a fabric's nodes, and a directory for their files.
     pub fn new(fabric: Fabric) -> Result<Hosts, Error> {
         let place = tempfile::Builder::new().prefix("gigae-mpi-").tempdir();
         let place = place.map_err(|error| format!("making a directory for jobs: {error}"))?;

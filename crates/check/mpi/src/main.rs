@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Measure Open MPI over TCP and over gigae between virtual hosts, side by side, answers checked.
 ///
-/// Lays virtual networks, and removes them on every way out. Needs root, Open MPI (Debian: openmpi-bin,
-/// libopenmpi-dev), hpcc and a C compiler; 'make mpi' installs them. Exit codes: 0 measured, whatever came
+/// Lays virtual networks, and removes them on every way out. Needs Open MPI (Debian: openmpi-bin,
+/// libopenmpi-dev), hpcc and a C compiler; as root, 'make mpi' installs them. An ordinary user measures
+/// gigae over AF_PACKET, root over AF_XDP. Exit codes: 0 measured, whatever came
 /// out; 1 an error; 130 interrupted.
 #[derive(Parser, Debug)]
 #[command(name = "gigae-mpi", version)]
@@ -27,6 +28,11 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    // While this process has one thread.
+    if let Err(error) = gigae_fabric::gain_privileges() {
+        eprintln!("gigae-mpi: {error}");
+        return ExitCode::FAILURE;
+    }
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in
         [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP]

@@ -166,6 +166,18 @@ fn a_wrong_byte_is_noticed() {
     assert!(finished.stderr.contains("byte 77 of 100"), "{}", finished.stderr);
 }
 
+/// They lose frames, ask for an XDP program, or fetch MPICH, for which a user namespace has no network.
+const OF_ROOT: &[&str] = &[
+    "open_mpi_holds_on_four_hosts_with_loss",
+    "mpich_holds_while_a_rank_is_away",
+    "mpich_holds_on_two_hosts",
+    "mpich_holds_with_two_ranks_on_each_host",
+    "mpich_holds_on_four_hosts_with_loss",
+    "mpich_holds_with_many_threads",
+    "mpich_ends_when_a_rank_is_killed",
+    "the_librarys_own_round_trip_is_measured",
+];
+
 fn main() {
     let tests: [(&str, fn()); 16] = [
         ("open_mpi_holds_on_two_hosts", open_mpi_holds_on_two_hosts),
@@ -191,5 +203,5 @@ fn main() {
         ("the_librarys_own_round_trip_is_measured", the_librarys_own_round_trip_is_measured),
         ("a_wrong_byte_is_noticed", a_wrong_byte_is_noticed),
     ];
-    testing::run_together(&tests);
+    testing::for_users_except(OF_ROOT).run_together(&tests);
 }

@@ -1,7 +1,6 @@
 //! Bad input and a full disk: one line that says what to do.
 
 use crate::common::{Place, TINY, eval, is_one_line_error};
-use std::path::Path;
 use std::process::Command;
 
 pub(crate) fn bad_input_is_one_line_and_a_failure() {
@@ -68,7 +67,8 @@ pub(crate) fn a_full_disk_is_one_line_and_leaves_no_half_written_file() {
         .status()
         .unwrap();
     assert!(mounted.success());
-    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../eval/model/fixtures/results.json");
+    let fixture = place.path("results.json");
+    std::fs::write(&fixture, include_str!("../../../eval/model/fixtures/results.json")).unwrap();
     let output = eval().arg("--render").arg(fixture).arg("--out").arg(&disk).output().unwrap();
     let left = std::fs::read_dir(&disk).unwrap().count();
     assert!(Command::new("umount").arg(&disk).status().unwrap().success());

@@ -13,11 +13,20 @@ mod program;
 use gigae_fabric::{testing, tests};
 use std::process::ExitCode;
 
+/// They load an XDP program or lose frames, or start a server, which becomes another user.
+const OF_ROOT: &[&str] = &[
+    "raw_frames_are_as_long_as_a_jumbo_network_allows",
+    "variants_loss_and_figures_come_out_of_every_run",
+    "two_nodes_with_a_key_file_measure_each_other",
+    "two_nodes_measure_each_other_over_two_interfaces_as_one",
+    "a_peer_that_vanishes_ends_the_run_in_bounded_time",
+];
+
 fn main() -> ExitCode {
     if let Some(code) = program::play() {
         return code;
     }
-    testing::run(tests![
+    testing::for_users_except(OF_ROOT).run(tests![
         plans::a_tiny_plan_gives_results_that_fit_the_schema,
         plans::a_loopback_one_cpu_schedules_and_bulk_streams_come_out_of_a_run,
         plans::variants_loss_and_figures_come_out_of_every_run,

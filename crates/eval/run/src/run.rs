@@ -10,11 +10,12 @@ use gigae_eval_measure::{clock, cost, environment};
 use gigae_eval_model::cost::Baseline;
 use gigae_eval_model::duration;
 use gigae_eval_model::environment::{EndEnvironment, LinkEnvironment, MEMORY, NETWORK};
-use gigae_eval_model::plan::LinkPlan;
-use gigae_eval_model::results::Results;
+use gigae_eval_model::plan::{Cell, LinkPlan};
+use gigae_eval_model::results::{Results, Skipped};
 use gigae_eval_session::control::{ANSWER, ControlError, Reply, Request, Waiting};
 use gigae_eval_session::programs as others;
 use gigae_eval_session::stage::{Stage, StageError, measuring_cpus};
+use gigae_fabric::FabricError;
 use gigae_host::affinity::{self, Former};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -63,7 +64,13 @@ pub fn run(
     for (name, link) in &links {
         let stage = match &config.peer {
             _ if link.loopback => Stage::loopback(&config.serve)?,
-            None => Stage::fabric(link, config.plan.seed, &config.serve)?,
+            None => match Stage::fabric(link, config.plan.seed, &config.serve) {
+                Err(StageError::Fabric(error @ FabricError::NeedsRoot { .. })) => {
+                    running.leave_out(name.as_deref(), link, &error);
+                    continue;
+                }
+                stage => stage?,
+            },
             Some(peer) => running.network(peer)?,
         };
         running.link(stage, name.as_deref())?;
@@ -111,6 +118,23 @@ impl Running<'_> {
         outcome?;
         self.keep(MEMORY, &gathered);
         Ok(())
+    }
+
+    /// Says of everything on a link that cannot be laid here why it was not measured.
+    fn leave_out(&mut self, planned: Option<&str>, link: &LinkPlan, error: &FabricError) {
+        let cells = self.plan.cells(planned, link.mtu as usize);
+        let mut transports: Vec<String> = cells.iter().map(Cell::label).collect();
+        transports.sort();
+        transports.dedup();
+        self.skipped.extend(transports.into_iter().map(|transport| Skipped {
+            link: planned.unwrap_or(NETWORK).to_owned(),
+            transport,
+            what: None,
+            reason: error.to_string(),
+        }));
+        let measured = self.plan.most_measured(planned, link.mtu as usize);
+        let cells = measured.map(|(_, times)| u64::from(times)).sum::<u64>();
+        self.done += cells * u64::from(self.plan.repetitions);
     }
 
     /// The way to another machine, when it is this run's turn there.

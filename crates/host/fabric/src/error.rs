@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+use gigae_host::proc::process;
+
 /// Why an operation on a fabric failed. Every message is one line and says what to do next.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -11,6 +13,16 @@ pub enum FabricError {
     Config(String),
     /// The process may not make network namespaces.
     Privileges,
+    /// An ordinary user lays fabrics in a user namespace, and may make none here.
+    UserNamespace {
+        /// What forbids it, and who can allow it.
+        why: String,
+    },
+    /// The kernel keeps it for root outside of user namespaces.
+    NeedsRoot {
+        /// What was attempted.
+        what: &'static str,
+    },
     /// A program that the set-up needs is not installed.
     Program {
         /// The program's name.
@@ -76,6 +88,9 @@ impl FabricError {
     }
 
     pub(crate) fn bpf(what: &'static str, error: impl std::error::Error) -> FabricError {
+        if process::in_user_namespace() {
+            return FabricError::NeedsRoot { what };
+        }
         let mut message = error.to_string();
         let mut cause = error.source();
         while let Some(inner) = cause {
@@ -98,6 +113,13 @@ impl fmt::Display for FabricError {
             FabricError::Privileges => f.write_str(
                 "a fabric needs CAP_SYS_ADMIN and CAP_NET_ADMIN for its network namespaces; run as root, for example with sudo",
             ),
+            FabricError::UserNamespace { why } => write!(
+                f,
+                "an ordinary user's virtual network takes a user namespace, which cannot be made: {why}"
+            ),
+            FabricError::NeedsRoot { what } => {
+                write!(f, "{what} in a user namespace is not permitted; run as root")
+            }
             FabricError::Program { program, package } => {
                 write!(f, "the program `{program}` was not found; install it: apt-get install {package}")
             }

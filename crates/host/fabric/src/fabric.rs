@@ -462,7 +462,8 @@ pub(crate) fn processes(names: &[String]) -> Vec<Process> {
     found
 }
 
-fn require_capabilities() -> Result<(), FabricError> {
+/// Fails when this process may not make network namespaces and change them.
+pub(crate) fn require_capabilities() -> Result<(), FabricError> {
     let needed = 1_u64 << CAP_NET_ADMIN | 1 << CAP_SYS_ADMIN;
     let status = fs::read_to_string("/proc/thread-self/status")
         .map_err(|error| FabricError::system("reading this process's capabilities", error))?;

@@ -46,7 +46,9 @@
 //! # What it needs
 //!
 //! Set-up is done by the ordinary programs `ip` and `tc` (iproute2) and needs `CAP_SYS_ADMIN` and
-//! `CAP_NET_ADMIN`; impairments also need `CAP_BPF` (part of root's set).
+//! `CAP_NET_ADMIN`. A process of an ordinary user gains both by [`gain_privileges`], in a user
+//! namespace of its own. Impairments also need `CAP_BPF` outside of user namespaces (part of root's
+//! set).
 //!
 //! A thread inside a node (see [`Node::enter`]) still sees the *former* namespace's
 //! `/sys/class/net`, because sysfs shows the namespace that it was mounted in. Use netlink, an
@@ -63,6 +65,7 @@ mod state;
 mod status;
 mod tool;
 mod topology;
+mod userns;
 
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -75,3 +78,4 @@ pub use netns::{NetnsGuard, leave_network};
 pub use node::Node;
 pub use state::Owner;
 pub use status::{NodeStatus, PortCounters, Status};
+pub use userns::gain_privileges;

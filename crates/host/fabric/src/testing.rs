@@ -17,17 +17,27 @@
 //!
 //! Where privileges or programs are missing, every test is reported as ignored, with the reason; if
 //! the environment variable `CI` is set (and not empty) it fails instead, so that a test that never
-//! runs cannot pass for one that does.
+//! runs cannot pass for one that does. An ordinary user's tests run in a user namespace
+//! ([`crate::gain_privileges`]), except those that need more than that gives. `GIGAE_TEST_AS_USER` lets these
+//! be ignored under `CI`, too.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
-use crate::{Fabric, FabricConfig, netns};
+use crate::{Fabric, FabricConfig, gain_privileges, netns};
+use gigae_host::proc::process;
 
 /// With the name of a test as the next argument: this process is to run it and nothing else.
 const ALONE: &str = "--test-of-this-process";
+
+/// An environment variable: tests are run by an ordinary user beside a run by root, which has those that
+/// need root.
+const AS_USER: &str = "GIGAE_TEST_AS_USER";
+
+/// Why an ordinary user's run leaves a test out.
+const OF_ROOT: &str = "it needs root, and more than a user namespace gives";
 
 /// A list of tests for [`run`](crate::testing::run): each has the name of its function.
 #[macro_export]
@@ -50,44 +60,89 @@ pub fn name(path: &'static str) -> &'static str {
 /// a process copies all its descriptors when it forks, so in a common one a test that starts a
 /// program would hold the sockets, names and XDP programs of all the others until its child begins
 /// that program, on a busy machine for a second, and they could not be taken anew meanwhile.
+///
+/// All of them need root.
 pub fn run(tests: &[(&str, fn())]) -> ! {
-    let mut words = std::env::args().skip(1);
-    if words.next().is_some_and(|word| word == ALONE) {
-        let name = words.next().unwrap_or_default();
-        let test = tests.iter().find(|test| test.0 == name).expect("a test of this file");
-        run_alone(test.0, test.1);
-    }
-    run_with(tests, |name, _| in_a_process_of_its_own(name))
+    let names: Vec<&str> = tests.iter().map(|test| test.0).collect();
+    for_users_except(&names).run(tests)
 }
 
-/// The same in threads of this process, for tests that share what one of them has made. They
+/// As [`run`], in threads of this process, for tests that share what one of them has made. They
 /// open nothing themselves that another one's child could hold open.
 pub fn run_together(tests: &[(&str, fn())]) -> ! {
-    run_with(tests, |_, test| {
-        test();
-        Ok(())
-    })
+    let names: Vec<&str> = tests.iter().map(|test| test.0).collect();
+    for_users_except(&names).run_together(tests)
+}
+
+/// For tests that an ordinary user can run as well as root, except those of the names `of_root`.
+pub fn for_users_except<'a>(of_root: &'a [&'a str]) -> ForUsers<'a> {
+    ForUsers { of_root }
+}
+
+/// Runs tests, most of which do not need root.
+#[derive(Debug)]
+pub struct ForUsers<'a> {
+    of_root: &'a [&'a str],
+}
+
+impl ForUsers<'_> {
+    /// As [`run`].
+    ///
+    /// # Panics
+    ///
+    /// When there is no test of a name that needs root.
+    pub fn run(&self, tests: &[(&str, fn())]) -> ! {
+        let mut words = std::env::args().skip(1);
+        if words.next().is_some_and(|word| word == ALONE) {
+            let name = words.next().unwrap_or_default();
+            let test = tests.iter().find(|test| test.0 == name).expect("a test of this file");
+            run_alone(test.0, test.1);
+        }
+        self.run_with(tests, |name, _| in_a_process_of_its_own(name))
+    }
+
+    /// As [`run_together`].
+    ///
+    /// # Panics
+    ///
+    /// When there is no test of a name that needs root.
+    pub fn run_together(&self, tests: &[(&str, fn())]) -> ! {
+        self.run_with(tests, |_, test| {
+            test();
+            Ok(())
+        })
+    }
+
+    fn run_with(&self, tests: &[(&str, fn())], run: Run) -> ! {
+        for name in self.of_root {
+            assert!(tests.iter().any(|test| test.0 == *name), "there is no test {name}");
+        }
+        let arguments = Arguments::from_args();
+        let obstacle = obstacle();
+        if let Some(reason) = &obstacle {
+            eprintln!("privileged tests cannot run: {reason}");
+        }
+        let as_user = process::in_user_namespace();
+        let must_run = in_ci();
+        let all_must_run = must_run && std::env::var_os(AS_USER).is_none();
+        let trials = tests.iter().map(|&(name, test)| {
+            let (obstacle, must_run) = match as_user && self.of_root.contains(&name) {
+                true => (Some(OF_ROOT.to_owned()), all_must_run),
+                false => (obstacle.clone(), must_run),
+            };
+            let own = name.to_owned();
+            Trial::ignorable_test(name, move || match obstacle {
+                None => run(&own, test).map(|()| Completion::Completed),
+                Some(reason) if must_run => Err(Failed::from(reason)),
+                Some(reason) => Ok(Completion::ignored_with(reason)),
+            })
+        });
+        libtest_mimic::run(&arguments, trials.collect()).exit()
+    }
 }
 
 /// How a test of this name is run.
 type Run = fn(&str, fn()) -> Result<(), Failed>;
-
-fn run_with(tests: &[(&str, fn())], run: Run) -> ! {
-    let arguments = Arguments::from_args();
-    let obstacle = obstacle();
-    if let Some(reason) = &obstacle {
-        eprintln!("privileged tests cannot run: {reason}");
-    }
-    let trials = tests.iter().map(|&(name, test)| {
-        let (obstacle, own) = (obstacle.clone(), name.to_owned());
-        Trial::ignorable_test(name, move || match obstacle {
-            None => run(&own, test).map(|()| Completion::Completed),
-            Some(reason) if in_ci() => Err(Failed::from(reason)),
-            Some(reason) => Ok(Completion::ignored_with(reason)),
-        })
-    });
-    libtest_mimic::run(&arguments, trials.collect()).exit()
-}
 
 fn in_a_process_of_its_own(name: &str) -> Result<(), Failed> {
     let mut command = Command::new(std::env::current_exe()?);
@@ -124,9 +179,11 @@ pub fn prefix() -> String {
     format!("gt{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Why fabrics cannot be laid here, if they cannot. Removes those that killed tests left.
+/// Why fabrics cannot be laid here, if they cannot. Removes those that killed tests left. As an ordinary
+/// user, moves this process into a user namespace, for which it must have one thread.
 pub fn obstacle() -> Option<String> {
-    let attempt = Fabric::preflight()
+    let attempt = gain_privileges()
+        .and_then(|()| Fabric::preflight())
         .and_then(|()| netns::possible())
         .and_then(|()| Fabric::down_abandoned());
     attempt.err().map(|error| error.to_string())

@@ -3,7 +3,7 @@
 //! Numbered messages of a full frame go by two switched links of 1 Gbit/s as one; after half a second
 //! the sender's first interface is taken down. What counts is the longest time between two receipts
 //! from then on, and that all numbers come, in order. Lays its nodes for itself and takes them away
-//! again: `cargo run --release -p gigae --example cut` as root.
+//! again: `cargo run --release -p gigae --example cut`.
 
 use gigae::{Address, Endpoint, Options};
 use gigae_fabric::{Fabric, FabricConfig, Node, Rate};
@@ -33,6 +33,7 @@ struct Seen {
 }
 
 fn main() -> Outcome<()> {
+    gigae_fabric::gain_privileges()?;
     let seen = (0..REPETITIONS).map(repetition).collect::<Outcome<Vec<_>>>()?;
     let sorted = |which: usize| {
         let mut pauses: Vec<_> = seen.iter().map(|seen| seen.pauses[which]).collect();

@@ -9,8 +9,11 @@ use std::time::{Duration, Instant};
 /// Long enough for a loaded machine; nothing is concluded from how long it really takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// It loads an XDP program.
+const OF_ROOT: &[&str] = &["an_endpoint_on_the_second_queue_hears_that_one"];
+
 fn main() {
-    testing::run(&[
+    testing::for_users_except(OF_ROOT).run(&[
         ("of_several_interfaces_each_endpoint_has_one_of_its_own", each_has_one_of_its_own as fn()),
         ("those_with_addresses_of_their_own_carry_datagrams", they_carry_datagrams),
         ("when_all_are_in_use_sharing_decides", when_all_are_in_use_sharing_decides),

@@ -376,8 +376,18 @@ fn a_forked_child_can_neither_use_nor_harm_the_endpoint_and_may_open_its_own() {
     assert_eq!(receiver.counters().protocol.sessions, 2, "the parent's and the child's own");
 }
 
+/// They load an XDP program, or lose frames.
+const OF_ROOT: &[&str] = &[
+    "a_program_that_computes_acknowledges_and_lends_its_memory",
+    "the_same_over_two_interfaces_as_one",
+    "the_same_through_memory_within_a_node",
+    "the_first_message_to_a_peer_does_not_wait_for_the_senders_next_call",
+    "what_was_sent_arrives_while_both_programs_compute",
+    "an_event_loop_wakes_for_what_the_thread_took_in",
+];
+
 fn main() {
-    testing::run(&[
+    testing::for_users_except(OF_ROOT).run(&[
         (
             "a_program_that_computes_acknowledges_and_lends_its_memory",
             a_program_that_computes_acknowledges_and_lends_its_memory,

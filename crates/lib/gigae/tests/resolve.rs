@@ -20,7 +20,7 @@ const PORT: u16 = 4791;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() {
-    testing::run(&[
+    testing::for_users_except(&[]).run(&[
         ("a_known_neighbour_is_found", a_known_neighbour_is_found as fn()),
         ("an_unknown_neighbour_is_asked_for", an_unknown_neighbour_is_asked_for),
         ("a_link_local_neighbour_is_asked_for", a_link_local_neighbour_is_asked_for),

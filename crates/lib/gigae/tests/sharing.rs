@@ -334,11 +334,19 @@ fn processes_share_a_nic_and_what_a_killed_one_left_is_removed_by_the_next() {
     }
 }
 
+/// They load an XDP program.
+const OF_ROOT: &[&str] = &[
+    "three_on_one_nic_talk_with_another_node_and_with_one_another",
+    "the_first_has_the_nic_itself_and_the_next_a_child",
+    "no_child_hears_the_frames_of_another",
+    "a_child_tells_that_its_nic_is_down_and_goes_on_when_it_is_up_and_that_it_is_gone",
+];
+
 fn main() {
     if std::env::var_os(ECHO).is_some() {
         return return_what_comes();
     }
-    testing::run(&[
+    testing::for_users_except(OF_ROOT).run(&[
         (
             "three_on_one_nic_talk_with_another_node_and_with_one_another",
             three_on_one_nic_talk_with_another_node_and_with_one_another as fn(),

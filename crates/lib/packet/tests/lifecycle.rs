@@ -16,7 +16,7 @@ const BOUND: Duration = Duration::from_secs(60);
 const UDP: Envelope = Envelope::Udp { port: 4791 };
 
 fn main() {
-    testing::run(&[
+    testing::for_users_except(&[]).run(&[
         ("links_of_two_channels_share_an_interface", links_of_two_channels_share as fn()),
         ("frames_of_all_sizes_pass_on_a_jumbo_network", frames_pass_on_a_jumbo_network),
         ("a_link_opens_on_the_loopback", a_link_opens_on_the_loopback),

@@ -19,6 +19,7 @@ use crate::selftest::{NO_COMPLETION, NOT_TRIED, busy_poll, classifies, transmits
 use crate::socket::{RingSizes, XskSocket, opening};
 use crate::umem::{CHUNK, LONGEST, MAX_FRAMES, SEGMENT, Umem};
 use crate::within::within;
+use gigae_host::proc::process;
 use gigae_link::{Arena, Interface, Mode, OpenError};
 use rustix::io::Errno;
 use rustix::net::xdp::SocketAddrXdpFlags;
@@ -394,7 +395,11 @@ fn parts(
 fn loading(source: io::Error) -> OpenError {
     match source.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => OpenError::MissingCapability {
-            what: "loading an XDP program",
+            // Whatever capabilities the process has there.
+            what: match process::in_user_namespace() {
+                true => "loading an XDP program in a user namespace",
+                false => "loading an XDP program",
+            },
             capability: "CAP_BPF and CAP_NET_ADMIN",
         },
         Some(libc::ENOSYS) => {

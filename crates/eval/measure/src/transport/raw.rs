@@ -44,7 +44,13 @@ fn filter() -> Filter {
 
 /// What an error while opening a link means for a run.
 pub(super) fn unavailable(error: OpenError) -> TransportError {
-    TransportError::Unavailable(error.to_string())
+    TransportError::Unavailable(match error {
+        // A program would have other ways, but this one is what is to be measured.
+        OpenError::MissingCapability { what, .. } => {
+            format!("{what} is not permitted; run as root")
+        }
+        error => error.to_string(),
+    })
 }
 
 /// Opens one end.

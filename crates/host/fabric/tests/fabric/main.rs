@@ -19,16 +19,29 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Set for the copy of this program that lays a fabric in order to be killed.
 const VICTIM: &str = "GIGAE_FABRIC_TEST_VICTIM";
 
+/// They load a program of BPF.
+const OF_ROOT: &[&str] = &[
+    "jumbo_frames_pass_a_shaped_and_impaired_switch",
+    "one_seed_has_one_loss_pattern_and_another_seed_another",
+    "every_missing_datagram_was_counted_as_dropped",
+    "a_duplicated_datagram_arrives_twice",
+    "corruption_is_caught_by_the_udp_checksum",
+    "tcp_delivers_what_was_sent_over_a_corrupting_fabric",
+    "impairments_change_on_a_standing_fabric",
+    "the_status_is_a_table_of_the_nodes",
+];
+
 fn main() {
     if let Ok(prefix) = std::env::var(VICTIM) {
         lay_and_wait_to_be_killed(prefix);
     }
-    testing::run(&[
+    testing::for_users_except(OF_ROOT).run(&[
         ("echo_requests_are_answered_over_ipv4_and_ipv6", pings_pass as fn()),
         ("arp_still_answers_when_the_neighbour_entry_is_gone", arp_answers),
         ("sixty_four_nodes_reach_each_other", sixty_four_nodes),
         ("missing_capabilities_are_an_error_of_one_line", missing_capabilities),
         ("without_privileges_tests_are_skipped_and_under_ci_they_fail", skips_fail_under_ci),
+        ("an_ordinary_user_runs_all_tests_but_those_that_need_root", a_user_runs_most),
         ("nodes_are_found_by_number_and_by_name", nodes_are_found),
         ("two_fabrics_of_different_prefixes_coexist", two_fabrics_coexist),
         ("a_dropped_fabric_leaves_nothing", a_dropped_fabric_leaves_nothing),
@@ -179,26 +192,44 @@ fn missing_capabilities() {
     assert_eq!(traces, Vec::<String>::new());
 }
 
+/// One test of this program, started through others.
+fn run_one(through: &[&str], test: &str, settings: &[(&str, &str)]) -> (bool, String) {
+    let mut command = Command::new(through[0]);
+    command.args(&through[1..]).arg(std::env::current_exe().unwrap()).args(["--exact", test]);
+    command.env_remove("CI").env_remove("GIGAE_TEST_AS_USER").envs(settings.iter().copied());
+    let output = command.output().unwrap();
+    (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Begins a program without any capability but the one that the kernel asks of root, though of nobody else, for a user
+/// namespace.
+const WITHOUT: [&str; 3] = ["setpriv", "--bounding-set=-all,+setfcap", "--inh-caps=-all"];
+
 fn skips_fail_under_ci() {
-    use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set};
-    let run = |ci: &'static str| {
-        // What a thread's bounding set lacks, no program that it starts can have.
-        std::thread::spawn(move || {
-            remove_capability_from_bounding_set(CapabilitySet::SYS_ADMIN).unwrap();
-            Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "nodes_are_found_by_number_and_by_name"])
-                .env("CI", ci)
-                .output()
-                .unwrap()
-        })
-        .join()
-        .unwrap()
+    // Where no user namespace can be made.
+    const FORBIDDING: &str = "echo 0 >/proc/sys/user/max_user_namespaces && exec \"$@\"";
+    let outer = ["unshare", "--user", "--map-root-user", "sh", "-c", FORBIDDING, "sh"];
+    let run = |settings| {
+        let through = [&outer[..], &WITHOUT].concat();
+        run_one(&through, "nodes_are_found_by_number_and_by_name", settings)
     };
-    let (laptop, ci) = (run(""), run("1"));
-    let said = String::from_utf8_lossy(&laptop.stdout).into_owned();
-    assert!(laptop.status.success() && said.contains("0 passed; 0 failed; 1 ignored"), "{said}");
-    assert!(said.contains("CAP_SYS_ADMIN"), "the reason is given: {said}");
-    assert!(!ci.status.success());
+    let (good, said) = run(&[]);
+    assert!(good && said.contains("0 passed; 0 failed; 1 ignored"), "{said}");
+    assert!(said.contains("user.max_user_namespaces is 0; run this as root"), "{said}");
+    assert!(!run(&[("CI", "1")]).0);
+}
+
+fn a_user_runs_most() {
+    let (good, said) = run_one(&WITHOUT, "nodes_are_found_by_number_and_by_name", &[("CI", "1")]);
+    assert!(good && said.contains("1 passed; 0 failed; 0 ignored"), "{said}");
+    for (settings, outcome) in [
+        (&[][..], "0 passed; 0 failed; 1 ignored"),
+        (&[("CI", "1")], "0 passed; 1 failed; 0 ignored"),
+        (&[("CI", "1"), ("GIGAE_TEST_AS_USER", "1")], "0 passed; 0 failed; 1 ignored"),
+    ] {
+        let (_, said) = run_one(&WITHOUT, "a_duplicated_datagram_arrives_twice", settings);
+        assert!(said.contains(outcome) && said.contains("it needs root"), "{said}");
+    }
 }
 
 fn nodes_are_found() {
