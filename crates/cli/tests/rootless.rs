@@ -251,7 +251,7 @@ fn a_fabric_stands_as_long_as_a_command_runs() {
     assert_eq!(output.status.code(), Some(1));
     is_one_line(&output, &["needs root", "gigae fabric run -- COMMAND"]);
 
-    // A command that is not there leaves nothing, whoever runs it.
+    // A command that is not there leaves nothing, for any user.
     let run = ["fabric", "run", "--prefix", &prefix, "--", "/nowhere"];
     let mut with_privileges = Command::new(env!("CARGO_BIN_EXE_gigae"));
     for command in [&mut user.gigae(&run), with_privileges.args(run)] {
