@@ -145,6 +145,10 @@ impl Settings {
     /// The address of the endpoint of a node with this IP address: as in the cluster file, or
     /// otherwise of the node that has this IP address on the network of one of the NICs.
     pub(crate) fn named(&self, ip: IpAddr) -> Outcome<Address> {
+        // Not by the cluster file, which may be of the other envelope.
+        if self.udp.is_some() {
+            return Ok(Address::from(ip).port(self.port).channel(self.channel));
+        }
         if let Ok(cluster) = Cluster::load() {
             let has_it = |node: &gigae::Node| node.nics.iter().any(|nic| nic.ip == Some(ip));
             let listed = cluster.nodes().iter().position(has_it);
@@ -154,9 +158,6 @@ impl Settings {
             if let (Some(_), Envelope::Udp { .. }) = (&self.cluster, cluster.envelope()) {
                 return Ok(Address::from(ip).port(cluster.port()));
             }
-        }
-        if self.udp.is_some() {
-            return Ok(Address::from(ip).port(self.port).channel(self.channel));
         }
         let interfaces = self.nics();
         let mut interfaces = interfaces.iter().flat_map(|nic| nic.name.split([',', '/']));

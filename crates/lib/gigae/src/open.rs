@@ -61,7 +61,9 @@ impl Options {
             return self.open_here();
         }
         let own = beyond(self.protocol.port);
-        let others = (own + 1..=own.saturating_add(MOST_PORTS)).map_while(port_id_beyond);
+        let others = (own.saturating_add(1)..=own.saturating_add(MOST_PORTS))
+            .take_while(|&further| base.checked_add(further).is_some())
+            .map_while(port_id_beyond);
         for id in std::iter::once(self.protocol.port).chain(others) {
             match self.clone().port(id).open_here() {
                 Err(OpenError::Io { source, what })
@@ -119,8 +121,9 @@ impl Options {
         };
         // Only what this endpoint says of itself depends on it.
         let local = local(links.ports[0].interface());
+        let near = self.local && links.ports[0].claim().is_some();
         let mut engine = self.engine(links, local, Clock::Monotonic, random_secret()?)?;
-        engine.sources.near = self.local;
+        engine.sources.near = near;
         if let Some(reservation) = &reservation {
             let own = reservation.try_clone();
             let own =

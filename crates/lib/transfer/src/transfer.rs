@@ -62,7 +62,7 @@ pub struct Counters {
     pub refused: u64,
     /// Of these, those with a wrong key.
     pub wrong_keys: u64,
-    /// Frames whose data were received where they belong, without a copy.
+    /// Frames whose data were received where they belong.
     pub placed: u64,
     /// Frames whose data were placed where others were expected, and so copied twice.
     pub misplaced: u64,

@@ -125,7 +125,7 @@ impl BulkLink {
             reason: "a UDP socket for bulk data beside the link".to_owned(),
         };
         Ok(Self {
-            tx: TxQueue::new((Arc::clone(&arena), RX_FRAMES * SLOT), &info, filter.envelope),
+            tx: TxQueue::new((Arc::clone(&arena), RX_FRAMES * SLOT), &info),
             info,
             interface,
             at,

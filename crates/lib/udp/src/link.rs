@@ -133,7 +133,7 @@ impl UdpLink {
             reason: "a UDP socket was asked for; it needs no privilege".to_owned(),
         };
         Ok(Self {
-            tx: TxQueue::new((Arc::clone(&arena), rx_frames * slot), &info, config.filter.envelope),
+            tx: TxQueue::new((Arc::clone(&arena), rx_frames * slot), &info),
             info,
             interface,
             filter: config.filter,

@@ -27,7 +27,6 @@ pub(crate) struct TxQueue {
     /// Where in the arena the frames begin, and bytes of each.
     start: usize,
     size: usize,
-    envelope: Envelope,
     holds: TxHolds,
     posting: Posting,
     queue: VecDeque<QueuedFrame>,
@@ -41,16 +40,11 @@ pub(crate) struct TxQueue {
 
 impl TxQueue {
     /// For the frames of a link, which lie in the arena from `start` on.
-    pub(crate) fn new(
-        (arena, start): (Arc<Arena>, usize),
-        info: &Info,
-        envelope: Envelope,
-    ) -> Self {
+    pub(crate) fn new((arena, start): (Arc<Arena>, usize), info: &Info) -> Self {
         Self {
             arena,
             start,
             size: info.frame_size,
-            envelope,
             holds: TxHolds::new(info.tx_frames as u32),
             posting: Posting::new(info),
             queue: VecDeque::with_capacity(info.tx_frames),
@@ -103,7 +97,7 @@ impl TxQueue {
     pub(crate) fn describe(&self, frame: &TxFrame, bytes: Range<usize>) -> Option<QueuedFrame> {
         let (slot, start) = (frame.slot(), frame.offset() + bytes.start);
         let whole = &self.arena.unsent_bytes(frame)[bytes];
-        let Datagram { from, to, payload } = datagram(self.envelope, whole)?;
+        let Datagram { from, to, payload } = datagram(whole)?;
         let (offset, length) = ((start + payload.start) as u32, payload.len() as u32);
         Some(QueuedFrame { slot, offset, length, from, to, repeated: false })
     }
@@ -144,9 +138,11 @@ impl TxQueue {
 
 /// The datagram in a frame. `None` if it is not for this link: a MAC address, nothing in it.
 #[inline]
-fn datagram(envelope: Envelope, frame: &[u8]) -> Option<Datagram> {
+fn datagram(frame: &[u8]) -> Option<Datagram> {
     let found = Datagram::within(frame)?;
-    let ours = frame.starts_with(&MacAddr::default().0) || is_who(envelope, frame);
+    // Questions go to the port that all nodes agree on, which need not be this link's own.
+    let to = Envelope::Udp { port: found.to.port() };
+    let ours = frame.starts_with(&MacAddr::default().0) || is_who(to, frame);
     let place = &found.payload;
     (ours && !place.is_empty() && place.start <= MAX_ENVELOPE).then_some(found)
 }

@@ -53,7 +53,8 @@ enum gigae_error {
     GIGAE_OTHER = -22,
     /* An operation's result: the message was longer than the memory, which has its beginning. */
     GIGAE_TRUNCATED = -23,
-    /* The operation was cancelled before anything had happened. */
+    /* Memory of a receive or a read that has failed is undefined beyond the counted bytes.
+     * The operation was cancelled before anything had happened. */
     GIGAE_CANCELLED = -24,
     /* The peer was lost. It is not known how much was done. */
     GIGAE_LOST = -25,

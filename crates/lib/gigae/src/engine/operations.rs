@@ -51,7 +51,7 @@ impl Engine {
         };
     }
 
-    /// Carries out the operations that have arrived. One copy of their data, unless they were placed;
+    /// Carries out the operations that have arrived. One copy of their data, unless the socket has placed them;
     /// the frames go back at once.
     #[inline(never)]
     pub(super) fn operate(&mut self) {

@@ -1,4 +1,4 @@
-//! Bulk data that the kernel scatters to where they belong, in the program's memory.
+//! Bulk data that the socket copies to where they belong, in the program's memory.
 //!
 //! The socket is told before each call where the data that should come next belong. A frame whose
 //! data were placed is verified where its pieces lie. If it is not what was expected, its data are

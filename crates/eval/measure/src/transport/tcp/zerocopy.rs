@@ -69,8 +69,8 @@ impl Completions {
     /// The kernel is done with the writes of these numbers, which may wrap.
     fn complete(&mut self, (low, high): (u32, u32), copied: bool) {
         let begin = low.wrapping_sub(self.first) as usize;
-        let end = (high.wrapping_sub(self.first) as usize).min(self.writes.len().wrapping_sub(1));
-        for place in begin..=end {
+        let end = (high.wrapping_sub(self.first) as usize).saturating_add(1);
+        for place in begin..end.min(self.writes.len()) {
             let Some(memory) = self.writes.get_mut(place).and_then(Option::take) else { continue };
             self.from[memory] -= 1;
             self.outcome.writes += 1;
