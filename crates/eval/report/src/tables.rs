@@ -217,7 +217,7 @@ pub(super) fn ends(results: &Results, series: &[&Series]) -> String {
     let mut limits: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
     for spec in transport::TRANSPORTS {
         let (limit, reached) = (spec.largest(link.mtu), reach(spec.name));
-        if reached > 0 && reached * 2 <= longest && limit < longest {
+        if reached > 0 && reached <= longest / 2 && limit < longest {
             limits.entry(limit).or_default().push(spec.title);
         }
     }
