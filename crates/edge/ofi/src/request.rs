@@ -108,6 +108,8 @@ pub(crate) struct Request {
     /// A copy of the data, or its own memory.
     own: Vec<u8>,
     owned: bool,
+    /// Its own memory while it has borrowed memory for a long copy.
+    lender: Option<Vec<u8>>,
 }
 
 // SAFETY: the caller leaves the memory to the operation until it is completed, whatever thread
@@ -129,6 +131,7 @@ impl Request {
             len: 0,
             own: Vec::new(),
             owned: false,
+            lender: None,
         })
     }
 
@@ -167,11 +170,24 @@ impl Request {
         Box::new(Self { pieces: self.pieces, len: self.len, ..*Self::new() })
     }
 
+    /// Uses this memory for its [`copy`](Self::copy).
+    pub(crate) fn borrow(&mut self, memory: Vec<u8>) {
+        self.lender = Some(std::mem::replace(&mut self.own, memory));
+    }
+
+    /// Gives borrowed memory back.
+    pub(crate) fn give_borrowed(&mut self) -> Option<Vec<u8>> {
+        let own = self.lender.take()?;
+        Some(std::mem::replace(&mut self.own, own))
+    }
+
     /// Copies the data, so the caller has its memory back.
     pub(crate) fn copy(&mut self) {
         let mut own = std::mem::take(&mut self.own);
-        own.resize(self.len, 0);
-        Bytes::read(self, 0, &mut own);
+        if own.len() < self.len {
+            own.resize(self.len, 0);
+        }
+        Bytes::read(self, 0, &mut own[..self.len]);
         (self.own, self.owned) = (own, true);
         // The request does not refer to the caller's memory any more.
         self.pieces = [NO_PIECE; MOST_PIECES];
@@ -299,6 +315,9 @@ impl Bytes for Request {
     }
 
     fn slice(&self, at: usize, len: usize) -> Option<&[u8]> {
+        if self.owned {
+            return self.own.get(at..at.checked_add(len)?);
+        }
         let from = self.piece(at, len)?;
         // SAFETY: within what `set_memory` was promised: the caller leaves it as it is until the
         // operation is over.

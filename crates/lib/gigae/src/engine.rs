@@ -18,11 +18,12 @@
 //! need not call anything.
 //!
 //! The files below it are of two kinds. Some hold a part of the engine's state and know nothing of
-//! the engine: `cached_clock`, `discovery`, `doorbell`, `failures`, `figures`, `loopback`, `news`,
+//! the engine: `cached_clock`, `deferral`, `discovery`, `doorbell`, `failures`, `figures`, `loopback`, `news`,
 //! `observers`, `rx_frames`, `tx_frames`. The others, whose names say what the engine is
 //! doing, use these together.
 
 mod cached_clock;
+mod deferral;
 mod delivering;
 mod discovery;
 mod doorbell;
@@ -51,6 +52,7 @@ use crate::memory::Memory;
 use crate::outbound::Outbound;
 use crate::sources::Sources;
 use cached_clock::CachedClock;
+use deferral::Deferral;
 use doorbell::Doorbell;
 use failures::Failures;
 use gigae_link::{ChannelSet, Link, LinkError};
@@ -109,6 +111,7 @@ pub(crate) struct Engine {
     bulk_tx: Option<TxFrames>,
     placing: Placing,
     doorbell: Doorbell,
+    deferral: Deferral,
     aggregate: bool,
     /// Nothing waits to be handed out, freed or sent, as far as is known: only a frame or the time
     /// can change that.
@@ -139,6 +142,7 @@ impl Engine {
             channels: parts.channels,
             placing: Placing::default(),
             doorbell: Doorbell::default(),
+            deferral: Deferral::default(),
             aggregate: parts.aggregate,
             quiet: false,
             ask_at: Instant::NEVER,
@@ -209,7 +213,9 @@ impl Engine {
         let mut count = self.take_in_batch(0)?;
         if self.links.are_others_due() {
             let others = if self.links.is_bulk(1) {
-                self.take_in_bulk()?
+                let bulk = self.take_in_bulk()?;
+                self.deferral.came(bulk);
+                bulk
             } else {
                 self.sum_over_others(Self::take_in_batch)?
             };

@@ -160,7 +160,7 @@ impl Outbound {
     }
 
     /// Like [`post`](Self::post) for a frame whose last bytes are `data`, in the program's memory.
-    /// The socket sends it at once, and reads them meanwhile.
+    /// The socket sends it at once. It reads them once, for the datagrams and the checksum.
     pub(crate) fn post_in_place(
         &mut self,
         link: &mut BulkLink,
@@ -176,12 +176,10 @@ impl Outbound {
             }
         };
         let payload = self.payload();
-        let inner = payload.start - HEADER_LEN;
-        let whole = inner - to.len()..payload.end;
+        let whole = payload.start - HEADER_LEN - to.len()..payload.end;
         let bytes = arena.bytes_mut(&mut frame);
-        header.seal_segments(&mut bytes[inner..payload.end - data.len()], data.into());
         to.write(&mut bytes[whole.clone()]);
-        self.frame = Some(Frame::Posted(link.post_in_place(frame, whole, data)));
+        self.frame = Some(Frame::Posted(link.post_in_place(frame, whole, header, data)));
         true
     }
 

@@ -89,6 +89,31 @@ fn other_frames_stay_on_the_link_and_the_order_holds_across_both() {
 }
 
 #[test]
+fn the_answer_to_a_lone_bulk_frame_acknowledges_it_and_one_that_waits_behind_others_does_not() {
+    let mut w = begun([true, true], 1, quiet());
+    let acks =
+        |w: &World| w.nodes[0].proto.counters().acks_sent + w.nodes[1].proto.counters().acks_sent;
+    let mut exchange = |n: u32, frames: u32| {
+        let before = acks(&w);
+        for from in [0, 1] {
+            let (to, count) = (1 - from, w.received(1 - from).len() + frames as usize);
+            let peer = w.peer(from, to);
+            (0..frames).for_each(|_| w.nodes[from].send_bulk(peer, &frame(n)).unwrap());
+            while w.received(to).len() < count {
+                w.run(micros(1));
+            }
+        }
+        acks(&w) - before
+    };
+    // The first ones of the other end ask whether its way works.
+    (0..100).for_each(|n| _ = exchange(n, 1));
+    let lone: u64 = (0..20).map(|n| exchange(n, 1)).sum();
+    assert_eq!(lone, 0);
+    let several: u64 = (0..20).map(|n| exchange(n, 4)).sum();
+    assert!(several >= 40, "{several}");
+}
+
+#[test]
 fn an_end_without_a_socket_gets_everything_by_the_link() {
     for has in [[true, false], [false, true], [false, false]] {
         let mut w = begun(has, 1, quiet());

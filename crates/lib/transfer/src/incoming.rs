@@ -6,7 +6,7 @@ use crate::matching::{Unexpected, UnexpectedBody};
 use crate::memory::{Bytes, RegionKey, RegionRef, Rights};
 use crate::operation::{Matched, Notice, OpError, Operation, Receive, Send, SendState};
 use crate::peer::{Answer, Reassembly, ReassemblyBuffer, Serving, Source, Writing};
-use crate::pool::{MOST_BYTES, MOST_OFFERED};
+use crate::pool::{LONGEST_UNASKED, MOST_BYTES, MOST_OFFERED};
 use crate::transfer::{LONGEST, Transfer};
 use gigae_proto::{PeerId, Reason};
 use gigae_wire::op::{Action, Change, Label, MOST_FETCHED, Op, Status};
@@ -181,7 +181,7 @@ impl<M: Bytes> Transfer<M> {
         }
         state.offers += 1;
         // The peer may have offered it because it had no bytes left.
-        let wants_bytes = state.granted.bytes < MOST_BYTES && total < MOST_BYTES;
+        let wants_bytes = state.granted.bytes < MOST_BYTES && total as usize <= LONGEST_UNASKED;
         if state.wants_entries() {
             self.grant_entries(peer);
         }

@@ -133,6 +133,28 @@ impl<M: Bytes> Transfer<M> {
         answers.max(started.saturating_mul(state.starting.len()))
     }
 
+    /// How many bytes of data the only operation has left that waits to be sent to a peer. `None` if
+    /// others wait, too.
+    pub fn left_alone(&self, peer: PeerId) -> Option<usize> {
+        let PeerEntry::Busy(state) = &self.peers[peer.0 as usize] else { return None };
+        if let (Some(&Serving { len, at, .. }), 1, true) =
+            (state.serving.front(), state.serving.len(), state.starting.is_empty())
+        {
+            return Some((len - at) as usize);
+        }
+        if state.starting.len() != 1 || !state.serving.is_empty() {
+            return None;
+        }
+        match self.operations.get(*state.starting.front()?)? {
+            Operation::Send(Send { memory, state: SendState::Parts(at), .. }) => {
+                Some(memory.len() - *at as usize)
+            }
+            Operation::Send(Send { memory, .. }) => Some(memory.len()),
+            Operation::Write { memory, at, .. } => Some(memory.len() - *at as usize),
+            _ => None,
+        }
+    }
+
     /// Writes the next data for a peer into a frame, or into one of its segments, in the session of
     /// this epoch. Returns the number of bytes; zero if there is nothing now. Copies the data once.
     /// The caller must send the frame, and call [`framed`](Self::framed) before it fills the next
@@ -183,6 +205,9 @@ impl<M: Bytes> Transfer<M> {
         let (mut at, mut left) = (0, None);
         loop {
             let room = Room { bytes: &mut out[at..], whole: at == 0, in_place, last: false };
+            if room.whole && self.carries_limit(peer, room.len()) {
+                self.peer(peer).allow_more();
+            }
             let step = match self.fill_answer(peer, room.bytes) {
                 Step::Nothing => self.fill_turn(peer, room),
                 step => step,
@@ -288,6 +313,21 @@ impl<M: Bytes> Transfer<M> {
             }
         }
         self.settle(peer);
+    }
+
+    /// Whether an empty frame for a peer can carry a Limit in front of what comes next, a message
+    /// that the frame has room for besides. Otherwise the Limit would need a frame of its own later.
+    fn carries_limit(&self, peer: PeerId, room: usize) -> bool {
+        let PeerEntry::Busy(state) = &self.peers[peer.0 as usize] else { return false };
+        if !state.could_allow_more() || !state.serving.is_empty() {
+            return false;
+        }
+        let next = state.starting.front().and_then(|&id| self.operations.get(id));
+        let Some(Operation::Send(Send { memory, state: SendState::Queued, .. })) = next else {
+            return false;
+        };
+        let len = memory.len();
+        len <= self.config.offer_above && state.allows(len) && len + 2 * MAX_OP_HEADER <= room
     }
 
     fn fill_answer(&mut self, peer: PeerId, room: &mut [u8]) -> Step {

@@ -2,7 +2,9 @@
 
 use crate::atomic::Values;
 use crate::memory::{RegionKey, RegionRef};
-use crate::pool::{Allowance, FIRST_BYTES, FIRST_ENTRIES, MOST_ASKED, MOST_BYTES, MOST_OFFERED};
+use crate::pool::{
+    Allowance, FIRST_BYTES, FIRST_ENTRIES, LONGEST_UNASKED, MOST_ASKED, MOST_OFFERED, USUAL_BYTES,
+};
 use gigae_wire::Epoch;
 use gigae_wire::op::{Op, Status};
 use std::collections::VecDeque;
@@ -69,6 +71,10 @@ pub(crate) struct Writing {
     /// Bytes that have arrived.
     pub(crate) at: u32,
 }
+
+/// The part of its granted bytes after which a frame that goes to a peer anyway carries a Limit. Half
+/// of them makes a frame of its own.
+const CARRIED: u32 = 8;
 
 /// Up to so many entries, the memory of a peer's lists is kept for another peer.
 const FEW: usize = 64;
@@ -245,7 +251,7 @@ impl ActivePeer {
 
     /// A message came unasked. False if that was not allowed.
     pub(crate) fn came(&mut self, len: usize) -> bool {
-        if len > MOST_BYTES as usize {
+        if len > LONGEST_UNASKED {
             return false;
         }
         let came = self.came.wrapping_add(cost(len));
@@ -258,22 +264,32 @@ impl ActivePeer {
 
     /// A receive took it: the sender may send as much again. Returns whether a Limit is due now.
     pub(crate) fn took(&mut self, len: usize) -> bool {
-        let granted = self.granted.bytes;
         self.taken = self.taken.wrapping_add(cost(len));
-        let until = self.taken.wrapping_add(granted);
-        let due = until.wrapping_sub(self.allowed) >= granted / 2;
+        let until = self.taken.wrapping_add(self.granted.bytes);
+        let due = until.wrapping_sub(self.allowed) >= self.granted.bytes / 2;
         if due {
-            self.allowed = until;
-            self.limit_due = true;
+            self.allow_more();
         }
         due
+    }
+
+    /// Whether enough was taken that a frame which goes out anyway should say so.
+    pub(crate) fn could_allow_more(&self) -> bool {
+        let until = self.taken.wrapping_add(self.granted.bytes);
+        until.wrapping_sub(self.allowed) >= self.granted.bytes / CARRIED
+    }
+
+    /// The peer may send as much again as was taken. A Limit is due.
+    pub(crate) fn allow_more(&mut self) {
+        self.allowed = self.taken.wrapping_add(self.granted.bytes);
+        self.limit_due = true;
     }
 
     /// Whether the peer uses its first share of bytes and should get more.
     #[inline]
     pub(crate) fn wants_bytes(&self) -> bool {
         let left = self.allowed.wrapping_sub(self.came);
-        self.granted.bytes < MOST_BYTES && left <= self.granted.bytes - FIRST_BYTES / 4
+        self.granted.bytes < USUAL_BYTES && left <= self.granted.bytes - FIRST_BYTES / 4
     }
 
     /// Whether the peer uses half of its entries.

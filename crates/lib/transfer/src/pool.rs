@@ -12,8 +12,15 @@ use crate::log;
 /// from it, so it is part of the protocol.
 pub(crate) const FIRST_BYTES: u32 = 8 << 10;
 
-/// The largest such allowance.
-pub(crate) const MOST_BYTES: u32 = 64 << 10;
+/// What a peer gets that uses these: twice the longest message that is sent unasked.
+pub(crate) const USUAL_BYTES: u32 = 2 * LONGEST_UNASKED as u32;
+
+/// The largest such allowance, for a peer that sends faster than receives are posted. It is as much as
+/// its windows hold, so that it waits for those, and not for an answer to each message.
+pub(crate) const MOST_BYTES: u32 = 512 << 10;
+
+/// Longest message in bytes that is sent unasked. Pulling a longer one takes little of its time.
+pub(crate) const LONGEST_UNASKED: usize = 64 << 10;
 
 /// Offers and unanswered operations that a peer may have here from the beginning of a session. Part
 /// of the protocol, too.
@@ -52,6 +59,13 @@ impl Pool {
         fits
     }
 
+    /// Takes bytes only if half of the pool is left for peers that have nothing yet.
+    fn take_spare(&mut self, bytes: usize) -> bool {
+        let fits = self.granted + bytes <= self.most / 2;
+        self.granted += if fits { bytes } else { 0 };
+        fits
+    }
+
     fn give_back(&mut self, bytes: usize) {
         self.granted -= bytes;
     }
@@ -81,8 +95,15 @@ impl Allowance {
     /// Grants more bytes, as far as the pool and the messages of former sessions allow. Returns how
     /// many.
     pub(crate) fn grow_bytes(&mut self, former: u32, pool: &mut Pool) -> u32 {
-        let more = MOST_BYTES.saturating_sub(former).saturating_sub(self.bytes);
-        let more = if pool.take(more as usize) { more } else { 0 };
+        let usual = USUAL_BYTES.saturating_sub(former);
+        let (next, is_more) = match self.bytes < usual {
+            true => (usual, false),
+            false => (self.bytes.saturating_mul(GROWTH.into()).min(MOST_BYTES), true),
+        };
+        let more = next.saturating_sub(former).saturating_sub(self.bytes);
+        let bytes = more as usize;
+        let granted = if is_more { pool.take_spare(bytes) } else { pool.take(bytes) };
+        let more = if granted { more } else { 0 };
         self.bytes += more;
         more
     }

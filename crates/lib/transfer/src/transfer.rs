@@ -12,7 +12,7 @@ use crate::memory::{Accesses, Bytes, RegionKey, Regions, Rights};
 use crate::notices::Notices;
 use crate::operation::{Completion, OpId, Operation, Part};
 use crate::peer::{ActivePeer, PeerEntry};
-use crate::pool::{MOST_BYTES, Pool};
+use crate::pool::{LONGEST_UNASKED, Pool};
 use crate::table::Table;
 use gigae_proto::{Instant, PeerId};
 use std::collections::VecDeque;
@@ -31,7 +31,7 @@ const MOST_COMPLETIONS: usize = 16_384;
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Messages longer than this are offered and pulled instead of sent unasked. At most, and by
-    /// default, 32,768 bytes: half of a sender's allowance.
+    /// default, 65,536 bytes.
     pub offer_above: usize,
     /// Most notices that wait for the program, including writes in progress that will bring one.
     /// Further such writes are refused. Each peer may have 1/256 of it beyond that. Default 4,096.
@@ -42,7 +42,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { offer_above: MOST_BYTES as usize / 2, most_notices: 4096, most_granted: 64 << 20 }
+        Self { offer_above: LONGEST_UNASKED, most_notices: 4096, most_granted: 64 << 20 }
     }
 }
 

@@ -215,20 +215,22 @@ const COST: usize = 1064;
 #[test]
 fn what_a_peer_leaves_unexpected_is_bounded_over_all_its_sessions() {
     let mut victim = Victim::new(Config::default());
-    for session in 1..500 {
-        for n in 0..100 {
+    for session in 1..600 {
+        for n in 0..200 {
             victim.hand(LIAR, Epoch(session), eager(n), &[session as u8; 1000]);
         }
         victim.hand(LIAR, Epoch(session), first(1, 30_000), &[1; 1400]);
         let kept = victim.transfer.unexpected();
-        assert!(kept <= (128 << 10) / COST + 1, "{kept} messages after {session} sessions");
+        let most = (512 << 10) + (8 << 10);
+        assert!(kept <= most / COST + 1, "{kept} messages after {session} sessions");
     }
-    victim.transfer.ended(LIAR, Epoch(499), Reason::Timeout);
-    assert!(victim.transfer.unexpected() <= (64 << 10) / COST);
+    victim.transfer.ended(LIAR, Epoch(599), Reason::Timeout);
+    assert!(victim.transfer.unexpected() <= (512 << 10) / COST);
     assert!(victim.transfer.counters().dropped > 3_000);
-    // Of former sessions the oldest were dropped.
+    // Of former sessions the oldest were dropped: seven messages of each, the first share, are left of
+    // some 70.
     let oldest = receive(&mut victim, 0).unwrap()[0];
-    assert!((490 - 256..=499 - 256).contains(&i32::from(oldest)), "{oldest}");
+    assert!((520 - 512..=535 - 512).contains(&i32::from(oldest)), "{oldest}");
 }
 
 #[test]
@@ -236,23 +238,76 @@ fn what_former_sessions_left_counts_against_what_a_peer_is_granted_until_receive
     let mut victim = Victim::new(Config::default());
     let fill = |victim: &mut Victim, session: u32| {
         let before = victim.transfer.unexpected();
-        for n in 0..100 {
+        for n in 0..200 {
             victim.hand(LIAR, Epoch(session), eager(n), &[1; 1000]);
         }
         victim.transfer.unexpected() - before
     };
-    assert_eq!(fill(&mut victim, 1), (64 << 10) / COST);
+    assert_eq!(fill(&mut victim, 1), (128 << 10) / COST);
     assert_eq!(
         fill(&mut victim, 2),
         (8 << 10) / COST,
         "only the share that each session begins with"
     );
-    for tag in 0..100 {
+    for tag in 0..200 {
         while receive(&mut victim, tag).is_some() {}
     }
     assert_eq!(victim.transfer.unexpected(), 0);
-    assert_eq!(fill(&mut victim, 3), (64 << 10) / COST);
+    assert_eq!(fill(&mut victim, 3), (128 << 10) / COST);
     assert_eq!(victim.transfer.counters().dropped, 0);
+}
+
+/// Up to where a peer may send unasked, as the last Limit among these says.
+fn until(answers: &[Op]) -> Option<u32> {
+    let limit = |op: &Op| if let Op::Limit { until, .. } = *op { Some(until) } else { None };
+    answers.iter().rev().find_map(limit)
+}
+
+#[test]
+fn a_peer_that_offers_short_messages_is_granted_more_until_half_of_the_pool_is_used() {
+    let mut victim = Victim::new(Config { most_granted: 2 << 20, ..Config::default() });
+    let short = |id: u32| Op::Offer { id, label: 5.into(), total: 30_000 };
+    let granted = |victim: &mut Victim, peer: u32, op: Op| {
+        victim.hand(PeerId(peer), EPOCH, op, &[]);
+        until(&victim.answers(PeerId(peer), EPOCH))
+    };
+    for peer in 0..2 {
+        for (id, bytes) in [(0, 128 << 10), (1, 512 << 10)] {
+            assert_eq!(granted(&mut victim, peer, short(id)), Some(bytes));
+        }
+        assert_eq!(granted(&mut victim, peer, short(3)), None, "the most");
+    }
+    // The rest of the pool is for those that have nothing yet.
+    assert_eq!(granted(&mut victim, 2, short(0)), Some(128 << 10));
+    assert_eq!(granted(&mut victim, 2, short(1)), None);
+    // A long message is offered whatever is granted.
+    assert_eq!(granted(&mut victim, 3, offer(0)), None);
+}
+
+#[test]
+fn what_receives_took_is_said_in_the_next_message_to_the_peer() {
+    let mut victim = Victim::new(Config::default());
+    let any = Selector { ignore: u64::MAX, ..Selector::default() };
+    let taken = |victim: &mut Victim, count: usize| {
+        for _ in 0..count {
+            victim.transfer.receive(any, vec![0; 1000]).unwrap();
+            victim.hand(LIAR, EPOCH, eager(1), &[1; 1000]);
+        }
+        victim.answers(LIAR, EPOCH)
+    };
+    // The allowance grows once.
+    assert_eq!(until(&taken(&mut victim, 8)), Some(128 << 10));
+    assert_eq!(taken(&mut victim, 8), [], "too little for a frame of its own");
+    assert_eq!(taken(&mut victim, 8), []);
+    victim.transfer.send(LIAR, 3, vec![0; 500]).unwrap();
+    let answers = victim.answers(LIAR, EPOCH);
+    assert!(matches!(answers[..], [Op::Limit { .. }, Op::Eager { .. }]), "{answers:?}");
+    assert_eq!(until(&answers), Some((128 << 10) + 24 * COST as u32));
+    victim.transfer.send(LIAR, 3, vec![0; 500]).unwrap();
+    let answers = victim.answers(LIAR, EPOCH);
+    assert!(matches!(answers[..], [Op::Eager { .. }]), "nothing new to say: {answers:?}");
+    let many = taken(&mut victim, 70);
+    assert_eq!(until(&many), Some((128 << 10) + 86 * COST as u32), "half of it was taken");
 }
 
 #[test]
@@ -360,14 +415,14 @@ fn empty_messages_for_a_receive_of_several_wait_when_their_completions_do() {
             victim.answers(LIAR, EPOCH);
         }
     }
-    assert_eq!(victim.transfer.unexpected(), (64 << 10) / 64);
+    assert_eq!(victim.transfer.unexpected(), (128 << 10) / 64);
     // The program takes them, and the receive goes on with those that waited.
     let mut tags = Vec::new();
     while let Some(done) = victim.transfer.poll_completion() {
         assert_eq!((done.id, done.len), (id, 0));
         tags.push(done.tag);
     }
-    assert_eq!(tags, (0..16_384 + 1024).collect::<Vec<_>>());
+    assert_eq!(tags, (0..16_384 + 2048).collect::<Vec<_>>());
     victim.hand(LIAR, EPOCH, eager(7), &[1; 100]);
     assert_eq!(victim.transfer.poll_completion().unwrap().memory, Some(vec![1; 100]));
 }

@@ -142,7 +142,7 @@ fn what_nobody_waits_for_is_bounded_and_the_rest_waits_at_the_sender() {
     }
     w.run();
     let counters = *w.ends[0].counters();
-    assert_eq!(counters.unasked, (64 << 10) / 1064);
+    assert_eq!(counters.unasked, (512 << 10) / 1064);
     assert_eq!(counters.unasked + counters.offered, 2000);
     for n in (0..2000).rev() {
         w.ends[1].receive(from(0, n), vec![0; 1000]).unwrap();

@@ -43,10 +43,10 @@ fn messages_follow_each_other_in_one_memory_and_the_last_brings_it_back() {
 #[test]
 fn messages_of_one_sender_are_reported_in_order_though_a_later_one_is_there_first() {
     let mut w = World::new(3);
-    let ids = [40_000, 50_000]
+    let ids = [70_000, 80_000]
         .map(|room| w.ends[2].receive_several(anything(), vec![0; room], 1).unwrap());
     // The first is offered and pulled, the second comes at once: into the other memory.
-    w.ends[0].send(PeerId(2), 1, body(40_000, 0)).unwrap();
+    w.ends[0].send(PeerId(2), 1, body(70_000, 0)).unwrap();
     w.ends[0].send(PeerId(2), 1, body(10, 1)).unwrap();
     w.step();
     assert_eq!(w.completions(2).len(), 0);
@@ -56,10 +56,10 @@ fn messages_of_one_sender_are_reported_in_order_though_a_later_one_is_there_firs
     w.run();
     let reported: Vec<_> =
         w.completions(2).iter().map(|c| (c.id, c.len, c.memory.is_some())).collect();
-    assert_eq!(reported, [(ids[0], 40_000, true), (ids[1], 10, false)]);
+    assert_eq!(reported, [(ids[0], 70_000, true), (ids[1], 10, false)]);
     // So they are if the sender is lost, and what has arrived is reported when all is given up.
     w.ends[2].receive_several(anything(), vec![0; 90_000], 1).unwrap();
-    w.ends[0].send(PeerId(2), 1, body(45_000, 0)).unwrap();
+    w.ends[0].send(PeerId(2), 1, body(75_000, 0)).unwrap();
     w.ends[0].send(PeerId(2), 1, body(30, 1)).unwrap();
     w.step();
     w.ends[2].cancel_incoming();

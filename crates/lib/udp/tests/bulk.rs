@@ -145,9 +145,11 @@ impl Pair {
         let (head, data) = inner.split_at(HEAD);
         let end = self.to_b.len() + inner.len();
         let bytes = &mut arena.bytes_mut(&mut frame)[..end];
-        bytes[self.to_b.len()..][..HEAD].copy_from_slice(head);
+        let behind = &mut bytes[self.to_b.len()..][HEADER_LEN..HEAD];
+        behind.copy_from_slice(&head[HEADER_LEN..]);
         self.to_b.write(bytes);
-        let posted = self.a.post_in_place(frame, 0..end, data);
+        let (header, _) = Header::parse(inner).expect("a sealed frame");
+        let posted = self.a.post_in_place(frame, 0..end, &header, data);
         self.a.release(posted.into());
         assert!(self.a.flush().unwrap());
     }

@@ -34,12 +34,30 @@ pub(crate) fn of_new_frame(header: &[u64; 4], frame: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(&frame[4..])
 }
 
+/// The CRC of bytes that come in pieces.
+pub(crate) struct Digest(crc_fast::Digest);
+
+impl Digest {
+    pub(crate) fn new() -> Self {
+        Self(crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi))
+    }
+
+    #[inline]
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    pub(crate) fn finish(self) -> u32 {
+        // A sum of 32 bits by its definition.
+        self.0.finalize() as u32
+    }
+}
+
 /// The CRC of bytes in several pieces.
 pub(crate) fn of_pieces<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> u32 {
-    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
-    pieces.into_iter().for_each(|piece| digest.update(piece));
-    // A sum of 32 bits by its definition.
-    digest.finalize() as u32
+    let mut digest = Digest::new();
+    pieces.into_iter().for_each(|piece| digest.add(piece));
+    digest.finish()
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -200,6 +200,27 @@ pub(crate) fn port_ids(frame: &[u8]) -> Option<(u16, u16)> {
     Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
 }
 
+/// The checksum of a frame that is read piece by piece, while it is copied: see [`Header::begin`].
+pub struct Sealing {
+    digest: crc::Digest,
+    header_only: bool,
+}
+
+impl Sealing {
+    /// Reads the next bytes of the payload.
+    #[inline]
+    pub fn add(&mut self, bytes: &[u8]) {
+        if !self.header_only {
+            self.digest.add(bytes);
+        }
+    }
+
+    /// What belongs into the first four bytes of the frame.
+    pub fn finish(self) -> [u8; 4] {
+        self.digest.finish().to_be_bytes()
+    }
+}
+
 impl Header {
     /// The field `seq` of a sealed frame, for links that number what they cut.
     #[inline]
@@ -235,15 +256,24 @@ impl Header {
     /// # Panics
     /// If `first` is shorter than a header or the payload longer than 65,535 bytes.
     pub fn seal_segments(&self, first: &mut [u8], behind: Pieces) {
-        let length = first.len() - HEADER_LEN + behind.len();
+        let mut sealing = self.begin(first, behind.len());
+        sealing.add(&first[HEADER_LEN..]);
+        behind.into_iter().for_each(|piece| sealing.add(piece));
+        first[..4].copy_from_slice(&sealing.finish());
+    }
+
+    /// Writes the header into the first bytes of a frame, which goes on in `behind` bytes elsewhere,
+    /// but for its CRC: the first four bytes. [`add`](Sealing::add) all of its payload in order.
+    ///
+    /// # Panics
+    /// If `first` is shorter than a header or the payload longer than 65,535 bytes.
+    pub fn begin(&self, first: &mut [u8], behind: usize) -> Sealing {
+        let length = first.len() - HEADER_LEN + behind;
         let words = self.words(u16::try_from(length).expect("payload over 65,535 bytes"));
         first[..HEADER_LEN].copy_from_slice(words.map(u64::to_be_bytes).as_flattened());
-        let crc = if self.flags.has(Flags::HEADER_ONLY) {
-            crc32c(&first[4..HEADER_LEN])
-        } else {
-            crc::of_pieces(core::iter::once(&first[4..]).chain(behind))
-        };
-        first[..4].copy_from_slice(&crc.to_be_bytes());
+        let mut digest = crc::Digest::new();
+        digest.add(&first[4..HEADER_LEN]);
+        Sealing { digest, header_only: self.flags.has(Flags::HEADER_ONLY) }
     }
 
     /// The 32 bytes of the header as four words, with zero for the CRC.

@@ -29,7 +29,7 @@ pub use envelope::{
     Datagram, Envelope, MAX_ENVELOPE, NodeAddr, Route, beyond, port_id_beyond, port_within_node,
 };
 pub use handshake::{Handshake, Hello};
-pub use header::{AckReport, Discard, Flags, HEADER_LEN, Header, Kind, VERSION};
+pub use header::{AckReport, Discard, Flags, HEADER_LEN, Header, Kind, Sealing, VERSION};
 pub use mac::{MacAddr, ParseMacError};
 pub use paths::{MAX_PATHS, Macs, PathAddr, Paths};
 pub use pieces::Pieces;

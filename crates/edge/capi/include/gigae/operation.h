@@ -44,7 +44,7 @@ extern "C" {
 
 /*
  * Starts sending a tagged message. It completes when all of it has arrived at the peer's endpoint.
- * Above 32 KiB, or when the peer keeps too many unreceived messages, it completes when a receive
+ * Above 64 KiB, or when the peer keeps too many unreceived messages, it completes when a receive
  * there has taken it.
  */
 int gigae_start_send(gigae_endpoint *endpoint, uint32_t to, uint64_t tag, const void *data,

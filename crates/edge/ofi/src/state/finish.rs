@@ -1,7 +1,7 @@
 //! Turns the library's completions into completions for the program.
 
 use crate::address::NOT_AVAILABLE;
-use crate::provider::INJECT_SIZE;
+use crate::provider::COPIED_SIZE;
 use crate::request::{Receiver, Request, RequestKind};
 use crate::state::EndpointState;
 use crate::state::receives::Claimed;
@@ -44,7 +44,7 @@ impl EndpointState {
     fn ended(&mut self, completion: &Completion) -> ReceiveEnd {
         let &Completion { tag, data, at, len, total, result, .. } = completion;
         // A shorter message was complete for its sender when it was copied.
-        self.receives.awaited |= total > INJECT_SIZE;
+        self.receives.awaited |= total > COPIED_SIZE;
         let source = completion.peer.map_or(NOT_AVAILABLE, |peer| self.number(peer));
         ReceiveEnd { source, tag, data, at, len, total, result }
     }

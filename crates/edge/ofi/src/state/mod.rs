@@ -194,9 +194,8 @@ impl EndpointState {
                 return Err(Code::TOO_LONG);
             }
             request.copy();
-        } else if kind.is_early(call.flags) && len <= INJECT_SIZE {
-            request.copy();
-            request.early = true;
+        } else {
+            request.early = kind.is_early(call.flags) && self.operations.copy(&mut request);
         }
         self.operations.outgoing += 1;
         Ok(request)

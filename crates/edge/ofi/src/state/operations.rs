@@ -1,5 +1,6 @@
 //! The operations of an endpoint that are in progress, and spare requests.
 
+use crate::provider::{COPIED_SIZE, INJECT_SIZE, MOST_COPIES};
 use crate::request::{Request, RequestKind};
 use gigae::OpId;
 use std::ffi::c_void;
@@ -23,6 +24,9 @@ pub(crate) struct Operations {
     free: Vec<u32>,
     #[expect(clippy::vec_box, reason = "the boxes move between here and the library")]
     spare: Vec<Box<Request>>,
+    /// Memory for long copies, that which was used last at the end, and how many requests have such.
+    copies: Vec<Vec<u8>>,
+    copies_lent: usize,
     /// Sends and accesses to remote memory.
     pub(crate) outgoing: usize,
 }
@@ -33,15 +37,33 @@ impl Operations {
         self.spare.pop().unwrap_or_else(Request::new)
     }
 
+    /// Copies a request's data if they are short enough. False if they stay where they are.
+    pub(crate) fn copy(&mut self, request: &mut Request) -> bool {
+        let len = gigae::Bytes::len(request);
+        if len > INJECT_SIZE {
+            if len > COPIED_SIZE || self.copies_lent == MOST_COPIES {
+                return false;
+            }
+            self.copies_lent += 1;
+            request.borrow(self.copies.pop().unwrap_or_default());
+        }
+        request.copy();
+        true
+    }
+
     /// Takes back a request whose operation has ended.
-    pub(crate) fn put_back(&mut self, request: Box<Request>) {
+    pub(crate) fn put_back(&mut self, mut request: Box<Request>) {
+        if let Some(memory) = request.give_borrowed() {
+            self.copies_lent -= 1;
+            self.copies.push(memory);
+        }
         self.spare.push(request);
     }
 
     /// Takes back a request that was never started.
     pub(crate) fn give_back(&mut self, request: Box<Request>) {
         self.outgoing -= usize::from(request.kind.is_outgoing());
-        self.spare.push(request);
+        self.put_back(request);
     }
 
     /// A slot for an operation that is about to start.

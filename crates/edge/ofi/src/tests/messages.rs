@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::endpoint::Ep;
+use crate::provider::{COPIED_SIZE, MOST_COPIES};
 use crate::request::{Call, IoVecs, RequestKind};
 
 #[test]
@@ -146,6 +147,77 @@ fn one_memory_takes_several_messages_until_too_little_is_left() {
         assert_eq!((entry.buf, entry.len), (unsafe { base.add(70 * n) }.cast(), 70));
     }
     assert_eq!(memory[..210], [body(70, 0), body(70, 1), body(70, 2)].concat());
+    p.close();
+}
+
+#[test]
+fn a_message_that_was_copied_is_complete_before_the_peer_has_done_anything() {
+    let p = Pair::new();
+    let mut sent: Vec<_> = (0..MOST_COPIES + 2).map(|n| body(COPIED_SIZE, n)).collect();
+    let mut long = body(COPIED_SIZE + 1, 9);
+    let send = |data: &[u8], n: usize| {
+        let (data, len) = (data.as_ptr().cast(), data.len());
+        call!(p.a.ep, tagged, send, data, len, null_mut(), p.to_b, 7, context(n))
+    };
+    assert_eq!(send(&long, 1000), 0);
+    for (n, data) in sent.iter_mut().enumerate() {
+        assert_eq!(send(data, n), 0);
+        let is_complete = match p.a.read() {
+            Ok((entry, _)) => entry.op_context == context(n),
+            Err(_) => false,
+        };
+        assert_eq!(is_complete, n < MOST_COPIES, "message {n}");
+        // Its memory is the program's again.
+        if is_complete {
+            data.fill(0);
+        }
+    }
+    let mut got = vec![0_u8; COPIED_SIZE + 1];
+    let into = got.as_mut_ptr().cast();
+    for n in std::iter::once(9).chain(0..sent.len()) {
+        let receive = |p: &Pair| {
+            call!(
+                p.b.ep,
+                tagged,
+                recv,
+                into,
+                COPIED_SIZE + 1,
+                null_mut(),
+                UNSPECIFIED,
+                7,
+                0,
+                context(1)
+            )
+        };
+        assert_eq!(receive(&p), 0);
+        let (entry, _) = p.done(&p.b, TRECV, context(1));
+        assert!(got[..entry.len] == body(entry.len, n), "message {n}");
+    }
+    // Those that were not copied are complete now, too.
+    (0..3).for_each(|_| assert!(p.next(&p.a).is_ok()));
+    long.fill(0);
+    // The memory of the copies is used again.
+    for n in 0..3 * MOST_COPIES {
+        assert_eq!(send(&sent[0], n), 0);
+        let (entry, _) = p.a.read().ok().unwrap();
+        assert_eq!(entry.flags, TSEND);
+        assert_eq!(
+            call!(
+                p.b.ep,
+                tagged,
+                recv,
+                into,
+                COPIED_SIZE,
+                null_mut(),
+                UNSPECIFIED,
+                7,
+                0,
+                context(1)
+            ),
+            0
+        );
+        p.done(&p.b, TRECV, context(1));
+    }
     p.close();
 }
 

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 /// at one more copy.
 impl Endpoint {
     /// Starts sending a message of up to 1 GiB, with a tag or with another [`Label`]. It is
-    /// completed when all of it has arrived at the peer's endpoint; above 32 KiB, or when the peer
+    /// completed when all of it has arrived at the peer's endpoint; above 64 KiB, or when the peer
     /// keeps too many that nobody has received, when a receive has taken it.
     pub fn start_send(
         &self,

@@ -8,12 +8,23 @@ use gigae_link::LinkError;
 use gigae_proto::{Delivery, Ended, Instant, PeerId};
 use gigae_transfer::{Label, Transfer};
 use gigae_wire::Epoch;
+use gigae_wire::op::MAX_OP_HEADER;
 
 /// While so many bytes and more wait for a peer, operations go by the socket for bulk data.
-const BULK_FROM: usize = 6 << 10;
+const BULK_FROM: usize = 5 << 10;
 
 /// Room in bytes that operations can always make use of; less is not asked to be filled.
 const LEAST_ROOM: usize = 128;
+
+/// Bytes that headers of operations take in a frame, at most.
+const ROOM_FOR_HEADERS: usize = 2 * MAX_OP_HEADER;
+
+/// The length of frames that carry `left` bytes, each at most `longest`: all about alike. Both ends work
+/// at the same time then, one on a frame and the other on the one before.
+fn alike(left: usize, longest: usize) -> usize {
+    let frames = left.div_ceil(longest);
+    left.div_ceil(frames)
+}
 
 impl Engine {
     /// The program's operations, to start or cancel some: the next poll looks at them.
@@ -212,7 +223,10 @@ impl Engine {
         }
         let mut frame = tx.take(link)?;
         let bytes = &mut tx.arena.bytes_mut(&mut frame)[PAYLOAD..];
-        let room = bytes.len().min(longest.into());
+        let mut room = bytes.len().min(longest.into());
+        if let Some(left) = self.transfer.left_alone(peer) {
+            room = alike(left + ROOM_FOR_HEADERS, room);
+        }
         let (len, in_place) = self.transfer.fill_in_place(peer, epoch, &mut bytes[..room]);
         if len == 0 {
             tx.give_back(link, frame);

@@ -19,7 +19,20 @@ impl Engine {
         }
     }
 
+    /// Whether what is due can wait for the program's next call, once: an operation has ended, the
+    /// program is told of that now, and its answer would carry the acknowledgements that are due.
+    fn can_wait(&mut self) -> bool {
+        self.deferral.may(|| {
+            !self.doorbell.backlog
+                && self.transfer.has_completions()
+                && self.proto.owes_acknowledgements_only()
+        })
+    }
+
     fn transmit_now(&mut self) -> Result<(), LinkError> {
+        if self.can_wait() {
+            return Ok(());
+        }
         self.doorbell.posted();
         self.serve_observers();
         if self.links.several() {

@@ -16,6 +16,13 @@ impl<T, R> Protocol<T, R> {
         !self.schedule.transmit.is_empty() || !self.replies.is_empty()
     }
 
+    /// Whether [`poll_transmit`](Self::poll_transmit) would return nothing but acknowledgements that
+    /// another frame can carry.
+    pub fn owes_acknowledgements_only(&self) -> bool {
+        self.replies.is_empty()
+            && self.schedule.transmit.iter().all(|&peer| self.session(peer).can_acknowledge_later())
+    }
+
     /// The next frame to transmit now, if any.
     pub fn poll_transmit(&mut self) -> Option<Transmit<'_, T>> {
         if !self.replies.is_empty() {
@@ -124,9 +131,10 @@ impl<T, R> Protocol<T, R> {
         }
         let send = session.send.as_mut().expect("established");
         let sent = send.transmit(self.now);
-        // What goes by a socket may wait behind much else. So an acknowledgement also goes by itself.
-        let by_socket = sent.path > 0 && self.config.bulk.is_some();
-        let owed = session.receive.as_ref().filter(|_| by_socket).map(|receive| receive.owed());
+        // What goes by a socket may wait behind other frames there, each of 64 KiB. Then an
+        // acknowledgement also goes by itself.
+        let waits = self.config.bulk.is_some() && send.is_behind_others(&sent);
+        let owed = session.receive.as_ref().filter(|_| waits).map(|receive| receive.owed());
         let mut header = session.header(sent.kind, self.config.port, sent.seq);
         if let (Some(receive), Some(owed)) = (&mut session.receive, owed) {
             receive.owe(owed);

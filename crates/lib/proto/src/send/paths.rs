@@ -1,6 +1,6 @@
 //! The paths of a send window: which the next frame goes by, and which work (`PROTOCOL.md` §11).
 
-use super::{BulkSize, SendWindow};
+use super::{BulkSize, SendWindow, Transmission};
 use crate::path::{self, Path};
 use crate::path_set::PathSet;
 use crate::time::Instant;
@@ -63,6 +63,13 @@ impl<T> SendWindow<T> {
             let (_, flight) = self.further[0].flight();
             self.bulk_size.datagrams().min(of_flight(flight)).max(1)
         })
+    }
+
+    /// Whether a frame that goes out now by the socket waits behind others there.
+    #[inline]
+    pub(crate) fn is_behind_others(&mut self, sent: &Transmission) -> bool {
+        let own = self.slot(sent.seq).datagrams.into();
+        sent.path > 0 && self.path(sent.path.into()).flight().0 > own
     }
 
     /// Bulk frames would go by the socket if it worked. Returns the path to probe, unless it is

@@ -17,6 +17,14 @@ impl<T, R> Session<T, R> {
         }
     }
 
+    /// Whether all that is to transmit now is an acknowledgement of what came by a further path, and
+    /// any data frame can carry it as well.
+    pub(crate) fn can_acknowledge_later(&self) -> bool {
+        self.received_on > 0
+            && self.next_frame() == Some(NextFrame::Ack)
+            && self.receive.as_ref().is_some_and(|receive| !receive.has_gap())
+    }
+
     #[inline]
     fn next_frame_up(&self) -> Option<NextFrame> {
         let (Some(send), Some(receive)) = (&self.send, &self.receive) else { return None };

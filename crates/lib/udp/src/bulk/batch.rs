@@ -7,12 +7,16 @@
 use crate::socket::{Control, Name, UdpSocket};
 use crate::transmit::QueuedFrame;
 use gigae_link::Arena;
-use gigae_wire::{BULK_HEADER_LEN, BulkHeader, Header, MOST_DATAGRAMS};
+use gigae_wire::{BULK_HEADER_LEN, BulkHeader, HEADER_LEN, Header, MOST_DATAGRAMS, Sealing};
 use rustix::io::Errno;
 use std::ops::Range;
 
 /// Most datagrams of a frame.
 const DATAGRAMS: usize = MOST_DATAGRAMS as usize;
+
+/// Bytes, in whole datagrams, that are read for the checksum before they are copied. Fewer cost more per
+/// byte, and more do not all stay in the nearest cache.
+const SEALED_AT_A_TIME: usize = 6 << 10;
 
 /// Whether the kernel cuts buffers. Otherwise each datagram is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,14 +62,15 @@ impl BulkBatch {
         }
     }
 
-    /// Sends a frame, or what is left of the one at the head of the queue. Its last bytes are `data`.
-    /// Whether it has left whole. One system call.
+    /// Sends a frame, or what is left of the one at the head of the queue. Its last bytes may lie
+    /// elsewhere: then it is sealed on the way. Whether it has left whole. One system call.
     pub(super) fn send(
         &mut self,
         frame: &QueuedFrame,
-        data: &[u8],
+        elsewhere: Option<(&[u8], Sealing)>,
         (socket, arena): (&UdpSocket, &Arena),
     ) -> Result<bool, Errno> {
+        let (data, sealing) = elsewhere.map_or((&[][..], None), |(data, s)| (data, Some(s)));
         // SAFETY: the offset was taken from a token of this arena.
         let start = unsafe { arena.base().add(frame.offset as usize) };
         let length = frame.length as usize;
@@ -73,7 +78,7 @@ impl BulkBatch {
         // the arena.
         let first = unsafe { std::slice::from_raw_parts(start.as_ptr(), length - data.len()) };
         let left = if self.cutting == Cutting::Yes { 0 } else { self.left };
-        let count = self.write_datagrams((first, data), left);
+        let count = self.write_datagrams((first, data), sealing, left);
         let mut name = socket.name(frame.to);
         let mut control: Control = [0; 16];
         let segment = BULK_HEADER_LEN + self.unit;
@@ -102,21 +107,39 @@ impl BulkBatch {
     }
 
     /// Writes the datagrams of a frame in two pieces, but for the first ones. Returns how many. One
-    /// copy.
-    fn write_datagrams(&mut self, (first, data): (&[u8], &[u8]), skipped: usize) -> usize {
+    /// copy. `sealing` is of a frame of which none is skipped; it reads some datagrams' bytes at a
+    /// time, so that the copy finds them in the cache nearest to the processor.
+    fn write_datagrams(
+        &mut self,
+        (first, data): (&[u8], &[u8]),
+        mut sealing: Option<Sealing>,
+        skipped: usize,
+    ) -> usize {
         let length = first.len() + data.len();
         let count = length.div_ceil(self.unit);
         // Repetitions of a frame have its number, so what is missing of one comes with the next.
         let number = Header::seq_of(first);
         self.datagrams.clear();
         let skipped = skipped.min(count - 1);
+        let at_a_time = (SEALED_AT_A_TIME / self.unit).max(1);
         for index in skipped..count {
+            if let Some(sealing) = &mut sealing
+                && index % at_a_time == 0
+            {
+                let end = ((index + at_a_time) * self.unit).min(length);
+                let part = (index * self.unit).max(HEADER_LEN)..end;
+                sealing.add(within(first, 0, &part));
+                sealing.add(within(data, first.len(), &part));
+            }
             let (unit, count) = (self.unit as u16, count as u8);
             let header = BulkHeader { frame: number, unit, index: index as u8, count };
             self.datagrams.extend_from_slice(&header.to_bytes());
             let part = index * self.unit..((index + 1) * self.unit).min(length);
             self.datagrams.extend_from_slice(within(first, 0, &part));
             self.datagrams.extend_from_slice(within(data, first.len(), &part));
+        }
+        if let Some(sealing) = sealing {
+            self.datagrams[BULK_HEADER_LEN..][..4].copy_from_slice(&sealing.finish());
         }
         count - skipped
     }
