@@ -123,6 +123,14 @@ impl Links {
         path > 0 && self.bulk.is_some()
     }
 
+    /// Datagrams that the socket for bulk data has received. A frame may take several.
+    pub(crate) fn datagrams(&self) -> u64 {
+        match self.all().nth(1) {
+            Some(AnyLink::Bulk(link)) => link.datagrams_received(),
+            _ => 0,
+        }
+    }
+
     /// The links that are not a socket for bulk data.
     pub(crate) fn without_bulk(&self) -> impl Iterator<Item = &AnyLink> {
         self.all().take(if self.bulk.is_some() { 1 } else { MAX_PATHS })

@@ -53,6 +53,8 @@ pub(crate) enum For {
     Arrival,
     /// Room in a window that is full: there is no hurry.
     Room,
+    /// The rest of a frame of which a part has come.
+    Rest,
 }
 
 /// How a wait ended, and what the endpoint has counted by then.
@@ -60,7 +62,8 @@ pub(crate) enum For {
 pub(crate) struct Ended {
     pub(crate) slept: bool,
     pub(crate) napped: bool,
-    pub(crate) messages_sent: u64,
+    /// Messages and operations that the program has sent.
+    pub(crate) sent: u64,
     pub(crate) frames_received: u64,
 }
 
@@ -83,7 +86,7 @@ impl Waiter {
         Self { style, spin, nap, one_way: 0, sent: 0, received: 0 }
     }
 
-    /// What to do, having waited for so long, and perhaps napped, without anything coming.
+    /// What to do, having waited for so long, and perhaps napped, without anything coming since.
     #[inline]
     pub(crate) fn idle(&self, waited: Duration, wanted: For, napped: bool) -> Idle {
         match self.style {
@@ -92,6 +95,7 @@ impl Waiter {
             Wait::Adaptive if napped => Idle::Sleep,
             Wait::Adaptive if wanted == For::Room && waited >= SHORTEST_SPIN => Idle::Nap(self.nap),
             Wait::Adaptive if self.one_way >= STREAM => Idle::Nap(self.nap),
+            Wait::Adaptive if wanted == For::Rest && waited < LONGEST_SPIN => Idle::Spin,
             Wait::Adaptive if waited < self.spin => Idle::Spin,
             Wait::Adaptive => Idle::Sleep,
         }
@@ -102,11 +106,11 @@ impl Waiter {
     pub(crate) fn ended(&mut self, how: Ended) {
         let gathered = how.frames_received - self.received;
         self.received = how.frames_received;
-        if how.messages_sent == self.sent {
+        if how.sent == self.sent {
             self.one_way = self.one_way.saturating_add(1);
         } else {
             self.one_way = 0;
-            self.sent = how.messages_sent;
+            self.sent = how.sent;
         }
         if how.slept {
             // It spun before, and nothing came: next time it spins half as long.
@@ -127,7 +131,7 @@ mod tests {
     use super::*;
 
     fn ended(slept: bool, napped: bool) -> Ended {
-        Ended { slept, napped, messages_sent: 0, frames_received: 0 }
+        Ended { slept, napped, sent: 0, frames_received: 0 }
     }
 
     #[test]
@@ -149,7 +153,7 @@ mod tests {
         let idle = |w: &Waiter, napped| w.idle(Duration::ZERO, For::Arrival, napped);
         assert_eq!(idle(&waiter, false), Idle::Nap(LONGEST_NAP));
         assert_eq!(idle(&waiter, true), Idle::Sleep, "the stream has stopped");
-        waiter.ended(Ended { messages_sent: 1, ..ended(false, false) });
+        waiter.ended(Ended { sent: 1, ..ended(false, false) });
         assert_eq!(idle(&waiter, false), Idle::Spin);
     }
 
@@ -166,6 +170,17 @@ mod tests {
             waiter.ended(Ended { frames_received: 2900, ..ended(false, true) });
         }
         assert_eq!(room(&waiter), Idle::Nap(LONGEST_NAP));
+    }
+
+    #[test]
+    fn the_rest_of_a_frame_is_waited_for_longer_and_after_each_part_of_a_stream_the_endpoint_naps()
+    {
+        let mut waiter = Waiter::new(Wait::Adaptive);
+        (0..10).for_each(|_| waiter.ended(ended(true, false)));
+        assert_eq!(waiter.idle(LONGEST_SPIN / 2, For::Rest, false), Idle::Spin);
+        assert_eq!(waiter.idle(LONGEST_SPIN, For::Rest, false), Idle::Sleep, "it is lost");
+        (0..STREAM).for_each(|_| waiter.ended(ended(true, true)));
+        assert_eq!(waiter.idle(Duration::ZERO, For::Rest, false), Idle::Nap(LONGEST_NAP));
     }
 
     #[test]

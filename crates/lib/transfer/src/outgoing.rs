@@ -288,6 +288,7 @@ impl<M: Bytes> Transfer<M> {
         state.sent = state.sent.wrapping_add(cost(message.len()));
         state.going.push_back((state.filled, None));
         self.counters.unasked += 1;
+        self.started += 1;
         Some(header + message.len())
     }
 

@@ -114,12 +114,19 @@ pub struct Transfer<M> {
     pub(crate) counters: Counters,
     /// See [`take_asked`](Self::take_asked).
     pub(crate) asked: usize,
+    /// See [`started`](Self::started).
+    pub(crate) started: u64,
     /// Operations whose data peers were asked for, in the order in which these probably come:
     /// receives that pull, and reads.
     pub(crate) expecting: VecDeque<u32>,
 }
 
 impl<M: Bytes> Transfer<M> {
+    /// Operations that the program has started so far, other than receives.
+    pub fn started(&self) -> u64 {
+        self.started
+    }
+
     /// An endpoint without operations. `keys` gives the key of each memory that is registered. Some
     /// of its numbers must not reveal the others, as with the random numbers of the operating
     /// system.
@@ -142,6 +149,7 @@ impl<M: Bytes> Transfer<M> {
             parts: VecDeque::new(),
             counters: Counters::default(),
             asked: 0,
+            started: 0,
             expecting: VecDeque::new(),
         }
     }

@@ -151,6 +151,11 @@ impl BulkLink {
         (self.unit, (self.info.max_frame - outer) / self.unit)
     }
 
+    /// Datagrams received so far. A frame takes several, which need not come at the same time.
+    pub fn datagrams_received(&self) -> u64 {
+        self.assembler.datagrams
+    }
+
     /// Takes in a part of a frame that came by another link, from the peer whose socket this is.
     /// Returns the frame when it is whole. One copy.
     pub fn take_part(

@@ -50,6 +50,10 @@ impl Ends {
             };
             self.going.swap_remove(at);
             self.free.extend(completion.memory.take().and_then(Memory::into_vec));
+            if !self.spin {
+                // There is memory to send from: the caller may have waited for that.
+                return Ok(None);
+            }
         }
     }
 
@@ -234,5 +238,39 @@ impl Channel for Writing {
 
     fn note(&self) -> Option<Note> {
         self.ends.note()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ::gigae::Options;
+    use gigae_sim::{Faults, Network};
+
+    #[test]
+    fn a_send_that_has_ended_is_enough_for_who_waits_for_memory_to_send_from() {
+        let net = Network::new(1, Faults::default());
+        let open = |seed| Options::new("sim").open_simulated(&net, seed).unwrap();
+        let (endpoint, other) = (open(1), open(2));
+        let peer = endpoint.peer(other.identity().address).unwrap();
+        let nap = Duration::from_millis(50);
+        let (free, going) = (vec![vec![7; 100]], Vec::new());
+        let mut ends = Ends { endpoint, peer, spin: false, nap, free, going };
+        // A receive for which nothing comes.
+        ends.endpoint.start_recv(Wanted::tag(9), vec![0; 10]).unwrap();
+        let memory = ends.free.pop().unwrap();
+        ends.going.push(ends.endpoint.start_send(peer, 0, memory).unwrap());
+        other.start_recv(Wanted::tag(0), vec![0; 100]).unwrap();
+        while other.try_completion().unwrap().is_none() {
+            ends.endpoint.progress().unwrap();
+            net.advance_to(net.now() + 1_000);
+        }
+        // The acknowledgement is on its way.
+        other.prepare_to_wait().unwrap();
+        net.advance_to(net.now() + 1_000_000);
+        let before = net.now();
+        assert!(ends.ended().unwrap().is_none());
+        assert_eq!(ends.free, [vec![7; 100]]);
+        assert!(net.now() < before + 50_000_000, "it waited for the receive, too");
     }
 }

@@ -103,6 +103,8 @@ pub(crate) struct Pause {
     napped: bool,
     /// Turns of the thread when this wait last meant to sleep.
     turns: Option<u64>,
+    /// Datagrams that the socket for bulk data had received at the last look.
+    datagrams: Option<u64>,
 }
 
 /// Empty polls between two looks at the clock.
@@ -136,6 +138,11 @@ impl Pause {
         if end.is_some_and(|end| now >= end) {
             return Ok(false);
         }
+        let datagrams = endpoint.engine().links.datagrams();
+        if self.datagrams.replace(datagrams).is_some_and(|before| before != datagrams) {
+            // A part of a frame has come: the wait for the rest begins.
+            (self.wanted, self.since, self.napped) = (For::Rest, Some(now), false);
+        }
         let waited = now - *self.since.get_or_insert(now);
         let left = end.map(|end| end - now);
         let idle = endpoint.waiter.borrow().idle(waited, self.wanted, self.napped);
@@ -168,12 +175,12 @@ impl Pause {
         if self.since.is_some() {
             let ended = {
                 let engine = endpoint.engine();
-                let counters = engine.proto.counters();
                 Ended {
                     slept: self.slept,
                     napped: self.napped,
-                    messages_sent: counters.messages_sent,
-                    frames_received: engine.frames_received(),
+                    sent: engine.proto.counters().messages_sent + engine.transfer.started(),
+                    // A bulk frame takes as much of a window as it has datagrams.
+                    frames_received: engine.frames_received() + engine.links.datagrams(),
                 }
             };
             endpoint.waiter.borrow_mut().ended(ended);
@@ -187,6 +194,24 @@ mod tests {
     use crate::Options;
     use gigae_progress::Attend;
     use gigae_sim::{Faults, Network};
+
+    #[test]
+    fn an_endpoint_that_sends_operations_is_no_end_of_a_stream() {
+        let net = Network::new(1, Faults::default());
+        let endpoint = Options::new("sim").wait(Wait::Adaptive).open_simulated(&net, 1).unwrap();
+        let own = endpoint.peer(endpoint.identity().address).unwrap();
+        let naps_after = |sends: bool| {
+            for _ in 0..100 {
+                if sends {
+                    endpoint.start_send(own, 1, vec![0; 8]).unwrap();
+                }
+                Pause { since: Some(Instant::now()), ..Pause::default() }.end(&endpoint);
+            }
+            let idle = endpoint.waiter.borrow().idle(Duration::ZERO, For::Arrival, false);
+            matches!(idle, Idle::Nap(_))
+        };
+        assert_eq!([naps_after(true), naps_after(false)], [false, true]);
+    }
 
     #[test]
     fn who_waits_looks_again_after_a_turn_of_the_thread_instead_of_sleeping() {

@@ -240,3 +240,22 @@ impl Engine {
         Some(len.div_ceil(self.links.info(0).max_frame))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_of_an_operation_are_about_alike() {
+        for (left, frames) in [(1, 1), (64_000, 1), (64_001, 2), (65_600, 2), (300_000, 5)] {
+            let (mut rest, mut lengths) = (left, Vec::new());
+            while rest > 0 {
+                let length = alike(rest, 64_000).min(rest);
+                lengths.push(length);
+                rest -= length;
+            }
+            assert_eq!(lengths.len(), frames, "{left} bytes");
+            assert!(lengths[0] - lengths[frames - 1] < frames, "{lengths:?}");
+        }
+    }
+}

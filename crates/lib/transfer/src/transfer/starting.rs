@@ -11,6 +11,7 @@ use gigae_wire::op::{Change, Label};
 impl<M: Bytes> Transfer<M> {
     fn begin(&mut self, peer: PeerId, operation: Operation<M>) -> Result<OpId, Operation<M>> {
         let id = self.operations.insert(operation)?;
+        self.started += 1;
         let state = self.peer(peer);
         state.starting.push_back(id);
         state.engaged += 1;

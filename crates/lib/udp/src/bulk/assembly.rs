@@ -106,6 +106,8 @@ pub(super) struct Assembler {
     headers: Option<(SocketAddr, IpAddr, Route)>,
     /// System calls so far.
     pub(super) calls: u64,
+    /// Datagrams that have come by the socket.
+    pub(super) datagrams: u64,
     /// Datagrams that no sender sends, those of frames that never became whole, and those for which
     /// there was no room.
     pub(super) dropped: u64,
@@ -126,6 +128,7 @@ impl Assembler {
             placed: 0,
             headers: None,
             calls: 0,
+            datagrams: 0,
             dropped: 0,
         }
     }
@@ -197,6 +200,7 @@ impl Assembler {
             self.dropped += 1;
             return;
         }
+        self.datagrams += buffer.len().div_ceil(segment) as u64;
         match whole_frame(buffer, segment).filter(|&length| length <= self.room()) {
             Some(length) => {
                 let whole = self.take_whole(received, buffer.chunks(segment), (length, placement));
