@@ -2,7 +2,7 @@
 
 use crate::meter::within;
 
-/// Two endpoints of 128 frames, which are not counted, and 64 KiB unexpected messages at each.
+/// Two endpoints of 128 frames, which are not counted, and 512 KiB unexpected messages at each.
 const MEMORY: usize = 8 << 20;
 
 /// The C API's entries in any order, with handles, tickets and numbers of any value. See the module of that name

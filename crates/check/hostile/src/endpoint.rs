@@ -63,7 +63,7 @@ pub fn endpoint(input: &[u8]) {
 
 impl Scenario for Endpoints {
     /// Two endpoints of 256 frames (which lie in mapped memory and are not counted), frames on the way, and what
-    /// a hostile sender may leave unexpected: 64 KiB and its offers, for each of some peers.
+    /// a hostile sender may leave unexpected: 512 KiB and its offers, for each of some peers.
     const MEMORY: usize = 16 << 20;
 
     const MOST_STEPS: usize = 2000;

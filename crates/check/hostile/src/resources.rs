@@ -73,8 +73,8 @@ pub fn resources(input: &[u8]) {
 }
 
 impl Scenario for Resources {
-    /// SECURITY.md ("What a peer can make us keep") allows each of the four peers 64 KiB of messages, 16,384 offers and
-    /// 1,024 answers of 128 bytes each, 9 MiB in all. The rest are the peers' sessions, and what the liars themselves
+    /// SECURITY.md ("What a peer can make us keep") allows each of the four peers 512 KiB of messages, 16,384 offers and
+    /// 1,024 answers of 128 bytes each, 11 MiB in all. The rest are the peers' sessions, and what the liars themselves
     /// have in their windows.
     const MEMORY: usize = 16 << 20;
 

@@ -45,7 +45,7 @@ pub fn transfer(input: &[u8]) {
 }
 
 impl Scenario for Transfers {
-    /// The owner's memories and operations, 64 KiB unexpected for each of three peers, and 16,384 offers of each.
+    /// The owner's memories and operations, 512 KiB unexpected for each of three peers, and 16,384 offers of each.
     const MEMORY: usize = 24 << 20;
 
     const MOST_STEPS: usize = 4000;

@@ -131,6 +131,11 @@ impl Links {
         }
     }
 
+    /// Whether a bulk frame has come in parts and some are missing.
+    pub(crate) fn is_incomplete(&self) -> bool {
+        matches!(self.all().nth(1), Some(AnyLink::Bulk(link)) if link.is_incomplete())
+    }
+
     /// The links that are not a socket for bulk data.
     pub(crate) fn without_bulk(&self) -> impl Iterator<Item = &AnyLink> {
         self.all().take(if self.bulk.is_some() { 1 } else { MAX_PATHS })

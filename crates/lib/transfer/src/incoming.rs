@@ -99,7 +99,7 @@ impl<M: Bytes> Transfer<M> {
             return Err(Invalid);
         }
         if state.wants_bytes() {
-            self.grant_bytes(peer);
+            self.grant_bytes(peer, false);
         }
         let total = data.len() as u32;
         match self.match_with(peer, label, total) {
@@ -124,7 +124,7 @@ impl<M: Bytes> Transfer<M> {
             return Err(Invalid);
         }
         if state.wants_bytes() {
-            self.grant_bytes(peer);
+            self.grant_bytes(peer, false);
         }
         let into = match self.match_with(peer, label, total) {
             Some(id) => {
@@ -186,7 +186,7 @@ impl<M: Bytes> Transfer<M> {
             self.grant_entries(peer);
         }
         if wants_bytes {
-            self.grant_bytes(peer);
+            self.grant_bytes(peer, true);
         }
         match self.match_with(peer, label, total) {
             Some(id) => self.pull(id, offer),
@@ -428,10 +428,10 @@ impl<M: Bytes> Transfer<M> {
 
     /// A peer gets close to the limit of what it may send unasked.
     #[cold]
-    fn grant_bytes(&mut self, peer: PeerId) {
+    fn grant_bytes(&mut self, peer: PeerId, ahead: bool) {
         let former = self.matching.kept.former(peer);
         let mut granted = self.peer(peer).granted;
-        let more = granted.grow_bytes(former, &mut self.pool);
+        let more = granted.grow_bytes(former, &mut self.pool, ahead);
         let state = self.peer(peer);
         state.granted = granted;
         if more > 0 {

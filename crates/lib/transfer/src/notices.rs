@@ -20,6 +20,11 @@ pub(crate) struct Notices {
 }
 
 impl Notices {
+    /// Notices that wait for the program.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// At most `most` entries, and beyond them 1/256 of that for each peer.
     pub(crate) fn new(most: usize) -> Self {
         let reserved = (most / RESERVED_PART) as u32;

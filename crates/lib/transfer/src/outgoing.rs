@@ -134,9 +134,12 @@ impl<M: Bytes> Transfer<M> {
     }
 
     /// How many bytes of data the only operation has left that waits to be sent to a peer. `None` if
-    /// others wait, too.
+    /// others wait, too, or answers.
     pub fn left_alone(&self, peer: PeerId) -> Option<usize> {
         let PeerEntry::Busy(state) = &self.peers[peer.0 as usize] else { return None };
+        if state.limit_due || !state.answers.is_empty() {
+            return None;
+        }
         if let (Some(&Serving { len, at, .. }), 1, true) =
             (state.serving.front(), state.serving.len(), state.starting.is_empty())
         {

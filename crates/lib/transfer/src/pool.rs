@@ -12,8 +12,8 @@ use crate::log;
 /// from it, so it is part of the protocol.
 pub(crate) const FIRST_BYTES: u32 = 8 << 10;
 
-/// What a peer gets that uses these: twice the longest message that is sent unasked.
-pub(crate) const USUAL_BYTES: u32 = 2 * LONGEST_UNASKED as u32;
+/// What a peer gets that uses these: some of the longest messages that are sent unasked.
+pub(crate) const USUAL_BYTES: u32 = 4 * LONGEST_UNASKED as u32;
 
 /// The largest such allowance, for a peer that sends faster than receives are posted. It is as much as
 /// its windows hold, so that it waits for those, and not for an answer to each message.
@@ -92,17 +92,20 @@ pub(crate) struct Allowance {
 impl Allowance {
     pub(crate) const FIRST: Self = Self { bytes: FIRST_BYTES, entries: FIRST_ENTRIES };
 
-    /// Grants more bytes, as far as the pool and the messages of former sessions allow. Returns how
-    /// many.
-    pub(crate) fn grow_bytes(&mut self, former: u32, pool: &mut Pool) -> u32 {
+    /// Grants the usual bytes, or to a peer that has these more, if it is `ahead` of the receives, as far
+    /// as the pool and the messages of former sessions allow. Returns how many.
+    pub(crate) fn grow_bytes(&mut self, former: u32, pool: &mut Pool, ahead: bool) -> u32 {
         let usual = USUAL_BYTES.saturating_sub(former);
-        let (next, is_more) = match self.bytes < usual {
-            true => (usual, false),
-            false => (self.bytes.saturating_mul(GROWTH.into()).min(MOST_BYTES), true),
+        let (more, granted) = match self.bytes < usual {
+            true => {
+                let more = usual - self.bytes;
+                (more, pool.take(more as usize))
+            }
+            false => {
+                let more = MOST_BYTES.saturating_sub(former).saturating_sub(self.bytes);
+                (more, ahead && pool.take_spare(more as usize))
+            }
         };
-        let more = next.saturating_sub(former).saturating_sub(self.bytes);
-        let bytes = more as usize;
-        let granted = if is_more { pool.take_spare(bytes) } else { pool.take(bytes) };
         let more = if granted { more } else { 0 };
         self.bytes += more;
         more

@@ -216,7 +216,7 @@ const COST: usize = 1064;
 fn what_a_peer_leaves_unexpected_is_bounded_over_all_its_sessions() {
     let mut victim = Victim::new(Config::default());
     for session in 1..600 {
-        for n in 0..200 {
+        for n in 0..300 {
             victim.hand(LIAR, Epoch(session), eager(n), &[session as u8; 1000]);
         }
         victim.hand(LIAR, Epoch(session), first(1, 30_000), &[1; 1400]);
@@ -238,23 +238,34 @@ fn what_former_sessions_left_counts_against_what_a_peer_is_granted_until_receive
     let mut victim = Victim::new(Config::default());
     let fill = |victim: &mut Victim, session: u32| {
         let before = victim.transfer.unexpected();
-        for n in 0..200 {
+        for n in 0..300 {
             victim.hand(LIAR, Epoch(session), eager(n), &[1; 1000]);
         }
         victim.transfer.unexpected() - before
     };
-    assert_eq!(fill(&mut victim, 1), (128 << 10) / COST);
+    assert_eq!(fill(&mut victim, 1), (256 << 10) / COST);
     assert_eq!(
         fill(&mut victim, 2),
         (8 << 10) / COST,
         "only the share that each session begins with"
     );
-    for tag in 0..200 {
+    for tag in 0..300 {
         while receive(&mut victim, tag).is_some() {}
     }
     assert_eq!(victim.transfer.unexpected(), 0);
-    assert_eq!(fill(&mut victim, 3), (128 << 10) / COST);
+    assert_eq!(fill(&mut victim, 3), (256 << 10) / COST);
     assert_eq!(victim.transfer.counters().dropped, 0);
+}
+
+#[test]
+fn a_peer_with_a_message_of_a_former_session_gets_no_more_than_others_without_an_offer() {
+    let mut victim = Victim::new(Config::default());
+    victim.hand(LIAR, Epoch(1), eager(1), &[1; 1000]);
+    victim.transfer.ended(LIAR, Epoch(1), Reason::Timeout);
+    for n in 0..20 {
+        victim.hand(LIAR, Epoch(2), eager(n), &[1; 1000]);
+    }
+    assert_eq!(until(&victim.answers(LIAR, Epoch(2))), Some((256 << 10) - COST as u32));
 }
 
 /// Up to where a peer may send unasked, as the last Limit among these says.
@@ -272,13 +283,13 @@ fn a_peer_that_offers_short_messages_is_granted_more_until_half_of_the_pool_is_u
         until(&victim.answers(PeerId(peer), EPOCH))
     };
     for peer in 0..2 {
-        for (id, bytes) in [(0, 128 << 10), (1, 512 << 10)] {
+        for (id, bytes) in [(0, 256 << 10), (1, 512 << 10)] {
             assert_eq!(granted(&mut victim, peer, short(id)), Some(bytes));
         }
         assert_eq!(granted(&mut victim, peer, short(3)), None, "the most");
     }
     // The rest of the pool is for those that have nothing yet.
-    assert_eq!(granted(&mut victim, 2, short(0)), Some(128 << 10));
+    assert_eq!(granted(&mut victim, 2, short(0)), Some(256 << 10));
     assert_eq!(granted(&mut victim, 2, short(1)), None);
     // A long message is offered whatever is granted.
     assert_eq!(granted(&mut victim, 3, offer(0)), None);
@@ -296,18 +307,18 @@ fn what_receives_took_is_said_in_the_next_message_to_the_peer() {
         victim.answers(LIAR, EPOCH)
     };
     // The allowance grows once.
-    assert_eq!(until(&taken(&mut victim, 8)), Some(128 << 10));
-    assert_eq!(taken(&mut victim, 8), [], "too little for a frame of its own");
-    assert_eq!(taken(&mut victim, 8), []);
+    assert_eq!(until(&taken(&mut victim, 8)), Some(256 << 10));
+    assert_eq!(taken(&mut victim, 16), [], "too little for a frame of its own");
+    assert_eq!(taken(&mut victim, 16), []);
     victim.transfer.send(LIAR, 3, vec![0; 500]).unwrap();
     let answers = victim.answers(LIAR, EPOCH);
     assert!(matches!(answers[..], [Op::Limit { .. }, Op::Eager { .. }]), "{answers:?}");
-    assert_eq!(until(&answers), Some((128 << 10) + 24 * COST as u32));
+    assert_eq!(until(&answers), Some((256 << 10) + 40 * COST as u32));
     victim.transfer.send(LIAR, 3, vec![0; 500]).unwrap();
     let answers = victim.answers(LIAR, EPOCH);
     assert!(matches!(answers[..], [Op::Eager { .. }]), "nothing new to say: {answers:?}");
-    let many = taken(&mut victim, 70);
-    assert_eq!(until(&many), Some((128 << 10) + 86 * COST as u32), "half of it was taken");
+    let many = taken(&mut victim, 130);
+    assert_eq!(until(&many), Some((256 << 10) + 164 * COST as u32), "half of it was taken");
 }
 
 #[test]
@@ -415,14 +426,14 @@ fn empty_messages_for_a_receive_of_several_wait_when_their_completions_do() {
             victim.answers(LIAR, EPOCH);
         }
     }
-    assert_eq!(victim.transfer.unexpected(), (128 << 10) / 64);
+    assert_eq!(victim.transfer.unexpected(), (256 << 10) / 64);
     // The program takes them, and the receive goes on with those that waited.
     let mut tags = Vec::new();
     while let Some(done) = victim.transfer.poll_completion() {
         assert_eq!((done.id, done.len), (id, 0));
         tags.push(done.tag);
     }
-    assert_eq!(tags, (0..16_384 + 2048).collect::<Vec<_>>());
+    assert_eq!(tags, (0..16_384 + 4096).collect::<Vec<_>>());
     victim.hand(LIAR, EPOCH, eager(7), &[1; 100]);
     assert_eq!(victim.transfer.poll_completion().unwrap().memory, Some(vec![1; 100]));
 }

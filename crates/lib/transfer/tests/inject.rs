@@ -50,7 +50,7 @@ fn injected_messages_use_the_allowance_of_what_nobody_waits_for() {
     let mut world = World::new(2);
     let mut sent = 0;
     // The first share, and all once the receiver has said so.
-    for allowance in [8 << 10, 128 << 10] {
+    for allowance in [8 << 10, 256 << 10] {
         while inject(&mut world, 1, sent, &body(1000, 0)) {
             sent += 1;
         }

@@ -156,6 +156,11 @@ impl BulkLink {
         self.assembler.datagrams
     }
 
+    /// Whether a frame has come in parts and some are missing.
+    pub fn is_incomplete(&self) -> bool {
+        self.assembler.is_incomplete()
+    }
+
     /// Takes in a part of a frame that came by another link, from the peer whose socket this is.
     /// Returns the frame when it is whole. One copy.
     pub fn take_part(

@@ -138,8 +138,12 @@ impl Pause {
         if end.is_some_and(|end| now >= end) {
             return Ok(false);
         }
-        let datagrams = endpoint.engine().links.datagrams();
-        if self.datagrams.replace(datagrams).is_some_and(|before| before != datagrams) {
+        let (datagrams, incomplete) = {
+            let links = &endpoint.engine().links;
+            (links.datagrams(), links.is_incomplete())
+        };
+        let came = self.datagrams.replace(datagrams).is_some_and(|before| before != datagrams);
+        if came && incomplete && self.wanted != For::Room {
             // A part of a frame has come: the wait for the rest begins.
             (self.wanted, self.since, self.napped) = (For::Rest, Some(now), false);
         }

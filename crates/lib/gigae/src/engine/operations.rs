@@ -8,16 +8,12 @@ use gigae_link::LinkError;
 use gigae_proto::{Delivery, Ended, Instant, PeerId};
 use gigae_transfer::{Label, Transfer};
 use gigae_wire::Epoch;
-use gigae_wire::op::MAX_OP_HEADER;
 
 /// While so many bytes and more wait for a peer, operations go by the socket for bulk data.
 const BULK_FROM: usize = 5 << 10;
 
-/// Room in bytes that operations can always make use of; less is not asked to be filled.
+/// Room in bytes that operations can always make use of. With less, some write nothing.
 const LEAST_ROOM: usize = 128;
-
-/// Bytes that headers of operations take in a frame, at most.
-const ROOM_FOR_HEADERS: usize = 2 * MAX_OP_HEADER;
 
 /// The length of frames that carry `left` bytes, each at most `longest`: all about alike. Both ends work
 /// at the same time then, one on a frame and the other on the one before.
@@ -225,7 +221,8 @@ impl Engine {
         let bytes = &mut tx.arena.bytes_mut(&mut frame)[PAYLOAD..];
         let mut room = bytes.len().min(longest.into());
         if let Some(left) = self.transfer.left_alone(peer) {
-            room = alike(left + ROOM_FOR_HEADERS, room);
+            // Headers take less.
+            room = alike(left + LEAST_ROOM, room);
         }
         let (len, in_place) = self.transfer.fill_in_place(peer, epoch, &mut bytes[..room]);
         if len == 0 {

@@ -20,11 +20,12 @@ impl Engine {
     }
 
     /// Whether what is due can wait for the program's next call, once: an operation has ended, the
-    /// program is told of that now, and its answer would carry the acknowledgements that are due.
+    /// program is told of that now, and its answer would carry the acknowledgements that are due. If
+    /// several have ended, the next calls would hand those out and send nothing.
     fn can_wait(&mut self) -> bool {
         self.deferral.may(|| {
             !self.doorbell.backlog
-                && self.transfer.has_completions()
+                && self.transfer.news() == 1
                 && self.proto.owes_acknowledgements_only()
         })
     }

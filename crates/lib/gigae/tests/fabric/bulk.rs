@@ -4,6 +4,7 @@ use super::*;
 use gigae::{Memory, Wanted};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 const LONG: usize = 300_000;
 
@@ -66,9 +67,10 @@ pub(crate) fn long_messages_go_by_the_socket_and_short_ones_by_the_link() {
             let after = received(&b);
             let [link, socket] = [0, 1].map(|path| after[path] - before[path]);
             // Ten messages in frames of up to 64 KiB. The link has an offer for each, and
-            // acknowledgements. A loss on a busy machine may make some frames shorter.
+            // acknowledgements. On a busy machine some frames may be shorter, and one may go by the link,
+            // in some 60 parts. All of them would take more than 2,000 frames of the link.
             assert!((40..=100).contains(&socket), "{socket} frames by the socket");
-            assert!(link <= 100, "{link} frames by the link");
+            assert!(link <= 300, "{link} frames by the link");
             let counters = b.counters().operations;
             // Not those behind a frame that nobody expects: a question whether the socket works, or a
             // repetition.
@@ -76,6 +78,38 @@ pub(crate) fn long_messages_go_by_the_socket_and_short_ones_by_the_link() {
             assert_eq!(counters.invalid, 0);
         }
     }
+}
+
+/// Answers to a peer go in front of a write, in the same frame. What they leave of it for another frame
+/// may be a few bytes.
+pub(crate) fn a_long_write_goes_out_behind_answers() {
+    let fabric = testing::fabric("bulkanswers", |_| ());
+    let [a, b] = pair(&fabric, &options(Backend::Packet));
+    let [at_a, at_b] = [1, 2].map(|n| Address::from(gigae::MacAddr(fabric.node(n).mac)));
+    exchange_long(&a, &b, &at_b, 0..2);
+    let (to_b, to_a) = (a.peer(at_b).unwrap(), b.peer(at_a).unwrap());
+    let [short, long] = [(&a, 8), (&b, 60_000)]
+        .map(|(end, len)| end.register(vec![0; len], gigae::Rights::WRITE).unwrap());
+    let before = received(&b);
+    for answers in 0..20 {
+        for _ in 0..answers {
+            b.start_write(to_a, short, 0, vec![1; 8], None).unwrap();
+        }
+        b.flush().unwrap();
+        std::thread::sleep(Duration::from_micros(200));
+        a.start_write(to_b, long, 0, vec![7; 8192], None).unwrap();
+        let (end, mut left) = (Instant::now() + PATIENCE, [1, answers]);
+        while left != [0, 0] {
+            for (end, left) in [&a, &b].into_iter().zip(&mut left) {
+                if let Some(done) = end.try_completion().unwrap() {
+                    done.result.unwrap();
+                    *left -= 1;
+                }
+            }
+            assert!(Instant::now() < end, "{left:?} left of {answers} short writes and a long one");
+        }
+    }
+    assert!(received(&b)[1] >= before[1] + 20, "they go by the socket");
 }
 
 pub(crate) fn without_a_socket_the_link_carries_everything() {

@@ -22,6 +22,11 @@ impl<M: Bytes> Transfer<M> {
         !self.completions.is_empty() || !self.notices.is_empty()
     }
 
+    /// Completions and notices that wait for the program.
+    pub fn news(&self) -> usize {
+        self.completions.len() + self.notices.len()
+    }
+
     /// The next notice of a write.
     pub fn poll_notice(&mut self) -> Option<Notice> {
         self.notices.pop()

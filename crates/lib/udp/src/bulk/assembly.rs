@@ -138,6 +138,11 @@ impl Assembler {
         !self.ready.is_empty()
     }
 
+    /// Whether a frame has come in parts and some are missing.
+    pub(super) fn is_incomplete(&self) -> bool {
+        !self.incomplete.is_empty()
+    }
+
     /// The next whole frame.
     pub(super) fn pop(&mut self) -> Option<RxFrame> {
         self.ready.pop_front()
