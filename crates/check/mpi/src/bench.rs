@@ -1,5 +1,5 @@
-//! What `make mpi` does: a hello, a sweep of sizes, two programs bound by collectives, and HPC Challenge, each over
-//! TCP and over gigae by the same Open MPI.
+//! What `make mpi` does: a hello, a sweep of sizes, patterns of communication, two programs bound by collectives, and
+//! HPC Challenge, each over TCP and over gigae by the same Open MPI.
 
 use crate::hosts::Finished;
 use crate::own::{self, Own};
@@ -40,6 +40,8 @@ pub struct Figures {
     pub latency: [BTreeMap<u32, Vec<f64>>; 2],
     /// One way in MB/s, by bytes.
     pub bandwidth: [BTreeMap<u32, Vec<f64>>; 2],
+    /// Microseconds of a pattern of two ranks, by its name and bytes.
+    pub patterns: [BTreeMap<(String, u32), Vec<f64>>; 2],
     /// Seconds of the sort (alltoall).
     pub sort: [Vec<f64>; 2],
     /// Seconds of the solver (allreduce).
@@ -79,6 +81,7 @@ impl Bench<'_> {
         note(figures, format!("TCP's congestion control: {}", hosts.tune_tcp()?));
         let hello = vendor.compile(&hosts, &["hello"])?;
         let sweep = vendor.compile(&hosts, &["sweep"])?;
+        let patterns = vendor.compile(&hosts, &["patterns"])?;
         for transport in BOTH {
             let stdout = self.job(vendor, &hosts, transport, 2, &hello, &[])?.stdout;
             for line in stdout.lines() {
@@ -89,13 +92,17 @@ impl Bench<'_> {
             }
         }
         for run in 1..=self.runs {
-            (self.say)(&format!("sweep, run {run} of {}", self.runs));
+            (self.say)(&format!("sweep and patterns, run {run} of {}", self.runs));
             for transport in BOTH {
                 let stdout = self.job(vendor, &hosts, transport, 2, &sweep, &["--pin"])?.stdout;
                 let of = transport as usize;
                 figures.init[of].push(value(&stdout, "init")?);
                 collect(&stdout, "latency", &mut figures.latency[of])?;
                 collect(&stdout, "bandwidth", &mut figures.bandwidth[of])?;
+            }
+            for transport in BOTH {
+                let stdout = self.job(vendor, &hosts, transport, 2, &patterns, &["--pin"])?.stdout;
+                collect_patterns(&stdout, &mut figures.patterns[transport as usize])?;
             }
             let Own { round_trip, mode } = own::ping_pong(hosts.fabric())?;
             figures.own.push(round_trip);
@@ -204,6 +211,25 @@ fn collect(stdout: &str, kind: &str, into: &mut BTreeMap<u32, Vec<f64>>) -> Resu
         }
     }
     if found { Ok(()) } else { Err(format!("the sweep printed no {kind}: {stdout}")) }
+}
+
+/// Lines `pattern NAME BYTES VALUE`, of which there must be some.
+fn collect_patterns(
+    stdout: &str,
+    into: &mut BTreeMap<(String, u32), Vec<f64>>,
+) -> Result<(), Error> {
+    let before = into.values().map(Vec::len).sum::<usize>();
+    for line in stdout.lines() {
+        if let ["pattern", name, bytes, value] = line.split_whitespace().collect::<Vec<_>>()[..]
+            && let (Ok(bytes), Ok(value)) = (bytes.parse(), value.parse())
+        {
+            into.entry((name.to_owned(), bytes)).or_default().push(value);
+        }
+    }
+    match into.values().map(Vec::len).sum::<usize>() > before {
+        true => Ok(()),
+        false => Err(format!("the patterns printed nothing: {stdout}")),
+    }
 }
 
 /// The line `KIND VALUE`, which there must be.

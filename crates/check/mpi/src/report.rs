@@ -7,8 +7,11 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+/// How much is asked.
+const ROWS: usize = 12;
+
 /// What is asked: name, at least or at most, how much.
-const ASKED: [(&str, Bound); 8] = [
+const ASKED: [(&str, Bound); ROWS] = [
     ("8 B latency, TCP / gigae", Bound::AtLeast(2.5)),
     ("8 B latency, gigae / half of the library's own round trip", Bound::AtMost(1.25)),
     ("bandwidth 64 KiB, gigae / TCP", Bound::AtLeast(1.0)),
@@ -17,6 +20,10 @@ const ASKED: [(&str, Bound); 8] = [
     ("time of the solver (allreduce), TCP / gigae", Bound::AtLeast(1.1)),
     ("HPC Challenge's own checks passed, of 2", Bound::AtLeast(2.0)),
     ("MPI_Init, gigae / TCP", Bound::AtMost(2.0)),
+    ("messages of 8 B, 64 at a time, millions per second", Bound::AtLeast(3.0)),
+    ("the same, gigae / TCP", Bound::AtLeast(10.0)),
+    ("allreduce of 64 KiB, TCP / gigae", Bound::AtLeast(1.2)),
+    ("alltoall of 4 KiB, TCP / gigae", Bound::AtLeast(1.5)),
 ];
 
 /// Of HPC Challenge, what its network decides: name, and whether more is better.
@@ -37,6 +44,13 @@ pub fn text(figures: &Figures) -> String {
     let mut text = String::new();
     sizes(&mut text, "half a round trip, us", &figures.latency, false);
     sizes(&mut text, "one way, MB/s", &figures.bandwidth, true);
+    let _ = writeln!(text, "\n{}", line(&["two ranks, us", "TCP", "gigae", "ratio"]));
+    for ((name, bytes), tcp) in &figures.patterns[TCP] {
+        let gigae = figures.patterns[GIGAE].get(&(name.clone(), *bytes));
+        let row =
+            row(&format!("{name}, {bytes} B"), median(tcp), gigae.and_then(|g| median(g)), false);
+        let _ = writeln!(text, "{row}");
+    }
     let head = ["", "TCP", "gigae", "ratio"];
     let _ = writeln!(text, "\n{}", line(&head));
     let times = [
@@ -87,18 +101,24 @@ pub fn json(figures: &Figures) -> String {
     format!("{:#}\n", json!({ "figures": entries }))
 }
 
-fn values(figures: &Figures) -> [Option<f64>; 8] {
+fn values(figures: &Figures) -> [Option<f64>; ROWS] {
     each(figures, &median)
 }
 
 /// The values of what is asked, each made of one value of what was measured in several runs.
-fn each(figures: &Figures, pick: &dyn Fn(&[f64]) -> Option<f64>) -> [Option<f64>; 8] {
+fn each(figures: &Figures, pick: &dyn Fn(&[f64]) -> Option<f64>) -> [Option<f64>; ROWS] {
     let at =
         |maps: &[BTreeMap<u32, Vec<f64>>; 2], of: usize, bytes: u32| pick(maps[of].get(&bytes)?);
     let ratio = |above: Option<f64>, below: Option<f64>| Some(above? / below?);
     let latency = |of| at(&figures.latency, of, 8);
     let wide =
         |bytes| ratio(at(&figures.bandwidth, GIGAE, bytes), at(&figures.bandwidth, TCP, bytes));
+    // The sweep has so many under way at a time.
+    let messages = |of| at(&figures.bandwidth, of, 8).map(|megabytes| megabytes / 8.0);
+    let pattern = |name: &str, bytes: u32| {
+        let of = |of: usize| pick(figures.patterns[of].get(&(name.to_owned(), bytes))?);
+        ratio(of(TCP), of(GIGAE))
+    };
     let own = pick(&figures.own).map(|own| own / 2.0);
     let faster = |times: &[Vec<f64>; 2]| ratio(pick(&times[TCP]), pick(&times[GIGAE]));
     let passed = figures.hpcc.iter().filter(|all| !all.is_empty()).count();
@@ -111,6 +131,10 @@ fn each(figures: &Figures, pick: &dyn Fn(&[f64]) -> Option<f64>) -> [Option<f64>
         faster(&figures.solve),
         Some(passed as f64),
         ratio(pick(&figures.init[GIGAE]), pick(&figures.init[TCP])),
+        messages(GIGAE),
+        ratio(messages(GIGAE), messages(TCP)),
+        pattern("allreduce", 64 << 10),
+        pattern("alltoall", 4 << 10),
     ]
 }
 
@@ -173,6 +197,9 @@ mod tests {
             all.latency[of] = sweep(value);
             all.bandwidth[of] = sweep(value);
             all.hpcc[of].insert("seconds".into(), value);
+            for (name, bytes) in [("allreduce", 64 << 10), ("alltoall", 4 << 10)] {
+                all.patterns[of].insert((name.into(), bytes), vec![value]);
+            }
         }
         all
     }
@@ -189,7 +216,10 @@ mod tests {
         let (reached, missed) = ("reached", "missed");
         assert_eq!(
             outcomes,
-            [reached, reached, missed, missed, reached, reached, reached, reached]
+            [
+                reached, reached, missed, missed, reached, reached, reached, reached, missed,
+                missed, reached, reached
+            ]
         );
     }
 
@@ -212,7 +242,9 @@ mod tests {
     #[test]
     fn each_figure_stands_in_the_column_of_its_transport() {
         let text = text(&figures(3.0, 1.5));
-        for row in ["8 B", "MPI_Init, ms", "sort, s", "solver, s", "hpcc seconds"] {
+        for row in
+            ["8 B", "alltoall, 4096 B", "MPI_Init, ms", "sort, s", "solver, s", "hpcc seconds"]
+        {
             let line = text.lines().find(|line| line.starts_with(row)).unwrap();
             let said: Vec<_> = line[row.len()..].split_whitespace().collect();
             assert_eq!(said, ["3.00", "1.50", "2.00"], "{row}");
