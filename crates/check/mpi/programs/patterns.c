@@ -10,7 +10,7 @@
    enough. */
 #define _GNU_SOURCE
 #include "check.h"
-#include <sched.h>
+#include "pin.h"
 
 int rank, ranks;
 
@@ -131,19 +131,6 @@ static void measure(const struct pattern *pattern, int bytes)
     }
     qsort(each, BATCHES, sizeof *each, by_value);
     if (rank == 0) printf("pattern %s %d %.3f\n", pattern->name, bytes, each[BATCHES / 2] * 1e6);
-}
-
-static void pin(void)
-{
-    cpu_set_t all, own;
-    CHECK(!sched_getaffinity(0, sizeof all, &all));
-    if (CPU_COUNT(&all) < ranks) return;
-    for (int cpu = 0, number = 0; cpu < CPU_SETSIZE; cpu++) {
-        if (!CPU_ISSET(cpu, &all) || number++ != rank) continue;
-        CPU_ZERO(&own);
-        CPU_SET(cpu, &own);
-        CHECK(!sched_setaffinity(0, sizeof own, &own));
-    }
 }
 
 int main(int count, char **words)

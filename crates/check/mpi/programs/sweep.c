@@ -5,7 +5,7 @@
    checked. `--pin` gives each rank a processor of its own, if there are enough. */
 #define _GNU_SOURCE
 #include "check.h"
-#include <sched.h>
+#include "pin.h"
 #include <time.h>
 
 int rank, ranks;
@@ -104,20 +104,6 @@ static void bandwidth(int bytes)
         else each[batch] = (double)bytes * window / once;
     }
     if (rank == 0) printf("bandwidth %d %.2f\n", bytes, median(each, BATCHES) / 1e6);
-}
-
-/* To the rank-th of the processors that this process may use. */
-static void pin(void)
-{
-    cpu_set_t all, own;
-    CHECK(!sched_getaffinity(0, sizeof all, &all));
-    if (CPU_COUNT(&all) < ranks) return;
-    for (int cpu = 0, number = 0; cpu < CPU_SETSIZE; cpu++) {
-        if (!CPU_ISSET(cpu, &all) || number++ != rank) continue;
-        CPU_ZERO(&own);
-        CPU_SET(cpu, &own);
-        CHECK(!sched_setaffinity(0, sizeof own, &own));
-    }
 }
 
 /* MPI's own clock may not be read before MPI_Init. */
