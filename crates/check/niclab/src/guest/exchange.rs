@@ -85,7 +85,8 @@ struct Counted {
     corrupt: u64,
 }
 
-/// Exchanges, calling `meanwhile` in a thread of its own. What it returns is bytes of TCP, or why it failed.
+/// Exchanges, calling `meanwhile` in a thread of its own once both ends are open. What it returns is bytes of TCP,
+/// or why it failed.
 pub(super) fn exchange(
     ground: &Ground,
     wanted: Wanted,
@@ -93,7 +94,7 @@ pub(super) fn exchange(
 ) -> Exchange {
     let (progress, begin) = (Progress::new(), Instant::now());
     let before = device(ground);
-    let (start, first) = (Barrier::new(2), Mutex::new(None::<String>));
+    let (start, first) = (Barrier::new(3), Mutex::new(None::<String>));
     let mut result = Exchange::default();
     std::thread::scope(|scope| {
         let (progress, start, first) = (&progress, &start, &first);
@@ -109,7 +110,10 @@ pub(super) fn exchange(
                 counted
             })
         });
-        let beside = scope.spawn(move || meanwhile(progress));
+        let beside = scope.spawn(move || {
+            start.wait();
+            meanwhile(progress)
+        });
         for end in ends {
             let counted = end.join().unwrap_or_default();
             result.mode = counted.mode;
@@ -209,10 +213,10 @@ impl<'a> End<'a> {
         };
         let inside = ground.ends[i].enter();
         let mut endpoint = match &inside {
-            Ok(_) => end.open(),
+            Ok(_) => end.open_whole(),
             Err(error) => Err(error.to_string()),
         };
-        // Not before this may an end fail, or the other would wait for it.
+        // Not before this may an end fail, or the others would wait for it.
         start.wait();
         let deadline = Instant::now() + PATIENCE + FOR_EACH * wanted.messages;
         loop {
@@ -230,6 +234,13 @@ impl<'a> End<'a> {
             .peer_timeout(self.wanted.peer_timeout)
             .open()
             .map_err(|error| error.to_string())
+    }
+
+    /// Waits for the card, too: a program resets it, and frames without a carrier would count as lost.
+    fn open_whole(&self) -> Result<Endpoint, String> {
+        let endpoint = self.open()?;
+        let carrier = self.ground.ends[self.i].await_carrier();
+        carrier.map(|()| endpoint).map_err(|error| error.to_string())
     }
 
     /// As soon as the interface is there again.
@@ -286,6 +297,8 @@ impl<'a> End<'a> {
             }
             self.look_whether_done(endpoint);
         }
+        // What was repeated without need may still be on the way. It must be counted, or it counts as lost.
+        let _ = endpoint.recv_timeout(LOOK);
         Ok(Leave::Done)
     }
 

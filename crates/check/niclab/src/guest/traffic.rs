@@ -7,8 +7,8 @@ use super::serial::Serial;
 use crate::job::{Job, Report};
 use gigae::Backend;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::Ordering;
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Bytes that go to and fro over TCP at a time: some ten segments.
@@ -16,6 +16,12 @@ const BLOCK: usize = 16 << 10;
 
 /// Longest wait for TCP.
 const SOON: Duration = Duration::from_secs(60);
+
+/// Pause between datagrams of a host's other traffic.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Where they go: the service that discards them (RFC 863). Nobody listens.
+const DISCARD: u16 = 9;
 
 /// A peer that is slow under emulation is not lost.
 const PEER_TIMEOUT: Duration = Duration::from_secs(20);
@@ -40,7 +46,41 @@ pub(super) fn run(job: &Job, ground: &Ground, serial: &Serial) -> Result<(), Str
 }
 
 /// Bytes to and fro over TCP for as long as the exchange lasts, each looked at; how many.
+///
+/// An interface of a real host has other traffic, so this one has it, too. A driver that resets its card for a
+/// program can leave a segment of TCP's in the queue in front of it until the next frame is sent. TCP does not
+/// repeat what is still in that queue (`TCPSpuriousRtxHostQueues`), so without other traffic it stops for good.
 pub(super) fn tcp(ground: &Ground, progress: &Progress) -> Result<u64, String> {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let others = scope.spawn(|| other_traffic(ground, &over));
+        let bytes = converse(ground, progress);
+        over.store(true, Ordering::Relaxed);
+        let others = others.join().unwrap_or(Ok(()));
+        others.map_err(|error| format!("a socket beside TCP: {error}"))?;
+        bytes
+    })
+}
+
+/// A datagram from each end now and then.
+fn other_traffic(ground: &Ground, over: &AtomicBool) -> std::io::Result<()> {
+    let mut sockets = Vec::new();
+    for (end, other) in ground.ends.iter().zip(ground.ends.iter().rev()) {
+        let _inside = end.enter()?;
+        sockets.push((UdpSocket::bind((end.ip, 0))?, (other.ip, DISCARD)));
+    }
+    while !over.load(Ordering::Relaxed) {
+        for (socket, to) in &sockets {
+            // Refused while the interface is down, and after a datagram that met nobody.
+            let _ = socket.send_to(&[0], to);
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
+/// See [`tcp`].
+fn converse(ground: &Ground, progress: &Progress) -> Result<u64, String> {
     let listener = {
         let _inside = ground.ends[1].enter().map_err(|error| error.to_string())?;
         TcpListener::bind((ground.ends[1].ip, 0)).map_err(|error| error.to_string())?
