@@ -142,9 +142,9 @@ impl Record {
     }
 }
 
-/// Frames by which the count of lost ones is uncertain: one for each end. It is repetitions less duplicates. A
-/// frame that is repeated while its first copy still waits to be sent arrives once, and the last repetition may
-/// come when the other end has gone.
+/// Frames by which the count of lost ones is uncertain: one for each end. It is repetitions less duplicates. In a
+/// run that counted one as lost, every frame that either end had sent had arrived; in another, the last one came
+/// when the other end had gone.
 const UNCERTAIN: u64 = 2;
 
 impl Run {
