@@ -177,7 +177,7 @@ fn every_kind_of_frame_is_dissected_in_every_envelope() {
         "gigae.credit",
         "gigae.flags.ask",
         "gigae.flags.header_only",
-        "gigae.crc.status",
+        "gigae.checksum.status",
         "_ws.col.Protocol",
         COMPLAINTS,
         "_ws.col.Info",
@@ -190,7 +190,7 @@ fn every_kind_of_frame_is_dissected_in_every_envelope() {
             let length = payload(kind).len().to_string();
             let expected = [
                 &number[..],
-                "2",
+                "3",
                 "3",
                 &length,
                 "4386",
@@ -335,7 +335,7 @@ fn what_is_wrong_with_a_frame_is_said() {
         frame[place] = to;
         frame
     };
-    let mut unknown = changed(4, 0x2f);
+    let mut unknown = changed(4, 0x3f);
     reseal(&mut unknown);
     let mut batch = sealed(&header(Kind::Batch), &[0, 9, 1]);
     reseal(&mut batch);
@@ -344,7 +344,7 @@ fn what_is_wrong_with_a_frame_is_said() {
     let frames = [
         good.clone(),
         changed(HEADER_LEN, b'M'),
-        changed(4, 0x11),
+        changed(4, 0x21),
         unknown,
         batch,
         operation,
@@ -355,7 +355,7 @@ fn what_is_wrong_with_a_frame_is_said() {
     ];
     let says = [
         "",
-        "Bad CRC32C",
+        "Bad checksum",
         "Another version",
         "Unknown kind",
         "not exactly filled",
@@ -365,11 +365,11 @@ fn what_is_wrong_with_a_frame_is_said() {
         "a name of",
         "STOP",
     ];
-    let rows = plain(&frames, &[COMPLAINTS, "gigae.crc.status"]);
+    let rows = plain(&frames, &[COMPLAINTS, "gigae.checksum.status"]);
     for (part, row) in says.into_iter().zip(rows) {
         assert!(row[0].contains(part) && row[0].is_empty() == part.is_empty(), "{part}: {row:?}");
         let status = match part {
-            "Bad CRC32C" => "0",
+            "Bad checksum" => "0",
             "Another version" => "",
             _ => "1",
         };
@@ -378,21 +378,23 @@ fn what_is_wrong_with_a_frame_is_said() {
 }
 
 #[test]
-fn a_crc_counts_over_what_it_covers_and_is_unverified_where_bytes_are_missing() {
+fn a_checksum_counts_over_what_it_covers_and_is_unverified_where_bytes_are_missing_or_it_is_xxh3() {
     let [(route, options), ..] = envelopes();
     let only = Header { flags: Flags::HEADER_ONLY, ..header(Kind::Data) };
     let mut tampered = sealed(&only, &[1; 100]);
     tampered[HEADER_LEN + 3] ^= 1;
-    let frames: Vec<_> = [sealed(&header(Kind::Data), &[1; 100]), tampered]
-        .iter()
-        .map(|inner| enveloped(&route, inner))
-        .collect();
+    let long = sealed(&header(Kind::Data), &[1; 129]);
+    let long_of_which_the_header_counts = sealed(&only, &[1; 129]);
+    let frames =
+        [sealed(&header(Kind::Data), &[1; 128]), tampered, long, long_of_which_the_header_counts]
+            .map(|inner| enveloped(&route, &inner));
     let directory = tempfile::tempdir().unwrap();
-    let fields = ["gigae.crc.status", COMPLAINTS, "gigae.length"];
-    for (snaplen, statuses) in [(usize::MAX, ["1", "1"]), (80, ["2", "1"])] {
+    let fields = ["gigae.checksum.status", COMPLAINTS, "gigae.length"];
+    for (snaplen, statuses) in [(usize::MAX, ["1", "1", "2", "1"]), (80, ["2", "1", "2", "1"])] {
         let rows = tshark::read(&file(&directory, &frames, snaplen), &options, &fields);
-        for (row, status) in rows.iter().zip(statuses) {
-            assert_eq!(row[..], [status, "", "100"], "{snaplen}");
+        assert_eq!(rows.len(), 4);
+        for ((row, status), length) in rows.iter().zip(statuses).zip(["128", "100", "129", "129"]) {
+            assert_eq!(row[..], [status, "", length], "{snaplen}");
         }
     }
 }
@@ -416,7 +418,8 @@ fn of_a_frame_that_was_cut_anywhere_what_is_there_is_read_and_no_more() {
         }
     }
     drop(writer);
-    let rows = tshark::read(&path, &options, &["_ws.col.Protocol", COMPLAINTS, "gigae.crc.status"]);
+    let rows =
+        tshark::read(&path, &options, &["_ws.col.Protocol", COMPLAINTS, "gigae.checksum.status"]);
     assert_eq!(rows.len() as u64, count);
     for row in rows {
         assert!(!row[1].contains("Lua") && !row[1].contains("Malformed"), "{row:?}");
@@ -449,9 +452,14 @@ fn a_capture_of_a_simulated_network_is_dissected_frame_by_frame() {
     a.flush().unwrap();
     run();
     let sent = a.counters().link.tx_frames + b.counters().link.tx_frames;
-    let rows = tshark::read(&path, &[], &["gigae.kind", "gigae.crc.status", COMPLAINTS]);
+    let fields = ["gigae.kind", "gigae.checksum.status", COMPLAINTS, "gigae.length"];
+    let rows = tshark::read(&path, &[], &fields);
     assert_eq!(rows.len() as u64, sent);
-    assert!(rows.iter().all(|row| row[1] == "1" && row[2].is_empty()), "{rows:?}");
+    for row in &rows {
+        // Only the checksum of a short payload is verified.
+        let status = if row[3].parse::<u16>().unwrap() > 128 { "2" } else { "1" };
+        assert!(row[1] == status && row[2].is_empty(), "{rows:?}");
+    }
     for kind in
         [Kind::Hello, Kind::HelloAck, Kind::Confirm, Kind::Who, Kind::Here, Kind::Batch, Kind::Ack]
     {

@@ -6,8 +6,9 @@
 
 local gigae = Proto("gigae", "GigaE")
 
-local VERSION = 2
+local VERSION = 3
 local HEADER_LEN = 32
+local LONGEST_CRC = 128
 
 -- Flags of a header (1).
 local ASK, HEADER_ONLY, ANSWER = 1, 2, 4
@@ -39,7 +40,7 @@ local WORD = { "word", 8 }
 
 local STATUS = { [0] = "Ok", [1] = "Key", [2] = "Bounds", [3] = "Rights", [4] = "Busy" }
 
--- What became of the check of a frame's CRC.
+-- What became of a frame's checksum.
 local GOOD, BAD, UNVERIFIED = 1, 0, 2
 local CHECKED = { [GOOD] = "Good", [BAD] = "Bad", [UNVERIFIED] = "Unverified" }
 
@@ -49,8 +50,8 @@ for code, operation in pairs(CODES) do
 end
 
 local f = {
-    crc = ProtoField.uint32("gigae.crc", "CRC32C", base.HEX),
-    crc_status = ProtoField.uint8("gigae.crc.status", "CRC32C status", base.DEC, CHECKED),
+    checksum = ProtoField.uint32("gigae.checksum", "Checksum", base.HEX),
+    checksum_status = ProtoField.uint8("gigae.checksum.status", "Checksum status", base.DEC, CHECKED),
     version = ProtoField.uint8("gigae.version", "Version", base.DEC, nil, 0xf0),
     kind = ProtoField.uint8("gigae.kind", "Kind", base.DEC, KINDS, 0x0f),
     channel = ProtoField.uint8("gigae.channel", "Channel"),
@@ -64,7 +65,7 @@ local f = {
     credit = ProtoField.uint16("gigae.credit", "Credit in frames"),
     flags = ProtoField.uint16("gigae.flags", "Flags", base.HEX),
     ask = ProtoField.bool("gigae.flags.ask", "Ask", 16, nil, ASK),
-    header_only = ProtoField.bool("gigae.flags.header_only", "CRC of the header only", 16, nil, HEADER_ONLY),
+    header_only = ProtoField.bool("gigae.flags.header_only", "Checksum of the header only", 16, nil, HEADER_ONLY),
     answer = ProtoField.bool("gigae.flags.answer", "Answer", 16, nil, ANSWER),
     payload = ProtoField.bytes("gigae.payload", "Payload"),
     message = ProtoField.bytes("gigae.message", "Message"),
@@ -122,18 +123,18 @@ for _, field in pairs(of_op) do fields[#fields + 1] = field end
 gigae.fields = fields
 
 local e = {
-    crc = ProtoExpert.new("gigae.crc.bad", "Bad CRC32C: receivers drop this frame", expert.group.CHECKSUM, expert.severity.ERROR),
+    checksum = ProtoExpert.new("gigae.checksum.bad", "Bad checksum: receivers drop this frame", expert.group.CHECKSUM, expert.severity.ERROR),
     version = ProtoExpert.new("gigae.version.other", "Another version of the protocol", expert.group.UNDECODED, expert.severity.WARN),
     kind = ProtoExpert.new("gigae.kind.unknown", "Unknown kind of frame", expert.group.UNDECODED, expert.severity.WARN),
     short = ProtoExpert.new("gigae.short", "Shorter than it says", expert.group.MALFORMED, expert.severity.ERROR),
     malformed = ProtoExpert.new("gigae.malformed", "Malformed: receivers drop this frame", expert.group.MALFORMED, expert.severity.ERROR),
     stop = ProtoExpert.new("gigae.stop", "STOP: no room for more frames", expert.group.SEQUENCE, expert.severity.NOTE),
 }
-gigae.experts = { e.crc, e.version, e.kind, e.short, e.malformed, e.stop }
+gigae.experts = { e.checksum, e.version, e.kind, e.short, e.malformed, e.stop }
 
 gigae.prefs.ethertype = Pref.uint("EtherType", 0x88b5, "EtherType of GigaE frames (decimal)")
 gigae.prefs.udp_port = Pref.uint("UDP port", 0, "UDP port of GigaE frames in that envelope; 0: none")
-gigae.prefs.crc = Pref.bool("Check the CRC32C", true, "Compute the CRC32C of every frame: slow with long frames")
+gigae.prefs.checksum = Pref.bool("Verify checksums", true, "Compute the CRC32C of every frame that has one: payloads of up to 128 bytes")
 
 -- Wireshark's Lua has one of these, by version; results may be signed.
 local bits = bit32 or bit
@@ -354,17 +355,19 @@ show[13] = function(payload, tree)
     return "part " .. payload(6, 1):uint() .. " of " .. payload(7, 1):uint()
 end
 
--- Checks the CRC over what it covers (1), and shows it: unverified where not all of that was captured.
+-- Verifies the checksum over what it covers (1), and shows it: unverified where not all of that was captured, and if
+-- a long payload is covered, whose checksum is not a CRC32C.
 local function check(buffer, tree, header)
-    local item = tree:add(f.crc, buffer(0, 4))
+    local item = tree:add(f.checksum, buffer(0, 4))
     local covered = has(header.flags, HEADER_ONLY) and HEADER_LEN or HEADER_LEN + header.length
     local status = UNVERIFIED
-    if gigae.prefs.crc and covered <= buffer:len() then
+    local long = covered > HEADER_LEN + LONGEST_CRC
+    if gigae.prefs.checksum and not long and covered <= buffer:len() then
         status = crc32c(buffer:raw(4, covered - 4)) == buffer(0, 4):uint() and GOOD or BAD
     end
-    item:append_text(" (" .. CHECKED[status]:lower() .. (covered == HEADER_LEN and header.length > 0 and ", of the header only)" or ")"))
-    item:add(f.crc_status, buffer(0, 4), status):set_generated()
-    if status == BAD then item:add_proto_expert_info(e.crc) end
+    item:append_text(" (" .. CHECKED[status]:lower() .. (long and ", XXH3)" or covered == HEADER_LEN and header.length > 0 and ", of the header only)" or ")"))
+    item:add(f.checksum_status, buffer(0, 4), status):set_generated()
+    if status == BAD then item:add_proto_expert_info(e.checksum) end
     return status
 end
 
@@ -451,7 +454,7 @@ function gigae.dissector(buffer, pinfo, root)
     elseif whole > HEADER_LEN then
         tree:add(f.payload, buffer(HEADER_LEN, whole - HEADER_LEN))
     end
-    pinfo.cols.info = info_of(header, status == BAD and "bad CRC" or text)
+    pinfo.cols.info = info_of(header, status == BAD and "bad checksum" or text)
     return there
 end
 
@@ -474,7 +477,7 @@ gigae:register_heuristic("udp", function(buffer, pinfo, root)
     if buffer:len() < HEADER_LEN then return false end
     local kind = buffer(4, 1):uint()
     local length = buffer(6, 2):uint()
-    if math.floor(kind / 16) ~= 2 or not KINDS[kind % 16] then return false end
+    if math.floor(kind / 16) ~= VERSION or not KINDS[kind % 16] then return false end
     if buffer:reported_len() < HEADER_LEN + length then return false end
     gigae.dissector(buffer, pinfo, root)
     return true

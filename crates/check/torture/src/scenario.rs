@@ -57,7 +57,7 @@ pub struct Scenario {
     pub windows: (u16, u16, u16),
     /// Whether small messages share frames.
     pub aggregate: bool,
-    /// Whether the CRC covers the payload; if not, no frame is corrupted, for nothing would notice.
+    /// Whether the checksum covers the payload; if not, no frame is corrupted, for nothing would notice.
     pub checksum: bool,
     /// After which a peer is lost.
     pub peer_timeout: Duration,

@@ -273,7 +273,7 @@ pub extern "C" fn gigae_options_aggregate(options: *mut OptionsHandle, on: c_int
     change(options, |o| Ok(o.aggregate(on != 0)))
 }
 
-/// Whether the CRC covers the messages.
+/// Whether the checksum covers the messages.
 #[unsafe(no_mangle)]
 pub extern "C" fn gigae_options_payload_checksum(options: *mut OptionsHandle, on: c_int) -> c_int {
     change(options, |o| Ok(o.payload_checksum(on != 0)))

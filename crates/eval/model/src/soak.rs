@@ -78,7 +78,7 @@ pub struct GigaeCounters {
     pub failed: u64,
     /// Sessions in which long frames vanish.
     pub black_holes: u64,
-    /// Frames that were damaged: too short, of another version, malformed, with a bad CRC.
+    /// Frames that were damaged: too short, of another version, malformed, with a wrong checksum.
     pub damaged: u64,
     /// Frames discarded for any other reason.
     pub discarded: u64,

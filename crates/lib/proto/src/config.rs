@@ -38,7 +38,7 @@ pub struct Config {
     /// Most sessions at a time; a Hello beyond is discarded. Each idle session takes less than a
     /// kilobyte.
     pub max_peers: usize,
-    /// Whether the CRC of data frames covers their payload, or only the header.
+    /// Whether the checksum of data frames covers their payload, or only the header.
     pub payload_checksum: bool,
     /// The protocol reports a peer as lost that leaves something unanswered for this long.
     pub peer_timeout: Duration,

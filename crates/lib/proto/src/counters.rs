@@ -35,7 +35,7 @@ pub struct Counters {
     pub not_ours: u64,
     /// Frames of another protocol version discarded.
     pub version: u64,
-    /// Frames with a bad CRC32C discarded.
+    /// Frames with a wrong checksum discarded.
     pub checksum: u64,
     /// Malformed frames discarded.
     pub malformed: u64,

@@ -12,7 +12,7 @@
 //! It sees neither what an instruction costs nor what waits for memory: fewer are not always
 //! faster. Whole paths, with `gigae` and a link, are
 //! counted by `crates/lib/gigae/tests/paths.rs` and `crates/edge/ofi/tests/paths.rs`.
-//! The checksum of a whole long frame is not counted: `crc-fast` chooses its instructions by the
+//! The checksum of a whole long frame is not counted: `twox-hash` chooses its instructions by the
 //! processor. That of a short one takes SSE 4.2, which valgrind offers on any that has AVX.
 //!
 //! Without valgrind the tests that need it are ignored; if `CI` is set they fail.

@@ -150,10 +150,10 @@ mod tests {
         let mut frame = [0xff; 60];
         frame[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
         frame[12..14].copy_from_slice(&[0x88, 0xb5]);
-        frame[18] = 0x28;
+        frame[18] = 0x38;
         assert!(is_who(Envelope::DEFAULT, &frame));
         assert!(!is_who(Envelope::Udp { port: 9 }, &frame));
-        for (at, value) in [(0, 0xfe), (5, 0xfe), (6, 3), (13, 0xb6), (18, 0x23), (18, 0x18)] {
+        for (at, value) in [(0, 0xfe), (5, 0xfe), (6, 3), (13, 0xb6), (18, 0x33), (18, 0x28)] {
             let mut other = frame;
             other[at] = value;
             assert!(!is_who(Envelope::DEFAULT, &other), "byte {at}");

@@ -46,7 +46,7 @@ impl Envelope {
 
     /// Finds the GigaE frame in an Ethernet frame and says who sent it.
     ///
-    /// Does not verify UDP and IPv4 checksums: CRC32C covers every byte that is used except the
+    /// Does not verify UDP and IPv4 checksums: the frame's checksum covers every byte that is used except the
     /// addresses. A wrong source fails the epoch check. The caller checks the
     /// [`destination`](Self::destination). Refuses IPv4 fragments and IPv6 extension headers, since
     /// no sender of this protocol makes them.
@@ -360,7 +360,7 @@ impl Route {
 
     /// Writes the outer headers into the first [`len`](Self::len) bytes of `frame`, whose other
     /// bytes are a sealed GigaE frame. For IPv6, reads those bytes again for the UDP checksum,
-    /// which IPv6 requires (RFC 8200 §8.1). Over IPv4 there is no UDP checksum (RFC 768), as CRC32C
+    /// which IPv6 requires (RFC 8200 §8.1). Over IPv4 there is no UDP checksum (RFC 768), as the frame's checksum
     /// covers the frame.
     ///
     /// # Panics

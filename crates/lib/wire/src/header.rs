@@ -1,11 +1,11 @@
 //! The GigaE header and the payloads of control frames (`PROTOCOL.md` §1 and §2).
 
-use crate::crc::{self, crc32c};
+use crate::checksum;
 use crate::{Epoch, Pieces, SeqNo};
 use core::fmt;
 
 /// The version this crate speaks. Its place in the header (byte 4, high half) never changes.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 
 /// Bytes in the GigaE header: with MTU 1500 this leaves 1,468 bytes, GigaE PM II's message size.
 pub const HEADER_LEN: usize = 32;
@@ -90,7 +90,7 @@ impl Flags {
     /// or it probes whether a GO was lost. On a Reset: the frame is a graceful close, its
     /// acknowledgement counts, and it wants an answer.
     pub const ASK: Self = Self(1);
-    /// The CRC covers only the header.
+    /// The checksum covers only the header.
     pub const HEADER_ONLY: Self = Self(2);
     /// On an Ack: it answers an Ack or Confirm with [`ASK`](Self::ASK) that came by the same path.
     /// On a Reset: it answers a Confirm, so the session is over.
@@ -102,7 +102,7 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
-    /// How many of a frame's bytes the CRC covers, its own place included.
+    /// How many of a frame's bytes the checksum covers, its own place included.
     #[inline]
     const fn covered(self, frame: usize) -> usize {
         if self.has(Self::HEADER_ONLY) { HEADER_LEN } else { frame }
@@ -202,7 +202,7 @@ pub(crate) fn port_ids(frame: &[u8]) -> Option<(u16, u16)> {
 
 /// The checksum of a frame that is read piece by piece, while it is copied: see [`Header::begin`].
 pub struct Sealing {
-    digest: crc::Digest,
+    digest: checksum::Digest,
     header_only: bool,
 }
 
@@ -231,7 +231,7 @@ impl Header {
     }
 
     /// Writes the header into the first [`HEADER_LEN`] bytes of `frame`, whose remaining bytes are
-    /// the payload, and seals both with CRC32C (Castagnoli polynomial, as in RFC 3720 §12.1), or
+    /// the payload, and seals both with their checksum (CRC32C, or XXH3 for long payloads), or
     /// the header alone where the flags say so.
     ///
     /// Reads the payload once for the checksum and copies nothing. Inlined, so a header that was
@@ -247,8 +247,8 @@ impl Header {
         for (place, word) in places.iter_mut().zip(words) {
             *place = word.to_be_bytes();
         }
-        let crc = crc::of_new_frame(&words, &frame[..self.flags.covered(frame.len())]);
-        frame[..4].copy_from_slice(&crc.to_be_bytes());
+        let sum = checksum::of_new_frame(&words, &frame[..self.flags.covered(frame.len())]);
+        frame[..4].copy_from_slice(&sum.to_be_bytes());
     }
 
     /// Like [`seal`](Self::seal) for a frame in segments: its payload continues in `behind`.
@@ -263,7 +263,7 @@ impl Header {
     }
 
     /// Writes the header into the first bytes of a frame, which goes on in `behind` bytes elsewhere,
-    /// but for its CRC: the first four bytes. [`add`](Sealing::add) all of its payload in order.
+    /// but for its checksum: the first four bytes. [`add`](Sealing::add) all of its payload in order.
     ///
     /// # Panics
     /// If `first` is shorter than a header or the payload longer than 65,535 bytes.
@@ -271,12 +271,13 @@ impl Header {
         let length = first.len() - HEADER_LEN + behind;
         let words = self.words(u16::try_from(length).expect("payload over 65,535 bytes"));
         first[..HEADER_LEN].copy_from_slice(words.map(u64::to_be_bytes).as_flattened());
-        let mut digest = crc::Digest::new();
+        let header_only = self.flags.has(Flags::HEADER_ONLY);
+        let mut digest = checksum::Digest::new(if header_only { 0 } else { length });
         digest.add(&first[4..HEADER_LEN]);
-        Sealing { digest, header_only: self.flags.has(Flags::HEADER_ONLY) }
+        Sealing { digest, header_only }
     }
 
-    /// The 32 bytes of the header as four words, with zero for the CRC.
+    /// The 32 bytes of the header as four words, with zero for the checksum.
     #[inline]
     const fn words(&self, length: u16) -> [u64; HEADER_LEN / 8] {
         let kind = VERSION << 4 | self.kind as u8;
@@ -295,9 +296,9 @@ impl Header {
     #[inline]
     pub fn parse(frame: &[u8]) -> Result<(Self, &[u8]), Discard> {
         let h: &[u8; HEADER_LEN] = frame.first_chunk().ok_or(Discard::Short)?;
-        let (crc, length) = outline(h)?;
+        let (sum, length) = outline(h)?;
         let frame = frame.get(..HEADER_LEN + length).ok_or(Discard::Short)?;
-        if crc32c(&frame[4..flags_of(h).covered(frame.len())]) != crc {
+        if checksum::of(&frame[4..flags_of(h).covered(frame.len())]) != sum {
             return Err(Discard::Checksum);
         }
         Ok((Self::fields(h)?, &frame[HEADER_LEN..]))
@@ -306,11 +307,11 @@ impl Header {
     /// The same for a frame in segments.
     pub fn parse_segments(mut frame: Pieces) -> Result<(Self, Pieces), Discard> {
         let h = &frame.split_array().ok_or(Discard::Short)?;
-        let (crc, length) = outline(h)?;
+        let (sum, length) = outline(h)?;
         let payload = frame.split(length).ok_or(Discard::Short)?;
         let covered =
             if flags_of(h).has(Flags::HEADER_ONLY) { Pieces::from(&[][..]) } else { payload };
-        if crc::of_pieces(core::iter::once(&h[4..]).chain(covered)) != crc {
+        if checksum::of_pieces(&h[4..], covered) != sum {
             return Err(Discard::Checksum);
         }
         Ok((Self::fields(h)?, payload))
@@ -335,14 +336,14 @@ impl Header {
     }
 }
 
-/// The CRC and the payload's length that a header of this version states.
+/// The checksum and the payload's length that a header of this version states.
 #[inline]
 fn outline(h: &[u8; HEADER_LEN]) -> Result<(u32, usize), Discard> {
     if h[4] >> 4 != VERSION {
         return Err(Discard::Version(h[4] >> 4));
     }
-    let crc = u32::from_be_bytes([h[0], h[1], h[2], h[3]]);
-    Ok((crc, u16::from_be_bytes([h[6], h[7]]).into()))
+    let sum = u32::from_be_bytes([h[0], h[1], h[2], h[3]]);
+    Ok((sum, u16::from_be_bytes([h[6], h[7]]).into()))
 }
 
 #[inline]
@@ -420,11 +421,11 @@ mod tests {
         assert_eq!(
             &frame[4..],
             [
-                0x21, 3, 0, 2, 0x11, 0x22, 0x33, 0x44, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13,
+                0x31, 3, 0, 2, 0x11, 0x22, 0x33, 0x44, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13,
                 14, 15, 16, 0x11, 0x12, 0, 1, b'a', b'b'
             ]
         );
-        assert_eq!(frame[..4], crc32c(&frame[4..]).to_be_bytes());
+        assert_eq!(frame[..4], checksum::of(&frame[4..]).to_be_bytes());
     }
 
     #[test]
@@ -454,12 +455,42 @@ mod tests {
         }
     }
 
+    /// One frame written whole, in segments and piece by piece, and read whole and in segments: on both
+    /// sides of the length from which another checksum is used.
+    #[test]
+    fn the_same_checksum_is_written_and_read_in_one_piece_and_in_several() {
+        let bytes: [u8; 300] = core::array::from_fn(|i| (i * 7) as u8);
+        for flags in [Flags::NONE, Flags::HEADER_ONLY] {
+            let header = Header { flags, ..sample() };
+            for len in [0, 8, 127, 128, 129, 130, 300] {
+                let (a, b) = bytes[..len].split_at(len / 3);
+                let whole = sealed(header, &bytes[..len]);
+                let mut first = [0; HEADER_LEN];
+                first.copy_from_slice(&whole[..HEADER_LEN]);
+                first[..4].fill(0);
+                let mut segments = first.to_vec();
+                segments.extend(a);
+                header.seal_segments(&mut segments, Pieces::new(b, &[]));
+                assert_eq!(segments, whole[..HEADER_LEN + a.len()], "{len} bytes in segments");
+                let mut sealing = header.begin(&mut first, len);
+                [a, b].into_iter().for_each(|piece| sealing.add(piece));
+                first[..4].copy_from_slice(&sealing.finish());
+                assert_eq!(first, whole[..HEADER_LEN], "{len} bytes, piece by piece");
+                assert_eq!(Header::parse(&whole), Ok((header, &bytes[..len])));
+                let (front, behind) = whole.split_at(HEADER_LEN + a.len());
+                let behind = [behind];
+                let read = Header::parse_segments(Pieces::new(front, &behind));
+                assert_eq!(read.map(|(read, payload)| (read, payload.len())), Ok((header, len)));
+            }
+        }
+    }
+
     #[test]
     fn a_kind_that_nobody_writes_is_malformed() {
         let mut frame = sealed(sample(), b"");
         frame[4] = VERSION << 4 | 15;
-        let crc = crc32c(&frame[4..]).to_be_bytes();
-        frame[..4].copy_from_slice(&crc);
+        let sum = checksum::of(&frame[4..]).to_be_bytes();
+        frame[..4].copy_from_slice(&sum);
         assert_eq!(Header::parse(&frame), Err(Discard::Malformed));
     }
 

@@ -1,7 +1,7 @@
 //! The bytes on the wire: GigaE frames and the envelopes that carry them.
 //!
 //! Implements §1 to §3 and the bytes of §9 to §12 of `PROTOCOL.md`: the 32-byte GigaE [`Header`]
-//! with its CRC32C, either directly in an Ethernet II frame or in UDP over IPv4 or IPv6
+//! with its checksum, either directly in an Ethernet II frame or in UDP over IPv4 or IPv6
 //! ([`Envelope`]).
 //!
 //! Everything that arrives is adversarial. Parsing checks every length, never panics, and returns a
@@ -12,7 +12,7 @@
 
 pub mod batch;
 mod bulk;
-mod crc;
+mod checksum;
 mod discovery;
 mod envelope;
 mod handshake;

@@ -76,7 +76,7 @@ enum {
 	CHANNEL = 5,
 };
 
-#define WHO 0x28 // version 2, kind 8
+#define WHO 0x38 // version 3, kind 8
 
 #define HALF(at) (*(u16 *)(frame + (at)))
 

@@ -33,9 +33,9 @@ typedef struct gigae_counts {
     uint64_t sessions;
     uint64_t resets;
     /* Frames discarded: too short; in another envelope; of another version of the protocol; with a
-     * bad CRC; malformed; for another port or channel; of an unknown or former epoch; that had
-     * already arrived; outside the window; out of order (go-back-N); because the session table was
-     * full. */
+     * wrong checksum; malformed; for another port or channel; of an unknown or former epoch; that
+     * had already arrived; outside the window; out of order (go-back-N); because the session table
+     * was full. */
     uint64_t discarded_short;
     uint64_t discarded_not_ours;
     uint64_t discarded_version;

@@ -189,8 +189,8 @@ int gigae_options_go_back_n(gigae_options *options);
 int gigae_options_aggregate(gigae_options *options, int on);
 
 /*
- * Whether the CRC of sent frames covers the messages or only the header. On (not 0) by default.
- * Ethernet's own FCS covers every wire, but no memory, bus or switch.
+ * Whether the checksum of sent frames covers the messages or only the header. On (not 0) by
+ * default. Ethernet's own FCS covers every wire, but no memory, bus or switch.
  */
 int gigae_options_payload_checksum(gigae_options *options, int on);
 

@@ -146,7 +146,7 @@ pub struct GigaeOptions {
     pub backend: Backend,
     /// Several small messages share a frame when several wait.
     pub aggregate: bool,
-    /// The CRC covers the messages, not only the header.
+    /// The checksum covers the messages, not only the header.
     pub checksum: bool,
     /// What is repeated after a loss.
     pub recovery: Recovery,

@@ -7,7 +7,7 @@ use gigae_link::{Info, Link};
 /// Counts since the endpoint was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Messages, retransmissions, STOPs, CRC errors and all else that the protocol counts.
+    /// Messages, retransmissions, STOPs, wrong checksums and all else that the protocol counts.
     pub protocol: gigae_proto::Counters,
     /// Tagged messages by the way they went, and operations that were refused.
     pub operations: gigae_transfer::Counters,

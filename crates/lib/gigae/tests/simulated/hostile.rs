@@ -76,7 +76,7 @@ fn hostile_frames_in_segments_are_counted_and_leave_every_buffer_free() {
             long[6] = 2;
             long[12..14].copy_from_slice(&[0x88, 0xb5]);
             // Of this version, and too short for what it says.
-            (long[18], long[20], long[21]) = (0x27, 0xff, 0xff);
+            (long[18], long[20], long[21]) = (0x37, 0xff, 0xff);
             net.send(stranger, &long);
         }
         a.send(to_b, &vec![i as u8; a.max_message()]).unwrap();

@@ -118,7 +118,7 @@ fn a_jumbo_frame_on_any_link_of_a_trunk_goes_back_to_that_link() {
             long[6] = 2;
             long[12..14].copy_from_slice(&[0x88, 0xb5]);
             // Of this version, and too short for what it says.
-            (long[18], long[20], long[21]) = (0x27, 0xff, 0xff);
+            (long[18], long[20], long[21]) = (0x37, 0xff, 0xff);
             net.send(stranger, &long);
         }
         a.send(to_b, &i.to_be_bytes()).unwrap();
