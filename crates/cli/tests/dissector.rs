@@ -295,7 +295,7 @@ fn every_operation_is_dissected_with_its_status() {
         let bytes = operation(&operation_is, b"data");
         frames.push(sealed(&header(Kind::Op), &[&bytes[..], &bytes].concat()));
     }
-    assert!(frames.len() >= 13 + 3 * 3);
+    assert!(frames.len() >= 15 + 4 * 3);
     let fields = ["gigae.op", "gigae.op.data", COMPLAINTS, "_ws.col.Info", "gigae.op.offset"];
     for (name, row) in names.iter().zip(plain(&frames, &fields)) {
         assert!(row[0].split(',').count() == 2 && row[1] == "64617461,64617461", "{name}: {row:?}");

@@ -32,9 +32,11 @@ local CODES = {
     [10] = { "Atomic", { "key", 8 }, { "offset", 8 }, { "action", 1 }, { "number", 1 }, { "count", 1 }, { "fetch", 1 } },
     [11] = { "Done" },
     [12] = { "Limit", { "until", 4 }, { "entries", 4 } },
+    [13] = { "OfferAt", { "tag", 8 }, { "total", 4 }, { "address", 8 } },
+    [14] = { "Taken", { "offer", 4 }, { "len", 4 } },
 }
 local DONE = 11
--- The second byte of Eager, First and Offer: matched with untagged receives; a word follows the tag.
+-- The second byte of Eager, First, Offer and OfferAt: matched with untagged receives; a word follows the tag.
 local UNTAGGED, WITH_WORD = 1, 2
 local WORD = { "word", 8 }
 

@@ -54,7 +54,7 @@ impl Scenario for Transfers {
         let net = Network::new(1, Faults::default());
         let mac = |n| vec![MacAddr([2, 0, 0, 0, 1, n])];
         let mut hostile = Hostile::new(&net, [mac(1), mac(2)]);
-        let config = Config { most_notices: 64, ..Config::default() };
+        let config = Config { most_notices: 64, fetches: true, ..Config::default() };
         let mut owner = Transfer::new(config, predictable_keys(0x5eed));
         let mut register = |rights| owner.register(vec![0; LEN], rights).expect("there is room");
         let secret = register(Rights::ALL);
@@ -174,6 +174,10 @@ impl Transfers {
             assert!(rounds < MOST_FRAMES, "the owner never stops answering");
             for _ in 0..self.owner.ready() {
                 let Some(peer) = self.owner.poll_ready() else { break };
+                self.owner.fetch(peer, |at, into| {
+                    into.fill(at as u8);
+                    at % 3 > 0
+                });
                 let mut frame = vec![0; 1468];
                 let len = self.owner.fill(peer, self.epochs[peer.0 as usize], &mut frame);
                 if len == 0 {

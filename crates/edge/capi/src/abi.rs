@@ -237,6 +237,8 @@ counts! {
     progress_wakeups <- progress_wakeups,
     frames_placed <- operations.placed,
     frames_misplaced <- operations.misplaced,
+    messages_lent <- operations.lent,
+    messages_fetched <- operations.fetched,
 }
 
 /// Declares numbers of the header, and a list of them for the comparison.

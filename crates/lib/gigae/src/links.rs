@@ -292,6 +292,22 @@ impl Links {
         }
     }
 
+    /// Whether the process of a node's endpoint reads this one's memory.
+    pub(crate) fn lends_to(&mut self, node: NodeAddr) -> bool {
+        match node {
+            NodeAddr::Ethernet(mac) => self.first.seems_up() && self.first.link.lends_to(mac),
+            NodeAddr::Ip { .. } => false,
+        }
+    }
+
+    /// Copies bytes from an address of the process of a node's endpoint. False if that is not possible.
+    pub(crate) fn read_from(&self, node: NodeAddr, at: u64, into: &mut [u8]) -> bool {
+        match node {
+            NodeAddr::Ethernet(mac) => self.first.link.read_from(mac, at, into),
+            NodeAddr::Ip { .. } => false,
+        }
+    }
+
     /// Gives up a link that does not work, unless it is the only one: then the error is the program's.
     /// A socket for bulk data does not count.
     pub(crate) fn give_up(&mut self, path: usize, error: LinkError) -> Result<(), LinkError> {

@@ -450,11 +450,13 @@ impl Options {
             Clock::Virtual(_) => Box::new(predictable_keys(secret as u64)),
         };
         let kernel = matches!(clock, Clock::Monotonic);
+        let fetches = links[0].link.is_local();
+        let operations = TransferConfig { fetches, ..TransferConfig::default() };
         let mut engine = Engine::new(Parts {
             links,
             segments,
             proto: Protocol::new(config, secret),
-            transfer: Transfer::new(TransferConfig::default(), keys),
+            transfer: Transfer::new(operations, keys),
             clock,
             sources,
             discovery: Discovery::new(self.name.clone(), local, answers),

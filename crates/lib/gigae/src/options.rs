@@ -274,6 +274,9 @@ impl Options {
     /// stays as it is. Of several interfaces as one, the first ones find each other, and all frames
     /// between the two go through that memory; by the others if a first one fails.
     ///
+    /// The receiver copies a message of more than 16 KiB straight from the sender's memory, if the
+    /// kernel allows that (process_vm_readv(2)): one copy and one system call for each 4 MiB.
+    ///
     /// For each such peer two descriptors, and memory for all frames that may be unacknowledged
     /// each way: 256 for each interface and channel, 0.5 MiB at MTU 1500, of which what is never
     /// used takes up nothing.

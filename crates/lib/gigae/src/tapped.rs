@@ -73,6 +73,34 @@ impl AnyLink {
         }
     }
 
+    /// Whether the process at an address reads this one's memory.
+    pub(crate) fn lends_to(&mut self, mac: MacAddr) -> bool {
+        match self {
+            Self::Local(local) => local.lends_to(mac),
+            Self::Tapped(tapped) => tapped.link_mut().lends_to(mac),
+            _ => false,
+        }
+    }
+
+    /// Copies bytes from an address of the process at an address. False if that is not possible.
+    pub(crate) fn read_from(&self, mac: MacAddr, at: u64, into: &mut [u8]) -> bool {
+        match self {
+            Self::Local(local) => local.read_from(mac, at, into),
+            Self::Tapped(tapped) => tapped.link().read_from(mac, at, into),
+            _ => false,
+        }
+    }
+
+    /// Whether there may be processes of this node whose frames go through memory.
+    #[inline]
+    pub(crate) fn is_local(&self) -> bool {
+        match self {
+            Self::Local(_) => true,
+            Self::Tapped(tapped) => tapped.link().is_local(),
+            _ => false,
+        }
+    }
+
     /// The link itself, if it is a socket for bulk data.
     pub(crate) fn bulk(&mut self) -> Option<&mut BulkLink> {
         match self {

@@ -34,6 +34,12 @@
 //! reader that is kept off its processor costs only time. A frame without room is lost, as on a
 //! wire.
 //!
+//! # Memory of the neighbour's process
+//!
+//! A long message need not go through the ring: the reader can copy it from the writer's memory
+//! ([`ShmLink::read_from`]), with one system call and one copy. Where the kernel allows that
+//! (process_vm_readv(2)), which is tried when two meet, the reader says so with its welcome.
+//!
 //! # System calls
 //!
 //! None per frame while the reader is awake: the reader looks at the rings, and the writer at a
@@ -46,6 +52,10 @@
 //! (`ring`). A frame from a ring is like one from the wire, but no filter of the kernel has seen
 //! it: the caller must check its contents.
 //!
+//! Who reads in a neighbour's memory gets whatever the neighbour puts there, as from a frame. The reads
+//! change nothing there. A neighbour may let a read wait, by memory that it does not give; it may stop
+//! or end this process as well, for both are of one user.
+//!
 //! The wrapper does *not* carry frames to oneself, to groups, or of programs that did not ask for
 //! it.
 
@@ -53,6 +63,8 @@
 
 #[cfg(not(loom))]
 mod frames;
+#[cfg(not(loom))]
+mod lender;
 #[cfg(not(loom))]
 mod link;
 #[cfg(not(loom))]

@@ -115,7 +115,7 @@ impl<L: Link> ShmLink<L> {
         let info = link.info();
         let words = words_for(config.frames, info.max_frame);
         let mac = config.name.unwrap_or(info.mac);
-        let hello = RingHello { mac, filter: config.filter, words };
+        let hello = RingHello { mac, filter: config.filter, words, ring_at: 0 };
         let frames = Frames::new(info).map_err(failed("mapping memory for neighbours' frames"))?;
         let watching = failed("watching for neighbours");
         let neighbours =
@@ -148,6 +148,21 @@ impl<L: Link> ShmLink<L> {
             Via::Nic => false,
             Via::Ring(number) => self.neighbours.is_welcome(number),
         }
+    }
+
+    /// Whether the process at an address reads this one's memory: [`read_from`](Self::read_from) works
+    /// there.
+    pub fn lends_to(&mut self, mac: MacAddr) -> bool {
+        match self.neighbours.via(key(mac.0)) {
+            Via::Nic => false,
+            Via::Ring(number) => self.neighbours.lends_to(number),
+        }
+    }
+
+    /// Copies bytes from an address of the process of a neighbour, which has told it. False if the
+    /// kernel does not allow this, or the neighbour or its memory is gone. One system call.
+    pub fn read_from(&self, mac: MacAddr, at: u64, into: &mut [u8]) -> bool {
+        self.neighbours.read_from(key(mac.0), at, into)
     }
 
     /// Where a frame with these first bytes goes.

@@ -3,12 +3,11 @@
 use gigae_link::{ChannelSet, Filter};
 use gigae_memfd::SharedMemory;
 use gigae_wire::{Envelope, MacAddr, port_within_node};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
-    sockopt,
 };
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -21,7 +20,7 @@ const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 
 /// The first bytes of a hello: what it is, and its version and that of the ring.
 const MAGIC: [u8; 8] = *b"gigaeshm";
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// What names an endpoint in the UDP envelope, on an interface with this number and with this UDP port:
 /// in place of a MAC address, which all endpoints of the interface share.
@@ -62,9 +61,23 @@ pub(crate) fn namespace() -> Option<(u64, u64)> {
     Some((stat.st_dev, stat.st_ino))
 }
 
+/// Process and user of the other end. The process is zero if it is not visible here (another PID
+/// namespace), which rustix has no value for. One system call.
+pub(crate) fn peer_of(socket: &OwnedFd) -> Option<libc::ucred> {
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut len = size_of_val(&peer) as libc::socklen_t;
+    let place = (&raw mut peer).cast();
+    // SAFETY: the kernel writes at most `len` bytes to `peer`, all of whose values are valid.
+    #[expect(unsafe_code, reason = "rustix takes the process for a number above zero")]
+    let result = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, place, &mut len)
+    };
+    (result == 0 && len as usize == size_of_val(&peer)).then_some(peer)
+}
+
 /// Whether the other end belongs to this process's user.
 fn is_own(socket: &OwnedFd) -> bool {
-    sockopt::socket_peercred(socket).is_ok_and(|peer| peer.uid == rustix::process::geteuid())
+    peer_of(socket).is_some_and(|peer| peer.uid == rustix::process::geteuid().as_raw())
 }
 
 /// Connects to the endpoint that listens for an address, if it belongs to this process's user.
@@ -89,10 +102,12 @@ pub(crate) struct RingHello {
     pub(crate) filter: Filter,
     /// Words in the ring without its control words: a power of two.
     pub(crate) words: u32,
+    /// Where the ring's memory begins in the address space of this process.
+    pub(crate) ring_at: u64,
 }
 
 impl RingHello {
-    const LEN: usize = 56;
+    const LEN: usize = 64;
 
     /// The address that a frame with these first bytes goes to; `None` if no endpoint of this node has it.
     #[inline]
@@ -127,7 +142,8 @@ impl RingHello {
         bytes[10..12].copy_from_slice(&number.to_ne_bytes());
         bytes[12..18].copy_from_slice(&self.mac.0);
         bytes[20..24].copy_from_slice(&self.words.to_ne_bytes());
-        for (to, word) in bytes[24..].chunks_mut(8).zip(self.filter.channels.words()) {
+        bytes[56..].copy_from_slice(&self.ring_at.to_ne_bytes());
+        for (to, word) in bytes[24..56].chunks_mut(8).zip(self.filter.channels.words()) {
             to.copy_from_slice(&word.to_ne_bytes());
         }
         bytes
@@ -146,11 +162,12 @@ impl RingHello {
         };
         let mac = MacAddr(bytes[12..18].try_into().ok()?);
         let words = u32::from_ne_bytes(bytes[20..24].try_into().ok()?);
-        let (channels, _) = bytes[24..].as_chunks::<8>();
+        let ring_at = u64::from_ne_bytes(bytes[56..].try_into().ok()?);
+        let (channels, _) = bytes[24..56].as_chunks::<8>();
         let word = |channel: u8| u64::from_ne_bytes(channels[usize::from(channel / 64)]);
         let is_set = |channel: &u8| word(*channel) >> (channel % 64) & 1 == 1;
         let channels: ChannelSet = (0..=u8::MAX).filter(is_set).collect();
-        Some(Self { mac, filter: Filter { envelope, channels }, words })
+        Some(Self { mac, filter: Filter { envelope, channels }, words, ring_at })
     }
 
     /// Sends the hello and passes the ring.
@@ -204,7 +221,8 @@ mod tests {
         for envelope in [Envelope::DEFAULT, Envelope::Udp { port: 47_000 }] {
             let channels = [0, 63, 64, 255].into_iter().collect();
             let mac = MacAddr([2, 0, 0, 1, 2, 3]);
-            let hello = RingHello { mac, filter: Filter { envelope, channels }, words: 1 << 16 };
+            let filter = Filter { envelope, channels };
+            let hello = RingHello { mac, filter, words: 1 << 16, ring_at: 0x7fff_1234_5678_9000 };
             let bytes = hello.write();
             assert_eq!(RingHello::read(&bytes), Some(hello));
             assert_eq!(RingHello::read(&bytes[..bytes.len() - 1]), None);

@@ -1,6 +1,7 @@
 //! The endpoints of this node: which there are, the rings to and from them, and their doorbells.
 
 use crate::frames::Frames;
+use crate::lender::Lender;
 use crate::meeting::{self, RingHello};
 use crate::ring::{CONTROL, Damaged, LONGEST, Reader, Ring, Writer};
 use gigae_link::RxFrame;
@@ -130,7 +131,10 @@ struct OutgoingRing {
 
 /// A neighbour from which frames come.
 struct IncomingRing {
+    key: u64,
     id: u32,
+    /// Its process, if its memory can be read.
+    lender: Option<Lender>,
     socket: OwnedFd,
     memory: SharedMemory,
     reader: Reader,
@@ -274,7 +278,8 @@ impl Neighbours {
         let failed = |e: std::io::Error| Errno::from_io_error(&e).unwrap_or(Errno::IO);
         let words = CONTROL + self.hello.words as usize;
         let (memory, fd) = SharedMemory::create(NAME, words).map_err(failed)?;
-        self.hello.send(&socket, fd)?;
+        let ring_at = memory.words().as_ptr().expose_provenance() as u64;
+        RingHello { ring_at, ..self.hello.clone() }.send(&socket, fd)?;
         let door = EventSource::Outgoing(number as u32).data();
         epoll::add(&self.events, &socket, door, epoll::EventFlags::IN)?;
         let (id, writer) = (self.fresh_id(), Writer::default());
@@ -292,6 +297,19 @@ impl Neighbours {
     pub(crate) fn is_welcome(&self, number: usize) -> bool {
         let outgoing = self.outgoing[number].as_ref();
         outgoing.is_some_and(|outgoing| Ring::new(outgoing.memory.words()).is_welcome())
+    }
+
+    /// Whether the reader of a ring reads this process's memory, too. One load.
+    pub(crate) fn lends_to(&self, number: usize) -> bool {
+        let outgoing = self.outgoing[number].as_ref();
+        outgoing.is_some_and(|outgoing| Ring::new(outgoing.memory.words()).is_lender())
+    }
+
+    /// Copies bytes from an address of a neighbour's process. False if that is not possible.
+    pub(crate) fn read_from(&self, key: u64, at: u64, into: &mut [u8]) -> bool {
+        let from = self.incoming.iter().find(|from| from.key == key && !from.ended);
+        let lender = from.and_then(|from| from.lender.as_ref());
+        lender.is_some_and(|lender| lender.read(at, into))
     }
 
     /// Writes a frame into a ring, if there is room. One copy.
@@ -509,12 +527,15 @@ impl Neighbours {
             debug!(peer = %hello.mac, "endpoint of this node refused: its envelope or channels differ");
             return Ring::new(memory.words()).refuse();
         }
-        Ring::new(memory.words()).welcome();
-        debug!(peer = %hello.mac, "endpoint of this node sends through memory");
-        let reader = Reader::default();
-        self.incoming.push(IncomingRing { id, socket, memory, reader, ended: false, done: false });
+        let ring = Ring::new(memory.words());
+        let lender = Lender::new(&socket, &ring, hello.ring_at);
+        ring.welcome(lender.is_some());
+        let reads_memory = lender.is_some();
+        debug!(peer = %hello.mac, reads_memory, "endpoint of this node sends through memory");
+        let (key, reader) = (key(hello.mac.0), Reader::default());
+        let (ended, done) = (false, false);
+        self.incoming.push(IncomingRing { key, id, lender, socket, memory, reader, ended, done });
         // The neighbour is here: try to connect to it, if there was no ring yet.
-        let key = key(hello.mac.0);
         if matches!(self.known.get(&key), Some(AddressState::Absent { .. })) {
             self.forget(key);
         }

@@ -32,10 +32,14 @@ const AT_TAIL: usize = 16;
 /// The reader's: whether it sleeps, and whether it reads.
 const AT_SLEEPS: usize = 32;
 const AT_WELCOME: usize = 33;
+/// A number by which the reader recognises this word in the writer's address space.
+const AT_PROBE: usize = 34;
 
 /// The reader's answer to the writer; at first there is none.
 const WELCOME: u64 = 1;
 const REFUSED: u64 = 2;
+/// Welcome, and the reader reads the writer's memory, too.
+const WELCOME_AND_READS: u64 = 3;
 
 /// In place of a length: the next record begins with the next turn.
 const NEXT_TURN: u64 = u64::MAX;
@@ -91,7 +95,12 @@ impl<'a> Ring<'a> {
     /// Whether the reader reads the ring. One load.
     #[inline]
     pub(crate) fn is_welcome(&self) -> bool {
-        self.control[AT_WELCOME].load(Ordering::Relaxed) == WELCOME
+        self.control[AT_WELCOME].load(Ordering::Relaxed) & WELCOME == WELCOME
+    }
+
+    /// Whether the reader reads the memory of the writer's process, too.
+    pub(crate) fn is_lender(&self) -> bool {
+        self.control[AT_WELCOME].load(Ordering::Relaxed) == WELCOME_AND_READS
     }
 
     /// Whether the reader refuses the ring.
@@ -99,9 +108,16 @@ impl<'a> Ring<'a> {
         self.control[AT_WELCOME].load(Ordering::Relaxed) == REFUSED
     }
 
-    /// The reader reads the ring.
-    pub(crate) fn welcome(&self) {
-        self.control[AT_WELCOME].store(WELCOME, Ordering::Relaxed);
+    /// The reader reads the ring, and perhaps the memory of the writer's process.
+    pub(crate) fn welcome(&self, reads: bool) {
+        let word = if reads { WELCOME_AND_READS } else { WELCOME };
+        self.control[AT_WELCOME].store(word, Ordering::Relaxed);
+    }
+
+    /// Puts a number into a word of its own, and returns the word's place in bytes.
+    pub(crate) fn set_probe(&self, number: u64) -> u64 {
+        self.control[AT_PROBE].store(number, Ordering::Relaxed);
+        8 * AT_PROBE as u64
     }
 
     /// The reader will never read the ring.

@@ -4,7 +4,9 @@ use crate::atomic::{Values, apply};
 use crate::log;
 use crate::matching::{Unexpected, UnexpectedBody};
 use crate::memory::{Bytes, RegionKey, RegionRef, Rights};
-use crate::operation::{Matched, Notice, OpError, Operation, Receive, Send, SendState};
+use crate::operation::{
+    DataSource, Matched, Notice, Offer, OpError, Operation, Receive, Send, SendState,
+};
 use crate::peer::{Answer, Reassembly, ReassemblyBuffer, Serving, Source, Writing};
 use crate::pool::{LONGEST_UNASKED, MOST_BYTES, MOST_OFFERED};
 use crate::transfer::{LONGEST, Transfer};
@@ -42,7 +44,14 @@ impl<M: Bytes> Transfer<M> {
             Op::Eager { label } => self.on_eager(peer, label, data),
             Op::First { label, total } => self.on_first(peer, label, total, data),
             Op::More => self.on_more(peer, data),
-            Op::Offer { id, label, total } => self.on_offer(peer, id, label, total),
+            Op::Offer { id, label, total } => {
+                self.on_offer(peer, Offer { id, at: None }, label, total)
+            }
+            Op::OfferAt { id, label, total, at } => {
+                let at = Some(at).filter(|_| self.config.fetches);
+                self.on_offer(peer, Offer { id, at }, label, total)
+            }
+            Op::Taken { id, offer, len } => self.on_taken(peer, id, offer, len),
             Op::Pull { id, offer, len } => self.on_pull(peer, id, offer, len),
             Op::Read { id, key, offset, len } => {
                 self.on_read(peer, id, RegionKey(key), offset, len)
@@ -68,7 +77,7 @@ impl<M: Bytes> Transfer<M> {
 
     /// Matches a message that begins to arrive with a receive.
     fn match_with(&mut self, peer: PeerId, label: Label, total: u32) -> Option<u32> {
-        let matched = Matched { peer, label, total, got: 0, pulled: false };
+        let matched = Matched { peer, label, total, got: 0, source: DataSource::Parts };
         let found = self.matching.receive_for(peer, label);
         if let Some(id) = found {
             if let Some(Operation::Receive(receive)) = self.operations.get_mut(id) {
@@ -174,7 +183,7 @@ impl<M: Bytes> Transfer<M> {
         Ok(())
     }
 
-    fn on_offer(&mut self, peer: PeerId, offer: u32, label: Label, total: u32) -> Checked {
+    fn on_offer(&mut self, peer: PeerId, offer: Offer, label: Label, total: u32) -> Checked {
         let state = self.peer(peer);
         if state.offers >= state.granted.entries || total as usize > LONGEST {
             return Err(Invalid);
@@ -213,6 +222,26 @@ impl<M: Bytes> Transfer<M> {
         Ok(())
     }
 
+    /// The peer has read an offered message in this process's memory.
+    fn on_taken(&mut self, peer: PeerId, id: u32, offer: u32, len: u32) -> Checked {
+        let Some(Operation::Send(send)) = self.operations.get_mut(offer) else {
+            return Err(Invalid);
+        };
+        let Send { peer: to, memory, state, .. } = send;
+        if *to != peer || *state != SendState::Offered || len as usize > memory.len() {
+            return Err(Invalid);
+        }
+        *state = SendState::Going(len);
+        self.counters.lent += 1;
+        let state = self.peer(peer);
+        state.offered -= 1;
+        state.owed += 1;
+        state.answers.push_back(Answer::Plain(Op::Done { id, status: Status::Ok }));
+        self.wake(peer);
+        self.complete(offer, Ok(()));
+        Ok(())
+    }
+
     fn on_read(&mut self, peer: PeerId, id: u32, key: RegionKey, offset: u64, len: u32) -> Checked {
         if !self.peer(peer).may_ask() {
             return Err(Invalid);
@@ -235,7 +264,7 @@ impl<M: Bytes> Transfer<M> {
     fn on_reply(&mut self, peer: PeerId, id: u32, at: u32, data: Pieces) -> Checked {
         let expected = match self.operations.get_mut(id) {
             Some(Operation::Receive(Receive { room, matched: Some(m), .. }))
-                if m.peer == peer && m.pulled && m.got == at =>
+                if m.peer == peer && m.is_pulled() && m.got == at =>
             {
                 m.total.min(*room)
             }
@@ -465,6 +494,13 @@ impl<M: Bytes> Transfer<M> {
                 0
             }
             Some(Operation::Read { peer: to, .. }) if *to == peer && result.is_err() => 0,
+            Some(Operation::Receive(Receive { matched: Some(m), .. }))
+                if m.peer == peer && m.source == DataSource::Taken && result.is_ok() =>
+            {
+                // It is no operation that the peer limits.
+                self.complete(id, Ok(()));
+                return if data.is_empty() { Ok(()) } else { Err(Invalid) };
+            }
             Some(Operation::Atomic { peer: to, change, .. }) if *to == peer => {
                 if result.is_ok() && change.fetches() { change.len() } else { 0 }
             }

@@ -225,6 +225,7 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operation::Offer;
     use gigae_wire::op::Label;
 
     fn message(peer: u32, tag: u64, body: UnexpectedBody) -> Unexpected {
@@ -270,8 +271,8 @@ mod tests {
         for tag in 0..3 {
             kept.push(message(1, tag, whole()));
         }
-        kept.push(message(2, 9, UnexpectedBody::Offered(1)));
-        kept.push(message(1, 3, UnexpectedBody::Offered(1)));
+        kept.push(message(2, 9, UnexpectedBody::Offered(Offer { id: 1, at: None })));
+        kept.push(message(1, 3, UnexpectedBody::Offered(Offer { id: 1, at: None })));
         kept.push(message(1, 4, UnexpectedBody::Arriving));
         kept.end_session(PeerId(1));
         assert_eq!((kept.len(), kept.former(PeerId(1))), (4, 3 * cost(10)));

@@ -2,7 +2,7 @@
 //! that matches it, and a receive to the first message that it matches.
 
 use crate::kept::Kept;
-use crate::operation::Matched;
+use crate::operation::{DataSource, Matched, Offer};
 use gigae_proto::PeerId;
 use gigae_wire::op::Label;
 use std::collections::VecDeque;
@@ -43,7 +43,7 @@ impl Unexpected {
     /// The part of it that a receive needs.
     pub(crate) fn matched(&self) -> Matched {
         let Self { peer, label, total, .. } = *self;
-        Matched { peer, label, total, got: 0, pulled: false }
+        Matched { peer, label, total, got: 0, source: DataSource::Parts }
     }
 }
 
@@ -52,8 +52,8 @@ pub(crate) enum UnexpectedBody {
     Whole(Vec<u8>),
     /// It is arriving in parts, which the sender's state collects.
     Arriving,
-    /// It waits at its sender under this number.
-    Offered(u32),
+    /// It waits at its sender.
+    Offered(Offer),
 }
 
 /// A receive that waits for its message.
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(matching.receive_for(PeerId(9), 0x20.into()), None, "a bit that matters");
         for tag in [0x11, 0x12] {
             let label = tag.into();
-            let body = UnexpectedBody::Offered(0);
+            let body = UnexpectedBody::Offered(Offer { id: 0, at: None });
             matching.kept.push(Unexpected { peer: PeerId(1), label, total: 0, body });
         }
         assert_eq!(matching.kept.peek(&any).unwrap().label.tag, 0x11);

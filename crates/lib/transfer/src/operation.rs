@@ -226,8 +226,36 @@ pub(crate) struct Matched {
     pub(crate) total: u32,
     /// Bytes that have arrived.
     pub(crate) got: u32,
-    /// This end pulled them.
-    pub(crate) pulled: bool,
+    pub(crate) source: DataSource,
+}
+
+impl Matched {
+    /// Whether its bytes come because this end asks for them.
+    pub(crate) fn is_pulled(&self) -> bool {
+        self.source == DataSource::Pulled
+    }
+}
+
+/// How the bytes of a message come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DataSource {
+    /// The sender sends them of its own accord.
+    Parts,
+    /// This end has asked for them.
+    Pulled,
+    /// This end reads them in the sender's memory.
+    Lent(Offer),
+    /// It has done so, and waits for the sender to confirm that they were the message's.
+    Taken,
+}
+
+/// A message that waits at its sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Offer {
+    /// The sender's number for it.
+    pub(crate) id: u32,
+    /// Where it begins, if this end may read it there.
+    pub(crate) at: Option<u64>,
 }
 
 impl<M: Bytes> Operation<M> {
@@ -247,7 +275,7 @@ impl<M: Bytes> Operation<M> {
     #[inline]
     pub(crate) fn asks(&self) -> bool {
         match self {
-            Self::Receive(receive) => receive.matched.is_some_and(|m| m.pulled),
+            Self::Receive(receive) => receive.matched.is_some_and(|m| m.is_pulled()),
             Self::Read { .. } => true,
             _ => false,
         }

@@ -16,6 +16,9 @@ const LEAST_PART: usize = 64;
 /// An Atomic fits wherever another operation on remote memory may begin.
 const _: () = assert!(2 * MOST_FETCHED <= LEAST_PART);
 
+/// Longer messages are offered to a peer that reads them in this process's memory.
+const LEND_ABOVE: usize = 16 << 10;
+
 /// Fewer bytes are copied into the frame.
 const LEAST_IN_PLACE: usize = 4096;
 
@@ -449,12 +452,19 @@ impl<M: Bytes> Transfer<M> {
             return Step::Nothing;
         };
         let total = send.memory.len();
+        let lends = state.lends && total > LEND_ABOVE;
+        let lent = if lends { send.memory.slice(0, total) } else { None };
+        let lent = lent.map(|bytes| bytes.as_ptr().expose_provenance() as u64);
         let (op, from) = match send.state {
-            SendState::Queued if total <= offer_above && state.allows(total) => {
+            SendState::Queued if lent.is_none() && total <= offer_above && state.allows(total) => {
                 (Op::Eager { label: send.label }, 0)
             }
             SendState::Queued => {
-                let offer = Op::Offer { id, label: send.label, total: total as u32 };
+                let (label, total) = (send.label, total as u32);
+                let offer = match lent {
+                    Some(at) => Op::OfferAt { id, label, total, at },
+                    None => Op::Offer { id, label, total },
+                };
                 if state.offered >= state.entries.min(MOST_OFFERED) {
                     return Step::Nothing;
                 }

@@ -115,6 +115,10 @@ pub(crate) struct ActivePeer {
     /// What this end must answer.
     pub(crate) answers: VecDeque<Answer>,
     pub(crate) serving: VecDeque<Serving>,
+    /// Receives whose messages this end reads in the peer's memory, in order.
+    pub(crate) fetching: VecDeque<u32>,
+    /// Whether the peer reads long messages in this process's memory.
+    pub(crate) lends: bool,
     /// Whether answers have the next turn.
     pub(crate) serve: bool,
     /// Frames filled and acknowledged, and the operations that end with them. Some messages are no
@@ -157,6 +161,8 @@ impl ActivePeer {
             starting: VecDeque::new(),
             answers: VecDeque::new(),
             serving: VecDeque::new(),
+            fetching: VecDeque::new(),
+            lends: false,
             serve: false,
             filled: 0,
             acknowledged: 0,
@@ -229,9 +235,9 @@ impl ActivePeer {
 
     /// Whether its memory is small enough to keep for another peer.
     pub(crate) fn is_small(&self) -> bool {
-        let Self { starting, answers, serving, going, .. } = self;
+        let Self { starting, answers, serving, fetching, going, .. } = self;
         let lists = [starting.capacity(), answers.capacity(), serving.capacity(), going.capacity()];
-        lists.iter().all(|&capacity| capacity <= FEW)
+        fetching.capacity() <= FEW && lists.iter().all(|&capacity| capacity <= FEW)
     }
 
     /// Whether there is something to send, or something waits for the peer.
@@ -239,6 +245,7 @@ impl ActivePeer {
         let nothing = self.starting.is_empty()
             && self.answers.is_empty()
             && self.serving.is_empty()
+            && self.fetching.is_empty()
             && self.going.is_empty();
         !nothing || self.offered > 0 || self.asked > 0 || self.limit_due
     }

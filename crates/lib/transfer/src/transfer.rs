@@ -2,6 +2,7 @@
 
 mod completing;
 mod expecting;
+mod fetching;
 mod peers;
 mod receiving;
 mod starting;
@@ -38,11 +39,15 @@ pub struct Config {
     pub most_notices: usize,
     /// Bytes that all peers together may be granted beyond their first shares. Default 64 MiB.
     pub most_granted: usize,
+    /// The caller [fetches](Transfer::fetch) messages that are offered with an address, before it
+    /// [fills](Transfer::fill) a frame for their sender. Otherwise they are asked for. Default false.
+    pub fetches: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { offer_above: LONGEST_UNASKED, most_notices: 4096, most_granted: 64 << 20 }
+        let (most_notices, most_granted) = (4096, 64 << 20);
+        Self { offer_above: LONGEST_UNASKED, most_notices, most_granted, fetches: false }
     }
 }
 
@@ -53,6 +58,10 @@ pub struct Counters {
     pub unasked: u64,
     /// Messages offered.
     pub offered: u64,
+    /// Messages that another process of this node has read in this one's memory.
+    pub lent: u64,
+    /// Messages that were read in the memory of another process of this node.
+    pub fetched: u64,
     /// Messages that arrived before a matching receive.
     pub unexpected: u64,
     /// Of these, messages of former sessions that were dropped because no receive took them and

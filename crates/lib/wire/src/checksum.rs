@@ -45,6 +45,7 @@ fn xxh3(bytes: &[u8]) -> u32 {
 /// The checksum of bytes that come in pieces. Allocates nothing.
 pub(crate) struct Digest(Sum);
 
+#[expect(clippy::large_enum_variant, reason = "it lives on the stack, and allocates nothing")]
 enum Sum {
     /// Its complement.
     Crc(u32),

@@ -45,6 +45,27 @@ pub enum Op {
         /// Bytes in the whole message.
         total: u32,
     },
+    /// The same to a process of the sender's node, which may read the message in the sender's memory.
+    OfferAt {
+        /// The sender's number for it.
+        id: u32,
+        /// Its tag and data word.
+        label: Label,
+        /// Bytes in the whole message.
+        total: u32,
+        /// Where they begin, in the address space of the sender's process.
+        at: u64,
+    },
+    /// The receiver has read the first bytes of a message that was offered with an address. The answer
+    /// is a [`Done`](Self::Done).
+    Taken {
+        /// The receiver's number, which the answer repeats.
+        id: u32,
+        /// The sender's number.
+        offer: u32,
+        /// How many.
+        len: u32,
+    },
     /// Asks for the first bytes of an offered message.
     Pull {
         /// The receiver's number, which the answer repeats.
@@ -98,7 +119,7 @@ pub enum Op {
         /// What to do with them.
         change: Change,
     },
-    /// Answers a Write or Atomic, or refuses a Read. The data are the former values, if the Atomic
+    /// Answers a Write, Atomic or Taken, or refuses a Read. The data are the former values, if the Atomic
     /// fetches.
     Done {
         /// The number of the operation that it answers.
@@ -184,9 +205,9 @@ impl Status {
     }
 }
 
-/// Flag of Eager, First and Offer: the message is untagged.
+/// Flag of Eager, First and both Offers: the message is untagged.
 const UNTAGGED: u8 = 1;
-/// Flag of Eager, First and Offer: eight bytes for the receiver follow the tag.
+/// Flag of Eager, First and both Offers: eight bytes for the receiver follow the tag.
 const DATA: u8 = 2;
 
 const EAGER: u8 = 1;
@@ -201,6 +222,8 @@ const WRITE_NOTICE: u8 = 9;
 const ATOMIC: u8 = 10;
 const DONE: u8 = 11;
 const LIMIT: u8 = 12;
+const OFFER_AT: u8 = 13;
+const TAKEN: u8 = 14;
 
 impl Op {
     /// Bytes of the header in front of the data.
@@ -209,9 +232,10 @@ impl Op {
             + match self {
                 Self::More | Self::Done { .. } => 0,
                 Self::Reply { .. } => 4,
-                Self::Pull { .. } | Self::Limit { .. } => 8,
+                Self::Pull { .. } | Self::Taken { .. } | Self::Limit { .. } => 8,
                 Self::Eager { label } => 8 + label.more(),
                 Self::First { label, .. } | Self::Offer { label, .. } => 12 + label.more(),
+                Self::OfferAt { label, .. } => 20 + label.more(),
                 Self::Read { .. } | Self::Atomic { .. } => 20,
                 Self::Write { notice: None, .. } => 24,
                 Self::Write { .. } => 32,
@@ -246,11 +270,24 @@ impl Op {
                 writer.u32(total);
                 (OFFER, label.flags())
             }
+            Self::OfferAt { id, label, total, at } => {
+                writer.u32(id);
+                writer.label(label);
+                writer.u32(total);
+                writer.u64(at);
+                (OFFER_AT, label.flags())
+            }
             Self::Pull { id, offer, len } => {
                 writer.u32(id);
                 writer.u32(offer);
                 writer.u32(len);
                 (PULL, 0)
+            }
+            Self::Taken { id, offer, len } => {
+                writer.u32(id);
+                writer.u32(offer);
+                writer.u32(len);
+                (TAKEN, 0)
             }
             Self::Read { id, key, offset, len } => {
                 writer.u32(id);
@@ -318,7 +355,14 @@ impl Op {
             FIRST => Self::First { label: reader.label(flags)?, total: reader.u32()? },
             MORE => Self::More,
             OFFER => Self::Offer { id, label: reader.label(flags)?, total: reader.u32()? },
+            OFFER_AT => Self::OfferAt {
+                id,
+                label: reader.label(flags)?,
+                total: reader.u32()?,
+                at: reader.u64()?,
+            },
             PULL => Self::Pull { id, offer: reader.u32()?, len: reader.u32()? },
+            TAKEN => Self::Taken { id, offer: reader.u32()?, len: reader.u32()? },
             READ => {
                 Self::Read { id, key: reader.u64()?, offset: reader.u64()?, len: reader.u32()? }
             }
@@ -439,6 +483,13 @@ mod tests {
                 label,
                 total
             }),
+            (any::<(u32, u32, u64)>(), label()).prop_map(|((id, total, at), label)| Op::OfferAt {
+                id,
+                label,
+                total,
+                at
+            }),
+            any::<(u32, u32, u32)>().prop_map(|(id, offer, len)| Op::Taken { id, offer, len }),
             any::<(u32, u32, u32)>().prop_map(|(id, offer, len)| Op::Pull { id, offer, len }),
             any::<(u32, u64, u64, u32)>().prop_map(|(id, key, offset, len)| Op::Read {
                 id,
@@ -509,7 +560,7 @@ mod tests {
         #[test]
         fn flags_that_nobody_knows_are_malformed(
             flags in 4_u8..,
-            code in prop::sample::select(vec![EAGER, FIRST, OFFER]),
+            code in prop::sample::select(vec![EAGER, FIRST, OFFER, OFFER_AT]),
         ) {
             let mut bytes = [0; 32];
             (bytes[0], bytes[1]) = (code, flags);

@@ -88,6 +88,10 @@ typedef struct gigae_counts {
      * were expected, and so copied twice. */
     uint64_t frames_placed;
     uint64_t frames_misplaced;
+    /* Messages that other processes of this node have read in the memory of this one; those that
+     * this one has read so. */
+    uint64_t messages_lent;
+    uint64_t messages_fetched;
 } gigae_counts;
 
 /*

@@ -57,7 +57,7 @@ figures!(
 );
 
 figures!(OPERATIONS, operations, OperationCounters {
-    unasked, offered, unexpected, dropped => "unexpected_dropped", refused => "operations_refused", wrong_keys, placed, misplaced,
+    unasked, offered, unexpected, dropped => "unexpected_dropped", refused => "operations_refused", wrong_keys, placed, misplaced, lent, fetched,
     invalid => "operations_invalid",
 });
 

@@ -162,6 +162,9 @@ impl Engine {
             self.proto.propose(peer);
             return None;
         };
+        if self.links[0].link.is_local() {
+            self.lend_and_fetch(peer);
+        }
         if self.proto.is_full(peer) {
             return None;
         }
@@ -197,6 +200,18 @@ impl Engine {
         let frame = Outbound::operations((frame, len as u16), behind, peer);
         self.send_filled(peer, sum, frame);
         Some(1)
+    }
+
+    /// Long messages between processes of this node are read in the sender's memory, where the kernel
+    /// allows that.
+    #[inline(never)]
+    fn lend_and_fetch(&mut self, peer: PeerId) {
+        let Self { links, transfer, proto, .. } = self;
+        let node = proto.key(peer).node;
+        transfer.lend(peer, links.lends_to(node));
+        if transfer.has_fetches(peer) {
+            transfer.fetch(peer, |at, into| links.read_from(node, at, into));
+        }
     }
 
     /// The longest payload of a frame by the socket, if what comes next for a peer is bulk data and

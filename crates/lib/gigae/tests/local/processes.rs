@@ -3,6 +3,38 @@
 use super::tasks::*;
 use super::*;
 
+/// Both ways, from a length on. A process that does not see the other cannot read its memory, and
+/// receives all the same.
+pub(crate) fn long_messages_are_read_where_they_lie_by_processes_that_may() {
+    let (_fabric, node, _inside) = node_with("long", 2, 1500);
+    for (name, sees) in [("x1", true), ("y1", false)] {
+        let end = on(&node, options("x0", Backend::Packet));
+        let mut task = match sees {
+            true => Task::start(&node, &["long", name], None),
+            false => Task::start_unseeing(&node, &["long", name]),
+        };
+        let peer = end.peer(task.line().parse::<Address>().unwrap()).unwrap();
+        for len in [1, 100_000, 16_384, 16_385, 1 << 20, LONGEST] {
+            let message: Vec<u8> = (0..len).map(|i| (i * 31 + (i >> 8) * 7) as u8).collect();
+            end.start_recv(Wanted::tag(len as u64), vec![0; len]).unwrap();
+            end.start_send(peer, len as u64, message.clone()).unwrap();
+            for _ in 0..2 {
+                let done = end.completion_timeout(PATIENCE).unwrap().expect("it comes in time");
+                assert_eq!((done.result, done.len), (Ok(()), len), "{name}, {len} bytes");
+                assert!(done.memory.and_then(gigae::Memory::into_vec).unwrap() == message);
+            }
+            let said = task.line();
+            let (fetched, lent) = said.split_once(' ').unwrap();
+            let counted = end.counters().operations;
+            let theirs: [u64; 2] = [fetched, lent].map(|n| n.parse().unwrap());
+            assert_eq!(theirs, [counted.lent, counted.fetched], "{name}, {len} bytes");
+        }
+        let counted = end.counters().operations;
+        assert_eq!(counted.lent > 0, sees, "{name}: {counted:?}");
+        assert!(counted.fetched > 0, "this end sees both: {counted:?}");
+    }
+}
+
 /// Whoever knocks there stays at the door; who sleeps is not woken by that without end.
 pub(crate) fn who_has_no_descriptor_left_sleeps_and_takes_neighbours_in_when_it_has() {
     let (_fabric, node, _inside) = node_with("descriptors", 1, 1500);

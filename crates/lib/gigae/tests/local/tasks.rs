@@ -12,13 +12,24 @@ pub(crate) struct Task {
 
 impl Task {
     pub(crate) fn start(node: &Node, task: &[&str], user: Option<u32>) -> Self {
-        let _inside = node.enter().unwrap();
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.env("GIGAE_LOCAL_TASK", task.join(" "));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
         if let Some(user) = user {
             command.uid(user);
         }
+        Self::spawn(node, task, command)
+    }
+
+    /// The same in a PID namespace of its own, in which it does not see this process.
+    pub(crate) fn start_unseeing(node: &Node, task: &[&str]) -> Self {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--kill-child"]).arg(std::env::current_exe().unwrap());
+        Self::spawn(node, task, command)
+    }
+
+    fn spawn(node: &Node, task: &[&str], mut command: Command) -> Self {
+        let _inside = node.enter().unwrap();
+        command.env("GIGAE_LOCAL_TASK", task.join(" "));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let (stdin, said) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
         Self { child, stdin, said }
@@ -102,6 +113,24 @@ pub(crate) fn carry_out(task: &str) {
                 end.send(message.from(), &message).unwrap();
             }
         }
+        // Receives long messages and sends them back, and says how many it has read in the sender's
+        // memory, and how many were read in its own.
+        "long" => {
+            let end = options(word(), Backend::Packet).open().unwrap();
+            say(&end.link().mac.to_string());
+            loop {
+                end.start_recv(Wanted::ANY, vec![0; LONGEST]).unwrap();
+                let done = end.completion().unwrap().expect("a message");
+                done.result.unwrap();
+                let (from, len) = (done.peer.unwrap(), done.len);
+                let mut memory = done.memory.and_then(gigae::Memory::into_vec).unwrap();
+                memory.truncate(len);
+                end.start_send(from, done.tag, memory).unwrap();
+                end.completion().unwrap().expect("it is sent").result.unwrap();
+                let counted = end.counters().operations;
+                say(&format!("{} {}", counted.fetched, counted.lent));
+            }
+        }
         // Holds the name of an address and connects to another.
         "claim" => {
             let _name = gigae_shm::bind("gigae", word().parse().unwrap()).unwrap();
@@ -157,6 +186,9 @@ pub(crate) fn carry_out(task: &str) {
         other => panic!("no task '{other}'"),
     }
 }
+
+/// Longest message of a process that receives long ones.
+pub(crate) const LONGEST: usize = 10_000_000;
 
 pub(crate) fn hear_end() {
     let _ = std::io::stdin().read_line(&mut String::new());

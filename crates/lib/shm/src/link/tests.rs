@@ -375,7 +375,12 @@ impl Liar {
             SharedMemory::create("gigae-test", CONTROL + Self::WORDS as usize).unwrap();
         let filter = Options::new(Envelope::DEFAULT).filter;
         let mac = MacAddr([2, 9, 9, 9, 9, 9]);
-        Self { socket, memory, fd, hello: RingHello { mac, filter, words: Self::WORDS } }
+        Self {
+            socket,
+            memory,
+            fd,
+            hello: RingHello { mac, filter, words: Self::WORDS, ring_at: 0 },
+        }
     }
 
     fn greets(self, at: &mut ShmLink<SimLink>) -> Self {
@@ -395,6 +400,34 @@ impl Liar {
             Ok((_, 0)) | Err(Errno::CONNRESET)
         )
     }
+}
+
+/// Both ends are of this process, whose own memory it may always read.
+#[test]
+fn a_neighbours_memory_is_read_where_it_says_and_nowhere_else() {
+    let node = Node::new();
+    let (mut a, mut b) = node.pair();
+    let (at_a, at_b) = (a.info().mac, b.info().mac);
+    meet(&mut a, &mut b);
+    assert!(a.lends_to(at_b), "it was tried when they met");
+    let (bytes, mut read) = ([7_u8; 100_000], vec![0; 100_000]);
+    let at = bytes.as_ptr().expose_provenance() as u64;
+    assert!(b.read_from(at_a, at, &mut read) && read == bytes);
+    assert!(!b.read_from(at_a, 0, &mut read[..1]), "nothing is mapped there");
+    assert!(!b.read_from(at_a, u64::MAX, &mut read[..9]));
+    let stranger = MacAddr([2, 9, 9, 9, 9, 9]);
+    assert!(!b.read_from(stranger, at, &mut read) && !a.lends_to(stranger));
+    // Who names another place than the ring's is read as frames only.
+    for ring_at in [0, at, u64::MAX] {
+        let mut liar = Liar::new(&node, &b);
+        liar.hello.ring_at = ring_at;
+        let liar = liar.greets(&mut b);
+        assert!(liar.is_welcome() && !Ring::new(liar.memory.words()).is_lender());
+        assert!(!b.read_from(stranger, at, &mut read));
+    }
+    drop(a);
+    b.look();
+    assert!(!b.read_from(at_a, at, &mut read), "it is gone");
 }
 
 #[test]
@@ -477,7 +510,7 @@ fn a_reader_that_lies_gets_fewer_frames_and_stops_nobody() {
     let socket = meeting::accept(&listener).unwrap().unwrap();
     let (hello, fd) = meeting::greeting(&socket).unwrap();
     let memory = SharedMemory::map(&fd, CONTROL + hello.words as usize).unwrap();
-    Ring::new(memory.words()).welcome();
+    Ring::new(memory.words()).welcome(false);
     let mut state = 1u64;
     for n in 0..3000 {
         state ^= state << 13;

@@ -111,8 +111,12 @@ fn only_a_sleeper_asks_for_the_doorbell_and_only_once() {
     ring.wake();
     assert!(!send());
     assert!(!ring.is_welcome());
-    ring.welcome();
-    assert!(ring.is_welcome());
+    ring.welcome(false);
+    assert!(ring.is_welcome() && !ring.is_lender());
+    ring.welcome(true);
+    assert!(ring.is_welcome() && ring.is_lender());
+    ring.refuse();
+    assert!(!ring.is_welcome() && !ring.is_lender());
 }
 
 #[test]

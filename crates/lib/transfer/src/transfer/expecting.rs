@@ -104,7 +104,9 @@ impl<M: Bytes> Transfer<M> {
     /// `None` if it is over.
     fn progress_of(&self, id: u32) -> Option<(PeerId, u32, usize)> {
         let (peer, got, expected) = match self.operations.get(id)? {
-            Operation::Receive(Receive { room, matched: Some(matched), .. }) if matched.pulled => {
+            Operation::Receive(Receive { room, matched: Some(matched), .. })
+                if matched.is_pulled() =>
+            {
                 let &Matched { peer, total, got, .. } = matched;
                 (peer, got, total.min(*room))
             }
@@ -115,7 +117,7 @@ impl<M: Bytes> Transfer<M> {
     }
 
     /// Where `len` bytes of its data from `at` on belong, if they can be written in place.
-    fn place_of(&mut self, id: u32, at: usize, len: usize) -> Option<&mut [u8]> {
+    pub(super) fn place_of(&mut self, id: u32, at: usize, len: usize) -> Option<&mut [u8]> {
         let (of, first) = match self.operations.get(id)? {
             Operation::Receive(Receive { target: Target::Part { of, at }, .. }) => {
                 (*of, *at as usize)

@@ -5,7 +5,8 @@ use crate::kept::Taken;
 use crate::matching::{Selector, UnexpectedBody};
 use crate::memory::Bytes;
 use crate::operation::{
-    Matched, MultiReceive, MultiReceiveState, OpId, Operation, Part, Receive, Target,
+    DataSource, Matched, MultiReceive, MultiReceiveState, Offer, OpId, Operation, Part, Receive,
+    Target,
 };
 use crate::peer::{Answer, ReassemblyBuffer, cost};
 use gigae_proto::PeerId;
@@ -168,17 +169,30 @@ impl<M: Bytes> Transfer<M> {
         }
     }
 
-    /// Pulls an offered message for its matching receive.
-    pub(crate) fn pull(&mut self, id: u32, offer: u32) {
+    /// Gets an offered message for its matching receive: asks for its bytes, or lets the caller
+    /// [`fetch`](Self::fetch) them.
+    pub(crate) fn pull(&mut self, id: u32, offer: Offer) {
         let Some(Operation::Receive(Receive { room, matched: Some(m), .. })) =
             self.operations.get_mut(id)
         else {
             return;
         };
-        m.pulled = true;
         let (peer, len) = (m.peer, m.total.min(*room));
+        if offer.at.is_some() && len > 0 {
+            m.source = DataSource::Lent(offer);
+            let state = self.peer(peer);
+            state.offers -= 1;
+            state.fetching.push_back(id);
+            return self.wake(peer);
+        }
+        m.source = DataSource::Pulled;
+        self.peer(peer).offers -= 1;
+        self.ask_for(peer, id, offer.id, len);
+    }
+
+    /// Asks for the first bytes of an offered message.
+    pub(crate) fn ask_for(&mut self, peer: PeerId, id: u32, offer: u32, len: u32) {
         let state = self.peer(peer);
-        state.offers -= 1;
         state.answers.push_back(Answer::Plain(Op::Pull { id, offer, len }));
         self.asked += len as usize;
         self.expecting.push_back(id);

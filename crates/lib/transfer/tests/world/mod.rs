@@ -21,6 +21,10 @@ pub(crate) struct World {
     /// expected.
     pub(crate) in_place: bool,
     pub(crate) epoch: Vec<Vec<Epoch>>,
+    /// Every end reads long messages in the others' memory.
+    pub(crate) lends: bool,
+    /// The bytes that can be read so, by the address where they begin.
+    pub(crate) readable: Vec<(u64, Vec<u8>)>,
 }
 
 impl World {
@@ -38,6 +42,8 @@ impl World {
             frame: FRAME,
             in_place: false,
             epoch: vec![vec![Epoch(7); ends]; ends],
+            lends: false,
+            readable: Vec::new(),
         }
     }
 
@@ -51,6 +57,11 @@ impl World {
                 if self.wires[from][to].len() >= self.window {
                     self.ends[from].postpone(peer);
                     continue;
+                }
+                if self.lends {
+                    self.ends[from].lend(peer, true);
+                    moved |= self.ends[from].has_fetches(peer);
+                    self.fetch(from, peer);
                 }
                 let (mut frame, epoch) = (vec![0; self.frame], self.epoch[from][to]);
                 let len = if self.in_place {
@@ -92,6 +103,28 @@ impl World {
             }
         }
         moved
+    }
+
+    /// Reads what a peer has offered, in its memory.
+    pub(crate) fn fetch(&mut self, end: usize, peer: PeerId) {
+        let Self { ends, readable, .. } = self;
+        ends[end].fetch(peer, |at, into| {
+            let found = readable.iter().find_map(|(begins, bytes)| {
+                let from = usize::try_from(at.checked_sub(*begins)?).ok()?;
+                bytes.get(from..from.checked_add(into.len())?)
+            });
+            if let Some(bytes) = found {
+                into.copy_from_slice(bytes);
+            }
+            found.is_some()
+        });
+    }
+
+    /// A message that the others can read where it lies.
+    pub(crate) fn readable(&mut self, len: usize, seed: usize) -> Vec<u8> {
+        let bytes = body(len, seed);
+        self.readable.push((bytes.as_ptr().addr() as u64, bytes.clone()));
+        bytes
     }
 
     /// Receives a frame as a link does that scatters: its data are written where others are expected
