@@ -363,7 +363,7 @@ impl Hostile {
             254 => u32::from(script.u16()),
             n => u32::from(n),
         };
-        let code = script.byte() % 16;
+        let code = script.byte() % 14;
         let id = u32::from(script.byte() % 8);
         let key = match script.byte() {
             255 => script.u64(),
@@ -401,8 +401,8 @@ impl Hostile {
                 Op::Done { id, status: script.pick(&all) }
             }
             12 => Op::Limit { until: one, entries: two },
-            13 => Op::OfferAt { id, label, total: one, at: offset },
-            14 => Op::Taken { id, offer: two, len: one },
+            13 if kind % 4 == 1 => Op::OfferAt { id, label, total: one, at: offset },
+            13 if kind % 4 == 2 => Op::Taken { id, offer: two, len: one },
             _ => return payload.extend_from_slice(script.take(24)),
         };
         let len = match script.byte() {

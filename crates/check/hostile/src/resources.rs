@@ -420,7 +420,7 @@ fn named(envelope: Envelope, mac: MacAddr) -> Address {
 /// that they just fit, or just do not.
 fn operation(template: &[u8], n: u32, key: RegionKey, payload: &mut Vec<u8>) {
     let byte = |at: usize| template.get(at).copied().unwrap_or(0);
-    let (code, kind) = (byte(0) % 16, byte(1));
+    let (code, kind) = (byte(0) % 14, byte(1));
     let id = if kind & 128 > 0 { n } else { u32::from(byte(2)) };
     let key = if kind & 64 > 0 { !key.0 } else { key.0 };
     let total =
@@ -452,8 +452,8 @@ fn operation(template: &[u8], n: u32, key: RegionKey, payload: &mut Vec<u8>) {
             Op::Atomic { id, key, offset, change }
         }
         12 => Op::Done { id, status: Status::Ok },
-        13 => Op::OfferAt { id, label, total, at: offset },
-        14 => Op::Taken { id, offer: at, len: total },
+        13 if kind % 4 == 1 => Op::OfferAt { id, label, total, at: offset },
+        13 if kind % 4 == 2 => Op::Taken { id, offer: at, len: total },
         _ => Op::Limit { until: total, entries: at },
     };
     let len = len.min(1400);

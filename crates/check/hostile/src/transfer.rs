@@ -174,7 +174,7 @@ impl Transfers {
             assert!(rounds < MOST_FRAMES, "the owner never stops answering");
             for _ in 0..self.owner.ready() {
                 let Some(peer) = self.owner.poll_ready() else { break };
-                self.owner.fetch(peer, |at, into| {
+                self.owner.fetch(peer, &mut (LEN * 2), |at, into| {
                     into.fill(at as u8);
                     at % 3 > 0
                 });

@@ -236,7 +236,7 @@ impl Engine {
             self.operate();
         }
         if self.transfer.ready() > 0 {
-            self.fill()?;
+            count += self.fill()?;
         }
         self.transmit()?;
         self.quiet =

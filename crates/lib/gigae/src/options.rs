@@ -274,7 +274,7 @@ impl Options {
     /// stays as it is. Of several interfaces as one, the first ones find each other, and all frames
     /// between the two go through that memory; by the others if a first one fails.
     ///
-    /// The receiver copies a message of more than 16 KiB straight from the sender's memory, if the
+    /// The receiver copies a message of more than 12 KiB straight from the sender's memory, if the
     /// kernel allows that (process_vm_readv(2)): one copy and one system call for each 4 MiB.
     ///
     /// For each such peer two descriptors, and memory for all frames that may be unacknowledged

@@ -20,7 +20,8 @@ impl Lender {
     /// address it has mapped the ring. Two system calls.
     pub(crate) fn new(socket: &OwnedFd, ring: &Ring, ring_at: u64) -> Option<Self> {
         let process = meeting::peer_of(socket)?.pid;
-        let lender = Self { process };
+        // Zero is a process that is not visible here.
+        let lender = Some(Self { process }).filter(|_| process > 0)?;
         let number = RandomState::new().build_hasher().finish();
         let at = ring_at.wrapping_add(ring.set_probe(number));
         let mut read = [0; 8];
@@ -28,7 +29,7 @@ impl Lender {
     }
 
     /// Fills bytes from an address in the process. False if not all of them are there, or it is not
-    /// allowed. A system call per 2 GiB.
+    /// allowed. A system call for each 2 GiB.
     pub(crate) fn read(&self, at: u64, into: &mut [u8]) -> bool {
         let mut done = 0;
         while done < into.len() {

@@ -307,7 +307,8 @@ impl Neighbours {
 
     /// Copies bytes from an address of a neighbour's process. False if that is not possible.
     pub(crate) fn read_from(&self, key: u64, at: u64, into: &mut [u8]) -> bool {
-        let from = self.incoming.iter().find(|from| from.key == key && !from.ended);
+        // The newest: another process may have had the address before.
+        let from = self.incoming.iter().rfind(|from| from.key == key && !from.ended);
         let lender = from.and_then(|from| from.lender.as_ref());
         lender.is_some_and(|lender| lender.read(at, into))
     }

@@ -235,10 +235,8 @@ impl<M: Bytes> Transfer<M> {
         self.counters.lent += 1;
         let state = self.peer(peer);
         state.offered -= 1;
-        state.owed += 1;
-        state.answers.push_back(Answer::Plain(Op::Done { id, status: Status::Ok }));
+        state.answers.push_back(Answer::Confirmed { id, send: offer });
         self.wake(peer);
-        self.complete(offer, Ok(()));
         Ok(())
     }
 

@@ -22,8 +22,9 @@ pub trait Bytes {
     /// If they are not all within the memory.
     fn read(&self, at: usize, out: &mut [u8]);
 
-    /// `len` bytes from `at` on, if they lie in one piece that can be read in place. Others are
-    /// copied with [`read`](Self::read).
+    /// `len` bytes from `at` on, if they lie in one piece that can be read in place. They must stay
+    /// where they are while an operation has the memory, even if the value itself moves: another
+    /// process may read them. Others are copied with [`read`](Self::read).
     fn slice(&self, at: usize, len: usize) -> Option<&[u8]> {
         let _ = (at, len);
         None

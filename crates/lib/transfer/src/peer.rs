@@ -24,6 +24,12 @@ pub(crate) enum Answer {
     Plain(Op),
     /// An atomic change of the peer is done; these are the former values.
     Fetched(u32, Values),
+    /// The peer has taken a message, under its number and this end's. This end's operation is over with
+    /// this answer.
+    Confirmed {
+        id: u32,
+        send: u32,
+    },
 }
 
 /// Bytes that a peer has asked for.
@@ -231,6 +237,7 @@ impl ActivePeer {
         (self.came, self.taken, self.allowed) = (came, taken, allowed);
         (self.granted, self.entries) = (granted, entries);
         (self.offers, self.engaged) = (offers, engaged);
+        self.lends = false;
     }
 
     /// Whether its memory is small enough to keep for another peer.

@@ -12,6 +12,10 @@ use gigae_wire::Epoch;
 /// While so many bytes and more wait for a peer, operations go by the socket for bulk data.
 const BULK_FROM: usize = 5 << 10;
 
+/// Bytes that are read in the memory of other processes before what has arrived and what is due has a
+/// turn: some 0.5 ms.
+const READ_AT_ONCE: usize = 4 << 20;
+
 /// Room in bytes that operations can always make use of. With less, some write nothing.
 const LEAST_ROOM: usize = 128;
 
@@ -126,12 +130,14 @@ impl Engine {
     }
 
     /// Fills frames with operations, as many as windows and frames allow, the peers taking turns.
+    /// Returns 1 if it must be called again soon, whatever arrives: there is more to read in the memory
+    /// of other processes.
     #[inline(never)]
-    pub(super) fn fill(&mut self) -> Result<(), LinkError> {
-        let mut waiting = 0;
+    pub(super) fn fill(&mut self) -> Result<usize, LinkError> {
+        let (mut waiting, mut left) = (0, READ_AT_ONCE);
         while waiting < self.transfer.ready() {
             let Some(peer) = self.transfer.poll_ready() else { break };
-            match self.fill_frame(peer) {
+            match self.fill_frame(peer, &mut left) {
                 Some(0) => {}
                 Some(datagrams) => {
                     waiting = 0;
@@ -148,12 +154,13 @@ impl Engine {
         if self.transfer.take_asked() >= BULK_FROM {
             self.links.asked_for_bulk(self.clock.now());
         }
-        Ok(())
+        Ok(usize::from(left == 0))
     }
 
     /// Fills one frame with operations for a peer. Returns how many full frames of the link it is as
     /// long as: zero if there are no operations; `None` if it has to wait.
-    fn fill_frame(&mut self, peer: PeerId) -> Option<usize> {
+    /// Reads at most `left` bytes in the memory of the peer's process, and counts them down.
+    fn fill_frame(&mut self, peer: PeerId, left: &mut usize) -> Option<usize> {
         if self.loopback.is_own(peer) {
             self.loopback.carry_out(&mut self.transfer, peer);
             return Some(0);
@@ -162,8 +169,8 @@ impl Engine {
             self.proto.propose(peer);
             return None;
         };
-        if self.links[0].link.is_local() {
-            self.lend_and_fetch(peer);
+        if self.links[0].link.is_local() && !self.lend_and_fetch(peer, left) {
+            return None;
         }
         if self.proto.is_full(peer) {
             return None;
@@ -203,15 +210,14 @@ impl Engine {
     }
 
     /// Long messages between processes of this node are read in the sender's memory, where the kernel
-    /// allows that.
+    /// allows that. False if there is more to read.
     #[inline(never)]
-    fn lend_and_fetch(&mut self, peer: PeerId) {
+    fn lend_and_fetch(&mut self, peer: PeerId, left: &mut usize) -> bool {
         let Self { links, transfer, proto, .. } = self;
         let node = proto.key(peer).node;
         transfer.lend(peer, links.lends_to(node));
-        if transfer.has_fetches(peer) {
-            transfer.fetch(peer, |at, into| links.read_from(node, at, into));
-        }
+        !transfer.has_fetches(peer)
+            || transfer.fetch(peer, left, |at, into| links.read_from(node, at, into))
     }
 
     /// The longest payload of a frame by the socket, if what comes next for a peer is bulk data and

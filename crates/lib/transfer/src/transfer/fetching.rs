@@ -6,13 +6,10 @@
 
 use super::Transfer;
 use crate::memory::Bytes;
-use crate::operation::{DataSource, Matched, Operation, Receive};
+use crate::operation::{DataSource, Matched, Offer, Operation, Receive};
 use crate::peer::{Answer, PeerEntry};
 use gigae_proto::PeerId;
 use gigae_wire::op::Op;
-
-/// Most bytes that are read before others have a turn: some 0.5 ms.
-const AT_ONCE: usize = 4 << 20;
 
 impl<M: Bytes> Transfer<M> {
     /// Whether a peer reads long messages in this process's memory, from now on.
@@ -32,36 +29,37 @@ impl<M: Bytes> Transfer<M> {
 
     /// Copies offered messages out of the memory of the peer's process, into the memories of their
     /// receives. `read` fills bytes from an address there, and says whether it could. A message that
-    /// cannot be read is asked for. Copies at most 4 MiB; the peer is [ready](Self::poll_ready)
-    /// again if there is more. What the peer must know is in the next frame that is
-    /// [filled](Self::fill) for it.
-    pub fn fetch(&mut self, peer: PeerId, mut read: impl FnMut(u64, &mut [u8]) -> bool) {
-        let mut left = AT_ONCE;
+    /// cannot be read is asked for. Copies at most `left` bytes, which it counts down. False if there
+    /// is more: [postpone](Self::postpone) the peer then. What the peer must know is in the next
+    /// frame that is [filled](Self::fill) for it.
+    pub fn fetch(
+        &mut self,
+        peer: PeerId,
+        left: &mut usize,
+        mut read: impl FnMut(u64, &mut [u8]) -> bool,
+    ) -> bool {
         while let Some(&id) = self.peer(peer).fetching.front() {
-            let Some((offer, at, got, len)) = self.lent(peer, id) else {
+            let Some((offer, got, len)) = self.lent(peer, id) else {
                 // The receive is over.
                 self.peer(peer).fetching.pop_front();
                 continue;
             };
-            if left == 0 {
-                return self.wake(peer);
+            let part = (len - got).min(*left);
+            if part == 0 {
+                return false;
             }
-            let part = (len - got).min(left);
-            let from = at.wrapping_add(got as u64);
+            *left -= part;
+            let from = offer.at.unwrap_or_default().wrapping_add(got as u64);
             let done = self.place_of(id, got, part).is_some_and(|place| read(from, place));
-            let (got, source) = match done {
-                true if got + part == len => (len, DataSource::Taken),
-                true => {
-                    left -= part;
-                    self.set_fetched(id, got + part, None);
-                    continue;
-                }
-                false => (0, DataSource::Pulled),
-            };
-            self.set_fetched(id, got, Some(source));
+            let got = if done { got + part } else { 0 };
+            if done && got < len {
+                self.set_fetched(id, got, DataSource::Lent(offer));
+                continue;
+            }
+            let source = if done { DataSource::Taken } else { DataSource::Pulled };
+            self.set_fetched(id, got, source);
             self.peer(peer).fetching.pop_front();
-            left -= part.min(left);
-            let len = len as u32;
+            let (offer, len) = (offer.id, len as u32);
             if done {
                 self.counters.fetched += 1;
                 let taken = Op::Taken { id, offer, len };
@@ -70,11 +68,12 @@ impl<M: Bytes> Transfer<M> {
                 self.ask_for(peer, id, offer, len);
             }
         }
+        true
     }
 
-    /// The sender's number of a message that is read in its memory, where it begins, how many bytes
-    /// have been read, and how many are wanted.
-    fn lent(&self, peer: PeerId, id: u32) -> Option<(u32, u64, usize, usize)> {
+    /// A message that is read in its sender's memory: where it is, how many bytes have been read, and how
+    /// many are wanted.
+    fn lent(&self, peer: PeerId, id: u32) -> Option<(Offer, usize, usize)> {
         let Some(Operation::Receive(Receive { room, matched: Some(m), .. })) =
             self.operations.get(id)
         else {
@@ -83,18 +82,14 @@ impl<M: Bytes> Transfer<M> {
         let &Matched { peer: from, total, got, source: DataSource::Lent(offer), .. } = m else {
             return None;
         };
-        if from != peer {
-            return None;
-        }
-        Some((offer.id, offer.at?, got as usize, total.min(*room) as usize))
+        (from == peer).then_some((offer, got as usize, total.min(*room) as usize))
     }
 
-    fn set_fetched(&mut self, id: u32, got: usize, source: Option<DataSource>) {
+    fn set_fetched(&mut self, id: u32, got: usize, source: DataSource) {
         if let Some(Operation::Receive(Receive { matched: Some(m), .. })) =
             self.operations.get_mut(id)
         {
-            m.got = got as u32;
-            m.source = source.unwrap_or(m.source);
+            (m.got, m.source) = (got as u32, source);
         }
     }
 }

@@ -61,7 +61,10 @@ impl World {
                 if self.lends {
                     self.ends[from].lend(peer, true);
                     moved |= self.ends[from].has_fetches(peer);
-                    self.fetch(from, peer);
+                    if !self.fetch(from, peer) {
+                        self.ends[from].postpone(peer);
+                        continue;
+                    }
                 }
                 let (mut frame, epoch) = (vec![0; self.frame], self.epoch[from][to]);
                 let len = if self.in_place {
@@ -105,10 +108,10 @@ impl World {
         moved
     }
 
-    /// Reads what a peer has offered, in its memory.
-    pub(crate) fn fetch(&mut self, end: usize, peer: PeerId) {
+    /// Reads what a peer has offered, in its memory, up to 4 MiB. False if there is more.
+    pub(crate) fn fetch(&mut self, end: usize, peer: PeerId) -> bool {
         let Self { ends, readable, .. } = self;
-        ends[end].fetch(peer, |at, into| {
+        ends[end].fetch(peer, &mut (4 << 20), |at, into| {
             let found = readable.iter().find_map(|(begins, bytes)| {
                 let from = usize::try_from(at.checked_sub(*begins)?).ok()?;
                 bytes.get(from..from.checked_add(into.len())?)
@@ -117,7 +120,7 @@ impl World {
                 into.copy_from_slice(bytes);
             }
             found.is_some()
-        });
+        })
     }
 
     /// A message that the others can read where it lies.
