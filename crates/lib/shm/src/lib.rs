@@ -37,7 +37,7 @@
 //! # Memory of the neighbour's process
 //!
 //! A long message need not go through the ring: the reader can copy it from the writer's memory
-//! ([`ShmLink::read_from`]), with one system call and one copy. Where the kernel allows that
+//! ([`ShmLink::read_from`]), with one copy. Where the kernel allows that
 //! (process_vm_readv(2)), which is tried when two meet, the reader says so with its welcome.
 //!
 //! # System calls

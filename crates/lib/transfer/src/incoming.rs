@@ -206,7 +206,8 @@ impl<M: Bytes> Transfer<M> {
         Ok(())
     }
 
-    fn on_pull(&mut self, peer: PeerId, id: u32, offer: u32, len: u32) -> Checked {
+    /// The peer wants so many bytes of an offered message, which is no longer offered then.
+    fn claim_offer(&mut self, peer: PeerId, offer: u32, len: u32) -> Checked {
         let Some(Operation::Send(send)) = self.operations.get_mut(offer) else {
             return Err(Invalid);
         };
@@ -215,28 +216,23 @@ impl<M: Bytes> Transfer<M> {
             return Err(Invalid);
         }
         *state = SendState::Going(len);
-        let state = self.peer(peer);
-        state.offered -= 1;
-        state.serving.push_back(Serving { id, source: Source::Send(offer), len, at: 0 });
+        self.peer(peer).offered -= 1;
         self.wake(peer);
+        Ok(())
+    }
+
+    fn on_pull(&mut self, peer: PeerId, id: u32, offer: u32, len: u32) -> Checked {
+        self.claim_offer(peer, offer, len)?;
+        let serving = Serving { id, source: Source::Send(offer), len, at: 0 };
+        self.peer(peer).serving.push_back(serving);
         Ok(())
     }
 
     /// The peer has read an offered message in this process's memory.
     fn on_taken(&mut self, peer: PeerId, id: u32, offer: u32, len: u32) -> Checked {
-        let Some(Operation::Send(send)) = self.operations.get_mut(offer) else {
-            return Err(Invalid);
-        };
-        let Send { peer: to, memory, state, .. } = send;
-        if *to != peer || *state != SendState::Offered || len as usize > memory.len() {
-            return Err(Invalid);
-        }
-        *state = SendState::Going(len);
+        self.claim_offer(peer, offer, len)?;
         self.counters.lent += 1;
-        let state = self.peer(peer);
-        state.offered -= 1;
-        state.answers.push_back(Answer::Confirmed { id, send: offer });
-        self.wake(peer);
+        self.peer(peer).answers.push_back(Answer::Confirmed { id, send: offer });
         Ok(())
     }
 
@@ -493,11 +489,14 @@ impl<M: Bytes> Transfer<M> {
             }
             Some(Operation::Read { peer: to, .. }) if *to == peer && result.is_err() => 0,
             Some(Operation::Receive(Receive { matched: Some(m), .. }))
-                if m.peer == peer && m.source == DataSource::Taken && result.is_ok() =>
+                if m.peer == peer
+                    && m.source == DataSource::Taken
+                    && result.is_ok()
+                    && data.is_empty() =>
             {
                 // It is no operation that the peer limits.
                 self.complete(id, Ok(()));
-                return if data.is_empty() { Ok(()) } else { Err(Invalid) };
+                return Ok(());
             }
             Some(Operation::Atomic { peer: to, change, .. }) if *to == peer => {
                 if result.is_ok() && change.fetches() { change.len() } else { 0 }

@@ -13,6 +13,32 @@ fn lending() -> World {
     World { lends: true, ..World::with(2, &Config { fetches: true, ..Config::default() }) }
 }
 
+/// A message that its receiver has read, which the sender has not confirmed.
+fn taken() -> World {
+    let mut world = lending();
+    world.ends[0].lend(PeerId(1), true);
+    world.ends[1].receive(from(0, 5), vec![0; 20_000]).unwrap();
+    let message = world.readable(20_000, 3);
+    world.ends[0].send(PeerId(1), 5, message).unwrap();
+    while world.ends[1].counters().fetched == 0 {
+        assert!(world.step());
+    }
+    world
+}
+
+/// What the sender then puts into a frame, which does not get to the receiver.
+fn confirmation(world: &mut World) -> Op {
+    while world.ends[0].counters().lent == 0 {
+        assert!(world.step());
+    }
+    assert_eq!(world.ends[0].poll_ready(), Some(PeerId(1)));
+    let mut out = vec![0; 1468];
+    let len = world.ends[0].fill(PeerId(1), Epoch(7), &mut out);
+    let (first, _) = Op::take(&mut out[..len].into()).unwrap().unwrap();
+    assert!(matches!(first, Op::Done { status: Status::Ok, .. }), "{first:?}");
+    first
+}
+
 #[test]
 fn a_long_message_is_read_where_it_lies_and_a_short_one_is_sent() {
     for (len, lent) in [(12_288, 0), (12_289, 1), (70_000, 1), (10_000_000, 1)] {
@@ -108,15 +134,14 @@ fn messages_of_a_receive_of_several_are_read_in_their_order() {
 /// The bytes may be others by then: the sender's program has its memory back.
 #[test]
 fn a_receive_whose_sender_is_lost_before_it_confirms_has_failed() {
-    let mut world = lending();
-    world.ends[0].lend(PeerId(1), true);
-    world.ends[1].receive(from(0, 5), vec![0; 20_000]).unwrap();
-    let message = world.readable(20_000, 3);
-    world.ends[0].send(PeerId(1), 5, message).unwrap();
-    while world.ends[1].counters().fetched == 0 {
-        assert!(world.step());
-    }
+    let mut world = taken();
+    // One with data is none.
+    let confirms = confirmation(&mut world);
+    let mut bytes = vec![0; confirms.header_len() + 1];
+    confirms.write(1, &mut bytes);
+    world.ends[1].handle(PeerId(0), Epoch(7), bytes[..].into());
     assert!(world.completions(1).is_empty(), "not before the sender confirms");
+    assert_eq!(world.ends[1].counters().invalid, 1);
     world.ends[1].ended(PeerId(0), Epoch(7), Reason::Timeout);
     let received = world.only(1);
     assert_eq!(received.result, Err(OpError::Lost(Reason::Timeout)));
@@ -148,25 +173,9 @@ fn a_peer_that_takes_many_messages_may_write_and_read_at_the_same_time() {
 /// The frame is in the receiver's memory then, where a program that ends does not take it back.
 #[test]
 fn a_send_ends_with_the_frame_that_confirms_it() {
-    let mut world = lending();
-    world.ends[0].lend(PeerId(1), true);
-    world.ends[1].receive(from(0, 5), vec![0; 20_000]).unwrap();
-    let message = world.readable(20_000, 3);
-    world.ends[0].send(PeerId(1), 5, message).unwrap();
-    while world.ends[1].counters().fetched == 0 {
-        assert!(world.step());
-    }
-    // Its answer is in flight, or the next frame to be filled.
-    while world.ends[0].counters().lent == 0 {
-        assert!(world.completions(0).is_empty());
-        assert!(world.step());
-    }
-    assert!(world.completions(0).is_empty(), "nothing was filled since");
-    assert_eq!(world.ends[0].poll_ready(), Some(PeerId(1)));
-    let mut out = vec![0; 1468];
-    let len = world.ends[0].fill(PeerId(1), Epoch(7), &mut out);
-    let (first, _) = Op::take(&mut out[..len].into()).unwrap().unwrap();
-    assert!(matches!(first, Op::Done { status: Status::Ok, .. }), "{first:?}");
+    let mut world = taken();
+    assert!(world.completions(0).is_empty(), "nothing confirms it");
+    confirmation(&mut world);
     assert_eq!(world.only(0).result, Ok(()));
 }
 
