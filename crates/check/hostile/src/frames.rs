@@ -5,7 +5,7 @@ use gigae_proto::Body;
 use gigae_sim::{Faults, Network, Port};
 use gigae_wire::op::{Action, Change, Label, MAX_OP_HEADER, Number, Op, Status};
 use gigae_wire::{
-    BulkHeader, Envelope, Epoch, Flags, HEADER_LEN, Handshake, Header, Hello, Here, Kind, MacAddr,
+    Envelope, Epoch, Flags, HEADER_LEN, Handshake, Header, Hello, Here, Kind, MacAddr, PartHeader,
     Paths, Route, SeqNo,
 };
 use std::collections::BTreeMap;
@@ -325,7 +325,7 @@ impl Hostile {
             Kind::Part => {
                 let unit = 1 + u16::from(script.byte());
                 let (frame, index, count) = (way.into(), script.byte() % 8, script.byte() % 8);
-                let header = BulkHeader { frame, unit, index, count };
+                let header = PartHeader { frame, unit, index, count };
                 [&header.to_bytes()[..], &vec![way; unit.into()]].concat()
             }
             Kind::Reset | Kind::Who => Vec::new(),

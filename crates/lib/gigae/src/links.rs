@@ -22,7 +22,7 @@ use arenas::frames;
 use gigae_link::{Info, Link, LinkError, OpenError, RxFrame};
 use gigae_observe::Tap;
 use gigae_proto::{BulkConfig, Instant, PathTo, PeerId};
-use gigae_wire::{BulkHeader, Envelope, Header, MAX_PATHS, NodeAddr};
+use gigae_wire::{Envelope, Header, MAX_PATHS, NodeAddr, PartHeader};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use std::net::SocketAddr;
@@ -188,7 +188,7 @@ impl Links {
     #[cold]
     pub(crate) fn take_part(&mut self, from: SocketAddr, payload: &[u8]) -> Option<RxFrame> {
         let (header, part) = payload.split_first_chunk()?;
-        let header = BulkHeader::parse(*header, part.len())?;
+        let header = PartHeader::parse(*header, part.len())?;
         let [socket] = &mut *self.rest else { return None };
         socket.link.bulk()?.take_part(from, header, part)
     }

@@ -16,6 +16,9 @@ const LEAST_PART: usize = 64;
 /// An Atomic fits wherever another operation on remote memory may begin.
 const _: () = assert!(2 * MOST_FETCHED <= LEAST_PART);
 
+/// Bytes of a Limit.
+const LIMIT_LEN: usize = Op::Limit { until: 0, entries: 0 }.header_len();
+
 /// Longer messages are offered to a peer that reads them in this process's memory.
 const LEND_ABOVE: usize = 12 << 10;
 
@@ -49,8 +52,8 @@ impl InPlace {
 /// The rest of a frame that is being filled.
 struct Room<'a> {
     bytes: &'a mut [u8],
-    /// The frame is still empty.
-    whole: bool,
+    /// Bytes of the frame that are filled.
+    before: usize,
     /// Data may stay in place.
     in_place: bool,
     /// Nothing else waits for the peer.
@@ -210,8 +213,8 @@ impl<M: Bytes> Transfer<M> {
         self.peer(peer).epoch = Some(epoch);
         let (mut at, mut left) = (0, None);
         loop {
-            let room = Room { bytes: &mut out[at..], whole: at == 0, in_place, last: false };
-            if room.whole && self.carries_limit(peer, room.len()) {
+            let room = Room { bytes: &mut out[at..], before: at, in_place, last: false };
+            if at == 0 && self.carries_limit(peer, room.len()) {
                 self.peer(peer).allow_more();
             }
             let step = match self.fill_answer(peer, room.bytes) {
@@ -322,8 +325,8 @@ impl<M: Bytes> Transfer<M> {
         self.settle(peer);
     }
 
-    /// Whether an empty frame for a peer can carry a Limit in front of what comes next, a message
-    /// that the frame has room for besides. Otherwise the Limit would need a frame of its own later.
+    /// Whether an empty frame for a peer can carry a Limit in front of what comes next, a message that
+    /// begins in the frame. Otherwise the Limit would need a frame of its own later.
     fn carries_limit(&self, peer: PeerId, room: usize) -> bool {
         let PeerEntry::Busy(state) = &self.peers[peer.0 as usize] else { return false };
         if !state.could_allow_more() || !state.serving.is_empty() {
@@ -334,7 +337,8 @@ impl<M: Bytes> Transfer<M> {
             return false;
         };
         let len = memory.len();
-        len <= self.config.offer_above && state.allows(len) && len + 2 * MAX_OP_HEADER <= room
+        let least = len.min(LEAST_PART) + 2 * MAX_OP_HEADER;
+        len <= self.config.offer_above && state.allows(len) && least <= room
     }
 
     fn fill_answer(&mut self, peer: PeerId, room: &mut [u8]) -> Step {
@@ -484,13 +488,16 @@ impl<M: Bytes> Transfer<M> {
             SendState::Offered | SendState::Going(_) => unreachable!("not among what starts"),
         };
         let left = total - from;
-        let fits = op.header_len() + left <= room.len();
+        let whole = op.header_len() + left;
+        let fits = whole <= room.len();
+        // It begins at the start of a frame, or behind a Limit if no frame has room for all of it.
+        let behind = if whole > room.before + room.len() { LIMIT_LEN } else { 0 };
+        let must_wait = from == 0 && room.before > behind;
         let op = match op {
             Op::Eager { label } if !fits => Op::First { label, total: total as u32 },
             op => op,
         };
-        // If it fits into one frame, it gets that frame instead of a part in each of two.
-        if !fits && (!room.whole && from == 0 || room.len() < op.header_len() + LEAST_PART) {
+        if !fits && (must_wait || room.len() < op.header_len() + LEAST_PART) {
             return Step::Full;
         }
         let header = op.header_len();

@@ -321,6 +321,53 @@ fn what_receives_took_is_said_in_the_next_message_to_the_peer() {
     assert_eq!(until(&many), Some((256 << 10) + 164 * COST as u32), "half of it was taken");
 }
 
+/// In the same frame, whether the message fits into that or not, unless it would fit without the Limit.
+#[test]
+fn what_receives_took_is_said_in_front_of_a_message_of_any_length() {
+    const ROOM: usize = 1468;
+    // Of an Eager.
+    const HEADER: usize = 4 + 4 + 8;
+    let any = Selector { ignore: u64::MAX, ..Selector::default() };
+    // The ops of each frame.
+    let frames = |len: usize| {
+        let mut victim = Victim::new(Config::default());
+        victim.answers(LIAR, EPOCH);
+        victim.hand(LIAR, EPOCH, Op::Limit { until: 256 << 10, entries: 64 }, &[]);
+        for n in 0..40 {
+            victim.transfer.receive(any, vec![0; 1000]).unwrap();
+            victim.hand(LIAR, EPOCH, eager(1), &[1; 1000]);
+            if n == 7 {
+                victim.answers(LIAR, EPOCH);
+            }
+        }
+        assert_eq!(victim.answers(LIAR, EPOCH), [], "too little for a frame of its own");
+        victim.transfer.send(LIAR, 3, vec![0; len]).unwrap();
+        let (mut frames, mut out) = (Vec::new(), vec![0; ROOM]);
+        loop {
+            let filled = victim.transfer.fill(LIAR, EPOCH, &mut out);
+            if filled == 0 {
+                return frames;
+            }
+            victim.transfer.framed(LIAR);
+            let mut payload = out[..filled].into();
+            frames.push(String::new());
+            while let Some((op, _)) = Op::take(&mut payload).unwrap() {
+                *frames.last_mut().unwrap() += match op {
+                    Op::Limit { .. } => "L",
+                    Op::Eager { .. } => "E",
+                    Op::First { .. } => "F",
+                    Op::More => "m",
+                    other => panic!("{other:?}"),
+                };
+            }
+        }
+    };
+    assert_eq!(frames(100), ["LE"]);
+    assert_eq!(frames(ROOM - HEADER), ["L", "E"], "it gets a frame of its own");
+    assert_eq!(frames(ROOM - HEADER + 1), ["LF", "m"]);
+    assert_eq!(frames(5000), ["LF", "m", "m", "m"]);
+}
+
 #[test]
 fn offers_of_a_peer_are_bounded_and_end_with_its_session() {
     let mut victim = Victim::new(Config::default());

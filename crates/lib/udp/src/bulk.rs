@@ -1,38 +1,40 @@
 //! [`BulkLink`]: long frames over a UDP socket, each in several datagrams (`PROTOCOL.md` §13).
 //!
 //! The kernel cuts and joins datagrams, so a frame of 64 KiB costs one system call at each end. What
-//! is done for a frame is done once for 44 datagrams: numbers, checksum, acknowledgement. Each
-//! datagram says which part of which frame it carries, since networks lose them one by one. A frame
-//! arrives whole or not at all.
+//! is done for a frame is done once for 44 datagrams: header, numbers, checksum, acknowledgement. Only
+//! the first datagram says which frame it belongs to, so the data are in one piece. A frame arrives
+//! whole or not at all.
 //!
 //! # Copies and system calls
 //!
-//! `flush` makes one `sendmmsg` for each frame, and `post_in_place` as well, which reads the data
-//! where the program has them. Both copy the datagrams into one piece of memory; the kernel copies
-//! that. `poll` makes one `recvmsg` for each frame and one that finds nothing. It copies the parts to
-//! one piece of memory, or, with `poll_placing`, to where they belong.
+//! `flush` makes one `sendmmsg` for each frame, and `post_in_place` as well, which lets the kernel copy
+//! the data from where the program has them. `poll` makes one `recvmsg` for each frame and one that
+//! finds nothing. The kernel copies a frame to memory of the link's, or, with `poll_placing`, its data
+//! to where they belong. If the datagrams of frames do not come together, they are copied once more.
 
-mod assembly;
-mod batch;
+mod parts;
+mod receiving;
+mod sending;
+mod slots;
 
 use crate::link::ETHERNET;
 use crate::socket::UdpSocket;
 use crate::transmit::TxQueue;
-use assembly::Assembler;
-use batch::{BulkBatch, Cutting};
 use gigae_link::{
     Arena, Counters, Filter, FrameMemory, Held, Info, Interface, Link, LinkError, Mode, OpenError,
     Posted, RxFrame, Segment, TxFrame,
 };
-use gigae_wire::{BULK_HEADER_LEN, BulkHeader, Envelope, Header, MOST_DATAGRAMS};
+use gigae_wire::{BULK_HEADER_LEN, Envelope, HEADER_LEN, Header, MOST_DATAGRAMS, PartHeader};
+use receiving::Receiver;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
+use sending::{Cutting, Sender};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::sync::Arc;
 use tracing::info;
 
-pub use assembly::Placement;
+pub use receiving::Placement;
 
 /// Bytes of an IPv4 and of an IPv6 header, each with that of UDP.
 const HEADERS: [usize; 2] = [20 + 8, 40 + 8];
@@ -63,12 +65,12 @@ pub struct BulkLink {
     info: Info,
     interface: Interface,
     at: SocketAddr,
-    /// Bytes of a frame in a datagram.
+    /// Bytes of a frame in each datagram but the last, at least.
     unit: usize,
     arena: Arc<Arena>,
     tx: TxQueue,
-    batch: BulkBatch,
-    assembler: Assembler,
+    sender: Sender,
+    receiver: Receiver,
     socket: UdpSocket,
     counters: Counters,
     empty_polls: u32,
@@ -130,8 +132,8 @@ impl BulkLink {
             interface,
             at,
             unit,
-            batch: BulkBatch::new(unit),
-            assembler: Assembler::new(Arc::clone(&arena), (RX_FRAMES, SLOT), filter),
+            sender: Sender::new((BULK_HEADER_LEN + unit) as u16),
+            receiver: Receiver::new(Arc::clone(&arena), (RX_FRAMES, SLOT), filter),
             arena,
             socket,
             counters: Counters::default(),
@@ -153,12 +155,12 @@ impl BulkLink {
 
     /// Datagrams received so far. A frame takes several, which need not come at the same time.
     pub fn datagrams_received(&self) -> u64 {
-        self.assembler.datagrams
+        self.receiver.datagrams
     }
 
-    /// Whether a frame has come in parts and some are missing.
+    /// Whether a frame has come in part.
     pub fn is_incomplete(&self) -> bool {
-        self.assembler.is_incomplete()
+        self.receiver.is_incomplete()
     }
 
     /// Takes in a part of a frame that came by another link, from the peer whose socket this is.
@@ -166,17 +168,17 @@ impl BulkLink {
     pub fn take_part(
         &mut self,
         from: SocketAddr,
-        header: BulkHeader,
+        header: PartHeader,
         part: &[u8],
     ) -> Option<RxFrame> {
-        self.assembler.take_part((from, self.at.ip()), header, part)
+        self.receiver.take_part((from, self.at.ip()), (header, part))
     }
 
     /// Writes a header into a frame whose last bytes are `data`, which lie in other memory, seals
     /// both, and sends the frame at once. If the kernel does not take it now, the data are copied into
     /// the frame, which waits in the queue. `bytes` are the frame's, its outer headers in front.
     ///
-    /// One system call, and one copy, on which the checksum is computed.
+    /// One system call. The data are read once for the checksum, and once by the kernel.
     ///
     /// # Panics
     /// If the bytes are not all within the frame, or fewer than the headers and the data.
@@ -193,17 +195,22 @@ impl BulkLink {
         };
         let inner = described.offset as usize - frame.offset()..bytes.end;
         let room = self.arena.bytes_mut(&mut frame);
-        if self.tx.frames().is_empty() && self.batch.cutting == Cutting::Yes {
-            let sealing = header.begin(&mut room[inner.start..inner.end - data.len()], data.len());
+        if self.tx.frames().is_empty() && self.sender.cutting == Cutting::Yes {
+            let first = &mut room[inner.start..inner.end - data.len()];
+            let mut sealing = header.begin(first, data.len());
+            sealing.add(&first[HEADER_LEN..]);
+            sealing.add(data);
+            first[..4].copy_from_slice(&sealing.finish());
             self.counters.doorbells += 1;
-            let sealed = Some((data, sealing));
-            if self.batch.send(&described, sealed, (&self.socket, &self.arena)).is_ok() {
+            if self.sender.send(&described, data, (&self.socket, &self.arena)).is_ok() {
                 return self.tx.post_sent(frame, bytes.len());
             }
+            let room = self.arena.bytes_mut(&mut frame);
+            room[bytes.end - data.len()..bytes.end].copy_from_slice(data);
+        } else {
+            room[bytes.end - data.len()..bytes.end].copy_from_slice(data);
+            header.seal(&mut room[inner]);
         }
-        let room = self.arena.bytes_mut(&mut frame);
-        room[bytes.end - data.len()..bytes.end].copy_from_slice(data);
-        header.seal(&mut room[inner]);
         self.post(frame, bytes, Segment::Last)
     }
 
@@ -216,9 +223,9 @@ impl BulkLink {
         max: usize,
         placement: Placement,
     ) -> Result<Polled, LinkError> {
-        self.assembler.placed = 0;
+        self.receiver.placed = 0;
         let count = self.poll_with(batch, max, Some(placement))?;
-        Ok(Polled { count, placed: if count == 1 { self.assembler.placed } else { 0 } })
+        Ok(Polled { count, placed: if count == 1 { self.receiver.placed } else { 0 } })
     }
 
     /// Makes an ordinary frame of one whose first `data` behind `head` bytes were placed elsewhere:
@@ -227,7 +234,7 @@ impl BulkLink {
     /// # Panics
     /// If the frame is another link's, or shorter.
     pub fn fetch_placed(&mut self, frame: RxFrame, head: usize, data: &[u8]) -> RxFrame {
-        self.assembler.fetch_placed(frame, head, data)
+        self.receiver.fetch_placed(frame, head, data)
     }
 
     /// At most the frames of one system call: they are long, and lie in the cache now.
@@ -240,7 +247,7 @@ impl BulkLink {
         let mut count = 0;
         for _ in 0..CALLS {
             while count < max
-                && let Some(frame) = self.assembler.pop()
+                && let Some(frame) = self.receiver.pop()
             {
                 batch.push(frame);
                 count += 1;
@@ -248,7 +255,7 @@ impl BulkLink {
             if count > 0 {
                 break;
             }
-            match self.assembler.receive(&self.socket, placement.take()) {
+            match self.receiver.receive(&self.socket, placement.take()) {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(e) => {
@@ -268,7 +275,7 @@ impl BulkLink {
 
     /// So many frames at the head of the queue are lost.
     fn lose(&mut self, frames: usize) {
-        self.batch.skip_frame();
+        self.sender.skip_frame();
         self.tx.complete(frames);
     }
 
@@ -283,17 +290,17 @@ impl BulkLink {
             }
             // Perhaps the device cannot take what the kernel would cut: it shows by one datagram.
             Errno::INVAL | Errno::IO | Errno::OPNOTSUPP | Errno::MSGSIZE
-                if self.batch.cutting == Cutting::Yes =>
+                if self.sender.cutting == Cutting::Yes =>
             {
-                self.batch.cutting = Cutting::Doubted;
+                self.sender.cutting = Cutting::Doubted;
                 return Ok(true);
             }
             Errno::MSGSIZE | Errno::INVAL => self.counters.tx_invalid += 1,
             // Lost, as on a wire: no room in a queue, no way there, a firewall.
             _ => {}
         }
-        if self.batch.cutting == Cutting::Doubted {
-            self.batch.cutting = Cutting::Yes;
+        if self.sender.cutting == Cutting::Doubted {
+            self.sender.cutting = Cutting::Yes;
         }
         // What waits is lost if the interface is gone. Frames in the queue could not be sent again.
         if let Err(error) = self.interface.check() {
@@ -338,12 +345,12 @@ impl Link for BulkLink {
     fn flush(&mut self) -> Result<bool, LinkError> {
         while let Some(frame) = self.tx.frames().front() {
             self.counters.doorbells += 1;
-            match self.batch.send(frame, None, (&self.socket, &self.arena)) {
+            match self.sender.send(frame, &[], (&self.socket, &self.arena)) {
                 Ok(whole) => {
-                    if self.batch.cutting == Cutting::Doubted {
+                    if self.sender.cutting == Cutting::Doubted {
                         let interface = &self.info.interface;
                         info!(%interface, "segmentation offload refused: datagrams go one by one");
-                        self.batch.cutting = Cutting::No;
+                        self.sender.cutting = Cutting::No;
                     }
                     self.tx.complete(usize::from(whole));
                 }
@@ -360,11 +367,11 @@ impl Link for BulkLink {
 
     #[inline]
     fn recycle(&mut self, frame: RxFrame) {
-        self.assembler.recycle(frame);
+        self.receiver.recycle(frame);
     }
 
     fn prepare_to_wait(&mut self) -> bool {
-        self.assembler.is_ready()
+        self.receiver.is_ready()
     }
 
     /// The socket. While all receive frames are lent and datagrams wait, it polls readable, too.
@@ -374,10 +381,68 @@ impl Link for BulkLink {
 
     fn counters(&self) -> Counters {
         Counters {
-            drives: self.assembler.calls,
-            rx_dropped: self.socket.dropped() + self.assembler.dropped,
+            drives: self.receiver.calls,
+            rx_dropped: self.socket.dropped() + self.receiver.dropped(),
             tx_frames: self.tx.posted,
             ..self.counters
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gigae_wire::{Epoch, Flags, Kind, MacAddr, NodeAddr, Route, SeqNo};
+    use std::net::Ipv4Addr;
+
+    const CHANNEL: u8 = 3;
+
+    /// As where a firewall or a device refuses what the kernel would cut.
+    #[test]
+    fn datagrams_go_one_by_one_where_the_kernel_does_not_cut() {
+        let filter = || Filter {
+            envelope: Envelope::Udp { port: 0 },
+            channels: [CHANNEL].into_iter().collect(),
+        };
+        let open = || BulkLink::open("lo", Ipv4Addr::LOCALHOST.into(), filter()).unwrap();
+        let (mut a, mut b) = (open(), open());
+        a.sender = Sender::new(1472);
+        a.sender.cutting = Cutting::No;
+        let node = NodeAddr::Ip { ip: a.at.ip(), next_hop: MacAddr::default() };
+        let envelope = Envelope::Udp { port: a.at.port() };
+        let to_b = Route::to_port(envelope, node, (node, b.at.port())).unwrap();
+        let header = Header {
+            kind: Kind::Op,
+            channel: CHANNEL,
+            src_port: 0,
+            dst_port: 0,
+            src_epoch: Epoch(1),
+            dst_epoch: Epoch(2),
+            seq: SeqNo(0),
+            ack: SeqNo(0),
+            credit: 0,
+            flags: Flags::NONE,
+        };
+        for len in [HEADER_LEN, 1464, 1465, 50_000] {
+            let mut inner: Vec<_> = (0..len).map(|i| (i / 7 + len) as u8).collect();
+            header.seal(&mut inner);
+            let mut frame = a.take().unwrap();
+            let end = to_b.len() + len;
+            let arena = Arc::clone(&a.arena);
+            let bytes = &mut arena.bytes_mut(&mut frame)[..end];
+            bytes[to_b.len()..].copy_from_slice(&inner);
+            to_b.write(bytes);
+            // Half of it may lie elsewhere: it is copied into the frame then.
+            let data = &inner[HEADER_LEN + (len - HEADER_LEN) / 2..];
+            let posted = a.post_in_place(frame, 0..end, &header, data);
+            a.release(posted.into());
+            assert!(a.flush().unwrap());
+            let mut batch = Vec::new();
+            while b.poll(&mut batch, 1).unwrap() == 0 {}
+            let frame = batch.pop().unwrap();
+            assert!(b.arena.bytes(&frame)[to_b.len()..] == inner, "{len} bytes");
+            b.recycle(frame);
+        }
+        assert_eq!(b.counters().rx_dropped, 0);
     }
 }

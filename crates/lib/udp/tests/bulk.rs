@@ -4,7 +4,8 @@ use gigae_fabric::{Fabric, Node, testing};
 use gigae_link::{Filter, Link, RxFrame, Segment};
 use gigae_udp::{BulkLink, Placement};
 use gigae_wire::{
-    BulkHeader, Envelope, Epoch, Flags, HEADER_LEN, Header, Kind, MacAddr, NodeAddr, Route, SeqNo,
+    BULK_HEADER_LEN, BulkHeader, Envelope, Epoch, Flags, HEADER_LEN, Header, Kind, MacAddr,
+    NodeAddr, Route, SeqNo,
 };
 use std::net::{IpAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -18,7 +19,7 @@ fn main() {
         ("data_are_sent_from_elsewhere_and_placed_elsewhere", || data_elsewhere(1500)),
         ("data_are_sent_from_elsewhere_and_placed_elsewhere_at_mtu_9000", || data_elsewhere(9000)),
         ("another_frame_than_the_expected_one_is_fetched", another_frame_is_fetched),
-        ("datagrams_in_any_order_make_frames", datagrams_in_any_order_make_frames),
+        ("datagrams_that_come_alone_make_frames_of_each_sender", datagrams_alone_make_frames),
         ("a_frame_without_one_datagram_is_dropped", a_frame_without_one_datagram_is_dropped),
         ("datagrams_that_nobody_sends_do_no_harm", datagrams_that_nobody_sends_do_no_harm),
         ("a_receiver_that_does_not_recycle_gets_the_rest_later", lent_frames_come_back),
@@ -111,13 +112,10 @@ impl Pair {
 }
 
 /// The datagrams of a frame, of so many bytes each.
-fn datagrams(number: u32, inner: &[u8], unit: usize) -> Vec<Vec<u8>> {
-    let count = inner.len().div_ceil(unit) as u8;
-    let datagram = |(index, part): (u8, &[u8])| {
-        let header = BulkHeader { frame: number, unit: unit as u16, index, count };
-        [&header.to_bytes(), part].concat()
-    };
-    (0..).zip(inner.chunks(unit)).map(datagram).collect()
+fn datagrams(inner: &[u8], unit: usize) -> Vec<Vec<u8>> {
+    let header = BulkHeader { length: inner.len() as u16, unit: unit as u16 };
+    let whole = [&header.to_bytes(), inner].concat();
+    whole.chunks(unit).map(<[u8]>::to_vec).collect()
 }
 
 fn every_length(mtu: u32) {
@@ -199,86 +197,111 @@ fn data_elsewhere(mtu: u32) {
 fn another_frame_is_fetched() {
     let mut pair = pair(1500);
     let (socket, arena) = (pair.socket(), std::sync::Arc::clone(pair.b.memory().arena));
-    // Datagrams of another length than expected, and in another order: no frame is placed.
+    // Its datagrams come one by one: it is not placed. Neither are the next ones, until 16 buffers have
+    // brought a whole frame each.
     let inner = frame(1, 9000);
-    for datagram in datagrams(1, &inner, 1000).iter().rev() {
-        socket.send(datagram).unwrap();
+    for datagram in datagrams(&inner, 1000) {
+        socket.send(&datagram).unwrap();
     }
     let mut data = vec![0; 60_000];
-    let (frame, placed) = pair.poll_placing(&mut data);
-    let outer = arena.bytes(&frame).len() - inner.len();
-    assert!(placed == 0 && arena.bytes(&frame)[outer..] == inner);
-    pair.b.recycle(frame);
+    let (first, placed) = pair.poll_placing(&mut data);
+    let outer = arena.bytes(&first).len() - inner.len();
+    assert!(placed == 0 && arena.bytes(&first)[outer..] == inner);
+    pair.b.recycle(first);
+    let mut without = 0;
+    loop {
+        let sent = frame(2, 9000);
+        pair.send_in_place(&sent);
+        let (next, placed) = pair.poll_placing(&mut data);
+        let got = &arena.bytes(&next)[outer..];
+        assert!(got[..HEAD] == sent[..HEAD]);
+        assert!(if placed > 0 { data[..placed] == sent[HEAD..] } else { got == sent });
+        pair.b.recycle(next);
+        if placed > 0 {
+            break;
+        }
+        without += 1;
+    }
+    assert_eq!(without, 16);
 }
 
-fn datagrams_in_any_order_make_frames() {
+fn datagrams_alone_make_frames() {
     let mut pair = pair(1500);
-    let socket = pair.socket();
+    let senders = [pair.socket(), pair.socket(), pair.socket()];
     let frames = [frame(1, 9000), frame(2, 5000), frame(3, 700)];
-    let mut all: Vec<_> = (0..)
-        .zip(&frames)
-        .flat_map(|(number, inner)| datagrams(number, inner, 1000 + 100 * number as usize))
-        .collect();
-    // The same permutation each time, and each datagram twice.
-    all = (0..all.len()).map(|i| all[i * 7 % all.len()].clone()).collect();
-    for datagram in all.iter().chain(&all) {
-        socket.send(datagram).unwrap();
+    let units = [1000, 1100, 1200];
+    let all: Vec<_> =
+        frames.iter().zip(units).map(|(inner, unit)| datagrams(inner, unit)).collect();
+    // The senders take turns.
+    for round in 0..all[0].len() {
+        for (socket, datagrams) in senders.iter().zip(&all) {
+            if let Some(datagram) = datagrams.get(round) {
+                socket.send(datagram).unwrap();
+            }
+        }
     }
     let mut got: Vec<_> = std::iter::from_fn(|| pair.receive()).collect();
-    // Who sends everything twice has every frame arrive twice, or once and a half.
     got.sort_unstable();
-    got.dedup();
     let mut sent = frames.to_vec();
     sent.sort_unstable();
-    assert_eq!(got, sent);
+    assert!(got == sent, "{} frames", got.len());
+    assert_eq!(pair.b.counters().rx_dropped, 0);
 }
 
 fn a_frame_without_one_datagram_is_dropped() {
     let mut pair = pair(1500);
     let socket = pair.socket();
-    let lost = frame(0, 9000);
-    for (i, datagram) in datagrams(0, &lost, 1000).iter().enumerate() {
-        if i != 4 {
+    for missing in 0..10 {
+        let before = pair.b.counters().rx_dropped;
+        let lost = datagrams(&frame(missing, 9000), 1000);
+        assert_eq!(lost.len(), 10);
+        for (_, datagram) in lost.iter().enumerate().filter(|(i, _)| *i != missing) {
             socket.send(datagram).unwrap();
         }
-    }
-    // Others push it out, and arrive.
-    for n in 1..20 {
-        let sent = frame(n, 2500);
-        let all = datagrams(n as u32, &sent, 1000);
-        // One of them stays incomplete, too.
-        let all = if n == 10 { &all[..2] } else { &all[..] };
-        for datagram in all {
-            socket.send(datagram).unwrap();
+        // Those behind it do not suffer.
+        for n in 0..3 {
+            let sent = frame(100 + n, 2500);
+            for datagram in datagrams(&sent, 1000) {
+                socket.send(&datagram).unwrap();
+            }
+            assert_eq!(pair.receive(), Some(sent), "without datagram {missing}");
         }
-        assert_eq!(pair.receive(), (n != 10).then_some(sent));
+        assert_eq!(pair.b.counters().rx_dropped - before, 9, "without datagram {missing}");
     }
-    for n in 20..40 {
-        for datagram in &datagrams(n, &frame(n as usize, 2500), 1000)[..2] {
-            socket.send(datagram).unwrap();
+    // More senders than frames that are kept: the oldest are given up.
+    let senders: Vec<_> = (0..70).map(|_| pair.socket()).collect();
+    let sent = frame(7, 2500);
+    for datagram in datagrams(&sent, 1000) {
+        for socket in &senders {
+            socket.send(&datagram).unwrap();
         }
     }
-    let sent = frame(40, 60_000);
-    pair.send(&sent);
-    assert_eq!(pair.receive(), Some(sent));
-    assert!(pair.b.counters().rx_dropped > 0);
+    let got: Vec<_> = std::iter::from_fn(|| pair.receive()).collect();
+    assert!(got.len() == 64 && got.iter().all(|got| *got == sent), "{} frames", got.len());
 }
 
 fn datagrams_that_nobody_sends_do_no_harm() {
     let mut pair = pair(1500);
     let socket = pair.socket();
-    let header = |unit, index, count| BulkHeader { frame: 7, unit, index, count }.to_bytes();
+    let header = |length, unit| BulkHeader { length, unit }.to_bytes();
+    let with = |header: [u8; BULK_HEADER_LEN], len| [&header[..], &vec![0; len]].concat();
     for hostile in [
         vec![],
         vec![1],
-        header(100, 0, 1).to_vec(),
-        [&header(100, 0, 1)[..], &[0; 101]].concat(),
-        [&header(100, 5, 3)[..], &[0; 100]].concat(),
-        [&header(1400, 0, 0)[..], &[0; 1400]].concat(),
-        [&header(1400, 200, 255)[..], &[0; 1400]].concat(),
-        // Longer than a slot in all.
-        [&header(1464, 0, 64)[..], &[0; 1464]].concat(),
-        [&header(u16::MAX, 63, 64)[..], &[0; 1400]].concat(),
+        with(header(0, 100), 0),
+        with(header(100, 108), 99),
+        with(header(100, 108), 101),
+        with(header(1000, 100), 200),
+        with(header(u16::MAX, 1472), 1464),
+        with(header(1400, 8), 1400),
+        with(header(1400, 0), 1400),
+        // The first of several, and never the next: what follows is no datagram of that frame.
+        with(header(u16::MAX, 1000), 992),
+        vec![3; 1001],
+        with(header(5000, 1000), 992),
+        vec![3; 999],
+        with(header(1500, 1000), 992),
+        vec![3; 509],
     ] {
         socket.send(&hostile).unwrap();
     }

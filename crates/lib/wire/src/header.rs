@@ -39,7 +39,7 @@ pub enum Kind {
     /// Repeats the contents of the HelloAck, which brings the session up at the other end; the
     /// payload is a [`crate::Handshake`].
     Confirm = 12,
-    /// A part of a bulk frame that cannot go by the socket any more, see [`crate::BulkHeader`].
+    /// A part of a bulk frame that cannot go by the socket any more, see [`crate::PartHeader`].
     Part = 13,
 }
 
@@ -222,14 +222,6 @@ impl Sealing {
 }
 
 impl Header {
-    /// The field `seq` of a sealed frame, for links that number what they cut.
-    #[inline]
-    pub fn seq_of(frame: &[u8]) -> u32 {
-        const SEQ: usize = 20;
-        let bytes = frame.get(SEQ..).and_then(|rest| rest.first_chunk());
-        bytes.map_or(0, |bytes| u32::from_be_bytes(*bytes))
-    }
-
     /// Writes the header into the first [`HEADER_LEN`] bytes of `frame`, whose remaining bytes are
     /// the payload, and seals both with their checksum (CRC32C, or XXH3 for long payloads), or
     /// the header alone where the flags say so.

@@ -23,7 +23,9 @@ mod paths;
 mod pieces;
 mod seq;
 
-pub use bulk::{BULK_HEADER_LEN, BulkHeader, MOST_DATAGRAMS, MOST_PARTS};
+pub use bulk::{
+    BULK_HEADER_LEN, BulkHeader, MOST_DATAGRAMS, MOST_PARTS, PART_HEADER_LEN, PartHeader,
+};
 pub use discovery::{Here, LONGEST_NAME, is_node_name, is_who};
 pub use envelope::{
     Datagram, Envelope, MAX_ENVELOPE, NodeAddr, Route, beyond, port_id_beyond, port_within_node,

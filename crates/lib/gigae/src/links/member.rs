@@ -7,7 +7,7 @@ use crate::simulated;
 use gigae_link::{Arena, Link, LinkError};
 use gigae_proto::PeerId;
 use gigae_wire::{
-    BULK_HEADER_LEN, BulkHeader, Envelope, Flags, Header, Kind, MacAddr, NodeAddr, PathAddr,
+    Envelope, Flags, Header, Kind, MacAddr, NodeAddr, PART_HEADER_LEN, PartHeader, PathAddr,
     Pieces, Route,
 };
 use std::net::SocketAddr;
@@ -133,12 +133,12 @@ impl Member {
         let up = self.is_up();
         let Some(route) = self.routes.to(to).filter(|_| up) else { return false };
         let Some(frame) = buffer.seal(&mut home.link, &home.arena, header) else { return false };
-        let unit = longest - BULK_HEADER_LEN;
+        let unit = longest - PART_HEADER_LEN;
         let count = frame.len().div_ceil(unit);
         let mut posted = 0;
         for (index, part) in (0..).zip(frame.chunks(unit)) {
             let (unit, count) = (unit as u16, count as u8);
-            let of = BulkHeader { frame: header.seq.0, unit, index, count }.to_bytes();
+            let of = PartHeader { frame: header.seq.0, unit, index, count }.to_bytes();
             let header = Header { kind: Kind::Part, flags: Flags::NONE, ..*header };
             let pieces = [part];
             let payload = Padded::whole(Pieces::new(&of, &pieces));

@@ -175,10 +175,13 @@ pub(crate) fn a_strangers_datagrams_change_no_long_message() {
             let socket = std::net::UdpSocket::bind((node.ipv4, 0)).unwrap();
             let (mut sent, mut refused) = (0_u32, 0_u32);
             while !done.load(Ordering::Relaxed) {
-                // One datagram that is a whole frame: number, unit, index and count.
+                // A whole frame in one datagram, and sometimes the first of two that never is followed
+                // by the other.
+                let length: u16 = if sent % 8 == 0 { 1400 } else { 1392 };
                 let mut bytes = [0xa5; 1400];
-                bytes[..4].copy_from_slice(&sent.to_be_bytes());
-                bytes[4..8].copy_from_slice(&[5, 184, 0, 1]);
+                bytes[..4].copy_from_slice(&[0xb6, b'G', b'E', 0x9d]);
+                bytes[4..6].copy_from_slice(&length.to_be_bytes());
+                bytes[6..8].copy_from_slice(&1400_u16.to_be_bytes());
                 if socket.send_to(&bytes, to).is_err() {
                     refused += 1;
                 }

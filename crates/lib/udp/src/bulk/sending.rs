@@ -1,0 +1,126 @@
+//! The system call that sends a long frame: a buffer that the kernel cuts into datagrams.
+//!
+//! The kernel gathers the buffer from three places: the bulk header, the frame, and the data that end
+//! it, which may lie in the program's memory. So nothing is copied here.
+
+use crate::socket::{Control, Name, UdpSocket};
+use crate::transmit::QueuedFrame;
+use gigae_link::Arena;
+use gigae_wire::{BulkHeader, MOST_DATAGRAMS};
+use rustix::io::Errno;
+
+/// Most datagrams of a frame.
+const DATAGRAMS: usize = MOST_DATAGRAMS as usize;
+
+/// Whether the kernel cuts buffers. Otherwise each datagram is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cutting {
+    Yes,
+    /// It has refused one. If it takes a datagram of it alone, it cannot.
+    Doubted,
+    No,
+}
+
+/// Memory and descriptions for the kernel, kept so that no call allocates.
+pub(super) struct Sender {
+    /// Bytes of a datagram.
+    unit: u16,
+    pub(super) cutting: Cutting,
+    /// Datagrams of the frame at the head of the queue that have left, where each is a buffer.
+    left: usize,
+    /// The datagrams of a frame that the kernel does not cut.
+    datagrams: Vec<u8>,
+    pieces: Vec<libc::iovec>,
+    messages: Vec<libc::mmsghdr>,
+}
+
+// SAFETY: the pointers in it are written anew for each call, by the thread that makes it.
+unsafe impl Send for Sender {}
+
+impl std::fmt::Debug for Sender {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sender").finish_non_exhaustive()
+    }
+}
+
+impl Sender {
+    pub(super) fn new(unit: u16) -> Self {
+        Self {
+            unit,
+            cutting: Cutting::Yes,
+            left: 0,
+            datagrams: Vec::new(),
+            pieces: Vec::with_capacity(DATAGRAMS),
+            messages: Vec::with_capacity(DATAGRAMS),
+        }
+    }
+
+    /// Sends a frame, or what is left of the one at the head of the queue. `elsewhere` are the last
+    /// of its bytes, if they lie in other memory. Whether it has left whole. One system call.
+    pub(super) fn send(
+        &mut self,
+        frame: &QueuedFrame,
+        elsewhere: &[u8],
+        (socket, arena): (&UdpSocket, &Arena),
+    ) -> Result<bool, Errno> {
+        // SAFETY: the offset was taken from a token of this arena.
+        let start = unsafe { arena.base().add(frame.offset as usize) };
+        let length = frame.length as usize;
+        // SAFETY: the frame is the link's or posted, so nobody writes its bytes, and they are within
+        // the arena.
+        let first = unsafe { std::slice::from_raw_parts(start.as_ptr(), length - elsewhere.len()) };
+        let header = BulkHeader { length: length as u16, unit: self.unit };
+        let pieces = [&header.to_bytes(), first, elsewhere];
+        let mut name = socket.name(frame.to);
+        let mut control: Control = [0; 16];
+        let is_cut = self.cutting == Cutting::Yes && header.whole() > self.unit.into();
+        let control_len =
+            socket.write_control(&mut control, frame.from, is_cut.then_some(self.unit));
+        let mut message =
+            |pieces: &mut [libc::iovec]| message(pieces, &mut name, (&mut control, control_len));
+        self.pieces.clear();
+        self.messages.clear();
+        if self.cutting == Cutting::Yes {
+            self.left = 0;
+            self.pieces.extend(pieces.map(piece));
+            self.messages.push(message(&mut self.pieces));
+        } else {
+            self.datagrams.clear();
+            pieces.iter().for_each(|piece| self.datagrams.extend_from_slice(piece));
+            self.pieces.extend(self.datagrams.chunks(self.unit.into()).skip(self.left).map(piece));
+            self.messages.extend(self.pieces.chunks_mut(1).map(message));
+        }
+        let sent = socket.send(&mut self.messages)?;
+        let whole = sent == self.messages.len();
+        self.left = if whole { 0 } else { self.left + sent };
+        Ok(whole)
+    }
+
+    /// The frame at the head of the queue is given up.
+    pub(super) fn skip_frame(&mut self) {
+        self.left = 0;
+    }
+}
+
+/// The kernel reads through it only.
+fn piece(bytes: &[u8]) -> libc::iovec {
+    libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() }
+}
+
+/// The description of a buffer for the kernel.
+fn message(
+    pieces: &mut [libc::iovec],
+    (name, name_len): &mut (Name, libc::socklen_t),
+    (control, control_len): (&mut Control, usize),
+) -> libc::mmsghdr {
+    // SAFETY: the structure is plain integers and pointers, for which zeros are valid.
+    let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
+    let header = &mut message.msg_hdr;
+    header.msg_name = std::ptr::from_mut(name).cast();
+    header.msg_namelen = *name_len;
+    header.msg_iov = pieces.as_mut_ptr();
+    header.msg_iovlen = pieces.len() as _;
+    header.msg_control = control.as_mut_ptr().cast();
+    header.msg_controllen = control_len as _;
+    message
+}
