@@ -160,7 +160,7 @@ impl Outbound {
     }
 
     /// Like [`post`](Self::post) for a frame whose last bytes are `data`, in the program's memory.
-    /// The socket sends it at once. It reads them once, for the datagrams and the checksum.
+    /// The socket sends it at once. It reads them for the checksum; the kernel copies them.
     pub(crate) fn post_in_place(
         &mut self,
         link: &mut BulkLink,

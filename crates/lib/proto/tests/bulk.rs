@@ -58,6 +58,31 @@ fn bulk_frames_go_by_the_socket_once_it_is_known_to_work() {
     assert_eq!(w.nodes[0].proto.counters().probes, 1, "one question");
 }
 
+/// Frames are put together there from datagrams without numbers.
+#[test]
+fn by_the_socket_the_checksum_always_covers_the_payload() {
+    let config = Config { payload_checksum: false, ..Config::default() };
+    let mut w = World::with_bulk([true, true], 1, quiet(), &config);
+    w.send(0, 1, &frame(0));
+    w.run(micros(500));
+    stream(&mut w, 1..2);
+    w.run(micros(500));
+    let (peer, before) = (w.peer(0, 1), w.nodes[0].sent.len());
+    w.nodes[0].proto.send_operations(peer, LONGEST_BULK, frame(2)).unwrap();
+    w.nodes[0].proto.send_bulk(peer, LONGEST_BULK, frame(3)).unwrap();
+    w.run(micros(500));
+    let sent = w.nodes[0].sent[before..].iter().filter(|header| header.kind == Kind::Op);
+    let sent: Vec<_> = sent.copied().collect();
+    let flags: Vec<_> = sent.iter().map(|header| header.flags).collect();
+    assert_eq!((flags, w.nodes[0].sent_on[1]), (vec![Flags::HEADER_ONLY, Flags::NONE], 1));
+    // A sender that keeps to no rule.
+    let before = w.nodes[1].proto.counters().malformed;
+    w.nodes[0].send_raw(&w.net, w.nodes[1].links[1].1, &sent[0], &frame(4));
+    w.run(micros(500));
+    assert_eq!(w.nodes[1].proto.counters().malformed, before + 1);
+    assert_eq!(numbers(&w, 1), [0, 1, 2, 3]);
+}
+
 #[test]
 fn nothing_is_asked_of_a_socket_that_nobody_wants() {
     let mut w = World::with_bulk([true, true], 1, quiet(), &Config::default());

@@ -143,7 +143,7 @@ impl<M: Bytes> Transfer<M> {
     /// others wait, too, or answers.
     pub fn left_alone(&self, peer: PeerId) -> Option<usize> {
         let PeerEntry::Busy(state) = &self.peers[peer.0 as usize] else { return None };
-        if state.limit_due || !state.answers.is_empty() {
+        if !state.answers.is_empty() {
             return None;
         }
         if let (Some(&Serving { len, at, .. }), 1, true) =
@@ -326,19 +326,22 @@ impl<M: Bytes> Transfer<M> {
     }
 
     /// Whether an empty frame for a peer can carry a Limit in front of what comes next, a message that
-    /// begins in the frame. Otherwise the Limit would need a frame of its own later.
+    /// begins in the frame and does not need all of it. Otherwise the Limit would need a frame of its own later.
     fn carries_limit(&self, peer: PeerId, room: usize) -> bool {
         let PeerEntry::Busy(state) = &self.peers[peer.0 as usize] else { return false };
         if !state.could_allow_more() || !state.serving.is_empty() {
             return false;
         }
         let next = state.starting.front().and_then(|&id| self.operations.get(id));
-        let Some(Operation::Send(Send { memory, state: SendState::Queued, .. })) = next else {
+        let Some(Operation::Send(Send { memory, label, state: SendState::Queued, .. })) = next
+        else {
             return false;
         };
         let len = memory.len();
-        let least = len.min(LEAST_PART) + 2 * MAX_OP_HEADER;
-        len <= self.config.offer_above && state.allows(len) && least <= room
+        let whole = Op::Eager { label: *label }.header_len() + len;
+        // In a frame of its own it would leave no room for the Limit.
+        let fits_without = whole <= room && LIMIT_LEN + whole > room;
+        len <= self.config.offer_above && state.allows(len) && !fits_without
     }
 
     fn fill_answer(&mut self, peer: PeerId, room: &mut [u8]) -> Step {

@@ -321,7 +321,8 @@ fn what_receives_took_is_said_in_the_next_message_to_the_peer() {
     assert_eq!(until(&many), Some((256 << 10) + 164 * COST as u32), "half of it was taken");
 }
 
-/// In the same frame, whether the message fits into that or not, unless it would fit without the Limit.
+/// In the same frame, whether the message fits into that or not, unless it would fit only without the
+/// Limit.
 #[test]
 fn what_receives_took_is_said_in_front_of_a_message_of_any_length() {
     const ROOM: usize = 1468;
@@ -363,7 +364,10 @@ fn what_receives_took_is_said_in_front_of_a_message_of_any_length() {
         }
     };
     assert_eq!(frames(100), ["LE"]);
-    assert_eq!(frames(ROOM - HEADER), ["L", "E"], "it gets a frame of its own");
+    assert_eq!(frames(ROOM - HEADER - 16), ["LE"]);
+    for len in [ROOM - HEADER - 15, ROOM - HEADER] {
+        assert_eq!(frames(len), ["E"], "it leaves no room");
+    }
     assert_eq!(frames(ROOM - HEADER + 1), ["LF", "m"]);
     assert_eq!(frames(5000), ["LF", "m", "m", "m"]);
 }

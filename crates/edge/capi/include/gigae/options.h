@@ -190,7 +190,8 @@ int gigae_options_aggregate(gigae_options *options, int on);
 
 /*
  * Whether the checksum of sent frames covers the messages or only the header. On (not 0) by
- * default. Ethernet's own FCS covers every wire, but no memory, bus or switch.
+ * default. Ethernet's own FCS covers every wire, but no memory, bus or switch. Long messages by
+ * a UDP socket are always covered.
  */
 int gigae_options_payload_checksum(gigae_options *options, int on);
 

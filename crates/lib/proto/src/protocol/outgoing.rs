@@ -133,13 +133,15 @@ impl<T, R> Protocol<T, R> {
         let sent = send.transmit(self.now);
         // What goes by a socket may wait behind other frames there, each of 64 KiB. Then an
         // acknowledgement also goes by itself.
-        let waits = self.config.bulk.is_some() && send.is_behind_others(&sent);
+        let by_socket = sent.path > 0 && self.config.bulk.is_some();
+        let waits = by_socket && send.is_behind_others(&sent);
         let owed = session.receive.as_ref().filter(|_| waits).map(|receive| receive.owed());
         let mut header = session.header(sent.kind, self.config.port, sent.seq);
         if let (Some(receive), Some(owed)) = (&mut session.receive, owed) {
             receive.owe(owed);
         }
-        if !self.config.payload_checksum {
+        // A frame by a socket is put together from datagrams without numbers (rule 13.2).
+        if !self.config.payload_checksum && !by_socket {
             header.flags = Flags::HEADER_ONLY;
         }
         session.transmitted();

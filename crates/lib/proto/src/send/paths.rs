@@ -69,7 +69,7 @@ impl<T> SendWindow<T> {
     #[inline]
     pub(crate) fn is_behind_others(&mut self, sent: &Transmission) -> bool {
         let own = self.slot(sent.seq).datagrams.into();
-        sent.path > 0 && self.path(sent.path.into()).flight().0 > own
+        self.path(sent.path.into()).flight().0 > own
     }
 
     /// Bulk frames would go by the socket if it worked. Returns the path to probe, unless it is

@@ -2,9 +2,9 @@
 //!
 //! Most frames come whole: the kernel has joined all datagrams of one, and one call receives them to a
 //! slot, or their data to where the program wants them. What comes otherwise is received to one piece of
-//! memory and copied from there: frames whose datagrams come in several buffers, and buffers with
+//! memory, and each datagram is copied from there: frames that come in several buffers, and buffers with
 //! datagrams of several frames. Only the first datagram of a frame has a header. So the others must come
-//! behind it, in order, before the sender's next frame.
+//! behind it, in order, before the sender's next frame. The frame's checksum shows whether they did.
 
 use super::parts::Parts;
 use super::slots::{LONGEST, Slots};
@@ -23,7 +23,7 @@ const DATAGRAMS: usize = MOST_DATAGRAMS as usize;
 /// oldest makes room for a new one.
 const SPLIT: usize = 64;
 
-/// Buffers that must each bring a whole frame, after one that did not, before the next is received to
+/// Buffers in a row that must each bring a whole frame, after one that did not, before the next is received to
 /// where its data belong. Where the kernel seldom joins all datagrams of a frame, data that were placed
 /// would be copied back.
 const WHOLE: u8 = 16;
@@ -58,7 +58,9 @@ pub(super) struct Receiver {
     /// Buffers that must bring a whole frame before the next is received to its place.
     distrust: u8,
     /// Takes a buffer that may not be a whole frame.
-    buffer: Vec<u8>,
+    buffer: Box<[u8]>,
+    /// A frame that the last buffer began or went on with is not whole yet.
+    incomplete: bool,
     /// Bytes of the last frame that were placed elsewhere.
     pub(super) placed: usize,
     /// System calls so far.
@@ -77,7 +79,8 @@ impl Receiver {
             split: VecDeque::with_capacity(SPLIT),
             parts: Parts::default(),
             distrust: 0,
-            buffer: Vec::with_capacity(LONGEST),
+            buffer: vec![0; LONGEST].into(),
+            incomplete: false,
             placed: 0,
             calls: 0,
             datagrams: 0,
@@ -90,13 +93,13 @@ impl Receiver {
         !self.ready.is_empty()
     }
 
-    /// Whether a frame has come in part.
+    /// Whether a frame has come in part, and its rest should come next.
     pub(super) fn is_incomplete(&self) -> bool {
-        !self.split.is_empty()
+        self.incomplete
     }
 
-    /// Datagrams that no sender sends, those of frames that never became whole, and those for which
-    /// there was no room.
+    /// Datagrams that no sender sends, those of frames that never became whole or had another order,
+    /// and those for which there was no room.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped + self.parts.dropped
     }
@@ -140,20 +143,20 @@ impl Receiver {
         let Some(slot) = self.slots.next() else { return Ok(false) };
         self.calls += 1;
         let received = if self.distrust > 0 {
-            self.buffer.resize(LONGEST, 0);
-            socket.receive(&mut [piece(&mut self.buffer)])
+            socket.receive(&mut [piece(&mut self.buffer)]).map(|received| (received, false))
         } else {
             self.receive_whole(socket, slot, placement)
         };
         match received {
             // To a group everybody belongs to, with any sender's address: no peer sends such.
-            Ok(Some(received)) if !received.to.is_multicast() && !received.to_all => {
+            Ok((Some(received), is_whole)) if !received.to.is_multicast() && !received.to_all => {
                 let segment = received.segment.unwrap_or(received.length);
                 self.datagrams += received.length.div_ceil(segment.max(1)) as u64;
-                if self.distrust > 0 {
-                    let mut buffer = std::mem::take(&mut self.buffer);
-                    buffer.truncate(received.length);
-                    self.sort(&received, &buffer);
+                if is_whole {
+                    self.incomplete = false;
+                } else {
+                    let buffer = std::mem::take(&mut self.buffer);
+                    self.sort(&received, &buffer[..received.length.min(LONGEST)]);
                     self.buffer = buffer;
                 }
             }
@@ -166,14 +169,14 @@ impl Receiver {
         Ok(true)
     }
 
-    /// Receives a buffer that should be a whole frame. If it is not, it lies in `buffer` then, and
-    /// `distrust` says so.
+    /// Receives a buffer that should be a whole frame, and says whether it is. If not, it lies in
+    /// `buffer` then.
     fn receive_whole(
         &mut self,
         socket: &UdpSocket,
         slot: u32,
         mut placement: Option<Placement>,
-    ) -> Result<Option<Received>, Errno> {
+    ) -> Result<(Option<Received>, bool), Errno> {
         let room = self.slots.bytes_mut(slot);
         let (head, data) = match &mut placement {
             Some(Placement { head, data }) => (BULK_HEADER_LEN + *head, &mut **data),
@@ -181,9 +184,10 @@ impl Receiver {
         };
         let (first, behind) = room.split_at_mut(head);
         // Behind the data a frame goes on where it would without them.
-        let rest = &mut behind[data.len().min(LONGEST)..];
+        let at = data.len().min(behind.len());
+        let rest = &mut behind[at..];
         let pieces = &mut [piece(first), piece(data), piece(rest)];
-        let Some(received) = socket.receive(pieces)? else { return Ok(None) };
+        let Some(received) = socket.receive(pieces)? else { return Ok((None, false)) };
         let length = received.length;
         let (placed, segment) = (data.len().min(length.saturating_sub(head)), received.segment);
         let header = first
@@ -198,82 +202,85 @@ impl Receiver {
                 self.placed = if frame.is_some() { placed } else { 0 };
                 self.ready.extend(frame);
             }
-            return Ok(Some(received));
+            return Ok((Some(received), true));
         }
-        self.buffer.clear();
-        self.buffer.extend_from_slice(&first[..head.min(length)]);
-        self.buffer.extend_from_slice(&data[..placed]);
-        let left = length - self.buffer.len();
-        self.buffer.extend_from_slice(&rest[..left]);
-        self.distrust = WHOLE;
-        Ok(Some(received))
+        let first = &first[..head.min(length)];
+        let rest = &rest[..length - first.len() - placed];
+        let (mut at, pieces) = (0, [first, &data[..placed], rest]);
+        for piece in pieces {
+            self.buffer[at..at + piece.len()].copy_from_slice(piece);
+            at += piece.len();
+        }
+        Ok((Some(received), false))
     }
 
     /// Copies the datagrams of a buffer to their frames.
     fn sort(&mut self, received: &Received, buffer: &[u8]) {
-        let segment = received.segment.unwrap_or(buffer.len()).clamp(1, buffer.len().max(1));
-        let mut rest = buffer;
-        self.distrust -= 1;
-        while !rest.is_empty() {
-            let first = segment.min(rest.len());
-            let header = rest.first_chunk().and_then(|bytes| BulkHeader::parse(*bytes, first));
-            let taken = match header {
-                Some(header) => self.begin(received, header, rest),
-                None => self.go_on(received, segment, rest),
+        let segment = received.segment.unwrap_or(buffer.len()).max(1);
+        let begins = |datagram: &[u8]| {
+            datagram.first_chunk().and_then(|bytes| BulkHeader::parse(*bytes, datagram.len()))
+        };
+        let mut some = false;
+        for datagram in buffer.chunks(segment) {
+            let is_taken = match begins(datagram) {
+                Some(header) => self.begin(received, header, datagram),
+                None => self.go_on(received, datagram),
             };
-            if header.is_none_or(|header| header.whole() != buffer.len()) {
-                self.distrust = WHOLE;
-            }
-            // The next frame's datagrams may be behind, but not in the middle of one.
-            let aligned = taken.is_some_and(|taken| taken % segment == 0);
-            rest = &rest[taken.unwrap_or_default()..];
-            if !aligned {
-                self.dropped += rest.len().div_ceil(segment) as u64;
-                break;
-            }
+            some |= is_taken;
+            self.dropped += u64::from(!is_taken);
+        }
+        let first = &buffer[..segment.min(buffer.len())];
+        if begins(first).is_some_and(|header| header.whole() == buffer.len()) {
+            self.distrust = self.distrust.saturating_sub(1);
+        } else if some {
+            self.distrust = WHOLE;
         }
     }
 
-    /// Takes in the first datagrams of a frame. Returns their bytes, if there is room for it.
-    fn begin(&mut self, received: &Received, header: BulkHeader, bytes: &[u8]) -> Option<usize> {
-        let ends = (received.from, received.to);
+    /// Takes in the first datagram of a frame. Whether there is room for it.
+    fn begin(&mut self, received: &Received, header: BulkHeader, datagram: &[u8]) -> bool {
+        let (from, to) = (received.from, received.to);
         // The rest of the sender's former frame does not come any more.
-        self.give_up(self.split.iter().position(|split| (split.from, split.to) == ends));
+        self.give_up(self.split.iter().position(|split| (split.from, split.to) == (from, to)));
         if self.split.len() >= SPLIT {
             self.give_up(Some(0));
         }
-        let slot = self.slots.take()?;
-        let taken = header.whole().min(bytes.len());
-        self.slots.write(slot, 0, &bytes[BULK_HEADER_LEN..taken]);
-        self.split.push_back(Split { from: ends.0, to: ends.1, header, got: taken, slot });
+        let Some(slot) = self.slots.take() else { return false };
+        self.slots.write(slot, 0, &datagram[BULK_HEADER_LEN..]);
+        self.split.push_back(Split { from, to, header, got: datagram.len(), slot });
         self.complete(self.split.len() - 1);
-        Some(taken)
+        true
     }
 
-    /// Takes in further datagrams of a frame, each but the last `segment` bytes long. Returns their
-    /// bytes, if there is such a frame.
-    fn go_on(&mut self, received: &Received, segment: usize, bytes: &[u8]) -> Option<usize> {
+    /// Takes in the next datagram of a frame. Whether there is such a frame.
+    fn go_on(&mut self, received: &Received, datagram: &[u8]) -> bool {
         let ends = (received.from, received.to);
-        let at = self.split.iter().position(|split| (split.from, split.to) == ends)?;
-        let split = &mut self.split[at];
-        let (left, unit) = (split.header.whole() - split.got, usize::from(split.header.unit));
-        let taken = left.min(bytes.len());
-        // All datagrams are full but the frame's last one.
-        if (segment != unit && taken > segment) || (taken < left && !taken.is_multiple_of(unit)) {
+        let Some(at) = self.split.iter().position(|split| (split.from, split.to) == ends) else {
+            return false;
+        };
+        let Split { header, got, slot, .. } = &mut self.split[at];
+        if datagram.len() != (header.whole() - *got).min(header.unit.into()) {
             self.give_up(Some(at));
-            return None;
+            return false;
         }
-        self.slots.write(split.slot, split.got - BULK_HEADER_LEN, &bytes[..taken]);
-        split.got += taken;
+        self.slots.write(*slot, *got - BULK_HEADER_LEN, datagram);
+        *got += datagram.len();
         self.complete(at);
-        Some(taken)
+        true
     }
 
     /// Makes a frame of this place ready if nothing of it is missing.
     fn complete(&mut self, at: usize) {
         let Split { from, to, header, got, slot } = self.split[at];
-        if got == header.whole() {
+        self.incomplete = got < header.whole();
+        if !self.incomplete {
             self.split.remove(at);
+            if header.whole() > header.unit.into() && !self.slots.is_sealed(slot, header.length) {
+                // Datagrams have overtaken others.
+                self.dropped += got.div_ceil(header.unit.into()) as u64;
+                self.slots.give_back(slot);
+                return;
+            }
             self.ready.extend(self.slots.finish(slot, header.length.into(), (from, to)));
         }
     }
@@ -296,6 +303,8 @@ fn piece(bytes: &mut [u8]) -> libc::iovec {
 mod tests {
     use super::*;
     use gigae_wire::{Envelope, Epoch, Flags, HEADER_LEN, Header, Kind, SeqNo};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
 
     const SLOT: usize = 68 << 10;
 
@@ -351,43 +360,71 @@ mod tests {
     #[test]
     fn frames_are_found_wherever_the_kernel_cuts_and_joins_their_datagrams() {
         // The second ends with a full datagram, so the kernel may join the third to it.
-        let frames = [frame(1, 1000), frame(2, 7 * 500 - 8 - 32), frame(3, 1234), frame(4, 9)];
-        let all: Vec<u8> = frames.iter().skip(1).flat_map(|frame| sent(frame, 500)).collect();
+        let frames = [frame(1, 1000), frame(2, 7 * 500 - 8 - 32), frame(3, 1234)];
+        let all: Vec<u8> = frames[1..].iter().flat_map(|frame| sent(frame, 500)).collect();
         let mut receiver = receiver(4);
-        assert_eq!(take(&mut receiver, 1, &sent(&frames[0], 500), 500), frames[..1]);
+        assert!(take(&mut receiver, 1, &sent(&frames[0], 500), 500) == frames[..1]);
         assert_eq!(receiver.distrust, WHOLE - 1);
-        assert_eq!(take(&mut receiver, 1, &all, 500), frames[1..3], "as far as datagrams are full");
-        assert_eq!((receiver.distrust, receiver.dropped), (WHOLE, 1));
+        assert!(take(&mut receiver, 1, &all, 500) == frames[1..]);
+        assert_eq!((receiver.distrust, receiver.dropped), (WHOLE, 0));
         // In two buffers, with a boundary anywhere.
-        let two = &all[..7 * 500 + 1274];
-        for cut in (500..two.len()).step_by(500) {
-            let mut got = take(&mut receiver, 1, &two[..cut], 500);
-            got.extend(take(&mut receiver, 1, &two[cut..], 500));
-            assert_eq!(got, frames[1..3], "cut at {cut}");
+        for cut in (500..all.len()).step_by(500) {
+            let mut got = take(&mut receiver, 1, &all[..cut], 500);
+            // What is missing of the second is waited for, and nothing else.
+            assert_eq!(receiver.is_incomplete(), cut != 3500, "cut at {cut}");
+            got.extend(take(&mut receiver, 1, &all[cut..], 500));
+            assert!(got == frames[1..], "cut at {cut}: {} frames", got.len());
         }
+        assert_eq!((receiver.dropped, receiver.split.len(), receiver.slots.free()), (0, 0, 4));
+    }
+
+    #[test]
+    fn a_lost_datagram_loses_its_own_frame_only() {
+        // Of four full datagrams each, so that the kernel may join all of them.
+        let frames = [1, 2, 3].map(|n| frame(n, 2000 - 8 - HEADER_LEN));
+        let all: Vec<u8> = frames.iter().flat_map(|frame| sent(frame, 500)).collect();
+        for missing in 0..12 {
+            let mut receiver = receiver(4);
+            let mut datagrams: Vec<_> = all.chunks(500).collect();
+            datagrams.remove(missing);
+            let got = take(&mut receiver, 1, &datagrams.concat(), 500);
+            let mut expected = frames.to_vec();
+            expected.remove(missing / 4);
+            assert!(got == expected, "{} frames without datagram {missing}", got.len());
+        }
+    }
+
+    #[test]
+    fn only_the_next_datagram_of_the_same_sender_goes_on_with_a_frame() {
+        let whole = frame(1, 2000);
+        let all = sent(&whole, 500);
+        let mut receiver = receiver(4);
+        assert!(take(&mut receiver, 1, &all[..1000], 500).is_empty());
+        assert!(take(&mut receiver, 2, &all[1000..], 500).is_empty(), "another sender");
+        assert!(take(&mut receiver, 1, &all[1000..], 500) == [whole]);
+        for wrong in [499, 501, 40, 41] {
+            assert!(take(&mut receiver, 1, &all[..1000], 500).is_empty());
+            assert!(take(&mut receiver, 1, &all[1000..][..wrong], wrong).is_empty());
+            assert!(take(&mut receiver, 1, &all[1000..], 500).is_empty(), "given up: {wrong}");
+        }
+        // The last one is longer than what is missing.
+        let longer = [&all[..], &[0]].concat();
+        assert!(take(&mut receiver, 1, &longer, 500).is_empty());
         assert_eq!((receiver.split.len(), receiver.slots.free()), (0, 4));
     }
 
     #[test]
-    fn a_lost_datagram_loses_no_frame_but_its_own_and_perhaps_the_next() {
-        let frames = [1, 2, 3].map(|n| frame(n, 2000));
-        let all: Vec<u8> = sent(&frames[0], 500);
+    fn datagrams_that_overtake_others_lose_their_frame_and_are_no_damage() {
+        let all = sent(&frame(1, 2900), 500);
         let mut receiver = receiver(4);
-        // One is lost in the middle; the sender's next frame takes the place.
-        let lost = [&all[..500], &all[1000..]].concat();
-        assert!(take(&mut receiver, 1, &lost, 500).is_empty() && receiver.is_incomplete());
-        assert_eq!(take(&mut receiver, 1, &sent(&frames[1], 500), 500), [frames[1].clone()]);
-        assert!(!receiver.is_incomplete());
-        // Only others of the same sender, of the right length, go on with it.
-        let first = &all[..1000];
-        assert!(take(&mut receiver, 1, first, 500).is_empty());
-        assert!(take(&mut receiver, 2, &all[1000..], 500).is_empty(), "another sender");
-        assert_eq!(take(&mut receiver, 1, &all[1000..], 500), [frames[0].clone()]);
-        assert!(take(&mut receiver, 1, first, 500).is_empty());
-        assert!(take(&mut receiver, 1, &all[1000..], 499).is_empty(), "of another length");
-        assert!(!receiver.is_incomplete(), "given up");
-        // No slot is lost with them.
-        assert_eq!(receiver.slots.free(), 4);
+        let mut datagrams: Vec<_> = all.chunks(500).collect();
+        datagrams.swap(2, 3);
+        assert!(take(&mut receiver, 1, &datagrams.concat(), 500).is_empty());
+        assert_eq!((receiver.dropped, receiver.slots.free()), (6, 4));
+        // Of one datagram there is nothing to put together: its damage shows above.
+        let mut alone = sent(&frame(1, 100), 500);
+        alone[100] ^= 1;
+        assert_eq!(take(&mut receiver, 1, &alone, 500).len(), 1);
     }
 
     #[test]
@@ -398,6 +435,28 @@ mod tests {
         assert!(take(&mut receiver, 1, &split[..1000], 500).is_empty());
         assert!(take(&mut receiver, 2, &sent(&other, 500), 500).is_empty());
         assert_eq!(receiver.dropped, 5);
-        assert_eq!(take(&mut receiver, 1, &split[1000..], 500), [one]);
+        assert!(take(&mut receiver, 1, &split[1000..], 500) == [one]);
+    }
+
+    proptest! {
+        /// Whatever comes, slots are neither lost nor used twice, and frames are what was sent if their
+        /// datagrams came in order.
+        #[test]
+        fn slots_are_kept_whatever_comes(
+            buffers in vec((0_u8..3, 0_u8..20, 0_usize..9, 1_usize..9, 30_usize..1500), 1..80)
+        ) {
+            let mut receiver = receiver(4);
+            for (from, n, first, count, segment) in buffers {
+                let all = sent(&frame(n.into(), 40 + 250 * usize::from(n)), 500);
+                let start = (first * 500).min(all.len());
+                let end = (start + count * 500).min(all.len());
+                // Mostly of the right length.
+                let segment = if segment > 600 { 500 } else { segment };
+                for whole in take(&mut receiver, from, &all[start..end], segment) {
+                    prop_assert!(whole.len() >= HEADER_LEN);
+                }
+                prop_assert_eq!(receiver.slots.free() + receiver.split.len(), 4);
+            }
+        }
     }
 }

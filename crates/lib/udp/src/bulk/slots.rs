@@ -2,7 +2,7 @@
 
 use crate::receive::{HEADROOM, headers};
 use gigae_link::{Arena, Filter, RxFrame, TxFrame};
-use gigae_wire::{BULK_HEADER_LEN, MacAddr, Route};
+use gigae_wire::{BULK_HEADER_LEN, HEADER_LEN, Header, MacAddr, Route};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::sync::Arc;
@@ -84,6 +84,13 @@ impl Slots {
     /// Copies bytes into a frame, in a slot that nobody has a token for.
     pub(super) fn write(&mut self, slot: u32, at: usize, bytes: &[u8]) {
         self.bytes_mut(slot)[BULK_HEADER_LEN + at..][..bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// Whether a frame of so many bytes, in a slot that nobody has a token for, has the length and the
+    /// checksum that its header says. Reads it once.
+    pub(super) fn is_sealed(&mut self, slot: u32, length: u16) -> bool {
+        let frame = &self.bytes_mut(slot)[BULK_HEADER_LEN..][..length.into()];
+        Header::parse(frame).is_ok_and(|(_, payload)| HEADER_LEN + payload.len() == frame.len())
     }
 
     /// Copies bytes into a frame that was handed out. One copy.
