@@ -5,39 +5,37 @@
 //! it comes before theirs. Entries of queues and values of counters have their own locks, which are
 //! taken while an endpoint's is held and never the other way round.
 
-use crate::error::{Code, Outcome};
+use crate::error::Outcome;
 use crate::object::lock;
 use crate::state::EndpointState;
 use gigae::{Address, Endpoint};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 /// See the module's description.
 pub(crate) struct Core {
     state: Mutex<EndpointState>,
-    fd: Option<OwnedFd>,
+    /// A duplicate of the library's, once somebody wants to sleep.
+    fd: OnceLock<Option<OwnedFd>>,
     pub(crate) address: Address,
 }
 
 impl Core {
     pub(crate) fn new(endpoint: Endpoint) -> Outcome<Arc<Self>> {
-        let fd =
-            endpoint.fd().map(|fd| fd.try_clone_to_owned()).transpose().map_err(|_| Code::IO)?;
         let address = endpoint.identity().address;
-        Ok(Arc::new(Self { state: Mutex::new(EndpointState::new(endpoint)), fd, address }))
+        let state = Mutex::new(EndpointState::new(endpoint));
+        Ok(Arc::new(Self { state, fd: OnceLock::new(), address }))
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, EndpointState> {
         lock(&self.state)
     }
 
+    /// What to sleep on. Takes the endpoint's lock the first time.
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.fd.as_ref().map(AsFd::as_fd)
-    }
-
-    pub(crate) fn has_fd(&self) -> bool {
-        self.fd.is_some()
+        let own = || self.lock().endpoint.fd()?.try_clone_to_owned().ok();
+        self.fd.get_or_init(own).as_ref().map(AsFd::as_fd)
     }
 
     /// Takes in what has arrived and reports ended operations.

@@ -20,16 +20,16 @@ impl Sources {
                 all.push(Arc::clone(core));
             }
         }
-        match (wait, core.fd()) {
-            (Some(wait), Some(fd)) => wait.watch(fd),
-            _ => Ok(()),
+        match wait.and_then(|wait| Some((wait, core.fd()?))) {
+            Some((wait, fd)) => wait.watch(fd),
+            None => Ok(()),
         }
     }
 
     /// Ends that. Call this before an endpoint is closed: it is kept open until then.
     pub(crate) fn leave(&self, core: &Arc<Core>, wait: Option<&Wait>) {
         lock(&self.0).retain(|known| !Arc::ptr_eq(known, core));
-        if let (Some(wait), Some(fd)) = (wait, core.fd()) {
+        if let Some((wait, fd)) = wait.and_then(|wait| Some((wait, core.fd()?))) {
             wait.unwatch(fd);
         }
     }
@@ -41,7 +41,7 @@ impl Sources {
 
     /// Whether all of them have a descriptor to sleep on.
     pub(crate) fn have_fd(&self) -> bool {
-        lock(&self.0).iter().all(|core| core.has_fd())
+        lock(&self.0).iter().all(|core| core.fd().is_some())
     }
 
     /// When one of them must be called again. An error if something already waits for a call.

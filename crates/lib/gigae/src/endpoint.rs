@@ -13,18 +13,20 @@ mod closing;
 
 mod counters;
 
+mod descriptor;
+
 use crate::engine::Engine;
 use crate::error::SendError;
 use crate::links::Arenas;
 use crate::resolve::Reservation;
 use crate::sharing::Port;
 use crate::wait::{Wait, Waiter};
+use descriptor::Descriptor;
 use gigae_link::{ChannelSet, Info, Mode, OpenError};
 use gigae_progress::{Attended, Guard, Owner};
-use rustix::event::epoll;
 use std::cell::RefCell;
 use std::fmt;
-use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use counters::{Counters, Path};
@@ -68,8 +70,8 @@ pub struct Endpoint {
     /// The UDP port, kept from the kernel's stack, and the way to ask the kernel for routes.
     /// `None` in an Ethernet envelope, and where no kernel is asked.
     reservation: Option<Reservation>,
-    /// The link's descriptor, a duplicate of its own, so that lending it borrows no engine.
-    fd: Option<OwnedFd>,
+    /// What a program sleeps on. Lending it borrows no engine.
+    fd: Option<Descriptor>,
 }
 
 /// # What it is
@@ -91,8 +93,8 @@ impl Endpoint {
     pub(crate) fn new(mut engine: Engine, settings: Settings) -> Result<Self, OpenError> {
         let info = engine.links.info(0).clone();
         let failed = |what| move |source| OpenError::Io { what, source };
-        let link = engine.links.fd().map_err(failed("duplicating the link's descriptor"))?;
-        let news = match &link {
+        let links = engine.links.fds().map_err(failed("duplicating the links' descriptors"))?;
+        let news = match &links {
             Some(_) if settings.attended => {
                 Some(engine.news_descriptor().map_err(failed(WATCHING))?)
             }
@@ -101,17 +103,14 @@ impl Endpoint {
         let arenas = engine.links.arenas.clone();
         let max_message = engine.proto.config().max_payload.into();
         let engine =
-            Owner::new(engine, link.is_some()).map_err(failed("mapping the endpoint's lock"))?;
+            Owner::new(engine, links.is_some()).map_err(failed("mapping the endpoint's lock"))?;
         let (mut attended, mut fd) = (None, None);
-        if let Some(link) = link {
-            fd = Some(match news {
-                Some(news) => {
-                    let thread = gigae_progress::attend(&engine, link.as_fd());
-                    attended = Some(thread.map_err(failed("starting the progress thread"))?);
-                    watch_both(&link, &news).map_err(|e| failed(WATCHING)(e.into()))?
-                }
-                None => link,
-            });
+        if let Some(links) = links {
+            if news.is_some() {
+                let thread = gigae_progress::attend(&engine, Arc::clone(&links));
+                attended = Some(thread.map_err(failed("starting the progress thread"))?);
+            }
+            fd = Some(Descriptor::new(links, news).map_err(|e| failed(WATCHING)(e.into()))?);
         }
         Ok(Self {
             arenas,
@@ -162,15 +161,6 @@ fn waiter(style: Wait, simulated: bool) -> Waiter {
 }
 
 const WATCHING: &str = "watching the links and the progress thread";
-
-/// One descriptor that is readable while one of two is.
-fn watch_both(a: &OwnedFd, b: &OwnedFd) -> Result<OwnedFd, rustix::io::Errno> {
-    let both = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    for fd in [a, b] {
-        epoll::add(&both, fd, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
-    }
-    Ok(both)
-}
 
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

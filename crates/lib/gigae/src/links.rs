@@ -28,6 +28,7 @@ use rustix::io::Errno;
 use std::net::SocketAddr;
 use std::ops::{Index, IndexMut};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use arenas::Arenas;
@@ -37,21 +38,15 @@ pub(crate) use member::{Member, To};
 /// Longest sleep on several links: the kernel wakes no sleeper when an interface goes away.
 const LONGEST_SLEEP: Duration = Duration::from_millis(200);
 
-/// Descriptors of several links, as one.
-struct Watch {
-    /// Readable as long as any of them is: for programs.
-    all: OwnedFd,
-    /// The same when something new has come: a packet socket is readable for as long as its newest
-    /// frame is lent, and sleeping on that would not be sleeping.
-    news: OwnedFd,
-}
-
 /// See the module's description.
 pub(crate) struct Links {
     first: Member,
     rest: Box<[Member]>,
     pub(crate) arenas: Arenas,
-    watch: Option<Watch>,
+    /// Readable when something new has come by any of several links: a packet socket is readable for as
+    /// long as its newest frame is lent, and sleeping on that would not be sleeping. Made with the first
+    /// sleep, since a watched link costs some 100 ns for each frame.
+    news: Option<OwnedFd>,
     /// If the second link is a socket for bulk data.
     bulk: Option<BulkSocket>,
     /// The links' interfaces, in their order, where there is a kernel. After the links, for some go with them.
@@ -80,31 +75,27 @@ impl Links {
     fn of(first: Member, rest: Box<[Member]>, bulk: Option<BulkSocket>) -> Result<Self, OpenError> {
         let all = std::iter::once(&first).chain(&rest).map(|member| &member.link);
         let arenas = Arenas::new(&first.link, all);
-        let mut links = Self { first, rest, arenas, watch: None, bulk, ports: Vec::new() };
-        if links.several() && links.first.link.fd().is_some() {
-            let watch = links.watch_all();
-            links.watch =
-                Some(watch.map_err(|e| OpenError::Io {
-                    what: "watching several links",
-                    source: e.into(),
-                })?);
-        }
-        Ok(links)
+        Ok(Self { first, rest, arenas, news: None, bulk, ports: Vec::new() })
     }
 
-    fn watch_all(&self) -> Result<Watch, Errno> {
-        let watch = |flags| {
-            let all = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-            for (i, link) in self.all().enumerate() {
-                let data = epoll::EventData::new_u64(i as u64);
-                // A socket is readable only while something waits there.
-                let flags = if self.is_bulk(i) { epoll::EventFlags::IN } else { flags };
-                link.fd().map_or(Ok(()), |fd| epoll::add(&all, fd, data, flags))?;
+    /// Makes `news` if it is not there.
+    fn news(&mut self) -> Result<&OwnedFd, Errno> {
+        let news = match self.news.take() {
+            Some(news) => news,
+            None => {
+                let news = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+                for (i, link) in self.all().enumerate() {
+                    let data = epoll::EventData::new_u64(i as u64);
+                    // A socket is readable only while something waits there.
+                    let edge = epoll::EventFlags::ET;
+                    let edge = if self.is_bulk(i) { epoll::EventFlags::empty() } else { edge };
+                    let flags = epoll::EventFlags::IN | edge;
+                    link.fd().map_or(Ok(()), |fd| epoll::add(&news, fd, data, flags))?;
+                }
+                news
             }
-            Ok(all)
         };
-        let (all, news) = (epoll::EventFlags::IN, epoll::EventFlags::IN | epoll::EventFlags::ET);
-        Ok(Watch { all: watch(all)?, news: watch(news)? })
+        Ok(self.news.insert(news))
     }
 
     #[inline]
@@ -241,12 +232,10 @@ impl Links {
         self.ports.get(path).map_or_else(|| self.info(path).interface.clone(), Port::shown)
     }
 
-    /// A descriptor that polls readable when a frame may have arrived on any link: a duplicate.
-    pub(crate) fn fd(&self) -> std::io::Result<Option<OwnedFd>> {
-        match &self.watch {
-            Some(watch) => watch.all.try_clone().map(Some),
-            None => self.first.link.fd().map(|fd| fd.try_clone_to_owned()).transpose(),
-        }
+    /// Descriptors that poll readable when a frame may have arrived, one for each link: duplicates. None
+    /// if a link has none.
+    pub(crate) fn fds(&self) -> std::io::Result<Option<Arc<[OwnedFd]>>> {
+        self.all().map(|link| link.fd().map(|fd| fd.try_clone_to_owned()).transpose()).collect()
     }
 
     #[inline]
@@ -358,7 +347,9 @@ impl Links {
         if self.prepare_to_wait() {
             return Ok(());
         }
-        let Some(watch) = &self.watch else { return Ok(()) };
+        let broken =
+            |e: Errno| LinkError::Io { what: "waiting for several links", source: e.into() };
+        let news = self.news().map_err(broken)?;
         let slice = timeout.unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP);
         let time = Timespec { tv_sec: 0, tv_nsec: 0 };
         let mut events = [epoll::Event {
@@ -366,10 +357,10 @@ impl Links {
             data: epoll::EventData::new_u64(0),
         }; gigae_wire::MAX_PATHS];
         // Not by epoll, whose timeout is rounded to milliseconds before Linux 5.11.
-        gigae_link::sleep_on(Some(watch.news.as_fd()), Some(slice))?;
-        match epoll::wait(&watch.news, &mut events[..], Some(&time)) {
+        gigae_link::sleep_on(Some(news.as_fd()), Some(slice))?;
+        match epoll::wait(news, &mut events[..], Some(&time)) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(e) => Err(LinkError::Io { what: "waiting for several links", source: e.into() }),
+            Err(e) => Err(broken(e)),
         }
     }
 }

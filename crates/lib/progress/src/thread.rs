@@ -8,7 +8,7 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
 };
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -58,8 +58,8 @@ struct Entry {
     number: u64,
     endpoint: Arc<dyn Endpoint>,
     /// Readable when a frame may have come.
-    fd: OwnedFd,
-    /// Its descriptor wakes the thread.
+    fds: Arc<[OwnedFd]>,
+    /// Its descriptors wake the thread.
     watched: bool,
     state: State,
 }
@@ -71,7 +71,7 @@ impl Entry {
         let gate = self.endpoint.gate();
         match self.state {
             State::Unattended { .. } if !gate.is_idle() => {
-                process.unwatch(&self.fd);
+                process.unwatch(&self.fds);
                 self.watched = false;
                 self.state = State::InUse { seen: gate.look(), at: now + TICK };
             }
@@ -99,7 +99,7 @@ impl Entry {
                         if gate.enter_unattended(calls) {
                             // Before the turn: a frame from now on is seen in the turn or wakes the
                             // thread.
-                            self.watched = process.watch(&self.fd, self.number);
+                            self.watched = process.watch(&self.fds, self.number);
                             self.attend();
                         }
                     }
@@ -215,14 +215,17 @@ impl Process {
     }
 
     /// Edge-triggered: a packet socket is readable for as long as its newest frame is borrowed.
-    fn watch(&self, fd: &OwnedFd, number: u64) -> bool {
+    fn watch(&self, fds: &[OwnedFd], number: u64) -> bool {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        epoll::add(&self.epoll, fd, epoll::EventData::new_u64(number), flags).is_ok()
+        let data = epoll::EventData::new_u64(number);
+        fds.iter().all(|fd| epoll::add(&self.epoll, fd, data, flags).is_ok())
     }
 
-    fn unwatch(&self, fd: &OwnedFd) {
-        // It may not be watched.
-        let _ = epoll::delete(&self.epoll, fd);
+    fn unwatch(&self, fds: &[OwnedFd]) {
+        for fd in fds {
+            // It may not be watched.
+            let _ = epoll::delete(&self.epoll, fd);
+        }
     }
 
     fn run(&self, generation: u64) {
@@ -330,10 +333,10 @@ impl std::fmt::Debug for Process {
     }
 }
 
-/// Makes the thread attend an endpoint. It polls a duplicate of `fd` for frames. Starts the thread
-/// if there is none. Some ten system calls the first time, three later.
-pub fn attend<T: Attend + 'static>(owner: &Owner<T>, fd: BorrowedFd<'_>) -> io::Result<Attended> {
-    let fd = fd.as_fd().try_clone_to_owned()?;
+/// Makes the thread attend an endpoint. It watches these descriptors for frames, but only while the
+/// program makes no calls: a watched descriptor costs some 100 ns for each frame. Starts the thread if
+/// there is none. Some ten system calls the first time, two later.
+pub fn attend<T: Attend + 'static>(owner: &Owner<T>, fds: Arc<[OwnedFd]>) -> io::Result<Attended> {
     let endpoint: Arc<dyn Endpoint> = owner.shared().clone();
     let process = Process::current()?;
     let mut entries = process.entries();
@@ -343,7 +346,7 @@ pub fn attend<T: Attend + 'static>(owner: &Owner<T>, fd: BorrowedFd<'_>) -> io::
     entries.last_number += 1;
     let number = entries.last_number;
     let state = State::InUse { seen: endpoint.gate().look(), at: Instant::now() + TICK };
-    entries.all.push(Entry { number, endpoint, fd, watched: false, state });
+    entries.all.push(Entry { number, endpoint, fds, watched: false, state });
     drop(entries);
     process.wake();
     Ok(Attended { number, process })
@@ -360,7 +363,7 @@ impl Drop for Attended {
         let mut entries = self.process.entries();
         if let Some(at) = entries.all.iter().position(|entry| entry.number == self.number) {
             let entry = entries.all.swap_remove(at);
-            self.process.unwatch(&entry.fd);
+            self.process.unwatch(&entry.fds);
             entry.endpoint.gate().retire();
         }
         if !entries.all.is_empty() {

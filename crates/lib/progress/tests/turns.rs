@@ -4,7 +4,7 @@
 
 use gigae_progress::{Attend, Outlook, Owner, TICK, attend};
 use rustix::event::{EventfdFlags, eventfd};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -62,7 +62,7 @@ fn until(what: &str, done: impl Fn() -> bool) {
 #[test]
 fn program_and_thread_come_and_go_and_are_never_inside_at_once() {
     let (owner, turns, frames) = guarded(Some(Duration::from_micros(20)));
-    let attended = attend(&owner, frames.as_fd()).unwrap();
+    let attended = attend(&owner, [frames.try_clone().unwrap()].into()).unwrap();
     let mut calls = 0_u64;
     for round in 0..400_u32 {
         for _ in 0..1_000 {
@@ -88,7 +88,7 @@ fn program_and_thread_come_and_go_and_are_never_inside_at_once() {
 #[test]
 fn what_arrives_while_the_program_is_away_has_a_turn_each_time() {
     let (owner, turns, frames) = guarded(None);
-    let _attended = attend(&owner, frames.as_fd()).unwrap();
+    let _attended = attend(&owner, [frames.try_clone().unwrap()].into()).unwrap();
     until("the first turn", || turns.load(Ordering::Relaxed) > 0);
     for _ in 0..100 {
         let before = turns.load(Ordering::Relaxed);
@@ -106,7 +106,7 @@ fn what_arrives_while_the_program_is_away_has_a_turn_each_time() {
 #[test]
 fn a_program_that_sleeps_inside_has_no_turn_taken_and_is_attended_after_it() {
     let (owner, turns, frames) = guarded(None);
-    let _attended = attend(&owner, frames.as_fd()).unwrap();
+    let _attended = attend(&owner, [frames.try_clone().unwrap()].into()).unwrap();
     owner.sleep(|value| {
         let before = turns.load(Ordering::Relaxed);
         rustix::io::write(&frames, &1_u64.to_ne_bytes()).unwrap();
@@ -128,8 +128,8 @@ fn an_endpoint_whose_turn_panics_is_attended_no_more_and_others_are() {
     }
     let (owner, turns, frames) = guarded(None);
     let panics = Owner::new(Panics, true).unwrap();
-    let _panics = attend(&panics, frames.as_fd()).unwrap();
-    let _attended = attend(&owner, frames.as_fd()).unwrap();
+    let _panics = attend(&panics, [frames.try_clone().unwrap()].into()).unwrap();
+    let _attended = attend(&owner, [frames.try_clone().unwrap()].into()).unwrap();
     for _ in 0..10 {
         let before = turns.load(Ordering::Relaxed);
         owner.enter().touch();
@@ -145,7 +145,7 @@ fn endpoints_that_come_and_go_in_several_threads_all_have_turns() {
             scope.spawn(|| {
                 for _ in 0..50 {
                     let (owner, turns, frames) = guarded(None);
-                    let attended = attend(&owner, frames.as_fd()).unwrap();
+                    let attended = attend(&owner, [frames.try_clone().unwrap()].into()).unwrap();
                     until("a turn", || turns.load(Ordering::Relaxed) > 0);
                     drop(attended);
                     owner.enter().touch();
