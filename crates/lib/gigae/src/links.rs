@@ -160,6 +160,13 @@ impl Links {
         }
     }
 
+    /// A frame of bulk data goes by the socket.
+    pub(crate) fn sent_bulk(&mut self, now: Instant) {
+        if let Some(bulk) = &mut self.bulk {
+            bulk.sent(now);
+        }
+    }
+
     /// Posts a bulk frame by the link, in parts, since the socket does not work. Whether all parts
     /// were posted.
     #[cold]

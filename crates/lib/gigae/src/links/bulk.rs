@@ -1,14 +1,18 @@
 //! The socket for bulk data beside an endpoint's link: when it is looked at.
 //!
 //! Looking at a socket is a system call, which a program that waits for short messages must not make
-//! in each round. So the socket is polled in each round for a while after something came by it or
-//! was asked for, and otherwise now and then. Who sleeps is woken by it.
+//! in each round. So the socket is polled in each round for a while after something came by it, was
+//! asked for, or went by it and may be answered; and otherwise now and then, also by a sender whose
+//! frames nobody answers. Who sleeps is woken by it.
 
 use gigae_proto::{BulkConfig, Instant};
 use std::time::Duration;
 
 /// So long each round polls the socket after something came by it.
 const PATIENCE: Duration = Duration::from_micros(50);
+
+/// The same after something went by it: 64 KiB there and back take some 70 us over a cable.
+const ANSWER: Duration = Duration::from_micros(250);
 
 /// Time between two polls otherwise. A system call takes some 200 ns, so this costs a spinning
 /// program one part in a hundred.
@@ -21,13 +25,16 @@ pub(super) struct BulkSocket {
     due: bool,
     /// Until then each round polls it.
     until: Instant,
+    /// The last poll brought something.
+    brings: bool,
     /// When it is due again.
     next: Instant,
 }
 
 impl BulkSocket {
     pub(super) fn new(config: BulkConfig) -> Self {
-        Self { config, due: false, until: Instant(0), next: Instant(0) }
+        let (until, next) = (Instant(0), Instant(0));
+        Self { config, due: false, until, brings: false, next }
     }
 
     /// Whether to poll the socket in this round.
@@ -43,8 +50,9 @@ impl BulkSocket {
 
     /// It was polled, and so many frames came.
     pub(super) fn polled(&mut self, frames: usize, now: Instant) {
-        if frames > 0 {
-            self.until = now + PATIENCE;
+        self.brings = frames > 0;
+        if self.brings {
+            self.until = self.until.max(now + PATIENCE);
         }
         self.due = now < self.until;
         self.next = now + SELDOM;
@@ -52,8 +60,15 @@ impl BulkSocket {
 
     /// A peer was asked for bulk data.
     pub(super) fn asked(&mut self, now: Instant) {
-        self.until = now + PATIENCE;
+        self.until = self.until.max(now + PATIENCE);
         self.due = true;
+    }
+
+    /// A frame goes by it. While the next rounds send more, nothing is expected there, unless something
+    /// came with the last poll.
+    pub(super) fn sent(&mut self, now: Instant) {
+        self.until = self.until.max(now + ANSWER);
+        self.due &= self.brings;
     }
 
     /// The next round polls it: something may have come while nobody looked.
@@ -94,5 +109,24 @@ mod tests {
         assert!(bulk.is_due());
         bulk.polled(0, Instant(1_400_000));
         assert!(!bulk.is_due());
+        // An answer is waited for.
+        bulk.sent(Instant(1_400_000));
+        assert_eq!(polls(&mut bulk), 81, "often after a first time");
+        assert_eq!(polls(&mut bulk), 100);
+        // A sender that goes on looks now and then, unless something comes.
+        for (brings, looks) in [(0, 4), (1, 100)] {
+            bulk.polled(brings, Instant(1_600_000));
+            let mut count = 0;
+            for n in 0..100 {
+                let now = Instant(1_600_000 + n * 1_000);
+                bulk.sent(now);
+                bulk.advance(now);
+                if bulk.is_due() {
+                    bulk.polled(brings, now);
+                    count += 1;
+                }
+            }
+            assert_eq!(count, looks, "{brings}");
+        }
     }
 }
