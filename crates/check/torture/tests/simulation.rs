@@ -141,7 +141,7 @@ fn a_socket_for_bulk_data_keeps_the_same_promises() {
             change_every: Duration::from_millis(3),
             ..Scenario::plain(seed, 4)
         };
-        let figures = all((0..4).map(scenario));
+        let figures = all((0..10).map(scenario));
         let Figures { deaths, returns, link_cuts, received, remote, .. } = figures;
         assert!(deaths > 3 && returns > 3 && link_cuts > 3, "{deaths} {returns} {link_cuts}");
         assert!(received > 100 && remote > 100, "{received} {remote}");

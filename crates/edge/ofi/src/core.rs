@@ -8,16 +8,14 @@
 use crate::error::Outcome;
 use crate::object::lock;
 use crate::state::EndpointState;
+use crate::wait::Wait;
 use gigae::{Address, Endpoint};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 /// See the module's description.
 pub(crate) struct Core {
     state: Mutex<EndpointState>,
-    /// A duplicate of the library's, once somebody wants to sleep.
-    fd: OnceLock<Option<OwnedFd>>,
     pub(crate) address: Address,
 }
 
@@ -25,17 +23,28 @@ impl Core {
     pub(crate) fn new(endpoint: Endpoint) -> Outcome<Arc<Self>> {
         let address = endpoint.identity().address;
         let state = Mutex::new(EndpointState::new(endpoint));
-        Ok(Arc::new(Self { state, fd: OnceLock::new(), address }))
+        Ok(Arc::new(Self { state, address }))
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, EndpointState> {
         lock(&self.state)
     }
 
-    /// What to sleep on. Takes the endpoint's lock the first time.
-    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
-        let own = || self.lock().endpoint.fd()?.try_clone_to_owned().ok();
-        self.fd.get_or_init(own).as_ref().map(AsFd::as_fd)
+    /// Has a queue or counter wake for this endpoint, if it has a descriptor.
+    pub(crate) fn wake(&self, wait: &Wait) -> Outcome<()> {
+        self.lock().endpoint.fd().map_or(Ok(()), |fd| wait.watch(fd))
+    }
+
+    /// Ends that.
+    pub(crate) fn wake_no_more(&self, wait: &Wait) {
+        if let Some(fd) = self.lock().endpoint.fd() {
+            wait.unwatch(fd);
+        }
+    }
+
+    /// Whether it has a descriptor to sleep on.
+    pub(crate) fn has_fd(&self) -> bool {
+        self.lock().endpoint.fd().is_some()
     }
 
     /// Takes in what has arrived and reports ended operations.

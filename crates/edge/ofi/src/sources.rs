@@ -20,17 +20,14 @@ impl Sources {
                 all.push(Arc::clone(core));
             }
         }
-        match wait.and_then(|wait| Some((wait, core.fd()?))) {
-            Some((wait, fd)) => wait.watch(fd),
-            None => Ok(()),
-        }
+        wait.map_or(Ok(()), |wait| core.wake(wait))
     }
 
     /// Ends that. Call this before an endpoint is closed: it is kept open until then.
     pub(crate) fn leave(&self, core: &Arc<Core>, wait: Option<&Wait>) {
         lock(&self.0).retain(|known| !Arc::ptr_eq(known, core));
-        if let Some((wait, fd)) = wait.and_then(|wait| Some((wait, core.fd()?))) {
-            wait.unwatch(fd);
+        if let Some(wait) = wait {
+            core.wake_no_more(wait);
         }
     }
 
@@ -41,7 +38,7 @@ impl Sources {
 
     /// Whether all of them have a descriptor to sleep on.
     pub(crate) fn have_fd(&self) -> bool {
-        lock(&self.0).iter().all(|core| core.fd().is_some())
+        lock(&self.0).iter().all(|core| core.has_fd())
     }
 
     /// When one of them must be called again. An error if something already waits for a call.

@@ -110,7 +110,7 @@ impl Endpoint {
                 let thread = gigae_progress::attend(&engine, Arc::clone(&links));
                 attended = Some(thread.map_err(failed("starting the progress thread"))?);
             }
-            fd = Some(Descriptor::new(links, news).map_err(|e| failed(WATCHING)(e.into()))?);
+            fd = Some(Descriptor::new(links, news).map_err(failed(WATCHING))?);
         }
         Ok(Self {
             arenas,

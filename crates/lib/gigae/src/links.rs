@@ -44,9 +44,11 @@ pub(crate) struct Links {
     rest: Box<[Member]>,
     pub(crate) arenas: Arenas,
     /// Readable when something new has come by any of several links: a packet socket is readable for as
-    /// long as its newest frame is lent, and sleeping on that would not be sleeping. Made with the first
-    /// sleep, since a watched link costs some 100 ns for each frame.
+    /// long as its newest frame is lent, and sleeping on that would not be sleeping.
     news: Option<OwnedFd>,
+    /// Links that `news` has: none before the first sleep, since a watched link costs some 100 ns for
+    /// each frame, and all after it.
+    watched: usize,
     /// If the second link is a socket for bulk data.
     bulk: Option<BulkSocket>,
     /// The links' interfaces, in their order, where there is a kernel. After the links, for some go with them.
@@ -75,27 +77,28 @@ impl Links {
     fn of(first: Member, rest: Box<[Member]>, bulk: Option<BulkSocket>) -> Result<Self, OpenError> {
         let all = std::iter::once(&first).chain(&rest).map(|member| &member.link);
         let arenas = Arenas::new(&first.link, all);
-        Ok(Self { first, rest, arenas, news: None, bulk, ports: Vec::new() })
+        let mut links =
+            Self { first, rest, arenas, news: None, watched: 0, bulk, ports: Vec::new() };
+        if links.several() && links.first.link.fd().is_some() {
+            let fail =
+                |e: Errno| OpenError::Io { what: "watching several links", source: e.into() };
+            links.news = Some(epoll::create(epoll::CreateFlags::CLOEXEC).map_err(fail)?);
+        }
+        Ok(links)
     }
 
-    /// Makes `news` if it is not there.
-    fn news(&mut self) -> Result<&OwnedFd, Errno> {
-        let news = match self.news.take() {
-            Some(news) => news,
-            None => {
-                let news = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-                for (i, link) in self.all().enumerate() {
-                    let data = epoll::EventData::new_u64(i as u64);
-                    // A socket is readable only while something waits there.
-                    let edge = epoll::EventFlags::ET;
-                    let edge = if self.is_bulk(i) { epoll::EventFlags::empty() } else { edge };
-                    let flags = epoll::EventFlags::IN | edge;
-                    link.fd().map_or(Ok(()), |fd| epoll::add(&news, fd, data, flags))?;
-                }
-                news
-            }
-        };
-        Ok(self.news.insert(news))
+    /// Has `news` watch all links.
+    fn watch(&mut self) -> Result<(), Errno> {
+        for path in self.watched..self.count() {
+            let (Some(news), Some(link)) = (&self.news, self[path].link.fd()) else { break };
+            // A socket is readable only while something waits there.
+            let edge = epoll::EventFlags::ET;
+            let edge = if self.is_bulk(path) { epoll::EventFlags::empty() } else { edge };
+            let data = epoll::EventData::new_u64(path as u64);
+            epoll::add(news, link, data, epoll::EventFlags::IN | edge)?;
+            self.watched = path + 1;
+        }
+        Ok(())
     }
 
     #[inline]
@@ -356,7 +359,8 @@ impl Links {
         }
         let broken =
             |e: Errno| LinkError::Io { what: "waiting for several links", source: e.into() };
-        let news = self.news().map_err(broken)?;
+        self.watch().map_err(broken)?;
+        let Some(news) = &self.news else { return Ok(()) };
         let slice = timeout.unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP);
         let time = Timespec { tv_sec: 0, tv_nsec: 0 };
         let mut events = [epoll::Event {

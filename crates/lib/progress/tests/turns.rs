@@ -104,6 +104,21 @@ fn what_arrives_while_the_program_is_away_has_a_turn_each_time() {
 }
 
 #[test]
+fn what_arrives_by_any_of_several_descriptors_has_a_turn() {
+    let (owner, turns, first) = guarded(None);
+    let second = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
+    let fds = [&first, &second].map(|fd| fd.try_clone().unwrap());
+    let _attended = attend(&owner, fds.into()).unwrap();
+    until("the first turn", || turns.load(Ordering::Relaxed) > 0);
+    for n in 0..50 {
+        let before = turns.load(Ordering::Relaxed);
+        let fd = if n % 2 == 0 { &second } else { &first };
+        rustix::io::write(fd, &1_u64.to_ne_bytes()).unwrap();
+        until("a turn for what arrived", || turns.load(Ordering::Relaxed) > before);
+    }
+}
+
+#[test]
 fn a_program_that_sleeps_inside_has_no_turn_taken_and_is_attended_after_it() {
     let (owner, turns, frames) = guarded(None);
     let _attended = attend(&owner, [frames.try_clone().unwrap()].into()).unwrap();

@@ -69,6 +69,7 @@ int gigae_link_info(gigae_endpoint *endpoint, char *text, size_t size);
  * A descriptor that polls readable when a frame may have arrived, for poll, epoll and others. It
  * belongs to the endpoint: do not read, write or close it. Before sleeping on it, call
  * gigae_prepare_to_wait. Afterwards, receive until GIGAE_AGAIN, and take completions and notices.
+ * From the first call on, each frame that arrives costs some 100 ns more.
  */
 int gigae_fd(gigae_endpoint *endpoint);
 

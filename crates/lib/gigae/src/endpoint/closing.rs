@@ -78,5 +78,7 @@ impl Drop for Endpoint {
         let closed = self.close();
         info!(interface = %self.info.interface, error = closed.err().map(display), "endpoint closed");
         self.attended = None;
+        // Its copies of the links' descriptors go before the links.
+        self.fd = None;
     }
 }

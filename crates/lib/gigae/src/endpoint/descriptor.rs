@@ -7,6 +7,7 @@
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 use std::cell::Cell;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -23,12 +24,17 @@ pub(super) struct Descriptor {
 }
 
 impl Descriptor {
-    pub(super) fn new(links: Arc<[OwnedFd]>, news: Option<OwnedFd>) -> Result<Self, Errno> {
+    pub(super) fn new(links: Arc<[OwnedFd]>, news: Option<OwnedFd>) -> io::Result<Self> {
+        let (is_wanted, watched) = (Cell::new(false), Cell::new(0));
+        if let ([link], None) = (&*links, &news) {
+            // Sleeping on an AF_XDP socket itself also gives the kernel what it needs to wake us.
+            let (all, watched) = (link.try_clone()?, Cell::new(1));
+            return Ok(Self { links, _news: news, all, is_wanted, watched });
+        }
         let all = epoll::create(CreateFlags::CLOEXEC)?;
         if let Some(news) = &news {
             epoll::add(&all, news, EventData::new_u64(0), EventFlags::IN)?;
         }
-        let (is_wanted, watched) = (Cell::new(false), Cell::new(0));
         Ok(Self { links, _news: news, all, is_wanted, watched })
     }
 
@@ -42,7 +48,11 @@ impl Descriptor {
     /// Watches the links, if the program wants the descriptor.
     pub(super) fn watch(&self) -> Result<(), Errno> {
         while let Some(link) = self.links.get(self.watched.get()).filter(|_| self.is_wanted.get()) {
-            epoll::add(&self.all, link, EventData::new_u64(0), EventFlags::IN)?;
+            match epoll::add(&self.all, link, EventData::new_u64(0), EventFlags::IN) {
+                // A child of fork(2) shares it, and may have been first.
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(error),
+            }
             self.watched.set(self.watched.get() + 1);
         }
         Ok(())
@@ -53,6 +63,16 @@ impl Descriptor {
 mod tests {
     use super::*;
     use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+
+    #[test]
+    fn a_lone_link_without_a_thread_is_the_descriptor_itself() {
+        let link = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+        let all = Descriptor::new([link.try_clone().unwrap()].into(), None).unwrap();
+        rustix::io::write(&link, &7_u64.to_ne_bytes()).unwrap();
+        let mut value = [0; 8];
+        rustix::io::read(all.get(), &mut value).unwrap();
+        assert_eq!(u64::from_ne_bytes(value), 7);
+    }
 
     #[test]
     fn links_are_watched_once_the_descriptor_is_wanted() {

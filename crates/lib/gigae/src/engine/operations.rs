@@ -255,7 +255,7 @@ impl Engine {
         if self.proto.send_bulk(peer, len as u16, frame).is_err() {
             unreachable!("the session is up and its window has room");
         }
-        self.links.sent_bulk(self.clock.now());
+        self.links.sent_bulk(self.clock.glance());
         Some(len.div_ceil(self.links.info(0).max_frame))
     }
 }

@@ -23,6 +23,8 @@ pub(super) struct BulkSocket {
     pub(super) config: BulkConfig,
     /// Whether the next round polls the socket.
     due: bool,
+    /// The next round polls it whatever is sent before: something may have come.
+    expected: bool,
     /// Until then each round polls it.
     until: Instant,
     /// The last poll brought something.
@@ -34,13 +36,13 @@ pub(super) struct BulkSocket {
 impl BulkSocket {
     pub(super) fn new(config: BulkConfig) -> Self {
         let (until, next) = (Instant(0), Instant(0));
-        Self { config, due: false, until, brings: false, next }
+        Self { config, due: false, expected: false, until, brings: false, next }
     }
 
     /// Whether to poll the socket in this round.
     #[inline]
     pub(super) fn is_due(&self) -> bool {
-        self.due
+        self.due | self.expected
     }
 
     /// Takes the time.
@@ -54,26 +56,26 @@ impl BulkSocket {
         if self.brings {
             self.until = self.until.max(now + PATIENCE);
         }
-        self.due = now < self.until;
+        (self.due, self.expected) = (now < self.until, false);
         self.next = now + SELDOM;
     }
 
     /// A peer was asked for bulk data.
     pub(super) fn asked(&mut self, now: Instant) {
         self.until = self.until.max(now + PATIENCE);
-        self.due = true;
+        self.expected = true;
     }
 
     /// A frame goes by it. While the next rounds send more, nothing is expected there, unless something
     /// came with the last poll.
     pub(super) fn sent(&mut self, now: Instant) {
         self.until = self.until.max(now + ANSWER);
-        self.due &= self.brings;
+        self.due = self.brings || now >= self.next;
     }
 
     /// The next round polls it: something may have come while nobody looked.
     pub(super) fn expect(&mut self) {
-        self.due = true;
+        self.expected = true;
     }
 }
 
@@ -109,6 +111,10 @@ mod tests {
         assert!(bulk.is_due());
         bulk.polled(0, Instant(1_400_000));
         assert!(!bulk.is_due());
+        bulk.expect();
+        bulk.sent(Instant(1_400_000));
+        assert!(bulk.is_due(), "something may have come before");
+        bulk.polled(0, Instant(1_400_000));
         // An answer is waited for.
         bulk.sent(Instant(1_400_000));
         assert_eq!(polls(&mut bulk), 81, "often after a first time");
@@ -119,8 +125,8 @@ mod tests {
             let mut count = 0;
             for n in 0..100 {
                 let now = Instant(1_600_000 + n * 1_000);
+                // The time that rounds see may be old.
                 bulk.sent(now);
-                bulk.advance(now);
                 if bulk.is_due() {
                     bulk.polled(brings, now);
                     count += 1;

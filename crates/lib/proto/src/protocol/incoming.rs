@@ -69,7 +69,7 @@ impl<T, R> Protocol<T, R> {
             }
             return self.take_in_besides(Arrival { ..arrival });
         }
-        // Nothing but the checksum shows whether such a frame was put together right (rule 13.2).
+        // Nothing but the checksum shows whether such a frame was put together right (rule 13.3).
         let by_socket = arrival.path > 0 && self.config.bulk.is_some();
         if by_socket && header.flags.has(Flags::HEADER_ONLY) {
             return Err(Discard::Malformed);

@@ -140,7 +140,7 @@ impl<T, R> Protocol<T, R> {
         if let (Some(receive), Some(owed)) = (&mut session.receive, owed) {
             receive.owe(owed);
         }
-        // A frame by a socket is put together from datagrams without numbers (rule 13.2).
+        // A frame by a socket is put together from datagrams without numbers (rule 13.3).
         if !self.config.payload_checksum && !by_socket {
             header.flags = Flags::HEADER_ONLY;
         }

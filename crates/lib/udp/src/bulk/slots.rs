@@ -19,7 +19,7 @@ pub(super) struct Slots {
     /// Bytes of a slot.
     size: usize,
     filter: Filter,
-    free: Vec<u32>,
+    pub(super) free: Vec<u32>,
     /// The outer headers of the last sender's frames.
     headers: Option<(SocketAddr, IpAddr, Route)>,
 }
@@ -34,12 +34,6 @@ impl Slots {
     /// The slot that [`take`](Self::take) takes next.
     pub(super) fn next(&self) -> Option<u32> {
         self.free.last().copied()
-    }
-
-    /// How many are free.
-    #[cfg(test)]
-    pub(super) fn free(&self) -> usize {
-        self.free.len()
     }
 
     pub(super) fn take(&mut self) -> Option<u32> {
