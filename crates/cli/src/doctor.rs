@@ -280,7 +280,7 @@ fn udp_port(facts: &Facts) -> Option<Check> {
     })
 }
 
-/// The UDP socket that carries long messages: beside the link, or the link itself.
+/// The UDP socket that carries long messages. The link may be one, too.
 fn sockets(facts: &Facts) -> Check {
     let about = "bulk socket";
     let is_link = facts.endpoint.as_ref().is_ok_and(|opened| opened.is_socket);

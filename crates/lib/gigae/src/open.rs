@@ -105,7 +105,7 @@ impl Options {
             ports.push(port);
             others.push(link);
         }
-        let mut links = match self.open_bulk(&first, ports[0].interface()) {
+        let mut links = match self.open_bulk(ports[0].interface()) {
             Some(bulk) => Links::with_bulk((envelope, first), bulk)?,
             None => Links::new(envelope, first, others)?,
         };
@@ -266,9 +266,9 @@ impl Options {
 
     /// Opens the socket for bulk data beside a link, if there is to be one: the socket and its
     /// address. Nothing depends on it, so what refuses it is only logged.
-    fn open_bulk(&self, link: &AnyLink, name: &str) -> Option<(AnyLink, BulkConfig)> {
+    fn open_bulk(&self, name: &str) -> Option<(AnyLink, BulkConfig)> {
         let wanted = self.bulk.unwrap_or(true) && self.interfaces.len() == 1;
-        if !wanted || link.info().mode == Mode::Udp {
+        if !wanted {
             return None;
         }
         // Peers refuse loopback addresses, which are another node to each of them.

@@ -294,7 +294,8 @@ impl Options {
     /// 64 KiB. It needs an IP address on the interface, but no privilege. While less than 5 KiB
     /// wait for a peer, operations stay on the link. The first long operation to a peer asks whether
     /// the socket reaches it; until that is known, and if it does not, the link carries everything.
-    /// An endpoint with several interfaces, or whose link is a UDP socket already, has none.
+    /// An endpoint with several interfaces has none. One whose link is a UDP socket has a second one,
+    /// for frames of up to 64 KiB.
     ///
     /// Costs three descriptors, and 43 MiB of addresses, of which what is never used takes up
     /// nothing. While nothing long is going on, a spinning endpoint makes one system call in 20 us

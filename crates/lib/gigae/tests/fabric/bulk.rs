@@ -80,6 +80,22 @@ pub(crate) fn long_messages_go_by_the_socket_and_short_ones_by_the_link() {
     }
 }
 
+/// An ordinary user's link. Its frames are as long as an MTU.
+pub(crate) fn beside_a_udp_link_long_messages_go_by_a_socket_of_their_own() {
+    let fabric = testing::fabric("bulkudp", |_| ());
+    let [a, b] = pair(&fabric, &options(Backend::Udp).envelope(UDP));
+    for ip in [IpAddr::from(fabric.node(2).ipv4), fabric.node(2).ipv6.into()] {
+        let to_b = Address::from(ip);
+        exchange_long(&a, &b, &to_b, 0..2);
+        let before = received(&b);
+        exchange_long(&a, &b, &to_b, 2..12);
+        let after = received(&b);
+        let [link, socket] = [0, 1].map(|path| after[path] - before[path]);
+        assert!((40..=100).contains(&socket), "{socket} frames by the socket to {ip}");
+        assert!(link <= 300, "{link} frames by the link to {ip}");
+    }
+}
+
 /// Answers to a peer go in front of a write, in the same frame. What they leave of it for another frame
 /// may be a few bytes.
 pub(crate) fn a_long_write_goes_out_behind_answers() {

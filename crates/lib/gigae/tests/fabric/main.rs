@@ -246,6 +246,10 @@ fn main() {
             "long_messages_go_by_the_socket_and_short_ones_by_the_link",
             long_messages_go_by_the_socket_and_short_ones_by_the_link,
         ),
+        (
+            "beside_a_udp_link_long_messages_go_by_a_socket_of_their_own",
+            beside_a_udp_link_long_messages_go_by_a_socket_of_their_own,
+        ),
         ("a_long_write_goes_out_behind_answers", a_long_write_goes_out_behind_answers),
         (
             "without_a_socket_the_link_carries_everything",
