@@ -4,7 +4,6 @@
 use crate::experiment::{Experiment, Pattern};
 use crate::wait::Wait;
 use gigae_wire::HEADER_LEN;
-use gigae_wire::op::{MAX_OP_HEADER, Op};
 
 /// Largest message in bytes; larger ones say nothing new about a network.
 pub const LARGEST_MESSAGE: usize = 4 << 20;
@@ -98,8 +97,8 @@ pub const TRANSPORTS: &[TransportSpec] = &[
         waits: &[Wait::Spin, Wait::Sleep, Wait::Adaptive],
         uses_all_links: true,
         headers: HEADER_LEN,
-        // A tagged message that is pulled: all but the header of an answer.
-        part_headers: HEADER_LEN + REPLY_HEADER,
+        // By the socket for bulk data, where a frame of 44 datagrams has one header of ours.
+        part_headers: DATAGRAM_HEADERS,
         largest: Some(LARGEST_MESSAGE),
     },
     TransportSpec {
@@ -113,8 +112,7 @@ pub const TRANSPORTS: &[TransportSpec] = &[
         waits: &[Wait::Spin, Wait::Sleep, Wait::Adaptive],
         uses_all_links: true,
         headers: HEADER_LEN,
-        // Writes with a notice have the longest header there is (`PROTOCOL.md` §9).
-        part_headers: HEADER_LEN + MAX_OP_HEADER,
+        part_headers: DATAGRAM_HEADERS,
         largest: Some(LARGEST_MESSAGE),
     },
     TransportSpec {
@@ -202,8 +200,6 @@ const RAW: TransportSpec = TransportSpec {
     part_headers: HEADER_LEN,
     largest: None,
 };
-
-const REPLY_HEADER: usize = Op::Reply { id: 0, at: 0 }.header_len();
 
 /// Finds a transport.
 pub fn by_name(name: &str) -> Option<&'static TransportSpec> {
