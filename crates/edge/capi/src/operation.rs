@@ -292,7 +292,7 @@ unsafe fn complete(
     })
 }
 
-/// The number of operations that are not completed.
+/// The number of operations whose completion was not taken.
 ///
 /// # Safety
 /// Pointers are NULL or as the header says.

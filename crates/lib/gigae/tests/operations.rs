@@ -93,6 +93,7 @@ fn messages_of_all_sizes_arrive_whole_and_in_order_through_faults() {
             assert!(memory[..len] == expected, "{tag}");
         }
         ends[0].drain(Duration::from_secs(1)).unwrap();
+        while ends[0].take_completion().is_some() {}
         assert_eq!(ends[0].outstanding() + ends[1].outstanding(), 0);
         assert!(ends[0].counters().protocol.retransmissions > 0);
     }
@@ -443,4 +444,22 @@ fn an_injected_message_to_a_peer_that_vanishes_is_said_to_be_lost() {
     assert_eq!((*id, *peer), (OpId::INJECTED, Some(to)));
     assert_eq!(*result, Err(OpError::Lost(Reason::Timeout)));
     assert_eq!(all[0].len(), 1);
+}
+
+#[test]
+fn an_operation_is_outstanding_until_its_completion_is_taken() {
+    let net = Network::new(1, quiet());
+    let (ends, peers) = ends(&net, 2);
+    ends[1].start_recv(Wanted::tag(1), vec![0; 8]).unwrap();
+    ends[0].start_send(peers[0][1], 1, vec![1; 8]).unwrap();
+    for _ in 0..1000 {
+        ends.iter().for_each(|end| end.flush().unwrap());
+        net.advance_to(net.now() + 10_000);
+    }
+    for end in &ends {
+        // It has ended, and nobody has told the program so.
+        assert_eq!(end.outstanding(), 1);
+        assert!(end.take_completion().is_some());
+        assert_eq!(end.outstanding(), 0);
+    }
 }

@@ -376,6 +376,49 @@ fn a_forked_child_can_neither_use_nor_harm_the_endpoint_and_may_open_its_own() {
     assert_eq!(receiver.counters().protocol.sessions, 2, "the parent's and the child's own");
 }
 
+/// The kernel may take the processor from a program at any place for longer than the thread waits before it acts. A signal
+/// whose handler takes its time does the same, often.
+fn a_program_that_is_held_up_anywhere_learns_the_end_of_each_operation() {
+    const ROUNDS: u64 = 150;
+    extern "C" fn take_some_time(_: libc::c_int) {
+        // It is async-signal-safe (signal-safety(7)).
+        let time = libc::timespec { tv_sec: 0, tv_nsec: 4_000_000 };
+        // SAFETY: reads this function's own memory.
+        unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) };
+    }
+    let handler: extern "C" fn(libc::c_int) = take_some_time;
+    // SAFETY: the handler calls nothing but nanosleep(2). Nothing else here uses the signal.
+    unsafe { libc::signal(libc::SIGUSR1, handler as libc::sighandler_t) };
+    let fabric = testing::fabric("held", |_| ());
+    let options = options(Backend::Packet).peer_timeout(PATIENCE).wait(Wait::Spin);
+    let (ends, peer) = pair(&fabric, &options);
+    let [sender, receiver] = ends;
+    // SAFETY: always succeeds.
+    let program = unsafe { libc::pthread_self() };
+    let (begins, began) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for n in began {
+                // Another place each time.
+                std::thread::sleep(Duration::from_micros(100 + n % 50));
+                // SAFETY: that thread waits for this one's message.
+                unsafe { libc::pthread_kill(program, libc::SIGUSR1) };
+                // By now the thread attends the endpoint.
+                std::thread::sleep(Duration::from_millis(2));
+                sender.start_send(peer, n, vec![n as u8; 100]).unwrap();
+                completed(&sender);
+            }
+        });
+        for n in 0..ROUNDS {
+            receiver.start_recv(Wanted::tag(n), vec![0; 100]).unwrap();
+            begins.send(n).unwrap();
+            assert_eq!(completed(&receiver).tag, n);
+        }
+        drop(begins);
+    });
+    assert!(receiver.counters().progress_turns > 0);
+}
+
 /// They load an XDP program, or lose frames.
 const OF_ROOT: &[&str] = &[
     "a_program_that_computes_acknowledges_and_lends_its_memory",
@@ -414,6 +457,10 @@ fn main() {
         (
             "a_program_that_sleeps_in_a_call_is_left_alone",
             a_program_that_sleeps_in_a_call_is_left_alone,
+        ),
+        (
+            "a_program_that_is_held_up_anywhere_learns_the_end_of_each_operation",
+            a_program_that_is_held_up_anywhere_learns_the_end_of_each_operation,
         ),
         ("nothing_wakes_up_where_nothing_is_going_on", nothing_wakes_up_where_nothing_is_going_on),
         (

@@ -117,7 +117,7 @@ int gigae_try_completion(gigae_endpoint *endpoint, gigae_completion *completion)
 int gigae_completion_timeout(gigae_endpoint *endpoint, gigae_completion *completion,
                              uint64_t microseconds);
 
-/* The number of operations that are not completed. */
+/* The number of operations whose completion was not taken. */
 int gigae_outstanding(gigae_endpoint *endpoint, size_t *operations);
 
 /* ---- Operations: remote memory ------------------------------------------------------------- */

@@ -20,10 +20,15 @@ impl Endpoint {
         self.engine().acknowledge()?;
         let mut pause = Pause::default();
         loop {
-            if self.engine().has_failures() {
+            // In one look: between two, the thread may take in that the last message has failed.
+            let (has_failures, is_owed) = {
+                let engine = self.engine();
+                (engine.has_failures(), engine.is_owed())
+            };
+            if has_failures {
                 return Err(DrainError::Failed);
             }
-            if !self.engine().is_owed() {
+            if !is_owed {
                 pause.end(self);
                 return Ok(());
             }

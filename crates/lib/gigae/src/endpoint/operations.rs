@@ -241,9 +241,12 @@ impl Endpoint {
 /// `try_...` makes progress and never waits. `take_...` makes no progress. The others wait as the
 /// endpoint's waiting style says.
 impl Endpoint {
-    /// Operations that are not completed.
+    /// Operations whose completion the program has not taken: with
+    /// [`Progress::Auto`](crate::Progress::Auto) they end at any time. Of a receive of several
+    /// messages each completion that waits counts, too.
     pub fn outstanding(&self) -> usize {
-        self.engine().transfer.outstanding()
+        let transfer = &self.engine().transfer;
+        transfer.outstanding() + transfer.completions()
     }
 
     /// The next operation that has ended, or `None` if none has. Makes progress.

@@ -32,6 +32,11 @@ impl<M: Bytes> Transfer<M> {
         !self.completions.is_empty() || !self.notices.is_empty()
     }
 
+    /// Completions that wait for the program.
+    pub fn completions(&self) -> usize {
+        self.completions.len()
+    }
+
     /// Completions and notices that wait for the program.
     pub fn news(&self) -> usize {
         self.completions.len() + self.notices.len()
