@@ -302,7 +302,7 @@ pub unsafe extern "C" fn gigae_outstanding(
     operations: *mut usize,
 ) -> c_int {
     call(endpoint, |state| {
-        let count = state.endpoint().outstanding();
+        let count = state.operations.ended() + state.endpoint().outstanding();
         // SAFETY: the caller's promise.
         unsafe { text::put(operations, count, "where to put the number")? };
         Ok(0)

@@ -64,6 +64,11 @@ impl Operations {
         Ok((self.tickets.get(&op) == Some(&ticket)).then_some(op))
     }
 
+    /// Completions to take without asking the library underneath.
+    pub(crate) fn ended(&self) -> usize {
+        self.ended.len()
+    }
+
     /// Whether there is nothing to take without asking the library underneath.
     pub(crate) fn is_empty(&self) -> bool {
         self.ended.is_empty()

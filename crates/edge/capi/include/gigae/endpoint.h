@@ -75,8 +75,9 @@ int gigae_fd(gigae_endpoint *endpoint);
 
 /*
  * Sends delayed acknowledgements. Returns for how many microseconds the program may sleep on the
- * descriptor before it must call gigae_progress. -1: without limit. 0: a message, a failure, a
- * completion or a notice is waiting. 1 system call if there is something to send.
+ * descriptor before it must call gigae_progress. -1: without limit. 0: it must not sleep, but look
+ * again at all that it waits for: something has been taken in, such as a message or the
+ * acknowledgement that makes room for one. 1 system call if there is something to send.
  */
 int gigae_prepare_to_wait(gigae_endpoint *endpoint, int64_t *microseconds);
 

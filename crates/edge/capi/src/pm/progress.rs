@@ -7,6 +7,7 @@ use crate::error::{Code, Error};
 use gigae::{SendError, TrySendError};
 use rustix::io::Errno;
 use std::mem::take;
+use std::time::Duration;
 
 impl Context {
     /// Takes the transfers that have ended.
@@ -61,6 +62,10 @@ impl Context {
         {
             self.fault = Some(fault);
         }
+        self.post_waiting();
+    }
+
+    fn post_waiting(&mut self) {
         for message in take(&mut self.waiting) {
             if let Err(fault) = self.post(message) {
                 self.fault = Some(fault);
@@ -93,13 +98,23 @@ impl Context {
 
     /// Acknowledges what has arrived and sets the alarm for the next deadline.
     pub(super) fn arm(&mut self) -> PmResult<()> {
-        self.retry();
-        // Ended transfers wait until the program asks, and are no reason to wake it.
-        self.reap()?;
-        let after = self.state.endpoint().prepare_to_wait().map_err(Error::from)?;
+        let after = self.prepare_to_wait()?;
         match &self.alarm {
             Some(alarm) => alarm.set(after),
             None => Ok(()),
         }
+    }
+
+    /// How long the program may sleep.
+    pub(super) fn prepare_to_wait(&mut self) -> PmResult<Option<Duration>> {
+        self.retry();
+        // Ended transfers wait until the program asks, and are no reason to wake it.
+        self.reap()?;
+        let after = self.state.endpoint().prepare_to_wait().map_err(Error::from)?;
+        // Either may have taken in what a message waited for: room, or the end of a write.
+        let before = self.waiting.len();
+        self.post_waiting();
+        let is_due = self.waiting.len() < before || self.fault.is_some();
+        Ok(if is_due { Some(Duration::ZERO) } else { after })
     }
 }

@@ -123,6 +123,31 @@ fn a_lost_node_is_reported_once_and_can_be_sent_to_again() {
     assert_eq!(pmCloseContext(a), 0);
 }
 
+#[test]
+fn select_does_not_sleep_on_what_is_to_be_reported() {
+    let pair = Pair::new();
+    let [a, b] = pair.ends;
+    while put(a, 1, b"one of many") == 0 {}
+    let waits = |context: &mut Context| {
+        assert!(!context.waiting.is_empty());
+        Ok(())
+    };
+    assert_eq!(call(a, waits), 0);
+    assert_eq!(pmCloseContext(b), 0);
+    // The peer's end becomes known in one of these calls, whose fault is the next call's.
+    let prepares = |context: &mut Context| {
+        while context.fault.is_none() {
+            pair.net.advance_to(pair.net.now() + 1_000);
+            let after = context.prepare_to_wait()?;
+            assert!(context.fault.is_none() || after == Some(Duration::ZERO), "{after:?}");
+        }
+        Ok(())
+    };
+    assert_eq!(call(a, prepares), 0);
+    assert_eq!(get(a), Err(Errno::IO.raw_os_error()));
+    assert_eq!(pmCloseContext(a), 0);
+}
+
 /// The first context's interface goes down or up.
 fn set_down(net: &Network, down: bool) {
     net.set_down(net.port_of(gigae::MacAddr([2, 0, 0, 0, 0, 1])).unwrap(), down);

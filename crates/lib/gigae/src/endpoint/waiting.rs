@@ -38,8 +38,9 @@ impl Endpoint {
 
     /// Sends the acknowledgements that wait for company, and says how long the program may sleep on
     /// the [descriptor](Self::fd) before it must call [`progress`](Self::progress): `None`, for as
-    /// long as it likes, as always with [`Progress::Auto`](crate::Progress::Auto); zero, something
-    /// waits for the next call already.
+    /// long as it likes, as always with [`Progress::Auto`](crate::Progress::Auto). Zero: it must not
+    /// sleep, but look again at all that it waits for, since this call or the thread has taken
+    /// something in, such as a message or the acknowledgement that makes room for one.
     ///
     /// With [`Progress::Auto`](crate::Progress::Auto) the descriptor is readable, too, when the
     /// thread has taken something in that the program may want. One system call more then.
@@ -49,10 +50,10 @@ impl Endpoint {
             fd.watch().map_err(|e| LinkError::Io { what, source: e.into() })?;
         }
         let mut engine = self.engine();
-        engine.progress()?;
+        let came = engine.progress()? > 0;
         let may_sleep = engine.acknowledge()?;
-        engine.watch_from_outside(self.engine.calls().wrapping_add(1));
-        let waiting = engine.has_news() || engine.links.prepare_to_wait();
+        let came = engine.watch_from_outside(self.engine.calls().wrapping_add(1)) || came;
+        let waiting = came || engine.has_news() || engine.links.prepare_to_wait();
         engine.leave_figures_soon();
         let left = if self.attended.is_some() { None } else { engine.time_left() };
         Ok(if waiting || !may_sleep { Some(Duration::ZERO) } else { left })
@@ -107,6 +108,8 @@ pub(crate) struct Pause {
     polls: u32,
     slept: bool,
     napped: bool,
+    /// The end has come.
+    over: bool,
     /// Turns of the thread when this wait last meant to sleep.
     turns: Option<u64>,
     /// Datagrams that the socket for bulk data had received at the last look.
@@ -122,7 +125,8 @@ impl Pause {
         Self { wanted: For::Room, ..Self::default() }
     }
 
-    /// Passes the time until the next poll. False when the end has come.
+    /// Passes the time until the next poll. False when the end has come, and one more poll has found
+    /// nothing.
     #[inline]
     pub(crate) fn pass(
         &mut self,
@@ -142,7 +146,8 @@ impl Pause {
     fn look(&mut self, endpoint: &Endpoint, end: Option<Instant>) -> Result<bool, LinkError> {
         let now = Instant::now();
         if end.is_some_and(|end| now >= end) {
-            return Ok(false);
+            // Since the last poll the program may have stood still, and the thread taken something in.
+            return Ok(!std::mem::replace(&mut self.over, true));
         }
         let (datagrams, incomplete) = {
             let links = &endpoint.engine().links;
@@ -221,6 +226,47 @@ mod tests {
             matches!(idle, Idle::Nap(_))
         };
         assert_eq!([naps_after(true), naps_after(false)], [false, true]);
+    }
+
+    /// What the program waits for, such as room, may be in what was taken in, by this call or by the thread.
+    #[test]
+    fn a_program_looks_again_before_it_sleeps_if_anything_was_taken_in() {
+        let net = Network::new(1, Faults::default());
+        let open = |n| Options::new("sim").open_simulated(&net, n).unwrap();
+        let (a, b) = (open(1), open(2));
+        let to = a.peer(b.identity().address).unwrap();
+        let looks_again = || a.prepare_to_wait().unwrap() == Some(Duration::ZERO);
+        // The other end takes the message, and its acknowledgement is under way.
+        let acknowledged = |n: u8| {
+            a.send(to, &[n]).unwrap();
+            for _ in 0..10 {
+                net.advance_to(net.now() + 100_000);
+                drop(b.try_recv().unwrap());
+            }
+            b.engine().acknowledge().unwrap();
+            net.advance_to(net.now() + 100_000);
+        };
+        a.send(to, b"the session is up after it").unwrap();
+        while a.engine().is_owed() {
+            net.advance_to(net.now() + 100_000);
+            drop(b.try_recv().unwrap());
+            b.engine().acknowledge().unwrap();
+            a.progress().unwrap();
+        }
+        acknowledged(1);
+        assert_eq!([looks_again(), looks_again()], [true, false]);
+        acknowledged(2);
+        a.engine().attend(0, &|| false);
+        assert!(!a.engine().is_owed());
+        assert_eq!([looks_again(), looks_again()], [true, false]);
+    }
+
+    #[test]
+    fn the_end_of_a_wait_is_after_one_more_look() {
+        let net = Network::new(1, Faults::default());
+        let endpoint = Options::new("sim").open_simulated(&net, 1).unwrap();
+        let (mut pause, end) = (Pause::default(), Some(Instant::now()));
+        assert_eq!([(); 2].map(|()| pause.look(&endpoint, end).unwrap()), [true, false]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ pub(super) struct News {
     /// Made readable when the program, which sleeps on its own, may want something: created on
     /// demand.
     descriptor: Option<OwnedFd>,
-    /// It is readable.
+    /// The program may want something and has not looked since: the descriptor is readable.
     readable: bool,
     /// The call of the program that said that it would sleep on the endpoint's descriptor: that is
     /// so until the next.
@@ -28,14 +28,14 @@ impl News {
     }
 
     /// The program is about to sleep on the endpoint's descriptor. Its call will have left as
-    /// number `calls`.
-    pub(super) fn watch_from(&mut self, calls: u32) {
+    /// number `calls`. Whether the thread has taken in something since the last time.
+    pub(super) fn watch_from(&mut self, calls: u32) -> bool {
         self.watched_from = Some(calls);
-        if std::mem::take(&mut self.readable)
-            && let Some(descriptor) = &self.descriptor
-        {
+        let came = std::mem::take(&mut self.readable);
+        if came && let Some(descriptor) = &self.descriptor {
             let _ = rustix::io::read(descriptor, &mut [0; 8]);
         }
+        came
     }
 
     /// Whether the program said in its last call, of this number, that it would sleep there.
@@ -50,9 +50,8 @@ impl News {
 
     /// Makes the descriptor readable.
     pub(super) fn wake_program(&mut self) {
-        if let Some(descriptor) = &self.descriptor {
-            // The descriptor is the endpoint's own, and its counter is zero.
-            self.readable = rustix::io::write(descriptor, &1_u64.to_ne_bytes()).is_ok();
-        }
+        // The descriptor is the endpoint's own, and its counter is zero.
+        let write = |fd: &OwnedFd| rustix::io::write(fd, &1_u64.to_ne_bytes()).is_ok();
+        self.readable = self.descriptor.as_ref().is_none_or(write);
     }
 }

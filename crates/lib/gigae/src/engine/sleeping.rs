@@ -7,7 +7,8 @@ use std::time::Duration;
 
 impl Engine {
     /// Sends all acknowledgements that wait for company: the caller is about to sleep. Returns
-    /// whether it may: not if a session has ended meanwhile, which the next call has to report.
+    /// whether it may: not if a session has ended meanwhile, which the next call has to report, nor
+    /// while there is something to read in the memory of another process.
     pub(crate) fn acknowledge(&mut self) -> Result<bool, LinkError> {
         self.update_clock();
         self.proto.acknowledge_all();
@@ -19,7 +20,9 @@ impl Engine {
                 break;
             }
         }
-        Ok(!self.proto.has_operations())
+        let Self { proto, transfer, .. } = self;
+        Ok(!proto.has_operations()
+            && !transfer.fetching().any(|it| proto.established(it).is_some()))
     }
 
     /// Sleeps for so long, or until something is due, whatever arrives.

@@ -32,9 +32,9 @@ impl Engine {
     }
 
     /// The program is about to sleep on the endpoint's descriptor. Its call will have left as
-    /// number `calls`.
-    pub(crate) fn watch_from_outside(&mut self, calls: u32) {
-        self.news.watch_from(calls);
+    /// number `calls`. Whether the thread has taken in something since the last time.
+    pub(crate) fn watch_from_outside(&mut self, calls: u32) -> bool {
+        self.news.watch_from(calls)
     }
 
     /// Takes in what has arrived, sends what is due, and gets ready for sleeping. Returns how many

@@ -8,7 +8,8 @@ use super::*;
 pub(crate) fn long_messages_are_read_where_they_lie_by_processes_that_may() {
     let (_fabric, node, _inside) = node_with("long", 2, 1500);
     for (name, sees) in [("x1", true), ("y1", false)] {
-        let end = on(&node, options("x0", Backend::Packet));
+        let options = options("x0", Backend::Packet).peer_timeout(NEVER_LOST);
+        let end = on(&node, options);
         let mut task = match sees {
             true => Task::start(&node, &["long", name], None),
             false => Task::start_unseeing(&node, &["long", name]),

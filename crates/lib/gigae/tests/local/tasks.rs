@@ -116,7 +116,8 @@ pub(crate) fn carry_out(task: &str) {
         // Receives long messages and sends them back, and says how many it has read in the sender's
         // memory, and how many were read in its own.
         "long" => {
-            let end = options(word(), Backend::Packet).open().unwrap();
+            let options = options(word(), Backend::Packet).peer_timeout(NEVER_LOST);
+            let end = options.open().unwrap();
             say(&end.link().mac.to_string());
             loop {
                 end.start_recv(Wanted::ANY, vec![0; LONGEST]).unwrap();
@@ -188,7 +189,10 @@ pub(crate) fn carry_out(task: &str) {
 }
 
 /// Longest message of a process that receives long ones.
-pub(crate) const LONGEST: usize = 10_000_000;
+pub(crate) const LONGEST: usize = 20_000_000;
+
+/// No deadline wakes who sleeps with something left to read.
+pub(crate) const NEVER_LOST: Duration = Duration::from_secs(3600);
 
 pub(crate) fn hear_end() {
     let _ = std::io::stdin().read_line(&mut String::new());

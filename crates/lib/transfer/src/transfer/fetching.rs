@@ -27,6 +27,12 @@ impl<M: Bytes> Transfer<M> {
         }
     }
 
+    /// Peers with messages that can be fetched and are not complete.
+    pub fn fetching(&self) -> impl Iterator<Item = PeerId> {
+        // They wait for their turn.
+        self.ready.iter().copied().filter(|&peer| self.has_fetches(peer))
+    }
+
     /// Copies offered messages out of the memory of the peer's process, into the memories of their
     /// receives. `read` fills bytes from an address there, and says whether it could. A message that
     /// cannot be read is asked for. Copies at most `left` bytes, which it counts down. False if there
