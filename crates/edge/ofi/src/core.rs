@@ -54,6 +54,10 @@ impl Core {
 
     /// How long the program may sleep on the descriptor.
     pub(crate) fn prepare_to_wait(&self) -> Outcome<Option<Duration>> {
-        Ok(self.lock().endpoint.prepare_to_wait()?)
+        let mut state = self.lock();
+        let time = state.endpoint.prepare_to_wait()?;
+        // An access of a peer brings no completion, and another call may have taken it in.
+        state.count_remote();
+        Ok(time)
     }
 }

@@ -71,10 +71,10 @@ impl Ep {
         }
         {
             let mut state = self.core.lock();
-            state.reports.counters.push((flags, Arc::clone(&counter.count)));
             if flags & REMOTE != 0 {
                 state.count_accesses();
             }
+            state.reports.counters.push((flags, Arc::clone(&counter.count)));
         }
         lock(&self.bound).counters.push(Arc::clone(counter));
         counter.follow(&self.core)

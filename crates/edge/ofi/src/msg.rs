@@ -110,25 +110,17 @@ fn peek(state: &mut EndpointState, wanted: Wanted, call: Call) -> Outcome<()> {
     let queue = state.reports.rx.clone().ok_or(Code::NO_CQ)?;
     let flags = sys::FI_RECV | class(wanted.untagged);
     let context = call.context;
-    let Some((peer, label, len)) = state.endpoint.peek(wanted) else {
+    let found = if call.flags & (sys::FI_CLAIM | sys::FI_DISCARD) == 0 {
+        state.endpoint.peek(wanted)
+    } else {
+        state.start_claim(wanted, call, call.flags & sys::FI_CLAIM != 0)?
+    };
+    let Some((peer, label, len)) = found else {
         let error = Some(Failure { code: Code::NO_MESSAGE, number: 11, beyond: 0 });
         queue.push(Entry { context, flags, tag: wanted.tag, error, ..Entry::NONE });
         return Ok(());
     };
     let source = state.number(peer);
-    if call.flags & (sys::FI_CLAIM | sys::FI_DISCARD) != 0 {
-        // The found message is the first one with its own tag.
-        let own = Wanted { from: Some(peer), tag: label.tag, ignore: 0, untagged: label.untagged };
-        let claim = call.flags & sys::FI_CLAIM != 0;
-        let none = IoVecs::new(std::ptr::null(), 0);
-        // SAFETY: the request has no memory.
-        let mut request = unsafe { state.request(RequestKind::Claim, call, none)? };
-        if claim {
-            request.expect(len);
-            state.receives.claims.insert(context.addr(), Claimed::Arriving);
-        }
-        state.start(request, |endpoint, memory| endpoint.start_recv(own, memory))?;
-    }
     let flags = flags | label.data.map_or(0, |_| sys::FI_REMOTE_CQ_DATA);
     let data = label.data.unwrap_or_default();
     queue.push(Entry { context, flags, len, data, tag: label.tag, source, ..Entry::NONE });

@@ -1,16 +1,20 @@
 //! The objects as C uses them, by their tables, with two endpoints on a simulated network.
 
 use crate::address::{LEN, UNSPECIFIED};
+use crate::core::Core;
 use crate::domain::Domain;
+use crate::endpoint::Ep;
 use crate::error::Code;
+use crate::object::inner;
 use crate::request::one;
 use crate::sys::*;
 use crate::{atomic, fabric};
-use gigae::{Options, Progress};
+use gigae::{Endpoint, Options, Progress};
 use gigae_sim::{Faults, Network};
 use std::ffi::{c_int, c_void};
 use std::mem::{MaybeUninit, zeroed};
 use std::ptr::{null, null_mut};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Calls an entry of a table as libfabric's inline functions do.
@@ -136,6 +140,11 @@ impl Node {
         counter
     }
 
+    fn core(&self) -> &Arc<Core> {
+        // SAFETY: an open endpoint.
+        unsafe { &inner::<_, Ep>(self.ep).ok().unwrap().core }
+    }
+
     fn name(&self) -> [u8; LEN] {
         let (mut name, mut len) = ([0; LEN], 3);
         let fid = self.ep.cast::<fid>();
@@ -237,6 +246,22 @@ impl Pair {
             let other = if std::ptr::eq(node, &self.a) { &self.b } else { &self.a };
             // Reading nothing makes progress, too.
             assert_ne!(call!(other.cq, ops, read, null_mut(), 0), minus(Code::IO));
+            self.net.advance_to(self.net.now() + 1_000);
+        }
+        panic!("nothing within 200 ms");
+    }
+
+    /// Time passes until the library's endpoint of `b` has taken in what is awaited, as the thread
+    /// does it: without a call of `b`'s program.
+    fn taken_in(&self, awaited: impl Fn(&Endpoint) -> bool) {
+        for _ in 0..200_000 {
+            let state = self.b.core().lock();
+            state.endpoint.progress().unwrap();
+            if awaited(&state.endpoint) {
+                return;
+            }
+            drop(state);
+            assert_ne!(call!(self.a.cq, ops, read, null_mut(), 0), minus(Code::IO));
             self.net.advance_to(self.net.now() + 1_000);
         }
         panic!("nothing within 200 ms");

@@ -90,10 +90,12 @@ impl Wait {
         let mut count = [0; 8];
         self.armed.store(true, Ordering::SeqCst);
         // Usually already empty.
-        let _ = rustix::io::read(&self.event, &mut count);
+        let was_signalled = rustix::io::read(&self.event, &mut count).is_ok();
         let time = time();
-        if is_ready() {
-            return Err(Code::AGAIN);
+        let time = if is_ready() { Err(Code::AGAIN) } else { time };
+        if was_signalled && time.is_err() {
+            // This thread does not sleep, and may leave something to one that does.
+            self.signal();
         }
         let time = time?;
         let value = time.map_or(Duration::ZERO, |time| time.max(Duration::from_nanos(1)));
@@ -168,4 +170,41 @@ pub(crate) unsafe fn wait_control(
 pub(crate) fn end_of(milliseconds: i32) -> Option<Instant> {
     let milliseconds = u64::try_from(milliseconds).ok()?;
     Some(Instant::now() + Duration::from_millis(milliseconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_does_not_sleep_leaves_the_wake_up_to_those_that_do() {
+        let wait = Wait::new().unwrap();
+        let prepare = |time, is_ready| wait.prepare(|| time, || is_ready);
+        let wakes = || {
+            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+            poll(&mut [PollFd::new(&wait.all, PollFlags::IN)], Some(&now)).unwrap() == 1
+        };
+        for interrupted in [false, true] {
+            // A thread sleeps, and two entries come; or somebody wakes it.
+            assert_eq!(prepare(Ok(None), false), Ok(()));
+            assert!(!wakes());
+            if interrupted {
+                wait.interrupt();
+            } else {
+                wait.signal();
+                wait.signal();
+            }
+            // Another thread finds an entry, or makes progress once more.
+            for (time, is_ready) in [(Ok(None), true), (Err(Code::AGAIN), false)] {
+                assert_eq!(prepare(time, is_ready), Err(Code::AGAIN));
+                assert!(wakes(), "the sleeping thread has something to look at");
+            }
+        }
+        assert!(wait.was_signalled());
+        assert_eq!(prepare(Ok(None), false), Ok(()));
+        assert!(!wakes());
+        // Nothing to look at: no need for anybody to wake.
+        assert_eq!(prepare(Err(Code::AGAIN), false), Err(Code::AGAIN));
+        assert!(!wakes());
+    }
 }

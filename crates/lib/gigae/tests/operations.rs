@@ -175,6 +175,9 @@ fn bytes_are_right_whatever_the_network_does() {
             assert_eq!((notice.len, notice.value), (250_000, notice.offset));
         }
         assert_eq!(ends[2].region_writes(key), Some(42));
+        let (memory, writes) = ends[2].deregister(key).unwrap();
+        assert_eq!((memory.into_vec().unwrap().len(), writes), (500_000, 42));
+        assert!(ends[2].deregister(key).is_none());
     }
 }
 
@@ -232,6 +235,36 @@ fn a_lost_peer_ends_every_operation_and_a_new_session_begins_clean() {
     let all = run(&net, &ends, |all| all[0].len() == 1 && all[1].len() == 2);
     assert_eq!(all[1][0].result, Err(OpError::Lost(Reason::Reset)));
     assert_eq!((all[1][1].len, all[1][1].result), (100, Ok(())));
+}
+
+#[test]
+fn an_offered_message_whose_session_has_ended_is_not_found_and_nothing_waits_for_the_next() {
+    let net = Network::new(1, quiet());
+    let options = Options::new("sim").peer_timeout(Duration::from_millis(50));
+    let ends: Vec<_> = (1..=2).map(|n| options.clone().open_simulated(&net, n).unwrap()).collect();
+    let to = ends[0].peer(Address::from(ends[1].link().mac)).unwrap();
+    let found = || ends[1].start_recv_found(Wanted::tag(1), |len| vec![0; len]).unwrap();
+    assert!(found().is_none());
+    ends[0].start_send(to, 1, body(100_000, 0)).unwrap();
+    run(&net, &ends, |_| ends[1].peek(Wanted::ANY).is_some());
+    // A program has looked. Before it receives, the sender is lost and begins anew.
+    net.set_faults(Faults { loss: 1.0, ..quiet() });
+    ends[0].start_fetch_add(to, gigae::RegionKey(7), 0, 1).unwrap();
+    run(&net, &ends, |all| all[0].len() == 2);
+    net.set_faults(quiet());
+    ends[0].start_send(to, 2, vec![]).unwrap();
+    run(&net, &ends, |_| ends[1].peek(Wanted::tag(2)).is_some());
+    assert!(found().is_none());
+    assert_eq!(ends[1].outstanding(), 0);
+    ends[0].start_send(to, 1, body(80_000, 1)).unwrap();
+    run(&net, &ends, |_| ends[1].peek(Wanted::tag(1)).is_some());
+    let (id, peer, label, len) = found().unwrap();
+    let from = ends[1].peer(Address::from(ends[0].link().mac)).unwrap();
+    assert_eq!((peer, label.tag, len), (from, 1, 80_000));
+    let mut all = run(&net, &ends, |all| all[1].len() == 1);
+    let got = all[1].pop().unwrap();
+    assert_eq!((got.id, got.result), (id, Ok(())));
+    assert_eq!(got.memory.unwrap().into_vec().unwrap(), body(80_000, 1));
 }
 
 #[test]

@@ -429,6 +429,35 @@ fn when_a_peer_is_lost_everything_with_it_ends_and_a_new_session_begins_clean() 
 }
 
 #[test]
+fn a_message_that_is_gone_before_it_is_received_leaves_no_receive_behind() {
+    // In parts, and offered.
+    for len in [20_000, 100_000] {
+        let mut w = World::new(2);
+        w.ends[0].send(PeerId(1), 1, body(len, 0)).unwrap();
+        for _ in 0..3 {
+            w.step();
+        }
+        assert_eq!(w.ends[1].peek(&anything()), Some((PeerId(0), 1.into(), len)));
+        for (end, peer) in [(0, PeerId(1)), (1, PeerId(0))] {
+            w.ends[end].ended(peer, Epoch(7), Reason::Reset);
+        }
+        let found = w.ends[1].receive_found(anything(), |_| unreachable!("there is none"));
+        assert_eq!((found.unwrap(), w.ends[1].outstanding()), (None, 0));
+        w.completions(0);
+        w.wires = vec![vec![VecDeque::new(); 2]; 2];
+        w.epoch = vec![vec![Epoch(8); 2]; 2];
+        w.ends[0].send(PeerId(1), 1, body(30_000, 5)).unwrap();
+        w.run();
+        assert_eq!(w.ends[1].unexpected(), 1, "no receive has taken it");
+        let found = w.ends[1].receive_found(anything(), |len| vec![0; len]).unwrap();
+        w.run();
+        let got = w.only(1);
+        assert_eq!(found, Some((got.id, PeerId(0), 1.into(), 30_000)));
+        assert_eq!((got.result, got.memory.unwrap()), (Ok(()), body(30_000, 5)));
+    }
+}
+
+#[test]
 fn untagged_messages_and_tagged_ones_are_matched_apart_and_bear_a_word() {
     for len in SIZES {
         for expected in [true, false] {

@@ -29,11 +29,11 @@ use crate::request::{Call, IoVecs, Request, RequestKind, class};
 use crate::state::burst::Burst;
 use crate::state::operations::Operations;
 use crate::state::peers::Peers;
-use crate::state::receives::Receives;
+use crate::state::receives::{Claimed, Receives};
 use crate::state::remote::Remote;
 use crate::state::reports::Reports;
 use crate::sys::{self, iovec};
-use gigae::{Endpoint, Label, Memory, OpId, OperationError, Peer, RegionKey, Rights};
+use gigae::{Endpoint, Label, Memory, OpId, OperationError, Peer, RegionKey, Rights, Wanted};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -224,15 +224,59 @@ impl EndpointState {
                 }
                 Ok(())
             }
-            Err(OperationError(memory)) => {
-                // SAFETY: the memory is the request's that was just handed over.
-                let request = memory.and_then(|memory| unsafe { Request::from_memory(memory) });
-                if let Some(request) = request {
+            Err(error) => Err(self.not_started(slot, error)),
+        }
+    }
+
+    /// The library refused the request that it was just handed.
+    fn not_started(&mut self, slot: u32, OperationError(memory): OperationError) -> Code {
+        // SAFETY: the memory is that request's.
+        let request = memory.and_then(|memory| unsafe { Request::from_memory(memory) });
+        if let Some(request) = request {
+            self.operations.give_back(request);
+        }
+        self.operations.leave(slot);
+        Code::AGAIN
+    }
+
+    /// Starts receiving the message that the library would give a receive at once, if there is one.
+    /// It is kept in the request's own memory, or discarded. One look at the library: the thread may
+    /// end the message's session between two.
+    pub(crate) fn start_claim(
+        &mut self,
+        wanted: Wanted,
+        call: Call,
+        keep: bool,
+    ) -> Outcome<Option<(Peer, Label, usize)>> {
+        let none = IoVecs::new(std::ptr::null(), 0);
+        // SAFETY: the request has no memory.
+        let mut request = unsafe { self.request(RequestKind::Claim, call, none)? };
+        let slot = self.operations.enter();
+        request.slot = slot;
+        let mut unused = Some(request);
+        let found = self.endpoint.start_recv_found(wanted, |len| {
+            let mut request = unused.take().expect("there is one message");
+            if keep {
+                request.expect(len);
+            }
+            request.into_memory()
+        });
+        match found {
+            Ok(Some((op, peer, label, len))) => {
+                self.operations.started(slot, op, RequestKind::Claim, call.context);
+                if keep {
+                    self.receives.claims.insert(call.context.addr(), Claimed::Arriving);
+                }
+                Ok(Some((peer, label, len)))
+            }
+            Ok(None) => {
+                self.operations.leave(slot);
+                if let Some(request) = unused {
                     self.operations.give_back(request);
                 }
-                self.operations.leave(slot);
-                Err(Code::AGAIN)
+                Ok(None)
             }
+            Err(error) => Err(self.not_started(slot, error)),
         }
     }
 
@@ -287,6 +331,7 @@ impl EndpointState {
         while let Some(completion) = self.endpoint.take_completion() {
             self.finish(completion);
         }
+        self.take_remote();
         self.receives.claims.clear();
         (self.choice, self.reports) = (Choice::default(), Reports::default());
         self.peers.vector = None;
@@ -297,15 +342,7 @@ impl EndpointState {
         self.ring_late();
         self.look()?;
         if self.remote.regions > 0 {
-            self.count_remote();
-            while let Some(notice) = self.endpoint.take_notice() {
-                let source = self.number(notice.peer);
-                if let Some(queue) = &self.reports.rx {
-                    let flags = sys::FI_RMA | sys::FI_REMOTE_WRITE | sys::FI_REMOTE_CQ_DATA;
-                    let (len, data) = (notice.len as usize, notice.value);
-                    queue.push(Entry { flags, len, data, source, ..Entry::NONE });
-                }
-            }
+            self.take_remote();
         }
         self.polls = self.polls.wrapping_add(1);
         if self.polls.is_multiple_of(SWEEP_EVERY) {
@@ -350,17 +387,20 @@ impl EndpointState {
         Ok(key)
     }
 
-    /// Deregisters it, after counting what peers did with it.
+    /// Deregisters it. Then reports what peers did with it: the next poll may not ask any more.
     pub(crate) fn deregister(&mut self, key: RegionKey) {
-        self.count_remote();
         self.remote.regions -= 1;
-        self.remote.unwatch(key);
-        drop(self.endpoint.deregister(key));
+        if let Some((_, writes)) = self.endpoint.deregister(key) {
+            self.remote.unwatch(key, writes);
+        }
+        self.take_remote();
     }
 
-    /// From now on counts what peers do with memory here.
+    /// From now on counts what peers do with memory here, also by a counter that is about to be
+    /// bound.
     pub(crate) fn count_accesses(&mut self) {
-        self.remote.accesses = Some(self.endpoint.accesses());
+        self.count_remote();
+        self.remote.accesses.get_or_insert_with(|| self.endpoint.accesses());
     }
 
     /// Counts what peers write into a memory.
@@ -375,8 +415,21 @@ impl EndpointState {
     }
 
     /// Counts what peers have done with memory here since the last poll.
-    fn count_remote(&mut self) {
+    pub(crate) fn count_remote(&mut self) {
         self.remote.count(&self.endpoint, &self.reports);
+    }
+
+    /// The same, and reports their remote data.
+    fn take_remote(&mut self) {
+        self.count_remote();
+        while let Some(notice) = self.endpoint.take_notice() {
+            let source = self.number(notice.peer);
+            if let Some(queue) = &self.reports.rx {
+                let flags = sys::FI_RMA | sys::FI_REMOTE_WRITE | sys::FI_REMOTE_CQ_DATA;
+                let (len, data) = (notice.len as usize, notice.value);
+                queue.push(Entry { flags, len, data, source, ..Entry::NONE });
+            }
+        }
     }
 }
 

@@ -26,6 +26,16 @@ pub(crate) struct Remote {
     pub(crate) accesses: Option<Accesses>,
 }
 
+impl Watched {
+    /// Peers have written to it so many times.
+    fn count(&mut self, writes: u64) {
+        if writes > self.counted {
+            self.counter.add(writes - self.counted, true);
+            self.counted = writes;
+        }
+    }
+}
+
 impl Remote {
     /// Counts what peers write into a memory.
     pub(crate) fn watch(&mut self, endpoint: &Endpoint, key: RegionKey, counter: &Arc<Count>) {
@@ -33,9 +43,15 @@ impl Remote {
         self.watched.push(Watched { key, counter: Arc::clone(counter), counted });
     }
 
-    /// The memory is no longer registered.
-    pub(crate) fn unwatch(&mut self, key: RegionKey) {
-        self.watched.retain(|watched| watched.key != key);
+    /// The memory is no longer registered. Peers wrote to it so many times.
+    pub(crate) fn unwatch(&mut self, key: RegionKey, writes: u64) {
+        self.watched.retain_mut(|watched| {
+            let stays = watched.key != key;
+            if !stays {
+                watched.count(writes);
+            }
+            stays
+        });
     }
 
     /// Whether a memory is counted by this counter.
@@ -57,12 +73,8 @@ impl Remote {
             }
             self.accesses = Some(now);
         }
-        for Watched { key, counter, counted } in &mut self.watched {
-            let now = endpoint.region_writes(*key).unwrap_or_default();
-            if now > *counted {
-                counter.add(now - *counted, true);
-                *counted = now;
-            }
+        for watched in &mut self.watched {
+            watched.count(endpoint.region_writes(watched.key).unwrap_or_default());
         }
     }
 }

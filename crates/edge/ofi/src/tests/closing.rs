@@ -104,6 +104,31 @@ fn closing_an_endpoint_cancels_what_is_posted_and_writes_to_it_no_more() {
 }
 
 #[test]
+fn what_peers_did_before_an_endpoint_is_closed_is_reported() {
+    let p = Pair::new();
+    let writes = p.b.counter(1);
+    assert_eq!(general!(p.b.ep, bind, writes.cast(), FI_REMOTE_WRITE), 0);
+    let mut memory = vec![0_u8; 64];
+    let mr = memory::register(&p, &mut memory, FI_REMOTE_WRITE);
+    // SAFETY: an open region.
+    let key = unsafe { (*mr).key };
+    memory::write_unseen(&p, key, Some(5));
+    let Pair { a, b, to_a, .. } = p;
+    assert_eq!(general!(b.ep, close), 0);
+    assert_eq!(call!(writes, ops, read), 1);
+    let (entry, source) = b.read().unwrap();
+    assert_eq!((entry.data, source), (5, to_a));
+    let Node { domain, cq, av, sends, receives, .. } = b;
+    for object in [mr.cast::<fid>(), cq.cast(), av.cast(), sends.cast(), receives.cast()] {
+        assert_eq!(general!(object, close), 0);
+    }
+    for object in [writes.cast::<fid>(), domain.cast()] {
+        assert_eq!(general!(object, close), 0);
+    }
+    a.close();
+}
+
+#[test]
 fn closing_an_endpoint_closes_its_link_even_if_memory_stays_registered() {
     let p = Pair::new();
     let mut memory = vec![0_u8; 64];

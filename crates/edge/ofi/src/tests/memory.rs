@@ -321,6 +321,71 @@ fn what_peers_do_with_memory_is_counted_for_an_endpoint_and_for_one_memory() {
     assert_eq!(general!(domain, close), 0);
 }
 
+/// `a` writes into a memory of `b`, with remote data if there are some. The library of `b` has it
+/// then, and the provider does not know it yet.
+pub(super) fn write_unseen(p: &Pair, key: u64, data: Option<u64>) {
+    let (bytes, none) = ([1_u8; 8], null_mut());
+    let at = bytes.as_ptr().cast();
+    let before = p.b.core().lock().endpoint.accesses().writes;
+    let code = match data {
+        None => call!(p.a.ep, rma, write, at, 8, none, p.to_b, 0, key, context(1)),
+        Some(data) => call!(p.a.ep, rma, writedata, at, 8, none, data, p.to_b, 0, key, context(1)),
+    };
+    assert_eq!(code, 0);
+    p.taken_in(|endpoint| endpoint.accesses().writes > before);
+}
+
+#[test]
+fn what_peers_did_before_a_counter_is_bound_is_counted_by_those_that_were() {
+    let p = Pair::new();
+    let [writes, both] = [1, 2].map(|number| p.b.counter(number));
+    let mut memory = vec![0_u8; 64];
+    let mr = register(&p, &mut memory, FI_REMOTE_WRITE);
+    // SAFETY: an open region.
+    let key = unsafe { (*mr).key };
+    write_unseen(&p, key, None);
+    assert_eq!(general!(p.b.ep, bind, writes.cast(), FI_REMOTE_WRITE), 0);
+    assert_eq!(call!(writes, ops, read), 0, "it was not bound then");
+    write_unseen(&p, key, None);
+    assert_eq!(general!(p.b.ep, bind, both.cast(), FI_REMOTE_WRITE | FI_REMOTE_READ), 0);
+    assert_eq!([writes, both].map(|counter| call!(counter, ops, read)), [1, 0]);
+    write_unseen(&p, key, None);
+    assert_eq!([writes, both].map(|counter| call!(counter, ops, read)), [2, 1]);
+    assert_eq!(general!(mr, close), 0);
+    let Pair { a, b, .. } = p;
+    let domain = b.domain;
+    a.close();
+    b.close_endpoint();
+    for object in [writes.cast::<fid>(), both.cast(), domain.cast()] {
+        assert_eq!(general!(object, close), 0);
+    }
+}
+
+#[test]
+fn what_peers_did_with_a_memory_is_reported_although_it_is_deregistered() {
+    let p = Pair::new();
+    let [of_endpoint, of_memory] = [1, 2].map(|number| p.b.counter(number));
+    assert_eq!(general!(p.b.ep, bind, of_endpoint.cast(), FI_REMOTE_WRITE), 0);
+    let mut memory = vec![0_u8; 64];
+    let mr = register(&p, &mut memory, FI_REMOTE_WRITE);
+    assert_eq!(general!(mr, bind, of_memory.cast(), FI_REMOTE_WRITE), 0);
+    // SAFETY: an open region.
+    let key = unsafe { (*mr).key };
+    write_unseen(&p, key, Some(5));
+    assert_eq!(general!(mr, close), 0);
+    assert_eq!([of_endpoint, of_memory].map(|counter| call!(counter, ops, read)), [1, 1]);
+    let (entry, source) = p.b.read().unwrap();
+    assert_eq!((entry.flags, entry.len), (FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, 8));
+    assert_eq!((entry.data, source), (5, p.to_a));
+    let Pair { a, b, .. } = p;
+    let domain = b.domain;
+    a.close();
+    b.close_endpoint();
+    for object in [of_endpoint.cast::<fid>(), of_memory.cast(), domain.cast()] {
+        assert_eq!(general!(object, close), 0);
+    }
+}
+
 #[test]
 fn memory_that_is_registered_before_there_is_an_endpoint_opens_one_once() {
     let net = Network::new(1, Faults::default());

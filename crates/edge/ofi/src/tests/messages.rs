@@ -1,7 +1,6 @@
 //! Messages, tagged and untagged.
 
 use super::*;
-use crate::endpoint::Ep;
 use crate::provider::{COPIED_SIZE, MOST_COPIES};
 use crate::request::{Call, IoVecs, RequestKind};
 
@@ -298,8 +297,13 @@ fn a_message_is_peeked_at_claimed_and_discarded() {
     // SAFETY: plain numbers and pointers.
     let mut msg: fi_msg_tagged = unsafe { zeroed() };
     (msg.addr, msg.tag, msg.ignore, msg.context) = (UNSPECIFIED, 0, 0xff, context(1));
-    assert_eq!(call!(p.b.ep, tagged, recvmsg, &msg, FI_PEEK), 0);
-    p.failed(&p.b, Code::NO_MESSAGE, context(1));
+    for flags in [FI_PEEK, FI_PEEK | FI_DISCARD, FI_PEEK | FI_CLAIM] {
+        assert_eq!(call!(p.b.ep, tagged, recvmsg, &msg, flags), 0);
+        p.failed(&p.b, Code::NO_MESSAGE, context(1));
+    }
+    // None of these waits for a message.
+    assert_eq!(call!(p.b.ep, tagged, recvmsg, &msg, FI_CLAIM), minus(Code::NO_MESSAGE));
+    assert_eq!(p.b.core().lock().endpoint.outstanding(), 0);
     for n in 0..3 {
         let sent = body(40_000, n);
         let (data, len) = (sent.as_ptr().cast(), 40_000);
@@ -388,11 +392,9 @@ fn a_message_that_was_not_started_has_not_ended() {
     let p = Pair::new();
     let (sent, mut got) = ([7_u8; 8], [0_u8; 8]);
     let piece = one(sent.as_ptr().cast(), 8);
-    // SAFETY: an open endpoint.
-    let core = unsafe { &crate::object::inner::<_, Ep>(p.a.ep).ok().unwrap().core };
     // As the library refuses when 1,048,576 operations are going on.
     let refused = {
-        let mut state = core.lock();
+        let mut state = p.a.core().lock();
         let call = Call::new(context(1), 0);
         // SAFETY: one piece of memory that stays.
         let request = unsafe {

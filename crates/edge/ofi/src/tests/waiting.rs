@@ -1,6 +1,7 @@
 //! Sleeping, polling, and progress by itself.
 
 use super::*;
+use crate::counter::Counter;
 
 #[test]
 fn a_program_sleeps_on_a_queue_until_something_is_there_or_somebody_wakes_it() {
@@ -41,6 +42,38 @@ fn a_program_sleeps_on_a_queue_until_something_is_there_or_somebody_wakes_it() {
     p.done(&p.b, RECV, context(1));
     assert_eq!(general!(fabric, close), 0);
     p.close();
+}
+
+#[test]
+fn a_counter_that_has_changed_since_its_program_looked_is_no_reason_to_sleep() {
+    let p = Pair::new();
+    let mut counter = null_mut();
+    let mut attr: fi_cntr_attr = empty();
+    attr.wait_obj = FI_WAIT_FD;
+    assert_eq!(call!(p.b.domain, ops, cntr_open, &mut attr, &mut counter, null_mut()), 0);
+    assert_eq!(general!(p.b.ep, bind, counter.cast(), FI_REMOTE_WRITE), 0);
+    let mut memory = vec![0_u8; 64];
+    let mr = memory::register(&p, &mut memory, FI_REMOTE_WRITE);
+    // SAFETY: an open region.
+    let key = unsafe { (*mr).key };
+    // SAFETY: an open counter.
+    let inner = unsafe { inner::<_, Counter>(counter).ok().unwrap() };
+    let wait = inner.count.wait.as_ref().unwrap();
+    // The steps of `Counter::prepare`, and the thread between them.
+    let before = inner.count.sum();
+    assert_eq!(inner.sources.progress(), Ok(()));
+    memory::write_unseen(&p, key, None);
+    let prepared = wait.prepare(|| inner.sources.prepare(), || inner.count.sum() != before);
+    assert_eq!(prepared, Err(Code::AGAIN));
+    assert_eq!(inner.prepare(), Ok(()));
+    assert_eq!(general!(mr, close), 0);
+    let Pair { a, b, .. } = p;
+    let domain = b.domain;
+    a.close();
+    b.close_endpoint();
+    for object in [counter.cast::<fid>(), domain.cast()] {
+        assert_eq!(general!(object, close), 0);
+    }
 }
 
 #[test]

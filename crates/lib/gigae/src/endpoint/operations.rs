@@ -142,6 +142,22 @@ impl Endpoint {
         Some((Peer(peer), label, len))
     }
 
+    /// Starts receiving the message that [`peek`](Self::peek) finds, and returns what that does.
+    /// `memory` makes the memory, given the message's bytes. `None` if there is none, and nothing has
+    /// happened then: no receive waits for a later one.
+    ///
+    /// # Panics
+    /// If `memory` uses this endpoint: the message might be gone then.
+    pub fn start_recv_found<M: Into<Memory>>(
+        &self,
+        wanted: Wanted,
+        memory: impl FnOnce(usize) -> M,
+    ) -> Result<Option<(OpId, Peer, Label, usize)>, OperationError> {
+        let (wanted, memory) = (wanted.selector(), |len| memory(len).into());
+        let found = self.engine().operations().receive_found(wanted, memory)?;
+        Ok(found.map(|(id, peer, label, len)| (id, Peer(peer), label, len)))
+    }
+
     /// Cancels a receive that no message was matched with, or a message of which nothing was sent;
     /// a receive of several messages takes no further ones. False if it is too late or over. A
     /// completion comes in any case, if none has.
@@ -182,10 +198,13 @@ impl Endpoint {
         Ok(self.engine().operations().register_as(key, memory.into(), rights)?)
     }
 
-    /// Takes a registered memory back at once: what peers do with it from now on is refused. `None`
-    /// if the key is none of a registered memory.
-    pub fn deregister(&self, key: RegionKey) -> Option<Memory> {
-        self.engine().transfer.deregister(key)
+    /// Takes a registered memory back at once: what peers do with it from now on is refused. Also
+    /// returns the last number of [`region_writes`](Self::region_writes). `None` if the key is none
+    /// of a registered memory.
+    pub fn deregister(&self, key: RegionKey) -> Option<(Memory, u64)> {
+        let transfer = &mut self.engine().transfer;
+        let writes = transfer.writes(key)?;
+        Some((transfer.deregister(key)?, writes))
     }
 
     /// Copies bytes out of a registered memory; false if the key is none or the bytes are not all

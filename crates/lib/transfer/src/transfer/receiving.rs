@@ -143,6 +143,20 @@ impl<M: Bytes> Transfer<M> {
         Some((found.peer, found.label, found.total as usize))
     }
 
+    /// Receives the message that [`peek`](Self::peek) finds, and returns what that does. `memory`
+    /// makes the memory, given the message's bytes. `None` if there is none, and nothing is posted
+    /// then.
+    #[expect(clippy::type_complexity, reason = "what peek returns, and an operation")]
+    pub fn receive_found(
+        &mut self,
+        selector: Selector,
+        memory: impl FnOnce(usize) -> M,
+    ) -> Result<Option<(OpId, PeerId, Label, usize)>, TooLong<M>> {
+        let Some((peer, label, len)) = self.peek(&selector) else { return Ok(None) };
+        let id = self.receive(selector, memory(len))?;
+        Ok(Some((id, peer, label, len)))
+    }
+
     /// Bytes of a message arrive for a receive. Those beyond its memory are dropped.
     pub(crate) fn put(&mut self, id: u32, at: usize, mut data: Pieces) {
         let Some(Operation::Receive(receive)) = self.operations.get_mut(id) else { return };
