@@ -249,8 +249,7 @@ fn endpoint(facts: &Facts) -> Check {
         },
         Ok(opened) => {
             let found = format!("{}, {}", opened.mode, opened.answers());
-            // `auto` takes AF_PACKET only where AF_XDP is refused.
-            match opened.is_packet {
+            match opened.is_refused_xdp {
                 _ if opened.is_socket => Check::doubt(
                     "endpoint",
                     format!("{found}; in the UDP envelope, the only one without privileges"),

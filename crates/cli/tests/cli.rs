@@ -175,7 +175,7 @@ fn the_doctor_says_what_is_missing_and_what_to_do() {
     let text = says(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(text.ends_with("messages can be sent on eth0\n"), "{text}");
-    assert!(line(&text, "endpoint").contains("xdp generic"), "{text}");
+    assert!(line(&text, "endpoint").contains("ok     packet"), "{text}");
     assert!(line(&text, "driver").contains("veth"), "{text}");
     assert!(line(&text, "link").contains("MTU 1500"), "{text}");
     assert!(line(&text, "broker").contains("none at /nowhere"), "{text}");
@@ -219,18 +219,22 @@ fn the_doctor_says_what_is_missing_and_what_to_do() {
 
 fn the_log_says_which_mode_was_chosen_and_why() {
     let fabric = testing::fabric("log", |_| ());
-    let log = |levels: &str| {
-        let mut doctor = on(&fabric, 1, &["doctor", "eth0"]);
-        says(&doctor.env("GIGAE_LOG", levels).output().unwrap().stderr)
+    let log = |what: &str, levels: &str| {
+        let mut command = on(&fabric, 1, &[what, "eth0"]);
+        says(&command.env("GIGAE_LOG", levels).output().unwrap().stderr)
     };
-    let all = log("debug");
+    // It asks for AF_XDP.
+    let all = log("nic", "debug");
     let line = |part: &str| all.lines().any(|line| line.contains(part));
     assert!(line(" DEBUG gigae_xdp::probe: mode chosen interface=eth0 mode=xdp generic"), "{all}");
     assert!(line(" INFO  gigae::open: endpoint opened interface=eth0 mode=xdp generic"), "{all}");
     assert!(line("endpoint closed interface=eth0"), "{all}");
-    let some = log("info,gigae::endpoint=off");
+    let some = log("nic", "info,gigae::endpoint=off");
     assert!(some.contains("endpoint opened"), "{some}");
     assert!(!some.contains("mode chosen") && !some.contains("endpoint closed"), "{some}");
+    let own = log("doctor", "info");
+    assert!(own.contains("AF_XDP refused: AF_PACKET is tried interface=eth0"), "{own}");
+    assert!(own.contains("endpoint opened interface=eth0 mode=packet"), "{own}");
 }
 
 fn a_log_level_that_is_none_is_said_and_stops_nothing() {

@@ -11,9 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Measure Open MPI over TCP and over gigae between virtual hosts, side by side, answers checked.
 ///
 /// Lays virtual networks, and removes them on every way out. Needs Open MPI (Debian: openmpi-bin,
-/// libopenmpi-dev), hpcc and a C compiler; as root, 'make mpi' installs them. An ordinary user measures
-/// gigae over AF_PACKET, root over AF_XDP. Exit codes: 0 measured, whatever came
-/// out; 1 an error; 130 interrupted.
+/// libopenmpi-dev), hpcc and a C compiler; as root, 'make mpi' installs them. Exit codes: 0
+/// measured, whatever came out; 1 an error; 130 interrupted.
 #[derive(Parser, Debug)]
 #[command(name = "gigae-mpi", version)]
 struct Arguments {

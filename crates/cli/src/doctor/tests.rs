@@ -26,7 +26,7 @@ fn healthy() -> Facts {
         offload: Some(Offload { cuts: true, joins: true }),
         endpoint: Ok(Opened {
             mode: "xdp generic".into(),
-            is_packet: false,
+            is_refused_xdp: false,
             udp: None,
             is_socket: false,
             reason: String::new(),
@@ -92,7 +92,7 @@ fn each_obstacle_is_one_line_with_what_to_do() {
         }),
         ("endpoint", Verdict::Doubt, "no program fits", |f| {
             let opened = f.endpoint.as_mut().ok().unwrap();
-            (opened.is_packet, opened.reason) = (true, "no program fits".into());
+            (opened.is_refused_xdp, opened.reason) = (true, "no program fits".into());
         }),
         ("endpoint", Verdict::Doubt, "FI_GIGAE_BACKEND=udp", |f| {
             let opened = f.endpoint.as_mut().ok().unwrap();

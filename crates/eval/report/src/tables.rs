@@ -62,11 +62,7 @@ pub fn ratios(results: &Results) -> Vec<Ratio> {
                     && series.variant.as_deref() == tcp.as_deref().filter(|_| transport == "tcp")
             })
         };
-        let raw = if results.series.iter().any(|series| series.transport == "xdp") {
-            "xdp"
-        } else {
-            "packet"
-        };
+        let raw = raw_link(results);
         let pairs = [
             (Experiment::Rtt, "gigae", raw, ROUND_TRIP_SIZE, true),
             (Experiment::Stream, "gigae", raw, STREAM_SIZE, true),
@@ -95,6 +91,18 @@ pub fn ratios(results: &Results) -> Vec<Ratio> {
         }
     }
     found
+}
+
+/// The raw transport by the link that the messages went by, or the one that was measured.
+fn raw_link(results: &Results) -> &'static str {
+    let measured = |name| results.series.iter().find(|series| series.transport == name);
+    let gigae = measured("gigae").and_then(|series| series.note.as_ref());
+    let by_packets = matches!(gigae, Some(Note::Link { mode, .. }) if mode == "packet");
+    match (measured("xdp"), measured("packet")) {
+        (Some(_), Some(_)) if by_packets => "packet",
+        (Some(_), _) => "xdp",
+        (None, _) => "packet",
+    }
 }
 
 /// What an idle endpoint on the same interface costs a TCP stream: each setting with an endpoint

@@ -128,7 +128,11 @@ impl Endpoint {
 
     /// Says why the link is not a better one.
     pub(crate) fn instead_of(mut self, refused: Option<OpenError>) -> Self {
-        if let Some(refused) = refused {
+        if let Some(OpenError::OnlyGeneric { why, .. }) = refused {
+            self.info.reason = format!(
+                "AF_XDP has generic mode only, which costs long messages and TCP more than it saves: {why}"
+            );
+        } else if let Some(refused) = refused {
             let which = if self.info.mode == Mode::Udp { "AF_PACKET" } else { "AF_XDP" };
             self.info.reason = format!("{which} was refused: {refused}");
         }

@@ -296,9 +296,9 @@ impl Options {
         Ok(match self.backend {
             Backend::Packet => (self.open_packet(i, name)?, None),
             Backend::Udp => (self.open_udp(i, name)?, None),
-            Backend::Xdp => (self.open_xdp(i, name, None)?, None),
-            Backend::XdpMode(mode) => (self.open_xdp(i, name, Some(mode))?, None),
-            Backend::Auto => match self.open_xdp(i, name, None) {
+            Backend::Xdp => (self.open_xdp(i, name, None, true)?, None),
+            Backend::XdpMode(mode) => (self.open_xdp(i, name, Some(mode), true)?, None),
+            Backend::Auto => match self.open_xdp(i, name, None, false) {
                 Ok(link) => (link, None),
                 // The same would refuse AF_PACKET.
                 Err(
@@ -344,12 +344,19 @@ impl Options {
         Ok(AnyLink::Local(Box::new(ShmLink::new(link, config, listener)?)))
     }
 
-    fn open_xdp(&self, i: usize, name: &str, mode: Option<Mode>) -> Result<AnyLink, OpenError> {
+    fn open_xdp(
+        &self,
+        i: usize,
+        name: &str,
+        mode: Option<Mode>,
+        generic: bool,
+    ) -> Result<AnyLink, OpenError> {
         let defaults = XdpConfig::new(name, self.filter());
         let config = XdpConfig {
             tx_frames: self.tx_frames(i, defaults.tx_frames),
             queue: self.queue,
             mode,
+            generic,
             busy_poll: self.busy_poll,
             ..defaults
         };

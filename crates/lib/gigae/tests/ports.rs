@@ -80,7 +80,7 @@ fn each_has_one_of_its_own() {
     let fabric = functions("functions");
     let (near, far) = (fabric.node(1), fabric.node(2));
     let other = open(&far, Options::new("eth0")).unwrap();
-    for backend in [Backend::Auto, Backend::Packet] {
+    for backend in [Backend::Xdp, Backend::Auto] {
         let any = || open(&near, Options::new("vf0/vf1").backend(backend));
         let (first, second) = (any().unwrap(), any().unwrap());
         assert_eq!((name(&first), name(&second)), ("vf0", "vf1"));

@@ -265,6 +265,22 @@ pub fn send(link: &mut dyn Link, bytes: &[u8]) {
     flush(link);
 }
 
+/// Sends a frame with these bytes until the other link receives it: the kernel tells a bridge that a port is
+/// up again later than it says so, and on a busy machine much later.
+pub fn send_until_received(link: &mut dyn Link, other: &mut dyn Link, bytes: &[u8]) {
+    let mut came = Vec::new();
+    for _ in 0..PATIENCE / 10 {
+        send(link, bytes);
+        other.wait(Some(Duration::from_millis(10))).expect("wait");
+        if other.poll(&mut came, 1).expect("poll") > 0 {
+            break;
+        }
+    }
+    assert_eq!(came.len(), 1, "frames received");
+    assert!(other.memory().received(&came[0]) == bytes, "other bytes");
+    came.into_iter().for_each(|token| other.recycle(token));
+}
+
 /// Receives until there are `count` frames or more, without recycling; their tokens. Spins for a
 /// while, then sleeps.
 pub fn hold(link: &mut dyn Link, count: usize) -> Vec<RxFrame> {

@@ -39,6 +39,13 @@ pub enum OpenError {
         /// What to do instead.
         instead: &'static str,
     },
+    /// AF_XDP works there in generic mode at best, which was not to be chosen.
+    OnlyGeneric {
+        /// The interface.
+        interface: String,
+        /// Why in no better mode.
+        why: String,
+    },
     /// Another program's XDP program is attached to the interface.
     ForeignProgram {
         /// The interface.
@@ -91,6 +98,10 @@ impl fmt::Display for OpenError {
             Self::Unsupported { what, instead } => {
                 write!(f, "this kernel has no {what}; {instead}")
             }
+            Self::OnlyGeneric { interface, why } => write!(
+                f,
+                "AF_XDP has generic mode only on '{interface}' ({why}); ask for that mode or use the packet backend"
+            ),
             Self::ForeignProgram { interface, program } => write!(
                 f,
                 "another XDP program (id {program}) is attached to '{interface}'; detach it with 'ip link set {interface} xdp off' or use the packet backend"

@@ -1,7 +1,9 @@
 //! How packet links begin and end, and how they live beside each other.
 
 use gigae_fabric::{Fabric, testing};
-use gigae_link::conformance::{CHANNEL, OTHER_CHANNEL, Options, drain, frame, only, post, send};
+use gigae_link::conformance::{
+    CHANNEL, OTHER_CHANNEL, Options, drain, frame, only, post, send, send_until_received,
+};
 use gigae_link::{ChannelSet, Link, LinkError, OpenError};
 use gigae_packet::{PacketConfig, PacketLink};
 use gigae_wire::{Envelope, MacAddr, NodeAddr, Route};
@@ -212,8 +214,7 @@ fn going_down_is_reported() {
     link.flush().unwrap();
     drain(&mut peer);
     let ours = frame(&to_b, CHANNEL, 2, 100);
-    send(&mut link, &ours);
-    only(&mut peer, &ours);
+    send_until_received(&mut link, &mut peer, &ours);
 }
 
 fn deletion_is_reported() {

@@ -113,6 +113,10 @@ pub(crate) fn open(config: &XdpConfig, lent: Option<&OwnedFd>) -> Result<XdpLink
         Some(mode) => &mode[..],
         None => quirk.map_or(BEST_FIRST, |quirk| quirk.modes),
     };
+    let candidates = match candidates.iter().position(|&mode| mode == Mode::XdpGeneric) {
+        Some(generic) if asked.is_none() && !config.generic => &candidates[..generic],
+        _ => candidates,
+    };
     let hardware = !WITHOUT_HARDWARE.contains(&driver.as_str());
     let first = match quirk {
         _ if asked.is_some() => Some("asked for"),
@@ -126,6 +130,12 @@ pub(crate) fn open(config: &XdpConfig, lent: Option<&OwnedFd>) -> Result<XdpLink
             Ok(link) => {
                 notes.keep();
                 return Ok(link);
+            }
+            // The caller has something better than generic mode, and opens that.
+            Err(reasons) if asked.is_none() && !config.generic => {
+                notes.keep();
+                let (interface, why) = (found.name, reasons.join("; "));
+                return Err(OpenError::OnlyGeneric { interface, why });
             }
             // What was refused earlier may work now.
             Err(_) if notes.are_there() && asked.is_none() => notes.forget(),

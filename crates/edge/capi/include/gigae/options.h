@@ -57,8 +57,9 @@ int gigae_options_ethertype(gigae_options *options, uint16_t ethertype);
 int gigae_options_udp(gigae_options *options, uint16_t port);
 
 enum gigae_backend {
-    /* AF_XDP in the best mode that passes its self-test, else AF_PACKET. In the UDP envelope a UDP
-     * socket where this process may open neither. */
+    /* AF_XDP in a mode of the driver's own, zero-copy or native, that passes its self-test; else
+     * AF_PACKET, since AF_XDP's generic mode costs long messages and the kernel's TCP more than it
+     * saves short ones. In the UDP envelope a UDP socket where this process may open neither. */
     GIGAE_BACKEND_AUTO = 0,
     /* AF_XDP in the best mode that passes its self-test, or an error. */
     GIGAE_BACKEND_XDP = 1,

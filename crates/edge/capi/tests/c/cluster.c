@@ -14,7 +14,7 @@ int main(int argc, char **argv)
     gigae_options *options;
     gigae_endpoint *endpoint;
     gigae_message message;
-    char address[GIGAE_ADDRESS_TEXT], name[64];
+    char address[GIGAE_ADDRESS_TEXT], name[64] = "";
     uint32_t peer, number, count;
     if (argc < 2) return 2;
     check(gigae_cluster_load(argv[1], &cluster));

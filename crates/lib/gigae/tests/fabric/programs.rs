@@ -85,10 +85,14 @@ pub(crate) fn a_peer_that_is_not_there_is_reported_with_its_message() {
 
 pub(crate) fn a_second_endpoint_on_the_same_queue_falls_back_and_says_why() {
     let fabric = testing::fabric("second", |_| ());
-    let _first = on(&fabric.node(1), options(Backend::Auto)).unwrap();
+    let _first = on(&fabric.node(1), options(Backend::Xdp)).unwrap();
     let second = on(&fabric.node(1), options(Backend::Auto).channels([9])).unwrap();
     assert_eq!(second.link().mode, Mode::Packet);
     assert!(second.link().reason.contains("AF_XDP was refused"), "{}", second.link().reason);
+    // A veth has no other mode that is worth it, which is no fault.
+    let alone = on(&fabric.node(2), options(Backend::Auto)).unwrap();
+    assert_eq!(alone.link().mode, Mode::Packet);
+    assert!(alone.link().reason.contains("generic mode only"), "{}", alone.link().reason);
 }
 
 pub(crate) fn what_cannot_be_opened_says_in_one_line_what_to_do() {

@@ -36,8 +36,7 @@ pub(crate) fn going_down_is_reported() {
         link.flush().unwrap();
         gigae_link::conformance::drain(&mut peer);
         let ours = frame(&to_b, CHANNEL, 2, 100);
-        send(&mut link, &ours);
-        only(&mut peer, &ours);
+        gigae_link::conformance::send_until_received(&mut link, &mut peer, &ours);
     }
 }
 
