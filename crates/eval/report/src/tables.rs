@@ -55,32 +55,43 @@ pub fn ratios(results: &Results) -> Vec<Ratio> {
     let tcp = reference_tcp(results);
     let mut found = Vec::new();
     for link in results.links() {
-        let pick = |experiment, transport: &str, size| {
-            results.of(experiment, link, Wait::Spin).find(|series| {
-                series.transport == transport
-                    && series.size == size
-                    && series.variant.as_deref() == tcp.as_deref().filter(|_| transport == "tcp")
+        let all = |experiment, transport: &'static str, size| {
+            results
+                .of(experiment, link, Wait::Spin)
+                .filter(move |series| series.transport == transport && series.size == size)
+        };
+        let pick = |experiment, transport, size| {
+            let variant = tcp.as_deref().filter(|_| transport == "tcp");
+            all(experiment, transport, size).find(|series| series.variant.as_deref() == variant)
+        };
+        // The raw link that the messages went by.
+        let of_raw = |experiment, size| {
+            all(experiment, "gigae", size).find_map(|gigae| {
+                let by = |raw| went_by(gigae, raw).then(|| pick(experiment, raw, size)).flatten();
+                by("xdp").or_else(|| by("packet")).map(|raw| (gigae, raw))
             })
         };
-        let raw = raw_link(results);
         let pairs = [
-            (Experiment::Rtt, "gigae", raw, ROUND_TRIP_SIZE, true),
-            (Experiment::Stream, "gigae", raw, STREAM_SIZE, true),
-            (Experiment::Rtt, "tcp", "gigae", ROUND_TRIP_SIZE, false),
-            (Experiment::Stream, "gigae", "tcp", STREAM_SIZE, false),
+            (Experiment::Rtt, None, ROUND_TRIP_SIZE, true),
+            (Experiment::Stream, None, STREAM_SIZE, true),
+            (Experiment::Rtt, Some(["tcp", "gigae"]), ROUND_TRIP_SIZE, false),
+            (Experiment::Stream, Some(["gigae", "tcp"]), STREAM_SIZE, false),
         ];
-        for ((experiment, above, below, size, percent), (what, paper, source)) in
+        for ((experiment, two, size, percent), (what, paper, source)) in
             pairs.into_iter().zip(PAPER)
         {
-            let (Some(above), Some(below)) =
-                (pick(experiment, above, size), pick(experiment, below, size))
-            else {
-                continue;
+            let found_two = match two {
+                None => of_raw(experiment, size),
+                Some(two) => {
+                    let [above, below] = two.map(|one| pick(experiment, one, size));
+                    above.zip(below)
+                }
             };
+            let Some((above, below)) = found_two else { continue };
             if below.median > 0.0 {
                 found.push(Ratio {
                     link: link.to_owned(),
-                    what: what.replace("raw link", raw),
+                    what: what.replace("raw link", &below.transport),
                     at: format!("{size} B, spin"),
                     ours: above.median / below.median,
                     paper,
@@ -93,15 +104,11 @@ pub fn ratios(results: &Results) -> Vec<Ratio> {
     found
 }
 
-/// The raw transport by the link that the messages went by, or the one that was measured.
-fn raw_link(results: &Results) -> &'static str {
-    let measured = |name| results.series.iter().find(|series| series.transport == name);
-    let gigae = measured("gigae").and_then(|series| series.note.as_ref());
-    let by_packets = matches!(gigae, Some(Note::Link { mode, .. }) if mode == "packet");
-    match (measured("xdp"), measured("packet")) {
-        (Some(_), Some(_)) if by_packets => "packet",
-        (Some(_), _) => "xdp",
-        (None, _) => "packet",
+/// Whether messages went by the link of this raw transport, as far as is known.
+fn went_by(series: &Series, raw: &str) -> bool {
+    match &series.note {
+        Some(Note::Link { mode, .. }) => mode.starts_with(raw),
+        _ => true,
     }
 }
 

@@ -26,8 +26,8 @@ const PAUSE: Duration = Duration::from_millis(1);
 ///
 /// A *child* is an interface that the kernel puts beside the NIC (macvlan), with an address drawn at
 /// random, which goes with the endpoint, also by SIGKILL (then the next process removes it). Frames
-/// cost more there: AF_XDP in generic mode, else AF_PACKET. It needs `CAP_NET_ADMIN`, has no IP address and
-/// so exists in an Ethernet envelope only, and answers no [`Endpoint::ask`](crate::Endpoint::ask). The kernel
+/// cost more there: AF_PACKET, or AF_XDP in generic mode if asked for. It needs `CAP_NET_ADMIN`, has no IP
+/// address and so exists in an Ethernet envelope only, and answers no [`Endpoint::ask`](crate::Endpoint::ask). The kernel
 /// carries frames between the children of a NIC and between them and the wire, but none between a child
 /// and an endpoint on the NIC itself: these hear each other by [`Options::local`](crate::Options::local) alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

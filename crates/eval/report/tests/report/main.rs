@@ -23,6 +23,7 @@ fn main() {
         page::the_page_is_a_pure_function_of_the_results,
         page::hostile_text_in_the_results_stays_text,
         papers::the_papers_ratios_stand_beside_ours,
+        papers::messages_are_compared_with_the_raw_link_that_they_went_by,
         papers::what_follows_and_what_papers_printed_stand_in_every_report,
         papers::a_papers_figure_finds_the_nearest_cell,
         figures::sweeps_over_rate_and_buffer_are_drawn_with_the_bandwidth_delay_product,

@@ -119,3 +119,22 @@ pub(crate) fn the_papers_tables_stand_beside_rows_and_memory() {
     }
     assert!(memory.rows.iter().flatten().all(|cell| !cell.is_empty()));
 }
+
+/// Messages over AF_PACKET are no part of what raw AF_XDP reaches.
+pub(crate) fn messages_are_compared_with_the_raw_link_that_they_went_by() {
+    let mut results = results();
+    let raw_links = |results: &Results| -> Vec<String> {
+        let all = tables::ratios(results).into_iter();
+        let raw = all.filter(|ratio| ratio.link == "cable" && ratio.what.starts_with("gigae / "));
+        raw.map(|ratio| ratio.what).filter(|what| !what.contains("tcp")).collect()
+    };
+    assert_eq!(raw_links(&results), ["gigae / xdp, round trip", "gigae / xdp, stream"]);
+    for series in results.series.iter_mut().filter(|series| series.transport == "gigae") {
+        series.note = Some("packet: for a test".to_owned().into());
+    }
+    assert!(!raw_links(&results).iter().any(|what| what.contains("xdp")));
+    for series in results.series.iter_mut().filter(|series| series.transport == "xdp") {
+        series.transport = "packet".into();
+    }
+    assert_eq!(raw_links(&results), ["gigae / packet, round trip", "gigae / packet, stream"]);
+}
