@@ -114,7 +114,7 @@ fn the_first_has_the_nic_itself_and_the_next_a_child() {
     drop(first);
     let third = auto();
     assert_eq!(third.link().interface, "eth0", "it is free again");
-    // Whoever does not share has it all the same.
+    // An endpoint that does not share gets the NIC, too.
     drop(third);
     let alone = on(&near, options(Sharing::Alone, Backend::Auto));
     assert_eq!(auto().link().interface, "gigae1", "an endpoint that shares nothing has the NIC");
