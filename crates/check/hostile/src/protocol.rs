@@ -293,7 +293,7 @@ impl End {
     fn transmit(&mut self, net: &Network) -> usize {
         let mut count = 0;
         loop {
-            while let Some(PathTo { peer, path, addr }) = self.proto.poll_path() {
+            while let Some(PathTo { peer, path, addr, .. }) = self.proto.poll_path() {
                 let PathAddr::Link(mac) = addr else { unreachable!("it has links alone") };
                 self.paths.insert((peer, path), mac.into());
             }

@@ -184,6 +184,13 @@ impl Links {
         self.first.post_parts((to, buffer, socket), header, longest)
     }
 
+    /// Whether the datagrams of a frame that came by the socket, if several, came one by one.
+    #[cold]
+    pub(crate) fn came_apart(&mut self, frame: &RxFrame) -> Option<bool> {
+        let [socket] = &mut *self.rest else { return None };
+        socket.link.bulk()?.came_apart(frame)
+    }
+
     /// Takes in a part of a frame of a peer with this socket, that came by the link. Returns the
     /// frame when it is whole. What is wrong with it is its sender's loss.
     #[cold]
@@ -274,8 +281,9 @@ impl Links {
 
     /// Where frames to a peer go by a path from now on.
     pub(crate) fn set_route(&mut self, to: PathTo) {
-        let PathTo { peer, path, addr } = to;
+        let PathTo { peer, path, addr, apart } = to;
         if path < self.count() {
+            self[path].set_apart(peer, apart);
             let route = self[path].route_to(addr);
             self[path].routes.set(peer, route);
         }

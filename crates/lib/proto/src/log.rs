@@ -94,6 +94,13 @@ pub(crate) fn path_up(peer: &PeerKey, path: usize) {
     info!(%peer, path, "path up");
 }
 
+/// Whether the datagrams of bulk frames come one by one changes.
+#[cold]
+#[inline(never)]
+pub(crate) fn apart(peer: &PeerKey, apart: bool) {
+    debug!(%peer, apart, "datagrams of bulk frames come one by one");
+}
+
 /// The table of peers has no room for a peer that the program has not named.
 #[cold]
 #[inline(never)]

@@ -41,6 +41,16 @@ const LONGEST_FIRST: u64 = 10_000_000;
 /// one of them may be late.
 const LEAST_DOUBT: u64 = 2_000_000;
 
+/// Longest time in nanoseconds that datagrams of bulk frames should wait in queues on their way: what
+/// comes behind them waits as long, such as questions, and acknowledgements of what comes the other way.
+const LONGEST_QUEUE: u64 = 1_000_000;
+
+/// If less time is spent there although the flight is full, it grows again as if no queue had been long.
+const SHORT_QUEUE: u64 = LONGEST_QUEUE / 4;
+
+/// Longer queues never reduce the datagrams in flight below this. Perhaps others have made the queue.
+const LEAST_BY_QUEUE: u32 = 64;
+
 /// First wait in nanoseconds for the answer to a probe of a dead path; doubled with each
 /// repetition.
 const PROBE_INTERVAL: u64 = 1_000_000;
@@ -96,6 +106,17 @@ enum PathState {
     Dead(Since, u64),
 }
 
+/// What a path knows of the queues on its way.
+#[derive(Clone, Copy, Debug, Hash)]
+struct Queues {
+    /// Shortest round trip in nanoseconds.
+    least: u64,
+    /// As much was in flight as may be since the last round trip was timed.
+    full: bool,
+    /// The threshold before the flight was reduced because of queues.
+    threshold: Option<u32>,
+}
+
 /// See the module's description.
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct Path {
@@ -122,6 +143,8 @@ pub(crate) struct Path {
     pub(crate) rtt: Rtt,
     /// Nanoseconds per frame that arrived during a round trip, smoothed; zero if unknown.
     interval: u64,
+    /// Where the path keeps queues short.
+    queues: Option<Queues>,
     state: PathState,
     /// The path was in use before it died.
     given_up: bool,
@@ -144,6 +167,7 @@ impl Path {
             sample: Sample::None,
             rtt: Rtt::new(config),
             interval: 0,
+            queues: None,
             state: PathState::Sound,
             given_up: false,
             counters: PathCounters::default(),
@@ -183,6 +207,9 @@ impl Path {
     #[inline]
     pub(crate) fn transmit(&mut self, seq: SeqNo, repeated: bool, datagrams: u32) -> u32 {
         self.in_flight += datagrams;
+        if let Some(queues) = &mut self.queues {
+            queues.full |= self.in_flight >= self.flight;
+        }
         self.waiting.start();
         if matches!(self.sample, Sample::None) && !repeated {
             self.sample = Sample::Running(seq, Since::Next, self.delivered);
@@ -255,6 +282,7 @@ impl Path {
             self.recovery = self.next_transmission;
             self.threshold = (self.flight * 7 / 10).max(least).min(most);
             self.flight = self.threshold;
+            self.forget_queues();
         }
     }
 
@@ -326,6 +354,36 @@ impl Path {
             0 => interval,
             before => (3 * before + interval) / 4,
         };
+        self.shorten_queues(nanos);
+    }
+
+    /// The queues on this path's way are to be short.
+    pub(crate) fn keep_queues_short(&mut self) {
+        self.queues = Some(Queues { least: u64::MAX, full: false, threshold: None });
+    }
+
+    /// A round trip took so long. If much of it was spent in queues, which this path has filled, less may
+    /// be in flight. Or the peer only computed: then the next ones soon bring the flight back.
+    fn shorten_queues(&mut self, nanos: u64) {
+        let Some(queues) = &mut self.queues else { return };
+        if !std::mem::take(&mut queues.full) {
+            // Another way may be longer. It is known after some thousand round trips.
+            let aged = queues.least.saturating_add(queues.least / 4096 + 1);
+            queues.least = aged.min(nanos);
+            return;
+        }
+        queues.least = queues.least.min(nanos);
+        let most = queues.least + LONGEST_QUEUE;
+        if nanos > most && self.flight > LEAST_BY_QUEUE {
+            queues.threshold.get_or_insert(self.threshold);
+            let flight = u64::from(self.flight) * most / nanos;
+            self.flight = (flight as u32).max(LEAST_BY_QUEUE);
+            self.threshold = self.flight;
+        } else if nanos < queues.least + SHORT_QUEUE
+            && let Some(threshold) = queues.threshold.take()
+        {
+            self.threshold = threshold;
+        }
     }
 
     /// The path's deadline, if it is the only path.
@@ -374,6 +432,14 @@ impl Path {
         self.threshold = (self.flight / 2).max(LEAST_FLIGHT).min(most);
         self.flight = RESTART_FLIGHT.min(most);
         self.recovery = self.next_transmission;
+        self.forget_queues();
+    }
+
+    /// The threshold is that of a loss from now on.
+    fn forget_queues(&mut self) {
+        if let Some(queues) = &mut self.queues {
+            queues.threshold = None;
+        }
     }
 
     /// Makes room for a probe even when the flight is full.

@@ -18,6 +18,64 @@ use state::{CLOSE_INTERVAL, REPETITIONS};
 
 pub(crate) use state::{GracefulClose, NextFrame, Repeated, SessionParameters, SessionState};
 
+/// Bulk frames to a peer between the first two questions how datagrams come to its socket. As long as it
+/// does not answer, the number doubles with each.
+const UNTIL_ASKED: u16 = 64;
+
+/// Most such questions: on a lossy way none may arrive.
+const MOST_ASKED: u8 = 6;
+
+/// A question by a peer's socket, as its answer describes it (rule 13.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Challenge {
+    /// What it asks to be repeated.
+    pub(crate) token: u64,
+    /// Whether its datagrams, if several, came one by one.
+    pub(crate) apart: Option<bool>,
+}
+
+impl<T, R> Session<T, R> {
+    /// It is not known any more how datagrams come to the peer's socket.
+    pub(crate) fn forget_apart(&mut self) {
+        (self.apart, self.asked, self.until_asked, self.asks) = (None, 0, 0, false);
+    }
+
+    /// Whether to ask now how datagrams come to the peer's socket.
+    pub(crate) fn asks_apart(&mut self) -> bool {
+        let asks = self.apart.is_none() && self.until_asked == 0 && self.asked < MOST_ASKED;
+        if asks {
+            self.until_asked = UNTIL_ASKED << self.asked;
+            self.asked += 1;
+            self.asks = true;
+        }
+        asks
+    }
+}
+
+impl Challenge {
+    /// As the answer says it.
+    pub(crate) fn to_bytes(self) -> [u8; 9] {
+        let [a, b, c, d, e, f, g, h] = self.token.to_be_bytes();
+        let apart = match self.apart {
+            None => 0,
+            Some(true) => 1,
+            Some(false) => 2,
+        };
+        [a, b, c, d, e, f, g, h, apart]
+    }
+
+    /// From the payload of an answer, or of a question.
+    pub(crate) fn read(payload: &[u8]) -> Self {
+        let token = payload.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+        let apart = match payload.get(8) {
+            Some(1) => Some(true),
+            Some(2) => Some(false),
+            _ => None,
+        };
+        Self { token, apart }
+    }
+}
+
 /// See the module's description.
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct Session<T, R> {
@@ -50,8 +108,15 @@ pub(crate) struct Session<T, R> {
     /// the peer is there.
     pub(crate) probe: Option<(Since, u64)>,
     pub(crate) probes: Probes,
-    /// What the peer's last question by its socket asks to be repeated.
-    pub(crate) challenge: u64,
+    /// What the answer to the peer's last question by its socket says.
+    pub(crate) challenge: Challenge,
+    /// Whether datagrams come to the peer's socket one by one, if it has said so.
+    pub(crate) apart: Option<bool>,
+    /// Questions so far whether they do, and bulk frames until the next one.
+    pub(crate) asked: u8,
+    pub(crate) until_asked: u16,
+    /// The next question is such a one.
+    pub(crate) asks: bool,
     /// The longest frame that the network carries to the peer is not known yet. Data wait.
     pub(crate) sizing: bool,
     /// The questions and answers about that, if there are any.
@@ -89,7 +154,11 @@ impl<T, R> Session<T, R> {
             waiting: Since::Never,
             probe: None,
             probes: Probes::default(),
-            challenge: 0,
+            challenge: Challenge::default(),
+            apart: None,
+            asked: 0,
+            until_asked: 0,
+            asks: false,
             sizing: false,
             sizes: None,
             round: 0,

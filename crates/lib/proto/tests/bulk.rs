@@ -55,7 +55,7 @@ fn bulk_frames_go_by_the_socket_once_it_is_known_to_work() {
     stream(&mut w, 2..200);
     assert_eq!(w.nodes[0].sent_on, [2, 198]);
     assert_eq!(w.nodes[0].proto.counters().retransmissions, 0);
-    assert_eq!(w.nodes[0].proto.counters().probes, 1, "one question");
+    assert_eq!(w.nodes[0].proto.counters().probes, 2, "whether it works, and how datagrams come");
 }
 
 /// Frames are put together there from datagrams without numbers.
@@ -167,6 +167,71 @@ fn a_socket_that_nothing_passes_is_asked_for_a_while_and_left() {
     w.run(Duration::from_millis(5));
     stream(&mut w, 51..100);
     assert_eq!(w.nodes[0].sent_on, [51, 49]);
+}
+
+/// Where the receiver's kernel does not join datagrams, they may come in any order, so each has a number.
+#[test]
+fn an_end_whose_datagrams_come_one_by_one_says_so_once() {
+    let mut w = World::with_bulk([true, true], 1, quiet(), &Config::default());
+    w.nodes[1].apart = true;
+    w.send(0, 1, &frame(0));
+    w.run(micros(500));
+    let apart = |w: &World, node: usize| w.nodes[node].apart_paths.clone();
+    stream(&mut w, 1..2);
+    w.run(micros(500));
+    stream(&mut w, 2..50);
+    assert_eq!(w.nodes[0].sent_on, [2, 48]);
+    assert_eq!((apart(&w, 0), apart(&w, 1)), (vec![false, true], vec![false]));
+    // A short question, whether the peer is still there, says nothing of long frames.
+    w.nodes[1].apart = false;
+    let (peer, link) = (w.peer(0, 1), w.nodes[1].links[0].0);
+    w.nodes[1].reads = false;
+    while w.nodes[0].send_bulk(peer, &frame(0)).is_ok() {}
+    w.run(Duration::from_millis(100));
+    w.net.set_port_faults(link, Faults { loss: 1.0, ..quiet() });
+    w.run(Duration::from_millis(500));
+    w.net.set_port_faults(link, quiet());
+    w.nodes[1].reads = true;
+    w.nodes[1].release_all();
+    w.run(Duration::from_secs(1));
+    w.nodes[1].received.truncate(50);
+    assert_eq!(apart(&w, 0), vec![false, true]);
+    w.nodes[1].apart = true;
+    // The path dies, and comes back where they are joined.
+    let socket = w.nodes[1].links[1].0;
+    w.net.set_port_faults(socket, Faults { loss: 1.0, ..quiet() });
+    stream(&mut w, 50..100);
+    w.nodes[1].apart = false;
+    w.net.set_port_faults(socket, quiet());
+    w.run(Duration::from_millis(200));
+    stream(&mut w, 100..150);
+    assert_eq!((apart(&w, 0), apart(&w, 1)), (vec![false, true, false], vec![false]));
+}
+
+/// At 1 Gbit/s the whole window would wait in the switch for 3 ms, and everything else behind it.
+#[test]
+fn a_stream_by_the_socket_fills_the_wire_and_keeps_the_queue_short() {
+    let wire = Faults { rate: 125_000_000, buffer: 1 << 20, ..quiet() };
+    let mut w = begun([true, true], 1, wire);
+    let (peer, mut sent, mut most) = (w.peer(0, 1), 2, 0);
+    let begin = w.now();
+    let (middle, end) = (begin + Duration::from_millis(50), begin + Duration::from_millis(250));
+    let mut before = 0;
+    while w.now() < end {
+        while w.nodes[0].send_bulk(peer, &frame(sent)).is_ok() {
+            sent += 1;
+        }
+        w.run(micros(50));
+        let on_the_way = w.nodes[0].sent_on[1] + 2 - w.received(1).len();
+        if w.now() < middle {
+            before = w.received(1).len();
+        } else {
+            most = most.max(on_the_way);
+        }
+    }
+    assert!((60..=130).contains(&most), "{most} frames on the way");
+    let (got, possible) = ((w.received(1).len() - before) as f64, 0.2 * 125e6 / 1514.0);
+    assert!(got / possible > 0.95, "{got} of {possible} frames in virtual time");
 }
 
 #[test]

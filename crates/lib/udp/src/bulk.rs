@@ -1,9 +1,9 @@
 //! [`BulkLink`]: long frames over a UDP socket, each in several datagrams (`PROTOCOL.md` §13).
 //!
 //! The kernel cuts and joins datagrams, so a frame of 64 KiB costs one system call at each end. What
-//! is done for a frame is done once for 44 datagrams: header, numbers, checksum, acknowledgement. Only
-//! the first datagram says which frame it belongs to, so the data are in one piece. A frame arrives
-//! whole or not at all.
+//! is done for a frame is done once for 44 datagrams: header, numbers, checksum, acknowledgement. Mostly
+//! only the first datagram says which frame it belongs to, so the data are in one piece. Where the
+//! datagrams come one by one, each has a number. A frame arrives whole or not at all.
 //!
 //! # Copies and system calls
 //!
@@ -156,6 +156,19 @@ impl BulkLink {
     /// Datagrams received so far. A frame takes several, which need not come at the same time.
     pub fn datagrams_received(&self) -> u64 {
         self.receiver.datagrams
+    }
+
+    /// Whether the datagrams of a frame came one by one, or hardly better: then the kernel does not join
+    /// datagrams on this way. `None` if it is of one datagram.
+    pub fn came_apart(&self, frame: &RxFrame) -> Option<bool> {
+        self.receiver.came_apart(frame)
+    }
+
+    /// Whether each datagram of the frames that are posted next says where it belongs. Then they may come
+    /// in any order. It costs a copy of each frame.
+    #[inline]
+    pub fn set_numbered(&mut self, numbered: bool) {
+        self.tx.numbered = numbered;
     }
 
     /// Whether a frame has come in part.

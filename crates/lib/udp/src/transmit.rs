@@ -18,6 +18,8 @@ pub(crate) struct QueuedFrame {
     pub(crate) to: SocketAddr,
     /// It was posted before.
     pub(crate) repeated: bool,
+    /// Its datagrams, several, have numbers.
+    pub(crate) numbered: bool,
 }
 
 /// See the module's description.
@@ -36,6 +38,8 @@ pub(crate) struct TxQueue {
     pub(crate) repeated: u64,
     /// Slots whose frames were posted since they were taken.
     known: Box<[bool]>,
+    /// The datagrams of the frames that are posted next have numbers.
+    pub(crate) numbered: bool,
 }
 
 impl TxQueue {
@@ -51,6 +55,7 @@ impl TxQueue {
             posted: 0,
             repeated: 0,
             known: vec![false; info.tx_frames].into(),
+            numbered: false,
         }
     }
 
@@ -99,7 +104,8 @@ impl TxQueue {
         let whole = &self.arena.unsent_bytes(frame)[bytes];
         let Datagram { from, to, payload } = datagram(whole)?;
         let (offset, length) = ((start + payload.start) as u32, payload.len() as u32);
-        Some(QueuedFrame { slot, offset, length, from, to, repeated: false })
+        let (repeated, numbered) = (false, self.numbered);
+        Some(QueuedFrame { slot, offset, length, from, to, repeated, numbered })
     }
 
     /// The kernel has taken this frame already.

@@ -35,7 +35,10 @@ impl BulkHeader {
         let [mark @ .., e, f, g, h] = bytes;
         let header = Self { length: u16::from_be_bytes([e, f]), unit: u16::from_be_bytes([g, h]) };
         let unit = usize::from(header.unit);
-        let fits = header.length > 0 && unit > BULK_HEADER_LEN && len == unit.min(header.whole());
+        let fits = header.length > 0
+            && unit > BULK_HEADER_LEN
+            && len == unit.min(header.whole())
+            && header.whole() <= unit * usize::from(MOST_DATAGRAMS);
         (mark == MARK && fits).then_some(header)
     }
 
@@ -43,6 +46,60 @@ impl BulkHeader {
     #[inline]
     pub fn whole(self) -> usize {
         BULK_HEADER_LEN + usize::from(self.length)
+    }
+}
+
+/// The first bytes of a [`NumberedHeader`].
+const NUMBERED: [u8; 4] = [0xb6, b'G', b'E', 0x9e];
+
+/// The bit of `index` that marks the last datagram of a frame.
+const LAST: u8 = 0x80;
+
+/// What stands in front of each datagram of a bulk frame, where datagrams come one by one and in any
+/// order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NumberedHeader {
+    /// Bytes of the frame.
+    pub length: u16,
+    /// The sender's number for the frame: frames that are under way at a time have different ones.
+    pub frame: u8,
+    /// Number of this datagram among those of the frame.
+    pub index: u8,
+    /// It is the frame's last.
+    pub last: bool,
+}
+
+impl NumberedHeader {
+    /// As bytes.
+    pub fn to_bytes(self) -> [u8; BULK_HEADER_LEN] {
+        let ([a, b, c, d], [e, f]) = (NUMBERED, self.length.to_be_bytes());
+        [a, b, c, d, e, f, self.frame, self.index | if self.last { LAST } else { 0 }]
+    }
+
+    /// From the first bytes of a datagram of `len` bytes. Also says how many bytes of the frame each of
+    /// its datagrams but the last has. `None` if no sender of this protocol sends such a datagram.
+    pub fn parse(bytes: [u8; BULK_HEADER_LEN], len: usize) -> Option<(Self, u16)> {
+        let [mark @ .., e, f, frame, index] = bytes;
+        let (last, index) = (index & LAST != 0, index & !LAST);
+        let header = Self { length: u16::from_be_bytes([e, f]), frame, index, last };
+        if mark != NUMBERED || index >= MOST_DATAGRAMS {
+            return None;
+        }
+        let data =
+            u16::try_from(len.checked_sub(BULK_HEADER_LEN)?).ok().filter(|&data| data > 0)?;
+        let before = header.length.checked_sub(data)?;
+        let unit = match u16::from(index) {
+            0 if last => header.length,
+            index if last => before / index,
+            _ => data,
+        };
+        let starts = usize::from(unit) * usize::from(index);
+        let fits = match last {
+            true => starts == before.into() && data <= unit,
+            false => starts < before.into(),
+        };
+        let whole = usize::from(header.length) <= usize::from(unit) * usize::from(MOST_DATAGRAMS);
+        (fits && whole && unit > 0).then_some((header, unit))
     }
 }
 
@@ -124,11 +181,58 @@ mod tests {
         assert!(!parsed(BulkHeader { length: 0, unit: 50 }, 8));
         assert!(!parsed(BulkHeader { length: 100, unit: 8 }, 8));
         assert!(!parsed(BulkHeader { length: 100, unit: 0 }, 0));
+        assert!(parsed(BulkHeader { length: 44 * 50 - 8, unit: 50 }, 50));
+        assert!(!parsed(BulkHeader { length: 44 * 50 - 7, unit: 50 }, 50));
         for at in 0..4 {
             let mut bytes = good.to_bytes();
             bytes[at] ^= 1;
             assert_eq!(BulkHeader::parse(bytes, 50), None);
         }
+    }
+
+    #[test]
+    fn a_numbered_datagram_begins_with_the_documented_bytes_and_is_read_back() {
+        let header = NumberedHeader { length: 0x0102, frame: 3, index: 4, last: false };
+        assert_eq!(header.to_bytes(), [0xb6, b'G', b'E', 0x9e, 1, 2, 3, 4]);
+        assert_eq!(NumberedHeader { last: true, ..header }.to_bytes()[7], 0x84);
+        for (length, unit) in
+            [(1_usize, 7), (7, 7), (8, 7), (64_000, 1464), (64_416, 1464), (100, 3)]
+        {
+            let count = length.div_ceil(unit);
+            for index in 0..count {
+                let data = unit.min(length - index * unit);
+                let last = index == count - 1;
+                let header =
+                    NumberedHeader { length: length as u16, frame: 9, index: index as u8, last };
+                let unit = if count == 1 { length } else { unit };
+                let parsed = NumberedHeader::parse(header.to_bytes(), BULK_HEADER_LEN + data);
+                assert_eq!(parsed, Some((header, unit as u16)), "{length} {unit} {index}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_other_datagram_is_a_numbered_one() {
+        let good = NumberedHeader { length: 100, frame: 0, index: 2, last: true };
+        let parsed = |header: NumberedHeader, len| {
+            NumberedHeader::parse(header.to_bytes(), BULK_HEADER_LEN + len).is_some()
+        };
+        // 40, 40 and 20.
+        assert!(parsed(good, 20));
+        assert!(!parsed(good, 0) && !parsed(good, 19) && !parsed(good, 34) && !parsed(good, 101));
+        let inner = NumberedHeader { index: 1, last: false, ..good };
+        assert!(parsed(inner, 40) && parsed(inner, 49));
+        assert!(!parsed(inner, 50), "the last one and not marked");
+        assert!(!parsed(NumberedHeader { index: 44, ..inner }, 1));
+        assert!(!parsed(NumberedHeader { length: 0, ..inner }, 1));
+        assert!(parsed(NumberedHeader { length: 4400, ..inner }, 100));
+        assert!(!parsed(NumberedHeader { length: 4401, ..inner }, 100), "45 datagrams");
+        for at in 0..4 {
+            let mut bytes = good.to_bytes();
+            bytes[at] ^= 4;
+            assert_eq!(NumberedHeader::parse(bytes, BULK_HEADER_LEN + 20), None);
+        }
+        assert_eq!(BulkHeader::parse(good.to_bytes(), 28), None);
     }
 
     #[test]

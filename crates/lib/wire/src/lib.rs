@@ -24,7 +24,8 @@ mod pieces;
 mod seq;
 
 pub use bulk::{
-    BULK_HEADER_LEN, BulkHeader, MOST_DATAGRAMS, MOST_PARTS, PART_HEADER_LEN, PartHeader,
+    BULK_HEADER_LEN, BulkHeader, MOST_DATAGRAMS, MOST_PARTS, NumberedHeader, PART_HEADER_LEN,
+    PartHeader,
 };
 pub use discovery::{Here, LONGEST_NAME, is_node_name, is_who};
 pub use envelope::{

@@ -153,9 +153,13 @@ impl Engine {
             Kind::Ack if len > 0 => self.update_clock(),
             _ => {}
         }
+        let apart = self.links.is_bulk(path).then(|| self.links.came_apart(&frame)).flatten();
         self.links.recycle(path, frame);
         // The protocol counts what it refuses.
         let taken = self.proto.handle(arrival, &mut None);
+        if let Some(apart) = apart.filter(|_| taken.is_ok()) {
+            self.proto.came_apart(&arrival, apart);
+        }
         let speaker = match header.kind {
             Kind::Confirm if taken.is_ok() => Speaker::Proven,
             _ if own.is_some() && self.proto.is_known(from, header) => Speaker::Peer,

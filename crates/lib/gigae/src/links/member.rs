@@ -10,6 +10,7 @@ use gigae_wire::{
     Envelope, Flags, Header, Kind, MacAddr, NodeAddr, PART_HEADER_LEN, PartHeader, PathAddr,
     Pieces, Route,
 };
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -23,6 +24,8 @@ pub(crate) struct Member {
     own: NodeAddr,
     /// Outer headers by peer.
     pub(crate) routes: Routes,
+    /// Peers to whose socket datagrams come one by one.
+    apart: HashSet<PeerId>,
     /// Something was posted since the last doorbell, or the NIC did not take everything then.
     due: bool,
     /// The link does not work, as far as is known. Never set for the only one.
@@ -50,7 +53,8 @@ impl Member {
 
     fn at(link: AnyLink, envelope: Envelope, own: NodeAddr) -> Self {
         let arena = Arc::clone(link.memory().arena);
-        Self { link, arena, envelope, own, routes: Routes::default(), due: false, down: false }
+        let (routes, apart) = (Routes::default(), HashSet::new());
+        Self { link, arena, envelope, own, routes, apart, due: false, down: false }
     }
 
     /// The outer headers towards a node with an Ethernet address.
@@ -73,10 +77,21 @@ impl Member {
         Route::to_port(self.envelope, self.own, (node, socket.port()))
     }
 
+    /// Whether datagrams come to a peer's socket one by one.
+    pub(super) fn set_apart(&mut self, peer: PeerId, apart: bool) {
+        match apart {
+            true => self.apart.insert(peer),
+            false => self.apart.remove(&peer),
+        };
+    }
+
     /// Posts a data frame whose message lies in this link's memory.
     #[inline]
     pub(crate) fn post(&mut self, to: PeerId, buffer: &mut Outbound, header: &Header) -> bool {
         let up = self.is_up();
+        if let Some(link) = self.link.bulk() {
+            link.set_numbered(self.apart.contains(&to));
+        }
         let Some(route) = self.routes.to(to).filter(|_| up) else { return false };
         let posted = buffer.post(&mut self.link, &self.arena, route, header);
         self.due |= posted;
@@ -95,6 +110,7 @@ impl Member {
             // A simulated socket, or one whose frames are captured.
             return self.bring_in(buffer, Some(data)) && self.post(to, buffer, header);
         };
+        link.set_numbered(self.apart.contains(&to));
         let Some(route) = self.routes.to(to).filter(|_| !self.down) else { return false };
         let posted = buffer.post_in_place(link, &self.arena, data, (route, header));
         self.due |= posted;
@@ -157,6 +173,10 @@ impl Member {
             To::Peer(peer) => self.routes.to(*peer),
             To::Unknown(route) => Some(route),
         };
+        if let Some(link) = self.link.bulk() {
+            // A question arrives in whatever order its datagrams come.
+            link.set_numbered(true);
+        }
         let Some(route) = route.filter(|_| up) else { return false };
         let posted = post_copy(&mut self.link, &self.arena, route, header, payload);
         self.due |= posted;

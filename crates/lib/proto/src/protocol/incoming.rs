@@ -6,9 +6,9 @@ use super::outputs::Outputs;
 use super::{Protocol, Reply, ReplyKind};
 use crate::log;
 use crate::receive::DataKind;
-use crate::session::SessionState;
+use crate::session::{Challenge, SessionState};
 use crate::size::Echo;
-use crate::{Arrival, Delivery, PeerId, PeerKey, Reason};
+use crate::{Arrival, Delivery, PathTo, PeerId, PeerKey, Reason};
 use gigae_wire::{AckReport, Discard, Epoch, Flags, Header, Kind, NodeAddr};
 
 /// Bulk frames after which an acknowledgement goes out at the latest: each may be 64 KiB.
@@ -91,7 +91,7 @@ impl<T, R> Protocol<T, R> {
     }
 
     /// The peer that sent a frame for the session with this epoch, by any of its addresses.
-    fn find_by(&mut self, path: usize, key: &PeerKey, epoch: Epoch) -> Option<PeerId> {
+    pub(super) fn find_by(&mut self, path: usize, key: &PeerKey, epoch: Epoch) -> Option<PeerId> {
         if path == 0 { self.find(key) } else { self.table.by_path.get(&(*key, epoch)).copied() }
     }
 
@@ -255,18 +255,27 @@ impl<T, R> Protocol<T, R> {
             return self.on_size(peer, path, header.kind, payload);
         }
         if header.flags.has(Flags::ASK) || header.flags.has(Flags::ANSWER) {
-            let mut flags = header.flags;
+            let (mut flags, mut apart) = (header.flags, None);
             if path > 0 && self.config.bulk.is_some() {
+                let challenge = Challenge::read(payload);
                 // Only who received the question at the named address can repeat its token.
-                let token = payload.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
                 if flags.has(Flags::ASK) {
-                    session.challenge = token;
+                    session.challenge = Challenge { apart: None, ..challenge };
                     flags = Flags::ASK;
-                } else if token != self.secret.socket(&session.key, session.local) {
+                } else if challenge.token != self.secret.socket(&session.key, session.local) {
                     flags = Flags::NONE;
+                } else {
+                    apart = challenge.apart;
                 }
             }
             session.marked(flags, path, &self.config);
+            if let Some(apart) = apart
+                && let Some(addr) = session.links.get(path)
+                && session.apart.replace(apart) != Some(apart)
+            {
+                log::apart(&session.key, apart);
+                self.routes.push_back(PathTo { peer, path, addr, apart });
+            }
         }
         if self.memory.windows > KEPT_WINDOWS && done > 0 {
             self.shrink(peer);

@@ -2,7 +2,7 @@
 
 use super::{Protocol, Reply, ReplyKind};
 use crate::receive::initial_credit;
-use crate::session::NextFrame;
+use crate::session::{Challenge, NextFrame};
 use crate::{Body, DataFrame, Destination, PeerId, Transmit};
 use gigae_wire::{AckReport, Flags, Handshake, Header, Hello, Kind};
 
@@ -140,7 +140,7 @@ impl<T, R> Protocol<T, R> {
         if let (Some(receive), Some(owed)) = (&mut session.receive, owed) {
             receive.owe(owed);
         }
-        // A frame by a socket is put together from datagrams without numbers (rule 13.3).
+        // A frame by a socket is put together from datagrams, which mostly have no numbers (rule 13.3).
         if !self.config.payload_checksum && !by_socket {
             header.flags = Flags::HEADER_ONLY;
         }
@@ -171,9 +171,10 @@ impl<T, R> Protocol<T, R> {
         if path > 0 && self.config.bulk.is_some() && flags != Flags::NONE {
             let session = &self.sessions[peer.0 as usize];
             let own = || self.secret.socket(&session.key, session.local);
-            let token = if probe { own() } else { session.challenge };
-            self.report[..8].copy_from_slice(&token.to_be_bytes());
-            (len, pad) = (8, pad.max(NO_REPORT));
+            let own = || Challenge { token: own(), apart: None };
+            let bytes = if probe { own() } else { session.challenge }.to_bytes();
+            self.report[..bytes.len()].copy_from_slice(&bytes);
+            (len, pad) = (bytes.len(), pad.max(NO_REPORT));
         }
         let report = &self.report[..len];
         Transmit { to, path, header, body: Body::Control(report, pad) }

@@ -9,7 +9,7 @@ use super::Protocol;
 use crate::log;
 use crate::session::{Session, SessionState};
 use crate::time::nanos;
-use crate::{Instant, PeerId, PeerKey, Reason};
+use crate::{Arrival, Instant, PeerId, PeerKey, Reason};
 use gigae_wire::{Header, NodeAddr, Paths};
 use std::net::SocketAddr;
 
@@ -154,6 +154,15 @@ impl<T, R> Protocol<T, R> {
         match self.session(peer).links {
             Paths::Bulk(socket) => Some(socket),
             _ => None,
+        }
+    }
+
+    /// Says whether the datagrams of a question by the socket, several, which was taken in just now, came
+    /// one by one. Its answer says so.
+    pub fn came_apart(&mut self, arrival: &Arrival<'_>, apart: bool) {
+        let Arrival { path, header, .. } = arrival;
+        if let Some(peer) = self.find_by(*path, &arrival.key(), header.dst_epoch) {
+            self.session_mut(peer).challenge.apart = Some(apart);
         }
     }
 

@@ -5,6 +5,7 @@ use super::memory::KEPT_WINDOWS;
 use crate::config::LEAST_PART;
 use crate::frame_kind::FrameKind;
 use crate::log;
+use crate::path_set::PathSet;
 use crate::session::SessionState;
 use crate::{PeerId, SendError};
 use gigae_wire::{Epoch, Kind};
@@ -36,6 +37,8 @@ impl<T, R> Protocol<T, R> {
     /// than [`bulk`](Self::bulk) says.
     pub fn send_bulk(&mut self, peer: PeerId, len: u16, buffer: T) -> Result<(), SendError<T>> {
         let Some(bulk) = self.config.bulk else { return self.send_operations(peer, len, buffer) };
+        let session = &mut self.sessions[peer.0 as usize];
+        session.until_asked = session.until_asked.saturating_sub(1);
         self.admit(peer, bulk.kind(len), len, buffer)
     }
 
@@ -50,18 +53,20 @@ impl<T, R> Protocol<T, R> {
             return None;
         }
         let send = session.send.as_mut()?;
-        if let Some(datagrams) = send.bulk_datagrams() {
-            return Some(own.longest(datagrams));
-        }
+        let datagrams = send.bulk_datagrams();
         if matches!(session.state, SessionState::Established) {
-            let probes = send.want_bulk();
+            let probes = match datagrams {
+                None => send.want_bulk(),
+                Some(_) if own.most > 1 && session.asks_apart() => PathSet::of(1),
+                Some(_) => PathSet::NONE,
+            };
             if !probes.is_empty() {
                 session.probes.paths = session.probes.paths.union(probes);
                 self.touch(peer);
                 self.enqueue(peer);
             }
         }
-        None
+        datagrams.map(|datagrams| own.longest(datagrams))
     }
 
     #[inline]

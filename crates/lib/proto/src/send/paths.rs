@@ -178,7 +178,9 @@ impl<T> SendWindow<T> {
         let revived = self.path(i).revive(config);
         if revived {
             if self.has_bulk {
-                self.path(i).rtt.raise_least(LEAST_BULK_TIMEOUT);
+                let path = self.path(i);
+                path.rtt.raise_least(LEAST_BULK_TIMEOUT);
+                path.keep_queues_short();
             }
             self.doubt_others(PathSet::of(i));
         }

@@ -69,10 +69,15 @@ impl<T, R> Session<T, R> {
     /// The length to which a probe of a dead path is padded. The path comes back only if it carries
     /// what the others carry.
     #[cold]
-    pub(crate) fn pad(&self, path: usize, config: &Config) -> u16 {
+    pub(crate) fn pad(&mut self, path: usize, config: &Config) -> u16 {
         let probe = self.send.as_ref().is_some_and(|send| send.is_dead(path));
         if let Some(bulk) = config.bulk.filter(|_| path > 0) {
-            return if probe { bulk.longest(1) } else { 0 };
+            // A dead path comes back if it carries a datagram of the longest.
+            return match std::mem::take(&mut self.asks) {
+                _ if probe => bulk.longest(1),
+                true => bulk.longest(bulk.most),
+                false => 0,
+            };
         }
         let longest = config.max_operations.min(self.peer.max_operations);
         if probe && longest > config.sure_payload { longest } else { 0 }

@@ -25,6 +25,10 @@ pub struct Node {
     pub paths: HashMap<(PeerId, usize), PathAddr>,
     /// The second link is a socket for bulk data.
     pub has_bulk: bool,
+    /// The datagrams of what comes by the socket come one by one.
+    pub apart: bool,
+    /// What the protocol has said of that of the peer's socket.
+    pub apart_paths: Vec<bool>,
     /// Data frames sent by each path.
     pub sent_on: Vec<usize>,
     /// Messages delivered and released, in order.
@@ -64,6 +68,8 @@ impl World {
                 links,
                 paths: HashMap::new(),
                 has_bulk: false,
+                apart: false,
+                apart_paths: Vec::new(),
                 sent_on: vec![0; count],
                 received: Vec::new(),
                 holding: Vec::new(),
@@ -79,10 +85,12 @@ impl World {
     /// Two nodes, each with a link, and those named with a socket for bulk data beside it.
     pub fn with_bulk(has: [bool; 2], seed: u64, faults: Faults, config: &Config) -> Self {
         let mut world = Self::with_links(&[1, 1], seed, faults, config);
+        // The network carries a frame's two datagrams whole.
+        world.net.set_mtu(2 * 1500);
         for (node, _) in has.into_iter().enumerate().filter(|&(_, has)| has) {
             let (port, mac) = world.net.add_port();
             let at = (ip(mac), SOCKET).into();
-            let bulk = Some(BulkConfig { at, datagram: LONGEST_BULK + HEADER_LEN as u16, most: 1 });
+            let bulk = Some(BulkConfig { at, datagram: LONGEST_BULK + HEADER_LEN as u16, most: 2 });
             let proto = world.protocol(Config { bulk, ..config.clone() });
             let node = &mut world.nodes[node];
             node.proto = proto;
@@ -191,10 +199,14 @@ impl Node {
             Ok((from, header, payload)) => {
                 let mut buffer = Some(payload.clone());
                 // Refused frames are counted, which is what the tests look at.
-                let _ = self.proto.handle(
-                    Arrival { path, from: &from, header: &header, payload: &payload },
-                    &mut buffer,
-                );
+                let arrival = Arrival { path, from: &from, header: &header, payload: &payload };
+                let _ = self.proto.handle(arrival, &mut buffer);
+                // A question whether a peer is still there is short; one whether a path works, as long as
+                // the longest frame.
+                let is_long = payload.len() > usize::from(LONGEST_BULK);
+                if self.has_bulk && path > 0 && is_long && !header.kind.is_data() {
+                    self.proto.came_apart(&arrival, self.apart);
+                }
                 assert!(buffer.is_some() || header.kind.is_data(), "only messages are kept");
             }
             Err(Discard::Version(v)) => {
@@ -230,7 +242,8 @@ impl Node {
     fn transmit(&mut self, net: &Network) -> bool {
         let mut moved = false;
         loop {
-            while let Some(PathTo { peer, path, addr }) = self.proto.poll_path() {
+            while let Some(PathTo { peer, path, addr, apart }) = self.proto.poll_path() {
+                self.apart_paths.push(apart);
                 self.paths.insert((peer, path), addr);
             }
             let (to, path, header, body) = match self.proto.poll_transmit() {
@@ -256,7 +269,8 @@ impl Node {
                 Destination::Peer(id) if path > 0 => match self.paths[&(id, path)] {
                     PathAddr::Link(mac) => by_link(mac.into()),
                     PathAddr::Socket(socket) => {
-                        assert!(body.len() <= LONGEST_BULK.into(), "too long for a datagram");
+                        let longest = 2 * LONGEST_BULK + HEADER_LEN as u16;
+                        assert!(body.len() <= longest.into(), "too long for two datagrams");
                         let [.., high, low] = ip_bytes(socket.ip());
                         to_socket(mac, MacAddr([2, 0, 0, 0, high, low]))
                     }

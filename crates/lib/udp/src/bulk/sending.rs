@@ -1,12 +1,14 @@
 //! The system call that sends a long frame: a buffer that the kernel cuts into datagrams.
 //!
 //! The kernel gathers the buffer from three places: the bulk header, the frame, and the data that end
-//! it, which may lie in the program's memory. So nothing is copied here.
+//! it, which may lie in the program's memory. So nothing is copied here. Where datagrams come one by one,
+//! each has a number, and the frame is copied into a piece with all of them: for many short pieces the
+//! kernel takes longer.
 
 use crate::socket::{Control, Name, UdpSocket};
 use crate::transmit::QueuedFrame;
 use gigae_link::Arena;
-use gigae_wire::{BulkHeader, MOST_DATAGRAMS};
+use gigae_wire::{BULK_HEADER_LEN, BulkHeader, MOST_DATAGRAMS, NumberedHeader};
 use rustix::io::Errno;
 
 /// Most datagrams of a frame.
@@ -28,7 +30,10 @@ pub(super) struct Sender {
     pub(super) cutting: Cutting,
     /// Datagrams of the frame at the head of the queue that have left, where each is a buffer.
     left: usize,
-    /// The datagrams of a frame that the kernel does not cut.
+    /// The number of the next frame whose datagrams have numbers.
+    frame: u8,
+    /// The datagrams of the frame at the head of the queue, if the kernel does not cut it or they have
+    /// numbers. Empty as long as nobody has put them there.
     datagrams: Vec<u8>,
     pieces: Vec<libc::iovec>,
     messages: Vec<libc::mmsghdr>,
@@ -49,6 +54,7 @@ impl Sender {
             unit,
             cutting: Cutting::Yes,
             left: 0,
+            frame: 0,
             datagrams: Vec::new(),
             pieces: Vec::with_capacity(DATAGRAMS),
             messages: Vec::with_capacity(DATAGRAMS),
@@ -70,35 +76,72 @@ impl Sender {
         // the arena.
         let first = unsafe { std::slice::from_raw_parts(start.as_ptr(), length - elsewhere.len()) };
         let header = BulkHeader { length: length as u16, unit: self.unit };
-        let pieces = [&header.to_bytes(), first, elsewhere];
+        let cuts = self.cutting == Cutting::Yes;
+        let has_numbers = frame.numbered && header.whole() > self.unit.into();
+        let header = header.to_bytes();
+        let mut pieces = [&header, first, elsewhere];
+        if has_numbers || !cuts {
+            if self.datagrams.is_empty() {
+                match has_numbers {
+                    true => self.number([first, elsewhere], length),
+                    false => {
+                        pieces.iter().for_each(|piece| self.datagrams.extend_from_slice(piece))
+                    }
+                }
+            }
+            pieces = [&self.datagrams, &[], &[]];
+        }
+        let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
         let mut name = socket.name(frame.to);
         let mut control: Control = [0; 16];
-        let is_cut = self.cutting == Cutting::Yes && header.whole() > self.unit.into();
+        let is_cut = cuts && bytes > self.unit.into();
         let control_len =
             socket.write_control(&mut control, frame.from, is_cut.then_some(self.unit));
         let mut message =
             |pieces: &mut [libc::iovec]| message(pieces, &mut name, (&mut control, control_len));
         self.pieces.clear();
         self.messages.clear();
-        if self.cutting == Cutting::Yes {
+        if cuts {
             self.left = 0;
             self.pieces.extend(pieces.map(piece));
             self.messages.push(message(&mut self.pieces));
         } else {
-            self.datagrams.clear();
-            pieces.iter().for_each(|piece| self.datagrams.extend_from_slice(piece));
             self.pieces.extend(self.datagrams.chunks(self.unit.into()).skip(self.left).map(piece));
             self.messages.extend(self.pieces.chunks_mut(1).map(message));
         }
         let sent = socket.send(&mut self.messages)?;
         let whole = sent == self.messages.len();
         self.left = if whole { 0 } else { self.left + sent };
+        if whole {
+            self.datagrams.clear();
+        }
         Ok(whole)
+    }
+
+    /// Writes the datagrams of a frame, each with a number. One copy.
+    fn number(&mut self, pieces: [&[u8]; 2], length: usize) {
+        let unit = usize::from(self.unit) - BULK_HEADER_LEN;
+        let (frame, last) = (self.frame, (length.div_ceil(unit) - 1) as u8);
+        self.frame = frame.wrapping_add(1);
+        let [mut now, mut next] = pieces;
+        for index in 0..=last {
+            let length = length as u16;
+            let header = NumberedHeader { length, frame, index, last: index == last };
+            self.datagrams.extend_from_slice(&header.to_bytes());
+            let mut missing = unit;
+            while missing > 0 && !now.is_empty() {
+                let (head, rest) = now.split_at(missing.min(now.len()));
+                self.datagrams.extend_from_slice(head);
+                missing -= head.len();
+                now = if rest.is_empty() { std::mem::take(&mut next) } else { rest };
+            }
+        }
     }
 
     /// The frame at the head of the queue is given up.
     pub(super) fn skip_frame(&mut self) {
         self.left = 0;
+        self.datagrams.clear();
     }
 }
 

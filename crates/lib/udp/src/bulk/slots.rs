@@ -20,6 +20,8 @@ pub(super) struct Slots {
     size: usize,
     filter: Filter,
     pub(super) free: Vec<u32>,
+    /// Whether the datagrams of the frame in a slot, if several, came one by one.
+    apart: Box<[Option<bool>]>,
     /// The outer headers of the last sender's frames.
     headers: Option<(SocketAddr, IpAddr, Route)>,
 }
@@ -28,7 +30,8 @@ impl Slots {
     /// So many slots of so many bytes at the start of the arena.
     pub(super) fn new(arena: Arc<Arena>, (count, size): (usize, usize), filter: Filter) -> Self {
         let free = (0..count as u32).rev().collect();
-        Self { arena, size, filter, free, headers: None }
+        let apart = vec![None; count].into();
+        Self { arena, size, filter, free, apart, headers: None }
     }
 
     /// The slot that [`take`](Self::take) takes next.
@@ -51,6 +54,16 @@ impl Slots {
     pub(super) fn recycle(&mut self, frame: RxFrame) {
         let _ = self.arena.bytes(&frame);
         self.free.push(frame.slot());
+    }
+
+    /// Notes whether the datagrams of the frame in a slot, if several, came one by one.
+    pub(super) fn set_apart(&mut self, slot: u32, apart: Option<bool>) {
+        self.apart[slot as usize] = apart;
+    }
+
+    /// The same of a frame that was handed out.
+    pub(super) fn came_apart(&self, frame: &RxFrame) -> Option<bool> {
+        self.apart[frame.slot() as usize]
     }
 
     /// Where in the arena the frame of a slot begins, without its outer headers.
@@ -82,8 +95,8 @@ impl Slots {
 
     /// Whether a frame of so many bytes, in a slot that nobody has a token for, has the length and the
     /// checksum that its header says. Reads it once.
-    pub(super) fn is_sealed(&mut self, slot: u32, length: u16) -> bool {
-        let frame = &self.bytes_mut(slot)[BULK_HEADER_LEN..][..length.into()];
+    pub(super) fn is_sealed(&mut self, slot: u32, length: usize) -> bool {
+        let frame = &self.bytes_mut(slot)[BULK_HEADER_LEN..][..length];
         Header::parse(frame).is_ok_and(|(_, payload)| HEADER_LEN + payload.len() == frame.len())
     }
 
