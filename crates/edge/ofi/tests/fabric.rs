@@ -1,5 +1,5 @@
-//! The provider as libfabric's own programs see it, between two nodes. Needs root and
-//! libfabric-bin.
+//! The provider as libfabric's own programs see it, between two nodes. Needs root or user
+//! namespaces, libfabric-bin and strace.
 #![allow(missing_docs)]
 
 use gigae_fabric::{Fabric, testing};
@@ -259,6 +259,29 @@ fn fi_info_lists_the_nic_and_what_cannot_be_had_is_not_there() {
     assert!(said.contains(&domain) && !said.contains("gigae0"), "{said}");
 }
 
+/// Closing an AF_PACKET socket and registering for membarrier(2) in a process with threads wait for
+/// a grace period each. So the link's socket is the only one, and the library's thread registers.
+fn opening_a_link_waits_for_no_grace_period_that_it_can_avoid() {
+    let fabric = testing::fabric("fi_pingpong grace", |_| ());
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("trace").display().to_string();
+    // A file for each thread, in which a program's first one begins with execve(2).
+    let strace = ["strace", "-ff", "-qq", "-e", "execve,socket,membarrier", "-o", &file];
+    ping_pong_with(&fabric, &["-m", "tagged", "-I", "5"], &strace, |_| ());
+    let (mut programs, mut registered) = (0, 0);
+    for entry in place.path().read_dir().unwrap() {
+        let calls = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        let registers = calls.contains("membarrier(MEMBARRIER_CMD_REGISTER");
+        registered += usize::from(registers);
+        if calls.contains("execve(") {
+            programs += 1;
+            assert_eq!(calls.matches("socket(AF_PACKET, SOCK_RAW").count(), 1, "{calls}");
+            assert!(!registers, "{calls}");
+        }
+    }
+    assert_eq!((programs, registered), (2, 2), "of two nodes");
+}
+
 /// The beginning of libfabric's `fi_info`.
 #[repr(C)]
 struct Described {
@@ -379,6 +402,10 @@ fn main() {
         (
             "two_processes_of_ordinary_users_talk_with_two_others_by_one_nic",
             two_processes_of_ordinary_users_talk_with_two_others_by_one_nic,
+        ),
+        (
+            "opening_a_link_waits_for_no_grace_period_that_it_can_avoid",
+            opening_a_link_waits_for_no_grace_period_that_it_can_avoid,
         ),
         (
             "fi_info_lists_the_nic_and_what_cannot_be_had_is_not_there",

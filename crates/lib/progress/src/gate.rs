@@ -281,24 +281,35 @@ fn forked() -> ! {
 pub(crate) mod barrier {
     #[cfg(not(any(loom, miri)))]
     mod kernel {
-        use rustix::thread::{MembarrierCommand, membarrier};
+        use rustix::thread::{MembarrierCommand, membarrier, membarrier_query};
         use std::sync::LazyLock;
 
-        static REGISTERED: LazyLock<bool> =
-            LazyLock::new(|| membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok());
+        static OFFERED: LazyLock<bool> = LazyLock::new(|| {
+            membarrier_query().contains_command(MembarrierCommand::PrivateExpedited)
+        });
 
         /// Whether the kernel offers it. Asked once.
         pub(crate) fn is_there() -> bool {
-            *REGISTERED
+            *OFFERED
+        }
+
+        /// Before [`pass`], by the thread that calls it. In a process with several threads the
+        /// kernel waits for a grace period of RCU, up to some 30 ms, so the program must not call
+        /// this.
+        pub(crate) fn register() {
+            if is_there() {
+                // If that fails, the slower form does.
+                let _ = membarrier(MembarrierCommand::RegisterPrivateExpedited);
+            }
         }
 
         /// When this returns, every running thread of this process has passed a fence.
         pub(crate) fn pass() {
             std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
             if is_there() {
-                // Registered, it does not fail (membarrier(2)).
                 membarrier(MembarrierCommand::PrivateExpedited)
-                    .expect("membarrier after it was registered");
+                    .or_else(|_| membarrier(MembarrierCommand::Global))
+                    .expect("membarrier that the kernel offers");
             }
         }
     }
@@ -310,6 +321,9 @@ pub(crate) mod barrier {
             cfg!(loom)
         }
 
+        #[cfg(not(loom))]
+        pub(crate) fn register() {}
+
         pub(crate) fn pass() {
             #[cfg(loom)]
             loom::sync::atomic::fence(loom::sync::atomic::Ordering::SeqCst);
@@ -317,6 +331,8 @@ pub(crate) mod barrier {
             std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
         }
     }
+    #[cfg(not(loom))]
+    pub(crate) use kernel::register;
     pub(crate) use kernel::{is_there, pass};
 }
 
@@ -326,6 +342,7 @@ mod tests {
 
     #[test]
     fn the_thread_enters_only_where_the_program_has_not_been() {
+        barrier::register();
         let gate = Gate::new(!barrier::is_there());
         assert_eq!(gate.enter(), Entered::Freely);
         let Seen::Inside(_) = gate.look() else { panic!("inside") };

@@ -1,6 +1,6 @@
 //! The thread: which endpoints it attends, and when.
 
-use crate::gate::{Gate, Seen};
+use crate::gate::{Gate, Seen, barrier};
 use crate::owner::{Attend, Outlook, Owner, Shared};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
@@ -283,6 +283,7 @@ impl Process {
             let thread = std::thread::Builder::new().name("gigae-progress".into());
             thread.spawn(move || {
                 ask_for_short_slices();
+                barrier::register();
                 self.run(generation);
             })
         })
