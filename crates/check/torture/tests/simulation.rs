@@ -190,6 +190,25 @@ fn operations_whose_owner_vanished_after_it_acknowledged_them() {
     assert!(all((0..6).map(scenario)).lost_operations > 100);
 }
 
+/// What the program has queued goes before the endpoint looks at its socket, but never into the session
+/// that came after its own.
+#[test]
+fn queued_operations_of_a_session_that_has_ended_do_not_go_into_the_next() {
+    for seed in [60_265, 70_060] {
+        holds(seed);
+    }
+    let scenario = |seed| Scenario {
+        bulk: true,
+        worst: [0.05, 0.0, 0.0, 0.1],
+        operations: 100,
+        peer_timeout: Duration::from_millis(40),
+        change_every: Duration::from_millis(2),
+        until_frames: 20_000,
+        ..Scenario::plain(seed, 4)
+    };
+    assert!(all((0..12).map(scenario)).lost_operations > 100);
+}
+
 #[test]
 fn a_receiver_that_keeps_one_frame_out_of_order() {
     let scenario = |seed| Scenario {

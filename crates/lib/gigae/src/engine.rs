@@ -210,9 +210,14 @@ impl Engine {
     #[inline]
     pub(crate) fn progress(&mut self) -> Result<usize, LinkError> {
         self.serve_observers();
-        let mut count = self.take_in_batch(0)?;
+        let (mut count, mut sent) = (self.take_in_batch(0)?, Ok(()));
         if self.links.are_others_due() {
             let others = if self.links.is_bulk(1) {
+                // To look there is a system call. What the program has queued need not wait for it, unless
+                // the session that it belongs to has just ended.
+                if self.transfer.ready() > 0 && !self.proto.has_operations() {
+                    sent = self.fill().and_then(|_| self.transmit());
+                }
                 let bulk = self.take_in_bulk()?;
                 self.deferral.came(bulk);
                 bulk
@@ -238,6 +243,7 @@ impl Engine {
         if self.transfer.ready() > 0 {
             count += self.fill()?;
         }
+        sent?;
         self.transmit()?;
         self.quiet =
             count == 0 && !self.doorbell.backlog && !self.has_messages() && !self.has_failures();

@@ -19,7 +19,7 @@ use crate::link::AnyLink;
 use crate::outbound::Outbound;
 use crate::sharing::Port;
 use arenas::frames;
-use gigae_link::{Info, Link, LinkError, OpenError, RxFrame};
+use gigae_link::{Info, Link, LinkError, Mode, OpenError, RxFrame};
 use gigae_observe::Tap;
 use gigae_proto::{BulkConfig, Instant, PathTo, PeerId};
 use gigae_wire::{Envelope, Header, MAX_PATHS, NodeAddr, PartHeader};
@@ -182,6 +182,13 @@ impl Links {
     ) -> bool {
         let [socket] = &mut *self.rest else { return false };
         self.first.post_parts((to, buffer, socket), header, longest)
+    }
+
+    /// Whether frames of the link are faster to a peer than datagrams of the socket: if those come one by
+    /// one, and the link is not a socket itself.
+    #[inline]
+    pub(crate) fn are_frames_faster(&self, peer: PeerId) -> bool {
+        self[1].is_apart(peer) && self.info(0).mode != Mode::Udp
     }
 
     /// Whether the datagrams of a frame that came by the socket, if several, came one by one.

@@ -293,8 +293,9 @@ impl Options {
     /// endpoint, where the peer has one too: default `true`, unless the network is simulated.
     ///
     /// The kernel cuts and joins the datagrams of such a socket, so that one system call moves
-    /// 64 KiB. It needs an IP address on the interface, but no privilege. While less than 5 KiB
-    /// wait for a peer, operations stay on the link. The first long operation to a peer asks whether
+    /// 64 KiB. It needs an IP address on the interface, but no privilege. While less than 4 KiB
+    /// wait for a peer, operations stay on the link; where nobody joins its datagrams again, also one
+    /// of less than 512 KiB behind which no other waits. The first long operation to a peer asks whether
     /// the socket reaches it; until that is known, and if it does not, the link carries everything.
     /// An endpoint with several interfaces has none. One whose link is a UDP socket has a second one,
     /// for frames of up to 64 KiB.

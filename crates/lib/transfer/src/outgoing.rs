@@ -139,6 +139,28 @@ impl<M: Bytes> Transfer<M> {
         answers.max(started.saturating_mul(state.starting.len()))
     }
 
+    /// Whether a message or write of so many bytes and more, started here, waits for a peer behind the one
+    /// that comes next, or a message of that length went before it and is not acknowledged.
+    pub fn is_queued(&self, peer: PeerId, bytes: usize) -> bool {
+        let Some(PeerEntry::Busy(state)) = self.peers.get(peer.0 as usize) else { return false };
+        let behind = state.starting.get(1).copied();
+        let before = state.going.back().and_then(|&(_, id)| id);
+        let is_long = |id| match self.operations.get(id) {
+            Some(Operation::Send(Send { memory, .. }) | Operation::Write { memory, .. }) => {
+                memory.len() >= bytes
+            }
+            _ => false,
+        };
+        // What peers pull of several messages. Of one they may pull several parts.
+        let pulled = |serving: &Serving| match serving.source {
+            Source::Send(send) => Some(send),
+            Source::Region(..) => None,
+        };
+        let first = state.serving.front().and_then(pulled);
+        let several = state.serving.iter().any(|next| pulled(next) != first);
+        several || [behind, before].into_iter().flatten().any(is_long)
+    }
+
     /// How many bytes of data the only operation has left that waits to be sent to a peer. `None` if
     /// others wait, too, or answers.
     pub fn left_alone(&self, peer: PeerId) -> Option<usize> {

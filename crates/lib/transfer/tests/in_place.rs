@@ -47,6 +47,33 @@ fn messages_of_any_length_arrive_and_long_ones_where_they_belong() {
 }
 
 #[test]
+fn an_operation_is_queued_while_a_long_one_waits_behind_it_or_is_not_acknowledged() {
+    let mut w = bulk(2);
+    let (peer, epoch) = (PeerId(1), w.epoch[0][1]);
+    let end = &mut w.ends[0];
+    assert!(!end.is_queued(peer, 1000));
+    end.send(peer, 5, body(1200, 1)).unwrap();
+    end.send(peer, 5, body(100, 1)).unwrap();
+    assert!(!end.is_queued(peer, 1000), "what waits behind is short");
+    end.send(peer, 5, body(1200, 1)).unwrap();
+    end.send(peer, 5, body(1200, 1)).unwrap();
+    // A frame for each, as long as it is. All of them go unasked.
+    let mut fill = |room: usize| {
+        assert!(end.fill(peer, epoch, &mut vec![0; room]) > 0);
+        end.framed(peer);
+        end.is_queued(peer, 1000)
+    };
+    assert!(fill(1216), "one is on its way");
+    assert!(fill(116), "one waits behind the next");
+    assert!(fill(1216), "one is on its way, though none waits behind");
+    end.acknowledged(peer);
+    end.acknowledged(peer);
+    assert!(end.is_queued(peer, 1000));
+    end.acknowledged(peer);
+    assert!(!end.is_queued(peer, 1000));
+}
+
+#[test]
 fn data_cut_to_the_receives_memory_leave_what_is_behind_it_alone() {
     let mut w = bulk(2);
     w.ends[1].receive(from(0, 5), vec![0; 100_000]).unwrap();

@@ -78,6 +78,11 @@ impl Member {
     }
 
     /// Whether datagrams come to a peer's socket one by one.
+    pub(super) fn is_apart(&self, peer: PeerId) -> bool {
+        self.apart.contains(&peer)
+    }
+
+    /// Remembers whether datagrams come to a peer's socket one by one.
     pub(super) fn set_apart(&mut self, peer: PeerId, apart: bool) {
         match apart {
             true => self.apart.insert(peer),

@@ -8,9 +8,9 @@ use std::time::Instant;
 
 const LONG: usize = 300_000;
 
-/// Bytes of message `n`.
-fn long(n: u32) -> Vec<u8> {
-    body(n, 1400).into_iter().chain((0..).map(|i: u32| (i ^ n) as u8)).take(LONG).collect()
+/// The first bytes of message `n`.
+fn long(n: u32, len: usize) -> Vec<u8> {
+    body(n, 1400).into_iter().chain((0..).map(|i: u32| (i ^ n) as u8)).take(len).collect()
 }
 
 /// Sends messages of this range, each when the one before has arrived whole.
@@ -20,10 +20,20 @@ pub(crate) fn exchange_long(
     address: &Address,
     range: std::ops::Range<u32>,
 ) {
+    exchange(a, b, address, (range, LONG));
+}
+
+/// The same with messages of this length.
+fn exchange(
+    a: &Endpoint,
+    b: &Endpoint,
+    address: &Address,
+    (range, len): (std::ops::Range<u32>, usize),
+) {
     let to_b = a.peer(*address).unwrap();
     for n in range {
-        b.start_recv(Wanted::tag(u64::from(n)), vec![0; LONG]).unwrap();
-        a.start_send(to_b, u64::from(n), long(n)).unwrap();
+        b.start_recv(Wanted::tag(u64::from(n)), vec![0; len]).unwrap();
+        a.start_send(to_b, u64::from(n), long(n, len)).unwrap();
         let mut got = None;
         let end = std::time::Instant::now() + PATIENCE;
         while got.is_none() {
@@ -39,7 +49,7 @@ pub(crate) fn exchange_long(
         let completion = got.unwrap();
         completion.result.unwrap();
         let bytes = completion.memory.and_then(Memory::into_vec).unwrap();
-        assert!(bytes == long(n), "message {n}");
+        assert!(bytes == long(n, len), "message {n}");
         let sent = a.completion_timeout(PATIENCE).unwrap().expect("it is acknowledged");
         sent.result.unwrap();
     }
@@ -227,19 +237,26 @@ pub(crate) fn long_messages_survive_a_wire_that_loses_doubles_and_corrupts() {
 }
 
 /// A switch that shapes cuts what the sender's kernel would have it carry whole, and nobody joins it again.
-pub(crate) fn where_datagrams_come_one_by_one_each_has_a_number() {
+pub(crate) fn where_datagrams_come_one_by_one_each_has_a_number_and_the_link_has_lone_messages() {
     let gigabit = |config: &mut FabricConfig| config.rate = Some(gigae_fabric::Rate::GIGABIT);
     let fabric = testing::fabric("bulkapart", gigabit);
     for backend in [Backend::Packet, Backend::Xdp] {
         let [a, b] = pair(&fabric, &options(backend));
         let to_b = Address::from(gigae::MacAddr(fabric.node(2).mac));
+        // The first ones ask how datagrams come.
         exchange_long(&a, &b, &to_b, 0..2);
-        let before = received(&b);
-        exchange_long(&a, &b, &to_b, 2..12);
-        let after = received(&b);
-        let [link, socket] = [0, 1].map(|path| after[path] - before[path]);
-        assert!((40..=300).contains(&socket), "{socket} frames by the socket");
-        assert!(link <= 500, "{link} frames by the link");
+        let carried = |range, len| {
+            let before = received(&b);
+            exchange(&a, &b, &to_b, (range, len));
+            let after = received(&b);
+            [0, 1].map(|path| after[path] - before[path])
+        };
+        let [link, socket] = carried(2..12, 1 << 20);
+        assert!((120..=900).contains(&socket), "{socket} frames by the socket");
+        assert!(link <= 1500, "{link} frames by the link");
         assert_eq!(b.counters().operations.placed, 0, "datagrams without numbers come so");
+        let [link, socket] = carried(12..22, LONG);
+        assert!(socket <= 10, "{socket} frames by the socket");
+        assert!(link >= 1600, "{link} frames by the link");
     }
 }

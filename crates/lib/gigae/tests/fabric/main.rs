@@ -187,7 +187,7 @@ const OF_ROOT: &[&str] = &[
     "udp_sockets_and_the_other_links_understand_each_other",
     "udp_sockets_lose_no_message_where_the_wire_loses_and_doubles_buffers",
     "long_messages_go_by_the_socket_and_short_ones_by_the_link",
-    "where_datagrams_come_one_by_one_each_has_a_number",
+    "where_datagrams_come_one_by_one_each_has_a_number_and_the_link_has_lone_messages",
     "without_a_socket_the_link_carries_everything",
     "a_socket_that_stops_to_work_costs_no_message",
     "long_messages_survive_a_wire_that_loses_doubles_and_corrupts",
@@ -248,8 +248,8 @@ fn main() {
             long_messages_go_by_the_socket_and_short_ones_by_the_link,
         ),
         (
-            "where_datagrams_come_one_by_one_each_has_a_number",
-            where_datagrams_come_one_by_one_each_has_a_number,
+            "where_datagrams_come_one_by_one_each_has_a_number_and_the_link_has_lone_messages",
+            where_datagrams_come_one_by_one_each_has_a_number_and_the_link_has_lone_messages,
         ),
         (
             "beside_a_udp_link_long_messages_go_by_a_socket_of_their_own",
