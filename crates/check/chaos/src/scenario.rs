@@ -61,7 +61,7 @@ pub const ALL: &[Scenario] = &[
     Scenario {
         name: "udp-starve",
         about: "a socket's buffer is full",
-        run: |s| links::starve(sockets_alone(s)),
+        run: |s| links::starve(sockets(s)),
     },
     Scenario { name: "busy", about: "loops take every processor", run: machine::busy },
     Scenario { name: "slow", about: "a program keeps messages, or stands", run: processes::slow },
@@ -74,13 +74,6 @@ fn sockets(mut scene: Scene<'_>) -> Scene<'_> {
     let other = ["udp", "udp", "packet", "generic"][scene.random.rand_range(0..4) as usize];
     scene.setup.udp = true;
     scene.setup.backends = ["udp", other];
-    scene
-}
-
-/// The same over UDP sockets at both ends.
-fn sockets_alone(scene: Scene<'_>) -> Scene<'_> {
-    let mut scene = sockets(scene);
-    scene.setup.backends = ["udp"; 2];
     scene
 }
 

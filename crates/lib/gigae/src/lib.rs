@@ -27,7 +27,8 @@
 //! | [`Endpoint::queue`], [`SendBuffer::queue`] | as above; 1 into a frame that waits already | none; one doorbell for all at [`Endpoint::flush`] or the next receive, or for 32 frames |
 //! | [`Endpoint::try_recv`], [`Endpoint::recv`] while spinning | 0 | none, but doorbells for acknowledgements |
 //!
-//! (Besides the copy that the kernel makes each way in AF_XDP's copy mode and AF_PACKET.) None of
+//! (Besides the copy that the kernel makes each way in AF_XDP's copy mode and AF_PACKET, and one more
+//! out of AF_PACKET's ring.) None of
 //! these allocates or takes a lock. The clock is read once per 64 frames or empty polls.
 //!
 //! # Progress

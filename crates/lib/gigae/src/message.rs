@@ -121,7 +121,7 @@ impl fmt::Debug for SendBuffer<'_> {
 }
 
 /// A received message, borrowed from the endpoint: it dereferences to its bytes, which lie in the
-/// frame that the NIC or the kernel filled. Dropping it gives the frame back.
+/// frame as the link received it. Dropping it gives the frame back.
 ///
 /// A message that is kept holds back the sender's credit, so that one who keeps too many stops the
 /// sender and not the link.

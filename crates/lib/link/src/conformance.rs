@@ -120,6 +120,7 @@ macro_rules! conformance_tests {
             a_frame_is_reclaimed_only_when_it_has_left_and_can_be_sent_again,
             frames_pass_without_end_as_long_as_they_are_recycled,
             frames_may_be_recycled_in_any_order,
+            a_frame_that_is_kept_for_ever_stops_nothing,
             a_receiver_that_holds_every_frame_drops_and_recovers,
             a_receiver_that_does_not_poll_drops_and_recovers,
             a_token_of_another_link_is_refused,
@@ -162,6 +163,12 @@ fn has_kernel(link: &dyn Link) -> bool {
 /// them and counts them itself. In a socket they wait.
 fn sees_drops(link: &dyn Link) -> bool {
     !matches!(link.info().mode, Mode::XdpZeroCopy | Mode::Udp)
+}
+
+/// How many frames wait in the link, as far as it drops any, while the caller holds all that it may. A packet
+/// socket's ring is as long as what was copied out of it.
+fn waiting_at_most(link: &dyn Link) -> usize {
+    if link.info().mode == Mode::Packet { link.info().rx_frames } else { 0 }
 }
 
 /// A whole frame behind the headers of `route`: its channel, its number and bytes that depend on

@@ -1,9 +1,9 @@
 //! The receive ring that this process shares with the kernel (packet_mmap(7), `TPACKET_V2`), and
 //! the layout of the arena in which it lies.
 //!
-//! The ring takes the start of the arena, transmit frames the rest, in slots of one size. Only this
-//! module reads and writes the status words, as atomics: acquire before a frame is read, release
-//! after it is given back.
+//! The ring takes the start of the arena. Transmit frames come next, and then received frames that
+//! were copied out of the ring, all in slots of one size. Only this module reads and writes the status
+//! words, as atomics: acquire before a frame is read, release after it was copied.
 
 use crate::socket::PacketSocket;
 use gigae_link::{Arena, OpenError, RxFrame};
@@ -35,6 +35,7 @@ const BLOCK: usize = 64 * 1024;
 pub(crate) struct Layout {
     pub(crate) max_frame: usize,
     pub(crate) slot: usize,
+    /// Of the ring, and as many for what was copied out of it.
     pub(crate) rx_slots: usize,
     pub(crate) tx_slots: usize,
 }
@@ -53,8 +54,12 @@ impl Layout {
         self.rx_slots * self.slot
     }
 
+    fn tx_bytes(&self) -> usize {
+        (self.tx_slots * self.slot).next_multiple_of(BLOCK)
+    }
+
     fn bytes(&self) -> usize {
-        self.rx_bytes() + (self.tx_slots * self.slot).next_multiple_of(BLOCK)
+        2 * self.rx_bytes() + self.tx_bytes()
     }
 
     /// Where a transmit frame lies in the arena.
@@ -62,17 +67,26 @@ impl Layout {
         let start = self.rx_bytes() + frame as usize * self.slot;
         start..start + self.slot
     }
+
+    /// Where received frames begin that were copied out of the ring.
+    fn copies(&self) -> usize {
+        self.rx_bytes() + self.tx_bytes()
+    }
 }
 
 /// The receive ring.
 #[derive(Debug)]
 pub(crate) struct RxRing {
     arena: Arc<Arena>,
+    longest: usize,
     slot: usize,
-    /// Slots handed out and not yet recycled.
-    borrowed: Box<[bool]>,
+    slots: usize,
     /// Where the next frame will appear.
     next: usize,
+    /// Where the slots for copies begin.
+    copies: usize,
+    /// Those that are free. The last one was used last, so it is in the cache.
+    free: Vec<u32>,
 }
 
 impl RxRing {
@@ -86,31 +100,32 @@ impl RxRing {
         })?;
         let arena = map(socket, layout)
             .map_err(|e| OpenError::Io { what: "mapping the packet ring", source: e.into() })?;
-        Ok(Self {
-            arena: Arc::new(arena),
-            slot: layout.slot,
-            borrowed: vec![false; layout.rx_slots].into_boxed_slice(),
-            next: 0,
-        })
+        Ok(Self::new(Arc::new(arena), layout))
+    }
+
+    fn new(arena: Arc<Arena>, layout: &Layout) -> Self {
+        let &Layout { max_frame: longest, slot, rx_slots: slots, .. } = layout;
+        let free = (0..slots as u32).rev().collect();
+        Self { arena, longest, slot, slots, next: 0, copies: layout.copies(), free }
     }
 
     pub(crate) fn arena(&self) -> &Arc<Arena> {
         &self.arena
     }
 
-    /// Whether a frame has arrived that was not handed out yet.
+    /// Whether a frame has arrived, and there is room for a copy.
     #[inline]
     pub(crate) fn ready(&self) -> bool {
-        // A borrowed slot still says "user", but its frame is not a new one.
-        !self.borrowed[self.next] && self.status(self.next).load(Ordering::Acquire) & USER != 0
+        self.status(self.next).load(Ordering::Acquire) & USER != 0 && !self.free.is_empty()
     }
 
-    /// The next frame, if one has arrived.
+    /// A copy of the next frame, if one has arrived. Its slot is the kernel's again: the kernel fills
+    /// them in their order, so one that stayed here would stop all that come after it.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<RxFrame> {
         while self.ready() {
             let slot = self.next;
-            self.next = if slot + 1 == self.borrowed.len() { 0 } else { slot + 1 };
+            self.next = if slot + 1 == self.slots { 0 } else { slot + 1 };
             let start = slot * self.slot;
             // SAFETY: the slot lies in the mapping, begins with the kernel's header and is ours
             // (`ready`, with acquire), so the kernel does not write it.
@@ -118,42 +133,42 @@ impl RxRing {
                 self.arena.base().add(start).cast::<libc::tpacket2_hdr>().as_ptr().read()
             };
             let (mac, length) = (usize::from(header.tp_mac), header.tp_snaplen as usize);
-            let whole = header.tp_snaplen == header.tp_len && mac + length <= self.slot;
-            if !whole {
-                // Longer than a slot: the interface's MTU was raised after the link was opened.
-                self.free(slot);
-                continue;
+            // One that is too long: the interface's MTU was raised after the link was opened.
+            let whole = header.tp_snaplen == header.tp_len && length <= self.longest;
+            let copy = if whole && mac + length <= self.slot { self.free.pop() } else { None };
+            let frame = copy.map(|copy| {
+                let place = self.copies + copy as usize * self.slot;
+                // SAFETY: the frame lies in the slot, which is ours and to which no token exists. The
+                // slot of the copy was free, so no token exists for that either.
+                unsafe {
+                    let frame = self.arena.base().add(start + mac).as_ptr();
+                    let frame = std::slice::from_raw_parts(frame, length);
+                    RxFrame::copied(&self.arena, place..place + self.slot, copy, frame)
+                }
+            });
+            self.status(slot).store(libc::TP_STATUS_KERNEL, Ordering::Release);
+            if frame.is_some() {
+                return frame;
             }
-            self.borrowed[slot] = true;
-            let bytes = start + mac..start + mac + length;
-            // SAFETY: the slot was not borrowed, so no token for it exists, and the kernel does not
-            // write it before its status says so, which `recycle` does.
-            return Some(unsafe { RxFrame::new(&self.arena, bytes, slot as u32) });
         }
         None
     }
 
-    /// Gives a slot back to the kernel.
+    /// Takes back the slot of a copy.
     ///
     /// # Panics
     /// If the frame is another link's.
     #[inline]
     pub(crate) fn recycle(&mut self, frame: RxFrame) {
         let _ = self.arena.bytes(&frame);
-        let slot = frame.slot() as usize;
-        self.borrowed[slot] = false;
-        self.free(slot);
-    }
-
-    #[inline]
-    fn free(&self, slot: usize) {
-        self.status(slot).store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        debug_assert!(self.free.len() < self.slots, "a frame that was recycled twice");
+        self.free.push(frame.slot());
     }
 
     #[inline]
     fn status(&self, slot: usize) -> &AtomicU32 {
-        assert!(slot < self.borrowed.len());
-        // SAFETY: a slot below `borrowed.len()` lies in the mapping and begins with its status
+        assert!(slot < self.slots);
+        // SAFETY: a slot below `slots` of the ring lies in the mapping and begins with its status
         // word, which is aligned (slots are powers of two) and accessed as an atomic only.
         unsafe { self.arena.base().add(slot * self.slot).cast::<AtomicU32>().as_ref() }
     }
@@ -164,7 +179,7 @@ const USER: u32 = libc::TP_STATUS_USER;
 
 /// Reserves one range of addresses and puts the kernel's ring and ordinary memory into it.
 fn map(socket: &PacketSocket, layout: &Layout) -> Result<Arena, Errno> {
-    let (ring, total) = (layout.rx_bytes(), layout.bytes());
+    let (ring, copies, total) = (layout.rx_bytes(), layout.copies(), layout.bytes());
     let access = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a fresh mapping at an address of the kernel's choice aliases nothing.
     let base = unsafe {
@@ -179,14 +194,15 @@ fn map(socket: &PacketSocket, layout: &Layout) -> Result<Arena, Errno> {
         let flags = MapFlags::SHARED | MapFlags::FIXED | MapFlags::POPULATE;
         rustix::mm::mmap(base, ring, access, flags, socket.as_fd(), 0)?;
     }
-    // SAFETY: replaces the rest of our own range, into which nothing points yet.
+    // SAFETY: replaces a piece of our own range, into which nothing points yet.
     unsafe {
         let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::POPULATE;
-        let rest = start.as_ptr().add(ring);
-        rustix::mm::mmap_anonymous(rest.cast(), total - ring, access, flags)?;
+        let transmit = start.as_ptr().add(ring);
+        rustix::mm::mmap_anonymous(transmit.cast(), copies - ring, access, flags)?;
         // Failure only means that pages may be swapped.
-        let _ = rustix::mm::mlock(rest.cast(), total - ring);
+        let _ = rustix::mm::mlock(transmit.cast(), copies - ring);
     }
+    // What is behind them is used from the start on, as far as the caller keeps frames: pages come then.
     Ok(arena)
 }
 
@@ -202,7 +218,7 @@ mod tests {
             assert!(layout.max_frame == mtu + 14 || mtu == 65_536);
             assert_eq!(layout.rx_bytes() % BLOCK, 0, "MTU {mtu}");
             assert!(layout.rx_slots >= 100);
-            assert!(layout.tx_frame(2).end <= layout.bytes());
+            assert!(layout.tx_frame(2).end <= layout.copies());
             assert_eq!(layout.tx_frame(0).start, layout.rx_bytes());
         }
         assert_eq!(Layout::new(1500, 1024, 1).slot, 2048);
@@ -213,8 +229,8 @@ mod tests {
 
     /// A ring in plain memory; the tests are its kernel.
     fn ring() -> RxRing {
-        let arena = Arc::new(Arena::anonymous(SLOTS * SLOT).unwrap());
-        RxRing { arena, slot: SLOT, borrowed: vec![false; SLOTS].into_boxed_slice(), next: 0 }
+        let layout = Layout { max_frame: 1514, slot: SLOT, rx_slots: SLOTS, tx_slots: 1 };
+        RxRing::new(Arc::new(Arena::anonymous(layout.bytes()).unwrap()), &layout)
     }
 
     /// Puts a frame of this byte into a slot, with a header that says these places and lengths.
@@ -247,14 +263,24 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_is_borrowed_is_not_handed_out_again_and_stays_what_it_is() {
+    fn a_frame_that_is_kept_stays_what_it_is_while_its_slot_is_filled_anew() {
         let mut ring = ring();
-        (0..SLOTS).for_each(|slot| arrive(&ring, slot, slot as u8, USUAL));
-        let borrowed: Vec<RxFrame> = std::iter::from_fn(|| ring.pop()).collect();
-        assert_eq!(borrowed.len(), SLOTS);
-        assert!(!ring.ready(), "all are borrowed, and still say that they are ours");
-        for (slot, frame) in borrowed.into_iter().enumerate() {
+        let arrive_all = |ring: &mut RxRing, byte: u8| {
+            (0..SLOTS).for_each(|slot| arrive(ring, slot, byte + slot as u8, USUAL));
+        };
+        arrive_all(&mut ring, 0);
+        let mut kept: Vec<RxFrame> = std::iter::from_fn(|| ring.pop()).collect();
+        assert_eq!(kept.len(), SLOTS);
+        assert!((0..SLOTS).all(|slot| ring.status(slot).load(Ordering::Relaxed) & USER == 0));
+        arrive_all(&mut ring, 10);
+        assert!(!ring.ready(), "there is no room for more");
+        for (slot, frame) in kept.drain(..).enumerate() {
             assert_eq!(ring.arena.bytes(&frame), [slot as u8; 60]);
+            ring.recycle(frame);
+        }
+        for slot in 0..SLOTS as u8 {
+            let frame = ring.pop().expect("it has waited");
+            assert_eq!(ring.arena.bytes(&frame), [10 + slot; 60]);
             ring.recycle(frame);
         }
         assert!(ring.pop().is_none());
@@ -268,6 +294,7 @@ mod tests {
             (OVERHEAD as u16, 60, 61),
             (SLOT as u16, 1, 1),
             (0, SLOT as u32 + 1, SLOT as u32 + 1),
+            (OVERHEAD as u16, 1515, 1515),
         ];
         for header in odd {
             let mut ring = ring();

@@ -85,8 +85,8 @@ enum PostTo {
 struct Watch {
     /// Level-triggered: readable as long as any of them is. For programs.
     level: OwnedFd,
-    /// Edge-triggered for the link. A packet socket is readable for as long as its newest frame is
-    /// not recycled, so a level-triggered sleep would return at once.
+    /// Edge-triggered for the link. A packet socket is readable while all receive frames are lent and more
+    /// wait, so a level-triggered sleep would return at once.
     edge: OwnedFd,
 }
 

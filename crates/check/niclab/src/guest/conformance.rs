@@ -33,7 +33,7 @@ const UDP: Envelope = Envelope::Udp { port: 4791 };
 const SLOW: [&str; 2] =
     ["two_threads_echo_each_others_frames", "two_threads_echo_the_longest_frames"];
 
-type Tests = [(&'static str, fn()); 30];
+type Tests = [(&'static str, fn()); 31];
 
 /// Runs all of it.
 pub(super) fn run(job: &Job, ground: &'static Ground, serial: &Serial) -> Result<(), String> {

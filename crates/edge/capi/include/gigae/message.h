@@ -88,7 +88,7 @@ int gigae_buffer_drop(gigae_buffer *buffer);
 /* ---- Receiving ----------------------------------------------------------------------------- */
 
 /*
- * A received message, in the frame that the NIC or the kernel filled. `data` is read-only and valid
+ * A received message, in the frame as the link received it. `data` is read-only and valid
  * until the message is dropped. Answer to `from`. Do not touch the rest. A dropped message is all
  * zero.
  *

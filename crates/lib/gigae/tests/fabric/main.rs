@@ -101,6 +101,30 @@ fn messages_pass_over_packet_sockets() {
     over(Backend::Packet, false);
 }
 
+/// For as long as others arrive as a link has frames, and more.
+fn a_message_that_the_program_keeps_stops_no_others() {
+    let fabric = testing::fabric("keep", |_| ());
+    for backend in [Backend::Packet, Backend::Udp] {
+        let node = fabric.node(2);
+        let (options, address) = match backend {
+            Backend::Udp => (options(backend).envelope(UDP), IpAddr::from(node.ipv4).into()),
+            _ => (options(backend), Address::from(gigae::MacAddr(node.mac))),
+        };
+        let [a, b] = pair(&fabric, &options);
+        let to_b = a.peer(address).unwrap();
+        let mut kept = None;
+        let receive = || b.recv_timeout(PATIENCE).unwrap().expect("a message comes");
+        for n in 0..10_000_u32 {
+            a.send(to_b, &n.to_le_bytes()).unwrap();
+            a.flush().unwrap();
+            let message = receive();
+            assert_eq!(message[..], n.to_le_bytes(), "{backend:?}");
+            kept.get_or_insert(message);
+        }
+        assert_eq!(kept.unwrap()[..], [0; 4], "{backend:?}");
+    }
+}
+
 /// A message is no longer than what one buffer of the link holds.
 fn messages_pass_on_a_jumbo_network() {
     let fabric = testing::fabric("jumbo", |config| config.mtu = 9000);
@@ -220,6 +244,10 @@ fn main() {
         ("messages_pass_over_xdp_generic", messages_pass_over_xdp_generic),
         ("messages_pass_over_xdp_native", messages_pass_over_xdp_native),
         ("messages_pass_over_packet_sockets", messages_pass_over_packet_sockets),
+        (
+            "a_message_that_the_program_keeps_stops_no_others",
+            a_message_that_the_program_keeps_stops_no_others,
+        ),
         ("messages_pass_on_a_jumbo_network", messages_pass_on_a_jumbo_network),
         ("messages_pass_in_the_udp_envelope_over_xdp", messages_pass_in_the_udp_envelope_over_xdp),
         (
