@@ -118,7 +118,7 @@ pub trait Channel: Send {
     }
 
     /// Something worth recording about how it runs: congestion control, XDP mode.
-    fn note(&self) -> Option<Note> {
+    fn note(&mut self) -> Option<Note> {
         None
     }
 }

@@ -70,7 +70,7 @@ impl Ends {
         common::calls(&link)
     }
 
-    fn note(&self) -> Option<Note> {
+    fn note(&mut self) -> Option<Note> {
         Some(common::note(self.endpoint.link()))
     }
 }
@@ -135,7 +135,7 @@ impl Channel for Tagged {
         self.ends.calls()
     }
 
-    fn note(&self) -> Option<Note> {
+    fn note(&mut self) -> Option<Note> {
         self.ends.note()
     }
 }
@@ -236,7 +236,7 @@ impl Channel for Writing {
         self.ends.calls()
     }
 
-    fn note(&self) -> Option<Note> {
+    fn note(&mut self) -> Option<Note> {
         self.ends.note()
     }
 }

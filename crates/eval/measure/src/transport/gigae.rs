@@ -221,7 +221,7 @@ impl Channel for GigaeChannel {
         self.endpoint.counters().protocol.retransmissions
     }
 
-    fn note(&self) -> Option<Note> {
+    fn note(&mut self) -> Option<Note> {
         Some(common::note(self.endpoint.link()))
     }
 }

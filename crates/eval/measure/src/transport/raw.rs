@@ -278,7 +278,7 @@ impl<L: Link> Channel for RawChannel<L> {
         common::calls(&counters)
     }
 
-    fn note(&self) -> Option<Note> {
+    fn note(&mut self) -> Option<Note> {
         Some(common::note(self.link.info()))
     }
 }

@@ -271,7 +271,7 @@ impl Channel for TcpChannel {
         Calls { all: calls.all + self.reads, ..calls }
     }
 
-    fn note(&self) -> Option<Note> {
+    fn note(&mut self) -> Option<Note> {
         let name = self.socket.tcp_congestion().ok()?;
         let name = String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned();
         let send = self.socket.send_buffer_size().unwrap_or(0);
@@ -279,7 +279,7 @@ impl Channel for TcpChannel {
         Some(Note::Tcp {
             congestion_control: name,
             buffers: [send, receive],
-            zerocopy: self.writer.zerocopy(),
+            zerocopy: self.writer.zerocopy(&self.socket),
         })
     }
 }

@@ -120,7 +120,7 @@ impl Channel for UdpChannel {
         self.calls
     }
 
-    fn note(&self) -> Option<Note> {
+    fn note(&mut self) -> Option<Note> {
         Some(note(&self.socket))
     }
 }

@@ -77,9 +77,9 @@ pub(crate) fn long_messages_go_by_the_socket_and_short_ones_by_the_link() {
             let after = received(&b);
             let [link, socket] = [0, 1].map(|path| after[path] - before[path]);
             // Ten messages in frames of up to 64 KiB. The link has an offer for each, and
-            // acknowledgements. On a busy machine some frames may be shorter, and one may go by the link,
+            // acknowledgements. On a busy machine frames may be shorter, and one may go by the link,
             // in some 60 parts. All of them would take more than 2,000 frames of the link.
-            assert!((40..=300).contains(&socket), "{socket} frames by the socket");
+            assert!((40..=1_000).contains(&socket), "{socket} frames by the socket");
             assert!(link <= 300, "{link} frames by the link");
             let counters = b.counters().operations;
             // Not those behind a frame that nobody expects: a question whether the socket works, or a
@@ -101,7 +101,7 @@ pub(crate) fn beside_a_udp_link_long_messages_go_by_a_socket_of_their_own() {
         exchange_long(&a, &b, &to_b, 2..12);
         let after = received(&b);
         let [link, socket] = [0, 1].map(|path| after[path] - before[path]);
-        assert!((40..=300).contains(&socket), "{socket} frames by the socket to {ip}");
+        assert!((40..=1_000).contains(&socket), "{socket} frames by the socket to {ip}");
         assert!(link <= 300, "{link} frames by the link to {ip}");
     }
 }

@@ -92,7 +92,7 @@ impl Channel for Datagrams {
         self.trains.calls
     }
 
-    fn note(&self) -> Option<Note> {
+    fn note(&mut self) -> Option<Note> {
         Some(self.trains.note())
     }
 }

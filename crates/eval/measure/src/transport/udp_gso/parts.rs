@@ -214,7 +214,7 @@ impl Channel for Parts {
         self.trains.calls
     }
 
-    fn note(&self) -> Option<Note> {
+    fn note(&mut self) -> Option<Note> {
         Some(self.trains.note())
     }
 }
