@@ -7,6 +7,7 @@ use gigae::{Address, Backend, Cluster, Envelope, MacAddr, OpenError, Options, Sh
 use std::ffi::CStr;
 use std::io::ErrorKind;
 use std::net::IpAddr;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::str::FromStr;
 use std::sync::Once;
 use std::time::Duration;
@@ -312,9 +313,19 @@ fn needs_a_socket() -> bool {
 fn is_permitted() -> bool {
     // There is no such socket, and the kernel says so to who may open others. To close one that is
     // there takes a grace period of RCU, up to some 30 ms, and MPI asks three times.
-    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
+    match open_packet_socket(libc::SOCK_STREAM).map_err(|error| error.raw_os_error()) {
+        Err(Some(libc::ESOCKTNOSUPPORT)) => true,
+        Err(Some(libc::EPERM | libc::EAFNOSUPPORT)) => false,
+        // A security module or a filter may judge by the type.
+        _ => open_packet_socket(libc::SOCK_RAW).is_ok(),
+    }
+}
+
+fn open_packet_socket(kind: libc::c_int) -> std::io::Result<OwnedFd> {
     // SAFETY: plain numbers.
-    let fd = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
-    debug_assert!(fd < 0, "packet(7) knows no such type");
-    std::io::Error::last_os_error().raw_os_error() == Some(libc::ESOCKTNOSUPPORT)
+    match unsafe { libc::socket(libc::AF_PACKET, kind | libc::SOCK_CLOEXEC, 0) } {
+        -1 => Err(std::io::Error::last_os_error()),
+        // SAFETY: the kernel has just made it.
+        fd => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+    }
 }

@@ -7,7 +7,7 @@
 //!
 //! | method | fills frames with operations | transmits | takes in | called by |
 //! |---|---|---|---|---|
-//! | [`progress`](Engine::progress) | yes | at the end | first | receiving, waiting, `progress` |
+//! | [`progress`](Engine::progress) | yes | at the end, and before the bulk socket is polled | first | receiving, waiting, `progress` |
 //! | [`send_and_progress`](Engine::send_and_progress) | yes | first | then, and frees | `send`, `flush` |
 //! | [`send_waiting`](Engine::send_waiting) | yes | yes | only for operations that find a window full | `ring` |
 //! | [`transmit`](Engine::transmit) | no | if there is something | no | all of the above, before a sleep |
@@ -210,13 +210,13 @@ impl Engine {
     #[inline]
     pub(crate) fn progress(&mut self) -> Result<usize, LinkError> {
         self.serve_observers();
-        let (mut count, mut sent) = (self.take_in_batch(0)?, Ok(()));
+        let (mut count, mut sent, mut again) = (self.take_in_batch(0)?, Ok(()), 0);
         if self.links.are_others_due() {
             let others = if self.links.is_bulk(1) {
                 // To look there is a system call. What the program has queued need not wait for it, unless
                 // the session that it belongs to has just ended.
                 if self.transfer.ready() > 0 && !self.proto.has_operations() {
-                    sent = self.fill().and_then(|_| self.transmit());
+                    sent = self.fill().map(|more| again = more).and_then(|()| self.transmit());
                 }
                 let bulk = self.take_in_bulk()?;
                 self.deferral.came(bulk);
@@ -240,9 +240,10 @@ impl Engine {
         if self.proto.has_operations() {
             self.operate();
         }
-        if self.transfer.ready() > 0 {
-            count += self.fill()?;
+        if self.transfer.ready() > 0 && again == 0 {
+            again = self.fill()?;
         }
+        count += again;
         sent?;
         self.transmit()?;
         self.quiet =

@@ -159,8 +159,9 @@ impl Options {
                 let ip = simulated::ip(socket.info().mac, false);
                 let to = NodeAddr::Ip { ip, next_hop: MacAddr::default() };
                 let outer = SIMULATED_BULK.len_for(to);
-                let datagram = (socket.info().max_frame - outer) as u16;
-                let config = BulkConfig { at: (ip, port).into(), datagram, most: 1 };
+                // As if a frame went in two datagrams; here it goes in one piece.
+                let datagram = ((socket.info().max_frame - outer) / 2) as u16;
+                let config = BulkConfig { at: (ip, port).into(), datagram, most: 2 };
                 let socket = AnyLink::Simulated(Box::new(socket));
                 Links::with_bulk((self.own_envelope(), first), (socket, config))?
             }

@@ -294,11 +294,11 @@ impl Options {
     ///
     /// The kernel cuts and joins the datagrams of such a socket, so that one system call moves
     /// 64 KiB. It needs an IP address on the interface, but no privilege. While less than 4 KiB
-    /// wait for a peer, operations stay on the link; where nobody joins its datagrams again, also one
-    /// of less than 512 KiB behind which no other waits. The first long operation to a peer asks whether
-    /// the socket reaches it; until that is known, and if it does not, the link carries everything.
-    /// An endpoint with several interfaces has none. One whose link is a UDP socket has a second one,
-    /// for frames of up to 64 KiB.
+    /// wait for a peer, operations stay on the link. Where nobody joins its datagrams again, so do less than 8
+    /// KiB, and one of less than 512 KiB if no other waits or is on its way. The first long operation to a peer
+    /// asks whether the socket reaches it; until that is known, and if it does not, the link carries everything.
+    /// An endpoint with several interfaces has none. One whose link is a UDP socket has a second one, for frames
+    /// of up to 64 KiB.
     ///
     /// Costs three descriptors, and 43 MiB of addresses, of which what is never used takes up
     /// nothing. While nothing long is going on, a spinning endpoint makes one system call in 20 us

@@ -58,16 +58,17 @@ pub(crate) struct Gate {
     calls: AtomicU32,
     whose: AtomicU32,
     asleep: AtomicU32,
-    /// The value of `whose` when the endpoint is the program's. Never changed.
-    rest: u32,
+    /// The value of `whose` when the endpoint is the program's.
+    rest: AtomicU32,
 }
 
 impl Gate {
     /// The endpoint is the program's. `fenced`: the kernel does not offer the thread's barrier.
     pub(crate) fn new(fenced: bool) -> Self {
         let rest = if fenced { FENCED } else { PROGRAM };
-        let (calls, whose) = (AtomicU32::new(0), AtomicU32::new(rest));
-        Self { calls, whose, asleep: AtomicU32::new(AWAKE), rest }
+        let (calls, whose, asleep) =
+            (AtomicU32::new(0), AtomicU32::new(rest), AtomicU32::new(AWAKE));
+        Self { calls, whose, asleep, rest: AtomicU32::new(rest) }
     }
 
     /// The program enters. Two stores and two loads if the thread is not inside.
@@ -121,7 +122,7 @@ impl Gate {
                 IDLE => {
                     // With `calls` odd, so the thread does not take it again.
                     let (ok, failed) = (Ordering::AcqRel, Ordering::Relaxed);
-                    if self.whose.compare_exchange(IDLE, self.rest, ok, failed).is_ok() {
+                    if self.whose.compare_exchange(IDLE, self.rest(), ok, failed).is_ok() {
                         self.calls.store(calls.wrapping_add(1), Ordering::Relaxed);
                         entered = Entered::TakenBack;
                     }
@@ -181,20 +182,35 @@ impl Gate {
         self.whose.compare_exchange(IDLE, THREAD, ok, failed).is_ok()
     }
 
-    /// The thread enters if the program is outside after so many calls. One membarrier(2).
+    /// The thread enters if the program is outside after so many calls. One membarrier(2). If the kernel
+    /// refuses that, the program executes the fence from its next call on.
     pub(crate) fn enter_unattended(&self, calls: u32) -> bool {
-        let rest = self.rest;
+        self.enter_past(barrier::pass, calls)
+    }
+
+    fn enter_past(&self, barrier: impl FnOnce() -> bool, calls: u32) -> bool {
+        let rest = self.rest();
         let (ok, failed) = (Ordering::AcqRel, Ordering::Relaxed);
         if self.whose.compare_exchange(rest, THREAD, ok, failed).is_err() {
             return false;
         }
-        barrier::pass();
+        fence(Ordering::SeqCst);
+        let passed = rest == FENCED || barrier();
         // Acquire: sees what the program did inside.
-        if self.calls.load(Ordering::Acquire) == calls {
+        if passed && self.calls.load(Ordering::Acquire) == calls {
             return true;
         }
-        self.hand_over(rest);
+        if !passed {
+            // The thread tries again a tick later. By then no CPU holds back a store of a call that
+            // found the gate as it was.
+            self.rest.store(FENCED, Ordering::Relaxed);
+        }
+        self.hand_over(self.rest());
         false
+    }
+
+    fn rest(&self) -> u32 {
+        self.rest.load(Ordering::Relaxed)
     }
 
     /// The thread leaves; the endpoint is idle.
@@ -206,7 +222,7 @@ impl Gate {
     pub(crate) fn retire(&self) {
         let (ok, failed) = (Ordering::AcqRel, Ordering::Relaxed);
         // Not idle: it is already the program's.
-        let _ = self.whose.compare_exchange(IDLE, self.rest, ok, failed);
+        let _ = self.whose.compare_exchange(IDLE, self.rest(), ok, failed);
     }
 
     fn hand_over(&self, to: u32) {
@@ -298,19 +314,15 @@ pub(crate) mod barrier {
         /// this.
         pub(crate) fn register() {
             if is_there() {
-                // If that fails, the slower form does.
+                // If that fails, so does `pass`.
                 let _ = membarrier(MembarrierCommand::RegisterPrivateExpedited);
             }
         }
 
-        /// When this returns, every running thread of this process has passed a fence.
-        pub(crate) fn pass() {
-            std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
-            if is_there() {
-                membarrier(MembarrierCommand::PrivateExpedited)
-                    .or_else(|_| membarrier(MembarrierCommand::Global))
-                    .expect("membarrier that the kernel offers");
-            }
+        /// When this returns, every running thread of this process has passed a fence, unless the kernel
+        /// refused it: then it returns false.
+        pub(crate) fn pass() -> bool {
+            membarrier(MembarrierCommand::PrivateExpedited).is_ok()
         }
     }
     #[cfg(any(loom, miri))]
@@ -324,11 +336,9 @@ pub(crate) mod barrier {
         #[cfg(not(loom))]
         pub(crate) fn register() {}
 
-        pub(crate) fn pass() {
-            #[cfg(loom)]
-            loom::sync::atomic::fence(loom::sync::atomic::Ordering::SeqCst);
-            #[cfg(miri)]
-            std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+        /// The caller's fence does.
+        pub(crate) fn pass() -> bool {
+            true
         }
     }
     #[cfg(not(loom))]
@@ -375,6 +385,23 @@ mod tests {
     }
 
     #[test]
+    fn the_program_fences_itself_once_the_kernel_has_refused_the_barrier() {
+        let gate = Gate::new(false);
+        assert_eq!(gate.enter(), Entered::Freely);
+        gate.leave();
+        assert!(!gate.enter_past(|| false, gate.calls()), "refused");
+        assert_eq!(gate.whose.load(Ordering::Relaxed), FENCED);
+        assert_eq!(gate.enter(), Entered::Freely);
+        gate.leave();
+        // The thread has its turns, and does not ask again.
+        assert!(gate.enter_past(|| unreachable!("refused before"), gate.calls()));
+        gate.leave_idle();
+        assert_eq!(gate.enter(), Entered::TakenBack);
+        gate.leave();
+        assert_eq!(gate.whose.load(Ordering::Relaxed), FENCED);
+    }
+
+    #[test]
     #[should_panic = "in use"]
     fn entering_twice_is_refused() {
         let gate = Gate::new(true);
@@ -386,7 +413,7 @@ mod tests {
     #[should_panic = "fork(2)"]
     fn a_gate_that_the_kernel_has_cleared_lets_nobody_in() {
         let (calls, whose, asleep) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
-        let gate = Gate { calls, whose, asleep, rest: 0 };
+        let gate = Gate { calls, whose, asleep, rest: AtomicU32::new(0) };
         assert!(gate.is_forked());
         gate.enter();
     }

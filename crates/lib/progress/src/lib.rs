@@ -18,8 +18,9 @@
 //! | nothing is going on | | sleeps, without a timer |
 //!
 //! The program pays for no fence, because the thread pays for both. membarrier(2) makes every CPU
-//! that runs a thread of this process pass a fence. Where the kernel refuses it
-//! (`CONFIG_MEMBARRIER=n`, a seccomp filter), the program executes a fence itself.
+//! that runs a thread of this process pass a fence. Where the kernel does not offer it
+//! (`CONFIG_MEMBARRIER=n`) or has refused it once (a seccomp filter), the program executes a fence
+//! itself.
 //!
 //! # What else
 //!

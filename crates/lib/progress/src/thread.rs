@@ -101,6 +101,9 @@ impl Entry {
                             // thread.
                             self.watched = process.watch(&self.fds, self.number);
                             self.attend();
+                        } else {
+                            // A whole tick from here, which the gate relies on.
+                            self.state = State::InUse { seen: new, at: Instant::now() + TICK };
                         }
                     }
                     Seen::Inside(_) if gate.will_notify() => self.state = State::AsleepInside,
@@ -214,7 +217,7 @@ impl Process {
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 
-    /// Edge-triggered: a packet socket is readable for as long as its newest frame is borrowed.
+    /// Edge-triggered: a packet socket is readable while all receive frames are lent and more wait.
     fn watch(&self, fds: &[OwnedFd], number: u64) -> bool {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         let data = epoll::EventData::new_u64(number);

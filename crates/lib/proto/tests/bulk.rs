@@ -173,7 +173,7 @@ fn a_socket_that_nothing_passes_is_asked_for_a_while_and_left() {
 #[test]
 fn an_end_whose_datagrams_come_one_by_one_says_so_once() {
     let mut w = World::with_bulk([true, true], 1, quiet(), &Config::default());
-    w.nodes[1].apart = true;
+    w.nodes[1].apart = Some(true);
     w.send(0, 1, &frame(0));
     w.run(micros(500));
     let apart = |w: &World, node: usize| w.nodes[node].apart_paths.clone();
@@ -183,7 +183,7 @@ fn an_end_whose_datagrams_come_one_by_one_says_so_once() {
     assert_eq!(w.nodes[0].sent_on, [2, 48]);
     assert_eq!((apart(&w, 0), apart(&w, 1)), (vec![false, true], vec![false]));
     // A short question, whether the peer is still there, says nothing of long frames.
-    w.nodes[1].apart = false;
+    w.nodes[1].apart = Some(false);
     let (peer, link) = (w.peer(0, 1), w.nodes[1].links[0].0);
     w.nodes[1].reads = false;
     while w.nodes[0].send_bulk(peer, &frame(0)).is_ok() {}
@@ -196,16 +196,36 @@ fn an_end_whose_datagrams_come_one_by_one_says_so_once() {
     w.run(Duration::from_secs(1));
     w.nodes[1].received.truncate(50);
     assert_eq!(apart(&w, 0), vec![false, true]);
-    w.nodes[1].apart = true;
+    w.nodes[1].apart = Some(true);
     // The path dies, and comes back where they are joined.
     let socket = w.nodes[1].links[1].0;
     w.net.set_port_faults(socket, Faults { loss: 1.0, ..quiet() });
     stream(&mut w, 50..100);
-    w.nodes[1].apart = false;
+    w.nodes[1].apart = Some(false);
     w.net.set_port_faults(socket, quiet());
     w.run(Duration::from_millis(200));
     stream(&mut w, 100..150);
     assert_eq!((apart(&w, 0), apart(&w, 1)), (vec![false, true, false], vec![false]));
+}
+
+#[test]
+fn nobody_takes_datagrams_for_single_ones_once_the_path_has_died() {
+    let mut w = World::with_bulk([true, true], 1, quiet(), &Config::default());
+    w.nodes[1].apart = Some(true);
+    w.send(0, 1, &frame(0));
+    w.run(micros(500));
+    stream(&mut w, 1..2);
+    w.run(micros(500));
+    stream(&mut w, 2..50);
+    assert_eq!(w.nodes[0].apart_paths, [false, true]);
+    let socket = w.nodes[1].links[1].0;
+    w.net.set_port_faults(socket, Faults { loss: 1.0, ..quiet() });
+    stream(&mut w, 50..100);
+    // The question that it comes back with was of one datagram.
+    w.nodes[1].apart = None;
+    w.net.set_port_faults(socket, quiet());
+    w.run(Duration::from_millis(200));
+    assert_eq!(w.nodes[0].apart_paths, [false, true, false]);
 }
 
 /// At 1 Gbit/s the whole window would wait in the switch for 3 ms, and everything else behind it.

@@ -104,6 +104,11 @@ impl SimLink {
         self.port
     }
 
+    /// Whether [datagrams](crate::Faults::apart) come to the port one by one.
+    pub fn is_apart(&self) -> bool {
+        self.network.is_apart(self.port)
+    }
+
     /// Fails while its port is down.
     fn check(&self) -> Result<(), LinkError> {
         match self.network.is_down(self.port) {

@@ -121,6 +121,12 @@ impl Network {
         self.state().ports[port.0].down
     }
 
+    /// Whether [datagrams](Faults::apart) come to a port one by one.
+    pub fn is_apart(&self, port: Port) -> bool {
+        let state = self.state();
+        state.ports[port.0].faults.unwrap_or(state.faults).apart
+    }
+
     /// Separates one port from another, or joins them again, only for frames in this direction.
     pub fn sever(&self, from: Port, to: Port, apart: bool) {
         let mut state = self.state();

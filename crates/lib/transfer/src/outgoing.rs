@@ -140,12 +140,15 @@ impl<M: Bytes> Transfer<M> {
     }
 
     /// Whether a message or write of so many bytes and more, started here, waits for a peer behind the one
-    /// that comes next, or a message of that length went before it and is not acknowledged.
+    /// that comes next, or a message of that length went before it and is not acknowledged. Looks at the
+    /// nearest four on each side: between long messages, others may go short ones.
     pub fn is_queued(&self, peer: PeerId, bytes: usize) -> bool {
         let Some(PeerEntry::Busy(state)) = self.peers.get(peer.0 as usize) else { return false };
-        let behind = state.starting.get(1).copied();
-        let before = state.going.back().and_then(|&(_, id)| id);
-        let is_long = |id| match self.operations.get(id) {
+        const NEAREST: usize = 4;
+        let next = usize::from(state.serving.is_empty());
+        let mut behind = state.starting.iter().skip(next).take(NEAREST);
+        let mut before = state.going.iter().rev().take(NEAREST).filter_map(|(_, id)| id.as_ref());
+        let is_long = |id: &u32| match self.operations.get(*id) {
             Some(Operation::Send(Send { memory, .. }) | Operation::Write { memory, .. }) => {
                 memory.len() >= bytes
             }
@@ -158,7 +161,7 @@ impl<M: Bytes> Transfer<M> {
         };
         let first = state.serving.front().and_then(pulled);
         let several = state.serving.iter().any(|next| pulled(next) != first);
-        several || [behind, before].into_iter().flatten().any(is_long)
+        several || behind.any(is_long) || before.any(is_long)
     }
 
     /// How many bytes of data the only operation has left that waits to be sent to a peer. `None` if

@@ -56,7 +56,9 @@ fn an_operation_is_queued_while_a_long_one_waits_behind_it_or_is_not_acknowledge
     end.send(peer, 5, body(100, 1)).unwrap();
     assert!(!end.is_queued(peer, 1000), "what waits behind is short");
     end.send(peer, 5, body(1200, 1)).unwrap();
+    assert!(end.is_queued(peer, 1000), "a long one waits behind the short one");
     end.send(peer, 5, body(1200, 1)).unwrap();
+    end.send(peer, 5, body(100, 1)).unwrap();
     // A frame for each, as long as it is. All of them go unasked.
     let mut fill = |room: usize| {
         assert!(end.fill(peer, epoch, &mut vec![0; room]) > 0);
@@ -66,9 +68,12 @@ fn an_operation_is_queued_while_a_long_one_waits_behind_it_or_is_not_acknowledge
     assert!(fill(1216), "one is on its way");
     assert!(fill(116), "one waits behind the next");
     assert!(fill(1216), "one is on its way, though none waits behind");
+    fill(1216);
+    assert!(fill(116), "long ones went before the short one");
     end.acknowledged(peer);
     end.acknowledged(peer);
     assert!(end.is_queued(peer, 1000));
+    end.acknowledged(peer);
     end.acknowledged(peer);
     assert!(!end.is_queued(peer, 1000));
 }

@@ -268,11 +268,15 @@ impl<T, R> Protocol<T, R> {
                     apart = challenge.apart;
                 }
             }
+            let known = session.apart;
+            // If the path comes up by this, nothing is known any more.
             session.marked(flags, path, &self.config);
-            if let Some(apart) = apart
+            session.apart = apart.or(session.apart);
+            let is = |apart: Option<bool>| apart.unwrap_or(false);
+            if is(known) != is(session.apart)
                 && let Some(addr) = session.links.get(path)
-                && session.apart.replace(apart) != Some(apart)
             {
+                let apart = is(session.apart);
                 log::apart(&session.key, apart);
                 self.routes.push_back(PathTo { peer, path, addr, apart });
             }

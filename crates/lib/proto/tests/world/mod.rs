@@ -26,7 +26,7 @@ pub struct Node {
     /// The second link is a socket for bulk data.
     pub has_bulk: bool,
     /// The datagrams of what comes by the socket come one by one.
-    pub apart: bool,
+    pub apart: Option<bool>,
     /// What the protocol has said of that of the peer's socket.
     pub apart_paths: Vec<bool>,
     /// Data frames sent by each path.
@@ -68,7 +68,7 @@ impl World {
                 links,
                 paths: HashMap::new(),
                 has_bulk: false,
-                apart: false,
+                apart: Some(false),
                 apart_paths: Vec::new(),
                 sent_on: vec![0; count],
                 received: Vec::new(),
@@ -204,8 +204,9 @@ impl Node {
                 // A question whether a peer is still there is short; one whether a path works, as long as
                 // the longest frame.
                 let is_long = payload.len() > usize::from(LONGEST_BULK);
-                if self.has_bulk && path > 0 && is_long && !header.kind.is_data() {
-                    self.proto.came_apart(&arrival, self.apart);
+                let is_question = self.has_bulk && path > 0 && is_long && !header.kind.is_data();
+                if let Some(apart) = self.apart.filter(|_| is_question) {
+                    self.proto.came_apart(&arrival, apart);
                 }
                 assert!(buffer.is_some() || header.kind.is_data(), "only messages are kept");
             }
