@@ -186,7 +186,7 @@ fn users_commands_work_over_a_broker() {
     assert!(line(&text, "broker").contains("makes ports on eth0 for this user"), "{text}");
     assert!(!text.contains("locked memory"), "{text}");
 
-    let output = place.run(NOBODY, &["discover", "--interface", "eth0"]);
+    let output = place.run(NOBODY, &["discover", "--interface", "eth0", "--time", "10"]);
     let (text, error) = (says(&output.stdout), says(&output.stderr));
     assert!(output.status.success(), "{error}");
     assert!(text.contains("02:67:69:00:00:02"), "{text}");

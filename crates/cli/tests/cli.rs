@@ -121,7 +121,7 @@ fn what_is_discovered_fills_a_cluster_file_that_the_commands_read() {
         says(&output.stdout)
     };
     // The only interface that is up is taken by itself.
-    let table = run(1, &["discover", "--write", &file, "--time", "3"]);
+    let table = run(1, &["discover", "--write", &file, "--time", "10"]);
     assert!(table.contains("2 endpoints answered"), "{table}");
     for n in 1..=3 {
         let node = fabric.node(n);
@@ -145,7 +145,7 @@ fn what_is_discovered_fills_a_cluster_file_that_the_commands_read() {
     let name = cluster.nodes().iter().find(second).unwrap().name.clone();
     let serve = ["serve", "--cluster", &file, "--key", &key, "--cpu", "0"];
     let _serving = Serving::start(on(&fabric, 2, &serve));
-    let found = run(3, &["discover", "--cluster", &file]);
+    let found = run(3, &["discover", "--cluster", &file, "--time", "10"]);
     assert!(found.lines().any(|line| line.starts_with(&format!("{name} "))), "{found}");
     let (plan, out) = (path("plan.toml"), path("out"));
     std::fs::write(&plan, PLAN).unwrap();

@@ -165,14 +165,24 @@ fn ip(fabric: &Fabric, node: u16, arguments: &str) -> String {
 
 fn two_clients_at_once_are_served_one_after_the_other() {
     let machines = Machines::new("two_clients", &plan(&[("rtt", "\"tcp\"", "8", 0.5)]), &[]);
-    let both = ["one", "two"].map(|out| (out, machines.eval(out).spawn().unwrap()));
-    let mut waited = 0;
-    for (out, child) in both {
-        let output = child.wait_with_output().unwrap();
-        assert_eq!(machines.results(&output, out).series.len(), 1);
-        waited += says(&output.stderr).matches("waiting: 1 client is before this one").count();
-    }
-    assert_eq!(waited, 1);
+    let key = Key::read(&machines.path("key")).unwrap();
+    // Has its turn until the second one has said that it waits.
+    let mut first = {
+        let _inside = machines.fabric.node(1).enter().unwrap();
+        control::connect(&machines.peer, &key, &mut |_| true).unwrap()
+    };
+    let mut second = machines.eval("out").spawn().unwrap();
+    let mut said = BufReader::new(second.stderr.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    assert!(line.contains("waiting: 1 client is before this one"), "{line}");
+    let described = first.ask(&Request::Describe, PATIENCE);
+    assert!(matches!(described, Ok(Reply::Description(_))), "{described:?}");
+    drop(first);
+    let mut output = second.wait_with_output().unwrap();
+    said.read_to_end(&mut output.stderr).unwrap();
+    assert_eq!(machines.results(&output, "out").series.len(), 1);
+    assert!(!says(&output.stderr).contains("waiting"), "{}", says(&output.stderr));
 }
 
 fn a_client_that_is_killed_leaves_nothing_at_the_server() {
@@ -231,6 +241,7 @@ fn a_cut_cable_is_noticed_by_both_ends() {
         let end: Result<Reply, _> = session.receive(PATIENCE);
         assert!(matches!(end, Err(ControlError::Gone)), "{end:?}");
         ip(&fabric, 1, "link set eth0 up");
+        fabric.await_links().unwrap();
         let mut again = control::connect(&peer, &key, &mut |_| true).unwrap();
         assert!(described(&mut again), "the server was lost with its client");
         stop.store(true, Ordering::Relaxed);
@@ -327,7 +338,7 @@ fn a_server_without_any_capability_measures_udp_sockets() {
     let before: Vec<_> = ["setpriv"].into_iter().chain(user.split(' ')).collect();
     let machines = Machines::on(fabric, peer, &text, &before, &["--cluster", &file]);
     let mut discover = machines.fabric.node(1).command(env!("CARGO_BIN_EXE_gigae")).unwrap();
-    let found = discover.args(["discover", "--cluster", &file]).output().unwrap();
+    let found = discover.args(["discover", "--cluster", &file, "--time", "10"]).output().unwrap();
     assert!(says(&found.stdout).contains("n2"), "{found:?}");
     let results = machines.results(&machines.eval("out").output().unwrap(), "out");
     let notes = results.series.iter().filter(|series| series.transport == "gigae");

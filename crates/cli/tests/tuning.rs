@@ -1,8 +1,10 @@
 //! Settings that are tried and put back on real interfaces, whatever ends the run: this test binary plays `gigae`
 //! for itself.
 
+mod control_port;
 mod program;
 
+use control_port::await_socket;
 use gigae_eval_measure::site::Site;
 use gigae_eval_model::knobs::Set;
 use gigae_eval_model::results::Results;
@@ -203,12 +205,7 @@ impl Ground {
 
     /// Starts the long plan and waits until everything is changed at both ends.
     fn change(&self) -> Child {
-        // The server may not listen yet.
-        let deadline = Instant::now() + PATIENCE;
-        while !self.listens() {
-            assert!(Instant::now() < deadline, "the server does not listen");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        self.await_server();
         let run = self.eval(LONG).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         for number in [1, 2] {
             let before = &self.before[usize::from(number) - 1];
@@ -219,11 +216,9 @@ impl Ground {
         run
     }
 
-    fn listens(&self) -> bool {
-        let _inside = self.fabric.node(2).enter().unwrap();
-        let table = fs::read_to_string("/proc/thread-self/net/tcp").unwrap();
-        // State 0A is LISTEN, the port is in hexadecimal.
-        table.lines().any(|line| line.contains(":C344 ") && line.contains(" 0A "))
+    /// Waits until the server listens.
+    fn await_server(&self) {
+        await_socket(&self.fabric.node(2), "0A", PATIENCE);
     }
 
     fn await_as_before(&self) {
@@ -239,6 +234,22 @@ impl Ground {
 fn signal(pid: u32, signal: Signal) {
     let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
     kill_process(pid, signal).unwrap();
+}
+
+/// Waits until each thread of a process stands still after SIGSTOP: one that is inside a kernel call may change
+/// something until that ends.
+fn await_stopped(pid: u32) {
+    let moves = || {
+        let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+        let mut ids = tasks.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        // /proc has a thread by its number, too. One that has ended meanwhile changes nothing.
+        ids.any(|id: u32| Stat::of(id).is_some_and(|stat| stat.state != 'T'))
+    };
+    let deadline = Instant::now() + PATIENCE;
+    while moves() {
+        assert!(Instant::now() < deadline, "it is not stopped");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// The guardian that this process started.
@@ -452,6 +463,7 @@ fn with_its_guardian_killed_too_the_next_one_puts_back_what_nobody_changed_since
     let mut run = ground.change();
     let (node, guardian) = (ground.fabric.node(1), guardian_of(run.id()));
     signal(run.id(), Signal::STOP);
+    await_stopped(run.id());
     // Stopped between two changes or within one: what stands there is its own in either case.
     let changed = await_values(&node, "changed", |now| now != &ground.before[0][..]);
     signal(guardian, Signal::KILL);
@@ -481,11 +493,7 @@ fn with_its_guardian_killed_too_the_next_one_puts_back_what_nobody_changed_since
 fn a_server_whose_owner_does_not_allow_it_refuses_and_nothing_is_changed() {
     let _alone = alone();
     let ground = Ground::new("refused", false);
-    let deadline = Instant::now() + PATIENCE;
-    while !ground.listens() {
-        assert!(Instant::now() < deadline, "the server does not listen");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    ground.await_server();
     let output = ground.eval(LONG).output().unwrap();
     let said = text(&output);
     assert!(!output.status.success() && said.lines().count() == 1, "{said}");

@@ -289,6 +289,12 @@ impl Bench {
         system::run(&self.node(side), "ip", arguments)
     }
 
+    /// Sets an interface of an end up, and waits until the switch forwards to it again.
+    pub(crate) fn set_up(&mut self, side: usize, interface: &str) -> Outcome {
+        self.ip(side, &format!("link set {interface} up"))?;
+        self.fabric.await_links().map_err(|error| error.to_string())
+    }
+
     /// Ends the TCP connection of an end, whose node will be no more.
     pub(crate) fn drop_tcp(&mut self, side: usize) {
         self.tcp.retain(|(of, _)| usize::from(*of) != side);

@@ -1,6 +1,9 @@
 //! Two nodes as two machines, and links of two interfaces.
 
-use crate::common::{Place, TINY, eval, fits_schema, is_one_line_error, sleepers_are_all_measured};
+use crate::common::{
+    PATIENCE, Place, TINY, eval, fits_schema, is_one_line_error, sleepers_are_all_measured,
+};
+use crate::control_port::await_socket;
 use gigae_eval_model::results::{Results, Verdict};
 use gigae_fabric::{Fabric, testing};
 use gigae_host::affinity;
@@ -158,6 +161,9 @@ pub(crate) fn a_peer_that_vanishes_ends_the_run_in_bounded_time() {
     let plan = place.plan(&TINY.replacen("seconds = 0.2", "seconds = 3.0", 1));
     let mut machines = Machines::new("vanishing_peer", &key);
     let child = machines.eval(&key, &place, &plan).spawn().unwrap();
+    // ESTABLISHED: before that, there is no peer that could vanish.
+    await_socket(&machines.fabric.node(2), "01", PATIENCE);
+    // As a rule it measures by then; it has to notice wherever it is.
     std::thread::sleep(Duration::from_secs(2));
     machines.serve.kill().unwrap();
     let begin = Instant::now();

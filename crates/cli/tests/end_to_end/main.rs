@@ -3,6 +3,8 @@
 //! Called as `eval ...` or `serve ...` it is the program; called by `cargo test` it is the tests.
 
 mod common;
+#[path = "../control_port/mod.rs"]
+mod control_port;
 mod ends;
 mod errors;
 mod machines;

@@ -45,11 +45,8 @@ pub(crate) fn a_tiny_plan_gives_results_that_fit_the_schema() {
     for transport in ["gigae", "packet", "udp", "udp-gso", "tcp"] {
         let series = point("stream", transport);
         assert!(series.median > 0.0 && series.limit.is_some(), "{series:?}");
-        // Two buckets of tokens at most beyond the rate, over 200 ms at 125 MB/s: a few percent. Who did not get the
-        // processor for long takes in at once what waited, which is among the doubts.
-        let disturbed = series.doubts.iter().any(|doubt| doubt.code == Some(Code::Interference));
-        let fits = series.median < 1.2 * series.limit.unwrap();
-        assert!(fits || disturbed, "faster than the link: {series:?}");
+        // Two buckets of tokens at most beyond the rate, over 200 ms at 125 MB/s: a few percent.
+        assert!(series.median < 1.2 * series.limit.unwrap(), "faster than the link: {series:?}");
         assert!(transport != "gigae" || series.lost == 0, "{series:?}");
     }
     assert!(out.join("report.html").exists() && out.join("report.md").exists());
@@ -75,7 +72,7 @@ sizes = [1400]
 waits = ["sleep"]
 cpus = ["two", "one"]
 seconds = 0.05
-warmup = 0.02
+warmup = 0.0
 [[experiment]]
 kind = "rtt"
 links = ["own", "gigabit"]
@@ -128,14 +125,19 @@ pub(crate) fn a_loopback_one_cpu_schedules_and_bulk_streams_come_out_of_a_run() 
     let text = std::fs::read_to_string(out.join("results.json")).unwrap();
     fits_schema(&text);
     let results = Results::parse(&text).unwrap();
-    assert!(results.skipped.is_empty(), "{:?}", results.skipped);
+    are_told(&results);
+    assert!(results.skipped.len() < results.series.len() / 2, "{:?}", results.skipped);
     assert_eq!(results.links(), ["own", "gigabit"]);
     assert_eq!(results.environment.link[0].kind, "loopback");
     let own = results.environment.overhead.unwrap();
     assert!(own.round_trip_ns > 0.0 && own.message_ns > 0.0, "{own:?}");
+    // On a busy machine there may be no time for one of them, which is told then.
     let count = |link: &str, words: &str| {
-        let mine = results.series.iter().filter(|series| series.link == link);
-        mine.filter(|series| series.median > 0.0 && series.label().ends_with(words)).count()
+        let mine =
+            results.series.iter().filter(|series| series.link == link && series.median > 0.0);
+        let told = results.skipped.iter().filter(|skipped| skipped.link == link);
+        mine.filter(|series| series.label().ends_with(words)).count()
+            + told.filter(|skipped| skipped.transport.ends_with(words)).count()
     };
     assert_eq!((count("own", "on one CPU"), count("gigabit", "on one CPU")), (1, 1));
     assert_eq!((count("gigabit", " 500/s"), count("gigabit", " 1000/s")), (5, 5));

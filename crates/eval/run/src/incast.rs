@@ -6,7 +6,7 @@ use gigae_eval_measure::cost::Meter;
 use gigae_eval_measure::experiment::incast::together;
 use gigae_eval_measure::probe::{Answered, Asked, GRACE, Loop, ProbeError, Signals};
 use gigae_eval_measure::site::{Address, Site};
-use gigae_eval_measure::transport::{JOIN_TIMEOUT, Opening, Probe, Side, Task, TransportError};
+use gigae_eval_measure::transport::{Opening, Probe, Side, Task, TransportError};
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::plan::{Condition, Setting, Wait};
 use gigae_eval_model::transport;
@@ -64,7 +64,7 @@ pub(super) fn repetition(
     let ((asked, trips), _open) = match asked {
         Ok(asked) => asked,
         Err(failure) => {
-            let reply = stage.session.ask(&Request::Cancel, JOIN_TIMEOUT + GRACE)?;
+            let reply = stage.session.ask(&Request::Cancel, ANSWER)?;
             return Err(match (failure, reply) {
                 (Failure::Repetition(here), Reply::Failed { reason, .. }) => {
                     Failure::Repetition(format!("{here}; at the answering end: {reason}"))

@@ -3,8 +3,6 @@
 use crate::error::{Failure, RunError, reply_failure, unexpected};
 use crate::repetition::repetition;
 use crate::rounds::{EMPTY, MOST_FAILURES, Running};
-use gigae_eval_measure::probe::GRACE;
-use gigae_eval_measure::transport::JOIN_TIMEOUT;
 use gigae_eval_model::results::Skipped;
 use gigae_eval_model::transport::CONGESTION_CONTROL;
 use gigae_eval_session::control::{ANSWER, Reply, Request};
@@ -199,7 +197,7 @@ fn theirs(stage: &mut Stage, pairs: &mut Pairs, interrupted: &AtomicBool) -> Res
         other => return Err(reply_failure(&other)),
     };
     let said = run(stage, &pairs.of, at, interrupted);
-    let ended = stage.session.ask(&Request::Cancel, JOIN_TIMEOUT + GRACE)?;
+    let ended = stage.session.ask(&Request::Cancel, ANSWER)?;
     let said = match (said, ended) {
         (Ok(said), Reply::Cancelled) => said,
         (Err(here), Reply::Failed { reason, .. }) => {

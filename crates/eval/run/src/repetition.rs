@@ -8,7 +8,7 @@ use gigae_eval_measure::experiment::memory;
 use gigae_eval_measure::load::Load;
 use gigae_eval_measure::probe::{Answered, Asked, GRACE, Loop, Signals};
 use gigae_eval_measure::site::{Address, Site};
-use gigae_eval_measure::transport::{JOIN_TIMEOUT, Probe, Side, Task, TransportError, open};
+use gigae_eval_measure::transport::{Probe, Side, Task, TransportError, open};
 use gigae_eval_model::experiment::{Experiment, Way};
 use gigae_eval_model::plan::{Cell, Cpus, Wait};
 use gigae_eval_model::transport::{self, TransportSpec};
@@ -82,7 +82,7 @@ pub(crate) fn repetition(
     let (asked, _open) = match measured {
         Ok(measured) => measured,
         Err(failure) => {
-            let reply = stage.session.ask(&Request::Cancel, JOIN_TIMEOUT + GRACE)?;
+            let reply = stage.session.ask(&Request::Cancel, ANSWER)?;
             return Err(match (failure, reply) {
                 (Failure::Repetition(here), Reply::Failed { reason, .. }) => {
                     Failure::Repetition(format!("{here}; at the answering end: {reason}"))

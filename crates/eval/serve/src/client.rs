@@ -27,8 +27,9 @@ use std::time::{Duration, Instant};
 use tracing::trace;
 
 /// A client that asks for nothing this long is gone; between two repetitions a live one needs
-/// milliseconds, while it lays out its plan at most seconds.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// milliseconds, while it lays out its plan at most seconds. But it also opens and closes links, which
+/// waits for the kernel's lock of interfaces; others may hold that for more than a minute.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Longest watch of the idle machine.
 const LONGEST_BASELINE: u64 = 2000;

@@ -19,8 +19,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Time for the serving process to say where it listens.
-const START_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time for the serving process to say where it listens. It looks for its interfaces first, which waits for the
+/// kernel's lock of interfaces; others may hold that for more than a minute. Its end is seen at once.
+const START_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A process whose connection is closed ends within this time, if it is about to end.
 const LAST_WORDS: Duration = Duration::from_millis(300);

@@ -17,8 +17,9 @@ use crate::{FabricConfig, FabricError, Impairments, Node, Rate, impair, tool, to
 /// may hold for more than a minute on a busy machine; this long only if something is wrong.
 const READY_WITHIN: Duration = Duration::from_secs(300);
 
-/// Five times the longest wait seen for a node's multicast reports.
-const SILENT_WITHIN: Duration = Duration::from_millis(100);
+/// Multicast reports of all nodes are out within 20 ms, or once the kernel's worker has had its turn on
+/// a busy machine.
+const SILENT_WITHIN: Duration = Duration::from_secs(5);
 
 /// Bit numbers in a capability set, linux/capability.h.
 const CAP_NET_ADMIN: u32 = 12;
@@ -91,6 +92,15 @@ impl Fabric {
             }
         }
         Ok(Fabric { config: state.config, guarded_by: None })
+    }
+
+    /// Waits until every link carries frames, as [`Fabric::up`] does. `ip link set ... up` in a node
+    /// returns before that: the switch forwards to the node again only after the kernel's worker has
+    /// got the lock of interfaces, which others may hold for more than a minute.
+    ///
+    /// Every interface of the nodes must be up. One that is not is an error after minutes.
+    pub fn await_links(&self) -> Result<(), FabricError> {
+        await_links(&self.config)
     }
 
     /// Lets the fabric outlive this value and this process.
@@ -295,12 +305,12 @@ fn build(state: &mut State) -> Result<(), FabricError> {
             set_sending(config)
         })?;
     }
-    netns::inside(&switch, || await_links(switch_is_ready))?;
+    await_links(config)?;
+    let deadline = Instant::now() + SILENT_WITHIN;
     for number in numbers() {
         let name = topology::node_name(&config.prefix, number);
         netns::inside(&name, || {
-            await_links(node_is_ready)?;
-            await_silence();
+            await_silence(deadline);
             Ok(())
         })?;
     }
@@ -368,7 +378,17 @@ fn node_is_ready(link: &serde_json::Value) -> bool {
     link["ifname"] == "lo" || link["operstate"] == "UP" && link["qdisc"] != "noop"
 }
 
-fn await_links(ready: fn(&serde_json::Value) -> bool) -> Result<(), FabricError> {
+/// Waits until every link of the switch and of the nodes carries frames.
+fn await_links(config: &FabricConfig) -> Result<(), FabricError> {
+    netns::inside(&topology::switch_name(&config.prefix), || await_ready(switch_is_ready))?;
+    (1..=config.nodes).try_for_each(|number| {
+        let name = topology::node_name(&config.prefix, number);
+        netns::inside(&name, || await_ready(node_is_ready))
+    })
+}
+
+/// Waits until all links of the calling thread's namespace are ready.
+fn await_ready(ready: fn(&serde_json::Value) -> bool) -> Result<(), FabricError> {
     let deadline = Instant::now() + READY_WITHIN;
     loop {
         let links = tool::json("ip", &["-details", "link", "show"])?;
@@ -382,20 +402,18 @@ fn await_links(ready: fn(&serde_json::Value) -> bool) -> Result<(), FabricError>
     }
 }
 
-/// Waits until the node has announced its IPv6 multicast group, which it does by a frame or two in
-/// the first hundredth of a second, so that they do not fall into what is measured. A kernel that
-/// counts otherwise costs the whole [`SILENT_WITHIN`] and nothing else.
-fn await_silence() {
-    let deadline = Instant::now() + SILENT_WITHIN;
+/// Waits until the node has announced its IPv6 multicast group, which it does by a frame or two,
+/// mostly in the first hundredth of a second, so that they do not fall into what is measured. On a
+/// kernel without this counter there is nothing to wait for; one that counts otherwise costs the time
+/// until the deadline and nothing else.
+fn await_silence(deadline: Instant) {
     let counters = format!("/proc/thread-self/net/dev_snmp6/{}", topology::INTERFACE);
-    while Instant::now() < deadline
-        && let Ok(text) = fs::read_to_string(&counters)
-    {
+    while let Ok(text) = fs::read_to_string(&counters) {
         let reports = text
             .lines()
             .filter_map(|line| line.strip_prefix("Icmp6OutMLDv2Reports"))
-            .find_map(|count| count.trim().parse().ok());
-        if reports >= Some(2_u64) {
+            .find_map(|count| count.trim().parse::<u64>().ok());
+        if reports.is_none_or(|count| count >= 2) || Instant::now() >= deadline {
             return;
         }
         std::thread::sleep(Duration::from_millis(1));

@@ -164,6 +164,7 @@ fn a_child_tells_that_its_nic_is_down_and_goes_on_when_it_is_up_and_that_it_is_g
         ip(&near, &["link", "set", "eth0", "down"]);
         await_state(&child, |state| matches!(state, Err(LinkError::Down(name)) if name == "eth0"));
         ip(&near, &["link", "set", "eth0", "up"]);
+        fabric.await_links().unwrap();
         await_state(&child, Result::is_ok);
         exchange(&mut child, &mut other);
         ip(&near, &["link", "delete", "eth0"]);

@@ -208,6 +208,7 @@ fn going_down_is_reported() {
     assert!(matches!(error, LinkError::Down(_)), "{error}");
 
     ip(&fabric, "link set eth0 up");
+    fabric.await_links().unwrap();
     let mut peer = open(&fabric, 2, config(Envelope::DEFAULT, CHANNEL)).unwrap();
     // What was posted meanwhile goes now.
     link.flush().unwrap();

@@ -169,17 +169,23 @@ fn a_socket_that_nothing_passes_is_asked_for_a_while_and_left() {
     assert_eq!(w.nodes[0].sent_on, [51, 49]);
 }
 
-/// Where the receiver's kernel does not join datagrams, they may come in any order, so each has a number.
-#[test]
-fn an_end_whose_datagrams_come_one_by_one_says_so_once() {
+/// Fifty frames have gone to a node to which datagrams come one by one.
+fn fifty_one_by_one() -> World {
     let mut w = World::with_bulk([true, true], 1, quiet(), &Config::default());
     w.nodes[1].apart = Some(true);
     w.send(0, 1, &frame(0));
     w.run(micros(500));
-    let apart = |w: &World, node: usize| w.nodes[node].apart_paths.clone();
     stream(&mut w, 1..2);
     w.run(micros(500));
     stream(&mut w, 2..50);
+    w
+}
+
+/// Where the receiver's kernel does not join datagrams, they may come in any order, so each has a number.
+#[test]
+fn an_end_whose_datagrams_come_one_by_one_says_so_once() {
+    let mut w = fifty_one_by_one();
+    let apart = |w: &World, node: usize| w.nodes[node].apart_paths.clone();
     assert_eq!(w.nodes[0].sent_on, [2, 48]);
     assert_eq!((apart(&w, 0), apart(&w, 1)), (vec![false, true], vec![false]));
     // A short question, whether the peer is still there, says nothing of long frames.
@@ -210,13 +216,7 @@ fn an_end_whose_datagrams_come_one_by_one_says_so_once() {
 
 #[test]
 fn nobody_takes_datagrams_for_single_ones_once_the_path_has_died() {
-    let mut w = World::with_bulk([true, true], 1, quiet(), &Config::default());
-    w.nodes[1].apart = Some(true);
-    w.send(0, 1, &frame(0));
-    w.run(micros(500));
-    stream(&mut w, 1..2);
-    w.run(micros(500));
-    stream(&mut w, 2..50);
+    let mut w = fifty_one_by_one();
     assert_eq!(w.nodes[0].apart_paths, [false, true]);
     let socket = w.nodes[1].links[1].0;
     w.net.set_port_faults(socket, Faults { loss: 1.0, ..quiet() });

@@ -34,7 +34,7 @@ pub(super) fn down(mut scene: Scene<'_>) -> Outcome<Figures> {
             true => failures(&bench, 1 - side)?,
             false => bench.pass(1_000),
         }
-        bench.ip(side, "link set eth0 up")?;
+        bench.set_up(side, "eth0")?;
         bench.is_over(since);
         if long {
             bench.wait(side, "failure", PATIENCE, |history| history.failed > failed)?;

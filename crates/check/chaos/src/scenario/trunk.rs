@@ -34,7 +34,7 @@ pub(super) fn down(scene: Scene<'_>) -> Outcome<Figures> {
         bench.figures.faults += 1;
         bench.goes_on(since)?;
         bench.pass(500);
-        bench.ip(side, &format!("link set eth{link} up"))?;
+        bench.set_up(side, &format!("eth{link}"))?;
         bench.links_return()?;
         bench.more(200)?;
     }

@@ -127,7 +127,7 @@ pub fn answer<C: Channel>(channel: &mut C, run: &Loop<'_>) -> Result<Answered, P
         let now = expired(deadline, signals)?;
         if signals.finished.load(Ordering::Acquire) {
             let all = tally.bytes >= signals.expected.load(Ordering::Acquire);
-            if all || now > tally.last.unwrap_or(start) + QUIET && !run.reliable {
+            if all || now > tally.last().unwrap_or(start) + QUIET && !run.reliable {
                 break;
             }
         }
@@ -136,7 +136,7 @@ pub fn answer<C: Channel>(channel: &mut C, run: &Loop<'_>) -> Result<Answered, P
     let mut answered = tally.answer();
     answered.cost = before.until(&run.meter.read().map_err(ProbeError::Counters)?);
     charge(&mut answered.cost, calls, made);
-    let busy = tally.last.map_or(answered.cost.seconds, |last| (last - start).as_secs_f64());
+    let busy = tally.last().map_or(answered.cost.seconds, |last| (last - start).as_secs_f64());
     answered.cost.seconds = answered.cost.seconds.min(busy.max(f64::MIN_POSITIVE));
     answered.note = channel.note();
     Ok(answered)

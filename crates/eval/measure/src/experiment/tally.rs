@@ -15,7 +15,8 @@ pub(super) struct Tally {
     first: Option<Instant>,
     /// End of the warm-up and the bytes that had arrived by then.
     mark: Option<(Instant, u64)>,
-    pub(super) last: Option<Instant>,
+    /// The last arrival and all bytes by then.
+    last: Option<(Instant, u64)>,
     slice: Option<(Instant, u64)>,
     slices: Vec<u32>,
     warm_slices: Vec<u32>,
@@ -45,11 +46,12 @@ impl Tally {
     /// What was added since the last call had arrived by `now`.
     pub(super) fn tick(&mut self, now: Instant) {
         let first = *self.first.get_or_insert(now);
-        self.last = Some(now);
+        let before = self.last.replace((now, self.bytes)).unwrap_or((now, self.bytes));
         if self.mark.is_none() && now >= first + self.warmup {
-            self.mark = Some((now, self.bytes));
-            self.slice = Some((now, self.bytes));
-            return;
+            // An end that was kept off its processor takes in at once what waited. That counts, and so does
+            // the time in which it came.
+            self.mark = Some(before);
+            self.slice = Some(before);
         }
         let (begin, bytes) = *self.slice.get_or_insert((now, self.bytes));
         let elapsed = now - begin;
@@ -61,10 +63,15 @@ impl Tally {
         }
     }
 
+    /// When the last message came.
+    pub(super) fn last(&self) -> Option<Instant> {
+        self.last.map(|(at, _)| at)
+    }
+
     pub(super) fn answer(&self) -> Answered {
         let (measured_bytes, measured_seconds) = match (self.mark, self.last) {
-            (Some((begin, bytes)), Some(last)) => {
-                (self.bytes - bytes, (last - begin).as_secs_f64())
+            (Some((begin, before)), Some((end, bytes))) => {
+                (bytes - before, (end - begin).as_secs_f64())
             }
             _ => (0, 0.0),
         };
@@ -101,11 +108,37 @@ mod tests {
             tally.add(1000);
             tally.tick(at(ms));
         }
-        // Marked at 10 ms with 11 messages; 20 more arrive until 30 ms.
+        // Marked with the 10 messages that came before 10 ms; 21 more arrive until 30 ms.
         let answer = tally.answer();
-        assert_eq!((answer.measured_bytes, answer.messages), (20_000, 31));
-        assert!((answer.measured_seconds - 0.020).abs() < 1e-9);
+        assert_eq!((answer.measured_bytes, answer.messages), (21_000, 31));
+        assert!((answer.measured_seconds - 0.021).abs() < 1e-9);
         assert_eq!(answer.slices, [1000, 1000]);
+    }
+
+    /// It does not look for 60 ms, in which the warm-up ends. Everything that the link brought meanwhile is there then.
+    #[test]
+    fn an_end_that_was_kept_off_its_processor_is_not_faster_than_the_link() {
+        let zero = Instant::now();
+        let mut tally = Tally::new(Duration::from_millis(20));
+        for ms in (0..=10).chain(70..=80) {
+            tally.add(1000 * if ms == 70 { 60 } else { 1 });
+            tally.tick(zero + Duration::from_millis(ms));
+        }
+        let answer = tally.answer();
+        assert_eq!((answer.measured_bytes, answer.measured_from > 0.0), (70_000, true));
+        assert!((answer.measured_seconds - 0.070).abs() < 1e-9);
+        assert_eq!(answer.slices, [1000, 1000]);
+    }
+
+    #[test]
+    fn two_looks_at_a_stream_are_enough_for_its_rate() {
+        let zero = Instant::now();
+        let mut tally = Tally::new(Duration::from_millis(20));
+        for ms in [0, 36] {
+            tally.add(36_000);
+            tally.tick(zero + Duration::from_millis(ms));
+        }
+        assert_eq!(tally.answer().slices, [1000]);
     }
 
     #[test]

@@ -5,8 +5,9 @@ use gigae_eval_measure::site::Site;
 use gigae_eval_measure::transport::Task;
 use gigae_eval_model::plan::{Condition, Experiment, Setting, Wait};
 use gigae_eval_session::control::{ControlError, Limits, Reply, Request};
+use std::io::ErrorKind;
 use std::net::UdpSocket;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[test]
 fn a_client_that_asks_for_too_much_is_refused() {
@@ -90,13 +91,16 @@ fn faster_than_said(server: &Server, task: Task) {
     let port = socket.local_addr().unwrap().port();
     let Reply::Ready(to) = run(&mut session, task, port) else { panic!("not ready") };
     socket.connect((to.ip, to.port)).unwrap();
-    // 20 MB, 64 at a time, so that they find room: far more than 100 kB/s allow in any time it takes.
-    for number in 0..15_000 {
-        // Once it is refused nobody listens any more.
-        let _ = socket.send(&[0; 1400]);
-        if number % 64 == 0 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+    // Far more than 100 kB/s allow, 64 datagrams at a time, so that they find room. Once it is refused
+    // nobody listens any more, and the kernel says so; the server does when it is asked.
+    let listens = || {
+        let sent = socket.send(&[0; 1400]);
+        !sent.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+    };
+    let end = Instant::now() + SOON;
+    while (0..64).all(|_| listens()) {
+        assert!(Instant::now() < end, "nobody refuses it");
+        std::thread::sleep(Duration::from_millis(1));
     }
     let reply = session.ask(&Request::Finish { bytes: 0 }, SOON * 4).unwrap();
     let Reply::Failed { reason, unavailable: true } = reply else { panic!("{reply:?}") };

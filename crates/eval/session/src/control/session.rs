@@ -41,8 +41,9 @@ const TAG: usize = 16;
 pub const GONE_AFTER: Duration = Duration::from_secs(20);
 
 /// Time for an answer over the control connection. A peer that is gone is noticed earlier, so this is
-/// for one that is slow: busy processors, or a NIC that takes seconds for a setting.
-pub const ANSWER: Duration = Duration::from_secs(40);
+/// for one that is slow: busy processors, a NIC that takes seconds for a setting, or the kernel's lock of
+/// interfaces, which who opens or closes a link waits for and others may hold for more than a minute.
+pub const ANSWER: Duration = Duration::from_secs(300);
 
 /// The kernel begins to ask whether it is there after a quarter of that, and asks every second from then on
 /// (tcp(7)): a stream that is measured drops some of the questions.

@@ -85,6 +85,7 @@ pub(crate) fn a_node_that_comes_back_with_another_mac_address_is_reachable_again
     ip(&two, "link set dev eth0 down");
     ip(&two, "link set dev eth0 address 02:00:00:00:77:77");
     ip(&two, "link set dev eth0 up");
+    fabric.await_links().unwrap();
     let b = on(&two, udp()).unwrap();
     let to_a = b.peer(address(&one)).unwrap();
     b.send(to_a, b"I am back").unwrap();

@@ -199,7 +199,9 @@ pub(crate) fn ip(node: &Node, arguments: &str) {
 
 /// Both ends are open, the first one's interface went down, and calls say so.
 pub(crate) fn gone_down(fabric: &Fabric, backend: Backend) -> (Endpoint, Endpoint, gigae::Peer) {
-    let [a, b] = [1, 2].map(|n| on(&fabric.node(n), options(backend)).unwrap());
+    // Until the interface is up again the kernel may take minutes, in which no message is to fail.
+    let options = options(backend).peer_timeout(PATIENCE * 5);
+    let [a, b] = [1, 2].map(|n| on(&fabric.node(n), options.clone()).unwrap());
     let peer = a.peer(b.link().mac).unwrap();
     a.send(peer, &0u32.to_be_bytes()).unwrap();
     let end = std::time::Instant::now() + PATIENCE;
@@ -253,6 +255,7 @@ pub(crate) fn a_message_that_is_refused_while_the_interface_is_down_is_not_sent(
         }
         assert!(refused > 0 && next > 1, "{refused} refused, {next}");
         ip(&fabric.node(1), "link set eth0 up");
+        fabric.await_links().unwrap();
         all_arrive(&a, b, next - 1);
     }
 }
@@ -267,6 +270,7 @@ pub(crate) fn what_was_posted_while_the_interface_was_down_goes_when_it_is_up() 
         a.queue(peer, &1u32.to_be_bytes()).unwrap();
         assert!(a.drain(Duration::from_secs(1)).is_err());
         ip(&fabric.node(1), "link set eth0 up");
+        fabric.await_links().unwrap();
         all_arrive(&a, b, 1);
     }
 }

@@ -31,6 +31,7 @@ pub(crate) fn going_down_is_reported() {
         assert!(matches!(error, LinkError::Down(_)), "{error}");
 
         ip(&fabric, "link set eth0 up");
+        fabric.await_links().unwrap();
         let mut peer = common::link(&fabric, 2, &options(), mode);
         // What was posted meanwhile goes now, or the driver has dropped it.
         link.flush().unwrap();
