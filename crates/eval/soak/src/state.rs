@@ -287,7 +287,8 @@ impl State {
 
     /// Goes on after it was interrupted or killed, at this time.
     pub fn resume(&mut self, now: &str, now_unix: u64) -> Result<(), String> {
-        if self.left() < 1.0 || matches!(self.verdict, Verdict::Passed | Verdict::Deviated) {
+        // One that was killed when its time was up has no verdict yet, and gets it now.
+        if matches!(self.verdict, Verdict::Passed | Verdict::Deviated) {
             return Err("this soak is over; begin another one without --resume".into());
         }
         let seconds = now_unix.saturating_sub(self.saved_unix) as f64;
@@ -426,6 +427,17 @@ pub(super) mod tests {
         state.end(false);
         assert_eq!(state.verdict, Verdict::Passed);
         assert!(state.resume("now", 0).is_err());
+    }
+
+    /// It has no more to measure, but gets its verdict.
+    #[test]
+    fn a_soak_that_was_killed_when_its_time_was_up_can_be_resumed() {
+        let mut state = state();
+        state.elapsed = state.settings.duration;
+        state.resume("later", 0).unwrap();
+        assert_eq!((state.left(), state.verdict), (0.0, Verdict::Running));
+        state.end(false);
+        assert_eq!(state.verdict, Verdict::Passed);
     }
 
     #[test]
