@@ -60,7 +60,6 @@ mod state;
     missing_docs,
     non_camel_case_types,
     non_upper_case_globals,
-    unreachable_pub,
     clippy::all,
     reason = "C's names; its headers document them"
 )]

@@ -3,324 +3,118 @@
 use super::*;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-pub const FI_WAIT_NONE: fi_wait_obj = 0;
-pub const FI_WAIT_UNSPEC: fi_wait_obj = 1;
-pub const FI_WAIT_SET: fi_wait_obj = 2;
-pub const FI_WAIT_FD: fi_wait_obj = 3;
-pub const FI_WAIT_MUTEX_COND: fi_wait_obj = 4;
-pub const FI_WAIT_YIELD: fi_wait_obj = 5;
-pub const FI_WAIT_POLLFD: fi_wait_obj = 6;
-pub type fi_wait_obj = c_uint;
+pub(crate) const FI_WAIT_NONE: fi_wait_obj = 0;
+pub(crate) const FI_WAIT_UNSPEC: fi_wait_obj = 1;
+pub(crate) const FI_WAIT_SET: fi_wait_obj = 2;
+pub(crate) const FI_WAIT_FD: fi_wait_obj = 3;
+pub(crate) const FI_WAIT_YIELD: fi_wait_obj = 5;
+pub(crate) type fi_wait_obj = c_uint;
 
-#[repr(C)]
-#[derive(Copy, Clone)]
-pub struct fi_wait_attr {
-    pub wait_obj: fi_wait_obj,
-    pub flags: u64,
+pub(crate) const FI_AV_COMPLETE: c_uint = 5;
+
+pub(crate) const FI_CQ_FORMAT_UNSPEC: fi_cq_format = 0;
+pub(crate) const FI_CQ_FORMAT_CONTEXT: fi_cq_format = 1;
+pub(crate) const FI_CQ_FORMAT_MSG: fi_cq_format = 2;
+pub(crate) const FI_CQ_FORMAT_DATA: fi_cq_format = 3;
+pub(crate) const FI_CQ_FORMAT_TAGGED: fi_cq_format = 4;
+pub(crate) type fi_cq_format = c_uint;
+
+pub(crate) type fi_cq_wait_cond = c_uint;
+
+pub(crate) const FI_CNTR_EVENTS_COMP: fi_cntr_events = 0;
+pub(crate) type fi_cntr_events = c_uint;
+
+records! {
+    struct fi_wait_attr { wait_obj: fi_wait_obj, flags: u64 }
+    struct fid_wait { fid: fid, ops: *mut fi_ops_wait }
+    struct fi_poll_attr { flags: u64 }
+    struct fid_poll { fid: fid, ops: *mut fi_ops_poll }
+
+    struct fi_eq_attr {
+        size: usize, flags: u64, wait_obj: fi_wait_obj, signaling_vector: c_int,
+        wait_set: *mut fid_wait,
+    }
+
+    struct fi_eq_entry { fid: fid_t, context: *mut c_void, data: u64 }
+
+    struct fi_eq_err_entry {
+        fid: fid_t, context: *mut c_void, data: u64, err: c_int, prov_errno: c_int,
+        err_data: *mut c_void, err_data_size: usize,
+    }
+
+    struct fid_eq { fid: fid, ops: *mut fi_ops_eq }
+    struct fi_cq_entry { op_context: *mut c_void }
+    struct fi_cq_msg_entry { op_context: *mut c_void, flags: u64, len: usize }
+
+    struct fi_cq_data_entry {
+        op_context: *mut c_void, flags: u64, len: usize, buf: *mut c_void, data: u64,
+    }
+
+    struct fi_cq_tagged_entry {
+        op_context: *mut c_void, flags: u64, len: usize, buf: *mut c_void, data: u64, tag: u64,
+    }
+
+    struct fi_cq_err_entry {
+        op_context: *mut c_void, flags: u64, len: usize, buf: *mut c_void, data: u64, tag: u64,
+        olen: usize, err: c_int, prov_errno: c_int, err_data: *mut c_void, err_data_size: usize,
+    }
+
+    struct fi_cq_attr {
+        size: usize, flags: u64, format: fi_cq_format, wait_obj: fi_wait_obj,
+        signaling_vector: c_int, wait_cond: fi_cq_wait_cond, wait_set: *mut fid_wait,
+    }
+
+    struct fid_cq { fid: fid, ops: *mut fi_ops_cq }
+
+    struct fi_cntr_attr {
+        events: fi_cntr_events, wait_obj: fi_wait_obj, wait_set: *mut fid_wait, flags: u64,
+    }
+
+    struct fid_cntr { fid: fid, ops: *mut fi_ops_cntr }
 }
 
-#[repr(C)]
-#[derive(Copy, Clone)]
-pub struct fi_ops_wait {
-    pub size: usize,
-    pub wait: Option<unsafe extern "C" fn(waitset: *mut fid_wait, timeout: c_int) -> c_int>,
-}
+tables! {
+    struct fi_ops_wait {
+        wait(waitset: *mut fid_wait, timeout: c_int) -> c_int;
+    }
 
-#[repr(C)]
-#[derive(Copy, Clone)]
-pub struct fid_wait {
-    pub fid: fid,
-    pub ops: *mut fi_ops_wait,
-}
+    struct fi_ops_poll {
+        poll(pollset: *mut fid_poll, context: *mut *mut c_void, count: c_int) -> c_int;
+        poll_add(pollset: *mut fid_poll, event_fid: *mut fid, flags: u64) -> c_int;
+        poll_del(pollset: *mut fid_poll, event_fid: *mut fid, flags: u64) -> c_int;
+    }
 
-#[repr(C)]
-#[derive(Copy, Clone)]
-pub struct fi_poll_attr {
-    pub flags: u64,
-}
+    struct fi_ops_eq {
+        read(eq: *mut fid_eq, event: *mut u32, buf: *mut c_void, len: usize, flags: u64) -> isize;
+        readerr(eq: *mut fid_eq, buf: *mut fi_eq_err_entry, flags: u64) -> isize;
+        write(eq: *mut fid_eq, event: u32, buf: *const c_void, len: usize, flags: u64) -> isize;
+        sread(eq: *mut fid_eq, event: *mut u32, buf: *mut c_void, len: usize, timeout: c_int,
+            flags: u64) -> isize;
+        strerror(eq: *mut fid_eq, prov_errno: c_int, err_data: *const c_void, buf: *mut c_char,
+            len: usize) -> *const c_char;
+    }
 
-#[repr(C)]
-#[derive(Copy, Clone)]
-pub struct fi_ops_poll {
-    pub size: usize,
-    pub poll: Option<
-        unsafe extern "C" fn(
-            pollset: *mut fid_poll,
-            context: *mut *mut c_void,
-            count: c_int,
-        ) -> c_int,
-    >,
-    pub poll_add: Option<
-        unsafe extern "C" fn(pollset: *mut fid_poll, event_fid: *mut fid, flags: u64) -> c_int,
-    >,
-    pub poll_del: Option<
-        unsafe extern "C" fn(pollset: *mut fid_poll, event_fid: *mut fid, flags: u64) -> c_int,
-    >,
-}
+    struct fi_ops_cq {
+        read(cq: *mut fid_cq, buf: *mut c_void, count: usize) -> isize;
+        readfrom(cq: *mut fid_cq, buf: *mut c_void, count: usize,
+            src_addr: *mut fi_addr_t) -> isize;
+        readerr(cq: *mut fid_cq, buf: *mut fi_cq_err_entry, flags: u64) -> isize;
+        sread(cq: *mut fid_cq, buf: *mut c_void, count: usize, cond: *const c_void,
+            timeout: c_int) -> isize;
+        sreadfrom(cq: *mut fid_cq, buf: *mut c_void, count: usize, src_addr: *mut fi_addr_t,
+            cond: *const c_void, timeout: c_int) -> isize;
+        signal(cq: *mut fid_cq) -> c_int;
+        strerror(cq: *mut fid_cq, prov_errno: c_int, err_data: *const c_void, buf: *mut c_char,
+            len: usize) -> *const c_char;
+    }
 
-#[repr(C)]
-#[derive(Copy, Clone)]
-pub struct fid_poll {
-    pub fid: fid,
-    pub ops: *mut fi_ops_poll,
-}
-
-#[repr(C)]
-#[derive(Copy, Clone)]
-pub struct fi_eq_attr {
-    pub size: usize,
-    pub flags: u64,
-    pub wait_obj: fi_wait_obj,
-    pub signaling_vector: c_int,
-    pub wait_set: *mut fid_wait,
-}
-
-pub const FI_NOTIFY: c_uint = 0;
-pub const FI_CONNREQ: c_uint = 1;
-pub const FI_CONNECTED: c_uint = 2;
-pub const FI_SHUTDOWN: c_uint = 3;
-pub const FI_MR_COMPLETE: c_uint = 4;
-pub const FI_AV_COMPLETE: c_uint = 5;
-pub const FI_JOIN_COMPLETE: c_uint = 6;
-
-#[repr(C)]
-#[derive(Copy, Clone)]
-pub struct fi_eq_entry {
-    pub fid: fid_t,
-    pub context: *mut c_void,
-    pub data: u64,
-}
-
-#[repr(C)]
-#[derive(Copy, Clone)]
-pub struct fi_eq_err_entry {
-    pub fid: fid_t,
-    pub context: *mut c_void,
-    pub data: u64,
-    pub err: c_int,
-    pub prov_errno: c_int,
-    pub err_data: *mut c_void,
-    pub err_data_size: usize,
-}
-
-#[repr(C)]
-pub struct fi_eq_cm_entry {
-    pub fid: fid_t,
-    pub info: *mut fi_info,
-    pub data: [u8; 0],
-}
-
-#[repr(C)]
-#[derive(Copy, Clone)]
-pub struct fi_ops_eq {
-    pub size: usize,
-    pub read: Option<
-        unsafe extern "C" fn(
-            eq: *mut fid_eq,
-            event: *mut u32,
-            buf: *mut c_void,
-            len: usize,
-            flags: u64,
-        ) -> isize,
-    >,
-    pub readerr: Option<
-        unsafe extern "C" fn(eq: *mut fid_eq, buf: *mut fi_eq_err_entry, flags: u64) -> isize,
-    >,
-    pub write: Option<
-        unsafe extern "C" fn(
-            eq: *mut fid_eq,
-            event: u32,
-            buf: *const c_void,
-            len: usize,
-            flags: u64,
-        ) -> isize,
-    >,
-    pub sread: Option<
-        unsafe extern "C" fn(
-            eq: *mut fid_eq,
-            event: *mut u32,
-            buf: *mut c_void,
-            len: usize,
-            timeout: c_int,
-            flags: u64,
-        ) -> isize,
-    >,
-    pub strerror: Option<
-        unsafe extern "C" fn(
-            eq: *mut fid_eq,
-            prov_errno: c_int,
-            err_data: *const c_void,
-            buf: *mut c_char,
-            len: usize,
-        ) -> *const c_char,
-    >,
-}
-
-#[repr(C)]
-#[derive(Copy, Clone)]
-pub struct fid_eq {
-    pub fid: fid,
-    pub ops: *mut fi_ops_eq,
-}
-
-pub const FI_CQ_FORMAT_UNSPEC: fi_cq_format = 0;
-pub const FI_CQ_FORMAT_CONTEXT: fi_cq_format = 1;
-pub const FI_CQ_FORMAT_MSG: fi_cq_format = 2;
-pub const FI_CQ_FORMAT_DATA: fi_cq_format = 3;
-pub const FI_CQ_FORMAT_TAGGED: fi_cq_format = 4;
-pub type fi_cq_format = c_uint;
-
-#[repr(C)]
-#[derive(Copy, Clone)]
-pub struct fi_cq_entry {
-    pub op_context: *mut c_void,
-}
-
-#[repr(C)]
-#[derive(Copy, Clone)]
-pub struct fi_cq_msg_entry {
-    pub op_context: *mut c_void,
-    pub flags: u64,
-    pub len: usize,
-}
-
-#[repr(C)]
-#[derive(Copy, Clone)]
-pub struct fi_cq_data_entry {
-    pub op_context: *mut c_void,
-    pub flags: u64,
-    pub len: usize,
-    pub buf: *mut c_void,
-    pub data: u64,
-}
-
-#[repr(C)]
-#[derive(Copy, Clone)]
-pub struct fi_cq_tagged_entry {
-    pub op_context: *mut c_void,
-    pub flags: u64,
-    pub len: usize,
-    pub buf: *mut c_void,
-    pub data: u64,
-    pub tag: u64,
-}
-
-#[repr(C)]
-#[derive(Copy, Clone)]
-pub struct fi_cq_err_entry {
-    pub op_context: *mut c_void,
-    pub flags: u64,
-    pub len: usize,
-    pub buf: *mut c_void,
-    pub data: u64,
-    pub tag: u64,
-    pub olen: usize,
-    pub err: c_int,
-    pub prov_errno: c_int,
-    pub err_data: *mut c_void,
-    pub err_data_size: usize,
-}
-
-pub const FI_CQ_COND_NONE: fi_cq_wait_cond = 0;
-pub const FI_CQ_COND_THRESHOLD: fi_cq_wait_cond = 1;
-pub type fi_cq_wait_cond = c_uint;
-
-#[repr(C)]
-#[derive(Copy, Clone)]
-pub struct fi_cq_attr {
-    pub size: usize,
-    pub flags: u64,
-    pub format: fi_cq_format,
-    pub wait_obj: fi_wait_obj,
-    pub signaling_vector: c_int,
-    pub wait_cond: fi_cq_wait_cond,
-    pub wait_set: *mut fid_wait,
-}
-
-#[repr(C)]
-#[derive(Copy, Clone)]
-pub struct fi_ops_cq {
-    pub size: usize,
-    pub read:
-        Option<unsafe extern "C" fn(cq: *mut fid_cq, buf: *mut c_void, count: usize) -> isize>,
-    pub readfrom: Option<
-        unsafe extern "C" fn(
-            cq: *mut fid_cq,
-            buf: *mut c_void,
-            count: usize,
-            src_addr: *mut fi_addr_t,
-        ) -> isize,
-    >,
-    pub readerr: Option<
-        unsafe extern "C" fn(cq: *mut fid_cq, buf: *mut fi_cq_err_entry, flags: u64) -> isize,
-    >,
-    pub sread: Option<
-        unsafe extern "C" fn(
-            cq: *mut fid_cq,
-            buf: *mut c_void,
-            count: usize,
-            cond: *const c_void,
-            timeout: c_int,
-        ) -> isize,
-    >,
-    pub sreadfrom: Option<
-        unsafe extern "C" fn(
-            cq: *mut fid_cq,
-            buf: *mut c_void,
-            count: usize,
-            src_addr: *mut fi_addr_t,
-            cond: *const c_void,
-            timeout: c_int,
-        ) -> isize,
-    >,
-    pub signal: Option<unsafe extern "C" fn(cq: *mut fid_cq) -> c_int>,
-    pub strerror: Option<
-        unsafe extern "C" fn(
-            cq: *mut fid_cq,
-            prov_errno: c_int,
-            err_data: *const c_void,
-            buf: *mut c_char,
-            len: usize,
-        ) -> *const c_char,
-    >,
-}
-
-#[repr(C)]
-#[derive(Copy, Clone)]
-pub struct fid_cq {
-    pub fid: fid,
-    pub ops: *mut fi_ops_cq,
-}
-
-pub const FI_CNTR_EVENTS_COMP: fi_cntr_events = 0;
-pub type fi_cntr_events = c_uint;
-
-#[repr(C)]
-#[derive(Copy, Clone)]
-pub struct fi_cntr_attr {
-    pub events: fi_cntr_events,
-    pub wait_obj: fi_wait_obj,
-    pub wait_set: *mut fid_wait,
-    pub flags: u64,
-}
-
-#[repr(C)]
-#[derive(Copy, Clone)]
-pub struct fi_ops_cntr {
-    pub size: usize,
-    pub read: Option<unsafe extern "C" fn(cntr: *mut fid_cntr) -> u64>,
-    pub readerr: Option<unsafe extern "C" fn(cntr: *mut fid_cntr) -> u64>,
-    pub add: Option<unsafe extern "C" fn(cntr: *mut fid_cntr, value: u64) -> c_int>,
-    pub set: Option<unsafe extern "C" fn(cntr: *mut fid_cntr, value: u64) -> c_int>,
-    pub wait:
-        Option<unsafe extern "C" fn(cntr: *mut fid_cntr, threshold: u64, timeout: c_int) -> c_int>,
-    pub adderr: Option<unsafe extern "C" fn(cntr: *mut fid_cntr, value: u64) -> c_int>,
-    pub seterr: Option<unsafe extern "C" fn(cntr: *mut fid_cntr, value: u64) -> c_int>,
-}
-
-#[repr(C)]
-#[derive(Copy, Clone)]
-pub struct fid_cntr {
-    pub fid: fid,
-    pub ops: *mut fi_ops_cntr,
+    struct fi_ops_cntr {
+        read(cntr: *mut fid_cntr) -> u64;
+        readerr(cntr: *mut fid_cntr) -> u64;
+        add(cntr: *mut fid_cntr, value: u64) -> c_int;
+        set(cntr: *mut fid_cntr, value: u64) -> c_int;
+        wait(cntr: *mut fid_cntr, threshold: u64, timeout: c_int) -> c_int;
+        adderr(cntr: *mut fid_cntr, value: u64) -> c_int;
+        seterr(cntr: *mut fid_cntr, value: u64) -> c_int;
+    }
 }

@@ -13,8 +13,35 @@
 //! ```
 //!
 //! Then macros were made `u64` (`sed -E 's/^(pub const FI_[A-Z0-9_]+): u32 = /\1: u64 = /'`), types
-//! of pthreads and of poll(2) left out, the flexible array of `fi_eq_cm_entry` made `[u8; 0]`, and
-//! the items sorted by header.
+//! of pthreads and of poll(2) left out, and the items sorted by header. Then what nothing uses was
+//! left out: items that neither the provider nor another item here needs. The command makes them
+//! again. Structs became `records!` and `tables!`, with all of C's fields in C's order. Everything
+//! became `pub(crate)`.
+
+/// Plain structs of C.
+macro_rules! records {
+    ($(struct $name:ident { $($field:ident: $of:ty),* $(,)? })*) => {$(
+        #[repr(C)]
+        #[derive(Copy, Clone)]
+        pub(crate) struct $name {
+            $(pub(crate) $field: $of,)*
+        }
+    )*};
+}
+
+/// Tables of operations: the table's size, then pointers to functions.
+macro_rules! tables {
+    ($(struct $name:ident {
+        $($entry:ident($($argument:ident: $of:ty),*) -> $result:ty;)*
+    })*) => {$(
+        #[repr(C)]
+        #[derive(Copy, Clone)]
+        pub(crate) struct $name {
+            pub(crate) size: usize,
+            $(pub(crate) $entry: Option<unsafe extern "C" fn($($argument: $of),*) -> $result>,)*
+        }
+    )*};
+}
 
 mod atomic;
 mod cm;
