@@ -58,11 +58,8 @@ fn chromium() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("CHROMIUM") {
         return Some(named.into());
     }
-    let path = std::env::var_os("PATH")?;
     let names = ["chromium", "chromium-browser", "google-chrome"];
-    std::env::split_paths(&path)
-        .flat_map(|place| names.map(|name| place.join(name)))
-        .find(|file| file.exists())
+    names.into_iter().find_map(|name| gigae_host::path::find(name, &[]))
 }
 
 /// A Python that has the packages: in the target directory, for the next time, too.

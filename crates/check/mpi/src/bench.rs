@@ -6,10 +6,10 @@ use crate::own::{self, Own};
 use crate::vendor::{Job, Transport, Vendor};
 use crate::{Error, Hosts};
 use gigae_fabric::{FabricConfig, Rate};
-use gigae_host::proc;
+use gigae_host::{path, proc};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -150,7 +150,8 @@ impl Bench<'_> {
         // It adds to what is there.
         let _ = fs::remove_file(file("hpccoutf.txt"));
         fs::write(file("hpccinf.txt"), HPCC).map_err(|error| format!("hpccinf.txt: {error}"))?;
-        let hpcc = which("hpcc").ok_or("hpcc is not in PATH; run: apt-get install hpcc")?;
+        let hpcc =
+            path::find("hpcc", &[]).ok_or("hpcc is not in PATH; run: apt-get install hpcc")?;
         let took = self.job(vendor, hosts, transport, MANY, &hpcc, &[])?.took;
         let text = fs::read_to_string(file("hpccoutf.txt"))
             .map_err(|error| format!("hpcc left no result: {error}"))?;
@@ -266,11 +267,6 @@ pub fn answers(text: &str) -> Result<BTreeMap<String, f64>, Error> {
         return Err(format!("hpcc: MPIFFT_maxErr is {}", value("MPIFFT_maxErr")?));
     }
     Ok(summary)
-}
-
-fn which(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|place| place.join(program)).find(|file| file.is_file())
 }
 
 /// What the figures depend on and the programs do not print.

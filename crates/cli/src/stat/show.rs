@@ -1,6 +1,7 @@
 //! What was seen, for people and for programs.
 
 use super::{Count, Seen};
+use gigae::MacAddr;
 use gigae_observe::{LinkAbout, PeerAddress, PeerState, PeerStatistics, Wire};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
@@ -19,7 +20,7 @@ fn endpoint(seen: &Seen) -> Value {
     let link = |(i, link): (usize, &LinkAbout)| {
         let (counts, rates) = maps(&seen.link_counts(i));
         json!({
-            "interface": link.interface, "mode": link.mode, "mac": mac(link.mac),
+            "interface": link.interface, "mode": link.mode, "mac": MacAddr(link.mac).to_string(),
             "max_frame": link.max_frame, "counts": counts, "per_second": rates,
         })
     };
@@ -75,7 +76,8 @@ pub(super) fn text(seen: &[Seen], live: bool) -> String {
 
 fn title(seen: &Seen, out: &mut String) {
     let about = &seen.endpoint.about;
-    let link = |link: &LinkAbout| format!("{} ({}, {})", link.interface, link.mode, mac(link.mac));
+    let link =
+        |link: &LinkAbout| format!("{} ({}, {})", link.interface, link.mode, MacAddr(link.mac));
     let links: Vec<_> = about.links.iter().map(link).collect();
     let channels: Vec<_> = channels(about.channels).iter().map(ToString::to_string).collect();
     let plural = if channels.len() == 1 { "" } else { "s" };
@@ -189,13 +191,9 @@ fn time(nanoseconds: u64) -> String {
     }
 }
 
-fn mac(mac: [u8; 6]) -> String {
-    mac.map(|byte| format!("{byte:02x}")).join(":")
-}
-
 fn address(address: PeerAddress) -> String {
     match address {
-        PeerAddress::Mac(address) => mac(address),
+        PeerAddress::Mac(address) => MacAddr(address).to_string(),
         PeerAddress::Ip(ip) => ip.to_string(),
     }
 }

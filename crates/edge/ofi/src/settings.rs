@@ -4,7 +4,6 @@ use crate::error::{Code, Outcome};
 use crate::launcher::local_processes;
 use crate::provider;
 use gigae::{Address, Backend, Cluster, Envelope, MacAddr, OpenError, Options, Sharing};
-use std::ffi::CStr;
 use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -117,7 +116,7 @@ impl Settings {
         if let Some((_, name, address)) = &self.cluster {
             return vec![Nic { name: name.clone(), address: *address }];
         }
-        let all = interfaces();
+        let all = gigae::nics();
         let address = |name: &str, mac: MacAddr| {
             let node = match self.udp {
                 Some(_) => gigae::ip_of(name).map(Address::from)?,
@@ -246,44 +245,6 @@ fn own_place() -> Option<(Cluster, String, Address)> {
     let address = cluster.address(cluster.own().ok()?).ok()?;
     let interfaces = cluster.interfaces().ok()?.join(",");
     Some((cluster, interfaces, address))
-}
-
-/// The Ethernet interfaces of this network namespace that are up, by name.
-fn interfaces() -> Vec<(String, MacAddr)> {
-    let mut list = std::ptr::null_mut();
-    // SAFETY: a place for the list.
-    if unsafe { libc::getifaddrs(&mut list) } != 0 {
-        return Vec::new();
-    }
-    // Children belong to the processes that share a NIC.
-    let children = gigae::children();
-    let mut found = Vec::new();
-    let mut next = list;
-    // SAFETY: the list is linked until NULL and stays until it is freed.
-    while let Some(entry) = unsafe { next.as_ref() } {
-        next = entry.ifa_next;
-        let usable = entry.ifa_flags & libc::IFF_UP as u32 != 0
-            && entry.ifa_flags & libc::IFF_LOOPBACK as u32 == 0;
-        // SAFETY: NULL or an address that begins with its family.
-        let family = unsafe { entry.ifa_addr.as_ref() }.map(|address| address.sa_family);
-        if !usable || family != Some(libc::AF_PACKET as u16) {
-            continue;
-        }
-        // SAFETY: an address of this family is of this type.
-        let address = unsafe { &*entry.ifa_addr.cast::<libc::sockaddr_ll>() };
-        if address.sll_hatype != libc::ARPHRD_ETHER {
-            continue;
-        }
-        let [a, b, c, d, e, f, ..] = address.sll_addr;
-        // SAFETY: a name that ends in NUL.
-        let name = unsafe { CStr::from_ptr(entry.ifa_name) }.to_str();
-        if let Some(name) = name.ok().filter(|&name| !children.iter().any(|c| c == name)) {
-            found.push((name.to_owned(), MacAddr([a, b, c, d, e, f])));
-        }
-    }
-    // SAFETY: the list is getifaddrs's and was not freed.
-    unsafe { libc::freeifaddrs(list) };
-    found
 }
 
 /// Warns why no NIC can be used, once per process, and only if the environment names this provider

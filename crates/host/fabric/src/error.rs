@@ -1,29 +1,37 @@
 //! Why a fabric could not be built, changed, found or removed; one line each.
 
-use std::fmt;
 use std::io;
 
 use gigae_host::proc::process;
 
 /// Why an operation on a fabric failed. Every message is one line and says what to do next.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FabricError {
     /// A setting cannot be built.
+    #[error("{0}")]
     Config(String),
     /// The process may not make network namespaces.
+    #[error(
+        "a fabric needs CAP_SYS_ADMIN and CAP_NET_ADMIN for its network namespaces; run as root, for example with sudo"
+    )]
     Privileges,
     /// An ordinary user lays fabrics in a user namespace, and may make none here.
+    #[error(
+        "an ordinary user's virtual network takes a user namespace, which cannot be made: {why}"
+    )]
     UserNamespace {
         /// What forbids it, and who can allow it.
         why: String,
     },
     /// The kernel keeps it for root outside of user namespaces.
+    #[error("{what} in a user namespace is not permitted; run as root")]
     NeedsRoot {
         /// What was attempted.
         what: &'static str,
     },
     /// A program that the set-up needs is not installed.
+    #[error("the program `{program}` was not found; install it: apt-get install {package}")]
     Program {
         /// The program's name.
         program: &'static str,
@@ -31,21 +39,31 @@ pub enum FabricError {
         package: &'static str,
     },
     /// A fabric of this prefix stands already.
+    #[error(
+        "a fabric with the prefix {prefix} stands already; remove it with `gigae fabric down --prefix {prefix}` or choose another prefix"
+    )]
     InUse {
         /// The prefix.
         prefix: String,
     },
     /// A namespace of a name that the fabric needs exists and does not carry the fabric's mark.
+    #[error(
+        "the network namespace {name} exists and was not made by gigae; choose another prefix, or remove it yourself with `ip netns del {name}`"
+    )]
     Foreign {
         /// The namespace's name.
         name: String,
     },
     /// No fabric of this prefix stands.
+    #[error(
+        "no fabric with the prefix {prefix} stands; lay one with `gigae fabric up --prefix {prefix}`"
+    )]
     Absent {
         /// The prefix.
         prefix: String,
     },
     /// `ip` or `tc` refused a line.
+    #[error("`{program} {line}` failed: {message}; the kernel may lack a part (veth, bridge, tbf)")]
     Tool {
         /// The program.
         program: &'static str,
@@ -55,6 +73,7 @@ pub enum FabricError {
         message: String,
     },
     /// The kernel refused something.
+    #[error("{what}: {source}")]
     System {
         /// What was attempted.
         what: String,
@@ -62,6 +81,9 @@ pub enum FabricError {
         source: io::Error,
     },
     /// The impairment program could not be loaded, attached or read.
+    #[error(
+        "{what} failed: {message}; impairments need CAP_BPF and a kernel with clsact and BPF classifiers (5.12 or later)"
+    )]
     Bpf {
         /// What was attempted.
         what: &'static str,
@@ -103,55 +125,5 @@ impl FabricError {
         // A verifier log has many lines; the last ones hold the reason.
         let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
         FabricError::Bpf { what, message }
-    }
-}
-
-impl fmt::Display for FabricError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            FabricError::Config(message) => f.write_str(message),
-            FabricError::Privileges => f.write_str(
-                "a fabric needs CAP_SYS_ADMIN and CAP_NET_ADMIN for its network namespaces; run as root, for example with sudo",
-            ),
-            FabricError::UserNamespace { why } => write!(
-                f,
-                "an ordinary user's virtual network takes a user namespace, which cannot be made: {why}"
-            ),
-            FabricError::NeedsRoot { what } => {
-                write!(f, "{what} in a user namespace is not permitted; run as root")
-            }
-            FabricError::Program { program, package } => {
-                write!(f, "the program `{program}` was not found; install it: apt-get install {package}")
-            }
-            FabricError::InUse { prefix } => write!(
-                f,
-                "a fabric with the prefix {prefix} stands already; remove it with `gigae fabric down --prefix {prefix}` or choose another prefix"
-            ),
-            FabricError::Foreign { name } => write!(
-                f,
-                "the network namespace {name} exists and was not made by gigae; choose another prefix, or remove it yourself with `ip netns del {name}`"
-            ),
-            FabricError::Absent { prefix } => write!(
-                f,
-                "no fabric with the prefix {prefix} stands; lay one with `gigae fabric up --prefix {prefix}`"
-            ),
-            FabricError::Tool { program, line, message } => {
-                write!(f, "`{program} {line}` failed: {message}; the kernel may lack a part (veth, bridge, tbf)")
-            }
-            FabricError::System { what, source } => write!(f, "{what}: {source}"),
-            FabricError::Bpf { what, message } => write!(
-                f,
-                "{what} failed: {message}; impairments need CAP_BPF and a kernel with clsact and BPF classifiers (5.12 or later)"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for FabricError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            FabricError::System { source, .. } => Some(source),
-            _ => None,
-        }
     }
 }

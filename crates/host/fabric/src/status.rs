@@ -139,7 +139,7 @@ impl fmt::Display for Status {
         write!(f, " {:>10} {:>8}", "frames", "dropped")?;
         writeln!(f, "{}", if impaired { "    lost  doubled corrupted" } else { "" })?;
         for NodeStatus { node, port, impairments } in &self.nodes {
-            let mac = node.mac.map(|byte| format!("{byte:02x}")).join(":");
+            let mac = topology::written(node.mac);
             let (ipv4, ipv6) = (node.ipv4.to_string(), node.ipv6.to_string());
             write!(f, "{:<14} {mac:<17} {ipv4:<12} {ipv6:<9}", node.name)?;
             write!(f, " {:>10} {:>8}", port.frames, port.dropped)?;

@@ -44,11 +44,7 @@ pub(crate) fn json(program: &'static str, args: &[&str]) -> Result<serde_json::V
 
 /// Fails when `program` is not installed.
 pub(crate) fn require(program: &'static str) -> Result<PathBuf, FabricError> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .chain(SYSTEM_DIRECTORIES.map(PathBuf::from))
-        .map(|directory| directory.join(program))
-        .find(|candidate| candidate.is_file())
+    gigae_host::path::find(program, &SYSTEM_DIRECTORIES)
         .ok_or(FabricError::Program { program, package: "iproute2" })
 }
 

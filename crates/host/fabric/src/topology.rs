@@ -95,7 +95,7 @@ pub(crate) fn ipv6(number: u16) -> Ipv6Addr {
     Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, number)
 }
 
-fn written(mac: [u8; 6]) -> String {
+pub(crate) fn written(mac: [u8; 6]) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
 }
 

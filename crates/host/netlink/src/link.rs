@@ -6,7 +6,7 @@ use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{
     AfSpecInet6, AfSpecUnspec, In6AddrGenMode, InfoData, InfoKind, InfoMacVlan, LinkAttribute,
-    LinkFlags, LinkInfo, LinkMessage, LinkXdp, MacVlanMode, Stats64,
+    LinkFlags, LinkInfo, LinkLayerType, LinkMessage, LinkXdp, MacVlanMode, Stats64,
 };
 use rustix::fd::{AsRawFd, BorrowedFd};
 
@@ -31,6 +31,10 @@ pub struct Link {
     pub lower: Option<u32>,
     /// Whether it is a macvlan.
     pub is_macvlan: bool,
+    /// Whether its frames are Ethernet's. Those of the loopback are not.
+    pub is_ethernet: bool,
+    /// Whether it is up, whatever its carrier.
+    pub is_up: bool,
     /// Whether it has a carrier.
     pub carrier: Option<bool>,
     /// How often it has got or lost its carrier.
@@ -177,7 +181,12 @@ impl Setting<'_> {
 
 impl From<LinkMessage> for Link {
     fn from(message: LinkMessage) -> Self {
-        let mut link = Link { index: message.header.index, ..Link::default() };
+        let mut link = Link {
+            index: message.header.index,
+            is_ethernet: message.header.link_layer_type == LinkLayerType::Ether,
+            is_up: message.header.flags.contains(LinkFlags::Up),
+            ..Link::default()
+        };
         let mut elsewhere = false;
         for attribute in message.attributes {
             match attribute {
@@ -302,6 +311,7 @@ mod tests {
         let kernel = Rtnetlink::open().unwrap();
         let lo = kernel.link(1).unwrap();
         assert_eq!((lo.name.as_str(), lo.mac), ("lo", Some([0; 6])));
+        assert!(!lo.is_ethernet);
         assert!(lo.mtu > 1500 && lo.counters.contains(&("tx_window_errors", 0)), "{lo:?}");
         assert_eq!(kernel.link_named("lo").unwrap().index, 1);
         assert_eq!(kernel.programs(1).unwrap(), [0; 4]);

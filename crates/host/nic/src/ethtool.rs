@@ -72,7 +72,7 @@ impl Ethtool {
     pub(super) fn queues(&self, name: &str) -> Option<Queues> {
         // struct ethtool_channels: cmd; the most of rx, tx, other, combined; the same as set.
         let [_, max_rx, max_tx, _, max_combined, rx, tx, _, combined] =
-            self.ask(name, ETHTOOL_GCHANNELS)?;
+            self.ask(name, ETHTOOL_GCHANNELS).ok()?;
         Some(Queues {
             rx: Level { current: rx, max: max_rx },
             tx: Level { current: tx, max: max_tx },
@@ -82,7 +82,7 @@ impl Ethtool {
 
     pub(super) fn rings(&self, name: &str) -> Option<Rings> {
         // struct ethtool_ringparam: cmd; the most of rx, mini, jumbo, tx; the same as set.
-        let [_, max_rx, _, _, max_tx, rx, _, _, tx] = self.ask(name, ETHTOOL_GRINGPARAM)?;
+        let [_, max_rx, _, _, max_tx, rx, _, _, tx] = self.ask(name, ETHTOOL_GRINGPARAM).ok()?;
         Some(Rings {
             rx: Level { current: rx, max: max_rx },
             tx: Level { current: tx, max: max_tx },
@@ -91,7 +91,7 @@ impl Ethtool {
 
     pub(super) fn coalescing(&self, name: &str) -> Option<Coalescing> {
         // struct ethtool_coalesce, 23 words.
-        let words = self.ask::<23>(name, ETHTOOL_GCOALESCE)?;
+        let words = self.ask::<23>(name, ETHTOOL_GCOALESCE).ok()?;
         Some(Coalescing {
             rx_usecs: words[1],
             rx_frames: words[2],
@@ -168,11 +168,11 @@ impl Ethtool {
     }
 
     /// A question whose answer is a structure of `N` words, the command in the first.
-    fn ask<const N: usize>(&self, name: &str, command: u32) -> Option<[u32; N]> {
+    fn ask<const N: usize>(&self, name: &str, command: u32) -> io::Result<[u32; N]> {
         let mut words = [0; N];
         words[0] = command;
-        self.call(name, &mut words).ok()?;
-        Some(words)
+        self.call(name, &mut words)?;
+        Ok(words)
     }
 
     /// One ethtool command. `words` must hold the command's whole structure, variable part

@@ -14,7 +14,6 @@ mod pci;
 mod table;
 mod xdp;
 
-use std::fmt;
 use std::io;
 
 pub use data::{Bus, Coalescing, Level, Nic, Offloads, Pcie, Queues, Rings, Xdp};
@@ -24,10 +23,11 @@ pub use table::table;
 use ethtool::Ethtool;
 
 /// Why the inventory could not be taken; one line each.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NicError {
     /// There is no interface of this name.
+    #[error("there is no interface {name:?} here; choose one of: {}", .existing.join(", "))]
     Unknown {
         /// The name asked for.
         name: String,
@@ -35,36 +35,13 @@ pub enum NicError {
         existing: Vec<String>,
     },
     /// The kernel refused something.
+    #[error("{what}: {source}")]
     System {
         /// What was attempted.
         what: &'static str,
         /// The kernel's answer.
         source: io::Error,
     },
-}
-
-impl fmt::Display for NicError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            NicError::Unknown { name, existing } => {
-                write!(
-                    f,
-                    "there is no interface {name:?} here; choose one of: {}",
-                    existing.join(", ")
-                )
-            }
-            NicError::System { what, source } => write!(f, "{what}: {source}"),
-        }
-    }
-}
-
-impl std::error::Error for NicError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            NicError::Unknown { .. } => None,
-            NicError::System { source, .. } => Some(source),
-        }
-    }
 }
 
 /// Describes the interface `iface`, or all Ethernet interfaces of the calling thread's network

@@ -8,7 +8,6 @@ use gigae_xdp::{Parts, XdpLink};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,17 +24,23 @@ pub const VARIABLE: &str = "GIGAE_BROKER";
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 /// Why the client got no port.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum BrokerError {
     /// No broker listens there.
+    #[error(
+        "no broker listens at '{path}' ({why}); start 'gigae broker', or name its socket with {VARIABLE}"
+    )]
     Absent {
         /// Where.
         path: PathBuf,
-        /// What the kernel said.
-        source: io::Error,
+        /// What the kernel said. Not `source`: the text has it already.
+        why: io::Error,
     },
     /// The process that listens there belongs neither to root nor to this process's user, so it may
     /// be anyone's.
+    #[error(
+        "user {uid} listens at '{path}', who is neither root nor this process's user, and is not trusted; start 'gigae broker' as root, or correct {VARIABLE}"
+    )]
     UntrustedUser {
         /// Where.
         path: PathBuf,
@@ -43,35 +48,15 @@ pub enum BrokerError {
         uid: u32,
     },
     /// The broker refuses.
+    #[error("{}", .0.text)]
     Refused(Refusal),
     /// The broker gave no answer, or one that cannot be parsed.
+    #[error("{0}")]
     Broken(String),
     /// The port's parts do not make a link.
+    #[error("{0}")]
     Link(OpenError),
 }
-
-impl fmt::Display for BrokerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Absent { path, source } => write!(
-                f,
-                "no broker listens at '{}' ({source}); start 'gigae broker', or name its socket with {VARIABLE}",
-                path.display()
-            ),
-            Self::UntrustedUser { path, uid } => write!(
-                f,
-                "user {uid} listens at '{}', who is neither root nor this process's user, and is not trusted; \
-                 start 'gigae broker' as root, or correct {VARIABLE}",
-                path.display()
-            ),
-            Self::Refused(refusal) => f.write_str(&refusal.text),
-            Self::Broken(why) => f.write_str(why),
-            Self::Link(e) => e.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for BrokerError {}
 
 /// The socket that `GIGAE_BROKER` names, otherwise [`SOCKET`]; `None` if the variable is `never`. A
 /// program with more rights than its user (set-user-id, file capabilities) ignores the variable,
@@ -199,7 +184,7 @@ pub fn nics(path: &Path) -> Result<Vec<String>, BrokerError> {
 }
 
 fn connect(path: &Path) -> Result<OwnedFd, BrokerError> {
-    let absent = |e: Errno| BrokerError::Absent { path: path.into(), source: e.into() };
+    let absent = |e: Errno| BrokerError::Absent { path: path.into(), why: e.into() };
     let flags = SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
         .map_err(absent)?;

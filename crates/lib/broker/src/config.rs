@@ -4,7 +4,6 @@ use crate::names;
 use gigae_wire::Envelope;
 use serde::Deserialize;
 use std::collections::BTreeSet;
-use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -73,9 +72,12 @@ pub struct Limits {
 
 /// The configuration cannot be used. The text is one line that says where the problem is and what
 /// to do.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// It cannot be read.
+    #[error(
+        "cannot read '{path}': {source}; write one as docs/reference/broker.md says, or name another by --config"
+    )]
     Read {
         /// The file.
         path: PathBuf,
@@ -83,6 +85,7 @@ pub enum ConfigError {
         source: io::Error,
     },
     /// Its text is wrong.
+    #[error("{path}:{line}: {what}")]
     Text {
         /// The file.
         path: PathBuf,
@@ -91,28 +94,6 @@ pub enum ConfigError {
         /// What is wrong, and what to do.
         what: String,
     },
-}
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Read { path, source } => write!(
-                f,
-                "cannot read '{}': {source}; write one as docs/reference/broker.md says, or name another by --config",
-                path.display()
-            ),
-            Self::Text { path, line, what } => write!(f, "{}:{line}: {what}", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for ConfigError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Read { source, .. } => Some(source),
-            Self::Text { .. } => None,
-        }
-    }
 }
 
 #[derive(Deserialize)]

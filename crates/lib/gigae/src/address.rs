@@ -74,20 +74,11 @@ impl fmt::Display for Address {
 }
 
 /// Text is not an address.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "'{0}' is not an address; write it as 02:00:00:00:00:02 or 198.18.0.2, with /PORT and /CHANNEL if needed"
+)]
 pub struct ParseAddressError(String);
-
-impl fmt::Display for ParseAddressError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "'{}' is not an address; write it as 02:00:00:00:00:02 or 198.18.0.2, with /PORT and /CHANNEL if needed",
-            self.0
-        )
-    }
-}
-
-impl std::error::Error for ParseAddressError {}
 
 impl FromStr for Address {
     type Err = ParseAddressError;

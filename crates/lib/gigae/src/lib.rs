@@ -103,7 +103,7 @@ pub use options::{Backend, Broker, Options, Progress};
 pub use peer::Peer;
 pub use sharing::Sharing;
 #[doc(hidden)]
-pub use sharing::children;
+pub use sharing::nics;
 #[doc(hidden)]
 pub use simulated::ip as simulated_ip;
 pub use wait::Wait;

@@ -17,7 +17,6 @@ use gigae_netlink::{Error, Route, RouteType, Rtnetlink};
 use gigae_wire::MacAddr;
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockFilter, Socket, Type};
-use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::time::{Duration, Instant};
@@ -287,9 +286,10 @@ fn says_no_route(e: &Error) -> bool {
 }
 
 /// The way to a node was not found.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum ResolveError {
     /// No route leads to the address over the interface.
+    #[error("no route to {to} over '{interface}'; choose another interface or add a route with 'ip {family} route add'", family = if .to.is_ipv4() { "-4" } else { "-6" })]
     NoRoute {
         /// The node's address.
         to: IpAddr,
@@ -297,6 +297,9 @@ pub(crate) enum ResolveError {
         interface: String,
     },
     /// There is a route, but this node has no address to send from.
+    #[error(
+        "no address to reach {to} from; give '{interface}' one with 'ip address add ADDRESS/LENGTH dev {interface}'"
+    )]
     NoSource {
         /// The node's address.
         to: IpAddr,
@@ -304,10 +307,15 @@ pub(crate) enum ResolveError {
         interface: String,
     },
     /// The address belongs to this host; its loopback addresses do too.
+    #[error(
+        "{0} is an address of this host, which its own frames do not reach; give another node's, or let frames within the node go through memory (Options::local)"
+    )]
     Own(IpAddr),
     /// A multicast, broadcast, anycast or unspecified address.
+    #[error("{0} is not the address of one node; give a unicast address")]
     NoNode(IpAddr),
     /// The neighbour did not answer within a second.
+    #[error("{}", no_answer(to, neighbour, interface))]
     NoAnswer {
         /// The node's address.
         to: IpAddr,
@@ -317,6 +325,7 @@ pub(crate) enum ResolveError {
         interface: String,
     },
     /// A system call failed.
+    #[error("{what} failed: {source}; check that the interface is still there and up")]
     Io {
         /// What was tried.
         what: &'static str,
@@ -331,48 +340,15 @@ impl ResolveError {
     }
 }
 
-impl fmt::Display for ResolveError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoRoute { to, interface } => {
-                let family = if to.is_ipv4() { "-4" } else { "-6" };
-                write!(
-                    f,
-                    "no route to {to} over '{interface}'; choose another interface or add a route with 'ip {family} route add'"
-                )
-            }
-            Self::NoSource { to, interface } => write!(
-                f,
-                "no address to reach {to} from; give '{interface}' one with 'ip address add ADDRESS/LENGTH dev {interface}'"
-            ),
-            Self::Own(to) => write!(
-                f,
-                "{to} is an address of this host, which its own frames do not reach; give another node's, or let frames within the node go through memory (Options::local)"
-            ),
-            Self::NoNode(to) => {
-                write!(f, "{to} is not the address of one node; give a unicast address")
-            }
-            Self::NoAnswer { to, neighbour, interface } if to == neighbour => write!(
-                f,
-                "{to} does not answer on '{interface}'; check the address, the link and that the node is up"
-            ),
-            Self::NoAnswer { to, neighbour, interface } => write!(
-                f,
-                "the gateway {neighbour} towards {to} does not answer on '{interface}'; check the route and the link"
-            ),
-            Self::Io { what, source } => {
-                write!(f, "{what} failed: {source}; check that the interface is still there and up")
-            }
-        }
-    }
-}
-
-impl std::error::Error for ResolveError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io { source, .. } => Some(source),
-            _ => None,
-        }
+fn no_answer(to: &IpAddr, neighbour: &IpAddr, interface: &str) -> String {
+    if to == neighbour {
+        format!(
+            "{to} does not answer on '{interface}'; check the address, the link and that the node is up"
+        )
+    } else {
+        format!(
+            "the gateway {neighbour} towards {to} does not answer on '{interface}'; check the route and the link"
+        )
     }
 }
 

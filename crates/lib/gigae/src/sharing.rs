@@ -3,6 +3,7 @@
 use crate::link::AnyLink;
 use gigae_link::{Interface, Link, OpenError};
 use gigae_macvlan::{Child, Claim};
+use gigae_netlink::Rtnetlink;
 use gigae_shm::name_in_ip;
 use gigae_wire::{Envelope, MacAddr};
 use std::collections::BTreeSet;
@@ -206,11 +207,15 @@ impl Port {
     }
 }
 
-/// Names of the children in the calling thread's network namespace, whoever's they are; none where the
-/// kernel does not say.
-pub fn children() -> Vec<String> {
-    let found = gigae_macvlan::children().unwrap_or_default();
-    found.into_iter().map(|child| child.name).collect()
+/// The Ethernet interfaces of the calling thread's network namespace that are up; none where the kernel
+/// does not say. Children are left out: they belong to the processes that share a NIC.
+pub fn nics() -> Vec<(String, MacAddr)> {
+    let links = Rtnetlink::open().and_then(|kernel| kernel.links()).unwrap_or_default();
+    let children = gigae_macvlan::children().unwrap_or_default();
+    let is_child = |name: &str| children.iter().any(|child| child.name == name);
+    let found = links.into_iter().filter(|link| link.is_ethernet && link.is_up);
+    let found = found.filter(|link| !is_child(&link.name));
+    found.filter_map(|link| Some((link.name, MacAddr(link.mac?)))).collect()
 }
 
 fn all_in_use(nics: &str) -> OpenError {

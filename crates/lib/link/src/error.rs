@@ -1,13 +1,13 @@
 //! What can go wrong with a link: while opening it, and later.
 
-use std::fmt;
 use std::io;
 
 /// A link could not be opened. The text is one line and says what to do.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// There is no such interface in this network namespace.
+    #[error("no interface '{name}' here; choose one of: {}", .existing.join(", "))]
     NoInterface {
         /// The name asked for.
         name: String,
@@ -15,8 +15,12 @@ pub enum OpenError {
         existing: Vec<String>,
     },
     /// The interface exists but is administratively down.
+    #[error("interface '{0}' is down; bring it up with 'ip link set {0} up'")]
     InterfaceDown(String),
     /// The process may not do this.
+    #[error(
+        "{what} is not permitted; run as root, with a broker ('gigae broker'), in the UDP envelope (Backend::Auto), or grant {capability}"
+    )]
     MissingCapability {
         /// What was tried.
         what: &'static str,
@@ -24,6 +28,9 @@ pub enum OpenError {
         capability: &'static str,
     },
     /// The interface's MTU cannot hold a frame of the least useful size.
+    #[error(
+        "MTU {mtu} of '{interface}' is too small; set at least {needed} with 'ip link set {interface} mtu {needed}'"
+    )]
     MtuTooSmall {
         /// The interface.
         interface: String,
@@ -33,6 +40,7 @@ pub enum OpenError {
         needed: usize,
     },
     /// The kernel lacks something.
+    #[error("this kernel has no {what}; {instead}")]
     Unsupported {
         /// What it lacks.
         what: &'static str,
@@ -40,6 +48,9 @@ pub enum OpenError {
         instead: &'static str,
     },
     /// AF_XDP works there in generic mode at best, which was not to be chosen.
+    #[error(
+        "AF_XDP has generic mode only on '{interface}' ({why}); ask for that mode or use the packet backend"
+    )]
     OnlyGeneric {
         /// The interface.
         interface: String,
@@ -47,6 +58,9 @@ pub enum OpenError {
         why: String,
     },
     /// Another program's XDP program is attached to the interface.
+    #[error(
+        "another XDP program (id {program}) is attached to '{interface}'; detach it with 'ip link set {interface} xdp off' or use the packet backend"
+    )]
     ForeignProgram {
         /// The interface.
         interface: String,
@@ -54,6 +68,9 @@ pub enum OpenError {
         program: u32,
     },
     /// The queue is already in use by another AF_XDP socket.
+    #[error(
+        "queue {queue} of '{interface}' already has an AF_XDP socket; end its owner, choose another queue or use the packet backend"
+    )]
     QueueBusy {
         /// The interface.
         interface: String,
@@ -61,6 +78,7 @@ pub enum OpenError {
         queue: u32,
     },
     /// The broker that was asked for a port makes none.
+    #[error("the broker at '{broker}' refuses: {why}")]
     Refused {
         /// Where it listens.
         broker: String,
@@ -68,104 +86,37 @@ pub enum OpenError {
         why: String,
     },
     /// A system call failed for another reason.
+    #[error("{what} failed: {source}")]
     Io {
         /// What was tried.
         what: &'static str,
         /// Why it failed.
         source: io::Error,
     },
-}
-
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoInterface { name, existing } => {
-                write!(f, "no interface '{name}' here; choose one of: {}", existing.join(", "))
-            }
-            Self::InterfaceDown(name) => {
-                write!(f, "interface '{name}' is down; bring it up with 'ip link set {name} up'")
-            }
-            Self::MissingCapability { what, capability } => {
-                write!(
-                    f,
-                    "{what} is not permitted; run as root, with a broker ('gigae broker'), in the UDP envelope (Backend::Auto), or grant {capability}"
-                )
-            }
-            Self::MtuTooSmall { interface, mtu, needed } => write!(
-                f,
-                "MTU {mtu} of '{interface}' is too small; set at least {needed} with 'ip link set {interface} mtu {needed}'"
-            ),
-            Self::Unsupported { what, instead } => {
-                write!(f, "this kernel has no {what}; {instead}")
-            }
-            Self::OnlyGeneric { interface, why } => write!(
-                f,
-                "AF_XDP has generic mode only on '{interface}' ({why}); ask for that mode or use the packet backend"
-            ),
-            Self::ForeignProgram { interface, program } => write!(
-                f,
-                "another XDP program (id {program}) is attached to '{interface}'; detach it with 'ip link set {interface} xdp off' or use the packet backend"
-            ),
-            Self::QueueBusy { interface, queue } => write!(
-                f,
-                "queue {queue} of '{interface}' already has an AF_XDP socket; end its owner, choose another queue or use the packet backend"
-            ),
-            Self::Refused { broker, why } => write!(f, "the broker at '{broker}' refuses: {why}"),
-            Self::Io { what, source } => write!(f, "{what} failed: {source}"),
-        }
-    }
-}
-
-impl std::error::Error for OpenError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io { source, .. } => Some(source),
-            _ => None,
-        }
-    }
 }
 
 /// An open link stopped working.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkError {
     /// The interface is down; it may come back.
+    #[error("interface '{0}' went down; bring it up with 'ip link set {0} up'")]
     Down(String),
     /// The interface or its namespace is gone; open a new link.
+    #[error("interface '{0}' is gone; open the endpoint again")]
     Gone(String),
     /// Another program has detached or replaced the link's XDP program, so nothing arrives any more; open a
     /// new link. Calls on it say so within 1.5 seconds.
+    #[error(
+        "the XDP program of '{0}' was detached or replaced by another program; open the endpoint again, or use the packet backend"
+    )]
     Detached(String),
     /// A system call failed for another reason.
+    #[error("{what} failed: {source}")]
     Io {
         /// What was tried.
         what: &'static str,
         /// Why it failed.
         source: io::Error,
     },
-}
-
-impl fmt::Display for LinkError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Down(name) => {
-                write!(f, "interface '{name}' went down; bring it up with 'ip link set {name} up'")
-            }
-            Self::Gone(name) => write!(f, "interface '{name}' is gone; open the endpoint again"),
-            Self::Detached(name) => write!(
-                f,
-                "the XDP program of '{name}' was detached or replaced by another program; open the endpoint again, or use the packet backend"
-            ),
-            Self::Io { what, source } => write!(f, "{what} failed: {source}"),
-        }
-    }
-}
-
-impl std::error::Error for LinkError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io { source, .. } => Some(source),
-            _ => None,
-        }
-    }
 }

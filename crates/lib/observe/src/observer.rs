@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use std::{fmt, fs, io};
+use std::{fs, io};
 
 /// How often to look for statistics that are being written at every look, and how long to wait
 /// between: longer than the kernel usually keeps a thread off its processor.
@@ -261,26 +261,12 @@ impl Drop for Capture {
 }
 
 /// Why frames cannot be captured.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// This process already captures them.
+    #[error("the frames of process {0} are being captured already; end that capture first")]
     Busy(u32),
     /// The kernel refused something.
+    #[error("memory for captured frames: {0}; free some")]
     Io(io::Error),
 }
-
-impl fmt::Display for CaptureError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Busy(pid) => {
-                write!(
-                    f,
-                    "the frames of process {pid} are being captured already; end that capture first"
-                )
-            }
-            Self::Io(error) => write!(f, "memory for captured frames: {error}; free some"),
-        }
-    }
-}
-
-impl std::error::Error for CaptureError {}

@@ -464,7 +464,7 @@ fn ipv6_template(
 
 /// Sum of big-endian 16-bit words, the last padded with zero (RFC 1071). Sums at most 32,768 words,
 /// so 32 bits do not overflow.
-fn words(bytes: &[u8]) -> u32 {
+pub fn words(bytes: &[u8]) -> u32 {
     let (pairs, last) = bytes.as_chunks::<2>();
     let sum: u32 = pairs.iter().map(|&pair| u32::from(u16::from_be_bytes(pair))).sum();
     sum + last.first().map_or(0, |&b| u32::from(b) << 8)
@@ -484,7 +484,7 @@ fn words_in(first: Pieces, behind: Pieces) -> u32 {
 }
 
 /// Folds a sum into the Internet checksum.
-fn fold(sum: u32) -> u16 {
+pub fn fold(sum: u32) -> u16 {
     let sum = (sum & 0xffff) + (sum >> 16);
     !((sum & 0xffff) + (sum >> 16)) as u16
 }

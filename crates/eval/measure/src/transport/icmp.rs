@@ -7,6 +7,7 @@ use crate::channel::{Arrival, Calls, Channel, NAP, Side, Task, TransportError};
 use crate::end::Opening;
 use crate::end::Probe;
 use crate::site::{Address, Site};
+use gigae_wire::{internet_checksum, internet_sum};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -80,7 +81,7 @@ impl Opening for IcmpOpening {
         let mut outgoing = vec![ECHO_REQUEST, 0, 0, 0, random[0], random[1], 0, 0];
         outgoing.extend(message(self.task.size));
         let incoming = vec![0; outgoing.len() + 60];
-        let unnumbered = ones_sum(&outgoing[12..]);
+        let unnumbered = internet_sum(&outgoing[12..]);
         Ok(Box::new(IcmpChannel {
             socket,
             outgoing,
@@ -123,8 +124,8 @@ impl Channel for IcmpChannel {
         self.outgoing[6..8].copy_from_slice(&(number as u16).to_be_bytes());
         self.outgoing[8..12].copy_from_slice(&number.to_le_bytes());
         self.outgoing[2..4].fill(0);
-        let sum = folded(ones_sum(&self.outgoing[..12]) + self.unnumbered);
-        self.outgoing[2..4].copy_from_slice(&(!sum).to_be_bytes());
+        let sum = internet_checksum(internet_sum(&self.outgoing[..12]) + self.unnumbered);
+        self.outgoing[2..4].copy_from_slice(&sum.to_be_bytes());
         self.calls.all += 1;
         self.calls.send += 1;
         match self.socket.write(&self.outgoing[..8 + size]) {
@@ -164,30 +165,9 @@ fn reply(packet: &[u8], identifier: &[u8]) -> Option<Arrival> {
     Some(Arrival { number: read(data)?, bytes: data.len() })
 }
 
-/// One's-complement sum of big-endian words (RFC 1071), not yet folded to 16 bits.
-fn ones_sum(bytes: &[u8]) -> u32 {
-    // A frame's worth of words cannot overflow 32 bits.
-    let (words, rest) = bytes.as_chunks::<2>();
-    let sum: u32 = words.iter().map(|&word| u32::from(u16::from_be_bytes(word))).sum();
-    sum + rest.first().map_or(0, |&last| u32::from(last) << 8)
-}
-
-fn folded(mut sum: u32) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_checksum_of_the_example_in_rfc_1071_is_right() {
-        let sum = folded(ones_sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]));
-        assert_eq!(sum, 0xddf2);
-    }
 
     #[test]
     fn a_reply_is_told_from_other_packets_and_a_short_one_is_none() {

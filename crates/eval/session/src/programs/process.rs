@@ -9,7 +9,6 @@
 use crate::stage::ends_with_parent;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::io::{self, Read};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -92,11 +91,7 @@ pub enum Trouble {
 
 /// The executable of this name where programs are looked for, if there is one.
 pub fn find(file: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let executable = |place: &PathBuf| {
-        place.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
-    };
-    std::env::split_paths(&path).map(|directory| directory.join(file)).find(executable)
+    gigae_host::path::find(file, &[])
 }
 
 /// A program that runs; it and all that it has started end with this value, and with this process.

@@ -39,48 +39,32 @@ pub struct Feature {
 impl Ethtool {
     /// A word of struct ethtool_coalesce by its place; `EOPNOTSUPP` from drivers without coalescing.
     pub fn coalesce(&self, name: &str, word: usize) -> io::Result<u32> {
-        Ok(self.coalesce_words(name)?[word])
+        Ok(self.ask::<COALESCE>(name, ETHTOOL_GCOALESCE)?[word])
     }
 
     /// Changes one of them.
     pub fn set_coalesce(&self, name: &str, word: usize, value: u32) -> io::Result<()> {
-        let mut words = self.coalesce_words(name)?;
+        let mut words: [_; COALESCE] = self.ask(name, ETHTOOL_GCOALESCE)?;
         (words[0], words[word]) = (ETHTOOL_SCOALESCE, value);
         self.call(name, &mut words)
     }
 
-    fn coalesce_words(&self, name: &str) -> io::Result<[u32; COALESCE]> {
-        let mut words = [0; COALESCE];
-        words[0] = ETHTOOL_GCOALESCE;
-        self.call(name, &mut words)?;
-        Ok(words)
-    }
-
     /// A word of struct ethtool_ringparam by its place.
     pub fn ring(&self, name: &str, word: usize) -> io::Result<u32> {
-        Ok(self.ring_words(name)?[word])
+        Ok(self.ask::<RINGS>(name, ETHTOOL_GRINGPARAM)?[word])
     }
 
     /// Changes one of them. Most drivers take the link down for that, for up to seconds.
     pub fn set_ring(&self, name: &str, word: usize, value: u32) -> io::Result<()> {
-        let mut words = self.ring_words(name)?;
+        let mut words: [_; RINGS] = self.ask(name, ETHTOOL_GRINGPARAM)?;
         (words[0], words[word]) = (ETHTOOL_SRINGPARAM, value);
         self.call(name, &mut words)
-    }
-
-    fn ring_words(&self, name: &str) -> io::Result<[u32; RINGS]> {
-        let mut words = [0; RINGS];
-        words[0] = ETHTOOL_GRINGPARAM;
-        self.call(name, &mut words)?;
-        Ok(words)
     }
 
     /// Asks for so many pairs of queues (`combined`), where the driver has pairs and has others.
     pub fn set_pairs(&self, name: &str, pairs: u32) -> io::Result<()> {
         // struct ethtool_channels: cmd; the most of rx, tx, other, combined; the same as set.
-        let mut words = [0; 9];
-        words[0] = ETHTOOL_GCHANNELS;
-        self.call(name, &mut words)?;
+        let mut words: [_; 9] = self.ask(name, ETHTOOL_GCHANNELS)?;
         let set = &mut words[8];
         if *set == 0 || *set == pairs {
             return Ok(());

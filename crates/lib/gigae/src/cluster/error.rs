@@ -1,14 +1,16 @@
 //! What can be wrong with a cluster file, or with this host's place in it.
 
-use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A cluster file could not be used. The text is one line and says where and what to do.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClusterError {
     /// It cannot be read.
+    #[error(
+        "cannot read the cluster file '{path}': {source}; name one by --cluster or GIGAE_CLUSTER, or make it with 'gigae discover --write FILE'"
+    )]
     Read {
         /// The file.
         path: PathBuf,
@@ -16,6 +18,9 @@ pub enum ClusterError {
         source: io::Error,
     },
     /// It cannot be written.
+    #[error(
+        "cannot write the cluster file '{path}': {source}; check the directory and its permissions"
+    )]
     Write {
         /// The file.
         path: PathBuf,
@@ -23,6 +28,7 @@ pub enum ClusterError {
         source: io::Error,
     },
     /// Its text is wrong.
+    #[error("{path}:{line}: {what}")]
     Text {
         /// The file.
         path: PathBuf,
@@ -32,6 +38,7 @@ pub enum ClusterError {
         what: String,
     },
     /// No node has this name.
+    #[error("{path}: no node '{name}'{}", other_nodes(path, known))]
     UnknownNode {
         /// The file.
         path: PathBuf,
@@ -41,6 +48,7 @@ pub enum ClusterError {
         known: String,
     },
     /// No node has this number.
+    #[error("{path}: no node {number}; its {count} nodes are counted from 0")]
     NoSuchNumber {
         /// The file.
         path: PathBuf,
@@ -50,6 +58,9 @@ pub enum ClusterError {
         count: usize,
     },
     /// A node lacks the address by which it would be reached.
+    #[error(
+        "{path}:{line}: node '{node}' has no {missing} to be reached by; add it, or fill it in with 'gigae discover --write {path}'"
+    )]
     NoAddress {
         /// The file.
         path: PathBuf,
@@ -61,11 +72,15 @@ pub enum ClusterError {
         missing: &'static str,
     },
     /// No node has an address of this host.
+    #[error(
+        "{path}: no node has a mac or ip of this host; add it, or name this node by GIGAE_NODE"
+    )]
     NotHere {
         /// The file.
         path: PathBuf,
     },
     /// Several nodes have addresses of this host.
+    #[error("{path}: '{}' and '{}' both have addresses of this host; say by GIGAE_NODE which it is", .names[0], .names[1])]
     SeveralHere {
         /// The file.
         path: PathBuf,
@@ -73,6 +88,7 @@ pub enum ClusterError {
         names: [String; 2],
     },
     /// None or several of this host's interfaces have the address of this node's NIC.
+    #[error("{path}:{line}: {}", not_one_interface(node, interfaces))]
     Interface {
         /// The file.
         path: PathBuf,
@@ -84,79 +100,34 @@ pub enum ClusterError {
         interfaces: Vec<String>,
     },
     /// The kernel did not tell the addresses of this host.
-    Local(io::Error),
+    #[error(
+        "looking up the addresses of this host failed: {0}; name this node by GIGAE_NODE and write its interface"
+    )]
+    Local(#[source] io::Error),
 }
 
-impl fmt::Display for ClusterError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Read { path, source } => write!(
-                f,
-                "cannot read the cluster file '{}': {source}; name one by --cluster or GIGAE_CLUSTER, or make it with 'gigae discover --write FILE'",
-                path.display()
-            ),
-            Self::Write { path, source } => write!(
-                f,
-                "cannot write the cluster file '{}': {source}; check the directory and its permissions",
-                path.display()
-            ),
-            Self::Text { path, line, what } => write!(f, "{}:{line}: {what}", path.display()),
-            Self::UnknownNode { path, name, known } if known.is_empty() => write!(
-                f,
-                "{}: no node '{name}', nor any other; add [[node]] tables, or fill it with 'gigae discover --write {0}'",
-                path.display()
-            ),
-            Self::UnknownNode { path, name, known } => {
-                write!(f, "{}: no node '{name}'; choose one of: {known}", path.display())
-            }
-            Self::NoSuchNumber { path, number, count } => write!(
-                f,
-                "{}: no node {number}; its {count} nodes are counted from 0",
-                path.display()
-            ),
-            Self::NoAddress { path, line, node, missing } => write!(
-                f,
-                "{}:{line}: node '{node}' has no {missing} to be reached by; add it, or fill it in with 'gigae discover --write {0}'",
-                path.display()
-            ),
-            Self::NotHere { path } => write!(
-                f,
-                "{}: no node has a mac or ip of this host; add it, or name this node by GIGAE_NODE",
-                path.display()
-            ),
-            Self::SeveralHere { path, names: [a, b] } => write!(
-                f,
-                "{}: '{a}' and '{b}' both have addresses of this host; say by GIGAE_NODE which it is",
-                path.display()
-            ),
-            Self::Interface { path, line, node, interfaces } if interfaces.is_empty() => write!(
-                f,
-                "{}:{line}: no interface here has the address of node '{node}'; correct it, or write its interface",
-                path.display()
-            ),
-            Self::Interface { path, line, node, interfaces } => write!(
-                f,
-                "{}:{line}: {} all have the address of node '{node}'; write which is meant as its interface",
-                path.display(),
-                interfaces.join(", ")
-            ),
-            Self::Local(e) => {
-                write!(
-                    f,
-                    "looking up the addresses of this host failed: {e}; name this node by GIGAE_NODE and write its interface"
-                )
-            }
-        }
+/// What to do about a name that no node has.
+fn other_nodes(path: &Path, known: &str) -> String {
+    if known.is_empty() {
+        let path = path.display();
+        format!(
+            ", nor any other; add [[node]] tables, or fill it with 'gigae discover --write {path}'"
+        )
+    } else {
+        format!("; choose one of: {known}")
     }
 }
 
-impl std::error::Error for ClusterError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Read { source, .. } | Self::Write { source, .. } | Self::Local(source) => {
-                Some(source)
-            }
-            _ => None,
-        }
+/// What to do about a NIC whose address none or several of the interfaces have.
+fn not_one_interface(node: &str, interfaces: &[String]) -> String {
+    if interfaces.is_empty() {
+        format!(
+            "no interface here has the address of node '{node}'; correct it, or write its interface"
+        )
+    } else {
+        let interfaces = interfaces.join(", ");
+        format!(
+            "{interfaces} all have the address of node '{node}'; write which is meant as its interface"
+        )
     }
 }

@@ -28,6 +28,11 @@ fn an_ethernet_envelope_is_fourteen_bytes_and_names_its_sender() {
 }
 
 #[test]
+fn the_checksum_of_the_example_in_rfc_1071_is_right() {
+    assert_eq!(fold(words(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7])), !0xddf2);
+}
+
+#[test]
 fn a_udp_envelope_over_ipv4_has_a_right_header_checksum() {
     let udp = Envelope::Udp { port: 4791 };
     let frame = wrapped(udp, ip("198.18.0.1", A), ip("198.18.0.2", B), b"gigae");
