@@ -9,7 +9,7 @@ use gigae_eval_model::note::Note;
 use gigae_eval_model::plan::{Condition, Setting, Wait};
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a blocking call sleeps before the loop looks at its flags and its time again. Short
 /// enough that the end of a repetition is noticed soon, long enough to cost nothing.
@@ -76,7 +76,8 @@ pub struct Arrival {
 pub struct Calls {
     /// All kinds.
     pub all: u64,
-    /// Those that send.
+    /// Those that sent something. A call that found no room is in `all` only: a spinning end makes as many of them
+    /// as it has time for. Links count every doorbell.
     pub send: u64,
     /// Datagrams or frames that those sent; zero where the transport does not count them.
     pub sent: u64,
@@ -84,6 +85,17 @@ pub struct Calls {
     pub receive: u64,
     /// Datagrams that those received.
     pub received: u64,
+}
+
+/// What a channel that may sleep knows of the sleep of its last [`receive`](Channel::receive).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slept {
+    /// Nothing: the kernel hands over what is there, or puts the thread to sleep.
+    Unknown,
+    /// It did not sleep: something was there already.
+    No,
+    /// It found nothing at this time, and may have slept from then on.
+    From(Instant),
 }
 
 /// One end of an open connection, seen by the measuring loops.
@@ -102,6 +114,12 @@ pub trait Channel: Send {
 
     /// The next message (or, on a byte stream that is not answered, the next bytes), if there is one.
     fn receive(&mut self) -> Result<Option<Arrival>, TransportError>;
+
+    /// Whether the last `receive` slept. A stream that goes on without a pause needs no clock, but the time before a
+    /// pause is that of the last arrival. Not asked in the style [`Wait::Spin`].
+    fn slept(&self) -> Slept {
+        Slept::Unknown
+    }
 
     /// Whether all that was sent has safely arrived, or need not: called again and again at the end of
     /// a stream until it is true.

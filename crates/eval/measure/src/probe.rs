@@ -208,4 +208,6 @@ pub struct Crowd {
     pub rates: Vec<f64>,
     /// Round trips beside, in nanoseconds.
     pub trips: Vec<u32>,
+    /// ECHOs beside that were not answered.
+    pub trips_lost: u64,
 }

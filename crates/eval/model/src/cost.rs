@@ -46,7 +46,7 @@ pub struct Cost {
     pub interrupts: u64,
     /// System calls of the measuring loop, all kinds.
     pub syscalls: u64,
-    /// Those of them that send.
+    /// Those of them that sent something, and every doorbell of a link.
     pub send_calls: u64,
     /// Datagrams or frames that those sent, as the transport counts them; zero where it does not.
     #[serde(default, skip_serializing_if = "is_zero")]

@@ -218,8 +218,21 @@ pub struct Shares {
     pub repeated: u64,
     /// Median of ICMP ECHO round trips on the same way meanwhile, in microseconds; absent where there were none.
     pub trip_p50: Option<f64>,
-    /// Their 99th percentile.
+    /// Their 99th percentile; absent where fewer than 100 were answered.
     pub trip_p99: Option<f64>,
+    /// How many ECHOs were sent; absent where there were none, and in older files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trips_sent: Option<u64>,
+    /// Of them, those that were not answered within 100 ms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trips_lost: Option<u64>,
+}
+
+impl Shares {
+    /// ECHOs that were not answered, and all; `None` where that is not known.
+    pub fn lost_trips(&self) -> Option<(u64, u64)> {
+        Some((self.trips_lost?, self.trips_sent.filter(|sent| *sent > 0)?))
+    }
 }
 
 /// A median over the repetitions with its interval.

@@ -20,10 +20,11 @@ pub fn table(results: &Results) -> Option<Table> {
         title: "Many senders, one receiver".into(),
         note: "MB/s of all together at the receiver, and of what the link allows; both ends asleep. Evenness: Jain's index of the \
                senders' goodputs, 1 if all are the same. Lost: of what was sent, where the transport loses some; repeated: by the \
-               transport, segments or frames. ECHO: round trips on the same way meanwhile, in microseconds."
+               transport, segments or frames. ECHO: round trips on the same way meanwhile, in microseconds, of \
+               those that were answered; p99 from 100 of them on. ECHOs lost: not answered within 100 ms, of those that were sent."
             .into(),
         header: words(&[
-            "link", "transport", "senders", "bytes", "MB/s", "share", "evenness", "lost", "repeated", "ECHO", "p99",
+            "link", "transport", "senders", "bytes", "MB/s", "share", "evenness", "lost", "repeated", "ECHO", "p99", "ECHOs lost",
         ]),
         rows,
     })
@@ -47,5 +48,31 @@ fn row(series: &Series) -> Vec<String> {
         shares.repeated.to_string(),
         trip(shares.trip_p50),
         trip(shares.trip_p99),
+        shares.lost_trips().map_or(String::new(), |(lost, sent)| format!("{lost} of {sent}")),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gigae_eval_model::results::Shares;
+
+    #[test]
+    fn lost_echoes_stand_beside_those_that_were_answered() {
+        let text = include_str!("../../model/fixtures/results-2.json");
+        let mut results = Results::parse(text).unwrap();
+        let shares = Shares {
+            trip_p50: Some(300.0),
+            trips_sent: Some(22),
+            trips_lost: Some(20),
+            ..Shares::default()
+        };
+        results.series.truncate(1);
+        let series = &mut results.series[0];
+        (series.experiment, series.shares) = (Experiment::Incast, Some(shares));
+        let table = table(&results).unwrap();
+        let row = &table.rows[0];
+        assert_eq!(row.len(), table.header.len());
+        assert_eq!(row[row.len() - 3..], ["300", "", "20 of 22"]);
+    }
 }

@@ -284,7 +284,7 @@ pub fn call_table(results: &Results) -> Option<Table> {
     let rows: Vec<Vec<String>> = rows.collect();
     (!rows.is_empty()).then(|| Table {
         title: "Sending system calls per frame".into(),
-        note: "Streams, spin. Above 1, several messages share a frame or a call finds no room; below 1, one call sends several frames. With segmentation offload the device counts one frame of up to 64 KB.".into(),
+        note: "Streams, spin. Above 1, several messages share a frame; below 1, one call sends several frames. Calls that found no room do not count. With segmentation offload the device counts one frame of up to 64 KB.".into(),
         header: words(&["bytes"]).into_iter().chain(columns).collect(),
         rows,
     })

@@ -35,7 +35,7 @@ struct SenderSite {
     /// Its node, if that is not the calling thread's.
     node: Option<Node>,
     site: Site,
-    /// Whether it is the first of its node, which counts what the node's TCP repeats.
+    /// Whether it is the first of its node, which counts what the node's TCP repeats. Nodes take turns.
     first: bool,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn repetition(
         Ok((asked, probes))
     });
     // The ends stay open until the receiver is done with them.
-    let ((asked, trips), _open) = match asked {
+    let ((asked, beside), _open) = match asked {
         Ok(asked) => asked,
         Err(failure) => {
             let reply = stage.session.ask(&Request::Cancel, ANSWER)?;
@@ -76,8 +76,9 @@ pub(super) fn repetition(
     let bytes = asked.iter().map(|one| one.bytes).collect();
     match stage.session.ask(&Request::Gathered { bytes }, ANSWER + GRACE * 2)? {
         Reply::Counted(answered) => {
-            let (mut asked, answered) = together(asked, answered);
-            asked.crowd.trips = trips;
+            let nodes = places.iter().filter(|place| place.first).count();
+            let (mut asked, answered) = together(asked, answered, nodes);
+            (asked.crowd.trips, asked.crowd.trips_lost) = (beside.samples, beside.lost);
             Ok((asked, answered))
         }
         other => Err(reply_failure(&other)),
@@ -126,8 +127,8 @@ fn join(
     each.map(|(number, opening)| opening.join(&peers[number % peers.len()])).collect()
 }
 
-/// What all senders counted, and the round trips beside.
-type Sent = (Vec<Asked>, Vec<u32>);
+/// What all senders counted, and the ECHOs beside.
+type Sent = (Vec<Asked>, Asked);
 
 /// All senders at once, each in a thread in its node.
 fn send(
@@ -149,11 +150,11 @@ fn send(
             })
             .collect();
         let ends: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
-        let trips = beside.join().unwrap_or_default();
+        let beside = beside.join().unwrap_or_default();
         let each = ends.into_iter().map(|end| {
             end.unwrap_or_else(|_| Err(Failure::Repetition("a sender's thread panicked".into())))
         });
-        Ok((each.collect::<Result<_, _>>()?, trips))
+        Ok((each.collect::<Result<_, _>>()?, beside))
     })
 }
 
@@ -189,7 +190,7 @@ fn trips(
     task: &Task,
     peer: &Address,
     interrupted: &AtomicBool,
-) -> Result<Vec<u32>, ProbeError> {
+) -> Result<Asked, ProbeError> {
     let echo = transport::by_name("icmp").expect("a transport");
     let task = Task {
         experiment: Experiment::Rtt,
@@ -206,5 +207,5 @@ fn trips(
     let mut probe = gigae_eval_measure::transport::open(site, &task, Side::Client)?.join(peer)?;
     let (meter, signals) = (Meter::new(site), Signals::new(interrupted));
     let run = Loop { task: &task, meter: &meter, signals: &signals, reliable: false };
-    Ok(probe.ask(&run)?.samples)
+    probe.ask(&run)
 }

@@ -30,17 +30,21 @@ struct Schedule {
     warm: u64,
     /// All messages.
     all: u64,
+    /// How long the reading of the counters between the two parts took: so much later is the measured one, or its first
+    /// messages would be late by that.
+    pause: Duration,
 }
 
 impl Schedule {
     fn new(begin: Instant, rate: f64, warmup: f64, measure: f64) -> Self {
         let warm = (warmup * rate) as u64;
         let all = warm + ((measure * rate) as u64).clamp(1, MOST_SAMPLES as u64);
-        Self { begin, interval: 1.0 / rate, warm, all }
+        Self { begin, interval: 1.0 / rate, warm, all, pause: Duration::ZERO }
     }
 
     fn time(&self, number: u64) -> Instant {
-        self.begin + Duration::from_secs_f64(number as f64 * self.interval)
+        let pause = if number < self.warm { Duration::ZERO } else { self.pause };
+        self.begin + Duration::from_secs_f64(number as f64 * self.interval) + pause
     }
 
     fn end(&self) -> Instant {
@@ -52,18 +56,27 @@ impl Schedule {
 pub fn ask<C: Channel>(channel: &mut C, run: &Loop<'_>) -> Result<Asked, ProbeError> {
     let task = run.task;
     let rate = task.condition.rate.ok_or(ProbeError::Silent("a paced experiment has a rate"))?;
-    let before = run.meter.read().map_err(ProbeError::Counters)?;
-    let calls = channel.calls();
+    let read = || run.meter.read().map_err(ProbeError::Counters);
+    let (mut before, mut calls) = (read()?, channel.calls());
     let pace = Pace::new(task);
-    let schedule = Schedule::new(Instant::now(), rate, task.warmup, task.measure);
+    let mut schedule = Schedule::new(Instant::now(), rate, task.warmup, task.measure);
     let mut asked = Asked::default();
     let mut waiting = vec![true; schedule.all as usize];
     let (mut answered, mut looks) = (0, 0u32);
+    let mut is_warm = schedule.warm == 0;
     let mut last = schedule.begin;
     while answered < schedule.all {
-        let now = Instant::now();
+        let mut now = Instant::now();
+        if !is_warm && asked.sent == schedule.warm && schedule.time(asked.sent) <= now {
+            // The costs are those of the messages that count.
+            (before, calls, is_warm) = (read()?, channel.calls(), true);
+            schedule.pause = now.elapsed();
+            now += schedule.pause;
+        }
         let mut due = 0;
-        while asked.sent < schedule.all && due < BATCH && schedule.time(asked.sent) <= now {
+        // All of the warm-up goes before the counters are read.
+        let most = if is_warm { schedule.all } else { schedule.warm };
+        while asked.sent < most && due < BATCH && schedule.time(asked.sent) <= now {
             let late = now > schedule.end();
             if late || pace.early(asked.sent) || !channel.send(asked.sent as u32, task.size)? {
                 break;
@@ -107,7 +120,7 @@ pub fn ask<C: Channel>(channel: &mut C, run: &Loop<'_>) -> Result<Asked, ProbeEr
     }
     let made = channel.calls();
     asked.lost = schedule.all - answered;
-    asked.cost = before.until(&run.meter.read().map_err(ProbeError::Counters)?);
+    asked.cost = before.until(&read()?);
     charge(&mut asked.cost, calls, made);
     asked.bytes = asked.sent * task.size as u64;
     asked.sent = schedule.all;
@@ -135,6 +148,7 @@ mod tests {
         hold: usize,
         never: Option<u32>,
         answers: VecDeque<u32>,
+        calls: u64,
     }
 
     impl Channel for Peer {
@@ -143,6 +157,7 @@ mod tests {
                 self.answers.extend([number, number]);
             }
             self.held += 1;
+            self.calls += 1;
             Ok(true)
         }
         fn receive(&mut self) -> Result<Option<Arrival>, TransportError> {
@@ -151,11 +166,15 @@ mod tests {
             Ok(number.map(|number| Arrival { number, bytes: 8 }))
         }
         fn calls(&self) -> Calls {
-            Calls::default()
+            Calls { all: self.calls, send: self.calls, ..Calls::default() }
         }
     }
 
-    fn asked(mut peer: Peer, rate: f64, allowed: Option<f64>) -> Asked {
+    fn asked(peer: Peer, rate: f64, allowed: Option<f64>) -> Asked {
+        asked_after(0.01, peer, rate, allowed)
+    }
+
+    fn asked_after(warmup: f64, mut peer: Peer, rate: f64, allowed: Option<f64>) -> Asked {
         let task = Task {
             experiment: Experiment::Paced,
             transport: "test".into(),
@@ -163,7 +182,7 @@ mod tests {
             condition: Condition { rate: Some(rate), ..Condition::default() },
             wait: Wait::Spin,
             size: 8,
-            warmup: 0.01,
+            warmup,
             measure: 0.04,
             rate: allowed,
         };
@@ -198,16 +217,27 @@ mod tests {
         // 8 kB/s are wanted and 4 kB/s allowed: the message of this number has to wait twice as long.
         let asked = asked(Peer::default(), 1000.0, Some(4000.0));
         assert_eq!((asked.warmup.len() + asked.samples.len(), asked.lost), (50, 0));
-        for (number, time) in asked.warmup.iter().chain(&asked.samples).enumerate() {
-            // A microsecond for rounding.
-            let least = (number as u32 * 1_000_000).saturating_sub(1000);
-            assert!(*time >= least, "{number}: too early: {time} ns of {least}");
+        // A microsecond for rounding.
+        let least = |number: usize| (number as u32 * 1_000_000).saturating_sub(1000);
+        for (number, time) in asked.warmup.iter().enumerate() {
+            assert!(*time >= least(number), "{number}: too early: {time} ns");
         }
+        // The measured part begins later than planned, by the time in which the counters are read. But it waits as much
+        // longer from message to message.
+        let first = asked.samples[0];
+        assert!(first >= 1_000_000, "the backlog is forgotten: {first} ns");
     }
 
     #[test]
     fn an_answer_that_never_comes_is_lost_and_ends_nothing() {
         let asked = asked(Peer { never: Some(30), ..Peer::default() }, 1000.0, None);
         assert_eq!((asked.samples.len(), asked.sent, asked.lost), (39, 50, 1));
+    }
+
+    #[test]
+    fn the_costs_are_those_of_the_measured_messages() {
+        let asked = asked_after(0.04, Peer::default(), 1000.0, None);
+        assert_eq!((asked.warmup.len(), asked.samples.len()), (40, 40));
+        assert_eq!(asked.cost.send_calls, 40);
     }
 }

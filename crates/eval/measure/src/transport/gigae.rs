@@ -3,7 +3,7 @@
 use super::bulk;
 use super::common::{self, busy_poll, message, read};
 use super::raw::unavailable;
-use crate::channel::{Arrival, Calls, Channel, NAP, Side, Task, TransportError};
+use crate::channel::{Arrival, Calls, Channel, NAP, Side, Slept, Task, TransportError};
 use crate::end::Opening;
 use crate::end::Probe;
 use crate::site::{Address, Site};
@@ -14,7 +14,7 @@ use ::gigae::{
 use gigae_eval_model::note::Note;
 use gigae_eval_model::plan;
 use gigae_eval_model::plan::{GigaeOptions, Recovery, Wait};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A peer that is silent for so long ends a repetition; the default is for programs that compute in
 /// between.
@@ -109,6 +109,8 @@ impl Opening for GigaeOpening {
             peer,
             spin: self.task.wait == Wait::Spin,
             nap: self.task.nap(),
+            tells: self.task.experiment.is_goodput(),
+            slept: Slept::Unknown,
             copies: self.task.setting.gigae().copy.then(|| {
                 let size = self.task.size;
                 Box::new(Copies { outgoing: message(size), incoming: message(size) })
@@ -122,6 +124,10 @@ struct GigaeChannel {
     peer: Peer,
     spin: bool,
     nap: Duration,
+    /// Whether the receiver of a stream asks when it slept. Nobody does in a round trip, which then does without an
+    /// empty look.
+    tells: bool,
+    slept: Slept,
     /// Messages are made and read here instead of in place.
     copies: Option<Box<Copies>>,
 }
@@ -184,8 +190,17 @@ impl Channel for GigaeChannel {
 
     #[inline]
     fn receive(&mut self) -> Result<Option<Arrival>, TransportError> {
-        let message =
-            if self.spin { self.endpoint.try_recv() } else { self.endpoint.recv_timeout(self.nap) };
+        let mut message = match self.spin || self.tells {
+            true => self.endpoint.try_recv(),
+            false => self.endpoint.recv_timeout(self.nap),
+        };
+        if !self.spin && self.tells {
+            self.slept = Slept::No;
+            if let Ok(None) = message {
+                self.slept = Slept::From(Instant::now());
+                message = self.endpoint.recv_timeout(self.nap);
+            }
+        }
         match message {
             Ok(message) => Ok(message.and_then(|message| {
                 let bytes = message.len();
@@ -202,6 +217,10 @@ impl Channel for GigaeChannel {
             Err(RecvError::Failed) => Err(LOST),
             Err(error) => Err(failed("receiving by gigae")(error)),
         }
+    }
+
+    fn slept(&self) -> Slept {
+        self.slept
     }
 
     fn settled(&mut self) -> Result<bool, TransportError> {

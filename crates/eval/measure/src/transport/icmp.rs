@@ -127,9 +127,9 @@ impl Channel for IcmpChannel {
         let sum = internet_checksum(internet_sum(&self.outgoing[..12]) + self.unnumbered);
         self.outgoing[2..4].copy_from_slice(&sum.to_be_bytes());
         self.calls.all += 1;
-        self.calls.send += 1;
         match self.socket.write(&self.outgoing[..8 + size]) {
             Ok(_) => {
+                self.calls.send += 1;
                 self.calls.sent += 1;
                 Ok(true)
             }

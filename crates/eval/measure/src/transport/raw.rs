@@ -7,7 +7,7 @@
 //! buffer of the link goes in several.
 
 use super::common::{self, read};
-use crate::channel::{Arrival, Calls, Channel, Side, Task, TransportError};
+use crate::channel::{Arrival, Calls, Channel, Side, Slept, Task, TransportError};
 use crate::end::Opening;
 use crate::end::Probe;
 use crate::site::{Address, Site};
@@ -17,7 +17,7 @@ use gigae_link::{ChannelSet, Filter, Link, LinkError, Mode, OpenError, RxFrame, 
 use gigae_packet::{PacketConfig, PacketLink};
 use gigae_wire::{Envelope, HEADER_LEN, MacAddr, NodeAddr, Route, VERSION};
 use gigae_xdp::{XdpConfig, XdpLink};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Channel of raw frames: the last one, which nothing uses by default.
 const CHANNEL: u8 = 255;
@@ -135,6 +135,7 @@ impl<L: Link + 'static> Opening for RawOpening<L> {
             outer,
             spin: self.task.wait == Wait::Spin,
             nap: self.task.nap(),
+            slept: Slept::No,
             arrived: Vec::with_capacity(self.poll_batch),
             taken: Vec::new(),
             doorbell_batch: self.doorbell_batch,
@@ -152,6 +153,7 @@ struct RawChannel<L> {
     outer: usize,
     spin: bool,
     nap: Duration,
+    slept: Slept,
     /// Polled frames that were not looked at yet, the first one last.
     arrived: Vec<RxFrame>,
     /// Transmit frames for the segments of a frame; empty between two.
@@ -259,11 +261,15 @@ impl<L: Link> Channel for RawChannel<L> {
 
     #[inline]
     fn receive(&mut self) -> Result<Option<Arrival>, TransportError> {
+        self.slept = Slept::No;
         if self.arrived.is_empty() {
             let most = self.poll_batch;
             let mut polled = self.link.poll(&mut self.arrived, most).map_err(broken)?;
-            if polled == 0 && !self.spin && self.link.wait(Some(self.nap)).map_err(broken)? {
-                polled = self.link.poll(&mut self.arrived, most).map_err(broken)?;
+            if polled == 0 && !self.spin {
+                self.slept = Slept::From(Instant::now());
+                if self.link.wait(Some(self.nap)).map_err(broken)? {
+                    polled = self.link.poll(&mut self.arrived, most).map_err(broken)?;
+                }
             }
             if polled > 1 {
                 self.arrived.reverse();
@@ -271,6 +277,10 @@ impl<L: Link> Channel for RawChannel<L> {
         }
         let Some(frame) = self.arrived.pop() else { return Ok(None) };
         Ok(self.take_in(frame))
+    }
+
+    fn slept(&self) -> Slept {
+        self.slept
     }
 
     fn calls(&self) -> Calls {
@@ -309,6 +319,7 @@ mod tests {
             outer: route.len(),
             spin: true,
             nap: Duration::ZERO,
+            slept: Slept::No,
             arrived: Vec::new(),
             taken: Vec::new(),
             doorbell_batch: 1,

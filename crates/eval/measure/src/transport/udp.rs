@@ -91,9 +91,9 @@ impl Channel for UdpChannel {
     fn send(&mut self, number: u32, size: usize) -> Result<bool, TransportError> {
         self.outgoing[..4].copy_from_slice(&number.to_le_bytes());
         self.calls.all += 1;
-        self.calls.send += 1;
         match self.socket.write(&self.outgoing[..size]) {
             Ok(_) => {
+                self.calls.send += 1;
                 self.calls.sent += 1;
                 Ok(true)
             }

@@ -10,7 +10,7 @@ mod datagrams;
 mod parts;
 
 use super::udp::{connect, full, note, socket};
-use crate::channel::{Calls, Side, Task, TransportError};
+use crate::channel::{Calls, Side, Slept, Task, TransportError};
 use crate::end::{Opening, Probe};
 use crate::site::{Address, Site};
 use datagrams::Datagrams;
@@ -21,6 +21,7 @@ use rustix::net::sockopt;
 use socket2::Socket;
 use std::io::{self, IoSlice};
 use std::os::fd::AsRawFd;
+use std::time::Instant;
 
 /// Most datagrams of a train. The kernel's limit was 64 until Linux 6.9, and is 128 since.
 const TRAIN: usize = 64;
@@ -84,10 +85,14 @@ struct Trains {
     /// Bytes of a datagram.
     datagram: usize,
     calls: Calls,
+    /// Whether the socket sleeps, and whether it did in the last receive.
+    sleeps: bool,
+    slept: Slept,
 }
 
 impl Trains {
     fn new(socket: Socket, datagram: usize) -> Result<Self, TransportError> {
+        let sleeps = !socket.nonblocking().map_err(TransportError::io("reading UDP options"))?;
         for (option, value) in [(libc::UDP_SEGMENT, datagram), (libc::UDP_GRO, 1)] {
             set(&socket, option, value).map_err(|error| {
                 TransportError::Unavailable(format!(
@@ -95,7 +100,7 @@ impl Trains {
                 ))
             })?;
         }
-        Ok(Self { socket, datagram, calls: Calls::default() })
+        Ok(Self { socket, datagram, calls: Calls::default(), sleeps, slept: Slept::No })
     }
 
     /// Most datagrams of a train.
@@ -106,9 +111,9 @@ impl Trains {
     /// Sends a train; `false` if there is no room now.
     fn send(&mut self, train: &[IoSlice<'_>]) -> Result<bool, TransportError> {
         self.calls.all += 1;
-        self.calls.send += 1;
         match self.socket.send_vectored(train) {
             Ok(bytes) => {
+                self.calls.send += 1;
                 self.calls.sent += bytes.div_ceil(self.datagram) as u64;
                 Ok(true)
             }
@@ -120,6 +125,14 @@ impl Trains {
                 )))
             }
             Err(error) => Err(TransportError::io("sending by UDP with GSO")(error)),
+        }
+    }
+
+    /// A train is about to be asked for, which may take a sleep.
+    fn ask(&mut self) {
+        self.calls.all += 1;
+        if self.sleeps {
+            self.slept = Slept::From(Instant::now());
         }
     }
 

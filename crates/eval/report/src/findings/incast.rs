@@ -13,7 +13,7 @@ const EVEN: f64 = 0.98;
 /// And below which they are uneven: of four, one has twice as much as each other, or a third.
 const UNEVEN: f64 = 0.9;
 
-/// A smaller share of lost messages is not told.
+/// A smaller share of lost messages, or ECHOs, is not told.
 const TOLD: f64 = 0.01;
 
 /// What becomes of the goodput from the fewest senders to the most, how they share it, and what it does to the
@@ -72,8 +72,14 @@ fn say(curve: &[&Series]) -> Option<String> {
         }
         _ => String::new(),
     };
+    let unanswered = match shares.lost_trips() {
+        Some((lost, sent)) if lost as f64 >= sent as f64 * TOLD => {
+            format!("; {lost} of {sent} ECHOs meanwhile are not answered")
+        }
+        _ => String::new(),
+    };
     let sentence = format!(
-        "Of {} {} delivers {goodput}, and they share it {even} (Jain's index {:.2}){lost}{queue} ({}, {}).",
+        "Of {} {} delivers {goodput}, and they share it {even} (Jain's index {:.2}){lost}{queue}{unanswered} ({}, {}).",
         count(many),
         name(&many.transport),
         shares.fairness,
@@ -123,6 +129,10 @@ mod tests {
             "{said}"
         );
         assert!(said.contains("30 % are lost"), "{said}");
+        let shares = all.series[1].shares.as_mut().unwrap();
+        (shares.trips_sent, shares.trips_lost) = (Some(22), Some(20));
+        let said = &incast(&all)[0];
+        assert!(said.contains("; 20 of 22 ECHOs meanwhile are not answered"), "{said}");
         all.series.pop();
         assert!(incast(&all).is_empty(), "nothing to compare with");
     }

@@ -72,12 +72,12 @@ impl Writer {
     pub(super) fn push(&mut self, socket: &Socket) -> Result<bool, TransportError> {
         while self.written < self.made {
             self.calls.all += 1;
-            self.calls.send += 1;
             let end = self.made.min(self.written.saturating_add(self.most));
             let bytes = &self.memories[self.turn][self.written..end];
             let flags = if self.completions.is_some() { libc::MSG_ZEROCOPY } else { 0 };
             match socket.send_with_flags(bytes, flags) {
                 Ok(bytes) => {
+                    self.calls.send += 1;
                     self.written += bytes;
                     if let Some(completions) = &mut self.completions {
                         completions.wrote(self.turn);
@@ -195,6 +195,23 @@ mod tests {
         let mut writer = Writer::new(8, TcpOptions::default(), false);
         assert_eq!(numbers(&mut writer, 8, 3), [0, 1, 2]);
         assert_eq!(writer.calls.send, 3);
+    }
+
+    #[test]
+    fn a_write_that_finds_no_room_is_a_call_that_sends_nothing() {
+        let mut writer = Writer::new(4096, TcpOptions::default(), false);
+        let (socket, _peer) = connection();
+        socket.set_nonblocking(true).unwrap();
+        for number in 0.. {
+            if !writer.write(&socket, number).unwrap() {
+                break;
+            }
+        }
+        let before = writer.calls;
+        assert!(!writer.push(&socket).unwrap());
+        let expected = Calls { all: before.all + 1, ..before };
+        assert_eq!(writer.calls, expected);
+        assert!(before.send < before.all, "{before:?}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Messages that are a datagram each.
 
 use super::Trains;
-use crate::channel::{Arrival, Calls, Channel, TransportError};
+use crate::channel::{Arrival, Calls, Channel, Slept, TransportError};
 use crate::transport::common::{message, read, try_again};
 use gigae_eval_model::note::Note;
 use std::io::{IoSlice, Read};
@@ -39,7 +39,7 @@ impl Datagrams {
 
     /// Receives a train, if there is one.
     fn refill(&mut self) -> Result<(), TransportError> {
-        self.trains.calls.all += 1;
+        self.trains.ask();
         match self.trains.socket.read(&mut self.incoming) {
             Ok(bytes) => {
                 self.trains.received(bytes)?;
@@ -70,6 +70,7 @@ impl Channel for Datagrams {
     }
 
     fn receive(&mut self) -> Result<Option<Arrival>, TransportError> {
+        self.trains.slept = Slept::No;
         if self.rest.is_empty() {
             // What found no room when it was flushed.
             self.push()?;
@@ -82,6 +83,10 @@ impl Channel for Datagrams {
         self.rest.start = datagram.end;
         let number = read(&self.incoming[datagram]).unwrap_or(0);
         Ok(Some(Arrival { number, bytes: self.size }))
+    }
+
+    fn slept(&self) -> Slept {
+        self.trains.slept
     }
 
     fn settled(&mut self) -> Result<bool, TransportError> {

@@ -6,7 +6,7 @@
 //! lost, they are moved.
 
 use super::{TRAIN, Trains};
-use crate::channel::{Arrival, Calls, Channel, TransportError};
+use crate::channel::{Arrival, Calls, Channel, Slept, TransportError};
 use crate::transport::common::{ahead, message, read, try_again};
 use gigae_eval_model::note::Note;
 use gigae_eval_model::transport::PART_HEADER;
@@ -170,7 +170,7 @@ impl Parts {
     }
 
     fn refill(&mut self) -> Result<(), TransportError> {
-        self.trains.calls.all += 1;
+        self.trains.ask();
         let got = self.trains.socket.read_vectored(&mut self.incoming.room());
         match got {
             Ok(bytes) => {
@@ -198,12 +198,17 @@ impl Channel for Parts {
     }
 
     fn receive(&mut self) -> Result<Option<Arrival>, TransportError> {
+        self.trains.slept = Slept::No;
         if self.arrived.is_empty() {
             // What found no room when it was flushed.
             self.push(true)?;
             self.refill()?;
         }
         Ok(self.arrived.pop_front())
+    }
+
+    fn slept(&self) -> Slept {
+        self.trains.slept
     }
 
     fn settled(&mut self) -> Result<bool, TransportError> {

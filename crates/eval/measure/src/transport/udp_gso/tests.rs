@@ -134,3 +134,16 @@ fn datagrams_of_another_length_are_refused_with_the_reason() {
     let error = trains.received(301).unwrap_err().to_string();
     assert!(error.contains("same MTU"), "{error}");
 }
+
+#[test]
+fn a_train_that_finds_no_room_is_a_call_that_sends_nothing() {
+    // The loopback interface always has room; the queue between these two is soon full.
+    let (socket, _peer) = std::os::unix::net::UnixDatagram::pair().unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let socket = std::os::fd::OwnedFd::from(socket).into();
+    let (calls, slept) = (Calls::default(), Slept::No);
+    let mut trains = Trains { socket, datagram: 8, calls, sleeps: false, slept };
+    while trains.send(&[IoSlice::new(&[0; 16])]).unwrap() {}
+    let Calls { all, send, sent, .. } = trains.calls;
+    assert_eq!((send, sent), (all - 1, 2 * (all - 1)));
+}
