@@ -160,6 +160,36 @@ mod tests {
         assert_eq!(Cost::default().cpu(), 0.0);
     }
 
+    /// Without IRQ_TIME_ACCOUNTING the kernel counts an interrupt in the time of the thread that it hits, too.
+    #[test]
+    fn interrupts_within_the_threads_own_time_count_once() {
+        let at = Instant::now();
+        let reading = |seconds: f64, thread, (work, interrupts)| Reading {
+            at: at + std::time::Duration::from_secs_f64(seconds),
+            thread,
+            sleeps: 0,
+            preemptions: 0,
+            cpu: CpuTimes { work, interrupts, ..CpuTimes::default() },
+            device: Device::default(),
+            interrupts: 0,
+        };
+        let used = |thread, ticks| {
+            let cost = reading(0.0, 1.0, (1.0, 1.0)).until(&reading(0.88, 1.0 + thread, ticks));
+            cost.cpu() * 0.88
+        };
+        let is = |found: f64, expected: f64| (found - expected).abs() < 1e-9;
+        // Most of what the thread used, interrupts ran.
+        assert!(is(used(0.70, (1.20, 1.50)), 0.70));
+        // The interrupts came while nothing ran, or the kernel keeps them apart.
+        assert!(is(used(0.30, (1.30, 1.50)), 0.80));
+        // Half of them came within the thread's time.
+        assert!(is(used(0.40, (1.20, 1.40)), 0.60));
+        // Ticks have missed a thread that ran for less than one at a time.
+        assert!(is(used(0.05, (1.00, 1.01)), 0.05) && is(used(0.05, (1.00, 1.00)), 0.05));
+        // Another thread ran as well.
+        assert!(is(used(0.30, (1.40, 1.10)), 0.40));
+    }
+
     #[test]
     fn a_spinning_thread_shows_its_own_time() {
         let site = Site::find("lo").unwrap();

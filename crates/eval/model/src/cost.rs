@@ -4,8 +4,9 @@
 //!
 //! - *CPU* is the measuring thread's user and system time (getrusage(2) `RUSAGE_THREAD`) plus the
 //!   time its CPU spent in hard and soft interrupts (`/proc/stat`, proc_stat(5)), per second of the
-//!   measurement and at most one. Where the kernel charges an interrupt to the thread that it hits,
-//!   that part is counted twice; the two parts are recorded separately as well.
+//!   measurement and at most one. A kernel without `CONFIG_IRQ_TIME_ACCOUNTING` charges an interrupt
+//!   to the thread that it hits as well. Such time counts once: see [`Cost::own`]. The two parts are
+//!   recorded as they were read.
 //! - *Frames* are packets that the device counted (`/proc/thread-self/net/dev`). With segmentation
 //!   offload one such packet may be many frames on a wire.
 //! - *Interrupts* are the device's lines in `/proc/interrupts`; a device without lines has receive
@@ -25,12 +26,13 @@ use serde::{Deserialize, Serialize};
 pub struct Cost {
     /// Time over which the rest was counted, in seconds.
     pub seconds: f64,
-    /// User and system time of the measuring thread, in seconds.
+    /// User and system time of the measuring thread, in seconds, as it was read.
     pub cpu_thread: f64,
     /// Hard and soft interrupt time of its CPU, in seconds.
     pub cpu_interrupts: f64,
-    /// Time its CPU ran other threads, in seconds: its ticks less the thread's own time. Rounding to
-    /// ticks may make it slightly negative, and adding up repetitions evens that out.
+    /// Time its CPU ran other threads, in seconds: its ticks less the thread's time. Negative if that has
+    /// interrupts in it. Rounding to ticks may make it slightly negative, too; adding up repetitions evens
+    /// that out.
     pub cpu_others: f64,
     /// Time a hypervisor withheld its CPU, in seconds.
     pub steal: f64,
@@ -74,7 +76,15 @@ impl Cost {
         if self.seconds <= 0.0 {
             return 0.0;
         }
-        ((self.cpu_thread + self.cpu_interrupts) / self.seconds).min(1.0)
+        ((self.own() + self.cpu_interrupts) / self.seconds).min(1.0)
+    }
+
+    /// The thread's time without the interrupts that the kernel has charged to it as well, in seconds. By
+    /// `/proc/stat`, its CPU has not worked as long as the thread then; the rest of the thread's time was
+    /// interrupts, as far as there were any, or time that the hypervisor withheld.
+    pub fn own(&self) -> f64 {
+        let twice = (-self.cpu_others - self.steal).min(self.cpu_interrupts).max(0.0);
+        (self.cpu_thread - twice).max(0.0)
     }
 
     /// Datagrams or frames per sending system call; `None` where the transport does not count them.

@@ -2,6 +2,7 @@
 //! a transport must do for it and how tables show it. Its loops are a file in the crate
 //! `gigae-eval-measure`.
 
+use crate::wait::Wait;
 use serde::{Deserialize, Serialize};
 
 macro_rules! experiments {
@@ -154,6 +155,11 @@ impl Experiment {
     /// Whether its samples are times of round trips, in nanoseconds.
     pub fn is_trip(self) -> bool {
         self.form().kind == Kind::Trip
+    }
+
+    /// How the measuring end waits where the answering one waits so: whoever keeps to a schedule must not sleep.
+    pub fn measuring_wait(self, wait: Wait) -> Wait {
+        if self == Self::Paced { Wait::Spin } else { wait }
     }
 
     /// Whether its figures are bytes over time.

@@ -7,6 +7,7 @@ pub mod beside;
 pub mod choice;
 pub mod cost;
 pub mod date;
+pub mod demand;
 pub mod doubt;
 pub mod duration;
 pub mod environment;

@@ -5,6 +5,7 @@
 
 use crate::beside::Beside;
 use crate::cost::Cost;
+use crate::demand::Demand;
 use crate::doubt::{Code, Doubt};
 use crate::environment::Environment;
 use crate::experiment::Experiment;
@@ -140,7 +141,7 @@ pub struct Series {
     pub condition: Condition,
     /// Name of the link; `memory` where there is none.
     pub link: String,
-    /// How both ends waited.
+    /// How both ends waited; of a schedule, the answering one.
     pub wait: Wait,
     /// Payload in bytes.
     pub size: usize,
@@ -359,12 +360,24 @@ impl Series {
             .then(|| self.median * 1e6 / self.size as f64)
     }
 
-    /// CPU seconds of both ends per GB (10^9 bytes) of a stream, warm-up included; an end is charged
-    /// one CPU at most. `None` but for streams, and without bytes.
+    /// The CPU of both ends by the bytes of a stream that arrived, warm-up included. `None` but for streams, and if
+    /// nothing arrived.
+    pub fn demand(&self) -> Option<Demand> {
+        let bytes = self.sent.saturating_sub(self.lost) as f64 * self.size as f64;
+        let ends = [&self.local, &self.remote];
+        (self.experiment == Experiment::Stream)
+            .then(|| Demand::of(self.condition.cpus, ends, bytes))
+            .flatten()
+    }
+
+    /// The same in seconds per GB (10^9 bytes).
     pub fn cpu_per_gigabyte(&self) -> Option<f64> {
-        let gigabytes = self.sent as f64 * self.size as f64 / 1e9;
-        let seconds = self.cpu_local * self.local.seconds + self.cpu_remote * self.remote.seconds;
-        (self.experiment == Experiment::Stream && gigabytes > 0.0).then(|| seconds / gigabytes)
+        self.demand().map(|demand| demand.seconds_per_gigabyte())
+    }
+
+    /// How the measuring end waited; `wait` is how the answering one did.
+    pub fn measuring_wait(&self) -> Wait {
+        self.experiment.measuring_wait(self.wait)
     }
 
     /// Share of the sent messages that were lost.

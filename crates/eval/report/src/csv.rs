@@ -5,11 +5,12 @@ use gigae_eval_model::beside::Beside;
 use gigae_eval_model::doubt::Doubt;
 use gigae_eval_model::results::{Results, Series};
 
-const COLUMNS: [&str; 25] = [
+const COLUMNS: [&str; 26] = [
     "link",
     "experiment",
     "transport",
     "variant",
+    "condition",
     "wait",
     "size",
     "unit",
@@ -81,6 +82,7 @@ fn cells(series: &Series) -> [String; COLUMNS.len()] {
         series.experiment.name().to_owned(),
         series.transport.clone(),
         series.variant.clone().unwrap_or_default(),
+        series.condition.words(),
         series.wait.name().to_owned(),
         series.size.to_string(),
         series.unit.clone(),
@@ -143,5 +145,19 @@ mod tests {
         let first = &results.series[0];
         let start = format!("{},{},{},", first.link, first.experiment.name(), first.transport);
         assert!(page.lines().nth(1).unwrap().starts_with(&start), "{page}");
+    }
+
+    /// By what a script finds a line again.
+    #[test]
+    fn no_two_points_have_the_same_key() {
+        let text = include_str!("../../model/fixtures/results-2.json");
+        let page = page(&Results::parse(text).unwrap());
+        let unit = COLUMNS.iter().position(|column| *column == "unit").unwrap();
+        let key = |line: &str| line.split(',').take(unit).map(str::to_owned).collect::<Vec<_>>();
+        let mut keys: Vec<_> = page.lines().map(key).collect();
+        let all = keys.len();
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), all, "{page}");
     }
 }

@@ -16,7 +16,7 @@ mod trips;
 mod tuning;
 
 pub use machine::{Step, ladder};
-pub use streams::{Demand, bandwidth_delay, demand};
+pub use streams::bandwidth_delay;
 pub use trips::{Fit, Growth, fits};
 pub use tuning::{Recommended, commands, recommended};
 

@@ -2,7 +2,6 @@
 
 use super::asked::millions;
 use super::tables::figure;
-use crate::findings::demand;
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::experiment::WAYS;
 use gigae_eval_model::number::{percent, short};
@@ -235,8 +234,7 @@ pub fn cpu_table(results: &Results) -> Option<Table> {
     let streams = results.series.iter().filter(|series| series.wait != Wait::Spin);
     let rows: Vec<Vec<String>> = streams
         .filter_map(|series| {
-            let both = series.cpu_per_gigabyte()?;
-            let demand = demand(series)?;
+            let demand = series.demand()?;
             Some(vec![
                 series.link.clone(),
                 series.label(),
@@ -245,7 +243,7 @@ pub fn cpu_table(results: &Results) -> Option<Table> {
                 short(series.median),
                 percent(series.cpu_local),
                 percent(series.cpu_remote),
-                short(both),
+                short(demand.seconds_per_gigabyte()),
                 short(demand.sender),
                 short(demand.receiver),
                 short(demand.interrupts),
@@ -255,7 +253,7 @@ pub fn cpu_table(results: &Results) -> Option<Table> {
     (!rows.is_empty()).then(|| Table {
         title: "CPU of streams".into(),
         note: "Thread and interrupt time of both ends' CPUs, as a share of one CPU each and in seconds per \
-               GB (10^9 bytes), warm-up included. us/KB (1,024 bytes), as netperf has it, of which: by the \
+               GB (10^9 bytes) that arrived, warm-up included. us/KB (1,024 bytes), as netperf has it, of which: by the \
                threads of sender and receiver, and by interrupts on their CPUs."
             .into(),
         header: words(&[

@@ -5,6 +5,7 @@ use gigae_eval_measure::experiment;
 use gigae_eval_measure::experiment::incast::Crowds;
 use gigae_eval_measure::probe::{Answered, Asked};
 use gigae_eval_model::cost::Cost;
+use gigae_eval_model::demand::Demand;
 use gigae_eval_model::doubt;
 use gigae_eval_model::doubt::Doubt;
 use gigae_eval_model::environment::Environment;
@@ -107,28 +108,23 @@ impl Gathered {
         warmup.iter().for_each(|&value| self.warmup.record(value.into()));
         self.drifts.extend(stats::drift(samples));
         self.values.push((method.figure)(asked, answered));
-        self.demands.extend(self.demand(asked, answered));
         self.local.add(&asked.cost);
         self.remote.add(&answered.cost);
         self.sent += asked.sent;
         // A reliable stream arrives, though perhaps in other pieces than it was sent in.
         let arrives = self.reliable && self.cell.experiment.is_goodput();
-        self.lost += if arrives { 0 } else { (method.lost)(asked, answered) };
+        let lost = if arrives { 0 } else { (method.lost)(asked, answered) };
+        self.lost += lost;
+        let arrived = asked.sent.saturating_sub(lost) as f64 * self.cell.size as f64;
+        self.demands.extend(self.demand([&asked.cost, &answered.cost], arrived));
         self.crowds.add(asked);
         self.note = asked.note.clone().or_else(|| self.note.take());
     }
 
     /// Microseconds of CPU per KB of a stream in one repetition, at both ends together, their warm-up included.
-    fn demand(&self, asked: &Asked, answered: &Answered) -> Option<f64> {
-        let kilobytes = asked.sent as f64 * self.cell.size as f64 / 1024.0;
-        let (local, remote) = (&asked.cost, &answered.cost);
-        let interrupts = match self.cell.condition.cpus {
-            Cpus::Two => local.cpu_interrupts + remote.cpu_interrupts,
-            Cpus::One => local.cpu_interrupts.max(remote.cpu_interrupts),
-        };
-        let seconds = local.cpu_thread + remote.cpu_thread + interrupts;
-        (self.cell.experiment == Experiment::Stream && kilobytes > 0.0)
-            .then(|| seconds * 1e6 / kilobytes)
+    fn demand(&self, ends: [&Cost; 2], arrived: f64) -> Option<f64> {
+        let demand = Demand::of(self.cell.condition.cpus, ends, arrived)?;
+        (self.cell.experiment == Experiment::Stream).then(|| demand.sum())
     }
 
     /// The figure so far; `None` before the first repetition.
@@ -402,6 +398,25 @@ mod tests {
         assert_eq!((series.median, series.p50, series.lost), (4.0, 4.0, 10));
         let codes: Vec<_> = series.doubts.into_iter().filter_map(|doubt| doubt.code).collect();
         assert_eq!(codes, [Code::FewRepetitions, Code::Loss]);
+    }
+
+    #[test]
+    fn what_a_stream_costs_is_shared_by_what_arrived() {
+        let series = |messages| {
+            let cost = Cost { seconds: 1.0, cpu_thread: 0.5, ..Cost::default() };
+            let mut gathered = Gathered::new(cell(Experiment::Stream), false, None);
+            let answered =
+                Answered { messages, slices: vec![4000; 10], cost, ..Answered::default() };
+            gathered.add(&Asked { sent: 100, cost, ..Asked::default() }, &answered);
+            gathered.series("here", 0.05, &OWN).unwrap()
+        };
+        let (all, some) = (series(100), series(36));
+        assert_eq!(some.lost, 64);
+        let per_kb = |series: &Series| series.cpu_per_kb.unwrap().median;
+        assert!((per_kb(&some) / per_kb(&all) - 100.0 / 36.0).abs() < 1e-9);
+        let per_gb = |series: &Series| series.cpu_per_gigabyte().unwrap();
+        assert!((per_gb(&some) / per_gb(&all) - 100.0 / 36.0).abs() < 1e-9);
+        assert_eq!(series(0).cpu_per_kb, None);
     }
 
     #[test]

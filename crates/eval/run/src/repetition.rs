@@ -10,7 +10,7 @@ use gigae_eval_measure::probe::{Answered, Asked, GRACE, Loop, Signals};
 use gigae_eval_measure::site::{Address, Site};
 use gigae_eval_measure::transport::{Probe, Side, Task, TransportError, open};
 use gigae_eval_model::experiment::{Experiment, Way};
-use gigae_eval_model::plan::{Cell, Cpus, Wait};
+use gigae_eval_model::plan::{Cell, Cpus};
 use gigae_eval_model::transport::{self, TransportSpec};
 use gigae_eval_session::control::{ANSWER, Reply, Request};
 use gigae_eval_session::stage::Stage;
@@ -69,9 +69,7 @@ pub(crate) fn repetition(
     }
     let site = place(stage, cell)?;
     site.pin().map_err(|error| Failure::Repetition(format!("pinning to a CPU failed: {error}")))?;
-    // Whoever keeps to a schedule must not sleep.
-    let wait = if cell.experiment == Experiment::Paced { Wait::Spin } else { cell.wait };
-    let own = Task { wait, ..task.clone() };
+    let own = Task { wait: cell.experiment.measuring_wait(cell.wait), ..task.clone() };
     let opening = open(&site, &own, Side::Client)?;
     let run = Request::Run { task, address: opening.address() };
     let peer = match stage.session.ask(&run, ANSWER)? {

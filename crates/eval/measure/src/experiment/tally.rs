@@ -7,6 +7,10 @@ use std::time::{Duration, Instant};
 /// short enough that a repetition has several.
 const SLICE: Duration = Duration::from_millis(10);
 
+/// Most slices that are kept: more than the longest repetition has, and few enough that both lists fit well into
+/// a message of the control connection, with eleven bytes for each.
+const MOST_SLICES: usize = 1 << 14;
+
 /// Counts arriving bytes by time.
 pub(super) struct Tally {
     warmup: Duration,
@@ -58,7 +62,10 @@ impl Tally {
         if elapsed >= SLICE {
             let rate = (self.bytes - bytes) as f64 / (elapsed.as_secs_f64() * 1e3);
             let slices = if self.mark.is_some() { &mut self.slices } else { &mut self.warm_slices };
-            slices.push(rate as u32);
+            // By its time: a pause is one look, and as long as many slices.
+            let times = (elapsed.as_secs_f64() / SLICE.as_secs_f64()).round() as usize;
+            let room = MOST_SLICES.saturating_sub(slices.len());
+            slices.extend(std::iter::repeat_n(rate as u32, times.min(room)));
             self.slice = Some((now, self.bytes));
         }
     }
@@ -127,7 +134,7 @@ mod tests {
         let answer = tally.answer();
         assert_eq!((answer.measured_bytes, answer.measured_from > 0.0), (70_000, true));
         assert!((answer.measured_seconds - 0.070).abs() < 1e-9);
-        assert_eq!(answer.slices, [1000, 1000]);
+        assert_eq!(answer.slices, [1000; 7]);
     }
 
     #[test]
@@ -138,7 +145,24 @@ mod tests {
             tally.add(36_000);
             tally.tick(zero + Duration::from_millis(ms));
         }
-        assert_eq!(tally.answer().slices, [1000]);
+        assert_eq!(tally.answer().slices, [1000; 4]);
+    }
+
+    #[test]
+    fn a_pause_counts_by_its_time_among_the_slices() {
+        let zero = Instant::now();
+        let mut tally = Tally::new(Duration::ZERO);
+        for ms in (0..=90).chain([490]) {
+            tally.add(if ms == 490 { 4000 } else { 1000 });
+            tally.tick(zero + Duration::from_millis(ms));
+        }
+        let mut slices = tally.answer().slices;
+        assert_eq!(slices.len(), 49);
+        slices.sort_unstable();
+        assert_eq!(slices[slices.len() / 2], 10);
+        // However long it takes.
+        tally.tick(zero + Duration::from_secs(100_000));
+        assert_eq!(tally.answer().slices.len(), MOST_SLICES);
     }
 
     #[test]

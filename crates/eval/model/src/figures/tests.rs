@@ -1,6 +1,7 @@
 //! Figures from the committed results, whose values are spoiled one by one.
 
 use super::*;
+use crate::cost::Cost;
 
 const PLAN: &str = r#"
 name = "asked"
@@ -216,12 +217,12 @@ fn cpu_is_that_of_both_ends_by_gigabyte() {
     let figures = absolute("cpu", "cable", "1400");
     let mut found = results(&figures, &[(Stream, "cable", "gigae", 1400, 500.0)]);
     let series = &mut found.series[0];
-    (series.cpu_local, series.cpu_remote) = (0.5, 0.25);
-    (series.local.seconds, series.remote.seconds) = (2.0, 4.0);
-    series.sent = 1_000_000;
+    let cost = |thread| Cost { seconds: 4.0, cpu_thread: thread, ..Cost::default() };
+    (series.local, series.remote) = (cost(1.25), cost(0.75));
+    (series.sent, series.lost) = (1_000_000, 0);
     evaluate(&mut found);
-    // 1 s and 1 s for 1.4 GB.
-    assert_eq!(found.figures[0].measured, Some(2.0 / 1.4));
+    // 2 s for 1.4 GB.
+    assert!((found.figures[0].measured.unwrap() - 2.0 / 1.4).abs() < 1e-9);
 }
 
 #[test]

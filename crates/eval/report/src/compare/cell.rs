@@ -143,17 +143,20 @@ pub(super) const COSTS: [Cost; 5] = [
     Cost {
         name: "CPU, measuring end",
         unit: "us",
-        of: |series| cpu(series, series.cpu_local * series.local.seconds),
+        of: |series| {
+            let seconds = series.cpu_local * series.local.seconds;
+            cpu(series, series.measuring_wait(), seconds)
+        },
     },
     Cost {
         name: "CPU, answering end",
         unit: "us",
-        of: |series| cpu(series, series.cpu_remote * series.remote.seconds),
+        of: |series| cpu(series, series.wait, series.cpu_remote * series.remote.seconds),
     },
     Cost {
         name: "system calls",
         unit: "",
-        of: |series| match series.wait {
+        of: |series| match series.measuring_wait() {
             Wait::Spin => series.per_message(series.local.send_calls as f64),
             _ => series.per_message(series.syscalls as f64),
         },
@@ -166,6 +169,6 @@ pub(super) const COSTS: [Cost; 5] = [
     },
 ];
 
-fn cpu(series: &Series, seconds: f64) -> Option<f64> {
-    if series.wait == Wait::Spin { None } else { series.per_message(seconds * 1e6) }
+fn cpu(series: &Series, wait: Wait, seconds: f64) -> Option<f64> {
+    if wait == Wait::Spin { None } else { series.per_message(seconds * 1e6) }
 }

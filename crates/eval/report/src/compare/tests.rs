@@ -3,6 +3,7 @@
 
 use super::*;
 use gigae_eval_model::doubt::Code;
+use gigae_eval_model::plan::Wait;
 use gigae_eval_model::results::Results;
 use oorandom::Rand32;
 
@@ -295,6 +296,28 @@ fn figures_without_a_logarithm_are_shown_and_not_judged() {
     let figure = &against.figures[0];
     assert_eq!((figure.verdict, figure.change, figure.p), (Verdict::Untested, None, None));
     assert_eq!(figure.medians[1], 0.0);
+}
+
+/// The measuring end of `paced` polls, whatever the answering one does.
+#[test]
+fn what_a_polling_end_looks_for_in_vain_is_no_cost_of_its_messages() {
+    let verdicts = |experiment| {
+        let mut machine = Machine::new(1, ORDINARY);
+        let mut sides = machine.in_turns(4, 0, 0.0);
+        for (side, calls) in sides.iter_mut().zip([1000.0, 1200.0]) {
+            for (number, run) in side.runs.iter_mut().enumerate() {
+                for series in &mut run.series {
+                    (series.experiment, series.wait) = (experiment, Wait::Sleep);
+                    let calls = calls * (1.0 + 0.001 * number as f64);
+                    series.syscalls = (series.n as f64 * calls) as u64;
+                }
+            }
+        }
+        let against = against_of(&sides, 5.0);
+        against.costs.iter().filter(|one| one.verdict.differs()).count()
+    };
+    assert!(verdicts(Experiment::Rtt) > 0);
+    assert_eq!(verdicts(Experiment::Paced), 0);
 }
 
 #[test]

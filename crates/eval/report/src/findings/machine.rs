@@ -6,6 +6,7 @@ use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::number::short;
 use gigae_eval_model::plan::Wait;
 use gigae_eval_model::results::{Results, Series};
+use gigae_eval_model::transport;
 use gigae_nic::{Bus, Nic};
 
 /// Copies of so many bytes tell what memory carries; smaller ones what a call costs.
@@ -93,6 +94,8 @@ pub struct Step {
     pub source: String,
     /// Whether it is a part of the machine, and not what was measured across it.
     pub part: bool,
+    /// How many of it there are, each with this rate; of a transport, how many links it uses as one.
+    pub links: usize,
 }
 
 /// What data passes on the way over a link, at the measuring end: memory, bus, link, and what
@@ -107,11 +110,13 @@ pub fn ladder(results: &Results, link: &str) -> Vec<Step> {
             && series.median > 0.0
     });
     let Some(copy) = copies.max_by_key(|series| series.size) else { return Vec::new() };
+    let links = environment.links.max(1);
     let mut steps = vec![Step {
         what: "memory, copying".into(),
         rate: copy.size as f64 / copy.median * 1e3,
         source: format!("measured, {} at a time out of 16 MB", bytes(copy.size)),
         part: true,
+        links: 1,
     }];
     let nic: Nic = serde_json::from_value(environment.local.nic.clone()).unwrap_or_default();
     steps.extend(nic.pcie.as_ref().and_then(|pcie| {
@@ -120,6 +125,7 @@ pub fn ladder(results: &Results, link: &str) -> Vec<Step> {
             rate: lane_rate(&pcie.speed)? * f64::from(pcie.width),
             source: "by the lanes in use, before the bus's own headers".into(),
             part: true,
+            links,
         })
     }));
     let shaped = environment.rate.map(|rate| (rate / 8e6, "shaped"));
@@ -129,16 +135,19 @@ pub fn ladder(results: &Results, link: &str) -> Vec<Step> {
     steps.extend(speed.map(|(rate, source)| Step {
         what: "link".into(),
         rate,
-        source: source.into(),
+        source: if links > 1 { format!("{source}; one of {links}") } else { source.into() },
         part: true,
+        links,
     }));
     for transport in ["tcp", "gigae"] {
         let best = extreme(results, Experiment::Stream, link, (Wait::Spin, transport));
+        let all = transport::by_name(transport).is_some_and(|one| one.uses_all_links);
         steps.extend(best.map(|best| Step {
             what: format!("{}, stream", name(transport)),
             rate: best.median,
             source: format!("measured, messages of {}", bytes(best.size)),
             part: false,
+            links: if all { links } else { 1 },
         }));
     }
     steps
@@ -164,9 +173,12 @@ pub(super) fn narrowest(results: &Results) -> Vec<String> {
 fn narrowest_on(results: &Results, link: &str) -> Option<String> {
     let steps = ladder(results, link);
     let parts = || steps.iter().filter(|step| step.part);
-    let least = parts().min_by(|a, b| a.rate.total_cmp(&b.rate))?;
     let best = steps.iter().filter(|step| !step.part).max_by(|a, b| a.rate.total_cmp(&b.rate))?;
-    let used = best.rate / least.rate * 100.0;
+    // Of what is there once for each link, a transport has as many as it uses.
+    let has = |step: &Step| step.links.min(best.links);
+    let carries = |step: &Step| step.rate * has(step) as f64;
+    let least = parts().min_by(|a, b| carries(a).total_cmp(&carries(b)))?;
+    let used = best.rate / carries(least) * 100.0;
     let who = best.what.split(',').next().unwrap_or(&best.what);
     if parts().count() == 1 {
         return Some(format!(
@@ -177,12 +189,18 @@ fn narrowest_on(results: &Results, link: &str) -> Option<String> {
     }
     let others: Vec<String> = parts()
         .filter(|step| *step != least)
-        .map(|step| format!("{} {} times as much", step.what, short(step.rate / least.rate)))
+        .map(|step| {
+            format!("{} {} times as much", step.what, short(carries(step) / carries(least)))
+        })
         .collect();
+    let each = match has(least) {
+        1 => String::new(),
+        links => format!(" ({links} of {} MB/s)", short(least.rate)),
+    };
     Some(format!(
-        "The narrowest on the way over {link} is the {}: {} MB/s; {}. {who} makes use of {used:.1} % of it.",
+        "The narrowest on the way over {link} is the {}: {} MB/s{each}; {}. {who} makes use of {used:.1} % of it.",
         least.what,
-        short(least.rate),
+        short(carries(least)),
         others.join(", ")
     ))
 }
@@ -282,6 +300,24 @@ mod tests {
             ]
         );
         assert!(slot(&all).is_empty());
+    }
+
+    #[test]
+    fn a_transport_that_uses_two_links_is_set_beside_both() {
+        let mut all = inventory(card(4, 4, "8.0 GT/s", 1000), None);
+        all.environment.link[0].links = 2;
+        let stream = cell(&all, Experiment::Stream, "gigae", 65_536, 238.0);
+        all.series.push(stream);
+        assert_eq!(
+            narrowest(&all),
+            [
+                "The narrowest on the way over network is the link: 250 MB/s (2 of 125 MB/s); memory, copying 40.0 \
+                 times as much, bus, 4 lanes of 8.0 GT/s 31.5 times as much. gigae makes use of 95.2 % of it."
+            ]
+        );
+        // TCP uses one, however many there are.
+        all.series.pop();
+        assert!(narrowest(&all)[0].ends_with("TCP makes use of 88.0 % of it."));
     }
 
     #[test]

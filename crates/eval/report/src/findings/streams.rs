@@ -211,44 +211,6 @@ fn nodelay_on(results: &Results, link: &str) -> Option<String> {
     Some(told(sentence, &[with, without]))
 }
 
-/// What a stream costs its ends, in microseconds of CPU per KB (1,024 bytes), as netperf says it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Demand {
-    /// The sending thread.
-    pub sender: f64,
-    /// The receiving thread.
-    pub receiver: f64,
-    /// Interrupts on their CPUs, hard and soft.
-    pub interrupts: f64,
-}
-
-impl Demand {
-    /// All of it.
-    pub fn sum(&self) -> f64 {
-        self.sender + self.receiver + self.interrupts
-    }
-}
-
-/// The demand of a stream; `None` but for streams of which something was sent.
-pub fn demand(series: &Series) -> Option<Demand> {
-    let kilobytes = series.sent as f64 * series.size as f64 / 1024.0;
-    if series.experiment != Experiment::Stream || kilobytes <= 0.0 {
-        return None;
-    }
-    let per = |seconds: f64| seconds * 1e6 / kilobytes;
-    let (local, remote) = (&series.local, &series.remote);
-    // One CPU's interrupts are seen from both ends.
-    let interrupts = match series.condition.cpus {
-        Cpus::Two => local.cpu_interrupts + remote.cpu_interrupts,
-        Cpus::One => local.cpu_interrupts.max(remote.cpu_interrupts),
-    };
-    Some(Demand {
-        sender: per(local.cpu_thread),
-        receiver: per(remote.cpu_thread),
-        interrupts: per(interrupts),
-    })
-}
-
 /// What both ends lose or gain on one CPU.
 pub(super) fn cpus(results: &Results) -> Vec<String> {
     let mut sentences = Vec::new();
@@ -298,7 +260,7 @@ fn say_cpus(one: &Series, two: &Series) -> String {
     } else {
         "no difference".to_owned()
     };
-    let demand = demand(one).zip(demand(two)).map_or(String::new(), |(one, two)| {
+    let demand = one.demand().zip(two.demand()).map_or(String::new(), |(one, two)| {
         format!(", for {} us of CPU per KB instead of {}", short(one.sum()), short(two.sum()))
     });
     told(format!("{what} {figures} ({change}){demand} ({at})."), &[one, two])
@@ -423,9 +385,17 @@ mod tests {
         };
         let alone = Condition { cpus: Cpus::One, ..Condition::default() };
         let one = Series { condition: alone, median: 80.0, ci95: [79.0, 81.0], ..two.clone() };
-        let sum = |series| demand(series).unwrap().sum();
+        // Each end has the other beside it.
+        let beside = |cost: Cost, others| Cost { cpu_others: others, ..cost };
+        let (local, remote) = (beside(one.local, 0.2), beside(one.remote, 0.1));
+        let one = Series { local, remote, ..one };
+        let sum = |series: &Series| series.demand().unwrap().sum();
         // 0.36 s over 1,024 KB; on one CPU the interrupts are the same ones at both ends.
         assert!((sum(&two) - 351.5625).abs() < 1e-6 && (sum(&one) - 332.03125).abs() < 1e-6);
+        for series in [&two, &one] {
+            let gigabyte = sum(series) * 1e9 / (1024.0 * 1e6);
+            assert!((series.cpu_per_gigabyte().unwrap() - gigabyte).abs() < 1e-6);
+        }
         all.series = vec![two, one];
         assert_eq!(
             cpus(&all),
