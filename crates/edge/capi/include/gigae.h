@@ -33,7 +33,7 @@
  * THREADS. Any thread may use an endpoint (with its buffers and messages) or options, but only one
  * at a time. A second one gets GIGAE_IN_CALL, and so does a signal handler that interrupts a call.
  * Endpoints are independent of each other. After fork, use an endpoint only in the parent: in the
- * child, calls return GIGAE_PANICKED, and closing does nothing.
+ * child, calls return GIGAE_PANICKED, and dropping and closing do nothing.
  *
  * PROGRESS. A program may compute for as long as it likes. While it makes no calls, one background
  * thread per process acknowledges, retransmits, answers, and lets peers use registered memory. The

@@ -198,7 +198,7 @@ fn connect(path: &Path) -> Result<OwnedFd, BrokerError> {
         .map_err(|e| BrokerError::Broken(format!("asking who listens there: {e}")))?;
     match listener.uid {
         0 => Ok(socket),
-        uid if uid == rustix::process::geteuid().as_raw() => Ok(socket),
+        uid if gigae_host::user::is_own(uid) => Ok(socket),
         uid => Err(BrokerError::UntrustedUser { path: path.into(), uid }),
     }
 }

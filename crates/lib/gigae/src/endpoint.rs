@@ -148,6 +148,12 @@ impl Endpoint {
         self.engine.enter()
     }
 
+    /// The same for what is dropped: `None` in a child of fork(2).
+    #[inline(always)]
+    pub(crate) fn engine_to_drop(&self) -> Option<Guard<'_, Engine>> {
+        self.engine.enter_to_drop()
+    }
+
     pub(crate) fn arenas(&self) -> &Arenas {
         &self.arenas
     }

@@ -45,7 +45,8 @@
 //!
 //! # fork(2)
 //!
-//! After fork(2), use an endpoint in the parent only: a call in the child panics, and dropping it there does nothing.
+//! After fork(2), use an endpoint in the parent only: a call in the child panics. Dropping it there, its
+//! messages or its buffers does nothing.
 
 #![forbid(unsafe_code)]
 

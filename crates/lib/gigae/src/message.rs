@@ -107,9 +107,12 @@ impl DerefMut for SendBuffer<'_> {
 }
 
 impl Drop for SendBuffer<'_> {
+    /// In a child of fork(2) nothing happens: the frame is the parent's.
     fn drop(&mut self) {
-        if let Some(frame) = self.frame.take() {
-            self.endpoint.engine().give_back_unsent(frame);
+        if let Some(frame) = self.frame.take()
+            && let Some(mut engine) = self.endpoint.engine_to_drop()
+        {
+            engine.give_back_unsent(frame);
         }
     }
 }
@@ -167,10 +170,13 @@ impl Deref for Message<'_> {
 }
 
 impl Drop for Message<'_> {
+    /// In a child of fork(2) nothing happens: the frame is the parent's.
     #[inline(always)]
     fn drop(&mut self) {
-        if let Some(received) = self.received.take() {
-            self.endpoint.engine().give_back(received);
+        if let Some(received) = self.received.take()
+            && let Some(mut engine) = self.endpoint.engine_to_drop()
+        {
+            engine.give_back(received);
         }
     }
 }

@@ -384,6 +384,29 @@ fn a_forked_child_can_neither_use_nor_harm_the_endpoint_and_may_open_its_own() {
     assert_eq!(receiver.counters().protocol.sessions, 2, "the parent's and the child's own");
 }
 
+fn a_forked_child_drops_what_it_holds_of_the_endpoint_and_its_parent_keeps_it() {
+    let fabric = testing::fabric("held-fork", |_| ());
+    let (ends, peer) = pair(&fabric, &options(Backend::Packet).linger(Duration::ZERO));
+    let [sender, receiver] = ends;
+    sender.send(peer, b"first").unwrap();
+    sender.send(peer, b"second").unwrap();
+    let held = std::cell::RefCell::new(vec![receiver.recv().unwrap(), receiver.recv().unwrap()]);
+    let buffer = std::cell::RefCell::new(Some(receiver.buffer().unwrap()));
+    in_child(|| {
+        let held = held.take();
+        // It panics with all of them on its stack.
+        let refused = catch_unwind(AssertUnwindSafe(|| {
+            let _held = (held, buffer.take());
+            receiver.recv().is_ok()
+        }));
+        refused.is_err()
+    });
+    assert_eq!(held.take().iter().map(|one| one.len()).collect::<Vec<_>>(), [5, 6]);
+    drop(buffer);
+    sender.send(peer, b"after").unwrap();
+    assert_eq!(receiver.recv_timeout(PATIENCE).unwrap().expect("it arrives")[..], b"after"[..]);
+}
+
 /// The kernel may take the processor from a program at any place for longer than the thread waits before it acts. A signal
 /// whose handler takes its time does the same, often.
 fn a_program_that_is_held_up_anywhere_learns_the_end_of_each_operation() {
@@ -482,6 +505,10 @@ fn main() {
         (
             "a_forked_child_can_neither_use_nor_harm_the_endpoint_and_may_open_its_own",
             a_forked_child_can_neither_use_nor_harm_the_endpoint_and_may_open_its_own,
+        ),
+        (
+            "a_forked_child_drops_what_it_holds_of_the_endpoint_and_its_parent_keeps_it",
+            a_forked_child_drops_what_it_holds_of_the_endpoint_and_its_parent_keeps_it,
         ),
     ]);
 }

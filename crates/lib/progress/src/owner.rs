@@ -149,10 +149,29 @@ impl<T> Owner<T> {
         // SAFETY: both are parts of what `shared` keeps, which neither moves nor goes while this
         // object lives.
         let (gate, value) = unsafe { (self.gate.as_ref(), self.value.as_ref()) };
-        if gate.enter() == Entered::TakenBack {
-            taken_back();
+        match gate.enter() {
+            Entered::Freely => {}
+            Entered::TakenBack => taken_back(),
+            Entered::Forked => forked(),
         }
         Guard { gate, value, one_thread: PhantomData }
+    }
+
+    /// Like [`enter`](Self::enter), but `None` in a child of the process that opened the endpoint,
+    /// where what the program holds of it may still be dropped.
+    ///
+    /// # Panics
+    /// If the caller is inside already.
+    #[inline(always)]
+    pub fn enter_to_drop(&self) -> Option<Guard<'_, T>> {
+        // SAFETY: as in `enter`.
+        let (gate, value) = unsafe { (self.gate.as_ref(), self.value.as_ref()) };
+        match gate.enter() {
+            Entered::Freely => {}
+            Entered::TakenBack => taken_back(),
+            Entered::Forked => return None,
+        }
+        Some(Guard { gate, value, one_thread: PhantomData })
     }
 
     /// Enters for a call that may sleep until a frame comes. The thread leaves the endpoint alone
@@ -209,6 +228,12 @@ impl<T> fmt::Debug for Owner<T> {
 fn taken_back() {
     #[cfg(not(loom))]
     crate::thread::wake();
+}
+
+#[cold]
+#[inline(never)]
+fn forked() -> ! {
+    panic!("the endpoint was opened before fork(2): open one in this process");
 }
 
 /// The program is inside.

@@ -108,7 +108,7 @@ impl<L: Link> ShmLink<L> {
     /// namespace in which the link was opened.
     ///
     /// Maps memory for as many receive frames as the link has; only those in use at the same time
-    /// take up memory. Some ten system calls, four descriptors, and two more descriptors for each
+    /// take up memory. Some ten system calls, five descriptors, and two more descriptors for each
     /// neighbour.
     pub fn new(link: L, config: ShmConfig, listener: OwnedFd) -> Result<Self, OpenError> {
         let failed = |what| move |source| OpenError::Io { what, source };
@@ -239,11 +239,12 @@ impl<L: Link> ShmLink<L> {
         !self.frames.are_all_borrowed() && self.neighbours.has_arrived()
     }
 
-    /// Asks for doorbells. Returns whether a frame had already come.
+    /// Asks for doorbells. Returns whether a frame had already come, or the last look left some
+    /// connections for the next one: nothing else wakes a sleeper for them.
     fn fall_asleep(&mut self) -> bool {
         self.asleep = true;
         self.neighbours.sleep();
-        self.has_neighbours_frame()
+        self.has_neighbours_frame() || self.neighbours.look_soon
     }
 
     /// Needs no doorbells any more, and handles those that came.

@@ -77,11 +77,11 @@ pub(crate) fn peer_of(socket: &OwnedFd) -> Option<libc::ucred> {
 
 /// Whether the other end belongs to this process's user.
 fn is_own(socket: &OwnedFd) -> bool {
-    peer_of(socket).is_some_and(|peer| peer.uid == rustix::process::geteuid().as_raw())
+    peer_of(socket).is_some_and(|peer| gigae_host::user::is_own(peer.uid))
 }
 
 /// Connects to the endpoint that listens for an address, if it belongs to this process's user.
-/// Three or four system calls; two if none listens.
+/// Four or five system calls; two if none listens.
 pub(crate) fn connect(scope: &str, mac: MacAddr) -> Result<OwnedFd, Errno> {
     let socket = socket()?;
     rustix::net::connect(&socket, &address(scope, mac)?)?;

@@ -181,8 +181,10 @@ pub(crate) struct Neighbours {
     /// The hello that is sent to every endpoint that we connect to.
     pub(crate) hello: RingHello,
     listener: OwnedFd,
-    /// The listener is watched. Not while this process has no descriptor left for new connections.
+    /// The listener is watched. Not while there is no memory for new connections, nor a spare descriptor.
     listens: bool,
+    /// For the connection that comes when this process has no other descriptor left.
+    spare: Option<OwnedFd>,
     /// Readable while something has happened at the listener or a connection.
     pub(crate) events: OwnedFd,
     known: HashMap<u64, AddressState>,
@@ -214,6 +216,7 @@ impl Neighbours {
             hello,
             listener,
             listens: true,
+            spare: reserve(&events),
             events,
             known: HashMap::new(),
             began: Instant::now(),
@@ -425,9 +428,17 @@ impl Neighbours {
         }
         self.turn = self.turn.wrapping_add(1);
         if done {
-            self.incoming.retain(|from| !from.done);
+            self.let_go();
         }
         (count, dropped)
+    }
+
+    /// Closes the connections of neighbours from which nothing more comes.
+    #[cold]
+    fn let_go(&mut self) {
+        for from in self.incoming.extract_if(.., |from| from.done) {
+            close(&self.events, from.socket);
+        }
     }
 
     /// Asks all neighbours for doorbells from now on. Look [once more](Self::has_arrived) before
@@ -471,9 +482,13 @@ impl Neighbours {
 
     fn accept(&mut self) {
         for _ in 0..AT_ONCE {
-            match meeting::accept(&self.listener) {
+            let accepted = match meeting::accept(&self.listener) {
+                Err(Errno::MFILE | Errno::NFILE) => self.turn_away(),
+                accepted => accepted,
+            };
+            match accepted {
                 Ok(Some(socket)) => self.enter(socket),
-                // Another user's, or already closed.
+                // Another user's, turned away, or already closed.
                 Ok(None) | Err(Errno::CONNABORTED) => {}
                 Err(Errno::AGAIN | Errno::INTR) => return,
                 Err(_) => return self.listen_no_more(),
@@ -482,9 +497,20 @@ impl Neighbours {
         self.look_soon = true;
     }
 
-    /// There is no descriptor or no memory for a new connection (accept(2)), and the watched
-    /// listener would wake every sleep at once. Connections are accepted a second later, if that
-    /// works then. Meanwhile their frames go by the NIC.
+    /// There is no descriptor for a new connection, and the watched listener would wake every sleep
+    /// at once. So the connection gets the spare one and is closed. Its frames go by the NIC, and the
+    /// neighbour tries again some seconds later. Fails like accept(2), also if another thread was
+    /// faster.
+    #[cold]
+    fn turn_away(&mut self) -> Result<Option<OwnedFd>, Errno> {
+        self.spare = None;
+        let accepted = meeting::accept(&self.listener).map(drop);
+        self.spare = reserve(&self.events);
+        accepted.map(|()| None)
+    }
+
+    /// There is no memory for a new connection, nor a spare descriptor. Connections are accepted a
+    /// second later, if that works then. Meanwhile their frames go by the NIC.
     #[cold]
     fn listen_no_more(&mut self) {
         self.listens = epoll::delete(&self.events, &self.listener).is_err();
@@ -519,14 +545,17 @@ impl Neighbours {
         let Some(at) = self.silent.iter().position(|silent| silent.0 == id) else { return };
         let (hello, memory) = match meeting::greeting(&self.silent[at].1) {
             Err(Errno::AGAIN | Errno::INTR) => return,
-            Err(_) => return drop(self.silent.swap_remove(at)),
+            Err(_) => return close(&self.events, self.silent.swap_remove(at).1),
             Ok(greeting) => greeting,
         };
         let (_, socket) = self.silent.swap_remove(at);
-        let Some(memory) = meeting::map(&hello, &memory, WORDS) else { return };
+        let Some(memory) = meeting::map(&hello, &memory, WORDS) else {
+            return close(&self.events, socket);
+        };
         if !self.hello.takes_as(&hello) {
             debug!(peer = %hello.mac, "endpoint of this node refused: its envelope or channels differ");
-            return Ring::new(memory.words()).refuse();
+            Ring::new(memory.words()).refuse();
+            return close(&self.events, socket);
         }
         let ring = Ring::new(memory.words());
         let lender = Lender::new(&socket, &ring, hello.ring_at);
@@ -548,20 +577,19 @@ impl Neighbours {
         };
         if !read_doorbells(&from.socket) {
             from.ended = true;
-            // Otherwise epoll would report it again and again.
-            let _ = epoll::delete(&self.events, &from.socket);
+            unwatch(&self.events, &from.socket);
         }
     }
 
     fn read_outgoing(&mut self, number: usize) {
-        let Some(Some(outgoing)) = self.outgoing.get(number) else { return };
-        if read_doorbells(&outgoing.socket) {
+        let Some(place) = self.outgoing.get_mut(number) else { return };
+        let Some(outgoing) = place.take_if(|outgoing| !read_doorbells(&outgoing.socket)) else {
             return;
-        }
+        };
         let ring = Ring::new(outgoing.memory.words());
         let (key, welcome, refused) = (outgoing.key, ring.is_welcome(), ring.is_refused());
         debug!(peer = %mac(key), welcome, refused, "no more frames through memory to an endpoint of this node");
-        self.outgoing[number] = None;
+        close(&self.events, outgoing.socket);
         self.due.retain(|&due| due != number);
         self.forget(key);
         if refused {
@@ -569,6 +597,14 @@ impl Neighbours {
         } else if !welcome {
             self.known.insert(key, AddressState::absent(self.now, LONGEST_WAIT));
         }
+    }
+
+    /// All connections.
+    #[cfg(test)]
+    pub(crate) fn connections(&self) -> impl Iterator<Item = &OwnedFd> {
+        let outgoing = self.outgoing.iter().flatten().map(|to| &to.socket);
+        let incoming = self.incoming.iter().map(|from| &from.socket);
+        outgoing.chain(incoming).chain(self.silent.iter().map(|(_, socket)| socket))
     }
 
     /// How many addresses are known, neighbours or not.
@@ -588,6 +624,24 @@ impl Neighbours {
         self.known.remove(&key);
         self.last = (NONE, Via::Nic);
     }
+}
+
+/// A descriptor that stands for nothing of its own.
+fn reserve(of: &OwnedFd) -> Option<OwnedFd> {
+    of.try_clone().ok()
+}
+
+/// Ends the watch of a connection. Otherwise epoll reports its end again and again, even after it was
+/// closed if a forked child has a copy of it.
+#[cold]
+fn unwatch(events: &OwnedFd, socket: &OwnedFd) {
+    let _ = epoll::delete(events, socket);
+}
+
+/// Closes a connection that may be watched.
+#[cold]
+fn close(events: &OwnedFd, socket: OwnedFd) {
+    unwatch(events, &socket);
 }
 
 /// Wakes the reader at the other end. False if the process there is gone. A connection full of

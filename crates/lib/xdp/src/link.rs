@@ -13,6 +13,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::xdp::{XdpDesc, XdpDescOptions};
 use std::ops::Range;
+use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 /// Empty polls between looks at the interface, some milliseconds of spinning. So a spinning caller
@@ -285,6 +286,13 @@ impl Link for XdpLink {
         // Without the flag the kernel cannot say whether it needs to be woken.
         let always = copies || !self.need_wakeup;
         let mut pending = self.socket.tx.pending();
+        if pending > 0 && !always {
+            // A driver that has nothing more to send sets the flag and then looks at the ring again.
+            // Without a fence the flag could be read before the frames are visible, and neither side
+            // would see what the other did. A ring within a node (gigae-shm) has the same fence for
+            // its doorbell.
+            fence(Ordering::SeqCst);
+        }
         while pending > 0 && (always || self.socket.tx.needs_wakeup()) {
             self.counters.doorbells += 1;
             match self.socket.doorbell() {

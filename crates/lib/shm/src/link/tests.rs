@@ -5,6 +5,9 @@ use gigae_link::conformance::{self as suite, CHANNEL, Maker, Options, Pair, fram
 use gigae_memfd::SharedMemory;
 use gigae_sim::{Faults, Network, SimLink};
 use gigae_wire::{Envelope, NodeAddr, Route};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::AsRawFd;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Names of this test's own.
@@ -533,4 +536,101 @@ fn an_address_that_nobody_has_is_asked_for_once_and_not_all_are_remembered() {
         assert_eq!(a.neighbours.via(n << 8), Via::Nic);
     }
     assert!(a.neighbours.remembered() <= 1 << 15);
+}
+
+/// More than are accepted in one look.
+#[test]
+fn nobody_sleeps_while_connections_wait_to_be_accepted() {
+    let node = Node::new();
+    let mut b = node.open();
+    let connect = |_| meeting::connect(&node.scope, b.info().mac).unwrap();
+    let silent: Vec<_> = (0..17).map(connect).collect();
+    assert!(!b.prepare_to_wait());
+    assert_eq!(b.poll(&mut Vec::new(), 64).unwrap(), 0);
+    assert!(b.neighbours.connections().count() < silent.len());
+    assert!(b.prepare_to_wait(), "there are more");
+    assert_eq!(b.poll(&mut Vec::new(), 64).unwrap(), 0);
+    assert_eq!(b.neighbours.connections().count(), silent.len());
+    assert!(!b.prepare_to_wait());
+}
+
+/// A forked child has copies of all descriptors.
+#[test]
+fn a_connection_that_is_closed_wakes_nobody_while_a_child_has_a_copy_of_it() {
+    let node = Node::new();
+    let copies = |link: &ShmLink<SimLink>| -> Vec<OwnedFd> {
+        link.neighbours.connections().map(|socket| socket.try_clone().unwrap()).collect()
+    };
+    let is_readable = |link: &ShmLink<SimLink>| {
+        let mut events = [PollFd::new(&link.neighbours.events, PollFlags::IN)];
+        poll(&mut events, Some(&Timespec::default())).unwrap() > 0
+    };
+    // A neighbour that is gone.
+    let (mut a, b) = node.pair();
+    let in_child = copies(&a);
+    assert_eq!(in_child.len(), 2, "one each way");
+    drop(b);
+    assert!(is_readable(&a));
+    a.look();
+    suite::drain(&mut a);
+    assert!(a.neighbours.connections().next().is_none() && !is_readable(&a));
+    drop(in_child);
+    // One that writes nonsense, and is gone.
+    let liar = Liar::new(&node, &a).greets(&mut a);
+    let in_child = copies(&a);
+    liar.memory.words().iter().for_each(|word| word.store(u64::MAX, Ordering::Relaxed));
+    suite::drain(&mut a);
+    drop(liar);
+    assert!(a.neighbours.connections().next().is_none() && !is_readable(&a), "nonsense");
+    drop(in_child);
+    // Those whose hello does not belong here, or is none.
+    let wrongs: [fn(&mut Liar); 3] = [
+        |liar| liar.hello.filter.channels = Default::default(),
+        |liar| liar.hello.words = 1,
+        |liar| {
+            rustix::net::send(&liar.socket, b"?", rustix::net::SendFlags::NOSIGNAL).unwrap();
+        },
+    ];
+    for (i, wrong) in wrongs.into_iter().enumerate() {
+        let mut liar = Liar::new(&node, &a);
+        a.look();
+        let in_child = copies(&a);
+        wrong(&mut liar);
+        drop(liar.greets(&mut a));
+        assert!(a.neighbours.connections().next().is_none() && !is_readable(&a), "wrong {i}");
+        drop(in_child);
+    }
+}
+
+/// In a process of its own, since it uses up the descriptors.
+#[test]
+fn who_comes_when_no_descriptor_is_left_is_turned_away_and_comes_again() {
+    const ALONE: &str = "GIGAE_SHM_TEST_ALONE";
+    if std::env::var_os(ALONE).is_none() {
+        let name =
+            "link::tests::who_comes_when_no_descriptor_is_left_is_turned_away_and_comes_again";
+        let mut test = std::process::Command::new(std::env::current_exe().unwrap());
+        let status = test.args(["--exact", name, "--nocapture"]).env(ALONE, "1").status();
+        return assert!(status.unwrap().success());
+    }
+    let node = Node::new();
+    let (mut a, mut b) = (node.open(), node.open());
+    let at_b = b.info().mac;
+    send(&mut a, at_b, 0);
+    assert!(matches!(a.neighbours.via(key(at_b.0)), Via::Ring(_)));
+    let limits = getrlimit(Resource::Nofile);
+    let lowest_free = b.neighbours.events.try_clone().unwrap().as_raw_fd() as u64;
+    setrlimit(Resource::Nofile, Rlimit { current: Some(lowest_free), ..limits }).unwrap();
+    b.look();
+    setrlimit(Resource::Nofile, limits).unwrap();
+    assert!(b.neighbours.sends_nobody());
+    a.look();
+    assert_eq!(a.neighbours.via(key(at_b.0)), Via::Nic, "it has learnt that");
+    for _ in 0..8 {
+        a.neighbours.pass_a_second();
+        a.look();
+    }
+    send(&mut a, at_b, 1);
+    b.look();
+    assert!(a.is_near(at_b));
 }
