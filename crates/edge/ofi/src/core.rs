@@ -3,7 +3,8 @@
 //! One lock per endpoint, taken once per operation and per poll for completions. The list of the
 //! endpoints that report to a queue or counter has a lock that is held while they make progress, so
 //! it comes before theirs. Entries of queues and values of counters have their own locks, which are
-//! taken while an endpoint's is held and never the other way round.
+//! taken while an endpoint's is held and never the other way round. A domain's lock comes before
+//! all of these.
 
 use crate::error::Outcome;
 use crate::object::lock;

@@ -100,7 +100,7 @@ impl Drop for Ep {
             counter.leave(&self.core);
         }
         drop(bound);
-        // No other object has it then: dropping this closes its link.
+        // No other object or thread has it then: dropping this closes its link.
         self.domain.leave(&self.core);
     }
 }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 static OPS: fi_ops = fi_ops {
     size: size_of::<fi_ops>(),
-    close: Some(object::close_entry::<fid_mr, Region>),
+    close: Some(close),
     bind: Some(bind),
     control: Some(control),
     ops_open: Stub::NONE,
@@ -53,6 +53,9 @@ unsafe fn register(
     // SAFETY: the caller's promise.
     unsafe {
         let domain = object::of_class::<fid_domain, Domain>(domain, sys::FI_CLASS_DOMAIN)?;
+        if mr.is_null() {
+            return Err(Code::INVALID);
+        }
         let mut request = Request::new();
         request.set_memory(memory)?;
         let mut rights = Rights::NONE;
@@ -116,6 +119,16 @@ unsafe extern "C" fn regattr(
         let memory = IoVecs::new(attr.mr_iov, attr.iov_count);
         let &fi_mr_attr { access, requested_key: key, context, .. } = attr;
         register(domain, Registration { memory, access, key, context }, mr)
+    })
+}
+
+/// Refused if an endpoint is bound to it, and not because another thread opens or closes one.
+unsafe extern "C" fn close(mr: *mut fid) -> c_int {
+    // SAFETY: the caller's promise.
+    status(|| unsafe {
+        let region = object::of_class::<fid_mr, Region>(mr, sys::FI_CLASS_MR)?;
+        let domain = Arc::clone(&region.domain);
+        domain.still(|| object::close::<fid_mr, Region>(mr))
     })
 }
 

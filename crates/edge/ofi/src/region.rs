@@ -1,9 +1,13 @@
 //! A memory that peers may use: registered with all endpoints of a domain, under one key.
+//!
+//! The list of the endpoints is used only while the domain is held [still](Domain::still). So
+//! nothing here keeps an endpoint open that another thread closes.
 
 use crate::core::Core;
 use crate::counter::Counter;
+use crate::domain::Domain;
 use crate::error::{Code, Outcome};
-use crate::object::{Keep, lock};
+use crate::object::lock;
 use crate::request::Request;
 use gigae::{RegionKey, Rights};
 use std::sync::{Arc, Mutex};
@@ -17,29 +21,29 @@ pub(crate) struct Region {
     cores: Mutex<Vec<Arc<Core>>>,
     /// Counters of what peers write here.
     counters: Mutex<Vec<Arc<Counter>>>,
-    _domain: Keep,
+    pub(crate) domain: Arc<Domain>,
 }
 
 impl Region {
     /// Registers memory with the first endpoint of a domain, under this key or one that the library
     /// chooses.
     pub(crate) fn new(
-        domain: Keep,
+        domain: Arc<Domain>,
         core: &Arc<Core>,
         memory: Box<Request>,
         rights: Rights,
         key: Option<u64>,
     ) -> Outcome<Self> {
-        let (cores, counters, _domain) = (Mutex::default(), Mutex::default(), domain);
+        let (cores, counters) = (Mutex::default(), Mutex::default());
         if let Some(key) = key.map(RegionKey) {
             let memory = Mutex::new(memory);
-            let region = Self { key, memory, rights, cores, counters, _domain };
+            let region = Self { key, memory, rights, cores, counters, domain };
             return region.join(core).map(|()| region);
         }
         let mut state = core.lock();
         let key = state.register(None, memory.again().into_memory(), rights)?;
         let cores = Mutex::new(vec![Arc::clone(core)]);
-        Ok(Self { key, memory: Mutex::new(memory), rights, cores, counters, _domain })
+        Ok(Self { key, memory: Mutex::new(memory), rights, cores, counters, domain })
     }
 
     /// Registers the memory with one more endpoint.
@@ -61,14 +65,15 @@ impl Region {
 
     /// Counts what peers write here from now on.
     pub(crate) fn count(&self, counter: &Arc<Counter>) -> Outcome<()> {
-        // Holds only one of these locks at a time.
-        let cores = lock(&self.cores).clone();
-        for core in &cores {
-            core.lock().watch(self.key, &counter.count);
-            counter.follow(core)?;
-        }
-        lock(&self.counters).push(Arc::clone(counter));
-        Ok(())
+        self.domain.still(|| {
+            lock(&self.counters).push(Arc::clone(counter));
+            // Holds only one of these locks at a time.
+            let cores = lock(&self.cores).clone();
+            cores.iter().try_for_each(|core| {
+                core.lock().watch(self.key, &counter.count);
+                counter.follow(core)
+            })
+        })
     }
 
     /// An endpoint is closed, or the memory.

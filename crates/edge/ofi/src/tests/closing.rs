@@ -1,6 +1,7 @@
 //! Closing: what is posted is cancelled, and what others need is not closed before them.
 
 use super::*;
+use std::sync::Barrier;
 
 /// What is in memory that may not be written to.
 const UNTOUCHED: u8 = 0xa5;
@@ -188,4 +189,79 @@ fn what_others_need_is_not_closed_before_them() {
     assert_eq!(general!(fabric, close), busy);
     assert_eq!(general!(events, close), 0);
     assert_eq!(general!(fabric, close), 0);
+}
+
+/// Hands an object to another thread.
+struct Handed<T>(*mut T);
+
+// SAFETY: any thread may use an object.
+unsafe impl<T> Send for Handed<T> {}
+
+impl<T> Handed<T> {
+    fn take(self) -> *mut T {
+        self.0
+    }
+}
+
+#[test]
+fn an_endpoint_is_closed_though_another_thread_binds_and_closes_memory() {
+    let p = Pair::new();
+    // Memory takes longer to close if more endpoints have it.
+    let others = [(); 4].map(|()| Node::within(p.b.domain, NodeOptions::default()));
+    let writes = p.b.counter(7);
+    let (sent, mut memory) = (body(100_000, 1), vec![0_u8; 64]);
+    for round in 0..200 {
+        let node = Node::within(p.b.domain, NodeOptions::default());
+        let (data, to_a) = (sent.as_ptr().cast(), node.insert(&p.a.name()));
+        // Nobody receives it.
+        assert_eq!(call!(node.ep, msg, send, data, 100_000, null_mut(), to_a, context(1)), 0);
+        let mr = memory::register(&p, &mut memory, FI_REMOTE_WRITE);
+        let (mr, counter) = (Handed(mr), Handed(writes));
+        let (core, barrier) = (Arc::downgrade(node.core()), Barrier::new(2));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mr, counter) = (mr.take(), counter.take());
+                barrier.wait();
+                // Each time a little later than the endpoint.
+                for _ in 0..round % 16 * 30 {
+                    std::hint::spin_loop();
+                }
+                assert_eq!(general!(mr, bind, counter.cast(), FI_REMOTE_WRITE), 0);
+                assert_eq!(general!(mr, close), 0);
+            });
+            barrier.wait();
+            assert_eq!(general!(node.ep, close), 0);
+            assert_eq!(core.strong_count(), 0, "it still sends from the program's memory");
+        });
+        let Node { cq, av, sends, receives, .. } = node;
+        for object in [cq.cast::<fid>(), av.cast(), sends.cast(), receives.cast()] {
+            assert_eq!(general!(object, close), 0);
+        }
+    }
+    assert_eq!(general!(writes, close), 0);
+    others.into_iter().for_each(Node::close_endpoint);
+    p.close();
+}
+
+#[test]
+fn memory_is_closed_while_another_thread_opens_and_closes_endpoints() {
+    let p = Pair::new();
+    let domain = Handed(p.b.domain);
+    let mut memories = [(); 16].map(|()| vec![0_u8; 64]);
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            let domain = domain.take();
+            for _ in 0..300 {
+                Node::within(domain, NodeOptions::default()).close_endpoint();
+            }
+        });
+        while !other.is_finished() {
+            let all =
+                memories.each_mut().map(|memory| memory::register(&p, memory, FI_REMOTE_WRITE));
+            for mr in all {
+                assert_eq!(general!(mr, close), 0);
+            }
+        }
+    });
+    p.close();
 }
