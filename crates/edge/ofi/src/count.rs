@@ -28,9 +28,8 @@ impl Count {
         }
     }
 
-    /// The sum of all counts.
-    pub(crate) fn sum(&self) -> u64 {
-        let [done, failed] = [&self.done, &self.failed].map(|n| n.load(Ordering::Acquire));
-        done.wrapping_add(failed)
+    /// Both numbers.
+    pub(crate) fn values(&self) -> [u64; 2] {
+        [&self.done, &self.failed].map(|number| number.load(Ordering::Acquire))
     }
 }

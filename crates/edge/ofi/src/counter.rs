@@ -18,8 +18,8 @@ pub(crate) struct Counter {
     pub(crate) count: Arc<Count>,
     pub(crate) sources: Sources,
     spin: Spin,
-    /// The value at the last read.
-    seen: AtomicU64,
+    /// What the program knows: each number at its last read, or when it was last told not to sleep.
+    seen: Count,
     _domain: Keep,
 }
 
@@ -46,10 +46,16 @@ impl Counter {
 
     /// Prepares for sleeping on the descriptor.
     pub(crate) fn prepare(&self) -> Outcome<()> {
-        let before = self.count.sum();
         let wait = self.wait().ok_or(Code::INVALID)?;
-        self.sources.progress()?;
-        wait.prepare(|| self.sources.prepare(), || self.count.sum() != before)
+        let progress = self.sources.progress();
+        wait.prepare(|| progress.and_then(|()| self.sources.prepare()), || self.has_changed())
+    }
+
+    /// Whether there is something that the program does not know. True once.
+    pub(crate) fn has_changed(&self) -> bool {
+        let [done, failed] = self.count.values();
+        let seen = [(&self.seen.done, done), (&self.seen.failed, failed)];
+        seen.map(|(seen, now)| seen.swap(now, Ordering::Relaxed)) != [done, failed]
     }
 
     fn wait_for(&self, threshold: u64, timeout: c_int) -> Outcome<()> {
@@ -57,13 +63,14 @@ impl Counter {
         let end = end_of(timeout);
         let mut polls = 0;
         loop {
-            self.sources.progress()?;
+            let progress = self.sources.progress();
             if self.count.failed.load(Ordering::Acquire) != failed {
                 return Err(Code::AVAILABLE);
             }
             if self.count.done.load(Ordering::Acquire) >= threshold {
                 return Ok(());
             }
+            progress?;
             if end.is_some_and(|end| Instant::now() >= end) {
                 return Err(Code::TIMED_OUT);
             }
@@ -114,7 +121,7 @@ pub(crate) unsafe fn open(
         count: Arc::new(Count::new(wait)),
         sources: Sources::default(),
         spin: Spin::new(),
-        seen: AtomicU64::new(0),
+        seen: Count::new(None),
         _domain: domain,
     };
     let fid = descriptor(sys::FI_CLASS_CNTR, context, &OPS);
@@ -134,7 +141,7 @@ unsafe fn number(cntr: *mut fid_cntr, which: impl Fn(&Count) -> &AtomicU64) -> u
         // Operations and waits report a link that stopped working.
         let _ = counter.sources.progress();
         number = which(&counter.count).load(Ordering::Acquire);
-        match counter.seen.swap(number, Ordering::Relaxed) == number {
+        match which(&counter.seen).swap(number, Ordering::Relaxed) == number {
             true => _ = counter.spin.empty_poll(),
             false => counter.spin.found(),
         }

@@ -37,8 +37,8 @@ impl Queue {
         if !self.completions.was_expected() && !self.completions.is_empty() {
             return Ok(true);
         }
-        self.sources.progress()?;
-        Ok(!self.completions.is_empty())
+        let progress = self.sources.progress();
+        if self.completions.is_empty() { progress.and(Ok(false)) } else { Ok(true) }
     }
 
     /// Takes entries without error.
@@ -73,21 +73,26 @@ impl Queue {
         if to.is_null() && count > 0 {
             return Err(Code::INVALID);
         }
+        // Entries go before errors.
+        let mut progress = Ok(());
         if self.completions.was_expected() {
-            self.sources.progress()?;
+            progress = self.sources.progress();
         }
         // SAFETY: the caller's promise.
         let taken = unsafe {
             match self.take(to.cast(), count, sources) {
                 Err(Code::AGAIN) => {
-                    self.sources.progress()?;
+                    progress = progress.and(self.sources.progress());
                     self.take(to.cast(), count, sources)
                 }
                 taken => taken,
             }
         };
         match taken {
-            Err(Code::AGAIN) => _ = self.spin.empty_poll(),
+            Err(Code::AGAIN) => {
+                progress?;
+                self.spin.empty_poll();
+            }
             _ => self.spin.found(),
         }
         taken
@@ -95,8 +100,9 @@ impl Queue {
 
     pub(crate) fn prepare(&self) -> Outcome<()> {
         let wait = self.wait().ok_or(Code::INVALID)?;
-        self.sources.progress()?;
-        wait.prepare(|| self.sources.prepare(), || !self.completions.is_empty())
+        let progress = self.sources.progress();
+        let time = || progress.and_then(|()| self.sources.prepare());
+        wait.prepare(time, || !self.completions.is_empty())
     }
 }
 

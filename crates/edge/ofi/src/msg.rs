@@ -132,16 +132,16 @@ fn claimed(state: &mut EndpointState, request: Box<Request>, call: Call) -> Outc
     let key = call.context.addr();
     let discard = call.flags & sys::FI_DISCARD != 0;
     match state.receives.claims.remove(&key) {
-        Some(Claimed::Arriving) if !discard => {
-            state.receives.claims.insert(key, Claimed::Wanted(request));
+        Some((op, Claimed::Arriving)) if !discard => {
+            state.receives.claims.insert(key, (op, Claimed::Wanted(request)));
             return Ok(());
         }
-        Some(Claimed::Arrived(claim, ended)) if !discard => {
+        Some((_, Claimed::Arrived(claim, ended))) if !discard => {
             state.deliver(request, &claim, ended);
             state.operations.give_back(claim);
             return Ok(());
         }
-        Some(Claimed::Arriving | Claimed::Arrived(..)) => {
+        Some((_, Claimed::Arriving | Claimed::Arrived(..))) => {
             let (context, flags) = (request.context, request.flags);
             if let (Some(queue), true) = (&state.reports.rx, request.reported) {
                 queue.push(Entry { context, flags, ..Entry::NONE });

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 /// What can be in a set.
 enum Pollable {
     Queue(Arc<Queue>),
-    /// With its value when it was last reported.
-    Counter(Arc<Counter>, u64),
+    /// With its values when it was last reported.
+    Counter(Arc<Counter>, [u64; 2]),
 }
 
 /// See [`Pollable`], and how the program names it.
@@ -34,9 +34,9 @@ impl Member {
         match &mut self.watched {
             Pollable::Queue(queue) => queue.is_ready(),
             Pollable::Counter(counter, seen) => {
-                counter.sources.progress()?;
-                let before = std::mem::replace(seen, counter.count.sum());
-                Ok(*seen != before)
+                let progress = counter.sources.progress();
+                let before = std::mem::replace(seen, counter.count.values());
+                if *seen == before { progress.and(Ok(false)) } else { Ok(true) }
             }
         }
     }
@@ -80,17 +80,22 @@ unsafe extern "C" fn poll(set: *mut fid_poll, contexts: *mut *mut c_void, count:
         if contexts.is_null() && room > 0 {
             return Err(Code::INVALID);
         }
-        let mut written = 0;
+        let (mut written, mut first) = (0, Ok(()));
         for member in members.iter_mut() {
             if written == room {
                 break;
             }
-            if member.is_ready()? {
-                contexts.add(written).write(member.context);
-                written += 1;
+            match member.is_ready() {
+                Ok(true) => {
+                    contexts.add(written).write(member.context);
+                    written += 1;
+                }
+                Ok(false) => {}
+                Err(code) => first = first.and(Err(code)),
             }
         }
-        Ok(written)
+        // An error is for a program that finds nothing else.
+        if written == 0 { first.and(Ok(0)) } else { Ok(written) }
     }) as c_int
 }
 
@@ -106,7 +111,7 @@ unsafe extern "C" fn add(set: *mut fid_poll, event: *mut fid, flags: u64) -> c_i
             sys::FI_CLASS_CQ => Pollable::Queue(Arc::clone(inner(event.cast::<fid_cq>())?)),
             sys::FI_CLASS_CNTR => {
                 let counter = inner::<_, Counter>(event.cast::<fid_cntr>())?;
-                Pollable::Counter(Arc::clone(counter), counter.count.sum())
+                Pollable::Counter(Arc::clone(counter), counter.count.values())
             }
             // An event queue needs no progress: reading it shows everything.
             _ => return Err(Code::NO_SYS),

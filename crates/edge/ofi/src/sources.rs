@@ -31,9 +31,14 @@ impl Sources {
         }
     }
 
-    /// Makes progress at all of them.
+    /// Makes progress at all of them. Returns the first error, which is for a program that finds
+    /// nothing else.
     pub(crate) fn progress(&self) -> Outcome<()> {
-        lock(&self.0).iter().try_for_each(|core| core.progress())
+        let mut first = Ok(());
+        for core in lock(&self.0).iter() {
+            first = first.and(core.progress());
+        }
+        first
     }
 
     /// Whether all of them have a descriptor to sleep on.
@@ -41,16 +46,18 @@ impl Sources {
         lock(&self.0).iter().all(|core| core.has_fd())
     }
 
-    /// When one of them must be called again. An error if something already waits for a call.
+    /// When one of them must be called again. [`Code::AGAIN`] if something already waits for a
+    /// call, or else the first error.
     pub(crate) fn prepare(&self) -> Outcome<Option<Duration>> {
-        let mut least: Option<Duration> = None;
+        let (mut least, mut first): (Option<Duration>, _) = (None, Ok(()));
         for core in lock(&self.0).iter() {
-            match core.prepare_to_wait()? {
-                Some(Duration::ZERO) => return Err(Code::AGAIN),
-                Some(time) => least = Some(least.map_or(time, |least| least.min(time))),
-                None => {}
+            match core.prepare_to_wait() {
+                Ok(Some(Duration::ZERO)) => return Err(Code::AGAIN),
+                Ok(Some(time)) => least = Some(least.map_or(time, |least| least.min(time))),
+                Ok(None) => {}
+                Err(code) => first = first.and(Err(code)),
             }
         }
-        Ok(least)
+        first.and(Ok(least))
     }
 }

@@ -31,7 +31,7 @@ impl EndpointState {
             RequestKind::MultiReceive => self.finish_several(&completion, Some(request)),
             RequestKind::Claim => {
                 let ended = self.ended(&completion);
-                self.finish_claim(request, ended);
+                self.finish_claim(completion.id, request, ended);
             }
             RequestKind::Receive => {
                 let ended = self.ended(&completion);
@@ -63,18 +63,18 @@ impl EndpointState {
         }
     }
 
-    fn finish_claim(&mut self, request: Box<Request>, ended: ReceiveEnd) {
-        let key = request.context.addr();
-        match self.receives.claims.remove(&key) {
-            Some(Claimed::Wanted(wanted)) => self.deliver(wanted, &request, ended),
-            Some(_) => {
-                self.receives.claims.insert(key, Claimed::Arrived(request, ended));
-                return;
-            }
+    fn finish_claim(&mut self, op: OpId, request: Box<Request>, ended: ReceiveEnd) {
+        let (key, claims) = (request.context.addr(), &mut self.receives.claims);
+        if claims.get(&key).is_none_or(|&(of, _)| of != op) {
             // It was discarded.
-            None => {}
+            return self.operations.put_back(request);
         }
-        self.operations.put_back(request);
+        if let Some((_, Claimed::Wanted(wanted))) = claims.remove(&key) {
+            self.deliver(wanted, &request, ended);
+            self.operations.put_back(request);
+        } else {
+            claims.insert(key, (op, Claimed::Arrived(request, ended)));
+        }
     }
 
     /// Copies a claimed message to the memory of its receive.

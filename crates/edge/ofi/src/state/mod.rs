@@ -265,7 +265,8 @@ impl EndpointState {
             Ok(Some((op, peer, label, len))) => {
                 self.operations.started(slot, op, RequestKind::Claim, call.context);
                 if keep {
-                    self.receives.claims.insert(call.context.addr(), Claimed::Arriving);
+                    let claim = (op, Claimed::Arriving);
+                    self.receives.claims.insert(call.context.addr(), claim);
                 }
                 Ok(Some((peer, label, len)))
             }

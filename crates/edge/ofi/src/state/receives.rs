@@ -8,7 +8,7 @@ use std::collections::HashMap;
 /// Bytes that must be left in a memory for several messages, unless the caller says otherwise.
 const LEAST_LEFT: usize = 64;
 
-/// A message that was claimed, by the context that it was claimed for.
+/// A message that was claimed.
 pub(crate) enum Claimed {
     Arriving,
     Arrived(Box<Request>, ReceiveEnd),
@@ -19,7 +19,10 @@ pub(crate) enum Claimed {
 pub(crate) struct Receives {
     /// Receives of several messages. Their requests come back with the last message.
     pub(crate) several: HashMap<OpId, Receiver>,
-    pub(crate) claims: HashMap<usize, Claimed>,
+    /// Claimed messages by the contexts that they were claimed for, with the operations that fetch
+    /// them. The operation of a message that was discarded goes on without an entry here, and the
+    /// program may use its context again.
+    pub(crate) claims: HashMap<usize, (OpId, Claimed)>,
     pub(crate) least_left: usize,
     /// A message came whose sender waits for its acknowledgement.
     pub(crate) awaited: bool,

@@ -291,6 +291,22 @@ fn a_memory_for_several_messages_that_is_cancelled_comes_back_once() {
     p.close();
 }
 
+/// Messages of 40,000 bytes with the tags 0, 1 and so on, which `b` knows of and has not received.
+fn offered(p: &Pair, count: usize) -> Vec<Vec<u8>> {
+    let sent: Vec<_> = (0..count).map(|n| body(40_000, n)).collect();
+    for (tag, data) in (0..).zip(&sent) {
+        let data = data.as_ptr().cast();
+        let send = call!(p.a.ep, tagged, send, data, 40_000, null_mut(), p.to_b, tag, context(9));
+        assert_eq!(send, 0);
+    }
+    for _ in 0..100 {
+        p.net.advance_to(p.net.now() + 1_000);
+        assert_eq!(p.a.read().err(), Some(minus(Code::AGAIN)), "nobody has received them");
+        assert_eq!(p.b.read().err(), Some(minus(Code::AGAIN)));
+    }
+    sent
+}
+
 #[test]
 fn a_message_is_peeked_at_claimed_and_discarded() {
     let p = Pair::new();
@@ -304,20 +320,7 @@ fn a_message_is_peeked_at_claimed_and_discarded() {
     // None of these waits for a message.
     assert_eq!(call!(p.b.ep, tagged, recvmsg, &msg, FI_CLAIM), minus(Code::NO_MESSAGE));
     assert_eq!(p.b.core().lock().endpoint.outstanding(), 0);
-    for n in 0..3 {
-        let sent = body(40_000, n);
-        let (data, len) = (sent.as_ptr().cast(), 40_000);
-        assert_eq!(
-            call!(p.a.ep, tagged, send, data, len, null_mut(), p.to_b, n as u64, context(9)),
-            0
-        );
-        std::mem::forget(sent);
-    }
-    for _ in 0..100 {
-        p.net.advance_to(p.net.now() + 1_000);
-        assert_eq!(p.a.read().err(), Some(minus(Code::AGAIN)), "nobody has received them");
-        assert_eq!(p.b.read().err(), Some(minus(Code::AGAIN)));
-    }
+    let _sent = offered(&p, 3);
     for flags in [FI_PEEK, FI_PEEK | FI_DISCARD, FI_PEEK | FI_CLAIM] {
         assert_eq!(call!(p.b.ep, tagged, recvmsg, &msg, flags), 0);
         let (entry, source) = p.done(&p.b, TRECV, context(1));
@@ -342,6 +345,31 @@ fn a_message_is_peeked_at_claimed_and_discarded() {
     assert!(own == body(40_000, 1)[..30_000]);
     assert_eq!(call!(p.b.ep, tagged, recvmsg, &msg, FI_CLAIM), minus(Code::NO_MESSAGE));
     p.close();
+}
+
+#[test]
+fn a_message_that_is_being_discarded_is_not_taken_for_one_that_was_claimed_with_its_context() {
+    // Discarded without a claim, and after one.
+    for discards in [&[FI_PEEK | FI_DISCARD][..], &[FI_PEEK | FI_CLAIM, FI_CLAIM | FI_DISCARD]] {
+        let p = Pair::new();
+        let sent = offered(&p, 2);
+        // SAFETY: plain numbers and pointers.
+        let mut msg: fi_msg_tagged = unsafe { zeroed() };
+        (msg.addr, msg.tag, msg.ignore, msg.context) = (UNSPECIFIED, 0, 0xff, context(1));
+        for &flags in discards.iter().chain(&[FI_PEEK | FI_CLAIM]) {
+            assert_eq!(call!(p.b.ep, tagged, recvmsg, &msg, flags), 0);
+            // At once, so the context is free.
+            assert_eq!(p.b.read().unwrap().0.op_context, context(1));
+        }
+        let mut got = vec![0_u8; 40_000];
+        let piece = one(got.as_mut_ptr().cast(), 40_000);
+        (msg.msg_iov, msg.iov_count) = (&piece, 1);
+        assert_eq!(call!(p.b.ep, tagged, recvmsg, &msg, FI_CLAIM), 0);
+        let (entry, _) = p.done(&p.b, TRECV, context(1));
+        assert_eq!((entry.tag, entry.len), (1, 40_000));
+        assert!(got == sent[1]);
+        p.close();
+    }
 }
 
 #[test]

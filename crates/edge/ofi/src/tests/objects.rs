@@ -1,6 +1,7 @@
 //! Address vectors, domains, and what is refused.
 
 use super::*;
+use crate::cq::Queue;
 
 #[test]
 fn addresses_are_looked_up_removed_and_named_again() {
@@ -99,6 +100,71 @@ fn endpoints_of_a_domain_have_addresses_of_their_own_and_the_same_memory() {
     for mr in [early, late] {
         assert_eq!(general!(mr, close), 0);
     }
+    p.close();
+}
+
+#[test]
+fn an_endpoint_whose_link_is_down_does_not_stop_others_that_report_to_the_same_queue() {
+    let p = Pair::new();
+    let (mut ep, counter) = (null_mut(), p.a.counter(7));
+    let (mut info, mut tx): (fi_info, fi_tx_attr) = (empty(), empty());
+    info.tx_attr = &mut tx;
+    assert_eq!(call!(p.a.domain, ops, endpoint, &mut info, &mut ep, null_mut()), 0);
+    for (object, flags) in [
+        (p.a.av.cast::<fid>(), 0),
+        (p.a.cq.cast(), FI_TRANSMIT | FI_RECV),
+        (counter.cast(), FI_SEND),
+    ] {
+        assert_eq!(general!(ep, bind, object, flags), 0);
+    }
+    assert_eq!(general!(ep, control, FI_ENABLE as c_int, null_mut()), 0);
+    let mut set = null_mut();
+    assert_eq!(call!(p.a.domain, ops, poll_open, null_mut(), &mut set), 0);
+    for object in [p.a.cq.cast::<fid>(), counter.cast()] {
+        assert_eq!(call!(set, ops, poll_add, object, 0), 0);
+    }
+    let mut ready = [null_mut(); 2];
+    let mut polled = || call!(set, ops, poll, ready.as_mut_ptr(), 2);
+    // SAFETY: an open queue.
+    let queue = unsafe { inner::<_, Queue>(p.a.cq).ok().unwrap() };
+
+    let sent = body(100_000, 1);
+    let data = sent.as_ptr().cast();
+    let mut got = [1, 2].map(|n| (n, vec![0_u8; 100_000]));
+    for (n, got) in &mut got {
+        let into = got.as_mut_ptr().cast();
+        let recv = call!(p.b.ep, msg, recv, into, 100_000, null_mut(), UNSPECIFIED, context(*n));
+        assert_eq!(recv, 0);
+    }
+    let send =
+        |ep: *mut fid_ep, n| call!(ep, msg, send, data, 100_000, null_mut(), p.to_b, context(n));
+    assert_eq!(send(p.a.ep, 3), 0);
+    let port = p.net.port_of(gigae::MacAddr([2, 0, 0, 0, 0, 1])).unwrap();
+    p.net.set_down(port, true);
+    assert_eq!(p.a.read().err(), Some(minus(Code::IO)), "nothing else is there to read");
+    assert_eq!(queue.prepare(), Err(Code::IO));
+    assert_eq!(polled(), -Code::IO.0);
+    assert_eq!(send(ep, 4), 0);
+    let mut looks = 0..10_000;
+    while queue.completions.is_empty() {
+        assert!(looks.next().is_some(), "the other endpoint stands still");
+        let prepared = queue.prepare();
+        assert!([Err(Code::AGAIN), Err(Code::IO)].contains(&prepared), "{prepared:?}");
+        let _ = p.b.read();
+        p.net.advance_to(p.net.now() + 1_000);
+    }
+    assert_eq!(queue.prepare(), Err(Code::AGAIN), "there is something to read");
+    p.done(&p.a, SEND, context(4));
+    assert_eq!(polled(), 1, "the counter has changed");
+    assert_eq!(polled(), -Code::IO.0, "it was said");
+    p.net.set_down(port, false);
+    p.done(&p.a, SEND, context(3));
+
+    assert_eq!(ready[0], context(7));
+    for object in [set.cast::<fid>(), ep.cast(), counter.cast()] {
+        assert_eq!(general!(object, close), 0);
+    }
+    assert!(got.iter().all(|(_, got)| *got == sent));
     p.close();
 }
 

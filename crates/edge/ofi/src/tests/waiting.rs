@@ -3,15 +3,28 @@
 use super::*;
 use crate::counter::Counter;
 
+/// The fabric, which says whether a program may sleep.
+fn open_fabric() -> *mut fid_fabric {
+    let (mut attr, mut fabric) = (empty(), null_mut());
+    // SAFETY: an empty description, and a place to write to.
+    assert_eq!(unsafe { fabric::open(&mut attr, &mut fabric, null_mut()) }, 0);
+    fabric
+}
+
+/// A counter of `b` with a descriptor to sleep on.
+fn sleeping_counter(p: &Pair, counted: u64) -> *mut fid_cntr {
+    let mut counter = null_mut();
+    let mut attr: fi_cntr_attr = empty();
+    attr.wait_obj = FI_WAIT_FD;
+    assert_eq!(call!(p.b.domain, ops, cntr_open, &mut attr, &mut counter, null_mut()), 0);
+    assert_eq!(general!(p.b.ep, bind, counter.cast(), counted), 0);
+    counter
+}
+
 #[test]
 fn a_program_sleeps_on_a_queue_until_something_is_there_or_somebody_wakes_it() {
     let p = Pair::new();
-    let mut fabric = null_mut();
-    // SAFETY: an empty description, and a place to write to.
-    unsafe {
-        let mut attr: fi_fabric_attr = zeroed();
-        assert_eq!(fabric::open(&mut attr, &mut fabric, null_mut()), 0);
-    }
+    let fabric = open_fabric();
     let mut fids = [p.b.cq.cast::<fid>()];
     let may_sleep = |fids: *mut *mut fid| call!(fabric, ops, trywait, fids, 1);
     let mut fd = -1;
@@ -47,11 +60,7 @@ fn a_program_sleeps_on_a_queue_until_something_is_there_or_somebody_wakes_it() {
 #[test]
 fn a_counter_that_has_changed_since_its_program_looked_is_no_reason_to_sleep() {
     let p = Pair::new();
-    let mut counter = null_mut();
-    let mut attr: fi_cntr_attr = empty();
-    attr.wait_obj = FI_WAIT_FD;
-    assert_eq!(call!(p.b.domain, ops, cntr_open, &mut attr, &mut counter, null_mut()), 0);
-    assert_eq!(general!(p.b.ep, bind, counter.cast(), FI_REMOTE_WRITE), 0);
+    let counter = sleeping_counter(&p, FI_REMOTE_WRITE);
     let mut memory = vec![0_u8; 64];
     let mr = memory::register(&p, &mut memory, FI_REMOTE_WRITE);
     // SAFETY: an open region.
@@ -60,10 +69,9 @@ fn a_counter_that_has_changed_since_its_program_looked_is_no_reason_to_sleep() {
     let inner = unsafe { inner::<_, Counter>(counter).ok().unwrap() };
     let wait = inner.count.wait.as_ref().unwrap();
     // The steps of `Counter::prepare`, and the thread between them.
-    let before = inner.count.sum();
     assert_eq!(inner.sources.progress(), Ok(()));
     memory::write_unseen(&p, key, None);
-    let prepared = wait.prepare(|| inner.sources.prepare(), || inner.count.sum() != before);
+    let prepared = wait.prepare(|| inner.sources.prepare(), || inner.has_changed());
     assert_eq!(prepared, Err(Code::AGAIN));
     assert_eq!(inner.prepare(), Ok(()));
     assert_eq!(general!(mr, close), 0);
@@ -72,6 +80,59 @@ fn a_counter_that_has_changed_since_its_program_looked_is_no_reason_to_sleep() {
     a.close();
     b.close_endpoint();
     for object in [counter.cast::<fid>(), domain.cast()] {
+        assert_eq!(general!(object, close), 0);
+    }
+}
+
+#[test]
+fn a_counter_that_changed_while_the_program_looked_elsewhere_is_no_reason_to_sleep() {
+    let p = Pair::new();
+    let fabric = open_fabric();
+    let counters = [FI_SEND, FI_RECV].map(|counted| sleeping_counter(&p, counted));
+    let [sends, receives] = counters;
+    let mut fids = counters.map(|counter| counter.cast::<fid>());
+    let may_sleep =
+        |fids: &mut [*mut fid]| call!(fabric, ops, trywait, fids.as_mut_ptr(), fids.len() as c_int);
+    let mut memory = [0_u8; 4];
+    let into = memory.as_mut_ptr().cast();
+    let post = |n| {
+        let posted = call!(p.b.ep, msg, recv, into, 4, null_mut(), UNSPECIFIED, context(n));
+        assert_eq!(posted, 0);
+    };
+    let send = |len| {
+        let data = [1_u8; 8];
+        assert_eq!(call!(p.a.ep, msg, inject, data.as_ptr().cast(), len, p.to_b), 0);
+        p.net.advance_to(p.net.now() + 10_000);
+    };
+    post(1);
+    send(4);
+    // Messages wait at the link from then on until `b` looks.
+    p.done(&p.b, RECV, context(1));
+    post(2);
+    assert_eq!(counters.map(|counter| call!(counter, ops, read)), [0, 1]);
+    assert_eq!(may_sleep(&mut fids), 0);
+
+    // The look at the first counter finds what the second counts.
+    send(4);
+    assert_eq!(may_sleep(&mut fids), -Code::AGAIN.0, "it changed after it was read");
+    assert_eq!(may_sleep(&mut fids), 0, "it was said");
+    assert_eq!(counters.map(|counter| call!(counter, ops, read)), [0, 2]);
+
+    // The read of the one number finds what changes the other.
+    post(3);
+    assert_eq!(call!(receives, ops, readerr), 0);
+    send(8);
+    assert_eq!(call!(receives, ops, read), 2);
+    assert_eq!(may_sleep(&mut fids), -Code::AGAIN.0, "nobody has read the errors since");
+    assert_eq!(call!(receives, ops, readerr), 1);
+    assert_eq!(may_sleep(&mut fids), 0);
+
+    assert_eq!(general!(fabric, close), 0);
+    let Pair { a, b, .. } = p;
+    let domain = b.domain;
+    a.close();
+    b.close_endpoint();
+    for object in [sends.cast::<fid>(), receives.cast(), domain.cast()] {
         assert_eq!(general!(object, close), 0);
     }
 }
