@@ -102,7 +102,8 @@ pub trait Link: Send {
     }
 
     /// The caller is about to sleep on [`fd`](Self::fd) by itself. Returns whether there is something to
-    /// poll already. No system call. By default there is nothing to prepare.
+    /// poll already. No system call, but one to ring a driver that lacks memory for frames. By default
+    /// there is nothing to prepare.
     fn prepare_to_wait(&mut self) -> bool {
         false
     }

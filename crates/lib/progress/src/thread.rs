@@ -10,8 +10,8 @@ use rustix::time::{
 use std::io;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -138,8 +138,8 @@ struct Entries {
     all: Vec<Entry>,
     last_number: u64,
     thread: Option<JoinHandle<()>>,
-    /// Counts the process's threads: an earlier one ends.
-    generation: u64,
+    /// The thread is to end, and has not yet.
+    is_ending: bool,
 }
 
 /// The process's thread and the endpoints that it attends. Never freed: a child of fork(2) leaves
@@ -147,14 +147,14 @@ struct Entries {
 struct Process {
     pid: u32,
     entries: Mutex<Entries>,
+    /// The thread has ended. Only then the next one starts: each event wakes one of those that wait
+    /// for it.
+    ended: Condvar,
     epoll: OwnedFd,
     wake: OwnedFd,
     /// Fires at the next deadline: epoll_wait(2) counts in milliseconds.
     timer: OwnedFd,
     wakeups: AtomicU64,
-    /// A thread that ended may have consumed an event for its successor, which therefore looks at
-    /// all endpoints.
-    look_at_all: AtomicBool,
 }
 
 static PROCESS: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
@@ -164,6 +164,7 @@ impl Process {
         let process = Self {
             pid,
             entries: Mutex::default(),
+            ended: Condvar::new(),
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             timer: timerfd_create(
@@ -171,7 +172,6 @@ impl Process {
                 TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
             )?,
             wakeups: AtomicU64::new(0),
-            look_at_all: AtomicBool::new(false),
         };
         for (fd, data) in [(&process.wake, WAKE), (&process.timer, TIMER)] {
             // Each expiry wakes once; the value read from it does not matter.
@@ -231,25 +231,24 @@ impl Process {
         }
     }
 
-    fn run(&self, generation: u64) {
+    fn run(&self) {
         let (flags, data) = (epoll::EventFlags::empty(), epoll::EventData::new_u64(0));
         let mut events = [epoll::Event { flags, data }; EVENTS];
         let mut count = 0;
         loop {
             let mut entries = self.entries();
-            if entries.generation != generation {
-                self.look_at_all.store(true, Ordering::Relaxed);
-                self.wake();
+            if entries.is_ending {
+                entries.is_ending = false;
+                self.ended.notify_all();
                 return;
             }
             let came = |number| events[..count].iter().any(|event| event.data.u64() == number);
             if came(WAKE) {
                 let _ = rustix::io::read(&self.wake, &mut [0; 8]);
             }
-            let all = self.look_at_all.swap(false, Ordering::Relaxed);
             let now = Instant::now();
             entries.all.retain_mut(|entry| {
-                let came = all || came(entry.number);
+                let came = came(entry.number);
                 // If a program's memory panics when it is used, the thread stops attending that
                 // endpoint only.
                 let looked = catch_unwind(AssertUnwindSafe(|| entry.look(self, now, came)));
@@ -281,13 +280,13 @@ impl Process {
         let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once);
     }
 
-    fn start(&'static self, generation: u64) -> io::Result<JoinHandle<()>> {
+    fn start(&'static self) -> io::Result<JoinHandle<()>> {
         gigae_host::signals::blocked(|| {
             let thread = std::thread::Builder::new().name("gigae-progress".into());
             thread.spawn(move || {
                 ask_for_short_slices();
                 barrier::register();
-                self.run(generation);
+                self.run();
             })
         })
     }
@@ -344,8 +343,11 @@ pub fn attend<T: Attend + 'static>(owner: &Owner<T>, fds: Arc<[OwnedFd]>) -> io:
     let endpoint: Arc<dyn Endpoint> = owner.shared().clone();
     let process = Process::current()?;
     let mut entries = process.entries();
+    while entries.is_ending {
+        entries = process.ended.wait(entries).unwrap_or_else(PoisonError::into_inner);
+    }
     if entries.thread.is_none() {
-        entries.thread = Some(process.start(entries.generation)?);
+        entries.thread = Some(process.start()?);
     }
     entries.last_number += 1;
     let number = entries.last_number;
@@ -374,9 +376,10 @@ impl Drop for Attended {
             return;
         }
         let Some(thread) = entries.thread.take() else { return };
-        entries.generation += 1;
-        drop(entries);
+        entries.is_ending = true;
+        // Before others can wait for its end.
         self.process.wake();
+        drop(entries);
         // No reason for a panic there is known; nothing is left to end then.
         let _ = thread.join();
     }

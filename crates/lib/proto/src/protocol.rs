@@ -102,7 +102,7 @@ impl<T, R> Protocol<T, R> {
             routes: VecDeque::new(),
             links: config.paths(),
             outputs: Outputs::new(&config),
-            memory: MemoryUse::new(),
+            memory: MemoryUse::new(config.receive_frames / 2),
             report: [0; 4 + AckReport::MAX_BITMAP],
             counters: Counters::default(),
             config,

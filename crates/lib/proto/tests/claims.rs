@@ -6,7 +6,9 @@ mod crafted;
 mod world;
 
 use crafted::{End, LIAR, confirm, header, propose, said};
-use gigae_proto::{Arrival, Body, Config, Destination, PathTo, PeerId, PeerKey, Transmit};
+use gigae_proto::{
+    Arrival, Body, BulkConfig, Config, Destination, PathTo, PeerId, PeerKey, Transmit,
+};
 use gigae_wire::{Discard, Epoch, Flags, Kind, MAX_PATHS, MacAddr};
 use std::time::Duration;
 use world::{CHANNEL, World, quiet};
@@ -188,4 +190,38 @@ fn gaps_never_take_more_than_half_of_the_receive_frames() {
         .unwrap();
     let room = (42..=60).filter(|&past| data(&mut end, c.0, c.1, past).is_ok());
     assert_eq!(room.count(), HALF / 4);
+}
+
+/// Each takes a slot of 64 KiB of the socket's memory, out of which those come that release them.
+#[test]
+fn bulk_frames_that_came_in_parts_take_no_more_slots_than_those_by_the_socket() {
+    let at = (std::net::Ipv4Addr::new(198, 18, 0, 1), 4792).into();
+    let bulk = Some(BulkConfig { at, datagram: 1468, most: 44 });
+    let mut end = End::new(Config { bulk, ..Config::default() }, 7);
+    let [a, b] = [0, 1].map(|n| {
+        let node = MacAddr([2, 0, 0xbb, 0, 2, n]);
+        let offer = propose(&mut end, node, 1000 + u32::from(n), &[]);
+        confirm(&mut end, (0, node), (1000 + u32::from(n), offer), &[]).unwrap();
+        (node, (1000 + u32::from(n), offer.epoch))
+    });
+    assert_eq!(read(&mut end).len(), 2);
+    let mut bulk = |(node, epochs): (MacAddr, (u32, Epoch)), past| {
+        let mut header = header(Kind::Op, epochs.0, epochs.1);
+        header.seq += past;
+        let arrival = Arrival { path: 0, from: &node.into(), header: &header, payload: &[] };
+        let mut buffer = Some(Vec::new());
+        let taken = end.handle_parted(arrival, &mut buffer);
+        assert_eq!(buffer.is_none(), taken.is_ok(), "its slot is kept if the frame is");
+        (taken, std::iter::from_fn(|| end.poll_operations()).count())
+    };
+    for past in 2..34 {
+        assert_eq!(bulk(a, past), (Ok(()), 0));
+        assert_eq!(bulk(b, past), (Ok(()), 0));
+    }
+    for end in [a, b] {
+        assert_eq!(bulk(end, 34), (Err(Discard::OutOfOrder), 0), "64 are kept");
+    }
+    // The next in order is taken, and releases its own.
+    assert_eq!(bulk(a, 1), (Ok(()), 33));
+    assert_eq!(bulk(b, 34), (Ok(()), 0));
 }

@@ -74,6 +74,8 @@ pub struct BulkLink {
     socket: UdpSocket,
     counters: Counters,
     empty_polls: u32,
+    /// The last poll ended before the socket was empty.
+    cut_short: bool,
 }
 
 /// What a poll has found.
@@ -138,6 +140,7 @@ impl BulkLink {
             socket,
             counters: Counters::default(),
             empty_polls: 0,
+            cut_short: false,
         })
     }
 
@@ -257,17 +260,19 @@ impl BulkLink {
         max: usize,
         mut placement: Option<Placement>,
     ) -> Result<usize, LinkError> {
-        let mut count = 0;
-        for _ in 0..CALLS {
+        let (mut count, mut calls) = (0, 0);
+        loop {
             while count < max
                 && let Some(frame) = self.receiver.pop()
             {
                 batch.push(frame);
                 count += 1;
             }
-            if count > 0 {
+            self.cut_short = count == 0 && calls == CALLS;
+            if count > 0 || self.cut_short {
                 break;
             }
+            calls += 1;
             match self.receiver.receive(&self.socket, placement.take()) {
                 Ok(true) => {}
                 Ok(false) => break,
@@ -384,7 +389,7 @@ impl Link for BulkLink {
     }
 
     fn prepare_to_wait(&mut self) -> bool {
-        self.receiver.is_ready()
+        self.cut_short || self.receiver.is_ready()
     }
 
     /// The socket. While all receive frames are lent and datagrams wait, it polls readable, too.

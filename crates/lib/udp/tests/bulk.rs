@@ -23,6 +23,7 @@ fn main() {
         ("a_frame_without_one_datagram_is_dropped", a_frame_without_one_datagram_is_dropped),
         ("datagrams_that_nobody_sends_do_no_harm", datagrams_that_nobody_sends_do_no_harm),
         ("a_receiver_that_does_not_recycle_gets_the_rest_later", lent_frames_come_back),
+        ("nobody_sleeps_while_datagrams_wait_that_a_poll_has_not_read", what_was_not_read_is_ready),
     ]);
 }
 
@@ -329,4 +330,28 @@ fn lent_frames_come_back() {
     assert_eq!(pair.b.poll(&mut batch, 1).unwrap(), 0, "all slots are lent");
     lent.into_iter().for_each(|frame| pair.b.recycle(frame));
     assert_eq!(pair.receive(), Some(late));
+}
+
+fn what_was_not_read_is_ready() {
+    let mut pair = pair(1500);
+    let socket = pair.socket();
+    // More than a poll reads. Each is longer than the one before, so the kernel joins none.
+    for unit in 40..290 {
+        let first = datagrams(&frame(0, 1400), unit).swap_remove(0);
+        socket.send(&first).unwrap();
+    }
+    let sent = frame(1, 60_000);
+    pair.send(&sent);
+    // What goes the same way behind them is there: so are they.
+    let behind = {
+        let _inside = pair.fabric.node(2).enter().unwrap();
+        UdpSocket::bind((pair.b.at().ip(), 0)).unwrap()
+    };
+    socket.send_to(&[1], behind.local_addr().unwrap()).unwrap();
+    assert_eq!(behind.recv(&mut [0; 2]).unwrap(), 1);
+    assert_eq!(pair.b.poll(&mut Vec::new(), 1).unwrap(), 0, "only beginnings of frames");
+    assert!(pair.b.prepare_to_wait(), "the rest waits in the socket");
+    assert_eq!(pair.receive(), Some(sent));
+    assert_eq!(pair.b.poll(&mut Vec::new(), 1).unwrap(), 0);
+    assert!(!pair.b.prepare_to_wait());
 }

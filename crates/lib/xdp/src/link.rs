@@ -177,17 +177,20 @@ impl XdpLink {
             self.empty_polls = 0;
             self.check()?;
         }
-        // A driver that found too few chunks and sleeps. It gets a doorbell for chunks that it has
-        // not seen, but not again for those that it took: igb asks for more as long as its ring is
-        // not full.
-        let starved = self.info.mode == Mode::XdpZeroCopy
-            && self.socket.fill.needs_wakeup()
-            && self.socket.fill.pending() > 0;
-        if !(self.busy || starved) || self.empty_polls % POLLS_PER_DRIVE != 1 {
+        if !(self.busy || self.is_starved()) || self.empty_polls % POLLS_PER_DRIVE != 1 {
             return Ok(0);
         }
         self.drive()?;
         Ok(self.socket.rx.available())
+    }
+
+    /// Whether the driver found too few chunks and sleeps. It gets a doorbell for chunks that it has
+    /// not seen, but not again for those that it took: igb asks for more as long as its ring is not
+    /// full.
+    fn is_starved(&mut self) -> bool {
+        self.info.mode == Mode::XdpZeroCopy
+            && self.socket.fill.needs_wakeup()
+            && self.socket.fill.pending() > 0
     }
 
     /// Rings again for frames that the driver did not take after a doorbell. A zero-copy driver
@@ -361,6 +364,16 @@ impl Link for XdpLink {
     fn provide(&mut self, frames: usize) {
         self.umem.provide(frames);
         self.refill_all();
+    }
+
+    /// A system call if the driver is starved: poll(2) would wake it, but epoll_wait(2) does not.
+    fn prepare_to_wait(&mut self) -> bool {
+        self.refill_all();
+        if self.is_starved() {
+            // The next poll finds what is wrong with the interface.
+            let _ = self.drive();
+        }
+        self.socket.rx.available() > 0
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, LinkError> {

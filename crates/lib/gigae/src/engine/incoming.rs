@@ -199,8 +199,8 @@ impl Engine {
         let entry = Entry { path: SOCKET, number, frame, payload, several: false };
         let mut inbound = Some(self.inbox.enter(entry));
         // The protocol counts what it refuses.
-        let _ =
-            self.proto.handle(Arrival { header: &header, payload: &[], ..arrival }, &mut inbound);
+        let arrival = Arrival { header: &header, payload: &[], ..arrival };
+        let _ = self.proto.handle_parted(arrival, &mut inbound);
         if let Some(refused) = inbound {
             self.inbox.leave(refused, &mut self.links);
         }

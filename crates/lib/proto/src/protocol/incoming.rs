@@ -42,6 +42,20 @@ impl<T, R> Protocol<T, R> {
         self.accept(Origin { path, node }, Contents { header, payload }, buffer)
     }
 
+    /// The same for a bulk frame that came by the link in parts, and lies in the memory of those that
+    /// come by the socket.
+    #[cold]
+    pub fn handle_parted(
+        &mut self,
+        arrival: Arrival<'_>,
+        buffer: &mut Option<R>,
+    ) -> Result<(), Discard> {
+        let most = std::mem::replace(&mut self.memory.most_kept, MOST_KEPT_BULK);
+        let taken = self.handle(arrival, buffer);
+        self.memory.most_kept = most;
+        taken
+    }
+
     #[inline(never)]
     fn accept(
         &mut self,
@@ -320,8 +334,7 @@ impl<T, R> Protocol<T, R> {
         let session = &mut self.sessions[peer.0 as usize];
         let epoch = session.local;
         let receive = session.receive.as_mut().expect("established");
-        let (mut ack_every, mut most_kept) =
-            (self.config.ack_every, self.config.receive_frames / 2);
+        let (mut ack_every, mut most_kept) = (self.config.ack_every, self.memory.most_kept);
         if session.received_on > 0 && self.config.bulk.is_some() {
             receive.expect_disorder(true);
             (ack_every, most_kept) = (ACK_EVERY_BULK, MOST_KEPT_BULK);

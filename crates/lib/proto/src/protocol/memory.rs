@@ -10,8 +10,11 @@ pub(super) const KEPT_WINDOWS: usize = 16;
 /// See the module's description.
 #[derive(Clone, Debug, Hash)]
 pub(super) struct MemoryUse<T> {
-    /// Frames kept out of order, over all sessions, and sessions with memory for them.
+    /// Frames kept out of order, over all sessions.
     pub(super) kept: u32,
+    /// How many may be kept before none is any more.
+    pub(super) most_kept: u32,
+    /// Sessions with memory for them.
     pub(super) tables: usize,
     /// Frames in all send windows, windows with memory, and spare memory.
     pub(super) unacknowledged: usize,
@@ -20,7 +23,7 @@ pub(super) struct MemoryUse<T> {
 }
 
 impl<T> MemoryUse<T> {
-    pub(super) fn new() -> Self {
-        Self { kept: 0, tables: 0, unacknowledged: 0, windows: 0, spare: Vec::new() }
+    pub(super) fn new(most_kept: u32) -> Self {
+        Self { kept: 0, most_kept, tables: 0, unacknowledged: 0, windows: 0, spare: Vec::new() }
     }
 }

@@ -274,6 +274,33 @@ pub(crate) fn as_many_frames_are_ready() {
     assert!(places.len() <= 51, "{} of 4,096 chunks", places.len());
 }
 
+/// So few that the link does not give them back to the kernel between frames.
+pub(crate) fn recycled_frames_are_ready() {
+    let fabric = testing::fabric("asleep", |_| {});
+    let mut a = open(&fabric, config("eth0")).unwrap();
+    let mut b = {
+        let _inside = fabric.node(2).enter().unwrap();
+        XdpLink::open(XdpConfig { rx_frames: 32, rx_ready: 32, ..config("eth0") }).unwrap()
+    };
+    let route = route(Envelope::DEFAULT, [&fabric.node(1), &fabric.node(2)], over_ipv4);
+    let mut send_many = |count| {
+        (0..count).for_each(|n| send(&mut a, &frame(&route, CHANNEL, n, 100)));
+    };
+    send_many(10);
+    let held = gigae_link::conformance::hold(&mut b, 10);
+    held.into_iter().for_each(|frame| b.recycle(frame));
+    assert!(!b.prepare_to_wait(), "nothing has come");
+    send_many(32);
+    let (mut batch, end) = (Vec::new(), Instant::now() + BOUND);
+    let dropped = |b: &XdpLink| b.kernel_statistics().unwrap().rx_dropped as usize;
+    while batch.len() + dropped(&b) < 32 {
+        assert!(Instant::now() < end, "{} of 32 frames", batch.len());
+        b.poll(&mut batch, 32).unwrap();
+    }
+    assert_eq!((batch.len(), dropped(&b)), (32, 0));
+    batch.into_iter().for_each(|frame| b.recycle(frame));
+}
+
 pub(crate) fn busy_polling_drives() {
     let fabric = testing::fabric("busy", |_| ());
     let busy_poll = BusyPoll::On { micros: 20, budget: 64 };

@@ -78,6 +78,7 @@ fn main() {
         ("datagrams_of_another_channel_reach_the_kernel", other_datagrams_reach_the_kernel),
         ("frames_leave_without_the_wakeup_flag_too", frames_leave_without_the_wakeup_flag),
         ("as_many_frames_are_ready_as_are_asked_for", as_many_frames_are_ready),
+        ("what_is_recycled_is_ready_before_a_sleep", recycled_frames_are_ready),
         ("busy_polling_drives_the_driver_when_the_ring_is_empty", busy_polling_drives),
     ]);
 }
