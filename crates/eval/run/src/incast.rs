@@ -2,6 +2,7 @@
 //! this one. Beside them one ECHO after the other goes from this node, by which one sees the queue.
 
 use crate::error::{Failure, reply_failure};
+use crate::repetition::cancel_within;
 use gigae_eval_measure::cost::Meter;
 use gigae_eval_measure::experiment::incast::together;
 use gigae_eval_measure::probe::{Answered, Asked, GRACE, Loop, ProbeError, Signals};
@@ -64,7 +65,7 @@ pub(super) fn repetition(
     let ((asked, beside), _open) = match asked {
         Ok(asked) => asked,
         Err(failure) => {
-            let reply = stage.session.ask(&Request::Cancel, ANSWER)?;
+            let reply = stage.session.ask(&Request::Cancel, cancel_within(interrupted))?;
             return Err(match (failure, reply) {
                 (Failure::Repetition(here), Reply::Failed { reason, .. }) => {
                     Failure::Repetition(format!("{here}; at the answering end: {reason}"))

@@ -1,7 +1,7 @@
 //! Pairs of a figure of ours and one of another program's, on the link that is being measured.
 
 use crate::error::{Failure, RunError, reply_failure, unexpected};
-use crate::repetition::repetition;
+use crate::repetition::{cancel_within, repetition};
 use crate::rounds::{EMPTY, MOST_FAILURES, Running};
 use gigae_eval_model::results::Skipped;
 use gigae_eval_model::transport::CONGESTION_CONTROL;
@@ -197,7 +197,7 @@ fn theirs(stage: &mut Stage, pairs: &mut Pairs, interrupted: &AtomicBool) -> Res
         other => return Err(reply_failure(&other)),
     };
     let said = run(stage, &pairs.of, at, interrupted);
-    let ended = stage.session.ask(&Request::Cancel, ANSWER)?;
+    let ended = stage.session.ask(&Request::Cancel, cancel_within(interrupted))?;
     let said = match (said, ended) {
         (Ok(said), Reply::Cancelled) => said,
         (Err(here), Reply::Failed { reason, .. }) => {

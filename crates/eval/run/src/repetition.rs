@@ -8,14 +8,15 @@ use gigae_eval_measure::experiment::memory;
 use gigae_eval_measure::load::Load;
 use gigae_eval_measure::probe::{Answered, Asked, GRACE, Loop, Signals};
 use gigae_eval_measure::site::{Address, Site};
-use gigae_eval_measure::transport::{Probe, Side, Task, TransportError, open};
+use gigae_eval_measure::transport::{JOIN_TIMEOUT, Probe, Side, Task, TransportError, open};
 use gigae_eval_model::experiment::{Experiment, Way};
 use gigae_eval_model::plan::{Cell, Cpus};
 use gigae_eval_model::transport::{self, TransportSpec};
 use gigae_eval_session::control::{ANSWER, Reply, Request};
 use gigae_eval_session::stage::Stage;
 use std::net::SocketAddr;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// The cells of a link, of which nothing is known yet.
 pub(crate) fn gather(stage: &Stage, cells: Vec<Cell>) -> Vec<Gathered> {
@@ -46,6 +47,12 @@ pub(crate) fn limit(stage: &Stage, transport: &TransportSpec, cell: &Cell) -> Op
 
 /// Two addresses and an EtherType, which the MTU does not count.
 pub(crate) const ETHERNET_HEADER: usize = 14;
+
+/// Time for the answering end to close what it has opened, which may wait for the kernel as opening does. Who
+/// interrupts a run does not wait that long for an end that stands still.
+pub(crate) fn cancel_within(interrupted: &AtomicBool) -> Duration {
+    if interrupted.load(Ordering::Relaxed) { JOIN_TIMEOUT + GRACE } else { ANSWER }
+}
 
 /// One repetition, both ends.
 pub(crate) fn repetition(
@@ -80,7 +87,7 @@ pub(crate) fn repetition(
     let (asked, _open) = match measured {
         Ok(measured) => measured,
         Err(failure) => {
-            let reply = stage.session.ask(&Request::Cancel, ANSWER)?;
+            let reply = stage.session.ask(&Request::Cancel, cancel_within(interrupted))?;
             return Err(match (failure, reply) {
                 (Failure::Repetition(here), Reply::Failed { reason, .. }) => {
                     Failure::Repetition(format!("{here}; at the answering end: {reason}"))

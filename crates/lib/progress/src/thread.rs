@@ -238,8 +238,6 @@ impl Process {
         loop {
             let mut entries = self.entries();
             if entries.is_ending {
-                entries.is_ending = false;
-                self.ended.notify_all();
                 return;
             }
             let came = |number| events[..count].iter().any(|event| event.data.u64() == number);
@@ -380,7 +378,9 @@ impl Drop for Attended {
         // Before others can wait for its end.
         self.process.wake();
         drop(entries);
-        // No reason for a panic there is known; nothing is left to end then.
+        // However it has ended.
         let _ = thread.join();
+        self.process.entries().is_ending = false;
+        self.process.ended.notify_all();
     }
 }

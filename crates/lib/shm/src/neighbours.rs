@@ -483,7 +483,7 @@ impl Neighbours {
     fn accept(&mut self) {
         for _ in 0..AT_ONCE {
             let accepted = match meeting::accept(&self.listener) {
-                Err(Errno::MFILE | Errno::NFILE) => self.turn_away(),
+                Err(Errno::MFILE) => self.turn_away(),
                 accepted => accepted,
             };
             match accepted {
@@ -520,6 +520,7 @@ impl Neighbours {
     fn listen_again(&mut self) {
         let (data, flags) = (EventSource::Listener.data(), epoll::EventFlags::IN);
         self.listens = epoll::add(&self.events, &self.listener, data, flags).is_ok();
+        self.spare = self.spare.take().or_else(|| reserve(&self.events));
     }
 
     /// Takes in a connection. Closes it if there are too many: its frames go by the NIC.

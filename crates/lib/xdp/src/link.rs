@@ -369,6 +369,8 @@ impl Link for XdpLink {
     /// A system call if the driver is starved: poll(2) would wake it, but epoll_wait(2) does not.
     fn prepare_to_wait(&mut self) -> bool {
         self.refill_all();
+        // As in `flush`: the driver sets its flag when it finds no chunk.
+        fence(Ordering::SeqCst);
         if self.is_starved() {
             // The next poll finds what is wrong with the interface.
             let _ = self.drive();
