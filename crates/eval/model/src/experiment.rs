@@ -157,7 +157,7 @@ impl Experiment {
         self.form().kind == Kind::Trip
     }
 
-    /// How the measuring end waits where the answering one waits so: whoever keeps to a schedule must not sleep.
+    /// How the measuring end waits, if the answering one waits like this. A schedule cannot be kept asleep.
     pub fn measuring_wait(self, wait: Wait) -> Wait {
         if self == Self::Paced { Wait::Spin } else { wait }
     }

@@ -129,7 +129,7 @@ impl Intake {
         self.tally.add(bytes);
         self.messages += 1;
         self.bytes += bytes;
-        // Whoever does not know when it sleeps makes a system call for each message anyway.
+        // A channel that does not know when it sleeps may have slept before this message.
         if self.messages >= BATCH || self.bytes >= TICK_AFTER || slept == Slept::Unknown {
             self.tick(clock);
         }
